@@ -1,0 +1,43 @@
+/*
+ * Time: int64_t nanoseconds of CLOCK_MONOTONIC everywhere; wall time only for people.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_BASE_CLOCK_H
+#define LULL_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#define LULL_NS_PER_US INT64_C(1000)
+#define LULL_NS_PER_MS INT64_C(1000000)
+#define LULL_NS_PER_S INT64_C(1000000000)
+
+/* Now, in nanoseconds of CLOCK_MONOTONIC. Async-signal-safe; some 20 ns. */
+static inline int64_t lull_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * LULL_NS_PER_S + now.tv_nsec;
+}
+
+/* Sleeps until the monotonic time until_ns; signals do not end it early. */
+void lull_sleep_until_ns(int64_t until_ns);
+
+static inline struct timespec lull_timespec_from_ns(int64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / LULL_NS_PER_S),
+                             .tv_nsec = (long)(ns % LULL_NS_PER_S)};
+}
+
+static inline double lull_ms_from_ns(int64_t ns)
+{
+    return (double)ns * 1e-6;
+}
+
+static inline int64_t lull_ns_from_ms(double ms)
+{
+    return (int64_t)(ms * 1e6);
+}
+
+#endif

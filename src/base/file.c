@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int write_all(int fd, const char *data, size_t size)
+{
+    while (size > 0) {
+        ssize_t written = write(fd, data, size);
+
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return -errno;
+        data += written;
+        size -= (size_t)written;
+    }
+    return 0;
+}
+
+static int sync_directory_of(const char *path)
+{
+    char copy[PATH_MAX];
+    int fd;
+    int result = 0;
+
+    if ((size_t)snprintf(copy, sizeof(copy), "%s", path) >= sizeof(copy))
+        return -ENAMETOOLONG;
+    fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    /* Some file systems refuse fsync on directories; the rename itself has happened. */
+    if (fsync(fd) < 0 && errno != EINVAL)
+        result = -errno;
+    close(fd);
+    return result;
+}
+
+static int write_new(const char *path, const void *data, size_t size, mode_t mode)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    int result;
+
+    if (fd < 0)
+        return -errno;
+    result = write_all(fd, data, size);
+    if (result == 0 && fsync(fd) < 0)
+        result = -errno;
+    if (close(fd) < 0 && result == 0)
+        result = -errno;
+    if (result < 0)
+        unlink(path);
+    return result;
+}
+
+int lull_file_write_atomic(const char *path, const void *data, size_t size, mode_t mode,
+                           struct lull_error *err)
+{
+    char temporary[PATH_MAX];
+    int result;
+
+    if ((size_t)snprintf(temporary, sizeof(temporary), "%s.new-%ld", path, (long)getpid()) >=
+        sizeof(temporary))
+        return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", path);
+    unlink(temporary); /* left by a process of the same number that died here */
+    result = write_new(temporary, data, size, mode);
+    if (result == 0 && rename(temporary, path) < 0) {
+        result = -errno;
+        unlink(temporary);
+    }
+    if (result == 0)
+        result = sync_directory_of(path);
+    if (result < 0)
+        return lull_error_set(err, result, "%s: cannot write: %s", path, strerror(-result));
+    return 0;
+}
+
+int lull_file_read(const char *path, size_t limit, char **data_out, size_t *size_out,
+                   struct lull_error *err)
+{
+    FILE *file = fopen(path, "re");
+    char *data = NULL;
+    size_t size = 0;
+    size_t capacity = 0;
+    int result = 0;
+
+    if (file == NULL)
+        return lull_error_set(err, -errno, "%s: cannot open: %s", path, strerror(errno));
+    for (;;) {
+        if (size + 1 >= capacity) {
+            char *grown = realloc(data, capacity = capacity == 0 ? 4096 : capacity * 2);
+
+            if (grown == NULL) {
+                result = lull_error_set(err, -ENOMEM, "%s: no memory to read it", path);
+                goto out;
+            }
+            data = grown;
+        }
+        size_t got = fread(data + size, 1, capacity - size - 1, file);
+
+        if (got == 0)
+            break;
+        size += got;
+        if (size > limit) {
+            result = lull_error_set(err, -EFBIG, "%s: longer than %zu bytes", path, limit);
+            goto out;
+        }
+    }
+    if (ferror(file)) {
+        result = lull_error_set(err, -EIO, "%s: cannot read", path);
+        goto out;
+    }
+    data[size] = '\0';
+    *data_out = data;
+    *size_out = size;
+    data = NULL;
+out:
+    free(data);
+    fclose(file);
+    return result;
+}
+
+int lull_file_make_directory(const char *path, mode_t mode, struct lull_error *err)
+{
+    char partial[PATH_MAX];
+
+    if ((size_t)snprintf(partial, sizeof(partial), "%s", path) >= sizeof(partial))
+        return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", path);
+    for (char *slash = partial + 1;; slash++) {
+        if (*slash != '/' && *slash != '\0')
+            continue;
+        char kept = *slash;
+
+        *slash = '\0';
+        if (mkdir(partial, mode) < 0 && errno != EEXIST)
+            return lull_error_set(err, -errno, "%s: cannot create the directory: %s", partial,
+                                  strerror(errno));
+        *slash = kept;
+        if (kept == '\0')
+            return 0;
+    }
+}
+
+int lull_file_find_own(const char *build_path, const char *installed_name, char *path_out,
+                       size_t size, struct lull_error *err)
+{
+    char self[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    char *directory;
+
+    if (length > 0) {
+        self[length] = '\0';
+        directory = dirname(self);
+        if ((size_t)snprintf(path_out, size, "%s/../%s", directory, build_path) < size &&
+            access(path_out, R_OK) == 0)
+            return 0;
+        if ((size_t)snprintf(path_out, size, "%s/../lib/lull/%s", directory, installed_name) <
+                size &&
+            access(path_out, R_OK) == 0)
+            return 0;
+    }
+    return lull_error_set(err, -ENOENT, "%s: not found beside this program; is Lull installed whole?",
+                          installed_name);
+}

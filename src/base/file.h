@@ -1,0 +1,39 @@
+/*
+ * Files: whole or not at all.
+ * Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_BASE_FILE_H
+#define LULL_BASE_FILE_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+/*
+ * Writes size bytes to path so that a reader, a crash or a full disk never shows half of them:
+ * new file beside it (O_EXCL|O_NOFOLLOW, given mode), fsync, rename, fsync of the directory.
+ * Errors: -errno with the path and the reason; the old file, if any, is then untouched.
+ */
+int lull_file_write_atomic(const char *path, const void *data, size_t size, mode_t mode,
+                           struct lull_error *err);
+
+/*
+ * Reads at most limit bytes of a regular file into a new buffer with a NUL behind them.
+ * The caller frees *data_out. Errors: -errno; -EFBIG longer than limit.
+ */
+int lull_file_read(const char *path, size_t limit, char **data_out, size_t *size_out,
+                   struct lull_error *err);
+
+/* Creates a directory and its parents; an existing one is fine. */
+int lull_file_make_directory(const char *path, mode_t mode, struct lull_error *err);
+
+/*
+ * Path of a file that belongs to Lull (a probe library, the emulated driver): beside the running
+ * executable in a build tree (<dir>/../<build_path>), else in the installed library directory.
+ * Errors: -ENOENT in neither place.
+ */
+int lull_file_find_own(const char *build_path, const char *installed_name, char *path_out,
+                       size_t size, struct lull_error *err);
+
+#endif

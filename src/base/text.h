@@ -1,0 +1,24 @@
+/*
+ * Strict parsing of what people type. Every function refuses trailing characters, empty text,
+ * overflow and not-a-number, and leaves its output untouched on failure. Threads: any.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_BASE_TEXT_H
+#define LULL_BASE_TEXT_H
+
+#include <stdint.h>
+
+/* Decimal integer in [min, max]. -EINVAL: not such a number. */
+int lull_text_parse_int(const char *text, int64_t min, int64_t max, int64_t *value_out);
+
+/* Finite decimal number. -EINVAL otherwise. */
+int lull_text_parse_number(const char *text, double *value_out);
+
+/* A ratio: "1%" and "0.01" both give 0.01. -EINVAL: not a number, or not in [0, 1]. */
+int lull_text_parse_ratio(const char *text, double *ratio_out);
+
+/* 64-bit FNV-1a hash; stable across machines and versions, so it may be stored. */
+uint64_t lull_text_hash(const char *text);
+
+#endif

@@ -1,0 +1,110 @@
+/*
+ * GPUs of this node behind one table of functions per vendor (nvml.c; ROCm and Level Zero later).
+ *
+ * A missing driver library or symbol is a capability that is off, never a crash; a missing reading
+ * is an unset validity bit, never 0. Every set is a request: device/writer.h reads back whether
+ * the device obeyed.
+ *
+ * Threads: any for reading; sets are for the one device writer of the node (design section 4).
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_DEVICE_DEVICE_H
+#define LULL_DEVICE_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum {
+    LULL_DEVICE_MAX_GPUS = 64,
+    LULL_DEVICE_MAX_CLOCKS = 512,
+};
+
+/* What a GPU lets itself be asked for. */
+enum lull_capability {
+    LULL_CAPABILITY_SM_LOCK = 1 << 0,
+    LULL_CAPABILITY_MEMORY_LOCK = 1 << 1,
+    LULL_CAPABILITY_POWER_LIMIT = 1 << 2,
+    LULL_CAPABILITY_ENERGY_COUNTER = 1 << 3,
+    LULL_CAPABILITY_INSTANT_POWER = 1 << 4,
+};
+
+/* Fixed facts of one GPU. Clocks are sorted from the highest to the lowest. */
+struct lull_device_info {
+    char name[96];
+    char uuid[96];
+    char pci_bus_id[32];
+    uint32_t architecture; /* NVML's number: 5 Volta ... 10 Blackwell; 0 unknown */
+    uint32_t capabilities; /* enum lull_capability */
+    uint32_t sm_clock_count;
+    uint32_t sm_clocks_mhz[LULL_DEVICE_MAX_CLOCKS];
+    uint32_t memory_clock_count;
+    uint32_t memory_clocks_mhz[16];
+    uint32_t power_limit_min_mw;
+    uint32_t power_limit_max_mw;
+    uint32_t power_limit_default_mw;
+};
+
+/* Validity bits of a reading. */
+enum lull_reading_field {
+    LULL_READING_SM_CLOCK = 1 << 0,
+    LULL_READING_MEMORY_CLOCK = 1 << 1,
+    LULL_READING_POWER = 1 << 2,       /* as the driver reports it: may be a 1 s average */
+    LULL_READING_ENERGY = 1 << 3,      /* counter since driver load */
+    LULL_READING_TEMPERATURE = 1 << 4,
+    LULL_READING_REASONS = 1 << 5,     /* clock-event reasons, NVML's bits */
+    LULL_READING_POWER_LIMIT = 1 << 6, /* requested */
+    LULL_READING_UTILIZATION = 1 << 7,
+    LULL_READING_ALL = (1 << 8) - 1,
+};
+
+struct lull_device_reading {
+    uint32_t valid; /* enum lull_reading_field */
+    uint32_t sm_mhz;
+    uint32_t memory_mhz;
+    uint32_t power_mw;
+    uint64_t energy_mj;
+    uint32_t temperature_c;
+    uint64_t reasons;
+    uint32_t power_limit_mw;
+    uint32_t utilization_percent;
+};
+
+struct lull_devices; /* the opened driver library and its GPUs */
+
+/*
+ * Opens the vendor library (LULL_NVML names another file than libnvidia-ml.so.1) and lists the
+ * GPUs. Errors: LULL_E_NO_DEVICE no library or no GPU; -EPERM; LULL_E_UNSUPPORTED; the text says
+ * which library was tried and what to do.
+ */
+int lull_devices_open(struct lull_devices **devices_out, struct lull_error *err);
+void lull_devices_close(struct lull_devices *devices);
+
+uint32_t lull_devices_count(const struct lull_devices *devices);
+
+/* Version texts for reports; "" where unknown. Borrowed from devices. */
+const char *lull_devices_driver_version(const struct lull_devices *devices);
+
+/* Facts of one GPU, gpu in 0..count-1; borrowed, fixed while devices is open. */
+const struct lull_device_info *lull_device_info(const struct lull_devices *devices, uint32_t gpu);
+
+/* Index of the GPU with this UUID, -ENODEV if there is none. */
+int lull_device_find(const struct lull_devices *devices, const char *uuid);
+
+/* Reads the wanted fields; what could not be read has no bit in reading_out->valid. */
+void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wanted,
+                      struct lull_device_reading *reading_out);
+
+/* Sets. Errors: -EPERM; LULL_E_UNSUPPORTED; LULL_E_NO_DEVICE lost; -EAGAIN passing; -EINVAL. */
+int lull_device_lock_sm(struct lull_devices *devices, uint32_t gpu, uint32_t min_mhz,
+                        uint32_t max_mhz, struct lull_error *err);
+int lull_device_reset_sm(struct lull_devices *devices, uint32_t gpu, struct lull_error *err);
+int lull_device_lock_memory(struct lull_devices *devices, uint32_t gpu, uint32_t min_mhz,
+                            uint32_t max_mhz, struct lull_error *err);
+int lull_device_reset_memory(struct lull_devices *devices, uint32_t gpu, struct lull_error *err);
+int lull_device_set_power_limit(struct lull_devices *devices, uint32_t gpu, uint32_t limit_mw,
+                                struct lull_error *err);
+
+#endif

@@ -1,0 +1,62 @@
+/*
+ * What a program that runs on the emulated node tells its GPU: which kernels run, when it
+ * communicates. On a real node nothing tells the GPU; the program would simply use it.
+ *
+ * Times follow the emulated GPU: a kernel stretches when the SM clock is lowered, a transfer when
+ * the clock can no longer feed the link. Waiting sleeps; it burns no CPU.
+ *
+ * Threads: a handle belongs to one thread. Without an emulated node (LULL_EMULATED_NODE unset)
+ * open gives NULL, and every function accepts NULL and returns at once.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_EMULATOR_WORKLOAD_H
+#define LULL_EMULATOR_WORKLOAD_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct lull_emulated_gpu; /* one rank's connection to its GPU: a live context */
+
+/* One compute kernel, or a run of them that behaves as one. */
+struct lull_kernel {
+    double duration_ms; /* at the highest SM clock, > 0 */
+    const char *profile; /* power and time profile of the model, e.g. "llm_bwd", "dgemm", "stream";
+                          * NULL: "llm_fwd" or, where the model lacks it, its first profile */
+};
+
+/* One collective or transfer of this GPU. */
+struct lull_transfer {
+    double bytes;       /* moved by this GPU over the link, >= 0 */
+    double link_gbs;    /* bandwidth of the slowest link on the way, GB/s, > 0 */
+    uint32_t channels;  /* SMs that drive it, e.g. 16 in a node, 4 over InfiniBand */
+};
+
+/*
+ * Connects to GPU index (CUDA order) of the node in LULL_EMULATED_NODE and opens a context on it.
+ * Success with *gpu_out NULL: there is no emulated node. Errors: -ENODEV no such GPU; -errno.
+ */
+int lull_emulated_gpu_open(uint32_t index, struct lull_emulated_gpu **gpu_out,
+                           struct lull_error *err);
+
+/* Closes the context; the GPU decays to its idle clocks if it was the last. */
+void lull_emulated_gpu_close(struct lull_emulated_gpu *gpu);
+
+/* Enqueues a kernel behind those already enqueued and returns at once. */
+void lull_emulated_gpu_launch(struct lull_emulated_gpu *gpu, const struct lull_kernel *kernel);
+
+/* Sleeps until every enqueued kernel has ended. */
+void lull_emulated_gpu_wait(struct lull_emulated_gpu *gpu);
+
+/* Begins a transfer; it moves in the background at the rate that clock and link allow. */
+void lull_emulated_gpu_transfer_begin(struct lull_emulated_gpu *gpu,
+                                      const struct lull_transfer *transfer);
+
+/* Sleeps until at least share (0..1) of the current transfer has been moved. */
+void lull_emulated_gpu_transfer_wait(struct lull_emulated_gpu *gpu, double share);
+
+/* Ends the transfer, moved or not: the GPU goes back to waiting or to its kernels. */
+void lull_emulated_gpu_transfer_end(struct lull_emulated_gpu *gpu);
+
+#endif

@@ -1,0 +1,82 @@
+/*
+ * The governor's hand on the clocks: the same calls whether lulld drives the devices (leases over
+ * its socket) or this process does, as root (`lull run --no-daemon`).
+ *
+ * A request goes into one slot per GPU in shared memory, the latest wins, and an eventfd wakes the
+ * device writer: posting never blocks and never calls a driver. Results come back in the slot.
+ *
+ * Threads: open, lease, poll and close belong to one thread; set and result may be called by one
+ * other thread (the control loop).
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_ACTUATOR_H
+#define LULL_GOVERNOR_ACTUATOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "device/device.h"
+
+struct lull_actuator;
+
+/* What a lease asks for: the SM clocks between which this client may move. */
+struct lull_band {
+    uint32_t min_mhz;
+    uint32_t max_mhz;
+};
+
+/* The outcome of the latest request of a GPU that the device writer has served. */
+struct lull_switch_result {
+    uint64_t sequence;      /* number of the request, as returned by lull_actuator_set; 0 none yet */
+    int32_t status;         /* 0; or the negative code of the refused or failed call */
+    uint32_t sm_mhz;        /* the point that was requested; 0 is the reference point */
+    int64_t call_begin_ns;  /* when the driver call began */
+    int64_t call_ns;        /* how long it blocked the writer */
+    int64_t settle_ns;      /* from its return until the clock read the target; -1 not seen yet,
+                             * -2 given up: not obeyed */
+    uint32_t observed_mhz;  /* last clock read back */
+};
+
+/* Connects to lulld at its socket under runtime_dir. Errors: -ENOENT/-ECONNREFUSED no daemon. */
+int lull_actuator_open_daemon(const char *runtime_dir, struct lull_actuator **actuator_out,
+                              struct lull_error *err);
+
+/*
+ * Drives the devices of this process: journal, one writer thread, read-back and restore as in the
+ * daemon. Borrows devices until close. Errors: -EPERM not root; -EBUSY a daemon or another job does.
+ */
+int lull_actuator_open_local(struct lull_devices *devices, const char *runtime_dir,
+                             struct lull_actuator **actuator_out, struct lull_error *err);
+
+/* Raises and restores every leased GPU, then frees. NULL is allowed. */
+void lull_actuator_close(struct lull_actuator *actuator);
+
+/*
+ * Leases one GPU by UUID; *slot_out numbers it for the calls below. The lease is renewed by
+ * lull_actuator_poll. Errors: -ENODEV; -EBUSY leased by another; -EACCES not yours; -EINVAL band.
+ */
+int lull_actuator_lease(struct lull_actuator *actuator, const char *uuid,
+                        const struct lull_band *band, uint32_t *slot_out, struct lull_error *err);
+
+/*
+ * Requests an SM clock: sm_mhz 0 is the reference point (raising; never delayed, never dropped).
+ * A lowering still unserved at deadline_ns is dropped; one that has been applied is undone by the
+ * writer at valid_until_ns unless renewed. Returns the request's sequence number (> 0).
+ */
+uint64_t lull_actuator_set(struct lull_actuator *actuator, uint32_t slot, uint32_t sm_mhz,
+                           int64_t deadline_ns, int64_t valid_until_ns);
+
+/* Copies the latest outcome of a GPU. */
+void lull_actuator_result(const struct lull_actuator *actuator, uint32_t slot,
+                          struct lull_switch_result *result_out);
+
+/*
+ * Heartbeat, to be called every 0.5 s: renews the leases and looks whether the daemon still lives.
+ * Errors: -EPIPE the daemon is gone (the job goes on at whatever it restores); LULL_E_STALE a
+ * lease was revoked.
+ */
+int lull_actuator_poll(struct lull_actuator *actuator, struct lull_error *err);
+
+#endif

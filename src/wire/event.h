@@ -1,0 +1,136 @@
+/*
+ * Events: what the probes in a job's processes tell the governor, through shared memory.
+ *
+ * One segment per job and node: a file in /dev/shm that `lull run` creates (mode 0600) and names in
+ * LULL_JOB. A process claims one slot, which holds its identity, its names of user sections and a
+ * ring of fixed-size events with many producers (its threads) and one consumer (the governor).
+ * A full ring drops the event and counts it; a producer never blocks, allocates or logs. Producers
+ * ring one doorbell (a futex word) only when the governor sleeps on it.
+ *
+ * The reader trusts nothing that a process wrote: indices are masked, counts bounded, text cut.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_WIRE_EVENT_H
+#define LULL_WIRE_EVENT_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+#define LULL_JOB_ENV "LULL_JOB" /* path of the segment */
+
+enum {
+    LULL_JOB_MAX_PROCESSES = 256,
+    LULL_JOB_RING_EVENTS = 4096, /* per process; a power of two */
+    LULL_JOB_MAX_NAMES = 64,     /* names of user sections per process */
+    LULL_JOB_NAME_BYTES = 48,    /* NUL included */
+};
+
+enum lull_event_kind {
+    LULL_EVENT_BEGIN = 1, /* the calling thread enters a section */
+    LULL_EVENT_END,       /* the same thread leaves it */
+    LULL_EVENT_POST,      /* a non-blocking operation was started; its wait is a section */
+    LULL_EVENT_STEP,      /* lull_step(): the program's own iteration boundary */
+    LULL_EVENT_EXIT,      /* the process leaves the job in good order (MPI_Finalize, exit) */
+};
+
+/* What a section does. Values are part of the segment's format: append only. */
+enum lull_operation {
+    LULL_OPERATION_NONE = 0,
+    LULL_OPERATION_USER, /* named by the program; see struct lull_event.name */
+    LULL_OPERATION_ALLREDUCE,
+    LULL_OPERATION_REDUCE,
+    LULL_OPERATION_REDUCE_SCATTER,
+    LULL_OPERATION_ALLGATHER,
+    LULL_OPERATION_GATHER,
+    LULL_OPERATION_SCATTER,
+    LULL_OPERATION_BROADCAST,
+    LULL_OPERATION_ALLTOALL,
+    LULL_OPERATION_BARRIER,
+    LULL_OPERATION_SCAN,
+    LULL_OPERATION_NEIGHBOR, /* neighbourhood collectives */
+    LULL_OPERATION_SEND,
+    LULL_OPERATION_RECEIVE,
+    LULL_OPERATION_SENDRECV,
+    LULL_OPERATION_WAIT, /* completion of non-blocking operations */
+    LULL_OPERATION_PROBE,
+    LULL_OPERATION_COUNT
+};
+
+/* Names as in reports: "allreduce", "wait", ... "?" for a value out of range. */
+const char *lull_operation_name(enum lull_operation operation);
+
+struct lull_event {
+    int64_t time_ns;       /* CLOCK_MONOTONIC */
+    uint64_t bytes;        /* payload of this rank; 0 where the call has none or does not know */
+    uint32_t communicator; /* small number of the communicator in this process, from 0 */
+    uint32_t ranks;        /* its size; 0 unknown */
+    int32_t peer;          /* root or peer rank; -1 none */
+    uint32_t thread;       /* number of the thread in this process, from 0 */
+    uint16_t kind;         /* enum lull_event_kind */
+    uint16_t operation;    /* enum lull_operation */
+    uint32_t name;         /* LULL_OPERATION_USER: index of its name */
+};
+
+/* Who a slot belongs to. Missing is -1. */
+struct lull_process_info {
+    pid_t pid;
+    int32_t world_rank;
+    int32_t world_size;
+    int32_t local_rank; /* on this node */
+    char program[32];
+};
+
+struct lull_job; /* one open segment; event.c */
+
+/*
+ * Governor: creates the segment at path (must not exist) and maps it. The caller owns it.
+ * Errors: -errno with the path.
+ */
+int lull_job_create(const char *path, struct lull_job **job_out, struct lull_error *err);
+
+/* Unmaps; a created segment's file is removed. NULL is allowed. */
+void lull_job_destroy(struct lull_job *job);
+
+/* Slots claimed so far; slots 0..count-1 are valid and stay so after their process ended. */
+uint32_t lull_job_process_count(const struct lull_job *job);
+
+/* Identity of a slot. -EAGAIN while its process is still writing it. */
+int lull_job_process(const struct lull_job *job, uint32_t slot, struct lull_process_info *info_out);
+
+/* Copies the name of a user section, "" if there is none. name_out: LULL_JOB_NAME_BYTES bytes. */
+void lull_job_name(const struct lull_job *job, uint32_t slot, uint32_t name, char *name_out);
+
+/* Moves up to max events of a slot to events_out, oldest first; returns how many. One consumer. */
+uint32_t lull_job_read(struct lull_job *job, uint32_t slot, struct lull_event *events_out,
+                       uint32_t max);
+
+/* Events that the slot's process could not push because its ring was full. */
+uint64_t lull_job_lost(const struct lull_job *job, uint32_t slot);
+
+/* Sleeps until the doorbell rings or until_ns passes; returns at once if events are waiting. */
+void lull_job_wait(struct lull_job *job, int64_t until_ns);
+
+/* Rings the doorbell from another thread of the governor. */
+void lull_job_wake(struct lull_job *job);
+
+/*
+ * Probe: opens the existing segment at path and claims a slot for this process.
+ * *slot_out is what lull_event_push takes. Errors: -ENOSPC all slots taken; LULL_E_FORMAT another
+ * version; -errno.
+ */
+int lull_job_join(const char *path, const struct lull_process_info *info, struct lull_job **job_out,
+                  uint32_t *slot_out, struct lull_error *err);
+
+/* Probe: renews the identity of this process' slot (MPI_Init learns the ranks later than join). */
+void lull_job_identify(struct lull_job *job, uint32_t slot, const struct lull_process_info *info);
+
+/* Probe: returns the index for a name, adding it; LULL_JOB_MAX_NAMES - 1 once the table is full. */
+uint32_t lull_job_intern(struct lull_job *job, uint32_t slot, const char *name);
+
+/* Probe: pushes one event. Any thread; lock-free, never blocks. */
+void lull_event_push(struct lull_job *job, uint32_t slot, const struct lull_event *event);
+
+#endif

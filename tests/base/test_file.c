@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+static void test_write_then_read_gives_the_same_bytes(void **state)
+{
+    char directory[] = "/tmp/lull-file-XXXXXX";
+    char path[64];
+    char *data;
+    size_t size;
+
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof(path), "%s/a", directory);
+    assert_int_equal(lull_file_write_atomic(path, "one", 3, 0600, NULL), 0);
+    assert_int_equal(lull_file_write_atomic(path, "two!", 4, 0600, NULL), 0);
+    assert_int_equal(lull_file_read(path, 100, &data, &size, NULL), 0);
+    assert_int_equal(size, 4);
+    assert_string_equal(data, "two!");
+    free(data);
+    assert_int_equal(lull_file_read(path, 3, &data, &size, NULL), -EFBIG);
+    unlink(path);
+    rmdir(directory);
+}
+
+static void test_a_full_disk_says_so_and_leaves_nothing(void **state)
+{
+    struct lull_error err = {0};
+
+    (void)state;
+    assert_true(lull_file_write_atomic("/nonexistent/dir/file", "x", 1, 0600, &err) < 0);
+    assert_non_null(strstr(err.text, "/nonexistent/dir/file"));
+}
+
+static void test_directories_are_made_with_their_parents(void **state)
+{
+    char directory[] = "/tmp/lull-file-XXXXXX";
+    char path[64];
+
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof(path), "%s/a/b", directory);
+    assert_int_equal(lull_file_make_directory(path, 0700, NULL), 0);
+    assert_int_equal(lull_file_make_directory(path, 0700, NULL), 0);
+    rmdir(path);
+    *strrchr(path, '/') = '\0';
+    rmdir(path);
+    rmdir(directory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_write_then_read_gives_the_same_bytes),
+        cmocka_unit_test(test_a_full_disk_says_so_and_leaves_nothing),
+        cmocka_unit_test(test_directories_are_made_with_their_parents),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

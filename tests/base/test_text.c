@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "base/text.h"
+
+static void test_ratio_accepts_percent_and_fraction(void **state)
+{
+    double value = -1.0;
+
+    (void)state;
+    assert_int_equal(lull_text_parse_ratio("1%", &value), 0);
+    assert_float_equal(value, 0.01, 1e-15);
+    assert_int_equal(lull_text_parse_ratio("0.25", &value), 0);
+    assert_float_equal(value, 0.25, 1e-15);
+    assert_int_equal(lull_text_parse_ratio("0", &value), 0);
+    assert_float_equal(value, 0.0, 0.0);
+}
+
+static void test_bad_numbers_are_refused_and_leave_the_output(void **state)
+{
+    static const char *const bad[] = {"", " 1", "1x", "%", "-1%", "101%", "nan", "inf", "1%%", "1e999"};
+    double value = 7.0;
+    int64_t integer = 7;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_true(lull_text_parse_ratio(bad[i], &value) < 0);
+        assert_true(lull_text_parse_int(bad[i], 0, 1000, &integer) < 0);
+    }
+    assert_true(lull_text_parse_int("1001", 0, 1000, &integer) < 0);
+    assert_true(lull_text_parse_int("99999999999999999999", 0, INT64_MAX, &integer) < 0);
+    assert_float_equal(value, 7.0, 0.0);
+    assert_int_equal(integer, 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ratio_accepts_percent_and_fraction),
+        cmocka_unit_test(test_bad_numbers_are_refused_and_leave_the_output),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
