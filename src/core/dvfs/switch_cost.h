@@ -1,0 +1,42 @@
+/*
+ * What changing an operating point costs in time, learnt from the changes themselves, and whether
+ * a section is worth it (design section 4, break-even).
+ *
+ * Per GPU and direction: how long the driver call blocked and how long the clock took to settle.
+ * Before the first measurement a prior of 5 + 20 ms holds (V100, published). Pure; caller's
+ * storage; zero-initialised knows nothing.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_DVFS_SWITCH_COST_H
+#define LULL_CORE_DVFS_SWITCH_COST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/stats/quantile.h"
+
+enum lull_direction { LULL_DIRECTION_DOWN, LULL_DIRECTION_UP, LULL_DIRECTION_COUNT };
+
+struct lull_switch_cost {
+    struct lull_quantile call_ms[LULL_DIRECTION_COUNT];
+    struct lull_quantile total_ms[LULL_DIRECTION_COUNT]; /* call + settle */
+};
+
+/* Adds one observed change; settle_ms < 0: never settled, counts as 300 ms. */
+void lull_switch_cost_add(struct lull_switch_cost *cost, enum lull_direction direction,
+                          double call_ms, double settle_ms);
+
+/* The p-quantile of call and of call + settle, with the prior where nothing was seen. ms. */
+double lull_switch_cost_call_ms(const struct lull_switch_cost *cost, enum lull_direction direction,
+                                double p);
+double lull_switch_cost_total_ms(const struct lull_switch_cost *cost, enum lull_direction direction,
+                                 double p);
+
+/*
+ * The smallest lead with which raising is late by at most allowed_ms on average, ms: the mean of
+ * max(total - lead, 0) <= allowed_ms.
+ */
+double lull_switch_cost_lead_ms(const struct lull_switch_cost *cost, double allowed_ms);
+
+#endif

@@ -1,0 +1,59 @@
+/*
+ * The descent: the search for the lowest operating point of a section that does not degrade
+ * performance (US 2025/0264922 A1, steps S221 to S227).
+ *
+ *   S221 start at the highest point          S225 degraded: return to the previous point, keep it
+ *   S222 choose a lower point                S226 not degraded at the device's minimum: keep it
+ *   S223 run the section at it               S227 the kept point is the section's result
+ *   S224 ask the guard
+ *
+ * Points are indices into the device's clock list, 0 the highest, count-1 the lowest. Strategies:
+ *   STEP   the patent's: one point lower at a time.
+ *   BISECT the lowest point first; degraded: halve the interval between the lowest point known
+ *          good and the highest known bad. Ends at the point where STEP ends if the slowdown never
+ *          falls on the way down.
+ *   GALLOP 1, 2, 4, 8... points down while not degraded, then bisects: never goes far below a point
+ *          that hurts, for what must not be disturbed (the steady point).
+ * Pure; caller's storage.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_SECTION_DESCENT_H
+#define LULL_CORE_SECTION_DESCENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/stats/guard.h"
+
+enum lull_descent_strategy { LULL_DESCENT_STEP, LULL_DESCENT_BISECT, LULL_DESCENT_GALLOP };
+
+enum { LULL_DESCENT_MAX_STEPS = 512 };
+
+struct lull_descent {
+    enum lull_descent_strategy strategy;
+    uint32_t count;     /* points of the device, >= 1 */
+    uint32_t good;      /* lowest point known not to degrade; 0 at the start */
+    uint32_t bad;       /* highest point known to degrade; count if none is known */
+    uint32_t candidate; /* the point under test; equal to good when done */
+    uint32_t stride;    /* GALLOP */
+    uint32_t steps;     /* verdicts taken */
+};
+
+/* Starts at the highest point (S221) and chooses the first candidate (S222). */
+void lull_descent_init(struct lull_descent *descent, enum lull_descent_strategy strategy,
+                       uint32_t count);
+
+/* True once the result (descent->good) stands (S227). */
+bool lull_descent_done(const struct lull_descent *descent);
+
+/*
+ * Takes the guard's verdict on the candidate (S224) and moves on: DEGRADED S225, NOT_DEGRADED S226
+ * or the next candidate S222. UNDECIDED changes nothing.
+ */
+void lull_descent_take(struct lull_descent *descent, enum lull_verdict verdict);
+
+/* The job changed after the result stood: starts again with one point higher as upper bound. */
+void lull_descent_back_off(struct lull_descent *descent);
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * Exact quantiles of the last LULL_QUANTILE_WINDOW values. Pure; caller's storage;
+ * zero-initialised is empty. Adding is O(1), a quantile O(n log n) of the window.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_STATS_QUANTILE_H
+#define LULL_CORE_STATS_QUANTILE_H
+
+#include <stdint.h>
+
+enum { LULL_QUANTILE_WINDOW = 64 };
+
+struct lull_quantile {
+    uint32_t count; /* values held, <= LULL_QUANTILE_WINDOW */
+    uint32_t next;
+    double values[LULL_QUANTILE_WINDOW];
+};
+
+void lull_quantile_add(struct lull_quantile *quantile, double value);
+
+/*
+ * The p-quantile, p in [0, 1], by linear interpolation between order statistics (Hyndman-Fan 7,
+ * numpy's default). NAN when empty.
+ */
+double lull_quantile_get(const struct lull_quantile *quantile, double p);
+
+/* Mean of max(value - threshold, 0) over the window; 0 when empty: the expected lateness. */
+double lull_quantile_excess(const struct lull_quantile *quantile, double threshold);
+
+#endif
