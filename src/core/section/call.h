@@ -1,0 +1,35 @@
+/*
+ * One communication call, or one section that the program names, as the decisions see it.
+ *
+ * Its signature says what it is and not when: operation, size class, communicator and peer. The
+ * sequence of signatures is what iterations are found in. Pure.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_SECTION_CALL_H
+#define LULL_CORE_SECTION_CALL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lull_call {
+    int64_t time_ns;       /* of this edge, one monotonic clock for all calls */
+    uint64_t bytes;        /* payload of this rank, 0 unknown */
+    uint32_t communicator; /* small number */
+    uint32_t ranks;        /* size of the communicator, 0 unknown */
+    int32_t peer;          /* root or peer, -1 none */
+    uint32_t name;         /* of a section that the program names */
+    uint16_t operation;    /* any numbering; equal numbers are equal operations */
+    bool begin;            /* true: entered; false: left */
+};
+
+/* Payloads in the same power of two are of one class: 0, 1, 2-3, 4-7, ... -> 0, 1, 2, 3, ... */
+uint32_t lull_call_size_class(uint64_t bytes);
+
+/* Equal for calls that do the same; never 0. */
+uint64_t lull_call_signature(const struct lull_call *call);
+
+/* The signature of a sequence of calls: of what stands before (0 at the start) and the next one. */
+uint64_t lull_signature_join(uint64_t before, uint64_t next);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/section/schedule.h"
+
+enum { WINDOWS_PER_ROUND = 4 };
+
+/* Round of four windows: candidate, candidate, reference, reference, after one leading reference. */
+static struct lull_schedule_slot slot_in_window(uint32_t window, bool candidate, bool changed,
+                                                uint64_t offset, uint64_t length)
+{
+    return (struct lull_schedule_slot){
+        .window = window,
+        .candidate = candidate,
+        .measured = !(changed && offset == 0),
+        .window_ends = offset == length - 1,
+    };
+}
+
+struct lull_schedule_slot lull_schedule_slot(const struct lull_schedule *schedule,
+                                             uint64_t iteration)
+{
+    const uint64_t reference = schedule->reference_iterations;
+    const uint64_t candidate = schedule->candidate_iterations;
+    const uint64_t lengths[WINDOWS_PER_ROUND] = {candidate + 1, candidate, reference + 1,
+                                                 reference};
+    const uint64_t round_length = 2 * (reference + candidate + 1);
+    uint64_t offset;
+    uint64_t round;
+
+    if (iteration < reference + 1)
+        return slot_in_window(0, false, true, iteration, reference + 1);
+    iteration -= reference + 1;
+    round = iteration / round_length;
+    offset = iteration % round_length;
+    for (uint32_t i = 0;; i++) {
+        if (offset < lengths[i])
+            return slot_in_window((uint32_t)(1 + round * WINDOWS_PER_ROUND + i), i < 2, i % 2 == 0,
+                                  offset, lengths[i]);
+        offset -= lengths[i];
+    }
+}

@@ -1,0 +1,407 @@
+/*
+ * Positions are kept as the finder numbers them; sections count from the boundary position, which
+ * is the one with the longest computation before it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "core/section/track.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/section/iteration.h"
+
+/* Calls this close belong to one section: no clock could change in between (ms)... */
+static const double merge_gap_ms = 1.0;
+/* ...nor is the computation in between worth naming (share of the section's length). */
+static const double merge_gap_ratio = 0.02;
+
+struct position {
+    uint64_t signature;
+    uint64_t bytes;
+    uint32_t ranks;
+    uint32_t name;
+    uint16_t operation;
+    struct lull_moments gap_ms; /* computation before it */
+    struct lull_moments length_ms;
+};
+
+struct lull_track {
+    struct lull_iteration_finder *finder;
+    enum lull_track_phase phase;
+    uint32_t period;
+    struct position *positions; /* period of them */
+    uint32_t boundary;          /* finder's position at which iterations are counted */
+    uint32_t learnt;            /* boundaries passed while learning */
+
+    uint32_t depth;        /* of nested calls */
+    uint32_t position;     /* of the current or last outermost call */
+    bool position_known;
+    int64_t begin_ns;      /* of the current outermost call */
+    int64_t last_end_ns;   /* of the last outermost call; 0 none */
+
+    uint64_t iteration;
+    int64_t iteration_begin_ns; /* 0 before the first boundary */
+    struct lull_moments iteration_ms;
+
+    struct lull_section sections[LULL_TRACK_MAX_SECTIONS];
+    uint32_t section_count;
+    int32_t open_section; /* that has begun and not ended, -1 none */
+    int64_t section_begin_ns;
+    int64_t section_end_ns; /* of the last ended section; 0 none */
+    double section_exposed_ms;
+
+    struct lull_track_totals totals;
+};
+
+static double ms_between(int64_t from_ns, int64_t to_ns)
+{
+    return (double)(to_ns - from_ns) * 1e-6;
+}
+
+struct lull_track *lull_track_create(void)
+{
+    struct lull_track *track = calloc(1, sizeof(*track));
+
+    if (track == NULL)
+        return NULL;
+    track->finder = lull_iteration_finder_create();
+    if (track->finder == NULL) {
+        free(track);
+        return NULL;
+    }
+    track->open_section = -1;
+    return track;
+}
+
+void lull_track_destroy(struct lull_track *track)
+{
+    if (track == NULL)
+        return;
+    lull_iteration_finder_destroy(track->finder);
+    free(track->positions);
+    free(track);
+}
+
+static void forget(struct lull_track *track)
+{
+    free(track->positions);
+    track->positions = NULL;
+    track->period = 0;
+    track->position_known = false;
+    track->section_count = 0;
+    track->open_section = -1;
+    track->section_end_ns = 0;
+    track->phase = LULL_TRACK_SEARCHING;
+}
+
+static void start_learning(struct lull_track *track, uint32_t period)
+{
+    forget(track);
+    track->positions = calloc(period, sizeof(*track->positions));
+    if (track->positions == NULL)
+        return; /* stays searching: no section is ever known, so nothing is ever lowered */
+    track->period = period;
+    track->phase = LULL_TRACK_LEARNING;
+    track->boundary = 0;
+    track->learnt = 0;
+}
+
+/* The number of a finder's position counted from the boundary. */
+static uint32_t from_boundary(const struct lull_track *track, uint32_t position)
+{
+    return (position + track->period - track->boundary) % track->period;
+}
+
+static struct position *position_at(const struct lull_track *track, uint32_t from_boundary_number)
+{
+    return &track->positions[(track->boundary + from_boundary_number) % track->period];
+}
+
+static uint32_t longest_gap(const struct lull_track *track)
+{
+    uint32_t longest = 0;
+
+    for (uint32_t i = 1; i < track->period; i++)
+        if (track->positions[i].gap_ms.mean > track->positions[longest].gap_ms.mean)
+            longest = i;
+    return longest;
+}
+
+static void section_open_with(struct lull_section *section, const struct position *position,
+                              uint32_t first)
+{
+    *section = (struct lull_section){
+        .signature = lull_signature_join(0, position->signature),
+        .first = first,
+        .calls = 1,
+        .operation = position->operation,
+        .bytes = position->bytes,
+        .ranks = position->ranks,
+        .name = position->name,
+    };
+}
+
+static void section_extend_with(struct lull_section *section, const struct position *position,
+                                bool longest)
+{
+    section->signature = lull_signature_join(section->signature, position->signature);
+    section->calls++;
+    section->bytes += position->bytes;
+    if (longest) {
+        section->operation = position->operation;
+        section->ranks = position->ranks;
+        section->name = position->name;
+    }
+}
+
+/* Lengths while forming: only to decide on merging and on which sections to keep. */
+struct forming {
+    struct lull_section section;
+    double length_ms;
+    double longest_call_ms;
+};
+
+static bool belongs(const struct forming *forming, const struct position *position)
+{
+    double gap_ms = position->gap_ms.mean;
+    double joint_ms = forming->length_ms + gap_ms + position->length_ms.mean;
+
+    return gap_ms <= merge_gap_ms && gap_ms <= merge_gap_ratio * joint_ms;
+}
+
+static void keep(struct lull_track *track, const struct forming *forming,
+                 double lengths_ms[LULL_TRACK_MAX_SECTIONS])
+{
+    uint32_t place = track->section_count;
+
+    if (place == LULL_TRACK_MAX_SECTIONS) {
+        place = 0;
+        for (uint32_t i = 1; i < LULL_TRACK_MAX_SECTIONS; i++)
+            if (lengths_ms[i] < lengths_ms[place])
+                place = i;
+        if (lengths_ms[place] >= forming->length_ms)
+            return;
+        /* Keep the order of the iteration. */
+        memmove(&track->sections[place], &track->sections[place + 1],
+                (LULL_TRACK_MAX_SECTIONS - 1 - place) * sizeof(track->sections[0]));
+        memmove(&lengths_ms[place], &lengths_ms[place + 1],
+                (LULL_TRACK_MAX_SECTIONS - 1 - place) * sizeof(lengths_ms[0]));
+        track->section_count--;
+        place = track->section_count;
+    }
+    track->sections[place] = forming->section;
+    lengths_ms[place] = forming->length_ms;
+    track->section_count++;
+}
+
+static void form_sections(struct lull_track *track)
+{
+    double lengths_ms[LULL_TRACK_MAX_SECTIONS];
+    struct forming forming = {0};
+
+    track->boundary = longest_gap(track);
+    track->section_count = 0;
+    for (uint32_t i = 0; i < track->period; i++) {
+        const struct position *position = position_at(track, i);
+
+        if (i > 0 && belongs(&forming, position)) {
+            bool longest = position->length_ms.mean > forming.longest_call_ms;
+
+            section_extend_with(&forming.section, position, longest);
+            forming.length_ms += position->gap_ms.mean + position->length_ms.mean;
+        } else {
+            if (i > 0)
+                keep(track, &forming, lengths_ms);
+            section_open_with(&forming.section, position, i);
+            forming.length_ms = position->length_ms.mean;
+            forming.longest_call_ms = 0.0;
+        }
+        if (position->length_ms.mean > forming.longest_call_ms)
+            forming.longest_call_ms = position->length_ms.mean;
+    }
+    keep(track, &forming, lengths_ms);
+    track->phase = LULL_TRACK_KNOWN;
+    track->open_section = -1;
+    track->iteration = 0;
+    track->iteration_begin_ns = 0;
+    track->iteration_ms = (struct lull_moments){0};
+}
+
+/* The section whose first or last call stands at this number, -1 none. */
+static int32_t section_at(const struct lull_track *track, uint32_t number, bool last)
+{
+    for (uint32_t i = 0; i < track->section_count; i++) {
+        const struct lull_section *section = &track->sections[i];
+        uint32_t wanted = last ? section->first + section->calls - 1 : section->first;
+
+        if (wanted == number)
+            return (int32_t)i;
+    }
+    return -1;
+}
+
+static void note_boundary(struct lull_track *track, int64_t now_ns, struct lull_track_note *note)
+{
+    note->iteration_ended = true;
+    if (track->iteration_begin_ns != 0) {
+        note->iteration_ms = ms_between(track->iteration_begin_ns, now_ns);
+        lull_moments_add(&track->iteration_ms, note->iteration_ms);
+        track->iteration++;
+    }
+    track->iteration_begin_ns = now_ns;
+}
+
+static void begin_section(struct lull_track *track, uint32_t number, int64_t now_ns,
+                          struct lull_track_note *note)
+{
+    int32_t index = section_at(track, number, false);
+
+    if (index < 0)
+        return;
+    if (track->section_end_ns != 0)
+        lull_quantile_add(&track->sections[index].recent_gap,
+                          ms_between(track->section_end_ns, now_ns));
+    track->open_section = index;
+    track->section_begin_ns = now_ns;
+    track->section_exposed_ms = 0.0;
+    note->begun_section = index;
+}
+
+static void end_section(struct lull_track *track, uint32_t number, int64_t now_ns,
+                        struct lull_track_note *note)
+{
+    struct lull_section *section;
+    double length_ms;
+
+    if (track->open_section < 0)
+        return;
+    track->section_exposed_ms += ms_between(track->begin_ns, now_ns);
+    if (section_at(track, number, true) != track->open_section)
+        return;
+    section = &track->sections[track->open_section];
+    length_ms = ms_between(track->section_begin_ns, now_ns);
+    lull_moments_add(&section->length_ms, length_ms);
+    lull_moments_add(&section->exposed_ms, track->section_exposed_ms);
+    lull_quantile_add(&section->recent_length, length_ms);
+    note->ended_section = track->open_section;
+    track->open_section = -1;
+    track->section_end_ns = now_ns;
+}
+
+static void describe(struct position *position, const struct lull_call *call, uint64_t signature)
+{
+    position->signature = signature;
+    position->bytes = call->bytes;
+    position->ranks = call->ranks;
+    position->name = call->name;
+    position->operation = call->operation;
+}
+
+static void learn_begin(struct lull_track *track, const struct lull_call *call, uint64_t signature,
+                        struct lull_track_note *note)
+{
+    struct position *position = &track->positions[track->position];
+
+    describe(position, call, signature);
+    if (track->last_end_ns != 0)
+        lull_moments_add(&position->gap_ms, ms_between(track->last_end_ns, call->time_ns));
+    if (track->position != track->boundary)
+        return;
+    if (track->learnt++ < LULL_TRACK_LEARN_ITERATIONS)
+        return;
+    form_sections(track);
+    note->became_known = true;
+}
+
+static void take_begin(struct lull_track *track, const struct lull_call *call,
+                       struct lull_track_note *note)
+{
+    uint64_t signature = lull_call_signature(call);
+    struct lull_iteration_state state = lull_iteration_push(track->finder, signature);
+    uint32_t number;
+
+    track->begin_ns = call->time_ns;
+    if (state.event == LULL_ITERATION_DEVIATED) {
+        note->deviated = track->phase != LULL_TRACK_SEARCHING;
+        forget(track);
+        return;
+    }
+    if (state.event == LULL_ITERATION_SEARCHING)
+        return;
+    if (state.event == LULL_ITERATION_FOUND || state.period != track->period)
+        start_learning(track, state.period);
+    if (track->positions == NULL)
+        return;
+    track->position = state.position;
+    track->position_known = true;
+    if (track->phase == LULL_TRACK_LEARNING)
+        learn_begin(track, call, signature, note);
+    if (track->phase != LULL_TRACK_KNOWN)
+        return;
+    number = from_boundary(track, track->position);
+    if (number == 0)
+        note_boundary(track, call->time_ns, note);
+    begin_section(track, number, call->time_ns, note);
+}
+
+static void take_end(struct lull_track *track, int64_t now_ns, struct lull_track_note *note)
+{
+    track->totals.communication_ms += ms_between(track->begin_ns, now_ns);
+    if (track->position_known) {
+        lull_moments_add(&track->positions[track->position].length_ms,
+                         ms_between(track->begin_ns, now_ns));
+        if (track->phase == LULL_TRACK_KNOWN)
+            end_section(track, from_boundary(track, track->position), now_ns, note);
+    }
+    track->last_end_ns = now_ns;
+}
+
+struct lull_track_note lull_track_take(struct lull_track *track, const struct lull_call *call)
+{
+    struct lull_track_note note = {.begun_section = -1, .ended_section = -1};
+
+    if (track->totals.first_ns == 0)
+        track->totals.first_ns = call->time_ns;
+    track->totals.last_ns = call->time_ns;
+    if (call->begin) {
+        if (track->depth++ == 0) {
+            track->totals.calls++;
+            take_begin(track, call, &note);
+        }
+    } else if (track->depth > 0 && --track->depth == 0) {
+        take_end(track, call->time_ns, &note);
+    }
+    return note;
+}
+
+enum lull_track_phase lull_track_phase(const struct lull_track *track)
+{
+    return track->phase;
+}
+
+uint64_t lull_track_iteration(const struct lull_track *track)
+{
+    return track->iteration;
+}
+
+uint32_t lull_track_period(const struct lull_track *track)
+{
+    return track->period;
+}
+
+const struct lull_section *lull_track_sections(const struct lull_track *track, uint32_t *count_out)
+{
+    *count_out = track->section_count;
+    return track->sections;
+}
+
+const struct lull_moments *lull_track_iteration_ms(const struct lull_track *track)
+{
+    return &track->iteration_ms;
+}
+
+void lull_track_totals(const struct lull_track *track, struct lull_track_totals *totals_out)
+{
+    *totals_out = track->totals;
+}

@@ -1,0 +1,92 @@
+/*
+ * Track: one rank's stream of calls, and what is known of its sections and their times.
+ *
+ * The outermost calls of one thread are the symbols of the iteration finder. Once the period
+ * stands, the track learns for some iterations, then merges neighbouring calls with next to no
+ * computation between them into sections, and forecasts when each begins and ends. An iteration is
+ * counted at the beginning of the call with the longest computation before it, so that no section
+ * reaches across the boundary of two iterations.
+ *
+ * Pure; create/destroy; one thread at a time. Times: int64_t ns of the caller's monotonic clock.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_SECTION_TRACK_H
+#define LULL_CORE_SECTION_TRACK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/section/call.h"
+#include "core/stats/moments.h"
+#include "core/stats/quantile.h"
+
+enum {
+    LULL_TRACK_LEARN_ITERATIONS = 6, /* observed before sections are formed */
+    LULL_TRACK_MAX_SECTIONS = 64,    /* the longest are kept */
+};
+
+struct lull_section {
+    uint64_t signature; /* joined over its calls */
+    uint32_t first;     /* position of its first call, counted from the iteration's boundary */
+    uint32_t calls;     /* consecutive calls in it */
+    uint16_t operation; /* of its longest call */
+    uint64_t bytes;     /* payload of all its calls */
+    uint32_t ranks;
+    uint32_t name;
+    struct lull_moments length_ms;      /* begin of its first to end of its last call */
+    struct lull_moments exposed_ms;     /* within its calls: what computation waits for */
+    struct lull_quantile recent_length; /* the same, last ones only: the forecast's material */
+    struct lull_quantile recent_gap;    /* from the end of the section before to its begin, ms */
+};
+
+enum lull_track_phase {
+    LULL_TRACK_SEARCHING, /* no iteration known */
+    LULL_TRACK_LEARNING,  /* iteration known, sections not yet */
+    LULL_TRACK_KNOWN,     /* sections known */
+};
+
+/* What one call changed. */
+struct lull_track_note {
+    bool became_known;     /* sections have just been formed */
+    bool deviated;         /* the sequence broke: everything but the totals is unknown again */
+    bool iteration_ended;  /* this call begins the next iteration */
+    double iteration_ms;   /* length of the ended one; 0 for the first boundary */
+    int32_t begun_section; /* index of the section that begins here, -1 none */
+    int32_t ended_section; /* index of the section that ends here, -1 none */
+};
+
+/* Totals over the whole life, deviations included. */
+struct lull_track_totals {
+    uint64_t calls;
+    double communication_ms; /* time inside outermost calls */
+    int64_t first_ns;
+    int64_t last_ns;
+};
+
+struct lull_track;
+
+/* NULL: no memory. */
+struct lull_track *lull_track_create(void);
+void lull_track_destroy(struct lull_track *track);
+
+/* Takes the next edge; calls inside a call only count its depth. */
+struct lull_track_note lull_track_take(struct lull_track *track, const struct lull_call *call);
+
+enum lull_track_phase lull_track_phase(const struct lull_track *track);
+
+/* Iterations since the sections became known; the current one has this number. */
+uint64_t lull_track_iteration(const struct lull_track *track);
+
+/* Calls per iteration, 0 while searching. */
+uint32_t lull_track_period(const struct lull_track *track);
+
+/* Sections in the order of the iteration; borrowed until the next call of lull_track_take. */
+const struct lull_section *lull_track_sections(const struct lull_track *track, uint32_t *count_out);
+
+/* Iteration times of this track while its sections are known, ms. */
+const struct lull_moments *lull_track_iteration_ms(const struct lull_track *track);
+
+void lull_track_totals(const struct lull_track *track, struct lull_track_totals *totals_out);
+
+#endif

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/control.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+enum { BATCH = 256 };
+
+/* The loop looks around at least this often, for results that no event announces. */
+static const int64_t idle_wait_ns = 20 * LULL_NS_PER_MS;
+/* NVML's bits for heat and power supply (not the normal power cap). */
+static const uint64_t throttle_reasons = 0x8 | 0x20 | 0x40 | 0x80;
+
+/* A request that has been posted and whose outcome is not yet known. */
+struct request {
+    uint64_t sequence;
+    uint32_t point;
+    int64_t posted_ns;
+};
+
+struct gpu {
+    struct lull_control_gpu state;
+    uint32_t actuator_slot;
+    atomic_bool armed; /* leased, and the actuator alive */
+    const struct lull_device_info *info;
+    struct request request;
+    struct lull_journey journey;
+    struct lull_span lowered; /* stretch under way; begin_ns 0 none */
+    uint64_t iteration;
+    bool was_known;
+    int64_t section_begin_ns;
+    uint32_t depth; /* of nested calls of the rank */
+};
+
+struct lull_control {
+    struct lull_job *job;
+    struct lull_devices *devices;
+    struct lull_actuator *actuator;
+    struct lull_controller *controller;
+    pthread_mutex_t lock; /* controller and journeys */
+    pthread_t thread;
+    bool running;
+    atomic_bool stopping;
+    uint32_t bound; /* processes looked at so far */
+    int32_t gpu_of_process[LULL_JOB_MAX_PROCESSES];
+    uint32_t gpu_count;
+    struct gpu gpus[LULL_CONTROLLER_MAX_GPUS];
+};
+
+int lull_control_create(struct lull_job *job, struct lull_devices *devices,
+                        struct lull_actuator *actuator, const struct lull_controller_config *config,
+                        const uint32_t *gpus, uint32_t gpu_count, struct lull_control **control_out,
+                        struct lull_error *err)
+{
+    struct lull_control *control = calloc(1, sizeof(*control));
+    uint32_t points[LULL_CONTROLLER_MAX_GPUS];
+
+    if (control == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for the control loop");
+    control->job = job;
+    control->devices = devices;
+    control->actuator = actuator;
+    control->gpu_count = gpu_count < LULL_CONTROLLER_MAX_GPUS ? gpu_count : LULL_CONTROLLER_MAX_GPUS;
+    pthread_mutex_init(&control->lock, NULL);
+    for (uint32_t i = 0; i < control->gpu_count; i++) {
+        struct gpu *gpu = &control->gpus[i];
+
+        gpu->info = lull_device_info(devices, gpus[i]);
+        gpu->state.device = gpus[i];
+        gpu->state.process = -1;
+        points[i] = gpu->info->sm_clock_count > 0 ? gpu->info->sm_clock_count : 1;
+    }
+    for (uint32_t i = 0; i < LULL_JOB_MAX_PROCESSES; i++)
+        control->gpu_of_process[i] = -1;
+    control->controller = lull_controller_create(config, control->gpu_count, points);
+    if (control->controller == NULL) {
+        lull_control_destroy(control);
+        return lull_error_set(err, -ENOMEM, "no memory for the controller");
+    }
+    *control_out = control;
+    return 0;
+}
+
+void lull_control_destroy(struct lull_control *control)
+{
+    if (control == NULL)
+        return;
+    lull_control_stop(control);
+    for (uint32_t i = 0; i < control->gpu_count; i++)
+        lull_journey_fini(&control->gpus[i].journey);
+    lull_controller_destroy(control->controller);
+    pthread_mutex_destroy(&control->lock);
+    free(control);
+}
+
+/* ---- events to calls --------------------------------------------------------------------- */
+
+static void note_iteration(struct lull_control *control, struct gpu *gpu, uint32_t index,
+                           int64_t time_ns)
+{
+    const struct lull_track *track = lull_controller_track(control->controller, index);
+    bool known = lull_track_phase(track) == LULL_TRACK_KNOWN;
+    uint64_t iteration = lull_track_iteration(track);
+    bool first = known && !gpu->was_known;
+
+    gpu->was_known = known;
+    if (!known || (!first && iteration == gpu->iteration))
+        return;
+    gpu->iteration = iteration;
+    lull_journey_add_boundary(
+        &gpu->journey, &(struct lull_boundary){
+                           .time_ns = time_ns,
+                           .first = first,
+                           .phase = lull_controller_phase(control->controller),
+                       });
+}
+
+static void note_section(struct gpu *gpu, const struct lull_call *call, uint32_t *depth)
+{
+    if (call->begin) {
+        if ((*depth)++ == 0)
+            gpu->section_begin_ns = call->time_ns;
+        return;
+    }
+    if (*depth == 0 || --*depth > 0)
+        return;
+    lull_journey_add_section(&gpu->journey,
+                             &(struct lull_span){gpu->section_begin_ns, call->time_ns,
+                                                 call->operation});
+}
+
+static void take_event(struct lull_control *control, uint32_t index,
+                       const struct lull_event *event)
+{
+    struct gpu *gpu = &control->gpus[index];
+    struct lull_call call = {
+        .time_ns = event->time_ns,
+        .bytes = event->bytes,
+        .communicator = event->communicator,
+        .ranks = event->ranks,
+        .peer = event->peer,
+        .name = event->name,
+        .operation = event->operation,
+        .begin = event->kind == LULL_EVENT_BEGIN,
+    };
+
+    if (event->kind == LULL_EVENT_EXIT) {
+        lull_controller_take_exit(control->controller, index);
+        return;
+    }
+    /* Other threads' sections run beside the one that computes: they expose nothing. */
+    if (event->thread != 0 || (event->kind != LULL_EVENT_BEGIN && event->kind != LULL_EVENT_END))
+        return;
+    lull_controller_take_call(control->controller, index, &call);
+    note_section(gpu, &call, &gpu->depth);
+    if (call.begin)
+        note_iteration(control, gpu, index, call.time_ns);
+}
+
+static void drain(struct lull_control *control)
+{
+    struct lull_event events[BATCH];
+    uint32_t processes = lull_job_process_count(control->job);
+
+    for (uint32_t slot = 0; slot < processes; slot++) {
+        int32_t gpu = control->gpu_of_process[slot];
+        uint32_t count;
+
+        /* Events of a process that is not bound yet wait in its ring. */
+        if (slot >= control->bound)
+            return;
+        while ((count = lull_job_read(control->job, slot, events, BATCH)) > 0)
+            for (uint32_t i = 0; gpu >= 0 && i < count; i++)
+                take_event(control, (uint32_t)gpu, &events[i]);
+    }
+}
+
+/* ---- commands and results ---------------------------------------------------------------- */
+
+static void note_lowered(struct gpu *gpu, uint32_t mhz, int64_t now_ns)
+{
+    if (gpu->lowered.begin_ns != 0) {
+        gpu->lowered.end_ns = now_ns;
+        lull_journey_add_lowered(&gpu->journey, &gpu->lowered);
+    }
+    gpu->lowered = (struct lull_span){.begin_ns = mhz == 0 ? 0 : now_ns, .index = mhz};
+}
+
+static void carry_out(struct lull_control *control, const struct lull_command *command,
+                      int64_t now_ns)
+{
+    struct gpu *gpu = &control->gpus[command->gpu];
+    uint32_t mhz = command->point == 0 ? 0 : gpu->info->sm_clocks_mhz[command->point];
+
+    if (!atomic_load(&gpu->armed))
+        return;
+    gpu->request = (struct request){
+        .sequence = lull_actuator_set(control->actuator, gpu->actuator_slot, mhz,
+                                      command->deadline_ns, command->valid_until_ns),
+        .point = command->point,
+        .posted_ns = now_ns,
+    };
+    gpu->journey.switches++;
+    note_lowered(gpu, mhz, now_ns);
+}
+
+/* True once the outcome of the posted request is final. */
+static bool is_final(const struct lull_switch_result *result, const struct request *request)
+{
+    return request->sequence != 0 && result->sequence == request->sequence &&
+           (result->status != 0 || result->settle_ns != -1);
+}
+
+static void take_results(struct lull_control *control)
+{
+    for (uint32_t i = 0; i < control->gpu_count; i++) {
+        struct gpu *gpu = &control->gpus[i];
+        struct lull_switch_result result;
+        bool refused_for_good;
+
+        if (gpu->request.sequence == 0 || !atomic_load(&gpu->armed))
+            continue;
+        lull_actuator_result(control->actuator, gpu->actuator_slot, &result);
+        if (!is_final(&result, &gpu->request))
+            continue;
+        if (result.status != 0)
+            gpu->journey.refused++;
+        refused_for_good = result.status == -EPERM || result.status == LULL_E_UNSUPPORTED ||
+                           result.status == LULL_E_NO_DEVICE;
+        if (result.status == 0 || refused_for_good)
+            lull_controller_take_switch(
+                control->controller, i, gpu->request.point,
+                lull_ms_from_ns(result.call_begin_ns + result.call_ns - gpu->request.posted_ns),
+                lull_ms_from_ns(result.settle_ns), refused_for_good);
+        gpu->request.sequence = 0;
+    }
+}
+
+static void carry_out_due(struct lull_control *control)
+{
+    struct lull_command commands[LULL_CONTROLLER_MAX_GPUS];
+    int64_t now_ns = lull_now_ns();
+    uint32_t count =
+        lull_controller_poll(control->controller, now_ns, commands, LULL_CONTROLLER_MAX_GPUS);
+
+    for (uint32_t i = 0; i < count; i++)
+        carry_out(control, &commands[i], now_ns);
+}
+
+static void *loop(void *argument)
+{
+    struct lull_control *control = argument;
+
+    /* The default slack of 50 us would be most of the latency that we promise. */
+    prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
+    while (!atomic_load(&control->stopping)) {
+        int64_t wake_ns = lull_now_ns() + idle_wait_ns;
+
+        pthread_mutex_lock(&control->lock);
+        drain(control);
+        take_results(control);
+        carry_out_due(control);
+        if (lull_controller_wake_ns(control->controller) < wake_ns)
+            wake_ns = lull_controller_wake_ns(control->controller);
+        pthread_mutex_unlock(&control->lock);
+        lull_job_wait(control->job, wake_ns);
+    }
+    pthread_mutex_lock(&control->lock);
+    drain(control);
+    for (uint32_t i = 0; i < control->gpu_count; i++)
+        lull_controller_take_exit(control->controller, i);
+    carry_out_due(control);
+    pthread_mutex_unlock(&control->lock);
+    return NULL;
+}
+
+int lull_control_start(struct lull_control *control, struct lull_error *err)
+{
+    int result = pthread_create(&control->thread, NULL, loop, control);
+
+    if (result != 0)
+        return lull_error_set(err, -result, "cannot start the control thread: %s",
+                              strerror(result));
+    control->running = true;
+    return 0;
+}
+
+void lull_control_stop(struct lull_control *control)
+{
+    if (!control->running)
+        return;
+    atomic_store(&control->stopping, true);
+    lull_job_wake(control->job);
+    pthread_join(control->thread, NULL);
+    control->running = false;
+}
+
+/* ---- processes to GPUs ------------------------------------------------------------------- */
+
+static void lease(struct lull_control *control, struct gpu *gpu)
+{
+    struct lull_band band = {
+        .min_mhz = gpu->info->sm_clocks_mhz[gpu->info->sm_clock_count - 1],
+        .max_mhz = gpu->info->sm_clocks_mhz[0],
+    };
+    struct lull_error *err = &gpu->state.refusal;
+
+    if (control->actuator == NULL || gpu->info->sm_clock_count == 0)
+        return;
+    if (lull_actuator_lease(control->actuator, gpu->info->uuid, &band, &gpu->actuator_slot, err) <
+        0) {
+        lull_log(LULL_LOG_WARNING, "run", "GPU %u is left alone: %s", gpu->state.device, err->text);
+        return;
+    }
+    gpu->state.leased = true;
+    atomic_store(&gpu->armed, true);
+}
+
+static void bind_process(struct lull_control *control, uint32_t slot,
+                         const struct lull_process_info *info)
+{
+    uint32_t rank = info->local_rank >= 0 ? (uint32_t)info->local_rank : slot;
+    uint32_t index = rank % control->gpu_count;
+    struct gpu *gpu = &control->gpus[index];
+
+    if (gpu->state.process >= 0) {
+        gpu->state.shared = true;
+        pthread_mutex_lock(&control->lock);
+        lull_controller_take_exit(control->controller, index);
+        pthread_mutex_unlock(&control->lock);
+        return;
+    }
+    gpu->state.process = (int32_t)slot;
+    lease(control, gpu);
+    pthread_mutex_lock(&control->lock);
+    control->gpu_of_process[slot] = (int32_t)index;
+    pthread_mutex_unlock(&control->lock);
+}
+
+/* A process without a rank only counts if it takes part at all, as an MPI launcher does not. */
+void lull_control_bind(struct lull_control *control)
+{
+    uint32_t processes = lull_job_process_count(control->job);
+
+    while (control->bound < processes) {
+        struct lull_process_info info;
+
+        if (lull_job_process(control->job, control->bound, &info) < 0)
+            return;
+        if (control->gpu_count > 0)
+            bind_process(control, control->bound, &info);
+        pthread_mutex_lock(&control->lock);
+        control->bound++;
+        pthread_mutex_unlock(&control->lock);
+    }
+}
+
+/* ---- for the main thread ----------------------------------------------------------------- */
+
+void lull_control_sample(struct lull_control *control, uint32_t index,
+                         const struct lull_sample *sample)
+{
+    pthread_mutex_lock(&control->lock);
+    lull_journey_add_sample(&control->gpus[index].journey, sample);
+    if (sample->reading.valid & LULL_READING_POWER)
+        lull_controller_take_power(control->controller, index, sample->reading.power_mw * 1e-3);
+    if ((sample->reading.valid & LULL_READING_REASONS) &&
+        (sample->reading.reasons & throttle_reasons))
+        lull_controller_take_throttle(control->controller, index);
+    pthread_mutex_unlock(&control->lock);
+}
+
+void lull_control_disarm(struct lull_control *control)
+{
+    for (uint32_t i = 0; i < control->gpu_count; i++)
+        atomic_store(&control->gpus[i].armed, false);
+}
+
+uint32_t lull_control_gpu_count(const struct lull_control *control)
+{
+    return control->gpu_count;
+}
+
+void lull_control_lock(struct lull_control *control)
+{
+    pthread_mutex_lock(&control->lock);
+}
+
+void lull_control_unlock(struct lull_control *control)
+{
+    pthread_mutex_unlock(&control->lock);
+}
+
+const struct lull_controller *lull_control_controller(const struct lull_control *control)
+{
+    return control->controller;
+}
+
+const struct lull_control_gpu *lull_control_gpu(const struct lull_control *control, uint32_t gpu)
+{
+    return &control->gpus[gpu].state;
+}
+
+const struct lull_journey *lull_control_journey(const struct lull_control *control, uint32_t gpu)
+{
+    return &control->gpus[gpu].journey;
+}
+
+struct lull_job *lull_control_job(const struct lull_control *control)
+{
+    return control->job;
+}

@@ -1,0 +1,69 @@
+/*
+ * The control loop: reads the probes' rings, feeds the controller, posts its commands to the
+ * actuator. A thread of its own, because between a section's begin and the request for its clock
+ * nothing else may happen. Sampling, heartbeats and people are the main thread's (run.c).
+ *
+ * Threads: create, start, stop and destroy belong to one thread; the others say so.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_CONTROL_H
+#define LULL_GOVERNOR_CONTROL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "core/section/controller.h"
+#include "device/device.h"
+#include "governor/actuator.h"
+#include "governor/journey.h"
+#include "wire/event.h"
+
+struct lull_control;
+
+/* State of one GPU as the loop sees it. */
+struct lull_control_gpu {
+    int32_t process;       /* slot of its rank in the job, -1 none */
+    bool shared;           /* more than one rank uses it: left alone */
+    bool leased;
+    struct lull_error refusal; /* why it is not leased; code 0: not asked yet */
+    uint32_t device;       /* index in devices */
+    uint64_t lost_events;
+};
+
+/*
+ * Borrows everything until destroy. actuator may be NULL: nothing is ever switched then.
+ * gpus[] are the device indices that the job may use, in the job's order.
+ */
+int lull_control_create(struct lull_job *job, struct lull_devices *devices,
+                        struct lull_actuator *actuator, const struct lull_controller_config *config,
+                        const uint32_t *gpus, uint32_t gpu_count, struct lull_control **control_out,
+                        struct lull_error *err);
+
+int lull_control_start(struct lull_control *control, struct lull_error *err);
+
+/* Drains what is left, raises everything and ends the thread. */
+void lull_control_stop(struct lull_control *control);
+void lull_control_destroy(struct lull_control *control);
+
+/* Binds new processes to GPUs and leases these. Main thread, a few times a second. */
+void lull_control_bind(struct lull_control *control);
+
+/* Takes one reading of a GPU: for the journey, and its power and reasons for the controller. */
+void lull_control_sample(struct lull_control *control, uint32_t gpu,
+                         const struct lull_sample *sample);
+
+/* The actuator is gone: stop asking it. */
+void lull_control_disarm(struct lull_control *control);
+
+uint32_t lull_control_gpu_count(const struct lull_control *control);
+
+/* Between lock and unlock, the four below may be read while the loop runs. */
+void lull_control_lock(struct lull_control *control);
+void lull_control_unlock(struct lull_control *control);
+const struct lull_controller *lull_control_controller(const struct lull_control *control);
+const struct lull_control_gpu *lull_control_gpu(const struct lull_control *control, uint32_t gpu);
+const struct lull_journey *lull_control_journey(const struct lull_control *control, uint32_t gpu);
+struct lull_job *lull_control_job(const struct lull_control *control);
+
+#endif

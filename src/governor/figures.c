@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/figures.h"
+
+#include <math.h>
+
+#include "base/clock.h"
+#include "core/stats/student.h"
+
+enum { BATCHES = 20, MIN_BATCHES = 3 };
+
+static bool belongs(const struct lull_boundary *boundary, enum lull_figures_part part)
+{
+    return part == LULL_FIGURES_ALL ||
+           (part == LULL_FIGURES_SETTLED) == (boundary->phase == LULL_PHASE_SETTLED);
+}
+
+/* True if an iteration of this part lies between boundaries i and i + 1. */
+static bool is_iteration(const struct lull_boundaries *boundaries, size_t i,
+                         enum lull_figures_part part)
+{
+    return !boundaries->items[i + 1].first && belongs(&boundaries->items[i], part);
+}
+
+/* The GPU whose rank has the most iterations stands for the job: ranks wait for each other. */
+static uint32_t leading_gpu(const struct lull_control *control)
+{
+    uint32_t best = 0;
+
+    for (uint32_t i = 1; i < lull_control_gpu_count(control); i++)
+        if (lull_control_journey(control, i)->boundaries.count >
+            lull_control_journey(control, best)->boundaries.count)
+            best = i;
+    return best;
+}
+
+/* Energy of all GPUs with a rank between two times, J. */
+static bool energy_between(const struct lull_control *control, int64_t begin_ns, int64_t end_ns,
+                           double *energy_out)
+{
+    double sum = 0.0;
+
+    for (uint32_t i = 0; i < lull_control_gpu_count(control); i++) {
+        const struct lull_journey *journey = lull_control_journey(control, i);
+        double begin_j;
+        double end_j;
+
+        if (lull_control_gpu(control, i)->process < 0)
+            continue;
+        if (!lull_journey_energy_j(journey, begin_ns, &begin_j) ||
+            !lull_journey_energy_j(journey, end_ns, &end_j))
+            return false;
+        sum += end_j - begin_j;
+    }
+    *energy_out = sum;
+    return true;
+}
+
+/* Adds the energy of the stretch from boundary first to boundary last. */
+static void add_stretch(const struct lull_control *control,
+                        const struct lull_boundaries *boundaries, size_t first, size_t last,
+                        struct lull_figures *figures)
+{
+    int64_t begin_ns = boundaries->items[first].time_ns;
+    int64_t end_ns = boundaries->items[last].time_ns;
+    double energy_j;
+
+    figures->span_s += (double)(end_ns - begin_ns) * 1e-9;
+    if (energy_between(control, begin_ns, end_ns, &energy_j))
+        figures->energy_j += energy_j;
+    else
+        figures->has_energy = false;
+}
+
+static void add_stretches(const struct lull_control *control,
+                          const struct lull_boundaries *boundaries, enum lull_figures_part part,
+                          struct lull_figures *figures)
+{
+    size_t i = 0;
+
+    while (i + 1 < boundaries->count) {
+        size_t first = i;
+
+        while (i + 1 < boundaries->count && is_iteration(boundaries, i, part))
+            i++;
+        if (i > first) {
+            figures->iterations += i - first;
+            add_stretch(control, boundaries, first, i, figures);
+        } else {
+            i++;
+        }
+    }
+}
+
+static void add_batches(const struct lull_boundaries *boundaries, enum lull_figures_part part,
+                        struct lull_figures *figures)
+{
+    uint64_t batch = figures->iterations / BATCHES + 1;
+    struct lull_moments current = {0};
+
+    for (size_t i = 0; i + 1 < boundaries->count; i++) {
+        if (!is_iteration(boundaries, i, part))
+            continue;
+        lull_moments_add(&current, lull_ms_from_ns(boundaries->items[i + 1].time_ns -
+                                                   boundaries->items[i].time_ns));
+        if (current.count < batch)
+            continue;
+        lull_moments_add(&figures->batches, current.mean);
+        current = (struct lull_moments){0};
+    }
+}
+
+void lull_figures_compute(const struct lull_control *control, enum lull_figures_part part,
+                          struct lull_figures *figures_out)
+{
+    const struct lull_boundaries *boundaries;
+
+    *figures_out = (struct lull_figures){.has_energy = true};
+    if (lull_control_gpu_count(control) == 0)
+        return;
+    boundaries = &lull_control_journey(control, leading_gpu(control))->boundaries;
+    add_stretches(control, boundaries, part, figures_out);
+    add_batches(boundaries, part, figures_out);
+    if (figures_out->iterations == 0) {
+        figures_out->has_energy = false;
+        return;
+    }
+    figures_out->iteration_ms = figures_out->span_s * 1e3 / (double)figures_out->iterations;
+    if (figures_out->has_energy)
+        figures_out->average_power_w = figures_out->energy_j / figures_out->span_s;
+}
+
+double lull_figures_energy_per_iteration_j(const struct lull_figures *figures)
+{
+    return figures->has_energy ? figures->energy_j / (double)figures->iterations : 0.0;
+}
+
+bool lull_figures_slowdown(const struct lull_figures *reference, const struct lull_figures *other,
+                           double confidence, double *slowdown_out, double *upper_out)
+{
+    const struct lull_moments *a = &reference->batches;
+    const struct lull_moments *b = &other->batches;
+    double variance_a;
+    double variance_b;
+    double variance;
+    double degrees;
+
+    if (a->count < MIN_BATCHES || b->count < MIN_BATCHES)
+        return false;
+    variance_a = lull_moments_variance(a) / (double)a->count;
+    variance_b = lull_moments_variance(b) / (double)b->count;
+    variance = variance_a + variance_b;
+    *slowdown_out = other->iteration_ms / reference->iteration_ms - 1.0;
+    *upper_out = *slowdown_out;
+    if (variance <= 0.0)
+        return true;
+    degrees = variance * variance /
+              (variance_a * variance_a / (double)(a->count - 1) +
+               variance_b * variance_b / (double)(b->count - 1));
+    *upper_out += lull_student_quantile(confidence, degrees) * sqrt(variance) /
+                  reference->iteration_ms;
+    return true;
+}

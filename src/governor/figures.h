@@ -1,0 +1,44 @@
+/*
+ * Figures: what a run cost per iteration, from its journeys.
+ * Pure but for its memory; one thread. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_FIGURES_H
+#define LULL_GOVERNOR_FIGURES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/stats/moments.h"
+#include "governor/control.h"
+
+enum lull_figures_part {
+    LULL_FIGURES_ALL,     /* every iteration whose sections were known */
+    LULL_FIGURES_DESCENT, /* those before the results stood */
+    LULL_FIGURES_SETTLED, /* those after */
+};
+
+struct lull_figures {
+    uint64_t iterations;
+    double iteration_ms;        /* mean */
+    bool has_energy;
+    double energy_j;            /* of all GPUs of the job over these iterations */
+    double average_power_w;     /* over the same time */
+    double span_s;              /* that these iterations took */
+    struct lull_moments batches; /* means of consecutive iterations, ms: nearly independent */
+};
+
+/* Computes one part of a stopped run; all zero where it has no such iteration. */
+void lull_figures_compute(const struct lull_control *control, enum lull_figures_part part,
+                          struct lull_figures *figures_out);
+
+/* Energy per iteration, J; 0 unknown. */
+double lull_figures_energy_per_iteration_j(const struct lull_figures *figures);
+
+/*
+ * Slowdown of one run against another by their batch means: the estimate and the one-sided upper
+ * bound at this confidence (Welch 1947). False: too few iterations on either side.
+ */
+bool lull_figures_slowdown(const struct lull_figures *reference, const struct lull_figures *other,
+                           double confidence, double *slowdown_out, double *upper_out);
+
+#endif

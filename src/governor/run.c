@@ -1,0 +1,358 @@
+/*
+ * One pass is one execution of the command: a job segment, a child with the probes in its
+ * environment, a control loop, and this thread's loop (libuv) for the child's end, signals,
+ * sampling and heartbeats. `--compare` makes two passes, the first one observing only.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "governor/run.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <uv.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "governor/actuator.h"
+#include "governor/control.h"
+#include "governor/launch.h"
+#include "governor/mpi_flavor.h"
+#include "governor/progress.h"
+#include "governor/report.h"
+
+enum { TICK_MS = 50, SAMPLE_TICKS = 2, HEARTBEAT_TICKS = 10, ENERGY_TICKS = 20, MAX_NOTES = 8 };
+enum { PATH_SIZE = 512, ENVIRONMENT_SIZE = 8 };
+
+struct run {
+    const struct lull_run_options *options;
+    struct lull_devices *devices;
+    struct lull_actuator *actuator;
+    uint32_t gpus[LULL_CONTROLLER_MAX_GPUS];
+    uint32_t gpu_count;
+    char *notes[MAX_NOTES + 1];
+    uint32_t note_count;
+};
+
+struct pass {
+    struct run *run;
+    const char *name;
+    struct lull_job *job;
+    struct lull_control *control;
+    struct lull_child child;
+    int status;
+    bool ended;
+    uint64_t ticks;
+    double wall_s;
+    char job_path[PATH_SIZE];
+    uv_loop_t loop;
+    uv_poll_t child_poll;
+    uv_timer_t timer;
+    uv_signal_t terminate;
+    uv_signal_t interrupt;
+};
+
+/* Says something to the user once, and keeps it for the report. */
+static void note(struct run *run, const char *text)
+{
+    lull_log(LULL_LOG_WARNING, "run", "%s", text);
+    if (run->note_count < MAX_NOTES)
+        run->notes[run->note_count++] = strdup(text);
+}
+
+/* ---- devices ----------------------------------------------------------------------------- */
+
+/* The GPUs that the job may see, in its order: CUDA_VISIBLE_DEVICES by index or UUID, else all. */
+static void choose_gpus(struct run *run)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    uint32_t count = lull_devices_count(run->devices);
+    char *copy = visible == NULL ? NULL : strdup(visible);
+    char *rest = NULL;
+
+    if (copy == NULL) {
+        for (uint32_t i = 0; i < count && i < LULL_CONTROLLER_MAX_GPUS; i++)
+            run->gpus[run->gpu_count++] = i;
+        return;
+    }
+    for (char *word = strtok_r(copy, ",", &rest); word != NULL; word = strtok_r(NULL, ",", &rest)) {
+        char *end;
+        long index = strtol(word, &end, 10);
+
+        if (end == word || *end != '\0')
+            index = lull_device_find(run->devices, word);
+        /* Like CUDA: the first entry that does not exist ends the list. */
+        if (index < 0 || (uint32_t)index >= count || run->gpu_count == LULL_CONTROLLER_MAX_GPUS)
+            break;
+        run->gpus[run->gpu_count++] = (uint32_t)index;
+    }
+    free(copy);
+}
+
+static void open_devices(struct run *run)
+{
+    const struct lull_run_options *options = run->options;
+    struct lull_error err = {0};
+    char text[sizeof(err.text) + 64];
+
+    if (lull_devices_open(&run->devices, &err) < 0) {
+        run->devices = NULL;
+        snprintf(text, sizeof(text), "the command runs unmanaged: %s", err.text);
+        note(run, text);
+        return;
+    }
+    choose_gpus(run);
+    if (options->no_daemon
+            ? lull_actuator_open_local(run->devices, options->runtime_dir, &run->actuator, &err)
+            : lull_actuator_open_daemon(options->runtime_dir, &run->actuator, &err)) {
+        run->actuator = NULL;
+        snprintf(text, sizeof(text), "the command is observed, not managed: %s", err.text);
+        note(run, text);
+    }
+}
+
+/* ---- environment ------------------------------------------------------------------------- */
+
+/* Adds the MPI shim that fits the command to its environment; none found is a note. */
+static void add_shim(struct run *run, char *variable, size_t size)
+{
+    static const char *const files[] = {
+        [LULL_MPI_OPENMPI] = "liblull-mpi-openmpi.so",
+        [LULL_MPI_MPICH] = "liblull-mpi-mpich.so",
+    };
+    enum lull_mpi_flavor flavor = lull_mpi_flavor_of_command(run->options->command);
+    struct lull_error err = {0};
+    char build_path[64];
+    char path[PATH_MAX];
+
+    variable[0] = '\0';
+    if (flavor != LULL_MPI_OPENMPI && flavor != LULL_MPI_MPICH)
+        return;
+    snprintf(build_path, sizeof(build_path), "probe/%s", files[flavor]);
+    if (lull_file_find_own(build_path, files[flavor], path, sizeof(path), &err) < 0) {
+        note(run, err.text);
+        return;
+    }
+    snprintf(variable, size, "+LD_PRELOAD=%s", path);
+}
+
+/* ---- one pass ---------------------------------------------------------------------------- */
+
+static void close_handle(uv_handle_t *handle, void *unused)
+{
+    (void)unused;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+static void look_for_end(struct pass *pass)
+{
+    if (!pass->ended && lull_child_reap(&pass->child, false, &pass->status)) {
+        pass->ended = true;
+        uv_walk(&pass->loop, close_handle, NULL);
+    }
+}
+
+static void on_child(uv_poll_t *handle, int status, int events)
+{
+    (void)status;
+    (void)events;
+    look_for_end(handle->data);
+}
+
+static void on_signal(uv_signal_t *handle, int signal_number)
+{
+    struct pass *pass = handle->data;
+
+    /* The terminal has sent an interrupt to the child as well; a second one would kill it. */
+    if (signal_number != SIGINT)
+        lull_child_signal(&pass->child, signal_number);
+}
+
+static void sample(struct pass *pass, bool energy)
+{
+    struct run *run = pass->run;
+
+    for (uint32_t i = 0; i < run->gpu_count; i++) {
+        uint32_t wanted = LULL_READING_SM_CLOCK | LULL_READING_POWER | LULL_READING_REASONS;
+        struct lull_sample taken;
+
+        if (lull_control_gpu(pass->control, i)->process < 0)
+            continue;
+        if (energy)
+            wanted |= LULL_READING_ENERGY | LULL_READING_TEMPERATURE;
+        lull_device_read(run->devices, run->gpus[i], wanted, &taken.reading);
+        taken.time_ns = lull_now_ns();
+        lull_control_sample(pass->control, i, &taken);
+    }
+}
+
+static void heartbeat(struct run *run, struct lull_control *control)
+{
+    struct lull_error err = {0};
+
+    if (run->actuator == NULL || lull_actuator_poll(run->actuator, &err) == 0)
+        return;
+    lull_control_disarm(control);
+    note(run, err.text);
+    lull_actuator_close(run->actuator);
+    run->actuator = NULL;
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct pass *pass = timer->data;
+
+    if (pass->control != NULL) {
+        lull_control_bind(pass->control);
+        if (pass->ticks % SAMPLE_TICKS == 0)
+            sample(pass, pass->ticks % ENERGY_TICKS == 0);
+        if (pass->ticks % HEARTBEAT_TICKS == 0) {
+            heartbeat(pass->run, pass->control);
+            if (!pass->run->options->quiet)
+                lull_progress_show(pass->control, pass->name);
+        }
+    }
+    pass->ticks++;
+    look_for_end(pass);
+}
+
+static void watch(struct pass *pass)
+{
+    uv_loop_init(&pass->loop);
+    uv_timer_init(&pass->loop, &pass->timer);
+    uv_signal_init(&pass->loop, &pass->terminate);
+    uv_signal_init(&pass->loop, &pass->interrupt);
+    pass->timer.data = pass;
+    pass->terminate.data = pass;
+    pass->interrupt.data = pass;
+    uv_timer_start(&pass->timer, on_tick, 0, TICK_MS);
+    uv_signal_start(&pass->terminate, on_signal, SIGTERM);
+    uv_signal_start(&pass->interrupt, on_signal, SIGINT);
+    if (pass->child.pidfd >= 0) {
+        uv_poll_init(&pass->loop, &pass->child_poll, pass->child.pidfd);
+        pass->child_poll.data = pass;
+        uv_poll_start(&pass->child_poll, UV_READABLE, on_child);
+    }
+    uv_run(&pass->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&pass->loop);
+}
+
+/* Job segment and control loop; without them the command still runs. */
+static void prepare(struct pass *pass, bool observe_only)
+{
+    struct run *run = pass->run;
+    struct lull_controller_config config = run->options->control;
+    struct lull_error err = {0};
+
+    config.observe_only = observe_only || run->actuator == NULL;
+    if (run->gpu_count == 0)
+        return;
+    snprintf(pass->job_path, sizeof(pass->job_path), "/dev/shm/lull-job-%ld-%s", (long)getpid(),
+             pass->name);
+    if (lull_job_create(pass->job_path, &pass->job, &err) < 0 ||
+        lull_control_create(pass->job, run->devices, observe_only ? NULL : run->actuator, &config,
+                            run->gpus, run->gpu_count, &pass->control, &err) < 0 ||
+        lull_control_start(pass->control, &err) < 0) {
+        note(run, err.text);
+        lull_control_destroy(pass->control);
+        lull_job_destroy(pass->job);
+        pass->control = NULL;
+        pass->job = NULL;
+    }
+}
+
+static int make_pass(struct pass *pass, bool observe_only, struct lull_error *err)
+{
+    struct run *run = pass->run;
+    const char *environment[ENVIRONMENT_SIZE] = {NULL};
+    char shim[PATH_MAX + 32];
+    char job[sizeof(pass->job_path) + 32];
+    uint32_t count = 0;
+    int64_t begin_ns;
+    int result;
+
+    prepare(pass, observe_only);
+    if (pass->job != NULL) {
+        snprintf(job, sizeof(job), LULL_JOB_ENV "=%s", pass->job_path);
+        environment[count++] = job;
+        add_shim(run, shim, sizeof(shim));
+        if (shim[0] != '\0')
+            environment[count++] = shim;
+    }
+    begin_ns = lull_now_ns();
+    result = lull_child_start(run->options->command, environment, &pass->child, err);
+    if (result < 0)
+        return result;
+    watch(pass);
+    pass->wall_s = (double)(lull_now_ns() - begin_ns) * 1e-9;
+    if (pass->control != NULL) {
+        sample(pass, true);
+        lull_control_stop(pass->control);
+    }
+    if (!run->options->quiet)
+        lull_progress_end();
+    return 0;
+}
+
+static void end_pass(struct pass *pass)
+{
+    lull_control_destroy(pass->control);
+    lull_job_destroy(pass->job);
+}
+
+/* ---- all of it --------------------------------------------------------------------------- */
+
+static void write_report(struct run *run, const struct pass *unmanaged, const struct pass *managed)
+{
+    struct lull_report report = {
+        .command = run->options->command,
+        .status = managed->status,
+        .tolerance_ratio = run->options->control.tolerance_ratio,
+        .confidence = run->options->control.confidence,
+        .devices = run->devices,
+        .managed = managed->control,
+        .unmanaged = unmanaged->control,
+        .managed_s = managed->wall_s,
+        .unmanaged_s = unmanaged->wall_s,
+        .notes = (const char *const *)run->notes,
+    };
+    struct lull_error err = {0};
+
+    if (!run->options->quiet)
+        lull_report_print(&report, stderr);
+    if (lull_report_write(&report, run->options->report, &err) < 0)
+        lull_log(LULL_LOG_WARNING, "run", "no report: %s", err.text);
+}
+
+int lull_run(const struct lull_run_options *options, int *status_out, struct lull_error *err)
+{
+    struct run run = {.options = options};
+    struct pass unmanaged = {.run = &run, .name = "unmanaged"};
+    struct pass managed = {.run = &run, .name = "managed"};
+    int result = 0;
+
+    open_devices(&run);
+    if (options->compare)
+        result = make_pass(&unmanaged, true, err);
+    if (result == 0 && unmanaged.status == 0)
+        result = make_pass(&managed, false, err);
+    if (result == 0) {
+        *status_out = unmanaged.status != 0 ? unmanaged.status : managed.status;
+        if (unmanaged.status == 0)
+            write_report(&run, &unmanaged, &managed);
+    }
+    end_pass(&unmanaged);
+    end_pass(&managed);
+    lull_actuator_close(run.actuator);
+    lull_devices_close(run.devices);
+    for (uint32_t i = 0; i < run.note_count; i++)
+        free(run.notes[i]);
+    return result;
+}

@@ -1,0 +1,30 @@
+/*
+ * `lull run`: manages the GPUs of a command while it runs. Whatever fails here is said once and
+ * costs the job nothing: the command runs, and its own status is returned.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_RUN_H
+#define LULL_GOVERNOR_RUN_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "core/section/controller.h"
+
+struct lull_run_options {
+    char *const *command; /* NULL-terminated, at least one word */
+    struct lull_controller_config control;
+    bool compare;            /* run the command unmanaged first */
+    bool no_daemon;          /* drive the devices from this process (root) */
+    bool quiet;              /* no table, no progress */
+    const char *report;      /* directory */
+    const char *runtime_dir; /* of lulld */
+};
+
+/*
+ * Runs it. *status_out is the command's own status (128 + N for a signal). Errors: only what kept
+ * the command from running at all.
+ */
+int lull_run(const struct lull_run_options *options, int *status_out, struct lull_error *err);
+
+#endif
