@@ -1,18 +1,16 @@
 /*
- * What changing an operating point costs in time, learnt from the changes themselves, and whether
- * a section is worth it (design section 4, break-even).
+ * What changing an operating point costs in time, learnt from the changes themselves: one side of
+ * the break-even of a section (the design, "Control").
  *
  * Per GPU and direction: how long the driver call blocked and how long the clock took to settle.
- * Before the first measurement a prior of 5 + 20 ms holds (V100, published). Pure; caller's
- * storage; zero-initialised knows nothing.
+ * Before the first measurement a prior of 5 + 20 ms holds (V100, published). The
+ * window of the quantiles forgets old changes. Pure; caller's storage; zero-initialised knows
+ * nothing.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_DVFS_SWITCH_COST_H
 #define LULL_CORE_DVFS_SWITCH_COST_H
-
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "core/stats/quantile.h"
 
@@ -23,7 +21,10 @@ struct lull_switch_cost {
     struct lull_quantile total_ms[LULL_DIRECTION_COUNT]; /* call + settle */
 };
 
-/* Adds one observed change; settle_ms < 0: never settled, counts as 300 ms. */
+/*
+ * Adds one observed change; settle_ms < 0: never settled, counts as 300 ms. Ignored if call_ms is
+ * negative or either is not finite.
+ */
 void lull_switch_cost_add(struct lull_switch_cost *cost, enum lull_direction direction,
                           double call_ms, double settle_ms);
 
@@ -34,8 +35,9 @@ double lull_switch_cost_total_ms(const struct lull_switch_cost *cost, enum lull_
                                  double p);
 
 /*
- * The smallest lead with which raising is late by at most allowed_ms on average, ms: the mean of
- * max(total - lead, 0) <= allowed_ms.
+ * The smallest lead >= 0 with which raising is late by at most allowed_ms on average, ms: the mean
+ * of max(total - lead, 0) over the window is <= allowed_ms. allowed_ms 0 (or less): never late
+ * within the window.
  */
 double lull_switch_cost_lead_ms(const struct lull_switch_cost *cost, double allowed_ms);
 

@@ -14,6 +14,10 @@
  *          falls on the way down.
  *   GALLOP 1, 2, 4, 8... points down while not degraded, then bisects: never goes far below a point
  *          that hurts, for what must not be disturbed (the steady point).
+ * On any answers of the guard, all three end at a point that was found good (or the highest) whose
+ * next lower point was found bad (or does not exist). Verdicts taken, of count points: STEP at most
+ * count - 1, BISECT 2 + log2(count), GALLOP 2 + 2 log2(count).
+ *
  * Pure; caller's storage.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -28,16 +32,14 @@
 
 enum lull_descent_strategy { LULL_DESCENT_STEP, LULL_DESCENT_BISECT, LULL_DESCENT_GALLOP };
 
-enum { LULL_DESCENT_MAX_STEPS = 512 };
-
 struct lull_descent {
     enum lull_descent_strategy strategy;
     uint32_t count;     /* points of the device, >= 1 */
     uint32_t good;      /* lowest point known not to degrade; 0 at the start */
     uint32_t bad;       /* highest point known to degrade; count if none is known */
     uint32_t candidate; /* the point under test; equal to good when done */
-    uint32_t stride;    /* GALLOP */
-    uint32_t steps;     /* verdicts taken */
+    uint32_t stride;    /* points to the next candidate; 0: halve */
+    uint32_t steps;     /* verdicts taken since the start or the last back-off */
 };
 
 /* Starts at the highest point (S221) and chooses the first candidate (S222). */
@@ -49,11 +51,15 @@ bool lull_descent_done(const struct lull_descent *descent);
 
 /*
  * Takes the guard's verdict on the candidate (S224) and moves on: DEGRADED S225, NOT_DEGRADED S226
- * or the next candidate S222. UNDECIDED changes nothing.
+ * or the next candidate S222. UNDECIDED changes nothing, nor does any verdict once done.
  */
 void lull_descent_take(struct lull_descent *descent, enum lull_verdict verdict);
 
-/* The job changed after the result stood: starts again with one point higher as upper bound. */
+/*
+ * The result hurts after all (the job changed, or the guard's later probes say so): starts again at
+ * the highest point, and goes no lower than one point above the old result. From the highest point
+ * or the one below it that ends at once, at the highest. To search lower again, init.
+ */
 void lull_descent_back_off(struct lull_descent *descent);
 
 #endif

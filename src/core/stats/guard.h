@@ -3,12 +3,23 @@
  *
  * Evidence comes in pairs of windows, one at the reference and one at the candidate, measured next
  * to each other in alternating order so that drift cancels. Each pair gives one log ratio of the
- * mean iteration times; the bounds are Student's for the mean of those ratios. The guard may be
- * asked after every pair: look k spends alpha/(k (k+1)) of the error budget alpha = 1 - confidence,
- * whose sum over all looks is alpha, so stopping early does not inflate the error.
+ * mean iteration times; the bounds are Student's for the mean of those ratios, so the ratios should
+ * be nearly independent: windows long enough that one slow iteration does not fill several of them.
  *
- * "Not degraded" only when the upper bound of the slowdown is under the tolerance. Pure; caller's
- * storage; one thread at a time.
+ * The guard may be asked after every pair. Look k (the first at min_pairs) spends a share
+ * proportional to 1/(k (k+1)) of the error budget alpha = 1 - confidence; the shares of all looks
+ * up to max_pairs add up to alpha, so stopping early does not inflate the error: if the slowdown
+ * is the tolerance or more, the chance of ever hearing "not degraded" is at most alpha.
+ *
+ * "Not degraded" only when the upper bound of the slowdown is under the tolerance. "Degraded" when
+ * - a single pair is slower than abort_ratio, or
+ * - the lower bound is over the tolerance, or
+ * - it is hopeless: given the pairs so far, the predicted chance that the last look (max_pairs)
+ *   says "not degraded" is below LULL_GUARD_HOPELESS, whether because the candidate is too slow or
+ *   because the noise is too large for max_pairs, or
+ * - max_pairs are used up.
+ * The last two can only make "not degraded" rarer. A verdict is that of the present pairs: stop at
+ * the first one that decides. Pure; caller's storage; one thread at a time.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -19,10 +30,12 @@
 
 #include "core/stats/moments.h"
 
+#define LULL_GUARD_HOPELESS 0.05
+
 enum lull_verdict {
     LULL_VERDICT_UNDECIDED,    /* more pairs, please */
     LULL_VERDICT_NOT_DEGRADED, /* upper bound < tolerance */
-    LULL_VERDICT_DEGRADED,     /* lower bound > tolerance, or hopeless, or out of pairs */
+    LULL_VERDICT_DEGRADED,     /* see above */
 };
 
 struct lull_guard_config {
@@ -30,13 +43,13 @@ struct lull_guard_config {
     double confidence;      /* of the upper bound over all looks, e.g. 0.95; in (0.5, 1) */
     uint32_t min_pairs;     /* no verdict before; >= 2 */
     uint32_t max_pairs;     /* then what is not proven harmless counts as degraded; >= min_pairs */
-    double abort_ratio;     /* a single pair slower than this ends the test at once, e.g. 0.2 */
+    double abort_ratio; /* a single pair slower than this ends the test at once, e.g. 0.2; > 0 */
 };
 
 struct lull_guard {
     struct lull_guard_config config;
     struct lull_moments log_ratios;
-    uint32_t aborted;
+    uint32_t aborted; /* 1: a pair was slower than abort_ratio */
 };
 
 /* Slowdown (0.01 = 1 % slower) with its bounds at the current look. */
@@ -49,7 +62,7 @@ struct lull_guard_estimate {
 
 void lull_guard_init(struct lull_guard *guard, const struct lull_guard_config *config);
 
-/* Adds a pair of mean iteration times (any unit, both > 0; others are ignored). */
+/* Adds a pair of mean iteration times (any unit; ignored unless both are finite and > 0). */
 void lull_guard_add(struct lull_guard *guard, double reference, double candidate);
 
 enum lull_verdict lull_guard_verdict(const struct lull_guard *guard);

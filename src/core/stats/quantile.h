@@ -17,6 +17,7 @@ struct lull_quantile {
     double values[LULL_QUANTILE_WINDOW];
 };
 
+/* A value that is not finite is ignored. */
 void lull_quantile_add(struct lull_quantile *quantile, double value);
 
 /*
@@ -27,5 +28,11 @@ double lull_quantile_get(const struct lull_quantile *quantile, double p);
 
 /* Mean of max(value - threshold, 0) over the window; 0 when empty: the expected lateness. */
 double lull_quantile_excess(const struct lull_quantile *quantile, double threshold);
+
+/*
+ * The inverse: the smallest threshold >= 0 whose excess is at most the given one (below 0 counts as
+ * 0), up to rounding; 0 when empty.
+ */
+double lull_quantile_threshold(const struct lull_quantile *quantile, double excess);
 
 #endif

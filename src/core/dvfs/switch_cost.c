@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/dvfs/switch_cost.h"
+
+#include <math.h>
+
+static const double prior_call_ms = 5.0;
+static const double prior_settle_ms = 20.0;
+static const double never_settled_ms = 300.0;
+
+void lull_switch_cost_add(struct lull_switch_cost *cost, enum lull_direction direction,
+                          double call_ms, double settle_ms)
+{
+    if (!isfinite(call_ms) || !isfinite(settle_ms) || call_ms < 0.0)
+        return;
+    lull_quantile_add(&cost->call_ms[direction], call_ms);
+    lull_quantile_add(&cost->total_ms[direction],
+                      call_ms + (settle_ms < 0.0 ? never_settled_ms : settle_ms));
+}
+
+double lull_switch_cost_call_ms(const struct lull_switch_cost *cost, enum lull_direction direction,
+                                double p)
+{
+    const struct lull_quantile *const seen = &cost->call_ms[direction];
+
+    return seen->count == 0 ? prior_call_ms : lull_quantile_get(seen, p);
+}
+
+double lull_switch_cost_total_ms(const struct lull_switch_cost *cost, enum lull_direction direction,
+                                 double p)
+{
+    const struct lull_quantile *const seen = &cost->total_ms[direction];
+
+    return seen->count == 0 ? prior_call_ms + prior_settle_ms : lull_quantile_get(seen, p);
+}
+
+double lull_switch_cost_lead_ms(const struct lull_switch_cost *cost, double allowed_ms)
+{
+    const struct lull_quantile *const seen = &cost->total_ms[LULL_DIRECTION_UP];
+
+    if (seen->count == 0)
+        return fmax(prior_call_ms + prior_settle_ms - fmax(allowed_ms, 0.0), 0.0);
+    return lull_quantile_threshold(seen, allowed_ms);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/section/descent.h"
+
+#include <assert.h>
+
+/*
+ * The next point: stride points below the last good one, but above the highest bad one; without a
+ * stride the middle between the two. Nothing left between them ends the descent.
+ */
+static void choose_candidate(struct lull_descent *descent)
+{
+    const uint32_t room = descent->bad - descent->good - 1;
+
+    if (room == 0)
+        descent->candidate = descent->good;
+    else if (descent->stride == 0)
+        descent->candidate = descent->good + (room + 1) / 2;
+    else
+        descent->candidate = descent->good + (descent->stride < room ? descent->stride : room);
+}
+
+/* Starts below the highest point, with bad as the bound that is not reached. */
+static void start(struct lull_descent *descent, uint32_t bad)
+{
+    descent->good = 0;
+    descent->bad = bad;
+    descent->steps = 0;
+    descent->stride = descent->strategy == LULL_DESCENT_BISECT ? descent->count : 1;
+    choose_candidate(descent);
+}
+
+void lull_descent_init(struct lull_descent *descent, enum lull_descent_strategy strategy,
+                       uint32_t count)
+{
+    assert(count >= 1);
+    *descent = (struct lull_descent){.strategy = strategy, .count = count};
+    start(descent, count);
+}
+
+bool lull_descent_done(const struct lull_descent *descent)
+{
+    return descent->candidate == descent->good;
+}
+
+void lull_descent_take(struct lull_descent *descent, enum lull_verdict verdict)
+{
+    if (verdict == LULL_VERDICT_UNDECIDED || lull_descent_done(descent))
+        return;
+    descent->steps++;
+    if (verdict == LULL_VERDICT_DEGRADED) {
+        descent->bad = descent->candidate;
+        descent->stride = 0;
+    } else {
+        descent->good = descent->candidate;
+        if (descent->strategy == LULL_DESCENT_GALLOP)
+            descent->stride *= 2;
+    }
+    choose_candidate(descent);
+}
+
+void lull_descent_back_off(struct lull_descent *descent)
+{
+    start(descent, descent->good > 0 ? descent->good : 1);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/stats/guard.h"
+
+#include <assert.h>
+#include <math.h>
+
+#include "core/stats/student.h"
+
+void lull_guard_init(struct lull_guard *guard, const struct lull_guard_config *config)
+{
+    assert(config->tolerance_ratio > 0.0 && config->abort_ratio > 0.0);
+    assert(config->confidence > 0.5 && config->confidence < 1.0);
+    assert(config->min_pairs >= 2 && config->max_pairs >= config->min_pairs);
+    *guard = (struct lull_guard){.config = *config};
+}
+
+void lull_guard_add(struct lull_guard *guard, double reference, double candidate)
+{
+    if (!isfinite(reference) || !isfinite(candidate) || reference <= 0.0 || candidate <= 0.0)
+        return;
+    const double log_ratio = log(candidate) - log(reference);
+
+    lull_moments_add(&guard->log_ratios, log_ratio);
+    if (log_ratio > log1p(guard->config.abort_ratio))
+        guard->aborted = 1;
+}
+
+/*
+ * The error budget of the look after this many pairs. The sum of 1/(k (k+1)) for k = 1..looks is
+ * looks/(looks+1), hence the factor that spends the rest as well.
+ */
+static double look_error(const struct lull_guard_config *config, double pairs)
+{
+    const double looks = (double)config->max_pairs - (double)config->min_pairs + 1.0;
+    const double look = fmin(fmax(pairs - (double)config->min_pairs + 1.0, 1.0), looks);
+
+    return (1.0 - config->confidence) * (looks + 1.0) / looks / (look * (look + 1.0));
+}
+
+/* Distance from the mean log ratio to either bound, with this variance, at a look. */
+static double bound_distance(const struct lull_guard_config *config, double variance, double pairs)
+{
+    return lull_student_quantile(1.0 - look_error(config, pairs), pairs - 1.0) *
+           sqrt(variance / pairs);
+}
+
+/*
+ * The chance that the last look would say "not degraded", given the pairs so far: the mean over all
+ * pairs, predicted from the n seen, is Student's around the present mean with variance
+ * s^2 (1/n - 1/max_pairs).
+ */
+static double chance_to_pass(const struct lull_guard *guard)
+{
+    const double pairs = (double)guard->log_ratios.count;
+    const double all = (double)guard->config.max_pairs;
+    const double variance = lull_moments_variance(&guard->log_ratios);
+    const double spread = sqrt(variance * (1.0 / pairs - 1.0 / all));
+    const double room = log1p(guard->config.tolerance_ratio) - guard->log_ratios.mean -
+                        bound_distance(&guard->config, variance, all);
+
+    if (spread <= 0.0)
+        return room > 0.0 ? 1.0 : 0.0;
+    return lull_student_cdf(room / spread, pairs - 1.0);
+}
+
+enum lull_verdict lull_guard_verdict(const struct lull_guard *guard)
+{
+    const double pairs = (double)guard->log_ratios.count;
+    const double limit = log1p(guard->config.tolerance_ratio);
+
+    if (guard->aborted)
+        return LULL_VERDICT_DEGRADED;
+    if (guard->log_ratios.count < guard->config.min_pairs)
+        return LULL_VERDICT_UNDECIDED;
+
+    const double distance =
+        bound_distance(&guard->config, lull_moments_variance(&guard->log_ratios), pairs);
+    if (guard->log_ratios.mean + distance < limit)
+        return LULL_VERDICT_NOT_DEGRADED;
+    if (guard->log_ratios.mean - distance > limit ||
+        guard->log_ratios.count >= guard->config.max_pairs ||
+        chance_to_pass(guard) < LULL_GUARD_HOPELESS)
+        return LULL_VERDICT_DEGRADED;
+    return LULL_VERDICT_UNDECIDED;
+}
+
+void lull_guard_estimate(const struct lull_guard *guard, struct lull_guard_estimate *out)
+{
+    const double pairs = (double)guard->log_ratios.count;
+    double distance = INFINITY;
+
+    if (guard->log_ratios.count >= 2)
+        distance = bound_distance(&guard->config, lull_moments_variance(&guard->log_ratios), pairs);
+    *out = (struct lull_guard_estimate){
+        .slowdown_ratio = expm1(guard->log_ratios.mean),
+        .lower_ratio = isinf(distance) ? -INFINITY : expm1(guard->log_ratios.mean - distance),
+        .upper_ratio = expm1(guard->log_ratios.mean + distance),
+        .pairs = (uint32_t)guard->log_ratios.count,
+    };
+}

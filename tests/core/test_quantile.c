@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "core/stats/quantile.h"
+#include "property.h"
+
+enum { STREAM = 300 };
+
+/* The last values of a stream that the window holds, sorted by insertion. */
+static uint32_t sort_tail(const double *stream, uint32_t n, double *sorted)
+{
+    const uint32_t first = n > LULL_QUANTILE_WINDOW ? n - LULL_QUANTILE_WINDOW : 0;
+
+    for (uint32_t i = first; i < n; i++) {
+        uint32_t at = i - first;
+
+        for (; at > 0 && sorted[at - 1] > stream[i]; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = stream[i];
+    }
+    return n - first;
+}
+
+static double expected_quantile(const double *sorted, uint32_t n, double p)
+{
+    const double place = p * (n - 1);
+    const double below = floor(place);
+
+    return sorted[(uint32_t)below] +
+           (place - below) * (sorted[(uint32_t)ceil(place)] - sorted[(uint32_t)below]);
+}
+
+static double expected_excess(const double *sorted, uint32_t n, double threshold)
+{
+    double sum = 0.0;
+
+    for (uint32_t i = 0; i < n; i++)
+        sum += sorted[i] > threshold ? sorted[i] - threshold : 0.0;
+    return sum / n;
+}
+
+static void check_window(const struct lull_quantile *quantile, const double *sorted, uint32_t n,
+                         struct lull_random *random, uint64_t seed)
+{
+    const double p = lull_random_uniform(random);
+    const double threshold = 20.0 * lull_random_uniform(random) - 5.0;
+    const double excess = expected_excess(sorted, n, threshold);
+
+    holds(quantile->count == n, seed);
+    holds(fabs(lull_quantile_get(quantile, p) - expected_quantile(sorted, n, p)) < 1e-12, seed);
+    holds(fabs(lull_quantile_get(quantile, 0.0) - sorted[0]) <= 0.0, seed);
+    holds(fabs(lull_quantile_get(quantile, 1.0) - sorted[n - 1]) <= 0.0, seed);
+    holds(fabs(lull_quantile_excess(quantile, threshold) - excess) < 1e-12, seed);
+
+    const double inverse = lull_quantile_threshold(quantile, excess);
+    holds(inverse >= 0.0 && expected_excess(sorted, n, inverse) <= excess + 1e-12, seed);
+    holds(inverse <= 0.0 || expected_excess(sorted, n, inverse - 1e-6) > excess, seed);
+}
+
+static void test_quantile_and_excess_against_sorting(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        double stream[STREAM], sorted[LULL_QUANTILE_WINDOW];
+        struct lull_quantile quantile = {0};
+        struct lull_random random;
+
+        lull_random_init(&random, seed);
+        for (uint32_t n = 1; n <= STREAM; n++) {
+            /* Rounded, so that equal values occur. */
+            stream[n - 1] = floor(lull_random_normal(&random, 5.0, 4.0) * 2.0) / 2.0;
+            lull_quantile_add(&quantile, stream[n - 1]);
+            check_window(&quantile, sorted, sort_tail(stream, n, sorted), &random, seed);
+        }
+    }
+}
+
+static void test_empty_and_bad_values(void **state)
+{
+    struct lull_quantile quantile = {0};
+
+    (void)state;
+    lull_quantile_add(&quantile, NAN);
+    lull_quantile_add(&quantile, INFINITY);
+    assert_int_equal(quantile.count, 0);
+    assert_true(isnan(lull_quantile_get(&quantile, 0.5)));
+    assert_near(lull_quantile_excess(&quantile, 1.0), 0.0, 0.0);
+    assert_near(lull_quantile_threshold(&quantile, 1.0), 0.0, 0.0);
+}
+
+static void test_no_allowed_excess_gives_the_largest_value(void **state)
+{
+    struct lull_quantile quantile = {0};
+
+    (void)state;
+    for (uint32_t i = 0; i < 10; i++)
+        lull_quantile_add(&quantile, (double)i);
+    assert_near(lull_quantile_threshold(&quantile, 0.0), 9.0, 0.0);
+    assert_near(lull_quantile_threshold(&quantile, -3.0), 9.0, 0.0);
+    assert_near(lull_quantile_threshold(&quantile, 100.0), 0.0, 0.0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_quantile_and_excess_against_sorting),
+        cmocka_unit_test(test_empty_and_bad_values),
+        cmocka_unit_test(test_no_allowed_excess_gives_the_largest_value),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
