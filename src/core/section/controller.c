@@ -149,7 +149,7 @@ static void post(struct lull_controller *controller, struct gpu *gpu, uint32_t p
 /* Asks for what the feed-forward wants. */
 static void post_feed(struct lull_controller *controller, struct gpu *gpu)
 {
-    post(controller, gpu, gpu->feed.requested, gpu->feed.raise_at_ns, gpu->feed.valid_until_ns);
+    post(controller, gpu, gpu->feed.requested, gpu->feed.deadline_ns, gpu->feed.valid_until_ns);
 }
 
 static void raise_now(struct lull_controller *controller, struct gpu *gpu)

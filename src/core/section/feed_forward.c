@@ -23,9 +23,13 @@ bool lull_forecast_pays(const struct lull_forecast *forecast)
     return forecast->length_ms > break_even_margin * (forecast->down_ms + forecast->lead_ms);
 }
 
-static void set_validity(struct lull_feed_forward *feed)
+/* The lowering of a section that begins at begin_ns is worth something until it must be raised. */
+static int64_t set_deadline(struct lull_feed_forward *feed, int64_t begin_ns,
+                            const struct lull_forecast *forecast)
 {
-    feed->valid_until_ns = after_ms(feed->raise_at_ns, overdue_ms);
+    feed->deadline_ns = after_ms(begin_ns, forecast->length_ms - forecast->lead_ms);
+    feed->valid_until_ns = after_ms(feed->deadline_ns, overdue_ms);
+    return feed->deadline_ns;
 }
 
 bool lull_feed_forward_raise(struct lull_feed_forward *feed)
@@ -44,8 +48,7 @@ bool lull_feed_forward_begin(struct lull_feed_forward *feed, int64_t now_ns, uin
     if (point == 0)
         return lull_feed_forward_raise(feed);
     feed->lower_at_ns = INT64_MAX;
-    feed->raise_at_ns = after_ms(now_ns, forecast->length_ms - forecast->lead_ms);
-    set_validity(feed);
+    feed->raise_at_ns = set_deadline(feed, now_ns, forecast);
     if (feed->requested == point)
         return false;
     feed->requested = point;
@@ -62,6 +65,7 @@ bool lull_feed_forward_end(struct lull_feed_forward *feed, int64_t now_ns, uint3
         return raise;
     feed->ahead_point = next_point;
     feed->lower_at_ns = after_ms(now_ns, next->gap_low_ms - next->ahead_ms);
+    set_deadline(feed, after_ms(now_ns, next->gap_high_ms), next);
     /* Should the section not come, the lowering is taken back as if it had failed to. */
     feed->raise_at_ns = after_ms(now_ns, next->gap_high_ms + patience_ms);
     return raise;
@@ -75,7 +79,6 @@ bool lull_feed_forward_poll(struct lull_feed_forward *feed, int64_t now_ns)
         return false;
     feed->lower_at_ns = INT64_MAX;
     feed->requested = feed->ahead_point;
-    set_validity(feed);
     return true;
 }
 

@@ -17,11 +17,12 @@
 #include <stdint.h>
 
 struct lull_feed_forward {
-    uint32_t requested;      /* point last asked for; 0 the reference */
-    uint32_t ahead_point;    /* to ask for at lower_at_ns */
+    uint32_t requested;   /* point last asked for; 0 the reference */
+    uint32_t ahead_point; /* to ask for at lower_at_ns */
     int64_t lower_at_ns;
     int64_t raise_at_ns;
-    int64_t valid_until_ns;  /* of the lowering asked for */
+    int64_t deadline_ns;    /* of the lowering asked for: served later it is worthless */
+    int64_t valid_until_ns; /* and its validity, should nobody raise it */
 };
 
 /* Forecast of one section and the cost of switching, all in ms. */

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job_sim.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/stats/random.h"
+
+enum { MAX_GPUS = 16, OPERATION = 2, ODD_OPERATION = 10 };
+
+static const int64_t step_ns = 100000;
+static const double lowest_share = 1.0 / 7.0;
+
+enum doing { COMPUTING, COMMUNICATING };
+
+struct request {
+    bool waits;
+    struct lull_command command;
+    int64_t posted_ns;
+};
+
+struct gpu {
+    enum doing doing;
+    double left_ms;
+    uint32_t point;      /* in force */
+    uint32_t target;     /* under way */
+    int64_t effect_ns;   /* when target comes into force; 0 none */
+    struct request request;
+    double call_ms;      /* of the change under way */
+    double settle_ms;
+    bool result_waits;
+    int64_t low_since_ns;
+};
+
+struct world {
+    const struct job_sim_config *config;
+    struct lull_controller *controller;
+    struct lull_random random;
+    struct gpu gpus[MAX_GPUS];
+    int64_t now_ns;
+    int64_t driver_free_ns;
+    uint32_t iteration;
+    int64_t iteration_begin_ns;
+    double energy_j;
+    double iteration_energy_j;
+    struct job_sim_result result;
+};
+
+void job_sim_config_default(struct job_sim_config *config)
+{
+    *config = (struct job_sim_config){
+        .gpus = 4,
+        .points = 81,
+        .iterations = 400,
+        .compute_ms = 200.0,
+        .memory_share = 0.1,
+        .exposed_ms = 300.0,
+        .knee_point = 80,
+        .jitter = 0.002,
+        .call_ms = 4.0,
+        .settle_ms = 5.0,
+        .settle_spread_ms = 15.0,
+        .readback_ms = 20.0,
+        .seed = 1,
+    };
+}
+
+/* Clock of a point as a share of the highest. */
+static double clock_share(const struct job_sim_config *config, uint32_t point)
+{
+    return 1.0 - (1.0 - lowest_share) * (double)point / (double)(config->points - 1);
+}
+
+static double compute_rate(const struct job_sim_config *config, uint32_t point)
+{
+    return 1.0 / (config->memory_share +
+                  (1.0 - config->memory_share) / clock_share(config, point));
+}
+
+static double transfer_rate(const struct job_sim_config *config, uint32_t point)
+{
+    return fmin(1.0, clock_share(config, point) / clock_share(config, config->knee_point));
+}
+
+static double power_w(const struct job_sim_config *config, enum doing doing, uint32_t point)
+{
+    double share = clock_share(config, point);
+
+    return doing == COMPUTING ? 60.0 + 240.0 * share * share * share : 55.0 + 45.0 * share * share;
+}
+
+static double jittered(struct world *world, double ms)
+{
+    double value = ms * (1.0 + lull_random_normal(&world->random, 0.0, world->config->jitter));
+
+    return value > 0.0 ? value : 0.0;
+}
+
+double job_sim_ideal_energy_j(const struct job_sim_config *config, uint32_t point)
+{
+    double compute_j = power_w(config, COMPUTING, 0) * config->compute_ms;
+    double exposed_j = power_w(config, COMMUNICATING, point) * config->exposed_ms /
+                       transfer_rate(config, point);
+
+    return (compute_j + exposed_j) * 1e-3 * config->gpus;
+}
+
+static void call(struct world *world, uint32_t gpu, uint16_t operation, bool begin)
+{
+    struct lull_call edge = {
+        .time_ns = world->now_ns,
+        .bytes = operation == OPERATION ? 48000000 : 4,
+        .ranks = world->config->gpus,
+        .peer = -1,
+        .operation = operation,
+        .begin = begin,
+    };
+
+    if (world->controller != NULL)
+        lull_controller_take_call(world->controller, gpu, &edge);
+}
+
+static bool changed_shape(const struct world *world)
+{
+    return world->config->change_at != 0 && world->iteration >= world->config->change_at;
+}
+
+static void begin_computing(struct world *world, uint32_t index)
+{
+    struct gpu *gpu = &world->gpus[index];
+
+    gpu->doing = COMPUTING;
+    gpu->left_ms = jittered(world, world->config->compute_ms);
+    world->result.computed++;
+    if (gpu->point != 0)
+        world->result.computed_low++;
+}
+
+static bool is_settled(const struct world *world)
+{
+    return world->controller == NULL ||
+           lull_controller_phase(world->controller) == LULL_PHASE_SETTLED;
+}
+
+static void end_iteration(struct world *world)
+{
+    double ms = (double)(world->now_ns - world->iteration_begin_ns) * 1e-6;
+
+    if (world->iteration > 0 && is_settled(world)) {
+        world->result.settled_iterations++;
+        world->result.settled_iteration_ms += ms;
+        world->result.settled_energy_j += world->energy_j - world->iteration_energy_j;
+    }
+    world->iteration_begin_ns = world->now_ns;
+    world->iteration_energy_j = world->energy_j;
+    world->iteration++;
+}
+
+/* All ranks leave the collective together. */
+static void leave_collective(struct world *world)
+{
+    const struct job_sim_config *config = world->config;
+
+    for (uint32_t i = 0; i < config->gpus; i++) {
+        call(world, i, OPERATION, false);
+        call(world, i, OPERATION + 1, true);
+        call(world, i, OPERATION + 1, false);
+        if (changed_shape(world)) {
+            call(world, i, OPERATION + 2, true);
+            call(world, i, OPERATION + 2, false);
+        }
+        if (config->odd_every != 0 && world->iteration % config->odd_every == 0) {
+            call(world, i, ODD_OPERATION, true);
+            call(world, i, ODD_OPERATION, false);
+        }
+        begin_computing(world, i);
+    }
+    end_iteration(world);
+}
+
+static void advance_work(struct world *world)
+{
+    const struct job_sim_config *config = world->config;
+    const double step_ms = (double)step_ns * 1e-6;
+    bool all_there = true;
+    double slowest = 1.0;
+    double left_ms;
+
+    for (uint32_t i = 0; i < config->gpus; i++) {
+        struct gpu *gpu = &world->gpus[i];
+
+        if (gpu->doing == COMPUTING) {
+            gpu->left_ms -= step_ms * compute_rate(config, gpu->point);
+            if (gpu->left_ms <= 0.0) {
+                gpu->doing = COMMUNICATING;
+                call(world, i, OPERATION, true);
+                gpu->left_ms = i == 0 ? jittered(world, config->exposed_ms) : 0.0;
+            }
+        }
+        if (gpu->doing == COMPUTING)
+            all_there = false;
+        slowest = fmin(slowest, transfer_rate(config, gpu->point));
+    }
+    if (!all_there)
+        return;
+    left_ms = world->gpus[0].left_ms -= step_ms * slowest;
+    if (left_ms <= 0.0)
+        leave_collective(world);
+}
+
+/* ---- the driver -------------------------------------------------------------------------- */
+
+static void serve_requests(struct world *world)
+{
+    const struct job_sim_config *config = world->config;
+
+    for (uint32_t i = 0; i < config->gpus; i++) {
+        struct gpu *gpu = &world->gpus[i];
+        bool obeyed = config->stop_obeying == 0 || world->iteration < config->stop_obeying ||
+                      gpu->request.command.point == 0;
+
+        if (!gpu->request.waits || world->driver_free_ns > world->now_ns)
+            continue;
+        gpu->request.waits = false;
+        if (gpu->request.command.point != 0 && world->now_ns > gpu->request.command.deadline_ns)
+            continue;
+        world->driver_free_ns = world->now_ns + (int64_t)(config->call_ms * 1e6);
+        gpu->call_ms =
+            (double)(world->driver_free_ns - gpu->request.posted_ns) * 1e-6;
+        gpu->settle_ms = config->settle_ms +
+                         config->settle_spread_ms * lull_random_uniform(&world->random);
+        gpu->target = obeyed ? gpu->request.command.point : gpu->point;
+        gpu->effect_ns = world->driver_free_ns + (int64_t)(gpu->settle_ms * 1e6);
+        gpu->result_waits = true;
+    }
+}
+
+static void settle_clocks(struct world *world)
+{
+    const struct job_sim_config *config = world->config;
+
+    for (uint32_t i = 0; i < config->gpus; i++) {
+        struct gpu *gpu = &world->gpus[i];
+
+        if (gpu->effect_ns == 0 || world->now_ns < gpu->effect_ns)
+            continue;
+        if (gpu->point == 0 && gpu->target != 0)
+            gpu->low_since_ns = world->now_ns;
+        if (gpu->target == 0 && gpu->point != 0)
+            world->result.longest_low_ms =
+                fmax(world->result.longest_low_ms,
+                     (double)(world->now_ns - gpu->low_since_ns) * 1e-6);
+        gpu->point = gpu->target;
+        gpu->effect_ns = 0;
+        if (gpu->result_waits)
+            lull_controller_take_switch(
+                world->controller, i, gpu->request.command.point, gpu->call_ms,
+                gpu->settle_ms + config->readback_ms * lull_random_uniform(&world->random), false);
+        gpu->result_waits = false;
+    }
+}
+
+static void take_commands(struct world *world)
+{
+    struct lull_command commands[MAX_GPUS];
+    uint32_t count = lull_controller_poll(world->controller, world->now_ns, commands, MAX_GPUS);
+
+    for (uint32_t i = 0; i < count; i++) {
+        world->gpus[commands[i].gpu].request =
+            (struct request){true, commands[i], world->now_ns};
+        world->result.commands++;
+    }
+}
+
+static void sample_power(struct world *world)
+{
+    if (world->now_ns % 100000000 >= step_ns)
+        return;
+    for (uint32_t i = 0; i < world->config->gpus; i++)
+        lull_controller_take_power(
+            world->controller, i,
+            power_w(world->config, world->gpus[i].doing, world->gpus[i].point));
+}
+
+void job_sim_run(const struct job_sim_config *config, struct lull_controller *controller,
+                 struct job_sim_result *result_out)
+{
+    struct world world = {.config = config, .controller = controller, .now_ns = step_ns};
+
+    lull_random_init(&world.random, config->seed);
+    for (uint32_t i = 0; i < config->gpus; i++)
+        begin_computing(&world, i);
+    while (world.iteration < config->iterations) {
+        if (controller != NULL) {
+            take_commands(&world);
+            serve_requests(&world);
+            settle_clocks(&world);
+            sample_power(&world);
+        }
+        for (uint32_t i = 0; i < config->gpus; i++)
+            world.energy_j += power_w(config, world.gpus[i].doing, world.gpus[i].point) *
+                              (double)step_ns * 1e-9;
+        advance_work(&world);
+        world.now_ns += step_ns;
+    }
+    world.result.total_ms = (double)world.now_ns * 1e-6;
+    if (world.result.settled_iterations > 0) {
+        world.result.settled_iteration_ms /= (double)world.result.settled_iterations;
+        world.result.settled_energy_j /= (double)world.result.settled_iterations;
+    }
+    *result_out = world.result;
+}

@@ -1,0 +1,55 @@
+/*
+ * A data-parallel job on GPUs with a slow driver, in virtual time: the world in which the
+ * controller's decisions are judged. It shares no code with the emulated node.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_TESTS_JOB_SIM_H
+#define LULL_TESTS_JOB_SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/section/controller.h"
+
+struct job_sim_config {
+    uint32_t gpus;
+    uint32_t points;         /* clocks from fmax downwards in equal steps to fmax / 7 */
+    uint32_t iterations;
+    double compute_ms;       /* at the highest clock */
+    double memory_share;     /* of the computation that does not care for the clock */
+    double exposed_ms;       /* collective at a clock that feeds the link */
+    double overlapped_ms;    /* of it hidden behind computation: the wait returns at once */
+    uint32_t knee_point;     /* lowest clock that still feeds the link; points - 1: all do */
+    double jitter;           /* relative standard deviation of each phase */
+    double call_ms;          /* of the driver; serialised over GPUs */
+    double settle_ms;
+    double settle_spread_ms; /* uniform on top */
+    double readback_ms;      /* granularity of the clock reading */
+    uint32_t odd_every;      /* an extra call (a checkpoint barrier) every so many iterations; 0 never */
+    uint32_t stop_obeying;   /* from this iteration on the device ignores lowerings; 0 never */
+    uint32_t change_at;      /* iteration at which the job gets another shape; 0 never */
+    uint64_t seed;
+};
+
+struct job_sim_result {
+    double settled_iteration_ms;
+    double settled_energy_j; /* per iteration, all GPUs */
+    uint64_t settled_iterations;
+    double total_ms;
+    uint64_t computed;     /* computation phases begun... */
+    uint64_t computed_low; /* ...of which on a lowered clock */
+    uint64_t commands;
+    double longest_low_ms; /* longest stretch below the highest clock */
+};
+
+/* 4 GPUs, 81 clocks, 200 ms of computation, 300 ms of exposed collective, A100-like latency. */
+void job_sim_config_default(struct job_sim_config *config);
+
+/* Runs the job under a controller (NULL: unmanaged; then every iteration counts as settled). */
+void job_sim_run(const struct job_sim_config *config, struct lull_controller *controller,
+                 struct job_sim_result *result_out);
+
+/* Energy per iteration if the section ran at this point with instant switching, J. */
+double job_sim_ideal_energy_j(const struct job_sim_config *config, uint32_t point);
+
+#endif
