@@ -36,10 +36,11 @@ static struct outcome try_candidate(const struct lull_guard_config *config, doub
         if (outcome.verdict == LULL_VERDICT_UNDECIDED) {
             outcome.verdict = lull_guard_verdict(&guard);
             outcome.pairs = i + 1;
+            outcome.would_pass = outcome.verdict == LULL_VERDICT_NOT_DEGRADED;
+        } else {
+            lull_guard_estimate(&guard, &estimate);
+            outcome.would_pass = estimate.upper_ratio < config->tolerance_ratio;
         }
-        lull_guard_estimate(&guard, &estimate);
-        outcome.would_pass =
-            i + 1 >= config->min_pairs && estimate.upper_ratio < config->tolerance_ratio;
     }
     return outcome;
 }

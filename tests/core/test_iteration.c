@@ -468,7 +468,7 @@ static void test_sequences_without_a_period_find_none(void **state)
 static void test_any_sequence_keeps_the_claims_true(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 200; seed++) {
+    for (uint64_t seed = 1; seed <= 60; seed++) {
         static uint64_t loop[100];
         struct lull_random random;
 
