@@ -6,12 +6,28 @@
 
 #include "core/stats/student.h"
 
+static uint32_t looks(const struct lull_guard_config *config)
+{
+    return config->max_pairs - config->min_pairs + 1;
+}
+
+/* 1 + 1/2 + ... + 1/n */
+static double harmonic_sum(uint32_t n)
+{
+    double sum = 0.0;
+
+    for (uint32_t k = n; k > 0; k--)
+        sum += 1.0 / (double)k;
+    return sum;
+}
+
 void lull_guard_init(struct lull_guard *guard, const struct lull_guard_config *config)
 {
     assert(config->tolerance_ratio > 0.0 && config->abort_ratio > 0.0);
     assert(config->confidence > 0.5 && config->confidence < 1.0);
     assert(config->min_pairs >= 2 && config->max_pairs >= config->min_pairs);
     *guard = (struct lull_guard){.config = *config};
+    guard->first_error = (1.0 - config->confidence) / harmonic_sum(looks(config));
 }
 
 void lull_guard_add(struct lull_guard *guard, double reference, double candidate)
@@ -25,23 +41,19 @@ void lull_guard_add(struct lull_guard *guard, double reference, double candidate
         guard->aborted = 1;
 }
 
-/*
- * The error budget of the look after this many pairs. The sum of 1/(k (k+1)) for k = 1..looks is
- * looks/(looks+1), hence the factor that spends the rest as well.
- */
-static double look_error(const struct lull_guard_config *config, double pairs)
+/* The error budget of the look after this many pairs. */
+static double look_error(const struct lull_guard *guard, double pairs)
 {
-    const double looks = (double)config->max_pairs - (double)config->min_pairs + 1.0;
-    const double look = fmin(fmax(pairs - (double)config->min_pairs + 1.0, 1.0), looks);
+    const double look = pairs - (double)guard->config.min_pairs + 1.0;
 
-    return (1.0 - config->confidence) * (looks + 1.0) / looks / (look * (look + 1.0));
+    return guard->first_error / fmin(fmax(look, 1.0), (double)looks(&guard->config));
 }
 
-/* Distance from the mean log ratio to either bound, with this variance, at a look. */
-static double bound_distance(const struct lull_guard_config *config, double variance, double pairs)
+/* Distance from the mean log ratio to either bound, as if these pairs had the present variance. */
+static double bound_distance(const struct lull_guard *guard, double pairs)
 {
-    return lull_student_quantile(1.0 - look_error(config, pairs), pairs - 1.0) *
-           sqrt(variance / pairs);
+    return lull_student_quantile(1.0 - look_error(guard, pairs), pairs - 1.0) *
+           sqrt(lull_moments_variance(&guard->log_ratios) / pairs);
 }
 
 /*
@@ -53,10 +65,10 @@ static double chance_to_pass(const struct lull_guard *guard)
 {
     const double pairs = (double)guard->log_ratios.count;
     const double all = (double)guard->config.max_pairs;
-    const double variance = lull_moments_variance(&guard->log_ratios);
-    const double spread = sqrt(variance * (1.0 / pairs - 1.0 / all));
-    const double room = log1p(guard->config.tolerance_ratio) - guard->log_ratios.mean -
-                        bound_distance(&guard->config, variance, all);
+    const double spread =
+        sqrt(lull_moments_variance(&guard->log_ratios) * (1.0 / pairs - 1.0 / all));
+    const double room =
+        log1p(guard->config.tolerance_ratio) - guard->log_ratios.mean - bound_distance(guard, all);
 
     if (spread <= 0.0)
         return room > 0.0 ? 1.0 : 0.0;
@@ -73,8 +85,7 @@ enum lull_verdict lull_guard_verdict(const struct lull_guard *guard)
     if (guard->log_ratios.count < guard->config.min_pairs)
         return LULL_VERDICT_UNDECIDED;
 
-    const double distance =
-        bound_distance(&guard->config, lull_moments_variance(&guard->log_ratios), pairs);
+    const double distance = bound_distance(guard, pairs);
     if (guard->log_ratios.mean + distance < limit)
         return LULL_VERDICT_NOT_DEGRADED;
     if (guard->log_ratios.mean - distance > limit ||
@@ -90,7 +101,7 @@ void lull_guard_estimate(const struct lull_guard *guard, struct lull_guard_estim
     double distance = INFINITY;
 
     if (guard->log_ratios.count >= 2)
-        distance = bound_distance(&guard->config, lull_moments_variance(&guard->log_ratios), pairs);
+        distance = bound_distance(guard, pairs);
     *out = (struct lull_guard_estimate){
         .slowdown_ratio = expm1(guard->log_ratios.mean),
         .lower_ratio = isinf(distance) ? -INFINITY : expm1(guard->log_ratios.mean - distance),

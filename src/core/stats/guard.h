@@ -5,11 +5,13 @@
  * to each other in alternating order so that drift cancels. Each pair gives one log ratio of the
  * mean iteration times; the bounds are Student's for the mean of those ratios, so the ratios should
  * be nearly independent: windows long enough that one slow iteration does not fill several of them.
+ * Harm that shows in fewer than about one of min_pairs windows may be missed.
  *
  * The guard may be asked after every pair. Look k (the first at min_pairs) spends a share
- * proportional to 1/(k (k+1)) of the error budget alpha = 1 - confidence; the shares of all looks
- * up to max_pairs add up to alpha, so stopping early does not inflate the error: if the slowdown
- * is the tolerance or more, the chance of ever hearing "not degraded" is at most alpha.
+ * proportional to 1/k of the error budget alpha = 1 - confidence; the shares of all looks up to
+ * max_pairs add up to alpha, so stopping early does not inflate the error: if the slowdown is the
+ * tolerance or more, the chance of ever hearing "not degraded" is at most alpha. (Falling faster,
+ * the late looks could hardly decide; falling slower, the first ones.)
  *
  * "Not degraded" only when the upper bound of the slowdown is under the tolerance. "Degraded" when
  * - a single pair is slower than abort_ratio, or
@@ -49,7 +51,8 @@ struct lull_guard_config {
 struct lull_guard {
     struct lull_guard_config config;
     struct lull_moments log_ratios;
-    uint32_t aborted; /* 1: a pair was slower than abort_ratio */
+    double first_error; /* error budget of the first look */
+    uint32_t aborted;   /* 1: a pair was slower than abort_ratio */
 };
 
 /* Slowdown (0.01 = 1 % slower) with its bounds at the current look. */

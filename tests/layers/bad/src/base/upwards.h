@@ -1,0 +1,2 @@
+/* Base sees core. SPDX-License-Identifier: Apache-2.0 */
+#include "core/impure.h"

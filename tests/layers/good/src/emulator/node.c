@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "lull/lull.h"
