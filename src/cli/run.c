@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/run.h"
+
+#include <argp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cli/command.h"
+#include "governor/run.h"
+
+enum {
+    KEY_TOLERANCE = 't',
+    KEY_COMPARE = 'c',
+    KEY_REPORT = 'r',
+    KEY_QUIET = 'q',
+    KEY_NO_DAEMON = 256,
+    KEY_DESCENT,
+    KEY_CONFIDENCE,
+};
+
+static const struct argp_option options[] = {
+    {"tolerance", KEY_TOLERANCE, "RATIO", 0, "Slowdown that is allowed (default 1%)", 0},
+    {"confidence", KEY_CONFIDENCE, "RATIO", 0,
+     "Confidence with which the slowdown stays under it (default 95%)", 0},
+    {"compare", KEY_COMPARE, NULL, 0, "Run the command unmanaged first and compare", 0},
+    {"report", KEY_REPORT, "DIR", 0,
+     "Write report.json and trace.json there (default lull-report)", 0},
+    {"descent", KEY_DESCENT, "HOW", 0,
+     "bisect (default), step (one clock at a time, as in the patent) or gallop", 0},
+    {"no-daemon", KEY_NO_DAEMON, NULL, 0, "Drive the GPUs from this process, as root", 0},
+    {"quiet", KEY_QUIET, NULL, 0, "No table and no progress; the report is still written", 0},
+    {0},
+};
+
+static const char doc[] =
+    "Runs COMMAND and lowers the clocks of its GPUs while it communicates, so far as it does not get "
+    "slower.\v"
+    "COMMAND is any command line, such as `mpirun -n 4 ./train`; it needs no change. Its exit "
+    "status is returned. A failure of lull never fails the command: it then runs unmanaged.\n\n"
+    "Examples:\n"
+    "  lull run -- mpirun -n 4 ./train\n"
+    "  lull run --compare --report out -- mpirun -n 4 ./train\n"
+    "  lull emulate 4xA100-SXM4-40GB -- lull run --no-daemon -- mpirun -n 4 ./train";
+
+static int parse_descent(const char *text, enum lull_descent_strategy *strategy_out)
+{
+    static const char *const names[] = {
+        [LULL_DESCENT_STEP] = "step",
+        [LULL_DESCENT_BISECT] = "bisect",
+        [LULL_DESCENT_GALLOP] = "gallop",
+    };
+
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *strategy_out = (enum lull_descent_strategy)i;
+            return 0;
+        }
+    }
+    return -1;
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    struct lull_run_options *run = state->input;
+
+    switch (key) {
+    case KEY_TOLERANCE:
+        if (lull_text_parse_ratio(arg, &run->control.tolerance_ratio) < 0 ||
+            run->control.tolerance_ratio <= 0.0)
+            argp_error(state, "--tolerance %s: give a ratio such as 1%% or 0.01", arg);
+        break;
+    case KEY_CONFIDENCE:
+        if (lull_text_parse_ratio(arg, &run->control.confidence) < 0 ||
+            run->control.confidence <= 0.5 || run->control.confidence >= 1.0)
+            argp_error(state, "--confidence %s: give a ratio between 50%% and 100%%", arg);
+        break;
+    case KEY_COMPARE:
+        run->compare = true;
+        break;
+    case KEY_REPORT:
+        run->report = arg;
+        break;
+    case KEY_DESCENT:
+        if (parse_descent(arg, &run->control.strategy) < 0)
+            argp_error(state, "--descent %s: give bisect, step or gallop", arg);
+        break;
+    case KEY_NO_DAEMON:
+        run->no_daemon = true;
+        break;
+    case KEY_QUIET:
+        run->quiet = true;
+        break;
+    case ARGP_KEY_ARGS:
+        run->command = state->argv + state->next;
+        break;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "no command; write it behind --, as in: lull run -- ./train");
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+int lull_run_main(int argc, char **argv)
+{
+    static const struct argp argp = {options, parse_option, "COMMAND [ARG...]", doc, NULL, NULL,
+                                     NULL};
+    struct lull_run_options run = {
+        .report = "lull-report",
+        .runtime_dir = lull_cli_runtime_directory(),
+    };
+    struct lull_error err = {0};
+    int status = 0;
+
+    lull_controller_config_default(&run.control);
+    argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &run);
+    if (lull_run(&run, &status, &err) < 0) {
+        lull_cli_fail("run", &err);
+        return LULL_EXIT_FAILED;
+    }
+    return status;
+}
