@@ -362,6 +362,59 @@ static void test_an_extra_call_costs_one_iteration(void **state)
     }
 }
 
+/* An evaluation that is itself a loop is followed, and does not displace the memory. */
+static void test_the_iteration_resumes_after_an_evaluation(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        static uint64_t loop[200], other[20];
+        struct lull_random random;
+
+        lull_random_init(&random, seed);
+        const uint32_t period = 2 + (uint32_t)lull_random_below(&random, 199);
+        const uint32_t next = 2 + (uint32_t)lull_random_below(&random, 19);
+        const uint32_t clean = LULL_ITERATION_MAX_PERIOD + CYCLES * period;
+        const uint32_t evaluation = next * (5 + (uint32_t)lull_random_below(&random, 20));
+        random_loop(&random, loop, period, UINT64_MAX);
+        random_loop(&random, other, next, UINT64_MAX);
+        sequence.length = 0;
+        for (uint32_t i = 0; i < 3; i++) {
+            add_loop(loop, period, 0, clean);
+            add_loop(other, next, 0, evaluation);
+        }
+        push_all();
+        check_claims(seed);
+        holds(find_found(clean, next) == clean + CYCLES * next - 1, seed);
+        const uint32_t back = clean + evaluation;
+        holds(find_found(back, period) == back + period - 1, seed);
+        holds(find_found(2 * back, period) == 2 * back + period - 1, seed);
+    }
+}
+
+static void test_inner_loops_stay_quiet_after_an_interruption(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        static uint64_t loop[400];
+        struct lull_random random;
+
+        lull_random_init(&random, seed);
+        const uint32_t wanted = nested_loop(&random, loop);
+        const uint32_t period = primitive_period(loop, wanted);
+        const uint32_t clean = LULL_ITERATION_MAX_PERIOD + (CYCLES + 2) * period;
+        sequence.length = 0;
+        add_loop(loop, period, 0, clean);
+        add_garbage(&random, 1);
+        add_loop(loop, period, clean % period, 2 * period);
+        push_all();
+        check_claims(seed);
+        holds(sequence.states[clean].event == LULL_ITERATION_DEVIATED, seed);
+        for (uint32_t i = clean + 1; i < clean + period; i++)
+            holds(sequence.states[i].event == LULL_ITERATION_SEARCHING, seed);
+        holds(find_found(clean, period) == clean + period, seed);
+    }
+}
+
 static void test_another_loop_is_found_after_a_deviation(void **state)
 {
     (void)state;
@@ -541,6 +594,8 @@ int main(void)
         cmocka_unit_test(test_all_rotations_number_positions_alike),
         cmocka_unit_test(test_position_zero_starts_the_least_rotation),
         cmocka_unit_test(test_an_extra_call_costs_one_iteration),
+        cmocka_unit_test(test_the_iteration_resumes_after_an_evaluation),
+        cmocka_unit_test(test_inner_loops_stay_quiet_after_an_interruption),
         cmocka_unit_test(test_another_loop_is_found_after_a_deviation),
         cmocka_unit_test(test_the_same_loop_is_found_after_a_short_run_broke),
         cmocka_unit_test(test_irregular_interruptions_stop_blocking),

@@ -60,12 +60,15 @@ static bool is_interruption(const struct lull_iteration_finder *finder, uint32_t
     return run + p >= MAX_PERIOD || finder->irregular[p] >= LULL_ITERATION_IRREGULAR;
 }
 
-/* Takes note of a broken run of p with evidence (header: blocks). */
+/*
+ * Takes note of a broken run of p with evidence (header: blocks). Within a longer period that is
+ * being followed, breaks of p are its inner loops' and nothing irregular.
+ */
 static void note_break(struct lull_iteration_finder *finder, uint32_t p, uint32_t run)
 {
     if (run + p >= MAX_PERIOD)
         return;
-    if (finder->longest[p] != 0 && finder->longest[p] != run &&
+    if (finder->longest[p] != 0 && finder->longest[p] != run && finder->current.period <= p &&
         finder->irregular[p] < LULL_ITERATION_IRREGULAR)
         finder->irregular[p]++;
     if (run > finder->longest[p])
