@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,7 @@ struct gpu {
     struct lull_span lowered; /* stretch under way; begin_ns 0 none */
     uint64_t iteration;
     bool was_known;
+    bool left;                /* its rank has ended: another may take it over */
     int64_t section_begin_ns;
     uint32_t depth; /* of nested calls of the rank */
 };
@@ -152,6 +154,7 @@ static void take_event(struct lull_control *control, uint32_t index,
     };
 
     if (event->kind == LULL_EVENT_EXIT) {
+        gpu->left = true;
         lull_controller_take_exit(control->controller, index);
         return;
     }
@@ -323,24 +326,48 @@ static void lease(struct lull_control *control, struct gpu *gpu)
     atomic_store(&gpu->armed, true);
 }
 
+/* True if the GPU is free for another rank: never used, or its rank has ended. */
+static bool is_free(struct lull_control *control, struct gpu *gpu)
+{
+    struct lull_process_info info;
+
+    if (gpu->state.process < 0 || gpu->left)
+        return true;
+    return lull_job_process(control->job, (uint32_t)gpu->state.process, &info) == 0 &&
+           kill(info.pid, 0) < 0 && errno == ESRCH;
+}
+
+static void share(struct lull_control *control, uint32_t index)
+{
+    control->gpus[index].state.shared = true;
+    pthread_mutex_lock(&control->lock);
+    lull_controller_take_exit(control->controller, index);
+    pthread_mutex_unlock(&control->lock);
+}
+
 static void bind_process(struct lull_control *control, uint32_t slot,
                          const struct lull_process_info *info)
 {
     uint32_t rank = info->local_rank >= 0 ? (uint32_t)info->local_rank : slot;
     uint32_t index = rank % control->gpu_count;
     struct gpu *gpu = &control->gpus[index];
+    bool usable = true;
 
-    if (gpu->state.process >= 0) {
-        gpu->state.shared = true;
-        pthread_mutex_lock(&control->lock);
-        lull_controller_take_exit(control->controller, index);
-        pthread_mutex_unlock(&control->lock);
+    if (!is_free(control, gpu)) {
+        share(control, index);
         return;
     }
-    gpu->state.process = (int32_t)slot;
-    lease(control, gpu);
+    if (!gpu->state.leased)
+        lease(control, gpu);
     pthread_mutex_lock(&control->lock);
-    control->gpu_of_process[slot] = (int32_t)index;
+    if (gpu->state.process >= 0) {
+        lull_controller_take_exit(control->controller, index);
+        usable = lull_controller_take_start(control->controller, index);
+    }
+    gpu->state.process = (int32_t)slot;
+    gpu->left = false;
+    gpu->depth = 0;
+    control->gpu_of_process[slot] = usable ? (int32_t)index : -1;
     pthread_mutex_unlock(&control->lock);
 }
 

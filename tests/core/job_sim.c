@@ -77,9 +77,9 @@ static double compute_rate(const struct job_sim_config *config, uint32_t point)
                   (1.0 - config->memory_share) / clock_share(config, point));
 }
 
-static double transfer_rate(const struct job_sim_config *config, uint32_t point)
+static double transfer_rate(const struct job_sim_config *config, uint32_t point, uint32_t knee)
 {
-    return fmin(1.0, clock_share(config, point) / clock_share(config, config->knee_point));
+    return fmin(1.0, clock_share(config, point) / clock_share(config, knee));
 }
 
 static double power_w(const struct job_sim_config *config, enum doing doing, uint32_t point)
@@ -100,7 +100,7 @@ double job_sim_ideal_energy_j(const struct job_sim_config *config, uint32_t poin
 {
     double compute_j = power_w(config, COMPUTING, 0) * config->compute_ms;
     double exposed_j = power_w(config, COMMUNICATING, point) * config->exposed_ms /
-                       transfer_rate(config, point);
+                       transfer_rate(config, point, config->knee_point);
 
     return (compute_j + exposed_j) * 1e-3 * config->gpus;
 }
@@ -178,6 +178,25 @@ static void leave_collective(struct world *world)
     end_iteration(world);
 }
 
+static uint32_t knee_now(const struct world *world)
+{
+    const struct job_sim_config *config = world->config;
+
+    if (config->knee_moves_at != 0 && world->iteration >= config->knee_moves_at)
+        return config->knee_after;
+    return config->knee_point;
+}
+
+static void note_middle(struct world *world, double before_ms, double after_ms)
+{
+    double middle_ms = world->config->exposed_ms / 2.0;
+
+    if (before_ms < middle_ms || after_ms >= middle_ms)
+        return;
+    world->result.last_ran_at = world->gpus[0].point;
+    world->result.ran_at[world->gpus[0].point]++;
+}
+
 static void advance_work(struct world *world)
 {
     const struct job_sim_config *config = world->config;
@@ -199,11 +218,13 @@ static void advance_work(struct world *world)
         }
         if (gpu->doing == COMPUTING)
             all_there = false;
-        slowest = fmin(slowest, transfer_rate(config, gpu->point));
+        slowest = fmin(slowest, transfer_rate(config, gpu->point, knee_now(world)));
     }
     if (!all_there)
         return;
-    left_ms = world->gpus[0].left_ms -= step_ms * slowest;
+    left_ms = world->gpus[0].left_ms - step_ms * slowest;
+    note_middle(world, world->gpus[0].left_ms, left_ms);
+    world->gpus[0].left_ms = left_ms;
     if (left_ms <= 0.0)
         leave_collective(world);
 }

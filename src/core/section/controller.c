@@ -19,6 +19,8 @@
 static const double lateness_share = 0.2;
 /* A reference probe for so many reference windows' worth of settled iterations, doubling. */
 enum { SETTLED_STRETCH_MIN = 32, SETTLED_STRETCH_MAX = 2048 };
+/* Settled iterations in a block that is compared with the reference; slower: a test decides. */
+enum { SETTLED_BLOCK = 16, CHECK_SPACING_MIN = 64, CHECK_SPACING_MAX = 8192 };
 /* Pairs of windows before and until a verdict. */
 enum { MIN_PAIRS = 3, MAX_PAIRS = 14 };
 /* Candidate iterations this much longer than the reference, twice: no need to wait for pairs. */
@@ -76,6 +78,10 @@ struct lull_controller {
     struct lull_guard settled_guard; /* all settled points against the reference */
     struct lull_schedule schedule;
     uint32_t settled_stretch;
+    bool checking; /* settled, and a test whether the results still hold is under way */
+    uint64_t check_spacing;
+    uint64_t next_check; /* iteration of GPU 0 before which no check starts */
+    struct lull_moments block;
     uint32_t next_pair;
     bool tainted;
     uint32_t set_aside;
@@ -104,6 +110,7 @@ struct lull_controller *lull_controller_create(const struct lull_controller_conf
     controller->config = *config;
     controller->current = NO_TARGET;
     controller->settled_stretch = SETTLED_STRETCH_MIN;
+    controller->check_spacing = CHECK_SPACING_MIN;
     for (uint32_t i = 0; i < gpu_count; i++) {
         struct gpu *gpu = &controller->gpus[i];
 
@@ -333,8 +340,9 @@ static void begin_test(struct lull_controller *controller)
         guard.tolerance_ratio = LULL_STEADY_TOLERANCE;
     lull_guard_init(&controller->guard, &guard);
     controller->schedule = (struct lull_schedule){iterations, iterations};
-    if (controller->phase == LULL_PHASE_SETTLED)
+    if (controller->phase == LULL_PHASE_SETTLED && !controller->checking)
         controller->schedule.candidate_iterations = iterations * controller->settled_stretch;
+    controller->block = (struct lull_moments){0};
     controller->next_pair = 0;
     controller->tainted = false;
     controller->test_begin = lull_track_iteration(controller->gpus[0].track);
@@ -401,6 +409,7 @@ static void reconsider(struct lull_controller *controller)
 {
     bool afresh = controller->phase == LULL_PHASE_LEARNING;
 
+    controller->checking = false;
     if (controller->config.observe_only || !all_ready(controller)) {
         controller->phase = LULL_PHASE_LEARNING;
         return;
@@ -492,22 +501,48 @@ static void back_off(struct lull_controller *controller)
         target->settled = lull_descent_done(&target->descent);
     }
     controller->settled_stretch = SETTLED_STRETCH_MIN;
+    controller->check_spacing = CHECK_SPACING_MIN;
     memset(&controller->settled_guard, 0, sizeof(controller->settled_guard));
     reconsider(controller);
 }
 
-/* A pair of settled and reference windows: does the result still hold? */
+/* Do the results still hold? Answered by a test like the descent's, at the settled points. */
+static void begin_check(struct lull_controller *controller)
+{
+    controller->checking = true;
+    begin_test(controller);
+}
+
+static void conclude_check(struct lull_controller *controller, enum lull_verdict verdict)
+{
+    controller->checking = false;
+    if (verdict == LULL_VERDICT_DEGRADED) {
+        back_off(controller);
+        return;
+    }
+    controller->settled_guard = controller->guard;
+    controller->next_check =
+        lull_track_iteration(controller->gpus[0].track) + controller->check_spacing;
+    if (controller->check_spacing < CHECK_SPACING_MAX)
+        controller->check_spacing *= 2;
+    begin_test(controller);
+}
+
+static bool may_check(const struct lull_controller *controller)
+{
+    return lull_track_iteration(controller->gpus[0].track) >= controller->next_check;
+}
+
+/* A long settled window and its short reference: evidence for the report, or a reason to check. */
 static void watch_settled(struct lull_controller *controller, double reference_ms,
                           double candidate_ms)
 {
-    struct lull_guard_estimate estimate;
-
     if (controller->settled_guard.log_ratios.count == 0)
         controller->settled_guard = controller->guard;
     lull_guard_add(&controller->settled_guard, reference_ms, candidate_ms);
-    lull_guard_estimate(&controller->settled_guard, &estimate);
-    if (estimate.lower_ratio > controller->settled_guard.config.tolerance_ratio) {
-        back_off(controller);
+    if (candidate_ms > reference_ms * (1.0 + controller->guard.config.tolerance_ratio) &&
+        may_check(controller)) {
+        begin_check(controller);
         return;
     }
     if (controller->settled_stretch < SETTLED_STRETCH_MAX)
@@ -555,13 +590,17 @@ static void judge_pair(struct lull_controller *controller, double reference_ms,
     }
     controller->tainted = false;
     controller->set_aside = 0;
-    if (controller->phase == LULL_PHASE_SETTLED) {
+    if (controller->phase == LULL_PHASE_SETTLED && !controller->checking) {
         watch_settled(controller, reference_ms, candidate_ms);
         return;
     }
     lull_guard_add(&controller->guard, reference_ms, candidate_ms);
     verdict = lull_guard_verdict(&controller->guard);
-    if (verdict != LULL_VERDICT_UNDECIDED)
+    if (verdict == LULL_VERDICT_UNDECIDED)
+        return;
+    if (controller->checking)
+        conclude_check(controller, verdict);
+    else
         conclude_test(controller, verdict);
 }
 
@@ -596,6 +635,20 @@ static bool is_hopeless(const struct lull_controller *controller)
     return any;
 }
 
+/* A settled block of GPU 0 that is slower than the reference: do not wait for the next probe. */
+static void watch_block(struct lull_controller *controller, const struct window_sum *reference,
+                        double iteration_ms)
+{
+    lull_moments_add(&controller->block, iteration_ms);
+    if (controller->block.count < SETTLED_BLOCK)
+        return;
+    if (controller->block.mean >
+            window_mean(reference) * (1.0 + controller->guard.config.tolerance_ratio) &&
+        may_check(controller))
+        begin_check(controller);
+    controller->block = (struct lull_moments){0};
+}
+
 static void note_iteration(struct lull_controller *controller, struct gpu *gpu,
                            double iteration_ms)
 {
@@ -626,6 +679,9 @@ static void note_iteration(struct lull_controller *controller, struct gpu *gpu,
     }
     if (slot.window_ends)
         look_for_pair(controller);
+    else if (slot.window == 1 && slot.measured && gpu == &controller->gpus[0] &&
+             controller->phase == LULL_PHASE_SETTLED && !controller->checking)
+        watch_block(controller, reference, iteration_ms);
 }
 
 /* ---- calls ------------------------------------------------------------------------------- */
@@ -726,6 +782,20 @@ void lull_controller_take_exit(struct lull_controller *controller, uint32_t inde
     gpu->exited = true;
     if (controller->phase != LULL_PHASE_LEARNING)
         look_for_pair(controller);
+}
+
+bool lull_controller_take_start(struct lull_controller *controller, uint32_t index)
+{
+    struct gpu *gpu = &controller->gpus[index];
+    struct lull_track *track = lull_track_create();
+
+    if (track == NULL)
+        return false;
+    lull_track_destroy(gpu->track);
+    gpu->track = track;
+    gpu->exited = false;
+    forget_sections(gpu);
+    return true;
 }
 
 void lull_controller_take_switch(struct lull_controller *controller, uint32_t index,

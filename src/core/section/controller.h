@@ -120,6 +120,12 @@ void lull_controller_take_call(struct lull_controller *controller, uint32_t gpu,
 void lull_controller_take_exit(struct lull_controller *controller, uint32_t gpu);
 
 /*
+ * Another rank takes this GPU over, after take_exit: its calls are learnt afresh; results of
+ * sections that it shares with the one before are kept. False: no memory, the GPU stays unused.
+ */
+bool lull_controller_take_start(struct lull_controller *controller, uint32_t gpu);
+
+/*
  * Outcome of a command: from posting it until the driver call returned, and from then until the
  * clock read the target (< 0: never seen). failed: the device refused; its GPU is left alone then.
  */
