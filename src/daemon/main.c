@@ -121,8 +121,8 @@ int main(int argc, char **argv)
         result = work(devices, journal, &settings, &error);
     if (result < 0)
         lull_log(LULL_LOG_ERROR, "lulld", "%s", error.text);
-    if (result == -ETIMEDOUT)
-        _Exit(LULL_EXIT_FAILED); /* a thread may be stuck in the driver; the journal has it all */
+    if (result == -EINPROGRESS)
+        _Exit(LULL_EXIT_FAILED); /* a thread is stuck in the driver; the journal has it all */
     lull_devices_close(devices);
     lull_journal_close(journal);
     return (int)lull_error_exit_status(result);

@@ -731,7 +731,7 @@ int lull_server_run(struct lull_devices *devices, struct lull_journal *journal,
         return lull_error_set(err, result, "lulld: no memory for the event loop");
     }
     result = serve_until_stopped(server, journal, options, err);
-    if (result == -ETIMEDOUT)
+    if (result == -EINPROGRESS)
         return result; /* the writer's thread may still use all of it */
     fini_loop(server);
     if (server->listen_fd >= 0)

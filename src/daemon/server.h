@@ -20,7 +20,8 @@ struct lull_server_options {
 
 /*
  * Listens and serves until SIGTERM or SIGINT, then raises and restores every GPU. Errors: -errno
- * could not listen; -ETIMEDOUT not every GPU could be restored within 5 s.
+ * could not listen; -ETIMEDOUT not every GPU could be restored within 5 s; -EINPROGRESS a thread is
+ * stuck in the driver and still uses devices and journal.
  */
 int lull_server_run(struct lull_devices *devices, struct lull_journal *journal,
                     const struct lull_server_options *options, struct lull_error *err);

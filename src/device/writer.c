@@ -825,7 +825,7 @@ int lull_writer_stop(struct lull_writer *writer, int64_t timeout_ns)
     /* Some more than the limit for the thread to see it. */
     patience = lull_timespec_from_ns(stop_ns + LULL_NS_PER_S / 2);
     if (pthread_clockjoin_np(writer->thread, NULL, CLOCK_MONOTONIC, &patience) != 0)
-        return -ETIMEDOUT;
+        return -EINPROGRESS;
     for (uint32_t i = 0; i < writer->gpu_count; i++)
         is_clean = is_clean && writer->gpus[i].raise_ns == NEVER_NS &&
                    writer->gpus[i].stage == FREE && !writer->gpus[i].is_recorded;

@@ -74,8 +74,8 @@ int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal
 
 /*
  * Ends every lease, waits until all GPUs are restored, at most timeout_ns, and frees the writer.
- * Errors: -ETIMEDOUT not all of them; the journal keeps what is missing. If the thread is stuck in
- * the driver it is left alone, with the writer and what it borrows.
+ * Errors: -ETIMEDOUT not all of them; the journal keeps what is missing. -EINPROGRESS the thread is
+ * stuck in the driver: it is left alone, and the writer and what it borrows must stay for ever.
  */
 int lull_writer_stop(struct lull_writer *writer, int64_t timeout_ns);
 
