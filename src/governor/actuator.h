@@ -17,27 +17,10 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/switch.h"
 #include "device/device.h"
 
 struct lull_actuator;
-
-/* What a lease asks for: the SM clocks between which this client may move. */
-struct lull_band {
-    uint32_t min_mhz;
-    uint32_t max_mhz;
-};
-
-/* The outcome of the latest request of a GPU that the device writer has served. */
-struct lull_switch_result {
-    uint64_t sequence;      /* number of the request, as returned by lull_actuator_set; 0 none yet */
-    int32_t status;         /* 0; or the negative code of the refused or failed call */
-    uint32_t sm_mhz;        /* the point that was requested; 0 is the reference point */
-    int64_t call_begin_ns;  /* when the driver call began */
-    int64_t call_ns;        /* how long it blocked the writer */
-    int64_t settle_ns;      /* from its return until the clock read the target; -1 not seen yet,
-                             * -2 given up: not obeyed */
-    uint32_t observed_mhz;  /* last clock read back */
-};
 
 /* Connects to lulld at its socket under runtime_dir. Errors: -ENOENT/-ECONNREFUSED no daemon. */
 int lull_actuator_open_daemon(const char *runtime_dir, struct lull_actuator **actuator_out,

@@ -1,0 +1,42 @@
+/*
+ * One switch of a GPU's SM clock: what is asked, within which bounds, and what came of it.
+ *
+ * Plain values that pass unchanged from who decides (governor) over the command table (wire) to
+ * the device writer (device) and back. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_BASE_SWITCH_H
+#define LULL_BASE_SWITCH_H
+
+#include <stdint.h>
+
+/* What a lease asks for: the SM clocks between which this client may move. */
+struct lull_band {
+    uint32_t min_mhz;
+    uint32_t max_mhz;
+};
+
+/* A request. Of several to one GPU the latest wins. Times are CLOCK_MONOTONIC nanoseconds. */
+struct lull_switch_request {
+    uint64_t sequence;      /* number of the request, > 0 */
+    uint32_t sm_mhz;        /* 0: the reference point (raising) */
+    int64_t deadline_ns;    /* a lowering not served by then is dropped */
+    int64_t valid_until_ns; /* an applied lowering is undone then unless renewed */
+};
+
+/* settle_ns while it is not known, and when it never came. */
+#define LULL_SETTLE_UNKNOWN INT64_C(-1)
+#define LULL_SETTLE_NOT_OBEYED INT64_C(-2)
+
+/* The outcome of the latest request of a GPU that the device writer has served. */
+struct lull_switch_result {
+    uint64_t sequence;     /* number of the request, as returned by lull_actuator_set; 0 none yet */
+    int32_t status;        /* 0; or the negative code of the refused or failed call */
+    uint32_t sm_mhz;       /* the point that was requested, clamped; 0 is the reference point */
+    int64_t call_begin_ns; /* when the driver call began */
+    int64_t call_ns;       /* how long it blocked the writer; 0: nothing had to be written */
+    int64_t settle_ns;     /* from its return until the clock read the target; LULL_SETTLE_UNKNOWN
+                            * not seen yet, LULL_SETTLE_NOT_OBEYED given up */
+    uint32_t observed_mhz; /* last clock read back; 0 none */
+};
+
+#endif

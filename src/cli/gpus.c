@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/gpus.h"
+
+#include <argp.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "device/device.h"
+
+/* One row per bit, in the driver's words made short. */
+static const struct word {
+    uint64_t bit;
+    const char *text;
+} reason_words[] = {
+    {0x1, "idle"},          {0x2, "application clocks"}, {0x4, "power cap"},
+    {0x8, "hw slowdown"},   {0x10, "sync boost"},        {0x20, "thermal"},
+    {0x40, "hw thermal"},   {0x80, "power brake"},       {0x100, "display"},
+}, capability_words[] = {
+    {LULL_CAPABILITY_SM_LOCK, "sm_lock"},
+    {LULL_CAPABILITY_MEMORY_LOCK, "memory_lock"},
+    {LULL_CAPABILITY_POWER_LIMIT, "power_limit"},
+    {LULL_CAPABILITY_ENERGY_COUNTER, "energy_counter"},
+    {LULL_CAPABILITY_INSTANT_POWER, "instant_power"},
+};
+
+enum {
+    REASON_COUNT = sizeof(reason_words) / sizeof(reason_words[0]),
+    CAPABILITY_COUNT = sizeof(capability_words) / sizeof(capability_words[0]),
+};
+
+static const struct argp_option option_table[] = {
+    {"json", 'j', NULL, 0, "Print one JSON document", 0},
+    {0},
+};
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+    bool *is_json = state->input;
+
+    switch (key) {
+    case 'j':
+        *is_json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "%s: lull gpus takes no arguments", argument);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp parser = {
+    .options = option_table,
+    .parser = parse_option,
+    .doc = "Lists the GPUs of this node: clocks, power, temperature, and what can be controlled.",
+};
+
+static json_t *words_as_json(const struct word *words, size_t count, uint64_t bits)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        if ((bits & words[i].bit) != 0)
+            json_array_append_new(array, json_string(words[i].text));
+    return array;
+}
+
+/* A reading that is missing is null, never 0. */
+static void set_number(json_t *object, const char *key, bool is_valid, double value)
+{
+    json_object_set_new(object, key, is_valid ? json_real(value) : json_null());
+}
+
+static void set_integer(json_t *object, const char *key, bool is_valid, uint64_t value)
+{
+    json_object_set_new(object, key, is_valid ? json_integer((json_int_t)value) : json_null());
+}
+
+static json_t *gpu_as_json(struct lull_devices *devices, uint32_t gpu)
+{
+    const struct lull_device_info *info = lull_device_info(devices, gpu);
+    const uint32_t count = info->sm_clock_count;
+    struct lull_device_reading now;
+    json_t *object = json_object();
+
+    lull_device_read(devices, gpu, LULL_READING_ALL, &now);
+    json_object_set_new(object, "index", json_integer(gpu));
+    json_object_set_new(object, "name", json_string(info->name));
+    json_object_set_new(object, "uuid", json_string(info->uuid));
+    json_object_set_new(object, "pci_bus_id", json_string(info->pci_bus_id));
+    set_integer(object, "sm_clock_mhz", now.valid & LULL_READING_SM_CLOCK, now.sm_mhz);
+    set_integer(object, "sm_clock_min_mhz", count > 0,
+                count > 0 ? info->sm_clocks_mhz[count - 1] : 0);
+    set_integer(object, "sm_clock_max_mhz", count > 0, info->sm_clocks_mhz[0]);
+    set_integer(object, "memory_clock_mhz", now.valid & LULL_READING_MEMORY_CLOCK, now.memory_mhz);
+    set_number(object, "power_w", now.valid & LULL_READING_POWER, now.power_mw * 1e-3);
+    set_number(object, "power_limit_w", now.valid & LULL_READING_POWER_LIMIT,
+               now.power_limit_mw * 1e-3);
+    set_number(object, "energy_j", now.valid & LULL_READING_ENERGY, (double)now.energy_mj * 1e-3);
+    set_integer(object, "temperature_c", now.valid & LULL_READING_TEMPERATURE, now.temperature_c);
+    set_number(object, "utilization_ratio", now.valid & LULL_READING_UTILIZATION,
+               now.utilization_percent * 1e-2);
+    json_object_set_new(object, "reasons",
+                        (now.valid & LULL_READING_REASONS) != 0
+                            ? words_as_json(reason_words, REASON_COUNT, now.reasons)
+                            : json_null());
+    json_object_set_new(object, "capabilities",
+                        words_as_json(capability_words, CAPABILITY_COUNT, info->capabilities));
+    return object;
+}
+
+static int print_json(struct lull_devices *devices)
+{
+    json_t *document = json_object();
+    json_t *gpus = json_array();
+    int result;
+
+    for (uint32_t gpu = 0; gpu < lull_devices_count(devices); gpu++)
+        json_array_append_new(gpus, gpu_as_json(devices, gpu));
+    json_object_set_new(document, "driver_version",
+                        json_string(lull_devices_driver_version(devices)));
+    json_object_set_new(document, "gpus", gpus);
+    result = json_dumpf(document, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(document);
+    return result;
+}
+
+static void print_words(const struct word *words, size_t count, uint64_t bits)
+{
+    const char *separator = "";
+
+    for (size_t i = 0; i < count; i++) {
+        if ((bits & words[i].bit) == 0)
+            continue;
+        printf("%s%s", separator, words[i].text);
+        separator = ", ";
+    }
+    if (separator[0] == '\0')
+        putchar('-');
+}
+
+static void print_reading(bool is_valid, const char *before, double value, int digits,
+                          const char *unit)
+{
+    if (is_valid)
+        printf("%s%.*f %s", before, digits, value, unit);
+}
+
+static void print_gpu(struct lull_devices *devices, uint32_t gpu)
+{
+    const struct lull_device_info *info = lull_device_info(devices, gpu);
+    const uint32_t count = info->sm_clock_count;
+    struct lull_device_reading now;
+
+    lull_device_read(devices, gpu, LULL_READING_ALL, &now);
+    printf("%3u  %s  %s\n   ", gpu, info->name, info->uuid);
+    print_reading(now.valid & LULL_READING_SM_CLOCK, "  SM ", now.sm_mhz, 0, "MHz");
+    if (count > 0)
+        printf(" (%u to %u)", info->sm_clocks_mhz[count - 1], info->sm_clocks_mhz[0]);
+    print_reading(now.valid & LULL_READING_MEMORY_CLOCK, "  memory ", now.memory_mhz, 0, "MHz");
+    print_reading(now.valid & LULL_READING_POWER, "  power ", now.power_mw * 1e-3, 1, "W");
+    print_reading(now.valid & LULL_READING_POWER_LIMIT, " of ", now.power_limit_mw * 1e-3, 0, "W");
+    print_reading(now.valid & LULL_READING_ENERGY, "  energy ", (double)now.energy_mj * 1e-3, 0,
+                  "J");
+    print_reading(now.valid & LULL_READING_TEMPERATURE, "  ", now.temperature_c, 0, "C");
+    printf("\n     reasons: ");
+    print_words(reason_words, REASON_COUNT, now.reasons);
+    printf("  can: ");
+    print_words(capability_words, CAPABILITY_COUNT, info->capabilities);
+    putchar('\n');
+}
+
+int lull_gpus_main(int argc, char **argv)
+{
+    struct lull_devices *devices;
+    struct lull_error error;
+    bool is_json = false;
+    int result;
+
+    argp_err_exit_status = LULL_EXIT_USAGE;
+    argp_parse(&parser, argc, argv, 0, NULL, &is_json);
+    result = lull_devices_open(&devices, &error);
+    if (result < 0) {
+        lull_log(LULL_LOG_ERROR, "gpus", "%s", error.text);
+        return (int)lull_error_exit_status(result);
+    }
+    if (is_json)
+        result = print_json(devices);
+    else
+        for (uint32_t gpu = 0; gpu < lull_devices_count(devices); gpu++)
+            print_gpu(devices, gpu);
+    lull_devices_close(devices);
+    return result == 0 && fflush(stdout) == 0 ? LULL_EXIT_OK : LULL_EXIT_FAILED;
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/connection.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/internal.h"
+
+/* So many packets of one client are served before the others get their turn. */
+enum { PACKETS_PER_TURN = 16 };
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct connection *connection = handle->data;
+
+    if (handle == (uv_handle_t *)&connection->input)
+        close(connection->fd);
+    else
+        close(connection->peer.pid_fd);
+    connection->open_handles--;
+    lull_server_wake(connection->server);
+}
+
+static void on_death(uv_poll_t *handle, int status, int events)
+{
+    (void)status;
+    (void)events;
+    lull_connection_close(handle->data);
+}
+
+static void on_input(uv_poll_t *handle, int status, int events)
+{
+    struct connection *connection = handle->data;
+    uint8_t packet[LULL_MESSAGE_MAX_BYTES];
+
+    (void)events;
+    for (int i = 0; i < PACKETS_PER_TURN && status == 0 && !connection->is_closing; i++) {
+        pid_t sender = 0;
+        ssize_t size = lull_peer_receive(connection->fd, packet, sizeof(packet), &sender);
+
+        if (size == -EAGAIN)
+            return;
+        if (size <= 0)
+            status = -1;
+        else
+            lull_server_serve(connection->server, connection, packet, (size_t)size, sender);
+    }
+    if (status != 0)
+        lull_connection_close(connection);
+}
+
+static int watch(struct connection *connection, uv_poll_t *handle, int fd, uv_poll_cb callback)
+{
+    int result = uv_poll_init(lull_server_loop(connection->server), handle, fd);
+
+    if (result < 0)
+        return result;
+    handle->data = connection;
+    connection->open_handles++;
+    return uv_poll_start(handle, UV_READABLE | UV_DISCONNECT, callback);
+}
+
+struct connection *lull_connection_create(struct server *server, uint64_t id, int fd,
+                                          const struct lull_peer *peer)
+{
+    struct connection *connection = calloc(1, sizeof(*connection));
+
+    if (connection == NULL) {
+        close(fd);
+        if (peer->pid_fd >= 0)
+            close(peer->pid_fd);
+        return NULL;
+    }
+    connection->server = server;
+    connection->id = id;
+    connection->fd = fd;
+    connection->peer = *peer;
+    connection->doorbell_fd = -1;
+    if (watch(connection, &connection->input, fd, on_input) < 0 ||
+        (peer->pid_fd >= 0 && watch(connection, &connection->death, peer->pid_fd, on_death) < 0))
+        lull_connection_close(connection);
+    return connection;
+}
+
+void lull_connection_close(struct connection *connection)
+{
+    if (connection->is_closing)
+        return;
+    connection->is_closing = true;
+    lull_server_forget(connection->server, connection);
+    if (connection->is_source_added)
+        lull_writer_remove_source(lull_server_writer(connection->server), &connection->source);
+    if (connection->input.data != NULL)
+        uv_close((uv_handle_t *)&connection->input, on_handle_closed);
+    else
+        close(connection->fd);
+    if (connection->death.data != NULL)
+        uv_close((uv_handle_t *)&connection->death, on_handle_closed);
+    else if (connection->peer.pid_fd >= 0)
+        close(connection->peer.pid_fd);
+}
+
+bool lull_connection_reap(struct connection *connection)
+{
+    if (!connection->is_closing || connection->open_handles > 0 ||
+        (connection->is_source_added && !atomic_load(&connection->is_source_released)))
+        return false;
+    lull_command_table_close(connection->table);
+    if (connection->doorbell_fd >= 0)
+        close(connection->doorbell_fd);
+    free(connection);
+    return true;
+}
+
+void lull_connection_send(struct connection *connection, const struct lull_message *message,
+                          bool is_passing_table)
+{
+    uint8_t packet[LULL_MESSAGE_MAX_BYTES];
+    _Alignas(struct cmsghdr) char control_bytes[CMSG_SPACE(2 * sizeof(int))] = {0};
+    int size = lull_message_encode(message, packet, sizeof(packet));
+    struct iovec part = {.iov_base = packet, .iov_len = (size_t)size};
+    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
+
+    if (connection->is_closing || size < 0)
+        return;
+    if (is_passing_table) {
+        const int fds[] = {lull_command_table_fd(connection->table), connection->doorbell_fd};
+        struct cmsghdr *control = (struct cmsghdr *)control_bytes;
+
+        header.msg_control = control_bytes;
+        header.msg_controllen = sizeof(control_bytes);
+        control->cmsg_level = SOL_SOCKET;
+        control->cmsg_type = SCM_RIGHTS;
+        control->cmsg_len = CMSG_LEN(sizeof(fds));
+        memcpy(CMSG_DATA(control), fds, sizeof(fds));
+    }
+    if (sendmsg(connection->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+        lull_connection_close(connection);
+}
+
+/* --- on the writer's thread --- */
+
+static bool take(void *context, uint32_t gpu, struct lull_switch_request *request_out)
+{
+    struct connection *connection = context;
+
+    return lull_command_take(connection->table, gpu, request_out);
+}
+
+static void publish(void *context, uint32_t gpu, const struct lull_switch_result *result)
+{
+    struct connection *connection = context;
+
+    lull_command_publish(connection->table, gpu, result);
+}
+
+static void released(void *context)
+{
+    struct connection *connection = context;
+    struct server *server = connection->server;
+
+    /* From the store on, the server may free the connection. */
+    atomic_store(&connection->is_source_released, true);
+    lull_server_wake(server);
+}
+
+int lull_connection_open_table(struct connection *connection, struct lull_writer *writer,
+                               struct lull_error *err)
+{
+    int result = 0;
+
+    if (connection->table == NULL)
+        result = lull_command_table_create(&connection->table, err);
+    if (result == 0 && connection->doorbell_fd < 0) {
+        connection->doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (connection->doorbell_fd < 0)
+            result = lull_error_set(err, -errno, "client: no doorbell: %s", strerror(errno));
+    }
+    if (result < 0 || connection->is_source_added)
+        return result;
+    connection->source = (struct lull_writer_source){
+        .doorbell_fd = connection->doorbell_fd,
+        .context = connection,
+        .take = take,
+        .publish = publish,
+        .released = released,
+    };
+    result = lull_writer_add_source(writer, &connection->source, err);
+    connection->is_source_added = result == 0;
+    return result;
+}

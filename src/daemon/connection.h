@@ -1,0 +1,71 @@
+/*
+ * Connections of lulld; internal to the daemon. Threads: the server's one, except where said.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_DAEMON_CONNECTION_H
+#define LULL_DAEMON_CONNECTION_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "daemon/peer.h"
+#include "device/writer.h"
+#include "wire/command.h"
+#include "wire/message.h"
+
+struct server;
+
+/* One client. It lives until its handles are closed and the device writer has let go of it. */
+struct connection {
+    struct server *server;
+    struct connection *next;
+    uint64_t id;
+    int fd;
+    struct lull_peer peer;
+    bool is_greeted;
+    bool is_closing;
+    uint32_t open_handles;
+    uv_poll_t input;
+    uv_poll_t death; /* of the process, by its pidfd */
+
+    /* Made at the first lease. */
+    struct lull_command_table *table;
+    int doorbell_fd;
+    bool is_table_passed;
+    struct lull_writer_source source;
+    bool is_source_added;
+    atomic_bool is_source_released; /* set by the writer's thread */
+
+    /* An answer that waits for GPUs to be restored: a bit per GPU. */
+    uint64_t awaited;
+    uint32_t awaited_sequence;
+    int awaited_result;
+};
+
+/*
+ * Takes over fd and peer.pid_fd and begins to serve them. NULL: no memory or no watch; both are
+ * closed then.
+ */
+struct connection *lull_connection_create(struct server *server, uint64_t id, int fd,
+                                          const struct lull_peer *peer);
+
+/* Ends the leases and begins the end of the connection; more calls are harmless. */
+void lull_connection_close(struct connection *connection);
+
+/* Frees the connection if nothing needs it any more. */
+bool lull_connection_reap(struct connection *connection);
+
+/*
+ * Sends without waiting, with the table's descriptors if asked; a client that does not read is
+ * closed.
+ */
+void lull_connection_send(struct connection *connection, const struct lull_message *message,
+                          bool is_passing_table);
+
+/* Makes table, doorbell and source if there are none yet. Errors: -errno. */
+int lull_connection_open_table(struct connection *connection, struct lull_writer *writer,
+                               struct lull_error *err);
+
+#endif

@@ -1,0 +1,23 @@
+/*
+ * What server and connections know of each other. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_DAEMON_INTERNAL_H
+#define LULL_DAEMON_INTERNAL_H
+
+#include "daemon/connection.h"
+
+/* A packet came in: serves it. size is what was received. */
+void lull_server_serve(struct server *server, struct connection *connection, const uint8_t *packet,
+                       size_t size, pid_t sender);
+
+/* Ends every lease of a connection that closes. */
+void lull_server_forget(struct server *server, struct connection *connection);
+
+/* From the writer's thread: there is something for the server to look at. */
+void lull_server_wake(struct server *server);
+
+/* The loop, and the writer, that a connection lives on. */
+uv_loop_t *lull_server_loop(struct server *server);
+struct lull_writer *lull_server_writer(struct server *server);
+
+#endif

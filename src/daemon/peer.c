@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/peer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* Linux 6.5 */
+#endif
+
+/* Start time of a process in clock ticks since boot; 0: no such process. */
+static unsigned long long start_time_of(pid_t pid)
+{
+    char path[64];
+    char text[1024];
+    unsigned long long start_time = 0;
+    const char *after_name;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
+    file = fopen(path, "re");
+    if (file == NULL)
+        return 0;
+    /* The name, in parentheses, may hold anything; field 22 counts from behind its last one. */
+    if (fgets(text, sizeof(text), file) != NULL && (after_name = strrchr(text, ')')) != NULL &&
+        sscanf(after_name + 1,
+               " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+               &start_time) != 1)
+        start_time = 0;
+    fclose(file);
+    return start_time;
+}
+
+/* Before Linux 6.5: the same process number must mean the same process before and after. */
+static int open_by_number(pid_t pid)
+{
+    unsigned long long before = start_time_of(pid);
+    int fd = pidfd_open(pid, 0);
+
+    if (fd < 0)
+        return -errno;
+    if (before == 0 || start_time_of(pid) != before) {
+        close(fd);
+        return -ESRCH;
+    }
+    return fd;
+}
+
+static int open_peer(int fd, pid_t pid)
+{
+    int pid_fd;
+    socklen_t size = sizeof(pid_fd);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pid_fd, &size) == 0)
+        return pid_fd;
+    if (errno != ENOPROTOOPT && errno != EINVAL)
+        return -errno;
+    return open_by_number(pid);
+}
+
+int lull_peer_identify(int fd, struct lull_peer *peer_out, struct lull_error *err)
+{
+    struct ucred credentials;
+    socklen_t size = sizeof(credentials);
+    int pid_fd = -1;
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) < 0)
+        return lull_error_set(err, -errno, "client: no credentials: %s", strerror(errno));
+    if (credentials.pid > 0) {
+        pid_fd = open_peer(fd, credentials.pid);
+        if (pid_fd < 0)
+            return lull_error_set(err, pid_fd, "client: process %ld cannot be watched: %s",
+                                  (long)credentials.pid, strerror(-pid_fd));
+    }
+    *peer_out =
+        (struct lull_peer){.pid = credentials.pid, .uid = credentials.uid, .pid_fd = pid_fd};
+    return 0;
+}
+
+static void close_fds(const struct cmsghdr *control)
+{
+    for (size_t at = CMSG_LEN(0); at + sizeof(int) <= control->cmsg_len; at += sizeof(int)) {
+        int fd;
+
+        memcpy(&fd, (const char *)control + at, sizeof(fd));
+        close(fd);
+    }
+}
+
+ssize_t lull_peer_receive(int fd, void *buffer, size_t size, pid_t *sender_out)
+{
+    _Alignas(struct cmsghdr) char control_bytes[CMSG_SPACE(sizeof(struct ucred)) + 64];
+    struct iovec part = {.iov_base = buffer, .iov_len = size};
+    struct msghdr header = {.msg_iov = &part,
+                            .msg_iovlen = 1,
+                            .msg_control = control_bytes,
+                            .msg_controllen = sizeof(control_bytes)};
+    ssize_t received = recvmsg(fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    int is_identified = 0;
+
+    if (received < 0)
+        return -errno;
+    for (struct cmsghdr *control = CMSG_FIRSTHDR(&header); control != NULL;
+         control = CMSG_NXTHDR(&header, control)) {
+        struct ucred credentials;
+
+        if (control->cmsg_level != SOL_SOCKET)
+            continue;
+        if (control->cmsg_type == SCM_RIGHTS)
+            close_fds(control);
+        if (control->cmsg_type == SCM_CREDENTIALS) {
+            memcpy(&credentials, CMSG_DATA(control), sizeof(credentials));
+            *sender_out = credentials.pid;
+            is_identified = 1;
+        }
+    }
+    if (received == 0)
+        return 0;
+    if ((header.msg_flags & MSG_TRUNC) != 0)
+        return -EMSGSIZE;
+    return is_identified ? received : -EPERM;
+}

@@ -1,0 +1,29 @@
+/*
+ * The server of lulld: connections, leases and their ends, on one event loop that never calls the
+ * driver. Threads: one; the device writer runs beside it. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_DAEMON_SERVER_H
+#define LULL_DAEMON_SERVER_H
+
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "device/device.h"
+#include "device/journal.h"
+
+struct lull_server_options {
+    const char *runtime_dir;
+    mode_t socket_mode; /* who may connect, and with that lease */
+    gid_t socket_group; /* (gid_t)-1: as created */
+    int ready_fd;       /* written to and closed when listening; -1 none */
+};
+
+/*
+ * Listens and serves until SIGTERM or SIGINT, then raises and restores every GPU. Errors: -errno
+ * could not listen; -ETIMEDOUT not every GPU could be restored within 5 s; -EINPROGRESS a thread is
+ * stuck in the driver and still uses devices and journal.
+ */
+int lull_server_run(struct lull_devices *devices, struct lull_journal *journal,
+                    const struct lull_server_options *options, struct lull_error *err);
+
+#endif

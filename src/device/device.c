@@ -1,0 +1,107 @@
+/*
+ * The GPUs of this node, whoever made them. SPDX-License-Identifier: Apache-2.0
+ */
+#include "device/device.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/nvml.h"
+
+struct lull_devices {
+    const struct lull_vendor *vendor;
+    void *state;
+    uint32_t count;
+    struct lull_device_info infos[];
+};
+
+int lull_devices_open(struct lull_devices **devices_out, struct lull_error *err)
+{
+    const struct lull_vendor *vendor = &lull_nvml_vendor;
+    struct lull_devices *devices;
+    void *state;
+    uint32_t count;
+    int result = vendor->open(&state, &count, err);
+
+    if (result < 0)
+        return result;
+    devices = calloc(1, sizeof(*devices) + count * sizeof(devices->infos[0]));
+    if (devices == NULL) {
+        vendor->close(state);
+        return lull_error_set(err, -ENOMEM, "no memory for %u GPUs", count);
+    }
+    devices->vendor = vendor;
+    devices->state = state;
+    devices->count = count;
+    for (uint32_t gpu = 0; gpu < count; gpu++)
+        vendor->describe(state, gpu, &devices->infos[gpu]);
+    *devices_out = devices;
+    return 0;
+}
+
+void lull_devices_close(struct lull_devices *devices)
+{
+    if (devices == NULL)
+        return;
+    devices->vendor->close(devices->state);
+    free(devices);
+}
+
+uint32_t lull_devices_count(const struct lull_devices *devices)
+{
+    return devices->count;
+}
+
+const char *lull_devices_driver_version(const struct lull_devices *devices)
+{
+    return devices->vendor->driver_version(devices->state);
+}
+
+const struct lull_device_info *lull_device_info(const struct lull_devices *devices, uint32_t gpu)
+{
+    return &devices->infos[gpu];
+}
+
+int lull_device_find(const struct lull_devices *devices, const char *uuid)
+{
+    for (uint32_t gpu = 0; gpu < devices->count; gpu++)
+        if (uuid[0] != '\0' && strcmp(devices->infos[gpu].uuid, uuid) == 0)
+            return (int)gpu;
+    return -ENODEV;
+}
+
+void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wanted,
+                      struct lull_device_reading *reading_out)
+{
+    *reading_out = (struct lull_device_reading){0};
+    devices->vendor->read(devices->state, gpu, wanted, reading_out);
+}
+
+int lull_device_lock_sm(struct lull_devices *devices, uint32_t gpu, uint32_t min_mhz,
+                        uint32_t max_mhz, struct lull_error *err)
+{
+    return devices->vendor->lock_sm(devices->state, gpu, min_mhz, max_mhz, err);
+}
+
+int lull_device_reset_sm(struct lull_devices *devices, uint32_t gpu, struct lull_error *err)
+{
+    return devices->vendor->reset_sm(devices->state, gpu, err);
+}
+
+int lull_device_lock_memory(struct lull_devices *devices, uint32_t gpu, uint32_t min_mhz,
+                            uint32_t max_mhz, struct lull_error *err)
+{
+    return devices->vendor->lock_memory(devices->state, gpu, min_mhz, max_mhz, err);
+}
+
+int lull_device_reset_memory(struct lull_devices *devices, uint32_t gpu, struct lull_error *err)
+{
+    return devices->vendor->reset_memory(devices->state, gpu, err);
+}
+
+int lull_device_set_power_limit(struct lull_devices *devices, uint32_t gpu, uint32_t limit_mw,
+                                struct lull_error *err)
+{
+    return devices->vendor->set_power_limit(devices->state, gpu, limit_mw, err);
+}

@@ -1,0 +1,305 @@
+/*
+ * Records are a fixed structure without padding, guarded by magic, version and checksum: nothing
+ * is parsed, so nothing can be half understood. SPDX-License-Identifier: Apache-2.0
+ */
+#include "device/journal.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+static const char magic[8] = {'L', 'U', 'L', 'L', 'J', 'R', 'N', '\n'};
+
+struct stored_record {
+    char magic[8];
+    uint32_t version;
+    uint32_t size;
+    char boot_id[40];
+    struct lull_journal_record record;
+    uint64_t checksum; /* over everything before it */
+};
+
+_Static_assert(sizeof(struct stored_record) == 8 + 4 + 4 + 40 + 208 + 8, "no padding");
+
+struct lull_journal {
+    int directory_fd;
+    int lock_fd;
+    char boot_id[40];
+    char directory[PATH_MAX - 128];
+};
+
+static uint64_t checksum_of(const struct stored_record *stored)
+{
+    const unsigned char *bytes = (const unsigned char *)stored;
+    uint64_t hash = UINT64_C(14695981039346656037);
+
+    for (size_t i = 0; i < offsetof(struct stored_record, checksum); i++) {
+        hash ^= bytes[i];
+        hash *= UINT64_C(1099511628211);
+    }
+    return hash;
+}
+
+/* A UUID becomes a file name: letters, digits and dashes only. */
+static bool is_uuid(const char *uuid)
+{
+    size_t length = strnlen(uuid, sizeof(((struct lull_journal_record *)0)->uuid));
+
+    if (length == 0 || length >= sizeof(((struct lull_journal_record *)0)->uuid))
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (!isalnum((unsigned char)uuid[i]) && uuid[i] != '-')
+            return false;
+    return true;
+}
+
+static int name_of(const char *uuid, char *name_out, size_t size, struct lull_error *err)
+{
+    if (!is_uuid(uuid))
+        return lull_error_set(err, -EINVAL, "journal: not the UUID of a GPU");
+    snprintf(name_out, size, "gpu-%s", uuid);
+    return 0;
+}
+
+/* Whoever may write the directory decides what is restored: it must be ours alone. */
+static int check_directory(int fd, const char *path, struct lull_error *err)
+{
+    struct stat status;
+
+    if (fstat(fd, &status) < 0)
+        return lull_error_set(err, -errno, "%s: %s", path, strerror(errno));
+    if (status.st_uid != geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return lull_error_set(err, -EPERM,
+                              "%s: must belong to uid %u and be writable by nobody else", path,
+                              (unsigned int)geteuid());
+    return 0;
+}
+
+static int open_directory(const char *path, mode_t mode, struct lull_error *err)
+{
+    int result = lull_file_make_directory(path, mode, err);
+    int fd;
+
+    if (result < 0)
+        return result;
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return lull_error_set(err, -errno, "%s: cannot open the directory: %s", path,
+                              strerror(errno));
+    result = check_directory(fd, path, err);
+    if (result < 0) {
+        close(fd);
+        return result;
+    }
+    return fd;
+}
+
+static int take_lock(int directory_fd, const char *runtime_dir, struct lull_error *err)
+{
+    int fd = openat(directory_fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return lull_error_set(err, -errno, "%s/lock: %s", runtime_dir, strerror(errno));
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        int result = errno == EWOULDBLOCK ? -EBUSY : -errno;
+
+        close(fd);
+        return lull_error_set(err, result,
+                              result == -EBUSY
+                                  ? "%s/lock: another lulld or `lull run --no-daemon` drives the "
+                                    "GPUs of this node; use it, or stop it first"
+                                  : "%s/lock: cannot lock",
+                              runtime_dir);
+    }
+    return fd;
+}
+
+static int read_boot_id(char *boot_id_out, size_t size, struct lull_error *err)
+{
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    int result = 0;
+
+    memset(boot_id_out, 0, size);
+    if (file == NULL || fgets(boot_id_out, (int)size, file) == NULL)
+        result = lull_error_set(err, -EIO, "/proc/sys/kernel/random/boot_id: cannot read");
+    else
+        boot_id_out[strcspn(boot_id_out, "\n")] = '\0';
+    if (file != NULL)
+        fclose(file);
+    return result;
+}
+
+static int open_all(struct lull_journal *journal, const char *runtime_dir, struct lull_error *err)
+{
+    int runtime_fd = open_directory(runtime_dir, 0755, err);
+
+    if (runtime_fd < 0)
+        return runtime_fd;
+    journal->lock_fd = take_lock(runtime_fd, runtime_dir, err);
+    close(runtime_fd);
+    if (journal->lock_fd < 0)
+        return journal->lock_fd;
+    journal->directory_fd = open_directory(journal->directory, 0700, err);
+    if (journal->directory_fd < 0)
+        return journal->directory_fd;
+    return read_boot_id(journal->boot_id, sizeof(journal->boot_id), err);
+}
+
+int lull_journal_open(const char *runtime_dir, struct lull_journal **journal_out,
+                      struct lull_error *err)
+{
+    struct lull_journal *journal = calloc(1, sizeof(*journal));
+    int result;
+
+    if (journal == NULL)
+        return lull_error_set(err, -ENOMEM, "journal: no memory");
+    journal->directory_fd = -1;
+    journal->lock_fd = -1;
+    if ((size_t)snprintf(journal->directory, sizeof(journal->directory), "%s/saved",
+                         runtime_dir) >= sizeof(journal->directory))
+        result = lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", runtime_dir);
+    else
+        result = open_all(journal, runtime_dir, err);
+    if (result < 0) {
+        lull_journal_close(journal);
+        return result;
+    }
+    *journal_out = journal;
+    return 0;
+}
+
+void lull_journal_close(struct lull_journal *journal)
+{
+    if (journal == NULL)
+        return;
+    if (journal->directory_fd >= 0)
+        close(journal->directory_fd);
+    if (journal->lock_fd >= 0)
+        close(journal->lock_fd);
+    free(journal);
+}
+
+int lull_journal_save(struct lull_journal *journal, const struct lull_journal_record *record,
+                      struct lull_error *err)
+{
+    struct stored_record stored = {
+        .version = LULL_JOURNAL_VERSION, .size = sizeof(stored), .record = *record};
+    char name[128];
+    char path[PATH_MAX];
+    int result = name_of(record->uuid, name, sizeof(name), err);
+
+    if (result < 0)
+        return result;
+    memcpy(stored.magic, magic, sizeof(magic));
+    memcpy(stored.boot_id, journal->boot_id, sizeof(stored.boot_id));
+    stored.checksum = checksum_of(&stored);
+    snprintf(path, sizeof(path), "%s/%s", journal->directory, name);
+    return lull_file_write_atomic(path, &stored, sizeof(stored), 0600, err);
+}
+
+/* Exactly the bytes of a regular file, never through a link and never blocking on a pipe. */
+static int read_stored(int directory_fd, const char *name, struct stored_record *stored_out,
+                       struct lull_error *err)
+{
+    int fd = openat(directory_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    struct stat status;
+    int result = 0;
+
+    if (fd < 0)
+        return lull_error_set(err, -errno, "journal %s: %s", name, strerror(errno));
+    if (fstat(fd, &status) < 0)
+        result = lull_error_set(err, -errno, "journal %s: %s", name, strerror(errno));
+    else if (!S_ISREG(status.st_mode) || status.st_size != (off_t)sizeof(*stored_out) ||
+             read(fd, stored_out, sizeof(*stored_out)) != (ssize_t)sizeof(*stored_out))
+        result = lull_error_set(err, LULL_E_FORMAT, "journal %s: not of the expected size", name);
+    close(fd);
+    return result;
+}
+
+static bool is_intact(const struct stored_record *stored)
+{
+    return memcmp(stored->magic, magic, sizeof(magic)) == 0 &&
+           stored->version == LULL_JOURNAL_VERSION && stored->size == sizeof(*stored) &&
+           stored->checksum == checksum_of(stored);
+}
+
+int lull_journal_load(struct lull_journal *journal, const char *uuid,
+                      struct lull_journal_record *record_out, struct lull_error *err)
+{
+    struct stored_record stored;
+    char name[128];
+    int result = name_of(uuid, name, sizeof(name), err);
+
+    if (result == 0)
+        result = read_stored(journal->directory_fd, name, &stored, err);
+    if (result < 0)
+        return result;
+    if (!is_intact(&stored) ||
+        strncmp(stored.record.uuid, uuid, sizeof(stored.record.uuid)) != 0)
+        return lull_error_set(err, LULL_E_FORMAT, "journal %s: damaged or of another version",
+                              name);
+    if (memcmp(stored.boot_id, journal->boot_id, sizeof(stored.boot_id)) != 0)
+        return lull_error_set(err, LULL_E_STALE, "journal %s: written before the last boot", name);
+    stored.record.driver_version[sizeof(stored.record.driver_version) - 1] = '\0';
+    *record_out = stored.record;
+    return 0;
+}
+
+int lull_journal_remove(struct lull_journal *journal, const char *uuid, struct lull_error *err)
+{
+    char name[128];
+    int result = name_of(uuid, name, sizeof(name), err);
+
+    if (result < 0)
+        return result;
+    if (unlinkat(journal->directory_fd, name, 0) < 0 && errno != ENOENT)
+        return lull_error_set(err, -errno, "journal %s: cannot remove: %s", name, strerror(errno));
+    return 0;
+}
+
+int lull_journal_set_aside(struct lull_journal *journal, const char *uuid, struct lull_error *err)
+{
+    char name[128];
+    char aside[136];
+    int result = name_of(uuid, name, sizeof(name), err);
+
+    if (result < 0)
+        return result;
+    snprintf(aside, sizeof(aside), "%s.aside", name);
+    if (renameat(journal->directory_fd, name, journal->directory_fd, aside) < 0)
+        return lull_error_set(err, -errno, "journal %s: cannot set aside: %s", name,
+                              strerror(errno));
+    return 0;
+}
+
+int lull_journal_list(struct lull_journal *journal, char (*uuids_out)[96], int limit,
+                      struct lull_error *err)
+{
+    DIR *directory = opendir(journal->directory);
+    struct dirent *entry;
+    int count = 0;
+
+    if (directory == NULL)
+        return lull_error_set(err, -errno, "%s: %s", journal->directory, strerror(errno));
+    while ((entry = readdir(directory)) != NULL) {
+        /* Half-written and set-aside files carry a dot, which no UUID has. */
+        if (strncmp(entry->d_name, "gpu-", 4) != 0 || !is_uuid(entry->d_name + 4))
+            continue;
+        if (count < limit)
+            snprintf(uuids_out[count], sizeof(uuids_out[count]), "%.95s", entry->d_name + 4);
+        count++;
+    }
+    closedir(directory);
+    return count;
+}

@@ -1,0 +1,555 @@
+/*
+ * NVML behind the vendor table. Only what section 4 of the design switches and reads; a symbol that
+ * the installed driver lacks answers "unsupported". SPDX-License-Identifier: Apache-2.0
+ */
+#include "device/nvml.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ABI of nvml.h (13.3): int return codes, opaque handles, a 40-byte field value. */
+typedef int nvml_call_init(void);
+typedef int nvml_call_text(char *text, unsigned int size);
+typedef int nvml_call_count(unsigned int *count);
+typedef int nvml_call_handle(unsigned int index, void **handle_out);
+typedef int nvml_call_device_text(void *device, char *text, unsigned int size);
+typedef int nvml_call_device_value(void *device, unsigned int *value);
+typedef int nvml_call_device_long(void *device, unsigned long long *value);
+typedef int nvml_call_device_select(void *device, int which, unsigned int *value);
+typedef int nvml_call_device_pair(void *device, unsigned int *first, unsigned int *second);
+typedef int nvml_call_device_list(void *device, unsigned int *count, unsigned int *values);
+typedef int nvml_call_device_list_of(void *device, unsigned int of, unsigned int *count,
+                                     unsigned int *values);
+typedef int nvml_call_device_set_pair(void *device, unsigned int first, unsigned int second);
+typedef int nvml_call_device_set(void *device, unsigned int value);
+typedef int nvml_call_device_do(void *device);
+
+struct nvml_pci_info {
+    char bus_id_legacy[16];
+    unsigned int domain, bus, device, device_id, subsystem_id;
+    char bus_id[32];
+};
+
+struct nvml_utilization {
+    unsigned int gpu_percent;
+    unsigned int memory_percent;
+};
+
+struct nvml_field_value {
+    unsigned int field;
+    unsigned int scope;
+    long long timestamp_us;
+    long long latency_us;
+    int value_type;
+    int status;
+    union {
+        unsigned int u32;
+        unsigned long long u64;
+        double number;
+    } value;
+};
+
+typedef int nvml_call_device_pci(void *device, struct nvml_pci_info *info);
+typedef int nvml_call_device_utilization(void *device, struct nvml_utilization *utilization);
+typedef int nvml_call_device_fields(void *device, int count, struct nvml_field_value *values);
+
+_Static_assert(sizeof(struct nvml_pci_info) == 68, "nvmlPciInfo_t");
+_Static_assert(sizeof(struct nvml_field_value) == 40, "nvmlFieldValue_t");
+
+enum {
+    NVML_SUCCESS = 0,
+    NVML_FUNCTION_NOT_FOUND = 13,
+    NVML_CLOCK_SM = 1,
+    NVML_CLOCK_MEMORY = 2,
+    NVML_TEMPERATURE_GPU = 0,
+    NVML_FIELD_POWER_INSTANT = 186,
+    NVML_FIELD_MEMORY_CLOCK_SWITCH = 298,
+    NVML_VALUE_UNSIGNED_LONG_LONG = 3,
+    NVML_ARCHITECTURE_VOLTA = 5,
+    NVML_ARCHITECTURE_AMPERE = 7,
+    NVML_ARCHITECTURE_UNKNOWN = -1,
+};
+
+struct nvml {
+    void *library;
+    nvml_call_init *init;
+    nvml_call_init *shutdown;
+    nvml_call_text *driver_version;
+    nvml_call_count *count;
+    nvml_call_handle *handle;
+    nvml_call_device_text *name;
+    nvml_call_device_text *uuid;
+    nvml_call_device_pci *pci_info;
+    nvml_call_device_value *architecture;
+    nvml_call_device_list *memory_clocks;
+    nvml_call_device_list_of *graphics_clocks;
+    nvml_call_device_select *clock;
+    nvml_call_device_value *power_usage;
+    nvml_call_device_value *power_limit;
+    nvml_call_device_value *power_limit_default;
+    nvml_call_device_pair *power_limit_range;
+    nvml_call_device_long *energy;
+    nvml_call_device_select *temperature;
+    nvml_call_device_long *reasons;
+    nvml_call_device_utilization *utilization;
+    nvml_call_device_fields *fields;
+    nvml_call_device_set_pair *lock_sm;
+    nvml_call_device_do *reset_sm;
+    nvml_call_device_set_pair *lock_memory;
+    nvml_call_device_do *reset_memory;
+    nvml_call_device_set *set_power_limit;
+    char library_name[256];
+    char version[96];
+    uint32_t instant_power[LULL_DEVICE_MAX_GPUS]; /* 1: field 186 works here */
+    void *devices[LULL_DEVICE_MAX_GPUS];
+};
+
+/* Newest name first; the plain name is the same call in older drivers. */
+static const struct symbol {
+    size_t offset;
+    const char *name;
+    const char *older_name;
+} symbols[] = {
+    {offsetof(struct nvml, init), "nvmlInit_v2", "nvmlInit"},
+    {offsetof(struct nvml, shutdown), "nvmlShutdown", NULL},
+    {offsetof(struct nvml, driver_version), "nvmlSystemGetDriverVersion", NULL},
+    {offsetof(struct nvml, count), "nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"},
+    {offsetof(struct nvml, handle), "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"},
+    {offsetof(struct nvml, name), "nvmlDeviceGetName", NULL},
+    {offsetof(struct nvml, uuid), "nvmlDeviceGetUUID", NULL},
+    {offsetof(struct nvml, pci_info), "nvmlDeviceGetPciInfo_v3", NULL},
+    {offsetof(struct nvml, architecture), "nvmlDeviceGetArchitecture", NULL},
+    {offsetof(struct nvml, memory_clocks), "nvmlDeviceGetSupportedMemoryClocks", NULL},
+    {offsetof(struct nvml, graphics_clocks), "nvmlDeviceGetSupportedGraphicsClocks", NULL},
+    {offsetof(struct nvml, clock), "nvmlDeviceGetClockInfo", NULL},
+    {offsetof(struct nvml, power_usage), "nvmlDeviceGetPowerUsage", NULL},
+    {offsetof(struct nvml, power_limit), "nvmlDeviceGetPowerManagementLimit", NULL},
+    {offsetof(struct nvml, power_limit_default), "nvmlDeviceGetPowerManagementDefaultLimit", NULL},
+    {offsetof(struct nvml, power_limit_range), "nvmlDeviceGetPowerManagementLimitConstraints",
+     NULL},
+    {offsetof(struct nvml, energy), "nvmlDeviceGetTotalEnergyConsumption", NULL},
+    {offsetof(struct nvml, temperature), "nvmlDeviceGetTemperature", NULL},
+    {offsetof(struct nvml, reasons), "nvmlDeviceGetCurrentClocksEventReasons",
+     "nvmlDeviceGetCurrentClocksThrottleReasons"},
+    {offsetof(struct nvml, utilization), "nvmlDeviceGetUtilizationRates", NULL},
+    {offsetof(struct nvml, fields), "nvmlDeviceGetFieldValues", NULL},
+    {offsetof(struct nvml, lock_sm), "nvmlDeviceSetGpuLockedClocks", NULL},
+    {offsetof(struct nvml, reset_sm), "nvmlDeviceResetGpuLockedClocks", NULL},
+    {offsetof(struct nvml, lock_memory), "nvmlDeviceSetMemoryLockedClocks", NULL},
+    {offsetof(struct nvml, reset_memory), "nvmlDeviceResetMemoryLockedClocks", NULL},
+    {offsetof(struct nvml, set_power_limit), "nvmlDeviceSetPowerManagementLimit", NULL},
+};
+
+static const struct lull_nvml_meaning meanings[] = {
+    {0, LULL_NVML_OK, 0, "success"},
+    {1, LULL_NVML_DRIVER_GONE, LULL_E_NO_DEVICE, "the driver library is not initialised"},
+    {2, LULL_NVML_OWN_ERROR, -EINVAL, "invalid argument"},
+    {3, LULL_NVML_CAPABILITY_OFF, LULL_E_UNSUPPORTED, "not supported by this GPU"},
+    {4, LULL_NVML_NOT_ALLOWED, -EPERM, "not permitted: needs root or CAP_SYS_ADMIN"},
+    {5, LULL_NVML_OWN_ERROR, -EINVAL, "already initialised"},
+    {6, LULL_NVML_DEVICE_GONE, LULL_E_NO_DEVICE, "not found"},
+    {7, LULL_NVML_OWN_ERROR, -EINVAL, "the buffer is too small"},
+    {8, LULL_NVML_ALARM, -EIO, "external power is missing: check the power cables"},
+    {9, LULL_NVML_DRIVER_GONE, LULL_E_NO_DEVICE, "the kernel driver is not loaded"},
+    {10, LULL_NVML_PASSING, -EAGAIN, "timeout"},
+    {11, LULL_NVML_PASSING, -EAGAIN, "interrupt problem"},
+    {12, LULL_NVML_DRIVER_GONE, LULL_E_NO_DEVICE, "the driver library was not found"},
+    {13, LULL_NVML_CAPABILITY_OFF, LULL_E_UNSUPPORTED, "not in this driver; a newer one may do it"},
+    {14, LULL_NVML_ALARM, -EIO, "the infoROM is corrupted"},
+    {15, LULL_NVML_DEVICE_GONE, LULL_E_NO_DEVICE, "the GPU is lost; the node may need a restart"},
+    {16, LULL_NVML_DEVICE_GONE, LULL_E_NO_DEVICE, "the GPU needs a reset"},
+    {17, LULL_NVML_PASSING, -EAGAIN, "blocked by the operating system"},
+    {18, LULL_NVML_DRIVER_GONE, LULL_E_NO_DEVICE,
+     "driver and library versions differ; reload the driver"},
+    {19, LULL_NVML_PASSING, -EAGAIN, "in use by another client"},
+    {20, LULL_NVML_PASSING, -EAGAIN, "the driver has no memory"},
+    {21, LULL_NVML_PASSING, -EAGAIN, "no data"},
+    {22, LULL_NVML_CAPABILITY_OFF, LULL_E_UNSUPPORTED, "not possible with vGPU and ECC"},
+    {23, LULL_NVML_PASSING, -EAGAIN, "the driver has no resources left"},
+    {24, LULL_NVML_CAPABILITY_OFF, LULL_E_UNSUPPORTED, "this clock is not supported"},
+    {25, LULL_NVML_CAPABILITY_OFF, LULL_E_UNSUPPORTED, "this driver expects another structure"},
+    {26, LULL_NVML_CAPABILITY_OFF, LULL_E_UNSUPPORTED, "removed from this driver"},
+    {27, LULL_NVML_PASSING, -EAGAIN, "not ready"},
+    {28, LULL_NVML_DEVICE_GONE, LULL_E_NO_DEVICE, "there is no such GPU"},
+    {29, LULL_NVML_PASSING, -EAGAIN, "not possible in the present state"},
+    {30, LULL_NVML_CAPABILITY_OFF, LULL_E_UNSUPPORTED, "this kind of reset is not supported"},
+    {999, LULL_NVML_PASSING, -EAGAIN, "unknown error of the driver"},
+};
+
+const struct lull_nvml_meaning *lull_nvml_meaning(int nvml_code)
+{
+    const size_t count = sizeof(meanings) / sizeof(meanings[0]);
+
+    for (size_t i = 0; i < count; i++)
+        if (meanings[i].nvml_code == nvml_code)
+            return &meanings[i];
+    return &meanings[count - 1];
+}
+
+/* Turns the outcome of one call into Lull's code and a line for the user. */
+static int check(int nvml_code, uint32_t gpu, const char *what, struct lull_error *err)
+{
+    const struct lull_nvml_meaning *meaning = lull_nvml_meaning(nvml_code);
+
+    if (meaning->error == 0)
+        return 0;
+    return lull_error_set(err, meaning->error, "GPU %u: cannot %s: %s (NVML %d)", gpu, what,
+                          meaning->text, nvml_code);
+}
+
+/* A symbol is stored through memcpy: ISO C has no cast from object to function pointer. */
+static void bind_symbols(struct nvml *nvml)
+{
+    for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+        void *address = dlsym(nvml->library, symbols[i].name);
+
+        if (address == NULL && symbols[i].older_name != NULL)
+            address = dlsym(nvml->library, symbols[i].older_name);
+        memcpy((char *)nvml + symbols[i].offset, &address, sizeof(address));
+    }
+}
+
+static int load_library(struct nvml *nvml, struct lull_error *err)
+{
+    const char *wanted = getenv("LULL_NVML");
+
+    if (wanted == NULL || wanted[0] == '\0')
+        wanted = "libnvidia-ml.so.1";
+    snprintf(nvml->library_name, sizeof(nvml->library_name), "%s", wanted);
+    nvml->library = dlopen(wanted, RTLD_NOW | RTLD_LOCAL);
+    if (nvml->library == NULL)
+        return lull_error_set(err, LULL_E_NO_DEVICE,
+                              "no NVIDIA driver library (%s): install the driver, or set LULL_NVML "
+                              "to the library's path",
+                              dlerror());
+    bind_symbols(nvml);
+    if (nvml->init == NULL || nvml->shutdown == NULL || nvml->count == NULL ||
+        nvml->handle == NULL || nvml->uuid == NULL || nvml->clock == NULL)
+        return lull_error_set(err, LULL_E_UNSUPPORTED,
+                              "%s: lacks the basic NVML functions; is it the driver's library?",
+                              nvml->library_name);
+    return 0;
+}
+
+static int find_devices(struct nvml *nvml, uint32_t *count_out, struct lull_error *err)
+{
+    unsigned int listed = 0;
+    uint32_t count = 0;
+    int status = nvml->count(&listed);
+    int last_failure = NVML_SUCCESS;
+
+    for (unsigned int i = 0; status == NVML_SUCCESS && i < listed && count < LULL_DEVICE_MAX_GPUS;
+         i++) {
+        int result = nvml->handle(i, &nvml->devices[count]);
+
+        if (result == NVML_SUCCESS)
+            count++;
+        else
+            last_failure = result; /* one sick GPU must not hide the others */
+    }
+    if (status == NVML_SUCCESS && count == 0)
+        status = last_failure;
+    if (status != NVML_SUCCESS)
+        return lull_error_set(err, lull_nvml_meaning(status)->error, "%s: no usable GPU: %s (NVML %d)",
+                              nvml->library_name, lull_nvml_meaning(status)->text, status);
+    if (count == 0)
+        return lull_error_set(err, LULL_E_NO_DEVICE, "%s: this node has no NVIDIA GPU",
+                              nvml->library_name);
+    *count_out = count;
+    return 0;
+}
+
+static void close_library(void *state)
+{
+    struct nvml *nvml = state;
+
+    if (nvml->library != NULL)
+        dlclose(nvml->library);
+    free(nvml);
+}
+
+static void nvml_close(void *state)
+{
+    struct nvml *nvml = state;
+
+    nvml->shutdown();
+    close_library(nvml);
+}
+
+static int nvml_open(void **state_out, uint32_t *count_out, struct lull_error *err)
+{
+    struct nvml *nvml = calloc(1, sizeof(*nvml));
+    int result;
+
+    if (nvml == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for the driver's table");
+    result = load_library(nvml, err);
+    if (result == 0) {
+        int status = nvml->init();
+
+        if (status != NVML_SUCCESS)
+            result = lull_error_set(err, lull_nvml_meaning(status)->error,
+                                    "%s: cannot start NVML: %s (NVML %d)", nvml->library_name,
+                                    lull_nvml_meaning(status)->text, status);
+    }
+    if (result < 0) {
+        close_library(nvml);
+        return result;
+    }
+    result = find_devices(nvml, count_out, err);
+    if (result < 0) {
+        nvml_close(nvml);
+        return result;
+    }
+    if (nvml->driver_version == NULL ||
+        nvml->driver_version(nvml->version, sizeof(nvml->version)) != NVML_SUCCESS)
+        nvml->version[0] = '\0';
+    *state_out = nvml;
+    return 0;
+}
+
+static const char *nvml_driver_version(const void *state)
+{
+    return ((const struct nvml *)state)->version;
+}
+
+static int compare_descending(const void *left, const void *right)
+{
+    const uint32_t a = *(const uint32_t *)left;
+    const uint32_t b = *(const uint32_t *)right;
+
+    return (a < b) - (a > b);
+}
+
+static void describe_clocks(struct nvml *nvml, void *device, struct lull_device_info *info)
+{
+    unsigned int count = sizeof(info->memory_clocks_mhz) / sizeof(info->memory_clocks_mhz[0]);
+
+    if (nvml->memory_clocks == NULL ||
+        nvml->memory_clocks(device, &count, info->memory_clocks_mhz) != NVML_SUCCESS)
+        return;
+    info->memory_clock_count = count;
+    qsort(info->memory_clocks_mhz, count, sizeof(uint32_t), compare_descending);
+
+    count = LULL_DEVICE_MAX_CLOCKS;
+    if (info->memory_clock_count == 0 || nvml->graphics_clocks == NULL ||
+        nvml->graphics_clocks(device, info->memory_clocks_mhz[0], &count, info->sm_clocks_mhz) !=
+            NVML_SUCCESS)
+        return;
+    info->sm_clock_count = count;
+    qsort(info->sm_clocks_mhz, count, sizeof(uint32_t), compare_descending);
+}
+
+/* Reads one field value; 0 or NVML's code. */
+static int read_field(struct nvml *nvml, void *device, unsigned int field, uint64_t *value_out)
+{
+    struct nvml_field_value value = {.field = field};
+    int status = nvml->fields == NULL ? NVML_FUNCTION_NOT_FOUND : nvml->fields(device, 1, &value);
+
+    if (status == NVML_SUCCESS)
+        status = value.status;
+    if (status == NVML_SUCCESS)
+        *value_out =
+            value.value_type == NVML_VALUE_UNSIGNED_LONG_LONG ? value.value.u64 : value.value.u32;
+    return status;
+}
+
+/* The A100 has the function but not the ability; newer drivers tell so by a field. */
+static bool can_lock_memory(struct nvml *nvml, void *device, uint32_t architecture)
+{
+    uint64_t mode;
+
+    if (nvml->lock_memory == NULL || nvml->reset_memory == NULL ||
+        architecture < NVML_ARCHITECTURE_AMPERE)
+        return false;
+    return read_field(nvml, device, NVML_FIELD_MEMORY_CLOCK_SWITCH, &mode) != NVML_SUCCESS ||
+           mode != 0;
+}
+
+static uint32_t describe_capabilities(struct nvml *nvml, uint32_t gpu,
+                                      struct lull_device_info *info)
+{
+    void *device = nvml->devices[gpu];
+    uint32_t capabilities = 0;
+    unsigned long long energy;
+    uint64_t power;
+
+    if (nvml->lock_sm != NULL && nvml->reset_sm != NULL && info->sm_clock_count > 0 &&
+        info->architecture >= NVML_ARCHITECTURE_VOLTA)
+        capabilities |= LULL_CAPABILITY_SM_LOCK;
+    if (can_lock_memory(nvml, device, info->architecture))
+        capabilities |= LULL_CAPABILITY_MEMORY_LOCK;
+    if (nvml->set_power_limit != NULL && nvml->power_limit_range != NULL &&
+        nvml->power_limit_range(device, &info->power_limit_min_mw, &info->power_limit_max_mw) ==
+            NVML_SUCCESS)
+        capabilities |= LULL_CAPABILITY_POWER_LIMIT;
+    if (nvml->power_limit_default != NULL &&
+        nvml->power_limit_default(device, &info->power_limit_default_mw) != NVML_SUCCESS)
+        info->power_limit_default_mw = 0;
+    if (nvml->energy != NULL && nvml->energy(device, &energy) == NVML_SUCCESS)
+        capabilities |= LULL_CAPABILITY_ENERGY_COUNTER;
+    nvml->instant_power[gpu] =
+        read_field(nvml, device, NVML_FIELD_POWER_INSTANT, &power) == NVML_SUCCESS;
+    if (nvml->instant_power[gpu])
+        capabilities |= LULL_CAPABILITY_INSTANT_POWER;
+    return capabilities;
+}
+
+static void nvml_describe(void *state, uint32_t gpu, struct lull_device_info *info)
+{
+    struct nvml *nvml = state;
+    void *device = nvml->devices[gpu];
+    struct nvml_pci_info pci = {0};
+    unsigned int architecture;
+
+    if (nvml->name == NULL || nvml->name(device, info->name, sizeof(info->name)) != NVML_SUCCESS)
+        info->name[0] = '\0';
+    if (nvml->uuid(device, info->uuid, sizeof(info->uuid)) != NVML_SUCCESS)
+        info->uuid[0] = '\0';
+    if (nvml->pci_info != NULL && nvml->pci_info(device, &pci) == NVML_SUCCESS)
+        snprintf(info->pci_bus_id, sizeof(info->pci_bus_id), "%.*s", (int)sizeof(pci.bus_id) - 1,
+                 pci.bus_id);
+    if (nvml->architecture != NULL && nvml->architecture(device, &architecture) == NVML_SUCCESS &&
+        (int)architecture != NVML_ARCHITECTURE_UNKNOWN)
+        info->architecture = architecture;
+    describe_clocks(nvml, device, info);
+    info->capabilities = describe_capabilities(nvml, gpu, info);
+}
+
+static bool read_power(struct nvml *nvml, uint32_t gpu, uint32_t *power_mw_out)
+{
+    uint64_t instant_mw;
+
+    /* The plain call is a 1 s average on many GPUs; the field is not. */
+    if (nvml->instant_power[gpu] && read_field(nvml, nvml->devices[gpu], NVML_FIELD_POWER_INSTANT,
+                                               &instant_mw) == NVML_SUCCESS) {
+        *power_mw_out = (uint32_t)instant_mw;
+        return true;
+    }
+    return nvml->power_usage != NULL &&
+           nvml->power_usage(nvml->devices[gpu], power_mw_out) == NVML_SUCCESS;
+}
+
+static bool read_long(nvml_call_device_long *call, void *device, uint64_t *value_out)
+{
+    unsigned long long value;
+
+    if (call == NULL || call(device, &value) != NVML_SUCCESS)
+        return false;
+    *value_out = value;
+    return true;
+}
+
+static bool read_utilization(struct nvml *nvml, void *device, uint32_t *percent_out)
+{
+    struct nvml_utilization utilization;
+
+    if (nvml->utilization == NULL || nvml->utilization(device, &utilization) != NVML_SUCCESS)
+        return false;
+    *percent_out = utilization.gpu_percent;
+    return true;
+}
+
+static bool read_one(struct nvml *nvml, uint32_t gpu, enum lull_reading_field field,
+                     struct lull_device_reading *out)
+{
+    void *device = nvml->devices[gpu];
+
+    switch (field) {
+    case LULL_READING_SM_CLOCK:
+        return nvml->clock(device, NVML_CLOCK_SM, &out->sm_mhz) == NVML_SUCCESS;
+    case LULL_READING_MEMORY_CLOCK:
+        return nvml->clock(device, NVML_CLOCK_MEMORY, &out->memory_mhz) == NVML_SUCCESS;
+    case LULL_READING_POWER:
+        return read_power(nvml, gpu, &out->power_mw);
+    case LULL_READING_ENERGY:
+        return read_long(nvml->energy, device, &out->energy_mj);
+    case LULL_READING_TEMPERATURE:
+        return nvml->temperature != NULL &&
+               nvml->temperature(device, NVML_TEMPERATURE_GPU, &out->temperature_c) == NVML_SUCCESS;
+    case LULL_READING_REASONS:
+        return read_long(nvml->reasons, device, &out->reasons);
+    case LULL_READING_POWER_LIMIT:
+        return nvml->power_limit != NULL &&
+               nvml->power_limit(device, &out->power_limit_mw) == NVML_SUCCESS;
+    case LULL_READING_UTILIZATION:
+        return read_utilization(nvml, device, &out->utilization_percent);
+    case LULL_READING_ALL:
+        break;
+    }
+    return false;
+}
+
+static void nvml_read(void *state, uint32_t gpu, uint32_t wanted, struct lull_device_reading *out)
+{
+    for (uint32_t field = 1; field <= LULL_READING_ALL; field <<= 1)
+        if ((wanted & field) != 0 && read_one(state, gpu, (enum lull_reading_field)field, out))
+            out->valid |= field;
+}
+
+static int nvml_lock_sm(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz,
+                        struct lull_error *err)
+{
+    struct nvml *nvml = state;
+    int status = nvml->lock_sm == NULL ? NVML_FUNCTION_NOT_FOUND
+                                       : nvml->lock_sm(nvml->devices[gpu], min_mhz, max_mhz);
+
+    return check(status, gpu, "lock the SM clock", err);
+}
+
+static int nvml_reset_sm(void *state, uint32_t gpu, struct lull_error *err)
+{
+    struct nvml *nvml = state;
+    int status = nvml->reset_sm == NULL ? NVML_FUNCTION_NOT_FOUND
+                                        : nvml->reset_sm(nvml->devices[gpu]);
+
+    return check(status, gpu, "reset the SM clock", err);
+}
+
+static int nvml_lock_memory(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz,
+                            struct lull_error *err)
+{
+    struct nvml *nvml = state;
+    int status = nvml->lock_memory == NULL
+                     ? NVML_FUNCTION_NOT_FOUND
+                     : nvml->lock_memory(nvml->devices[gpu], min_mhz, max_mhz);
+
+    return check(status, gpu, "lock the memory clock", err);
+}
+
+static int nvml_reset_memory(void *state, uint32_t gpu, struct lull_error *err)
+{
+    struct nvml *nvml = state;
+    int status = nvml->reset_memory == NULL ? NVML_FUNCTION_NOT_FOUND
+                                            : nvml->reset_memory(nvml->devices[gpu]);
+
+    return check(status, gpu, "reset the memory clock", err);
+}
+
+static int nvml_set_power_limit(void *state, uint32_t gpu, uint32_t limit_mw,
+                                struct lull_error *err)
+{
+    struct nvml *nvml = state;
+    int status = nvml->set_power_limit == NULL
+                     ? NVML_FUNCTION_NOT_FOUND
+                     : nvml->set_power_limit(nvml->devices[gpu], limit_mw);
+
+    return check(status, gpu, "set the power limit", err);
+}
+
+const struct lull_vendor lull_nvml_vendor = {
+    .open = nvml_open,
+    .close = nvml_close,
+    .driver_version = nvml_driver_version,
+    .describe = nvml_describe,
+    .read = nvml_read,
+    .lock_sm = nvml_lock_sm,
+    .reset_sm = nvml_reset_sm,
+    .lock_memory = nvml_lock_memory,
+    .reset_memory = nvml_reset_memory,
+    .set_power_limit = nvml_set_power_limit,
+};

@@ -1,0 +1,100 @@
+/*
+ * The one device writer of a node: a thread that makes every driver call that changes a GPU.
+ *
+ * Requests wait in one slot per GPU, owned by a source (one per client); the latest wins. Raisings
+ * go first, in the order of their arrival, and are never delayed or dropped; lowerings follow by
+ * deadline, not sooner than a gap after the GPU's last raising, and are dropped when late. A point
+ * that is already set is not written. Every request is clamped to the band of the lease and to the
+ * clocks of the device, here, in the privileged process. The journal is written before a GPU is
+ * changed; a GPU whose journal fails is left alone. After a write the clock is read back until it
+ * obeys, without delaying other writes. At valid_until_ns, at the end of a lease and at stop the
+ * GPU is raised.
+ *
+ * Threads: one owner calls these functions, none of which waits for the driver (but stop does).
+ * No lock is held across a driver call. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_DEVICE_WRITER_H
+#define LULL_DEVICE_WRITER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/switch.h"
+#include "device/device.h"
+#include "device/journal.h"
+
+struct lull_writer;
+
+/*
+ * Where requests come from. The functions run on the writer's thread: they must not block, and
+ * must bear anything that a hostile client does to the memory behind them.
+ */
+struct lull_writer_source {
+    int doorbell_fd; /* an eventfd: each write wakes the writer, which never reads it */
+    void *context;
+    /* Copies a request of this GPU that was not taken before; false: there is none. */
+    bool (*take)(void *context, uint32_t gpu, struct lull_switch_request *request_out);
+    void (*publish)(void *context, uint32_t gpu, const struct lull_switch_result *result);
+    /* The writer will not touch the source again; may be NULL. */
+    void (*released)(void *context);
+    struct lull_writer_source *next_removed; /* the writer's */
+};
+
+struct lull_writer_options {
+    int64_t lowering_gap_ns; /* least time from a raising to the next lowering of a GPU */
+    int64_t validity_cap_ns; /* no lowering stays longer than this without being renewed */
+    void *context;
+    /*
+     * The GPU of an ended lease was raised, read back and its record removed; or result says why
+     * not, and the writer goes on trying. On the writer's thread; may be NULL.
+     */
+    void (*ended)(void *context, uint32_t gpu, int result);
+};
+
+/* 20 ms and 5 s, no callback. */
+extern const struct lull_writer_options lull_writer_defaults;
+
+/* One GPU as the writer sees it. */
+struct lull_writer_state {
+    bool is_leased;
+    uint32_t applied_mhz;  /* 0: the reference point */
+    uint32_t observed_mhz; /* last clock read back; 0 none */
+    int32_t status;        /* of the last write */
+    uint64_t writes;
+    uint64_t dropped;    /* lowerings that came too late */
+    uint64_t expired;    /* lowerings that nobody renewed */
+    uint64_t failed;     /* writes that the driver refused */
+    uint64_t disobeyed;  /* writes that the clock did not follow */
+};
+
+/* Starts the thread; borrows devices and journal until stop. Errors: -errno. */
+int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal,
+                      const struct lull_writer_options *options, struct lull_writer **writer_out,
+                      struct lull_error *err);
+
+/*
+ * Ends every lease, waits until all GPUs are restored, at most timeout_ns, and frees the writer.
+ * Errors: -ETIMEDOUT not all of them; the journal keeps what is missing. -EINPROGRESS the thread is
+ * stuck in the driver: it is left alone, and the writer and what it borrows must stay for ever.
+ */
+int lull_writer_stop(struct lull_writer *writer, int64_t timeout_ns);
+
+/* Listens to a source; borrows it until its released(). Errors: -errno. */
+int lull_writer_add_source(struct lull_writer *writer, struct lull_writer_source *source,
+                           struct lull_error *err);
+
+/* Ends the leases of a source and forgets it; released() follows. */
+void lull_writer_remove_source(struct lull_writer *writer, struct lull_writer_source *source);
+
+/* Serves requests of source for a GPU within band, once the GPU's former lease has ended(). */
+void lull_writer_grant(struct lull_writer *writer, uint32_t gpu, struct lull_writer_source *source,
+                       const struct lull_band *band);
+
+/* Ends a lease: the GPU is raised and restored; ended() follows. No lease: nothing happens. */
+void lull_writer_end(struct lull_writer *writer, uint32_t gpu);
+
+/* Copies the state of a GPU. */
+void lull_writer_state(struct lull_writer *writer, uint32_t gpu,
+                       struct lull_writer_state *state_out);
+
+#endif

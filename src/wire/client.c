@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum { GREETING_MS = 2000 };
+
+struct lull_client {
+    int fd;
+    uint32_t sequence;
+};
+
+static int connect_to(const char *runtime_dir, struct lull_error *err)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd;
+
+    if ((size_t)snprintf(address.sun_path, sizeof(address.sun_path), "%s/" LULL_CLIENT_SOCKET,
+                         runtime_dir) >= sizeof(address.sun_path))
+        return lull_error_set(err, -ENAMETOOLONG, "%s: too long for a socket's path", runtime_dir);
+    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return lull_error_set(err, -errno, "cannot make a socket: %s", strerror(errno));
+    if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
+        int result = -errno;
+
+        close(fd);
+        return lull_error_set(err, result, "%s: cannot reach lulld: %s%s", address.sun_path,
+                              strerror(-result),
+                              result == -EACCES ? "" : "; is it running on this node?");
+    }
+    return fd;
+}
+
+int lull_client_open(const char *runtime_dir, struct lull_client **client_out,
+                     struct lull_message_welcome *welcome_out, struct lull_error *err)
+{
+    struct lull_message message = {.type = LULL_MESSAGE_HELLO};
+    struct lull_message answer;
+    struct lull_client *client = calloc(1, sizeof(*client));
+    int result;
+
+    if (client == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for a connection");
+    client->fd = connect_to(runtime_dir, err);
+    result = client->fd;
+    message.body.hello.process_id = (uint32_t)getpid();
+    if (result >= 0)
+        result = lull_client_call(client, &message, LULL_MESSAGE_WELCOME, GREETING_MS, &answer,
+                                  NULL, err);
+    if (result < 0) {
+        lull_client_close(client);
+        return result;
+    }
+    *welcome_out = answer.body.welcome;
+    *client_out = client;
+    return 0;
+}
+
+void lull_client_close(struct lull_client *client)
+{
+    if (client == NULL)
+        return;
+    if (client->fd >= 0)
+        close(client->fd);
+    free(client);
+}
+
+static int describe_failure(int result, struct lull_error *err)
+{
+    if (result == -ECONNRESET || result == -EPIPE || result == -ENOTCONN)
+        return lull_error_set(err, -EPIPE, "lulld is gone; its next start restores the clocks");
+    return lull_error_set(err, result, "connection to lulld: %s", strerror(-result));
+}
+
+int lull_client_send(struct lull_client *client, struct lull_message *message,
+                     struct lull_error *err)
+{
+    uint8_t buffer[LULL_MESSAGE_MAX_BYTES];
+    int size;
+
+    message->sequence = ++client->sequence;
+    size = lull_message_encode(message, buffer, sizeof(buffer));
+    if (size < 0)
+        return lull_error_set(err, size, "connection to lulld: message of no known type");
+    if (send(client->fd, buffer, (size_t)size, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        return describe_failure(-errno, err);
+    return 0;
+}
+
+/* Takes over the descriptors of a message; those without a place are closed. */
+static void take_fds(struct msghdr *header, int *fds_out)
+{
+    int used = 0;
+
+    for (int i = 0; fds_out != NULL && i < LULL_CLIENT_MAX_FDS; i++)
+        fds_out[i] = -1;
+    for (struct cmsghdr *control = CMSG_FIRSTHDR(header); control != NULL;
+         control = CMSG_NXTHDR(header, control)) {
+        if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (size_t at = CMSG_LEN(0); at + sizeof(int) <= control->cmsg_len; at += sizeof(int)) {
+            int fd;
+
+            memcpy(&fd, (char *)control + at, sizeof(fd));
+            if (fds_out != NULL && used < LULL_CLIENT_MAX_FDS)
+                fds_out[used++] = fd;
+            else
+                close(fd);
+        }
+    }
+}
+
+static int wait_for_input(struct lull_client *client, int timeout_ms, struct lull_error *err)
+{
+    struct pollfd poll_fd = {.fd = client->fd, .events = POLLIN};
+    int result = poll(&poll_fd, 1, timeout_ms);
+
+    if (result < 0 && errno != EINTR)
+        return describe_failure(-errno, err);
+    if (result <= 0)
+        return lull_error_set(err, -ETIMEDOUT, "lulld does not answer; see its log");
+    return 0;
+}
+
+int lull_client_receive(struct lull_client *client, int timeout_ms, struct lull_message *message_out,
+                        int *fds_out, struct lull_error *err)
+{
+    uint8_t buffer[LULL_MESSAGE_MAX_BYTES];
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(LULL_CLIENT_MAX_FDS * sizeof(int))];
+    struct iovec part = {.iov_base = buffer, .iov_len = sizeof(buffer)};
+    struct msghdr header = {.msg_iov = &part,
+                            .msg_iovlen = 1,
+                            .msg_control = control,
+                            .msg_controllen = sizeof(control)};
+    int result = wait_for_input(client, timeout_ms, err);
+    ssize_t size;
+
+    if (result < 0)
+        return result;
+    size = recvmsg(client->fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (size <= 0)
+        return describe_failure(size == 0 ? -EPIPE : -errno, err);
+    take_fds(&header, fds_out);
+    result = lull_message_decode(buffer, (size_t)size, message_out);
+    if (result < 0)
+        return lull_error_set(err, result, "lulld sent what this version cannot read");
+    return 0;
+}
+
+int lull_client_call(struct lull_client *client, struct lull_message *message,
+                     enum lull_message_type expected, int timeout_ms,
+                     struct lull_message *answer_out, int *fds_out, struct lull_error *err)
+{
+    const int64_t until_ns = lull_now_ns() + timeout_ms * LULL_NS_PER_MS;
+    int result = lull_client_send(client, message, err);
+
+    while (result == 0) {
+        int64_t left_ms = (until_ns - lull_now_ns()) / LULL_NS_PER_MS;
+
+        result = lull_client_receive(client, left_ms > 0 ? (int)left_ms : 0, answer_out, fds_out,
+                                     err);
+        if (result < 0 || answer_out->sequence == message->sequence)
+            break;
+    }
+    if (result < 0)
+        return result;
+    if (answer_out->type == LULL_MESSAGE_REPLY && answer_out->body.reply.code < 0)
+        return lull_error_set(err, answer_out->body.reply.code, "%s", answer_out->body.reply.text);
+    if (answer_out->type != expected)
+        return lull_error_set(err, LULL_E_FORMAT, "lulld sent an answer of another type");
+    return 0;
+}

@@ -1,0 +1,50 @@
+/*
+ * A connection to lulld: blocking calls with a time limit for commands and the governor's set-up.
+ * Threads: one per connection. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_WIRE_CLIENT_H
+#define LULL_WIRE_CLIENT_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "wire/message.h"
+
+#define LULL_CLIENT_SOCKET "lulld.sock"
+
+enum { LULL_CLIENT_MAX_FDS = 2 };
+
+struct lull_client;
+
+/*
+ * Connects to <runtime_dir>/lulld.sock and greets. Errors: -ENOENT, -ECONNREFUSED no daemon
+ * there; -EACCES may not use it; -EPROTONOSUPPORT another version; -errno.
+ */
+int lull_client_open(const char *runtime_dir, struct lull_client **client_out,
+                     struct lull_message_welcome *welcome_out, struct lull_error *err);
+
+/* Closes the connection; its leases end. NULL is allowed. */
+void lull_client_close(struct lull_client *client);
+
+/* Sends a message without waiting; its sequence is chosen here. Errors: -EPIPE gone; -errno. */
+int lull_client_send(struct lull_client *client, struct lull_message *message,
+                     struct lull_error *err);
+
+/*
+ * Waits at most timeout_ms for the next message (0: looks only). fds_out (LULL_CLIENT_MAX_FDS of
+ * them, may be NULL) gets descriptors that came along, which become the caller's, else -1.
+ * Errors: -EPIPE the daemon is gone; -ETIMEDOUT; LULL_E_FORMAT.
+ */
+int lull_client_receive(struct lull_client *client, int timeout_ms, struct lull_message *message_out,
+                        int *fds_out, struct lull_error *err);
+
+/*
+ * Sends and waits for the answer; other messages that come in between are dropped. A REPLY with a
+ * negative code is returned as error with its text, and so is any answer of another type than
+ * expected. Errors: as above.
+ */
+int lull_client_call(struct lull_client *client, struct lull_message *message,
+                     enum lull_message_type expected, int timeout_ms,
+                     struct lull_message *answer_out, int *fds_out, struct lull_error *err);
+
+#endif

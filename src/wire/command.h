@@ -1,0 +1,58 @@
+/*
+ * The command table: memory that one client shares with the device writer, one slot per GPU for
+ * the latest request and one for its result.
+ *
+ * Made by the privileged side, with its size sealed. Each side writes its own half and copies the
+ * other's once, bounded in time, before it looks at it: whatever a hostile client writes there, the
+ * worst is a wrong request of its own.
+ *
+ * Threads: per slot one poster and one taker; the daemon's side belongs to the device writer.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_WIRE_COMMAND_H
+#define LULL_WIRE_COMMAND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/switch.h"
+
+enum { LULL_COMMAND_SLOTS = 64 };
+
+struct lull_command_table;
+
+/* Creates a table and its memory. Errors: -errno. */
+int lull_command_table_create(struct lull_command_table **table_out, struct lull_error *err);
+
+/*
+ * Maps a table that was received as a descriptor, which stays the caller's.
+ * Errors: -EINVAL not such memory; -errno.
+ */
+int lull_command_table_open(int memory_fd, struct lull_command_table **table_out,
+                            struct lull_error *err);
+
+/* Unmaps and frees; NULL is allowed. */
+void lull_command_table_close(struct lull_command_table *table);
+
+/* The descriptor of a created table, to be passed on; borrowed from the table. */
+int lull_command_table_fd(const struct lull_command_table *table);
+
+/* Client: posts a request; request->sequence is ignored, its number in this slot is returned. */
+uint64_t lull_command_post(struct lull_command_table *table, uint32_t slot,
+                           const struct lull_switch_request *request);
+
+/* Client: copies the latest result that could be read whole; all zero before the first. */
+void lull_command_result(struct lull_command_table *table, uint32_t slot,
+                         struct lull_switch_result *result_out);
+
+/* Writer: copies the latest request if it was not taken before. */
+bool lull_command_take(struct lull_command_table *table, uint32_t slot,
+                       struct lull_switch_request *request_out);
+
+/* Writer: publishes the result of a slot. */
+void lull_command_publish(struct lull_command_table *table, uint32_t slot,
+                          const struct lull_switch_result *result);
+
+#endif

@@ -1,0 +1,129 @@
+/*
+ * Messages between lulld and its clients: one per SOCK_SEQPACKET packet, a 16-byte header and a
+ * body of fixed size, little-endian. A 32-bit sequence number, chosen by the asker, comes back in
+ * the answer. Pure functions: no I/O, no allocation, no log; any bytes may be decoded.
+ *
+ * Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_WIRE_MESSAGE_H
+#define LULL_WIRE_MESSAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum {
+    LULL_MESSAGE_VERSION = 1,
+    LULL_MESSAGE_MAX_BYTES = 512,
+    LULL_MESSAGE_ALL_SLOTS = 0x7fffffff,
+};
+
+enum lull_message_type {
+    LULL_MESSAGE_HELLO = 1,        /* client: first message; answered by WELCOME */
+    LULL_MESSAGE_WELCOME = 2,      /* daemon: what it manages */
+    LULL_MESSAGE_LEASE = 3,        /* client: answered by GRANT or REPLY */
+    LULL_MESSAGE_GRANT = 4,        /* daemon; the first of a connection carries the descriptors of
+                                    * the command table and of its doorbell */
+    LULL_MESSAGE_RENEW = 5,        /* client: heartbeat for all its leases; answered by REPLY */
+    LULL_MESSAGE_RELEASE = 6,      /* client: answered by REPLY when the GPUs are restored */
+    LULL_MESSAGE_STATUS = 7,       /* anyone: state of one GPU; answered by STATE or REPLY */
+    LULL_MESSAGE_STATE = 8,        /* daemon */
+    LULL_MESSAGE_RESTORE = 9,      /* administrator: revoke and undo everything; REPLY when done */
+    LULL_MESSAGE_REPLY = 10,       /* daemon: outcome of a request */
+    LULL_MESSAGE_REVOKED = 11,     /* daemon, unasked: a lease is over, and why */
+    LULL_MESSAGE_TYPE_COUNT = 12,
+};
+
+struct lull_message_hello {
+    uint32_t process_id; /* for people; the daemon believes the kernel only */
+};
+
+struct lull_message_welcome {
+    uint32_t gpu_count;
+    uint32_t lease_ttl_ms;
+    uint32_t heartbeat_ms;
+};
+
+struct lull_message_lease {
+    char uuid[96];
+    uint32_t min_mhz;
+    uint32_t max_mhz;
+};
+
+struct lull_message_grant {
+    uint64_t lease_id;
+    uint32_t slot; /* of the command table */
+    uint32_t min_mhz; /* the band within the device's clocks */
+    uint32_t max_mhz;
+};
+
+struct lull_message_release {
+    uint32_t slot; /* or LULL_MESSAGE_ALL_SLOTS */
+};
+
+struct lull_message_status {
+    uint32_t gpu;
+};
+
+struct lull_message_state {
+    uint32_t gpu;
+    uint32_t gpu_count;
+    char uuid[96];
+    char name[96];
+    uint32_t is_leased;
+    uint32_t owner_uid;
+    uint32_t owner_pid; /* as the daemon's PID namespace sees it; 0 unknown */
+    uint32_t min_mhz;
+    uint32_t max_mhz;
+    uint32_t applied_mhz;  /* 0: the reference point */
+    uint32_t observed_mhz; /* 0: nothing read back yet */
+    int32_t status;        /* of the last write */
+    uint32_t lease_left_ms;
+    uint64_t writes;
+    uint64_t dropped;
+    uint64_t expired;
+    uint64_t failed;
+    uint64_t disobeyed;
+};
+
+struct lull_message_reply {
+    int32_t code;
+    char text[240];
+};
+
+struct lull_message_revoked {
+    uint32_t slot;
+    int32_t code;
+};
+
+struct lull_message {
+    uint16_t type; /* enum lull_message_type */
+    uint32_t sequence;
+    union {
+        struct lull_message_hello hello;
+        struct lull_message_welcome welcome;
+        struct lull_message_lease lease;
+        struct lull_message_grant grant;
+        struct lull_message_release release;
+        struct lull_message_status status;
+        struct lull_message_state state;
+        struct lull_message_reply reply;
+        struct lull_message_revoked revoked;
+    } body;
+};
+
+/*
+ * Writes the message into at least LULL_MESSAGE_MAX_BYTES of buffer; returns its size. Texts are
+ * cut at their field, and end there with a NUL. Errors: -EINVAL no such type.
+ */
+int lull_message_encode(const struct lull_message *message, uint8_t *buffer, size_t size);
+
+/*
+ * Reads exactly one message of size bytes. Control characters in texts become '?', so that they
+ * can be printed. Errors: LULL_E_FORMAT not a message, wrong length, or a text without end;
+ * -EPROTONOSUPPORT another version. message_out is written on success only.
+ */
+int lull_message_decode(const uint8_t *buffer, size_t size, struct lull_message *message_out);
+
+#endif

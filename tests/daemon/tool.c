@@ -1,0 +1,203 @@
+/*
+ * What the end-to-end tests drive: the commands of this layer by name, and clients that behave or
+ * misbehave around a lowered GPU. SPDX-License-Identifier: Apache-2.0
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "cli/gpus.h"
+#include "cli/restore.h"
+#include "cli/status.h"
+#include "governor/actuator.h"
+
+static int fail(const struct lull_error *error)
+{
+    fprintf(stderr, "tool: %s\n", error->text);
+    return (int)lull_error_exit_status(error->code);
+}
+
+/* Opens the back end named by mode ("daemon" or "local") and leases the GPU. */
+static int open_lease(const char *mode, const char *uuid, struct lull_actuator **actuator_out,
+                      uint32_t *slot_out, struct lull_error *err)
+{
+    const char *runtime_dir = getenv("LULL_RUNTIME_DIR");
+    const struct lull_band band = {.min_mhz = 600, .max_mhz = 1200};
+    struct lull_devices *devices = NULL;
+    int result;
+
+    if (strcmp(mode, "daemon") == 0) {
+        result = lull_actuator_open_daemon(runtime_dir, actuator_out, err);
+    } else {
+        result = lull_devices_open(&devices, err);
+        if (result == 0)
+            result = lull_actuator_open_local(devices, runtime_dir, actuator_out, err);
+    }
+    return result < 0 ? result : lull_actuator_lease(*actuator_out, uuid, &band, slot_out, err);
+}
+
+static void print_result(const char *name, const struct lull_switch_result *result)
+{
+    printf("%s sequence=%" PRIu64 " status=%d sm_mhz=%u call_ns=%" PRId64 " settle_ns=%" PRId64
+           " observed_mhz=%u\n",
+           name, result->sequence, result->status, result->sm_mhz, result->call_ns,
+           result->settle_ns, result->observed_mhz);
+    fflush(stdout);
+}
+
+/* Waits up to 2 s until the outcome of a request is there, and settled if it was applied. */
+static void await(struct lull_actuator *actuator, uint32_t slot, uint64_t sequence,
+                  struct lull_switch_result *result_out)
+{
+    const int64_t until_ns = lull_now_ns() + 2 * LULL_NS_PER_S;
+
+    do {
+        lull_sleep_until_ns(lull_now_ns() + 200 * LULL_NS_PER_US);
+        lull_actuator_result(actuator, slot, result_out);
+    } while (lull_now_ns() < until_ns &&
+             (result_out->sequence != sequence ||
+              (result_out->status == 0 && result_out->settle_ns == LULL_SETTLE_UNKNOWN)));
+}
+
+/* hold MODE UUID MHZ [fork]: lowers, then keeps it lowered until killed. */
+static int hold(int argc, char **argv)
+{
+    struct lull_actuator *actuator;
+    struct lull_switch_result result;
+    struct lull_error error = {0};
+    uint32_t slot;
+    uint32_t sm_mhz = (uint32_t)strtoul(argv[4], NULL, 10);
+    int64_t now_ns;
+
+    if (open_lease(argv[2], argv[3], &actuator, &slot, &error) < 0)
+        return fail(&error);
+    now_ns = lull_now_ns();
+    await(actuator, slot,
+          lull_actuator_set(actuator, slot, sm_mhz, now_ns + LULL_NS_PER_S,
+                            now_ns + 4 * LULL_NS_PER_S),
+          &result);
+    if (argc > 5 && fork() == 0) {
+        pause(); /* a data loader that inherits every descriptor */
+        _exit(0);
+    }
+    print_result("lowered", &result);
+    for (;;) {
+        lull_sleep_until_ns(lull_now_ns() + 500 * LULL_NS_PER_MS);
+        if (lull_actuator_poll(actuator, &error) < 0)
+            return fail(&error);
+        now_ns = lull_now_ns();
+        lull_actuator_set(actuator, slot, sm_mhz, now_ns + LULL_NS_PER_S,
+                          now_ns + 4 * LULL_NS_PER_S);
+    }
+}
+
+/* rules MODE UUID: one client's requests and what comes of them, a line each. */
+static int rules(char **argv)
+{
+    struct lull_actuator *actuator;
+    struct lull_switch_result result;
+    struct lull_error error = {0};
+    uint32_t slot;
+    uint64_t sequence = 0;
+    int64_t now_ns;
+
+    if (open_lease(argv[2], argv[3], &actuator, &slot, &error) < 0)
+        return fail(&error);
+    now_ns = lull_now_ns();
+    sequence = lull_actuator_set(actuator, slot, 900, now_ns - 1, now_ns + LULL_NS_PER_S);
+    await(actuator, slot, sequence, &result);
+    print_result("stale", &result);
+
+    now_ns = lull_now_ns();
+    sequence = lull_actuator_set(actuator, slot, 1, now_ns + LULL_NS_PER_S,
+                                 now_ns + 2 * LULL_NS_PER_S);
+    await(actuator, slot, sequence, &result);
+    print_result("clamped", &result);
+
+    now_ns = lull_now_ns();
+    sequence = lull_actuator_set(actuator, slot, 1, now_ns + LULL_NS_PER_S,
+                                 now_ns + 2 * LULL_NS_PER_S);
+    await(actuator, slot, sequence, &result);
+    print_result("same", &result);
+
+    sequence = lull_actuator_set(actuator, slot, 0, 0, 0);
+    await(actuator, slot, sequence, &result);
+    print_result("raised", &result);
+
+    now_ns = lull_now_ns();
+    for (uint32_t i = 0; i < 100; i++)
+        sequence = lull_actuator_set(actuator, slot, 700 + i, now_ns + LULL_NS_PER_S,
+                                     now_ns + 300 * LULL_NS_PER_MS);
+    sequence = lull_actuator_set(actuator, slot, 1050, now_ns + LULL_NS_PER_S,
+                                 now_ns + 300 * LULL_NS_PER_MS);
+    await(actuator, slot, sequence, &result);
+    print_result("latest", &result);
+
+    lull_sleep_until_ns(now_ns + 500 * LULL_NS_PER_MS);
+    lull_actuator_result(actuator, slot, &result);
+    print_result("expired", &result);
+    lull_actuator_close(actuator);
+    return 0;
+}
+
+static int compare(const void *left, const void *right)
+{
+    const int64_t a = *(const int64_t *)left;
+    const int64_t b = *(const int64_t *)right;
+
+    return (a > b) - (a < b);
+}
+
+/* latency MODE UUID: from posting a request to the begin of the driver call. */
+static int latency(char **argv)
+{
+    enum { ROUNDS = 200 };
+    int64_t delays_ns[ROUNDS];
+    struct lull_actuator *actuator;
+    struct lull_switch_result result;
+    struct lull_error error = {0};
+    uint32_t slot;
+
+    if (open_lease(argv[2], argv[3], &actuator, &slot, &error) < 0)
+        return fail(&error);
+    for (int i = 0; i < ROUNDS; i++) {
+        int64_t now_ns;
+
+        lull_sleep_until_ns(lull_now_ns() + 30 * LULL_NS_PER_MS);
+        lull_actuator_poll(actuator, NULL);
+        now_ns = lull_now_ns();
+        await(actuator, slot,
+              lull_actuator_set(actuator, slot, i % 2 == 0 ? 900 : 0, now_ns + LULL_NS_PER_S,
+                                now_ns + LULL_NS_PER_S),
+              &result);
+        delays_ns[i] = result.call_begin_ns - now_ns;
+    }
+    lull_actuator_close(actuator);
+    qsort(delays_ns, ROUNDS, sizeof(delays_ns[0]), compare);
+    printf("p50_us=%.1f p90_us=%.1f p99_us=%.1f\n", (double)delays_ns[ROUNDS / 2] * 1e-3,
+           (double)delays_ns[ROUNDS * 9 / 10] * 1e-3, (double)delays_ns[ROUNDS * 99 / 100] * 1e-3);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    lull_log_init(LULL_LOG_WARNING);
+    if (argc >= 2 && strcmp(argv[1], "gpus") == 0)
+        return lull_gpus_main(argc - 1, argv + 1);
+    if (argc >= 2 && strcmp(argv[1], "restore") == 0)
+        return lull_restore_main(argc - 1, argv + 1);
+    if (argc >= 2 && strcmp(argv[1], "status") == 0)
+        return lull_status_main(argc - 1, argv + 1);
+    if (argc >= 5 && strcmp(argv[1], "hold") == 0)
+        return hold(argc, argv);
+    if (argc == 4 && strcmp(argv[1], "rules") == 0)
+        return rules(argv);
+    if (argc == 4 && strcmp(argv[1], "latency") == 0)
+        return latency(argv);
+    fprintf(stderr, "tool: no such command\n");
+    return LULL_EXIT_USAGE;
+}
