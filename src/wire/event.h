@@ -4,10 +4,12 @@
  * One segment per job and node: a file in /dev/shm that `lull run` creates (mode 0600) and names in
  * LULL_JOB. A process claims one slot, which holds its identity, its names of user sections and a
  * ring of fixed-size events with many producers (its threads) and one consumer (the governor).
- * A full ring drops the event and counts it; a producer never blocks, allocates or logs. Producers
- * ring one doorbell (a futex word) only when the governor sleeps on it.
+ * All probes of one process share its slot. A full ring drops the event and counts it; a producer
+ * never blocks, allocates or logs. Producers ring one doorbell (a futex word) only when the
+ * governor sleeps on it.
  *
  * The reader trusts nothing that a process wrote: indices are masked, counts bounded, text cut.
+ * It does rely on the file keeping its length; whoever may truncate it may kill the reader too.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -26,7 +28,10 @@ enum {
     LULL_JOB_RING_EVENTS = 4096, /* per process; a power of two */
     LULL_JOB_MAX_NAMES = 64,     /* names of user sections per process */
     LULL_JOB_NAME_BYTES = 48,    /* NUL included */
+    LULL_JOB_MAX_THREADS = 64,   /* numbered threads per process; the last number is shared */
 };
+
+#define LULL_EVENT_NO_COMMUNICATOR UINT32_MAX
 
 enum lull_event_kind {
     LULL_EVENT_BEGIN = 1, /* the calling thread enters a section */
@@ -34,6 +39,7 @@ enum lull_event_kind {
     LULL_EVENT_POST,      /* a non-blocking operation was started; its wait is a section */
     LULL_EVENT_STEP,      /* lull_step(): the program's own iteration boundary */
     LULL_EVENT_EXIT,      /* the process leaves the job in good order (MPI_Finalize, exit) */
+    LULL_EVENT_ENTER,     /* the process has entered the job (MPI_Init returned) */
 };
 
 /* What a section does. Values are part of the segment's format: append only. */
@@ -62,10 +68,15 @@ enum lull_operation {
 /* Names as in reports: "allreduce", "wait", ... "?" for a value out of range. */
 const char *lull_operation_name(enum lull_operation operation);
 
+/*
+ * Events of one thread arrive in the order of their pushes, except that a thread which is stopped
+ * in the middle of a push is overtaken by the others. Times may lie in the past (a section of
+ * polling calls is pushed when it is over).
+ */
 struct lull_event {
     int64_t time_ns;       /* CLOCK_MONOTONIC */
     uint64_t bytes;        /* payload of this rank; 0 where the call has none or does not know */
-    uint32_t communicator; /* small number of the communicator in this process, from 0 */
+    uint32_t communicator; /* its number in this process, from 0; LULL_EVENT_NO_COMMUNICATOR */
     uint32_t ranks;        /* its size; 0 unknown */
     int32_t peer;          /* root or peer rank; -1 none */
     uint32_t thread;       /* number of the thread in this process, from 0 */
@@ -103,23 +114,33 @@ int lull_job_process(const struct lull_job *job, uint32_t slot, struct lull_proc
 /* Copies the name of a user section, "" if there is none. name_out: LULL_JOB_NAME_BYTES bytes. */
 void lull_job_name(const struct lull_job *job, uint32_t slot, uint32_t name, char *name_out);
 
-/* Moves up to max events of a slot to events_out, oldest first; returns how many. One consumer. */
+/*
+ * Moves up to max events of a slot to events_out, oldest first; returns how many. One consumer.
+ * A record whose producer stopped before publishing it is passed over and delivered once it is
+ * published, so a producer that was killed there costs nothing but its own event.
+ */
 uint32_t lull_job_read(struct lull_job *job, uint32_t slot, struct lull_event *events_out,
                        uint32_t max);
 
 /* Events that the slot's process could not push because its ring was full. */
 uint64_t lull_job_lost(const struct lull_job *job, uint32_t slot);
 
-/* Sleeps until the doorbell rings or until_ns passes; returns at once if events are waiting. */
+/*
+ * Sleeps until the doorbell rings or until_ns passes; returns at once if events are waiting.
+ * Producers pay for at most one wake-up per 200 us: for that long after one, the next call dozes
+ * without the doorbell. lull_job_wake ends a doze too. May return early without a reason.
+ */
 void lull_job_wait(struct lull_job *job, int64_t until_ns);
 
 /* Rings the doorbell from another thread of the governor. */
 void lull_job_wake(struct lull_job *job);
 
 /*
- * Probe: opens the existing segment at path and claims a slot for this process.
- * *slot_out is what lull_event_push takes. Errors: -ENOSPC all slots taken; LULL_E_FORMAT another
- * version; -errno.
+ * Probe: opens the existing segment at path and claims a slot for this process, or finds the one
+ * that another probe of this process has claimed (info is then not used: see lull_job_identify).
+ * *slot_out is what lull_event_push takes. The slot's memory is reserved, so that a full /dev/shm
+ * is an error here and not a SIGBUS later. Errors: -ENOSPC all slots taken or no memory left;
+ * LULL_E_FORMAT not such a segment, or another version; -errno.
  */
 int lull_job_join(const char *path, const struct lull_process_info *info, struct lull_job **job_out,
                   uint32_t *slot_out, struct lull_error *err);
@@ -127,8 +148,17 @@ int lull_job_join(const char *path, const struct lull_process_info *info, struct
 /* Probe: renews the identity of this process' slot (MPI_Init learns the ranks later than join). */
 void lull_job_identify(struct lull_job *job, uint32_t slot, const struct lull_process_info *info);
 
-/* Probe: returns the index for a name, adding it; LULL_JOB_MAX_NAMES - 1 once the table is full. */
+/*
+ * Probe: returns the index for a name, adding it; LULL_JOB_MAX_NAMES - 1 ("other") once the table
+ * is full. Longer names are cut.
+ */
 uint32_t lull_job_intern(struct lull_job *job, uint32_t slot, const char *name);
+
+/* Probe: number of the calling thread, the same for all probes of the process. Keep it: slow. */
+uint32_t lull_job_thread(struct lull_job *job, uint32_t slot);
+
+/* Probe: a new communicator number, unique among all probes of the process. */
+uint32_t lull_job_new_communicator(struct lull_job *job, uint32_t slot);
 
 /* Probe: pushes one event. Any thread; lock-free, never blocks. */
 void lull_event_push(struct lull_job *job, uint32_t slot, const struct lull_event *event);

@@ -1,0 +1,65 @@
+/*
+ * The process' connection to its job, shared by the code of one probe library.
+ *
+ * Joins the segment named by LULL_JOB, once; any failure switches it off for good (fault F35).
+ * After fork() the child starts anew: it joins on its own, with its own slot (fault F40).
+ * Silent, never aborts, allocates only while joining. Threads: any.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_PROBE_CLIENT_H
+#define LULL_PROBE_CLIENT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "wire/event.h"
+
+enum lull_client_state { LULL_CLIENT_NEW, LULL_CLIENT_JOINING, LULL_CLIENT_ON, LULL_CLIENT_OFF };
+
+/* What a thread keeps; see lull_client_thread. */
+struct lull_client_thread {
+    uint32_t generation; /* of the client when the rest was written; 0 never */
+    uint32_t number;     /* for struct lull_event.thread */
+    uint64_t open_sections; /* liblull: bit per section that is open */
+};
+
+/* One per library; written by client.c alone. */
+struct lull_client {
+    _Atomic uint32_t state; /* enum lull_client_state */
+    uint32_t generation;    /* counts from 1, one more after every fork */
+    uint32_t slot;
+    struct lull_job *job;
+    void (*on_join)(struct lull_job *job, uint32_t slot); /* set before the first join; or NULL */
+};
+
+extern struct lull_client lull_client;
+extern _Thread_local struct lull_client_thread lull_client_this_thread
+    __attribute__((tls_model("initial-exec")));
+
+/*
+ * Joins if that has not been tried. 1: events may be pushed. 0: not configured, failed, or another
+ * thread is just joining.
+ */
+int lull_client_join(void);
+
+/* The identity that the environment tells: ranks of Open MPI, MPICH, Slurm, torchrun. */
+void lull_client_info(struct lull_process_info *info_out);
+
+/* Renews what this thread keeps (slow path of lull_client_thread). */
+void lull_client_renew_thread(void);
+
+static inline int lull_client_is_on(void)
+{
+    return atomic_load_explicit(&lull_client.state, memory_order_acquire) == LULL_CLIENT_ON;
+}
+
+/* This thread's record, fresh after a fork. Only while the client is on. */
+static inline struct lull_client_thread *lull_client_thread(void)
+{
+    if (lull_client_this_thread.generation != lull_client.generation)
+        lull_client_renew_thread();
+    return &lull_client_this_thread;
+}
+
+#endif

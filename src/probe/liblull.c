@@ -1,0 +1,186 @@
+/*
+ * The public C API: sections and steps. Energy windows are in window.c.
+ *
+ * Names get numbers in a table of this library, which outlives a fork; the number of a name in the
+ * process' slot may differ and is looked up when the process joins.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "lull/lull.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "probe/client.h"
+
+enum { OTHER_SECTION = LULL_JOB_MAX_NAMES - 1, HINTS = 64 };
+
+struct section {
+    char name[LULL_JOB_NAME_BYTES];
+    _Atomic uint32_t slot_name; /* index in the process' slot */
+};
+
+static struct section sections[LULL_JOB_MAX_NAMES];
+static _Atomic uint32_t section_count; /* names before it never change */
+static pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER; /* guards adding to sections */
+static _Atomic uint8_t hints[HINTS]; /* the section that a pointer was found to mean last time */
+
+static void intern(uint32_t section, struct lull_job *job, uint32_t slot)
+{
+    atomic_store_explicit(&sections[section].slot_name,
+                          lull_job_intern(job, slot, sections[section].name),
+                          memory_order_relaxed);
+}
+
+static void intern_all(struct lull_job *job, uint32_t slot)
+{
+    const uint32_t count = atomic_load(&section_count);
+
+    for (uint32_t i = 0; i < count; i++)
+        intern(i, job, slot);
+    atomic_store(&sections[OTHER_SECTION].slot_name, OTHER_SECTION);
+}
+
+/* A child of a process whose other thread was registering would wait for ever. */
+static void before_fork(void)
+{
+    pthread_mutex_lock(&registering);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&registering);
+}
+
+__attribute__((constructor)) static void prepare(void)
+{
+    lull_client.on_join = intern_all;
+    pthread_atfork(before_fork, after_fork, after_fork);
+}
+
+static int is_named(uint32_t section, const char *name)
+{
+    return strncmp(sections[section].name, name, LULL_JOB_NAME_BYTES - 1) == 0;
+}
+
+static uint32_t find(const char *name)
+{
+    const uint32_t count = atomic_load_explicit(&section_count, memory_order_acquire);
+    uint32_t i;
+
+    for (i = 0; i < count && !is_named(i, name); i++)
+        continue;
+    return i < count ? i : OTHER_SECTION;
+}
+
+static uint32_t add(const char *name)
+{
+    uint32_t section;
+
+    pthread_mutex_lock(&registering);
+    section = find(name);
+    if (section == OTHER_SECTION && section_count < OTHER_SECTION) {
+        section = section_count;
+        memcpy(sections[section].name, name, strnlen(name, LULL_JOB_NAME_BYTES - 1));
+        atomic_store_explicit(&section_count, section + 1, memory_order_release);
+        if (lull_client_is_on())
+            intern(section, lull_client.job, lull_client.slot);
+    }
+    pthread_mutex_unlock(&registering);
+    return section;
+}
+
+uint32_t lull_section_register(const char *name)
+{
+    uint32_t section;
+
+    if (name == NULL)
+        return OTHER_SECTION;
+    section = find(name);
+    return section != OTHER_SECTION ? section : add(name);
+}
+
+/* The hint is only where to look first: the text decides, so a reused buffer does no harm. */
+static uint32_t section_of(const char *name)
+{
+    _Atomic uint8_t *hint = &hints[((uintptr_t)name ^ (uintptr_t)name >> 6) % HINTS];
+    uint32_t section = atomic_load_explicit(hint, memory_order_relaxed);
+
+    if (section < atomic_load_explicit(&section_count, memory_order_acquire) &&
+        is_named(section, name))
+        return section;
+    section = lull_section_register(name);
+    atomic_store_explicit(hint, (uint8_t)section, memory_order_relaxed);
+    return section;
+}
+
+/* Not configured costs one load and one branch. */
+static int is_on(void)
+{
+    const uint32_t state = atomic_load_explicit(&lull_client.state, memory_order_acquire);
+
+    if (state == LULL_CLIENT_ON)
+        return 1;
+    return state == LULL_CLIENT_NEW && lull_client_join();
+}
+
+static void push(enum lull_event_kind kind, const struct lull_client_thread *thread,
+                 uint32_t section)
+{
+    const struct lull_event event = {
+        .time_ns = lull_now_ns(),
+        .communicator = LULL_EVENT_NO_COMMUNICATOR,
+        .peer = -1,
+        .thread = thread->number,
+        .kind = (uint16_t)kind,
+        .operation = kind == LULL_EVENT_STEP ? LULL_OPERATION_NONE : LULL_OPERATION_USER,
+        .name = atomic_load_explicit(&sections[section].slot_name, memory_order_relaxed),
+    };
+
+    lull_event_push(lull_client.job, lull_client.slot, &event);
+}
+
+void lull_section_enter(uint32_t section)
+{
+    struct lull_client_thread *thread;
+
+    if (section >= LULL_JOB_MAX_NAMES || !is_on())
+        return;
+    thread = lull_client_thread();
+    if ((thread->open_sections >> section & 1) != 0)
+        push(LULL_EVENT_END, thread, section);
+    thread->open_sections |= UINT64_C(1) << section;
+    push(LULL_EVENT_BEGIN, thread, section);
+}
+
+void lull_section_leave(uint32_t section)
+{
+    struct lull_client_thread *thread;
+
+    if (section >= LULL_JOB_MAX_NAMES || !is_on())
+        return;
+    thread = lull_client_thread();
+    if ((thread->open_sections >> section & 1) == 0)
+        return;
+    thread->open_sections &= ~(UINT64_C(1) << section);
+    push(LULL_EVENT_END, thread, section);
+}
+
+void lull_section_begin(const char *name)
+{
+    if (name != NULL && is_on())
+        lull_section_enter(section_of(name));
+}
+
+void lull_section_end(const char *name)
+{
+    if (name != NULL && is_on())
+        lull_section_leave(section_of(name));
+}
+
+void lull_step(void)
+{
+    if (is_on())
+        push(LULL_EVENT_STEP, lull_client_thread(), OTHER_SECTION);
+}

@@ -1,0 +1,590 @@
+/*
+ * MPI shim: preloaded into an MPI program, it tells the governor when the program communicates.
+ *
+ * Built once per MPI from that MPI's header; not linked to it. Every wrapper passes its arguments
+ * and result on unchanged and never blocks or allocates. The functions behind are looked up by
+ * their PMPI_ names when the first of them is called, also in an MPI that was loaded with
+ * dlopen(RTLD_LOCAL), so preloading into programs without MPI is harmless. Preloading into a
+ * program of the other MPI is not: their handles have different sizes.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <mpi.h>
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "probe/client.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define UNPACK(...) __VA_ARGS__
+
+/*
+ * Polls further apart than this are not one wait. What happens between two polls is unknown, so
+ * the gap bounds what may wrongly count as communication.
+ */
+#define LONGEST_POLL_GAP_NS (2 * LULL_NS_PER_US)
+#define SHORTEST_POLL_NS (10 * LULL_NS_PER_US)
+
+enum { COMMUNICATORS = 128 /* a power of two */, TYPES = 256 /* a power of two */ };
+
+enum mode { UNRESOLVED, OFF, ON };
+
+struct communicator {
+    _Atomic uint64_t key; /* the handle; see NO_KEY */
+    uint32_t number;
+    uint32_t ranks;
+};
+
+enum { NO_KEY = 0, WRITING = 1, REMOVED = 2 };
+
+/* A run of polling calls on one thread that found nothing yet. */
+struct poll {
+    int64_t begin_ns; /* 0: none */
+    int64_t end_ns;
+    enum lull_operation operation;
+};
+
+static _Atomic int mode;
+static struct communicator communicators[COMMUNICATORS];
+static _Thread_local int is_inside __attribute__((tls_model("initial-exec")));
+static _Thread_local struct poll poll __attribute__((tls_model("initial-exec")));
+
+/* ---- the functions behind ---- */
+
+#define DECLARE(name) static __typeof__(&MPI_##name) next_##name;
+
+#define EACH_FUNCTION(F)                                                                           \
+    F(Init) F(Init_thread) F(Finalize) F(Comm_free) F(Comm_disconnect) F(Comm_size) F(Comm_rank)   \
+        F(Type_size) F(Get_library_version)
+EACH_FUNCTION(DECLARE)
+
+#define COUNT int
+#define DISPLACEMENT int
+#define SECTION(name, ...) DECLARE(name)
+#define POSTED(name, ...) DECLARE(name)
+#define POLL(name, ...) DECLARE(name)
+#define COLLECTIVE(name, iname, ...) DECLARE(name) DECLARE(iname)
+#include "probe/mpi_calls.def"
+#undef SECTION
+#undef POSTED
+#undef COLLECTIVE
+#if MPI_VERSION >= 4
+#define LARGE_COUNT
+#define SECTION(name, ...) DECLARE(name##_c)
+#define POSTED(name, ...) DECLARE(name##_c)
+#define COLLECTIVE(name, iname, ...) DECLARE(name##_c) DECLARE(iname##_c)
+#include "probe/mpi_calls.def"
+#undef SECTION
+#undef POSTED
+#undef COLLECTIVE
+#undef LARGE_COUNT
+#endif
+#undef POLL
+
+struct function {
+    void **next;
+    const char *name;
+};
+
+#define ROW(name) {(void **)&next_##name, "PMPI_" #name},
+
+static const struct function functions[] = {
+    EACH_FUNCTION(ROW)
+#define SECTION(name, ...) ROW(name)
+#define POSTED(name, ...) ROW(name)
+#define POLL(name, ...) ROW(name)
+#define COLLECTIVE(name, iname, ...) ROW(name) ROW(iname)
+#include "probe/mpi_calls.def"
+#undef SECTION
+#undef POSTED
+#undef COLLECTIVE
+#if MPI_VERSION >= 4
+#define LARGE_COUNT
+#define SECTION(name, ...) ROW(name##_c)
+#define POSTED(name, ...) ROW(name##_c)
+#define COLLECTIVE(name, iname, ...) ROW(name##_c) ROW(iname##_c)
+#include "probe/mpi_calls.def"
+#undef SECTION
+#undef POSTED
+#undef COLLECTIVE
+#undef LARGE_COUNT
+#endif
+#undef POLL
+};
+
+/* What is not found in the program's own scope may be in a library that it loaded for itself. */
+static void *find_symbol(const char *name)
+{
+#ifdef OPEN_MPI
+    static const char *const libraries[] = {"libmpi.so.40", "libmpi.so.80"};
+#else
+    static const char *const libraries[] = {"libmpich.so.12", "libmpi.so.12"};
+#endif
+    void *symbol = dlsym(RTLD_DEFAULT, name);
+
+    for (size_t i = 0; symbol == NULL && i < sizeof(libraries) / sizeof(*libraries); i++) {
+        void *library = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
+
+        if (library != NULL) {
+            symbol = dlsym(library, name);
+            dlclose(library);
+        }
+    }
+    return symbol;
+}
+
+static int all_found;
+
+static void find_functions(void)
+{
+    all_found = 1;
+    for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++) {
+        *functions[i].next = find_symbol(functions[i].name);
+        if (*functions[i].next == NULL)
+            all_found = 0;
+    }
+    atomic_store_explicit(&mode, OFF, memory_order_release);
+}
+
+/* 1: this call is to be recorded. */
+static inline int is_recording(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    const int now = atomic_load_explicit(&mode, memory_order_acquire);
+
+    if (__builtin_expect(now == ON, 1))
+        return !is_inside;
+    if (now == UNRESOLVED)
+        pthread_once(&once, find_functions);
+    return 0;
+}
+
+/* ---- sizes of data types ---- */
+
+#ifdef OPEN_MPI
+
+/* Handles are addresses of objects in the library: the predefined ones, found by name. */
+static struct {
+    const void *type;
+    uint64_t bytes;
+} types[TYPES];
+
+static const char *const type_symbols[] = {
+    "ompi_mpi_char",          "ompi_mpi_signed_char",   "ompi_mpi_unsigned_char",
+    "ompi_mpi_byte",          "ompi_mpi_short",         "ompi_mpi_unsigned_short",
+    "ompi_mpi_int",           "ompi_mpi_unsigned",      "ompi_mpi_long",
+    "ompi_mpi_unsigned_long", "ompi_mpi_long_long_int", "ompi_mpi_unsigned_long_long",
+    "ompi_mpi_float",         "ompi_mpi_double",        "ompi_mpi_long_double",
+    "ompi_mpi_wchar",         "ompi_mpi_packed",        "ompi_mpi_cxx_bool",
+    "ompi_mpi_c_bool",        "ompi_mpi_cxx_cplex",     "ompi_mpi_cxx_dblcplex",
+    "ompi_mpi_c_complex",     "ompi_mpi_c_float_complex", "ompi_mpi_c_double_complex",
+    "ompi_mpi_int8_t",        "ompi_mpi_uint8_t",       "ompi_mpi_int16_t",
+    "ompi_mpi_uint16_t",      "ompi_mpi_int32_t",       "ompi_mpi_uint32_t",
+    "ompi_mpi_int64_t",       "ompi_mpi_uint64_t",      "ompi_mpi_aint",
+    "ompi_mpi_offset",        "ompi_mpi_count",         "ompi_mpi_float_int",
+    "ompi_mpi_double_int",    "ompi_mpi_longdbl_int",   "ompi_mpi_2int",
+    "ompi_mpi_short_int",     "ompi_mpi_long_int",      "ompi_mpi_logical",
+    "ompi_mpi_character",     "ompi_mpi_integer",       "ompi_mpi_real",
+    "ompi_mpi_dblprec",       "ompi_mpi_cplex",         "ompi_mpi_dblcplex",
+    "ompi_mpi_real4",         "ompi_mpi_real8",         "ompi_mpi_integer4",
+    "ompi_mpi_integer8",
+};
+
+_Static_assert(sizeof(type_symbols) / sizeof(*type_symbols) < TYPES / 2, "room to probe");
+
+static size_t type_index(const void *type)
+{
+    return (size_t)(((uintptr_t)type >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 56) % TYPES;
+}
+
+static void learn_types(void)
+{
+    for (size_t i = 0; i < sizeof(type_symbols) / sizeof(*type_symbols); i++) {
+        void *type = find_symbol(type_symbols[i]);
+        size_t index = type_index(type);
+        int bytes = 0;
+
+        if (type == NULL || next_Type_size(type, &bytes) != MPI_SUCCESS || bytes <= 0)
+            continue;
+        while (types[index].type != NULL)
+            index = (index + 1) % TYPES;
+        types[index].type = type;
+        types[index].bytes = (uint64_t)bytes;
+    }
+}
+
+/* 0 for derived types: their handles are reused, and asking MPI about one may raise an error. */
+static uint64_t type_bytes(MPI_Datatype type)
+{
+    for (size_t index = type_index(type); types[index].type != NULL; index = (index + 1) % TYPES)
+        if (types[index].type == type)
+            return types[index].bytes;
+    return 0;
+}
+
+static int find_world(MPI_Comm *world_out)
+{
+    *world_out = find_symbol("ompi_mpi_comm_world");
+    return *world_out != NULL;
+}
+
+static uint64_t key_of(MPI_Comm comm)
+{
+    return (uintptr_t)comm;
+}
+
+static int is_this_mpi(const char *library_version)
+{
+    return strstr(library_version, "Open MPI") != NULL;
+}
+
+#else
+
+static void learn_types(void)
+{
+}
+
+/* A handle of a basic type (class bits 0x4c) carries its size. 0 for derived types, as above. */
+static uint64_t type_bytes(MPI_Datatype type)
+{
+    const uint32_t handle = (uint32_t)type;
+
+    return handle >> 24 == 0x4c ? handle >> 8 & 0xff : 0;
+}
+
+static int find_world(MPI_Comm *world_out)
+{
+    *world_out = MPI_COMM_WORLD;
+    return 1;
+}
+
+static uint64_t key_of(MPI_Comm comm)
+{
+    return (uint32_t)comm;
+}
+
+static int is_this_mpi(const char *library_version)
+{
+    return strstr(library_version, "Open MPI") == NULL;
+}
+
+#endif
+
+static uint64_t bytes_of(int64_t count, MPI_Datatype type)
+{
+    return count > 0 ? (uint64_t)count * type_bytes(type) : 0;
+}
+
+/* ---- communicators ---- */
+
+static size_t communicator_index(uint64_t key)
+{
+    return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 57) % COMMUNICATORS;
+}
+
+static struct communicator *find_communicator(uint64_t key)
+{
+    size_t index = communicator_index(key);
+
+    for (size_t i = 0; i < COMMUNICATORS; i++, index = (index + 1) % COMMUNICATORS) {
+        const uint64_t present =
+            atomic_load_explicit(&communicators[index].key, memory_order_acquire);
+
+        if (present == key)
+            return &communicators[index];
+        if (present == NO_KEY)
+            return NULL;
+    }
+    return NULL;
+}
+
+static struct communicator *claim_communicator(uint64_t key)
+{
+    size_t index = communicator_index(key);
+
+    for (size_t i = 0; i < COMMUNICATORS; i++, index = (index + 1) % COMMUNICATORS) {
+        uint64_t present = atomic_load(&communicators[index].key);
+
+        if ((present == NO_KEY || present == REMOVED) &&
+            atomic_compare_exchange_strong(&communicators[index].key, &present, WRITING))
+            return &communicators[index];
+    }
+    return NULL;
+}
+
+/* Two threads that use a new communicator at the same time may give it two numbers. */
+static void add_communicator(MPI_Comm comm, struct lull_event *event)
+{
+    struct communicator *entry = claim_communicator(key_of(comm));
+    int ranks = 0;
+
+    if (entry == NULL)
+        return;
+    if (next_Comm_size(comm, &ranks) != MPI_SUCCESS || ranks < 0)
+        ranks = 0;
+    entry->number = lull_job_new_communicator(lull_client.job, lull_client.slot);
+    entry->ranks = (uint32_t)ranks;
+    event->communicator = entry->number;
+    event->ranks = entry->ranks;
+    atomic_store_explicit(&entry->key, key_of(comm), memory_order_release);
+}
+
+static void set_communicator(struct lull_event *event, MPI_Comm comm)
+{
+    const struct communicator *entry = find_communicator(key_of(comm));
+
+    if (entry == NULL) {
+        add_communicator(comm, event);
+        return;
+    }
+    event->communicator = entry->number;
+    event->ranks = entry->ranks;
+}
+
+/* Its handle may soon stand for another communicator. */
+static void forget_communicator(MPI_Comm comm)
+{
+    struct communicator *entry;
+
+    while ((entry = find_communicator(key_of(comm))) != NULL)
+        atomic_store_explicit(&entry->key, REMOVED, memory_order_release);
+}
+
+/* ---- recording ---- */
+
+static void push_at(struct lull_event *event, enum lull_event_kind kind, int64_t time_ns)
+{
+    event->kind = (uint16_t)kind;
+    event->time_ns = time_ns;
+    lull_event_push(lull_client.job, lull_client.slot, event);
+}
+
+static struct lull_event new_event(enum lull_operation operation, int peer, uint64_t bytes)
+{
+    return (struct lull_event){
+        .bytes = bytes,
+        .communicator = LULL_EVENT_NO_COMMUNICATOR,
+        .peer = peer < 0 ? -1 : peer,
+        .thread = lull_client_thread()->number,
+        .operation = (uint16_t)operation,
+    };
+}
+
+/*
+ * A run of polls becomes a section when it is over, and not before: while it lasts, nobody knows
+ * whether the program waits or computes between two polls.
+ */
+static void end_polls(void)
+{
+    if (poll.begin_ns != 0 && poll.end_ns - poll.begin_ns >= SHORTEST_POLL_NS) {
+        struct lull_event event = new_event(poll.operation, -1, 0);
+
+        push_at(&event, LULL_EVENT_BEGIN, poll.begin_ns);
+        push_at(&event, LULL_EVENT_END, poll.end_ns);
+    }
+    poll.begin_ns = 0;
+}
+
+static void add_poll(enum lull_operation operation, int64_t begin_ns, int is_done)
+{
+    if (poll.begin_ns != 0 && begin_ns - poll.end_ns > LONGEST_POLL_GAP_NS)
+        end_polls();
+    if (poll.begin_ns == 0) {
+        poll.begin_ns = begin_ns;
+        poll.operation = operation;
+    }
+    poll.end_ns = lull_now_ns();
+    if (is_done)
+        end_polls();
+}
+
+static void begin_section(struct lull_event *event)
+{
+    if (poll.begin_ns != 0)
+        end_polls();
+    is_inside = 1;
+    push_at(event, LULL_EVENT_BEGIN, lull_now_ns());
+}
+
+static void end_section(struct lull_event *event)
+{
+    push_at(event, LULL_EVENT_END, lull_now_ns());
+    is_inside = 0;
+}
+
+/* ---- life of the process ---- */
+
+static void identify(void)
+{
+    struct lull_process_info info;
+    MPI_Comm world;
+    int rank = 0;
+    int size = 0;
+
+    lull_client_info(&info);
+    if (find_world(&world) && next_Comm_rank(world, &rank) == MPI_SUCCESS &&
+        next_Comm_size(world, &size) == MPI_SUCCESS) {
+        info.world_rank = rank;
+        info.world_size = size;
+    }
+    lull_job_identify(lull_client.job, lull_client.slot, &info);
+}
+
+/* A child is no rank of the job; MPI allows it no communication. */
+static void stop_in_child(void)
+{
+    if (atomic_load(&mode) == ON)
+        atomic_store(&mode, OFF);
+}
+
+static void start(void)
+{
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    struct lull_event event;
+    int length = 0;
+
+    if (!all_found || next_Get_library_version(version, &length) != MPI_SUCCESS ||
+        !is_this_mpi(version) || (!lull_client_is_on() && !lull_client_join()))
+        return;
+    if (pthread_atfork(NULL, NULL, stop_in_child) != 0)
+        return;
+    learn_types();
+    identify();
+    event = new_event(LULL_OPERATION_NONE, -1, 0);
+    push_at(&event, LULL_EVENT_ENTER, lull_now_ns());
+    atomic_store_explicit(&mode, ON, memory_order_release);
+}
+
+EXPORT int MPI_Init(int *argc, char ***argv)
+{
+    int result;
+
+    is_recording(); /* finds the functions */
+    if (next_Init == NULL)
+        return MPI_ERR_INTERN;
+    result = next_Init(argc, argv);
+    if (result == MPI_SUCCESS)
+        start();
+    return result;
+}
+
+EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+    int result;
+
+    is_recording();
+    if (next_Init_thread == NULL)
+        return MPI_ERR_INTERN;
+    result = next_Init_thread(argc, argv, required, provided);
+    if (result == MPI_SUCCESS)
+        start();
+    return result;
+}
+
+EXPORT int MPI_Finalize(void)
+{
+    if (is_recording()) {
+        struct lull_event event = new_event(LULL_OPERATION_NONE, -1, 0);
+
+        end_polls();
+        push_at(&event, LULL_EVENT_EXIT, lull_now_ns());
+        atomic_store(&mode, OFF);
+    }
+    return next_Finalize != NULL ? next_Finalize() : MPI_ERR_INTERN;
+}
+
+EXPORT int MPI_Comm_free(MPI_Comm *comm)
+{
+    if (is_recording() && comm != NULL)
+        forget_communicator(*comm);
+    return next_Comm_free != NULL ? next_Comm_free(comm) : MPI_ERR_INTERN;
+}
+
+EXPORT int MPI_Comm_disconnect(MPI_Comm *comm)
+{
+    if (is_recording() && comm != NULL)
+        forget_communicator(*comm);
+    return next_Comm_disconnect != NULL ? next_Comm_disconnect(comm) : MPI_ERR_INTERN;
+}
+
+/* ---- the wrappers ---- */
+
+#define BYTES(count, type) bytes_of(count, type)
+#define SENT(buffer, count, type, count_in_place, type_in_place)                                   \
+    ((buffer) == MPI_IN_PLACE ? bytes_of(count_in_place, type_in_place) : bytes_of(count, type))
+
+/* The table's third field picks one of these. */
+#define SET_COMMUNICATOR_comm(event) set_communicator(event, comm)
+#define SET_COMMUNICATOR_NO_COMMUNICATOR(event) (void)0
+
+#define WRAP_SECTION(name, operation, communicator, peer, bytes, parameters, arguments)            \
+    EXPORT int MPI_##name parameters                                                               \
+    {                                                                                              \
+        struct lull_event event;                                                                   \
+        int result;                                                                                \
+                                                                                                   \
+        if (!is_recording())                                                                       \
+            return next_##name != NULL ? next_##name arguments : MPI_ERR_INTERN;                   \
+        event = new_event(LULL_OPERATION_##operation, peer, bytes);                                \
+        SET_COMMUNICATOR_##communicator(&event);                                                   \
+        begin_section(&event);                                                                     \
+        result = next_##name arguments;                                                            \
+        end_section(&event);                                                                       \
+        return result;                                                                             \
+    }
+
+#define WRAP_POSTED(name, operation, communicator, peer, bytes, parameters, arguments)             \
+    EXPORT int MPI_##name parameters                                                               \
+    {                                                                                              \
+        if (!is_recording())                                                                       \
+            return next_##name != NULL ? next_##name arguments : MPI_ERR_INTERN;                   \
+        struct lull_event event = new_event(LULL_OPERATION_##operation, peer, bytes);              \
+        SET_COMMUNICATOR_##communicator(&event);                                                   \
+        push_at(&event, LULL_EVENT_POST, lull_now_ns());                                           \
+        return next_##name arguments;                                                              \
+    }
+
+#define POLL(name, operation, done, parameters, arguments)                                         \
+    EXPORT int MPI_##name parameters                                                               \
+    {                                                                                              \
+        int64_t begin_ns;                                                                          \
+        int result;                                                                                \
+                                                                                                   \
+        if (!is_recording())                                                                       \
+            return next_##name != NULL ? next_##name arguments : MPI_ERR_INTERN;                   \
+        begin_ns = lull_now_ns();                                                                  \
+        result = next_##name arguments;                                                            \
+        add_poll(LULL_OPERATION_##operation, begin_ns, result != MPI_SUCCESS || (done));           \
+        return result;                                                                             \
+    }
+
+#define SECTION(name, ...) WRAP_SECTION(name, __VA_ARGS__)
+#define POSTED(name, ...) WRAP_POSTED(name, __VA_ARGS__)
+#define COLLECTIVE(name, iname, operation, communicator, peer, bytes, parameters, arguments)       \
+    WRAP_SECTION(name, operation, communicator, peer, bytes, parameters, arguments)                \
+    WRAP_POSTED(iname, operation, communicator, peer, bytes,                                       \
+                (UNPACK parameters, MPI_Request *request), (UNPACK arguments, request))
+#include "probe/mpi_calls.def"
+
+#if MPI_VERSION >= 4
+#define LARGE_COUNT
+#undef COUNT
+#undef DISPLACEMENT
+#undef SECTION
+#undef POSTED
+#undef COLLECTIVE
+#define COUNT MPI_Count
+#define DISPLACEMENT MPI_Aint
+#define SECTION(name, ...) WRAP_SECTION(name##_c, __VA_ARGS__)
+#define POSTED(name, ...) WRAP_POSTED(name##_c, __VA_ARGS__)
+#define COLLECTIVE(name, iname, operation, communicator, peer, bytes, parameters, arguments)       \
+    WRAP_SECTION(name##_c, operation, communicator, peer, bytes, parameters, arguments)            \
+    WRAP_POSTED(iname##_c, operation, communicator, peer, bytes,                                   \
+                (UNPACK parameters, MPI_Request *request), (UNPACK arguments, request))
+#include "probe/mpi_calls.def"
+#endif
