@@ -237,7 +237,8 @@ static void take_results(struct lull_control *control)
             gpu->journey.refused++;
         refused_for_good = result.status == -EPERM || result.status == LULL_E_UNSUPPORTED ||
                            result.status == LULL_E_NO_DEVICE;
-        if (result.status == 0 || refused_for_good)
+        /* Nothing had to be written: nothing was learnt about what writing costs. */
+        if ((result.status == 0 && result.call_ns > 0) || refused_for_good)
             lull_controller_take_switch(
                 control->controller, i, gpu->request.point,
                 lull_ms_from_ns(result.call_begin_ns + result.call_ns - gpu->request.posted_ns),
