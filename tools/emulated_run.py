@@ -1,0 +1,201 @@
+"""Runs the example trainer on an emulated node under `lull run --compare`, with a lulld of its own,
+and holds the result against the oracle. Used by tools/demo, tools/bench and the tests.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import dataclasses
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+
+
+@dataclasses.dataclass
+class Setup:
+    """What runs. Times are of the emulated GPU at its highest clock."""
+    node: str = "4xA100-SXM4-40GB"
+    ranks: int = 4
+    steps: int = 170
+    gpu_ms: float = 150.0
+    link_gbs: float = 0.25
+    channels: int = 4
+    hidden: int = 2280
+    profile: str = ""
+    overlap: bool = False
+    descent: str = "bisect"
+
+    def model(self):
+        return self.node.split("x", 1)[1]
+
+    def parameters(self):
+        """Of the trainer's four layers, biases included."""
+        h = self.hidden
+        return 785 * h + 2 * (h + 1) * h + 10 * (h + 1)
+
+    def transfer_bytes(self):
+        return 2.0 * (self.ranks - 1) / self.ranks * 4.0 * (self.parameters() + 1)
+
+    def expected_s(self):
+        step_ms = self.gpu_ms + 12.0 * self.ranks + self.transfer_bytes() / self.link_gbs * 1e-6
+        return 2 * self.steps * step_ms / 1e3
+
+    def trainer_options(self):
+        options = ["--steps", self.steps, "--gpu-ms", self.gpu_ms, "--link-gbs", self.link_gbs,
+                   "--channels", self.channels, "--hidden", self.hidden]
+        if self.profile:
+            options += ["--profile", self.profile]
+        if self.overlap:
+            options.append("--overlap")
+        return [str(option) for option in options]
+
+
+@dataclasses.dataclass
+class Result:
+    setup: Setup
+    report: dict
+    losses: list  # of the unmanaged and of the managed run
+    oracle: dict
+
+    def same_losses(self):
+        return len(self.losses) == 2 and self.losses[0] == self.losses[1] != []
+
+    def succeeded(self):
+        return self.report["status"] == 0 and self.same_losses()
+
+
+def mpi_environment():
+    """OpenMPI in a container: as root, with more ranks than cores."""
+    return dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_btl_vader_single_copy_mechanism="none",
+                OMPI_MCA_hwloc_base_binding_policy="none", OPENBLAS_NUM_THREADS="1")
+
+
+def program(build, path):
+    found = os.path.abspath(os.path.join(build, path))
+    if not os.access(found, os.X_OK):
+        sys.exit(f"{found}: not built; run make first")
+    return found
+
+
+class Daemon:
+    """A lulld of this run's own, ready when the constructor returns, gone with it."""
+
+    def __init__(self, build, runtime_dir):
+        ready, child_end = os.pipe()
+        self.process = subprocess.Popen(
+            [program(build, "src/daemon/lulld"), "--runtime-dir", runtime_dir, "--ready-fd", str(child_end)],
+            pass_fds=[child_end], stdin=subprocess.DEVNULL)
+        os.close(child_end)
+        if not os.read(ready, 1) and self.process.poll() is not None:
+            raise subprocess.CalledProcessError(self.process.returncode, "lulld")
+        os.close(ready)
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=20)
+
+
+def losses(text):
+    """Loss curves of the runs in the trainer's output, one after the other."""
+    runs = []
+    for line in text.splitlines():
+        match = re.match(r"step (\d+) loss (\S+)$", line)
+        if match and match.group(1) == "0":
+            runs.append([])
+        if match:
+            runs[-1].append(match.group(2))
+    return runs
+
+
+def ask_oracle(build, setup, exposed_ms):
+    """The best fixed clock of the section by exhaustive sweep, instant and with the real latency."""
+    command = [program(build, "src/emulator/lull-oracle"), "--model", setup.model(),
+               "--gpus", str(setup.ranks), "--compute-ms", str(setup.gpu_ms),
+               "--bytes", str(setup.link_gbs * 1e6 * exposed_ms), "--link-gbs", str(setup.link_gbs),
+               "--channels", str(setup.channels)]
+    if setup.profile:
+        command += ["--profile", setup.profile]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def exposed_ms(report):
+    return max((section["exposed_ms"] for gpu in report["gpus"] for section in gpu["sections"]), default=0.0)
+
+
+def add_oracle(build, setup, directory, report):
+    """Holds the run against the oracle and puts it into the report."""
+    length_ms = exposed_ms(report)
+    if length_ms <= 0.0 or not report["unmanaged"]["iterations"]:
+        return {}
+    oracle = ask_oracle(build, setup, length_ms)
+    report["oracle_saving_ratio"] = oracle["saving_ratio"]
+    report["oracle_ideal_saving_ratio"] = oracle["ideal_saving_ratio"]
+    path = os.path.join(directory, "report.json")
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(report, file, indent=2)
+    os.replace(path + ".new", path)
+    return oracle
+
+
+def run(build, setup, directory, compare=True):
+    """Emulated node, lulld, lull run, trainer; raises CalledProcessError where one of them fails."""
+    lull = program(build, "src/cli/lull")
+    with tempfile.TemporaryDirectory(prefix="lull-") as runtime_dir:
+        inner = [sys.executable, os.path.abspath(__file__), build, runtime_dir, lull, "run",
+                 "--report", directory, "--descent", setup.descent]
+        inner += ["--compare"] if compare else []
+        inner += ["--", "mpirun.openmpi", "-n", str(setup.ranks), program(build, "examples/train_mpi")]
+        inner += setup.trainer_options()
+        done = subprocess.run([lull, "emulate", setup.node, "--"] + inner, check=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                              env=mpi_environment())
+    with open(os.path.join(directory, "report.json"), encoding="utf-8") as file:
+        report = json.load(file)
+    oracle = add_oracle(build, setup, directory, report) if compare else {}
+    return Result(setup, report, losses(done.stdout), oracle)
+
+
+def percent(ratio):
+    return "unknown" if ratio is None else f"{ratio * 100:.2f} %"
+
+
+def print_table(result):
+    report = result.report
+    print(f"\n{'':12} {'iterations':>10} {'ms/iteration':>13} {'J/iteration':>12} {'average W':>10}")
+    for name in ("unmanaged", "descent", "managed"):
+        part = report[name]
+        if part and part["iterations"]:
+            print(f"{name:12} {part['iterations']:>10} {part['iteration_ms']:>13.2f} "
+                  f"{part['energy_per_iteration_j']:>12.2f} {part['average_power_w']:>10.1f}")
+    for gpu in report["gpus"]:
+        for section in gpu["sections"]:
+            steps = ", ".join(f"{step['sm_mhz']} {step['verdict']}" for step in section["descent"])
+            print(f"GPU {gpu['index']}: {section['name']} {section['mean_ms']:.0f} ms: "
+                  f"{section['sm_mhz']} MHz ({section['reason']}; tried: {steps or 'nothing'})")
+        if gpu["steady"]:
+            print(f"GPU {gpu['index']}: steady point {gpu['steady']['sm_mhz']} MHz ({gpu['steady']['reason']})")
+    print(f"energy saved {percent(report['saving_ratio'])}; the oracle, which knows the future, saves "
+          f"{percent(report['oracle_saving_ratio'])} with this driver's latency and "
+          f"{percent(report.get('oracle_ideal_saving_ratio'))} with none")
+    print(f"slowdown {percent(report['slowdown_ratio'])}, at most {percent(report['slowdown_upper95_ratio'])} "
+          f"at 95 % confidence; settled after {report['settled_after_iterations']} iterations")
+    print(f"loss curves: {'identical to the last bit' if result.same_losses() else 'DIFFERENT'}")
+
+
+def inside():
+    """Within the emulated node: a daemon, then the command; the command's status."""
+    build, runtime_dir, command = sys.argv[1], sys.argv[2], sys.argv[3:]
+    daemon = Daemon(build, runtime_dir)
+    try:
+        return subprocess.run(command, env=dict(os.environ, LULL_RUNTIME_DIR=runtime_dir),
+                              check=False).returncode
+    finally:
+        daemon.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(inside())
