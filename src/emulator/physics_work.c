@@ -185,8 +185,10 @@ bool lull_physics_launch(struct lull_physics *gpu, int index, double duration_s,
     struct lull_physics_context *context = &gpu->contexts[index];
     const uint32_t slot = (context->head + context->count) % LULL_PHYSICS_KERNELS;
 
-    if (context->count == LULL_PHYSICS_KERNELS)
+    if (context->is_live && context->count == LULL_PHYSICS_KERNELS)
         return false;
+    if (!context->is_live) /* closed under the caller: its process was taken for dead */
+        return true;
     lull_physics_fold(gpu, gpu->now_ns);
     context->kernels[slot] = (struct lull_physics_kernel){duration_s, *profile};
     context->count++;
@@ -222,13 +224,13 @@ void lull_physics_transfer_end(struct lull_physics *gpu, int index)
 int64_t lull_physics_queue_end_ns(const struct lull_physics *gpu, int index)
 {
     const struct lull_physics_context *context = &gpu->contexts[index];
-    const double share = context->count > 0 ? context->speed / lull_gpu_model_speed(&gpu->model,
-                             running_profile(context)->memory_ratio, gpu->mhz) : 0;
-    int64_t end_ns = gpu->now_ns;
+    const struct lull_gpu_profile *profile = running_profile(context);
+    int64_t end_ns = context->end_ns;
+    double share;
 
-    if (context->count == 0)
-        return end_ns;
-    end_ns = context->end_ns;
+    if (profile == NULL)
+        return gpu->now_ns;
+    share = context->speed / lull_gpu_model_speed(&gpu->model, profile->memory_ratio, gpu->mhz);
     for (uint32_t i = 1; i < context->count; i++) {
         const struct lull_physics_kernel *kernel =
             &context->kernels[(context->head + i) % LULL_PHYSICS_KERNELS];
@@ -244,7 +246,8 @@ int64_t lull_physics_queue_room_ns(const struct lull_physics *gpu, int index)
 {
     const struct lull_physics_context *context = &gpu->contexts[index];
 
-    return context->count < LULL_PHYSICS_KERNELS ? gpu->now_ns : context->end_ns;
+    return context->is_live && context->count == LULL_PHYSICS_KERNELS ? context->end_ns
+                                                                      : gpu->now_ns;
 }
 
 int64_t lull_physics_transfer_share_ns(const struct lull_physics *gpu, int index, double share)
@@ -252,7 +255,7 @@ int64_t lull_physics_transfer_share_ns(const struct lull_physics *gpu, int index
     const struct lull_physics_transfer *transfer = &gpu->contexts[index].transfer;
     const double left = transfer->bytes - (1.0 - share) * transfer->total_bytes;
 
-    if (!transfer->is_active || left <= 0)
+    if (!gpu->contexts[index].is_live || !transfer->is_active || left <= 0)
         return gpu->now_ns;
     const int64_t end_ns = end_after(gpu, left, transfer->rate_gbs * 1e9);
 
