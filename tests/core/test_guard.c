@@ -112,6 +112,35 @@ static void test_s224_error_rate_at_the_tolerance_over_all_looks(void **state)
     }
 }
 
+static void test_one_look_spends_the_whole_error_budget(void **state)
+{
+    struct lull_guard_config config = usual;
+
+    (void)state;
+    config.max_pairs = config.min_pairs;
+    const double passed = try_many(&config, 0.01, 0.003, 8000, 300).passed;
+    assert_near(passed, 0.05, 3.0 * sqrt(0.05 * 0.95 / 8000.0));
+}
+
+static void test_the_bounds_are_those_of_student(void **state)
+{
+    /* t(0.95) of two degrees, from the tables. */
+    const double t = 2.9199855803537;
+    struct lull_guard_config config = usual;
+    struct lull_guard_estimate estimate;
+    struct lull_guard guard;
+
+    (void)state;
+    config.max_pairs = config.min_pairs;
+    lull_guard_init(&guard, &config);
+    for (int i = -1; i <= 1; i++)
+        lull_guard_add(&guard, 2.0, 2.0 * exp(0.02 + 0.01 * i));
+    lull_guard_estimate(&guard, &estimate);
+    assert_near(estimate.slowdown_ratio, expm1(0.02), 1e-12);
+    assert_near(estimate.lower_ratio, expm1(0.02 - t * 0.01 / sqrt(3.0)), 1e-10);
+    assert_near(estimate.upper_ratio, expm1(0.02 + t * 0.01 / sqrt(3.0)), 1e-10);
+}
+
 static void test_s224_error_rate_with_slow_windows_now_and_then(void **state)
 {
     static const struct noise noises[] = {{0.002, 0.05, 0.03}, {0.002, 0.2, 0.1}, {0.0, 0.1, 0.05}};
@@ -289,6 +318,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_s224_error_rate_at_the_tolerance_over_all_looks),
+        cmocka_unit_test(test_one_look_spends_the_whole_error_budget),
+        cmocka_unit_test(test_the_bounds_are_those_of_student),
         cmocka_unit_test(test_s224_error_rate_with_slow_windows_now_and_then),
         cmocka_unit_test(test_s224_more_than_the_tolerance_hardly_ever_passes),
         cmocka_unit_test(test_s224_a_harmless_candidate_passes_in_few_pairs),

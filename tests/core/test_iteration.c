@@ -391,6 +391,41 @@ static void test_the_iteration_resumes_after_an_evaluation(void **state)
     }
 }
 
+/* Each phase displaces the memory of the one before; a long one is never blocked. */
+static void test_long_phases_are_found_again_by_evidence(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        static uint64_t loops[2][200];
+        uint32_t periods[2];
+        struct lull_random random;
+
+        lull_random_init(&random, seed);
+        for (uint32_t i = 0; i < 2; i++) {
+            periods[i] = 2 + (uint32_t)lull_random_below(&random, 199);
+            random_loop(&random, loops[i], periods[i], UINT64_MAX);
+        }
+        sequence.length = 0;
+        for (uint32_t i = 0; i < 4; i++)
+            for (uint32_t part = 0; part < 2; part++) {
+                const uint32_t period = periods[i % 2];
+
+                add_loop(loops[i % 2], period, 0, LULL_ITERATION_MAX_PERIOD + CYCLES * period);
+                add_garbage(&random, 1);
+            }
+        push_all();
+        check_claims(seed);
+        for (uint32_t i = 0, at = 0; i < 4; i++) {
+            const uint32_t period = periods[i % 2];
+
+            holds(find_found(at, period) == at + CYCLES * period - 1, seed);
+            at += LULL_ITERATION_MAX_PERIOD + CYCLES * period + 1;
+            holds(find_found(at, period) == at + period - 1, seed);
+            at += LULL_ITERATION_MAX_PERIOD + CYCLES * period + 1;
+        }
+    }
+}
+
 static void test_inner_loops_stay_quiet_after_an_interruption(void **state)
 {
     (void)state;
@@ -441,13 +476,13 @@ static void test_another_loop_is_found_after_a_deviation(void **state)
 static void test_the_same_loop_is_found_after_a_short_run_broke(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 60; seed++) {
+    for (uint64_t seed = 1; seed <= 30; seed++) {
         static uint64_t loop[400];
         struct lull_random random;
 
         lull_random_init(&random, seed);
         const uint32_t period = 2 + (uint32_t)lull_random_below(&random, 399);
-        const uint32_t clean = CYCLES * period + (uint32_t)lull_random_below(&random, period);
+        const uint32_t clean = CYCLES * period + (uint32_t)lull_random_below(&random, 2000);
         random_loop(&random, loop, period, UINT64_MAX);
         sequence.length = 0;
         add_loop(loop, period, 0, clean);
@@ -464,7 +499,7 @@ static void test_the_same_loop_is_found_after_a_short_run_broke(void **state)
 static void test_irregular_interruptions_stop_blocking(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 20; seed++) {
+    for (uint64_t seed = 1; seed <= 8; seed++) {
         static uint64_t loop[20];
         struct lull_random random;
         uint32_t following = 0;
@@ -521,7 +556,7 @@ static void test_sequences_without_a_period_find_none(void **state)
 static void test_any_sequence_keeps_the_claims_true(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 60; seed++) {
+    for (uint64_t seed = 1; seed <= 25; seed++) {
         static uint64_t loop[100];
         struct lull_random random;
 
@@ -595,6 +630,7 @@ int main(void)
         cmocka_unit_test(test_position_zero_starts_the_least_rotation),
         cmocka_unit_test(test_an_extra_call_costs_one_iteration),
         cmocka_unit_test(test_the_iteration_resumes_after_an_evaluation),
+        cmocka_unit_test(test_long_phases_are_found_again_by_evidence),
         cmocka_unit_test(test_inner_loops_stay_quiet_after_an_interruption),
         cmocka_unit_test(test_another_loop_is_found_after_a_deviation),
         cmocka_unit_test(test_the_same_loop_is_found_after_a_short_run_broke),
