@@ -95,7 +95,7 @@ static void model_init(struct model *model, int hidden, int batch)
         model->parameters += (size_t)widths[i + 1] * (size_t)(widths[i] + 1);
     }
     model->weights = allocate(model->parameters, sizeof(float));
-    model->gradients = allocate(model->parameters + 1, sizeof(float)); /* the loss behind them */
+    model->gradients = allocate(model->parameters, sizeof(float));
     model->velocity = allocate(model->parameters, sizeof(float));
     for (int i = 0; i <= LAYERS; i++) {
         model->activations[i] = allocate((size_t)(batch * widths[i]), sizeof(float));
@@ -226,8 +226,8 @@ static struct {
 
 /*
  * The reduction kernel of a GPU-aware MPI: sums, and waits until the emulated link has carried what
- * has been summed so far. Reducing is the first half of an allreduce's way; all of the transfer is
- * charged to it.
+ * has been summed so far. Reducing is the first half of the gradients' way; the second half, on which
+ * nothing is summed, is waited for by the sum of the loss, which is queued behind it.
  */
 static void sum_on_gpu(void *in, void *inout, int *length, MPI_Datatype *type)
 {
@@ -238,8 +238,8 @@ static void sum_on_gpu(void *in, void *inout, int *length, MPI_Datatype *type)
     for (int i = 0; i < *length; i++)
         to[i] += from[i];
     transfer.moved += (double)*length;
-    if (transfer.total > 0.0)
-        lull_emulated_gpu_transfer_wait(transfer.gpu, fmin(transfer.moved / transfer.total, 1.0));
+    lull_emulated_gpu_transfer_wait(
+        transfer.gpu, *length == 1 ? 1.0 : fmin(0.5 * transfer.moved / transfer.total, 0.5));
 }
 
 static void begin_transfer(struct lull_emulated_gpu *gpu, const struct options *options,
@@ -265,14 +265,15 @@ static float train_step(struct model *model, struct lull_emulated_gpu *gpu,
                         int ranks)
 {
     const struct lull_kernel kernel = {options->gpu_ms, options->profile};
-    const int count = (int)model->parameters + 1;
+    const int count = (int)model->parameters;
     int labels[256];
+    float loss;
     MPI_Request request = MPI_REQUEST_NULL;
 
     lull_emulated_gpu_launch(gpu, &kernel);
     load_batch(model, step, rank, ranks, labels);
     forward(model);
-    model->gradients[model->parameters] = loss_and_delta(model, labels);
+    loss = loss_and_delta(model, labels);
     for (int i = LAYERS - 1; i >= 0; i--)
         backward_layer(model, i);
     if (options->overlap) {
@@ -282,15 +283,16 @@ static float train_step(struct model *model, struct lull_emulated_gpu *gpu,
         for (int done = 0; !done;)
             MPI_Test(&request, &done, MPI_STATUS_IGNORE);
         lull_emulated_gpu_wait(gpu);
-        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Allreduce(MPI_IN_PLACE, &loss, 1, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     } else {
         lull_emulated_gpu_wait(gpu);
         begin_transfer(gpu, options, (size_t)count, ranks);
         MPI_Allreduce(MPI_IN_PLACE, model->gradients, count, MPI_FLOAT, sum, MPI_COMM_WORLD);
+        MPI_Allreduce(MPI_IN_PLACE, &loss, 1, MPI_FLOAT, sum, MPI_COMM_WORLD);
         lull_emulated_gpu_transfer_end(gpu);
     }
     update(model, ranks);
-    return model->gradients[model->parameters] / (float)ranks;
+    return loss / (float)ranks;
 }
 
 static int train(const struct options *options)
@@ -347,7 +349,7 @@ static const struct argp_option option_table[] = {
     {"hidden", KEY_HIDDEN, "N", 0, "Width of the hidden layers (default 2280: 12.2 M parameters)", 0},
     {"batch", KEY_BATCH, "N", 0, "Samples per rank and step (default 4, at most 256)", 0},
     {"gpu-ms", KEY_GPU_MS, "MS", 0,
-     "Emulated node: length of a step's kernels at the highest clock (default 150)", 0},
+     "Emulated node: length of a step's kernels at the highest clock (default 180)", 0},
     {"link-gbs", KEY_LINK, "GB/S", 0,
      "Emulated node: bandwidth of the link between ranks (default 0.25, 2.5 Gb Ethernet)", 0},
     {"channels", KEY_CHANNELS, "N", 0, "Emulated node: SMs that drive the link (default 4)", 0},
@@ -408,13 +410,14 @@ int main(int argc, char **argv)
         .steps = 100,
         .hidden = 2280,
         .batch = 4,
-        .gpu_ms = 150.0,
+        .gpu_ms = 180.0,
         .link_gbs = 0.25,
         .channels = 4,
     };
     int status;
 
     MPI_Init(&argc, &argv);
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a loss is seen when it is known */
     openblas_set_num_threads(1); /* one core per rank, and the same sums on every machine */
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     status = train(&options);

@@ -22,7 +22,7 @@ enum { SETTLED_STRETCH_MIN = 32, SETTLED_STRETCH_MAX = 2048 };
 /* Settled iterations in a block that is compared with the reference; slower: a test decides. */
 enum { SETTLED_BLOCK = 16, CHECK_SPACING_MIN = 64, CHECK_SPACING_MAX = 8192 };
 /* Pairs of windows before and until a verdict. */
-enum { MIN_PAIRS = 3, MAX_PAIRS = 14 };
+enum { MIN_PAIRS = 4, MAX_PAIRS = 14 };
 /* Candidate iterations this much longer than the reference, twice: no need to wait for pairs. */
 static const double abort_ratio = 0.3;
 enum { ABORT_ITERATIONS = 2 };

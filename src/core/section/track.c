@@ -329,8 +329,11 @@ static void take_begin(struct lull_track *track, const struct lull_call *call,
     }
     if (state.event == LULL_ITERATION_SEARCHING)
         return;
-    if (state.event == LULL_ITERATION_FOUND || state.period != track->period)
+    if (state.event == LULL_ITERATION_FOUND || state.period != track->period) {
+        /* A longer loop around a known one takes over without a deviation of its own. */
+        note->deviated = track->phase != LULL_TRACK_SEARCHING;
         start_learning(track, state.period);
+    }
     if (track->positions == NULL)
         return;
     track->position = state.position;
