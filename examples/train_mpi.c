@@ -270,7 +270,10 @@ static float train_step(struct model *model, struct lull_emulated_gpu *gpu,
     float loss;
     MPI_Request request = MPI_REQUEST_NULL;
 
+    /* The optimizer step of the gradients just averaged, forward and backward: one run of kernels. */
     lull_emulated_gpu_launch(gpu, &kernel);
+    if (step > 0)
+        update(model, ranks);
     load_batch(model, step, rank, ranks, labels);
     forward(model);
     loss = loss_and_delta(model, labels);
@@ -291,7 +294,6 @@ static float train_step(struct model *model, struct lull_emulated_gpu *gpu,
         MPI_Allreduce(MPI_IN_PLACE, &loss, 1, MPI_FLOAT, sum, MPI_COMM_WORLD);
         lull_emulated_gpu_transfer_end(gpu);
     }
-    update(model, ranks);
     return loss / (float)ranks;
 }
 
