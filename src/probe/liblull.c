@@ -125,7 +125,7 @@ static int is_on(void)
     return state == LULL_CLIENT_NEW && lull_client_join();
 }
 
-static void push(enum lull_event_kind kind, const struct lull_client_thread *thread,
+static inline void push(enum lull_event_kind kind, const struct lull_client_thread *thread,
                  uint32_t section)
 {
     const struct lull_event event = {
@@ -141,42 +141,48 @@ static void push(enum lull_event_kind kind, const struct lull_client_thread *thr
     lull_event_push(lull_client.job, lull_client.slot, &event);
 }
 
-void lull_section_enter(uint32_t section)
+static inline void enter(uint32_t section)
 {
-    struct lull_client_thread *thread;
+    struct lull_client_thread *thread = lull_client_thread();
 
-    if (section >= LULL_JOB_MAX_NAMES || !is_on())
-        return;
-    thread = lull_client_thread();
     if ((thread->open_sections >> section & 1) != 0)
         push(LULL_EVENT_END, thread, section);
     thread->open_sections |= UINT64_C(1) << section;
     push(LULL_EVENT_BEGIN, thread, section);
 }
 
-void lull_section_leave(uint32_t section)
+static inline void leave(uint32_t section)
 {
-    struct lull_client_thread *thread;
+    struct lull_client_thread *thread = lull_client_thread();
 
-    if (section >= LULL_JOB_MAX_NAMES || !is_on())
-        return;
-    thread = lull_client_thread();
     if ((thread->open_sections >> section & 1) == 0)
         return;
     thread->open_sections &= ~(UINT64_C(1) << section);
     push(LULL_EVENT_END, thread, section);
 }
 
+void lull_section_enter(uint32_t section)
+{
+    if (section < LULL_JOB_MAX_NAMES && is_on())
+        enter(section);
+}
+
+void lull_section_leave(uint32_t section)
+{
+    if (section < LULL_JOB_MAX_NAMES && is_on())
+        leave(section);
+}
+
 void lull_section_begin(const char *name)
 {
     if (name != NULL && is_on())
-        lull_section_enter(section_of(name));
+        enter(section_of(name));
 }
 
 void lull_section_end(const char *name)
 {
     if (name != NULL && is_on())
-        lull_section_leave(section_of(name));
+        leave(section_of(name));
 }
 
 void lull_step(void)

@@ -24,11 +24,11 @@
 #define UNPACK(...) __VA_ARGS__
 
 /*
- * Polls further apart than this are not one wait. What happens between two polls is unknown, so
- * the gap bounds what may wrongly count as communication.
+ * Calls that return at once belong to one run if they are no further apart than this. What the
+ * program does between them is unknown: the gap bounds what may wrongly count as communication.
  */
-#define LONGEST_POLL_GAP_NS (2 * LULL_NS_PER_US)
-#define SHORTEST_POLL_NS (10 * LULL_NS_PER_US)
+#define LONGEST_GAP_NS (2 * LULL_NS_PER_US)
+#define SHORTEST_RUN_NS (5 * LULL_NS_PER_US)
 
 enum { COMMUNICATORS = 128 /* a power of two */, TYPES = 256 /* a power of two */ };
 
@@ -42,17 +42,20 @@ struct communicator {
 
 enum { NO_KEY = 0, WRITING = 1, REMOVED = 2 };
 
-/* A run of polling calls on one thread that found nothing yet. */
-struct poll {
+/*
+ * A run of calls that return at once, on one thread: posting, testing, probing. Programs that wait
+ * by polling, or drown in small messages, communicate without a single blocking call.
+ */
+struct run {
     int64_t begin_ns; /* 0: none */
     int64_t end_ns;
-    enum lull_operation operation;
+    enum lull_operation operation; /* of its last call */
 };
 
 static _Atomic int mode;
 static struct communicator communicators[COMMUNICATORS];
 static _Thread_local int is_inside __attribute__((tls_model("initial-exec")));
-static _Thread_local struct poll poll __attribute__((tls_model("initial-exec")));
+static _Thread_local struct run run __attribute__((tls_model("initial-exec")));
 
 /* ---- the functions behind ---- */
 
@@ -376,37 +379,37 @@ static struct lull_event new_event(enum lull_operation operation, int peer, uint
 }
 
 /*
- * A run of polls becomes a section when it is over, and not before: while it lasts, nobody knows
- * whether the program waits or computes between two polls.
+ * A run becomes a section when it is over, and not before: while it lasts, nobody knows whether
+ * the program waits or computes between two calls.
  */
-static void end_polls(void)
+static void end_run(void)
 {
-    if (poll.begin_ns != 0 && poll.end_ns - poll.begin_ns >= SHORTEST_POLL_NS) {
-        struct lull_event event = new_event(poll.operation, -1, 0);
+    if (run.begin_ns != 0 && run.end_ns - run.begin_ns >= SHORTEST_RUN_NS) {
+        struct lull_event event = new_event(run.operation, -1, 0);
 
-        push_at(&event, LULL_EVENT_BEGIN, poll.begin_ns);
-        push_at(&event, LULL_EVENT_END, poll.end_ns);
+        push_at(&event, LULL_EVENT_BEGIN, run.begin_ns);
+        push_at(&event, LULL_EVENT_END, run.end_ns);
     }
-    poll.begin_ns = 0;
+    run.begin_ns = 0;
 }
 
-static void add_poll(enum lull_operation operation, int64_t begin_ns, int is_done)
+/* Adds a call that began at begin_ns and ends now; is_done ends a run worth recording. */
+static void add_to_run(enum lull_operation operation, int64_t begin_ns, int is_done)
 {
-    if (poll.begin_ns != 0 && begin_ns - poll.end_ns > LONGEST_POLL_GAP_NS)
-        end_polls();
-    if (poll.begin_ns == 0) {
-        poll.begin_ns = begin_ns;
-        poll.operation = operation;
-    }
-    poll.end_ns = lull_now_ns();
-    if (is_done)
-        end_polls();
+    if (run.begin_ns != 0 && begin_ns - run.end_ns > LONGEST_GAP_NS)
+        end_run();
+    if (run.begin_ns == 0)
+        run.begin_ns = begin_ns;
+    run.operation = operation;
+    run.end_ns = lull_now_ns();
+    if (is_done && run.end_ns - run.begin_ns >= SHORTEST_RUN_NS)
+        end_run();
 }
 
 static void begin_section(struct lull_event *event)
 {
-    if (poll.begin_ns != 0)
-        end_polls();
+    if (run.begin_ns != 0)
+        end_run();
     is_inside = 1;
     push_at(event, LULL_EVENT_BEGIN, lull_now_ns());
 }
@@ -491,7 +494,7 @@ EXPORT int MPI_Finalize(void)
     if (is_recording()) {
         struct lull_event event = new_event(LULL_OPERATION_NONE, -1, 0);
 
-        end_polls();
+        end_run();
         push_at(&event, LULL_EVENT_EXIT, lull_now_ns());
         atomic_store(&mode, OFF);
     }
@@ -541,12 +544,17 @@ EXPORT int MPI_Comm_disconnect(MPI_Comm *comm)
 #define WRAP_POSTED(name, operation, communicator, peer, bytes, parameters, arguments)             \
     EXPORT int MPI_##name parameters                                                               \
     {                                                                                              \
+        struct lull_event event;                                                                   \
+        int result;                                                                                \
+                                                                                                   \
         if (!is_recording())                                                                       \
             return next_##name != NULL ? next_##name arguments : MPI_ERR_INTERN;                   \
-        struct lull_event event = new_event(LULL_OPERATION_##operation, peer, bytes);              \
+        event = new_event(LULL_OPERATION_##operation, peer, bytes);                                \
         SET_COMMUNICATOR_##communicator(&event);                                                   \
         push_at(&event, LULL_EVENT_POST, lull_now_ns());                                           \
-        return next_##name arguments;                                                              \
+        result = next_##name arguments;                                                            \
+        add_to_run(LULL_OPERATION_##operation, event.time_ns, 0);                                  \
+        return result;                                                                             \
     }
 
 #define POLL(name, operation, done, parameters, arguments)                                         \
@@ -559,7 +567,7 @@ EXPORT int MPI_Comm_disconnect(MPI_Comm *comm)
             return next_##name != NULL ? next_##name arguments : MPI_ERR_INTERN;                   \
         begin_ns = lull_now_ns();                                                                  \
         result = next_##name arguments;                                                            \
-        add_poll(LULL_OPERATION_##operation, begin_ns, result != MPI_SUCCESS || (done));           \
+        add_to_run(LULL_OPERATION_##operation, begin_ns, result != MPI_SUCCESS || (done));           \
         return result;                                                                             \
     }
 

@@ -1,0 +1,396 @@
+/*
+ * The C API in a job: sections, misuse, fork, threads, windows; and without one.
+ * Each case runs in a child process, because liblull joins once per process.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "lull/lull.h"
+#include "wire/event.h"
+
+struct fixture {
+    char path[64];
+    struct lull_job *job;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof(*fixture));
+    static int number;
+
+    assert_non_null(fixture);
+    snprintf(fixture->path, sizeof(fixture->path), "/dev/shm/lull-test-api-%ld-%d", (long)getpid(),
+             number++);
+    assert_int_equal(lull_job_create(fixture->path, &fixture->job, NULL), 0);
+    *state = fixture;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *fixture = *state;
+
+    lull_job_destroy(fixture->job);
+    free(fixture);
+    return 0;
+}
+
+static int in_child(const char *path, int (*body)(void))
+{
+    int status = 0;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        if (path != NULL)
+            setenv(LULL_JOB_ENV, path, 1);
+        else
+            unsetenv(LULL_JOB_ENV);
+        _exit(body());
+    }
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000;
+}
+
+/* "B0 E0 S" for begin and end of name 0 and a step. */
+static const char *told(struct fixture *fixture, uint32_t slot)
+{
+    static char text[4096];
+    struct lull_event event;
+    size_t length = 0;
+
+    text[0] = '\0';
+    while (lull_job_read(fixture->job, slot, &event, 1) == 1 && length < sizeof(text) - 8) {
+        const char letter = event.kind < 7 ? "?BEPSXN"[event.kind] : '?';
+
+        length += (size_t)snprintf(text + length, sizeof(text) - length, "%s%c",
+                                   length > 0 ? " " : "", letter);
+        if (letter != 'S')
+            length += (size_t)snprintf(text + length, sizeof(text) - length, "%u", event.name);
+    }
+    return text;
+}
+
+static int nested_sections(void)
+{
+    char reused[16] = "forward";
+
+    errno = 7;
+    lull_section_begin(reused);
+    snprintf(reused, sizeof(reused), "backward");
+    lull_section_begin(reused);
+    lull_section_end("backward");
+    lull_section_end("forward");
+    lull_step();
+    return errno == 7 ? 0 : 1;
+}
+
+static void sections_and_steps(void **state)
+{
+    struct fixture *fixture = *state;
+    struct lull_process_info info;
+    char name[LULL_JOB_NAME_BYTES];
+
+    assert_int_equal(in_child(fixture->path, nested_sections), 0);
+    assert_string_equal(told(fixture, 0), "B0 B1 E1 E0 S");
+    lull_job_name(fixture->job, 0, 1, name);
+    assert_string_equal(name, "backward");
+    assert_int_equal(lull_job_process(fixture->job, 0, &info), 0);
+    assert_string_equal(info.program, "test_lull");
+}
+
+static int misuse(void)
+{
+    const uint32_t section = lull_section_register("a");
+
+    lull_section_end("a");
+    lull_section_begin(NULL);
+    lull_section_end(NULL);
+    lull_section_enter(64);
+    lull_section_leave(UINT32_MAX);
+    lull_section_begin("a");
+    lull_section_enter(section);
+    lull_section_leave(section);
+    lull_section_end("a");
+    return 0;
+}
+
+static void fault_f32_misuse_is_tolerated(void **state)
+{
+    struct fixture *fixture = *state;
+
+    assert_int_equal(in_child(fixture->path, misuse), 0);
+    assert_string_equal(told(fixture, 0), "B0 E0 B0 E0");
+}
+
+static int many_names(void)
+{
+    char name[80];
+
+    for (int i = 0; i < 100; i++) {
+        snprintf(name, sizeof(name), "section with a rather long name so that it is cut %d", i);
+        lull_section_begin(name + (i < 50 ? 0 : 40));
+        lull_section_end(name + (i < 50 ? 0 : 40));
+    }
+    for (int i = 0; i < 100; i++) {
+        snprintf(name, sizeof(name), "%d", i);
+        if (lull_section_register(name) >= LULL_JOB_MAX_NAMES)
+            return 1;
+        lull_section_begin(name);
+        lull_section_end(name);
+    }
+    return lull_section_register("one more") == LULL_JOB_MAX_NAMES - 1 ? 0 : 1;
+}
+
+static void names_run_out(void **state)
+{
+    struct fixture *fixture = *state;
+    struct lull_event event;
+    uint32_t count = 0;
+
+    assert_int_equal(in_child(fixture->path, many_names), 0);
+    while (lull_job_read(fixture->job, 0, &event, 1) == 1) {
+        assert_true(event.name < LULL_JOB_MAX_NAMES);
+        count++;
+    }
+    assert_int_equal(count, 400);
+}
+
+static int forks(void)
+{
+    int status = 0;
+    pid_t pid;
+
+    lull_section_begin("parent");
+    pid = fork();
+    if (pid == 0) {
+        lull_section_end("parent"); /* not begun by the child */
+        lull_section_begin("child");
+        lull_section_end("child");
+        _exit(0);
+    }
+    waitpid(pid, &status, 0);
+    lull_section_end("parent");
+    return status;
+}
+
+static void fault_f40_fork(void **state)
+{
+    struct fixture *fixture = *state;
+    struct lull_process_info parent;
+    struct lull_process_info child;
+
+    assert_int_equal(in_child(fixture->path, forks), 0);
+    assert_int_equal(lull_job_process_count(fixture->job), 2);
+    assert_string_equal(told(fixture, 0), "B0 E0");
+    assert_string_equal(told(fixture, 1), "B1 E1");
+    assert_int_equal(lull_job_process(fixture->job, 0, &parent), 0);
+    assert_int_equal(lull_job_process(fixture->job, 1, &child), 0);
+    assert_true(parent.pid != child.pid);
+}
+
+static void *work(void *argument)
+{
+    (void)argument;
+    for (int i = 0; i < 200; i++) {
+        lull_section_begin("work");
+        lull_section_end("work");
+    }
+    return NULL;
+}
+
+static int threads_and_forks(void)
+{
+    pthread_t threads[4];
+    int failed = 0;
+
+    for (int i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, work, NULL);
+    for (int i = 0; i < 20; i++) {
+        int status = 0;
+        pid_t pid = fork();
+
+        if (pid == 0) {
+            work(NULL);
+            _exit(0);
+        }
+        waitpid(pid, &status, 0);
+        failed |= status;
+    }
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    return failed != 0;
+}
+
+static void fork_in_a_busy_client(void **state)
+{
+    struct fixture *fixture = *state;
+    struct lull_event event;
+    uint32_t threads_seen = 0;
+    uint32_t parent = 0;
+
+    assert_int_equal(in_child(fixture->path, threads_and_forks), 0);
+    for (uint32_t slot = 0; slot < lull_job_process_count(fixture->job); slot++) {
+        uint32_t count = 0;
+        uint32_t threads = 0;
+
+        while (lull_job_read(fixture->job, slot, &event, 1) == 1) {
+            assert_true(event.thread < 8);
+            threads |= 1u << event.thread;
+            count++;
+        }
+        assert_int_equal(lull_job_lost(fixture->job, slot), 0);
+        if (count > 400)
+            parent++;
+        threads_seen |= threads;
+        assert_true(count <= 1600);
+    }
+    assert_true(parent <= 1);
+    assert_true(threads_seen != 0);
+}
+
+static int nothing_happens(void)
+{
+    return nested_sections() + misuse() + many_names() + forks();
+}
+
+static void fault_f35_no_job(void **state)
+{
+    struct fixture *fixture = *state;
+    char garbage[80];
+    FILE *file;
+
+    assert_int_equal(in_child(NULL, nothing_happens), 0);
+    assert_int_equal(in_child("", nothing_happens), 0);
+    assert_int_equal(in_child("/nowhere/at/all", nothing_happens), 0);
+    assert_int_equal(in_child("/dev/null", nothing_happens), 0);
+    assert_int_equal(in_child("/", nothing_happens), 0);
+    snprintf(garbage, sizeof(garbage), "%s-garbage", fixture->path);
+    file = fopen(garbage, "w");
+    assert_non_null(file);
+    fputs("garbage", file);
+    fclose(file);
+    assert_int_equal(in_child(garbage, nothing_happens), 0);
+    unlink(garbage);
+    chmod(fixture->path, 0);
+    if (geteuid() != 0) {
+        assert_int_equal(in_child(fixture->path, nothing_happens), 0);
+        assert_int_equal(lull_job_process_count(fixture->job), 0);
+    }
+}
+
+static int windows(void)
+{
+    struct lull_window window = {.seconds = -1.0};
+    char name[16];
+
+    if (lull_window_begin(NULL) != -EINVAL || lull_window_end("never", &window) != -ENOENT ||
+        lull_window_end("never", NULL) != -EINVAL || window.seconds >= 0.0)
+        return 1;
+    for (int i = 0; i < 16; i++) {
+        snprintf(name, sizeof(name), "window %d", i);
+        if (lull_window_begin(name) != 0)
+            return 2;
+    }
+    if (lull_window_begin("one too many") != -ENOSPC || lull_window_begin("window 3") != 0)
+        return 3;
+    if (lull_window_end("window 3", &window) != 0 || window.seconds < 0.0)
+        return 4;
+    return (window.flags & LULL_WINDOW_JOULES_VALID) == 0 ? 0 : 5;
+}
+
+static void windows_without_gpus(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(NULL, windows), 0);
+}
+
+static int measures(double joules_per_second, uint32_t gpus, int is_valid)
+{
+    struct lull_window window;
+
+    lull_window_begin("w");
+    usleep(300000);
+    if (lull_window_end("w", &window) != 0 || window.seconds < 0.3 || window.gpus != gpus)
+        return 1;
+    if (((window.flags & LULL_WINDOW_JOULES_VALID) != 0) != is_valid)
+        return 2;
+    if (is_valid && (window.joules < joules_per_second * (window.seconds - 0.01) ||
+                     window.joules > joules_per_second * (window.seconds + 0.01)))
+        return 3;
+    return 0;
+}
+
+static int all_visible(void)
+{
+    setenv("CUDA_VISIBLE_DEVICES", "0,1", 1);
+    return measures(300.0, 2, 1);
+}
+
+static int one_by_uuid(void)
+{
+    setenv("CUDA_VISIBLE_DEVICES", "GPU-b", 1);
+    return measures(200.0, 1, 1);
+}
+
+static int unknown_device(void)
+{
+    setenv("CUDA_VISIBLE_DEVICES", "0,7", 1);
+    return measures(0.0, 0, 0);
+}
+
+static int whose_is_unknown(void)
+{
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    return measures(0.0, 0, 0);
+}
+
+static int no_counter(void)
+{
+    setenv("CUDA_VISIBLE_DEVICES", "0", 1);
+    setenv("FAKE_NVML_FAILS", "1", 1);
+    return measures(0.0, 1, 0);
+}
+
+/* Needs fake_nvml on LD_LIBRARY_PATH, as the test's definition sets it. */
+static void windows_with_gpus(void **state)
+{
+    (void)state;
+    if (getenv("LULL_TEST_FAKE_NVML") == NULL)
+        skip();
+    assert_int_equal(in_child(NULL, all_visible), 0);
+    assert_int_equal(in_child(NULL, one_by_uuid), 0);
+    assert_int_equal(in_child(NULL, unknown_device), 0);
+    assert_int_equal(in_child(NULL, whose_is_unknown), 0);
+    assert_int_equal(in_child(NULL, no_counter), 0);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(sections_and_steps),
+        TEST(fault_f32_misuse_is_tolerated),
+        TEST(names_run_out),
+        TEST(fault_f40_fork),
+        TEST(fork_in_a_busy_client),
+        TEST(fault_f35_no_job),
+        cmocka_unit_test(windows_without_gpus),
+        cmocka_unit_test(windows_with_gpus),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
