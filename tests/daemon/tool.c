@@ -168,13 +168,13 @@ static int latency(char **argv)
         int64_t now_ns;
 
         lull_sleep_until_ns(lull_now_ns() + 30 * LULL_NS_PER_MS);
-        lull_actuator_poll(actuator, NULL);
         now_ns = lull_now_ns();
         await(actuator, slot,
               lull_actuator_set(actuator, slot, i % 2 == 0 ? 900 : 0, now_ns + LULL_NS_PER_S,
                                 now_ns + LULL_NS_PER_S),
               &result);
         delays_ns[i] = result.call_begin_ns - now_ns;
+        lull_actuator_poll(actuator, NULL);
     }
     lull_actuator_close(actuator);
     qsort(delays_ns, ROUNDS, sizeof(delays_ns[0]), compare);
