@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "emulator/node.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "emulator/liveness.h"
+#include "emulator/noise.h"
+
+#define NODE_MAGIC UINT64_C(0x65646f6e6c6c756c)
+#define REAP_PERIOD_NS (50 * LULL_NS_PER_MS)
+/* A killed process may have changed a GPU without waking the sleepers; they look by themselves. */
+#define LONGEST_SLEEP_NS (50 * LULL_NS_PER_MS)
+
+struct shared_gpu {
+    pthread_mutex_t mutex;
+    _Atomic uint32_t generation; /* futex */
+    _Atomic uint32_t active;     /* which of the two slots is the state */
+    int64_t reaped_ns;
+    struct lull_fault faults[LULL_FAULT_KINDS];
+    _Atomic uint32_t settings[LULL_NODE_SETTINGS];
+    struct lull_physics slots[2];
+};
+
+struct shared_node {
+    uint64_t magic;
+    uint64_t size;
+    uint64_t seed;
+    double time_scale;
+    int64_t origin_ns;
+    uint32_t gpu_count;
+    pthread_mutex_t driver; /* one call at a time for all GPUs, as the real driver has it */
+    struct shared_gpu gpus[];
+};
+
+struct lull_node {
+    struct shared_node *shared;
+    size_t size;
+    char path[PATH_MAX];
+};
+
+/* ---- locks that outlive their owners ---- */
+
+static void init_mutex(pthread_mutex_t *mutex)
+{
+    pthread_mutexattr_t attributes;
+
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(mutex, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
+static void lock(pthread_mutex_t *mutex)
+{
+    if (pthread_mutex_lock(mutex) == EOWNERDEAD)
+        pthread_mutex_consistent(mutex); /* the state behind it is whole: see lull_node_end */
+}
+
+/* ---- creating and opening ---- */
+
+static int map_node(struct lull_node *node, int fd, size_t size)
+{
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (memory == MAP_FAILED)
+        return -errno;
+    node->shared = memory;
+    node->size = size;
+    return 0;
+}
+
+static void init_shared(struct shared_node *shared, size_t size, const struct lull_node_spec *spec)
+{
+    shared->size = size;
+    shared->seed = spec->seed;
+    shared->time_scale = spec->time_scale;
+    shared->origin_ns = lull_now_ns();
+    shared->gpu_count = spec->gpu_count;
+    init_mutex(&shared->driver);
+    for (uint32_t i = 0; i < spec->gpu_count; i++) {
+        struct shared_gpu *gpu = &shared->gpus[i];
+        const uint64_t unit_seed = spec->seed == 0 ? 0 : lull_noise_mix(spec->seed + i);
+
+        init_mutex(&gpu->mutex);
+        gpu->settings[LULL_NODE_PERSISTENCE] = 1;
+        lull_physics_init(&gpu->slots[0], spec->models[i], unit_seed, 0);
+        gpu->slots[0].random = lull_noise_mix(spec->seed ^ lull_noise_mix(i));
+    }
+    shared->magic = NODE_MAGIC;
+}
+
+int lull_node_create(const struct lull_node_spec *spec, struct lull_node **node_out,
+                     struct lull_error *err)
+{
+    const size_t size = sizeof(struct shared_node) + spec->gpu_count * sizeof(struct shared_gpu);
+    struct lull_node *node = calloc(1, sizeof(*node));
+    int result;
+    int fd;
+
+    if (node == NULL)
+        return lull_error_set(err, -ENOMEM, "emulated node: no memory");
+    snprintf(node->path, sizeof(node->path), "/dev/shm/lull-node-XXXXXX");
+    fd = mkostemp(node->path, O_CLOEXEC);
+    if (fd < 0) {
+        result = -errno;
+        goto free_node;
+    }
+    result = ftruncate(fd, (off_t)size) < 0 ? -errno : map_node(node, fd, size);
+    close(fd);
+    if (result < 0)
+        goto unlink_file;
+    init_shared(node->shared, size, spec);
+    *node_out = node;
+    return 0;
+
+unlink_file:
+    unlink(node->path);
+free_node:
+    lull_error_set(err, result, "%s: cannot create the emulated node: %s", node->path,
+                   strerror(-result));
+    free(node);
+    return result;
+}
+
+static int check_shared(const struct lull_node *node, struct lull_error *err)
+{
+    const struct shared_node *shared = node->shared;
+
+    if (node->size < sizeof(*shared) || shared->magic != NODE_MAGIC ||
+        shared->size != node->size || shared->gpu_count > LULL_NODE_MAX_GPUS ||
+        shared->size != sizeof(*shared) + shared->gpu_count * sizeof(shared->gpus[0]))
+        return lull_error_set(err, LULL_E_FORMAT,
+                              "%s: not an emulated node of this version of Lull", node->path);
+    return 0;
+}
+
+static int open_file(struct lull_node *node, struct lull_error *err)
+{
+    struct stat info;
+    int result = 0;
+    int fd = open(node->path, O_RDWR | O_CLOEXEC);
+
+    if (fd < 0)
+        return lull_error_set(err, -errno, "%s: cannot open the emulated node: %s", node->path,
+                              strerror(errno));
+    if (fstat(fd, &info) < 0)
+        result = -errno;
+    else if (info.st_size < (off_t)sizeof(struct shared_node))
+        result = LULL_E_FORMAT;
+    else
+        result = map_node(node, fd, (size_t)info.st_size);
+    close(fd);
+    if (result < 0)
+        return lull_error_set(err, result, "%s: cannot map the emulated node", node->path);
+    result = check_shared(node, err);
+    if (result < 0)
+        munmap(node->shared, node->size);
+    return result;
+}
+
+int lull_node_open(const char *path, struct lull_node **node_out, struct lull_error *err)
+{
+    struct lull_node *node = calloc(1, sizeof(*node));
+    int result;
+
+    if (node == NULL)
+        return lull_error_set(err, -ENOMEM, "emulated node: no memory");
+    if ((size_t)snprintf(node->path, sizeof(node->path), "%s", path) >= sizeof(node->path))
+        result = lull_error_set(err, -ENAMETOOLONG, "%.100s...: the path is too long", path);
+    else
+        result = open_file(node, err);
+    if (result < 0) {
+        free(node);
+        return result;
+    }
+    *node_out = node;
+    return 0;
+}
+
+void lull_node_close(struct lull_node *node)
+{
+    if (node == NULL)
+        return;
+    munmap(node->shared, node->size);
+    free(node);
+}
+
+void lull_node_remove(struct lull_node *node)
+{
+    if (node == NULL)
+        return;
+    unlink(node->path);
+    lull_node_close(node);
+}
+
+const char *lull_node_path(const struct lull_node *node)
+{
+    return node->path;
+}
+
+uint32_t lull_node_gpu_count(const struct lull_node *node)
+{
+    return node->shared->gpu_count;
+}
+
+uint64_t lull_node_seed(const struct lull_node *node)
+{
+    return node->shared->seed;
+}
+
+/* ---- time ---- */
+
+int64_t lull_node_now_ns(const struct lull_node *node)
+{
+    const struct shared_node *shared = node->shared;
+
+    return (int64_t)((double)(lull_now_ns() - shared->origin_ns) * shared->time_scale);
+}
+
+int64_t lull_node_real_ns(const struct lull_node *node, int64_t virtual_ns)
+{
+    const struct shared_node *shared = node->shared;
+    const double real_ns = (double)virtual_ns / shared->time_scale;
+
+    return real_ns < 9e18 - (double)shared->origin_ns ? shared->origin_ns + (int64_t)real_ns + 1
+                                                      : INT64_MAX;
+}
+
+/* ---- one GPU ---- */
+
+static void reap(struct shared_gpu *shared, struct lull_physics *gpu)
+{
+    const int64_t now_ns = lull_now_ns();
+
+    if (gpu->context_count == 0 || now_ns - shared->reaped_ns < REAP_PERIOD_NS)
+        return;
+    shared->reaped_ns = now_ns;
+    for (int i = 0; i < LULL_PHYSICS_CONTEXTS; i++)
+        if (gpu->contexts[i].is_live &&
+            !lull_process_is_alive((pid_t)gpu->contexts[i].owner, gpu->contexts[i].owner_mark))
+            lull_physics_close(gpu, i);
+}
+
+struct lull_physics *lull_node_begin(struct lull_node *node, uint32_t gpu)
+{
+    struct shared_gpu *shared = &node->shared->gpus[gpu];
+    struct lull_physics *work;
+    uint32_t active;
+
+    lock(&shared->mutex);
+    active = atomic_load(&shared->active) & 1;
+    work = &shared->slots[1 - active];
+    memcpy(work, &shared->slots[active], sizeof(*work));
+    lull_physics_advance(work, lull_node_now_ns(node));
+    reap(shared, work);
+    return work;
+}
+
+void lull_node_end(struct lull_node *node, uint32_t gpu, bool is_change)
+{
+    struct shared_gpu *shared = &node->shared->gpus[gpu];
+
+    /* This store alone makes the work copy the state: killed before or after, it is whole. */
+    atomic_fetch_xor(&shared->active, 1);
+    if (is_change)
+        atomic_fetch_add(&shared->generation, 1);
+    pthread_mutex_unlock(&shared->mutex);
+    if (is_change)
+        syscall(SYS_futex, &shared->generation, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+uint32_t lull_node_generation(struct lull_node *node, uint32_t gpu)
+{
+    return atomic_load(&node->shared->gpus[gpu].generation);
+}
+
+void lull_node_sleep(struct lull_node *node, uint32_t gpu, uint32_t generation,
+                     int64_t until_virtual_ns)
+{
+    const int64_t wanted_ns = lull_node_real_ns(node, until_virtual_ns);
+    const int64_t longest_ns = lull_now_ns() + LONGEST_SLEEP_NS;
+    const struct timespec until =
+        lull_timespec_from_ns(wanted_ns < longest_ns ? wanted_ns : longest_ns);
+
+    syscall(SYS_futex, &node->shared->gpus[gpu].generation, FUTEX_WAIT_BITSET, generation, &until,
+            NULL, FUTEX_BITSET_MATCH_ANY);
+}
+
+/* ---- driver calls and faults ---- */
+
+static double draw_api_ms(struct lull_node *node, uint32_t gpu)
+{
+    struct lull_physics *physics = lull_node_begin(node, gpu);
+    const double ms = lull_physics_draw_api_ms(&physics->model, &physics->random);
+
+    lull_node_end(node, gpu, false);
+    return ms;
+}
+
+static int call_locked(struct lull_node *node, uint32_t gpu, double api_factor,
+                       lull_node_apply apply, const void *data)
+{
+    const int64_t begin_ns = lull_node_now_ns(node);
+    double settle_factor = 1;
+    double hang_ms = 0;
+    double code = 0;
+    double ignored;
+    double api_ms = api_factor * draw_api_ms(node, gpu);
+
+    if (lull_node_take_fault(node, gpu, LULL_FAULT_HANG_MS, &hang_ms))
+        api_ms += hang_ms;
+    lull_sleep_until_ns(lull_node_real_ns(node, begin_ns + lull_ns_from_ms(api_ms)));
+    if (lull_node_take_fault(node, gpu, LULL_FAULT_SET_CODE, &code))
+        return (int)code;
+    if (lull_node_take_fault(node, gpu, LULL_FAULT_NO_EFFECT, &ignored))
+        return 0;
+    lull_node_take_fault(node, gpu, LULL_FAULT_SETTLE_FACTOR, &settle_factor);
+    apply(lull_node_begin(node, gpu), settle_factor, data);
+    lull_node_end(node, gpu, true);
+    return 0;
+}
+
+int lull_node_call(struct lull_node *node, uint32_t gpu, double api_factor, lull_node_apply apply,
+                   const void *data)
+{
+    int code;
+
+    lock(&node->shared->driver);
+    code = call_locked(node, gpu, api_factor, apply, data);
+    pthread_mutex_unlock(&node->shared->driver);
+    return code;
+}
+
+void lull_node_set_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind,
+                         double value, int32_t count)
+{
+    struct shared_gpu *shared = &node->shared->gpus[gpu];
+
+    lock(&shared->mutex);
+    shared->faults[kind] = (struct lull_fault){value, count};
+    pthread_mutex_unlock(&shared->mutex);
+}
+
+bool lull_node_take_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind,
+                          double *value_out)
+{
+    struct shared_gpu *shared = &node->shared->gpus[gpu];
+    struct lull_fault *fault = &shared->faults[kind];
+    bool is_hit;
+
+    lock(&shared->mutex);
+    is_hit = fault->remaining != 0;
+    if (is_hit)
+        *value_out = fault->value;
+    if (fault->remaining > 0)
+        fault->remaining--;
+    pthread_mutex_unlock(&shared->mutex);
+    return is_hit;
+}
+
+int lull_node_set_faults(struct lull_node *node, const char *text, struct lull_error *err)
+{
+    while (*text != '\0') {
+        struct lull_fault_entry entry;
+        int result = lull_fault_parse_next(&text, &entry, err);
+
+        if (result < 0)
+            return result;
+        for (uint32_t i = 0; i < lull_node_gpu_count(node); i++)
+            if (entry.gpu < 0 || (uint32_t)entry.gpu == i)
+                lull_node_set_fault(node, i, entry.kind, entry.fault.value,
+                                    entry.fault.remaining);
+    }
+    return 0;
+}
+
+uint32_t lull_node_setting(struct lull_node *node, uint32_t gpu, enum lull_node_setting setting)
+{
+    return atomic_load(&node->shared->gpus[gpu].settings[setting]);
+}
+
+void lull_node_set_setting(struct lull_node *node, uint32_t gpu, enum lull_node_setting setting,
+                           uint32_t value)
+{
+    atomic_store(&node->shared->gpus[gpu].settings[setting], value);
+}
+
+void lull_node_read_truth(struct lull_node *node, uint32_t gpu, struct lull_node_truth *truth_out)
+{
+    const struct lull_physics *physics = lull_node_begin(node, gpu);
+    const uint32_t step = lull_physics_setting_step(&physics->model, &physics->asked);
+
+    *truth_out = (struct lull_node_truth){
+        .now_ns = physics->now_ns,
+        .energy_j = lull_physics_energy_j(physics),
+        .power_w = lull_physics_power_w(physics),
+        .temperature_c = lull_physics_temperature_c(physics),
+        .sm_mhz = physics->mhz,
+        .is_locked = physics->asked.is_locked,
+        .asked_mhz = lull_gpu_model_step_mhz(&physics->model, step),
+        .contexts = physics->context_count,
+        .kernels_started = physics->kernels_started,
+        .kernels_started_low = physics->kernels_started_low,
+        .kernel_low_ns = physics->kernel_low_ns,
+    };
+    lull_node_end(node, gpu, false);
+}

@@ -1,0 +1,332 @@
+/*
+ * Clocks of the emulated GPUs: reading, listing, locking. SPDX-License-Identifier: Apache-2.0
+ */
+#include <math.h>
+
+#include "emulator/nvml/nvml_library.h"
+
+static const double application_api_factor = 0.6; /* these calls take 2.7 ms where locks take 4.5 */
+
+/* ---- reading ---- */
+
+static uint32_t memory_mhz(const struct lull_physics *physics)
+{
+    const struct lull_gpu_model *model = &physics->model;
+
+    return model->memory_clocks_mhz[physics->context_count > 0 ? 0 : model->memory_clock_count - 1];
+}
+
+static int read_clock(const struct lull_physics *physics, int type, unsigned *mhz_out)
+{
+    switch (type) {
+    case NVML_CLOCK_GRAPHICS:
+    case NVML_CLOCK_SM:
+        *mhz_out = lull_physics_published_mhz(physics);
+        return NVML_SUCCESS;
+    case NVML_CLOCK_MEMORY:
+        *mhz_out = memory_mhz(physics);
+        return NVML_SUCCESS;
+    case NVML_CLOCK_VIDEO:
+        *mhz_out = lull_physics_published_mhz(physics) * 9 / 10;
+        return NVML_SUCCESS;
+    default:
+        return NVML_INVALID_ARGUMENT;
+    }
+}
+
+NVML_EXPORT(nvmlDeviceGetClockInfo, nvmlDevice_t device, int type, unsigned *mhz_out)
+{
+    const struct nvml_gpu *gpu;
+    int code = nvml_enter_reading(device, mhz_out, &gpu);
+
+    if (code != NVML_SUCCESS)
+        return code;
+    code = read_clock(lull_node_begin(gpu->node, gpu->index), type, mhz_out);
+    lull_node_end(gpu->node, gpu->index, false);
+    return code;
+}
+
+static int highest_clock(const struct nvml_gpu *gpu, int type, unsigned *mhz_out)
+{
+    const unsigned sm_mhz = (unsigned)gpu->model.sm_max_mhz;
+    const unsigned clocks[] = {sm_mhz, sm_mhz, gpu->model.memory_clocks_mhz[0], sm_mhz * 9 / 10};
+
+    if (type < 0 || type > NVML_CLOCK_VIDEO)
+        return NVML_INVALID_ARGUMENT;
+    *mhz_out = clocks[type];
+    return NVML_SUCCESS;
+}
+
+NVML_EXPORT(nvmlDeviceGetMaxClockInfo, nvmlDevice_t device, int type, unsigned *mhz_out)
+{
+    const struct nvml_gpu *gpu;
+    const int code = nvml_enter(device, mhz_out, &gpu);
+
+    return code == NVML_SUCCESS ? highest_clock(gpu, type, mhz_out) : code;
+}
+
+NVML_EXPORT(nvmlDeviceGetMaxCustomerBoostClock, nvmlDevice_t device, int type, unsigned *mhz_out)
+{
+    return nvmlDeviceGetMaxClockInfo(device, type, mhz_out);
+}
+
+NVML_EXPORT(nvmlDeviceGetDefaultApplicationsClock, nvmlDevice_t device, int type,
+            unsigned *mhz_out)
+{
+    return nvmlDeviceGetMaxClockInfo(device, type, mhz_out);
+}
+
+NVML_EXPORT(nvmlDeviceGetApplicationsClock, nvmlDevice_t device, int type, unsigned *mhz_out)
+{
+    const struct nvml_gpu *gpu;
+    int code = nvml_enter_reading(device, mhz_out, &gpu);
+
+    if (code != NVML_SUCCESS)
+        return code;
+    code = highest_clock(gpu, type, mhz_out);
+    if (code == NVML_SUCCESS && (type == NVML_CLOCK_GRAPHICS || type == NVML_CLOCK_SM)) {
+        const struct lull_physics *physics = lull_node_begin(gpu->node, gpu->index);
+
+        if (physics->asked.has_application_step)
+            *mhz_out = (unsigned)lull_gpu_model_step_mhz(&gpu->model,
+                                                         physics->asked.application_step);
+        lull_node_end(gpu->node, gpu->index, false);
+    }
+    return code;
+}
+
+NVML_EXPORT(nvmlDeviceGetClock, nvmlDevice_t device, int type, int id, unsigned *mhz_out)
+{
+    switch (id) {
+    case 0:
+        return nvmlDeviceGetClockInfo(device, type, mhz_out);
+    case 1:
+        return nvmlDeviceGetApplicationsClock(device, type, mhz_out);
+    case NVML_CLOCK_ID_APPLICATION_DEFAULT:
+    case 3:
+        return nvmlDeviceGetMaxClockInfo(device, type, mhz_out);
+    default:
+        return NVML_INVALID_ARGUMENT;
+    }
+}
+
+NVML_EXPORT(nvmlDeviceGetMinMaxClockOfPState, nvmlDevice_t device, int type, int pstate,
+            unsigned *min_out, unsigned *max_out)
+{
+    const struct nvml_gpu *gpu;
+    int code = nvml_enter(device, min_out, &gpu);
+
+    if (code != NVML_SUCCESS)
+        return code;
+    if (max_out == NULL || pstate != 0)
+        return max_out == NULL ? NVML_INVALID_ARGUMENT : NVML_NOT_SUPPORTED;
+    code = highest_clock(gpu, type, max_out);
+    if (code == NVML_SUCCESS)
+        *min_out = type == NVML_CLOCK_MEMORY ? *max_out : (unsigned)gpu->model.sm_min_mhz;
+    return code;
+}
+
+/* ---- performance states: P8 only on boards that lower their memory clock when idle ---- */
+
+static int performance_state(const struct lull_physics *physics)
+{
+    return physics->context_count == 0 && physics->model.memory_clock_count > 1 ? 8 : 0;
+}
+
+NVML_GET_READING(nvmlDeviceGetPerformanceState, int, performance_state(physics))
+NVML_GET_READING(nvmlDeviceGetPowerState, int, performance_state(physics))
+
+NVML_EXPORT(nvmlDeviceGetSupportedPerformanceStates, nvmlDevice_t device, int *states,
+            unsigned size_bytes)
+{
+    const struct nvml_gpu *gpu;
+    const int code = nvml_enter(device, states, &gpu);
+    int known[] = {0, NVML_PSTATE_UNKNOWN};
+
+    if (code != NVML_SUCCESS)
+        return code;
+    if (size_bytes < sizeof(known))
+        return NVML_INSUFFICIENT_SIZE;
+    if (gpu->model.memory_clock_count > 1)
+        known[1] = 8;
+    for (unsigned i = 0; i < size_bytes / sizeof(int); i++)
+        states[i] = i < 2 ? known[i] : NVML_PSTATE_UNKNOWN;
+    return NVML_SUCCESS;
+}
+
+/* ---- lists ---- */
+
+NVML_EXPORT(nvmlDeviceGetSupportedMemoryClocks, nvmlDevice_t device, unsigned *count,
+            unsigned *clocks)
+{
+    const struct nvml_gpu *gpu;
+    const int code = nvml_enter(device, count, &gpu);
+
+    if (code != NVML_SUCCESS)
+        return code;
+    return nvml_copy_list(gpu->model.memory_clocks_mhz, gpu->model.memory_clock_count,
+                          sizeof(unsigned), count, clocks);
+}
+
+static int is_memory_clock(const struct lull_gpu_model *model, unsigned mhz)
+{
+    for (uint32_t i = 0; i < model->memory_clock_count; i++)
+        if (model->memory_clocks_mhz[i] == mhz)
+            return 1;
+    return 0;
+}
+
+NVML_EXPORT(nvmlDeviceGetSupportedGraphicsClocks, nvmlDevice_t device, unsigned memory_clock,
+            unsigned *count, unsigned *clocks)
+{
+    enum { most_clocks = 512 };
+    const struct nvml_gpu *gpu;
+    const int code = nvml_enter(device, count, &gpu);
+    unsigned list[most_clocks];
+    uint32_t steps;
+
+    if (code != NVML_SUCCESS)
+        return code;
+    if (!is_memory_clock(&gpu->model, memory_clock))
+        return NVML_NOT_FOUND;
+    steps = lull_gpu_model_step_count(&gpu->model);
+    if (steps > most_clocks)
+        steps = most_clocks;
+    for (uint32_t i = 0; i < steps; i++)
+        list[i] = (unsigned)floor(lull_gpu_model_step_mhz(&gpu->model, steps - 1 - i));
+    return nvml_copy_list(list, steps, sizeof(list[0]), count, clocks);
+}
+
+/* ---- locking ---- */
+
+static void apply_lock(struct lull_physics *physics, double settle_factor, const void *data)
+{
+    const struct lull_clock_setting *lock = data;
+    struct lull_clock_setting setting = physics->asked;
+
+    setting.is_locked = lock->is_locked;
+    setting.min_step = lock->min_step;
+    setting.max_step = lock->max_step;
+    lull_physics_ask_clocks(physics, &setting, settle_factor);
+}
+
+static void apply_application(struct lull_physics *physics, double settle_factor, const void *data)
+{
+    const struct lull_clock_setting *application = data;
+    struct lull_clock_setting setting = physics->asked;
+
+    setting.has_application_step = application->has_application_step;
+    setting.application_step = application->application_step;
+    lull_physics_ask_clocks(physics, &setting, settle_factor);
+}
+
+static int is_symbolic(unsigned mhz)
+{
+    return mhz == NVML_CLOCK_LIMIT_TDP || mhz == NVML_CLOCK_LIMIT_UNLIMITED;
+}
+
+/* A pair of symbolic values; without boost beyond it, the TDP clock is the highest. */
+static void read_symbolic(const struct nvml_gpu *gpu, unsigned min, unsigned max,
+                          struct lull_clock_setting *lock)
+{
+    const uint32_t top = lull_gpu_model_step_count(&gpu->model) - 1;
+
+    lock->is_locked = min == NVML_CLOCK_LIMIT_TDP || max == NVML_CLOCK_LIMIT_TDP;
+    lock->min_step = min == NVML_CLOCK_LIMIT_TDP ? top : 0;
+    lock->max_step = top;
+}
+
+NVML_EXPORT(nvmlDeviceSetGpuLockedClocks, nvmlDevice_t device, unsigned min_mhz, unsigned max_mhz)
+{
+    const struct nvml_gpu *gpu;
+    struct lull_clock_setting lock = {.is_locked = true};
+    const int code = nvml_enter_root(device, &gpu);
+
+    if (code != NVML_SUCCESS)
+        return code;
+    if (is_symbolic(min_mhz) != is_symbolic(max_mhz) ||
+        (!is_symbolic(min_mhz) && min_mhz > max_mhz))
+        return NVML_INVALID_ARGUMENT;
+    if (is_symbolic(min_mhz)) {
+        read_symbolic(gpu, min_mhz, max_mhz, &lock);
+    } else {
+        lock.min_step = lull_gpu_model_nearest_step(&gpu->model, min_mhz);
+        lock.max_step = lull_gpu_model_nearest_step(&gpu->model, max_mhz);
+    }
+    return lull_node_call(gpu->node, gpu->index, 1.0, apply_lock, &lock);
+}
+
+NVML_EXPORT(nvmlDeviceResetGpuLockedClocks, nvmlDevice_t device)
+{
+    const struct nvml_gpu *gpu;
+    const struct lull_clock_setting unlocked = {.is_locked = false};
+    const int code = nvml_enter_root(device, &gpu);
+
+    if (code != NVML_SUCCESS)
+        return code;
+    return lull_node_call(gpu->node, gpu->index, 1.0, apply_lock, &unlocked);
+}
+
+NVML_EXPORT(nvmlDeviceSetApplicationsClocks, nvmlDevice_t device, unsigned memory_clock,
+            unsigned graphics_clock)
+{
+    const struct nvml_gpu *gpu;
+    struct lull_clock_setting application = {.has_application_step = true};
+    const int code = nvml_enter_root(device, &gpu);
+
+    if (code != NVML_SUCCESS)
+        return code;
+    application.application_step = lull_gpu_model_nearest_step(&gpu->model, graphics_clock);
+    if (!is_memory_clock(&gpu->model, memory_clock) ||
+        floor(lull_gpu_model_step_mhz(&gpu->model, application.application_step)) !=
+            graphics_clock)
+        return NVML_INVALID_ARGUMENT;
+    return lull_node_call(gpu->node, gpu->index, application_api_factor, apply_application,
+                          &application);
+}
+
+NVML_EXPORT(nvmlDeviceResetApplicationsClocks, nvmlDevice_t device)
+{
+    const struct nvml_gpu *gpu;
+    const struct lull_clock_setting none = {.has_application_step = false};
+    const int code = nvml_enter_root(device, &gpu);
+
+    if (code != NVML_SUCCESS)
+        return code;
+    return lull_node_call(gpu->node, gpu->index, application_api_factor, apply_application, &none);
+}
+
+/* ---- memory clocks: what locking them does to speed and power is not known, so nothing ---- */
+
+static void apply_nothing(struct lull_physics *physics, double settle_factor, const void *data)
+{
+    (void)physics;
+    (void)settle_factor;
+    (void)data;
+}
+
+/* Deferred locks succeed and wait for a driver reload; live ones are not emulated. */
+static int lock_memory(nvmlDevice_t device, unsigned min_mhz, unsigned max_mhz)
+{
+    const struct nvml_gpu *gpu;
+    const int code = nvml_enter_root(device, &gpu);
+
+    if (code != NVML_SUCCESS)
+        return code;
+    if (gpu->model.memory_lock != LULL_MEMORY_LOCK_DEFERRED)
+        return NVML_NOT_SUPPORTED;
+    if (min_mhz > max_mhz)
+        return NVML_INVALID_ARGUMENT;
+    return lull_node_call(gpu->node, gpu->index, 1.0, apply_nothing, NULL);
+}
+
+NVML_EXPORT(nvmlDeviceSetMemoryLockedClocks, nvmlDevice_t device, unsigned min_mhz,
+            unsigned max_mhz)
+{
+    return lock_memory(device, min_mhz, max_mhz);
+}
+
+NVML_EXPORT(nvmlDeviceResetMemoryLockedClocks, nvmlDevice_t device)
+{
+    return lock_memory(device, 0, 0);
+}

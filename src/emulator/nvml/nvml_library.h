@@ -1,0 +1,85 @@
+/*
+ * What all files of the emulated libnvidia-ml share: the opened node, its handles, the entry check
+ * of every function, and macros that declare and define an exported function in one place.
+ * Threads: any, as NVML promises. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_EMULATOR_NVML_LIBRARY_H
+#define LULL_EMULATOR_NVML_LIBRARY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "emulator/node.h"
+#include "emulator/nvml/nvml_abi.h"
+
+/* One GPU; its address is the handle. All but the node's state is fixed after nvmlInit. */
+struct nvml_gpu {
+    uint32_t index;
+    struct lull_node *node;
+    struct lull_gpu_model model;
+    struct nvml_pci_info pci;
+    char uuid[48];
+    char serial[24];
+};
+
+#define NVML_EXPORT(name, ...)                                                                     \
+    int name(__VA_ARGS__);                                                                         \
+    int name(__VA_ARGS__)
+
+/* A second name for an exported function of the same file. */
+#define NVML_ALIAS(name, target) extern __typeof__(target) name __attribute__((alias(#target)))
+
+/* A function of one output that follows from the model. */
+#define NVML_GET_FACT(name, type, expression)                                                      \
+    NVML_EXPORT(name, nvmlDevice_t device, type *value_out)                                        \
+    {                                                                                              \
+        const struct nvml_gpu *gpu;                                                                \
+        const int code = nvml_enter(device, value_out, &gpu);                                      \
+                                                                                                   \
+        if (code == NVML_SUCCESS)                                                                  \
+            *value_out = (type)(expression);                                                       \
+        return code;                                                                               \
+    }
+
+/* A function of one output that is read from the running GPU `physics`. */
+#define NVML_GET_READING(name, type, expression)                                                   \
+    NVML_EXPORT(name, nvmlDevice_t device, type *value_out)                                        \
+    {                                                                                              \
+        const struct nvml_gpu *gpu;                                                                \
+        const int code = nvml_enter_reading(device, value_out, &gpu);                              \
+                                                                                                   \
+        if (code == NVML_SUCCESS) {                                                                \
+            const struct lull_physics *physics = lull_node_begin(gpu->node, gpu->index);           \
+            *value_out = (type)(expression);                                                       \
+            lull_node_end(gpu->node, gpu->index, false);                                           \
+        }                                                                                          \
+        return code;                                                                               \
+    }
+
+/* NVML_SUCCESS after nvmlInit, else NVML_UNINITIALIZED. */
+int nvml_ready(void);
+
+/* Checks initialisation, handle and output pointer. The _reading form also suffers get faults. */
+int nvml_enter(nvmlDevice_t device, const void *output, const struct nvml_gpu **gpu_out);
+int nvml_enter_reading(nvmlDevice_t device, const void *output, const struct nvml_gpu **gpu_out);
+
+/* For set calls: checks initialisation, handle and permission. */
+int nvml_enter_root(nvmlDevice_t device, const struct nvml_gpu **gpu_out);
+
+uint32_t nvml_gpu_count(void);
+nvmlDevice_t nvml_gpu_at(uint32_t index);
+
+/* Copies text with its NUL. NVML_INSUFFICIENT_SIZE: it does not fit. */
+int nvml_copy_text(const char *text, char *out, uint32_t size);
+
+/*
+ * The size-query idiom of lists: too small a count (0 with NULL included) sets the count needed
+ * and gives NVML_INSUFFICIENT_SIZE; an empty list is a success.
+ */
+int nvml_copy_list(const void *items, uint32_t item_count, size_t item_size, uint32_t *count,
+                   void *out);
+
+/* Microseconds since 1970. */
+int64_t nvml_time_us(void);
+
+#endif

@@ -1,0 +1,340 @@
+/*
+ * Power, energy, temperature and the reasons of clocks. SPDX-License-Identifier: Apache-2.0
+ */
+#include <math.h>
+
+#include "emulator/nvml/nvml_library.h"
+
+static const double limit_api_factor = 2.2; /* about 10 ms */
+
+static unsigned mw_from_w(double w)
+{
+    return (unsigned)lround(w * 1e3);
+}
+
+/* ---- power and its limit ---- */
+
+NVML_GET_READING(nvmlDeviceGetPowerUsage, unsigned,
+                 lull_physics_published_mw(physics, &physics->usage))
+NVML_GET_READING(nvmlDeviceGetPowerManagementLimit, unsigned, mw_from_w(physics->limit_w))
+NVML_GET_READING(nvmlDeviceGetEnforcedPowerLimit, unsigned, mw_from_w(physics->limit_w))
+NVML_GET_FACT(nvmlDeviceGetPowerManagementDefaultLimit, unsigned,
+              mw_from_w(gpu->model.limit_default_w))
+NVML_GET_FACT(nvmlDeviceGetPowerManagementMode, int, 1)
+NVML_GET_FACT(nvmlDeviceGetPowerSource, unsigned, 0)
+
+NVML_EXPORT(nvmlDeviceGetPowerManagementLimitConstraints, nvmlDevice_t device, unsigned *min_out,
+            unsigned *max_out)
+{
+    const struct nvml_gpu *gpu;
+    const int code = nvml_enter(device, min_out, &gpu);
+
+    if (code != NVML_SUCCESS || max_out == NULL)
+        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
+    *min_out = mw_from_w(gpu->model.limit_min_w);
+    *max_out = mw_from_w(gpu->model.limit_max_w);
+    return NVML_SUCCESS;
+}
+
+static void apply_limit(struct lull_physics *physics, double settle_factor, const void *data)
+{
+    const double *limit_w = data;
+
+    (void)settle_factor; /* the limiter's own loop is what delays it */
+    lull_physics_set_limit(physics, *limit_w);
+}
+
+NVML_EXPORT(nvmlDeviceSetPowerManagementLimit, nvmlDevice_t device, unsigned mw)
+{
+    const struct nvml_gpu *gpu;
+    const double limit_w = mw * 1e-3;
+    const int code = nvml_enter_root(device, &gpu);
+
+    if (code != NVML_SUCCESS)
+        return code;
+    if (limit_w < gpu->model.limit_min_w || limit_w > gpu->model.limit_max_w)
+        return NVML_INVALID_ARGUMENT;
+    return lull_node_call(gpu->node, gpu->index, limit_api_factor, apply_limit, &limit_w);
+}
+
+NVML_EXPORT(nvmlDeviceSetPowerManagementLimit_v2, nvmlDevice_t device,
+            const struct nvml_power_value *value)
+{
+    if (value == NULL)
+        return nvml_ready() == NVML_SUCCESS ? NVML_INVALID_ARGUMENT : NVML_UNINITIALIZED;
+    if (value->version != NVML_VERSION_WORD(struct nvml_power_value, 2u))
+        return NVML_VERSION_MISMATCH;
+    if (value->scope != 0)
+        return NVML_NOT_SUPPORTED;
+    return nvmlDeviceSetPowerManagementLimit(device, value->mw);
+}
+
+/* ---- energy ---- */
+
+static int has_energy_counter(const struct nvml_gpu *gpu)
+{
+    double ignored;
+
+    return !lull_node_take_fault(gpu->node, gpu->index, LULL_FAULT_NO_ENERGY, &ignored);
+}
+
+static uint64_t read_energy(const struct nvml_gpu *gpu)
+{
+    const uint64_t mj = lull_physics_published_mj(lull_node_begin(gpu->node, gpu->index));
+
+    lull_node_end(gpu->node, gpu->index, false);
+    return mj;
+}
+
+NVML_EXPORT(nvmlDeviceGetTotalEnergyConsumption, nvmlDevice_t device, unsigned long long *mj_out)
+{
+    const struct nvml_gpu *gpu;
+    const int code = nvml_enter_reading(device, mj_out, &gpu);
+
+    if (code != NVML_SUCCESS)
+        return code;
+    if (!has_energy_counter(gpu))
+        return NVML_NOT_SUPPORTED;
+    *mj_out = read_energy(gpu);
+    return NVML_SUCCESS;
+}
+
+/* ---- temperature ---- */
+
+NVML_EXPORT(nvmlDeviceGetTemperature, nvmlDevice_t device, int sensor, unsigned *celsius_out)
+{
+    const struct nvml_gpu *gpu;
+    const int code = nvml_enter_reading(device, celsius_out, &gpu);
+
+    if (code != NVML_SUCCESS || sensor != 0)
+        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
+    *celsius_out =
+        (unsigned)lround(lull_physics_temperature_c(lull_node_begin(gpu->node, gpu->index)));
+    lull_node_end(gpu->node, gpu->index, false);
+    return NVML_SUCCESS;
+}
+
+NVML_EXPORT(nvmlDeviceGetTemperatureV, nvmlDevice_t device, struct nvml_temperature *out)
+{
+    unsigned celsius;
+    int code;
+
+    if (out == NULL)
+        return nvml_ready() == NVML_SUCCESS ? NVML_INVALID_ARGUMENT : NVML_UNINITIALIZED;
+    if (out->version != NVML_VERSION_WORD(struct nvml_temperature, 1u))
+        return NVML_VERSION_MISMATCH;
+    code = nvmlDeviceGetTemperature(device, out->sensor, &celsius);
+    if (code == NVML_SUCCESS)
+        out->celsius = (int32_t)celsius;
+    return code;
+}
+
+NVML_EXPORT(nvmlDeviceGetTemperatureThreshold, nvmlDevice_t device, int kind,
+            unsigned *celsius_out)
+{
+    const struct nvml_gpu *gpu;
+    const int code = nvml_enter(device, celsius_out, &gpu);
+
+    if (code != NVML_SUCCESS)
+        return code;
+    switch (kind) {
+    case 0:
+        *celsius_out = (unsigned)gpu->model.shutdown_c;
+        return NVML_SUCCESS;
+    case 1:
+        *celsius_out = (unsigned)gpu->model.hw_slowdown_c;
+        return NVML_SUCCESS;
+    case 3:
+        *celsius_out = (unsigned)gpu->model.slowdown_c;
+        return NVML_SUCCESS;
+    default:
+        return NVML_NOT_SUPPORTED;
+    }
+}
+
+/* ---- reasons ---- */
+
+NVML_GET_READING(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long, physics->reasons)
+NVML_ALIAS(nvmlDeviceGetCurrentClocksThrottleReasons, nvmlDeviceGetCurrentClocksEventReasons);
+NVML_GET_FACT(nvmlDeviceGetSupportedClocksEventReasons, unsigned long long, 0x1ff)
+NVML_ALIAS(nvmlDeviceGetSupportedClocksThrottleReasons, nvmlDeviceGetSupportedClocksEventReasons);
+
+/* Time with a reason, by the position of its bit. */
+static int read_reason_ns(const struct nvml_gpu *gpu, uint32_t bit, uint64_t *ns_out)
+{
+    *ns_out = (uint64_t)lull_node_begin(gpu->node, gpu->index)->reason_ns[bit];
+    lull_node_end(gpu->node, gpu->index, false);
+    return NVML_SUCCESS;
+}
+
+enum { BIT_POWER_CAP = 2, BIT_HW_SLOWDOWN = 3, BIT_SYNC = 4, BIT_SW_THERMAL = 5, BIT_HW_THERMAL = 6 };
+
+NVML_EXPORT(nvmlDeviceGetViolationStatus, nvmlDevice_t device, int policy,
+            struct nvml_violation *out)
+{
+    static const uint32_t bits[] = {BIT_POWER_CAP, BIT_SW_THERMAL, BIT_SYNC};
+    const struct nvml_gpu *gpu;
+    const int code = nvml_enter_reading(device, out, &gpu);
+
+    if (code != NVML_SUCCESS)
+        return code;
+    if (policy < 0 || policy > 2)
+        return NVML_NOT_SUPPORTED;
+    out->reference_us = (uint64_t)nvml_time_us();
+    return read_reason_ns(gpu, bits[policy], &out->violation_ns);
+}
+
+/* ---- fields ---- */
+
+static int give_uint(struct nvml_field *field, unsigned value)
+{
+    field->type = NVML_VALUE_UINT;
+    field->value.as_uint = value;
+    return NVML_SUCCESS;
+}
+
+static int give_ulonglong(struct nvml_field *field, uint64_t value)
+{
+    field->type = NVML_VALUE_ULONGLONG;
+    field->value.as_ulonglong = value;
+    return NVML_SUCCESS;
+}
+
+static int give_energy(const struct nvml_gpu *gpu, struct nvml_field *field)
+{
+    return has_energy_counter(gpu) ? give_ulonglong(field, read_energy(gpu)) : NVML_NOT_SUPPORTED;
+}
+
+/* Only the scope of the GPU: how memory and module power behave is not known. */
+static int give_power(const struct nvml_gpu *gpu, struct nvml_field *field, int is_average)
+{
+    const struct lull_physics *physics;
+
+    if (field->scope != 0 || (is_average && !gpu->model.power_is_average))
+        return NVML_NOT_SUPPORTED;
+    physics = lull_node_begin(gpu->node, gpu->index);
+    give_uint(field, lull_physics_published_mw(physics, is_average ? &physics->usage
+                                                                   : &physics->instant));
+    lull_node_end(gpu->node, gpu->index, false);
+    return NVML_SUCCESS;
+}
+
+static int give_limit(const struct nvml_gpu *gpu, struct nvml_field *field)
+{
+    give_uint(field, mw_from_w(lull_node_begin(gpu->node, gpu->index)->limit_w));
+    lull_node_end(gpu->node, gpu->index, false);
+    return NVML_SUCCESS;
+}
+
+static int give_reason_ns(const struct nvml_gpu *gpu, struct nvml_field *field, uint32_t bit)
+{
+    uint64_t ns;
+
+    read_reason_ns(gpu, bit, &ns);
+    return give_ulonglong(field, ns);
+}
+
+static int give_field(const struct nvml_gpu *gpu, struct nvml_field *field)
+{
+    switch (field->id) {
+    case 74:
+        return give_reason_ns(gpu, field, BIT_POWER_CAP);
+    case 75:
+    case 269:
+        return give_reason_ns(gpu, field, BIT_SW_THERMAL);
+    case 76:
+        return give_reason_ns(gpu, field, BIT_SYNC);
+    case 270:
+        return give_reason_ns(gpu, field, BIT_HW_THERMAL);
+    case 83:
+    case 191:
+        return give_energy(gpu, field);
+    case 91:
+        return give_uint(field, gpu->model.nvlink_count);
+    case 185:
+        return give_power(gpu, field, 1);
+    case 186:
+        return give_power(gpu, field, 0);
+    case 187:
+        return give_uint(field, mw_from_w(gpu->model.limit_min_w));
+    case 188:
+        return give_uint(field, mw_from_w(gpu->model.limit_max_w));
+    case 189:
+        return give_uint(field, mw_from_w(gpu->model.limit_default_w));
+    case 190:
+    case 192:
+        return give_limit(gpu, field);
+    case 298:
+        return give_uint(field, gpu->model.memory_lock == LULL_MEMORY_LOCK_DEFERRED ? 1 : 0);
+    default:
+        return NVML_NOT_SUPPORTED;
+    }
+}
+
+NVML_EXPORT(nvmlDeviceGetFieldValues, nvmlDevice_t device, int count, struct nvml_field *fields)
+{
+    const struct nvml_gpu *gpu;
+    const int code = nvml_enter_reading(device, fields, &gpu);
+
+    if (code != NVML_SUCCESS || count < 1)
+        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
+    for (int i = 0; i < count; i++) {
+        fields[i].time_us = nvml_time_us();
+        fields[i].type = NVML_VALUE_UINT;
+        fields[i].value.as_ulonglong = 0;
+        fields[i].code = give_field(gpu, &fields[i]);
+        fields[i].latency_us = nvml_time_us() - fields[i].time_us;
+    }
+    return NVML_SUCCESS;
+}
+
+/* ---- samples: the emulated driver keeps one per type ---- */
+
+static int read_sample(const struct nvml_gpu *gpu, int type, unsigned *value_out)
+{
+    const struct lull_physics *physics = lull_node_begin(gpu->node, gpu->index);
+    int code = NVML_SUCCESS;
+
+    switch (type) {
+    case 0:
+        *value_out = lull_physics_published_mw(physics, &physics->instant);
+        break;
+    case 1:
+        *value_out = physics->utilization_percent;
+        break;
+    case 5:
+        *value_out = lull_physics_published_mhz(physics);
+        break;
+    default:
+        code = NVML_NOT_SUPPORTED;
+    }
+    lull_node_end(gpu->node, gpu->index, false);
+    return code;
+}
+
+NVML_EXPORT(nvmlDeviceGetSamples, nvmlDevice_t device, int type, unsigned long long last_us,
+            int *value_type_out, unsigned *count, struct nvml_sample *samples)
+{
+    const int64_t period_us = 100000;
+    const uint64_t time_us = (uint64_t)(nvml_time_us() / period_us * period_us);
+    const struct nvml_gpu *gpu;
+    int code = nvml_enter_reading(device, count, &gpu);
+    unsigned value = 0;
+
+    if (code == NVML_SUCCESS && value_type_out == NULL)
+        code = NVML_INVALID_ARGUMENT;
+    if (code == NVML_SUCCESS)
+        code = read_sample(gpu, type, &value);
+    if (code != NVML_SUCCESS)
+        return code;
+    *value_type_out = NVML_VALUE_UINT;
+    if (samples != NULL) {
+        if (time_us <= last_us)
+            return NVML_NOT_FOUND;
+        if (*count < 1)
+            return NVML_INSUFFICIENT_SIZE;
+        samples[0] = (struct nvml_sample){.time_us = time_us, .value.as_uint = value};
+    }
+    *count = 1;
+    return NVML_SUCCESS;
+}

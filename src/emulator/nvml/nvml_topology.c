@@ -1,0 +1,385 @@
+/*
+ * Links, topology, partitions, error counters, events: a healthy node of one socket per four GPUs.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "emulator/nvml/nvml_library.h"
+
+enum {
+    GPUS_PER_SOCKET = 4,
+    TOPOLOGY_INTERNAL = 0,
+    TOPOLOGY_NODE = 40,
+    TOPOLOGY_SYSTEM = 50,
+    LINK_REMOTE_SWITCH = 2,
+};
+
+/* ---- PCIe ---- */
+
+NVML_GET_FACT(nvmlDeviceGetMaxPcieLinkGeneration, unsigned, gpu->model.pcie_generation)
+NVML_ALIAS(nvmlDeviceGetGpuMaxPcieLinkGeneration, nvmlDeviceGetMaxPcieLinkGeneration);
+NVML_ALIAS(nvmlDeviceGetCurrPcieLinkGeneration, nvmlDeviceGetMaxPcieLinkGeneration);
+NVML_GET_FACT(nvmlDeviceGetMaxPcieLinkWidth, unsigned, 16)
+NVML_ALIAS(nvmlDeviceGetCurrPcieLinkWidth, nvmlDeviceGetMaxPcieLinkWidth);
+NVML_GET_FACT(nvmlDeviceGetPcieSpeed, unsigned, 1000u << gpu->model.pcie_generation)
+NVML_ALIAS(nvmlDeviceGetPcieLinkMaxSpeed, nvmlDeviceGetPcieSpeed);
+NVML_GET_FACT(nvmlDeviceGetPcieReplayCounter, unsigned, 0)
+
+NVML_EXPORT(nvmlDeviceGetPcieThroughput, nvmlDevice_t device, int counter, unsigned *kb_out)
+{
+    const int64_t sampling_ns = 20 * LULL_NS_PER_MS;
+    const struct nvml_gpu *gpu;
+    const int code = nvml_enter_reading(device, kb_out, &gpu);
+
+    if (code != NVML_SUCCESS || counter < 0 || counter > 1)
+        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
+    lull_sleep_until_ns(lull_now_ns() + sampling_ns); /* the real call samples for as long */
+    *kb_out = 0;
+    return NVML_SUCCESS;
+}
+
+/* ---- NVLink ---- */
+
+static int enter_link(nvmlDevice_t device, unsigned link, const void *output)
+{
+    const struct nvml_gpu *gpu;
+    const int code = nvml_enter(device, output, &gpu);
+
+    if (code != NVML_SUCCESS)
+        return code;
+    if (gpu->model.nvlink_count == 0)
+        return NVML_NOT_SUPPORTED;
+    return link < gpu->model.nvlink_count ? NVML_SUCCESS : NVML_INVALID_ARGUMENT;
+}
+
+NVML_EXPORT(nvmlDeviceGetNvLinkState, nvmlDevice_t device, unsigned link, int *state_out)
+{
+    const int code = enter_link(device, link, state_out);
+
+    if (code == NVML_SUCCESS)
+        *state_out = 1;
+    return code;
+}
+
+NVML_EXPORT(nvmlDeviceGetNvLinkVersion, nvmlDevice_t device, unsigned link, unsigned *version_out)
+{
+    const int code = enter_link(device, link, version_out);
+
+    if (code == NVML_SUCCESS) /* 6 links: NVLink 2, 12: 3, 18: 4 */
+        *version_out = device->model.nvlink_count / 6 + 1;
+    return code;
+}
+
+NVML_EXPORT(nvmlDeviceGetNvLinkCapability, nvmlDevice_t device, unsigned link, int capability,
+            unsigned *value_out)
+{
+    const int code = enter_link(device, link, value_out);
+
+    if (code == NVML_SUCCESS)
+        *value_out = capability != 4; /* all but SLI */
+    return code;
+}
+
+NVML_EXPORT(nvmlDeviceGetNvLinkRemotePciInfo_v2, nvmlDevice_t device, unsigned link,
+            struct nvml_pci_info *out)
+{
+    const int code = enter_link(device, link, out);
+
+    if (code == NVML_SUCCESS)
+        *out = (struct nvml_pci_info){.legacy_bus_id = "0000:F5:00.0",
+                                      .bus = 0xf5,
+                                      .device_id = 0x1af110de,
+                                      .bus_id = "00000000:F5:00.0"};
+    return code;
+}
+
+NVML_ALIAS(nvmlDeviceGetNvLinkRemotePciInfo, nvmlDeviceGetNvLinkRemotePciInfo_v2);
+
+NVML_EXPORT(nvmlDeviceGetNvLinkRemoteDeviceType, nvmlDevice_t device, unsigned link,
+            unsigned *type_out)
+{
+    const int code = enter_link(device, link, type_out);
+
+    if (code == NVML_SUCCESS)
+        *type_out = LINK_REMOTE_SWITCH;
+    return code;
+}
+
+/* ---- topology ---- */
+
+static int enter_pair(nvmlDevice_t one, nvmlDevice_t other, const void *output)
+{
+    const struct nvml_gpu *gpu;
+    const int code = nvml_enter(one, output, &gpu);
+
+    return code == NVML_SUCCESS ? nvml_enter(other, output, &gpu) : code;
+}
+
+NVML_EXPORT(nvmlDeviceGetP2PStatus, nvmlDevice_t one, nvmlDevice_t other, int index,
+            int *status_out)
+{
+    const int code = enter_pair(one, other, status_out);
+
+    (void)index;
+    if (code == NVML_SUCCESS)
+        *status_out = 0;
+    return code;
+}
+
+static int common_level(const struct nvml_gpu *one, const struct nvml_gpu *other)
+{
+    if (one == other)
+        return TOPOLOGY_INTERNAL;
+    return one->index / GPUS_PER_SOCKET == other->index / GPUS_PER_SOCKET ? TOPOLOGY_NODE
+                                                                         : TOPOLOGY_SYSTEM;
+}
+
+NVML_EXPORT(nvmlDeviceGetTopologyCommonAncestor, nvmlDevice_t one, nvmlDevice_t other,
+            int *level_out)
+{
+    const int code = enter_pair(one, other, level_out);
+
+    if (code == NVML_SUCCESS)
+        *level_out = common_level(one, other);
+    return code;
+}
+
+NVML_EXPORT(nvmlDeviceGetTopologyNearestGpus, nvmlDevice_t device, int level, unsigned *count,
+            nvmlDevice_t *devices)
+{
+    nvmlDevice_t found[LULL_NODE_MAX_GPUS];
+    const struct nvml_gpu *gpu;
+    const int code = nvml_enter(device, count, &gpu);
+    uint32_t length = 0;
+
+    if (code != NVML_SUCCESS)
+        return code;
+    for (uint32_t i = 0; i < nvml_gpu_count(); i++)
+        if (nvml_gpu_at(i) != device && common_level(gpu, nvml_gpu_at(i)) == level)
+            found[length++] = nvml_gpu_at(i);
+    return nvml_copy_list(found, length, sizeof(found[0]), count, devices);
+}
+
+NVML_EXPORT(nvmlDeviceOnSameBoard, nvmlDevice_t one, nvmlDevice_t other, int *same_out)
+{
+    const int code = enter_pair(one, other, same_out);
+
+    if (code == NVML_SUCCESS)
+        *same_out = one == other;
+    return code;
+}
+
+NVML_EXPORT(nvmlDeviceGetCpuAffinity, nvmlDevice_t device, unsigned length, unsigned long *mask)
+{
+    const struct nvml_gpu *gpu;
+    const int code = nvml_enter(device, mask, &gpu);
+    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    const long bits = 8 * (long)sizeof(mask[0]);
+
+    if (code != NVML_SUCCESS || length == 0)
+        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
+    memset(mask, 0, length * sizeof(mask[0]));
+    for (long i = 0; i < cpus && i < bits * (long)length; i++)
+        mask[i / bits] |= 1UL << (i % bits);
+    return NVML_SUCCESS;
+}
+
+NVML_EXPORT(nvmlDeviceGetCpuAffinityWithinScope, nvmlDevice_t device, unsigned length,
+            unsigned long *mask, unsigned scope)
+{
+    return scope <= 1 ? nvmlDeviceGetCpuAffinity(device, length, mask) : NVML_INVALID_ARGUMENT;
+}
+
+NVML_EXPORT(nvmlDeviceGetMemoryAffinity, nvmlDevice_t device, unsigned length, unsigned long *mask,
+            unsigned scope)
+{
+    const struct nvml_gpu *gpu;
+    const int code = nvml_enter(device, mask, &gpu);
+
+    if (code != NVML_SUCCESS || length == 0 || scope > 1)
+        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
+    memset(mask, 0, length * sizeof(mask[0]));
+    mask[0] = 1;
+    return NVML_SUCCESS;
+}
+
+NVML_GET_FACT(nvmlDeviceGetNumaNodeId, unsigned, 0)
+
+/* ---- partitions: supported by some models, never switched on ---- */
+
+static int has_partitions(const struct nvml_gpu *gpu)
+{
+    return gpu->model.compute_major >= 8 && gpu->model.compute_minor == 0;
+}
+
+NVML_EXPORT(nvmlDeviceGetMigMode, nvmlDevice_t device, unsigned *current_out,
+            unsigned *pending_out)
+{
+    const struct nvml_gpu *gpu;
+    const int code = nvml_enter(device, current_out, &gpu);
+
+    if (code != NVML_SUCCESS || pending_out == NULL)
+        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
+    if (!has_partitions(gpu))
+        return NVML_NOT_SUPPORTED;
+    *current_out = 0;
+    *pending_out = 0;
+    return NVML_SUCCESS;
+}
+
+NVML_EXPORT(nvmlDeviceGetMaxMigDeviceCount, nvmlDevice_t device, unsigned *count_out)
+{
+    const struct nvml_gpu *gpu;
+    const int code = nvml_enter(device, count_out, &gpu);
+
+    if (code == NVML_SUCCESS)
+        *count_out = has_partitions(gpu) ? 7 : 0;
+    return code;
+}
+
+NVML_EXPORT(nvmlDeviceGetMigDeviceHandleByIndex, nvmlDevice_t device, unsigned index,
+            nvmlDevice_t *device_out)
+{
+    const struct nvml_gpu *gpu;
+    const int code = nvml_enter(device, device_out, &gpu);
+
+    (void)index;
+    if (code != NVML_SUCCESS)
+        return code;
+    return has_partitions(gpu) ? NVML_NOT_FOUND : NVML_NOT_SUPPORTED;
+}
+
+NVML_GET_FACT(nvmlDeviceIsMigDeviceHandle, unsigned, 0)
+
+/* ---- error counters ---- */
+
+static int has_ecc(const struct nvml_gpu *gpu)
+{
+    return !gpu->model.has_fan; /* the desk-side boards of the table come without */
+}
+
+NVML_EXPORT(nvmlDeviceGetEccMode, nvmlDevice_t device, int *current_out, int *pending_out)
+{
+    const struct nvml_gpu *gpu;
+    const int code = nvml_enter(device, current_out, &gpu);
+
+    if (code != NVML_SUCCESS || pending_out == NULL)
+        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
+    if (!has_ecc(gpu))
+        return NVML_NOT_SUPPORTED;
+    *current_out = 1;
+    *pending_out = 1;
+    return NVML_SUCCESS;
+}
+
+static int count_errors(nvmlDevice_t device, unsigned long long *count_out)
+{
+    const struct nvml_gpu *gpu;
+    const int code = nvml_enter(device, count_out, &gpu);
+
+    if (code != NVML_SUCCESS)
+        return code;
+    if (!has_ecc(gpu))
+        return NVML_NOT_SUPPORTED;
+    *count_out = 0;
+    return NVML_SUCCESS;
+}
+
+NVML_EXPORT(nvmlDeviceGetTotalEccErrors, nvmlDevice_t device, int type, int counter,
+            unsigned long long *count_out)
+{
+    return type < 0 || type > 1 || counter < 0 || counter > 1 ? NVML_INVALID_ARGUMENT
+                                                              : count_errors(device, count_out);
+}
+
+NVML_EXPORT(nvmlDeviceGetMemoryErrorCounter, nvmlDevice_t device, int type, int counter,
+            int location, unsigned long long *count_out)
+{
+    (void)location;
+    return nvmlDeviceGetTotalEccErrors(device, type, counter, count_out);
+}
+
+/* ---- fans ---- */
+
+NVML_EXPORT(nvmlDeviceGetFanSpeed, nvmlDevice_t device, unsigned *percent_out)
+{
+    const struct nvml_gpu *gpu;
+    const int code = nvml_enter(device, percent_out, &gpu);
+
+    if (code != NVML_SUCCESS)
+        return code;
+    if (!gpu->model.has_fan)
+        return NVML_NOT_SUPPORTED;
+    *percent_out = 40;
+    return NVML_SUCCESS;
+}
+
+NVML_EXPORT(nvmlDeviceGetFanSpeed_v2, nvmlDevice_t device, unsigned fan, unsigned *percent_out)
+{
+    return fan == 0 ? nvmlDeviceGetFanSpeed(device, percent_out) : NVML_INVALID_ARGUMENT;
+}
+
+NVML_GET_FACT(nvmlDeviceGetNumFans, unsigned, gpu->model.has_fan ? 1 : 0)
+
+/* ---- permissions and events ---- */
+
+NVML_EXPORT(nvmlDeviceGetAPIRestriction, nvmlDevice_t device, int api, int *restricted_out)
+{
+    const struct nvml_gpu *gpu;
+    const int code = nvml_enter(device, restricted_out, &gpu);
+
+    if (code != NVML_SUCCESS || api < 0 || api > 1)
+        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
+    *restricted_out = 1;
+    return NVML_SUCCESS;
+}
+
+struct nvml_event_set {
+    uint64_t types;
+};
+
+NVML_EXPORT(nvmlEventSetCreate, struct nvml_event_set **set_out)
+{
+    if (nvml_ready() != NVML_SUCCESS)
+        return NVML_UNINITIALIZED;
+    if (set_out == NULL)
+        return NVML_INVALID_ARGUMENT;
+    *set_out = calloc(1, sizeof(**set_out));
+    return *set_out != NULL ? NVML_SUCCESS : 20;
+}
+
+NVML_EXPORT(nvmlEventSetFree, struct nvml_event_set *set)
+{
+    free(set);
+    return NVML_SUCCESS;
+}
+
+NVML_GET_FACT(nvmlDeviceGetSupportedEventTypes, unsigned long long, 0x1f)
+
+NVML_EXPORT(nvmlDeviceRegisterEvents, nvmlDevice_t device, unsigned long long types,
+            struct nvml_event_set *set)
+{
+    const struct nvml_gpu *gpu;
+    const int code = nvml_enter(device, set, &gpu);
+
+    if (code == NVML_SUCCESS)
+        set->types |= types;
+    return code;
+}
+
+/* No event ever happens on the emulated node as yet. */
+NVML_EXPORT(nvmlEventSetWait_v2, struct nvml_event_set *set, struct nvml_event *event_out,
+            unsigned timeout_ms)
+{
+    if (nvml_ready() != NVML_SUCCESS)
+        return NVML_UNINITIALIZED;
+    if (set == NULL || event_out == NULL)
+        return NVML_INVALID_ARGUMENT;
+    lull_sleep_until_ns(lull_now_ns() + timeout_ms * LULL_NS_PER_MS);
+    return NVML_TIMEOUT;
+}
+
+NVML_ALIAS(nvmlEventSetWait, nvmlEventSetWait_v2);

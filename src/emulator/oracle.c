@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "emulator/oracle.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "emulator/noise.h"
+#include "emulator/physics.h"
+#include "emulator/spec.h"
+
+enum {
+    WARM_ITERATIONS = 10,
+    IDEAL_ITERATIONS = 16,
+    REAL_ITERATIONS = 60,
+    QUANTILE_DRAWS = 2000,
+    MOST_ASKS = 8,
+};
+
+/* A request that the driver has not handed to the GPU yet. */
+struct ask {
+    int64_t at_ns;
+    uint32_t step;
+};
+
+struct unit {
+    struct lull_physics physics;
+    int context;
+    struct ask asks[MOST_ASKS]; /* in time order */
+    uint32_t ask_count;
+};
+
+enum mode { MODE_REFERENCE, MODE_IDEAL, MODE_REAL, MODE_STEADY };
+
+/* One run of the job in one mode at one clock. */
+struct run {
+    const struct lull_oracle_job *job;
+    enum mode mode;
+    uint32_t step;
+    uint32_t top_step;
+    struct unit *units;
+    uint64_t random; /* of the driver's calls */
+    int64_t driver_free_ns;
+    /* Forecast, for MODE_REAL: from the reference and the ideal run. */
+    int64_t compute_ns;
+    int64_t transfer_ns;
+    int64_t lead_ns;  /* of the lowering */
+    int64_t raise_ns; /* of the raising */
+    /* Measured. */
+    int64_t measured_compute_ns;
+    int64_t measured_transfer_ns;
+};
+
+/* ---- requests ---- */
+
+static void ask_step(struct unit *unit, uint32_t step, double settle_factor)
+{
+    const struct lull_clock_setting lock = {.is_locked = true, .max_step = step};
+
+    lull_physics_ask_clocks(&unit->physics, &lock, settle_factor);
+}
+
+/* Lets a unit's time pass with the requests that fall into it. */
+static void advance(struct unit *unit, int64_t until_ns)
+{
+    while (unit->ask_count > 0 && unit->asks[0].at_ns <= until_ns) {
+        lull_physics_advance(&unit->physics, unit->asks[0].at_ns);
+        ask_step(unit, unit->asks[0].step, 1.0);
+        unit->ask_count--;
+        memmove(&unit->asks[0], &unit->asks[1], unit->ask_count * sizeof(unit->asks[0]));
+    }
+    lull_physics_advance(&unit->physics, until_ns);
+}
+
+/* One call per GPU, one after the other, as the driver has it. */
+static void schedule_asks(struct run *run, int64_t begin_ns, uint32_t step)
+{
+    int64_t time_ns = begin_ns > run->driver_free_ns ? begin_ns : run->driver_free_ns;
+
+    for (uint32_t i = 0; i < run->job->gpus; i++) {
+        struct unit *unit = &run->units[i];
+
+        time_ns += lull_ns_from_ms(lull_physics_draw_api_ms(run->job->model, &run->random));
+        if (unit->ask_count < MOST_ASKS)
+            unit->asks[unit->ask_count++] = (struct ask){time_ns, step};
+    }
+    run->driver_free_ns = time_ns;
+}
+
+static void switch_at_once(struct run *run, int64_t now_ns, uint32_t step)
+{
+    for (uint32_t i = 0; i < run->job->gpus; i++) {
+        ask_step(&run->units[i], step, 0.0);
+        lull_physics_advance(&run->units[i].physics, now_ns);
+    }
+}
+
+/* ---- one iteration ---- */
+
+typedef int64_t (*estimate)(const struct unit *unit);
+
+static int64_t kernel_end_ns(const struct unit *unit)
+{
+    return lull_physics_queue_end_ns(&unit->physics, unit->context);
+}
+
+static int64_t transfer_end_ns(const struct unit *unit)
+{
+    return lull_physics_transfer_share_ns(&unit->physics, unit->context, 1.0);
+}
+
+/* Advances one unit to the end that it estimates; gives that time. */
+static int64_t run_to_end(struct unit *unit, estimate end_ns)
+{
+    for (;;) {
+        int64_t next_ns = end_ns(unit);
+        const int64_t change_ns = lull_physics_rate_change_ns(&unit->physics);
+
+        if (next_ns <= unit->physics.now_ns)
+            return unit->physics.now_ns;
+        if (change_ns < next_ns)
+            next_ns = change_ns;
+        if (unit->ask_count > 0 && unit->asks[0].at_ns < next_ns)
+            next_ns = unit->asks[0].at_ns;
+        advance(unit, next_ns);
+    }
+}
+
+/* All units to the end of the last of them. */
+static int64_t run_together(struct run *run, estimate end_ns)
+{
+    int64_t last_ns = 0;
+
+    for (uint32_t i = 0; i < run->job->gpus; i++) {
+        const int64_t unit_ns = run_to_end(&run->units[i], end_ns);
+
+        if (unit_ns > last_ns)
+            last_ns = unit_ns;
+    }
+    for (uint32_t i = 0; i < run->job->gpus; i++)
+        advance(&run->units[i], last_ns);
+    return last_ns;
+}
+
+static void begin_compute(struct run *run)
+{
+    const struct lull_gpu_profile *profile =
+        lull_gpu_model_profile(run->job->model, run->job->profile);
+
+    for (uint32_t i = 0; i < run->job->gpus; i++)
+        lull_physics_launch(&run->units[i].physics, run->units[i].context,
+                            run->job->compute_ms * 1e-3, profile);
+}
+
+static void begin_transfer(struct run *run)
+{
+    for (uint32_t i = 0; i < run->job->gpus; i++)
+        lull_physics_transfer_begin(&run->units[i].physics, run->units[i].context,
+                                    run->job->bytes, run->job->link_gbs, run->job->channels);
+}
+
+static int64_t run_iteration(struct run *run, int64_t begin_ns)
+{
+    int64_t middle_ns;
+    int64_t end_ns;
+
+    if (run->mode == MODE_REAL) {
+        const int64_t section_ns = begin_ns + run->compute_ns;
+
+        schedule_asks(run, section_ns - run->lead_ns, run->step);
+        schedule_asks(run, section_ns + run->transfer_ns - run->raise_ns, run->top_step);
+    }
+    begin_compute(run);
+    middle_ns = run_together(run, kernel_end_ns);
+    if (run->mode == MODE_IDEAL)
+        switch_at_once(run, middle_ns, run->step);
+    begin_transfer(run);
+    end_ns = run_together(run, transfer_end_ns);
+    for (uint32_t i = 0; i < run->job->gpus; i++)
+        lull_physics_transfer_end(&run->units[i].physics, run->units[i].context);
+    if (run->mode == MODE_IDEAL)
+        switch_at_once(run, end_ns, run->top_step);
+    run->measured_compute_ns += middle_ns - begin_ns;
+    run->measured_transfer_ns += end_ns - middle_ns;
+    return end_ns;
+}
+
+/* ---- one run ---- */
+
+static double total_energy_j(const struct run *run)
+{
+    double energy_j = 0;
+
+    for (uint32_t i = 0; i < run->job->gpus; i++)
+        energy_j += lull_physics_energy_j(&run->units[i].physics);
+    return energy_j;
+}
+
+/* Starts at the temperature that the mean power will lead to. */
+static void settle_heat(struct run *run, double mean_w)
+{
+    const struct lull_gpu_model *model = run->job->model;
+
+    for (uint32_t i = 0; i < run->job->gpus; i++)
+        run->units[i].physics.temperature_c = model->ambient_c + model->heat_c_per_w * mean_w;
+}
+
+static void init_units(struct run *run)
+{
+    const uint32_t step = run->mode == MODE_STEADY ? run->step : run->top_step;
+
+    run->random = 1;
+    run->driver_free_ns = 0;
+    for (uint32_t i = 0; i < run->job->gpus; i++) {
+        struct unit *unit = &run->units[i];
+
+        unit->ask_count = 0;
+        lull_physics_init(&unit->physics, run->job->model, 0, 0);
+        unit->physics.random = lull_noise_mix(i + 1);
+        unit->context = lull_physics_open(&unit->physics, 1, 0);
+        ask_step(unit, step, 0.0);
+        lull_physics_advance(&unit->physics, 0);
+    }
+}
+
+static struct lull_oracle_outcome run_job(struct run *run)
+{
+    const uint32_t iterations = run->mode == MODE_REAL ? REAL_ITERATIONS : IDEAL_ITERATIONS;
+    int64_t begin_ns;
+    int64_t now_ns = 0;
+    double energy_j;
+
+    init_units(run);
+    for (uint32_t i = 0; i < WARM_ITERATIONS; i++)
+        now_ns = run_iteration(run, now_ns);
+    settle_heat(run, total_energy_j(run) / run->job->gpus / ((double)now_ns * 1e-9));
+    for (uint32_t i = 0; i < WARM_ITERATIONS; i++)
+        now_ns = run_iteration(run, now_ns);
+    begin_ns = now_ns;
+    energy_j = total_energy_j(run);
+    run->measured_compute_ns = 0;
+    run->measured_transfer_ns = 0;
+    for (uint32_t i = 0; i < iterations; i++)
+        now_ns = run_iteration(run, now_ns);
+    run->measured_compute_ns /= iterations;
+    run->measured_transfer_ns /= iterations;
+    return (struct lull_oracle_outcome){
+        .time_s = (double)(now_ns - begin_ns) * 1e-9 / iterations,
+        .energy_j = (total_energy_j(run) - energy_j) / iterations,
+    };
+}
+
+/* ---- latencies ---- */
+
+static int compare_doubles(const void *a, const void *b)
+{
+    const double x = *(const double *)a;
+    const double y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Quantile of so many calls one after the other and the settling of the last. */
+static int64_t latency_ns(const struct lull_oracle_job *job, uint32_t calls, uint32_t step,
+                          double quantile)
+{
+    const bool is_slow = lull_physics_is_slow_step(job->model, 0, step);
+    double draws[QUANTILE_DRAWS];
+    uint64_t random = 7;
+
+    for (uint32_t i = 0; i < QUANTILE_DRAWS; i++) {
+        draws[i] = lull_physics_draw_settle_ms(job->model, is_slow, &random);
+        for (uint32_t c = 0; c < calls; c++)
+            draws[i] += lull_physics_draw_api_ms(job->model, &random);
+    }
+    qsort(draws, QUANTILE_DRAWS, sizeof(draws[0]), compare_doubles);
+    return lull_ns_from_ms(draws[(uint32_t)(quantile * (QUANTILE_DRAWS - 1))]);
+}
+
+/* ---- the sweep ---- */
+
+static void compare(struct lull_oracle_outcome *outcome,
+                    const struct lull_oracle_outcome *reference)
+{
+    outcome->slowdown_ratio = outcome->time_s / reference->time_s - 1.0;
+    outcome->saving_ratio = 1.0 - outcome->energy_j / reference->energy_j;
+}
+
+static void sweep_clock(struct run *run, const struct lull_oracle_outcome *reference,
+                        int64_t compute_ns, struct lull_oracle_point *point)
+{
+    run->mode = MODE_IDEAL;
+    point->ideal = run_job(run);
+    run->compute_ns = compute_ns;
+    run->transfer_ns = run->measured_transfer_ns;
+    run->lead_ns = latency_ns(run->job, 1, run->step, 0.01);
+    run->raise_ns = latency_ns(run->job, run->job->gpus, run->top_step, 0.95);
+    run->mode = MODE_REAL;
+    point->real = run_job(run);
+    run->mode = MODE_STEADY;
+    point->steady = run_job(run);
+    compare(&point->ideal, reference);
+    compare(&point->real, reference);
+    compare(&point->steady, reference);
+}
+
+static void choose(struct lull_oracle_answer *answer, double tolerance)
+{
+    const struct lull_oracle_point *points = answer->points;
+
+    for (uint32_t i = 1; i < answer->count; i++) {
+        if (points[i].ideal.slowdown_ratio <= tolerance &&
+            points[i].ideal.saving_ratio > points[answer->best_ideal].ideal.saving_ratio)
+            answer->best_ideal = i;
+        if (points[i].real.slowdown_ratio <= tolerance &&
+            points[i].real.saving_ratio > points[answer->best_real].real.saving_ratio)
+            answer->best_real = i;
+        if (points[i].steady.slowdown_ratio <= tolerance &&
+            points[i].steady.saving_ratio > points[answer->best_steady].steady.saving_ratio)
+            answer->best_steady = i;
+    }
+}
+
+static void sweep(struct run *run, struct lull_oracle_answer *answer)
+{
+    int64_t compute_ns;
+
+    memset(answer, 0, sizeof(*answer));
+    run->mode = MODE_REFERENCE;
+    answer->reference = run_job(run);
+    compute_ns = run->measured_compute_ns;
+    answer->compute_s = (double)compute_ns * 1e-9;
+    answer->transfer_s = (double)run->measured_transfer_ns * 1e-9;
+    answer->count = run->top_step + 1;
+    for (uint32_t i = 0; i < answer->count; i++) {
+        struct lull_oracle_point *point = &answer->points[i];
+
+        run->step = run->top_step - i;
+        point->mhz = lull_gpu_model_step_mhz(run->job->model, run->step);
+        point->ideal = point->real = point->steady = answer->reference;
+        if (i > 0) /* at the highest clock there is nothing to switch */
+            sweep_clock(run, &answer->reference, compute_ns, point);
+    }
+    choose(answer, run->job->tolerance_ratio);
+}
+
+int lull_oracle_ask(const struct lull_oracle_job *job, struct lull_oracle_answer *answer_out,
+                    struct lull_error *err)
+{
+    struct run run = {.job = job};
+
+    if (job->gpus < 1 || job->gpus > LULL_NODE_MAX_GPUS || !(job->compute_ms > 0) ||
+        !(job->bytes >= 0) || !(job->link_gbs > 0) || job->channels < 1)
+        return lull_error_set(err, -EINVAL, "oracle: a number is out of its range");
+    if (lull_gpu_model_step_count(job->model) > LULL_ORACLE_CLOCKS)
+        return lull_error_set(err, -EINVAL, "oracle: %s has too many clocks", job->model->name);
+    run.top_step = lull_gpu_model_step_count(job->model) - 1;
+    run.units = calloc(job->gpus, sizeof(run.units[0]));
+    if (run.units == NULL)
+        return lull_error_set(err, -ENOMEM, "oracle: no memory");
+    sweep(&run, answer_out);
+    free(run.units);
+    return 0;
+}

@@ -1,0 +1,145 @@
+/*
+ * lull-oracle: prints as JSON what lowering the clock in a collective could save at best.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "emulator/oracle.h"
+
+enum { KEY_MODEL = 1000, KEY_GPUS, KEY_COMPUTE, KEY_PROFILE, KEY_BYTES, KEY_LINK, KEY_CHANNELS, KEY_TOLERANCE };
+
+static const struct argp_option options[] = {
+    {"model", KEY_MODEL, "NAME", 0, "GPU model (A100-SXM4-40GB)", 0},
+    {"gpus", KEY_GPUS, "N", 0, "GPUs of the node (1)", 0},
+    {"compute-ms", KEY_COMPUTE, "MS", 0, "Compute per iteration at the highest clock (100)", 0},
+    {"profile", KEY_PROFILE, "NAME", 0, "Kernel profile of the model", 0},
+    {"bytes", KEY_BYTES, "N", 0, "Bytes that each GPU moves per iteration (2.3e9)", 0},
+    {"link-gbs", KEY_LINK, "GBS", 0, "Bandwidth of the link, GB/s (23)", 0},
+    {"channels", KEY_CHANNELS, "N", 0, "SMs that drive the link (4)", 0},
+    {"tolerance", KEY_TOLERANCE, "RATIO", 0, "Largest slowdown, e.g. 1% (1%)", 0},
+    {0},
+};
+
+static void read_number(const char *text, double *value_out, struct argp_state *state)
+{
+    if (lull_text_parse_number(text, value_out) < 0)
+        argp_error(state, "%s: expected a number", text);
+}
+
+static void read_count(const char *text, uint32_t *value_out, struct argp_state *state)
+{
+    int64_t value = 0;
+
+    if (lull_text_parse_int(text, 1, 1024, &value) < 0)
+        argp_error(state, "%s: expected a whole number from 1", text);
+    *value_out = (uint32_t)value;
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    struct lull_oracle_job *job = state->input;
+
+    switch (key) {
+    case KEY_MODEL:
+        job->model = lull_gpu_model_find(arg, (uint32_t)strlen(arg));
+        if (job->model == NULL)
+            argp_error(state, "%s: unknown GPU model", arg);
+        return 0;
+    case KEY_GPUS:
+        read_count(arg, &job->gpus, state);
+        return 0;
+    case KEY_COMPUTE:
+        read_number(arg, &job->compute_ms, state);
+        return 0;
+    case KEY_PROFILE:
+        job->profile = arg;
+        return 0;
+    case KEY_BYTES:
+        read_number(arg, &job->bytes, state);
+        return 0;
+    case KEY_LINK:
+        read_number(arg, &job->link_gbs, state);
+        return 0;
+    case KEY_CHANNELS:
+        read_count(arg, &job->channels, state);
+        return 0;
+    case KEY_TOLERANCE:
+        if (lull_text_parse_ratio(arg, &job->tolerance_ratio) < 0)
+            argp_error(state, "%s: expected a ratio such as 1%%", arg);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void print_outcome(const char *name, const struct lull_oracle_outcome *outcome,
+                          const char *end)
+{
+    printf("\"%s\": {\"time_ms\": %.4f, \"energy_j\": %.4f, \"slowdown_ratio\": %.6f, "
+           "\"saving_ratio\": %.6f}%s",
+           name, outcome->time_s * 1e3, outcome->energy_j, outcome->slowdown_ratio,
+           outcome->saving_ratio, end);
+}
+
+static void print_best(const char *name, double mhz, const struct lull_oracle_outcome *outcome)
+{
+    printf("  \"best_%s\": {\"sm_mhz\": %.1f, ", name, mhz);
+    print_outcome("outcome", outcome, "},\n");
+}
+
+static void print_answer(const struct lull_oracle_job *job, const struct lull_oracle_answer *answer)
+{
+    const struct lull_oracle_point *points = answer->points;
+
+    printf("{\n  \"model\": \"%s\",\n  \"gpus\": %u,\n  \"tolerance_ratio\": %.6f,\n"
+           "  \"compute_ms\": %.4f,\n  \"transfer_ms\": %.4f,\n  ",
+           job->model->name, job->gpus, job->tolerance_ratio, answer->compute_s * 1e3,
+           answer->transfer_s * 1e3);
+    print_outcome("reference", &answer->reference, ",\n");
+    print_best("ideal", points[answer->best_ideal].mhz, &points[answer->best_ideal].ideal);
+    print_best("real", points[answer->best_real].mhz, &points[answer->best_real].real);
+    print_best("steady", points[answer->best_steady].mhz, &points[answer->best_steady].steady);
+    printf("  \"sweep\": [");
+    for (uint32_t i = 0; i < answer->count; i++) {
+        printf("%s\n    {\"sm_mhz\": %.1f, ", i > 0 ? "," : "", points[i].mhz);
+        print_outcome("ideal", &points[i].ideal, ", ");
+        print_outcome("real", &points[i].real, ", ");
+        print_outcome("steady", &points[i].steady, "}");
+    }
+    printf("\n  ]\n}\n");
+}
+
+int main(int argc, char **argv)
+{
+    const struct argp parser = {
+        .options = options,
+        .parser = parse_option,
+        .doc = "Prints what lowering the clock in a collective could save at best.",
+    };
+    struct lull_oracle_job job = {
+        .model = lull_gpu_model_find("A100-SXM4-40GB", 14),
+        .gpus = 1,
+        .compute_ms = 100,
+        .bytes = 2.3e9,
+        .link_gbs = 23,
+        .channels = 4,
+        .tolerance_ratio = 0.01,
+    };
+    static struct lull_oracle_answer answer;
+    struct lull_error err = {0};
+    int result;
+
+    argp_err_exit_status = LULL_EXIT_USAGE;
+    argp_parse(&parser, argc, argv, 0, NULL, &job);
+    result = lull_oracle_ask(&job, &answer, &err);
+    if (result < 0) {
+        fprintf(stderr, "error: %s\n", err.text);
+        return (int)lull_error_exit_status(result);
+    }
+    print_answer(&job, &answer);
+    return LULL_EXIT_OK;
+}

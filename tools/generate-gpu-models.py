@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Turns data/gpu_models.json into the constant C table of the emulator (gpu_model.h).
+
+Usage: generate-gpu-models.py INPUT.json OUTPUT.c
+SPDX-License-Identifier: Apache-2.0
+"""
+import json
+import sys
+
+
+def number(value):
+    return repr(float(value))
+
+
+def curve(table):
+    points = ", ".join(f"{{{number(x)}, {number(y)}}}" for x, y in table)
+    return f"{{.count = {len(table)}, .points = {{{points}}}}}"
+
+
+def check(name, gpu):
+    sm = gpu["sm"]
+    steps = (sm["max"] - sm["min"]) / sm["step"]
+    if steps != int(steps):
+        sys.exit(f"{name}: the clock grid does not close")
+    for key in ("v", "bw", "active_idle_W"):
+        table = gpu[key]["table"]
+        if table != sorted(table) or table[0][0] != sm["min"] or table[-1][0] != sm["max"]:
+            sys.exit(f"{name}: {key}: not increasing from sm.min to sm.max")
+
+
+def profile(name, kernel):
+    return (f'{{.name = "{name}", .base_w = {number(kernel["B"])}, '
+            f'.slope_w = {number(kernel["A"])}, .memory_ratio = {number(kernel["mem_frac"])}}}')
+
+
+def identity(gpu):
+    nvml = gpu["nvml"]
+    return {
+        "product": json.dumps(nvml["product"]),
+        "architecture": nvml["architecture"],
+        "brand": nvml["brand"],
+        "compute_major": nvml["compute"][0],
+        "compute_minor": nvml["compute"][1],
+        "sm_count": nvml["sms"],
+        "core_count": nvml["cores"],
+        "memory_mib": nvml["memory_mib"],
+        "bus_bits": nvml["bus_bits"],
+        "pci_device": "0x" + nvml["pci_device"],
+        "nvlink_count": nvml["nvlinks"],
+        "pcie_generation": nvml["pcie_generation"],
+        "has_fan": "true" if nvml["fan"] else "false",
+    }
+
+
+def clocks_and_power(gpu):
+    lock = {"not_supported": 0, "deferred": 1, "ok": 2}[gpu["mem_mhz"]["lock"]]
+    memory = gpu["mem_mhz"]["list"]
+    limit = gpu["power_limit_W"]
+    return {
+        "sm_min_mhz": number(gpu["sm"]["min"]),
+        "sm_max_mhz": number(gpu["sm"]["max"]),
+        "sm_step_mhz": number(gpu["sm"]["step"]),
+        "memory_clock_count": len(memory),
+        "memory_clocks_mhz": "{" + ", ".join(map(str, sorted(memory, reverse=True))) + "}",
+        "memory_lock": lock,
+        "limit_min_w": number(limit["min"]),
+        "limit_max_w": number(limit["max"]),
+        "limit_default_w": number(limit["default"]),
+        "limit_settle_ratio": number(limit["settle"]),
+        "cap_efficiency_ratio": number(limit["cap_efficiency"]),
+        "idle_w": number(gpu["idle_W"]["v"]),
+        "active_idle_w": curve(gpu["active_idle_W"]["table"]),
+        "voltage": curve(gpu["v"]["table"]),
+        "bandwidth": curve(gpu["bw"]["table"]),
+        "bandwidth_gbs": number(gpu["bw"]["max_GBs"]),
+    }
+
+
+def kernels(gpu):
+    rows = [profile(name, kernel) for name, kernel in gpu["kernels"].items()]
+    return {"profile_count": len(rows), "profiles": "{" + ", ".join(rows) + "}"}
+
+
+def communication_and_heat(gpu):
+    comm = gpu["comm"]
+    thermal = gpu["thermal"]
+    return {
+        "link_w": number(comm["link_W_full"]),
+        "poll_w": number(comm["poll_W_per_sm"]),
+        "link_gbs": number(comm["busbw_GBs"]),
+        "channel_gbs": number(comm["channel_GBs"]),
+        "ambient_c": number(thermal["T0_C"]),
+        "heat_c_per_w": number(thermal["R_C_per_W"]),
+        "heat_tau_s": number(thermal["tau_s"]),
+        "leak_ratio_per_c": number(thermal["leak_pct_per_C"] / 100),
+        "slowdown_c": number(thermal["sw_slow_C"]),
+        "hw_slowdown_c": number(thermal["hw_slow_C"]),
+        "shutdown_c": number(thermal["shutdown_C"]),
+    }
+
+
+def latency_and_counters(gpu):
+    latency = gpu["latency"]
+    counters = gpu["counters"]
+    return {
+        "api_ms": number(latency["api_ms_median"]),
+        "api_sigma": number(latency["api_sigma"]),
+        "api_min_ms": number(latency["api_clip_ms"][0]),
+        "api_max_ms": number(latency["api_clip_ms"][1]),
+        "settle_ms": number(latency["settle_ms_median"]),
+        "settle_p99_ms": number(latency["settle_p99_ms"]),
+        "settle_max_ms": number(latency["settle_max_ms"]),
+        "slow_ratio": number(latency["slow_frac"]),
+        "slow_min_ms": number(latency["slow_ms"][0]),
+        "slow_max_ms": number(latency["slow_ms"][1]),
+        "energy_period_ms": number(counters["energy_period_ms"]),
+        "power_is_average": "true" if counters["power_mode"] == "average" else "false",
+        "power_window_ms": number(counters["power_window_ms"]),
+        "power_refresh_ms": number(counters["power_refresh_ms"]),
+        "clock_refresh_ms": number(counters["clock_refresh_ms"]),
+        "gain_error_ratio": number(counters["gain_err_pct"] / 100),
+    }
+
+
+def model(name, gpu):
+    check(name, gpu)
+    aliases = gpu["aliases"]
+    fields = {
+        "name": json.dumps(name),
+        "alias_count": len(aliases),
+        "aliases": "{" + ", ".join(map(json.dumps, aliases)) + "}",
+        **identity(gpu),
+        **clocks_and_power(gpu),
+        **kernels(gpu),
+        **communication_and_heat(gpu),
+        **latency_and_counters(gpu),
+    }
+    return "    {\n" + "".join(f"        .{key} = {value},\n" for key, value in fields.items()) + "    },\n"
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as source:
+        gpus = json.load(source)["gpus"]
+    with open(sys.argv[2], "w", encoding="utf-8") as target:
+        target.write("/* Generated from gpu_models.json; do not edit. */\n")
+        target.write('#include "emulator/gpu_model.h"\n\n')
+        target.write("const struct lull_gpu_model lull_gpu_models[] = {\n")
+        target.writelines(model(name, gpu) for name, gpu in gpus.items())
+        target.write(f"}};\nconst uint32_t lull_gpu_model_count = {len(gpus)};\n")
+
+
+if __name__ == "__main__":
+    main()
