@@ -88,7 +88,10 @@ struct lull_writer {
     struct desired desired[LULL_DEVICE_MAX_GPUS];
     struct lull_writer_source *removed;
     int64_t stop_ns;
+    bool has_finished;
     struct lull_writer_state states[LULL_DEVICE_MAX_GPUS];
+
+    pthread_cond_t finished; /* with the mailbox lock; on CLOCK_MONOTONIC */
 
     struct gpu gpus[LULL_DEVICE_MAX_GPUS];
     int64_t stop_seen_ns;
@@ -722,10 +725,15 @@ static void *run(void *argument)
             continue;
         finish_all(writer);
         if (is_done(writer, now_ns))
-            return NULL;
+            break;
         if (!atomic_load(&writer->has_mail))
             sleep_until_due(writer);
     }
+    pthread_mutex_lock(&writer->mailbox_lock);
+    writer->has_finished = true;
+    pthread_cond_signal(&writer->finished);
+    pthread_mutex_unlock(&writer->mailbox_lock);
+    return NULL;
 }
 
 /* --- the owner's side --- */
@@ -750,6 +758,7 @@ static void free_writer(struct lull_writer *writer)
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         if (fds[i] >= 0)
             close(fds[i]);
+    pthread_cond_destroy(&writer->finished);
     pthread_mutex_destroy(&writer->mailbox_lock);
     free(writer);
 }
@@ -781,6 +790,17 @@ static int start_thread(struct lull_writer *writer)
     return -result;
 }
 
+static void init_locks(struct lull_writer *writer)
+{
+    pthread_condattr_t attributes;
+
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&writer->finished, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_mutex_init(&writer->mailbox_lock, NULL);
+}
+
 int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal,
                       const struct lull_writer_options *options, struct lull_writer **writer_out,
                       struct lull_error *err)
@@ -795,7 +815,7 @@ int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal
     writer->options = *options;
     writer->gpu_count = lull_devices_count(devices);
     writer->timer_ns = NEVER_NS;
-    pthread_mutex_init(&writer->mailbox_lock, NULL);
+    init_locks(writer);
     for (uint32_t i = 0; i < LULL_DEVICE_MAX_GPUS; i++)
         writer->gpus[i].raise_ns = NEVER_NS;
     result = open_fds(writer);
@@ -809,10 +829,26 @@ int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal
     return 0;
 }
 
+/* Waits for the thread to end; a thread inside the driver may never do so. */
+static bool wait_for_end(struct lull_writer *writer, int64_t until_ns)
+{
+    const struct timespec patience = lull_timespec_from_ns(until_ns);
+    int result = 0;
+    bool has_finished;
+
+    pthread_mutex_lock(&writer->mailbox_lock);
+    while (!writer->has_finished && result == 0)
+        result = pthread_cond_timedwait(&writer->finished, &writer->mailbox_lock, &patience);
+    has_finished = writer->has_finished;
+    pthread_mutex_unlock(&writer->mailbox_lock);
+    if (has_finished)
+        pthread_join(writer->thread, NULL);
+    return has_finished;
+}
+
 int lull_writer_stop(struct lull_writer *writer, int64_t timeout_ns)
 {
     const int64_t stop_ns = lull_now_ns() + timeout_ns;
-    struct timespec patience;
     bool is_clean = true;
 
     pthread_mutex_lock(&writer->mailbox_lock);
@@ -822,9 +858,7 @@ int lull_writer_stop(struct lull_writer *writer, int64_t timeout_ns)
     pthread_mutex_unlock(&writer->mailbox_lock);
     wake(writer);
 
-    /* Some more than the limit for the thread to see it. */
-    patience = lull_timespec_from_ns(stop_ns + LULL_NS_PER_S / 2);
-    if (pthread_clockjoin_np(writer->thread, NULL, CLOCK_MONOTONIC, &patience) != 0)
+    if (!wait_for_end(writer, stop_ns + LULL_NS_PER_S / 2)) /* some time to see the limit */
         return -EINPROGRESS;
     for (uint32_t i = 0; i < writer->gpu_count; i++)
         is_clean = is_clean && writer->gpus[i].raise_ns == NEVER_NS &&

@@ -15,6 +15,14 @@
 #include "cli/status.h"
 #include "governor/actuator.h"
 
+/* Closed at exit, behind the actuator that borrows it. */
+static struct lull_devices *devices;
+
+static void close_devices(void)
+{
+    lull_devices_close(devices);
+}
+
 static int fail(const struct lull_error *error)
 {
     fprintf(stderr, "tool: %s\n", error->text);
@@ -27,7 +35,6 @@ static int open_lease(const char *mode, const char *uuid, struct lull_actuator *
 {
     const char *runtime_dir = getenv("LULL_RUNTIME_DIR");
     const struct lull_band band = {.min_mhz = 600, .max_mhz = 1200};
-    struct lull_devices *devices = NULL;
     int result;
 
     if (strcmp(mode, "daemon") == 0) {
@@ -168,13 +175,13 @@ static int latency(char **argv)
         int64_t now_ns;
 
         lull_sleep_until_ns(lull_now_ns() + 30 * LULL_NS_PER_MS);
-        lull_actuator_poll(actuator, NULL);
         now_ns = lull_now_ns();
         await(actuator, slot,
               lull_actuator_set(actuator, slot, i % 2 == 0 ? 900 : 0, now_ns + LULL_NS_PER_S,
                                 now_ns + LULL_NS_PER_S),
               &result);
         delays_ns[i] = result.call_begin_ns - now_ns;
+        lull_actuator_poll(actuator, NULL);
     }
     lull_actuator_close(actuator);
     qsort(delays_ns, ROUNDS, sizeof(delays_ns[0]), compare);
@@ -186,6 +193,7 @@ static int latency(char **argv)
 int main(int argc, char **argv)
 {
     lull_log_init(LULL_LOG_WARNING);
+    atexit(close_devices);
     if (argc >= 2 && strcmp(argv[1], "gpus") == 0)
         return lull_gpus_main(argc - 1, argv + 1);
     if (argc >= 2 && strcmp(argv[1], "restore") == 0)

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "device/journal.h"
+
+static const struct lull_journal_record record = {
+    .uuid = "GPU-11111111-2222-3333-4444-555555555555",
+    .driver_version = "550.54.15",
+    .controls = 1,
+    .power_limit_mw = 400000,
+    .power_limit_default_mw = 400000,
+};
+
+static char directory[64];
+static char path[160];
+
+static int setup(void **state)
+{
+    struct lull_journal *journal;
+
+    snprintf(directory, sizeof(directory), "/tmp/lull-journal-XXXXXX");
+    if (mkdtemp(directory) == NULL || lull_journal_open(directory, &journal, NULL) < 0)
+        return -1;
+    snprintf(path, sizeof(path), "%s/saved/gpu-%s", directory, record.uuid);
+    *state = journal;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    char command[96];
+
+    lull_journal_close(*state);
+    snprintf(command, sizeof(command), "rm -rf %s", directory);
+    return system(command);
+}
+
+static void test_saved_comes_back(void **state)
+{
+    struct lull_journal_record read = {0};
+    struct lull_error error;
+    char uuids[2][96];
+    struct stat status;
+
+    assert_int_equal(lull_journal_list(*state, uuids, 2, &error), 0);
+    assert_int_equal(lull_journal_load(*state, record.uuid, &read, &error), -ENOENT);
+    assert_int_equal(lull_journal_save(*state, &record, &error), 0);
+    assert_int_equal(lull_journal_load(*state, record.uuid, &read, &error), 0);
+    assert_memory_equal(&read, &record, sizeof(read));
+    assert_int_equal(lull_journal_list(*state, uuids, 2, &error), 1);
+    assert_string_equal(uuids[0], record.uuid);
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0600);
+    assert_int_equal(lull_journal_remove(*state, record.uuid, &error), 0);
+    assert_int_equal(lull_journal_remove(*state, record.uuid, &error), 0);
+    assert_int_equal(lull_journal_load(*state, record.uuid, &read, &error), -ENOENT);
+}
+
+static void test_every_damaged_byte_is_noticed(void **state)
+{
+    struct lull_journal_record read;
+    struct lull_error error;
+    struct stat status;
+    int fd;
+
+    assert_int_equal(lull_journal_save(*state, &record, &error), 0);
+    fd = open(path, O_RDWR);
+    assert_true(fd >= 0);
+    assert_int_equal(fstat(fd, &status), 0);
+    for (off_t at = 0; at < status.st_size; at++) {
+        unsigned char byte;
+
+        assert_int_equal(pread(fd, &byte, 1, at), 1);
+        byte ^= 0x20;
+        assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+        assert_int_equal(lull_journal_load(*state, record.uuid, &read, &error), LULL_E_FORMAT);
+        byte ^= 0x20;
+        assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    }
+    assert_int_equal(lull_journal_load(*state, record.uuid, &read, &error), 0);
+    assert_int_equal(ftruncate(fd, status.st_size - 1), 0);
+    assert_int_equal(lull_journal_load(*state, record.uuid, &read, &error), LULL_E_FORMAT);
+    assert_int_equal(lull_journal_set_aside(*state, record.uuid, &error), 0);
+    assert_int_equal(lull_journal_load(*state, record.uuid, &read, &error), -ENOENT);
+    close(fd);
+}
+
+static void test_links_and_pipes_are_refused(void **state)
+{
+    struct lull_journal_record read;
+    struct lull_error error;
+    char target[160];
+    struct stat status;
+
+    snprintf(target, sizeof(target), "%s/target", directory);
+    assert_int_equal(symlink(target, path), 0);
+    assert_int_equal(lull_journal_load(*state, record.uuid, &read, &error), -ELOOP);
+    /* Saving replaces the link and never follows it. */
+    assert_int_equal(lull_journal_save(*state, &record, &error), 0);
+    assert_int_equal(stat(target, &status), -1);
+    assert_int_equal(lstat(path, &status), 0);
+    assert_true(S_ISREG(status.st_mode));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(lull_journal_load(*state, record.uuid, &read, &error), LULL_E_FORMAT);
+}
+
+static void test_foreign_names_are_refused(void **state)
+{
+    struct lull_journal_record bad = record;
+    struct lull_error error;
+
+    snprintf(bad.uuid, sizeof(bad.uuid), "../../etc/passwd");
+    assert_int_equal(lull_journal_save(*state, &bad, &error), -EINVAL);
+    bad.uuid[0] = '\0';
+    assert_int_equal(lull_journal_save(*state, &bad, &error), -EINVAL);
+    memset(bad.uuid, 'a', sizeof(bad.uuid));
+    assert_int_equal(lull_journal_save(*state, &bad, &error), -EINVAL);
+    assert_int_equal(lull_journal_remove(*state, "..", &error), -EINVAL);
+}
+
+static void test_one_process_at_a_time(void **state)
+{
+    struct lull_journal *second;
+    struct lull_error error;
+
+    (void)state;
+    assert_int_equal(lull_journal_open(directory, &second, &error), -EBUSY);
+    assert_non_null(strstr(error.text, "stop it first"));
+}
+
+static void test_a_writable_directory_is_refused(void **state)
+{
+    struct lull_journal *journal;
+    struct lull_error error;
+    char other[96];
+
+    (void)state;
+    snprintf(other, sizeof(other), "%s/other", directory);
+    assert_int_equal(mkdir(other, 0700), 0);
+    assert_int_equal(chmod(other, 0777), 0);
+    assert_int_equal(lull_journal_open(other, &journal, &error), -EPERM);
+}
+
+#define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_saved_comes_back),
+        CASE(test_every_damaged_byte_is_noticed),
+        CASE(test_links_and_pipes_are_refused),
+        CASE(test_foreign_names_are_refused),
+        CASE(test_one_process_at_a_time),
+        CASE(test_a_writable_directory_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "wire/message.h"
+
+static void test_every_type_round_trips(void **state)
+{
+    (void)state;
+    for (uint16_t type = 1; type < LULL_MESSAGE_TYPE_COUNT; type++) {
+        struct lull_message message;
+        struct lull_message decoded;
+        uint8_t first[LULL_MESSAGE_MAX_BYTES];
+        uint8_t second[LULL_MESSAGE_MAX_BYTES];
+        int size;
+
+        memset(&message, 'a', sizeof(message));
+        message.type = type;
+        message.sequence = 77;
+        /* Texts without an end are cut, never overrun. */
+        size = lull_message_encode(&message, first, sizeof(first));
+        assert_true(size >= 16);
+        assert_int_equal(lull_message_decode(first, (size_t)size, &decoded), 0);
+        assert_int_equal(decoded.type, type);
+        assert_int_equal(decoded.sequence, 77);
+        assert_int_equal(lull_message_encode(&decoded, second, sizeof(second)), size);
+        assert_memory_equal(first, second, (size_t)size);
+    }
+}
+
+static void test_layout_is_fixed(void **state)
+{
+    struct lull_message message = {.type = LULL_MESSAGE_GRANT, .sequence = 0x01020304};
+    const uint8_t expected[36] = {'L', 'U', 'L', 'L', 1, 0, 4, 0, 20, 0, 0, 0, 4, 3, 2, 1,
+                                  1,   0,   0,   0,   0, 0, 0, 0, 2,  0, 0, 0, 3, 0, 0, 0,
+                                  4,   0,   0,   0};
+    uint8_t buffer[LULL_MESSAGE_MAX_BYTES];
+
+    (void)state;
+    message.body.grant = (struct lull_message_grant){1, 2, 3, 4};
+    assert_int_equal(lull_message_encode(&message, buffer, sizeof(buffer)), sizeof(expected));
+    assert_memory_equal(buffer, expected, sizeof(expected));
+}
+
+static void test_negative_codes_survive(void **state)
+{
+    struct lull_message message = {.type = LULL_MESSAGE_REPLY};
+    uint8_t buffer[LULL_MESSAGE_MAX_BYTES];
+    int size;
+
+    (void)state;
+    message.body.reply.code = LULL_E_STALE;
+    snprintf(message.body.reply.text, sizeof(message.body.reply.text), "a\nb\x1b[31m");
+    size = lull_message_encode(&message, buffer, sizeof(buffer));
+    memset(&message, 0, sizeof(message));
+    assert_int_equal(lull_message_decode(buffer, (size_t)size, &message), 0);
+    assert_int_equal(message.body.reply.code, LULL_E_STALE);
+    assert_string_equal(message.body.reply.text, "a?b?[31m");
+}
+
+static void test_malformed_is_refused(void **state)
+{
+    struct lull_message message = {.type = LULL_MESSAGE_LEASE};
+    struct lull_message untouched;
+    uint8_t buffer[LULL_MESSAGE_MAX_BYTES + 1] = {0};
+    int size;
+
+    (void)state;
+    memcpy(message.body.lease.uuid, "GPU-1", 6);
+    size = lull_message_encode(&message, buffer, LULL_MESSAGE_MAX_BYTES);
+    memset(&message, 0x55, sizeof(message));
+    untouched = message;
+    for (int length = 0; length <= (int)sizeof(buffer); length++)
+        if (length != size)
+            assert_int_equal(lull_message_decode(buffer, (size_t)length, &message),
+                             LULL_E_FORMAT);
+    buffer[4]++;
+    assert_int_equal(lull_message_decode(buffer, (size_t)size, &message), -EPROTONOSUPPORT);
+    buffer[4]--;
+    buffer[6] = LULL_MESSAGE_TYPE_COUNT;
+    assert_int_equal(lull_message_decode(buffer, (size_t)size, &message), LULL_E_FORMAT);
+    buffer[6] = LULL_MESSAGE_LEASE;
+    memset(buffer + 16, 'x', 96); /* a text without end */
+    assert_int_equal(lull_message_decode(buffer, (size_t)size, &message), LULL_E_FORMAT);
+    assert_memory_equal(&message, &untouched, sizeof(message));
+    message.type = 0;
+    assert_int_equal(lull_message_encode(&message, buffer, sizeof(buffer)), -EINVAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_type_round_trips),
+        cmocka_unit_test(test_layout_is_fixed),
+        cmocka_unit_test(test_negative_codes_survive),
+        cmocka_unit_test(test_malformed_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
