@@ -31,6 +31,7 @@ static void tell(struct story *story, uint32_t knee_point)
     job_sim_config_default(&story->config);
     story->config.points = 8;
     story->config.knee_point = knee_point;
+    story->config.iterations = 800;
     for (uint32_t i = 0; i < story->config.gpus; i++)
         points[i] = story->config.points;
     lull_controller_config_default(&control);

@@ -75,6 +75,20 @@ static void test_quantile_and_excess_against_sorting(void **state)
     }
 }
 
+static void test_the_lower_mean_does_not_see_the_tail(void **state)
+{
+    struct lull_quantile quantile = {0};
+
+    (void)state;
+    for (uint32_t i = 1; i <= 5; i++)
+        lull_quantile_add(&quantile, (double)i);
+    assert_near(lull_quantile_lower_mean(&quantile), 2.0, 1e-12); /* 1, 2, 3 */
+    lull_quantile_add(&quantile, 1e9);
+    assert_near(lull_quantile_lower_mean(&quantile), 2.0, 1e-12);
+    lull_quantile_add(&quantile, 0.0);
+    assert_near(lull_quantile_lower_mean(&quantile), 1.5, 1e-12); /* 0, 1, 2, 3 */
+}
+
 static void test_empty_and_bad_values(void **state)
 {
     struct lull_quantile quantile = {0};
@@ -104,6 +118,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quantile_and_excess_against_sorting),
+        cmocka_unit_test(test_the_lower_mean_does_not_see_the_tail),
         cmocka_unit_test(test_empty_and_bad_values),
         cmocka_unit_test(test_no_allowed_excess_gives_the_largest_value),
     };

@@ -21,11 +21,15 @@ static const double lateness_share = 0.2;
 enum { SETTLED_STRETCH_MIN = 32, SETTLED_STRETCH_MAX = 2048 };
 /* Settled iterations in a block that is compared with the reference; slower: a test decides. */
 enum { SETTLED_BLOCK = 16, CHECK_SPACING_MIN = 64, CHECK_SPACING_MAX = 8192 };
+/* Deviation of an iteration, as a share of the tolerance, that windows of one iteration would bear. */
+static const double decisive_noise_share = 0.35;
+/* Windows grow to this at most for short iterations, and for noisy ones. */
+enum { WINDOW_MAX = 4000, NOISY_WINDOW_MAX = 30 };
 /* Pairs of windows before and until a verdict. */
 enum { MIN_PAIRS = 4, MAX_PAIRS = 14 };
-/* Candidate iterations this much longer than the reference, twice: no need to wait for pairs. */
+/* Candidate iterations this much longer than the reference, in a row: no need to wait for pairs. */
 static const double abort_ratio = 0.3;
-enum { ABORT_ITERATIONS = 2 };
+enum { ABORT_ITERATIONS = 3 };
 /* Throttled pairs set aside in a row before one is taken all the same. */
 enum { MAX_SET_ASIDE = 3 };
 /* A track that is still searching is waited for this many iterations of another one. */
@@ -41,10 +45,8 @@ enum { WINDOWS_KEPT = 8, NO_TARGET = -1 };
 
 struct window_sum {
     uint32_t window;
-    uint32_t count;
-    double sum_ms;
-    double longest_ms;
     bool complete;
+    struct lull_quantile iterations_ms; /* measured ones; of a long window the last */
 };
 
 struct gpu {
@@ -57,8 +59,10 @@ struct gpu {
     struct lull_feed_forward feed;
     int32_t open_section; /* -1 none */
     int32_t target_of[LULL_TRACK_MAX_SECTIONS];
+    struct lull_quantile reference_iterations_ms; /* the last ones at the reference */
     uint64_t base; /* iteration at which the running test starts */
-    uint32_t slow_iterations;
+    double reference_ms;      /* of the running test's first window */
+    uint32_t slow_iterations; /* in a row, at the candidate */
     struct window_sum windows[WINDOWS_KEPT];
     bool command_waits;
     struct lull_command command;
@@ -81,7 +85,7 @@ struct lull_controller {
     bool checking; /* settled, and a test whether the results still hold is under way */
     uint64_t check_spacing;
     uint64_t next_check; /* iteration of GPU 0 before which no check starts */
-    struct lull_moments block;
+    struct lull_quantile block;
     uint32_t next_pair;
     bool tainted;
     uint32_t set_aside;
@@ -314,15 +318,22 @@ static int32_t next_target(const struct lull_controller *controller)
 
 /* ---- tests ------------------------------------------------------------------------------- */
 
+/*
+ * Iterations per window: at least what the user wants, and with noise as many more as let some eight
+ * pairs decide. The spread is taken below the median, where hiccups of the host do not reach.
+ */
 static uint32_t window_iterations(const struct lull_controller *controller)
 {
-    double iteration_ms = lull_track_iteration_ms(controller->gpus[0].track)->mean;
-    double wanted = iteration_ms > 0.0 ? ceil(controller->config.window_ms / iteration_ms) : 1.0;
+    const struct lull_quantile *recent = &controller->gpus[0].reference_iterations_ms;
+    double median_ms = lull_quantile_get(recent, 0.5);
+    double deviation = (median_ms - lull_quantile_get(recent, 0.1)) / (1.28 * median_ms);
+    double ratio = deviation / (decisive_noise_share * controller->config.tolerance_ratio);
+    double wanted = fmax(ceil(controller->config.window_ms / median_ms),
+                         fmin(ceil(ratio * ratio), NOISY_WINDOW_MAX));
 
-    if (wanted > 1e6)
-        wanted = 1e6;
-    return wanted > controller->config.window_iterations ? (uint32_t)wanted
-                                                         : controller->config.window_iterations;
+    if (!isfinite(wanted) || wanted < controller->config.window_iterations)
+        return controller->config.window_iterations;
+    return wanted > WINDOW_MAX ? WINDOW_MAX : (uint32_t)wanted;
 }
 
 static void begin_test(struct lull_controller *controller)
@@ -342,7 +353,7 @@ static void begin_test(struct lull_controller *controller)
     controller->schedule = (struct lull_schedule){iterations, iterations};
     if (controller->phase == LULL_PHASE_SETTLED && !controller->checking)
         controller->schedule.candidate_iterations = iterations * controller->settled_stretch;
-    controller->block = (struct lull_moments){0};
+    controller->block = (struct lull_quantile){0};
     controller->next_pair = 0;
     controller->tainted = false;
     controller->test_begin = lull_track_iteration(controller->gpus[0].track);
@@ -550,14 +561,6 @@ static void watch_settled(struct lull_controller *controller, double reference_m
     begin_test(controller);
 }
 
-static double window_mean(const struct window_sum *window)
-{
-    /* Without its longest iteration: one hiccup of the host must not decide. */
-    if (window->count >= 4)
-        return (window->sum_ms - window->longest_ms) / (window->count - 1);
-    return window->sum_ms / window->count;
-}
-
 /* Mean over the GPUs of a window that all of them have completed; 0 if one has not. */
 static double joint_window(const struct lull_controller *controller, uint32_t window)
 {
@@ -569,9 +572,9 @@ static double joint_window(const struct lull_controller *controller, uint32_t wi
 
         if (!is_active(&controller->gpus[i]) || !is_known(&controller->gpus[i]))
             continue;
-        if (mine->window != window || !mine->complete || mine->count == 0)
+        if (mine->window != window || !mine->complete || mine->iterations_ms.count == 0)
             return 0.0;
-        sum += window_mean(mine);
+        sum += lull_quantile_lower_mean(&mine->iterations_ms);
         count++;
     }
     return count == 0 ? 0.0 : sum / count;
@@ -636,17 +639,17 @@ static bool is_hopeless(const struct lull_controller *controller)
 }
 
 /* A settled block of GPU 0 that is slower than the reference: do not wait for the next probe. */
-static void watch_block(struct lull_controller *controller, const struct window_sum *reference,
+static void watch_block(struct lull_controller *controller, double reference_ms,
                         double iteration_ms)
 {
-    lull_moments_add(&controller->block, iteration_ms);
+    lull_quantile_add(&controller->block, iteration_ms);
     if (controller->block.count < SETTLED_BLOCK)
         return;
-    if (controller->block.mean >
-            window_mean(reference) * (1.0 + controller->guard.config.tolerance_ratio) &&
+    if (lull_quantile_lower_mean(&controller->block) >
+            reference_ms * (1.0 + controller->guard.config.tolerance_ratio) &&
         may_check(controller))
         begin_check(controller);
-    controller->block = (struct lull_moments){0};
+    controller->block = (struct lull_quantile){0};
 }
 
 static void note_iteration(struct lull_controller *controller, struct gpu *gpu,
@@ -655,25 +658,32 @@ static void note_iteration(struct lull_controller *controller, struct gpu *gpu,
     uint64_t ended = lull_track_iteration(gpu->track) - 1;
     struct lull_schedule_slot slot;
     struct window_sum *window;
-    const struct window_sum *reference = &gpu->windows[0];
+    double reference_ms;
 
-    if (controller->phase == LULL_PHASE_LEARNING || iteration_ms <= 0.0 || ended < gpu->base)
+    if (iteration_ms <= 0.0)
+        return;
+    if (controller->phase == LULL_PHASE_LEARNING)
+        lull_quantile_add(&gpu->reference_iterations_ms, iteration_ms);
+    if (controller->phase == LULL_PHASE_LEARNING || ended < gpu->base)
         return;
     slot = lull_schedule_slot(&controller->schedule, ended - gpu->base);
+    if (slot.measured && !slot.candidate)
+        lull_quantile_add(&gpu->reference_iterations_ms, iteration_ms);
     window = &gpu->windows[slot.window % WINDOWS_KEPT];
     if (window->window != slot.window)
         *window = (struct window_sum){.window = slot.window};
-    if (slot.measured) {
-        window->count++;
-        window->sum_ms += iteration_ms;
-        window->longest_ms = fmax(window->longest_ms, iteration_ms);
-    }
+    if (slot.measured)
+        lull_quantile_add(&window->iterations_ms, iteration_ms);
     window->complete = slot.window_ends;
-    if (slot.candidate && reference->window == 0 && reference->complete &&
-        iteration_ms > (1.0 + abort_ratio) * window_mean(reference))
+    reference_ms = gpu->reference_ms;
+    if (slot.window == 0 && slot.window_ends)
+        gpu->reference_ms = lull_quantile_lower_mean(&window->iterations_ms);
+    if (slot.candidate && iteration_ms > (1.0 + abort_ratio) * reference_ms)
         gpu->slow_iterations++;
+    else if (slot.candidate)
+        gpu->slow_iterations = 0;
     if (controller->phase == LULL_PHASE_DESCENDING && is_hopeless(controller)) {
-        lull_guard_add(&controller->guard, window_mean(reference), iteration_ms);
+        lull_guard_add(&controller->guard, reference_ms, iteration_ms);
         conclude_test(controller, LULL_VERDICT_DEGRADED);
         return;
     }
@@ -681,7 +691,7 @@ static void note_iteration(struct lull_controller *controller, struct gpu *gpu,
         look_for_pair(controller);
     else if (slot.window == 1 && slot.measured && gpu == &controller->gpus[0] &&
              controller->phase == LULL_PHASE_SETTLED && !controller->checking)
-        watch_block(controller, reference, iteration_ms);
+        watch_block(controller, reference_ms, iteration_ms);
 }
 
 /* ---- calls ------------------------------------------------------------------------------- */

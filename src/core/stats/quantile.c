@@ -46,6 +46,20 @@ double lull_quantile_get(const struct lull_quantile *quantile, double p)
     return sorted[below] + (place - (double)below) * (sorted[below + 1] - sorted[below]);
 }
 
+double lull_quantile_lower_mean(const struct lull_quantile *quantile)
+{
+    double sorted[LULL_QUANTILE_WINDOW];
+    const uint32_t half = (quantile->count + 1) / 2;
+    double sum = 0.0;
+
+    if (quantile->count == 0)
+        return NAN;
+    sort_values(quantile, sorted);
+    for (uint32_t i = 0; i < half; i++)
+        sum += sorted[i];
+    return sum / (double)half;
+}
+
 double lull_quantile_excess(const struct lull_quantile *quantile, double threshold)
 {
     double sum = 0.0;

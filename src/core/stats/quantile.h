@@ -26,6 +26,12 @@ void lull_quantile_add(struct lull_quantile *quantile, double value);
  */
 double lull_quantile_get(const struct lull_quantile *quantile, double p);
 
+/*
+ * Mean of the smaller half of the values, the middle one included; NAN when empty. Times on a shared
+ * machine have a long tail to one side only: this moves with the job and not with the neighbours.
+ */
+double lull_quantile_lower_mean(const struct lull_quantile *quantile);
+
 /* Mean of max(value - threshold, 0) over the window; 0 when empty: the expected lateness. */
 double lull_quantile_excess(const struct lull_quantile *quantile, double threshold);
 
