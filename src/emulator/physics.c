@@ -302,6 +302,13 @@ static void control_power(struct lull_physics *gpu, double mean_w)
     gpu->cap_mhz = fmin(fmax(from_mhz + change, gpu->model.sm_min_mhz), gpu->peak_mhz);
 }
 
+static double step_below_mhz(const struct lull_physics *gpu, double mhz)
+{
+    const uint32_t step = lull_gpu_model_nearest_step(&gpu->model, mhz - gpu->model.sm_step_mhz);
+
+    return lull_gpu_model_step_mhz(&gpu->model, step);
+}
+
 static void control_heat(struct lull_physics *gpu)
 {
     const double step = gpu->model.sm_step_mhz;
@@ -309,7 +316,7 @@ static void control_heat(struct lull_physics *gpu)
     if (gpu->temperature_c > gpu->model.hw_slowdown_c)
         gpu->hw_until_ns = gpu->folded_ns + HW_SLOWDOWN_MS * LULL_NS_PER_MS;
     if (gpu->temperature_c > gpu->model.slowdown_c)
-        gpu->thermal_mhz = fmax(fmin(gpu->thermal_mhz, gpu->mhz) - step, gpu->model.sm_min_mhz);
+        gpu->thermal_mhz = step_below_mhz(gpu, fmin(gpu->thermal_mhz, gpu->mhz));
     else if (gpu->temperature_c < gpu->model.slowdown_c - 2.0)
         gpu->thermal_mhz = fmin(gpu->thermal_mhz + step, gpu->model.sm_max_mhz);
 }
@@ -426,7 +433,10 @@ void lull_physics_close(struct lull_physics *gpu, int context)
     if (gpu->context_count == 0) {
         gpu->cap_mhz = gpu->model.sm_max_mhz;
         gpu->peak_mhz = gpu->model.sm_max_mhz;
-        gpu->idle_mhz = fmin(gpu->mhz, lull_gpu_model_step_mhz(&gpu->model, DECAY_JUMP_STEPS));
+        /* The limiter may have held the clock between two steps. */
+        gpu->idle_mhz = lull_gpu_model_step_mhz(
+            &gpu->model, lull_gpu_model_nearest_step(&gpu->model, gpu->mhz));
+        gpu->idle_mhz = fmin(gpu->idle_mhz, lull_gpu_model_step_mhz(&gpu->model, DECAY_JUMP_STEPS));
         gpu->decay_ns = gpu->folded_ns + DECAY_TICK_MS * LULL_NS_PER_MS;
     }
     lull_physics_update(gpu);
