@@ -248,8 +248,8 @@ static void handle_decay(struct lull_physics *gpu)
 {
     if (gpu->decay_ns > gpu->folded_ns)
         return;
-    gpu->idle_mhz = fmax(gpu->idle_mhz - DECAY_STEPS * gpu->model.sm_step_mhz,
-                         gpu->model.sm_min_mhz);
+    gpu->idle_mhz =
+        fmax(gpu->idle_mhz - DECAY_STEPS * gpu->model.sm_step_mhz, gpu->model.sm_min_mhz);
     gpu->decay_ns = gpu->idle_mhz > gpu->model.sm_min_mhz
                         ? gpu->folded_ns + DECAY_TICK_MS * LULL_NS_PER_MS
                         : LULL_PHYSICS_NEVER;
@@ -339,8 +339,7 @@ static void handle_utilization(struct lull_physics *gpu)
         return;
     const int64_t period_ns = UTILIZATION_TICK_MS * LULL_NS_PER_MS;
 
-    gpu->utilization_percent =
-        (uint32_t)(100 * (gpu->busy_ns - gpu->busy_mark_ns) / period_ns);
+    gpu->utilization_percent = (uint32_t)(100 * (gpu->busy_ns - gpu->busy_mark_ns) / period_ns);
     gpu->busy_mark_ns = gpu->busy_ns;
     gpu->utilization_ns += period_ns;
 }
@@ -382,8 +381,7 @@ void lull_physics_ask_clocks(struct lull_physics *gpu, const struct lull_clock_s
 
     lull_physics_fold(gpu, gpu->now_ns);
     gpu->asked = *setting;
-    if (gpu->pending_count > 0 &&
-        gpu->pending[gpu->pending_count - 1].effective_ns > effective_ns)
+    if (gpu->pending_count > 0 && gpu->pending[gpu->pending_count - 1].effective_ns > effective_ns)
         effective_ns = gpu->pending[gpu->pending_count - 1].effective_ns;
     if (gpu->pending_count == LULL_PHYSICS_PENDING)
         gpu->pending_count--; /* the newest request wins over the one just before it */
@@ -434,8 +432,8 @@ void lull_physics_close(struct lull_physics *gpu, int context)
         gpu->cap_mhz = gpu->model.sm_max_mhz;
         gpu->peak_mhz = gpu->model.sm_max_mhz;
         /* The limiter may have held the clock between two steps. */
-        gpu->idle_mhz = lull_gpu_model_step_mhz(
-            &gpu->model, lull_gpu_model_nearest_step(&gpu->model, gpu->mhz));
+        gpu->idle_mhz = lull_gpu_model_step_mhz(&gpu->model,
+                                                lull_gpu_model_nearest_step(&gpu->model, gpu->mhz));
         gpu->idle_mhz = fmin(gpu->idle_mhz, lull_gpu_model_step_mhz(&gpu->model, DECAY_JUMP_STEPS));
         gpu->decay_ns = gpu->folded_ns + DECAY_TICK_MS * LULL_NS_PER_MS;
     }

@@ -107,7 +107,7 @@ struct lull_physics {
     uint32_t pending_count;
     double idle_mhz; /* decaying clock without a context */
     int64_t decay_ns;
-    double cap_mhz; /* ceilings of the limiter and of the thermal loop */
+    double cap_mhz;  /* ceilings of the limiter and of the thermal loop */
     double peak_mhz; /* how far cap_mhz may rise again after an emergency */
     double thermal_mhz;
     int64_t hw_until_ns;

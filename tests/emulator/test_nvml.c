@@ -59,8 +59,7 @@ static nvmlDevice_t handle(unsigned index)
 {
     nvmlDevice_t found = NULL;
 
-    assert_int_equal(NVML(DeviceGetHandleByIndex_v2, (unsigned, nvmlDevice_t *), index, &found),
-                     0);
+    assert_int_equal(NVML(DeviceGetHandleByIndex_v2, (unsigned, nvmlDevice_t *), index, &found), 0);
     return found;
 }
 
@@ -118,14 +117,15 @@ static void test_names_are_spelled_as_nvidia_spells_them(void **state)
     assert_int_equal(strspn(text + 4, "0123456789abcdef-"), 36);
     assert_int_equal(NVML(DeviceGetHandleByUUID, (const char *, nvmlDevice_t *), text, &same), 0);
     assert_ptr_equal(same, device);
-    assert_int_equal(NVML(DeviceGetPciInfo_v3, (nvmlDevice_t, struct nvml_pci_info *), device,
-                          &pci), 0);
+    assert_int_equal(
+        NVML(DeviceGetPciInfo_v3, (nvmlDevice_t, struct nvml_pci_info *), device, &pci), 0);
     assert_string_equal(pci.bus_id, "00000000:07:00.0");
     assert_string_equal(pci.legacy_bus_id, "0000:07:00.0");
-    assert_int_equal(NVML(DeviceGetHandleByPciBusId_v2, (const char *, nvmlDevice_t *),
-                          "0000:07:00.0", &same), 0);
-    assert_int_equal(NVML(DeviceGetHandleByPciBusId_v2, (const char *, nvmlDevice_t *), "07:00.0",
-                          &same), 0);
+    assert_int_equal(
+        NVML(DeviceGetHandleByPciBusId_v2, (const char *, nvmlDevice_t *), "0000:07:00.0", &same),
+        0);
+    assert_int_equal(
+        NVML(DeviceGetHandleByPciBusId_v2, (const char *, nvmlDevice_t *), "07:00.0", &same), 0);
     assert_int_equal(NVML(DeviceGetHandleByUUID, (const char *, nvmlDevice_t *), "GPU-0", &same),
                      NVML_NOT_FOUND);
     assert_string_equal(((const char *(*)(int))find("nvmlErrorString"))(4),
@@ -140,25 +140,30 @@ static void test_lists_tell_their_size_first(void **state)
 
     (void)state;
     assert_int_equal(NVML(DeviceGetSupportedMemoryClocks, (nvmlDevice_t, unsigned *, unsigned *),
-                          device, &count, NULL), NVML_INSUFFICIENT_SIZE);
+                          device, &count, NULL),
+                     NVML_INSUFFICIENT_SIZE);
     assert_int_equal(count, 1);
     assert_int_equal(NVML(DeviceGetSupportedMemoryClocks, (nvmlDevice_t, unsigned *, unsigned *),
-                          device, &count, &memory), 0);
+                          device, &count, &memory),
+                     0);
     count = 0;
     assert_int_equal(NVML(DeviceGetSupportedGraphicsClocks,
                           (nvmlDevice_t, unsigned, unsigned *, unsigned *), device, memory, &count,
-                          NULL), NVML_INSUFFICIENT_SIZE);
+                          NULL),
+                     NVML_INSUFFICIENT_SIZE);
     assert_int_equal(count, 81);
     count = 100;
     assert_int_equal(NVML(DeviceGetSupportedGraphicsClocks,
                           (nvmlDevice_t, unsigned, unsigned *, unsigned *), device, memory, &count,
-                          clocks), 0);
+                          clocks),
+                     0);
     assert_int_equal(count, 81);
     assert_int_equal(clocks[0], 1410);
     assert_int_equal(clocks[80], 210);
     assert_int_equal(NVML(DeviceGetSupportedGraphicsClocks,
                           (nvmlDevice_t, unsigned, unsigned *, unsigned *), device, 1, &count,
-                          clocks), NVML_NOT_FOUND);
+                          clocks),
+                     NVML_NOT_FOUND);
 }
 
 static void test_processes_in_old_and_new_shape(void **state)
@@ -171,31 +176,37 @@ static void test_processes_in_old_and_new_shape(void **state)
 
     (void)state;
     assert_int_equal(NVML(DeviceGetComputeRunningProcesses_v3, (nvmlDevice_t, unsigned *, void *),
-                          device, &count, NULL), 0);
+                          device, &count, NULL),
+                     0);
     assert_int_equal(count, 0);
     assert_int_equal(NVML(DeviceGetProcessUtilization,
                           (nvmlDevice_t, void *, unsigned *, unsigned long long), device, NULL,
-                          &count, 0), NVML_NOT_FOUND);
+                          &count, 0),
+                     NVML_NOT_FOUND);
     lull_physics_open(lull_node_begin(node, 0), owner, 0);
     lull_node_end(node, 0, true);
     count = 0;
     assert_int_equal(NVML(DeviceGetComputeRunningProcesses_v3, (nvmlDevice_t, unsigned *, void *),
-                          device, &count, NULL), NVML_INSUFFICIENT_SIZE);
+                          device, &count, NULL),
+                     NVML_INSUFFICIENT_SIZE);
     assert_int_equal(count, 1);
     count = 4;
     assert_int_equal(NVML(DeviceGetComputeRunningProcesses_v3, (nvmlDevice_t, unsigned *, void *),
-                          device, &count, new), 0);
+                          device, &count, new),
+                     0);
     assert_int_equal(count, 1);
     assert_int_equal(new[0].pid, owner);
     assert_int_equal(new[0].gpu_instance, UINT32_MAX);
     count = 4;
     assert_int_equal(NVML(DeviceGetComputeRunningProcesses, (nvmlDevice_t, unsigned *, void *),
-                          device, &count, old), 0);
+                          device, &count, old),
+                     0);
     assert_int_equal(old[0].pid, owner);
     count = 4;
     assert_int_equal(NVML(DeviceGetProcessUtilization,
                           (nvmlDevice_t, void *, unsigned *, unsigned long long), device, samples,
-                          &count, 0), 0);
+                          &count, 0),
+                     0);
     assert_int_equal(samples[0].pid, owner);
 }
 
@@ -216,12 +227,11 @@ static void test_versioned_structs_are_checked(void **state)
 
 static void test_field_values_carry_their_own_codes(void **state)
 {
-    struct nvml_field fields[] = {{.id = 83}, {.id = 186}, {.id = 185}, {.id = 186, .scope = 1},
-                                  {.id = 9999}};
+    struct nvml_field fields[] = {
+        {.id = 83}, {.id = 186}, {.id = 185}, {.id = 186, .scope = 1}, {.id = 9999}};
 
     (void)state;
-    assert_int_equal(NVML(DeviceGetFieldValues, (nvmlDevice_t, int, void *), device, 5, fields),
-                     0);
+    assert_int_equal(NVML(DeviceGetFieldValues, (nvmlDevice_t, int, void *), device, 5, fields), 0);
     assert_int_equal(fields[0].code, 0);
     assert_int_equal(fields[0].type, NVML_VALUE_ULONGLONG);
     assert_int_equal(fields[1].code, 0);
@@ -317,16 +327,20 @@ static void test_what_a_board_lacks_is_not_supported(void **state)
 
     (void)state;
     assert_int_equal(NVML(DeviceGetFanSpeed, (nvmlDevice_t, unsigned *), device, &value), 3);
-    assert_int_equal(NVML(DeviceSetMemoryLockedClocks, (nvmlDevice_t, unsigned, unsigned), device,
-                          1215, 1215), geteuid() == 0 ? 3 : 4);
-    assert_int_equal(NVML(DeviceGetMigMode, (nvmlDevice_t, unsigned *, unsigned *), handle(3),
-                          &value, &value), 3);
+    assert_int_equal(
+        NVML(DeviceSetMemoryLockedClocks, (nvmlDevice_t, unsigned, unsigned), device, 1215, 1215),
+        geteuid() == 0 ? 3 : 4);
+    assert_int_equal(
+        NVML(DeviceGetMigMode, (nvmlDevice_t, unsigned *, unsigned *), handle(3), &value, &value),
+        3);
     assert_null(dlsym(library, "nvmlUnitGetCount"));
     lull_node_set_fault(node, 0, LULL_FAULT_NO_ENERGY, 1, LULL_FAULT_ALWAYS);
     assert_int_equal(NVML(DeviceGetTotalEnergyConsumption, (nvmlDevice_t, unsigned long long *),
-                          device, &energy), 3);
+                          device, &energy),
+                     3);
     assert_int_equal(NVML(DeviceGetTotalEnergyConsumption, (nvmlDevice_t, unsigned long long *),
-                          handle(1), &energy), 0);
+                          handle(1), &energy),
+                     0);
 }
 
 static void test_foreign_handles_are_refused(void **state)
@@ -336,7 +350,8 @@ static void test_foreign_handles_are_refused(void **state)
     (void)state;
     assert_int_equal(NVML(DeviceGetPowerUsage, (nvmlDevice_t, unsigned *), NULL, &value), 2);
     assert_int_equal(NVML(DeviceGetPowerUsage, (nvmlDevice_t, unsigned *),
-                          (nvmlDevice_t)(uintptr_t)4096, &value), 2);
+                          (nvmlDevice_t)(uintptr_t)4096, &value),
+                     2);
     assert_int_equal(NVML(DeviceGetPowerUsage, (nvmlDevice_t, unsigned *), device, NULL), 2);
 }
 

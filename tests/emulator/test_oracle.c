@@ -54,7 +54,7 @@ static void test_sections_shorter_than_the_latency_save_nothing_much(void **stat
     struct lull_oracle_job job = long_job();
 
     (void)state;
-    job.bytes = 23e9 * 0.01; /* 10 ms */
+    job.bytes = 23e9 * 0.01;      /* 10 ms */
     job.tolerance_ratio = 0.0005; /* more would be spent on slower compute */
     assert_int_equal(lull_oracle_ask(&job, &answer, NULL), 0);
     check_within("saving with latency", answer.points[answer.best_real].real.saving_ratio, 0,

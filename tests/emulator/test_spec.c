@@ -28,10 +28,17 @@ static void test_malformed_specs_name_the_character(void **state)
         const char *text;
         const char *position;
     } cases[] = {
-        {"", "character 1:"},        {"2", "character 2:"},      {"2yA100", "character 2:"},
-        {"0xA100", "character 1:"},  {"65xA100", "character 1:"}, {"A100,", "character 6:"},
-        {",A100", "character 1:"},   {"A100 ", "character 5:"},  {"2xA100;A40", "character 7:"},
-        {"60xA40,5xA40", "character 8:"}, {"99999999999999999999xA40", "character 1:"},
+        {"", "character 1:"},
+        {"2", "character 2:"},
+        {"2yA100", "character 2:"},
+        {"0xA100", "character 1:"},
+        {"65xA100", "character 1:"},
+        {"A100,", "character 6:"},
+        {",A100", "character 1:"},
+        {"A100 ", "character 5:"},
+        {"2xA100;A40", "character 7:"},
+        {"60xA40,5xA40", "character 8:"},
+        {"99999999999999999999xA40", "character 1:"},
         {"2x", "character 3:"},
     };
 
@@ -79,8 +86,9 @@ static void test_fault_lists(void **state)
 
 static void test_malformed_faults_are_refused(void **state)
 {
-    const char *const texts[] = {"", "nothing", "set_code=", "set_code=x1", "set_code=1x0",
-                                 "64:no_effect", ":no_effect", "set_code=1x", "=1"};
+    const char *const texts[] = {
+        "",           "nothing",     "set_code=", "set_code=x1", "set_code=1x0", "64:no_effect",
+        ":no_effect", "set_code=1x", "=1"};
 
     (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {

@@ -1,6 +1,7 @@
 /*
  * The validation targets V1-V6 and V10-V13 of the GPU model: the emulator against measurements.
- * Needs the measured data beside the source tree; skipped without. SPDX-License-Identifier: Apache-2.0
+ * Needs the measured data beside the source tree; skipped without. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #include "check.h"
 
@@ -341,9 +342,9 @@ static double capped_time_error(const char *name, const char *kernel, double lim
     run_settled(model, profile, 0, limit_w, &power_w, &rate);
     check_within("   settled power / limit", power_w / limit_w, model->limit_settle_ratio - 0.003,
                  model->limit_settle_ratio + 0.003);
-    expected = lull_gpu_model_speed(
-        model, profile->memory_ratio,
-        static_clock(model, profile, limit_w * model->limit_settle_ratio));
+    expected =
+        lull_gpu_model_speed(model, profile->memory_ratio,
+                             static_clock(model, profile, limit_w * model->limit_settle_ratio));
     return 100 * (expected / rate - 1);
 }
 
@@ -369,10 +370,10 @@ static void test_v6_hopper_loses_under_a_cap(void **state)
 
     (void)state;
     run_settled(model, kernel, 0, 600, &capped_w, &capped_rate);
-    check_within("V6 capped run below the static law, percent",
-                 100 * (1 - capped_rate / (static_clock(model, kernel, capped_w) /
-                                           model->sm_max_mhz)),
-                 1.75, 4.75);
+    check_within(
+        "V6 capped run below the static law, percent",
+        100 * (1 - capped_rate / (static_clock(model, kernel, capped_w) / model->sm_max_mhz)), 1.75,
+        4.75);
     run_settled(model, kernel, capped_rate * model->sm_max_mhz, 700, &locked_w, &locked_rate);
     check_within("V6 rate of the lock / rate of the cap", locked_rate / capped_rate, 0.99, 1.01);
     check_within("V6 power saved by locking, percent", 100 * (1 - locked_w / capped_w), 3, 12);
@@ -416,8 +417,7 @@ static void test_v10_v100_switching_quantiles(void **state)
     check_within("V10 settle p99, ms", quantile(settle, transitions, 0.99), 27.7 * 0.85,
                  27.7 * 1.15);
     check_within("V10 total p50, ms", quantile(total, transitions, 0.5), 24.8 * 0.95, 24.8 * 1.05);
-    check_within("V10 total p99, ms", quantile(total, transitions, 0.99), 36.7 * 0.85,
-                 36.7 * 1.15);
+    check_within("V10 total p99, ms", quantile(total, transitions, 0.99), 36.7 * 0.85, 36.7 * 1.15);
 }
 
 /* ---- V11 to V13: readings ---- */
@@ -485,9 +485,10 @@ static void test_v13_energy_counter(void **state)
             integral_j += lull_physics_power_w(&gpu) * (double)step_ns * 1e-9;
         }
         lull_physics_advance(&gpu, S(6));
-        check_within(names[i],
-                     100 * ((double)(lull_physics_published_mj(&gpu) - begin_mj) * 1e-3 /
-                                integral_j - 1), -0.5, 0.5);
+        check_within(
+            names[i],
+            100 * ((double)(lull_physics_published_mj(&gpu) - begin_mj) * 1e-3 / integral_j - 1),
+            -0.5, 0.5);
     }
 }
 
