@@ -172,6 +172,7 @@ static void block_signals(sigset_t *watched_out, sigset_t *old_mask_out)
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         sigaddset(watched_out, numbers[i]);
     sigprocmask(SIG_BLOCK, watched_out, old_mask_out);
+    signal(SIGCHLD, SIG_DFL); /* where it was inherited as ignored, no child could be waited for */
 }
 
 /* ---- the report ---- */

@@ -7,7 +7,7 @@
  * give. No clock, no I/O, no allocation, no globals, no pointers inside: the struct may lie in
  * shared memory and be copied. Source of the equations: reference GPU model, sections 2 to 7.
  *
- * Seed 0 is the nominal unit: no spread, no noise, no reading error (latencies stay random).
+ * Seed 0 is the nominal unit: no spread, noise, reading error or slow targets (latencies vary).
  * Threads: the caller serialises. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_EMULATOR_PHYSICS_H

@@ -284,7 +284,7 @@ bool lull_physics_is_slow_step(const struct lull_gpu_model *model, uint64_t unit
 {
     const uint64_t bits = lull_noise_mix(lull_noise_mix(unit_seed ^ 0x736c6f77u) ^ step);
 
-    return lull_noise_unit(bits) < model->slow_ratio;
+    return unit_seed != 0 && lull_noise_unit(bits) < model->slow_ratio;
 }
 
 double lull_physics_draw_settle_ms(const struct lull_gpu_model *model, bool is_slow,

@@ -160,7 +160,7 @@ static void test_a_waiter_follows_a_clock_change(void **state)
     took_ms = lull_ms_from_ns(lull_now_ns() - begin_ns);
     waitpid(child, NULL, 0);
     lull_emulated_gpu_close(gpu);
-    check_within("100 ms kernel, half clock after some 30 ms", took_ms, 140, 185);
+    check_within("100 ms kernel, half clock after some 30 ms", took_ms, 120, 185);
 }
 
 static void test_calls_of_all_gpus_take_turns(void **state)
@@ -281,7 +281,7 @@ static void test_faults_of_set_calls(void **state)
     begin_ns = lull_now_ns();
     assert_int_equal(lock_clock(0, 4), 0);
     check_within("a call that hangs for 200 ms", lull_ms_from_ns(lull_now_ns() - begin_ns), 200,
-                 260);
+                 400);
     assert_true(read_truth(0).asked_mhz == 255);
 }
 
@@ -301,7 +301,7 @@ static void test_virtual_time_may_run_faster(void **state)
     begin_ns = lull_now_ns();
     lull_emulated_gpu_launch(gpu, &kernel);
     lull_emulated_gpu_wait(gpu);
-    check_within("1000 ms at scale 20, ms", lull_ms_from_ns(lull_now_ns() - begin_ns), 50, 60);
+    check_within("1000 ms at scale 20, ms", lull_ms_from_ns(lull_now_ns() - begin_ns), 50, 80);
     lull_emulated_gpu_close(gpu);
     lull_node_remove(fast);
 }
