@@ -70,6 +70,8 @@ static uint32_t join(void)
     const char *path = secure_getenv(LULL_JOB_ENV);
     static int watches_fork;
     struct lull_process_info info;
+    struct lull_job *job;
+    uint32_t slot;
 
     if (path == NULL || path[0] == '\0')
         return LULL_CLIENT_OFF;
@@ -77,10 +79,12 @@ static uint32_t join(void)
         return LULL_CLIENT_OFF;
     watches_fork = 1;
     lull_client_info(&info);
-    if (lull_job_join(path, &info, &lull_client.job, &lull_client.slot, NULL) < 0)
+    if (lull_job_join(path, &info, &job, &slot, NULL) < 0)
         return LULL_CLIENT_OFF;
+    lull_client.job = job;
+    lull_client.slot = slot;
     if (lull_client.on_join != NULL)
-        lull_client.on_join(lull_client.job, lull_client.slot);
+        lull_client.on_join(job, slot);
     return LULL_CLIENT_ON;
 }
 

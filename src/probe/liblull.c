@@ -138,7 +138,7 @@ static inline void push(enum lull_event_kind kind, const struct lull_client_thre
         .name = atomic_load_explicit(&sections[section].slot_name, memory_order_relaxed),
     };
 
-    lull_event_push(lull_client.job, lull_client.slot, &event);
+    lull_client_push(&event);
 }
 
 static inline void enter(uint32_t section)

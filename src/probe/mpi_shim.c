@@ -364,7 +364,7 @@ static void push_at(struct lull_event *event, enum lull_event_kind kind, int64_t
 {
     event->kind = (uint16_t)kind;
     event->time_ns = time_ns;
-    lull_event_push(lull_client.job, lull_client.slot, event);
+    lull_client_push(event);
 }
 
 static struct lull_event new_event(enum lull_operation operation, int peer, uint64_t bytes)
