@@ -451,6 +451,8 @@ static void start(void)
     struct lull_event event;
     int length = 0;
 
+    if (atomic_load(&mode) != OFF) /* a Fortran binding that calls the C function */
+        return;
     if (!all_found || next_Get_library_version(version, &length) != MPI_SUCCESS ||
         !is_this_mpi(version) || (!lull_client_is_on() && !lull_client_join()))
         return;
@@ -489,15 +491,21 @@ EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
     return result;
 }
 
+static void finish(void)
+{
+    struct lull_event event;
+
+    if (!is_recording())
+        return;
+    end_run();
+    event = new_event(LULL_OPERATION_NONE, -1, 0);
+    push_at(&event, LULL_EVENT_EXIT, lull_now_ns());
+    atomic_store(&mode, OFF);
+}
+
 EXPORT int MPI_Finalize(void)
 {
-    if (is_recording()) {
-        struct lull_event event = new_event(LULL_OPERATION_NONE, -1, 0);
-
-        end_run();
-        push_at(&event, LULL_EVENT_EXIT, lull_now_ns());
-        atomic_store(&mode, OFF);
-    }
+    finish();
     return next_Finalize != NULL ? next_Finalize() : MPI_ERR_INTERN;
 }
 
@@ -595,4 +603,130 @@ EXPORT int MPI_Comm_disconnect(MPI_Comm *comm)
     WRAP_POSTED(iname##_c, operation, communicator, peer, bytes,                                   \
                 (UNPACK parameters, MPI_Request *request), (UNPACK arguments, request))
 #include "probe/mpi_calls.def"
+#endif
+
+/* ---- Open MPI's Fortran bindings ---- */
+
+#ifdef OPEN_MPI
+
+#define P2 void *a, void *b
+#define P3 P2, void *c
+#define P4 P3, void *d
+#define P5 P4, void *e
+#define P6 P5, void *f
+#define P7 P6, void *g
+#define P8 P7, void *h
+#define P9 P8, void *i
+#define P10 P9, void *j
+#define P11 P10, void *k
+#define P12 P11, void *l
+#define P13 P12, void *m
+#define A2 a, b
+#define A3 A2, c
+#define A4 A3, d
+#define A5 A4, e
+#define A6 A5, f
+#define A7 A6, g
+#define A8 A7, h
+#define A9 A8, i
+#define A10 A9, j
+#define A11 A10, k
+#define A12 A11, l
+#define A13 A12, m
+
+static struct lull_event begin_fortran_SECTION(enum lull_operation operation)
+{
+    struct lull_event event = new_event(operation, -1, 0);
+
+    begin_section(&event);
+    return event;
+}
+
+static void end_fortran_SECTION(struct lull_event *event)
+{
+    end_section(event);
+}
+
+static struct lull_event begin_fortran_POSTED(enum lull_operation operation)
+{
+    struct lull_event event = new_event(operation, -1, 0);
+
+    push_at(&event, LULL_EVENT_POST, lull_now_ns());
+    return event;
+}
+
+static void end_fortran_POSTED(struct lull_event *event)
+{
+    add_to_run((enum lull_operation)event->operation, event->time_ns, 0);
+}
+
+static struct lull_event begin_fortran_POLL(enum lull_operation operation)
+{
+    return (struct lull_event){.time_ns = lull_now_ns(), .operation = (uint16_t)operation};
+}
+
+/* Whether the poll found something is in a Fortran LOGICAL; a run ends without knowing too. */
+static void end_fortran_POLL(struct lull_event *event)
+{
+    add_to_run((enum lull_operation)event->operation, event->time_ns, 0);
+}
+
+/* A program calls the binding only if it has its library, so pmpi_NAME_ is there, too. */
+#define FORTRAN(name, count, what, kind)                                                           \
+    EXPORT void mpi_##name##_(P##count);                                                           \
+    EXPORT void mpi_##name##_(P##count)                                                            \
+    {                                                                                              \
+        static void (*_Atomic next)(P##count);                                                     \
+        void (*behind)(P##count) = atomic_load_explicit(&next, memory_order_relaxed);              \
+        struct lull_event event;                                                                   \
+                                                                                                   \
+        if (behind == NULL) {                                                                      \
+            *(void **)&behind = find_symbol("pmpi_" #name "_");                                    \
+            atomic_store_explicit(&next, behind, memory_order_relaxed);                            \
+        }                                                                                          \
+        if (!is_recording()) {                                                                     \
+            behind(A##count);                                                                      \
+            return;                                                                                \
+        }                                                                                          \
+        event = begin_fortran_##kind(LULL_OPERATION_##what);                                       \
+        behind(A##count);                                                                          \
+        end_fortran_##kind(&event);                                                                \
+    }
+#include "probe/mpi_fortran.def"
+
+EXPORT void mpi_init_(int *ierror);
+EXPORT void mpi_init_thread_(int *required, int *provided, int *ierror);
+EXPORT void mpi_finalize_(int *ierror);
+
+EXPORT void mpi_init_(int *ierror)
+{
+    void (*behind)(int *);
+
+    *(void **)&behind = find_symbol("pmpi_init_");
+    is_recording();
+    behind(ierror);
+    if (*ierror == MPI_SUCCESS)
+        start();
+}
+
+EXPORT void mpi_init_thread_(int *required, int *provided, int *ierror)
+{
+    void (*behind)(int *, int *, int *);
+
+    *(void **)&behind = find_symbol("pmpi_init_thread_");
+    is_recording();
+    behind(required, provided, ierror);
+    if (*ierror == MPI_SUCCESS)
+        start();
+}
+
+EXPORT void mpi_finalize_(int *ierror)
+{
+    void (*behind)(int *);
+
+    *(void **)&behind = find_symbol("pmpi_finalize_");
+    finish();
+    behind(ierror);
+}
+
 #endif
