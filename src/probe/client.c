@@ -11,13 +11,13 @@ struct lull_client lull_client = {.generation = 1};
 _Thread_local struct lull_client_thread lull_client_this_thread
     __attribute__((tls_model("initial-exec")));
 
-static const char *const world_rank_names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
-                                               "RANK", "SLURM_PROCID", NULL};
+static const char *const world_rank_names[] = {
+    "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "RANK", "SLURM_PROCID", NULL};
 static const char *const world_size_names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "WORLD_SIZE",
                                                "SLURM_NTASKS", NULL};
-static const char *const local_rank_names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-                                               "LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK",
-                                               "SLURM_LOCALID", NULL};
+static const char *const local_rank_names[] = {
+    "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "LOCAL_RANK",
+    "MV2_COMM_WORLD_LOCAL_RANK",  "SLURM_LOCALID",   NULL};
 
 /* The first of these variables that holds a number from 0 up; -1 if none does. */
 static int32_t number_from_environment(const char *const *names)

@@ -19,8 +19,8 @@ enum lull_client_state { LULL_CLIENT_NEW, LULL_CLIENT_JOINING, LULL_CLIENT_ON, L
 
 /* What a thread keeps; see lull_client_thread. */
 struct lull_client_thread {
-    uint32_t generation; /* of the client when the rest was written; 0 never */
-    uint32_t number;     /* for struct lull_event.thread */
+    uint32_t generation;    /* of the client when the rest was written; 0 never */
+    uint32_t number;        /* for struct lull_event.thread */
     uint64_t open_sections; /* liblull: bit per section that is open */
 };
 

@@ -61,9 +61,11 @@ static _Thread_local struct run run __attribute__((tls_model("initial-exec")));
 
 #define DECLARE(name) static __typeof__(&MPI_##name) next_##name;
 
+/* clang-format off */
 #define EACH_FUNCTION(F)                                                                           \
     F(Init) F(Init_thread) F(Finalize) F(Comm_free) F(Comm_disconnect) F(Comm_size) F(Comm_rank)   \
         F(Type_size) F(Get_library_version)
+/* clang-format on */
 EACH_FUNCTION(DECLARE)
 
 #define COUNT int
@@ -96,8 +98,7 @@ struct function {
 
 #define ROW(name) {(void **)&next_##name, "PMPI_" #name},
 
-static const struct function functions[] = {
-    EACH_FUNCTION(ROW)
+static const struct function functions[] = {EACH_FUNCTION(ROW)
 #define SECTION(name, ...) ROW(name)
 #define POSTED(name, ...) ROW(name)
 #define POLL(name, ...) ROW(name)
@@ -178,23 +179,23 @@ static struct {
 } types[TYPES];
 
 static const char *const type_symbols[] = {
-    "ompi_mpi_char",          "ompi_mpi_signed_char",   "ompi_mpi_unsigned_char",
-    "ompi_mpi_byte",          "ompi_mpi_short",         "ompi_mpi_unsigned_short",
-    "ompi_mpi_int",           "ompi_mpi_unsigned",      "ompi_mpi_long",
-    "ompi_mpi_unsigned_long", "ompi_mpi_long_long_int", "ompi_mpi_unsigned_long_long",
-    "ompi_mpi_float",         "ompi_mpi_double",        "ompi_mpi_long_double",
-    "ompi_mpi_wchar",         "ompi_mpi_packed",        "ompi_mpi_cxx_bool",
-    "ompi_mpi_c_bool",        "ompi_mpi_cxx_cplex",     "ompi_mpi_cxx_dblcplex",
+    "ompi_mpi_char",          "ompi_mpi_signed_char",     "ompi_mpi_unsigned_char",
+    "ompi_mpi_byte",          "ompi_mpi_short",           "ompi_mpi_unsigned_short",
+    "ompi_mpi_int",           "ompi_mpi_unsigned",        "ompi_mpi_long",
+    "ompi_mpi_unsigned_long", "ompi_mpi_long_long_int",   "ompi_mpi_unsigned_long_long",
+    "ompi_mpi_float",         "ompi_mpi_double",          "ompi_mpi_long_double",
+    "ompi_mpi_wchar",         "ompi_mpi_packed",          "ompi_mpi_cxx_bool",
+    "ompi_mpi_c_bool",        "ompi_mpi_cxx_cplex",       "ompi_mpi_cxx_dblcplex",
     "ompi_mpi_c_complex",     "ompi_mpi_c_float_complex", "ompi_mpi_c_double_complex",
-    "ompi_mpi_int8_t",        "ompi_mpi_uint8_t",       "ompi_mpi_int16_t",
-    "ompi_mpi_uint16_t",      "ompi_mpi_int32_t",       "ompi_mpi_uint32_t",
-    "ompi_mpi_int64_t",       "ompi_mpi_uint64_t",      "ompi_mpi_aint",
-    "ompi_mpi_offset",        "ompi_mpi_count",         "ompi_mpi_float_int",
-    "ompi_mpi_double_int",    "ompi_mpi_longdbl_int",   "ompi_mpi_2int",
-    "ompi_mpi_short_int",     "ompi_mpi_long_int",      "ompi_mpi_logical",
-    "ompi_mpi_character",     "ompi_mpi_integer",       "ompi_mpi_real",
-    "ompi_mpi_dblprec",       "ompi_mpi_cplex",         "ompi_mpi_dblcplex",
-    "ompi_mpi_real4",         "ompi_mpi_real8",         "ompi_mpi_integer4",
+    "ompi_mpi_int8_t",        "ompi_mpi_uint8_t",         "ompi_mpi_int16_t",
+    "ompi_mpi_uint16_t",      "ompi_mpi_int32_t",         "ompi_mpi_uint32_t",
+    "ompi_mpi_int64_t",       "ompi_mpi_uint64_t",        "ompi_mpi_aint",
+    "ompi_mpi_offset",        "ompi_mpi_count",           "ompi_mpi_float_int",
+    "ompi_mpi_double_int",    "ompi_mpi_longdbl_int",     "ompi_mpi_2int",
+    "ompi_mpi_short_int",     "ompi_mpi_long_int",        "ompi_mpi_logical",
+    "ompi_mpi_character",     "ompi_mpi_integer",         "ompi_mpi_real",
+    "ompi_mpi_dblprec",       "ompi_mpi_cplex",           "ompi_mpi_dblcplex",
+    "ompi_mpi_real4",         "ompi_mpi_real8",           "ompi_mpi_integer4",
     "ompi_mpi_integer8",
 };
 
@@ -575,7 +576,7 @@ EXPORT int MPI_Comm_disconnect(MPI_Comm *comm)
             return next_##name != NULL ? next_##name arguments : MPI_ERR_INTERN;                   \
         begin_ns = lull_now_ns();                                                                  \
         result = next_##name arguments;                                                            \
-        add_to_run(LULL_OPERATION_##operation, begin_ns, result != MPI_SUCCESS || (done));           \
+        add_to_run(LULL_OPERATION_##operation, begin_ns, result != MPI_SUCCESS || (done));         \
         return result;                                                                             \
     }
 
@@ -584,7 +585,7 @@ EXPORT int MPI_Comm_disconnect(MPI_Comm *comm)
 #define COLLECTIVE(name, iname, operation, communicator, peer, bytes, parameters, arguments)       \
     WRAP_SECTION(name, operation, communicator, peer, bytes, parameters, arguments)                \
     WRAP_POSTED(iname, operation, communicator, peer, bytes,                                       \
-                (UNPACK parameters, MPI_Request *request), (UNPACK arguments, request))
+                (UNPACK parameters, MPI_Request * request), (UNPACK arguments, request))
 #include "probe/mpi_calls.def"
 
 #if MPI_VERSION >= 4
@@ -601,7 +602,7 @@ EXPORT int MPI_Comm_disconnect(MPI_Comm *comm)
 #define COLLECTIVE(name, iname, operation, communicator, peer, bytes, parameters, arguments)       \
     WRAP_SECTION(name##_c, operation, communicator, peer, bytes, parameters, arguments)            \
     WRAP_POSTED(iname##_c, operation, communicator, peer, bytes,                                   \
-                (UNPACK parameters, MPI_Request *request), (UNPACK arguments, request))
+                (UNPACK parameters, MPI_Request * request), (UNPACK arguments, request))
 #include "probe/mpi_calls.def"
 #endif
 

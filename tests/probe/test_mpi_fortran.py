@@ -19,7 +19,8 @@ def run(command):
     environment.pop("LULL_JOB", None)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=50)
     assert done.returncode == 0, (command, done.stdout, done.stderr)
-    return done.stdout, sorted(line for line in done.stdout.splitlines() if line.startswith("rank "))
+    lines = done.stdout.splitlines()
+    return done.stdout, sorted(line for line in lines if line.startswith("rank "))
 
 
 def main():
