@@ -35,8 +35,15 @@ typedef enum lull_mpi_flavor needed_visitor(const char *name, const struct dynam
 
 /* Where the dynamic linker looks without being told; the multiarch names of common machines. */
 static const char *const library_directories[] = {
-    "/lib/x86_64-linux-gnu",  "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib",
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib/aarch64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/lib64",
+    "/usr/lib64",
+    "/lib",
+    "/usr/lib",
+    "/usr/local/lib",
 };
 
 static const struct {
@@ -109,9 +116,8 @@ static int file_offset(const struct image *image, uint64_t address, uint64_t *of
 static int read_entry(const struct image *image, const struct dynamic *dynamic, uint64_t index,
                       Elf64_Dyn *entry_out)
 {
-    if (index >= dynamic->count ||
-        read_at(image, dynamic->offset + index * sizeof(*entry_out), entry_out,
-                sizeof(*entry_out)) < 0)
+    if (index >= dynamic->count || read_at(image, dynamic->offset + index * sizeof(*entry_out),
+                                           entry_out, sizeof(*entry_out)) < 0)
         return -ENOENT;
     return entry_out->d_tag == DT_NULL ? -ENOENT : 0;
 }
@@ -193,8 +199,8 @@ static enum lull_mpi_flavor visit_needed(const struct image *image, needed_visit
 
     if (read_dynamic(image, &dynamic) < 0)
         return LULL_MPI_NONE;
-    for (uint64_t i = 0;
-         flavor == LULL_MPI_NONE && read_entry(image, &dynamic, i, &entry) == 0; i++)
+    for (uint64_t i = 0; flavor == LULL_MPI_NONE && read_entry(image, &dynamic, i, &entry) == 0;
+         i++)
         if (entry.d_tag == DT_NEEDED &&
             read_string(image, &dynamic, entry.d_un.d_val, name, sizeof(name)) == 0)
             flavor = visit(name, &dynamic, context);
@@ -231,7 +237,8 @@ static int next_directory(const char **rest, const char *origin, char *out, size
     length = strcspn(word, ":");
     *rest = word[length] == ':' ? word + length + 1 : word + length;
     if (strncmp(word, "$ORIGIN", 7) == 0 && length >= 7)
-        return snprintf(out, size, "%s%.*s", origin, (int)length - 7, word + 7) < (int)size ? 1 : -1;
+        return snprintf(out, size, "%s%.*s", origin, (int)length - 7, word + 7) < (int)size ? 1
+                                                                                            : -1;
     return snprintf(out, size, "%.*s", (int)length, word) < (int)size ? 1 : -1;
 }
 
@@ -253,7 +260,8 @@ static void directory_of(const char *path, char *out, size_t size)
 {
     const char *slash = strrchr(path, '/');
 
-    snprintf(out, size, "%.*s", slash != NULL ? (int)(slash - path) : 1, slash != NULL ? path : ".");
+    snprintf(out, size, "%.*s", slash != NULL ? (int)(slash - path) : 1,
+             slash != NULL ? path : ".");
 }
 
 /* Looks into a needed library, where the dynamic linker would find it. context: the program. */
@@ -268,8 +276,8 @@ static enum lull_mpi_flavor visit_library(const char *name, const struct dynamic
     flavor = flavor_in_list(dynamic->run_path, origin, name);
     if (flavor == LULL_MPI_NONE)
         flavor = flavor_in_list(getenv("LD_LIBRARY_PATH"), origin, name);
-    for (size_t i = 0; flavor == LULL_MPI_NONE &&
-                       i < sizeof(library_directories) / sizeof(*library_directories);
+    for (size_t i = 0;
+         flavor == LULL_MPI_NONE && i < sizeof(library_directories) / sizeof(*library_directories);
          i++)
         if (snprintf(path, sizeof(path), "%s/%s", library_directories[i], name) <
                 (int)sizeof(path) &&

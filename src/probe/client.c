@@ -11,13 +11,13 @@ struct lull_client lull_client = {.generation = 1};
 _Thread_local struct lull_client_thread lull_client_this_thread
     __attribute__((tls_model("initial-exec")));
 
-static const char *const world_rank_names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
-                                               "RANK", "SLURM_PROCID", NULL};
+static const char *const world_rank_names[] = {
+    "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "RANK", "SLURM_PROCID", NULL};
 static const char *const world_size_names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "WORLD_SIZE",
                                                "SLURM_NTASKS", NULL};
-static const char *const local_rank_names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-                                               "LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK",
-                                               "SLURM_LOCALID", NULL};
+static const char *const local_rank_names[] = {
+    "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "LOCAL_RANK",
+    "MV2_COMM_WORLD_LOCAL_RANK",  "SLURM_LOCALID",   NULL};
 
 /* The first of these variables that holds a number from 0 up; -1 if none does. */
 static int32_t number_from_environment(const char *const *names)
@@ -70,6 +70,8 @@ static uint32_t join(void)
     const char *path = secure_getenv(LULL_JOB_ENV);
     static int watches_fork;
     struct lull_process_info info;
+    struct lull_job *job;
+    uint32_t slot;
 
     if (path == NULL || path[0] == '\0')
         return LULL_CLIENT_OFF;
@@ -77,10 +79,12 @@ static uint32_t join(void)
         return LULL_CLIENT_OFF;
     watches_fork = 1;
     lull_client_info(&info);
-    if (lull_job_join(path, &info, &lull_client.job, &lull_client.slot, NULL) < 0)
+    if (lull_job_join(path, &info, &job, &slot, NULL) < 0)
         return LULL_CLIENT_OFF;
+    lull_client.job = job;
+    lull_client.slot = slot;
     if (lull_client.on_join != NULL)
-        lull_client.on_join(lull_client.job, lull_client.slot);
+        lull_client.on_join(job, slot);
     return LULL_CLIENT_ON;
 }
 

@@ -19,17 +19,17 @@ enum lull_client_state { LULL_CLIENT_NEW, LULL_CLIENT_JOINING, LULL_CLIENT_ON, L
 
 /* What a thread keeps; see lull_client_thread. */
 struct lull_client_thread {
-    uint32_t generation; /* of the client when the rest was written; 0 never */
-    uint32_t number;     /* for struct lull_event.thread */
+    uint32_t generation;    /* of the client when the rest was written; 0 never */
+    uint32_t number;        /* for struct lull_event.thread */
     uint64_t open_sections; /* liblull: bit per section that is open */
 };
 
-/* One per library; written by client.c alone. */
+/* One per library; written by client.c alone. The rest is valid while state is ON. */
 struct lull_client {
-    _Atomic uint32_t state; /* enum lull_client_state */
-    uint32_t generation;    /* counts from 1, one more after every fork */
-    uint32_t slot;
-    struct lull_job *job;
+    _Atomic uint32_t state;      /* enum lull_client_state */
+    _Atomic uint32_t generation; /* counts from 1, one more after every fork */
+    _Atomic uint32_t slot;
+    struct lull_job *_Atomic job;
     void (*on_join)(struct lull_job *job, uint32_t slot); /* set before the first join; or NULL */
 };
 
@@ -54,10 +54,18 @@ static inline int lull_client_is_on(void)
     return atomic_load_explicit(&lull_client.state, memory_order_acquire) == LULL_CLIENT_ON;
 }
 
+/* Pushes an event. Only while the client is on. */
+static inline void lull_client_push(const struct lull_event *event)
+{
+    lull_event_push(atomic_load_explicit(&lull_client.job, memory_order_relaxed),
+                    atomic_load_explicit(&lull_client.slot, memory_order_relaxed), event);
+}
+
 /* This thread's record, fresh after a fork. Only while the client is on. */
 static inline struct lull_client_thread *lull_client_thread(void)
 {
-    if (lull_client_this_thread.generation != lull_client.generation)
+    if (lull_client_this_thread.generation !=
+        atomic_load_explicit(&lull_client.generation, memory_order_relaxed))
         lull_client_renew_thread();
     return &lull_client_this_thread;
 }

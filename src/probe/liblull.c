@@ -22,15 +22,14 @@ struct section {
 };
 
 static struct section sections[LULL_JOB_MAX_NAMES];
-static _Atomic uint32_t section_count; /* names before it never change */
+static _Atomic uint32_t section_count;                          /* names before it never change */
 static pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER; /* guards adding to sections */
 static _Atomic uint8_t hints[HINTS]; /* the section that a pointer was found to mean last time */
 
 static void intern(uint32_t section, struct lull_job *job, uint32_t slot)
 {
     atomic_store_explicit(&sections[section].slot_name,
-                          lull_job_intern(job, slot, sections[section].name),
-                          memory_order_relaxed);
+                          lull_job_intern(job, slot, sections[section].name), memory_order_relaxed);
 }
 
 static void intern_all(struct lull_job *job, uint32_t slot)
@@ -126,7 +125,7 @@ static int is_on(void)
 }
 
 static inline void push(enum lull_event_kind kind, const struct lull_client_thread *thread,
-                 uint32_t section)
+                        uint32_t section)
 {
     const struct lull_event event = {
         .time_ns = lull_now_ns(),
@@ -138,7 +137,7 @@ static inline void push(enum lull_event_kind kind, const struct lull_client_thre
         .name = atomic_load_explicit(&sections[section].slot_name, memory_order_relaxed),
     };
 
-    lull_event_push(lull_client.job, lull_client.slot, &event);
+    lull_client_push(&event);
 }
 
 static inline void enter(uint32_t section)

@@ -61,9 +61,11 @@ static _Thread_local struct run run __attribute__((tls_model("initial-exec")));
 
 #define DECLARE(name) static __typeof__(&MPI_##name) next_##name;
 
+/* clang-format off */
 #define EACH_FUNCTION(F)                                                                           \
     F(Init) F(Init_thread) F(Finalize) F(Comm_free) F(Comm_disconnect) F(Comm_size) F(Comm_rank)   \
         F(Type_size) F(Get_library_version)
+/* clang-format on */
 EACH_FUNCTION(DECLARE)
 
 #define COUNT int
@@ -96,8 +98,7 @@ struct function {
 
 #define ROW(name) {(void **)&next_##name, "PMPI_" #name},
 
-static const struct function functions[] = {
-    EACH_FUNCTION(ROW)
+static const struct function functions[] = {EACH_FUNCTION(ROW)
 #define SECTION(name, ...) ROW(name)
 #define POSTED(name, ...) ROW(name)
 #define POLL(name, ...) ROW(name)
@@ -178,23 +179,23 @@ static struct {
 } types[TYPES];
 
 static const char *const type_symbols[] = {
-    "ompi_mpi_char",          "ompi_mpi_signed_char",   "ompi_mpi_unsigned_char",
-    "ompi_mpi_byte",          "ompi_mpi_short",         "ompi_mpi_unsigned_short",
-    "ompi_mpi_int",           "ompi_mpi_unsigned",      "ompi_mpi_long",
-    "ompi_mpi_unsigned_long", "ompi_mpi_long_long_int", "ompi_mpi_unsigned_long_long",
-    "ompi_mpi_float",         "ompi_mpi_double",        "ompi_mpi_long_double",
-    "ompi_mpi_wchar",         "ompi_mpi_packed",        "ompi_mpi_cxx_bool",
-    "ompi_mpi_c_bool",        "ompi_mpi_cxx_cplex",     "ompi_mpi_cxx_dblcplex",
+    "ompi_mpi_char",          "ompi_mpi_signed_char",     "ompi_mpi_unsigned_char",
+    "ompi_mpi_byte",          "ompi_mpi_short",           "ompi_mpi_unsigned_short",
+    "ompi_mpi_int",           "ompi_mpi_unsigned",        "ompi_mpi_long",
+    "ompi_mpi_unsigned_long", "ompi_mpi_long_long_int",   "ompi_mpi_unsigned_long_long",
+    "ompi_mpi_float",         "ompi_mpi_double",          "ompi_mpi_long_double",
+    "ompi_mpi_wchar",         "ompi_mpi_packed",          "ompi_mpi_cxx_bool",
+    "ompi_mpi_c_bool",        "ompi_mpi_cxx_cplex",       "ompi_mpi_cxx_dblcplex",
     "ompi_mpi_c_complex",     "ompi_mpi_c_float_complex", "ompi_mpi_c_double_complex",
-    "ompi_mpi_int8_t",        "ompi_mpi_uint8_t",       "ompi_mpi_int16_t",
-    "ompi_mpi_uint16_t",      "ompi_mpi_int32_t",       "ompi_mpi_uint32_t",
-    "ompi_mpi_int64_t",       "ompi_mpi_uint64_t",      "ompi_mpi_aint",
-    "ompi_mpi_offset",        "ompi_mpi_count",         "ompi_mpi_float_int",
-    "ompi_mpi_double_int",    "ompi_mpi_longdbl_int",   "ompi_mpi_2int",
-    "ompi_mpi_short_int",     "ompi_mpi_long_int",      "ompi_mpi_logical",
-    "ompi_mpi_character",     "ompi_mpi_integer",       "ompi_mpi_real",
-    "ompi_mpi_dblprec",       "ompi_mpi_cplex",         "ompi_mpi_dblcplex",
-    "ompi_mpi_real4",         "ompi_mpi_real8",         "ompi_mpi_integer4",
+    "ompi_mpi_int8_t",        "ompi_mpi_uint8_t",         "ompi_mpi_int16_t",
+    "ompi_mpi_uint16_t",      "ompi_mpi_int32_t",         "ompi_mpi_uint32_t",
+    "ompi_mpi_int64_t",       "ompi_mpi_uint64_t",        "ompi_mpi_aint",
+    "ompi_mpi_offset",        "ompi_mpi_count",           "ompi_mpi_float_int",
+    "ompi_mpi_double_int",    "ompi_mpi_longdbl_int",     "ompi_mpi_2int",
+    "ompi_mpi_short_int",     "ompi_mpi_long_int",        "ompi_mpi_logical",
+    "ompi_mpi_character",     "ompi_mpi_integer",         "ompi_mpi_real",
+    "ompi_mpi_dblprec",       "ompi_mpi_cplex",           "ompi_mpi_dblcplex",
+    "ompi_mpi_real4",         "ompi_mpi_real8",           "ompi_mpi_integer4",
     "ompi_mpi_integer8",
 };
 
@@ -364,7 +365,7 @@ static void push_at(struct lull_event *event, enum lull_event_kind kind, int64_t
 {
     event->kind = (uint16_t)kind;
     event->time_ns = time_ns;
-    lull_event_push(lull_client.job, lull_client.slot, event);
+    lull_client_push(event);
 }
 
 static struct lull_event new_event(enum lull_operation operation, int peer, uint64_t bytes)
@@ -451,6 +452,8 @@ static void start(void)
     struct lull_event event;
     int length = 0;
 
+    if (atomic_load(&mode) != OFF) /* a Fortran binding that calls the C function */
+        return;
     if (!all_found || next_Get_library_version(version, &length) != MPI_SUCCESS ||
         !is_this_mpi(version) || (!lull_client_is_on() && !lull_client_join()))
         return;
@@ -489,15 +492,21 @@ EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
     return result;
 }
 
+static void finish(void)
+{
+    struct lull_event event;
+
+    if (!is_recording())
+        return;
+    end_run();
+    event = new_event(LULL_OPERATION_NONE, -1, 0);
+    push_at(&event, LULL_EVENT_EXIT, lull_now_ns());
+    atomic_store(&mode, OFF);
+}
+
 EXPORT int MPI_Finalize(void)
 {
-    if (is_recording()) {
-        struct lull_event event = new_event(LULL_OPERATION_NONE, -1, 0);
-
-        end_run();
-        push_at(&event, LULL_EVENT_EXIT, lull_now_ns());
-        atomic_store(&mode, OFF);
-    }
+    finish();
     return next_Finalize != NULL ? next_Finalize() : MPI_ERR_INTERN;
 }
 
@@ -567,7 +576,7 @@ EXPORT int MPI_Comm_disconnect(MPI_Comm *comm)
             return next_##name != NULL ? next_##name arguments : MPI_ERR_INTERN;                   \
         begin_ns = lull_now_ns();                                                                  \
         result = next_##name arguments;                                                            \
-        add_to_run(LULL_OPERATION_##operation, begin_ns, result != MPI_SUCCESS || (done));           \
+        add_to_run(LULL_OPERATION_##operation, begin_ns, result != MPI_SUCCESS || (done));         \
         return result;                                                                             \
     }
 
@@ -576,7 +585,7 @@ EXPORT int MPI_Comm_disconnect(MPI_Comm *comm)
 #define COLLECTIVE(name, iname, operation, communicator, peer, bytes, parameters, arguments)       \
     WRAP_SECTION(name, operation, communicator, peer, bytes, parameters, arguments)                \
     WRAP_POSTED(iname, operation, communicator, peer, bytes,                                       \
-                (UNPACK parameters, MPI_Request *request), (UNPACK arguments, request))
+                (UNPACK parameters, MPI_Request * request), (UNPACK arguments, request))
 #include "probe/mpi_calls.def"
 
 #if MPI_VERSION >= 4
@@ -593,6 +602,132 @@ EXPORT int MPI_Comm_disconnect(MPI_Comm *comm)
 #define COLLECTIVE(name, iname, operation, communicator, peer, bytes, parameters, arguments)       \
     WRAP_SECTION(name##_c, operation, communicator, peer, bytes, parameters, arguments)            \
     WRAP_POSTED(iname##_c, operation, communicator, peer, bytes,                                   \
-                (UNPACK parameters, MPI_Request *request), (UNPACK arguments, request))
+                (UNPACK parameters, MPI_Request * request), (UNPACK arguments, request))
 #include "probe/mpi_calls.def"
+#endif
+
+/* ---- Open MPI's Fortran bindings ---- */
+
+#ifdef OPEN_MPI
+
+#define P2 void *a, void *b
+#define P3 P2, void *c
+#define P4 P3, void *d
+#define P5 P4, void *e
+#define P6 P5, void *f
+#define P7 P6, void *g
+#define P8 P7, void *h
+#define P9 P8, void *i
+#define P10 P9, void *j
+#define P11 P10, void *k
+#define P12 P11, void *l
+#define P13 P12, void *m
+#define A2 a, b
+#define A3 A2, c
+#define A4 A3, d
+#define A5 A4, e
+#define A6 A5, f
+#define A7 A6, g
+#define A8 A7, h
+#define A9 A8, i
+#define A10 A9, j
+#define A11 A10, k
+#define A12 A11, l
+#define A13 A12, m
+
+static struct lull_event begin_fortran_SECTION(enum lull_operation operation)
+{
+    struct lull_event event = new_event(operation, -1, 0);
+
+    begin_section(&event);
+    return event;
+}
+
+static void end_fortran_SECTION(struct lull_event *event)
+{
+    end_section(event);
+}
+
+static struct lull_event begin_fortran_POSTED(enum lull_operation operation)
+{
+    struct lull_event event = new_event(operation, -1, 0);
+
+    push_at(&event, LULL_EVENT_POST, lull_now_ns());
+    return event;
+}
+
+static void end_fortran_POSTED(struct lull_event *event)
+{
+    add_to_run((enum lull_operation)event->operation, event->time_ns, 0);
+}
+
+static struct lull_event begin_fortran_POLL(enum lull_operation operation)
+{
+    return (struct lull_event){.time_ns = lull_now_ns(), .operation = (uint16_t)operation};
+}
+
+/* Whether the poll found something is in a Fortran LOGICAL; a run ends without knowing too. */
+static void end_fortran_POLL(struct lull_event *event)
+{
+    add_to_run((enum lull_operation)event->operation, event->time_ns, 0);
+}
+
+/* A program calls the binding only if it has its library, so pmpi_NAME_ is there, too. */
+#define FORTRAN(name, count, what, kind)                                                           \
+    EXPORT void mpi_##name##_(P##count);                                                           \
+    EXPORT void mpi_##name##_(P##count)                                                            \
+    {                                                                                              \
+        static void (*_Atomic next)(P##count);                                                     \
+        void (*behind)(P##count) = atomic_load_explicit(&next, memory_order_relaxed);              \
+        struct lull_event event;                                                                   \
+                                                                                                   \
+        if (behind == NULL) {                                                                      \
+            *(void **)&behind = find_symbol("pmpi_" #name "_");                                    \
+            atomic_store_explicit(&next, behind, memory_order_relaxed);                            \
+        }                                                                                          \
+        if (!is_recording()) {                                                                     \
+            behind(A##count);                                                                      \
+            return;                                                                                \
+        }                                                                                          \
+        event = begin_fortran_##kind(LULL_OPERATION_##what);                                       \
+        behind(A##count);                                                                          \
+        end_fortran_##kind(&event);                                                                \
+    }
+#include "probe/mpi_fortran.def"
+
+EXPORT void mpi_init_(int *ierror);
+EXPORT void mpi_init_thread_(int *required, int *provided, int *ierror);
+EXPORT void mpi_finalize_(int *ierror);
+
+EXPORT void mpi_init_(int *ierror)
+{
+    void (*behind)(int *);
+
+    *(void **)&behind = find_symbol("pmpi_init_");
+    is_recording();
+    behind(ierror);
+    if (*ierror == MPI_SUCCESS)
+        start();
+}
+
+EXPORT void mpi_init_thread_(int *required, int *provided, int *ierror)
+{
+    void (*behind)(int *, int *, int *);
+
+    *(void **)&behind = find_symbol("pmpi_init_thread_");
+    is_recording();
+    behind(required, provided, ierror);
+    if (*ierror == MPI_SUCCESS)
+        start();
+}
+
+EXPORT void mpi_finalize_(int *ierror)
+{
+    void (*behind)(int *);
+
+    *(void **)&behind = find_symbol("pmpi_finalize_");
+    finish();
+    behind(ierror);
+}
+
 #endif

@@ -507,8 +507,7 @@ uint32_t lull_job_thread(struct lull_job *job, uint32_t slot)
 uint32_t lull_job_new_communicator(struct lull_job *job, uint32_t slot)
 {
     return atomic_fetch_add_explicit(
-        &job->segment->slots[slot % LULL_JOB_MAX_PROCESSES].communicators, 1,
-        memory_order_relaxed);
+        &job->segment->slots[slot % LULL_JOB_MAX_PROCESSES].communicators, 1, memory_order_relaxed);
 }
 
 /* ---- the doorbell ---- */

@@ -48,8 +48,8 @@ int nvmlDeviceGetTotalEnergyConsumption(void *gpu, unsigned long long *millijoul
     if (getenv("FAKE_NVML_FAILS") != NULL)
         return NOT_SUPPORTED;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    *millijoules = ((unsigned long long)now.tv_sec * 1000ULL +
-                    (unsigned long long)now.tv_nsec / 1000000ULL) *
-                   (gpu == &gpus[0] ? 100ULL : 200ULL);
+    *millijoules =
+        ((unsigned long long)now.tv_sec * 1000ULL + (unsigned long long)now.tv_nsec / 1000000ULL) *
+        (gpu == &gpus[0] ? 100ULL : 200ULL);
     return SUCCESS;
 }

@@ -99,7 +99,7 @@ def main():
         assert results(program, stdout, hpcc_output) == plain
         worst = 0.0
         for rank, ours, theirs, polling in shares(stdout, timer_output):
-            print("rank %d: shim %.4f timer %.4f (of it polling %.4f)" % (rank, ours, theirs, polling))
+            print("rank %d: shim %.4f timer %.4f (polling %.4f)" % (rank, ours, theirs, polling))
             worst = max(worst, abs(ours - theirs))
     print("%s: largest difference %.2f percentage points" % (program, 100 * worst))
     assert worst < 0.02
