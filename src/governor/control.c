@@ -151,6 +151,7 @@ static void take_event(struct lull_control *control, uint32_t index,
         .name = event->name,
         .operation = event->operation,
         .begin = event->kind == LULL_EVENT_BEGIN,
+        .is_late = event->operation == LULL_OPERATION_POLL,
     };
 
     if (event->kind == LULL_EVENT_EXIT) {
@@ -162,7 +163,8 @@ static void take_event(struct lull_control *control, uint32_t index,
     if (event->thread != 0 || (event->kind != LULL_EVENT_BEGIN && event->kind != LULL_EVENT_END))
         return;
     lull_controller_take_call(control->controller, index, &call);
-    note_section(gpu, &call, &gpu->depth);
+    if (!call.is_late)
+        note_section(gpu, &call, &gpu->depth);
     if (call.begin)
         note_iteration(control, gpu, index, call.time_ns);
 }

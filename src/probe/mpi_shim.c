@@ -49,7 +49,6 @@ enum { NO_KEY = 0, WRITING = 1, REMOVED = 2 };
 struct run {
     int64_t begin_ns; /* 0: none */
     int64_t end_ns;
-    enum lull_operation operation; /* of its last call */
 };
 
 static _Atomic int mode;
@@ -386,7 +385,7 @@ static struct lull_event new_event(enum lull_operation operation, int peer, uint
 static void end_run(void)
 {
     if (run.begin_ns != 0 && run.end_ns - run.begin_ns >= SHORTEST_RUN_NS) {
-        struct lull_event event = new_event(run.operation, -1, 0);
+        struct lull_event event = new_event(LULL_OPERATION_POLL, -1, 0);
 
         push_at(&event, LULL_EVENT_BEGIN, run.begin_ns);
         push_at(&event, LULL_EVENT_END, run.end_ns);
@@ -395,13 +394,12 @@ static void end_run(void)
 }
 
 /* Adds a call that began at begin_ns and ends now; is_done ends a run worth recording. */
-static void add_to_run(enum lull_operation operation, int64_t begin_ns, int is_done)
+static void add_to_run(int64_t begin_ns, int is_done)
 {
     if (run.begin_ns != 0 && begin_ns - run.end_ns > LONGEST_GAP_NS)
         end_run();
     if (run.begin_ns == 0)
         run.begin_ns = begin_ns;
-    run.operation = operation;
     run.end_ns = lull_now_ns();
     if (is_done && run.end_ns - run.begin_ns >= SHORTEST_RUN_NS)
         end_run();
@@ -562,7 +560,7 @@ EXPORT int MPI_Comm_disconnect(MPI_Comm *comm)
         SET_COMMUNICATOR_##communicator(&event);                                                   \
         push_at(&event, LULL_EVENT_POST, lull_now_ns());                                           \
         result = next_##name arguments;                                                            \
-        add_to_run(LULL_OPERATION_##operation, event.time_ns, 0);                                  \
+        add_to_run(event.time_ns, 0);                                                              \
         return result;                                                                             \
     }
 
@@ -576,7 +574,7 @@ EXPORT int MPI_Comm_disconnect(MPI_Comm *comm)
             return next_##name != NULL ? next_##name arguments : MPI_ERR_INTERN;                   \
         begin_ns = lull_now_ns();                                                                  \
         result = next_##name arguments;                                                            \
-        add_to_run(LULL_OPERATION_##operation, begin_ns, result != MPI_SUCCESS || (done));         \
+        add_to_run(begin_ns, result != MPI_SUCCESS || (done));                                     \
         return result;                                                                             \
     }
 
@@ -658,7 +656,7 @@ static struct lull_event begin_fortran_POSTED(enum lull_operation operation)
 
 static void end_fortran_POSTED(struct lull_event *event)
 {
-    add_to_run((enum lull_operation)event->operation, event->time_ns, 0);
+    add_to_run(event->time_ns, 0);
 }
 
 static struct lull_event begin_fortran_POLL(enum lull_operation operation)
@@ -669,7 +667,7 @@ static struct lull_event begin_fortran_POLL(enum lull_operation operation)
 /* Whether the poll found something is in a Fortran LOGICAL; a run ends without knowing too. */
 static void end_fortran_POLL(struct lull_event *event)
 {
-    add_to_run((enum lull_operation)event->operation, event->time_ns, 0);
+    add_to_run(event->time_ns, 0);
 }
 
 /* A program calls the binding only if it has its library, so pmpi_NAME_ is there, too. */

@@ -132,6 +132,7 @@ static const char *const operation_names[LULL_OPERATION_COUNT] = {
     [LULL_OPERATION_SENDRECV] = "sendrecv",
     [LULL_OPERATION_WAIT] = "wait",
     [LULL_OPERATION_PROBE] = "probe",
+    [LULL_OPERATION_POLL] = "poll",
 };
 
 const char *lull_operation_name(enum lull_operation operation)

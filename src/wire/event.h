@@ -62,6 +62,7 @@ enum lull_operation {
     LULL_OPERATION_SENDRECV,
     LULL_OPERATION_WAIT, /* completion of non-blocking operations */
     LULL_OPERATION_PROBE,
+    LULL_OPERATION_POLL, /* a run of calls that return at once (Test, Iprobe); pushed when over */
     LULL_OPERATION_COUNT
 };
 

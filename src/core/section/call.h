@@ -21,6 +21,8 @@ struct lull_call {
     uint32_t name;         /* of a section that the program names */
     uint16_t operation;    /* any numbering; equal numbers are equal operations */
     bool begin;            /* true: entered; false: left */
+    bool is_late;          /* told only when it was over (polling): counts as communication, but is
+                            * no symbol of the iteration and no section */
 };
 
 /* Payloads in the same power of two are of one class: 0, 1, 2-3, 4-7, ... -> 0, 1, 2, 3, ... */

@@ -367,7 +367,10 @@ struct lull_track_note lull_track_take(struct lull_track *track, const struct lu
     if (track->totals.first_ns == 0)
         track->totals.first_ns = call->time_ns;
     track->totals.last_ns = call->time_ns;
-    if (call->begin) {
+    if (call->is_late) {
+        track->totals.communication_ms +=
+            (call->begin ? -1e-6 : 1e-6) * (double)(call->time_ns - track->totals.first_ns);
+    } else if (call->begin) {
         if (track->depth++ == 0) {
             track->totals.calls++;
             take_begin(track, call, &note);

@@ -1,0 +1,119 @@
+"""What people get wrong, and what a machine may lack: a clear message, the right exit status, and a
+job that runs all the same. SPDX-License-Identifier: Apache-2.0"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LULL = os.path.abspath(sys.argv.pop(1))
+
+
+def lull(*arguments, env=None, cwd=None):
+    return subprocess.run([LULL, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                          env=dict(os.environ, **(env or {})), cwd=cwd, check=False)
+
+
+class BadInput(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory(prefix="lull-")
+        self.addCleanup(self.directory.cleanup)
+        self.report = os.path.join(self.directory.name, "report")
+
+    def run_on_node(self, *command, options=(), emulate=(), env=None):
+        environment = {"LULL_RUNTIME_DIR": self.directory.name, **(env or {})}
+        return lull("emulate", *emulate, "1xA100-SXM4-40GB", "--", LULL, "run", "--report", self.report,
+                    *options, "--", *command, env=environment)
+
+    def test_unknown_model(self):
+        done = lull("emulate", "4xZ9000", "--", "true")
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("Z9000", done.stderr)
+        self.assertIn("A100-SXM4-40GB", done.stderr)
+
+    def test_malformed_spec(self):
+        for spec in ("", "0xA100", "4x", "-1xA100", "4A100x", "99999xA100", "2xA100,,"):
+            done = lull("emulate", spec, "--", "true")
+            self.assertEqual(done.returncode, 2, spec + done.stderr)
+            self.assertNotEqual(done.stderr, "")
+
+    def test_no_command_and_bad_options(self):
+        for arguments in ((), ("--tolerance", "x", "--", "true"), ("--tolerance", "0%", "--", "true"),
+                          ("--confidence", "20%", "--", "true"), ("--descent", "fall", "--", "true"),
+                          ("--nonsense", "--", "true")):
+            done = lull("run", *arguments)
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertIn("lull run", done.stderr)
+        self.assertEqual(lull("nonsense").returncode, 2)
+        self.assertEqual(lull().returncode, 2)
+
+    def test_a_command_that_does_not_exist(self):
+        for done in (self.run_on_node("/nonexistent/train"), lull("emulate", "1xA100", "--", "/nonexistent/x")):
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("/nonexistent/", done.stderr)
+
+    def test_no_nvml(self):
+        environment = {"LULL_NVML": "/nonexistent/libnvidia-ml.so.1"}
+        done = lull("gpus", env=environment)
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("libnvidia-ml", done.stderr)
+        done = lull("run", "--report", self.report, "--", "sh", "-c", "echo out; exit 7", env=environment)
+        self.assertEqual(done.returncode, 7)
+        self.assertEqual(done.stdout, "out\n")
+        self.assertIn("unmanaged", done.stderr)
+
+    def test_the_jobs_status_is_returned(self):
+        self.assertEqual(self.run_on_node("sh", "-c", "exit 3").returncode, 3)
+        self.assertEqual(self.run_on_node("sh", "-c", "kill -TERM $$").returncode, 128 + 15)
+        self.assertEqual(self.run_on_node("true").returncode, 0)
+
+    def test_no_daemon_running(self):
+        done = self.run_on_node("sh", "-c", "echo out")
+        self.assertEqual((done.returncode, done.stdout), (0, "out\n"))
+        self.assertIn("lulld", done.stderr)
+        with open(os.path.join(self.report, "report.json"), encoding="utf-8") as file:
+            self.assertTrue(any("lulld" in note for note in json.load(file)["notes"]))
+
+    def test_no_permission(self):
+        done = self.run_on_node("sh", "-c", "exit 5", options=["--no-daemon"], emulate=["--fault", "no_permission"])
+        self.assertEqual(done.returncode, 5)
+
+    def test_a_missing_probe_library(self):
+        copy = os.path.join(self.directory.name, "bin", "lull")
+        os.mkdir(os.path.dirname(copy))
+        os.link(LULL, copy) if os.stat(LULL).st_dev == os.stat(self.directory.name).st_dev else \
+            subprocess.run(["cp", LULL, copy], check=True)
+        mpirun = "mpirun.openmpi"
+        done = lull("emulate", "1xA100", "--", copy, "run", "--report", self.report, "--",
+                    mpirun, "--allow-run-as-root", "--version",
+                    env={"LULL_RUNTIME_DIR": self.directory.name})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("liblull-mpi-openmpi.so", done.stderr)
+
+    def test_a_report_that_cannot_be_written(self):
+        for directory in ("/proc/nowhere", "/dev/full/x"):
+            done = lull("emulate", "1xA100", "--", LULL, "run", "--report", directory, "--", "sh", "-c",
+                        "exit 6", env={"LULL_RUNTIME_DIR": self.directory.name})
+            self.assertEqual(done.returncode, 6)
+            self.assertIn(directory.split("/x")[0], done.stderr)
+
+    def test_a_full_disk_for_the_report(self):
+        small = os.path.join(self.directory.name, "small")
+        os.mkdir(small)
+        mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", small],
+                               capture_output=True, check=False)
+        if mount.returncode:
+            self.skipTest("cannot mount a small file system here")
+        self.addCleanup(subprocess.run, ["umount", small], check=False)
+        with open(os.path.join(small, "filler"), "wb") as file:
+            file.write(b"x" * 4096)
+        done = lull("emulate", "1xA100", "--", LULL, "run", "--report", small, "--", "sh", "-c", "exit 6",
+                    env={"LULL_RUNTIME_DIR": self.directory.name})
+        self.assertEqual(done.returncode, 6)
+        self.assertIn("report.json", done.stderr)
+        self.assertEqual(os.listdir(small), ["filler"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,181 @@
+"""The main job, small: the trainer on an emulated node under lull run, through lulld.
+
+Here it is shown that the whole path works; how much it saves and that it costs no time is measured
+by `make demo` and `make bench`, since these machines are shared.
+SPDX-License-Identifier: Apache-2.0"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BUILD, TOOLS = os.path.abspath(sys.argv.pop(1)), sys.argv.pop(1)
+sys.path.insert(0, TOOLS)
+import emulated_run  # noqa: E402
+
+LULL = emulated_run.program(BUILD, "src/cli/lull")
+
+
+class Trainer(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory(prefix="lull-")
+        self.addCleanup(self.directory.cleanup)
+
+    def test_sections_are_lowered_and_the_loss_stays_the_same(self):
+        setup = emulated_run.Setup(ranks=2, node="2xA100-SXM4-40GB", steps=75, gpu_ms=60.0, hidden=512,
+                                   link_gbs=0.015)
+        result = emulated_run.run(BUILD, setup, self.directory.name)
+        report = result.report
+        self.assertTrue(result.same_losses())
+        self.assertEqual(len(result.losses[0]), setup.steps)
+        self.assertEqual(report["status"], 0)
+        self.assertEqual(len(report["gpus"]), 2)
+        for gpu in report["gpus"]:
+            self.assertEqual(gpu["calls_per_iteration"], 2)
+            self.assertEqual(len(gpu["sections"]), 1)
+            self.assertGreater(gpu["switches"], 10)
+            self.assertEqual(gpu["sections"][0]["kind"], "communication")
+            self.assertEqual(gpu["sections"][0]["name"], "allreduce")
+            self.assertTrue(gpu["sections"][0]["descent"])
+            self.assertEqual(gpu["sections"][0]["descent"][0]["sm_mhz"], 210)
+            self.assertEqual(gpu["events_lost"], 0)
+        for name in ("unmanaged", "managed"):
+            part = report[name]
+            self.assertGreater(part["iterations"], 20)
+            self.assertAlmostEqual(part["energy_j"], part["average_power_w"] * part["span_s"], delta=1.0)
+        with open(os.path.join(self.directory.name, "trace.json"), encoding="utf-8") as file:
+            events = json.load(file)["traceEvents"]
+        self.assertTrue(any(event["name"] == "210 MHz" for event in events))
+        self.assertTrue(any(event["name"] == "allreduce" for event in events))
+
+    def test_without_a_daemon_as_root(self):
+        report = os.path.join(self.directory.name, "report")
+        command = [LULL, "emulate", "2xA100", "--", LULL, "run", "--no-daemon", "--report", report, "--",
+                   "mpirun.openmpi", "-n", "2", emulated_run.program(BUILD, "examples/train_mpi"),
+                   "--steps", "40", "--hidden", "256", "--gpu-ms", "40", "--link-gbs", "0.006"]
+        environment = dict(emulated_run.mpi_environment(), LULL_RUNTIME_DIR=self.directory.name)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(os.path.join(report, "report.json"), encoding="utf-8") as file:
+            self.assertTrue(all(gpu["switches"] > 0 for gpu in json.load(file)["gpus"]))
+        self.assertEqual(os.listdir(os.path.join(self.directory.name, "saved")), [])
+
+
+class Deaths(unittest.TestCase):
+    """SIGKILL in the middle of a lowered section: the previous setting is back within a second."""
+
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory(prefix="lull-")
+        self.addCleanup(self.directory.cleanup)
+        self.environment = dict(emulated_run.mpi_environment(), LULL_RUNTIME_DIR=self.directory.name)
+
+    def on_node(self, body):
+        """Runs this file's body function inside an emulated node; its output."""
+        done = subprocess.run([LULL, "emulate", "2xA100", "--", sys.executable, __file__, BUILD, TOOLS,
+                               "--body", body, self.directory.name],
+                              env=self.environment, capture_output=True, text=True, check=False, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def test_the_job_dies(self):
+        self.assertIn("restored", self.on_node("kill_job"))
+
+    def test_the_governor_dies(self):
+        self.assertIn("restored", self.on_node("kill_governor"))
+
+    def test_the_daemon_dies_and_starts_again(self):
+        self.assertIn("restored", self.on_node("kill_daemon_then_start"))
+
+    def test_the_daemon_dies_and_lull_restore_undoes(self):
+        self.assertIn("restored", self.on_node("kill_daemon_then_restore"))
+
+
+def journals(runtime_dir):
+    saved = os.path.join(runtime_dir, "saved")
+    return os.listdir(saved) if os.path.isdir(saved) else []
+
+
+def locked_clocks():
+    """The true locks of the emulated GPUs: clocks of GPUs in use, below the highest."""
+    shown = subprocess.run([LULL, "gpus", "--json"], capture_output=True, text=True, check=True)
+    return [gpu["sm_mhz"] for gpu in json.loads(shown.stdout)["gpus"]]
+
+
+def wait_until(condition, seconds, what):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return time.monotonic()
+        time.sleep(0.005)
+    sys.exit(f"not within {seconds} s: {what}")
+
+
+class Scene:
+    """A managed trainer on this node, caught in the middle of a lowered section."""
+
+    def __init__(self, runtime_dir):
+        self.runtime_dir = runtime_dir
+        self.daemon = emulated_run.Daemon(BUILD, runtime_dir)
+        self.governor = subprocess.Popen(
+            [LULL, "run", "--quiet", "--report", os.path.join(runtime_dir, "report"), "--",
+             "mpirun.openmpi", "-n", "2", emulated_run.program(BUILD, "examples/train_mpi"), "--steps", "400",
+             "--hidden", "256", "--gpu-ms", "60", "--link-gbs", "0.002"],
+            stdout=subprocess.DEVNULL, start_new_session=True)
+        wait_until(lambda: min(locked_clocks()) < 600, 60, "a lowered section")
+
+    def wait_restored(self, seconds):
+        """Unlocked, a GPU with a live context runs at its highest clock, one without at its idle one,
+        and no journal says that anything is left to undo."""
+        wait_until(lambda: not journals(self.runtime_dir), seconds, "no journal")
+        print("restored")
+
+    def end(self):
+        try:
+            os.killpg(self.governor.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.governor.wait()
+        self.daemon.stop()
+
+
+def kill_job(scene):
+    children = subprocess.run(["pgrep", "-P", str(scene.governor.pid)], capture_output=True, text=True,
+                              check=True).stdout.split()
+    for child in children:
+        os.kill(int(child), signal.SIGKILL)
+    scene.wait_restored(1.0)
+
+
+def kill_governor(scene):
+    scene.governor.kill()
+    scene.wait_restored(1.0)
+
+
+def kill_daemon_then_start(scene):
+    scene.daemon.process.kill()
+    scene.daemon.process.wait()
+    assert journals(scene.runtime_dir)
+    scene.daemon = emulated_run.Daemon(BUILD, scene.runtime_dir)
+    assert not journals(scene.runtime_dir), "restored only after it was listening"
+    print("restored")
+
+
+def kill_daemon_then_restore(scene):
+    scene.daemon.process.kill()
+    scene.daemon.process.wait()
+    subprocess.run([LULL, "restore"], check=True, timeout=30)
+    scene.wait_restored(1.0)
+
+
+if __name__ == "__main__":
+    if "--body" in sys.argv:
+        scene = Scene(sys.argv[3])
+        try:
+            globals()[sys.argv[2]](scene)
+        finally:
+            scene.end()
+    else:
+        unittest.main(verbosity=2)
