@@ -39,6 +39,7 @@ static int open_lease(const char *mode, const char *uuid, struct lull_actuator *
     const struct lull_band band = {.min_mhz = 600, .max_mhz = 1200};
     int result;
 
+    *actuator_out = NULL;
     if (strcmp(mode, "daemon") == 0) {
         result = lull_actuator_open_daemon(runtime_dir, actuator_out, err);
     } else {
@@ -46,7 +47,11 @@ static int open_lease(const char *mode, const char *uuid, struct lull_actuator *
         if (result == 0)
             result = lull_actuator_open_local(devices, runtime_dir, actuator_out, err);
     }
-    return result < 0 ? result : lull_actuator_lease(*actuator_out, uuid, &band, slot_out, err);
+    if (result == 0)
+        result = lull_actuator_lease(*actuator_out, uuid, &band, slot_out, err);
+    if (result < 0)
+        lull_actuator_close(*actuator_out);
+    return result;
 }
 
 static void print_result(const char *name, const struct lull_switch_result *result)
