@@ -135,7 +135,8 @@ def model(name, gpu):
         **communication_and_heat(gpu),
         **latency_and_counters(gpu),
     }
-    return "    {\n" + "".join(f"        .{key} = {value},\n" for key, value in fields.items()) + "    },\n"
+    lines = "".join(f"        .{key} = {value},\n" for key, value in fields.items())
+    return "    {\n" + lines + "    },\n"
 
 
 def main():

@@ -36,7 +36,8 @@ static const struct argp_option options[] = {
     {"time-scale", KEY_TIME_SCALE, "X", 0, "Emulated seconds per second (1)", 0},
     {"fault", KEY_FAULT, "LIST", 0,
      "Inject faults: [GPU:]NAME[=VALUE[xCOUNT]],... with the names set_code, hang_ms, no_effect, "
-     "settle_factor, no_permission, no_energy, get_code", 0},
+     "settle_factor, no_permission, no_energy, get_code",
+     0},
     {"report", KEY_REPORT, "FILE", 0, "Write what really happened on the GPUs as JSON at the end",
      0},
     {0},
@@ -107,8 +108,8 @@ static int set_environment(const struct lull_node *node, const char *directory)
 }
 
 /* In the child: becomes the command, or tells the parent why not. */
-static void __attribute__((noreturn)) exec_command(char **command, const sigset_t *old_mask,
-                                                   int failure_fd)
+static void __attribute__((noreturn))
+exec_command(char **command, const sigset_t *old_mask, int failure_fd)
 {
     sigprocmask(SIG_SETMASK, old_mask, NULL);
     execvp(command[0], command);
@@ -171,6 +172,7 @@ static void block_signals(sigset_t *watched_out, sigset_t *old_mask_out)
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         sigaddset(watched_out, numbers[i]);
     sigprocmask(SIG_BLOCK, watched_out, old_mask_out);
+    signal(SIGCHLD, SIG_DFL); /* where it was inherited as ignored, no child could be waited for */
 }
 
 /* ---- the report ---- */
@@ -213,8 +215,8 @@ static int find_library_directory(char *directory, size_t size, struct lull_erro
 {
     char found[PATH_MAX];
     char whole[PATH_MAX];
-    int result = lull_file_find_own("emulator/lib/libnvidia-ml.so.1",
-                                    "emulated/libnvidia-ml.so.1", found, sizeof(found), err);
+    int result = lull_file_find_own("emulator/lib/libnvidia-ml.so.1", "emulated/libnvidia-ml.so.1",
+                                    found, sizeof(found), err);
 
     if (result < 0)
         return result;

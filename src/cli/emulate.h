@@ -1,5 +1,6 @@
 /*
- * lull emulate SPEC -- COMMAND: runs a command on an emulated node. SPDX-License-Identifier: Apache-2.0
+ * lull emulate SPEC -- COMMAND: runs a command on an emulated node. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #ifndef LULL_CLI_EMULATE_H
 #define LULL_CLI_EMULATE_H

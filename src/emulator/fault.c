@@ -8,12 +8,9 @@
 #include "base/text.h"
 
 static const char *const names[LULL_FAULT_KINDS] = {
-    [LULL_FAULT_SET_CODE] = "set_code",
-    [LULL_FAULT_HANG_MS] = "hang_ms",
-    [LULL_FAULT_NO_EFFECT] = "no_effect",
-    [LULL_FAULT_SETTLE_FACTOR] = "settle_factor",
-    [LULL_FAULT_NO_PERMISSION] = "no_permission",
-    [LULL_FAULT_NO_ENERGY] = "no_energy",
+    [LULL_FAULT_SET_CODE] = "set_code",           [LULL_FAULT_HANG_MS] = "hang_ms",
+    [LULL_FAULT_NO_EFFECT] = "no_effect",         [LULL_FAULT_SETTLE_FACTOR] = "settle_factor",
+    [LULL_FAULT_NO_PERMISSION] = "no_permission", [LULL_FAULT_NO_ENERGY] = "no_energy",
     [LULL_FAULT_GET_CODE] = "get_code",
 };
 

@@ -109,10 +109,9 @@ double lull_gpu_model_transfer_gbs(const struct lull_gpu_model *model, double li
                                    uint32_t channels, double mhz)
 {
     enum { memory_accesses_per_byte = 3 }; /* read own, read or receive the other, write */
-    const double channel_gbs =
-        channels * model->channel_gbs * pow(mhz / model->sm_max_mhz, 0.8);
-    const double memory_gbs = lull_gpu_curve_at(&model->bandwidth, mhz) * model->bandwidth_gbs /
-                              memory_accesses_per_byte;
+    const double channel_gbs = channels * model->channel_gbs * pow(mhz / model->sm_max_mhz, 0.8);
+    const double memory_gbs =
+        lull_gpu_curve_at(&model->bandwidth, mhz) * model->bandwidth_gbs / memory_accesses_per_byte;
 
     return fmin(link_gbs, fmin(channel_gbs, memory_gbs));
 }

@@ -1,5 +1,6 @@
 /*
- * Whether a process still lives, safe against reuse of its number. SPDX-License-Identifier: Apache-2.0
+ * Whether a process still lives, safe against reuse of its number. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #ifndef LULL_EMULATOR_LIVENESS_H
 #define LULL_EMULATOR_LIVENESS_H

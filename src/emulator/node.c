@@ -140,8 +140,8 @@ static int check_shared(const struct lull_node *node, struct lull_error *err)
 {
     const struct shared_node *shared = node->shared;
 
-    if (node->size < sizeof(*shared) || shared->magic != NODE_MAGIC ||
-        shared->size != node->size || shared->gpu_count > LULL_NODE_MAX_GPUS ||
+    if (node->size < sizeof(*shared) || shared->magic != NODE_MAGIC || shared->size != node->size ||
+        shared->gpu_count > LULL_NODE_MAX_GPUS ||
         shared->size != sizeof(*shared) + shared->gpu_count * sizeof(shared->gpus[0]))
         return lull_error_set(err, LULL_E_FORMAT,
                               "%s: not an emulated node of this version of Lull", node->path);
@@ -382,8 +382,7 @@ int lull_node_set_faults(struct lull_node *node, const char *text, struct lull_e
             return result;
         for (uint32_t i = 0; i < lull_node_gpu_count(node); i++)
             if (entry.gpu < 0 || (uint32_t)entry.gpu == i)
-                lull_node_set_fault(node, i, entry.kind, entry.fault.value,
-                                    entry.fault.remaining);
+                lull_node_set_fault(node, i, entry.kind, entry.fault.value, entry.fault.remaining);
     }
     return 0;
 }

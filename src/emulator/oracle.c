@@ -157,8 +157,8 @@ static void begin_compute(struct run *run)
 static void begin_transfer(struct run *run)
 {
     for (uint32_t i = 0; i < run->job->gpus; i++)
-        lull_physics_transfer_begin(&run->units[i].physics, run->units[i].context,
-                                    run->job->bytes, run->job->link_gbs, run->job->channels);
+        lull_physics_transfer_begin(&run->units[i].physics, run->units[i].context, run->job->bytes,
+                                    run->job->link_gbs, run->job->channels);
 }
 
 static int64_t run_iteration(struct run *run, int64_t begin_ns)

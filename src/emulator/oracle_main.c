@@ -10,7 +10,16 @@
 #include "base/text.h"
 #include "emulator/oracle.h"
 
-enum { KEY_MODEL = 1000, KEY_GPUS, KEY_COMPUTE, KEY_PROFILE, KEY_BYTES, KEY_LINK, KEY_CHANNELS, KEY_TOLERANCE };
+enum {
+    KEY_MODEL = 1000,
+    KEY_GPUS,
+    KEY_COMPUTE,
+    KEY_PROFILE,
+    KEY_BYTES,
+    KEY_LINK,
+    KEY_CHANNELS,
+    KEY_TOLERANCE
+};
 
 static const struct argp_option options[] = {
     {"model", KEY_MODEL, "NAME", 0, "GPU model (A100-SXM4-40GB)", 0},

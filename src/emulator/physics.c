@@ -248,8 +248,8 @@ static void handle_decay(struct lull_physics *gpu)
 {
     if (gpu->decay_ns > gpu->folded_ns)
         return;
-    gpu->idle_mhz = fmax(gpu->idle_mhz - DECAY_STEPS * gpu->model.sm_step_mhz,
-                         gpu->model.sm_min_mhz);
+    gpu->idle_mhz =
+        fmax(gpu->idle_mhz - DECAY_STEPS * gpu->model.sm_step_mhz, gpu->model.sm_min_mhz);
     gpu->decay_ns = gpu->idle_mhz > gpu->model.sm_min_mhz
                         ? gpu->folded_ns + DECAY_TICK_MS * LULL_NS_PER_MS
                         : LULL_PHYSICS_NEVER;
@@ -302,6 +302,13 @@ static void control_power(struct lull_physics *gpu, double mean_w)
     gpu->cap_mhz = fmin(fmax(from_mhz + change, gpu->model.sm_min_mhz), gpu->peak_mhz);
 }
 
+static double step_below_mhz(const struct lull_physics *gpu, double mhz)
+{
+    const uint32_t step = lull_gpu_model_nearest_step(&gpu->model, mhz - gpu->model.sm_step_mhz);
+
+    return lull_gpu_model_step_mhz(&gpu->model, step);
+}
+
 static void control_heat(struct lull_physics *gpu)
 {
     const double step = gpu->model.sm_step_mhz;
@@ -309,7 +316,7 @@ static void control_heat(struct lull_physics *gpu)
     if (gpu->temperature_c > gpu->model.hw_slowdown_c)
         gpu->hw_until_ns = gpu->folded_ns + HW_SLOWDOWN_MS * LULL_NS_PER_MS;
     if (gpu->temperature_c > gpu->model.slowdown_c)
-        gpu->thermal_mhz = fmax(fmin(gpu->thermal_mhz, gpu->mhz) - step, gpu->model.sm_min_mhz);
+        gpu->thermal_mhz = step_below_mhz(gpu, fmin(gpu->thermal_mhz, gpu->mhz));
     else if (gpu->temperature_c < gpu->model.slowdown_c - 2.0)
         gpu->thermal_mhz = fmin(gpu->thermal_mhz + step, gpu->model.sm_max_mhz);
 }
@@ -332,8 +339,7 @@ static void handle_utilization(struct lull_physics *gpu)
         return;
     const int64_t period_ns = UTILIZATION_TICK_MS * LULL_NS_PER_MS;
 
-    gpu->utilization_percent =
-        (uint32_t)(100 * (gpu->busy_ns - gpu->busy_mark_ns) / period_ns);
+    gpu->utilization_percent = (uint32_t)(100 * (gpu->busy_ns - gpu->busy_mark_ns) / period_ns);
     gpu->busy_mark_ns = gpu->busy_ns;
     gpu->utilization_ns += period_ns;
 }
@@ -375,8 +381,7 @@ void lull_physics_ask_clocks(struct lull_physics *gpu, const struct lull_clock_s
 
     lull_physics_fold(gpu, gpu->now_ns);
     gpu->asked = *setting;
-    if (gpu->pending_count > 0 &&
-        gpu->pending[gpu->pending_count - 1].effective_ns > effective_ns)
+    if (gpu->pending_count > 0 && gpu->pending[gpu->pending_count - 1].effective_ns > effective_ns)
         effective_ns = gpu->pending[gpu->pending_count - 1].effective_ns;
     if (gpu->pending_count == LULL_PHYSICS_PENDING)
         gpu->pending_count--; /* the newest request wins over the one just before it */
@@ -426,7 +431,10 @@ void lull_physics_close(struct lull_physics *gpu, int context)
     if (gpu->context_count == 0) {
         gpu->cap_mhz = gpu->model.sm_max_mhz;
         gpu->peak_mhz = gpu->model.sm_max_mhz;
-        gpu->idle_mhz = fmin(gpu->mhz, lull_gpu_model_step_mhz(&gpu->model, DECAY_JUMP_STEPS));
+        /* The limiter may have held the clock between two steps. */
+        gpu->idle_mhz = lull_gpu_model_step_mhz(&gpu->model,
+                                                lull_gpu_model_nearest_step(&gpu->model, gpu->mhz));
+        gpu->idle_mhz = fmin(gpu->idle_mhz, lull_gpu_model_step_mhz(&gpu->model, DECAY_JUMP_STEPS));
         gpu->decay_ns = gpu->folded_ns + DECAY_TICK_MS * LULL_NS_PER_MS;
     }
     lull_physics_update(gpu);

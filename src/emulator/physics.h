@@ -7,7 +7,7 @@
  * give. No clock, no I/O, no allocation, no globals, no pointers inside: the struct may lie in
  * shared memory and be copied. Source of the equations: reference GPU model, sections 2 to 7.
  *
- * Seed 0 is the nominal unit: no spread, no noise, no reading error (latencies stay random).
+ * Seed 0 is the nominal unit: no spread, noise, reading error or slow targets (latencies vary).
  * Threads: the caller serialises. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_EMULATOR_PHYSICS_H
@@ -107,7 +107,7 @@ struct lull_physics {
     uint32_t pending_count;
     double idle_mhz; /* decaying clock without a context */
     int64_t decay_ns;
-    double cap_mhz; /* ceilings of the limiter and of the thermal loop */
+    double cap_mhz;  /* ceilings of the limiter and of the thermal loop */
     double peak_mhz; /* how far cap_mhz may rise again after an emergency */
     double thermal_mhz;
     int64_t hw_until_ns;

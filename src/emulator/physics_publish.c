@@ -73,8 +73,7 @@ void lull_physics_publish(struct lull_physics *gpu)
     publish_power(&gpu->usage, gpu->folded_ns, gpu->energy_j);
     publish_power(&gpu->instant, gpu->folded_ns, gpu->energy_j);
     if (gpu->energy_ns <= gpu->folded_ns) {
-        gpu->published_mj =
-            gpu->energy_base_mj + (int64_t)(gpu->energy_j * gpu->gain_ratio * 1e3);
+        gpu->published_mj = gpu->energy_base_mj + (int64_t)(gpu->energy_j * gpu->gain_ratio * 1e3);
         gpu->energy_ns += lull_ns_from_ms(gpu->model.energy_period_ms);
     }
     if (gpu->clock_ns <= gpu->folded_ns) {
@@ -104,8 +103,8 @@ uint32_t lull_physics_published_mw(const struct lull_physics *gpu,
     if (gpu->seed != 0) {
         const uint64_t bits = lull_noise_mix(gpu->seed ^ (uint64_t)meter->next_ns);
 
-        noise = 0.004 * lull_noise_normal(lull_noise_unit(bits),
-                                          lull_noise_unit(lull_noise_mix(bits)));
+        noise =
+            0.004 * lull_noise_normal(lull_noise_unit(bits), lull_noise_unit(lull_noise_mix(bits)));
     }
     return (uint32_t)(meter->published_w * gpu->gain_ratio * (1.0 + noise) * 1e3);
 }

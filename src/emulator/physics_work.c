@@ -15,8 +15,7 @@ static struct lull_physics_kernel *first_kernel(struct lull_physics_context *con
 
 static const struct lull_gpu_profile *running_profile(const struct lull_physics_context *context)
 {
-    return context->is_live && context->count > 0 ? &context->kernels[context->head].profile
-                                                  : NULL;
+    return context->is_live && context->count > 0 ? &context->kernels[context->head].profile : NULL;
 }
 
 static uint32_t running_count(const struct lull_physics *gpu)
@@ -115,8 +114,8 @@ static void update_transfer(const struct lull_physics *gpu, struct lull_physics_
     transfer->end_ns = LULL_PHYSICS_NEVER;
     if (!transfer->is_active || transfer->bytes <= 0)
         return;
-    transfer->rate_gbs = lull_gpu_model_transfer_gbs(&gpu->model, transfer->link_gbs,
-                                                     transfer->channels, gpu->mhz);
+    transfer->rate_gbs =
+        lull_gpu_model_transfer_gbs(&gpu->model, transfer->link_gbs, transfer->channels, gpu->mhz);
     transfer->end_ns = end_after(gpu, transfer->bytes, transfer->rate_gbs * 1e9);
 }
 
@@ -155,8 +154,8 @@ static void start_first(struct lull_physics *gpu, struct lull_physics_context *c
     if (gpu->seed != 0) {
         const double spread = 0.001; /* measured repeatability at a locked clock */
         const uint64_t bits = lull_noise_mix(gpu->seed ^ gpu->kernels_started);
-        const double normal = lull_noise_normal(lull_noise_unit(bits),
-                                                lull_noise_unit(lull_noise_mix(bits)));
+        const double normal =
+            lull_noise_normal(lull_noise_unit(bits), lull_noise_unit(lull_noise_mix(bits)));
 
         first_kernel(context)->work_s *= 1.0 + spread * fmin(fmax(normal, -3.0), 3.0);
     }
@@ -198,8 +197,8 @@ bool lull_physics_launch(struct lull_physics *gpu, int index, double duration_s,
     return true;
 }
 
-void lull_physics_transfer_begin(struct lull_physics *gpu, int index, double bytes,
-                                 double link_gbs, uint32_t channels)
+void lull_physics_transfer_begin(struct lull_physics *gpu, int index, double bytes, double link_gbs,
+                                 uint32_t channels)
 {
     lull_physics_fold(gpu, gpu->now_ns);
     gpu->contexts[index].transfer = (struct lull_physics_transfer){
@@ -285,7 +284,7 @@ bool lull_physics_is_slow_step(const struct lull_gpu_model *model, uint64_t unit
 {
     const uint64_t bits = lull_noise_mix(lull_noise_mix(unit_seed ^ 0x736c6f77u) ^ step);
 
-    return lull_noise_unit(bits) < model->slow_ratio;
+    return unit_seed != 0 && lull_noise_unit(bits) < model->slow_ratio;
 }
 
 double lull_physics_draw_settle_ms(const struct lull_gpu_model *model, bool is_slow,

@@ -9,8 +9,8 @@
 
 static int malformed(const char *text, const char *at, const char *what, struct lull_error *err)
 {
-    return lull_error_set(err, -EINVAL, "\"%.60s\": character %zu: %s; e.g. 4xA100-SXM4-40GB",
-                          text, (size_t)(at - text) + 1, what);
+    return lull_error_set(err, -EINVAL, "\"%.60s\": character %zu: %s; e.g. 4xA100-SXM4-40GB", text,
+                          (size_t)(at - text) + 1, what);
 }
 
 static int unknown_model(const char *name, size_t length, struct lull_error *err)

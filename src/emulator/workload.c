@@ -113,8 +113,8 @@ void lull_emulated_gpu_launch(struct lull_emulated_gpu *gpu, const struct lull_k
         const struct lull_gpu_profile *profile =
             lull_gpu_model_profile(&physics->model, kernel->profile);
 
-        is_launched = lull_physics_launch(physics, gpu->context, kernel->duration_ms * 1e-3,
-                                          profile);
+        is_launched =
+            lull_physics_launch(physics, gpu->context, kernel->duration_ms * 1e-3, profile);
         lull_node_end(gpu->node, gpu->index, true);
         if (!is_launched)
             wait_for(gpu, room_ns, 0);

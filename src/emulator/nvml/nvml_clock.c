@@ -70,8 +70,7 @@ NVML_EXPORT(nvmlDeviceGetMaxCustomerBoostClock, nvmlDevice_t device, int type, u
     return nvmlDeviceGetMaxClockInfo(device, type, mhz_out);
 }
 
-NVML_EXPORT(nvmlDeviceGetDefaultApplicationsClock, nvmlDevice_t device, int type,
-            unsigned *mhz_out)
+NVML_EXPORT(nvmlDeviceGetDefaultApplicationsClock, nvmlDevice_t device, int type, unsigned *mhz_out)
 {
     return nvmlDeviceGetMaxClockInfo(device, type, mhz_out);
 }
@@ -88,8 +87,8 @@ NVML_EXPORT(nvmlDeviceGetApplicationsClock, nvmlDevice_t device, int type, unsig
         const struct lull_physics *physics = lull_node_begin(gpu->node, gpu->index);
 
         if (physics->asked.has_application_step)
-            *mhz_out = (unsigned)lull_gpu_model_step_mhz(&gpu->model,
-                                                         physics->asked.application_step);
+            *mhz_out =
+                (unsigned)lull_gpu_model_step_mhz(&gpu->model, physics->asked.application_step);
         lull_node_end(gpu->node, gpu->index, false);
     }
     return code;
@@ -278,8 +277,7 @@ NVML_EXPORT(nvmlDeviceSetApplicationsClocks, nvmlDevice_t device, unsigned memor
         return code;
     application.application_step = lull_gpu_model_nearest_step(&gpu->model, graphics_clock);
     if (!is_memory_clock(&gpu->model, memory_clock) ||
-        floor(lull_gpu_model_step_mhz(&gpu->model, application.application_step)) !=
-            graphics_clock)
+        floor(lull_gpu_model_step_mhz(&gpu->model, application.application_step)) != graphics_clock)
         return NVML_INVALID_ARGUMENT;
     return lull_node_call(gpu->node, gpu->index, application_api_factor, apply_application,
                           &application);

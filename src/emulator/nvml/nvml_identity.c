@@ -221,8 +221,7 @@ NVML_GET_FACT(nvmlDeviceGetBusType, unsigned, 2)
 NVML_GET_FACT(nvmlDeviceGetDisplayMode, int, 0)
 NVML_GET_FACT(nvmlDeviceGetDisplayActive, int, 0)
 
-NVML_EXPORT(nvmlDeviceGetCudaComputeCapability, nvmlDevice_t device, int *major_out,
-            int *minor_out)
+NVML_EXPORT(nvmlDeviceGetCudaComputeCapability, nvmlDevice_t device, int *major_out, int *minor_out)
 {
     const struct nvml_gpu *gpu;
     const int code = nvml_enter(device, major_out, &gpu);

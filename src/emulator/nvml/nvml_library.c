@@ -10,13 +10,11 @@
 
 #include "emulator/noise.h"
 
-/*
- * The library is one object per process by NVML's own interface, hence the only global. The node
- * stays mapped after the last shutdown: handles and threads of careless clients stay harmless.
- */
+/* The library is one object per process by NVML's own interface, hence the only global. */
 static struct {
     pthread_mutex_t mutex;
     uint32_t references;
+    bool was_opened;
     uint32_t gpu_count;
     struct lull_node *node;
     struct nvml_gpu gpus[LULL_NODE_MAX_GPUS];
@@ -68,6 +66,7 @@ static int open_locked(void)
         return NVML_SUCCESS;
     if (path == NULL || *path == '\0' || lull_node_open(path, &library.node, NULL) < 0)
         return NVML_DRIVER_NOT_LOADED;
+    library.was_opened = true;
     library.gpu_count = lull_node_gpu_count(library.node);
     for (uint32_t i = 0; i < library.gpu_count; i++)
         describe(i);
@@ -101,10 +100,12 @@ NVML_EXPORT(nvmlShutdown, void)
     int code = NVML_SUCCESS;
 
     pthread_mutex_lock(&library.mutex);
-    if (library.references > 0)
-        library.references--;
-    else if (library.node == NULL)
+    if (library.references == 0 && !library.was_opened)
         code = NVML_UNINITIALIZED;
+    if (library.references > 0 && --library.references == 0) {
+        lull_node_close(library.node);
+        library.node = NULL;
+    }
     pthread_mutex_unlock(&library.mutex);
     return code;
 }
@@ -162,8 +163,8 @@ int nvml_enter_root(nvmlDevice_t device, const struct nvml_gpu **gpu_out)
 
     if (code != NVML_SUCCESS)
         return code;
-    if (geteuid() != 0 || lull_node_take_fault((*gpu_out)->node, (*gpu_out)->index,
-                                               LULL_FAULT_NO_PERMISSION, &fault))
+    if (geteuid() != 0 ||
+        lull_node_take_fault((*gpu_out)->node, (*gpu_out)->index, LULL_FAULT_NO_PERMISSION, &fault))
         return NVML_NO_PERMISSION;
     return NVML_SUCCESS;
 }

@@ -129,8 +129,7 @@ NVML_EXPORT(nvmlDeviceGetTemperatureV, nvmlDevice_t device, struct nvml_temperat
     return code;
 }
 
-NVML_EXPORT(nvmlDeviceGetTemperatureThreshold, nvmlDevice_t device, int kind,
-            unsigned *celsius_out)
+NVML_EXPORT(nvmlDeviceGetTemperatureThreshold, nvmlDevice_t device, int kind, unsigned *celsius_out)
 {
     const struct nvml_gpu *gpu;
     const int code = nvml_enter(device, celsius_out, &gpu);
@@ -167,7 +166,13 @@ static int read_reason_ns(const struct nvml_gpu *gpu, uint32_t bit, uint64_t *ns
     return NVML_SUCCESS;
 }
 
-enum { BIT_POWER_CAP = 2, BIT_HW_SLOWDOWN = 3, BIT_SYNC = 4, BIT_SW_THERMAL = 5, BIT_HW_THERMAL = 6 };
+enum {
+    BIT_POWER_CAP = 2,
+    BIT_HW_SLOWDOWN = 3,
+    BIT_SYNC = 4,
+    BIT_SW_THERMAL = 5,
+    BIT_HW_THERMAL = 6
+};
 
 NVML_EXPORT(nvmlDeviceGetViolationStatus, nvmlDevice_t device, int policy,
             struct nvml_violation *out)
@@ -213,8 +218,8 @@ static int give_power(const struct nvml_gpu *gpu, struct nvml_field *field, int 
     if (field->scope != 0 || (is_average && !gpu->model.power_is_average))
         return NVML_NOT_SUPPORTED;
     physics = lull_node_begin(gpu->node, gpu->index);
-    give_uint(field, lull_physics_published_mw(physics, is_average ? &physics->usage
-                                                                   : &physics->instant));
+    give_uint(field,
+              lull_physics_published_mw(physics, is_average ? &physics->usage : &physics->instant));
     lull_node_end(gpu->node, gpu->index, false);
     return NVML_SUCCESS;
 }

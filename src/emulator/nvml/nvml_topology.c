@@ -134,7 +134,7 @@ static int common_level(const struct nvml_gpu *one, const struct nvml_gpu *other
     if (one == other)
         return TOPOLOGY_INTERNAL;
     return one->index / GPUS_PER_SOCKET == other->index / GPUS_PER_SOCKET ? TOPOLOGY_NODE
-                                                                         : TOPOLOGY_SYSTEM;
+                                                                          : TOPOLOGY_SYSTEM;
 }
 
 NVML_EXPORT(nvmlDeviceGetTopologyCommonAncestor, nvmlDevice_t one, nvmlDevice_t other,
@@ -215,8 +215,7 @@ static int has_partitions(const struct nvml_gpu *gpu)
     return gpu->model.compute_major >= 8 && gpu->model.compute_minor == 0;
 }
 
-NVML_EXPORT(nvmlDeviceGetMigMode, nvmlDevice_t device, unsigned *current_out,
-            unsigned *pending_out)
+NVML_EXPORT(nvmlDeviceGetMigMode, nvmlDevice_t device, unsigned *current_out, unsigned *pending_out)
 {
     const struct nvml_gpu *gpu;
     const int code = nvml_enter(device, current_out, &gpu);

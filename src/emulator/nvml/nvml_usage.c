@@ -106,9 +106,8 @@ NVML_EXPORT(nvmlDeviceGetGraphicsRunningProcesses_v3, nvmlDevice_t device, unsig
     const struct nvml_gpu *gpu;
     const int code = nvml_enter(device, count, &gpu);
 
-    return code == NVML_SUCCESS
-               ? nvml_copy_list(NULL, 0, sizeof(processes[0]), count, processes)
-               : code;
+    return code == NVML_SUCCESS ? nvml_copy_list(NULL, 0, sizeof(processes[0]), count, processes)
+                                : code;
 }
 
 NVML_ALIAS(nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlDeviceGetGraphicsRunningProcesses_v3);
@@ -185,8 +184,7 @@ NVML_EXPORT(nvmlDeviceGetMemoryInfo, nvmlDevice_t device, struct nvml_memory *ou
     if (code == NVML_SUCCESS) {
         const struct nvml_memory_v2 memory = read_memory(gpu);
 
-        *out = (struct nvml_memory){memory.total, memory.available,
-                                    memory.used + memory.reserved};
+        *out = (struct nvml_memory){memory.total, memory.available, memory.used + memory.reserved};
     }
     return code;
 }

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Real NVML clients on the emulated node, unmodified, from the package index.
+
+Usage: test_clients.py VENV PROGRAM...   The venv is made once; without it and without the index
+the test is skipped (77). SPDX-License-Identifier: Apache-2.0
+"""
+import json
+import os
+import subprocess
+import sys
+import venv
+
+PACKAGES = ["nvidia-ml-py", "nvitop", "gpustat", "zeus"]
+
+PYNVML = """
+import os, pynvml as n, time
+n.nvmlInit()
+assert n.nvmlDeviceGetCount() == 2
+handles = [n.nvmlDeviceGetHandleByIndex(i) for i in range(2)]
+h = handles[0]
+assert n.nvmlDeviceGetName(h) == "NVIDIA A100-SXM4-40GB"
+assert n.nvmlDeviceGetIndex(n.nvmlDeviceGetHandleByUUID(n.nvmlDeviceGetUUID(handles[1]))) == 1
+bus_id = n.nvmlDeviceGetPciInfo(handles[1]).busId
+assert n.nvmlDeviceGetIndex(n.nvmlDeviceGetHandleByPciBusId(bus_id)) == 1
+assert n.nvmlDeviceGetArchitecture(h) == n.NVML_DEVICE_ARCH_AMPERE
+assert n.nvmlDeviceGetCudaComputeCapability(h) == (8, 0)
+assert n.nvmlDeviceGetPowerManagementLimitConstraints(h) == [100000, 400000]
+memory = n.nvmlDeviceGetMemoryInfo(h, version=n.nvmlMemory_v2)
+assert memory.total == 40960 << 20
+clocks = n.nvmlDeviceGetSupportedGraphicsClocks(h, n.nvmlDeviceGetSupportedMemoryClocks(h)[0])
+assert clocks[0] == 1410 and clocks[-1] == 210 and len(clocks) == 81
+assert n.nvmlDeviceGetClockInfo(h, n.NVML_CLOCK_SM) == 210
+assert n.nvmlDeviceGetCurrentClocksThrottleReasons(h) == n.nvmlClocksThrottleReasonGpuIdle
+assert n.nvmlDeviceGetComputeRunningProcesses(h) == []
+assert 55000 < n.nvmlDeviceGetPowerUsage(h) < 65000
+assert n.nvmlDeviceGetTemperature(h, n.NVML_TEMPERATURE_GPU) == 26
+fields = n.nvmlDeviceGetFieldValues(h, [n.NVML_FI_DEV_POWER_INSTANT, n.NVML_FI_DEV_POWER_AVERAGE])
+assert fields[0].nvmlReturn == 0 and 55000 < fields[0].value.uiVal < 65000
+assert fields[1].nvmlReturn == n.NVML_ERROR_NOT_SUPPORTED
+begin, start = n.nvmlDeviceGetTotalEnergyConsumption(h), time.monotonic()
+while n.nvmlDeviceGetTotalEnergyConsumption(h) == begin: pass
+step = time.monotonic() - start
+assert step < 0.15, step
+try:
+    n.nvmlDeviceGetFanSpeed(h)
+    raise SystemExit("an SXM board has no fan")
+except n.NVMLError_NotSupported:
+    pass
+if os.geteuid() == 0:
+    start = time.monotonic()
+    n.nvmlDeviceSetGpuLockedClocks(h, 600, 600)
+    assert 0.002 <= time.monotonic() - start < 0.1
+    n.nvmlDeviceResetGpuLockedClocks(h)
+    n.nvmlDeviceSetPowerManagementLimit(h, 300000)
+    assert n.nvmlDeviceGetEnforcedPowerLimit(h) == 300000
+    try:
+        n.nvmlDeviceSetMemoryLockedClocks(h, 1215, 1215)
+        raise SystemExit("an A100 cannot lock its memory clock")
+    except n.NVMLError_NotSupported:
+        pass
+n.nvmlShutdown()
+try:
+    n.nvmlDeviceGetCount()
+    raise SystemExit("after shutdown")
+except n.NVMLError_Uninitialized:
+    pass
+"""
+
+ZEUS = """
+import time
+from zeus.monitor import ZeusMonitor
+monitor = ZeusMonitor(gpu_indices=[0, 1])
+monitor.begin_window("sleep", sync_execution=False)
+time.sleep(3)
+window = monitor.end_window("sleep", sync_execution=False)
+for gpu, energy in window.gpu_energy.items():
+    power = energy / window.time
+    print("zeus", gpu, energy, power)
+    assert abs(power - 59.7) < 0.05 * 59.7, power
+"""
+
+
+def make_venv(path):
+    python = os.path.join(path, "bin", "python")
+    done = os.path.join(path, "complete")
+    if not os.path.exists(done):
+        venv.create(path, with_pip=True, clear=True)
+        result = subprocess.run([python, "-m", "pip", "install", "--quiet", "--retries", "1",
+                                 "--timeout", "15", *PACKAGES], check=False)
+        if result.returncode != 0:
+            print("skipped: the package index cannot be reached")
+            sys.exit(77)
+        with open(done, "w", encoding="utf-8"):
+            pass
+    return python
+
+
+def main():
+    python = make_venv(sys.argv[1])
+    tool = os.path.join(os.path.dirname(python), "")
+    emulate = [*sys.argv[2:], "--seed", "0"]
+
+    def run(spec, *command):
+        print("running", spec, command[0], flush=True)
+        return subprocess.run([*emulate, spec, "--", *command], check=True, text=True,
+                              stdout=subprocess.PIPE, timeout=50,
+                              env={**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8"}).stdout
+
+    run("2xA100-SXM4-40GB", python, "-c", PYNVML)
+    gpus = json.loads(run("2xA100-SXM4-40GB", tool + "gpustat", "--json"))["gpus"]
+    assert [gpu["name"] for gpu in gpus] == ["NVIDIA A100-SXM4-40GB"] * 2
+    assert gpus[0]["power.draw"] in (59, 60) and gpus[0]["enforced.power.limit"] == 400
+    screen = run("2xH100,A40", tool + "nvitop", "-1")
+    assert screen.count("H100 80GB HBM3") == 2 and "74W / 700W" in screen, screen
+    print(run("2xA100-SXM4-40GB", python, "-c", ZEUS))
+
+
+if __name__ == "__main__":
+    main()
