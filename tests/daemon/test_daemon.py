@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""End-to-end tests of lulld on an emulated node (faults F01-F04, F11, F15, F16, F21, F23, F27, F40).
+"""End-to-end tests of lulld on an emulated node.
 
+Faults F01-F04, F11, F15, F16, F21, F23, F27 and F40.
 Run as: lull emulate SPEC -- test_daemon.py LULLD TOOL. The only bound on time is that a GPU whose
 owner died is free again within one second. SPDX-License-Identifier: Apache-2.0
 """
@@ -156,7 +157,8 @@ class Deaths(Case):
             daemon.kill()
             daemon.wait()
             self.assertEqual(truth(0), "locked")
-            self.assertEqual(subprocess.run(command, capture_output=True, check=False).returncode, 0)
+            undo = subprocess.run(command, capture_output=True, check=False)
+            self.assertEqual(undo.returncode, 0)
             self.assertEqual(truth(0), "free")
             self.assertEqual(self.saved(), [])
 
@@ -234,7 +236,8 @@ class Rules(Case):
 
     def test_without_journal_nothing_is_written(self):
         self.start_daemon()
-        os.makedirs(os.path.join(os.environ["LULL_RUNTIME_DIR"], "saved", "gpu-" + self.uuids[0], "x"))
+        saved = os.path.join(os.environ["LULL_RUNTIME_DIR"], "saved")
+        os.makedirs(os.path.join(saved, "gpu-" + self.uuids[0], "x"))
         _, result = self.hold()
         self.assertLess(result["status"], 0)
         self.assertEqual(truth(0), "free")
@@ -274,7 +277,8 @@ class Refusals(Case):
         gpus = tool("gpus", env=environment)
         self.assertEqual((gpus.returncode, gpus.stdout), (4, ""))
         self.assertIn("install the driver", gpus.stderr)
-        daemon = subprocess.run([LULLD], env=environment, capture_output=True, timeout=10, check=False)
+        daemon = subprocess.run(
+            [LULLD], env=environment, capture_output=True, timeout=10, check=False)
         self.assertEqual(daemon.returncode, 4)
 
     def test_usage(self):

@@ -219,7 +219,8 @@ static int order(char **argv)
                                          now_ns + 3 * LULL_NS_PER_S);
     for (int i = 0; i < 3; i++)
         await(actuator, slots[i], sequences[i], &results[i]);
-    printf("deadline %s\n", results[2].call_begin_ns < results[1].call_begin_ns ? "kept" : "broken");
+    printf("deadline %s\n",
+           results[2].call_begin_ns < results[1].call_begin_ns ? "kept" : "broken");
 
     /* A raising, posted last, goes before a lowering that waits. */
     now_ns = lull_now_ns();
