@@ -81,7 +81,8 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 static const struct argp parser = {
     .options = option_table,
     .parser = parse_option,
-    .doc = "Leases GPU clocks to `lull run` and puts them back when a client ends, however it ends.",
+    .doc = "Leases GPU clocks to `lull run` and puts them back when a client ends, "
+           "however it ends.",
 };
 
 /* Restore comes first: nobody gets a GPU that a dead daemon has left lowered. */

@@ -293,9 +293,11 @@ static void serve_lease(struct server *server, struct connection *connection,
 static void serve_renew(struct server *server, struct connection *connection,
                         const struct lull_message *message)
 {
-    lull_lease_renew(server->leases, connection->id, lull_now_ns(), LEASE_TTL_MS * LULL_NS_PER_MS);
+    uint32_t count = lull_lease_renew(server->leases, connection->id, lull_now_ns(),
+                                      LEASE_TTL_MS * LULL_NS_PER_MS);
+
     plan_expiry(server);
-    reply_code(connection, message->sequence, 0, "");
+    reply_code(connection, message->sequence, (int)count, "");
 }
 
 static void serve_release(struct server *server, struct connection *connection,

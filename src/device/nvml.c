@@ -254,8 +254,8 @@ static int find_devices(struct nvml *nvml, uint32_t *count_out, struct lull_erro
     if (status == NVML_SUCCESS && count == 0)
         status = last_failure;
     if (status != NVML_SUCCESS)
-        return lull_error_set(err, lull_nvml_meaning(status)->error, "%s: no usable GPU: %s (NVML %d)",
-                              nvml->library_name, lull_nvml_meaning(status)->text, status);
+        return lull_error_set(err, lull_nvml_meaning(status)->error,
+                              "%s: no usable GPU: %s (NVML %d)", nvml->library_name, lull_nvml_meaning(status)->text, status);
     if (count == 0)
         return lull_error_set(err, LULL_E_NO_DEVICE, "%s: this node has no NVIDIA GPU",
                               nvml->library_name);

@@ -372,6 +372,12 @@ static void begin_observation(struct gpu *gpu, uint32_t before_mhz, int64_t call
     gpu->result.observed_mhz = 0;
 }
 
+/* A refusal changes nothing; a call that failed on its way may have arrived. */
+static bool may_have_had_effect(int status)
+{
+    return status != -EPERM && status != -EINVAL && status != LULL_E_UNSUPPORTED;
+}
+
 /* Makes the call for sm_mhz and notes what it did; the modelled point moves only on success. */
 static int write_point(struct lull_writer *writer, uint32_t index, uint32_t sm_mhz)
 {
@@ -397,7 +403,7 @@ static int write_point(struct lull_writer *writer, uint32_t index, uint32_t sm_m
             gpu->raised_ns = end_ns;
         begin_observation(gpu, before_mhz, end_ns);
     } else {
-        gpu->is_uncertain = true;
+        gpu->is_uncertain = gpu->is_uncertain || may_have_had_effect(status);
         complain(gpu, &error);
     }
     return status;

@@ -25,7 +25,7 @@ struct lull_actuator {
     struct lull_command_table *table;
     int doorbell_fd;
     uint64_t leased; /* a bit per slot */
-    uint64_t revoked;
+    bool has_lost;   /* a lease was taken back */
 
     struct lull_client *client; /* daemon */
 
@@ -206,17 +206,19 @@ int lull_actuator_lease(struct lull_actuator *actuator, const char *uuid,
     int result = actuator->client != NULL ? lease_daemon(actuator, uuid, band, slot_out, err)
                                           : lease_local(actuator, uuid, band, slot_out, err);
 
-    if (result == 0) {
+    if (result == 0)
         actuator->leased |= UINT64_C(1) << *slot_out;
-        actuator->revoked &= ~(UINT64_C(1) << *slot_out);
-    }
     return result;
 }
 
+/* The count in the heartbeat's answer tells even if the message about a revocation got lost. */
 static void note_revoked(struct lull_actuator *actuator, const struct lull_message *message)
 {
+    if (message->type == LULL_MESSAGE_REPLY && message->body.reply.code >= 0 &&
+        message->body.reply.code < __builtin_popcountll(actuator->leased))
+        actuator->has_lost = true;
     if (message->type == LULL_MESSAGE_REVOKED && message->body.revoked.slot < LULL_COMMAND_SLOTS)
-        actuator->revoked |= actuator->leased & UINT64_C(1) << message->body.revoked.slot;
+        actuator->has_lost = true;
 }
 
 int lull_actuator_poll(struct lull_actuator *actuator, struct lull_error *err)
@@ -234,9 +236,8 @@ int lull_actuator_poll(struct lull_actuator *actuator, struct lull_error *err)
     }
     if (result != -ETIMEDOUT)
         return result;
-    if (actuator->revoked != 0)
-        return lull_error_set(err, LULL_E_STALE, "lulld has taken a lease back (gpus=0x%llx)",
-                              (unsigned long long)actuator->revoked);
+    if (actuator->has_lost)
+        return lull_error_set(err, LULL_E_STALE, "lulld has taken a lease back; see lull status");
     return 0;
 }
 

@@ -28,7 +28,8 @@ int lull_actuator_open_daemon(const char *runtime_dir, struct lull_actuator **ac
 
 /*
  * Drives the devices of this process: journal, one writer thread, read-back and restore as in the
- * daemon. Borrows devices until close. Errors: -EPERM not root; -EBUSY a daemon or another job does.
+ * daemon. Borrows devices until close. Errors: -EPERM not root; -EBUSY a daemon or another job
+ * does.
  */
 int lull_actuator_open_local(struct lull_devices *devices, const char *runtime_dir,
                              struct lull_actuator **actuator_out, struct lull_error *err);

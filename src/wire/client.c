@@ -132,8 +132,8 @@ static int wait_for_input(struct lull_client *client, int timeout_ms, struct lul
     return 0;
 }
 
-int lull_client_receive(struct lull_client *client, int timeout_ms, struct lull_message *message_out,
-                        int *fds_out, struct lull_error *err)
+int lull_client_receive(struct lull_client *client, int timeout_ms,
+                        struct lull_message *message_out, int *fds_out, struct lull_error *err)
 {
     uint8_t buffer[LULL_MESSAGE_MAX_BYTES];
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(LULL_CLIENT_MAX_FDS * sizeof(int))];

@@ -35,8 +35,8 @@ int lull_client_send(struct lull_client *client, struct lull_message *message,
  * them, may be NULL) gets descriptors that came along, which become the caller's, else -1.
  * Errors: -EPIPE the daemon is gone; -ETIMEDOUT; LULL_E_FORMAT.
  */
-int lull_client_receive(struct lull_client *client, int timeout_ms, struct lull_message *message_out,
-                        int *fds_out, struct lull_error *err);
+int lull_client_receive(struct lull_client *client, int timeout_ms,
+                        struct lull_message *message_out, int *fds_out, struct lull_error *err);
 
 /*
  * Sends and waits for the answer; other messages that come in between are dropped. A REPLY with a

@@ -25,7 +25,8 @@ enum lull_message_type {
     LULL_MESSAGE_LEASE = 3,        /* client: answered by GRANT or REPLY */
     LULL_MESSAGE_GRANT = 4,        /* daemon; the first of a connection carries the descriptors of
                                     * the command table and of its doorbell */
-    LULL_MESSAGE_RENEW = 5,        /* client: heartbeat for all its leases; answered by REPLY */
+    LULL_MESSAGE_RENEW = 5,        /* client: heartbeat for all its leases; the REPLY's code
+                                    * is how many there still are */
     LULL_MESSAGE_RELEASE = 6,      /* client: answered by REPLY when the GPUs are restored */
     LULL_MESSAGE_STATUS = 7,       /* anyone: state of one GPU; answered by STATE or REPLY */
     LULL_MESSAGE_STATE = 8,        /* daemon */

@@ -13,6 +13,8 @@
 #include "cli/gpus.h"
 #include "cli/restore.h"
 #include "cli/status.h"
+#include "emulator/node.h"
+#include "emulator/workload.h"
 #include "governor/actuator.h"
 
 /* Closed at exit, behind the actuator that borrows it. */
@@ -37,6 +39,7 @@ static int open_lease(const char *mode, const char *uuid, struct lull_actuator *
     const struct lull_band band = {.min_mhz = 600, .max_mhz = 1200};
     int result;
 
+    *actuator_out = NULL;
     if (strcmp(mode, "daemon") == 0) {
         result = lull_actuator_open_daemon(runtime_dir, actuator_out, err);
     } else {
@@ -44,7 +47,11 @@ static int open_lease(const char *mode, const char *uuid, struct lull_actuator *
         if (result == 0)
             result = lull_actuator_open_local(devices, runtime_dir, actuator_out, err);
     }
-    return result < 0 ? result : lull_actuator_lease(*actuator_out, uuid, &band, slot_out, err);
+    if (result == 0)
+        result = lull_actuator_lease(*actuator_out, uuid, &band, slot_out, err);
+    if (result < 0)
+        lull_actuator_close(*actuator_out);
+    return result;
 }
 
 static void print_result(const char *name, const struct lull_switch_result *result)
@@ -190,6 +197,87 @@ static int latency(char **argv)
     return 0;
 }
 
+/* order: three GPUs; who is served while the writer is busy with the first. */
+static int order(char **argv)
+{
+    struct lull_actuator *actuator;
+    struct lull_switch_result results[3];
+    struct lull_error error = {0};
+    const struct lull_band band = {600, 1200};
+    uint32_t slots[3];
+    uint64_t sequences[3];
+    int64_t now_ns;
+
+    if (open_lease("daemon", argv[2], &actuator, &slots[0], &error) < 0 ||
+        lull_actuator_lease(actuator, argv[3], &band, &slots[1], &error) < 0 ||
+        lull_actuator_lease(actuator, argv[4], &band, &slots[2], &error) < 0)
+        return fail(&error);
+    /* The later deadline is posted first. */
+    now_ns = lull_now_ns();
+    for (int i = 0; i < 3; i++)
+        sequences[i] = lull_actuator_set(actuator, slots[i], 900, now_ns + (3 - i) * LULL_NS_PER_S,
+                                         now_ns + 3 * LULL_NS_PER_S);
+    for (int i = 0; i < 3; i++)
+        await(actuator, slots[i], sequences[i], &results[i]);
+    printf("deadline %s\n",
+           results[2].call_begin_ns < results[1].call_begin_ns ? "kept" : "broken");
+
+    /* A raising, posted last, goes before a lowering that waits. */
+    now_ns = lull_now_ns();
+    for (int i = 0; i < 3; i++)
+        sequences[i] = lull_actuator_set(actuator, slots[i], i == 2 ? 0 : 700,
+                                         now_ns + LULL_NS_PER_S, now_ns + 3 * LULL_NS_PER_S);
+    for (int i = 0; i < 3; i++)
+        await(actuator, slots[i], sequences[i], &results[i]);
+    printf("raising %s\n", results[2].call_begin_ns < results[1].call_begin_ns ? "first" : "late");
+    lull_actuator_close(actuator);
+    return 0;
+}
+
+/* truth GPU: what the emulated GPU really does, which no driver tells. */
+static int truth(const char *gpu)
+{
+    struct lull_node *node;
+    struct lull_node_truth seen;
+    struct lull_error error;
+
+    if (lull_node_open(getenv(LULL_NODE_VARIABLE), &node, &error) < 0)
+        return fail(&error);
+    lull_node_read_truth(node, (uint32_t)strtoul(gpu, NULL, 10), &seen);
+    printf("%s\n", seen.is_locked ? "locked" : "free");
+    lull_node_close(node);
+    return 0;
+}
+
+/* fault LIST: makes the emulated GPUs misbehave from now on. */
+static int fault(const char *list)
+{
+    struct lull_node *node;
+    struct lull_error error;
+
+    if (lull_node_open(getenv(LULL_NODE_VARIABLE), &node, &error) < 0 ||
+        lull_node_set_faults(node, list, &error) < 0)
+        return fail(&error);
+    lull_node_close(node);
+    return 0;
+}
+
+/* busy GPU: keeps a kernel running until killed. */
+static int busy(const char *index)
+{
+    const struct lull_kernel kernel = {.duration_ms = 50};
+    struct lull_emulated_gpu *gpu;
+    struct lull_error error;
+
+    if (lull_emulated_gpu_open((uint32_t)strtoul(index, NULL, 10), &gpu, &error) < 0)
+        return fail(&error);
+    for (;;) {
+        lull_emulated_gpu_launch(gpu, &kernel);
+        lull_emulated_gpu_launch(gpu, &kernel);
+        lull_emulated_gpu_wait(gpu);
+    }
+}
+
 int main(int argc, char **argv)
 {
     lull_log_init(LULL_LOG_WARNING);
@@ -206,6 +294,14 @@ int main(int argc, char **argv)
         return rules(argv);
     if (argc == 4 && strcmp(argv[1], "latency") == 0)
         return latency(argv);
+    if (argc == 5 && strcmp(argv[1], "order") == 0)
+        return order(argv);
+    if (argc == 3 && strcmp(argv[1], "truth") == 0)
+        return truth(argv[2]);
+    if (argc == 3 && strcmp(argv[1], "fault") == 0)
+        return fault(argv[2]);
+    if (argc == 3 && strcmp(argv[1], "busy") == 0)
+        return busy(argv[2]);
     fprintf(stderr, "tool: no such command\n");
     return LULL_EXIT_USAGE;
 }

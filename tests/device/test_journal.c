@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "device/journal.h"
+#include "device/journal.c" /* to forge what an earlier boot has written */
 
 static const struct lull_journal_record record = {
     .uuid = "GPU-11111111-2222-3333-4444-555555555555",
@@ -96,6 +96,19 @@ static void test_every_damaged_byte_is_noticed(void **state)
     close(fd);
 }
 
+static void test_an_earlier_boot_is_stale(void **state)
+{
+    struct lull_journal *journal = *state;
+    struct lull_journal_record read;
+    struct lull_error error;
+
+    journal->boot_id[0] ^= 1;
+    assert_int_equal(lull_journal_save(journal, &record, &error), 0);
+    assert_int_equal(lull_journal_load(journal, record.uuid, &read, &error), 0);
+    journal->boot_id[0] ^= 1;
+    assert_int_equal(lull_journal_load(journal, record.uuid, &read, &error), LULL_E_STALE);
+}
+
 static void test_links_and_pipes_are_refused(void **state)
 {
     struct lull_journal_record read;
@@ -160,6 +173,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_saved_comes_back),
         CASE(test_every_damaged_byte_is_noticed),
+        CASE(test_an_earlier_boot_is_stale),
         CASE(test_links_and_pipes_are_refused),
         CASE(test_foreign_names_are_refused),
         CASE(test_one_process_at_a_time),

@@ -1,0 +1,362 @@
+#!/usr/bin/env python3
+"""End-to-end tests of lulld on an emulated node.
+
+Faults F01-F04, F11, F15, F16, F21, F23, F27 and F40.
+Run as: lull emulate SPEC -- test_daemon.py LULLD TOOL. The only bound on time is that a GPU whose
+owner died is free again within one second. SPDX-License-Identifier: Apache-2.0
+"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+LULLD, TOOL = sys.argv[1:3]
+STALE = -5005
+NOBODY = {"user": 65534, "group": 65534, "extra_groups": []}
+
+
+def tool(*arguments, **options):
+    return subprocess.run([TOOL, *arguments], capture_output=True, text=True, timeout=60, **options)
+
+
+def fields(text):
+    """Lines `name key=value ...` as {name: {key: number}}."""
+    lines = (line.split() for line in text.splitlines())
+    return {words[0]: {k: int(v) for k, v in (w.split("=") for w in words[1:])} for words in lines}
+
+
+def truth(gpu):
+    return tool("truth", str(gpu)).stdout.strip()
+
+
+def wait_free(gpu, limit_s=1.0):
+    """Seconds until the emulated GPU is no longer locked; None if it stays locked."""
+    begin = time.monotonic()
+    while time.monotonic() - begin < limit_s:
+        if truth(gpu) == "free":
+            return time.monotonic() - begin
+    return None
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="lulld-test-")
+        os.chmod(self.directory, 0o755)
+        os.environ["LULL_RUNTIME_DIR"] = os.path.join(self.directory, "run")
+        self.processes = []
+        gpus = json.loads(tool("gpus", "--json").stdout)["gpus"]
+        self.uuids = [gpu["uuid"] for gpu in gpus]
+
+    def tearDown(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            process.stdout.close()
+        tool("restore")
+        self.assertEqual(truth(0), "free")
+        shutil.rmtree(self.directory)
+
+    def spawn(self, *command, **options):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)
+        self.processes.append(process)
+        return process
+
+    def start_daemon(self, *options):
+        ready, write = os.pipe()
+        daemon = self.spawn(LULLD, "--ready-fd", str(write), *options, pass_fds=[write])
+        os.close(write)
+        self.assertEqual(os.read(ready, 1), b"\n")
+        os.close(ready)
+        return daemon
+
+    def start_busy(self):
+        """Work on GPU 0; an idle GPU's clock says little about what it was asked for."""
+        self.spawn(TOOL, "busy", "0")
+        for _ in range(100):
+            clock = json.loads(tool("gpus", "--json").stdout)["gpus"][0]["sm_clock_mhz"]
+            if clock > 1200:
+                return
+            time.sleep(0.02)
+        self.fail("GPU 0 does not work")
+
+    def hold(self, *options, mode="daemon", **process_options):
+        """A client that keeps GPU 0 lowered, and what came of its first request."""
+        client = self.spawn(TOOL, "hold", mode, self.uuids[0], "900", *options, **process_options)
+        result = fields(client.stdout.readline())["lowered"]
+        return client, result
+
+    def saved(self):
+        return os.listdir(os.path.join(os.environ["LULL_RUNTIME_DIR"], "saved"))
+
+    def assert_freed(self):
+        self.assertIsNotNone(wait_free(0), "GPU 0 is still locked after 1 s")
+
+
+class Deaths(Case):
+    def test_killed_client(self):
+        daemon = self.start_daemon()
+        client, result = self.hold()
+        self.assertEqual(result["status"], 0)
+        self.assertEqual(truth(0), "locked")
+        self.assertEqual(len(self.saved()), 1)
+        client.kill()
+        self.assert_freed()
+        self.assertIsNone(daemon.poll())
+        for _ in range(100):
+            if not self.saved():
+                break
+            time.sleep(0.02)
+        self.assertEqual(self.saved(), [])
+        state = json.loads(tool("status", "--json").stdout)["gpus"][0]
+        self.assertEqual((state["lease"], state["applied_sm_mhz"]), (None, None))
+
+    def test_killed_client_with_a_living_child(self):
+        self.start_daemon()
+        client, _ = self.hold("fork")
+        children = open(f"/proc/{client.pid}/task/{client.pid}/children").read().split()
+        client.kill()
+        self.assert_freed()
+        for child in children:
+            os.kill(int(child), signal.SIGKILL)
+
+    def test_stopped_client(self):
+        self.start_daemon()
+        client, _ = self.hold()
+        client.send_signal(signal.SIGSTOP)
+        self.assertIsNotNone(wait_free(0, 6), "neither heartbeat nor expiry raised GPU 0")
+        client.send_signal(signal.SIGCONT)
+        self.assertEqual(client.wait(10), 1)  # its lease was taken back
+
+    def test_killed_daemon_is_undone_by_the_next(self):
+        daemon = self.start_daemon()
+        client, _ = self.hold()
+        daemon.kill()
+        daemon.wait()
+        self.assertEqual(client.wait(10), 1)
+        self.assertEqual(truth(0), "locked")
+        begin = time.monotonic()
+        self.start_daemon()
+        self.assertEqual(truth(0), "free")  # before it listens
+        self.assertLess(time.monotonic() - begin, 1.0)
+        self.assertEqual(self.saved(), [])
+
+    def test_killed_daemon_is_undone_by_restore(self):
+        for command in ([LULLD, "--restore"], [TOOL, "restore"]):
+            daemon = self.start_daemon()
+            self.start_busy()
+            self.hold()
+            daemon.kill()
+            daemon.wait()
+            self.assertEqual(truth(0), "locked")
+            undo = subprocess.run(command, capture_output=True, check=False)
+            self.assertEqual(undo.returncode, 0)
+            self.assertEqual(truth(0), "free")
+            self.assertEqual(self.saved(), [])
+
+    def test_terminated_daemon(self):
+        daemon = self.start_daemon()
+        self.hold()
+        daemon.terminate()
+        daemon.send_signal(signal.SIGTERM)
+        self.assertEqual(daemon.wait(10), 0)
+        self.assertEqual(truth(0), "free")
+        self.assertEqual(self.saved(), [])
+
+    def test_killed_local_run(self):
+        client, result = self.hold(mode="local")
+        self.assertEqual(result["status"], 0)
+        client.kill()
+        client.wait()
+        self.assertEqual(truth(0), "locked")
+        self.assertEqual(tool("restore").returncode, 0)
+        self.assertEqual(truth(0), "free")
+
+    def test_administrator_takes_back(self):
+        self.start_daemon()
+        client, _ = self.hold()
+        self.assertEqual(tool("restore").returncode, 0)
+        self.assertEqual(truth(0), "free")
+        self.assertEqual(client.wait(10), 1)
+
+
+class Rules(Case):
+    def check_rules(self, mode):
+        outcome = tool("rules", mode, self.uuids[0])
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        seen = fields(outcome.stdout)
+        self.assertEqual(seen["stale"]["status"], STALE)
+        self.assertEqual((seen["clamped"]["status"], seen["clamped"]["sm_mhz"]), (0, 600))
+        self.assertGreater(seen["clamped"]["call_ns"], 0)
+        self.assertEqual(seen["clamped"]["observed_mhz"], 600)
+        self.assertEqual((seen["same"]["status"], seen["same"]["call_ns"]), (0, 0))
+        self.assertEqual((seen["raised"]["status"], seen["raised"]["sm_mhz"]), (0, 0))
+        self.assertGreaterEqual(seen["raised"]["settle_ns"], 0)
+        self.assertEqual((seen["latest"]["status"], seen["latest"]["sm_mhz"]), (0, 1050))
+        self.assertEqual((seen["expired"]["status"], seen["expired"]["sm_mhz"]), (STALE, 0))
+        self.assertEqual(truth(0), "free")
+        self.assertEqual(self.saved(), [])
+
+    def test_rules_of_the_daemon(self):
+        self.start_busy()
+        self.start_daemon()
+        self.check_rules("daemon")
+
+    def test_rules_of_a_local_run(self):
+        self.start_busy()
+        self.check_rules("local")
+
+    def test_order(self):
+        self.start_daemon()
+        outcome = tool("order", *self.uuids[:3])
+        self.assertEqual(outcome.stdout.split("\n")[:2], ["deadline kept", "raising first"])
+
+    def test_disobedient_gpu_is_noticed(self):
+        self.start_daemon()
+        self.start_busy()
+        time.sleep(0.3)
+        tool("fault", "0:no_effect=1x1")
+        _, result = self.hold()
+        self.assertEqual((result["status"], result["settle_ns"]), (0, -2))
+
+    def test_failed_raising_is_repeated(self):
+        self.start_daemon()
+        client, _ = self.hold()
+        tool("fault", "0:set_code=10x3")
+        client.kill()
+        self.assert_freed()
+
+    def test_without_journal_nothing_is_written(self):
+        self.start_daemon()
+        saved = os.path.join(os.environ["LULL_RUNTIME_DIR"], "saved")
+        os.makedirs(os.path.join(saved, "gpu-" + self.uuids[0], "x"))
+        _, result = self.hold()
+        self.assertLess(result["status"], 0)
+        self.assertEqual(truth(0), "free")
+
+
+class Refusals(Case):
+    def test_second_daemon(self):
+        self.start_daemon()
+        second = subprocess.run([LULLD], capture_output=True, text=True, timeout=10, check=False)
+        self.assertEqual(second.returncode, 1)
+        self.assertIn("another lulld", second.stderr)
+        local = tool("rules", "local", self.uuids[0])
+        self.assertEqual(local.returncode, 1)
+        self.assertIn("another lulld", local.stderr)
+        self.assertEqual(tool("status").returncode, 0)  # the first one's socket is untouched
+
+    def test_leased_gpu(self):
+        self.start_daemon()
+        self.hold()
+        second = tool("rules", "daemon", self.uuids[0])
+        self.assertEqual(second.returncode, 1)
+        self.assertIn("leased by another", second.stderr)
+        self.assertEqual(tool("rules", "daemon", "GPU-unknown").returncode, 4)
+
+    def test_user_without_permission(self):
+        self.start_daemon()
+        self.assertEqual(tool("rules", "daemon", self.uuids[0], **NOBODY).returncode, 3)
+        self.assertEqual(tool("restore", **NOBODY).returncode, 3)
+
+    def test_user_who_is_let_in(self):
+        self.start_daemon("--allow-all")
+        self.assertEqual(tool("rules", "daemon", self.uuids[0], **NOBODY).returncode, 0)
+        self.assertEqual(tool("restore", **NOBODY).returncode, 3)
+
+    def test_no_driver(self):
+        environment = dict(os.environ, LULL_NVML="/nonexistent/libnvidia-ml.so.1")
+        gpus = tool("gpus", env=environment)
+        self.assertEqual((gpus.returncode, gpus.stdout), (4, ""))
+        self.assertIn("install the driver", gpus.stderr)
+        daemon = subprocess.run(
+            [LULLD], env=environment, capture_output=True, timeout=10, check=False)
+        self.assertEqual(daemon.returncode, 4)
+
+    def test_usage(self):
+        self.assertEqual(tool("gpus", "--nonsense").returncode, 2)
+        lulld = subprocess.run([LULLD, "--socket-mode", "9"], capture_output=True, check=False)
+        self.assertEqual(lulld.returncode, 2)
+
+
+class Wire(Case):
+    def connect(self):
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        connection.settimeout(5)
+        connection.connect(os.path.join(os.environ["LULL_RUNTIME_DIR"], "lulld.sock"))
+        return connection
+
+    @staticmethod
+    def message(kind, body=b"", sequence=1):
+        return struct.pack("<4sHHII", b"LULL", 1, kind, len(body), sequence) + body
+
+    def test_malformed_messages_close_only_their_connection(self):
+        daemon = self.start_daemon()
+        for packet in (b"x", b"LULL" * 100, self.message(77), self.message(5), self.message(8)):
+            with self.connect() as connection:
+                connection.send(packet)
+                try:
+                    self.assertEqual(connection.recv(512), b"")
+                except ConnectionResetError:
+                    pass
+        with self.connect() as connection:
+            connection.send(self.message(1, struct.pack("<I", 0)))
+            self.assertEqual(connection.recv(512)[6], 2)
+        self.assertIsNone(daemon.poll())
+
+    def test_passed_descriptors_do_not_pile_up(self):
+        daemon = self.start_daemon()
+        with self.connect() as connection:
+            hello = self.message(1, struct.pack("<I", 0))
+            before = None
+            for _ in range(50):
+                socket.send_fds(connection, [hello], [connection.fileno()] * 3)
+                connection.recv(512)
+                count = len(os.listdir(f"/proc/{daemon.pid}/fd"))
+                before = before or count
+            self.assertEqual(count, before)
+
+    def test_forked_child_may_not_ask(self):
+        self.start_daemon()
+        with self.connect() as connection:
+            connection.send(self.message(1, struct.pack("<I", 0)))
+            connection.recv(512)
+            child = os.fork()
+            if child == 0:
+                connection.send(self.message(9, sequence=7))
+                os._exit(0)
+            os.waitpid(child, 0)
+            answer = connection.recv(512)
+            kind, sequence = struct.unpack_from("<HxxxxI", answer, 6)
+            self.assertEqual((kind, sequence, struct.unpack_from("<i", answer, 16)[0]), (10, 7, -1))
+
+    @staticmethod
+    def count_fds(daemon):
+        """Descriptors of the daemon, once it has noticed who is gone."""
+        time.sleep(0.3)
+        return len(os.listdir(f"/proc/{daemon.pid}/fd"))
+
+    def test_many_clients_leave_nothing_behind(self):
+        daemon = self.start_daemon()
+        for _ in range(3):
+            tool("rules", "daemon", self.uuids[0])
+        count = self.count_fds(daemon)
+        for _ in range(5):
+            tool("rules", "daemon", self.uuids[0])
+            tool("status")
+        self.assertLessEqual(self.count_fds(daemon), count)
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0:
+        print("needs root to own the emulated clocks")
+        sys.exit(77)
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
