@@ -2,7 +2,7 @@
 """End-to-end tests of lulld on an emulated node.
 
 Faults F01-F04, F11, F15, F16, F21, F23, F27 and F40.
-Run as: lull emulate SPEC -- test_daemon.py LULLD TOOL. The only bound on time is that a GPU whose
+Run as: lull emulate SPEC -- test_daemon.py LULLD TOOL LULL. The only bound on time is that a GPU whose
 owner died is free again within one second. SPDX-License-Identifier: Apache-2.0
 """
 
@@ -18,13 +18,21 @@ import tempfile
 import time
 import unittest
 
-LULLD, TOOL = sys.argv[1:3]
+LULLD, TOOL, LULL = sys.argv[1:4]
 STALE = -5005
 NOBODY = {"user": 65534, "group": 65534, "extra_groups": []}
 
 
+def call(program, *arguments, **options):
+    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, **options)
+
+
 def tool(*arguments, **options):
-    return subprocess.run([TOOL, *arguments], capture_output=True, text=True, timeout=60, **options)
+    return call(TOOL, *arguments, **options)
+
+
+def lull(*arguments, **options):
+    return call(LULL, *arguments, **options)
 
 
 def fields(text):
@@ -52,7 +60,7 @@ class Case(unittest.TestCase):
         os.chmod(self.directory, 0o755)
         os.environ["LULL_RUNTIME_DIR"] = os.path.join(self.directory, "run")
         self.processes = []
-        gpus = json.loads(tool("gpus", "--json").stdout)["gpus"]
+        gpus = json.loads(lull("gpus", "--json").stdout)["gpus"]
         self.uuids = [gpu["uuid"] for gpu in gpus]
 
     def tearDown(self):
@@ -61,7 +69,7 @@ class Case(unittest.TestCase):
                 process.kill()
             process.wait()
             process.stdout.close()
-        tool("restore")
+        lull("restore")
         self.assertEqual(truth(0), "free")
         shutil.rmtree(self.directory)
 
@@ -82,7 +90,7 @@ class Case(unittest.TestCase):
         """Work on GPU 0; an idle GPU's clock says little about what it was asked for."""
         self.spawn(TOOL, "busy", "0")
         for _ in range(100):
-            clock = json.loads(tool("gpus", "--json").stdout)["gpus"][0]["sm_clock_mhz"]
+            clock = json.loads(lull("gpus", "--json").stdout)["gpus"][0]["sm_clock_mhz"]
             if clock > 1200:
                 return
             time.sleep(0.02)
@@ -116,7 +124,7 @@ class Deaths(Case):
                 break
             time.sleep(0.02)
         self.assertEqual(self.saved(), [])
-        state = json.loads(tool("status", "--json").stdout)["gpus"][0]
+        state = json.loads(lull("status", "--json").stdout)["gpus"][0]
         self.assertEqual((state["lease"], state["applied_sm_mhz"]), (None, None))
 
     def test_killed_client_with_a_living_child(self):
@@ -150,7 +158,7 @@ class Deaths(Case):
         self.assertEqual(self.saved(), [])
 
     def test_killed_daemon_is_undone_by_restore(self):
-        for command in ([LULLD, "--restore"], [TOOL, "restore"]):
+        for command in ([LULLD, "--restore"], [LULL, "restore"]):
             daemon = self.start_daemon()
             self.start_busy()
             self.hold()
@@ -177,13 +185,13 @@ class Deaths(Case):
         client.kill()
         client.wait()
         self.assertEqual(truth(0), "locked")
-        self.assertEqual(tool("restore").returncode, 0)
+        self.assertEqual(lull("restore").returncode, 0)
         self.assertEqual(truth(0), "free")
 
     def test_administrator_takes_back(self):
         self.start_daemon()
         client, _ = self.hold()
-        self.assertEqual(tool("restore").returncode, 0)
+        self.assertEqual(lull("restore").returncode, 0)
         self.assertEqual(truth(0), "free")
         self.assertEqual(client.wait(10), 1)
 
@@ -252,7 +260,7 @@ class Refusals(Case):
         local = tool("rules", "local", self.uuids[0])
         self.assertEqual(local.returncode, 1)
         self.assertIn("another lulld", local.stderr)
-        self.assertEqual(tool("status").returncode, 0)  # the first one's socket is untouched
+        self.assertEqual(lull("status").returncode, 0)  # the first one's socket is untouched
 
     def test_leased_gpu(self):
         self.start_daemon()
@@ -265,16 +273,16 @@ class Refusals(Case):
     def test_user_without_permission(self):
         self.start_daemon()
         self.assertEqual(tool("rules", "daemon", self.uuids[0], **NOBODY).returncode, 3)
-        self.assertEqual(tool("restore", **NOBODY).returncode, 3)
+        self.assertEqual(lull("restore", **NOBODY).returncode, 3)
 
     def test_user_who_is_let_in(self):
         self.start_daemon("--allow-all")
         self.assertEqual(tool("rules", "daemon", self.uuids[0], **NOBODY).returncode, 0)
-        self.assertEqual(tool("restore", **NOBODY).returncode, 3)
+        self.assertEqual(lull("restore", **NOBODY).returncode, 3)
 
     def test_no_driver(self):
         environment = dict(os.environ, LULL_NVML="/nonexistent/libnvidia-ml.so.1")
-        gpus = tool("gpus", env=environment)
+        gpus = lull("gpus", env=environment)
         self.assertEqual((gpus.returncode, gpus.stdout), (4, ""))
         self.assertIn("install the driver", gpus.stderr)
         daemon = subprocess.run(
@@ -282,7 +290,7 @@ class Refusals(Case):
         self.assertEqual(daemon.returncode, 4)
 
     def test_usage(self):
-        self.assertEqual(tool("gpus", "--nonsense").returncode, 2)
+        self.assertEqual(lull("gpus", "--nonsense").returncode, 2)
         lulld = subprocess.run([LULLD, "--socket-mode", "9"], capture_output=True, check=False)
         self.assertEqual(lulld.returncode, 2)
 
@@ -351,7 +359,7 @@ class Wire(Case):
         count = self.count_fds(daemon)
         for _ in range(5):
             tool("rules", "daemon", self.uuids[0])
-            tool("status")
+            lull("status")
         self.assertLessEqual(self.count_fds(daemon), count)
 
 

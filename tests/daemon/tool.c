@@ -10,9 +10,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "cli/gpus.h"
-#include "cli/restore.h"
-#include "cli/status.h"
 #include "emulator/node.h"
 #include "emulator/workload.h"
 #include "governor/actuator.h"
@@ -282,12 +279,6 @@ int main(int argc, char **argv)
 {
     lull_log_init(LULL_LOG_WARNING);
     atexit(close_devices);
-    if (argc >= 2 && strcmp(argv[1], "gpus") == 0)
-        return lull_gpus_main(argc - 1, argv + 1);
-    if (argc >= 2 && strcmp(argv[1], "restore") == 0)
-        return lull_restore_main(argc - 1, argv + 1);
-    if (argc >= 2 && strcmp(argv[1], "status") == 0)
-        return lull_status_main(argc - 1, argv + 1);
     if (argc >= 5 && strcmp(argv[1], "hold") == 0)
         return hold(argc, argv);
     if (argc == 4 && strcmp(argv[1], "rules") == 0)
