@@ -61,7 +61,7 @@ struct gpu {
     int32_t target_of[LULL_TRACK_MAX_SECTIONS];
     struct lull_quantile reference_iterations_ms; /* the last ones at the reference */
     uint64_t base; /* iteration at which the running test starts */
-    double reference_ms;      /* of the running test's first window */
+    double reference_ms;      /* of its last reference window */
     uint32_t slow_iterations; /* in a row, at the candidate */
     struct window_sum windows[WINDOWS_KEPT];
     bool command_waits;
@@ -350,9 +350,11 @@ static void begin_test(struct lull_controller *controller)
     if (controller->steady && guard.tolerance_ratio > LULL_STEADY_TOLERANCE)
         guard.tolerance_ratio = LULL_STEADY_TOLERANCE;
     lull_guard_init(&controller->guard, &guard);
-    controller->schedule = (struct lull_schedule){iterations, iterations};
-    if (controller->phase == LULL_PHASE_SETTLED && !controller->checking)
+    controller->schedule = (struct lull_schedule){iterations, iterations, false};
+    if (controller->phase == LULL_PHASE_SETTLED && !controller->checking) {
+        controller->schedule.candidate_first = true;
         controller->schedule.candidate_iterations = iterations * controller->settled_stretch;
+    }
     controller->block = (struct lull_quantile){0};
     controller->next_pair = 0;
     controller->tainted = false;
@@ -615,7 +617,7 @@ static void look_for_pair(struct lull_controller *controller)
 
     if (first <= 0.0 || second <= 0.0)
         return;
-    if (window % 4 == 0)
+    if ((window % 4 == 0) != controller->schedule.candidate_first)
         judge_pair(controller, first, second);
     else
         judge_pair(controller, second, first);
@@ -676,7 +678,7 @@ static void note_iteration(struct lull_controller *controller, struct gpu *gpu,
         lull_quantile_add(&window->iterations_ms, iteration_ms);
     window->complete = slot.window_ends;
     reference_ms = gpu->reference_ms;
-    if (slot.window == 0 && slot.window_ends)
+    if (!slot.candidate && slot.window_ends)
         gpu->reference_ms = lull_quantile_lower_mean(&window->iterations_ms);
     if (slot.candidate && iteration_ms > (1.0 + abort_ratio) * reference_ms)
         gpu->slow_iterations++;
@@ -689,7 +691,7 @@ static void note_iteration(struct lull_controller *controller, struct gpu *gpu,
     }
     if (slot.window_ends)
         look_for_pair(controller);
-    else if (slot.window == 1 && slot.measured && gpu == &controller->gpus[0] &&
+    else if (slot.candidate && slot.measured && gpu == &controller->gpus[0] &&
              controller->phase == LULL_PHASE_SETTLED && !controller->checking)
         watch_block(controller, reference_ms, iteration_ms);
 }

@@ -3,7 +3,7 @@
 
 enum { WINDOWS_PER_ROUND = 4 };
 
-/* Round of four windows: candidate, candidate, reference, reference, after one leading reference. */
+/* A round is four windows: twice the second side, twice the first, after one leading first. */
 static struct lull_schedule_slot slot_in_window(uint32_t window, bool candidate, bool changed,
                                                 uint64_t offset, uint64_t length)
 {
@@ -18,22 +18,25 @@ static struct lull_schedule_slot slot_in_window(uint32_t window, bool candidate,
 struct lull_schedule_slot lull_schedule_slot(const struct lull_schedule *schedule,
                                              uint64_t iteration)
 {
-    const uint64_t reference = schedule->reference_iterations;
-    const uint64_t candidate = schedule->candidate_iterations;
-    const uint64_t lengths[WINDOWS_PER_ROUND] = {candidate + 1, candidate, reference + 1,
-                                                 reference};
-    const uint64_t round_length = 2 * (reference + candidate + 1);
+    const bool swapped = schedule->candidate_first;
+    const uint64_t first = swapped ? schedule->candidate_iterations
+                                   : schedule->reference_iterations;
+    const uint64_t second = swapped ? schedule->reference_iterations
+                                    : schedule->candidate_iterations;
+    const uint64_t lengths[WINDOWS_PER_ROUND] = {second + 1, second, first + 1, first};
+    const uint64_t round_length = 2 * (first + second + 1);
     uint64_t offset;
     uint64_t round;
 
-    if (iteration < reference + 1)
-        return slot_in_window(0, false, true, iteration, reference + 1);
-    iteration -= reference + 1;
+    if (iteration < first + 1)
+        return slot_in_window(0, swapped, true, iteration, first + 1);
+    iteration -= first + 1;
     round = iteration / round_length;
     offset = iteration % round_length;
     for (uint32_t i = 0;; i++) {
         if (offset < lengths[i])
-            return slot_in_window((uint32_t)(1 + round * WINDOWS_PER_ROUND + i), i < 2, i % 2 == 0,
+            return slot_in_window((uint32_t)(1 + round * WINDOWS_PER_ROUND + i), (i < 2) != swapped,
+                                  i % 2 == 0,
                                   offset, lengths[i]);
         offset -= lengths[i];
     }

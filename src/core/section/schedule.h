@@ -17,6 +17,7 @@
 struct lull_schedule {
     uint32_t reference_iterations; /* measured per reference window, >= 1 */
     uint32_t candidate_iterations; /* measured per candidate window, >= 1 */
+    bool candidate_first;          /* begin with the candidate, roles swapped throughout */
 };
 
 struct lull_schedule_slot {
