@@ -353,7 +353,7 @@ static const struct argp_option option_table[] = {
     {"gpu-ms", KEY_GPU_MS, "MS", 0,
      "Emulated node: length of a step's kernels at the highest clock (default 180)", 0},
     {"link-gbs", KEY_LINK, "GB/S", 0,
-     "Emulated node: bandwidth of the link between ranks (default 0.25, 2.5 Gb Ethernet)", 0},
+     "Emulated node: bandwidth of the link between ranks (default 0.125, 1 Gb Ethernet)", 0},
     {"channels", KEY_CHANNELS, "N", 0, "Emulated node: SMs that drive the link (default 4)", 0},
     {"profile", KEY_PROFILE, "NAME", 0, "Emulated node: power profile of the kernels", 0},
     {"overlap", KEY_OVERLAP, NULL, 0, "Communicate behind the computation", 0},
@@ -413,7 +413,7 @@ int main(int argc, char **argv)
         .hidden = 2280,
         .batch = 4,
         .gpu_ms = 180.0,
-        .link_gbs = 0.25,
+        .link_gbs = 0.125,
         .channels = 4,
     };
     int status;

@@ -36,7 +36,7 @@ static const struct argp_option options[] = {
     {"time-scale", KEY_TIME_SCALE, "X", 0, "Emulated seconds per second (1)", 0},
     {"fault", KEY_FAULT, "LIST", 0,
      "Inject faults: [GPU:]NAME[=VALUE[xCOUNT]],... with the names set_code, hang_ms, no_effect, "
-     "settle_factor, no_permission, no_energy, get_code",
+     "settle_factor, no_permission, no_energy, get_code, any_user (sets without root)",
      0},
     {"report", KEY_REPORT, "FILE", 0, "Write what really happened on the GPUs as JSON at the end",
      0},

@@ -24,6 +24,7 @@ struct request {
     uint64_t sequence;
     uint32_t point;
     int64_t posted_ns;
+    int64_t reacts_to_ns; /* begin of the section that it answers; 0: forecast, or raising */
 };
 
 struct gpu {
@@ -154,7 +155,10 @@ static void take_event(struct lull_control *control, uint32_t index,
         .is_late = event->operation == LULL_OPERATION_POLL,
     };
 
+    if (event->kind == LULL_EVENT_ENTER)
+        gpu->state.entered_ns = event->time_ns;
     if (event->kind == LULL_EVENT_EXIT) {
+        gpu->state.left_ns = event->time_ns;
         gpu->left = true;
         lull_controller_take_exit(control->controller, index);
         return;
@@ -184,6 +188,8 @@ static void drain(struct lull_control *control)
         while ((count = lull_job_read(control->job, slot, events, BATCH)) > 0)
             for (uint32_t i = 0; gpu >= 0 && i < count; i++)
                 take_event(control, (uint32_t)gpu, &events[i]);
+        if (gpu >= 0)
+            control->gpus[gpu].state.lost_events = lull_job_lost(control->job, slot);
     }
 }
 
@@ -211,6 +217,7 @@ static void carry_out(struct lull_control *control, const struct lull_command *c
                                       command->deadline_ns, command->valid_until_ns),
         .point = command->point,
         .posted_ns = now_ns,
+        .reacts_to_ns = mhz != 0 && gpu->depth > 0 ? gpu->section_begin_ns : 0,
     };
     gpu->journey.switches++;
     note_lowered(gpu, mhz, now_ns);
@@ -245,6 +252,9 @@ static void take_results(struct lull_control *control)
                 control->controller, i, gpu->request.point,
                 lull_ms_from_ns(result.call_begin_ns + result.call_ns - gpu->request.posted_ns),
                 lull_ms_from_ns(result.settle_ns), refused_for_good);
+        if (result.status == 0 && result.call_ns > 0 && gpu->request.reacts_to_ns != 0)
+            lull_journey_add_reaction(&gpu->journey,
+                                      result.call_begin_ns - gpu->request.reacts_to_ns);
         gpu->request.sequence = 0;
     }
 }

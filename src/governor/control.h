@@ -29,6 +29,8 @@ struct lull_control_gpu {
     struct lull_error refusal; /* why it is not leased; code 0: not asked yet */
     uint32_t device;       /* index in devices */
     uint64_t lost_events;
+    int64_t entered_ns; /* its rank entered the job (MPI_Init), and left it; 0 not seen */
+    int64_t left_ns;
 };
 
 /*

@@ -7,6 +7,8 @@
 #include "core/stats/student.h"
 
 enum { BATCHES = 20, MIN_BATCHES = 3 };
+/* Degrees C around the last temperature that count as warm. */
+enum { WARM_BAND_C = 1 };
 
 static bool belongs(const struct lull_boundary *boundary, enum lull_figures_part part)
 {
@@ -14,11 +16,60 @@ static bool belongs(const struct lull_boundary *boundary, enum lull_figures_part
            (part == LULL_FIGURES_SETTLED) == (boundary->phase == LULL_PHASE_SETTLED);
 }
 
-/* True if an iteration of this part lies between boundaries i and i + 1. */
-static bool is_iteration(const struct lull_boundaries *boundaries, size_t i,
-                         enum lull_figures_part part)
+/* Which iterations are asked for. */
+struct selection {
+    enum lull_figures_part part;
+    int64_t warm_ns; /* none that begins before */
+};
+
+/* True if an iteration of this part, warm or not, lies between boundaries i and i + 1. */
+static bool is_of_part(const struct lull_boundaries *boundaries, size_t i,
+                       const struct selection *selection)
 {
-    return !boundaries->items[i + 1].first && belongs(&boundaries->items[i], part);
+    return !boundaries->items[i + 1].first && belongs(&boundaries->items[i], selection->part);
+}
+
+static bool is_selected(const struct lull_boundaries *boundaries, size_t i,
+                        const struct selection *selection)
+{
+    return is_of_part(boundaries, i, selection) &&
+           boundaries->items[i].time_ns >= selection->warm_ns;
+}
+
+/* When the temperature came near its last value for good; INT64_MIN where it is not known. */
+static int64_t warm_since_ns(const struct lull_samples *samples)
+{
+    int64_t since_ns = INT64_MIN;
+    uint32_t last_c = 0;
+
+    for (size_t i = samples->count; i-- > 0;) {
+        const struct lull_sample *sample = &samples->items[i];
+
+        if (!(sample->reading.valid & LULL_READING_TEMPERATURE))
+            continue;
+        if (since_ns == INT64_MIN)
+            last_c = sample->reading.temperature_c;
+        if (sample->reading.temperature_c + WARM_BAND_C < last_c ||
+            sample->reading.temperature_c > last_c + WARM_BAND_C)
+            return since_ns;
+        since_ns = sample->time_ns;
+    }
+    return INT64_MIN;
+}
+
+static int64_t warm_ns(const struct lull_control *control, const struct lull_boundaries *boundaries)
+{
+    int64_t latest_ns = INT64_MIN;
+
+    for (uint32_t i = 0; i < lull_control_gpu_count(control); i++) {
+        int64_t since_ns = warm_since_ns(&lull_control_journey(control, i)->samples);
+
+        if (since_ns > latest_ns)
+            latest_ns = since_ns;
+    }
+    if (boundaries->count > 0 && latest_ns > boundaries->items[boundaries->count * 2 / 3].time_ns)
+        latest_ns = boundaries->items[boundaries->count * 2 / 3].time_ns;
+    return latest_ns;
 }
 
 /* The GPU whose rank has the most iterations stands for the job: ranks wait for each other. */
@@ -72,33 +123,34 @@ static void add_stretch(const struct lull_control *control,
 }
 
 static void add_stretches(const struct lull_control *control,
-                          const struct lull_boundaries *boundaries, enum lull_figures_part part,
-                          struct lull_figures *figures)
+                          const struct lull_boundaries *boundaries,
+                          const struct selection *selection, struct lull_figures *figures)
 {
     size_t i = 0;
 
     while (i + 1 < boundaries->count) {
         size_t first = i;
 
-        while (i + 1 < boundaries->count && is_iteration(boundaries, i, part))
+        while (i + 1 < boundaries->count && is_selected(boundaries, i, selection))
             i++;
         if (i > first) {
             figures->iterations += i - first;
             add_stretch(control, boundaries, first, i, figures);
         } else {
+            figures->warming += is_of_part(boundaries, i, selection) ? 1 : 0;
             i++;
         }
     }
 }
 
-static void add_batches(const struct lull_boundaries *boundaries, enum lull_figures_part part,
-                        struct lull_figures *figures)
+static void add_batches(const struct lull_boundaries *boundaries,
+                        const struct selection *selection, struct lull_figures *figures)
 {
     uint64_t batch = figures->iterations / BATCHES + 1;
     struct lull_moments current = {0};
 
     for (size_t i = 0; i + 1 < boundaries->count; i++) {
-        if (!is_iteration(boundaries, i, part))
+        if (!is_selected(boundaries, i, selection))
             continue;
         lull_moments_add(&current, lull_ms_from_ns(boundaries->items[i + 1].time_ns -
                                                    boundaries->items[i].time_ns));
@@ -112,14 +164,17 @@ static void add_batches(const struct lull_boundaries *boundaries, enum lull_figu
 void lull_figures_compute(const struct lull_control *control, enum lull_figures_part part,
                           struct lull_figures *figures_out)
 {
+    struct selection selection = {.part = part, .warm_ns = INT64_MIN};
     const struct lull_boundaries *boundaries;
 
     *figures_out = (struct lull_figures){.has_energy = true};
     if (lull_control_gpu_count(control) == 0)
         return;
     boundaries = &lull_control_journey(control, leading_gpu(control))->boundaries;
-    add_stretches(control, boundaries, part, figures_out);
-    add_batches(boundaries, part, figures_out);
+    if (part != LULL_FIGURES_DESCENT)
+        selection.warm_ns = warm_ns(control, boundaries);
+    add_stretches(control, boundaries, &selection, figures_out);
+    add_batches(boundaries, &selection, figures_out);
     if (figures_out->iterations == 0) {
         figures_out->has_energy = false;
         return;

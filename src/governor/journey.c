@@ -39,6 +39,7 @@ static void add(struct lull_journey *journey, void **items, size_t *count, size_
 void lull_journey_fini(struct lull_journey *journey)
 {
     free(journey->boundaries.items);
+    free(journey->reactions.items);
     free(journey->sections.items);
     free(journey->lowered.items);
     free(journey->samples.items);
@@ -58,6 +59,34 @@ void lull_journey_add_section(struct lull_journey *journey, const struct lull_sp
 void lull_journey_add_lowered(struct lull_journey *journey, const struct lull_span *span)
 {
     ADD(journey, lowered, span);
+}
+
+void lull_journey_add_reaction(struct lull_journey *journey, int64_t reaction_ns)
+{
+    ADD(journey, reactions, &reaction_ns);
+}
+
+static int compare_times(const void *left, const void *right)
+{
+    int64_t a = *(const int64_t *)left;
+    int64_t b = *(const int64_t *)right;
+
+    return (a > b) - (a < b);
+}
+
+bool lull_journey_reaction_us(const struct lull_journey *journey, double p, double *reaction_out)
+{
+    const struct lull_reactions *reactions = &journey->reactions;
+    size_t size = reactions->count * sizeof(*reactions->items);
+    int64_t *sorted = size == 0 ? NULL : malloc(size);
+
+    if (sorted == NULL)
+        return false;
+    memcpy(sorted, reactions->items, size);
+    qsort(sorted, reactions->count, sizeof(*sorted), compare_times);
+    *reaction_out = (double)sorted[(size_t)(p * (double)(reactions->count - 1))] * 1e-3;
+    free(sorted);
+    return true;
 }
 
 void lull_journey_add_sample(struct lull_journey *journey, const struct lull_sample *sample)

@@ -55,8 +55,16 @@ struct lull_samples {
     size_t capacity;
 };
 
+/* From the begin event of a section until the driver call that lowers its clock began. */
+struct lull_reactions {
+    int64_t *items; /* ns */
+    size_t count;
+    size_t capacity;
+};
+
 struct lull_journey {
     struct lull_boundaries boundaries;
+    struct lull_reactions reactions; /* of lowerings that were not forecast */
     struct lull_spans sections;
     struct lull_spans lowered;
     struct lull_samples samples;
@@ -70,7 +78,11 @@ void lull_journey_fini(struct lull_journey *journey);
 void lull_journey_add_boundary(struct lull_journey *journey, const struct lull_boundary *boundary);
 void lull_journey_add_section(struct lull_journey *journey, const struct lull_span *span);
 void lull_journey_add_lowered(struct lull_journey *journey, const struct lull_span *span);
+void lull_journey_add_reaction(struct lull_journey *journey, int64_t reaction_ns);
 void lull_journey_add_sample(struct lull_journey *journey, const struct lull_sample *sample);
+
+/* The p-quantile (0..1) of the reactions, us. False: there were none, or no memory to sort them. */
+bool lull_journey_reaction_us(const struct lull_journey *journey, double p, double *reaction_out);
 
 /*
  * Energy from the first reading until time_ns, J: the counter where it was read, in between in

@@ -10,6 +10,7 @@
 
 #include <jansson.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "governor/figures.h"
 #include "governor/section_text.h"
@@ -22,8 +23,9 @@ static json_t *number_or_null(double value, bool known)
 
 static json_t *figures_json(const struct lull_figures *figures)
 {
-    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:f}", "iterations",
-                     (json_int_t)figures->iterations, "iteration_ms",
+    return json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:f}", "iterations",
+                     (json_int_t)figures->iterations, "warming_iterations",
+                     (json_int_t)figures->warming, "iteration_ms",
                      number_or_null(figures->iteration_ms, figures->iterations > 0), "energy_j",
                      number_or_null(figures->energy_j, figures->has_energy), "average_power_w",
                      number_or_null(figures->average_power_w, figures->has_energy),
@@ -116,6 +118,18 @@ static json_t *switch_json(const struct lull_controller *controller, uint32_t gp
     return object;
 }
 
+static json_t *reaction_json(const struct lull_journey *journey)
+{
+    double p50 = NAN;
+    double p99 = NAN;
+
+    if (!lull_journey_reaction_us(journey, 0.5, &p50) ||
+        !lull_journey_reaction_us(journey, 0.99, &p99))
+        return json_null();
+    return json_pack("{s:I, s:f, s:f}", "count", (json_int_t)journey->reactions.count, "p50_us", p50,
+                     "p99_us", p99);
+}
+
 static json_t *gpu_json(const struct lull_report *report, uint32_t gpu)
 {
     const struct lull_control *control = report->managed;
@@ -125,16 +139,20 @@ static json_t *gpu_json(const struct lull_report *report, uint32_t gpu)
     const struct lull_track *track = lull_controller_track(controller, gpu);
     const struct lull_journey *journey = lull_control_journey(control, gpu);
     struct lull_track_totals totals;
+    int64_t begin_ns;
+    int64_t end_ns;
     double life_ms;
     json_t *sections = json_array();
     uint32_t count;
 
     lull_track_totals(track, &totals);
-    life_ms = (double)(totals.last_ns - totals.first_ns) * 1e-6;
+    begin_ns = state->entered_ns != 0 ? state->entered_ns : totals.first_ns;
+    end_ns = state->left_ns != 0 ? state->left_ns : totals.last_ns;
+    life_ms = lull_ms_from_ns(end_ns - begin_ns);
     lull_track_sections(track, &count);
     for (uint32_t i = 0; i < count; i++)
         json_array_append_new(sections, section_json(control, gpu, i, info));
-    return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:f, s:o, s:I, s:I, s:I, s:o, s:o, s:o}",
+    return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:f, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
                      "index", (json_int_t)state->device, "name", info->name, "uuid", info->uuid,
                      "state", lull_gpu_state_text(control, gpu), "calls",
                      (json_int_t)totals.calls, "calls_per_iteration",
@@ -143,7 +161,8 @@ static json_t *gpu_json(const struct lull_report *report, uint32_t gpu)
                      number_or_null(totals.communication_ms / life_ms, life_ms > 0.0), "switches",
                      (json_int_t)journey->switches, "switches_refused",
                      (json_int_t)journey->refused, "events_lost", (json_int_t)state->lost_events,
-                     "switch_cost", switch_json(controller, gpu), "steady",
+                     "reaction", reaction_json(journey), "switch_cost",
+                     switch_json(controller, gpu), "steady",
                      steady_json(control, gpu, info), "sections", sections);
 }
 

@@ -1,7 +1,7 @@
-"""Unmodified hpcc and LAMMPS with the shim: same results, and the share of communication agrees
-with an independent timer in the same run.
+"""Unmodified hpcc and LAMMPS under `lull run -- mpirun -n 4` on an emulated node: same results, and the
+share of communication agrees with an independent timer in the same run.
 
-usage: test_programs.py PROGRAM READER SHIM TIMER
+usage: test_programs.py PROGRAM LULL SHIM TIMER
 """
 # SPDX-License-Identifier: Apache-2.0
 import json
@@ -51,17 +51,16 @@ def command_of(program, directory):
     return ["hpcc"]
 
 
-def run(directory, command, preload, reader=(), timer_output=""):
+def run(directory, command, preload=(), under=(), timer_output=""):
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-                       MPI_TIMER_OUTPUT=timer_output)
-    environment.pop("LULL_JOB", None)
+                       MPI_TIMER_OUTPUT=timer_output, LULL_RUNTIME_DIR=directory)
     output = os.path.join(directory, "hpccoutf.txt")
     if os.path.exists(output):
         os.remove(output)
     start = ["mpirun.openmpi", "-n", "4", "--oversubscribe"]
     if preload:
         start += ["-x", "LD_PRELOAD=" + ":".join(preload)]
-    done = subprocess.run([*reader, *start, *command], env=environment, cwd=directory,
+    done = subprocess.run([*under, *start, *command], env=environment, cwd=directory,
                           capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, (done.stdout[-1000:], done.stderr[-1000:])
     return done.stdout, open(output).read() if os.path.exists(output) else ""
@@ -77,29 +76,29 @@ def results(program, stdout, hpcc_output):
                       hpcc_output)
 
 
-def shares(stdout, timer_output):
-    """Of each rank: the shim's and the timer's share of communication."""
-    found = json.loads(re.search(r"^\[\{.*\}\]$", stdout, re.M | re.S).group(0))
-    assert len(found) == 4 and all(process["lost"] == 0 for process in found), found
-    ours = {process["rank"]: process["section_seconds"] / process["seconds"] for process in found}
+def shares(report, timer_output):
+    """Of each rank: Lull's and the timer's share of communication."""
+    found = {gpu["index"]: gpu for gpu in json.load(open(report))["gpus"]}
+    assert len(found) == 4 and all(gpu["events_lost"] == 0 for gpu in found.values()), found
     for line in open(timer_output):
         rank, seconds, communicating, polling = (float(word) for word in line.split())
-        yield int(rank), ours[int(rank)], communicating / seconds, polling / seconds
+        yield int(rank), found[int(rank)]["communication_ratio"], communicating / seconds, polling / seconds
 
 
 def main():
     program = sys.argv[1]
-    reader, shim, timer = (os.path.abspath(path) for path in sys.argv[2:])
+    lull, shim, timer = (os.path.abspath(path) for path in sys.argv[2:])
     with tempfile.TemporaryDirectory() as directory:
         command = command_of(program, directory)
-        plain = results(program, *run(directory, command, []))
+        plain = results(program, *run(directory, command))
         timer_output = os.path.join(directory, "timer.txt")
-        stdout, hpcc_output = run(directory, command, [timer, shim], [reader], timer_output)
+        under = [lull, "emulate", "4xA100", "--", lull, "run", "--no-daemon", "--quiet", "--report", directory, "--"]
+        stdout, hpcc_output = run(directory, command, [timer, shim], under, timer_output)
         assert len(plain) >= 5, plain
         assert results(program, stdout, hpcc_output) == plain
         worst = 0.0
-        for rank, ours, theirs, polling in shares(stdout, timer_output):
-            print("rank %d: shim %.4f timer %.4f (polling %.4f)" % (rank, ours, theirs, polling))
+        for rank, ours, theirs, polling in shares(os.path.join(directory, "report.json"), timer_output):
+            print("rank %d: lull %.4f timer %.4f (polling %.4f)" % (rank, ours, theirs, polling))
             worst = max(worst, abs(ours - theirs))
     print("%s: largest difference %.2f percentage points" % (program, 100 * worst))
     assert worst < 0.02

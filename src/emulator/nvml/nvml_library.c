@@ -163,8 +163,10 @@ int nvml_enter_root(nvmlDevice_t device, const struct nvml_gpu **gpu_out)
 
     if (code != NVML_SUCCESS)
         return code;
-    if (geteuid() != 0 ||
-        lull_node_take_fault((*gpu_out)->node, (*gpu_out)->index, LULL_FAULT_NO_PERMISSION, &fault))
+    if (lull_node_take_fault((*gpu_out)->node, (*gpu_out)->index, LULL_FAULT_NO_PERMISSION, &fault))
+        return NVML_NO_PERMISSION;
+    if (geteuid() != 0 &&
+        !lull_node_take_fault((*gpu_out)->node, (*gpu_out)->index, LULL_FAULT_ANY_USER, &fault))
         return NVML_NO_PERMISSION;
     return NVML_SUCCESS;
 }

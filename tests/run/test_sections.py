@@ -1,0 +1,53 @@
+"""Sections that a program names through lull.h are found, named and managed, without MPI.
+SPDX-License-Identifier: Apache-2.0"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LULL, JOB = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
+
+
+class Sections(unittest.TestCase):
+    def run_job(self, *arguments, options=()):
+        with tempfile.TemporaryDirectory(prefix="lull-") as directory:
+            done = subprocess.run(
+                [LULL, "emulate", "1xA100", "--", LULL, "run", "--no-daemon", "--quiet", "--report", directory,
+                 *options, "--", JOB, *(str(argument) for argument in arguments)],
+                env=dict(os.environ, LULL_RUNTIME_DIR=directory), capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(os.path.join(directory, "report.json"), encoding="utf-8") as file:
+                return json.load(file)
+
+    def test_a_named_section_is_managed(self):
+        report = self.run_job(0, 90, 30, 120, 0)
+        (gpu,) = report["gpus"]
+        (section,) = gpu["sections"]
+        self.assertEqual((section["kind"], section["name"]), ("user", "communication"))
+        self.assertGreater(section["count"], 60)
+        self.assertAlmostEqual(section["mean_ms"], 120, delta=30)
+        self.assertTrue(section["descent"])
+        self.assertGreater(gpu["switches"], 10)
+        self.assertEqual(gpu["switches_refused"], 0)
+
+    def test_short_sections_are_left_alone_and_it_says_why(self):
+        report = self.run_job(0, 150, 10, 3, 0)
+        (gpu,) = report["gpus"]
+        (section,) = gpu["sections"]
+        self.assertEqual(section["verdict"], "not switched")
+        self.assertIn("too short", section["reason"])
+        self.assertIsNotNone(gpu["steady"])
+
+    def test_a_device_that_refuses_is_left_alone(self):
+        with tempfile.TemporaryDirectory(prefix="lull-") as directory:
+            done = subprocess.run(
+                [LULL, "emulate", "--fault", "no_permission", "1xA100", "--", LULL, "run", "--no-daemon", "--quiet",
+                 "--report", directory, "--", JOB, "0", "60", "10", "60", "0"],
+                env=dict(os.environ, LULL_RUNTIME_DIR=directory), capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
