@@ -24,7 +24,7 @@ struct request {
     uint64_t sequence;
     uint32_t point;
     int64_t posted_ns;
-    int64_t reacts_to_ns; /* begin of the section that it answers; 0: forecast, or raising */
+    int64_t answers_ns;
 };
 
 struct gpu {
@@ -217,7 +217,7 @@ static void carry_out(struct lull_control *control, const struct lull_command *c
                                       command->deadline_ns, command->valid_until_ns),
         .point = command->point,
         .posted_ns = now_ns,
-        .reacts_to_ns = mhz != 0 && gpu->depth > 0 ? gpu->section_begin_ns : 0,
+        .answers_ns = command->answers_ns,
     };
     gpu->journey.switches++;
     note_lowered(gpu, mhz, now_ns);
@@ -252,9 +252,9 @@ static void take_results(struct lull_control *control)
                 control->controller, i, gpu->request.point,
                 lull_ms_from_ns(result.call_begin_ns + result.call_ns - gpu->request.posted_ns),
                 lull_ms_from_ns(result.settle_ns), refused_for_good);
-        if (result.status == 0 && result.call_ns > 0 && gpu->request.reacts_to_ns != 0)
+        if (result.status == 0 && result.call_ns > 0 && gpu->request.answers_ns != 0)
             lull_journey_add_reaction(&gpu->journey,
-                                      result.call_begin_ns - gpu->request.reacts_to_ns);
+                                      result.call_begin_ns - gpu->request.answers_ns);
         gpu->request.sequence = 0;
     }
 }
@@ -281,8 +281,8 @@ static void *loop(void *argument)
 
         pthread_mutex_lock(&control->lock);
         drain(control);
-        take_results(control);
         carry_out_due(control);
+        take_results(control);
         if (lull_controller_wake_ns(control->controller) < wake_ns)
             wake_ns = lull_controller_wake_ns(control->controller);
         pthread_mutex_unlock(&control->lock);

@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 
+#include "core/section/feed_forward.h"
 #include "job_sim.h"
 
 struct comparison {
@@ -188,6 +189,28 @@ static void test_a_job_that_changes_shape_is_learnt_again(void **state)
     lull_controller_destroy(controller);
 }
 
+static void test_uncertain_sections_are_not_lowered_ahead(void **state)
+{
+    struct lull_feed_forward feed;
+    struct lull_forecast forecast = {
+        .length_ms = 100.0, .gap_low_ms = 60.0, .gap_high_ms = 62.0, .ahead_ms = 4.0, .lead_ms = 30.0};
+
+    (void)state;
+    lull_feed_forward_init(&feed);
+    assert_false(lull_feed_forward_end(&feed, 0, 5, &forecast));
+    assert_int_equal(feed.lower_at_ns, 56000000);
+    forecast.gap_high_ms = 80.0;
+    lull_feed_forward_init(&feed);
+    assert_false(lull_feed_forward_end(&feed, 0, 5, &forecast));
+    assert_true(feed.lower_at_ns == INT64_MAX);
+    /* Nothing is asked for until the section itself begins. */
+    assert_true(lull_feed_forward_begin(&feed, 70000000, 5, &forecast));
+    assert_int_equal(feed.requested, 5);
+    assert_int_equal(feed.raise_at_ns, 140000000);
+    assert_true(lull_feed_forward_poll(&feed, 140000000));
+    assert_int_equal(feed.requested, 0);
+}
+
 static void test_no_clock_stays_low_for_long(void **state)
 {
     struct job_sim_config config;
@@ -212,6 +235,7 @@ int main(void)
         cmocka_unit_test(test_a_memory_bound_job_gets_a_steady_point),
         cmocka_unit_test(test_rare_extra_calls_raise_at_once_and_results_are_kept),
         cmocka_unit_test(test_a_job_that_changes_shape_is_learnt_again),
+        cmocka_unit_test(test_uncertain_sections_are_not_lowered_ahead),
         cmocka_unit_test(test_no_clock_stays_low_for_long),
     };
 

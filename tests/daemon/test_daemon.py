@@ -367,4 +367,4 @@ if __name__ == "__main__":
     if os.geteuid() != 0:
         print("needs root to own the emulated clocks")
         sys.exit(77)
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)

@@ -57,7 +57,9 @@ struct gpu {
     struct lull_switch_cost cost;
     struct lull_calibration calibration;
     struct lull_feed_forward feed;
-    int32_t open_section; /* -1 none */
+    int32_t open_section;          /* -1 none */
+    int32_t expected_section;      /* that `expected` is about, -1 none */
+    struct lull_forecast expected; /* made while there is time: when the section before ends */
     int32_t target_of[LULL_TRACK_MAX_SECTIONS];
     struct lull_quantile reference_iterations_ms; /* the last ones at the reference */
     uint64_t base; /* iteration at which the running test starts */
@@ -125,6 +127,7 @@ struct lull_controller *lull_controller_create(const struct lull_controller_conf
         }
         gpu->points = point_counts[i];
         gpu->open_section = -1;
+        gpu->expected_section = -1;
         lull_feed_forward_init(&gpu->feed);
         lull_calibration_init(&gpu->calibration, i);
         controller->gpu_count++;
@@ -705,14 +708,16 @@ static void section_begins(struct lull_controller *controller, struct gpu *gpu, 
     const struct lull_section *section = &lull_track_sections(gpu->track, &count)[index];
     uint32_t point = planned_point(controller, gpu, gpu->target_of[index],
                                    lull_track_iteration(gpu->track));
-    struct lull_forecast expected;
 
     gpu->open_section = (int32_t)index;
     if (section->recent_length.count < MIN_OCCURRENCES)
         point = 0;
-    forecast(controller, gpu, section, &expected);
-    if (lull_feed_forward_begin(&gpu->feed, now_ns, point, &expected))
-        post_feed(controller, gpu);
+    if (gpu->expected_section != (int32_t)index)
+        forecast(controller, gpu, section, &gpu->expected);
+    if (!lull_feed_forward_begin(&gpu->feed, now_ns, point, &gpu->expected))
+        return;
+    post_feed(controller, gpu);
+    gpu->command.answers_ns = point == 0 ? 0 : now_ns;
 }
 
 static void section_ends(struct lull_controller *controller, struct gpu *gpu, uint32_t index,
@@ -723,13 +728,13 @@ static void section_ends(struct lull_controller *controller, struct gpu *gpu, ui
     uint32_t next = (index + 1) % count;
     uint64_t iteration = lull_track_iteration(gpu->track) + (next <= index ? 1 : 0);
     uint32_t point = planned_point(controller, gpu, gpu->target_of[next], iteration);
-    struct lull_forecast expected;
 
     gpu->open_section = -1;
     if (sections[next].recent_length.count < MIN_OCCURRENCES)
         point = 0;
-    forecast(controller, gpu, &sections[next], &expected);
-    if (lull_feed_forward_end(&gpu->feed, now_ns, point, &expected))
+    forecast(controller, gpu, &sections[next], &gpu->expected);
+    gpu->expected_section = (int32_t)next;
+    if (lull_feed_forward_end(&gpu->feed, now_ns, point, &gpu->expected))
         post_feed(controller, gpu);
 }
 
@@ -747,9 +752,9 @@ static void apply_steady(struct lull_controller *controller, struct gpu *gpu, in
 static void forget_sections(struct gpu *gpu)
 {
     gpu->open_section = -1;
-    for (uint32_t i = 0; i < LULL_TRACK_MAX_SECTIONS; i++) {
+    gpu->expected_section = -1;
+    for (uint32_t i = 0; i < LULL_TRACK_MAX_SECTIONS; i++)
         gpu->target_of[i] = NO_TARGET;
-    }
 }
 
 void lull_controller_take_call(struct lull_controller *controller, uint32_t index,

@@ -60,8 +60,11 @@ bool lull_feed_forward_end(struct lull_feed_forward *feed, int64_t now_ns, uint3
 {
     bool raise = lull_feed_forward_raise(feed);
 
-    /* Too near to be both raised for the computation and lowered ahead of the section. */
+    /* Too near to be both raised for the computation and lowered ahead of the section... */
     if (next_point == 0 || next->gap_low_ms <= next->ahead_ms + next->lead_ms)
+        return raise;
+    /* ...or too uncertain: the computation would run low while the section is waited for. */
+    if (next->gap_high_ms - next->gap_low_ms > next->ahead_ms)
         return raise;
     feed->ahead_point = next_point;
     feed->lower_at_ns = after_ms(now_ns, next->gap_low_ms - next->ahead_ms);
