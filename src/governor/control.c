@@ -35,8 +35,6 @@ struct gpu {
     struct request request;
     struct lull_journey journey;
     struct lull_span lowered; /* stretch under way; begin_ns 0 none */
-    uint64_t iteration;
-    bool was_known;
     bool left;                /* its rank has ended: another may take it over */
     int64_t section_begin_ns;
     uint32_t depth; /* of nested calls of the rank */
@@ -109,18 +107,13 @@ static void note_iteration(struct lull_control *control, struct gpu *gpu, uint32
                            int64_t time_ns)
 {
     const struct lull_track *track = lull_controller_track(control->controller, index);
-    bool known = lull_track_phase(track) == LULL_TRACK_KNOWN;
-    uint64_t iteration = lull_track_iteration(track);
-    bool first = known && !gpu->was_known;
 
-    gpu->was_known = known;
-    if (!known || (!first && iteration == gpu->iteration))
+    if (lull_track_boundary_ns(track) != time_ns)
         return;
-    gpu->iteration = iteration;
     lull_journey_add_boundary(
         &gpu->journey, &(struct lull_boundary){
                            .time_ns = time_ns,
-                           .first = first,
+                           .first = lull_track_iteration(track) == 0,
                            .phase = lull_controller_phase(control->controller),
                        });
 }

@@ -391,6 +391,11 @@ uint64_t lull_track_iteration(const struct lull_track *track)
     return track->iteration;
 }
 
+int64_t lull_track_boundary_ns(const struct lull_track *track)
+{
+    return track->phase == LULL_TRACK_KNOWN ? track->iteration_begin_ns : 0;
+}
+
 uint32_t lull_track_period(const struct lull_track *track)
 {
     return track->period;
