@@ -12,7 +12,7 @@ enum { WARM_BAND_C = 1 };
 
 static bool belongs(const struct lull_boundary *boundary, enum lull_figures_part part)
 {
-    return part == LULL_FIGURES_ALL ||
+    return part == LULL_FIGURES_ALL || part == LULL_FIGURES_WHOLE ||
            (part == LULL_FIGURES_SETTLED) == (boundary->phase == LULL_PHASE_SETTLED);
 }
 
@@ -171,7 +171,7 @@ void lull_figures_compute(const struct lull_control *control, enum lull_figures_
     if (lull_control_gpu_count(control) == 0)
         return;
     boundaries = &lull_control_journey(control, leading_gpu(control))->boundaries;
-    if (part != LULL_FIGURES_DESCENT)
+    if (part == LULL_FIGURES_ALL || part == LULL_FIGURES_SETTLED)
         selection.warm_ns = warm_ns(control, boundaries);
     add_stretches(control, boundaries, &selection, figures_out);
     add_batches(boundaries, &selection, figures_out);

@@ -12,7 +12,8 @@
 #include "governor/control.h"
 
 enum lull_figures_part {
-    LULL_FIGURES_ALL,     /* every iteration whose sections were known */
+    LULL_FIGURES_WHOLE,   /* every iteration whose sections were known, warm or not */
+    LULL_FIGURES_ALL,     /* the warm ones of them */
     LULL_FIGURES_DESCENT, /* those before the results stood */
     LULL_FIGURES_SETTLED, /* those after */
 };
@@ -35,7 +36,7 @@ struct lull_figures {
 /*
  * Computes one part of a stopped run; all zero where it has no such iteration. Left out are
  * iterations before every GPU has come within 1 degree C of its last temperature for good, but never
- * more than two thirds of the run. The descent's part is never cut.
+ * more than two thirds of the run. The descent and the whole are never cut.
  */
 void lull_figures_compute(const struct lull_control *control, enum lull_figures_part part,
                           struct lull_figures *figures_out);

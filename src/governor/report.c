@@ -194,6 +194,21 @@ static void add_slowdown(const struct lull_report *report, const struct lull_fig
                                   number_or_null(guard.upper_ratio, guard.pairs >= 2)));
 }
 
+/* What the whole managed run, learning and descent included, cost in time per iteration. */
+static double whole_run_slowdown(const struct lull_report *report)
+{
+    struct lull_figures unmanaged;
+    struct lull_figures managed;
+
+    if (report->unmanaged == NULL || report->managed == NULL)
+        return NAN;
+    lull_figures_compute(report->unmanaged, LULL_FIGURES_WHOLE, &unmanaged);
+    lull_figures_compute(report->managed, LULL_FIGURES_WHOLE, &managed);
+    if (unmanaged.iterations == 0 || managed.iterations == 0)
+        return NAN;
+    return managed.iteration_ms / unmanaged.iteration_ms - 1.0;
+}
+
 static double saving_ratio(const struct lull_figures *unmanaged, const struct lull_figures *managed)
 {
     double before = lull_figures_energy_per_iteration_j(unmanaged);
@@ -237,6 +252,8 @@ static void add_figures(const struct lull_report *report, json_t *root)
                         number_or_null(saving_ratio(&unmanaged, &managed), true));
     json_object_set_new(root, "oracle_saving_ratio", json_null());
     add_slowdown(report, &unmanaged, &managed, root);
+    json_object_set_new(root, "whole_run_slowdown_ratio",
+                        number_or_null(whole_run_slowdown(report), true));
 }
 
 static json_t *strings_json(const char *const *strings)
