@@ -126,8 +126,9 @@ static void model_fini(struct model *model)
 static void load_batch(struct model *model, int64_t step, int rank, int ranks, int *labels)
 {
     for (int i = 0; i < model->batch; i++) {
-        uint64_t sample = ((uint64_t)step * (uint64_t)ranks + (uint64_t)rank) *
-                              (uint64_t)model->batch + (uint64_t)i;
+        uint64_t sample =
+            ((uint64_t)step * (uint64_t)ranks + (uint64_t)rank) * (uint64_t)model->batch +
+            (uint64_t)i;
 
         labels[i] = (int)(sample * 7 % CLASSES);
         for (int j = 0; j < INPUTS; j++)
@@ -209,8 +210,8 @@ static void update(struct model *model, int ranks)
     const float scale = 1.0f / (float)ranks;
 
     for (size_t i = 0; i < model->parameters; i++) {
-        model->velocity[i] = momentum * model->velocity[i] - learning_rate * scale *
-                                                                 model->gradients[i];
+        model->velocity[i] =
+            momentum * model->velocity[i] - learning_rate * scale * model->gradients[i];
         model->weights[i] += model->velocity[i];
     }
 }
@@ -226,8 +227,8 @@ static struct {
 
 /*
  * The reduction kernel of a GPU-aware MPI: sums, and waits until the emulated link has carried what
- * has been summed so far. Reducing is the first half of the gradients' way; the second half, on which
- * nothing is summed, is waited for by the sum of the loss, which is queued behind it.
+ * has been summed so far. Reducing is the first half of the gradients' way; the second half, on
+ * which nothing is summed, is waited for by the sum of the loss, which is queued behind it.
  */
 static void sum_on_gpu(void *in, void *inout, int *length, MPI_Datatype *type)
 {
@@ -270,7 +271,8 @@ static float train_step(struct model *model, struct lull_emulated_gpu *gpu,
     float loss;
     MPI_Request request = MPI_REQUEST_NULL;
 
-    /* The optimizer step of the gradients just averaged, forward and backward: one run of kernels. */
+    /* The optimizer step of the gradients just averaged, forward and backward: one run of kernels.
+     */
     lull_emulated_gpu_launch(gpu, &kernel);
     if (step > 0)
         update(model, ranks);
@@ -348,7 +350,8 @@ enum {
 
 static const struct argp_option option_table[] = {
     {"steps", KEY_STEPS, "N", 0, "Steps to train (default 100)", 0},
-    {"hidden", KEY_HIDDEN, "N", 0, "Width of the hidden layers (default 2280: 12.2 M parameters)", 0},
+    {"hidden", KEY_HIDDEN, "N", 0, "Width of the hidden layers (default 2280: 12.2 M parameters)",
+     0},
     {"batch", KEY_BATCH, "N", 0, "Samples per rank and step (default 4, at most 256)", 0},
     {"gpu-ms", KEY_GPU_MS, "MS", 0,
      "Emulated node: length of a step's kernels at the highest clock (default 180)", 0},
@@ -405,9 +408,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 int main(int argc, char **argv)
 {
-    static const struct argp argp = {option_table, parse_option, NULL,
-                                     "Trains a small network, data parallel over MPI.", NULL, NULL,
-                                     NULL};
+    static const struct argp argp = {
+        option_table, parse_option, NULL, "Trains a small network, data parallel over MPI.",
+        NULL,         NULL,         NULL};
     struct options options = {
         .steps = 100,
         .hidden = 2280,
@@ -420,7 +423,7 @@ int main(int argc, char **argv)
 
     MPI_Init(&argc, &argv);
     setvbuf(stdout, NULL, _IOLBF, 0); /* a loss is seen when it is known */
-    openblas_set_num_threads(1); /* one core per rank, and the same sums on every machine */
+    openblas_set_num_threads(1);      /* one core per rank, and the same sums on every machine */
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     status = train(&options);
     MPI_Finalize();

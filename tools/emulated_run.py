@@ -27,6 +27,7 @@ class Setup:
     overlap: bool = False
     descent: str = "bisect"
     seed: int = 1  # of the units' spread and noise; 0: nominal units
+    warm_w: float = 150.0  # GPUs start as warm as a job of this power leaves them
 
     def model(self):
         return self.node.split("x", 1)[1]
@@ -155,7 +156,8 @@ def run(build, setup, directory, compare=True):
         inner += ["--", "mpirun.openmpi", "-n", str(setup.ranks), program(build, "examples/train_mpi")]
         inner += setup.trainer_options()
         allow = [] if os.geteuid() == 0 else ["--fault", "any_user"]
-        done = subprocess.run([lull, "emulate", "--seed", str(setup.seed), *allow, setup.node, "--"] + inner, check=True,
+        done = subprocess.run([lull, "emulate", "--seed", str(setup.seed), "--warm", str(setup.warm_w), *allow,
+                               setup.node, "--"] + inner, check=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
                               env=mpi_environment())
     with open(os.path.join(directory, "report.json"), encoding="utf-8") as file:

@@ -39,7 +39,8 @@ struct lull_error {
 int lull_error_set(struct lull_error *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The exit status that fits a negative code: -EPERM and -EACCES 3, unsupported 4, usage 2, else 1. */
+/* The exit status that fits a negative code: -EPERM and -EACCES 3, unsupported 4, usage 2, else 1.
+ */
 enum lull_exit lull_error_exit_status(int code);
 
 #endif

@@ -167,6 +167,7 @@ int lull_file_find_own(const char *build_path, const char *installed_name, char 
             access(path_out, R_OK) == 0)
             return 0;
     }
-    return lull_error_set(err, -ENOENT, "%s: not found beside this program; is Lull installed whole?",
+    return lull_error_set(err, -ENOENT,
+                          "%s: not found beside this program; is Lull installed whole?",
                           installed_name);
 }

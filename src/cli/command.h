@@ -12,6 +12,21 @@
 /* Reads the runtime directory of lulld: LULL_RUNTIME_DIR, else /run/lull. */
 const char *lull_cli_runtime_directory(void);
 
+/* Options that several commands share. */
+struct lull_cli_options {
+    bool is_json;
+    const char *runtime_dir; /* set to the default before parsing */
+};
+
+enum lull_cli_option { LULL_CLI_JSON = 1 << 0, LULL_CLI_RUNTIME_DIR = 1 << 1 };
+
+/*
+ * Parses the command line of a command that takes no arguments and only these options (enum
+ * lull_cli_option). Like argp it prints --help and usage errors itself and then exits.
+ */
+void lull_cli_parse(int argc, char **argv, unsigned accepted, const char *doc,
+                    struct lull_cli_options *options_out);
+
 /* Prints "lull COMMAND: TEXT" for people and returns the exit status that fits the code. */
 int lull_cli_fail(const char *command, const struct lull_error *err);
 

@@ -27,13 +27,16 @@ struct arguments {
     const char *report;
     int64_t seed;
     double time_scale;
+    double warm_w;
 };
 
-enum { KEY_SEED = 1000, KEY_TIME_SCALE, KEY_FAULT, KEY_REPORT };
+enum { KEY_SEED = 1000, KEY_TIME_SCALE, KEY_WARM, KEY_FAULT, KEY_REPORT };
 
 static const struct argp_option options[] = {
     {"seed", KEY_SEED, "N", 0, "Unit spread and noise; 0: nominal units without noise (1)", 0},
     {"time-scale", KEY_TIME_SCALE, "X", 0, "Emulated seconds per second (1)", 0},
+    {"warm", KEY_WARM, "W", 0,
+     "Start at the temperature that a job of so many watts per GPU leaves (idle)", 0},
     {"fault", KEY_FAULT, "LIST", 0,
      "Inject faults: [GPU:]NAME[=VALUE[xCOUNT]],... with the names set_code, hang_ms, no_effect, "
      "settle_factor, no_permission, no_energy, get_code, any_user (sets without root)",
@@ -56,6 +59,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         if (lull_text_parse_number(arg, &arguments->time_scale) < 0 ||
             !(arguments->time_scale >= 0.01 && arguments->time_scale <= 1000))
             argp_error(state, "--time-scale %s: expected a number from 0.01 to 1000", arg);
+        break;
+    case KEY_WARM:
+        if (lull_text_parse_number(arg, &arguments->warm_w) < 0 || arguments->warm_w < 0.0)
+            argp_error(state, "--warm %s: expected watts from 0", arg);
         break;
     case KEY_FAULT:
         arguments->faults = arg;
@@ -273,6 +280,7 @@ int lull_emulate_main(int argc, char **argv)
     argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &arguments);
     spec.seed = (uint64_t)arguments.seed;
     spec.time_scale = arguments.time_scale;
+    spec.warm_w = arguments.warm_w;
     result = lull_node_spec_parse(arguments.spec, &spec, &err);
     block_signals(&watched, &old_mask);
     if (result == 0)

@@ -1,60 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/gpus.h"
 
-#include <argp.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "base/log.h"
+#include "cli/command.h"
 #include "device/device.h"
 
 /* One row per bit, in the driver's words made short. */
 static const struct word {
     uint64_t bit;
     const char *text;
-} reason_words[] = {
-    {0x1, "idle"},          {0x2, "application clocks"}, {0x4, "power cap"},
-    {0x8, "hw slowdown"},   {0x10, "sync boost"},        {0x20, "thermal"},
-    {0x40, "hw thermal"},   {0x80, "power brake"},       {0x100, "display"},
-}, capability_words[] = {
-    {LULL_CAPABILITY_SM_LOCK, "sm_lock"},
-    {LULL_CAPABILITY_MEMORY_LOCK, "memory_lock"},
-    {LULL_CAPABILITY_POWER_LIMIT, "power_limit"},
-    {LULL_CAPABILITY_ENERGY_COUNTER, "energy_counter"},
-    {LULL_CAPABILITY_INSTANT_POWER, "instant_power"},
+} reason_words[] =
+    {
+        {0x1, "idle"},        {0x2, "application clocks"}, {0x4, "power cap"},
+        {0x8, "hw slowdown"}, {0x10, "sync boost"},        {0x20, "thermal"},
+        {0x40, "hw thermal"}, {0x80, "power brake"},       {0x100, "display"},
+},
+  capability_words[] = {
+      {LULL_CAPABILITY_SM_LOCK, "sm_lock"},
+      {LULL_CAPABILITY_MEMORY_LOCK, "memory_lock"},
+      {LULL_CAPABILITY_POWER_LIMIT, "power_limit"},
+      {LULL_CAPABILITY_ENERGY_COUNTER, "energy_counter"},
+      {LULL_CAPABILITY_INSTANT_POWER, "instant_power"},
 };
 
 enum {
     REASON_COUNT = sizeof(reason_words) / sizeof(reason_words[0]),
     CAPABILITY_COUNT = sizeof(capability_words) / sizeof(capability_words[0]),
-};
-
-static const struct argp_option option_table[] = {
-    {"json", 'j', NULL, 0, "Print one JSON document", 0},
-    {0},
-};
-
-static error_t parse_option(int key, char *argument, struct argp_state *state)
-{
-    bool *is_json = state->input;
-
-    switch (key) {
-    case 'j':
-        *is_json = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "%s: lull gpus takes no arguments", argument);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp parser = {
-    .options = option_table,
-    .parser = parse_option,
-    .doc = "Lists the GPUs of this node: clocks, power, temperature, and what can be controlled.",
 };
 
 static json_t *words_as_json(const struct word *words, size_t count, uint64_t bits)
@@ -177,17 +151,16 @@ int lull_gpus_main(int argc, char **argv)
 {
     struct lull_devices *devices;
     struct lull_error error;
-    bool is_json = false;
+    struct lull_cli_options options;
     int result;
 
-    argp_err_exit_status = LULL_EXIT_USAGE;
-    argp_parse(&parser, argc, argv, 0, NULL, &is_json);
+    lull_cli_parse(argc, argv, LULL_CLI_JSON,
+                   "Lists the GPUs of this node: clocks, power, temperature, and what can be set.",
+                   &options);
     result = lull_devices_open(&devices, &error);
-    if (result < 0) {
-        lull_log(LULL_LOG_ERROR, "gpus", "%s", error.text);
-        return (int)lull_error_exit_status(result);
-    }
-    if (is_json)
+    if (result < 0)
+        return lull_cli_fail("gpus", &error);
+    if (options.is_json)
         result = print_json(devices);
     else
         for (uint32_t gpu = 0; gpu < lull_devices_count(devices); gpu++)

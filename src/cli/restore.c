@@ -1,44 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/restore.h"
 
-#include <argp.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/log.h"
+#include "cli/command.h"
 #include "device/restore.h"
 #include "wire/client.h"
 
 enum { ANSWER_MS = 6000 };
-
-static const struct argp_option option_table[] = {
-    {"runtime-dir", 'r', "DIR", 0, "Of lulld (default: $LULL_RUNTIME_DIR or /run/lull)", 0},
-    {0},
-};
-
-static error_t parse_option(int key, char *argument, struct argp_state *state)
-{
-    const char **runtime_dir = state->input;
-
-    switch (key) {
-    case 'r':
-        *runtime_dir = argument;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "%s: lull restore takes no arguments", argument);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp parser = {
-    .options = option_table,
-    .parser = parse_option,
-    .doc = "Takes the GPUs of this node from every client and puts back what Lull has changed.",
-};
 
 static int ask_daemon(struct lull_client *client, struct lull_error *err)
 {
@@ -79,24 +51,22 @@ static int restore_here(const char *runtime_dir, struct lull_error *err)
 
 int lull_restore_main(int argc, char **argv)
 {
-    const char *runtime_dir = getenv("LULL_RUNTIME_DIR");
     struct lull_message_welcome welcome;
+    struct lull_cli_options options;
     struct lull_client *client;
     struct lull_error error = {0};
     int result;
 
-    if (runtime_dir == NULL)
-        runtime_dir = "/run/lull";
-    argp_err_exit_status = LULL_EXIT_USAGE;
-    argp_parse(&parser, argc, argv, 0, NULL, &runtime_dir);
-    result = lull_client_open(runtime_dir, &client, &welcome, &error);
+    lull_cli_parse(
+        argc, argv, LULL_CLI_RUNTIME_DIR,
+        "Takes the GPUs of this node from every client and puts back what Lull has changed.",
+        &options);
+    result = lull_client_open(options.runtime_dir, &client, &welcome, &error);
     if (result == 0) {
         result = ask_daemon(client, &error);
         lull_client_close(client);
     } else if (result == -ENOENT || result == -ECONNREFUSED) {
-        result = restore_here(runtime_dir, &error);
+        result = restore_here(options.runtime_dir, &error);
     }
-    if (result < 0)
-        lull_log(LULL_LOG_ERROR, "restore", "%s", error.text);
-    return (int)lull_error_exit_status(result);
+    return result < 0 ? lull_cli_fail("restore", &error) : LULL_EXIT_OK;
 }

@@ -24,8 +24,8 @@ static const struct argp_option options[] = {
     {"confidence", KEY_CONFIDENCE, "RATIO", 0,
      "Confidence with which the slowdown stays under it (default 95%)", 0},
     {"compare", KEY_COMPARE, NULL, 0, "Run the command unmanaged first and compare", 0},
-    {"report", KEY_REPORT, "DIR", 0,
-     "Write report.json and trace.json there (default lull-report)", 0},
+    {"report", KEY_REPORT, "DIR", 0, "Write report.json and trace.json there (default lull-report)",
+     0},
     {"descent", KEY_DESCENT, "HOW", 0,
      "bisect (default), step (one clock at a time, as in the patent) or gallop", 0},
     {"no-daemon", KEY_NO_DAEMON, NULL, 0, "Drive the GPUs from this process, as root", 0},
@@ -34,7 +34,8 @@ static const struct argp_option options[] = {
 };
 
 static const char doc[] =
-    "Runs COMMAND and lowers the clocks of its GPUs while it communicates, so far as it does not get "
+    "Runs COMMAND and lowers the clocks of its GPUs while it communicates, so far as it does not "
+    "get "
     "slower.\v"
     "COMMAND is any command line, such as `mpirun -n 4 ./train`; it needs no change. Its exit "
     "status is returned. A failure of lull never fails the command: it then runs unmanaged.\n\n"
@@ -105,8 +106,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 int lull_run_main(int argc, char **argv)
 {
-    static const struct argp argp = {options, parse_option, "COMMAND [ARG...]", doc, NULL, NULL,
-                                     NULL};
+    static const struct argp argp = {options, parse_option, "COMMAND [ARG...]", doc, NULL,
+                                     NULL,    NULL};
     struct lull_run_options run = {
         .report = "lull-report",
         .runtime_dir = lull_cli_runtime_directory(),

@@ -1,54 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/status.h"
 
-#include <argp.h>
 #include <errno.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/log.h"
+#include "cli/command.h"
 #include "wire/client.h"
 
 enum { ANSWER_MS = 2000 };
-
-struct settings {
-    const char *runtime_dir;
-    bool is_json;
-};
-
-static const struct argp_option option_table[] = {
-    {"json", 'j', NULL, 0, "Print one JSON document", 0},
-    {"runtime-dir", 'r', "DIR", 0, "Where lulld listens (default: $LULL_RUNTIME_DIR or /run/lull)",
-     0},
-    {0},
-};
-
-static error_t parse_option(int key, char *argument, struct argp_state *state)
-{
-    struct settings *settings = state->input;
-
-    switch (key) {
-    case 'j':
-        settings->is_json = true;
-        return 0;
-    case 'r':
-        settings->runtime_dir = argument;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "%s: lull status takes no arguments", argument);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp parser = {
-    .options = option_table,
-    .parser = parse_option,
-    .doc = "Shows who holds which GPU of this node, and where its clock stands.",
-};
 
 static int ask(struct lull_client *client, uint32_t gpu, struct lull_message_state *state_out,
                struct lull_error *err)
@@ -70,9 +32,9 @@ static json_t *state_as_json(const struct lull_message_state *state)
 
     if (state->is_leased)
         lease = json_pack("{s:I, s:I, s:I, s:I, s:f}", "pid", (json_int_t)state->owner_pid, "uid",
-                          (json_int_t)state->owner_uid, "band_min_mhz",
-                          (json_int_t)state->min_mhz, "band_max_mhz", (json_int_t)state->max_mhz,
-                          "left_s", state->lease_left_ms * 1e-3);
+                          (json_int_t)state->owner_uid, "band_min_mhz", (json_int_t)state->min_mhz,
+                          "band_max_mhz", (json_int_t)state->max_mhz, "left_s",
+                          state->lease_left_ms * 1e-3);
     return json_pack(
         "{s:I, s:s, s:s, s:o, s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:I}", "index",
         (json_int_t)state->gpu, "name", state->name, "uuid", state->uuid, "lease", lease,
@@ -89,8 +51,8 @@ static void print_state(const struct lull_message_state *state)
 {
     printf("%3u  %s  %s\n     ", state->gpu, state->name, state->uuid);
     if (state->is_leased)
-        printf("leased by process %u of user %u, %u to %u MHz", state->owner_pid,
-               state->owner_uid, state->min_mhz, state->max_mhz);
+        printf("leased by process %u of user %u, %u to %u MHz", state->owner_pid, state->owner_uid,
+               state->min_mhz, state->max_mhz);
     else
         printf("free");
     if (state->applied_mhz != 0)
@@ -129,21 +91,18 @@ static int show(struct lull_client *client, uint32_t gpu_count, bool is_json,
 
 int lull_status_main(int argc, char **argv)
 {
-    const char *runtime_dir = getenv("LULL_RUNTIME_DIR");
-    struct settings settings = {.runtime_dir = runtime_dir != NULL ? runtime_dir : "/run/lull"};
     struct lull_message_welcome welcome;
+    struct lull_cli_options options;
     struct lull_client *client;
     struct lull_error error = {0};
     int result;
 
-    argp_err_exit_status = LULL_EXIT_USAGE;
-    argp_parse(&parser, argc, argv, 0, NULL, &settings);
-    result = lull_client_open(settings.runtime_dir, &client, &welcome, &error);
+    lull_cli_parse(argc, argv, LULL_CLI_JSON | LULL_CLI_RUNTIME_DIR,
+                   "Shows who holds which GPU of this node, and where its clock stands.", &options);
+    result = lull_client_open(options.runtime_dir, &client, &welcome, &error);
     if (result == 0) {
-        result = show(client, welcome.gpu_count, settings.is_json, &error);
+        result = show(client, welcome.gpu_count, options.is_json, &error);
         lull_client_close(client);
     }
-    if (result < 0)
-        lull_log(LULL_LOG_ERROR, "status", "%s", error.text);
-    return (int)lull_error_exit_status(result);
+    return result < 0 ? lull_cli_fail("status", &error) : LULL_EXIT_OK;
 }

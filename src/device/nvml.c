@@ -255,7 +255,8 @@ static int find_devices(struct nvml *nvml, uint32_t *count_out, struct lull_erro
         status = last_failure;
     if (status != NVML_SUCCESS)
         return lull_error_set(err, lull_nvml_meaning(status)->error,
-                              "%s: no usable GPU: %s (NVML %d)", nvml->library_name, lull_nvml_meaning(status)->text, status);
+                              "%s: no usable GPU: %s (NVML %d)", nvml->library_name,
+                              lull_nvml_meaning(status)->text, status);
     if (count == 0)
         return lull_error_set(err, LULL_E_NO_DEVICE, "%s: this node has no NVIDIA GPU",
                               nvml->library_name);
@@ -504,8 +505,8 @@ static int nvml_lock_sm(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t ma
 static int nvml_reset_sm(void *state, uint32_t gpu, struct lull_error *err)
 {
     struct nvml *nvml = state;
-    int status = nvml->reset_sm == NULL ? NVML_FUNCTION_NOT_FOUND
-                                        : nvml->reset_sm(nvml->devices[gpu]);
+    int status =
+        nvml->reset_sm == NULL ? NVML_FUNCTION_NOT_FOUND : nvml->reset_sm(nvml->devices[gpu]);
 
     return check(status, gpu, "reset the SM clock", err);
 }

@@ -72,11 +72,12 @@ int lull_fault_parse_next(const char **text, struct lull_fault_entry *entry_out,
     memcpy(entry, *text, length);
     entry[length] = '\0';
     if (parse_entry(entry, &parsed) < 0)
-        return lull_error_set(err, -EINVAL,
-                              "fault \"%.*s\": expected [GPU:]NAME[=VALUE[xCOUNT]] with one of "
-                              "set_code, hang_ms, no_effect, settle_factor, no_permission, any_user, "
-                              "no_energy, get_code",
-                              (int)length, *text);
+        return lull_error_set(
+            err, -EINVAL,
+            "fault \"%.*s\": expected [GPU:]NAME[=VALUE[xCOUNT]] with one of "
+            "set_code, hang_ms, no_effect, settle_factor, no_permission, any_user, "
+            "no_energy, get_code",
+            (int)length, *text);
     *entry_out = parsed;
     *text += length + ((*text)[length] == ',');
     return 0;

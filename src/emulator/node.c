@@ -98,6 +98,8 @@ static void init_shared(struct shared_node *shared, size_t size, const struct lu
         init_mutex(&gpu->mutex);
         gpu->settings[LULL_NODE_PERSISTENCE] = 1;
         lull_physics_init(&gpu->slots[0], spec->models[i], unit_seed, 0);
+        if (spec->warm_w > 0.0)
+            lull_physics_warm(&gpu->slots[0], spec->warm_w);
         gpu->slots[0].random = lull_noise_mix(spec->seed ^ lull_noise_mix(i));
     }
     shared->magic = NODE_MAGIC;

@@ -488,6 +488,11 @@ void lull_physics_init(struct lull_physics *gpu, const struct lull_gpu_model *mo
     lull_physics_update(gpu);
 }
 
+void lull_physics_warm(struct lull_physics *gpu, double power_w)
+{
+    gpu->temperature_c = gpu->model.ambient_c + gpu->model.heat_c_per_w * power_w;
+}
+
 /* ---- true values between events ---- */
 
 double lull_physics_power_w(const struct lull_physics *gpu)

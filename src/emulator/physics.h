@@ -190,6 +190,9 @@ void lull_physics_set_limit(struct lull_physics *gpu, double limit_w);
 uint32_t lull_physics_setting_step(const struct lull_gpu_model *model,
                                    const struct lull_clock_setting *setting);
 
+/* Sets the temperature to the steady one at this power, as if a job had just ended. */
+void lull_physics_warm(struct lull_physics *gpu, double power_w);
+
 /* True values at the time of the latest advance. */
 double lull_physics_power_w(const struct lull_physics *gpu);
 double lull_physics_energy_j(const struct lull_physics *gpu);

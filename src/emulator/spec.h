@@ -17,6 +17,7 @@ struct lull_node_spec {
     const struct lull_gpu_model *models[LULL_NODE_MAX_GPUS];
     uint64_t seed;     /* 0: nominal units without noise */
     double time_scale; /* virtual seconds per real second, > 0 */
+    double warm_w;     /* power whose steady temperature the GPUs start at; 0: idle */
 };
 
 /*

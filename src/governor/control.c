@@ -68,7 +68,8 @@ int lull_control_create(struct lull_job *job, struct lull_devices *devices,
     control->job = job;
     control->devices = devices;
     control->actuator = actuator;
-    control->gpu_count = gpu_count < LULL_CONTROLLER_MAX_GPUS ? gpu_count : LULL_CONTROLLER_MAX_GPUS;
+    control->gpu_count =
+        gpu_count < LULL_CONTROLLER_MAX_GPUS ? gpu_count : LULL_CONTROLLER_MAX_GPUS;
     pthread_mutex_init(&control->lock, NULL);
     for (uint32_t i = 0; i < control->gpu_count; i++) {
         struct gpu *gpu = &control->gpus[i];
@@ -110,12 +111,12 @@ static void note_iteration(struct lull_control *control, struct gpu *gpu, uint32
 
     if (lull_track_boundary_ns(track) != time_ns)
         return;
-    lull_journey_add_boundary(
-        &gpu->journey, &(struct lull_boundary){
-                           .time_ns = time_ns,
-                           .first = lull_track_iteration(track) == 0,
-                           .phase = lull_controller_phase(control->controller),
-                       });
+    lull_journey_add_boundary(&gpu->journey,
+                              &(struct lull_boundary){
+                                  .time_ns = time_ns,
+                                  .first = lull_track_iteration(track) == 0,
+                                  .phase = lull_controller_phase(control->controller),
+                              });
 }
 
 static void note_section(struct gpu *gpu, const struct lull_call *call, uint32_t *depth)
@@ -127,13 +128,11 @@ static void note_section(struct gpu *gpu, const struct lull_call *call, uint32_t
     }
     if (*depth == 0 || --*depth > 0)
         return;
-    lull_journey_add_section(&gpu->journey,
-                             &(struct lull_span){gpu->section_begin_ns, call->time_ns,
-                                                 call->operation});
+    lull_journey_add_section(
+        &gpu->journey, &(struct lull_span){gpu->section_begin_ns, call->time_ns, call->operation});
 }
 
-static void take_event(struct lull_control *control, uint32_t index,
-                       const struct lull_event *event)
+static void take_event(struct lull_control *control, uint32_t index, const struct lull_event *event)
 {
     struct gpu *gpu = &control->gpus[index];
     struct lull_call call = {

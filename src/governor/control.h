@@ -23,11 +23,11 @@ struct lull_control;
 
 /* State of one GPU as the loop sees it. */
 struct lull_control_gpu {
-    int32_t process;       /* slot of its rank in the job, -1 none */
-    bool shared;           /* more than one rank uses it: left alone */
+    int32_t process; /* slot of its rank in the job, -1 none */
+    bool shared;     /* more than one rank uses it: left alone */
     bool leased;
     struct lull_error refusal; /* why it is not leased; code 0: not asked yet */
-    uint32_t device;       /* index in devices */
+    uint32_t device;           /* index in devices */
     uint64_t lost_events;
     int64_t entered_ns; /* its rank entered the job (MPI_Init), and left it; 0 not seen */
     int64_t left_ns;

@@ -143,8 +143,8 @@ static void add_stretches(const struct lull_control *control,
     }
 }
 
-static void add_batches(const struct lull_boundaries *boundaries,
-                        const struct selection *selection, struct lull_figures *figures)
+static void add_batches(const struct lull_boundaries *boundaries, const struct selection *selection,
+                        struct lull_figures *figures)
 {
     uint64_t batch = figures->iterations / BATCHES + 1;
     struct lull_moments current = {0};
@@ -211,7 +211,7 @@ bool lull_figures_slowdown(const struct lull_figures *reference, const struct lu
     degrees = variance * variance /
               (variance_a * variance_a / (double)(a->count - 1) +
                variance_b * variance_b / (double)(b->count - 1));
-    *upper_out += lull_student_quantile(confidence, degrees) * sqrt(variance) /
-                  reference->iteration_ms;
+    *upper_out +=
+        lull_student_quantile(confidence, degrees) * sqrt(variance) / reference->iteration_ms;
     return true;
 }

@@ -19,24 +19,24 @@ enum lull_figures_part {
 };
 
 /*
- * Only iterations at the temperature that the GPUs end with count: leakage grows while they warm up,
- * and a cold first run would look cheaper than it is. See lull_figures_compute.
+ * Only iterations at the temperature that the GPUs end with count: leakage grows while they warm
+ * up, and a cold first run would look cheaper than it is. See lull_figures_compute.
  */
 struct lull_figures {
     uint64_t iterations;
-    uint64_t warming;           /* further iterations of this part that were left out */
-    double iteration_ms;        /* mean */
+    uint64_t warming;    /* further iterations of this part that were left out */
+    double iteration_ms; /* mean */
     bool has_energy;
-    double energy_j;            /* of all GPUs of the job over these iterations */
-    double average_power_w;     /* over the same time */
-    double span_s;              /* that these iterations took */
+    double energy_j;             /* of all GPUs of the job over these iterations */
+    double average_power_w;      /* over the same time */
+    double span_s;               /* that these iterations took */
     struct lull_moments batches; /* means of consecutive iterations, ms: nearly independent */
 };
 
 /*
  * Computes one part of a stopped run; all zero where it has no such iteration. Left out are
- * iterations before every GPU has come within 1 degree C of its last temperature for good, but never
- * more than two thirds of the run. The descent and the whole are never cut.
+ * iterations before every GPU has come within 1 degree C of its last temperature for good, but
+ * never more than two thirds of the run. The descent and the whole are never cut.
  */
 void lull_figures_compute(const struct lull_control *control, enum lull_figures_part part,
                           struct lull_figures *figures_out);

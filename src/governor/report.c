@@ -23,16 +23,14 @@ static json_t *number_or_null(double value, bool known)
 
 static json_t *figures_json(const struct lull_figures *figures)
 {
-    return json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:f}", "iterations",
-                     (json_int_t)figures->iterations, "warming_iterations",
-                     (json_int_t)figures->warming, "iteration_ms",
-                     number_or_null(figures->iteration_ms, figures->iterations > 0), "energy_j",
-                     number_or_null(figures->energy_j, figures->has_energy), "average_power_w",
-                     number_or_null(figures->average_power_w, figures->has_energy),
-                     "energy_per_iteration_j",
-                     number_or_null(lull_figures_energy_per_iteration_j(figures),
-                                    figures->has_energy),
-                     "span_s", figures->span_s);
+    return json_pack(
+        "{s:I, s:I, s:o, s:o, s:o, s:o, s:f}", "iterations", (json_int_t)figures->iterations,
+        "warming_iterations", (json_int_t)figures->warming, "iteration_ms",
+        number_or_null(figures->iteration_ms, figures->iterations > 0), "energy_j",
+        number_or_null(figures->energy_j, figures->has_energy), "average_power_w",
+        number_or_null(figures->average_power_w, figures->has_energy), "energy_per_iteration_j",
+        number_or_null(lull_figures_energy_per_iteration_j(figures), figures->has_energy), "span_s",
+        figures->span_s);
 }
 
 static json_t *descent_json(const struct lull_controller *controller, uint32_t gpu,
@@ -45,13 +43,13 @@ static json_t *descent_json(const struct lull_controller *controller, uint32_t g
         uint32_t point = lull_controller_point_on(controller, gpu, target, record->point);
 
         json_array_append_new(
-            steps, json_pack("{s:I, s:o, s:o, s:I, s:I, s:s}", "sm_mhz",
-                             (json_int_t)info->sm_clocks_mhz[point], "slowdown_ratio",
-                             number_or_null(record->slowdown_ratio, true), "slowdown_upper95_ratio",
-                             number_or_null(record->upper_ratio, true), "pairs",
-                             (json_int_t)record->pairs, "iterations",
-                             (json_int_t)record->iterations, "verdict",
-                             lull_verdict_text(record->verdict)));
+            steps,
+            json_pack("{s:I, s:o, s:o, s:I, s:I, s:s}", "sm_mhz",
+                      (json_int_t)info->sm_clocks_mhz[point], "slowdown_ratio",
+                      number_or_null(record->slowdown_ratio, true), "slowdown_upper95_ratio",
+                      number_or_null(record->upper_ratio, true), "pairs", (json_int_t)record->pairs,
+                      "iterations", (json_int_t)record->iterations, "verdict",
+                      lull_verdict_text(record->verdict)));
     }
     return steps;
 }
@@ -109,12 +107,12 @@ static json_t *switch_json(const struct lull_controller *controller, uint32_t gp
     static const char *const names[LULL_DIRECTION_COUNT] = {"down", "up"};
 
     for (enum lull_direction i = LULL_DIRECTION_DOWN; i < LULL_DIRECTION_COUNT; i++)
-        json_object_set_new(
-            object, names[i],
-            json_pack("{s:I, s:f, s:f, s:f}", "observed", (json_int_t)cost->total_ms[i].count,
-                      "call_p50_ms", lull_switch_cost_call_ms(cost, i, 0.5), "total_p50_ms",
-                      lull_switch_cost_total_ms(cost, i, 0.5), "total_p95_ms",
-                      lull_switch_cost_total_ms(cost, i, 0.95)));
+        json_object_set_new(object, names[i],
+                            json_pack("{s:I, s:f, s:f, s:f}", "observed",
+                                      (json_int_t)cost->total_ms[i].count, "call_p50_ms",
+                                      lull_switch_cost_call_ms(cost, i, 0.5), "total_p50_ms",
+                                      lull_switch_cost_total_ms(cost, i, 0.5), "total_p95_ms",
+                                      lull_switch_cost_total_ms(cost, i, 0.95)));
     return object;
 }
 
@@ -126,8 +124,8 @@ static json_t *reaction_json(const struct lull_journey *journey)
     if (!lull_journey_reaction_us(journey, 0.5, &p50) ||
         !lull_journey_reaction_us(journey, 0.99, &p99))
         return json_null();
-    return json_pack("{s:I, s:f, s:f}", "count", (json_int_t)journey->reactions.count, "p50_us", p50,
-                     "p99_us", p99);
+    return json_pack("{s:I, s:f, s:f}", "count", (json_int_t)journey->reactions.count, "p50_us",
+                     p50, "p99_us", p99);
 }
 
 static json_t *gpu_json(const struct lull_report *report, uint32_t gpu)
@@ -152,18 +150,16 @@ static json_t *gpu_json(const struct lull_report *report, uint32_t gpu)
     lull_track_sections(track, &count);
     for (uint32_t i = 0; i < count; i++)
         json_array_append_new(sections, section_json(control, gpu, i, info));
-    return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:f, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
-                     "index", (json_int_t)state->device, "name", info->name, "uuid", info->uuid,
-                     "state", lull_gpu_state_text(control, gpu), "calls",
-                     (json_int_t)totals.calls, "calls_per_iteration",
-                     (json_int_t)lull_track_period(track), "communication_ms",
-                     totals.communication_ms, "communication_ratio",
-                     number_or_null(totals.communication_ms / life_ms, life_ms > 0.0), "switches",
-                     (json_int_t)journey->switches, "switches_refused",
-                     (json_int_t)journey->refused, "events_lost", (json_int_t)state->lost_events,
-                     "reaction", reaction_json(journey), "switch_cost",
-                     switch_json(controller, gpu), "steady",
-                     steady_json(control, gpu, info), "sections", sections);
+    return json_pack(
+        "{s:I, s:s, s:s, s:s, s:I, s:I, s:f, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "index",
+        (json_int_t)state->device, "name", info->name, "uuid", info->uuid, "state",
+        lull_gpu_state_text(control, gpu), "calls", (json_int_t)totals.calls, "calls_per_iteration",
+        (json_int_t)lull_track_period(track), "communication_ms", totals.communication_ms,
+        "communication_ratio", number_or_null(totals.communication_ms / life_ms, life_ms > 0.0),
+        "switches", (json_int_t)journey->switches, "switches_refused", (json_int_t)journey->refused,
+        "events_lost", (json_int_t)state->lost_events, "reaction", reaction_json(journey),
+        "switch_cost", switch_json(controller, gpu), "steady", steady_json(control, gpu, info),
+        "sections", sections);
 }
 
 /* Slowdown against the unmanaged run, or, without one, as the guard saw it in this run. */
@@ -186,12 +182,11 @@ static void add_slowdown(const struct lull_report *report, const struct lull_fig
     }
     json_object_set_new(root, "slowdown_ratio", number_or_null(slowdown, known));
     json_object_set_new(root, "slowdown_upper95_ratio", number_or_null(upper, known));
-    json_object_set_new(root, "guard",
-                        json_pack("{s:I, s:o, s:o}", "pairs", (json_int_t)guard.pairs,
-                                  "slowdown_ratio",
-                                  number_or_null(guard.slowdown_ratio, guard.pairs >= 2),
-                                  "slowdown_upper95_ratio",
-                                  number_or_null(guard.upper_ratio, guard.pairs >= 2)));
+    json_object_set_new(
+        root, "guard",
+        json_pack("{s:I, s:o, s:o}", "pairs", (json_int_t)guard.pairs, "slowdown_ratio",
+                  number_or_null(guard.slowdown_ratio, guard.pairs >= 2), "slowdown_upper95_ratio",
+                  number_or_null(guard.upper_ratio, guard.pairs >= 2)));
 }
 
 /* What the whole managed run, learning and descent included, cost in time per iteration. */
@@ -273,18 +268,17 @@ static json_t *report_json(const struct lull_report *report)
     json_object_set_new(root, "version", json_integer(1));
     json_object_set_new(root, "command", strings_json((const char *const *)report->command));
     json_object_set_new(root, "status", json_integer(report->status));
-    json_object_set_new(root, "driver_version",
-                        json_string(report->devices != NULL
-                                        ? lull_devices_driver_version(report->devices)
-                                        : ""));
+    json_object_set_new(
+        root, "driver_version",
+        json_string(report->devices != NULL ? lull_devices_driver_version(report->devices) : ""));
     json_object_set_new(root, "tolerance_ratio", json_real(report->tolerance_ratio));
     json_object_set_new(root, "confidence", json_real(report->confidence));
     json_object_set_new(root, "unmanaged_wall_s",
                         number_or_null(report->unmanaged_s, report->unmanaged != NULL));
     json_object_set_new(root, "managed_wall_s", json_real(report->managed_s));
     add_figures(report, root);
-    for (uint32_t i = 0;
-         report->managed != NULL && i < lull_control_gpu_count(report->managed); i++)
+    for (uint32_t i = 0; report->managed != NULL && i < lull_control_gpu_count(report->managed);
+         i++)
         if (lull_control_gpu(report->managed, i)->process >= 0)
             json_array_append_new(gpus, gpu_json(report, i));
     json_object_set_new(root, "gpus", gpus);

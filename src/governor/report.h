@@ -14,8 +14,8 @@
 #include "governor/control.h"
 
 struct lull_report {
-    char *const *command;                 /* NULL-terminated */
-    int status;                           /* of the managed run */
+    char *const *command; /* NULL-terminated */
+    int status;           /* of the managed run */
     double tolerance_ratio;
     double confidence;
     struct lull_devices *devices;         /* NULL: no GPU was found */

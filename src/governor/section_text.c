@@ -62,8 +62,8 @@ static void describe_name(const struct lull_control *control, uint32_t gpu,
 
     text->kind = section->operation == LULL_OPERATION_USER ? "user" : "communication";
     if (section->operation == LULL_OPERATION_USER)
-        lull_job_name(lull_control_job(control),
-                      (uint32_t)lull_control_gpu(control, gpu)->process, section->name, text->name);
+        lull_job_name(lull_control_job(control), (uint32_t)lull_control_gpu(control, gpu)->process,
+                      section->name, text->name);
     else
         snprintf(text->name, sizeof(text->name), "%s",
                  lull_operation_name((enum lull_operation)section->operation));

@@ -19,13 +19,14 @@ static double us(int64_t time_ns, int64_t origin_ns)
 
 static void write_names(FILE *out, uint32_t gpu, const char *name)
 {
-    fprintf(out,
-            "{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"GPU %u %s\"}},\n"
-            "{\"ph\":\"M\",\"pid\":%u,\"tid\":%d,\"name\":\"thread_name\","
-            "\"args\":{\"name\":\"communication\"}},\n"
-            "{\"ph\":\"M\",\"pid\":%u,\"tid\":%d,\"name\":\"thread_name\","
-            "\"args\":{\"name\":\"lowered clock\"}},\n",
-            gpu, gpu, name, gpu, ROW_SECTIONS, gpu, ROW_CLOCKS);
+    fprintf(
+        out,
+        "{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"GPU %u %s\"}},\n"
+        "{\"ph\":\"M\",\"pid\":%u,\"tid\":%d,\"name\":\"thread_name\","
+        "\"args\":{\"name\":\"communication\"}},\n"
+        "{\"ph\":\"M\",\"pid\":%u,\"tid\":%d,\"name\":\"thread_name\","
+        "\"args\":{\"name\":\"lowered clock\"}},\n",
+        gpu, gpu, name, gpu, ROW_SECTIONS, gpu, ROW_CLOCKS);
 }
 
 static void write_sections(FILE *out, uint32_t gpu, const struct lull_spans *spans,

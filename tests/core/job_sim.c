@@ -22,11 +22,11 @@ struct request {
 struct gpu {
     enum doing doing;
     double left_ms;
-    uint32_t point;      /* in force */
-    uint32_t target;     /* under way */
-    int64_t effect_ns;   /* when target comes into force; 0 none */
+    uint32_t point;    /* in force */
+    uint32_t target;   /* under way */
+    int64_t effect_ns; /* when target comes into force; 0 none */
     struct request request;
-    double call_ms;      /* of the change under way */
+    double call_ms; /* of the change under way */
     double settle_ms;
     bool result_waits;
     int64_t low_since_ns;
@@ -73,8 +73,7 @@ static double clock_share(const struct job_sim_config *config, uint32_t point)
 
 static double compute_rate(const struct job_sim_config *config, uint32_t point)
 {
-    return 1.0 / (config->memory_share +
-                  (1.0 - config->memory_share) / clock_share(config, point));
+    return 1.0 / (config->memory_share + (1.0 - config->memory_share) / clock_share(config, point));
 }
 
 static double transfer_rate(const struct job_sim_config *config, uint32_t point, uint32_t knee)
@@ -246,10 +245,9 @@ static void serve_requests(struct world *world)
         if (gpu->request.command.point != 0 && world->now_ns > gpu->request.command.deadline_ns)
             continue;
         world->driver_free_ns = world->now_ns + (int64_t)(config->call_ms * 1e6);
-        gpu->call_ms =
-            (double)(world->driver_free_ns - gpu->request.posted_ns) * 1e-6;
-        gpu->settle_ms = config->settle_ms +
-                         config->settle_spread_ms * lull_random_uniform(&world->random);
+        gpu->call_ms = (double)(world->driver_free_ns - gpu->request.posted_ns) * 1e-6;
+        gpu->settle_ms =
+            config->settle_ms + config->settle_spread_ms * lull_random_uniform(&world->random);
         gpu->target = obeyed ? gpu->request.command.point : gpu->point;
         gpu->effect_ns = world->driver_free_ns + (int64_t)(gpu->settle_ms * 1e6);
         gpu->result_waits = true;
@@ -268,9 +266,8 @@ static void settle_clocks(struct world *world)
         if (gpu->point == 0 && gpu->target != 0)
             gpu->low_since_ns = world->now_ns;
         if (gpu->target == 0 && gpu->point != 0)
-            world->result.longest_low_ms =
-                fmax(world->result.longest_low_ms,
-                     (double)(world->now_ns - gpu->low_since_ns) * 1e-6);
+            world->result.longest_low_ms = fmax(world->result.longest_low_ms,
+                                                (double)(world->now_ns - gpu->low_since_ns) * 1e-6);
         gpu->point = gpu->target;
         gpu->effect_ns = 0;
         if (gpu->result_waits)
@@ -287,8 +284,7 @@ static void take_commands(struct world *world)
     uint32_t count = lull_controller_poll(world->controller, world->now_ns, commands, MAX_GPUS);
 
     for (uint32_t i = 0; i < count; i++) {
-        world->gpus[commands[i].gpu].request =
-            (struct request){true, commands[i], world->now_ns};
+        world->gpus[commands[i].gpu].request = (struct request){true, commands[i], world->now_ns};
         world->result.commands++;
     }
 }
@@ -319,8 +315,8 @@ void job_sim_run(const struct job_sim_config *config, struct lull_controller *co
             sample_power(&world);
         }
         for (uint32_t i = 0; i < config->gpus; i++)
-            world.energy_j += power_w(config, world.gpus[i].doing, world.gpus[i].point) *
-                              (double)step_ns * 1e-9;
+            world.energy_j +=
+                power_w(config, world.gpus[i].doing, world.gpus[i].point) * (double)step_ns * 1e-9;
         advance_work(&world);
         world.now_ns += step_ns;
     }

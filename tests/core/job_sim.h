@@ -15,23 +15,23 @@ enum { JOB_SIM_MAX_POINTS = 128 };
 
 struct job_sim_config {
     uint32_t gpus;
-    uint32_t points;         /* clocks from fmax downwards in equal steps to fmax / 7 */
+    uint32_t points; /* clocks from fmax downwards in equal steps to fmax / 7 */
     uint32_t iterations;
-    double compute_ms;       /* at the highest clock */
-    double memory_share;     /* of the computation that does not care for the clock */
-    double exposed_ms;       /* collective at a clock that feeds the link */
-    double overlapped_ms;    /* of it hidden behind computation: the wait returns at once */
-    uint32_t knee_point;     /* lowest clock that still feeds the link; points - 1: all do */
-    double jitter;           /* relative standard deviation of each phase */
-    double call_ms;          /* of the driver; serialised over GPUs */
+    double compute_ms;    /* at the highest clock */
+    double memory_share;  /* of the computation that does not care for the clock */
+    double exposed_ms;    /* collective at a clock that feeds the link */
+    double overlapped_ms; /* of it hidden behind computation: the wait returns at once */
+    uint32_t knee_point;  /* lowest clock that still feeds the link; points - 1: all do */
+    double jitter;        /* relative standard deviation of each phase */
+    double call_ms;       /* of the driver; serialised over GPUs */
     double settle_ms;
     double settle_spread_ms; /* uniform on top */
     double readback_ms;      /* granularity of the clock reading */
-    uint32_t odd_every;      /* an extra call (a checkpoint barrier) every so many iterations; 0 never */
-    uint32_t stop_obeying;   /* from this iteration on the device ignores lowerings; 0 never */
-    uint32_t knee_moves_at;  /* iteration at which knee_point becomes knee_after; 0 never */
+    uint32_t odd_every; /* an extra call (a checkpoint barrier) every so many iterations; 0 never */
+    uint32_t stop_obeying;  /* from this iteration on the device ignores lowerings; 0 never */
+    uint32_t knee_moves_at; /* iteration at which knee_point becomes knee_after; 0 never */
     uint32_t knee_after;
-    uint32_t change_at;      /* iteration at which the job gets another shape; 0 never */
+    uint32_t change_at; /* iteration at which the job gets another shape; 0 never */
     uint64_t seed;
 };
 
@@ -44,8 +44,9 @@ struct job_sim_result {
     uint64_t computed_low; /* ...of which on a lowered clock */
     uint64_t commands;
     double longest_low_ms; /* longest stretch below the highest clock */
-    uint32_t ran_at[JOB_SIM_MAX_POINTS]; /* collectives of GPU 0 by the point in force in their middle */
-    uint32_t last_ran_at;                /* of the last one */
+    uint32_t
+        ran_at[JOB_SIM_MAX_POINTS]; /* collectives of GPU 0 by the point in force in their middle */
+    uint32_t last_ran_at;           /* of the last one */
 };
 
 /* 4 GPUs, 81 clocks, 200 ms of computation, 300 ms of exposed collective, A100-like latency. */

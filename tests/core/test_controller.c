@@ -192,8 +192,11 @@ static void test_a_job_that_changes_shape_is_learnt_again(void **state)
 static void test_uncertain_sections_are_not_lowered_ahead(void **state)
 {
     struct lull_feed_forward feed;
-    struct lull_forecast forecast = {
-        .length_ms = 100.0, .gap_low_ms = 60.0, .gap_high_ms = 62.0, .ahead_ms = 4.0, .lead_ms = 30.0};
+    struct lull_forecast forecast = {.length_ms = 100.0,
+                                     .gap_low_ms = 60.0,
+                                     .gap_high_ms = 62.0,
+                                     .ahead_ms = 4.0,
+                                     .lead_ms = 30.0};
 
     (void)state;
     lull_feed_forward_init(&feed);

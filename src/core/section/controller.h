@@ -51,12 +51,12 @@ enum {
 };
 
 struct lull_controller_config {
-    double tolerance_ratio;               /* slowdown that is allowed, (0, 1] */
-    double confidence;                    /* of "not degraded", (0.5, 1) */
-    enum lull_descent_strategy strategy;  /* for sections; the steady point always gallops */
-    double window_ms;                     /* least length of a measured window */
-    uint32_t window_iterations;           /* and its least number of iterations, >= 2 */
-    bool observe_only;                    /* learn sections, never command anything */
+    double tolerance_ratio;              /* slowdown that is allowed, (0, 1] */
+    double confidence;                   /* of "not degraded", (0.5, 1) */
+    enum lull_descent_strategy strategy; /* for sections; the steady point always gallops */
+    double window_ms;                    /* least length of a measured window */
+    uint32_t window_iterations;          /* and its least number of iterations, >= 2 */
+    bool observe_only;                   /* learn sections, never command anything */
 };
 
 /* Tolerance 1 %, confidence 95 %, bisection, windows of 300 ms and 5 iterations. */
@@ -70,19 +70,18 @@ enum lull_controller_phase {
 
 /* Why a section has the point it has. */
 enum lull_reason {
-    LULL_REASON_NONE,             /* still under way */
-    LULL_REASON_LOWEST,           /* the device's minimum does not degrade */
-    LULL_REASON_DEGRADES_BELOW,   /* one point lower degrades, or is not proven harmless */
-    LULL_REASON_TOO_SHORT,        /* shorter than switching down and up */
-    LULL_REASON_SAVES_NOTHING,    /* harmless, but the lowered section draws no less power */
+    LULL_REASON_NONE,           /* still under way */
+    LULL_REASON_LOWEST,         /* the device's minimum does not degrade */
+    LULL_REASON_DEGRADES_BELOW, /* one point lower degrades, or is not proven harmless */
+    LULL_REASON_SAVES_NOTHING,  /* harmless, but the lowered section draws no less power */
 };
 
 struct lull_descent_record {
-    uint32_t point;           /* of the first GPU's clock list */
+    uint32_t point; /* of the first GPU's clock list */
     double slowdown_ratio;
     double upper_ratio;
     uint32_t pairs;
-    uint32_t iterations;      /* spent on this verdict */
+    uint32_t iterations; /* spent on this verdict */
     enum lull_verdict verdict;
 };
 
@@ -103,7 +102,7 @@ struct lull_command {
     uint32_t point;         /* 0: reference */
     int64_t deadline_ns;    /* a lowering served later is worthless */
     int64_t valid_until_ns; /* a lowering not renewed until then is undone */
-    int64_t answers_ns;     /* begin of the section that it answers; 0: forecast, pulse or raising */
+    int64_t answers_ns; /* begin of the section that it answers; 0: forecast, pulse or raising */
 };
 
 struct lull_controller;
@@ -156,10 +155,6 @@ const struct lull_target *lull_controller_targets(const struct lull_controller *
 /* The target that governs a section of a GPU, or NULL: left at the reference. */
 const struct lull_target *lull_controller_target_of(const struct lull_controller *controller,
                                                     uint32_t gpu, uint32_t section);
-
-/* True where a section is long enough to switch for. */
-bool lull_controller_is_switchable(const struct lull_controller *controller, uint32_t gpu,
-                                   uint32_t section);
 
 /* True where no section is worth switching and one steady point was sought; it is target 0 then. */
 bool lull_controller_is_steady(const struct lull_controller *controller);

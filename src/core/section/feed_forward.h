@@ -3,8 +3,9 @@
  * that computation never runs low although the driver is slow.
  *
  * A lowering is asked for ahead of the forecast begin by no more than the driver call itself takes:
- * the old clock runs on until the call has returned and settled. A raising is asked for ahead of the
- * forecast end by a lead. What is forecast wrongly is corrected at once by the calls themselves.
+ * the old clock runs on until the call has returned and settled. A raising is asked for ahead of
+ * the forecast end by a lead. What is forecast wrongly is corrected at once by the calls
+ * themselves.
  *
  * Pure; caller's storage; all times are ns of one monotonic clock; INT64_MAX is never.
  *
@@ -27,12 +28,12 @@ struct lull_feed_forward {
 
 /* Forecast of one section and the cost of switching, all in ms. */
 struct lull_forecast {
-    double length_ms; /* that nearly every occurrence reaches */
+    double length_ms;  /* that nearly every occurrence reaches */
     double gap_low_ms; /* shortest and longest usual time from the section before to its begin */
     double gap_high_ms;
-    double ahead_ms;  /* how long before the begin a lowering may be asked for */
-    double lead_ms;   /* how long before the end a raising must be asked for */
-    double down_ms;   /* until a lowering has effect, usually */
+    double ahead_ms; /* how long before the begin a lowering may be asked for */
+    double lead_ms;  /* how long before the end a raising must be asked for */
+    double down_ms;  /* until a lowering has effect, usually */
 };
 
 void lull_feed_forward_init(struct lull_feed_forward *feed);

@@ -19,10 +19,10 @@ struct lull_schedule_slot lull_schedule_slot(const struct lull_schedule *schedul
                                              uint64_t iteration)
 {
     const bool swapped = schedule->candidate_first;
-    const uint64_t first = swapped ? schedule->candidate_iterations
-                                   : schedule->reference_iterations;
-    const uint64_t second = swapped ? schedule->reference_iterations
-                                    : schedule->candidate_iterations;
+    const uint64_t first =
+        swapped ? schedule->candidate_iterations : schedule->reference_iterations;
+    const uint64_t second =
+        swapped ? schedule->reference_iterations : schedule->candidate_iterations;
     const uint64_t lengths[WINDOWS_PER_ROUND] = {second + 1, second, first + 1, first};
     const uint64_t round_length = 2 * (first + second + 1);
     uint64_t offset;
@@ -36,8 +36,7 @@ struct lull_schedule_slot lull_schedule_slot(const struct lull_schedule *schedul
     for (uint32_t i = 0;; i++) {
         if (offset < lengths[i])
             return slot_in_window((uint32_t)(1 + round * WINDOWS_PER_ROUND + i), (i < 2) != swapped,
-                                  i % 2 == 0,
-                                  offset, lengths[i]);
+                                  i % 2 == 0, offset, lengths[i]);
         offset -= lengths[i];
     }
 }

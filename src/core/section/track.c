@@ -34,11 +34,11 @@ struct lull_track {
     uint32_t boundary;          /* finder's position at which iterations are counted */
     uint32_t learnt;            /* boundaries passed while learning */
 
-    uint32_t depth;        /* of nested calls */
-    uint32_t position;     /* of the current or last outermost call */
+    uint32_t depth;    /* of nested calls */
+    uint32_t position; /* of the current or last outermost call */
     bool position_known;
-    int64_t begin_ns;      /* of the current outermost call */
-    int64_t last_end_ns;   /* of the last outermost call; 0 none */
+    int64_t begin_ns;    /* of the current outermost call */
+    int64_t last_end_ns; /* of the last outermost call; 0 none */
 
     uint64_t iteration;
     int64_t iteration_begin_ns; /* 0 before the first boundary */

@@ -27,8 +27,8 @@ void lull_quantile_add(struct lull_quantile *quantile, double value);
 double lull_quantile_get(const struct lull_quantile *quantile, double p);
 
 /*
- * Mean of the smaller half of the values, the middle one included; NAN when empty. Times on a shared
- * machine have a long tail to one side only: this moves with the job and not with the neighbours.
+ * Mean of the smaller half of the values, the middle one included; NAN when empty. Times on a busy
+ * machine have a long tail to one side only: this moves with the job, not with the neighbours.
  */
 double lull_quantile_lower_mean(const struct lull_quantile *quantile);
 

@@ -1,0 +1,123 @@
+/*
+ * The controller's state, shared by its three files and nobody else:
+ *   controller.c        what comes in and goes out: calls, results, time, commands
+ *   controller_plan.c   which section has which target, point and forecast
+ *   controller_trial.c  tests of candidates, verdicts, settling, watching what is settled
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_SECTION_CONTROLLER_STATE_H
+#define LULL_CORE_SECTION_CONTROLLER_STATE_H
+
+#include "core/section/calibration.h"
+#include "core/section/controller.h"
+#include "core/section/feed_forward.h"
+#include "core/section/schedule.h"
+
+enum {
+    LULL_CONTROLLER_NO_TARGET = -1,
+    LULL_CONTROLLER_WINDOWS_KEPT = 8,
+    LULL_CONTROLLER_MIN_OCCURRENCES = 3, /* of a section, for a forecast */
+};
+
+struct lull_window_sum {
+    uint32_t window;
+    bool complete;
+    struct lull_quantile iterations_ms; /* measured ones; of a long window the last */
+};
+
+struct lull_controlled_gpu {
+    struct lull_track *track;
+    uint32_t points;
+    bool exited;
+    bool failed;
+    struct lull_switch_cost cost;
+    struct lull_calibration calibration;
+    struct lull_feed_forward feed;
+    int32_t open_section;          /* -1 none */
+    int32_t expected_section;      /* that `expected` is about, -1 none */
+    struct lull_forecast expected; /* made while there is time: when the section before ends */
+    int32_t target_of[LULL_TRACK_MAX_SECTIONS];
+    struct lull_quantile reference_iterations_ms; /* the last ones at the reference */
+    uint64_t base;                                /* iteration at which the running test starts */
+    double reference_ms;                          /* of its last reference window */
+    uint32_t slow_iterations;                     /* in a row, at the candidate */
+    struct lull_window_sum windows[LULL_CONTROLLER_WINDOWS_KEPT];
+    bool command_waits;
+    struct lull_command command;
+    int64_t steady_renew_ns;
+};
+
+struct lull_controller {
+    struct lull_controller_config config;
+    enum lull_controller_phase phase;
+    uint32_t gpu_count;
+    struct lull_controlled_gpu gpus[LULL_CONTROLLER_MAX_GPUS];
+    struct lull_target targets[LULL_CONTROLLER_MAX_TARGETS];
+    uint32_t target_count;
+    bool steady;
+    int32_t current; /* target under test, -1 none */
+    struct lull_guard guard;
+    struct lull_guard settled_guard; /* all settled points against the reference */
+    struct lull_schedule schedule;
+    uint32_t settled_stretch;
+    bool checking; /* settled, and a test whether the results still hold is under way */
+    uint64_t check_spacing;
+    uint64_t next_check; /* iteration of GPU 0 before which no check starts */
+    struct lull_quantile block;
+    uint32_t next_pair;
+    bool tainted;
+    uint32_t set_aside;
+    uint64_t test_begin;
+    uint64_t settled_after;
+};
+
+/* ---- controller_plan.c ------------------------------------------------------------------- */
+
+/* The GPU has a rank that has called, has not left, and the device does as it is told. */
+bool lull_controller_is_active(const struct lull_controlled_gpu *gpu);
+
+/* Its rank's sections are known. */
+bool lull_controller_is_known(const struct lull_controlled_gpu *gpu);
+
+/* What is expected of the next occurrence of a section, and of switching for it. */
+void lull_controller_forecast(const struct lull_controller *controller,
+                              const struct lull_controlled_gpu *gpu,
+                              const struct lull_section *section, struct lull_forecast *out);
+
+/* The point at which a target's section is to run in this iteration of the GPU's track. */
+uint32_t lull_controller_planned_point(const struct lull_controller *controller,
+                                       const struct lull_controlled_gpu *gpu, int32_t target_index,
+                                       uint64_t iteration);
+
+/* Adds a target for the lowest point; LULL_CONTROLLER_NO_TARGET when the list is full. */
+int32_t lull_controller_add_target(struct lull_controller *controller, uint64_t signature,
+                                   enum lull_descent_strategy strategy);
+
+/* Finds which sections of this GPU are worth switching, and the target of each. */
+void lull_controller_map_sections(struct lull_controller *controller,
+                                  struct lull_controlled_gpu *gpu);
+
+/* The unsettled target whose sections take longest; LULL_CONTROLLER_NO_TARGET: all are settled. */
+int32_t lull_controller_next_target(const struct lull_controller *controller);
+
+/* The job has changed under a steady point: has it sections worth switching now? */
+bool lull_controller_any_section_pays(const struct lull_controller *controller);
+
+/* ---- controller_trial.c ------------------------------------------------------------------ */
+
+/* A stretch of settled iterations in reference windows, before it has been doubled. */
+enum { LULL_CONTROLLER_SETTLED_STRETCH = 32, LULL_CONTROLLER_CHECK_SPACING = 64 };
+
+/* Decides what to do next after anything has changed: a section known, lost, settled, a rank gone.
+ */
+void lull_controller_reconsider(struct lull_controller *controller);
+
+/* An iteration of this GPU's rank has ended: it may complete a window, a pair, a verdict. */
+void lull_controller_note_iteration(struct lull_controller *controller,
+                                    struct lull_controlled_gpu *gpu, double iteration_ms);
+
+/* Judges the next pair if all active GPUs have completed it. */
+void lull_controller_look_for_pair(struct lull_controller *controller);
+
+#endif
