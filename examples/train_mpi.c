@@ -1,7 +1,7 @@
 /*
  * A data-parallel trainer: a multilayer perceptron of some 12 million parameters, trained by SGD
  * with momentum on a deterministic synthetic data set. Gradients by OpenBLAS, averaged by
- * MPI_Allreduce, the loss of every step on standard output (rank 0).
+ * MPI_Allreduce, loss and accuracy of every step on standard output (rank 0).
  *
  *   mpirun -n 4 ./train_mpi --steps 100
  *
@@ -158,10 +158,16 @@ static void forward(struct model *model)
     }
 }
 
+/* Of one batch, or summed over ranks. */
+struct score {
+    float loss;
+    float correct; /* samples whose class was recognised */
+};
+
 /* Softmax and cross entropy; leaves the gradient of the outputs in the last deltas. */
-static float loss_and_delta(struct model *model, const int *labels)
+static struct score score_and_delta(struct model *model, const int *labels)
 {
-    float loss = 0.0f;
+    struct score score = {0};
 
     for (int b = 0; b < model->batch; b++) {
         const float *output = model->activations[LAYERS] + b * CLASSES;
@@ -175,9 +181,11 @@ static float loss_and_delta(struct model *model, const int *labels)
             sum += delta[j] = expf(output[j] - largest);
         for (int j = 0; j < CLASSES; j++)
             delta[j] = (delta[j] / sum - (j == labels[b] ? 1.0f : 0.0f)) / (float)model->batch;
-        loss += logf(sum) - (output[labels[b]] - largest);
+        score.loss += logf(sum) - (output[labels[b]] - largest);
+        score.correct += output[labels[b]] == largest ? 1.0f : 0.0f;
     }
-    return loss / (float)model->batch;
+    score.loss /= (float)model->batch;
+    return score;
 }
 
 static void backward_layer(struct model *model, int i)
@@ -261,14 +269,14 @@ static void begin_transfer(struct lull_emulated_gpu *gpu, const struct options *
 
 /* ---- training ---------------------------------------------------------------------------- */
 
-static float train_step(struct model *model, struct lull_emulated_gpu *gpu,
-                        const struct options *options, MPI_Op sum, int64_t step, int rank,
-                        int ranks)
+static struct score train_step(struct model *model, struct lull_emulated_gpu *gpu,
+                               const struct options *options, MPI_Op sum, int64_t step, int rank,
+                               int ranks)
 {
     const struct lull_kernel kernel = {options->gpu_ms, options->profile};
     const int count = (int)model->parameters;
     int labels[256];
-    float loss;
+    struct score score;
     MPI_Request request = MPI_REQUEST_NULL;
 
     /* The optimizer step of the gradients just averaged, forward and backward: one run of kernels.
@@ -278,7 +286,7 @@ static float train_step(struct model *model, struct lull_emulated_gpu *gpu,
         update(model, ranks);
     load_batch(model, step, rank, ranks, labels);
     forward(model);
-    loss = loss_and_delta(model, labels);
+    score = score_and_delta(model, labels);
     for (int i = LAYERS - 1; i >= 0; i--)
         backward_layer(model, i);
     if (options->overlap) {
@@ -288,15 +296,17 @@ static float train_step(struct model *model, struct lull_emulated_gpu *gpu,
         for (int done = 0; !done;)
             MPI_Test(&request, &done, MPI_STATUS_IGNORE);
         lull_emulated_gpu_wait(gpu);
-        MPI_Allreduce(MPI_IN_PLACE, &loss, 1, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        MPI_Allreduce(MPI_IN_PLACE, &score.loss, 1, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     } else {
         lull_emulated_gpu_wait(gpu);
         begin_transfer(gpu, options, (size_t)count, ranks);
         MPI_Allreduce(MPI_IN_PLACE, model->gradients, count, MPI_FLOAT, sum, MPI_COMM_WORLD);
-        MPI_Allreduce(MPI_IN_PLACE, &loss, 1, MPI_FLOAT, sum, MPI_COMM_WORLD);
+        MPI_Allreduce(MPI_IN_PLACE, &score.loss, 1, MPI_FLOAT, sum, MPI_COMM_WORLD);
         lull_emulated_gpu_transfer_end(gpu);
     }
-    return loss / (float)ranks;
+    MPI_Allreduce(MPI_IN_PLACE, &score.correct, 1, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    score.loss /= (float)ranks;
+    return score;
 }
 
 static int train(const struct options *options)
@@ -324,10 +334,11 @@ static int train(const struct options *options)
     if (rank == 0)
         printf("%zu parameters, %d ranks\n", model.parameters, ranks);
     for (int64_t step = 0; step < options->steps; step++) {
-        float loss = train_step(&model, gpu, options, sum, step, rank, ranks);
+        struct score score = train_step(&model, gpu, options, sum, step, rank, ranks);
 
         if (rank == 0)
-            printf("step %lld loss %.9g\n", (long long)step, (double)loss);
+            printf("step %lld loss %.9g accuracy %.4g\n", (long long)step, (double)score.loss,
+                   (double)score.correct / (double)((int64_t)ranks * options->batch));
     }
     model_fini(&model);
     lull_emulated_gpu_close(gpu);

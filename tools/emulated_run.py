@@ -105,7 +105,7 @@ def losses(text):
     """Loss curves of the runs in the trainer's output, one after the other."""
     runs = []
     for line in text.splitlines():
-        match = re.match(r"step (\d+) loss (\S+)$", line)
+        match = re.match(r"step (\d+) loss (\S+) accuracy", line)
         if match and match.group(1) == "0":
             runs.append([])
         if match:

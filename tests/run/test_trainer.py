@@ -34,7 +34,7 @@ class Trainer(unittest.TestCase):
         self.assertEqual(report["status"], 0)
         self.assertEqual(len(report["gpus"]), 2)
         for gpu in report["gpus"]:
-            self.assertEqual(gpu["calls_per_iteration"], 2)
+            self.assertEqual(gpu["calls_per_iteration"], 3)
             self.assertEqual(len(gpu["sections"]), 1)
             self.assertGreater(gpu["switches"], 10)
             self.assertEqual(gpu["sections"][0]["kind"], "communication")
