@@ -14,35 +14,9 @@
 
 #include <cmocka.h>
 
+#include "job_fixture.h"
+
 enum { PROCESSES = 3, THREADS = 3, EVENTS_PER_THREAD = 20000, KILLS = 40 };
-
-struct fixture {
-    char path[64];
-    struct lull_job *job;
-};
-
-static int set_up(void **state)
-{
-    struct fixture *fixture = calloc(1, sizeof(*fixture));
-    static int number;
-
-    assert_non_null(fixture);
-    snprintf(fixture->path, sizeof(fixture->path), "/dev/shm/lull-test-%ld-%d", (long)getpid(),
-             number++);
-    assert_int_equal(lull_job_create(fixture->path, &fixture->job, NULL), 0);
-    *state = fixture;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct fixture *fixture = *state;
-
-    lull_job_destroy(fixture->job);
-    assert_int_equal(access(fixture->path, F_OK), -1);
-    free(fixture);
-    return 0;
-}
 
 static struct lull_job *join(const char *path, uint32_t *slot_out)
 {

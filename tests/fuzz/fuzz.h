@@ -1,0 +1,14 @@
+/*
+ * A fuzz target: any bytes may come; it aborts, or a sanitizer speaks, where a promise is broken.
+ * With libFuzzer (clang) the targets are fuzzers of their own; replay.c runs them everywhere else.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_TESTS_FUZZ_H
+#define LULL_TESTS_FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#endif
