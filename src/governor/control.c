@@ -132,6 +132,26 @@ static void note_section(struct gpu *gpu, const struct lull_call *call, uint32_t
         &gpu->journey, &(struct lull_span){gpu->section_begin_ns, call->time_ns, call->operation});
 }
 
+/* What the name of a section says of it. */
+enum meaning { WAITING, COMPUTING, UNKNOWN };
+
+static enum meaning meaning_of_name(const struct lull_control *control, const struct gpu *gpu,
+                                    uint32_t name)
+{
+    static const char *const waiting[] = {"communication", "bubble", "idle"};
+    static const char *const computing[] = {"forward", "backward"};
+    char text[LULL_JOB_NAME_BYTES];
+
+    lull_job_name(control->job, (uint32_t)gpu->state.process, name, text);
+    for (unsigned i = 0; i < sizeof(waiting) / sizeof(waiting[0]); i++)
+        if (strcmp(text, waiting[i]) == 0)
+            return WAITING;
+    for (unsigned i = 0; i < sizeof(computing) / sizeof(computing[0]); i++)
+        if (strcmp(text, computing[i]) == 0)
+            return COMPUTING;
+    return UNKNOWN;
+}
+
 static void take_event(struct lull_control *control, uint32_t index, const struct lull_event *event)
 {
     struct gpu *gpu = &control->gpus[index];
@@ -158,6 +178,15 @@ static void take_event(struct lull_control *control, uint32_t index, const struc
     /* Other threads' sections run beside the one that computes: they expose nothing. */
     if (event->thread != 0 || (event->kind != LULL_EVENT_BEGIN && event->kind != LULL_EVENT_END))
         return;
+    if (event->operation == LULL_OPERATION_USER) {
+        enum meaning meaning = meaning_of_name(control, gpu, event->name);
+
+        /* Computation is never lowered, and what it calls inside is seen as if it were not there.
+         */
+        if (meaning == COMPUTING)
+            return;
+        call.is_cautious = meaning == UNKNOWN;
+    }
     lull_controller_take_call(control->controller, index, &call);
     if (!call.is_late)
         note_section(gpu, &call, &gpu->depth);

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 const char *lull_verdict_text(enum lull_verdict verdict)
 {
@@ -55,18 +56,30 @@ static void format_bytes(uint64_t bytes, char *text, size_t size)
     snprintf(text, size, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
 }
 
+static const char *kind_of_name(const char *name)
+{
+    static const char *const kinds[] = {"communication", "bubble", "idle"};
+
+    for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (strcmp(name, kinds[i]) == 0)
+            return kinds[i];
+    return "user";
+}
+
 static void describe_name(const struct lull_control *control, uint32_t gpu,
                           const struct lull_section *section, struct lull_section_text *text)
 {
     char bytes[32];
 
-    text->kind = section->operation == LULL_OPERATION_USER ? "user" : "communication";
-    if (section->operation == LULL_OPERATION_USER)
+    if (section->operation == LULL_OPERATION_USER) {
         lull_job_name(lull_control_job(control), (uint32_t)lull_control_gpu(control, gpu)->process,
                       section->name, text->name);
-    else
+        text->kind = kind_of_name(text->name);
+    } else {
         snprintf(text->name, sizeof(text->name), "%s",
                  lull_operation_name((enum lull_operation)section->operation));
+        text->kind = "communication";
+    }
     format_bytes(section->bytes, bytes, sizeof(bytes));
     snprintf(text->signature, sizeof(text->signature), "%.24s %s, %u ranks, %u calls #%08" PRIx32,
              text->name, bytes, section->ranks, section->calls, (uint32_t)section->signature);

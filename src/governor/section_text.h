@@ -8,7 +8,7 @@
 #include "governor/control.h"
 
 struct lull_section_text {
-    const char *kind;    /* "communication" or "user" */
+    const char *kind;    /* "communication", "bubble", "idle"; "user" for any other name */
     char name[64];       /* "allreduce", "forward" */
     char signature[96];  /* "allreduce 45.8 MiB x 4 ranks #1f3a..." */
     const char *verdict; /* see lull_target_verdict_text */

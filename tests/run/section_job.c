@@ -1,7 +1,8 @@
 /*
  * A job of one process that names its sections through lull.h: computes on its emulated GPU, then
  * exchanges. For tests and benchmarks; knows nothing of MPI.
- * Usage: section_job GPU STEPS COMPUTE_MS EXCHANGE_MS JITTER_MS
+ * Usage: section_job GPU STEPS COMPUTE_MS EXCHANGE_MS JITTER_MS [NAME]
+ * NAME of the section that exchanges, "communication" by default.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>
@@ -30,17 +31,17 @@ static int parse(char **argv, struct work *work)
 }
 
 /* The exchange keeps the link busy at 1 GB/s; without an emulated node it only takes its time. */
-static void exchange(struct lull_emulated_gpu *gpu, double exchange_ms)
+static void exchange(struct lull_emulated_gpu *gpu, double exchange_ms, const char *name)
 {
     const struct lull_transfer transfer = {exchange_ms * 1e6, 1.0, 8};
 
-    lull_section_begin("communication");
+    lull_section_begin(name);
     if (gpu == NULL)
         lull_sleep_until_ns(lull_now_ns() + lull_ns_from_ms(exchange_ms));
     lull_emulated_gpu_transfer_begin(gpu, &transfer);
     lull_emulated_gpu_transfer_wait(gpu, 1.0);
     lull_emulated_gpu_transfer_end(gpu);
-    lull_section_end("communication");
+    lull_section_end(name);
 }
 
 int main(int argc, char **argv)
@@ -50,8 +51,9 @@ int main(int argc, char **argv)
     struct work work;
     uint32_t random = 1;
 
-    if (argc != 6 || parse(argv, &work) != 0) {
-        fprintf(stderr, "usage: section_job GPU STEPS COMPUTE_MS EXCHANGE_MS JITTER_MS\n");
+    if (argc < 6 || argc > 7 || parse(argv, &work) != 0) {
+        fprintf(stderr, "usage: section_job GPU STEPS COMPUTE_MS EXCHANGE_MS JITTER_MS "
+                        "[NAME]\n");
         return 2;
     }
     if (lull_emulated_gpu_open((uint32_t)work.gpu, &gpu, &err) < 0) {
@@ -65,7 +67,7 @@ int main(int argc, char **argv)
         kernel.duration_ms += work.jitter_ms * (double)(random >> 8) / (double)(1 << 24);
         lull_emulated_gpu_launch(gpu, &kernel);
         lull_emulated_gpu_wait(gpu);
-        exchange(gpu, work.exchange_ms);
+        exchange(gpu, work.exchange_ms, argc == 7 ? argv[6] : "communication");
         lull_step();
     }
     lull_emulated_gpu_close(gpu);

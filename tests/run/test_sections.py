@@ -25,12 +25,22 @@ class Sections(unittest.TestCase):
         report = self.run_job(0, 90, 30, 120, 0)
         (gpu,) = report["gpus"]
         (section,) = gpu["sections"]
-        self.assertEqual((section["kind"], section["name"]), ("user", "communication"))
+        self.assertEqual((section["kind"], section["name"]), ("communication", "communication"))
         self.assertGreater(section["count"], 60)
         self.assertAlmostEqual(section["mean_ms"], 120, delta=30)
         self.assertTrue(section["descent"])
         self.assertGreater(gpu["switches"], 10)
         self.assertEqual(gpu["switches_refused"], 0)
+
+    def test_what_the_program_calls_computation_is_never_lowered(self):
+        (gpu,) = self.run_job(0, 40, 20, 60, 0, "forward")["gpus"]
+        self.assertEqual((gpu["sections"], gpu["switches"]), ([], 0))
+
+    def test_a_section_of_another_name_is_searched_from_the_top(self):
+        (gpu,) = self.run_job(0, 90, 30, 120, 0, "exchange")["gpus"]
+        (section,) = gpu["sections"]
+        self.assertEqual((section["kind"], section["name"]), ("user", "exchange"))
+        self.assertEqual(section["descent"][0]["sm_mhz"], 1395)
 
     def test_short_sections_are_left_alone_and_it_says_why(self):
         report = self.run_job(0, 150, 10, 3, 0)

@@ -21,6 +21,7 @@ struct lull_call {
     uint32_t name;         /* of a section that the program names */
     uint16_t operation;    /* any numbering; equal numbers are equal operations */
     bool begin;            /* true: entered; false: left */
+    bool is_cautious;      /* not known to be waiting: searched in small steps from the top */
     bool is_late;          /* told only when it was over (polling): counts as communication, but is
                             * no symbol of the iteration and no section */
 };

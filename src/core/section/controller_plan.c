@@ -120,8 +120,9 @@ void lull_controller_map_sections(struct lull_controller *controller,
             continue;
         lull_controller_forecast(controller, gpu, &sections[i], &expected);
         if (lull_forecast_pays(&expected))
-            gpu->target_of[i] = lull_controller_add_target(controller, sections[i].signature,
-                                                           controller->config.strategy);
+            gpu->target_of[i] = lull_controller_add_target(
+                controller, sections[i].signature,
+                sections[i].is_cautious ? LULL_DESCENT_GALLOP : controller->config.strategy);
     }
 }
 

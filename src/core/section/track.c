@@ -22,6 +22,7 @@ struct position {
     uint32_t ranks;
     uint32_t name;
     uint16_t operation;
+    bool is_cautious;
     struct lull_moments gap_ms; /* computation before it */
     struct lull_moments length_ms;
 };
@@ -139,6 +140,7 @@ static void section_open_with(struct lull_section *section, const struct positio
         .bytes = position->bytes,
         .ranks = position->ranks,
         .name = position->name,
+        .is_cautious = position->is_cautious,
     };
 }
 
@@ -148,6 +150,7 @@ static void section_extend_with(struct lull_section *section, const struct posit
     section->signature = lull_signature_join(section->signature, position->signature);
     section->calls++;
     section->bytes += position->bytes;
+    section->is_cautious |= position->is_cautious;
     if (longest) {
         section->operation = position->operation;
         section->ranks = position->ranks;
@@ -296,6 +299,7 @@ static void describe(struct position *position, const struct lull_call *call, ui
     position->ranks = call->ranks;
     position->name = call->name;
     position->operation = call->operation;
+    position->is_cautious = call->is_cautious;
 }
 
 static void learn_begin(struct lull_track *track, const struct lull_call *call, uint64_t signature,

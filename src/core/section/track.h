@@ -34,6 +34,7 @@ struct lull_section {
     uint64_t bytes;     /* payload of all its calls */
     uint32_t ranks;
     uint32_t name;
+    bool is_cautious;                   /* one of its calls may be computation */
     struct lull_moments length_ms;      /* begin of its first to end of its last call */
     struct lull_moments exposed_ms;     /* within its calls: what computation waits for */
     struct lull_quantile recent_length; /* the same, last ones only: the forecast's material */
