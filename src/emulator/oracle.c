@@ -198,7 +198,7 @@ static double total_energy_j(const struct run *run)
     return energy_j;
 }
 
-/* Starts at the temperature that the mean power will lead to. */
+/* Sets the temperature that this mean power leads to. */
 static void settle_heat(struct run *run, double mean_w)
 {
     const struct lull_gpu_model *model = run->job->model;
@@ -225,6 +225,14 @@ static void init_units(struct run *run)
     }
 }
 
+/* An iteration, at the temperature that the job asks for if it asks for one. */
+static int64_t run_at_heat(struct run *run, int64_t now_ns)
+{
+    if (run->job->heat_w > 0.0)
+        settle_heat(run, run->job->heat_w);
+    return run_iteration(run, now_ns);
+}
+
 static struct lull_oracle_outcome run_job(struct run *run)
 {
     const uint32_t iterations = run->mode == MODE_REAL ? REAL_ITERATIONS : IDEAL_ITERATIONS;
@@ -237,13 +245,13 @@ static struct lull_oracle_outcome run_job(struct run *run)
         now_ns = run_iteration(run, now_ns);
     settle_heat(run, total_energy_j(run) / run->job->gpus / ((double)now_ns * 1e-9));
     for (uint32_t i = 0; i < WARM_ITERATIONS; i++)
-        now_ns = run_iteration(run, now_ns);
+        now_ns = run_at_heat(run, now_ns);
     begin_ns = now_ns;
     energy_j = total_energy_j(run);
     run->measured_compute_ns = 0;
     run->measured_transfer_ns = 0;
     for (uint32_t i = 0; i < iterations; i++)
-        now_ns = run_iteration(run, now_ns);
+        now_ns = run_at_heat(run, now_ns);
     run->measured_compute_ns /= iterations;
     run->measured_transfer_ns /= iterations;
     return (struct lull_oracle_outcome){

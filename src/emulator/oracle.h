@@ -28,6 +28,7 @@ struct lull_oracle_job {
     double link_gbs;     /* > 0 */
     uint32_t channels;   /* >= 1 */
     double tolerance_ratio;
+    double heat_w; /* power whose steady temperature holds throughout; 0: each point's own */
 };
 
 /* Means of one iteration; energy of all GPUs together. */

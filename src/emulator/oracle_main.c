@@ -18,7 +18,8 @@ enum {
     KEY_BYTES,
     KEY_LINK,
     KEY_CHANNELS,
-    KEY_TOLERANCE
+    KEY_TOLERANCE,
+    KEY_HEAT
 };
 
 static const struct argp_option options[] = {
@@ -30,6 +31,8 @@ static const struct argp_option options[] = {
     {"link-gbs", KEY_LINK, "GBS", 0, "Bandwidth of the link, GB/s (23)", 0},
     {"channels", KEY_CHANNELS, "N", 0, "SMs that drive the link (4)", 0},
     {"tolerance", KEY_TOLERANCE, "RATIO", 0, "Largest slowdown, e.g. 1% (1%)", 0},
+    {"heat-w", KEY_HEAT, "W", 0,
+     "Temperature that a job of so many watts leaves, throughout (each point's own equilibrium)", 0},
     {0},
 };
 
@@ -79,6 +82,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_TOLERANCE:
         if (lull_text_parse_ratio(arg, &job->tolerance_ratio) < 0)
             argp_error(state, "%s: expected a ratio such as 1%%", arg);
+        return 0;
+    case KEY_HEAT:
+        read_number(arg, &job->heat_w, state);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
