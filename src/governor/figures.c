@@ -9,6 +9,8 @@
 enum { BATCHES = 20, MIN_BATCHES = 3 };
 /* Degrees C around the last temperature that count as warm. */
 enum { WARM_BAND_C = 1 };
+/* Share of the section at a boundary after which energy is read. */
+static const double reading_share = 0.6;
 
 static bool belongs(const struct lull_boundary *boundary, enum lull_figures_part part)
 {
@@ -106,6 +108,22 @@ static bool energy_between(const struct lull_control *control, int64_t begin_ns,
     return true;
 }
 
+/*
+ * How far behind a boundary energy is read: well inside the section that begins there, where power is
+ * low and even. Counters and power readings are up to 0.1 s old, and at the boundary itself, where
+ * computation has just ended, that is worth tens of joules.
+ */
+static int64_t reading_offset_ns(const struct lull_control *control, uint32_t gpu)
+{
+    const struct lull_track *track = lull_controller_track(lull_control_controller(control), gpu);
+    uint32_t count;
+    const struct lull_section *sections = lull_track_sections(track, &count);
+
+    if (count == 0 || sections[0].first != 0)
+        return 0;
+    return lull_ns_from_ms(reading_share * sections[0].length_ms.mean);
+}
+
 /* Adds the energy of the stretch from boundary first to boundary last. */
 static void add_stretch(const struct lull_control *control,
                         const struct lull_boundaries *boundaries, size_t first, size_t last,
@@ -113,10 +131,11 @@ static void add_stretch(const struct lull_control *control,
 {
     int64_t begin_ns = boundaries->items[first].time_ns;
     int64_t end_ns = boundaries->items[last].time_ns;
+    int64_t offset_ns = reading_offset_ns(control, leading_gpu(control));
     double energy_j;
 
     figures->span_s += (double)(end_ns - begin_ns) * 1e-9;
-    if (energy_between(control, begin_ns, end_ns, &energy_j))
+    if (energy_between(control, begin_ns + offset_ns, end_ns + offset_ns, &energy_j))
         figures->energy_j += energy_j;
     else
         figures->has_energy = false;
