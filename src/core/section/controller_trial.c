@@ -18,7 +18,7 @@ enum { SETTLED_BLOCK = 16, CHECK_SPACING_MAX = 8192 };
  */
 static const double decisive_noise_share = 0.35;
 /* Windows grow to this at most for short iterations, and for noisy ones. */
-enum { WINDOW_MAX = 4000, NOISY_WINDOW_MAX = 30 };
+enum { WINDOW_MAX = 4000, NOISY_WINDOW_MAX = 12 };
 /* Pairs of windows before and until a verdict. */
 enum { MIN_PAIRS = 4, MAX_PAIRS = 14 };
 /* Candidate iterations this much longer than the reference, in a row: no need to wait for pairs. */
