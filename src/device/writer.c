@@ -317,10 +317,11 @@ static void take(struct lull_writer *writer, uint32_t index, int64_t now_ns)
     gpu->has_pending = true;
 }
 
-/* Settles what needs no driver call. */
-static void settle_request(struct lull_writer *writer, uint32_t index, int64_t now_ns)
+/* Settles what needs no driver call. Reads the time: the request may be younger than the round. */
+static void settle_request(struct lull_writer *writer, uint32_t index)
 {
     struct gpu *gpu = &writer->gpus[index];
+    const int64_t now_ns = lull_now_ns();
 
     if (gpu->pending.sm_mhz == gpu->applied_mhz && !gpu->is_uncertain) {
         renew(gpu, index, now_ns);
@@ -352,7 +353,7 @@ static void collect(struct lull_writer *writer, int64_t now_ns)
             continue;
         take(writer, i, now_ns);
         if (gpu->has_pending)
-            settle_request(writer, i, now_ns);
+            settle_request(writer, i);
         expire(gpu, i, now_ns);
     }
 }

@@ -60,11 +60,11 @@ static void print_result(const char *name, const struct lull_switch_result *resu
     fflush(stdout);
 }
 
-/* Waits up to 2 s until the outcome of a request is there, and settled if it was applied. */
+/* Waits up to 10 s until the outcome of a request is there, and settled if it was applied. */
 static void await(struct lull_actuator *actuator, uint32_t slot, uint64_t sequence,
                   struct lull_switch_result *result_out)
 {
-    const int64_t until_ns = lull_now_ns() + 2 * LULL_NS_PER_S;
+    const int64_t until_ns = lull_now_ns() + 10 * LULL_NS_PER_S;
 
     do {
         lull_sleep_until_ns(lull_now_ns() + 200 * LULL_NS_PER_US);
