@@ -40,7 +40,7 @@
 #define LONGEST_SLEEP_NS (100 * LULL_NS_PER_MS)
 
 enum {
-    FORMAT_VERSION = 1,
+    FORMAT_VERSION = 2,
     PAGE_BYTES = 4096,
     EVENT_WORDS = sizeof(struct lull_event) / sizeof(uint64_t),
     INFO_WORDS = sizeof(struct lull_process_info) / sizeof(uint64_t),
@@ -86,6 +86,8 @@ struct slot {
     _Atomic uint64_t published;
     _Atomic uint64_t lost;
     _Atomic uint32_t communicators;
+    /* Read by producers, written by the reader alone. */
+    _Alignas(64) _Atomic uint32_t asked;
     /* Identity: version is odd while it is being written and 0 before the first time. */
     _Alignas(64) _Atomic uint32_t version;
     _Atomic uint64_t start_ticks; /* of the process since boot: tells it from a later one */
@@ -133,6 +135,7 @@ static const char *const operation_names[LULL_OPERATION_COUNT] = {
     [LULL_OPERATION_WAIT] = "wait",
     [LULL_OPERATION_PROBE] = "probe",
     [LULL_OPERATION_POLL] = "poll",
+    [LULL_OPERATION_SIGNAL] = "signal",
 };
 
 const char *lull_operation_name(enum lull_operation operation)
@@ -682,4 +685,15 @@ uint64_t lull_job_lost(const struct lull_job *job, uint32_t slot)
     if (slot >= LULL_JOB_MAX_PROCESSES)
         return 0;
     return atomic_load_explicit(&job->segment->slots[slot].lost, memory_order_relaxed);
+}
+
+void lull_job_ask(struct lull_job *job, uint32_t slot, uint32_t asked)
+{
+    if (slot < LULL_JOB_MAX_PROCESSES)
+        atomic_store_explicit(&job->segment->slots[slot].asked, asked, memory_order_relaxed);
+}
+
+uint32_t lull_job_asked(const struct lull_job *job, uint32_t slot)
+{
+    return atomic_load_explicit(&job->segment->slots[slot].asked, memory_order_relaxed);
 }

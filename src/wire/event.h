@@ -40,6 +40,23 @@ enum lull_event_kind {
     LULL_EVENT_STEP,      /* lull_step(): the program's own iteration boundary */
     LULL_EVENT_EXIT,      /* the process leaves the job in good order (MPI_Finalize, exit) */
     LULL_EVENT_ENTER,     /* the process has entered the job (MPI_Init returned) */
+
+    /* Of jobs whose communication runs on the GPU. The host runs ahead of it. */
+    LULL_EVENT_ENQUEUE,      /* a communication operation was enqueued (host) */
+    LULL_EVENT_KERNEL_BEGIN, /* its kernel began on the GPU; it may only wait for its peers yet */
+    LULL_EVENT_KERNEL_END,   /* its kernel ended on the GPU */
+    LULL_EVENT_COMPUTE,      /* compute kernels ran from time_ns for bytes ns; told late */
+    LULL_EVENT_COMPLETE,     /* every compute run that began before time_ns has been told;
+                              * bytes: how many kernels were dropped; peer: -errno, recording
+                              * kernels has failed and ends here */
+    LULL_EVENT_COMMUNICATOR, /* announces a communicator: ranks; bytes: its nodes; peer: own rank
+                              * in it; name: its name, LULL_JOB_MAX_NAMES without one */
+};
+
+/* What the governor may ask of the probes of a process, beyond what costs next to nothing. */
+enum lull_ask {
+    LULL_ASK_TIMES = 1,   /* KERNEL_BEGIN and KERNEL_END */
+    LULL_ASK_COMPUTE = 2, /* COMPUTE and COMPLETE */
 };
 
 /* What a section does. Values are part of the segment's format: append only. */
@@ -63,6 +80,7 @@ enum lull_operation {
     LULL_OPERATION_WAIT, /* completion of non-blocking operations */
     LULL_OPERATION_PROBE,
     LULL_OPERATION_POLL, /* a run of calls that return at once (Test, Iprobe); pushed when over */
+    LULL_OPERATION_SIGNAL, /* one-sided: put with signal, signal, wait for one */
     LULL_OPERATION_COUNT
 };
 
@@ -80,7 +98,8 @@ struct lull_event {
     uint32_t communicator; /* its number in this process, from 0; LULL_EVENT_NO_COMMUNICATOR */
     uint32_t ranks;        /* its size; 0 unknown */
     int32_t peer;          /* root or peer rank; -1 none */
-    uint32_t thread;       /* number of the thread in this process, from 0 */
+    uint32_t thread;       /* number of the thread in this process, from 0; KERNEL_BEGIN and
+                            * KERNEL_END: the same for both edges of one kernel */
     uint16_t kind;         /* enum lull_event_kind */
     uint16_t operation;    /* enum lull_operation */
     uint32_t name;         /* LULL_OPERATION_USER: index of its name */
@@ -122,6 +141,12 @@ void lull_job_name(const struct lull_job *job, uint32_t slot, uint32_t name, cha
  */
 uint32_t lull_job_read(struct lull_job *job, uint32_t slot, struct lull_event *events_out,
                        uint32_t max);
+
+/* Governor: asks the probes of a slot for what bits of enum lull_ask say, from now on. */
+void lull_job_ask(struct lull_job *job, uint32_t slot, uint32_t asked);
+
+/* Probe: what the governor asks for at this moment; one relaxed load. Any thread. */
+uint32_t lull_job_asked(const struct lull_job *job, uint32_t slot);
 
 /* Events that the slot's process could not push because its ring was full. */
 uint64_t lull_job_lost(const struct lull_job *job, uint32_t slot);

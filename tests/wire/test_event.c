@@ -28,6 +28,21 @@ static struct lull_job *join(const char *path, uint32_t *slot_out)
     return job;
 }
 
+/* ---- asking ---- */
+
+static void governor_asks_and_probe_sees(void **state)
+{
+    struct fixture *fixture = *state;
+    uint32_t slot;
+    struct lull_job *job = join(fixture->path, &slot);
+
+    assert_int_equal(lull_job_asked(job, slot), 0);
+    lull_job_ask(fixture->job, slot, LULL_ASK_TIMES | LULL_ASK_COMPUTE);
+    assert_int_equal(lull_job_asked(job, slot), LULL_ASK_TIMES | LULL_ASK_COMPUTE);
+    lull_job_ask(fixture->job, LULL_JOB_MAX_PROCESSES, LULL_ASK_TIMES); /* nobody: nothing */
+    lull_job_destroy(job);
+}
+
 /* ---- joining ---- */
 
 static void refuses_existing_file(void **state)
@@ -463,6 +478,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(refuses_existing_file),
         TEST(file_is_private_and_sparse),
+        TEST(governor_asks_and_probe_sees),
         TEST(one_slot_per_process),
         TEST(refuses_what_is_no_segment),
         TEST(all_slots_taken),
