@@ -1,6 +1,6 @@
 /*
- * Cost of a section's begin and end, in nanoseconds and in units of two clock_gettime calls that
- * are measured in the same rounds. With nobody reading (the ring is full most of the time), with a
+ * Cost of a section's begin and end, in nanoseconds and in units of two clock_gettime calls:
+ * medians over rounds that measure both, one right after the other. With nobody reading (the ring is full most of the time), with a
  * reader in another process, by name and by number, and without a job.
  *   bench_probe        exit status 1 if a pair costs more than 3 units with a reader or without
  * SPDX-License-Identifier: Apache-2.0
@@ -70,20 +70,20 @@ static double measure(const char *what, void (*pair)(void), int pause_us)
 {
     static double pairs_ns[ROUNDS];
     static double clocks_ns[ROUNDS];
-    double pair_ns;
-    double clock_ns;
+    static double ratios[ROUNDS];
+    double ratio;
 
     for (int i = 0; i < ROUNDS; i++) {
         clocks_ns[i] = time_ns(clock_pair);
         pairs_ns[i] = time_ns(pair);
+        ratios[i] = pairs_ns[i] / clocks_ns[i];
         if (pause_us > 0) /* lets the reader empty the ring */
             usleep((useconds_t)pause_us);
     }
-    pair_ns = median(pairs_ns);
-    clock_ns = median(clocks_ns);
-    printf("%-36s %7.1f ns per pair, two clock_gettime %6.1f ns, ratio %.2f\n", what, pair_ns,
-           clock_ns, pair_ns / clock_ns);
-    return pair_ns / clock_ns;
+    ratio = median(ratios);
+    printf("%-36s %7.1f ns per pair, two clock_gettime %6.1f ns, ratio %.2f\n", what,
+           median(pairs_ns), median(clocks_ns), ratio);
+    return ratio;
 }
 
 /* The job's program: this one, run again with LULL_JOB set. */

@@ -83,7 +83,6 @@ struct record {
 struct slot {
     /* Producers. */
     _Alignas(64) _Atomic uint64_t head;
-    _Atomic uint64_t published;
     _Atomic uint64_t lost;
     _Atomic uint32_t communicators;
     /* Read by producers, written by the reader alone. */
@@ -102,17 +101,11 @@ struct segment {
     _Alignas(PAGE_BYTES) struct slot slots[LULL_JOB_MAX_PROCESSES];
 };
 
-/* What the reader knows of a slot. Kept out of the segment, where the job could change it. */
-struct cursor {
-    uint64_t tail;           /* everything before it is delivered */
-    uint64_t seen_published; /* value of published when all was delivered */
-};
-
 struct lull_job {
     struct segment *segment;
-    struct cursor *cursors; /* reader only */
-    int64_t woken_ns;       /* reader only: the last time events ended a wait */
-    char *path;             /* reader only: the file to remove */
+    uint64_t *tails;  /* reader only: per slot, everything before it is delivered */
+    int64_t woken_ns; /* reader only: the last time events ended a wait */
+    char *path;       /* reader only: the file to remove */
 };
 
 static const char *const operation_names[LULL_OPERATION_COUNT] = {
@@ -222,9 +215,9 @@ int lull_job_create(const char *path, struct lull_job **job_out, struct lull_err
 
     if (job == NULL)
         goto fail;
-    job->cursors = calloc(LULL_JOB_MAX_PROCESSES, sizeof(*job->cursors));
+    job->tails = calloc(LULL_JOB_MAX_PROCESSES, sizeof(*job->tails));
     job->path = strdup(path);
-    if (job->cursors == NULL || job->path == NULL)
+    if (job->tails == NULL || job->path == NULL)
         goto free_job;
     result = create_file(path, &job->segment);
     if (result < 0)
@@ -233,7 +226,7 @@ int lull_job_create(const char *path, struct lull_job **job_out, struct lull_err
     *job_out = job;
     return 0;
 free_job:
-    free(job->cursors);
+    free(job->tails);
     free(job->path);
     free(job);
 fail:
@@ -250,7 +243,7 @@ void lull_job_destroy(struct lull_job *job)
     munmap(job->segment, sizeof(struct segment));
     if (job->path != NULL)
         unlink(job->path);
-    free(job->cursors);
+    free(job->tails);
     free(job->path);
     free(job);
     errno = saved_errno;
@@ -523,9 +516,9 @@ static long futex(_Atomic uint32_t *word, int operation, uint32_t value,
 }
 
 /*
- * No wake-up is lost. The producer (P1) counts its event as published, then (P2) reads the
- * doorbell; the reader (R1) writes SLEEPING, then (R2) reads the counts, then (R3) sleeps if the
- * doorbell still says SLEEPING, which the kernel checks atomically. All are sequentially
+ * No wake-up is lost. The producer (P1) moves head and publishes its record, then (P2) reads the
+ * doorbell; the reader (R1) writes SLEEPING, then (R2) reads head and records, then (R3) sleeps if
+ * the doorbell still says SLEEPING, which the kernel checks atomically. All are sequentially
  * consistent, so if R2 misses P1, then R1 < R2 < P1 < P2 in their total order: P2 sees SLEEPING,
  * or the word was changed since by someone who wakes the reader himself. The one gap is a
  * producer that is killed after changing the word and before its system call; it delays the
@@ -548,13 +541,31 @@ void lull_job_wake(struct lull_job *job)
         futex(doorbell, FUTEX_WAKE, 1, NULL);
 }
 
+/* Where the records that may hold something end. head may be anything: one lap at most. */
+static uint64_t end_of(const struct slot *slot, uint64_t tail)
+{
+    const uint64_t reserved = atomic_load(&slot->head) - tail;
+
+    return tail + (reserved < LULL_JOB_RING_EVENTS ? reserved : LULL_JOB_RING_EVENTS);
+}
+
+static struct record *record_at(struct slot *slot, uint64_t position)
+{
+    return &slot->records[position % LULL_JOB_RING_EVENTS];
+}
+
 static int has_events(const struct lull_job *job)
 {
     const uint32_t count = claimed_slots(job->segment);
 
-    for (uint32_t i = 0; i < count; i++)
-        if (atomic_load(&job->segment->slots[i].published) != job->cursors[i].seen_published)
-            return 1;
+    for (uint32_t i = 0; i < count; i++) {
+        struct slot *slot = &job->segment->slots[i];
+        const uint64_t end = end_of(slot, job->tails[i]);
+
+        for (uint64_t position = job->tails[i]; position < end; position++)
+            if (atomic_load(&record_at(slot, position)->sequence) == position + 1)
+                return 1;
+    }
     return 0;
 }
 
@@ -617,11 +628,10 @@ void lull_event_push(struct lull_job *job, uint32_t slot_index, const struct lul
     for (;;) {
         uint64_t sequence;
 
-        record = &slot->records[position % LULL_JOB_RING_EVENTS];
+        record = record_at(slot, position);
         sequence = atomic_load_explicit(&record->sequence, memory_order_acquire);
         if (sequence == position) {
-            if (atomic_compare_exchange_weak_explicit(&slot->head, &position, position + 1,
-                                                      memory_order_relaxed, memory_order_relaxed))
+            if (atomic_compare_exchange_weak(&slot->head, &position, position + 1))
                 break;
         } else if ((int64_t)(sequence - position) < 0) {
             atomic_fetch_add_explicit(&slot->lost, 1, memory_order_relaxed);
@@ -632,10 +642,9 @@ void lull_event_push(struct lull_job *job, uint32_t slot_index, const struct lul
         }
     }
     /* The reader has written to the records ahead; fetching them back takes longer than a push. */
-    __builtin_prefetch(&slot->records[(position + PREFETCH) % LULL_JOB_RING_EVENTS], 1);
+    __builtin_prefetch(record_at(slot, position + PREFETCH), 1);
     store_words(record->words, event, EVENT_WORDS);
-    atomic_store_explicit(&record->sequence, position + 1, memory_order_release);
-    atomic_fetch_add(&slot->published, 1);
+    atomic_store(&record->sequence, position + 1);
     if (atomic_load(&job->segment->header.doorbell) == SLEEPING)
         ring_doorbell(&job->segment->header);
 }
@@ -643,28 +652,18 @@ void lull_event_push(struct lull_job *job, uint32_t slot_index, const struct lul
 uint32_t lull_job_read(struct lull_job *job, uint32_t slot_index, struct lull_event *events_out,
                        uint32_t max)
 {
-    struct cursor *cursor;
+    uint64_t *tail;
     struct slot *slot;
-    uint64_t published;
-    uint64_t position;
     uint64_t end;
-    uint64_t reserved;
     uint32_t count = 0;
 
     if (slot_index >= claimed_slots(job->segment))
         return 0;
-    cursor = &job->cursors[slot_index];
+    tail = &job->tails[slot_index];
     slot = &job->segment->slots[slot_index];
-    published = atomic_load(&slot->published);
-    if (published == cursor->seen_published)
-        return 0;
-
-    /* head may be anything; no ring holds more than its capacity. */
-    position = cursor->tail;
-    reserved = atomic_load_explicit(&slot->head, memory_order_acquire) - position;
-    end = position + (reserved < LULL_JOB_RING_EVENTS ? reserved : LULL_JOB_RING_EVENTS);
-    for (; position < end && count < max; position++) {
-        struct record *record = &slot->records[position % LULL_JOB_RING_EVENTS];
+    end = end_of(slot, *tail);
+    for (uint64_t position = *tail; position < end && count < max; position++) {
+        struct record *record = record_at(slot, position);
         uint64_t sequence = atomic_load_explicit(&record->sequence, memory_order_acquire);
 
         if (sequence == position + 1) {
@@ -672,11 +671,9 @@ uint32_t lull_job_read(struct lull_job *job, uint32_t slot_index, struct lull_ev
             sequence = position + LULL_JOB_RING_EVENTS;
             atomic_store_explicit(&record->sequence, sequence, memory_order_release);
         }
-        if (position == cursor->tail && sequence == position + LULL_JOB_RING_EVENTS)
-            cursor->tail++;
+        if (position == *tail && sequence == position + LULL_JOB_RING_EVENTS)
+            ++*tail;
     }
-    if (position >= end)
-        cursor->seen_published = published;
     return count;
 }
 

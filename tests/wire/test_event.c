@@ -213,7 +213,6 @@ static void hole_is_passed_over_and_delivered_late(void **state)
 
     store_words(hole->words, &late, EVENT_WORDS);
     atomic_store(&hole->sequence, position + 1);
-    atomic_fetch_add(&job->segment->slots[slot].published, 1);
     assert_int_equal(lull_job_read(fixture->job, slot, events, 64), 1);
     assert_int_equal(events[0].bytes, late.bytes);
     for (uint64_t i = 0; i < LULL_JOB_RING_EVENTS; i++)
@@ -343,8 +342,7 @@ static void killed_producers_do_not_block(void **state)
                 expected = events[i].bytes;
             }
         assert_true(expected > 0);
-        assert_int_equal(atomic_load(&fixture->job->segment->slots[kill_count].published),
-                         fixture->job->cursors[kill_count].seen_published);
+        assert_false(has_events(fixture->job));
     }
 }
 
