@@ -41,3 +41,16 @@ double lull_switch_cost_lead_ms(const struct lull_switch_cost *cost, double allo
         return fmax(prior_call_ms + prior_settle_ms - fmax(allowed_ms, 0.0), 0.0);
     return lull_quantile_threshold(seen, allowed_ms);
 }
+
+double lull_switch_cost_sure_lead_ms(const struct lull_switch_cost *cost, double late_share)
+{
+    const struct lull_quantile *const seen = &cost->total_ms[LULL_DIRECTION_UP];
+    const double tail_share = 0.25;
+    double quartile_ms;
+
+    if (seen->count == 0)
+        return 2.0 * (prior_call_ms + prior_settle_ms);
+    quartile_ms = lull_quantile_get(seen, 1.0 - tail_share);
+    return quartile_ms +
+           lull_quantile_excess(seen, quartile_ms) / tail_share * log(tail_share / late_share);
+}

@@ -41,4 +41,11 @@ double lull_switch_cost_total_ms(const struct lull_switch_cost *cost, enum lull_
  */
 double lull_switch_cost_lead_ms(const struct lull_switch_cost *cost, double allowed_ms);
 
+/*
+ * The lead with which raising is late in no more than this share of cases, ms; share in (0, 0.25].
+ * The window alone cannot tell rare cases: beyond its upper quartile the tail is taken to be
+ * exponential, with the mean excess that was seen there.
+ */
+double lull_switch_cost_sure_lead_ms(const struct lull_switch_cost *cost, double late_share);
+
 #endif

@@ -27,11 +27,18 @@ uint64_t lull_signature_join(uint64_t before, uint64_t next)
     return joined == 0 ? 1 : joined;
 }
 
-uint64_t lull_call_signature(const struct lull_call *call)
+uint64_t lull_call_class(const struct lull_call *call)
 {
     uint64_t what = (uint64_t)call->operation << 32 | lull_call_size_class(call->bytes);
     uint64_t where = (uint64_t)call->communicator << 32 | call->ranks;
     uint64_t whom = (uint64_t)(uint32_t)call->peer << 32 | call->name;
 
     return lull_signature_join(lull_signature_join(lull_signature_join(0, what), where), whom);
+}
+
+uint64_t lull_call_signature(const struct lull_call *call)
+{
+    const uint64_t class = lull_call_class(call);
+
+    return call->place == 0 ? class : lull_signature_join(class, call->place);
 }

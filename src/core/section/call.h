@@ -1,5 +1,6 @@
 /*
- * One communication call, or one section that the program names, as the decisions see it.
+ * One communication call, one section that the program names, or one gap in a GPU's computation,
+ * as the decisions see it.
  *
  * Its signature says what it is and not when: operation, size class, communicator and peer. The
  * sequence of signatures is what iterations are found in. Pure.
@@ -12,6 +13,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A place that no gap has: says that the iteration has been left. */
+#define LULL_CALL_BREAK UINT32_MAX
+
 struct lull_call {
     int64_t time_ns;       /* of this edge, one monotonic clock for all calls */
     uint64_t bytes;        /* payload of this rank, 0 unknown */
@@ -19,6 +23,8 @@ struct lull_call {
     uint32_t ranks;        /* size of the communicator, 0 unknown */
     int32_t peer;          /* root or peer, -1 none */
     uint32_t name;         /* of a section that the program names */
+    uint32_t place;        /* which gap of the iteration, from 1: never merged with its neighbours,
+                            * and judged together with all gaps that do the same; 0: no gap */
     uint16_t operation;    /* any numbering; equal numbers are equal operations */
     bool begin;            /* true: entered; false: left */
     bool is_cautious;      /* not known to be waiting: searched in small steps from the top */
@@ -29,8 +35,11 @@ struct lull_call {
 /* Payloads in the same power of two are of one class: 0, 1, 2-3, 4-7, ... -> 0, 1, 2, 3, ... */
 uint32_t lull_call_size_class(uint64_t bytes);
 
-/* Equal for calls that do the same; never 0. */
+/* Equal for calls that do the same at the same place; never 0. */
 uint64_t lull_call_signature(const struct lull_call *call);
+
+/* The same wherever they stand. Equal to the signature of a call that is no gap. */
+uint64_t lull_call_class(const struct lull_call *call);
 
 /* The signature of a sequence of calls: of what stands before (0 at the start) and the next one. */
 uint64_t lull_signature_join(uint64_t before, uint64_t next);

@@ -334,6 +334,12 @@ void lull_controller_slowdown(const struct lull_controller *controller,
     lull_guard_estimate(&controller->settled_guard, estimate_out);
 }
 
+bool lull_controller_has_settled(const struct lull_controller *controller)
+{
+    return controller->settled_after > 0 &&
+           lull_controller_next_target(controller) == LULL_CONTROLLER_NO_TARGET;
+}
+
 uint64_t lull_controller_settled_after(const struct lull_controller *controller)
 {
     return controller->settled_after;

@@ -57,6 +57,7 @@ struct lull_controller_config {
     double window_ms;                    /* least length of a measured window */
     uint32_t window_iterations;          /* and its least number of iterations, >= 2 */
     bool observe_only;                   /* learn sections, never command anything */
+    bool reactive; /* for comparison: switch when a section begins and ends, never ahead */
 };
 
 /* Tolerance 1 %, confidence 95 %, bisection, windows of 300 ms and 5 iterations. */
@@ -169,6 +170,9 @@ const struct lull_target *lull_controller_descending(const struct lull_controlle
 /* Slowdown of the settled points against the reference windows of the same run. */
 void lull_controller_slowdown(const struct lull_controller *controller,
                               struct lull_guard_estimate *estimate_out);
+
+/* Every target has its result, and it has been applied; whatever a job does at its very end. */
+bool lull_controller_has_settled(const struct lull_controller *controller);
 
 /* Iterations of GPU 0's track until the first settling; 0 not yet. */
 uint64_t lull_controller_settled_after(const struct lull_controller *controller);

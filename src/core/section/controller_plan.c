@@ -8,6 +8,12 @@
 
 /* Share of the tolerance that late raising may cost on average. */
 static const double lateness_share = 0.2;
+/* Of all iterations, those in which a kernel after a gap may begin on a lowered clock. */
+static const double late_begins = 0.01;
+/* Share of the shortest latency seen by which the lowering of a gap goes ahead. */
+static const double sure_ahead_share = 0.6;
+/* Time that a gap must spend low to be worth two driver calls. */
+static const double least_low_ms = 1.0;
 
 bool lull_controller_is_active(const struct lull_controlled_gpu *gpu)
 {
@@ -55,25 +61,72 @@ uint32_t lull_controller_planned_point(const struct lull_controller *controller,
     return scale_point(point, target->descent.count, gpu->points);
 }
 
+/* Sections of this GPU that are switched in an iteration. */
+static uint32_t switched_sections(const struct lull_controlled_gpu *gpu)
+{
+    uint32_t count;
+    uint32_t switched = 0;
+
+    lull_track_sections(gpu->track, &count);
+    for (uint32_t i = 0; i < count; i++)
+        switched += gpu->target_of[i] != LULL_CONTROLLER_NO_TARGET;
+    return switched > 0 ? switched : 1;
+}
+
+/*
+ * A run of calls: computation follows when the rank has been let go; being late on average costs
+ * no more than a share of the tolerance.
+ */
+static void expect_calls(const struct lull_controller *controller,
+                         const struct lull_controlled_gpu *gpu, struct lull_forecast *out)
+{
+    const double iteration_ms = lull_track_iteration_ms(gpu->track)->mean;
+    const double allowed_ms = controller->config.tolerance_ratio * lateness_share * iteration_ms /
+                              (double)controller->gpu_count;
+
+    out->ahead_ms = lull_switch_cost_call_ms(&gpu->cost, LULL_DIRECTION_DOWN, 0.1);
+    out->lead_ms = lull_switch_cost_lead_ms(&gpu->cost, allowed_ms);
+    out->least_ms = lull_forecast_break_even_ms(out->down_ms, out->lead_ms);
+}
+
+/* A gap is known to the millisecond: no kernel shall begin low at its end, nor before it. */
+static void expect_gap(const struct lull_controlled_gpu *gpu, struct lull_forecast *out)
+{
+    out->ahead_ms = sure_ahead_share * lull_switch_cost_total_ms(&gpu->cost, LULL_DIRECTION_DOWN, 0);
+    out->lead_ms = lull_switch_cost_sure_lead_ms(&gpu->cost, late_begins / switched_sections(gpu));
+    out->least_ms = out->down_ms - out->ahead_ms + out->lead_ms + least_low_ms;
+}
+
+/* What the design calls reactive: the clock follows the section, late on both sides. */
+static void expect_no_forecast(const struct lull_controlled_gpu *gpu, struct lull_forecast *out)
+{
+    const double up_ms = lull_switch_cost_total_ms(&gpu->cost, LULL_DIRECTION_UP, 0.5);
+
+    out->least_ms = lull_forecast_break_even_ms(out->down_ms, up_ms);
+}
+
 void lull_controller_forecast(const struct lull_controller *controller,
                               const struct lull_controlled_gpu *gpu,
                               const struct lull_section *section, struct lull_forecast *out)
 {
     const uint32_t index = (uint32_t)(gpu - controller->gpus);
-    const double iteration_ms = lull_track_iteration_ms(gpu->track)->mean;
-    const double allowed_ms = controller->config.tolerance_ratio * lateness_share * iteration_ms /
-                              (double)controller->gpu_count;
-    const double call_ms = lull_switch_cost_call_ms(&gpu->cost, LULL_DIRECTION_UP, 0.5);
 
     *out = (struct lull_forecast){
         .length_ms = lull_quantile_get(&section->recent_length, 0.1),
         .gap_low_ms = lull_quantile_get(&section->recent_gap, 0.05),
         .gap_high_ms = lull_quantile_get(&section->recent_gap, 0.95),
-        .ahead_ms = lull_switch_cost_call_ms(&gpu->cost, LULL_DIRECTION_DOWN, 0.1),
-        /* The GPUs of a node queue in the driver: each starts one call before the next. */
-        .lead_ms = lull_switch_cost_lead_ms(&gpu->cost, allowed_ms) + index * call_ms,
         .down_ms = lull_switch_cost_total_ms(&gpu->cost, LULL_DIRECTION_DOWN, 0.5),
     };
+    if (controller->config.reactive) {
+        expect_no_forecast(gpu, out);
+        return;
+    }
+    if (section->place != 0)
+        expect_gap(gpu, out);
+    else
+        expect_calls(controller, gpu, out);
+    /* The GPUs of a node queue in the driver: each starts one call before the next. */
+    out->lead_ms += index * lull_switch_cost_call_ms(&gpu->cost, LULL_DIRECTION_UP, 0.5);
 }
 
 /* ---- targets ----------------------------------------------------------------------------- */
@@ -104,6 +157,30 @@ int32_t lull_controller_add_target(struct lull_controller *controller, uint64_t 
     return (int32_t)controller->target_count++;
 }
 
+/*
+ * A section's target. Those of one class share it; but of gaps, which come in all lengths, only
+ * those that pay take part.
+ */
+static void map_section(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
+                        const struct lull_section *section, int32_t *target)
+{
+    const bool is_forecast = section->recent_length.count >= LULL_CONTROLLER_MIN_OCCURRENCES;
+    struct lull_forecast expected;
+    bool pays = false;
+
+    if (is_forecast) {
+        lull_controller_forecast(controller, gpu, section, &expected);
+        pays = lull_forecast_pays(&expected);
+    }
+    *target = find_target(controller, section->class);
+    if (*target == LULL_CONTROLLER_NO_TARGET && pays)
+        *target = lull_controller_add_target(
+            controller, section->class,
+            section->is_cautious ? LULL_DESCENT_GALLOP : controller->config.strategy);
+    if (section->place != 0 && is_forecast && !pays)
+        *target = LULL_CONTROLLER_NO_TARGET;
+}
+
 /* Finds which sections of this GPU are worth switching, and the target of each. */
 void lull_controller_map_sections(struct lull_controller *controller,
                                   struct lull_controlled_gpu *gpu)
@@ -111,19 +188,8 @@ void lull_controller_map_sections(struct lull_controller *controller,
     uint32_t count;
     const struct lull_section *sections = lull_track_sections(gpu->track, &count);
 
-    for (uint32_t i = 0; i < count; i++) {
-        struct lull_forecast expected;
-
-        gpu->target_of[i] = find_target(controller, sections[i].signature);
-        if (gpu->target_of[i] != LULL_CONTROLLER_NO_TARGET ||
-            sections[i].recent_length.count < LULL_CONTROLLER_MIN_OCCURRENCES)
-            continue;
-        lull_controller_forecast(controller, gpu, &sections[i], &expected);
-        if (lull_forecast_pays(&expected))
-            gpu->target_of[i] = lull_controller_add_target(
-                controller, sections[i].signature,
-                sections[i].is_cautious ? LULL_DESCENT_GALLOP : controller->config.strategy);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        map_section(controller, gpu, &sections[i], &gpu->target_of[i]);
 }
 
 /* Total time that the sections of a target take per iteration, over all GPUs. */

@@ -18,9 +18,14 @@ void lull_feed_forward_init(struct lull_feed_forward *feed)
     *feed = (struct lull_feed_forward){.lower_at_ns = INT64_MAX, .raise_at_ns = INT64_MAX};
 }
 
+double lull_forecast_break_even_ms(double down_ms, double lead_ms)
+{
+    return break_even_margin * (down_ms + lead_ms);
+}
+
 bool lull_forecast_pays(const struct lull_forecast *forecast)
 {
-    return forecast->length_ms > break_even_margin * (forecast->down_ms + forecast->lead_ms);
+    return forecast->length_ms > forecast->least_ms;
 }
 
 /* The lowering of a section that begins at begin_ns is worth something until it must be raised. */
@@ -59,9 +64,11 @@ bool lull_feed_forward_end(struct lull_feed_forward *feed, int64_t now_ns, uint3
                            const struct lull_forecast *next)
 {
     bool raise = lull_feed_forward_raise(feed);
+    /* A raising that was asked for ahead of this end is over by now. */
+    const double raising_ms = raise ? next->lead_ms : 0.0;
 
     /* Too near to be both raised for the computation and lowered ahead of the section... */
-    if (next_point == 0 || next->gap_low_ms <= next->ahead_ms + next->lead_ms)
+    if (next_point == 0 || next->gap_low_ms <= next->ahead_ms + raising_ms)
         return raise;
     /* ...or too uncertain: the computation would run low while the section is waited for. */
     if (next->gap_high_ms - next->gap_low_ms > next->ahead_ms)

@@ -29,6 +29,7 @@ struct lull_feed_forward {
 /* Forecast of one section and the cost of switching, all in ms. */
 struct lull_forecast {
     double length_ms;  /* that nearly every occurrence reaches */
+    double least_ms;   /* length from which switching pays */
     double gap_low_ms; /* shortest and longest usual time from the section before to its begin */
     double gap_high_ms;
     double ahead_ms; /* how long before the begin a lowering may be asked for */
@@ -39,9 +40,12 @@ struct lull_forecast {
 void lull_feed_forward_init(struct lull_feed_forward *feed);
 
 /*
- * True if a section of this forecast leaves time at the lower point: the break-even of
- * design section 4, with a margin of a quarter on both switches.
+ * The break-even of a run of calls (design section 4): both switches, each with a margin of a
+ * quarter, ms.
  */
+double lull_forecast_break_even_ms(double down_ms, double lead_ms);
+
+/* True if a section of this forecast leaves time at the lower point. */
 bool lull_forecast_pays(const struct lull_forecast *forecast);
 
 /* The section with this point (0: stay) begins now. True: ask for feed->requested now. */

@@ -18,6 +18,8 @@ static const double merge_gap_ratio = 0.02;
 
 struct position {
     uint64_t signature;
+    uint64_t class;
+    uint32_t place;
     uint64_t bytes;
     uint32_t ranks;
     uint32_t name;
@@ -134,6 +136,8 @@ static void section_open_with(struct lull_section *section, const struct positio
 {
     *section = (struct lull_section){
         .signature = lull_signature_join(0, position->signature),
+        .class = lull_signature_join(0, position->class),
+        .place = position->place,
         .first = first,
         .calls = 1,
         .operation = position->operation,
@@ -148,6 +152,7 @@ static void section_extend_with(struct lull_section *section, const struct posit
                                 bool longest)
 {
     section->signature = lull_signature_join(section->signature, position->signature);
+    section->class = lull_signature_join(section->class, position->class);
     section->calls++;
     section->bytes += position->bytes;
     section->is_cautious |= position->is_cautious;
@@ -170,7 +175,8 @@ static bool belongs(const struct forming *forming, const struct position *positi
     double gap_ms = position->gap_ms.mean;
     double joint_ms = forming->length_ms + gap_ms + position->length_ms.mean;
 
-    return gap_ms <= merge_gap_ms && gap_ms <= merge_gap_ratio * joint_ms;
+    return position->place == 0 && forming->section.place == 0 && gap_ms <= merge_gap_ms &&
+           gap_ms <= merge_gap_ratio * joint_ms;
 }
 
 static void keep(struct lull_track *track, const struct forming *forming,
@@ -295,6 +301,8 @@ static void end_section(struct lull_track *track, uint32_t number, int64_t now_n
 static void describe(struct position *position, const struct lull_call *call, uint64_t signature)
 {
     position->signature = signature;
+    position->class = lull_call_class(call);
+    position->place = call->place;
     position->bytes = call->bytes;
     position->ranks = call->ranks;
     position->name = call->name;

@@ -28,6 +28,8 @@ enum {
 
 struct lull_section {
     uint64_t signature; /* joined over its calls */
+    uint64_t class;     /* the same wherever it stands; differs for gaps only (call.h: place) */
+    uint32_t place;     /* of a gap, from 1; 0: a run of calls */
     uint32_t first;     /* position of its first call, counted from the iteration's boundary */
     uint32_t calls;     /* consecutive calls in it */
     uint16_t operation; /* of its longest call */

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/section/gap_map_state.h"
+
+/* Gaps shorter than this are noise between kernels; none is worth switching by far. */
+static const int64_t least_gap_ns = INT64_C(1000000);
+static const int64_t keep_ns = INT64_C(3000000);
+/* A gap may be said to begin with a kernel that begins so much later, at most. */
+static const int64_t late_begin_ns = INT64_C(2000000);
+/* Ends that vary by more than this share of the gap forecast nothing. */
+static const double spread_max = 0.5;
+/* Two iterations count as one if that explains this share of what varies between iterations... */
+static const double explained_min = 0.7;
+/* ...and it varies by more than this per edge. */
+static const int64_t variation_ns = INT64_C(500000);
+
+enum { MAX_RUNS = 1 << 16, ANCHORS = 3, MAX_FOLD = 2 };
+
+/* A window that is being learnt from, as so many passes of `fold` iterations. */
+struct window {
+    const struct lull_gap_map *map;
+    uint32_t fold;
+    uint32_t passes;
+    uint32_t edges; /* of one pass */
+};
+
+/* A distance from an edge to a gap's begin or end, over all passes. */
+struct distance {
+    bool is_known;
+    uint32_t edge;
+    int64_t least_ns;
+    int64_t most_ns;
+};
+
+/* ---- taking ------------------------------------------------------------------------------ */
+
+static bool append_run(struct lull_gap_record *record, int64_t begin_ns, int64_t end_ns)
+{
+    if (record->run_count == record->run_capacity) {
+        const uint32_t capacity = record->run_capacity == 0 ? 256 : 2 * record->run_capacity;
+        struct lull_run *runs = capacity > MAX_RUNS
+                                    ? NULL
+                                    : realloc(record->runs, capacity * sizeof(*record->runs));
+
+        if (runs == NULL)
+            return false;
+        record->runs = runs;
+        record->run_capacity = capacity;
+    }
+    record->runs[record->run_count++] = (struct lull_run){begin_ns, end_ns};
+    return true;
+}
+
+void lull_gap_map_take_compute(struct lull_gap_map *map, int64_t begin_ns, int64_t end_ns)
+{
+    struct lull_gap_record *record = &map->record;
+    struct lull_run *last =
+        record->run_count == 0 ? NULL : &record->runs[record->run_count - 1];
+
+    if (map->phase != LULL_GAP_MAP_RECORDING)
+        return;
+    if (last != NULL && begin_ns < last->end_ns + least_gap_ns) {
+        if (end_ns > last->end_ns)
+            last->end_ns = end_ns;
+    } else if (!append_run(record, begin_ns, end_ns)) {
+        map->phase = LULL_GAP_MAP_BLIND;
+    }
+}
+
+/* ---- looking into the window ------------------------------------------------------------- */
+
+/* Time of an edge of a pass; an edge of the next pass lies behind the last one. 0: not recorded. */
+static int64_t edge_ns(const struct window *window, uint32_t pass, uint32_t edge)
+{
+    const uint32_t per_period = 2 * window->map->period;
+    const uint32_t period = pass * window->fold + edge / per_period;
+
+    if (period > LULL_GAP_MAP_PERIODS ||
+        (period == LULL_GAP_MAP_PERIODS && edge % per_period > 0))
+        return 0;
+    return *lull_gap_map_edge(window->map, period, edge % per_period);
+}
+
+static bool has_all_edges(const struct window *window)
+{
+    for (uint32_t pass = 0; pass < window->passes; pass++)
+        for (uint32_t edge = 0; edge <= window->edges; edge++)
+            if (edge_ns(window, pass, edge) == 0)
+                return false;
+    return true;
+}
+
+/* Runs before and after a gap; the gap is number i if it follows run i. */
+static struct lull_run gap_at(const struct window *window, uint32_t index)
+{
+    const struct lull_run *runs = window->map->record.runs;
+
+    return (struct lull_run){runs[index].end_ns, runs[index + 1].begin_ns};
+}
+
+static uint32_t gap_total(const struct window *window)
+{
+    return window->map->record.run_count == 0 ? 0 : window->map->record.run_count - 1;
+}
+
+static int64_t overlap_ns(const struct lull_run *a, const struct lull_run *b)
+{
+    const int64_t begin_ns = a->begin_ns > b->begin_ns ? a->begin_ns : b->begin_ns;
+    const int64_t end_ns = a->end_ns < b->end_ns ? a->end_ns : b->end_ns;
+
+    return end_ns > begin_ns ? end_ns - begin_ns : 0;
+}
+
+/* The gap that has most in common with the expected one; false: none has anything. */
+static bool find_gap(const struct window *window, const struct lull_run *expected,
+                     struct lull_run *found_out)
+{
+    int64_t best_ns = 0;
+
+    for (uint32_t i = 0; i < gap_total(window); i++) {
+        const struct lull_run gap = gap_at(window, i);
+        const int64_t common_ns = overlap_ns(&gap, expected);
+
+        if (common_ns > best_ns) {
+            best_ns = common_ns;
+            *found_out = gap;
+        }
+    }
+    return best_ns > 0;
+}
+
+/* ---- which edge announces what ----------------------------------------------------------- */
+
+/*
+ * Distance from an edge of each pass to that pass' counterpart of a gap of the reference pass: to
+ * its begin or its end. Unknown if a pass has no counterpart.
+ */
+static struct distance measure(const struct window *window, uint32_t reference,
+                               const struct lull_run *gap, uint32_t edge, bool to_begin)
+{
+    struct distance distance = {true, edge, INT64_MAX, INT64_MIN};
+    const int64_t from_ns = edge_ns(window, reference, edge);
+
+    for (uint32_t pass = 0; pass < window->passes && distance.is_known; pass++) {
+        const int64_t shift_ns = edge_ns(window, pass, edge) - from_ns;
+        const struct lull_run expected = {gap->begin_ns + shift_ns, gap->end_ns + shift_ns};
+        struct lull_run found;
+        int64_t ns;
+
+        if (edge_ns(window, pass, edge) == 0) /* the last pass has no next one */
+            continue;
+        distance.is_known = find_gap(window, &expected, &found);
+        if (!distance.is_known)
+            break;
+        ns = (to_begin ? found.begin_ns : found.end_ns) - edge_ns(window, pass, edge);
+        distance.least_ns = ns < distance.least_ns ? ns : distance.least_ns;
+        distance.most_ns = ns > distance.most_ns ? ns : distance.most_ns;
+    }
+    return distance;
+}
+
+/* The last edge of the reference pass, or of the one after it, at or before a time. */
+static uint32_t last_edge_before(const struct window *window, uint32_t reference, int64_t time_ns)
+{
+    uint32_t edge = 0;
+
+    while (edge + 1 < 2 * window->edges && edge_ns(window, reference, edge + 1) != 0 &&
+           edge_ns(window, reference, edge + 1) <= time_ns)
+        edge++;
+    return edge;
+}
+
+static int64_t spread_ns(const struct distance *distance)
+{
+    return distance->most_ns - distance->least_ns;
+}
+
+static struct distance steadiest(const struct window *window, uint32_t reference,
+                                 const struct lull_run *gap, uint32_t last, uint32_t first,
+                                 bool to_begin)
+{
+    struct distance best = {false};
+
+    for (uint32_t i = 0; i < ANCHORS && last >= first + i; i++) {
+        const struct distance next = measure(window, reference, gap, last - i, to_begin);
+
+        if (next.is_known && next.least_ns >= 0 &&
+            (!best.is_known || spread_ns(&next) < spread_ns(&best)))
+            best = next;
+    }
+    return best;
+}
+
+/* A kernel that begins with the gap announces it better than one that ended long before. */
+static struct distance begin_of(const struct window *window, uint32_t reference,
+                                const struct lull_run *gap)
+{
+    const uint32_t last = last_edge_before(window, reference, gap->begin_ns);
+    struct distance before = steadiest(window, reference, gap, last, 0, true);
+    struct distance with = measure(window, reference, gap, last + 1, true);
+    const bool is_near = with.is_known && -with.least_ns <= late_begin_ns;
+
+    if (!is_near || (before.is_known && spread_ns(&before) <= -with.least_ns))
+        return before;
+    with.most_ns = with.most_ns > 0 ? with.most_ns : 0;
+    return with;
+}
+
+/* ---- gaps -------------------------------------------------------------------------------- */
+
+/* The kernel that most of a gap is spent beside; how much beside any. */
+static int64_t exposed_ns(const struct window *window, uint32_t reference,
+                          const struct lull_run *gap, uint32_t *position_out)
+{
+    int64_t sum_ns = 0;
+    int64_t best_ns = 0;
+
+    for (uint32_t edge = 0; edge + 1 < 2 * window->edges; edge += 2) {
+        const struct lull_run kernel = {edge_ns(window, reference, edge),
+                                        edge_ns(window, reference, edge + 1)};
+        const int64_t common_ns = kernel.end_ns == 0 ? 0 : overlap_ns(&kernel, gap);
+
+        sum_ns += common_ns;
+        if (common_ns > best_ns) {
+            best_ns = common_ns;
+            *position_out = edge / 2 % window->map->period;
+        }
+    }
+    return sum_ns;
+}
+
+static struct lull_call describe(const struct window *window, const struct lull_run *gap,
+                                 int64_t exposed, uint32_t position)
+{
+    struct lull_call call = {.peer = -1};
+
+    if (2 * exposed >= gap->end_ns - gap->begin_ns) {
+        call = window->map->kernels[position];
+        call.is_cautious = false;
+    }
+    return call;
+}
+
+/* Plans the reference pass' gap; false if it is not in every pass, or too short, or too unsteady.
+ */
+static bool plan_gap(const struct window *window, uint32_t reference, const struct lull_run *gap,
+                     struct lull_gap *gap_out, struct lull_gap_plan *plan_out)
+{
+    const struct distance begin = begin_of(window, reference, gap);
+    struct distance end;
+    struct lull_run emitted;
+    uint32_t position = 0;
+    int64_t exposed;
+
+    if (!begin.is_known)
+        return false;
+    end = steadiest(window, reference, gap, last_edge_before(window, reference, gap->end_ns),
+                    begin.edge, false);
+    if (!end.is_known ||
+        (double)spread_ns(&end) > spread_max * (double)(gap->end_ns - gap->begin_ns))
+        return false;
+    emitted.begin_ns = edge_ns(window, reference, begin.edge) + begin.most_ns;
+    emitted.end_ns = edge_ns(window, reference, end.edge) + end.least_ns;
+    if (emitted.end_ns - emitted.begin_ns < keep_ns)
+        return false;
+    exposed = exposed_ns(window, reference, &emitted, &position);
+    *gap_out = (struct lull_gap){
+        .length_ms = (double)(emitted.end_ns - emitted.begin_ns) * 1e-6,
+        .exposed_ms = (double)exposed * 1e-6,
+        .call = describe(window, &emitted, exposed, position),
+    };
+    *plan_out = (struct lull_gap_plan){
+        .begin_edge = begin.edge % window->edges,
+        .end_edge = end.edge % window->edges,
+        .begin_offset_ns = begin.most_ns,
+        .end_offset_ns = end.least_ns,
+    };
+    return true;
+}
+
+static uint32_t shortest_gap(const struct lull_gap_map *map)
+{
+    uint32_t shortest = 0;
+
+    for (uint32_t i = 1; i < map->gap_count; i++)
+        if (map->gaps[i].length_ms < map->gaps[shortest].length_ms)
+            shortest = i;
+    return shortest;
+}
+
+/* Appends; a full list loses its shortest gap, which may be this one. */
+static void keep_gap(struct lull_gap_map *map, const struct lull_gap *gap,
+                     const struct lull_gap_plan *plan)
+{
+    if (map->gap_count == LULL_GAP_MAP_MAX_GAPS) {
+        const uint32_t out = shortest_gap(map);
+        const uint32_t behind = LULL_GAP_MAP_MAX_GAPS - 1 - out;
+
+        if (map->gaps[out].length_ms >= gap->length_ms)
+            return;
+        memmove(&map->gaps[out], &map->gaps[out + 1], behind * sizeof(map->gaps[0]));
+        memmove(&map->plans[out], &map->plans[out + 1], behind * sizeof(map->plans[0]));
+        map->gap_count--;
+    }
+    map->gaps[map->gap_count] = *gap;
+    map->plans[map->gap_count++] = *plan;
+}
+
+/* In the order in which their begins are announced, which need not be that of their begins. */
+static void order_gaps(struct lull_gap_map *map)
+{
+    for (uint32_t i = 0; i < map->gap_count; i++)
+        map->gaps[i].call.place = i + 1;
+}
+
+static void plan_gaps(struct lull_gap_map *map, const struct window *window)
+{
+    const uint32_t reference = window->passes - 2; /* the pass after it is recorded, too */
+    const int64_t begin_ns = edge_ns(window, reference, 0);
+    const int64_t end_ns = edge_ns(window, reference, window->edges);
+
+    map->gap_count = 0;
+    for (uint32_t i = 0; i < gap_total(window); i++) {
+        const struct lull_run gap = gap_at(window, i);
+        struct lull_gap planned;
+        struct lull_gap_plan plan;
+
+        if (gap.begin_ns >= begin_ns && gap.begin_ns < end_ns &&
+            gap.end_ns - gap.begin_ns >= keep_ns &&
+            plan_gap(window, reference, &gap, &planned, &plan))
+            keep_gap(map, &planned, &plan);
+    }
+    order_gaps(map);
+}
+
+/* ---- one iteration or two ---------------------------------------------------------------- */
+
+/* How much the edges of the passes differ, counted from the beginning of each, summed over them. */
+static int64_t variation_of(const struct window *window)
+{
+    int64_t sum_ns = 0;
+
+    for (uint32_t edge = 1; edge <= window->edges; edge++) {
+        int64_t least_ns = INT64_MAX;
+        int64_t most_ns = INT64_MIN;
+
+        for (uint32_t pass = 0; pass < window->passes; pass++) {
+            const int64_t ns = edge_ns(window, pass, edge) - edge_ns(window, pass, edge - 1);
+
+            least_ns = ns < least_ns ? ns : least_ns;
+            most_ns = ns > most_ns ? ns : most_ns;
+        }
+        sum_ns += most_ns - least_ns;
+    }
+    return sum_ns;
+}
+
+static struct window window_of(const struct lull_gap_map *map, uint32_t fold)
+{
+    return (struct window){map, fold, LULL_GAP_MAP_PERIODS / fold, 2 * map->period * fold};
+}
+
+static uint32_t find_fold(const struct lull_gap_map *map)
+{
+    const struct window single = window_of(map, 1);
+    const struct window twofold = window_of(map, MAX_FOLD);
+    const int64_t alone_ns = variation_of(&single);
+    const int64_t paired_ns = variation_of(&twofold) / MAX_FOLD; /* has twice the edges */
+    const bool is_explained = (double)paired_ns <= (1.0 - explained_min) * (double)alone_ns;
+
+    return is_explained && alone_ns > variation_ns * (int64_t)single.edges ? MAX_FOLD : 1;
+}
+
+void lull_gap_map_take_complete(struct lull_gap_map *map, int64_t until_ns)
+{
+    struct window window;
+
+    if (map->phase != LULL_GAP_MAP_RECORDING || !map->record.is_full ||
+        until_ns < *lull_gap_map_edge(map, LULL_GAP_MAP_PERIODS, 0))
+        return;
+    window = window_of(map, 1);
+    if (!has_all_edges(&window)) {
+        lull_gap_map_start_window(map);
+        return;
+    }
+    map->fold = find_fold(map);
+    window = window_of(map, map->fold);
+    plan_gaps(map, &window);
+    if (map->gap_count == 0)
+        map->phase = LULL_GAP_MAP_BLIND; /* computation never pauses: nothing to emit */
+    else
+        lull_gap_map_take_up(map);
+}
