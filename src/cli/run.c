@@ -17,6 +17,7 @@ enum {
     KEY_NO_DAEMON = 256,
     KEY_DESCENT,
     KEY_CONFIDENCE,
+    KEY_EXPOSURE,
 };
 
 static const struct argp_option options[] = {
@@ -28,6 +29,8 @@ static const struct argp_option options[] = {
      0},
     {"descent", KEY_DESCENT, "HOW", 0,
      "bisect (default), step (one clock at a time, as in the patent) or gallop", 0},
+    {"exposure", KEY_EXPOSURE, NULL, 0,
+     "Record compute kernels in short windows (CUPTI), to see what NCCL leaves exposed", 0},
     {"no-daemon", KEY_NO_DAEMON, NULL, 0, "Drive the GPUs from this process, as root", 0},
     {"quiet", KEY_QUIET, NULL, 0, "No table and no progress; the report is still written", 0},
     {0},
@@ -85,6 +88,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_DESCENT:
         if (parse_descent(arg, &run->control.strategy) < 0)
             argp_error(state, "--descent %s: give bisect, step or gallop", arg);
+        break;
+    case KEY_EXPOSURE:
+        run->exposure = true;
         break;
     case KEY_NO_DAEMON:
         run->no_daemon = true;

@@ -11,15 +11,18 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "core/section/gap_map.h"
 
-enum { BATCH = 256 };
+enum { BATCH = 256, REQUESTS_KEPT = 8 };
 
+/* A clock that has not followed for so long does not follow. */
+static const int64_t obedience_ns = 60 * LULL_NS_PER_MS;
 /* The loop looks around at least this often, for results that no event announces. */
 static const int64_t idle_wait_ns = 20 * LULL_NS_PER_MS;
 /* NVML's bits for heat and power supply (not the normal power cap). */
 static const uint64_t throttle_reasons = 0x8 | 0x20 | 0x40 | 0x80;
 
-/* A request that has been posted and whose outcome is not yet known. */
+/* A request that has been posted. The writer may still be busy with one when the next is posted. */
 struct request {
     uint64_t sequence;
     uint32_t point;
@@ -32,12 +35,18 @@ struct gpu {
     uint32_t actuator_slot;
     atomic_bool armed; /* leased, and the actuator alive */
     const struct lull_device_info *info;
-    struct request request;
+    struct request requests[REQUESTS_KEPT]; /* by sequence */
+    uint64_t taken;                         /* sequence of the last outcome taken */
+    struct lull_switch_result seen; /* of a call that has returned, settling; sequence 0 none */
+    struct lull_clock_expectation expected; /* since_ns 0: nothing is */
     struct lull_journey journey;
     struct lull_span lowered; /* stretch under way; begin_ns 0 none */
     bool left;                /* its rank has ended: another may take it over */
     int64_t section_begin_ns;
     uint32_t depth; /* of nested calls of the rank */
+    /* Of a rank that communicates on the GPU: */
+    struct lull_gap_map *gaps;     /* from what its kernels do; NULL otherwise */
+    struct lull_track *enqueueing; /* what its host does, alike in every pass */
 };
 
 struct lull_control {
@@ -48,6 +57,8 @@ struct lull_control {
     pthread_mutex_t lock; /* controller and journeys */
     pthread_t thread;
     bool running;
+    bool observe_only;
+    bool exposure; /* compute kernels may be recorded */
     atomic_bool stopping;
     uint32_t bound; /* processes looked at so far */
     int32_t gpu_of_process[LULL_JOB_MAX_PROCESSES];
@@ -57,8 +68,8 @@ struct lull_control {
 
 int lull_control_create(struct lull_job *job, struct lull_devices *devices,
                         struct lull_actuator *actuator, const struct lull_controller_config *config,
-                        const uint32_t *gpus, uint32_t gpu_count, struct lull_control **control_out,
-                        struct lull_error *err)
+                        bool exposure, const uint32_t *gpus, uint32_t gpu_count,
+                        struct lull_control **control_out, struct lull_error *err)
 {
     struct lull_control *control = calloc(1, sizeof(*control));
     uint32_t points[LULL_CONTROLLER_MAX_GPUS];
@@ -68,6 +79,8 @@ int lull_control_create(struct lull_job *job, struct lull_devices *devices,
     control->job = job;
     control->devices = devices;
     control->actuator = actuator;
+    control->observe_only = config->observe_only;
+    control->exposure = exposure;
     control->gpu_count =
         gpu_count < LULL_CONTROLLER_MAX_GPUS ? gpu_count : LULL_CONTROLLER_MAX_GPUS;
     pthread_mutex_init(&control->lock, NULL);
@@ -90,13 +103,23 @@ int lull_control_create(struct lull_job *job, struct lull_devices *devices,
     return 0;
 }
 
+static void forget_device(struct gpu *gpu)
+{
+    lull_gap_map_destroy(gpu->gaps);
+    lull_track_destroy(gpu->enqueueing);
+    gpu->gaps = NULL;
+    gpu->enqueueing = NULL;
+}
+
 void lull_control_destroy(struct lull_control *control)
 {
     if (control == NULL)
         return;
     lull_control_stop(control);
-    for (uint32_t i = 0; i < control->gpu_count; i++)
+    for (uint32_t i = 0; i < control->gpu_count; i++) {
+        forget_device(&control->gpus[i]);
         lull_journey_fini(&control->gpus[i].journey);
+    }
     lull_controller_destroy(control->controller);
     pthread_mutex_destroy(&control->lock);
     free(control);
@@ -104,11 +127,9 @@ void lull_control_destroy(struct lull_control *control)
 
 /* ---- events to calls --------------------------------------------------------------------- */
 
-static void note_iteration(struct lull_control *control, struct gpu *gpu, uint32_t index,
-                           int64_t time_ns)
+static void note_iteration(struct lull_control *control, struct gpu *gpu,
+                           const struct lull_track *track, int64_t time_ns)
 {
-    const struct lull_track *track = lull_controller_track(control->controller, index);
-
     if (lull_track_boundary_ns(track) != time_ns)
         return;
     lull_journey_add_boundary(&gpu->journey,
@@ -152,6 +173,102 @@ static enum meaning meaning_of_name(const struct lull_control *control, const st
     return UNKNOWN;
 }
 
+/* A call of this GPU's rank, or a gap between its kernels. */
+static void take_call(struct lull_control *control, uint32_t index, const struct lull_call *call)
+{
+    struct gpu *gpu = &control->gpus[index];
+
+    lull_controller_take_call(control->controller, index, call);
+    if (!call->is_late)
+        note_section(gpu, call, &gpu->depth);
+    if (call->begin && gpu->enqueueing == NULL)
+        note_iteration(control, gpu, lull_controller_track(control->controller, index),
+                       call->time_ns);
+}
+
+/* ---- communication on the GPU ------------------------------------------------------------ */
+
+/* What the probes are to tell from now on: only as much as is needed. */
+static void ask(struct lull_control *control, const struct gpu *gpu)
+{
+    uint32_t wanted = 0;
+
+    if (!control->observe_only)
+        wanted |= LULL_ASK_TIMES;
+    if (!control->observe_only && lull_gap_map_phase(gpu->gaps) == LULL_GAP_MAP_RECORDING)
+        wanted |= LULL_ASK_COMPUTE;
+    if (lull_job_asked(control->job, (uint32_t)gpu->state.process) != wanted)
+        lull_job_ask(control->job, (uint32_t)gpu->state.process, wanted);
+}
+
+static bool become_device(struct lull_control *control, struct gpu *gpu)
+{
+    if (gpu->gaps != NULL)
+        return true;
+    gpu->gaps = lull_gap_map_create(!control->exposure);
+    gpu->enqueueing = lull_track_create();
+    if (gpu->gaps != NULL && gpu->enqueueing != NULL)
+        return true;
+    forget_device(gpu);
+    return false;
+}
+
+/* The host's side: iterations are counted here, whatever is known of the GPU's. */
+static void take_enqueue(struct lull_control *control, struct gpu *gpu, uint32_t index,
+                         struct lull_call *call)
+{
+    for (int edge = 0; edge < 2; edge++) {
+        call->begin = edge == 0;
+        lull_track_take(gpu->enqueueing, call);
+        if (control->observe_only)
+            take_call(control, index, call);
+    }
+    note_iteration(control, gpu, gpu->enqueueing, call->time_ns);
+}
+
+static void emit_gaps(struct lull_control *control, uint32_t index, int64_t now_ns)
+{
+    struct gpu *gpu = &control->gpus[index];
+    struct lull_call call;
+
+    while (gpu->gaps != NULL && lull_gap_map_poll(gpu->gaps, now_ns, &call))
+        take_call(control, index, &call);
+}
+
+static void take_device_event(struct lull_control *control, uint32_t index,
+                              const struct lull_event *event, struct lull_call *call)
+{
+    struct gpu *gpu = &control->gpus[index];
+
+    if (!become_device(control, gpu))
+        return;
+    emit_gaps(control, index, event->time_ns); /* before this edge announces them anew */
+    switch ((enum lull_event_kind)event->kind) {
+    case LULL_EVENT_ENQUEUE:
+        take_enqueue(control, gpu, index, call);
+        break;
+    case LULL_EVENT_KERNEL_BEGIN:
+    case LULL_EVENT_KERNEL_END:
+        call->begin = event->kind == LULL_EVENT_KERNEL_BEGIN;
+        lull_gap_map_take_communication(gpu->gaps, call);
+        break;
+    case LULL_EVENT_COMPUTE:
+        lull_gap_map_take_compute(gpu->gaps, event->time_ns,
+                                  event->time_ns + (int64_t)event->bytes);
+        break;
+    case LULL_EVENT_COMPLETE:
+        if (event->peer < -1)
+            lull_gap_map_take_blindness(gpu->gaps);
+        else
+            lull_gap_map_take_complete(gpu->gaps, event->time_ns);
+        break;
+    default:
+        break;
+    }
+    emit_gaps(control, index, event->time_ns);
+    ask(control, gpu);
+}
+
 static void take_event(struct lull_control *control, uint32_t index, const struct lull_event *event)
 {
     struct gpu *gpu = &control->gpus[index];
@@ -175,8 +292,14 @@ static void take_event(struct lull_control *control, uint32_t index, const struc
         lull_controller_take_exit(control->controller, index);
         return;
     }
-    /* Other threads' sections run beside the one that computes: they expose nothing. */
-    if (event->thread != 0 || (event->kind != LULL_EVENT_BEGIN && event->kind != LULL_EVENT_END))
+    if (event->kind >= LULL_EVENT_ENQUEUE) {
+        take_device_event(control, index, event, &call);
+        return;
+    }
+    /* Other threads' sections run beside the one that computes: they expose nothing. Nor do the
+     * host's own where communication and computation run on the GPU. */
+    if (event->thread != 0 || gpu->gaps != NULL ||
+        (event->kind != LULL_EVENT_BEGIN && event->kind != LULL_EVENT_END))
         return;
     if (event->operation == LULL_OPERATION_USER) {
         enum meaning meaning = meaning_of_name(control, gpu, event->name);
@@ -187,11 +310,7 @@ static void take_event(struct lull_control *control, uint32_t index, const struc
             return;
         call.is_cautious = meaning == UNKNOWN;
     }
-    lull_controller_take_call(control->controller, index, &call);
-    if (!call.is_late)
-        note_section(gpu, &call, &gpu->depth);
-    if (call.begin)
-        note_iteration(control, gpu, index, call.time_ns);
+    take_call(control, index, &call);
 }
 
 static void drain(struct lull_control *control)
@@ -230,25 +349,63 @@ static void carry_out(struct lull_control *control, const struct lull_command *c
 {
     struct gpu *gpu = &control->gpus[command->gpu];
     uint32_t mhz = command->point == 0 ? 0 : gpu->info->sm_clocks_mhz[command->point];
+    struct request request = {
+        .point = command->point, .posted_ns = now_ns, .answers_ns = command->answers_ns};
 
     if (!atomic_load(&gpu->armed))
         return;
-    gpu->request = (struct request){
-        .sequence = lull_actuator_set(control->actuator, gpu->actuator_slot, mhz,
-                                      command->deadline_ns, command->valid_until_ns),
-        .point = command->point,
-        .posted_ns = now_ns,
-        .answers_ns = command->answers_ns,
-    };
+    request.sequence = lull_actuator_set(control->actuator, gpu->actuator_slot, mhz,
+                                         command->deadline_ns, command->valid_until_ns);
+    gpu->requests[request.sequence % REQUESTS_KEPT] = request;
+    gpu->expected.since_ns = 0;
     gpu->journey.switches++;
     note_lowered(gpu, mhz, now_ns);
 }
 
-/* True once the outcome of the posted request is final. */
-static bool is_final(const struct lull_switch_result *result, const struct request *request)
+/* What came of a request: settled, refused, or overtaken by the next one. */
+static void take_outcome(struct lull_control *control, uint32_t index,
+                         const struct lull_switch_result *result)
 {
-    return request->sequence != 0 && result->sequence == request->sequence &&
-           (result->status != 0 || result->settle_ns != -1);
+    struct gpu *gpu = &control->gpus[index];
+    const struct request *request = &gpu->requests[result->sequence % REQUESTS_KEPT];
+    const int64_t end_ns = result->call_begin_ns + result->call_ns;
+    /* Stale: made, and undone because it had come too late. */
+    const bool is_made =
+        (result->status == 0 || result->status == LULL_E_STALE) && result->call_ns > 0;
+    bool is_useless;
+
+    gpu->taken = result->sequence;
+    gpu->seen.sequence = 0;
+    if (result->status != 0)
+        gpu->journey.refused++;
+    lull_driver_watch_take_result(&gpu->state.driver, result);
+    is_useless = lull_driver_watch_is_fruitless(&gpu->state.driver) ||
+                 result->status == -EPERM || result->status == LULL_E_UNSUPPORTED ||
+                 result->status == LULL_E_NO_DEVICE;
+    /* Nothing had to be written: nothing was learnt about what writing costs. */
+    if (request->sequence == result->sequence && (is_made || is_useless))
+        lull_controller_take_switch(control->controller, index, request->point,
+                                    lull_ms_from_ns(end_ns - request->posted_ns),
+                                    result->settle_ns == LULL_SETTLE_UNKNOWN
+                                        ? 0.0
+                                        : lull_ms_from_ns(result->settle_ns),
+                                    is_useless);
+    if (result->status == 0 && result->settle_ns >= 0)
+        gpu->expected = (struct lull_clock_expectation){
+            .set_mhz = result->sm_mhz, .since_ns = end_ns + result->settle_ns};
+    if (is_made && request->answers_ns != 0)
+        lull_journey_add_reaction(&gpu->journey, result->call_begin_ns - request->answers_ns);
+}
+
+/* The next call has ended the reading back of the one before: it obeyed, or it never would. */
+static void take_overtaken(struct lull_control *control, uint32_t index,
+                           const struct lull_switch_result *next)
+{
+    struct lull_switch_result overtaken = control->gpus[index].seen;
+
+    if (next->call_begin_ns - (overtaken.call_begin_ns + overtaken.call_ns) > obedience_ns)
+        overtaken.settle_ns = LULL_SETTLE_NOT_OBEYED;
+    take_outcome(control, index, &overtaken);
 }
 
 static void take_results(struct lull_control *control)
@@ -256,27 +413,18 @@ static void take_results(struct lull_control *control)
     for (uint32_t i = 0; i < control->gpu_count; i++) {
         struct gpu *gpu = &control->gpus[i];
         struct lull_switch_result result;
-        bool refused_for_good;
 
-        if (gpu->request.sequence == 0 || !atomic_load(&gpu->armed))
+        if (!atomic_load(&gpu->armed))
             continue;
         lull_actuator_result(control->actuator, gpu->actuator_slot, &result);
-        if (!is_final(&result, &gpu->request))
+        if (result.sequence == 0 || result.sequence == gpu->taken)
             continue;
-        if (result.status != 0)
-            gpu->journey.refused++;
-        refused_for_good = result.status == -EPERM || result.status == LULL_E_UNSUPPORTED ||
-                           result.status == LULL_E_NO_DEVICE;
-        /* Nothing had to be written: nothing was learnt about what writing costs. */
-        if ((result.status == 0 && result.call_ns > 0) || refused_for_good)
-            lull_controller_take_switch(
-                control->controller, i, gpu->request.point,
-                lull_ms_from_ns(result.call_begin_ns + result.call_ns - gpu->request.posted_ns),
-                lull_ms_from_ns(result.settle_ns), refused_for_good);
-        if (result.status == 0 && result.call_ns > 0 && gpu->request.answers_ns != 0)
-            lull_journey_add_reaction(&gpu->journey,
-                                      result.call_begin_ns - gpu->request.answers_ns);
-        gpu->request.sequence = 0;
+        if (gpu->seen.sequence != 0 && gpu->seen.sequence != result.sequence)
+            take_overtaken(control, i, &result);
+        if (result.status != 0 || result.settle_ns != LULL_SETTLE_UNKNOWN)
+            take_outcome(control, i, &result);
+        else
+            gpu->seen = result;
     }
 }
 
@@ -291,6 +439,17 @@ static void carry_out_due(struct lull_control *control)
         carry_out(control, &commands[i], now_ns);
 }
 
+static void emit_due_gaps(struct lull_control *control, int64_t *wake_ns)
+{
+    for (uint32_t i = 0; i < control->gpu_count; i++) {
+        const struct gpu *gpu = &control->gpus[i];
+
+        emit_gaps(control, i, lull_now_ns());
+        if (gpu->gaps != NULL && lull_gap_map_wake_ns(gpu->gaps) < *wake_ns)
+            *wake_ns = lull_gap_map_wake_ns(gpu->gaps);
+    }
+}
+
 static void *loop(void *argument)
 {
     struct lull_control *control = argument;
@@ -302,6 +461,7 @@ static void *loop(void *argument)
 
         pthread_mutex_lock(&control->lock);
         drain(control);
+        emit_due_gaps(control, &wake_ns);
         carry_out_due(control);
         take_results(control);
         if (lull_controller_wake_ns(control->controller) < wake_ns)
@@ -398,6 +558,7 @@ static void bind_process(struct lull_control *control, uint32_t slot,
         lull_controller_take_exit(control->controller, index);
         usable = lull_controller_take_start(control->controller, index);
     }
+    forget_device(gpu);
     gpu->state.process = (int32_t)slot;
     gpu->left = false;
     gpu->depth = 0;
@@ -425,10 +586,22 @@ void lull_control_bind(struct lull_control *control)
 
 /* ---- for the main thread ----------------------------------------------------------------- */
 
+static void watch_clock(struct gpu *gpu, const struct lull_sample *sample)
+{
+    const uint32_t needed = LULL_READING_SM_CLOCK | LULL_READING_REASONS;
+
+    gpu->expected.highest_mhz = gpu->info->sm_clock_count > 0 ? gpu->info->sm_clocks_mhz[0] : 0;
+    gpu->expected.is_limited = sample->reading.reasons != 0;
+    if ((sample->reading.valid & needed) == needed && gpu->expected.since_ns != 0)
+        lull_driver_watch_take_clock(&gpu->state.driver, sample->time_ns, sample->reading.sm_mhz,
+                                     &gpu->expected);
+}
+
 void lull_control_sample(struct lull_control *control, uint32_t index,
                          const struct lull_sample *sample)
 {
     pthread_mutex_lock(&control->lock);
+    watch_clock(&control->gpus[index], sample);
     lull_journey_add_sample(&control->gpus[index].journey, sample);
     if (sample->reading.valid & LULL_READING_POWER)
         lull_controller_take_power(control->controller, index, sample->reading.power_mw * 1e-3);

@@ -16,6 +16,7 @@
 #include "core/section/controller.h"
 #include "device/device.h"
 #include "governor/actuator.h"
+#include "governor/driver_watch.h"
 #include "governor/journey.h"
 #include "wire/event.h"
 
@@ -28,6 +29,7 @@ struct lull_control_gpu {
     bool leased;
     struct lull_error refusal; /* why it is not leased; code 0: not asked yet */
     uint32_t device;           /* index in devices */
+    struct lull_driver_watch driver;
     uint64_t lost_events;
     int64_t entered_ns; /* its rank entered the job (MPI_Init), and left it; 0 not seen */
     int64_t left_ns;
@@ -35,12 +37,13 @@ struct lull_control_gpu {
 
 /*
  * Borrows everything until destroy. actuator may be NULL: nothing is ever switched then.
+ * exposure: compute kernels may be recorded in short windows, to see what communication is exposed.
  * gpus[] are the device indices that the job may use, in the job's order.
  */
 int lull_control_create(struct lull_job *job, struct lull_devices *devices,
                         struct lull_actuator *actuator, const struct lull_controller_config *config,
-                        const uint32_t *gpus, uint32_t gpu_count, struct lull_control **control_out,
-                        struct lull_error *err);
+                        bool exposure, const uint32_t *gpus, uint32_t gpu_count,
+                        struct lull_control **control_out, struct lull_error *err);
 
 int lull_control_start(struct lull_control *control, struct lull_error *err);
 

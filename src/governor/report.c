@@ -128,6 +128,17 @@ static json_t *reaction_json(const struct lull_journey *journey)
                      p50, "p99_us", p99);
 }
 
+static json_t *driver_json(const struct lull_driver_watch *watch)
+{
+    char text[256];
+
+    lull_driver_watch_describe(watch, text, sizeof(text));
+    return json_pack("{s:I, s:I, s:I, s:f, s:I, s:s}", "changes", (json_int_t)watch->changes,
+                     "without_effect", (json_int_t)watch->without_effect, "slow_calls",
+                     (json_int_t)watch->slow_calls, "slowest_call_ms", watch->slowest_call_ms,
+                     "foreign_changes", (json_int_t)watch->foreign, "trouble", text);
+}
+
 static json_t *gpu_json(const struct lull_report *report, uint32_t gpu)
 {
     const struct lull_control *control = report->managed;
@@ -151,9 +162,9 @@ static json_t *gpu_json(const struct lull_report *report, uint32_t gpu)
     for (uint32_t i = 0; i < count; i++)
         json_array_append_new(sections, section_json(control, gpu, i, info));
     return json_pack(
-        "{s:I, s:s, s:s, s:s, s:I, s:I, s:f, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "index",
-        (json_int_t)state->device, "name", info->name, "uuid", info->uuid, "state",
-        lull_gpu_state_text(control, gpu), "calls", (json_int_t)totals.calls, "calls_per_iteration",
+        "{s:I, s:s, s:s, s:s, s:o, s:I, s:I, s:f, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
+        "index", (json_int_t)state->device, "name", info->name, "uuid", info->uuid, "state",
+        lull_gpu_state_text(control, gpu), "driver", driver_json(&state->driver), "calls", (json_int_t)totals.calls, "calls_per_iteration",
         (json_int_t)lull_track_period(track), "communication_ms", totals.communication_ms,
         "communication_ratio", number_or_null(totals.communication_ms / life_ms, life_ms > 0.0),
         "switches", (json_int_t)journey->switches, "switches_refused", (json_int_t)journey->refused,
@@ -215,9 +226,8 @@ static double saving_ratio(const struct lull_figures *unmanaged, const struct lu
 /* The part of the managed run that the figures speak of: settled, or all if it never settled. */
 static enum lull_figures_part managed_part(const struct lull_control *managed)
 {
-    return lull_controller_phase(lull_control_controller(managed)) == LULL_PHASE_SETTLED
-               ? LULL_FIGURES_SETTLED
-               : LULL_FIGURES_ALL;
+    return lull_controller_has_settled(lull_control_controller(managed)) ? LULL_FIGURES_SETTLED
+                                                                         : LULL_FIGURES_ALL;
 }
 
 static void add_figures(const struct lull_report *report, json_t *root)
@@ -320,11 +330,15 @@ static void print_figures(FILE *out, const char *name, const struct lull_figures
 static void print_gpu_sections(const struct lull_report *report, uint32_t gpu, FILE *out)
 {
     const struct lull_control *control = report->managed;
+    char trouble[256];
     uint32_t count;
 
     lull_track_sections(lull_controller_track(lull_control_controller(control), gpu), &count);
     fprintf(out, "  GPU %u: %s\n", lull_control_gpu(control, gpu)->device,
             lull_gpu_state_text(control, gpu));
+    if (lull_driver_watch_describe(&lull_control_gpu(control, gpu)->driver, trouble,
+                                   sizeof(trouble)))
+        fprintf(out, "    driver: %s\n", trouble);
     for (uint32_t i = 0; i < count; i++) {
         struct lull_section_text text;
 

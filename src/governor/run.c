@@ -258,7 +258,7 @@ static void prepare(struct pass *pass, bool observe_only)
              pass->name);
     if (lull_job_create(pass->job_path, &pass->job, &err) < 0 ||
         lull_control_create(pass->job, run->devices, observe_only ? NULL : run->actuator, &config,
-                            run->gpus, run->gpu_count, &pass->control, &err) < 0 ||
+                            run->options->exposure, run->gpus, run->gpu_count, &pass->control, &err) < 0 ||
         lull_control_start(pass->control, &err) < 0) {
         note(run, err.text);
         lull_control_destroy(pass->control);

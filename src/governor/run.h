@@ -15,6 +15,7 @@ struct lull_run_options {
     char *const *command; /* NULL-terminated, at least one word */
     struct lull_controller_config control;
     bool compare;            /* run the command unmanaged first */
+    bool exposure;           /* record compute kernels in short windows (CUPTI) */
     bool no_daemon;          /* drive the devices from this process (root) */
     bool quiet;              /* no table, no progress */
     const char *report;      /* directory */

@@ -75,6 +75,9 @@ static void describe_name(const struct lull_control *control, uint32_t gpu,
         lull_job_name(lull_control_job(control), (uint32_t)lull_control_gpu(control, gpu)->process,
                       section->name, text->name);
         text->kind = kind_of_name(text->name);
+    } else if (section->operation == LULL_OPERATION_NONE) {
+        snprintf(text->name, sizeof(text->name), "idle");
+        text->kind = "idle";
     } else {
         snprintf(text->name, sizeof(text->name), "%s",
                  lull_operation_name((enum lull_operation)section->operation));
@@ -137,6 +140,8 @@ const char *lull_gpu_state_text(const struct lull_control *control, uint32_t gpu
         return state->refusal.text;
     if (!state->leased)
         return "observed only";
+    if (lull_driver_watch_is_fruitless(&state->driver))
+        return "left alone: the driver does not do what it says";
     if (phase == LULL_TRACK_SEARCHING)
         return "left alone: the sequence of calls does not repeat (any more)";
     if (lull_controller_is_steady(controller))

@@ -1,0 +1,69 @@
+"""A driver that does not do what it says is named in the report, and its GPU left alone where asking
+is pointless. SPDX-License-Identifier: Apache-2.0"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LULL, JOB = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
+
+# Another program on the node: takes every clock lock back, again and again, until it is ended.
+MEDDLER = """
+import ctypes, time
+nvml = ctypes.CDLL("libnvidia-ml.so.1")
+device = ctypes.c_void_p()
+assert nvml.nvmlInit_v2() == 0
+assert nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)) == 0
+end = time.monotonic() + 60
+while time.monotonic() < end:
+    nvml.nvmlDeviceResetGpuLockedClocks(device)
+    time.sleep(0.05)
+"""
+
+
+class Driver(unittest.TestCase):
+    def run_job(self, *arguments, fault=None, beside=None):
+        with tempfile.TemporaryDirectory(prefix="lull-") as directory:
+            run = [LULL, "run", "--no-daemon", "--quiet", "--report", directory, "--", JOB,
+                   *(str(argument) for argument in arguments)]
+            if beside is not None:
+                script = f'{sys.executable} -c "$0" & meddler=$!; "$@"; status=$?; kill $meddler; exit $status'
+                run = ["sh", "-c", script, beside, *run]
+            done = subprocess.run(
+                [LULL, "emulate", *(["--fault", fault] if fault else []), "1xA100", "--", *run],
+                env=dict(os.environ, LULL_RUNTIME_DIR=directory), capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(os.path.join(directory, "report.json"), encoding="utf-8") as file:
+                (gpu,) = json.load(file)["gpus"]
+            return gpu
+
+    def test_a_driver_that_obeys_is_not_blamed(self):
+        driver = self.run_job(0, 60, 20, 80, 0)["driver"]
+        self.assertEqual((driver["without_effect"], driver["foreign_changes"], driver["trouble"]), (0, 0, ""))
+
+    def test_success_without_effect(self):
+        gpu = self.run_job(0, 60, 20, 80, 0, fault="no_effect")
+        self.assertGreaterEqual(gpu["driver"]["without_effect"], 5)
+        self.assertIn("had no effect although the driver reported success", gpu["driver"]["trouble"])
+        self.assertIn("left alone", gpu["state"])
+        self.assertLess(gpu["driver"]["changes"], 12)  # it is not asked for ever
+
+    def test_calls_that_take_half_a_second(self):
+        gpu = self.run_job(0, 60, 20, 80, 0, fault="hang_ms=500")
+        self.assertGreater(gpu["driver"]["slow_calls"], 0)
+        self.assertGreaterEqual(gpu["driver"]["slowest_call_ms"], 500)
+        self.assertIn("blocked for over 100 ms", gpu["driver"]["trouble"])
+        for section in gpu["sections"]:
+            self.assertEqual(section["verdict"], "not switched")
+
+    def test_another_program_that_changes_the_clocks(self):
+        # Sections long enough to be seen low between two of the program's resets.
+        gpu = self.run_job(0, 20, 50, 1500, 0, beside=MEDDLER)
+        self.assertGreater(gpu["driver"]["foreign_changes"], 0)
+        self.assertIn("another program changes it", gpu["driver"]["trouble"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
