@@ -18,10 +18,15 @@ enum {
     KEY_DESCENT,
     KEY_CONFIDENCE,
     KEY_EXPOSURE,
+    KEY_TAIL,
 };
 
 static const struct argp_option options[] = {
     {"tolerance", KEY_TOLERANCE, "RATIO", 0, "Slowdown that is allowed (default 1%)", 0},
+    {"tail-tolerance", KEY_TAIL, "RATIO", 0,
+     "Also allow the 99 % quantile of iteration times (a token's latency) to grow by so much at "
+     "most",
+     0},
     {"confidence", KEY_CONFIDENCE, "RATIO", 0,
      "Confidence with which the slowdown stays under it (default 95%)", 0},
     {"compare", KEY_COMPARE, NULL, 0, "Run the command unmanaged first and compare", 0},
@@ -73,6 +78,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         if (lull_text_parse_ratio(arg, &run->control.tolerance_ratio) < 0 ||
             run->control.tolerance_ratio <= 0.0)
             argp_error(state, "--tolerance %s: give a ratio such as 1%% or 0.01", arg);
+        break;
+    case KEY_TAIL:
+        if (lull_text_parse_ratio(arg, &run->control.tail_tolerance_ratio) < 0 ||
+            run->control.tail_tolerance_ratio <= 0.0)
+            argp_error(state, "--tail-tolerance %s: give a ratio such as 5%% or 0.05", arg);
         break;
     case KEY_CONFIDENCE:
         if (lull_text_parse_ratio(arg, &run->control.confidence) < 0 ||

@@ -181,6 +181,8 @@ static uint32_t knee_now(const struct world *world)
 {
     const struct job_sim_config *config = world->config;
 
+    if (config->bound_every != 0 && world->iteration % config->bound_every == 0)
+        return 0;
     if (config->knee_moves_at != 0 && world->iteration >= config->knee_moves_at)
         return config->knee_after;
     return config->knee_point;

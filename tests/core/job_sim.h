@@ -31,6 +31,7 @@ struct job_sim_config {
     uint32_t stop_obeying;  /* from this iteration on the device ignores lowerings; 0 never */
     uint32_t knee_moves_at; /* iteration at which knee_point becomes knee_after; 0 never */
     uint32_t knee_after;
+    uint32_t bound_every; /* an iteration whose collective follows the clock; 0 never */
     uint32_t change_at; /* iteration at which the job gets another shape; 0 never */
     uint64_t seed;
 };

@@ -52,6 +52,8 @@ enum {
 
 struct lull_controller_config {
     double tolerance_ratio;              /* slowdown that is allowed, (0, 1] */
+    double tail_tolerance_ratio; /* likewise of the 99 % quantile of iteration times (a token's
+                                  * latency); 0: only the mean counts */
     double confidence;                   /* of "not degraded", (0.5, 1) */
     enum lull_descent_strategy strategy; /* for sections; the steady point always gallops */
     double window_ms;                    /* least length of a measured window */

@@ -13,6 +13,7 @@
 #include "core/section/controller.h"
 #include "core/section/feed_forward.h"
 #include "core/section/schedule.h"
+#include "core/stats/upper_tail.h"
 
 enum {
     LULL_CONTROLLER_NO_TARGET = -1,
@@ -24,6 +25,7 @@ struct lull_window_sum {
     uint32_t window;
     bool complete;
     struct lull_quantile iterations_ms; /* measured ones; of a long window the last */
+    struct lull_upper_tail tail_ms;     /* the same, all of them */
 };
 
 struct lull_controlled_gpu {
@@ -58,6 +60,7 @@ struct lull_controller {
     bool steady;
     int32_t current; /* target under test, -1 none */
     struct lull_guard guard;
+    struct lull_guard tail_guard;    /* of the 99 % quantile, where that counts */
     struct lull_guard settled_guard; /* all settled points against the reference */
     struct lull_schedule schedule;
     uint32_t settled_stretch;

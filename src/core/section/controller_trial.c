@@ -44,6 +44,8 @@ static uint32_t window_iterations(const struct lull_controller *controller)
     double wanted = fmax(ceil(controller->config.window_ms / median_ms),
                          fmin(ceil(ratio * ratio), NOISY_WINDOW_MAX));
 
+    if (controller->config.tail_tolerance_ratio > 0.0)
+        wanted = fmin(fmax(wanted, LULL_UPPER_TAIL_LEAST), LULL_UPPER_TAIL_MOST);
     if (!isfinite(wanted) || wanted < controller->config.window_iterations)
         return controller->config.window_iterations;
     return wanted > WINDOW_MAX ? WINDOW_MAX : (uint32_t)wanted;
@@ -63,6 +65,10 @@ static void begin_test(struct lull_controller *controller)
     if (controller->steady && guard.tolerance_ratio > LULL_STEADY_TOLERANCE)
         guard.tolerance_ratio = LULL_STEADY_TOLERANCE;
     lull_guard_init(&controller->guard, &guard);
+    if (controller->config.tail_tolerance_ratio > 0.0) {
+        guard.tolerance_ratio = controller->config.tail_tolerance_ratio;
+        lull_guard_init(&controller->tail_guard, &guard);
+    }
     controller->schedule = (struct lull_schedule){iterations, iterations, false};
     if (controller->phase == LULL_PHASE_SETTLED && !controller->checking) {
         controller->schedule.candidate_first = true;
@@ -260,10 +266,15 @@ static void watch_settled(struct lull_controller *controller, double reference_m
     begin_test(controller);
 }
 
-/* Mean over the GPUs of a window that all of them have completed; 0 if one has not. */
-static double joint_window(const struct lull_controller *controller, uint32_t window)
+/* Iteration times of a window that all GPUs have completed, means over them. */
+struct window_times {
+    double mean_ms; /* 0: not completed by all */
+    double p99_ms;
+};
+
+static struct window_times joint_window(const struct lull_controller *controller, uint32_t window)
 {
-    double sum = 0.0;
+    struct window_times sum = {0};
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < controller->gpu_count; i++) {
@@ -274,14 +285,31 @@ static double joint_window(const struct lull_controller *controller, uint32_t wi
             !lull_controller_is_known(&controller->gpus[i]))
             continue;
         if (mine->window != window || !mine->complete || mine->iterations_ms.count == 0)
-            return 0.0;
-        sum += lull_quantile_lower_mean(&mine->iterations_ms);
+            return (struct window_times){0};
+        sum.mean_ms += lull_quantile_lower_mean(&mine->iterations_ms);
+        sum.p99_ms += lull_upper_tail_p99(&mine->tail_ms);
         count++;
     }
-    return count == 0 ? 0.0 : sum / count;
+    if (count == 0)
+        return (struct window_times){0};
+    return (struct window_times){sum.mean_ms / count, sum.p99_ms / count};
 }
 
-static void judge_pair(struct lull_controller *controller, double reference_ms, double candidate_ms)
+/* Degraded by either measure; not degraded only by both. */
+static enum lull_verdict joint_verdict(const struct lull_controller *controller)
+{
+    const enum lull_verdict mean = lull_guard_verdict(&controller->guard);
+    enum lull_verdict tail = mean;
+
+    if (controller->config.tail_tolerance_ratio > 0.0)
+        tail = lull_guard_verdict(&controller->tail_guard);
+    if (mean == LULL_VERDICT_DEGRADED || tail == LULL_VERDICT_DEGRADED)
+        return LULL_VERDICT_DEGRADED;
+    return mean == tail ? mean : LULL_VERDICT_UNDECIDED;
+}
+
+static void judge_pair(struct lull_controller *controller, struct window_times reference,
+                       struct window_times candidate)
 {
     enum lull_verdict verdict;
 
@@ -294,11 +322,13 @@ static void judge_pair(struct lull_controller *controller, double reference_ms, 
     controller->tainted = false;
     controller->set_aside = 0;
     if (controller->phase == LULL_PHASE_SETTLED && !controller->checking) {
-        watch_settled(controller, reference_ms, candidate_ms);
+        watch_settled(controller, reference.mean_ms, candidate.mean_ms);
         return;
     }
-    lull_guard_add(&controller->guard, reference_ms, candidate_ms);
-    verdict = lull_guard_verdict(&controller->guard);
+    lull_guard_add(&controller->guard, reference.mean_ms, candidate.mean_ms);
+    if (controller->config.tail_tolerance_ratio > 0.0)
+        lull_guard_add(&controller->tail_guard, reference.p99_ms, candidate.p99_ms);
+    verdict = joint_verdict(controller);
     if (verdict == LULL_VERDICT_UNDECIDED)
         return;
     if (controller->checking)
@@ -310,10 +340,10 @@ static void judge_pair(struct lull_controller *controller, double reference_ms, 
 void lull_controller_look_for_pair(struct lull_controller *controller)
 {
     uint32_t window = 2 * controller->next_pair;
-    double first = joint_window(controller, window);
-    double second = joint_window(controller, window + 1);
+    struct window_times first = joint_window(controller, window);
+    struct window_times second = joint_window(controller, window + 1);
 
-    if (first <= 0.0 || second <= 0.0)
+    if (first.mean_ms <= 0.0 || second.mean_ms <= 0.0)
         return;
     if ((window % 4 == 0) != controller->schedule.candidate_first)
         judge_pair(controller, first, second);
@@ -372,8 +402,10 @@ void lull_controller_note_iteration(struct lull_controller *controller,
     window = &gpu->windows[slot.window % LULL_CONTROLLER_WINDOWS_KEPT];
     if (window->window != slot.window)
         *window = (struct lull_window_sum){.window = slot.window};
-    if (slot.measured)
+    if (slot.measured) {
         lull_quantile_add(&window->iterations_ms, iteration_ms);
+        lull_upper_tail_add(&window->tail_ms, iteration_ms);
+    }
     window->complete = slot.window_ends;
     reference_ms = gpu->reference_ms;
     if (!slot.candidate && slot.window_ends)

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/stats/upper_tail.h"
+
+#include <math.h>
+
+void lull_upper_tail_add(struct lull_upper_tail *tail, double value)
+{
+    uint32_t place = tail->count < LULL_UPPER_TAIL_KEPT ? tail->count : LULL_UPPER_TAIL_KEPT;
+
+    if (!isfinite(value))
+        return;
+    for (; place > 0 && tail->largest[place - 1] < value; place--)
+        if (place < LULL_UPPER_TAIL_KEPT)
+            tail->largest[place] = tail->largest[place - 1];
+    if (place < LULL_UPPER_TAIL_KEPT)
+        tail->largest[place] = value;
+    tail->count++;
+}
+
+double lull_upper_tail_p99(const struct lull_upper_tail *tail)
+{
+    const uint32_t above = tail->count / 100; /* so many may exceed or equal it */
+    const uint32_t last = LULL_UPPER_TAIL_KEPT - 1;
+
+    if (tail->count == 0)
+        return NAN;
+    if (above == 0)
+        return tail->largest[0];
+    return tail->largest[above - 1 < last ? above - 1 : last];
+}
