@@ -65,7 +65,7 @@ struct operation {
 static struct communicator communicators[LULL_NCCL_COMMUNICATORS + 1];
 static _Atomic uint32_t next_communicator;
 static struct operation operations[LULL_NCCL_OPERATIONS];
-static _Atomic uint64_t next_ticket = 1;
+static _Atomic uint64_t next_ticket = 1; /* 0 is never given out */
 
 /* ---- communicators ---- */
 
@@ -417,7 +417,7 @@ static void *begin_kernel(struct communicator *communicator, const struct lull_n
     int64_t time_ns = now_ns;
     uint64_t before;
 
-    if (lull_nccl_handle_kind(event->parent) != LULL_NCCL_KIND_OPERATION || ticket == 0 ||
+    if (lull_nccl_handle_kind(event->parent) != LULL_NCCL_KIND_OPERATION ||
         event->channel >= LULL_NCCL_CHANNELS ||
         !mark(operation, ticket, event->channel, 0, BEGAN_BIT)) {
         atomic_fetch_add_explicit(&communicator->unmatched, 1, memory_order_relaxed);

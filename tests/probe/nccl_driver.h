@@ -53,6 +53,7 @@ struct nccl_driver {
     int version;
     void *library;
     const struct nccl_table *table;
+    void *group; /* of the tasks to come; from version 5 */
 };
 
 /* Offsets in a descriptor; 0 does not exist. */
@@ -146,7 +147,6 @@ static inline void *nccl_start_task(const struct nccl_driver *driver, void *cont
     const struct nccl_task_layout *layout = type == NCCL_COLL ? &nccl_coll_layouts[driver->version]
                                                               : &nccl_p2p_layouts[driver->version];
     char descriptor[NCCL_DESCRIPTOR_BYTES];
-    void *none = NULL;
 
     nccl_describe(driver, descriptor, type, parent);
     nccl_put_word(driver, descriptor, layout->function, function);
@@ -156,7 +156,7 @@ static inline void *nccl_start_task(const struct nccl_driver *driver, void *cont
     if (type == NCCL_COLL || driver->version > 4)
         nccl_put(descriptor, layout->channels, &channels, sizeof(channels));
     if (driver->version > 4)
-        nccl_put(descriptor, type == NCCL_COLL ? 104 : 64, &none, sizeof(none));
+        nccl_put(descriptor, type == NCCL_COLL ? 104 : 64, &driver->group, sizeof(driver->group));
     return nccl_start(driver, context, descriptor);
 }
 
