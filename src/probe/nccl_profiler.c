@@ -20,7 +20,7 @@ enum { FREE, CLAIMED, LIVE, ENDED };
 
 /* Written by init before anybody has its address. */
 struct communicator {
-    _Atomic uint32_t state;
+    _Alignas(64) _Atomic uint32_t state;
     uint32_t version;
     uint32_t client; /* generation of the client that has announced it; 0 nobody */
     uint32_t number;
@@ -335,17 +335,15 @@ static void *begin_operation(struct communicator *communicator, const struct lul
     return lull_nccl_handle(LULL_NCCL_KIND_OPERATION, ticket, 0);
 }
 
-/* Sets a channel's bit; false if it was set, its `before` bit was not, or the ticket is old. */
-static bool mark(struct operation *operation, uint64_t ticket, uint32_t channel, uint64_t before,
-                 uint64_t bit)
+/* Sets a channel's bit; false if it was set or the ticket is old. */
+static bool mark(struct operation *operation, uint64_t ticket, uint32_t channel, uint64_t bit)
 {
     _Atomic uint64_t *word = &operation->channels[channel / WORD_CHANNELS];
     const uint32_t shift = channel % WORD_CHANNELS;
     uint64_t present = atomic_load_explicit(word, memory_order_acquire);
 
     do {
-        if (present >> 32 != (ticket & UINT32_MAX) || (present & bit << shift) != 0 ||
-            (present & before << shift) != before << shift)
+        if (present >> 32 != (ticket & UINT32_MAX) || (present & bit << shift) != 0)
             return false;
     } while (!atomic_compare_exchange_weak_explicit(word, &present, present | bit << shift,
                                                     memory_order_acq_rel, memory_order_acquire));
@@ -419,7 +417,7 @@ static void *begin_kernel(struct communicator *communicator, const struct lull_n
 
     if (lull_nccl_handle_kind(event->parent) != LULL_NCCL_KIND_OPERATION ||
         event->channel >= LULL_NCCL_CHANNELS ||
-        !mark(operation, ticket, event->channel, 0, BEGAN_BIT)) {
+        !mark(operation, ticket, event->channel, BEGAN_BIT)) {
         atomic_fetch_add_explicit(&communicator->unmatched, 1, memory_order_relaxed);
         return NULL;
     }
@@ -462,7 +460,7 @@ static void end_kernel(const void *handle, uint64_t gpu_ns)
     int64_t offset_ns;
     int64_t now_ns;
 
-    if (!mark(operation, ticket, lull_nccl_handle_channel(handle), BEGAN_BIT, ENDED_BIT))
+    if (!mark(operation, ticket, lull_nccl_handle_channel(handle), ENDED_BIT))
         return;
     now_ns = lull_now_ns();
     offset_ns = atomic_load_explicit(&operation->offset_ns, memory_order_relaxed);
@@ -522,11 +520,10 @@ static void *own_part(void *handle)
                                                                 : handle;
 }
 
-int lull_nccl_start(void *context, void **handle, void *descriptor,
-                    const struct lull_nccl_event *event)
+int lull_nccl_start(void *context, void **handle, const void *descriptor,
+                    struct lull_nccl_event *event)
 {
     struct communicator *communicator = find_communicator(context);
-    struct lull_nccl_event own;
 
     if (handle == NULL)
         return 0;
@@ -536,9 +533,8 @@ int lull_nccl_start(void *context, void **handle, void *descriptor,
         return 0;
     if ((event->type & (CALLS | TASKS)) != 0)
         renew_mask(communicator);
-    own = *event;
-    own.parent = own_part(event->parent);
-    *handle = start_own(communicator, &own);
+    event->parent = own_part(event->parent);
+    *handle = start_own(communicator, event);
     if (communicator->chain.table != NULL)
         *handle = lull_nccl_chain_start(&communicator->chain, *handle, descriptor, event);
     return 0;

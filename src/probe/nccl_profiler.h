@@ -93,9 +93,12 @@ struct lull_nccl_event {
 /* Never fails; *context is never NULL afterwards. */
 int lull_nccl_init(const struct lull_nccl_identity *identity, void **context, int *mask);
 
-/* descriptor: as NCCL passed it, for the chained plugin. *handle is always written. */
-int lull_nccl_start(void *context, void **handle, void *descriptor,
-                    const struct lull_nccl_event *event);
+/*
+ * descriptor: as NCCL passed it, for the chained plugin; NULL is refused. event: what it says; its
+ * parent is replaced by our part of it. *handle is always written.
+ */
+int lull_nccl_start(void *context, void **handle, const void *descriptor,
+                    struct lull_nccl_event *event);
 int lull_nccl_stop(void *handle);
 
 /* gpu_ns: of LULL_NCCL_KERNEL_CH_STOP, 0 unknown. */

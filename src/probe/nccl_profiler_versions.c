@@ -28,128 +28,118 @@ static void set_collective(struct lull_nccl_event *event, enum lull_operation op
     set_what(event, operation, bytes, lull_nccl_is_rooted(operation) ? root : -1);
 }
 
-static struct lull_nccl_event new_event(uint64_t type, void *parent)
-{
-    return (struct lull_nccl_event){.type = type, .parent = parent, .peer = -1};
-}
-
 /* ---- version 1: numbers instead of names ---- */
 
-static struct lull_nccl_event read_v1(const struct lull_nccl_descriptor_v1 *from)
+static void read_v1(struct lull_nccl_event *event, const struct lull_nccl_descriptor_v1 *from)
 {
-    struct lull_nccl_event event = new_event(from->type, from->parent);
-
-    if (event.type == LULL_NCCL_COLL)
-        set_collective(&event, lull_nccl_operation_v1(from->coll.function),
+    event->type = from->type;
+    event->parent = from->parent;
+    if (event->type == LULL_NCCL_COLL)
+        set_collective(event, lull_nccl_operation_v1(from->coll.function),
                        from->coll.count * lull_nccl_element_bytes_v1(from->coll.datatype),
                        from->coll.root);
-    else if (event.type == LULL_NCCL_P2P)
-        set_what(&event, lull_nccl_operation_v1(from->p2p.function),
+    else if (event->type == LULL_NCCL_P2P)
+        set_what(event, lull_nccl_operation_v1(from->p2p.function),
                  from->p2p.count * lull_nccl_element_bytes_v1(from->p2p.datatype), from->p2p.peer);
-    else if (event.type == LULL_NCCL_PROXY_OP)
-        event.pid = from->proxy_op.pid;
-    return event;
+    else if (event->type == LULL_NCCL_PROXY_OP)
+        event->pid = from->proxy_op.pid;
 }
 
 /* ---- version 2; 3 adds kernels without a time of the GPU ---- */
 
-static struct lull_nccl_event read_v2(const struct lull_nccl_descriptor_v2 *from)
+static void read_v2(struct lull_nccl_event *event, const struct lull_nccl_descriptor_v2 *from)
 {
-    struct lull_nccl_event event = new_event(from->type, from->parent);
-
-    if (event.type == LULL_NCCL_COLL)
-        set_collective(&event, lull_nccl_operation(from->coll.function),
+    event->type = from->type;
+    event->parent = from->parent;
+    if (event->type == LULL_NCCL_COLL)
+        set_collective(event, lull_nccl_operation(from->coll.function),
                        bytes_of(from->coll.count, from->coll.datatype), from->coll.root);
-    else if (event.type == LULL_NCCL_P2P)
-        set_what(&event, lull_nccl_operation(from->p2p.function),
+    else if (event->type == LULL_NCCL_P2P)
+        set_what(event, lull_nccl_operation(from->p2p.function),
                  bytes_of(from->p2p.count, from->p2p.datatype), from->p2p.peer);
-    else if (event.type == LULL_NCCL_PROXY_OP)
-        event.pid = from->proxy_op.pid;
-    return event;
+    else if (event->type == LULL_NCCL_PROXY_OP)
+        event->pid = from->proxy_op.pid;
 }
 
-static struct lull_nccl_event read_v3(const struct lull_nccl_descriptor_v3 *from)
+static void read_v3(struct lull_nccl_event *event, const struct lull_nccl_descriptor_v3 *from)
 {
-    struct lull_nccl_event event = new_event(from->type, from->parent);
-
-    if (event.type == LULL_NCCL_COLL) {
-        set_collective(&event, lull_nccl_operation(from->coll.function),
+    event->type = from->type;
+    event->parent = from->parent;
+    if (event->type == LULL_NCCL_COLL) {
+        set_collective(event, lull_nccl_operation(from->coll.function),
                        bytes_of(from->coll.count, from->coll.datatype), from->coll.root);
-    } else if (event.type == LULL_NCCL_P2P) {
-        set_what(&event, lull_nccl_operation(from->p2p.function),
+    } else if (event->type == LULL_NCCL_P2P) {
+        set_what(event, lull_nccl_operation(from->p2p.function),
                  bytes_of(from->p2p.count, from->p2p.datatype), from->p2p.peer);
-    } else if (event.type == LULL_NCCL_KERNEL_CH) {
-        event.channel = from->kernel_ch.channel;
-    } else if (event.type == LULL_NCCL_PROXY_OP) {
-        event.pid = from->proxy_op.pid;
+    } else if (event->type == LULL_NCCL_KERNEL_CH) {
+        event->channel = from->kernel_ch.channel;
+    } else if (event->type == LULL_NCCL_PROXY_OP) {
+        event->pid = from->proxy_op.pid;
     }
-    return event;
 }
 
 /* ---- version 4: how many channels, but not for p2p; times of the GPU ---- */
 
-static struct lull_nccl_event read_v4(const struct lull_nccl_descriptor_v4 *from)
+static void read_v4(struct lull_nccl_event *event, const struct lull_nccl_descriptor_v4 *from)
 {
-    struct lull_nccl_event event = new_event(from->type, from->parent);
-
-    if (event.type == LULL_NCCL_COLL) {
-        set_collective(&event, lull_nccl_operation(from->coll.function),
+    event->type = from->type;
+    event->parent = from->parent;
+    if (event->type == LULL_NCCL_COLL) {
+        set_collective(event, lull_nccl_operation(from->coll.function),
                        bytes_of(from->coll.count, from->coll.datatype), from->coll.root);
-        event.channels = from->coll.channels;
-    } else if (event.type == LULL_NCCL_P2P) {
-        set_what(&event, lull_nccl_operation(from->p2p.function),
+        event->channels = from->coll.channels;
+    } else if (event->type == LULL_NCCL_P2P) {
+        set_what(event, lull_nccl_operation(from->p2p.function),
                  bytes_of(from->p2p.count, from->p2p.datatype), from->p2p.peer);
-    } else if (event.type == LULL_NCCL_KERNEL_CH) {
-        event.channel = from->kernel_ch.channel;
-        event.gpu_ns = from->kernel_ch.gpu_ns;
-    } else if (event.type == LULL_NCCL_PROXY_OP) {
-        event.pid = from->proxy_op.pid;
+    } else if (event->type == LULL_NCCL_KERNEL_CH) {
+        event->channel = from->kernel_ch.channel;
+        event->gpu_ns = from->kernel_ch.gpu_ns;
+    } else if (event->type == LULL_NCCL_PROXY_OP) {
+        event->pid = from->proxy_op.pid;
     }
-    return event;
 }
 
 /* ---- versions 5, 6 and 7: calls ---- */
 
-static struct lull_nccl_event read_v5(const struct lull_nccl_descriptor_v5 *from)
+static void read_v5(struct lull_nccl_event *event, const struct lull_nccl_descriptor_v5 *from)
 {
-    struct lull_nccl_event event = new_event(from->type, from->parent);
-
-    switch (event.type) {
+    event->type = from->type;
+    event->parent = from->parent;
+    switch (event->type) {
     case LULL_NCCL_COLL_API:
-        set_collective(&event, lull_nccl_operation(from->coll_api.function),
+        set_collective(event, lull_nccl_operation(from->coll_api.function),
                        bytes_of(from->coll_api.count, from->coll_api.datatype),
                        from->coll_api.root);
-        event.is_captured = from->coll_api.is_captured;
+        event->is_captured = from->coll_api.is_captured;
         break;
     case LULL_NCCL_P2P_API: /* does not tell the peer */
-        set_what(&event, lull_nccl_operation(from->p2p_api.function),
+        set_what(event, lull_nccl_operation(from->p2p_api.function),
                  bytes_of(from->p2p_api.count, from->p2p_api.datatype), -1);
-        event.is_captured = from->p2p_api.is_captured;
+        event->is_captured = from->p2p_api.is_captured;
         break;
     case LULL_NCCL_COLL:
-        set_collective(&event, lull_nccl_operation(from->coll.function),
+        set_collective(event, lull_nccl_operation(from->coll.function),
                        bytes_of(from->coll.count, from->coll.datatype), from->coll.root);
-        event.channels = from->coll.channels;
+        event->channels = from->coll.channels;
         break;
     case LULL_NCCL_P2P:
-        set_what(&event, lull_nccl_operation(from->p2p.function),
+        set_what(event, lull_nccl_operation(from->p2p.function),
                  bytes_of(from->p2p.count, from->p2p.datatype), from->p2p.peer);
-        event.channels = from->p2p.channels;
+        event->channels = from->p2p.channels;
         break;
     case LULL_NCCL_KERNEL_CH:
-        event.channel = from->kernel_ch.channel;
-        event.gpu_ns = from->kernel_ch.gpu_ns;
+        event->channel = from->kernel_ch.channel;
+        event->gpu_ns = from->kernel_ch.gpu_ns;
         break;
     case LULL_NCCL_GROUP_API:
-        event.is_captured = from->group_api.is_captured;
+        event->is_captured = from->group_api.is_captured;
         break;
     case LULL_NCCL_PROXY_OP:
-        event.pid = from->proxy_op.pid;
+        event->pid = from->proxy_op.pid;
         break;
     default:
         break;
     }
-    return event;
 }
 
 /* ---- the tables ---- */
@@ -171,9 +161,10 @@ static int record_untimed(void *handle, int state, void *arguments)
 #define START(n, layout)                                                                           \
     static int start_v##n(void *context, void **handle, void *descriptor)                          \
     {                                                                                              \
-        const struct lull_nccl_event event =                                                       \
-            descriptor == NULL ? new_event(0, NULL) : read_v##layout(descriptor);                  \
+        struct lull_nccl_event event = {.peer = -1};                                               \
                                                                                                    \
+        if (descriptor != NULL)                                                                    \
+            read_v##layout(&event, descriptor);                                                    \
         return lull_nccl_start(context, handle, descriptor, &event);                               \
     }
 
