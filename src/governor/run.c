@@ -8,7 +8,6 @@
 #include "governor/run.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,17 +17,16 @@
 #include <uv.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/log.h"
 #include "governor/actuator.h"
 #include "governor/control.h"
 #include "governor/launch.h"
-#include "governor/mpi_flavor.h"
+#include "governor/probes.h"
 #include "governor/progress.h"
 #include "governor/report.h"
 
 enum { TICK_MS = 50, SAMPLE_TICKS = 2, HEARTBEAT_TICKS = 10, ENERGY_TICKS = 20, MAX_NOTES = 8 };
-enum { PATH_SIZE = 512, ENVIRONMENT_SIZE = 8 };
+enum { PATH_SIZE = 512 };
 
 struct run {
     const struct lull_run_options *options;
@@ -36,6 +34,7 @@ struct run {
     struct lull_actuator *actuator;
     uint32_t gpus[LULL_CONTROLLER_MAX_GPUS];
     uint32_t gpu_count;
+    struct lull_probes probes;
     char *notes[MAX_NOTES + 1];
     uint32_t note_count;
 };
@@ -117,29 +116,17 @@ static void open_devices(struct run *run)
     }
 }
 
-/* ---- environment ------------------------------------------------------------------------- */
-
-/* Adds the MPI shim that fits the command to its environment; none found is a note. */
-static void add_shim(struct run *run, char *variable, size_t size)
+/* What the job is to load; what is missing is a note, and not observed. */
+static void choose_probes(struct run *run)
 {
-    static const char *const files[] = {
-        [LULL_MPI_OPENMPI] = "liblull-mpi-openmpi.so",
-        [LULL_MPI_MPICH] = "liblull-mpi-mpich.so",
-    };
-    enum lull_mpi_flavor flavor = lull_mpi_flavor_of_command(run->options->command);
     struct lull_error err = {0};
-    char build_path[64];
-    char path[PATH_MAX];
 
-    variable[0] = '\0';
-    if (flavor != LULL_MPI_OPENMPI && flavor != LULL_MPI_MPICH)
+    if (run->gpu_count == 0)
         return;
-    snprintf(build_path, sizeof(build_path), "probe/%s", files[flavor]);
-    if (lull_file_find_own(build_path, files[flavor], path, sizeof(path), &err) < 0) {
+    if (lull_probes_add_mpi(&run->probes, run->options->command, &err) < 0)
         note(run, err.text);
-        return;
-    }
-    snprintf(variable, size, "+LD_PRELOAD=%s", path);
+    if (lull_probes_add_nccl(&run->probes, &err) < 0)
+        note(run, err.text);
 }
 
 /* ---- one pass ---------------------------------------------------------------------------- */
@@ -271,21 +258,13 @@ static void prepare(struct pass *pass, bool observe_only)
 static int make_pass(struct pass *pass, bool observe_only, struct lull_error *err)
 {
     struct run *run = pass->run;
-    const char *environment[ENVIRONMENT_SIZE] = {NULL};
-    char shim[PATH_MAX + 32];
-    char job[sizeof(pass->job_path) + 32];
-    uint32_t count = 0;
+    const char *const *environment = NULL;
     int64_t begin_ns;
     int result;
 
     prepare(pass, observe_only);
-    if (pass->job != NULL) {
-        snprintf(job, sizeof(job), LULL_JOB_ENV "=%s", pass->job_path);
-        environment[count++] = job;
-        add_shim(run, shim, sizeof(shim));
-        if (shim[0] != '\0')
-            environment[count++] = shim;
-    }
+    if (pass->job != NULL)
+        environment = lull_probes_environment(&run->probes, pass->job_path);
     begin_ns = lull_now_ns();
     result = lull_child_start(run->options->command, environment, &pass->child, err);
     if (result < 0)
@@ -339,6 +318,7 @@ int lull_run(const struct lull_run_options *options, int *status_out, struct lul
     int result = 0;
 
     open_devices(&run);
+    choose_probes(&run);
     if (options->compare)
         result = make_pass(&unmanaged, true, err);
     if (result == 0 && unmanaged.status == 0)

@@ -23,6 +23,9 @@
 
 #define LULL_JOB_ENV "LULL_JOB" /* path of the segment */
 
+/* The user's NCCL profiler plugin, for which Lull's stands in; see probe/nccl_chain.h. */
+#define LULL_NCCL_CHAIN_ENV "LULL_NCCL_CHAIN"
+
 enum {
     LULL_JOB_MAX_PROCESSES = 256,
     LULL_JOB_RING_EVENTS = 4096, /* per process; a power of two */

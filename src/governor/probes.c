@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/probes.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "governor/mpi_flavor.h"
+#include "wire/event.h"
+
+#define NCCL_PLUGIN_ENV "NCCL_PROFILER_PLUGIN"
+#define NCCL_PLUGIN "libnccl-profiler-lull.so"
+#define NCCL_DEFAULT_PLUGIN "libnccl-profiler.so" /* what NCCL looks for by itself */
+
+static int find_probe(const char *file, char *path_out, size_t size, struct lull_error *err)
+{
+    char build_path[64];
+
+    snprintf(build_path, sizeof(build_path), "probe/%s", file);
+    return lull_file_find_own(build_path, file, path_out, size, err);
+}
+
+__attribute__((format(printf, 2, 3))) static void add(struct lull_probes *probes,
+                                                      const char *format, ...)
+{
+    va_list arguments;
+
+    if (probes->count == 0)
+        probes->count = 1; /* the job's place */
+    assert(probes->count < LULL_PROBES_VARIABLES);
+    va_start(arguments, format);
+    vsnprintf(probes->variables[probes->count++], LULL_PROBES_TEXT_BYTES, format, arguments);
+    va_end(arguments);
+}
+
+int lull_probes_add_mpi(struct lull_probes *probes, char *const command[], struct lull_error *err)
+{
+    static const char *const files[] = {
+        [LULL_MPI_OPENMPI] = "liblull-mpi-openmpi.so",
+        [LULL_MPI_MPICH] = "liblull-mpi-mpich.so",
+    };
+    const enum lull_mpi_flavor flavor = lull_mpi_flavor_of_command(command);
+    char path[PATH_MAX];
+    int result;
+
+    if (flavor != LULL_MPI_OPENMPI && flavor != LULL_MPI_MPICH)
+        return 0;
+    result = find_probe(files[flavor], path, sizeof(path), err);
+    if (result == 0)
+        add(probes, "+LD_PRELOAD=%s", path);
+    return result;
+}
+
+/* What ours has to load in its turn: the user's choice, if it is not ours already. */
+static const char *plugin_behind(const char *chosen)
+{
+    if (chosen == NULL || chosen[0] == '\0')
+        return NCCL_DEFAULT_PLUGIN;
+    return strcmp(chosen, "lull") == 0 || strstr(chosen, NCCL_PLUGIN) != NULL ? NULL : chosen;
+}
+
+int lull_probes_add_nccl(struct lull_probes *probes, struct lull_error *err)
+{
+    const char *chosen = getenv(NCCL_PLUGIN_ENV);
+    const char *behind = plugin_behind(chosen);
+    char path[PATH_MAX];
+    int result;
+
+    if (chosen != NULL && (strcmp(chosen, "none") == 0 || strcmp(chosen, "STATIC_PLUGIN") == 0))
+        return lull_error_set(err, LULL_E_UNSUPPORTED,
+                              NCCL_PLUGIN_ENV "=%s: communication through NCCL is not observed; "
+                                              "unset it to let Lull see it",
+                              chosen);
+    result = find_probe(NCCL_PLUGIN, path, sizeof(path), err);
+    if (result < 0)
+        return result;
+    add(probes, NCCL_PLUGIN_ENV "=%s", path);
+    if (behind != NULL && getenv(LULL_NCCL_CHAIN_ENV) == NULL)
+        add(probes, LULL_NCCL_CHAIN_ENV "=%s", behind);
+    return 0;
+}
+
+const char *const *lull_probes_environment(struct lull_probes *probes, const char *job_path)
+{
+    uint32_t count = probes->count > 0 ? probes->count : 1;
+
+    snprintf(probes->variables[0], LULL_PROBES_TEXT_BYTES, LULL_JOB_ENV "=%s", job_path);
+    for (uint32_t i = 0; i < count; i++)
+        probes->environment[i] = probes->variables[i];
+    probes->environment[count] = NULL;
+    return probes->environment;
+}

@@ -1,0 +1,51 @@
+/*
+ * Passes NCCL's callbacks on to another profiler plugin, because NCCL loads only one: the library
+ * that LULL_NCCL_CHAIN names, found as NCCL would find it, by the table of the version that NCCL
+ * uses of ours. It gets the events that its own mask asks for and what stands above them, its own
+ * context and its own handles. Without such a library or table, nothing happens.
+ *
+ * A pair keeps our handle and its handle together; what NCCL holds is the pair's number. A pair
+ * whose event has not been stopped, or is the parent of a captured graph's operations, stays until
+ * the communicator ends; if no place is left, an event is not passed on.
+ *
+ * Threads: any; lock-free but for the first init.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_PROBE_NCCL_CHAIN_H
+#define LULL_PROBE_NCCL_CHAIN_H
+
+#include "probe/nccl_profiler.h"
+
+enum { LULL_NCCL_PAIRS = 16384 /* a power of two */ };
+
+/* One communicator's side of it. */
+struct lull_nccl_chain {
+    const struct lull_nccl_profiler *table; /* NULL: nobody to pass on to */
+    void *context;
+    uint32_t version;
+};
+
+/* Tells the other plugin of a new communicator. */
+void lull_nccl_chain_init(struct lull_nccl_chain *chain, const struct lull_nccl_identity *identity);
+
+/* The events that it asks for at this moment; 0 without one. */
+int lull_nccl_chain_mask(void);
+
+/*
+ * Passes a start on; own is our handle. Returns what NCCL is to get: a pair, or own where the other
+ * plugin does not want the event.
+ */
+void *lull_nccl_chain_start(const struct lull_nccl_chain *chain, void *own, const void *descriptor,
+                            const struct lull_nccl_event *event);
+
+/* Our handle in a pair; NULL for a pair that is gone. */
+void *lull_nccl_chain_own(void *pair);
+
+/* Each passes on what concerns a pair; a second stop is not passed on. */
+void lull_nccl_chain_stop(void *pair);
+void lull_nccl_chain_record(void *pair, int state, void *arguments);
+
+/* The communicator ends: its pairs are gone. */
+void lull_nccl_chain_finalize(const struct lull_nccl_chain *chain);
+
+#endif

@@ -1,0 +1,27 @@
+/*
+ * What NCCL's words for functions and data types mean. Threads: any; lock-free.
+ *
+ * The texts are literals of libnccl: each pointer is compared once and remembered.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_PROBE_NCCL_NAMES_H
+#define LULL_PROBE_NCCL_NAMES_H
+
+#include <stdint.h>
+
+#include "wire/event.h"
+
+/* "AllReduce" ...; NULL and unknown ones are LULL_OPERATION_NONE. */
+enum lull_operation lull_nccl_operation(const char *function);
+
+/* Bytes of one element of "ncclFloat32" ...; 0 for NULL and unknown ones. */
+uint32_t lull_nccl_element_bytes(const char *datatype);
+
+/* The same by the numbers of version 1. */
+enum lull_operation lull_nccl_operation_v1(uint8_t function);
+uint32_t lull_nccl_element_bytes_v1(uint8_t datatype);
+
+/* True where the root means something. */
+int lull_nccl_is_rooted(enum lull_operation operation);
+
+#endif
