@@ -4,7 +4,7 @@
  * Devices are those of the emulated node; memory is host memory; the one thing that runs in stream
  * order is cuStreamWriteValue32. cuInit loads the library named by CUDA_INJECTION64_PATH and calls
  * its InitializeInjection, as the real driver does [from memory]. Numbers of result codes and
- * attributes are those of the public cuda.h [from memory].
+ * attributes were checked against the public header of CUDA 13.0.
  *
  * LULL_EMULATED_CUDA_FAULTS=write_value makes every stream write fail. Threads: any.
  *

@@ -3,9 +3,9 @@
  *
  * The player tells of each kernel that has ended (lull_emulated_kernel); the records reach the
  * client in buffers that it provides, late, from a thread of this library or from a flush. Only
- * one subscriber is accepted, as before CUPTI 13. Result codes and the kernel record's offsets:
- * public bindings of CUDA 13 (record version 13); that versions 4 to 9 are its prefixes, and which
- * CUPTI version uses which: from memory.
+ * one subscriber is accepted, as before CUPTI 13. Signatures, result codes, and sizes and offsets
+ * of kernel records were checked against the public headers of CUDA 13.0 (record versions 3 to 10);
+ * which CUPTI version delivers which record is from memory.
  *
  * LULL_EMULATED_CUPTI_VERSION: what cuptiGetVersion says, hence the records' size (26).
  * LULL_EMULATED_CUPTI_DELAY_MS: how late records are delivered (200). Threads: any.
@@ -117,8 +117,8 @@ static size_t record_bytes(void)
     static const struct {
         uint32_t since;
         size_t bytes;
-    } sizes[] = {{130300, 248}, {130200, 216}, {130000, 208}, {18, 208}, {17, 200},
-                 {16, 176},     {14, 168},     {13, 160},     {0, 144}};
+    } sizes[] = {{130300, 248}, {130000, 216}, {18, 208}, {17, 200},
+                 {16, 176},     {14, 168},     {13, 160}, {0, 144}};
     size_t i = 0;
 
     while (version() < sizes[i].since)
