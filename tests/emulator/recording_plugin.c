@@ -5,6 +5,7 @@
  */
 #include "recording_plugin.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,16 +17,35 @@ struct recording recording;
 static _Atomic uintptr_t handles = 1000;
 static _Atomic uintptr_t contexts = 1;
 
-static struct record *add(enum record_kind kind, int version)
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* A record is filled between begin and end; readers see it after the end. */
+static struct record *begin(enum record_kind kind, int version)
 {
     static struct record surplus;
-    const uint32_t index = atomic_fetch_add(&recording.count, 1);
-    struct record *record = index < RECORDS ? &recording.records[index] : &surplus;
+    struct record *record;
 
+    pthread_mutex_lock(&mutex);
+    record = recording.count < RECORDS ? &recording.records[recording.count] : &surplus;
     record->kind = kind;
     record->version = version;
     record->thread = (pid_t)syscall(SYS_gettid);
     return record;
+}
+
+static int end(void)
+{
+    atomic_fetch_add(&recording.count, 1);
+    pthread_mutex_unlock(&mutex);
+    return 0;
+}
+
+void forget_recording(void)
+{
+    pthread_mutex_lock(&mutex);
+    memset(recording.records, 0, sizeof(recording.records));
+    atomic_store(&recording.count, 0);
+    pthread_mutex_unlock(&mutex);
 }
 
 static uint64_t word(const void *descriptor, size_t offset)
@@ -128,7 +148,7 @@ static void read_descriptor(struct record *record, const void *d, int version)
 
 static int init(int version, void **context, int *mask, int nodes, int ranks, int rank)
 {
-    struct record *record = add(RECORD_INIT, version);
+    struct record *record = begin(RECORD_INIT, version);
 
     record->context = atomic_fetch_add(&contexts, 1);
     record->nodes = nodes;
@@ -137,42 +157,42 @@ static int init(int version, void **context, int *mask, int nodes, int ranks, in
     *context = (void *)record->context;
     recording.mask_pointer = mask;
     __atomic_store_n(mask, atomic_load(&recording.mask), __ATOMIC_RELAXED);
-    return 0;
+    return end();
 }
 
 static int start(int version, void *context, void **handle, void *descriptor)
 {
-    struct record *record = add(RECORD_START, version);
+    struct record *record = begin(RECORD_START, version);
 
     record->context = (uintptr_t)context;
     record->handle = atomic_fetch_add(&handles, 1);
     read_descriptor(record, descriptor, version);
     *handle = (void *)record->handle;
-    return 0;
+    return end();
 }
 
 static int stop(int version, void *handle)
 {
-    add(RECORD_STOP, version)->handle = (uintptr_t)handle;
-    return 0;
+    begin(RECORD_STOP, version)->handle = (uintptr_t)handle;
+    return end();
 }
 
 static int state(int version, void *handle, int value, void *arguments)
 {
-    struct record *record = add(RECORD_STATE, version);
+    struct record *record = begin(RECORD_STATE, version);
 
     record->handle = (uintptr_t)handle;
     record->state = value;
     record->has_arguments = arguments != NULL;
     if (value == 22)
         record->timer = word(arguments, 0);
-    return 0;
+    return end();
 }
 
 static int finalize(int version, void *context)
 {
-    add(RECORD_FINALIZE, version)->context = (uintptr_t)context;
-    return 0;
+    begin(RECORD_FINALIZE, version)->context = (uintptr_t)context;
+    return end();
 }
 
 typedef void (*logger)(int, unsigned long, const char *, int, const char *, ...);

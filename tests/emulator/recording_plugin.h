@@ -46,4 +46,7 @@ struct recording {
     int *mask_pointer; /* what NCCL gave it */
 };
 
+/* Empties the record; callbacks may go on meanwhile. Found by its name, like `recording`. */
+void forget_recording(void);
+
 #endif

@@ -26,6 +26,7 @@ typedef struct {
 
 static void *nccl;
 static struct recording *recording;
+static void (*forget)(void);
 static int nccl_version;
 static int plugin_version;
 
@@ -47,12 +48,6 @@ static void *find(const char *name)
 static char buffer[64];
 
 /* ---- reading the record ---- */
-
-static void forget(void)
-{
-    memset(recording->records, 0, sizeof(recording->records));
-    atomic_store(&recording->count, 0);
-}
 
 static uint32_t told(void)
 {
@@ -588,7 +583,8 @@ static int open_libraries(void)
         return -1;
     }
     recording = dlsym(plugin, "recording");
-    return recording != NULL ? 0 : -1;
+    *(void **)&forget = dlsym(plugin, "forget_recording");
+    return recording != NULL && forget != NULL ? 0 : -1;
 }
 
 static int run_fault(const char *name)
