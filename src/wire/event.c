@@ -649,6 +649,17 @@ void lull_event_push(struct lull_job *job, uint32_t slot_index, const struct lul
         ring_doorbell(&job->segment->header);
 }
 
+/* Half a ring ahead of head lies the first record that must have been read. */
+int lull_job_is_half_free(const struct lull_job *job, uint32_t slot_index)
+{
+    const struct slot *slot = &job->segment->slots[slot_index % LULL_JOB_MAX_PROCESSES];
+    const uint64_t position =
+        atomic_load_explicit(&slot->head, memory_order_relaxed) + LULL_JOB_RING_EVENTS / 2;
+
+    return atomic_load_explicit(&slot->records[position % LULL_JOB_RING_EVENTS].sequence,
+                                memory_order_relaxed) == position;
+}
+
 uint32_t lull_job_read(struct lull_job *job, uint32_t slot_index, struct lull_event *events_out,
                        uint32_t max)
 {

@@ -189,6 +189,12 @@ uint32_t lull_job_thread(struct lull_job *job, uint32_t slot);
 /* Probe: a new communicator number, unique among all probes of the process. */
 uint32_t lull_job_new_communicator(struct lull_job *job, uint32_t slot);
 
+/*
+ * Probe: 1 while at least half of the slot's ring is free. A hint for producers of what may be left
+ * out: it may be old when it is returned. Any thread.
+ */
+int lull_job_is_half_free(const struct lull_job *job, uint32_t slot);
+
 /* Probe: pushes one event. Any thread; lock-free, never blocks. */
 void lull_event_push(struct lull_job *job, uint32_t slot, const struct lull_event *event);
 

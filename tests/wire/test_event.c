@@ -190,6 +190,27 @@ static struct record *reserve(struct lull_job *job, uint32_t slot, uint64_t *pos
     return &job->segment->slots[slot].records[*position_out % LULL_JOB_RING_EVENTS];
 }
 
+static void half_a_free_ring_is_seen(void **state)
+{
+    struct lull_event event = {.kind = LULL_EVENT_STEP};
+    struct fixture *fixture = *state;
+    uint32_t slot;
+    struct lull_job *job = join(fixture->path, &slot);
+
+    for (int lap = 0; lap < 3; lap++) {
+        for (int i = 0; i < LULL_JOB_RING_EVENTS / 2; i++) {
+            assert_true(lull_job_is_half_free(job, slot));
+            lull_event_push(job, slot, &event);
+        }
+        assert_false(lull_job_is_half_free(job, slot));
+        assert_int_equal(lull_job_read(fixture->job, slot, &event, 1), 1);
+        assert_true(lull_job_is_half_free(job, slot));
+        while (lull_job_read(fixture->job, slot, &event, 1) == 1)
+            continue;
+    }
+    lull_job_destroy(job);
+}
+
 static void hole_is_passed_over_and_delivered_late(void **state)
 {
     static struct lull_event events[LULL_JOB_RING_EVENTS];
@@ -483,6 +504,7 @@ int main(void)
         TEST(names_fill_up),
         TEST(long_names_are_cut),
         TEST(full_ring_counts_what_it_drops),
+        TEST(half_a_free_ring_is_seen),
         TEST(hole_is_passed_over_and_delivered_late),
         TEST(stress_keeps_order_and_counts_losses),
         TEST(killed_producers_do_not_block),

@@ -1,0 +1,335 @@
+/*
+ * The emulated libcuda.so.1: as much of the driver API as a probe of a GPU job touches.
+ *
+ * Devices are those of the emulated node; memory is host memory; the one thing that runs in stream
+ * order is cuStreamWriteValue32. cuInit loads the library named by CUDA_INJECTION64_PATH and calls
+ * its InitializeInjection, as the real driver does [from memory]. Numbers of result codes and
+ * attributes were checked against the public header of CUDA 13.0.
+ *
+ * LULL_EMULATED_CUDA_FAULTS=write_value makes every stream write fail. Threads: any.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emulator/node.h"
+#include "emulator/stream.h"
+
+enum {
+    CUDA_SUCCESS = 0,
+    CUDA_INVALID_VALUE = 1,
+    CUDA_OUT_OF_MEMORY = 2,
+    CUDA_NOT_INITIALIZED = 3,
+    CUDA_NO_DEVICE = 100,
+    CUDA_INVALID_DEVICE = 101,
+    CUDA_NOT_SUPPORTED = 801,
+};
+
+enum {
+    ATTRIBUTE_MULTIPROCESSORS = 16,
+    ATTRIBUTE_COMPUTE_MAJOR = 75,
+    ATTRIBUTE_COMPUTE_MINOR = 76,
+};
+
+enum { DRIVER_VERSION = 12080, PAGE_BYTES = 4096, LARGEST_RESERVED_STREAM = 4096 };
+
+#define CUDA_EXPORT(name, ...)                                                                     \
+    int name(__VA_ARGS__);                                                                         \
+    int name(__VA_ARGS__)
+#define CUDA_ALIAS(name, target) extern __typeof__(target) name __attribute__((alias(#target)))
+
+/* One driver per process, as in reality. */
+static struct {
+    pthread_mutex_t mutex;
+    struct lull_node *node;
+    _Atomic int is_ready;
+    int context; /* its address is the one context */
+    void *_Atomic capturing;
+} driver = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- start ---- */
+
+static int open_node(void)
+{
+    const char *path = getenv(LULL_NODE_VARIABLE);
+
+    if (path == NULL || *path == '\0' || lull_node_open(path, &driver.node, NULL) < 0)
+        return CUDA_NO_DEVICE;
+    return CUDA_SUCCESS;
+}
+
+static void inject(void)
+{
+    const char *path = getenv("CUDA_INJECTION64_PATH");
+    void *library = path != NULL && *path != '\0' ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    int (*initialize)(void) = NULL;
+
+    if (library != NULL)
+        *(void **)&initialize = dlsym(library, "InitializeInjection");
+    if (initialize != NULL)
+        initialize();
+}
+
+CUDA_EXPORT(cuInit, unsigned flags)
+{
+    int code = CUDA_SUCCESS;
+    bool is_first;
+
+    if (flags != 0)
+        return CUDA_INVALID_VALUE;
+    pthread_mutex_lock(&driver.mutex);
+    is_first = driver.node == NULL;
+    if (is_first)
+        code = open_node();
+    if (code == CUDA_SUCCESS)
+        atomic_store(&driver.is_ready, 1);
+    pthread_mutex_unlock(&driver.mutex);
+    if (is_first && code == CUDA_SUCCESS)
+        inject();
+    return code;
+}
+
+CUDA_EXPORT(cuDriverGetVersion, int *version)
+{
+    if (version == NULL)
+        return CUDA_INVALID_VALUE;
+    *version = DRIVER_VERSION;
+    return CUDA_SUCCESS;
+}
+
+/* ---- devices ---- */
+
+static int enter(const void *output)
+{
+    if (!atomic_load(&driver.is_ready))
+        return CUDA_NOT_INITIALIZED;
+    return output != NULL ? CUDA_SUCCESS : CUDA_INVALID_VALUE;
+}
+
+static int enter_device(int device, const void *output)
+{
+    const int code = enter(output);
+
+    if (code != CUDA_SUCCESS)
+        return code;
+    return device >= 0 && (uint32_t)device < lull_node_gpu_count(driver.node) ? CUDA_SUCCESS
+                                                                              : CUDA_INVALID_DEVICE;
+}
+
+static struct lull_gpu_model model_of(int device)
+{
+    const uint32_t gpu = (uint32_t)device;
+    const struct lull_gpu_model model = lull_node_begin(driver.node, gpu)->model;
+
+    lull_node_end(driver.node, gpu, false);
+    return model;
+}
+
+CUDA_EXPORT(cuDeviceGetCount, int *count)
+{
+    const int code = enter(count);
+
+    if (code == CUDA_SUCCESS)
+        *count = (int)lull_node_gpu_count(driver.node);
+    return code;
+}
+
+CUDA_EXPORT(cuDeviceGet, int *device, int ordinal)
+{
+    const int code = enter_device(ordinal, device);
+
+    if (code == CUDA_SUCCESS)
+        *device = ordinal;
+    return code;
+}
+
+CUDA_EXPORT(cuDeviceGetName, char *name, int size, int device)
+{
+    const int code = enter_device(device, name);
+
+    if (code == CUDA_SUCCESS && size > 0)
+        snprintf(name, (size_t)size, "%s", model_of(device).product);
+    return code;
+}
+
+CUDA_EXPORT(cuDeviceGetAttribute, int *value, int attribute, int device)
+{
+    const int code = enter_device(device, value);
+
+    if (code != CUDA_SUCCESS)
+        return code;
+    switch (attribute) {
+    case ATTRIBUTE_MULTIPROCESSORS:
+        *value = (int)model_of(device).sm_count;
+        return CUDA_SUCCESS;
+    case ATTRIBUTE_COMPUTE_MAJOR:
+        *value = (int)model_of(device).compute_major;
+        return CUDA_SUCCESS;
+    case ATTRIBUTE_COMPUTE_MINOR:
+        *value = (int)model_of(device).compute_minor;
+        return CUDA_SUCCESS;
+    default:
+        return CUDA_INVALID_VALUE;
+    }
+}
+
+CUDA_EXPORT(cuCtxGetCurrent, void **context)
+{
+    const int code = enter(context);
+
+    if (code == CUDA_SUCCESS)
+        *context = &driver.context;
+    return code;
+}
+
+CUDA_EXPORT(cuCtxGetDevice, int *device)
+{
+    return cuDeviceGet(device, 0);
+}
+
+/* ---- memory ---- */
+
+CUDA_EXPORT(cuMemHostAlloc, void **memory, size_t bytes, unsigned flags)
+{
+    const int code = enter(memory);
+
+    (void)flags;
+    if (code != CUDA_SUCCESS)
+        return code;
+    return posix_memalign(memory, PAGE_BYTES, bytes) == 0 ? CUDA_SUCCESS : CUDA_OUT_OF_MEMORY;
+}
+
+CUDA_EXPORT(cuMemFreeHost, void *memory)
+{
+    free(memory);
+    return CUDA_SUCCESS;
+}
+
+CUDA_EXPORT(cuMemHostRegister_v2, void *memory, size_t bytes, unsigned flags)
+{
+    const int code = enter(memory);
+
+    (void)flags;
+    if (code != CUDA_SUCCESS)
+        return code;
+    return bytes > 0 ? CUDA_SUCCESS : CUDA_INVALID_VALUE;
+}
+
+CUDA_ALIAS(cuMemHostRegister, cuMemHostRegister_v2);
+
+CUDA_EXPORT(cuMemHostUnregister, void *memory)
+{
+    return enter(memory);
+}
+
+CUDA_EXPORT(cuMemHostGetDevicePointer_v2, uint64_t *pointer, void *memory, unsigned flags)
+{
+    const int code = enter(pointer);
+
+    if (code != CUDA_SUCCESS)
+        return code;
+    if (flags != 0 || memory == NULL)
+        return CUDA_INVALID_VALUE;
+    *pointer = (uintptr_t)memory;
+    return CUDA_SUCCESS;
+}
+
+CUDA_ALIAS(cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2);
+
+/* ---- streams ---- */
+
+struct pending_write {
+    _Atomic uint32_t *word;
+    uint32_t value;
+};
+
+static void begin_write(void *context, int64_t gpu_ns)
+{
+    (void)context;
+    (void)gpu_ns;
+}
+
+static void end_write(void *context, int64_t gpu_ns)
+{
+    struct pending_write *write = context;
+
+    (void)gpu_ns;
+    atomic_store_explicit(write->word, write->value, memory_order_release);
+    free(write);
+}
+
+static bool has_fault(const char *name)
+{
+    const char *faults = getenv("LULL_EMULATED_CUDA_FAULTS");
+
+    return faults != NULL && strstr(faults, name) != NULL;
+}
+
+CUDA_EXPORT(cuStreamWriteValue32_v2, void *stream, uint64_t address, uint32_t value, unsigned flags)
+{
+    struct lull_stream *player_stream = stream;
+    struct pending_write *write;
+    struct lull_stream_work work = {.function = "WriteValue",
+                                    .bytes = sizeof(value),
+                                    .peer = -1,
+                                    .began = begin_write,
+                                    .ended = end_write};
+    const int code = enter(&work);
+
+    if (code != CUDA_SUCCESS)
+        return code;
+    if (address == 0 || address % sizeof(value) != 0 || flags > 1)
+        return CUDA_INVALID_VALUE;
+    if (has_fault("write_value"))
+        return CUDA_NOT_SUPPORTED;
+    write = malloc(sizeof(*write));
+    if (write == NULL)
+        return CUDA_OUT_OF_MEMORY;
+    *write = (struct pending_write){(_Atomic uint32_t *)(uintptr_t)address, value};
+    work.context = write;
+    if ((uintptr_t)stream < LARGEST_RESERVED_STREAM || player_stream->magic != LULL_STREAM_MAGIC) {
+        end_write(write, 0);
+        return CUDA_SUCCESS;
+    }
+    if (player_stream->enqueue(player_stream, &work) == 0)
+        return CUDA_SUCCESS;
+    free(write);
+    return CUDA_OUT_OF_MEMORY;
+}
+
+CUDA_ALIAS(cuStreamWriteValue32, cuStreamWriteValue32_v2);
+
+CUDA_EXPORT(cuStreamIsCapturing, void *stream, int *status)
+{
+    const int code = enter(status);
+
+    if (code == CUDA_SUCCESS)
+        *status = stream != NULL && stream == atomic_load(&driver.capturing);
+    return code;
+}
+
+CUDA_EXPORT(cuThreadExchangeStreamCaptureMode, int *mode)
+{
+    static _Thread_local int current;
+    const int before = current;
+
+    if (mode == NULL)
+        return CUDA_INVALID_VALUE;
+    current = *mode;
+    *mode = before;
+    return CUDA_SUCCESS;
+}
+
+void lull_emulated_set_capturing(void *stream);
+
+/* For tests: this stream is being captured from now on; NULL none. */
+void lull_emulated_set_capturing(void *stream)
+{
+    atomic_store(&driver.capturing, stream);
+}

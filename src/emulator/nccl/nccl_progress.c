@@ -1,0 +1,231 @@
+/*
+ * The progress thread of a communicator ("NCCL Progress"): sees that kernels have begun and ended,
+ * tells the plugin channel by channel. Unlike NCCL up to 2.30 it sleeps until the GPU thread wakes
+ * it instead of polling, because emulated ranks share few cores; it is late by a wake-up.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "emulator/nccl/nccl_library.h"
+
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+/* An address that is of no use in this process. */
+#define FOREIGN_POINTER ((void *)UINT64_C(0x7000dead0000))
+
+enum { LONGEST_WAIT_S = 5, LOST_START_EVERY = 8, LOST_STOP_EVERY = 16, EARLY_STOP_EVERY = 4 };
+
+static bool is_every(const struct nccl_work *work, enum nccl_fault fault, uint64_t every)
+{
+    return (nccl_faults() & fault) && work->number % every == 0;
+}
+
+/* ---- one kernel ---- */
+
+static void tell_foreign_operation(const struct nccl_work *work)
+{
+    const struct nccl_event event = {.type = NCCL_EVENT_PROXY_OP,
+                                     .comm = work->comm,
+                                     .task = &work->tasks[0],
+                                     .pid = getpid() + 1};
+
+    nccl_plugin_stop(nccl_plugin_start_foreign(FOREIGN_POINTER, FOREIGN_POINTER, &event));
+}
+
+/* Network operations: where the communicator spans nodes. */
+static void tell_proxy_operation(const struct nccl_work *work, const struct nccl_task *task)
+{
+    const struct nccl_event event = {.type = NCCL_EVENT_PROXY_OP,
+                                     .parent = task->handle,
+                                     .comm = work->comm,
+                                     .task = task,
+                                     .pid = getpid()};
+
+    if ((task->mask & NCCL_EVENT_PROXY_OP) && work->comm->nodes > 1)
+        nccl_plugin_stop(nccl_plugin_start(&event));
+}
+
+static void stop_channel(void *handle, int64_t timer_ns)
+{
+    const union nccl_state_arguments arguments = {.kernel_ch.timer = (uint64_t)timer_ns};
+
+    if (nccl_plugin_is(4)) /* v3 is not told the state */
+        nccl_plugin_state(handle, NCCL_STATE_KERNEL_CH_STOP, &arguments);
+    nccl_plugin_stop(handle);
+}
+
+static void start_channels(struct nccl_work *work, struct nccl_task *task)
+{
+    struct nccl_event event = {.type = NCCL_EVENT_KERNEL_CH,
+                               .parent = task->handle,
+                               .comm = work->comm,
+                               .task = task,
+                               .timer_ns = atomic_load(&work->begin_ns)};
+    uint8_t count = task->channels;
+
+    if (task->handle == NULL || !(task->mask & NCCL_EVENT_KERNEL_CH))
+        return;
+    if (is_every(work, NCCL_FAULT_LOST_RECORDS, LOST_START_EVERY))
+        count--;
+    if (is_every(work, NCCL_FAULT_STOP_BEFORE_START, EARLY_STOP_EVERY)) {
+        stop_channel(task->handle, event.timer_ns - 1000);
+        event.timer_ns += 1000000;
+    }
+    for (uint8_t i = 0; i < count; i++) {
+        event.channel = i;
+        task->channel_handles[i] = nccl_plugin_start(&event);
+    }
+}
+
+static void stop_channels(const struct nccl_work *work, struct nccl_task *task)
+{
+    uint8_t first = is_every(work, NCCL_FAULT_LOST_RECORDS, LOST_STOP_EVERY) ? 1 : 0;
+    int64_t timer_ns = atomic_load(&work->end_ns);
+
+    if (is_every(work, NCCL_FAULT_STOP_BEFORE_START, EARLY_STOP_EVERY))
+        timer_ns = atomic_load(&work->begin_ns);
+    for (uint8_t i = first; i < task->channels; i++)
+        if (task->channel_handles[i] != NULL)
+            stop_channel(task->channel_handles[i], timer_ns);
+}
+
+static void tell_start(struct nccl_work *work)
+{
+    if (nccl_faults() & NCCL_FAULT_FOREIGN_PID)
+        tell_foreign_operation(work);
+    for (uint32_t i = 0; i < work->task_count; i++) {
+        tell_proxy_operation(work, &work->tasks[i]);
+        start_channels(work, &work->tasks[i]);
+    }
+}
+
+static void tell_end(struct nccl_work *work)
+{
+    for (uint32_t i = 0; i < work->task_count; i++)
+        stop_channels(work, &work->tasks[i]);
+}
+
+/* ---- the thread ---- */
+
+/* The first work whose state has gone beyond what was told. Mutex held. */
+static struct nccl_work **find_news(struct nccl_comm *comm)
+{
+    for (struct nccl_work **link = &comm->posted; *link != NULL; link = &(*link)->next_posted)
+        if (atomic_load(&(*link)->end_ns) != 0 ||
+            (!(*link)->has_started && atomic_load(&(*link)->begin_ns) != 0))
+            return link;
+    return NULL;
+}
+
+static void take_out(struct nccl_comm *comm, struct nccl_work **link)
+{
+    struct nccl_work *work = *link;
+
+    *link = work->next_posted;
+    if (comm->posted_end == &work->next_posted)
+        comm->posted_end = link;
+}
+
+static void sleep_until_changed(struct nccl_comm *comm)
+{
+    const bool is_told = nccl_plugin_mask() & NCCL_EVENT_PROXY_CTRL && comm->posted == NULL;
+    const struct nccl_event event = {.type = NCCL_EVENT_PROXY_CTRL, .comm = comm};
+    void *handle = NULL;
+
+    if (is_told) {
+        pthread_mutex_unlock(&comm->mutex);
+        handle = nccl_plugin_start(&event);
+        nccl_plugin_state(handle, NCCL_STATE_PROXY_SLEEP, &(union nccl_state_arguments){0});
+        pthread_mutex_lock(&comm->mutex);
+    }
+    if (find_news(comm) == NULL && !comm->is_stopping)
+        pthread_cond_wait(&comm->changed, &comm->mutex);
+    if (is_told) {
+        pthread_mutex_unlock(&comm->mutex);
+        nccl_plugin_state(handle, NCCL_STATE_PROXY_WAKEUP, &(union nccl_state_arguments){0});
+        nccl_plugin_stop(handle);
+        pthread_mutex_lock(&comm->mutex);
+    }
+}
+
+static void *progress(void *argument)
+{
+    struct nccl_comm *comm = argument;
+
+    pthread_mutex_lock(&comm->mutex);
+    for (;;) {
+        struct nccl_work **link = find_news(comm);
+        struct nccl_work *work;
+        bool has_ended;
+
+        if (link == NULL && comm->is_stopping)
+            break;
+        if (link == NULL) {
+            sleep_until_changed(comm);
+            continue;
+        }
+        work = *link;
+        has_ended = atomic_load(&work->end_ns) != 0;
+        pthread_mutex_unlock(&comm->mutex);
+        if (!work->has_started)
+            tell_start(work);
+        work->has_started = true;
+        if (has_ended)
+            tell_end(work);
+        pthread_mutex_lock(&comm->mutex);
+        if (has_ended) {
+            take_out(comm, link); /* others only append */
+            nccl_work_release(work);
+        }
+    }
+    pthread_mutex_unlock(&comm->mutex);
+    return NULL;
+}
+
+void nccl_progress_start(struct nccl_comm *comm)
+{
+    char name[16];
+
+    if (comm->context == NULL || pthread_create(&comm->thread, NULL, progress, comm) != 0)
+        return;
+    comm->has_thread = true;
+    snprintf(name, sizeof(name), "NCCL Progress%2u", (unsigned)comm->device % 100);
+    pthread_setname_np(comm->thread, name);
+}
+
+void nccl_progress_stop(struct nccl_comm *comm, bool is_abort)
+{
+    struct timespec until;
+    struct nccl_work *work;
+    int result = 0;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += LONGEST_WAIT_S;
+    pthread_mutex_lock(&comm->mutex);
+    while (!is_abort && comm->running > 0 && result == 0)
+        result = pthread_cond_timedwait(&comm->changed, &comm->mutex, &until);
+    comm->is_stopping = true;
+    pthread_cond_broadcast(&comm->changed);
+    pthread_mutex_unlock(&comm->mutex);
+    if (comm->has_thread)
+        pthread_join(comm->thread, NULL);
+    while ((work = comm->posted) != NULL) { /* kernels that never ended */
+        comm->posted = work->next_posted;
+        nccl_work_release(work);
+    }
+}
+
+void nccl_progress_post(struct nccl_work *work)
+{
+    struct nccl_comm *comm = work->comm;
+
+    if (!comm->has_thread)
+        return;
+    atomic_fetch_add(&work->references, 1);
+    pthread_mutex_lock(&comm->mutex);
+    *comm->posted_end = work;
+    comm->posted_end = &work->next_posted;
+    pthread_cond_broadcast(&comm->changed);
+    pthread_mutex_unlock(&comm->mutex);
+}

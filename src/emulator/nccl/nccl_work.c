@@ -1,0 +1,475 @@
+/*
+ * From a call to the stream. A call is appended to the group of its thread (its CollApi or P2pApi
+ * event is told then); when the outermost group ends, every work is enqueued, and then the Group,
+ * Coll and P2p events are told, all on the application thread.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "emulator/nccl/nccl_library.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "emulator/stream.h"
+
+enum { LARGEST_RESERVED_STREAM = 4096 }; /* CUDA's default streams are small numbers */
+
+/* A communicator that waits for the end of the group to be initialised. */
+struct pending_init {
+    struct nccl_comm *comm;
+    pthread_t thread;
+    bool is_running;
+    struct pending_init *next;
+};
+
+/* What this thread has begun. */
+static _Thread_local struct {
+    int depth; /* of the user's groups */
+    struct nccl_work *first;
+    struct nccl_work **last;
+    struct pending_init *inits;
+    void *group_api; /* its event; NULL not told */
+    void *coll_api;  /* the last CollApi event, which NCCL 2.28 to 2.31 never forgets */
+    int error;
+} group;
+
+static _Atomic uint64_t work_count;
+
+const char *const nccl_function_names[NCCL_FUNCTIONS] = {
+    "Broadcast", "Reduce",   "AllGather", "ReduceScatter", "AllReduce", "SendRecv", "Send",
+    "Recv",      "AlltoAll", "Gather",    "Scatter",       "PutSignal", "Signal",   "WaitSignal"};
+
+size_t nccl_datatype_bytes(int datatype)
+{
+    static const uint8_t sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+
+    return datatype >= 0 && (size_t)datatype < sizeof(sizes) ? sizes[datatype] : 0;
+}
+
+void nccl_comm_release(struct nccl_comm *comm)
+{
+    if (atomic_fetch_sub(&comm->references, 1) != 1)
+        return;
+    pthread_mutex_destroy(&comm->mutex);
+    pthread_cond_destroy(&comm->changed);
+    free(comm);
+}
+
+void nccl_work_release(struct nccl_work *work)
+{
+    if (atomic_fetch_sub(&work->references, 1) != 1)
+        return;
+    nccl_comm_release(work->comm);
+    free(work);
+}
+
+/* ---- on the GPU ---- */
+
+static void on_began(void *context, int64_t gpu_ns)
+{
+    struct nccl_work *work = context;
+    struct nccl_comm *comm = work->comm;
+
+    pthread_mutex_lock(&comm->mutex);
+    atomic_store(&work->begin_ns, gpu_ns);
+    pthread_cond_broadcast(&comm->changed);
+    pthread_mutex_unlock(&comm->mutex);
+}
+
+static void on_ended(void *context, int64_t gpu_ns)
+{
+    struct nccl_work *work = context;
+    struct nccl_comm *comm = work->comm;
+
+    pthread_mutex_lock(&comm->mutex);
+    atomic_store(&work->end_ns, gpu_ns);
+    comm->running--;
+    pthread_cond_broadcast(&comm->changed);
+    pthread_mutex_unlock(&comm->mutex);
+    nccl_work_release(work);
+}
+
+/* Without a player the kernel takes no time. */
+static void run_at_once(struct nccl_work *work)
+{
+    struct timespec now;
+    int64_t now_ns;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    now_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    on_began(work, now_ns);
+    on_ended(work, now_ns);
+}
+
+static int enqueue(struct nccl_work *work)
+{
+    struct lull_stream *stream = work->stream;
+    const struct lull_stream_work shown = {.function = work->function,
+                                           .bytes = work->bytes,
+                                           .peer = work->peer,
+                                           .began = on_began,
+                                           .ended = on_ended,
+                                           .context = work};
+
+    pthread_mutex_lock(&work->comm->mutex);
+    work->comm->running++;
+    pthread_mutex_unlock(&work->comm->mutex);
+    atomic_fetch_add(&work->references, 1);
+    if ((uintptr_t)stream < LARGEST_RESERVED_STREAM || stream->magic != LULL_STREAM_MAGIC) {
+        run_at_once(work);
+        return NCCL_SUCCESS;
+    }
+    if (stream->enqueue(stream, &shown) == 0)
+        return NCCL_SUCCESS;
+    run_at_once(work);
+    return NCCL_SYSTEM_ERROR;
+}
+
+/* ---- a call ---- */
+
+static bool is_point_to_point(enum nccl_function function)
+{
+    return function == NCCL_SEND || function == NCCL_RECV;
+}
+
+/* Told as Sends and Recvs. */
+static bool is_expanded(enum nccl_function function)
+{
+    return function == NCCL_ALL_TO_ALL || function == NCCL_GATHER || function == NCCL_SCATTER;
+}
+
+/* One-sided operations are no kernels; the reference knows no events of theirs. */
+static bool is_silent(enum nccl_function function)
+{
+    return function >= NCCL_PUT_SIGNAL;
+}
+
+/* Broadcast of 2.29 and 2.30 runs as AllGatherV, which loses its mask and handles. */
+static bool loses_mask(enum nccl_function function)
+{
+    return function == NCCL_BROADCAST && nccl_version() >= 22900 && nccl_version() < 23100;
+}
+
+/* How many blocks a kernel gets; the sizes are guessed. */
+static uint8_t channels_for(const struct nccl_task *task)
+{
+    if (is_point_to_point(task->function))
+        return task->bytes < 65536 ? 1 : 2;
+    if (task->bytes < 65536)
+        return 1;
+    if (task->bytes < 1 << 20)
+        return 2;
+    return task->bytes < 16 << 20 ? 8 : NCCL_MAX_CHANNELS;
+}
+
+static void start_group_api(const struct nccl_call *call)
+{
+    const struct nccl_event event = {
+        .type = NCCL_EVENT_GROUP_API, .comm = call->comm, .depth = group.depth + 1};
+
+    if (group.group_api != NULL || !(nccl_plugin_mask() & NCCL_EVENT_GROUP_API))
+        return;
+    group.group_api = nccl_plugin_start(&event);
+    if (group.depth > 0)
+        nccl_plugin_state(group.group_api, NCCL_STATE_GROUP_START_STOP, NULL);
+}
+
+/* The event of the call itself: enqueued, nothing more. */
+static void tell_call(const struct nccl_call *call, struct nccl_task *task)
+{
+    const bool is_p2p = is_point_to_point(task->function);
+    const struct nccl_event event = {.type = is_p2p ? NCCL_EVENT_P2P_API : NCCL_EVENT_COLL_API,
+                                     .parent = group.group_api,
+                                     .comm = call->comm,
+                                     .task = task,
+                                     .stream = call->stream};
+
+    if (call->comm->context == NULL)
+        return;
+    if (task->mask & (int)event.type) {
+        task->api_handle = nccl_plugin_start(&event);
+        if (!is_p2p)
+            group.coll_api = task->api_handle;
+        nccl_plugin_stop(task->api_handle);
+    }
+    if (!(nccl_faults() & NCCL_FAULT_STALE_STOP))
+        group.coll_api = NULL;
+    else if (!is_p2p && !(task->mask & NCCL_EVENT_COLL_API))
+        nccl_plugin_stop(group.coll_api);
+}
+
+static void fill_task(const struct nccl_call *call, enum nccl_function function, int peer,
+                      struct nccl_task *task)
+{
+    *task = (struct nccl_task){
+        .function = function,
+        .send = call->send,
+        .receive = call->receive,
+        .count = call->count,
+        .datatype = call->datatype,
+        .peer = peer,
+        .bytes = call->count * nccl_datatype_bytes(call->datatype),
+        .mask = call->comm->context != NULL ? nccl_plugin_mask() : 0,
+    };
+    task->channels = channels_for(task);
+    if (!is_point_to_point(function))
+        task->sequence = call->comm->sequences[function]++;
+}
+
+static uint32_t task_count(const struct nccl_call *call)
+{
+    const bool is_root = call->comm->rank == call->peer;
+
+    if (is_silent(call->function))
+        return 0;
+    if (call->function == NCCL_ALL_TO_ALL)
+        return 2 * (uint32_t)call->comm->ranks;
+    if (is_expanded(call->function))
+        return is_root ? (uint32_t)call->comm->ranks + 1 : 1;
+    return 1;
+}
+
+/* The Sends and Recvs of AlltoAll, Gather and Scatter; count as task_count says. */
+static void expand(const struct nccl_call *call, struct nccl_work *work)
+{
+    const bool is_all = call->function == NCCL_ALL_TO_ALL;
+    const bool sends_to_all = is_all || call->function == NCCL_SCATTER;
+    uint32_t i = 0;
+
+    if (!is_all)
+        fill_task(call, sends_to_all ? NCCL_RECV : NCCL_SEND, call->peer, &work->tasks[i++]);
+    for (int peer = 0; i < work->task_count; peer++) {
+        if (is_all || sends_to_all)
+            fill_task(call, NCCL_SEND, peer, &work->tasks[i++]);
+        if (is_all || !sends_to_all)
+            fill_task(call, NCCL_RECV, peer, &work->tasks[i++]);
+    }
+}
+
+static struct nccl_work *new_work(const struct nccl_call *call)
+{
+    const uint32_t count = task_count(call);
+    struct nccl_work *work = calloc(1, sizeof(*work) + count * sizeof(work->tasks[0]));
+
+    if (work == NULL)
+        return NULL;
+    work->references = 1;
+    work->comm = call->comm;
+    work->stream = call->stream;
+    work->function = nccl_function_names[call->function];
+    work->bytes = call->count * nccl_datatype_bytes(call->datatype);
+    work->peer = call->peer;
+    work->number = atomic_fetch_add(&work_count, 1);
+    work->task_count = count;
+    atomic_fetch_add(&call->comm->references, 1);
+    if (is_expanded(call->function))
+        expand(call, work);
+    else if (count == 1)
+        fill_task(call, call->function, call->peer, &work->tasks[0]);
+    return work;
+}
+
+int nccl_call(const struct nccl_call *call)
+{
+    struct nccl_work *work;
+    int result = NCCL_INVALID_ARGUMENT;
+
+    if (call->comm == NULL || nccl_datatype_bytes(call->datatype) == 0)
+        goto fail;
+    if (call->peer < -1 || call->peer >= call->comm->ranks)
+        goto fail;
+    result = NCCL_SYSTEM_ERROR;
+    work = new_work(call);
+    if (work == NULL)
+        goto fail;
+    if (work->task_count > 0 && work->tasks[0].mask != 0)
+        start_group_api(call);
+    for (uint32_t i = 0; i < work->task_count; i++) {
+        tell_call(call, &work->tasks[i]);
+        if (loses_mask(work->tasks[i].function))
+            work->tasks[i].mask &= NCCL_EVENT_COLL_API | NCCL_EVENT_GROUP_API;
+    }
+    if (group.first == NULL)
+        group.last = &group.first;
+    *group.last = work;
+    group.last = &work->next;
+    group.depth++; /* the implicit group */
+    return nccl_group_end(false);
+fail:
+    if (group.depth > 0)
+        group.error = result;
+    return result;
+}
+
+/* ---- a group ---- */
+
+int nccl_group_begin(void)
+{
+    group.depth++;
+    return NCCL_SUCCESS;
+}
+
+static void launch(struct nccl_work *work)
+{
+    const struct nccl_event event = {.type = NCCL_EVENT_KERNEL_LAUNCH,
+                                     .parent = group.group_api,
+                                     .comm = work->comm,
+                                     .stream = work->stream};
+    void *handle = NULL;
+    int result;
+
+    if (work->task_count > 0 && work->tasks[0].mask & NCCL_EVENT_KERNEL_LAUNCH)
+        handle = nccl_plugin_start(&event);
+    result = enqueue(work);
+    nccl_plugin_stop(handle);
+    if (result != NCCL_SUCCESS)
+        group.error = result;
+}
+
+/* Collectives by size, the largest first, then Sends and Recvs as they were called. */
+static int compare_tasks(const struct nccl_task *a, const struct nccl_task *b)
+{
+    const bool a_is_p2p = is_point_to_point(a->function);
+    const bool b_is_p2p = is_point_to_point(b->function);
+
+    if (a_is_p2p || b_is_p2p)
+        return a_is_p2p - b_is_p2p;
+    return (a->bytes < b->bytes) - (a->bytes > b->bytes);
+}
+
+/* All tasks of a communicator in the group, sorted; the caller frees the array. */
+static struct nccl_task **sorted_tasks(const struct nccl_comm *comm, uint32_t *count_out)
+{
+    struct nccl_task **tasks;
+    uint32_t count = 0;
+
+    for (struct nccl_work *work = group.first; work != NULL; work = work->next)
+        count += work->comm == comm ? work->task_count : 0;
+    tasks = malloc((count + 1) * sizeof(struct nccl_task *));
+    *count_out = 0;
+    for (struct nccl_work *work = group.first; tasks != NULL && work != NULL; work = work->next) {
+        for (uint32_t i = 0; work->comm == comm && i < work->task_count; i++) {
+            uint32_t at = (*count_out)++;
+
+            for (; at > 0 && compare_tasks(tasks[at - 1], &work->tasks[i]) > 0; at--)
+                tasks[at] = tasks[at - 1];
+            tasks[at] = &work->tasks[i];
+        }
+    }
+    return tasks;
+}
+
+/* Group, Coll and P2p events of one communicator: enqueued, after the launch. */
+static void tell_enqueued(struct nccl_comm *comm)
+{
+    struct nccl_event event = {.type = NCCL_EVENT_GROUP, .comm = comm};
+    uint32_t count;
+    struct nccl_task **tasks = sorted_tasks(comm, &count);
+    bool has_group = false;
+
+    for (uint32_t i = 0; i < count; i++)
+        has_group = has_group || tasks[i]->mask & NCCL_EVENT_GROUP;
+    if (has_group)
+        event.group = nccl_plugin_start(&event);
+    for (uint32_t i = 0; i < count; i++) {
+        struct nccl_task *task = tasks[i];
+
+        event.type = is_point_to_point(task->function) ? NCCL_EVENT_P2P : NCCL_EVENT_COLL;
+        event.parent = task->api_handle;
+        event.task = task;
+        if (task->mask & (int)event.type)
+            task->handle = nccl_plugin_start(&event);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        nccl_plugin_stop(tasks[i]->handle);
+    nccl_plugin_stop(event.group);
+    free(tasks);
+}
+
+static bool is_first_of_comm(const struct nccl_work *work)
+{
+    for (const struct nccl_work *before = group.first; before != work; before = before->next)
+        if (before->comm == work->comm)
+            return false;
+    return true;
+}
+
+static void launch_all(void)
+{
+    for (struct nccl_work *work = group.first; work != NULL; work = work->next)
+        launch(work);
+    for (struct nccl_work *work = group.first; work != NULL; work = work->next)
+        if (work->comm->context != NULL && is_first_of_comm(work))
+            tell_enqueued(work->comm);
+    while (group.first != NULL) {
+        struct nccl_work *work = group.first;
+
+        group.first = work->next;
+        nccl_progress_post(work);
+        nccl_work_release(work);
+    }
+}
+
+/* ---- communicators of a group ---- */
+
+static void *run_init(void *argument)
+{
+    struct nccl_comm *comm = argument;
+
+    nccl_plugin_init(comm);
+    nccl_progress_start(comm);
+    return NULL;
+}
+
+int nccl_group_init(struct nccl_comm *comm)
+{
+    struct pending_init *init = calloc(1, sizeof(*init));
+
+    if (init == NULL)
+        return NCCL_SYSTEM_ERROR;
+    init->comm = comm;
+    init->next = group.inits;
+    group.inits = init;
+    group.depth++;
+    return nccl_group_end(false);
+}
+
+static void run_inits(void)
+{
+    for (struct pending_init *init = group.inits; init != NULL; init = init->next) {
+        init->is_running = pthread_create(&init->thread, NULL, run_init, init->comm) == 0;
+        if (!init->is_running)
+            group.error = NCCL_SYSTEM_ERROR;
+    }
+    while (group.inits != NULL) {
+        struct pending_init *init = group.inits;
+
+        if (init->is_running)
+            pthread_join(init->thread, NULL);
+        group.inits = init->next;
+        free(init);
+    }
+}
+
+int nccl_group_end(bool is_users)
+{
+    int result;
+
+    if (group.depth == 0)
+        return NCCL_INVALID_USAGE;
+    if (group.depth > 1) {
+        group.depth--;
+        return NCCL_SUCCESS;
+    }
+    run_inits();
+    if (is_users)
+        nccl_plugin_state(group.group_api, NCCL_STATE_GROUP_END_START, NULL);
+    launch_all();
+    nccl_plugin_stop(group.group_api);
+    group.group_api = NULL;
+    group.depth = 0;
+    result = group.error;
+    group.error = NCCL_SUCCESS;
+    return result;
+}
