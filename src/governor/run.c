@@ -25,6 +25,7 @@
 #include "governor/launch.h"
 #include "governor/mpi_flavor.h"
 #include "governor/progress.h"
+#include "governor/python_command.h"
 #include "governor/report.h"
 
 enum { TICK_MS = 50, SAMPLE_TICKS = 2, HEARTBEAT_TICKS = 10, ENERGY_TICKS = 20, MAX_NOTES = 8 };
@@ -119,27 +120,41 @@ static void open_devices(struct run *run)
 
 /* ---- environment ------------------------------------------------------------------------- */
 
-/* Adds the MPI shim that fits the command to its environment; none found is a note. */
-static void add_shim(struct run *run, char *variable, size_t size)
+/* Sets variable to what preloads a probe, "" if its file is not there, which is a note. */
+static void preload(struct run *run, const char *file, char *variable, size_t size)
+{
+    struct lull_error err = {0};
+    char build_path[64];
+    char path[PATH_MAX];
+
+    variable[0] = '\0';
+    snprintf(build_path, sizeof(build_path), "probe/%s", file);
+    if (lull_file_find_own(build_path, file, path, sizeof(path), &err) < 0)
+        note(run, err.text);
+    else
+        snprintf(variable, size, "+LD_PRELOAD=%s", path);
+}
+
+/* The MPI shim that fits the command, if any. */
+static void add_mpi_shim(struct run *run, char *variable, size_t size)
 {
     static const char *const files[] = {
         [LULL_MPI_OPENMPI] = "liblull-mpi-openmpi.so",
         [LULL_MPI_MPICH] = "liblull-mpi-mpich.so",
     };
     enum lull_mpi_flavor flavor = lull_mpi_flavor_of_command(run->options->command);
-    struct lull_error err = {0};
-    char build_path[64];
-    char path[PATH_MAX];
 
     variable[0] = '\0';
-    if (flavor != LULL_MPI_OPENMPI && flavor != LULL_MPI_MPICH)
-        return;
-    snprintf(build_path, sizeof(build_path), "probe/%s", files[flavor]);
-    if (lull_file_find_own(build_path, files[flavor], path, sizeof(path), &err) < 0) {
-        note(run, err.text);
-        return;
-    }
-    snprintf(variable, size, "+LD_PRELOAD=%s", path);
+    if (flavor == LULL_MPI_OPENMPI || flavor == LULL_MPI_MPICH)
+        preload(run, files[flavor], variable, size);
+}
+
+/* The gloo shim, if the command may run PyTorch. */
+static void add_gloo_shim(struct run *run, char *variable, size_t size)
+{
+    variable[0] = '\0';
+    if (lull_command_runs_python(run->options->command))
+        preload(run, "liblull-gloo.so", variable, size);
 }
 
 /* ---- one pass ---------------------------------------------------------------------------- */
@@ -272,7 +287,8 @@ static int make_pass(struct pass *pass, bool observe_only, struct lull_error *er
 {
     struct run *run = pass->run;
     const char *environment[ENVIRONMENT_SIZE] = {NULL};
-    char shim[PATH_MAX + 32];
+    char mpi_shim[PATH_MAX + 32];
+    char gloo_shim[PATH_MAX + 32];
     char job[sizeof(pass->job_path) + 32];
     uint32_t count = 0;
     int64_t begin_ns;
@@ -282,9 +298,12 @@ static int make_pass(struct pass *pass, bool observe_only, struct lull_error *er
     if (pass->job != NULL) {
         snprintf(job, sizeof(job), LULL_JOB_ENV "=%s", pass->job_path);
         environment[count++] = job;
-        add_shim(run, shim, sizeof(shim));
-        if (shim[0] != '\0')
-            environment[count++] = shim;
+        add_mpi_shim(run, mpi_shim, sizeof(mpi_shim));
+        if (mpi_shim[0] != '\0')
+            environment[count++] = mpi_shim;
+        add_gloo_shim(run, gloo_shim, sizeof(gloo_shim));
+        if (gloo_shim[0] != '\0')
+            environment[count++] = gloo_shim;
     }
     begin_ns = lull_now_ns();
     result = lull_child_start(run->options->command, environment, &pass->child, err);
