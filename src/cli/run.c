@@ -19,6 +19,7 @@ enum {
     KEY_CONFIDENCE,
     KEY_EXPOSURE,
     KEY_TAIL,
+    KEY_MARKERS,
 };
 
 static const struct argp_option options[] = {
@@ -36,6 +37,8 @@ static const struct argp_option options[] = {
      "bisect (default), step (one clock at a time, as in the patent) or gallop", 0},
     {"exposure", KEY_EXPOSURE, NULL, 0,
      "Record compute kernels in short windows (CUPTI), to see what NCCL leaves exposed", 0},
+    {"markers", KEY_MARKERS, NULL, 0,
+     "Mark NCCL's collectives on their streams, for what its profiler plugin does not see", 0},
     {"no-daemon", KEY_NO_DAEMON, NULL, 0, "Drive the GPUs from this process, as root", 0},
     {"quiet", KEY_QUIET, NULL, 0, "No table and no progress; the report is still written", 0},
     {0},
@@ -101,6 +104,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         break;
     case KEY_EXPOSURE:
         run->exposure = true;
+        break;
+    case KEY_MARKERS:
+        run->markers = true;
         break;
     case KEY_NO_DAEMON:
         run->no_daemon = true;

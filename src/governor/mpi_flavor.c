@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "governor/program.h"
+
 enum { MAX_SEGMENTS = 128, MAX_ENTRIES = 4096, MAX_NAME = 256 };
 
 /* An ELF file in memory. Nothing in it is believed: every access goes through read_at. */
@@ -226,29 +228,13 @@ enum lull_mpi_flavor lull_mpi_flavor_of_elf(const void *data, size_t size)
 
 static enum lull_mpi_flavor flavor_of_file(const char *path, int depth);
 
-/* Next directory of a colon-separated list, $ORIGIN replaced. 0: no more; -1: too long. */
-static int next_directory(const char **rest, const char *origin, char *out, size_t size)
-{
-    const char *word = *rest;
-    size_t length;
-
-    if (word == NULL || *word == '\0')
-        return 0;
-    length = strcspn(word, ":");
-    *rest = word[length] == ':' ? word + length + 1 : word + length;
-    if (strncmp(word, "$ORIGIN", 7) == 0 && length >= 7)
-        return snprintf(out, size, "%s%.*s", origin, (int)length - 7, word + 7) < (int)size ? 1
-                                                                                            : -1;
-    return snprintf(out, size, "%.*s", (int)length, word) < (int)size ? 1 : -1;
-}
-
 static enum lull_mpi_flavor flavor_in_list(const char *list, const char *origin, const char *name)
 {
     char directory[PATH_MAX];
     char path[PATH_MAX];
     int found;
 
-    while ((found = next_directory(&list, origin, directory, sizeof(directory))) != 0)
+    while ((found = lull_path_next(&list, origin, directory, sizeof(directory))) != 0)
         if (found > 0 &&
             snprintf(path, sizeof(path), "%s/%s", directory, name) < (int)sizeof(path) &&
             access(path, R_OK) == 0)
@@ -324,35 +310,10 @@ static enum lull_mpi_flavor flavor_of_file(const char *path, int depth)
     return flavor;
 }
 
-/* The file that a word of the command would run. -ENOENT: none. */
-static int find_program(const char *word, char *path_out, size_t size)
-{
-    const char *rest = getenv("PATH");
-    char directory[PATH_MAX];
-    int found;
-
-    if (strchr(word, '/') != NULL)
-        return snprintf(path_out, size, "%s", word) < (int)size && access(word, X_OK) == 0
-                   ? 0
-                   : -ENOENT;
-    while ((found = next_directory(&rest, "", directory, sizeof(directory))) != 0)
-        if (found > 0 && snprintf(path_out, size, "%s/%s", directory, word) < (int)size &&
-            access(path_out, X_OK) == 0)
-            return 0;
-    return -ENOENT;
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash != NULL ? slash + 1 : path;
-}
-
 static enum lull_mpi_flavor flavor_of_launcher_name(const char *path)
 {
     for (size_t i = 0; i < sizeof(launcher_names) / sizeof(*launcher_names); i++)
-        if (strcmp(base_name(path), launcher_names[i].name) == 0)
+        if (strcmp(lull_path_base(path), launcher_names[i].name) == 0)
             return launcher_names[i].flavor;
     return LULL_MPI_NONE;
 }
@@ -373,7 +334,7 @@ static int is_launcher(const char *path)
     static const char *const prefixes[] = {"mpirun", "mpiexec", "srun", "orterun", "prterun"};
 
     for (size_t i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++)
-        if (strncmp(base_name(path), prefixes[i], strlen(prefixes[i])) == 0)
+        if (strncmp(lull_path_base(path), prefixes[i], strlen(prefixes[i])) == 0)
             return 1;
     return 0;
 }
@@ -386,7 +347,7 @@ enum lull_mpi_flavor lull_mpi_flavor_of_command(char *const argv[])
     for (size_t i = 0; argv[i] != NULL; i++) {
         enum lull_mpi_flavor flavor;
 
-        if (argv[i][0] == '\0' || find_program(argv[i], path, sizeof(path)) < 0)
+        if (argv[i][0] == '\0' || lull_program_find(argv[i], path, sizeof(path)) < 0)
             continue;
         if (is_launcher(path)) {
             if (of_launcher == LULL_MPI_NONE)

@@ -2,6 +2,7 @@
 #include "governor/probes.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +10,10 @@
 
 #include "base/file.h"
 #include "governor/mpi_flavor.h"
+#include "governor/python_command.h"
 #include "wire/event.h"
 
+#define CUDA_INJECTION_ENV "CUDA_INJECTION64_PATH"
 #define NCCL_PLUGIN_ENV "NCCL_PROFILER_PLUGIN"
 #define NCCL_PLUGIN "libnccl-profiler-lull.so"
 #define NCCL_DEFAULT_PLUGIN "libnccl-profiler.so" /* what NCCL looks for by itself */
@@ -36,6 +39,16 @@ __attribute__((format(printf, 2, 3))) static void add(struct lull_probes *probes
     va_end(arguments);
 }
 
+static int preload(struct lull_probes *probes, const char *file, struct lull_error *err)
+{
+    char path[PATH_MAX];
+    int result = find_probe(file, path, sizeof(path), err);
+
+    if (result == 0)
+        add(probes, "+LD_PRELOAD=%s", path);
+    return result;
+}
+
 int lull_probes_add_mpi(struct lull_probes *probes, char *const command[], struct lull_error *err)
 {
     static const char *const files[] = {
@@ -43,14 +56,36 @@ int lull_probes_add_mpi(struct lull_probes *probes, char *const command[], struc
         [LULL_MPI_MPICH] = "liblull-mpi-mpich.so",
     };
     const enum lull_mpi_flavor flavor = lull_mpi_flavor_of_command(command);
-    char path[PATH_MAX];
-    int result;
 
     if (flavor != LULL_MPI_OPENMPI && flavor != LULL_MPI_MPICH)
         return 0;
-    result = find_probe(files[flavor], path, sizeof(path), err);
+    return preload(probes, files[flavor], err);
+}
+
+int lull_probes_add_gloo(struct lull_probes *probes, char *const command[], struct lull_error *err)
+{
+    return lull_command_runs_python(command) ? preload(probes, "liblull-gloo.so", err) : 0;
+}
+
+int lull_probes_add_markers(struct lull_probes *probes, struct lull_error *err)
+{
+    return preload(probes, "liblull-nccl.so", err);
+}
+
+int lull_probes_add_exposure(struct lull_probes *probes, struct lull_error *err)
+{
+    const char *chosen = getenv(CUDA_INJECTION_ENV);
+    char path[PATH_MAX];
+    int result;
+
+    if (chosen != NULL && chosen[0] != '\0')
+        return lull_error_set(err, -EBUSY,
+                              CUDA_INJECTION_ENV "=%s: kernels are not recorded; unset it to let "
+                                                 "Lull record them (--exposure)",
+                              chosen);
+    result = find_probe("liblull-cupti.so", path, sizeof(path), err);
     if (result == 0)
-        add(probes, "+LD_PRELOAD=%s", path);
+        add(probes, CUDA_INJECTION_ENV "=%s", path);
     return result;
 }
 

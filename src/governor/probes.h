@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-enum { LULL_PROBES_VARIABLES = 4, LULL_PROBES_TEXT_BYTES = PATH_MAX + 32 };
+enum { LULL_PROBES_VARIABLES = 8, LULL_PROBES_TEXT_BYTES = PATH_MAX + 32 };
 
 /* Caller's storage; zero-initialised is empty. */
 struct lull_probes {
@@ -24,6 +24,18 @@ struct lull_probes {
  * not installed.
  */
 int lull_probes_add_mpi(struct lull_probes *probes, char *const command[], struct lull_error *err);
+
+/* Adds the gloo shim where the command may run PyTorch. Errors: the shim is not installed. */
+int lull_probes_add_gloo(struct lull_probes *probes, char *const command[], struct lull_error *err);
+
+/*
+ * Adds the window in which CUPTI records compute kernels. Errors: it is not installed; -EBUSY the
+ * user has given CUDA another library to load (CUDA_INJECTION64_PATH), which is respected.
+ */
+int lull_probes_add_exposure(struct lull_probes *probes, struct lull_error *err);
+
+/* Adds the shim that marks NCCL's collectives on their streams. Errors: it is not installed. */
+int lull_probes_add_markers(struct lull_probes *probes, struct lull_error *err);
 
 /*
  * Adds the NCCL profiler plugin. Another plugin that the user has chosen, or NCCL would have loaded

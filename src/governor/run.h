@@ -16,6 +16,7 @@ struct lull_run_options {
     struct lull_controller_config control;
     bool compare;            /* run the command unmanaged first */
     bool exposure;           /* record compute kernels in short windows (CUPTI) */
+    bool markers;            /* mark NCCL's collectives on their streams, without its plugin */
     bool no_daemon;          /* drive the devices from this process (root) */
     bool quiet;              /* no table, no progress */
     const char *report;      /* directory */

@@ -419,6 +419,16 @@ static void end_section(struct lull_event *event)
     is_inside = 0;
 }
 
+static void begin_post(struct lull_event *event)
+{
+    push_at(event, LULL_EVENT_POST, lull_now_ns());
+}
+
+static void end_post(struct lull_event *event)
+{
+    add_to_run(event->time_ns, 0);
+}
+
 /* ---- life of the process ---- */
 
 static void identify(void)
@@ -532,7 +542,7 @@ EXPORT int MPI_Comm_disconnect(MPI_Comm *comm)
 #define SET_COMMUNICATOR_comm(event) set_communicator(event, comm)
 #define SET_COMMUNICATOR_NO_COMMUNICATOR(event) (void)0
 
-#define WRAP_SECTION(name, operation, communicator, peer, bytes, parameters, arguments)            \
+#define WRAP(name, operation, communicator, peer, bytes, parameters, arguments, begin, end)        \
     EXPORT int MPI_##name parameters                                                               \
     {                                                                                              \
         struct lull_event event;                                                                   \
@@ -542,27 +552,14 @@ EXPORT int MPI_Comm_disconnect(MPI_Comm *comm)
             return next_##name != NULL ? next_##name arguments : MPI_ERR_INTERN;                   \
         event = new_event(LULL_OPERATION_##operation, peer, bytes);                                \
         SET_COMMUNICATOR_##communicator(&event);                                                   \
-        begin_section(&event);                                                                     \
+        begin(&event);                                                                             \
         result = next_##name arguments;                                                            \
-        end_section(&event);                                                                       \
+        end(&event);                                                                               \
         return result;                                                                             \
     }
 
-#define WRAP_POSTED(name, operation, communicator, peer, bytes, parameters, arguments)             \
-    EXPORT int MPI_##name parameters                                                               \
-    {                                                                                              \
-        struct lull_event event;                                                                   \
-        int result;                                                                                \
-                                                                                                   \
-        if (!is_recording())                                                                       \
-            return next_##name != NULL ? next_##name arguments : MPI_ERR_INTERN;                   \
-        event = new_event(LULL_OPERATION_##operation, peer, bytes);                                \
-        SET_COMMUNICATOR_##communicator(&event);                                                   \
-        push_at(&event, LULL_EVENT_POST, lull_now_ns());                                           \
-        result = next_##name arguments;                                                            \
-        add_to_run(event.time_ns, 0);                                                              \
-        return result;                                                                             \
-    }
+#define WRAP_SECTION(...) WRAP(__VA_ARGS__, begin_section, end_section)
+#define WRAP_POSTED(...) WRAP(__VA_ARGS__, begin_post, end_post)
 
 #define POLL(name, operation, done, parameters, arguments)                                         \
     EXPORT int MPI_##name parameters                                                               \
@@ -650,13 +647,13 @@ static struct lull_event begin_fortran_POSTED(enum lull_operation operation)
 {
     struct lull_event event = new_event(operation, -1, 0);
 
-    push_at(&event, LULL_EVENT_POST, lull_now_ns());
+    begin_post(&event);
     return event;
 }
 
 static void end_fortran_POSTED(struct lull_event *event)
 {
-    add_to_run(event->time_ns, 0);
+    end_post(event);
 }
 
 static struct lull_event begin_fortran_POLL(enum lull_operation operation)

@@ -486,19 +486,23 @@ uint32_t lull_job_intern(struct lull_job *job, uint32_t slot, const char *name)
     return OTHER_NAME;
 }
 
-uint32_t lull_job_thread(struct lull_job *job, uint32_t slot)
+uint32_t lull_job_thread_of(struct lull_job *job, uint32_t slot, pid_t id)
 {
     _Atomic int32_t *threads = job->segment->slots[slot % LULL_JOB_MAX_PROCESSES].threads;
-    const int32_t own = (int32_t)syscall(SYS_gettid);
     uint32_t i;
 
     for (i = 0; i < LULL_JOB_MAX_THREADS - 1; i++) {
         int32_t present = 0;
 
-        if (atomic_compare_exchange_strong(&threads[i], &present, own) || present == own)
+        if (atomic_compare_exchange_strong(&threads[i], &present, id) || present == id)
             break;
     }
     return i;
+}
+
+uint32_t lull_job_thread(struct lull_job *job, uint32_t slot)
+{
+    return lull_job_thread_of(job, slot, (pid_t)syscall(SYS_gettid));
 }
 
 uint32_t lull_job_new_communicator(struct lull_job *job, uint32_t slot)

@@ -186,6 +186,12 @@ uint32_t lull_job_intern(struct lull_job *job, uint32_t slot, const char *name);
 /* Probe: number of the calling thread, the same for all probes of the process. Keep it: slow. */
 uint32_t lull_job_thread(struct lull_job *job, uint32_t slot);
 
+/*
+ * Probe: the number of another thread of the process, by its kernel id; gives it one if it has
+ * none. Where threads other than the main one may be first, this makes the main one number 0.
+ */
+uint32_t lull_job_thread_of(struct lull_job *job, uint32_t slot, pid_t id);
+
 /* Probe: a new communicator number, unique among all probes of the process. */
 uint32_t lull_job_new_communicator(struct lull_job *job, uint32_t slot);
 

@@ -9,11 +9,15 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "core/section/feed_forward.h"
 #include "job_sim.h"
 
+/* One job, unmanaged and managed. */
 struct comparison {
+    struct job_sim_config config;
+    struct lull_controller *controller;
     struct job_sim_result unmanaged;
     struct job_sim_result managed;
     double slowdown;
@@ -44,44 +48,56 @@ static double lowest_ideal_j(const struct job_sim_config *config)
     return best;
 }
 
-static struct comparison compare(const struct job_sim_config *config,
-                                 struct lull_controller *controller, const char *name)
+/* Simulates the job of c->config both ways; may be called again with another one. */
+static void compare(struct comparison *c, enum lull_descent_strategy strategy, const char *name)
 {
-    struct comparison c;
-
-    job_sim_run(config, NULL, &c.unmanaged);
-    job_sim_run(config, controller, &c.managed);
-    c.slowdown = c.managed.settled_iteration_ms / c.unmanaged.settled_iteration_ms - 1.0;
-    c.saving = 1.0 - c.managed.settled_energy_j / c.unmanaged.settled_energy_j;
-    c.ideal_saving = 1.0 - lowest_ideal_j(config) / job_sim_ideal_energy_j(config, 0);
+    lull_controller_destroy(c->controller);
+    c->controller = create(&c->config, strategy);
+    job_sim_run(&c->config, NULL, &c->unmanaged);
+    job_sim_run(&c->config, c->controller, &c->managed);
+    c->slowdown = c->managed.settled_iteration_ms / c->unmanaged.settled_iteration_ms - 1.0;
+    c->saving = 1.0 - c->managed.settled_energy_j / c->unmanaged.settled_energy_j;
+    c->ideal_saving = 1.0 - lowest_ideal_j(&c->config) / job_sim_ideal_energy_j(&c->config, 0);
     printf("%s: settled after %llu, slowdown %.2f %%, saving %.2f %% of ideal %.2f %%, "
            "computed low %.2f %%\n",
-           name, (unsigned long long)lull_controller_settled_after(controller), c.slowdown * 100.0,
-           c.saving * 100.0, c.ideal_saving * 100.0,
-           100.0 * (double)c.managed.computed_low / (double)c.managed.computed);
-    return c;
+           name, (unsigned long long)lull_controller_settled_after(c->controller),
+           c->slowdown * 100.0, c->saving * 100.0, c->ideal_saving * 100.0,
+           100.0 * (double)c->managed.computed_low / (double)c->managed.computed);
+}
+
+static int set_up(void **state)
+{
+    struct comparison *c = calloc(1, sizeof(*c));
+
+    if (c != NULL)
+        job_sim_config_default(&c->config);
+    *state = c;
+    return c == NULL ? -1 : 0;
+}
+
+static int tear_down(void **state)
+{
+    struct comparison *c = *state;
+
+    lull_controller_destroy(c->controller);
+    free(c);
+    return 0;
 }
 
 static void test_it_saves_nearly_all_at_no_time(void **state)
 {
-    struct job_sim_config config;
+    struct comparison *c = *state;
 
-    (void)state;
     for (uint32_t gpus = 1; gpus <= 8; gpus *= 2) {
-        struct lull_controller *controller;
-        struct comparison c;
         char name[32];
 
-        job_sim_config_default(&config);
-        config.gpus = gpus;
+        c->config.gpus = gpus;
         snprintf(name, sizeof(name), "%u GPUs", gpus);
-        controller = create(&config, LULL_DESCENT_BISECT);
-        c = compare(&config, controller, name);
-        assert_true(lull_controller_settled_after(controller) > 0);
-        assert_true(lull_controller_settled_after(controller) <= 300);
-        assert_true(c.slowdown < 0.005);
-        assert_true(c.saving > 0.7 * c.ideal_saving);
-        lull_controller_destroy(controller);
+        compare(c, LULL_DESCENT_BISECT, name);
+        assert_true(lull_controller_settled_after(c->controller) > 0);
+        assert_true(lull_controller_settled_after(c->controller) <= 300);
+        assert_true(c->slowdown < 0.005);
+        assert_true(c->saving > 0.7 * c->ideal_saving);
     }
 }
 
@@ -89,104 +105,78 @@ static void test_all_strategies_end_at_the_knee(void **state)
 {
     static const enum lull_descent_strategy strategies[] = {LULL_DESCENT_STEP, LULL_DESCENT_BISECT,
                                                             LULL_DESCENT_GALLOP};
-    struct job_sim_config config;
+    struct comparison *c = *state;
 
-    (void)state;
-    job_sim_config_default(&config);
-    config.points = 21;
-    config.knee_point = 10;
-    config.iterations = 900;
+    c->config.points = 21;
+    c->config.knee_point = 10;
+    c->config.iterations = 900;
     for (uint32_t i = 0; i < 3; i++) {
-        struct lull_controller *controller = create(&config, strategies[i]);
-        struct comparison c = compare(&config, controller, "knee");
+        const struct lull_target *targets;
         uint32_t count;
-        const struct lull_target *targets = lull_controller_targets(controller, &count);
 
+        compare(c, strategies[i], "knee");
+        targets = lull_controller_targets(c->controller, &count);
         assert_int_equal(count, 1);
         assert_true(targets[0].settled);
-        printf("  ended at point %u of knee %u\n", targets[0].descent.good, config.knee_point);
-        assert_in_range(targets[0].descent.good, config.knee_point - 1, config.knee_point + 1);
-        assert_true(c.slowdown < 0.01);
-        lull_controller_destroy(controller);
+        printf("  ended at point %u of knee %u\n", targets[0].descent.good, c->config.knee_point);
+        assert_in_range(targets[0].descent.good, c->config.knee_point - 1,
+                        c->config.knee_point + 1);
+        assert_true(c->slowdown < 0.01);
     }
 }
 
 static void test_sections_too_short_are_left_alone(void **state)
 {
-    struct job_sim_config config;
-    struct lull_controller *controller;
-    struct comparison c;
+    struct comparison *c = *state;
 
-    (void)state;
-    job_sim_config_default(&config);
-    config.exposed_ms = 8.0;
-    config.compute_ms = 100.0;
-    config.memory_share = 0.0;
-    controller = create(&config, LULL_DESCENT_BISECT);
-    c = compare(&config, controller, "short sections");
-    assert_true(lull_controller_is_steady(controller));
-    assert_true(c.slowdown < 0.003);
-    assert_true(c.managed.total_ms / c.unmanaged.total_ms - 1.0 < 0.003);
-    lull_controller_destroy(controller);
+    c->config.exposed_ms = 8.0;
+    c->config.compute_ms = 100.0;
+    c->config.memory_share = 0.0;
+    compare(c, LULL_DESCENT_BISECT, "short sections");
+    assert_true(lull_controller_is_steady(c->controller));
+    assert_true(c->slowdown < 0.003);
+    assert_true(c->managed.total_ms / c->unmanaged.total_ms - 1.0 < 0.003);
 }
 
 static void test_a_memory_bound_job_gets_a_steady_point(void **state)
 {
-    struct job_sim_config config;
-    struct lull_controller *controller;
-    struct comparison c;
+    struct comparison *c = *state;
     uint32_t count;
 
-    (void)state;
-    job_sim_config_default(&config);
-    config.exposed_ms = 2.0;
-    config.compute_ms = 100.0;
-    config.memory_share = 1.0;
-    config.iterations = 800;
-    controller = create(&config, LULL_DESCENT_BISECT);
-    c = compare(&config, controller, "memory bound");
-    assert_true(lull_controller_is_steady(controller));
-    assert_true(lull_controller_targets(controller, &count)[0].descent.good > 40);
-    assert_true(c.slowdown < 0.003);
-    assert_true(c.saving > 0.3);
-    lull_controller_destroy(controller);
+    c->config.exposed_ms = 2.0;
+    c->config.compute_ms = 100.0;
+    c->config.memory_share = 1.0;
+    c->config.iterations = 800;
+    compare(c, LULL_DESCENT_BISECT, "memory bound");
+    assert_true(lull_controller_is_steady(c->controller));
+    assert_true(lull_controller_targets(c->controller, &count)[0].descent.good > 40);
+    assert_true(c->slowdown < 0.003);
+    assert_true(c->saving > 0.3);
 }
 
 static void test_rare_extra_calls_raise_at_once_and_results_are_kept(void **state)
 {
-    struct job_sim_config config;
-    struct lull_controller *controller;
-    struct comparison c;
+    struct comparison *c = *state;
     uint32_t count;
 
-    (void)state;
-    job_sim_config_default(&config);
-    config.odd_every = 150;
-    config.iterations = 700;
-    controller = create(&config, LULL_DESCENT_BISECT);
-    c = compare(&config, controller, "extra calls");
-    lull_controller_targets(controller, &count);
+    c->config.odd_every = 150;
+    c->config.iterations = 700;
+    compare(c, LULL_DESCENT_BISECT, "extra calls");
+    lull_controller_targets(c->controller, &count);
     assert_int_equal(count, 1);
-    assert_true(c.slowdown < 0.005);
-    assert_true(c.saving > 0.6 * c.ideal_saving);
-    lull_controller_destroy(controller);
+    assert_true(c->slowdown < 0.005);
+    assert_true(c->saving > 0.6 * c->ideal_saving);
 }
 
 static void test_a_job_that_changes_shape_is_learnt_again(void **state)
 {
-    struct job_sim_config config;
-    struct lull_controller *controller;
-    struct comparison c;
+    struct comparison *c = *state;
 
-    (void)state;
-    job_sim_config_default(&config);
-    config.change_at = 300;
-    config.iterations = 800;
-    controller = create(&config, LULL_DESCENT_BISECT);
-    c = compare(&config, controller, "change of shape");
-    assert_int_equal(lull_controller_phase(controller), LULL_PHASE_SETTLED);
-    assert_true(c.slowdown < 0.005);
-    lull_controller_destroy(controller);
+    c->config.change_at = 300;
+    c->config.iterations = 800;
+    compare(c, LULL_DESCENT_BISECT, "change of shape");
+    assert_int_equal(lull_controller_phase(c->controller), LULL_PHASE_SETTLED);
+    assert_true(c->slowdown < 0.005);
 }
 
 static void test_uncertain_sections_are_not_lowered_ahead(void **state)
@@ -216,17 +206,11 @@ static void test_uncertain_sections_are_not_lowered_ahead(void **state)
 
 static void test_no_clock_stays_low_for_long(void **state)
 {
-    struct job_sim_config config;
-    struct lull_controller *controller;
-    struct comparison c;
+    struct comparison *c = *state;
 
-    (void)state;
-    job_sim_config_default(&config);
-    config.jitter = 0.05;
-    controller = create(&config, LULL_DESCENT_BISECT);
-    c = compare(&config, controller, "noisy");
-    assert_true(c.managed.longest_low_ms < 2.0 * config.exposed_ms);
-    lull_controller_destroy(controller);
+    c->config.jitter = 0.05;
+    compare(c, LULL_DESCENT_BISECT, "noisy");
+    assert_true(c->managed.longest_low_ms < 2.0 * c->config.exposed_ms);
 }
 
 /* One iteration in 40 follows the clock: the mean hardly shows it, the 99 % quantile does. */
@@ -260,17 +244,19 @@ static void test_the_tail_may_count_as_well(void **state)
     }
 }
 
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_it_saves_nearly_all_at_no_time),
-        cmocka_unit_test(test_all_strategies_end_at_the_knee),
-        cmocka_unit_test(test_sections_too_short_are_left_alone),
-        cmocka_unit_test(test_a_memory_bound_job_gets_a_steady_point),
-        cmocka_unit_test(test_rare_extra_calls_raise_at_once_and_results_are_kept),
-        cmocka_unit_test(test_a_job_that_changes_shape_is_learnt_again),
+        TEST(test_it_saves_nearly_all_at_no_time),
+        TEST(test_all_strategies_end_at_the_knee),
+        TEST(test_sections_too_short_are_left_alone),
+        TEST(test_a_memory_bound_job_gets_a_steady_point),
+        TEST(test_rare_extra_calls_raise_at_once_and_results_are_kept),
+        TEST(test_a_job_that_changes_shape_is_learnt_again),
         cmocka_unit_test(test_uncertain_sections_are_not_lowered_ahead),
-        cmocka_unit_test(test_no_clock_stays_low_for_long),
+        TEST(test_no_clock_stays_low_for_long),
         cmocka_unit_test(test_the_tail_may_count_as_well),
     };
 

@@ -3,7 +3,9 @@
  *   event_reader [--dump] COMMAND...
  * One object per process: its identity, seconds between entering and leaving the job, seconds in
  * sections (nested or overlapping ones of one thread counted once), events by operation and kind,
- * lost events. --dump also prints one line per event on standard error.
+ * lost events; and, for its first thread and for the others together, by operation: how many
+ * sections ended and how many seconds they took. --dump also prints one line per event on standard
+ * error.
  * Exit status: the command's; 125 if the reader itself failed.
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -23,6 +25,7 @@ struct thread_total {
     uint32_t depth;
     int64_t begin_ns;
     int64_t section_ns;
+    int64_t operation_begin_ns[LULL_OPERATION_COUNT];
 };
 
 struct process_total {
@@ -31,6 +34,10 @@ struct process_total {
     uint64_t bytes;
     uint64_t unmatched; /* ends without a begin */
     uint64_t counts[LULL_OPERATION_COUNT][KINDS];
+    struct sections {
+        uint64_t count;
+        int64_t ns;
+    } sections[2][LULL_OPERATION_COUNT]; /* of the first thread, of the others */
     struct thread_total threads[LULL_JOB_MAX_THREADS];
 };
 
@@ -44,7 +51,12 @@ static void account_section(struct process_total *total, const struct lull_event
     if (event->kind == LULL_EVENT_BEGIN) {
         if (thread->depth++ == 0)
             thread->begin_ns = event->time_ns;
+        thread->operation_begin_ns[event->operation] = event->time_ns;
     } else if (event->kind == LULL_EVENT_END) {
+        struct sections *sections = &total->sections[event->thread != 0][event->operation];
+
+        sections->count++;
+        sections->ns += event->time_ns - thread->operation_begin_ns[event->operation];
         if (thread->depth == 0)
             total->unmatched++;
         else if (--thread->depth == 0)
@@ -106,6 +118,22 @@ static void print_counts(const struct process_total *total)
     printf("}");
 }
 
+static void print_sections(const char *name, const struct sections *sections)
+{
+    const char *comma = "";
+
+    printf(", \"%s\": {", name);
+    for (uint32_t operation = 0; operation < LULL_OPERATION_COUNT; operation++) {
+        if (sections[operation].count == 0)
+            continue;
+        printf("%s\"%s\": [%llu, %.9f]", comma, lull_operation_name((enum lull_operation)operation),
+               (unsigned long long)sections[operation].count,
+               (double)sections[operation].ns * 1e-9);
+        comma = ", ";
+    }
+    printf("}");
+}
+
 static void print_names(const struct lull_job *job, uint32_t slot)
 {
     char name[LULL_JOB_NAME_BYTES];
@@ -139,6 +167,8 @@ static void print_process(const struct lull_job *job, uint32_t slot)
            (unsigned long long)total->bytes, (unsigned long long)total->unmatched,
            (unsigned long long)lull_job_lost(job, slot));
     print_counts(total);
+    print_sections("first_thread", total->sections[0]);
+    print_sections("other_threads", total->sections[1]);
     print_names(job, slot);
     printf("}");
 }

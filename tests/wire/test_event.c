@@ -93,6 +93,36 @@ static void one_slot_per_process(void **state)
     lull_job_destroy(two);
 }
 
+struct where {
+    struct lull_job *job;
+    uint32_t slot;
+};
+
+static void *number_of_this_thread(void *argument)
+{
+    const struct where *where = argument;
+
+    return (void *)(uintptr_t)lull_job_thread(where->job, where->slot);
+}
+
+/* A probe's first call may be on any thread; the main one is number 0 all the same. */
+static void another_thread_gives_the_main_one_its_number(void **state)
+{
+    struct fixture *fixture = *state;
+    struct where where;
+    pthread_t thread;
+    void *number;
+
+    where.job = join(fixture->path, &where.slot);
+    assert_int_equal(lull_job_thread_of(where.job, where.slot, getpid()), 0);
+    assert_int_equal(pthread_create(&thread, NULL, number_of_this_thread, &where), 0);
+    assert_int_equal(pthread_join(thread, &number), 0);
+    assert_int_equal((uintptr_t)number, 1);
+    assert_int_equal(lull_job_thread(where.job, where.slot), 0);
+    assert_int_equal(lull_job_thread_of(where.job, where.slot, getpid()), 0);
+    lull_job_destroy(where.job);
+}
+
 static void refuses_what_is_no_segment(void **state)
 {
     const struct lull_process_info info = {getpid(), -1, -1, -1, "test"};
@@ -499,6 +529,7 @@ int main(void)
         TEST(file_is_private_and_sparse),
         TEST(governor_asks_and_probe_sees),
         TEST(one_slot_per_process),
+        TEST(another_thread_gives_the_main_one_its_number),
         TEST(refuses_what_is_no_segment),
         TEST(all_slots_taken),
         TEST(names_fill_up),

@@ -40,43 +40,54 @@ NVML_ALIAS(nvmlDeviceGetOfaUtilization, nvmlDeviceGetEncoderUtilization);
 
 /* ---- processes: contexts of one process are listed once ---- */
 
-static uint32_t list_processes(const struct nvml_gpu *gpu, struct nvml_process_v2 *list,
-                               uint32_t *utilization_out)
+struct processes {
+    uint32_t count;
+    uint32_t utilization_percent;
+    struct nvml_process_v2 items[LULL_PHYSICS_CONTEXTS];
+};
+
+static void list_processes(const struct nvml_gpu *gpu, struct processes *out)
 {
     const struct lull_physics *physics = lull_node_begin(gpu->node, gpu->index);
-    uint32_t count = 0;
 
+    out->count = 0;
     for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++) {
         const uint32_t pid = (uint32_t)physics->contexts[i].owner;
         uint32_t at = 0;
 
         if (!physics->contexts[i].is_live)
             continue;
-        while (at < count && list[at].pid != pid)
+        while (at < out->count && out->items[at].pid != pid)
             at++;
-        if (at == count) {
-            list[count] = (struct nvml_process_v2){pid, 0, UINT32_MAX, UINT32_MAX};
-            count++;
-        }
-        list[at].memory_bytes += context_mib * mib;
+        if (at == out->count)
+            out->items[out->count++] = (struct nvml_process_v2){pid, 0, UINT32_MAX, UINT32_MAX};
+        out->items[at].memory_bytes += context_mib * mib;
     }
-    *utilization_out = physics->utilization_percent;
+    out->utilization_percent = physics->utilization_percent;
     lull_node_end(gpu->node, gpu->index, false);
-    return count;
+}
+
+/* What the functions below begin with; required must not be NULL. */
+static int enter_processes(nvmlDevice_t device, const void *required,
+                           const struct nvml_gpu **gpu_out, struct processes *out)
+{
+    const int code = nvml_enter_reading(device, required, gpu_out);
+
+    if (code == NVML_SUCCESS)
+        list_processes(*gpu_out, out);
+    return code;
 }
 
 NVML_EXPORT(nvmlDeviceGetComputeRunningProcesses_v3, nvmlDevice_t device, unsigned *count,
             struct nvml_process_v2 *processes)
 {
-    struct nvml_process_v2 list[LULL_PHYSICS_CONTEXTS];
     const struct nvml_gpu *gpu;
-    const int code = nvml_enter_reading(device, count, &gpu);
-    uint32_t utilization;
+    struct processes list;
+    const int code = enter_processes(device, count, &gpu, &list);
 
-    if (code != NVML_SUCCESS)
-        return code;
-    return nvml_copy_list(list, list_processes(gpu, list, &utilization), sizeof(list[0]), count,
-                          processes);
+    return code == NVML_SUCCESS
+               ? nvml_copy_list(list.items, list.count, sizeof(list.items[0]), count, processes)
+               : code;
 }
 
 NVML_ALIAS(nvmlDeviceGetComputeRunningProcesses_v2, nvmlDeviceGetComputeRunningProcesses_v3);
@@ -84,19 +95,16 @@ NVML_ALIAS(nvmlDeviceGetComputeRunningProcesses_v2, nvmlDeviceGetComputeRunningP
 NVML_EXPORT(nvmlDeviceGetComputeRunningProcesses, nvmlDevice_t device, unsigned *count,
             struct nvml_process_v1 *processes)
 {
-    struct nvml_process_v2 list[LULL_PHYSICS_CONTEXTS];
     struct nvml_process_v1 old[LULL_PHYSICS_CONTEXTS];
     const struct nvml_gpu *gpu;
-    const int code = nvml_enter_reading(device, count, &gpu);
-    uint32_t utilization;
-    uint32_t length;
+    struct processes list;
+    const int code = enter_processes(device, count, &gpu, &list);
 
     if (code != NVML_SUCCESS)
         return code;
-    length = list_processes(gpu, list, &utilization);
-    for (uint32_t i = 0; i < length; i++)
-        old[i] = (struct nvml_process_v1){list[i].pid, list[i].memory_bytes};
-    return nvml_copy_list(old, length, sizeof(old[0]), count, processes);
+    for (uint32_t i = 0; i < list.count; i++)
+        old[i] = (struct nvml_process_v1){list.items[i].pid, list.items[i].memory_bytes};
+    return nvml_copy_list(old, list.count, sizeof(old[0]), count, processes);
 }
 
 /* Graphics and MPS: the emulated GPUs compute only. */
@@ -119,12 +127,10 @@ NVML_ALIAS(nvmlDeviceGetMPSComputeRunningProcesses, nvmlDeviceGetGraphicsRunning
 NVML_EXPORT(nvmlDeviceGetRunningProcessDetailList, nvmlDevice_t device,
             struct nvml_process_list *out)
 {
-    struct nvml_process_v2 list[LULL_PHYSICS_CONTEXTS];
     struct nvml_process_detail details[LULL_PHYSICS_CONTEXTS];
     const struct nvml_gpu *gpu;
-    const int code = nvml_enter_reading(device, out, &gpu);
-    uint32_t utilization;
-    uint32_t length;
+    struct processes list;
+    const int code = enter_processes(device, out, &gpu, &list);
 
     if (code != NVML_SUCCESS)
         return code;
@@ -132,34 +138,33 @@ NVML_EXPORT(nvmlDeviceGetRunningProcessDetailList, nvmlDevice_t device,
         return NVML_NOT_SUPPORTED;
     if (out->version != NVML_VERSION_WORD(struct nvml_process_list, 1u))
         return NVML_VERSION_MISMATCH;
-    length = out->mode == 0 ? list_processes(gpu, list, &utilization) : 0;
-    for (uint32_t i = 0; i < length; i++)
-        details[i] = (struct nvml_process_detail){list[i], NVML_NOT_AVAILABLE};
-    return nvml_copy_list(details, length, sizeof(details[0]), &out->count, out->processes);
+    if (out->mode != 0) /* graphics and MPS */
+        list.count = 0;
+    for (uint32_t i = 0; i < list.count; i++)
+        details[i] = (struct nvml_process_detail){list.items[i], NVML_NOT_AVAILABLE};
+    return nvml_copy_list(details, list.count, sizeof(details[0]), &out->count, out->processes);
 }
 
 NVML_EXPORT(nvmlDeviceGetProcessUtilization, nvmlDevice_t device,
             struct nvml_process_utilization *samples, unsigned *count, unsigned long long last_us)
 {
-    struct nvml_process_v2 list[LULL_PHYSICS_CONTEXTS];
     struct nvml_process_utilization all[LULL_PHYSICS_CONTEXTS];
     const uint64_t now_us = (uint64_t)nvml_time_us();
     const struct nvml_gpu *gpu;
-    const int code = nvml_enter_reading(device, count, &gpu);
-    uint32_t utilization;
-    uint32_t length;
+    struct processes list;
+    const int code = enter_processes(device, count, &gpu, &list);
 
     if (code != NVML_SUCCESS)
         return code;
-    length = list_processes(gpu, list, &utilization);
-    if (length == 0 || last_us >= now_us)
+    if (list.count == 0 || last_us >= now_us)
         return NVML_NOT_FOUND;
-    for (uint32_t i = 0; i < length; i++)
-        all[i] = (struct nvml_process_utilization){.pid = list[i].pid,
-                                                   .time_us = now_us,
-                                                   .sm_percent = utilization / length,
-                                                   .memory_percent = utilization / length / 2};
-    return nvml_copy_list(all, length, sizeof(all[0]), count, samples);
+    for (uint32_t i = 0; i < list.count; i++)
+        all[i] = (struct nvml_process_utilization){
+            .pid = list.items[i].pid,
+            .time_us = now_us,
+            .sm_percent = list.utilization_percent / list.count,
+            .memory_percent = list.utilization_percent / list.count / 2};
+    return nvml_copy_list(all, list.count, sizeof(all[0]), count, samples);
 }
 
 /* ---- memory ---- */

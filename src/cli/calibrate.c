@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/calibrate.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "base/text.h"
+#include "cli/command.h"
+#include "governor/calibrate.h"
+
+enum {
+    KEY_GPU = 'g',
+    KEY_ROUNDS = 'n',
+    KEY_JSON = 'j',
+    KEY_RUNTIME_DIR = 'r',
+    KEY_NO_DAEMON = 256
+};
+
+struct arguments {
+    uint32_t gpus[LULL_DEVICE_MAX_GPUS];
+    uint32_t gpu_count; /* 0: all */
+    int64_t rounds;
+    bool is_json;
+    bool no_daemon;
+    const char *runtime_dir;
+    char **command;
+};
+
+static const struct argp_option options[] = {
+    {"gpu", KEY_GPU, "N", 0, "Only this GPU, as numbered by lull gpus; may be repeated", 0},
+    {"rounds", KEY_ROUNDS, "N", 0, "Switches per target and direction, 1 to 64 (default 20)", 0},
+    {"json", KEY_JSON, NULL, 0, "Print one JSON document", 0},
+    {"runtime-dir", KEY_RUNTIME_DIR, "DIR", 0, "Of lulld (default: $LULL_RUNTIME_DIR or /run/lull)",
+     0},
+    {"no-daemon", KEY_NO_DAEMON, NULL, 0, "Drive the GPUs from this process, as root", 0},
+    {0},
+};
+
+static const char doc[] =
+    "Measures how long switching the SM clock takes on this node's GPUs, and stores it for lull "
+    "run.\v"
+    "An idle GPU does not show when its clock has settled: calibrate while a job runs, or give a "
+    "COMMAND that keeps the GPUs busy; it is ended afterwards. All clocks are put back.\n\n"
+    "Examples:\n"
+    "  lull calibrate -- ./gpu-burn 600\n"
+    "  lull calibrate --gpu 0 --rounds 50";
+
+static void add_gpu(struct arguments *arguments, const char *text, struct argp_state *state)
+{
+    int64_t gpu = 0;
+
+    if (lull_text_parse_int(text, 0, LULL_DEVICE_MAX_GPUS - 1, &gpu) < 0)
+        argp_error(state, "--gpu %s: give a number as shown by lull gpus", text);
+    for (uint32_t i = 0; i < arguments->gpu_count; i++)
+        if (arguments->gpus[i] == (uint32_t)gpu)
+            return;
+    arguments->gpus[arguments->gpu_count++] = (uint32_t)gpu;
+}
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+
+    switch (key) {
+    case KEY_GPU:
+        add_gpu(arguments, argument, state);
+        return 0;
+    case KEY_ROUNDS:
+        if (lull_text_parse_int(argument, 1, LULL_CALIBRATION_SWITCHES, &arguments->rounds) < 0)
+            argp_error(state, "--rounds %s: give a number from 1 to %d", argument,
+                       LULL_CALIBRATION_SWITCHES);
+        return 0;
+    case KEY_JSON:
+        arguments->is_json = true;
+        return 0;
+    case KEY_RUNTIME_DIR:
+        arguments->runtime_dir = argument;
+        return 0;
+    case KEY_NO_DAEMON:
+        arguments->no_daemon = true;
+        return 0;
+    case ARGP_KEY_ARGS:
+        arguments->command = state->argv + state->next;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* ---- while it runs ----------------------------------------------------------------------- */
+
+struct watch {
+    sigset_t signals;
+    bool is_stopped;
+    bool is_terminal;
+};
+
+/* Signals that end programs are taken here instead, so that the clocks are put back first. */
+static void begin_watch(struct watch *watch)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+    *watch = (struct watch){.is_terminal = isatty(STDERR_FILENO) == 1};
+    sigemptyset(&watch->signals);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        sigaddset(&watch->signals, numbers[i]);
+    sigprocmask(SIG_BLOCK, &watch->signals, NULL);
+}
+
+static bool is_stopped(void *context)
+{
+    const struct timespec now = {0};
+    struct watch *watch = context;
+
+    if (!watch->is_stopped)
+        watch->is_stopped = sigtimedwait(&watch->signals, NULL, &now) > 0;
+    return watch->is_stopped;
+}
+
+static void show_progress(void *context, uint32_t done, uint32_t total)
+{
+    const struct watch *watch = context;
+
+    if (watch->is_terminal)
+        fprintf(stderr, "\r\033[Klull: round %u of %u", done, total);
+}
+
+/* ---- what it found ----------------------------------------------------------------------- */
+
+static void print_quantiles(const struct lull_calibration_switches *switches,
+                            double (*quantile)(const struct lull_calibration_switches *, double))
+{
+    static const double places[] = {0.5, 0.9, 0.99};
+
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        const double value = quantile(switches, places[i]);
+
+        if (isfinite(value))
+            printf(" %7.1f", value);
+        else
+            printf(" %7s", "-");
+    }
+}
+
+static void print_direction(uint32_t from_mhz, uint32_t to_mhz,
+                            const struct lull_calibration_switches *switches)
+{
+    printf("  %5u -> %5u MHz  ", from_mhz, to_mhz);
+    print_quantiles(switches, lull_calibration_call_ms);
+    printf("   ");
+    print_quantiles(switches, lull_calibration_settle_ms);
+    printf("\n");
+}
+
+static void print_record(uint32_t gpu, const struct lull_calibration_record *record)
+{
+    printf("GPU %u  %s, driver %s\n", gpu, record->gpu_name, record->driver_version);
+    printf("%20s  %24s   %24s\n", "", "call ms  p50   p90   p99", "settle ms  p50  p90  p99");
+    for (uint32_t i = 0; i < record->target_count; i++) {
+        const struct lull_calibration_target *target = &record->targets[i];
+
+        print_direction(record->reference_mhz, target->sm_mhz,
+                        &target->directions[LULL_DIRECTION_DOWN]);
+        print_direction(target->sm_mhz, record->reference_mhz,
+                        &target->directions[LULL_DIRECTION_UP]);
+    }
+}
+
+static void print_table(const struct arguments *arguments,
+                        const struct lull_calibration_record *records)
+{
+    for (uint32_t i = 0; i < arguments->gpu_count; i++)
+        print_record(arguments->gpus[i], &records[i]);
+    if (records[0].together_gpus > 0)
+        printf("All %u GPUs at once, until the last is asked: p50 %.1f, p90 %.1f, p99 %.1f ms\n",
+               records[0].together_gpus, lull_calibration_together_ms(&records[0], 0.5),
+               lull_calibration_together_ms(&records[0], 0.9),
+               lull_calibration_together_ms(&records[0], 0.99));
+}
+
+static void print_json(const struct arguments *arguments,
+                       const struct lull_calibration_record *records)
+{
+    json_t *gpus = json_array();
+    json_t *document = json_pack("{s:o}", "gpus", gpus);
+
+    for (uint32_t i = 0; i < arguments->gpu_count; i++) {
+        json_t *gpu = lull_calibration_json(&records[i]);
+
+        json_object_set_new(gpu, "index", json_integer((json_int_t)arguments->gpus[i]));
+        json_array_append_new(gpus, gpu);
+    }
+    json_dumpf(document, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(document);
+}
+
+/* ---- storing ----------------------------------------------------------------------------- */
+
+static uint32_t count_model(const struct lull_calibration_record *records, uint32_t count,
+                            const char *gpu_name)
+{
+    uint32_t found = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        found += strcmp(records[i].gpu_name, gpu_name) == 0;
+    return found;
+}
+
+/* One file per model: an equal share of each of its GPUs. */
+static int store_model(const struct lull_calibration_record *records, uint32_t count,
+                       uint32_t first, const char *directory, struct lull_error *err)
+{
+    const uint32_t gpus = count_model(records, count, records[first].gpu_name);
+    struct lull_calibration_record *merged = malloc(sizeof(*merged));
+    char path[PATH_MAX];
+    int result;
+
+    if (merged == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory to store the calibration");
+    *merged = records[first];
+    for (uint32_t i = 0; i < merged->target_count; i++)
+        for (int k = 0; k < LULL_DIRECTION_COUNT; k++)
+            merged->targets[i].directions[k].count = 0;
+    for (uint32_t i = first; i < count; i++)
+        if (strcmp(records[i].gpu_name, merged->gpu_name) == 0)
+            lull_calibration_merge(merged, &records[i],
+                                   (LULL_CALIBRATION_SWITCHES + gpus - 1) / gpus);
+    result = lull_calibration_store(directory, merged, path, err);
+    if (result == 0)
+        fprintf(stderr, "stored in %s\n", path);
+    free(merged);
+    return result;
+}
+
+static int store(const struct lull_calibration_record *records, uint32_t count,
+                 struct lull_error *err)
+{
+    char directory[PATH_MAX];
+    int result = lull_calibration_directory(directory, sizeof(directory), err);
+
+    for (uint32_t i = 0; i < count && result == 0; i++)
+        if (count_model(records, i, records[i].gpu_name) == 0)
+            result = store_model(records, count, i, directory, err);
+    return result;
+}
+
+/* ---- all of it --------------------------------------------------------------------------- */
+
+static int choose_gpus(struct arguments *arguments, const struct lull_devices *devices,
+                       struct lull_error *err)
+{
+    const uint32_t count = lull_devices_count(devices);
+
+    for (uint32_t i = 0; i < arguments->gpu_count; i++)
+        if (arguments->gpus[i] >= count)
+            return lull_error_set(err, LULL_E_NO_DEVICE,
+                                  "--gpu %u: this node has %u; see lull gpus", arguments->gpus[i],
+                                  count);
+    if (arguments->gpu_count == 0)
+        for (uint32_t i = 0; i < count && i < LULL_DEVICE_MAX_GPUS; i++)
+            arguments->gpus[arguments->gpu_count++] = i;
+    return 0;
+}
+
+static int calibrate(struct arguments *arguments, struct lull_devices *devices,
+                     struct lull_error *err)
+{
+    struct watch watch;
+    const struct lull_calibrate_options wanted = {
+        .runtime_dir = arguments->runtime_dir,
+        .no_daemon = arguments->no_daemon,
+        .gpus = arguments->gpus,
+        .gpu_count = arguments->gpu_count,
+        .rounds = (uint32_t)arguments->rounds,
+        .command = arguments->command,
+        .is_stopped = is_stopped,
+        .progress = show_progress,
+        .context = &watch,
+    };
+    struct lull_calibration_record *records = calloc(arguments->gpu_count, sizeof(*records));
+    int result;
+
+    if (records == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for the measurements");
+    begin_watch(&watch);
+    result = lull_calibrate(devices, &wanted, records, err);
+    if (watch.is_terminal)
+        fputs("\r\033[K", stderr);
+    if (result == 0 && arguments->is_json)
+        print_json(arguments, records);
+    else if (result == 0)
+        print_table(arguments, records);
+    if (result == 0 && (fflush(stdout) != 0 || ferror(stdout)))
+        result = lull_error_set(err, -EIO, "standard output cannot be written");
+    if (result == 0)
+        result = store(records, arguments->gpu_count, err);
+    free(records);
+    return result;
+}
+
+int lull_calibrate_main(int argc, char **argv)
+{
+    static const struct argp argp = {options, parse_option, "[-- COMMAND [ARG...]]", doc, NULL,
+                                     NULL,    NULL};
+    struct arguments arguments = {.rounds = 20, .runtime_dir = lull_cli_runtime_directory()};
+    struct lull_devices *devices;
+    struct lull_error err = {0};
+    int result;
+
+    argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &arguments);
+    result = lull_devices_open(&devices, &err);
+    if (result < 0)
+        return lull_cli_fail("calibrate", &err);
+    result = choose_gpus(&arguments, devices, &err);
+    if (result == 0)
+        result = calibrate(&arguments, devices, &err);
+    lull_devices_close(devices);
+    return result < 0 ? lull_cli_fail("calibrate", &err) : LULL_EXIT_OK;
+}

@@ -1,0 +1,208 @@
+/*
+ * gloo shim: preloaded into PyTorch programs that communicate with gloo (on CPUs), it tells the
+ * governor when they do, and when they wait for it.
+ *
+ * PyTorch runs gloo's collectives on threads of its own while the program computes on: their
+ * events carry those threads' numbers and expose nothing. What the program waits for is exposed:
+ * a work object's wait(), and the end of a backward pass of DistributedDataParallel, which waits
+ * for all gradients. The process' main thread has number 0 whoever communicates first.
+ *
+ * Linked to neither library; without them nothing here is ever called, so preloading into other
+ * programs is harmless. Functions are wrapped by their symbols. C++ exceptions pass through (this
+ * file is compiled with -fexceptions) and end the section.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <dlfcn.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "probe/client.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { MOST_YIELDS = 10000 };
+
+/* ---- the functions behind ---- */
+
+/*
+ * Python loads its libraries for themselves (RTLD_LOCAL), where RTLD_NEXT does not look: then the
+ * function is in what the calling library needs, or, at last, in a library of a known name.
+ */
+static void *look_up_in(const char *library_name, const char *symbol)
+{
+    void *library = dlopen(library_name, RTLD_LAZY | RTLD_NOLOAD);
+    void *found = NULL;
+
+    if (library != NULL) {
+        found = dlsym(library, symbol);
+        dlclose(library);
+    }
+    return found;
+}
+
+static void *look_up(const char *symbol, const void *caller)
+{
+    static const char *const names[] = {"libgloo.so.0", "libtorch_cpu.so"};
+    void *found = dlsym(RTLD_NEXT, symbol);
+    Dl_info info;
+
+    if (found == NULL && dladdr(caller, &info) != 0 && info.dli_fname != NULL)
+        found = look_up_in(info.dli_fname, symbol);
+    for (size_t i = 0; found == NULL && i < sizeof(names) / sizeof(names[0]); i++)
+        found = look_up_in(names[i], symbol);
+    return found;
+}
+
+/* Whoever calls has the library, so there is something behind. */
+static inline void *find_behind(void *_Atomic *next, const char *symbol, const void *caller)
+{
+    void *behind = atomic_load_explicit(next, memory_order_relaxed);
+
+    if (__builtin_expect(behind == NULL, 0)) {
+        behind = look_up(symbol, caller);
+        atomic_store_explicit(next, behind, memory_order_relaxed);
+    }
+    return behind;
+}
+
+/* ---- life of the process ---- */
+
+static void enter(struct lull_job *job, uint32_t slot)
+{
+    const struct lull_event event = {
+        .time_ns = lull_now_ns(),
+        .communicator = LULL_EVENT_NO_COMMUNICATOR,
+        .peer = -1,
+        .thread = lull_job_thread_of(job, slot, getpid()),
+        .kind = LULL_EVENT_ENTER,
+    };
+
+    lull_event_push(job, slot, &event);
+}
+
+__attribute__((constructor)) static void prepare(void)
+{
+    lull_client.on_join = enter;
+}
+
+__attribute__((destructor)) static void leave(void)
+{
+    struct lull_event event = {
+        .time_ns = lull_now_ns(),
+        .communicator = LULL_EVENT_NO_COMMUNICATOR,
+        .peer = -1,
+        .kind = LULL_EVENT_EXIT,
+    };
+
+    if (!lull_client_is_on())
+        return;
+    event.thread = lull_client_thread()->number;
+    lull_client_push(&event);
+}
+
+/*
+ * The first call of a process joins. One that meets it lets it finish (some 100 us, once), so that
+ * no call is missing from the sequence that the governor learns.
+ */
+static int is_recording(void)
+{
+    if (__builtin_expect(lull_client_is_on(), 1))
+        return 1;
+    for (int i = 0; i < MOST_YIELDS && !lull_client_join(); i++) {
+        if (atomic_load(&lull_client.state) == LULL_CLIENT_OFF)
+            return 0;
+        sched_yield();
+    }
+    return lull_client_is_on();
+}
+
+/* ---- recording ---- */
+
+/* kind 0: not recorded. */
+static struct lull_event begin_section(enum lull_operation operation)
+{
+    struct lull_event event = {
+        .communicator = LULL_EVENT_NO_COMMUNICATOR, .peer = -1, .operation = (uint16_t)operation};
+
+    if (!is_recording())
+        return event;
+    event.thread = lull_client_thread()->number;
+    event.kind = LULL_EVENT_BEGIN;
+    event.time_ns = lull_now_ns();
+    lull_client_push(&event);
+    return event;
+}
+
+/* Also runs when an exception passes through. A child that was forked inside is not in the job. */
+static void end_section(struct lull_event *event)
+{
+    if (event->kind == 0 || !lull_client_is_on())
+        return;
+    event->kind = LULL_EVENT_END;
+    event->time_ns = lull_now_ns();
+    lull_client_push(event);
+}
+
+#define SECTION(event, operation)                                                                  \
+    struct lull_event event __attribute__((cleanup(end_section), unused)) = begin_section(operation)
+
+/* ---- what a work object waits for ---- */
+
+/* Words in the names of PyTorch's classes of work, the longer ones before what they contain. */
+static const struct {
+    const char *word;
+    enum lull_operation operation;
+} work_words[] = {
+    {"ReduceScatter", LULL_OPERATION_REDUCE_SCATTER},
+    {"Allreduce", LULL_OPERATION_ALLREDUCE},
+    {"Allgather", LULL_OPERATION_ALLGATHER},
+    {"Alltoall", LULL_OPERATION_ALLTOALL},
+    {"Broadcast", LULL_OPERATION_BROADCAST},
+    {"Barrier", LULL_OPERATION_BARRIER},
+    {"Reduce", LULL_OPERATION_REDUCE},
+    {"Gather", LULL_OPERATION_GATHER},
+    {"Scatter", LULL_OPERATION_SCATTER},
+};
+
+/*
+ * By the name of the object's class, as the C++ ABI (Itanium) lays it out: the type information
+ * stands before the table of virtual functions, and the name second in it.
+ */
+static enum lull_operation operation_of_work(const void *work)
+{
+    const struct type_information {
+        const void *table;
+        const char *name;
+    } *const *const functions = *(const struct type_information *const *const *)work;
+    const struct type_information *type = functions[-1];
+
+    for (size_t i = 0; type != NULL && i < sizeof(work_words) / sizeof(work_words[0]); i++)
+        if (strstr(type->name, work_words[i].word) != NULL)
+            return work_words[i].operation;
+    return LULL_OPERATION_WAIT;
+}
+
+/* ---- the wrappers ---- */
+
+#define WRAP(prefix, name, operation, symbol, result, parameters, arguments)                       \
+    EXPORT result prefix##_##name parameters __asm__(symbol);                                      \
+    EXPORT result prefix##_##name parameters                                                       \
+    {                                                                                              \
+        static void *_Atomic next;                                                                 \
+        result(*behind) parameters;                                                                \
+                                                                                                   \
+        *(void **)&behind = find_behind(&next, symbol, __builtin_return_address(0));               \
+        SECTION(section, operation);                                                               \
+        return behind arguments;                                                                   \
+    }
+
+#define COLLECTIVE(name, operation, symbol)                                                        \
+    WRAP(gloo, name, LULL_OPERATION_##operation, symbol, void, (void *options), (options))
+#define WAIT(name, operation, symbol, result, parameters, arguments)                               \
+    WRAP(torch, name, operation, symbol, result, parameters, arguments)
+#include "probe/gloo_calls.def"
