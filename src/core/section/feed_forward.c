@@ -18,9 +18,14 @@ void lull_feed_forward_init(struct lull_feed_forward *feed)
     *feed = (struct lull_feed_forward){.lower_at_ns = INT64_MAX, .raise_at_ns = INT64_MAX};
 }
 
+double lull_forecast_break_even_ms(const struct lull_forecast *forecast)
+{
+    return break_even_margin * (forecast->down_ms + forecast->lead_ms);
+}
+
 bool lull_forecast_pays(const struct lull_forecast *forecast)
 {
-    return forecast->length_ms > break_even_margin * (forecast->down_ms + forecast->lead_ms);
+    return forecast->length_ms > lull_forecast_break_even_ms(forecast);
 }
 
 /* The lowering of a section that begins at begin_ns is worth something until it must be raised. */

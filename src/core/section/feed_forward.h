@@ -39,9 +39,12 @@ struct lull_forecast {
 void lull_feed_forward_init(struct lull_feed_forward *feed);
 
 /*
- * True if a section of this forecast leaves time at the lower point: the break-even of
- * design section 4, with a margin of a quarter on both switches.
+ * The length from which on a section is worth switching, ms: both switches with a margin of a
+ * quarter, the break-even of design section 4.
  */
+double lull_forecast_break_even_ms(const struct lull_forecast *forecast);
+
+/* True if a section of this forecast leaves time at the lower point: longer than break-even. */
 bool lull_forecast_pays(const struct lull_forecast *forecast);
 
 /* The section with this point (0: stay) begins now. True: ask for feed->requested now. */
