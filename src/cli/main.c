@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "cli/analyze.h"
 #include "cli/emulate.h"
 #include "cli/gpus.h"
 #include "cli/restore.h"
@@ -19,6 +20,7 @@ struct command {
 
 static const struct command commands[] = {
     {"run", lull_run_main, "run a command and lower its GPUs' clocks while it communicates"},
+    {"analyze", lull_analyze_main, "tell what recorded jobs could save, from profiler traces"},
     {"gpus", lull_gpus_main, "show the GPUs of this node"},
     {"status", lull_status_main, "show what lulld has leased and changed"},
     {"restore", lull_restore_main, "undo everything that was changed on this node"},
