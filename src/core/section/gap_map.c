@@ -292,7 +292,7 @@ enum lull_gap_map_phase lull_gap_map_phase(const struct lull_gap_map *map)
     return map->phase;
 }
 
-const struct lull_gap *lull_gap_map_gaps(const struct lull_gap_map *map, uint32_t *count_out)
+const struct lull_mapped_gap *lull_gap_map_gaps(const struct lull_gap_map *map, uint32_t *count_out)
 {
     *count_out = map->phase == LULL_GAP_MAP_KNOWN ? map->gap_count : 0;
     return map->gaps;

@@ -43,7 +43,7 @@ enum lull_gap_map_phase {
 };
 
 /* One gap, as learnt. */
-struct lull_gap {
+struct lull_mapped_gap {
     double length_ms;   /* as emitted, mean over the window */
     double exposed_ms;  /* of it beside a communication kernel; the rest is idle */
     struct lull_call call; /* what is emitted at its begin, but for the time */
@@ -80,7 +80,7 @@ int64_t lull_gap_map_wake_ns(const struct lull_gap_map *map);
 enum lull_gap_map_phase lull_gap_map_phase(const struct lull_gap_map *map);
 
 /* Gaps in the order of the iteration; none unless known. Borrowed until the next take. */
-const struct lull_gap *lull_gap_map_gaps(const struct lull_gap_map *map, uint32_t *count_out);
+const struct lull_mapped_gap *lull_gap_map_gaps(const struct lull_gap_map *map, uint32_t *count_out);
 
 /* Iterations of the job that one pass through the gaps covers: 1 or 2; 0 unless known. */
 uint32_t lull_gap_map_fold(const struct lull_gap_map *map);

@@ -246,7 +246,7 @@ static struct lull_call describe(const struct window *window, const struct lull_
 /* Plans the reference pass' gap; false if it is not in every pass, or too short, or too unsteady.
  */
 static bool plan_gap(const struct window *window, uint32_t reference, const struct lull_run *gap,
-                     struct lull_gap *gap_out, struct lull_gap_plan *plan_out)
+                     struct lull_mapped_gap *gap_out, struct lull_gap_plan *plan_out)
 {
     const struct distance begin = begin_of(window, reference, gap);
     struct distance end;
@@ -266,7 +266,7 @@ static bool plan_gap(const struct window *window, uint32_t reference, const stru
     if (emitted.end_ns - emitted.begin_ns < keep_ns)
         return false;
     exposed = exposed_ns(window, reference, &emitted, &position);
-    *gap_out = (struct lull_gap){
+    *gap_out = (struct lull_mapped_gap){
         .length_ms = (double)(emitted.end_ns - emitted.begin_ns) * 1e-6,
         .exposed_ms = (double)exposed * 1e-6,
         .call = describe(window, &emitted, exposed, position),
@@ -291,7 +291,7 @@ static uint32_t shortest_gap(const struct lull_gap_map *map)
 }
 
 /* Appends; a full list loses its shortest gap, which may be this one. */
-static void keep_gap(struct lull_gap_map *map, const struct lull_gap *gap,
+static void keep_gap(struct lull_gap_map *map, const struct lull_mapped_gap *gap,
                      const struct lull_gap_plan *plan)
 {
     if (map->gap_count == LULL_GAP_MAP_MAX_GAPS) {
@@ -324,7 +324,7 @@ static void plan_gaps(struct lull_gap_map *map, const struct window *window)
     map->gap_count = 0;
     for (uint32_t i = 0; i < gap_total(window); i++) {
         const struct lull_run gap = gap_at(window, i);
-        struct lull_gap planned;
+        struct lull_mapped_gap planned;
         struct lull_gap_plan plan;
 
         if (gap.begin_ns >= begin_ns && gap.begin_ns < end_ns &&

@@ -54,7 +54,7 @@ struct lull_gap_map {
     struct lull_call *kernels; /* [period] begins, as recorded */
     uint32_t fold;
     uint32_t gap_count;
-    struct lull_gap gaps[LULL_GAP_MAP_MAX_GAPS];
+    struct lull_mapped_gap gaps[LULL_GAP_MAP_MAX_GAPS];
     struct lull_gap_plan plans[LULL_GAP_MAP_MAX_GAPS];
     uint32_t next; /* gap to emit, or being emitted */
     bool is_open;  /* its begin has been emitted */

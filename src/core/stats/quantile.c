@@ -30,20 +30,25 @@ static void sort_values(const struct lull_quantile *quantile, double *sorted)
     qsort(sorted, quantile->count, sizeof(*sorted), compare_doubles);
 }
 
+double lull_quantile_of_sorted(const double *sorted, size_t count, double p)
+{
+    assert(p >= 0.0 && p <= 1.0);
+    if (count == 0)
+        return NAN;
+
+    const double place = p * (double)(count - 1);
+    const size_t below = (size_t)place;
+    if (below + 1 >= count)
+        return sorted[count - 1];
+    return sorted[below] + (place - (double)below) * (sorted[below + 1] - sorted[below]);
+}
+
 double lull_quantile_get(const struct lull_quantile *quantile, double p)
 {
     double sorted[LULL_QUANTILE_WINDOW];
 
-    assert(p >= 0.0 && p <= 1.0);
-    if (quantile->count == 0)
-        return NAN;
     sort_values(quantile, sorted);
-
-    const double place = p * (double)(quantile->count - 1);
-    const uint32_t below = (uint32_t)place;
-    if (below + 1 >= quantile->count)
-        return sorted[quantile->count - 1];
-    return sorted[below] + (place - (double)below) * (sorted[below + 1] - sorted[below]);
+    return lull_quantile_of_sorted(sorted, quantile->count, p);
 }
 
 double lull_quantile_lower_mean(const struct lull_quantile *quantile)

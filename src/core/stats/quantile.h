@@ -7,6 +7,7 @@
 #ifndef LULL_CORE_STATS_QUANTILE_H
 #define LULL_CORE_STATS_QUANTILE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum { LULL_QUANTILE_WINDOW = 64 };
@@ -25,6 +26,9 @@ void lull_quantile_add(struct lull_quantile *quantile, double value);
  * numpy's default). NAN when empty.
  */
 double lull_quantile_get(const struct lull_quantile *quantile, double p);
+
+/* The same of values that are already sorted, any number of them. NAN for none. */
+double lull_quantile_of_sorted(const double *sorted, size_t count, double p);
 
 /*
  * Mean of the smaller half of the values, the middle one included; NAN when empty. Times on a busy

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/analyze_report.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+enum { SHOWN_SECTIONS = 5 };
+
+/* In JSON (with _ms, _sections, ... behind) and for people. */
+static const struct {
+    const char *key;
+    const char *text;
+} switchings[LULL_SWITCHING_COUNT] = {
+    [LULL_SWITCHING_ALONE] = {"alone", "each gap alone"},
+    [LULL_SWITCHING_MERGED] = {"merged", "neighbours merged"},
+    [LULL_SWITCHING_FEED_FORWARD] = {"feed_forward", "feed-forward"},
+    [LULL_SWITCHING_IDEAL] = {"ideal", "at no latency"},
+};
+
+/* All ranks together. */
+struct total {
+    double gap_ms;
+    double energy_j;
+    struct lull_switchable switchable[LULL_SWITCHING_COUNT];
+    double saving_j[LULL_SWITCHING_COUNT];
+};
+
+static double gaps_ms(const struct lull_exposure *exposure)
+{
+    return lull_ms_from_ns(exposure->exposed_ns + exposure->idle_ns);
+}
+
+static void add_rank(struct total *total, const struct lull_analyzed_rank *rank)
+{
+    const struct lull_prediction *const prediction = &rank->prediction;
+
+    total->gap_ms += gaps_ms(&rank->analysis.exposure);
+    total->energy_j += prediction->energy_j;
+    for (int i = 0; i < LULL_SWITCHING_COUNT; i++) {
+        total->switchable[i].sections += prediction->switchable[i].sections;
+        total->switchable[i].gap_ms += prediction->switchable[i].gap_ms;
+        total->switchable[i].communication_ms += prediction->switchable[i].communication_ms;
+        total->switchable[i].slowed_ms += prediction->switchable[i].slowed_ms;
+        total->saving_j[i] += prediction->saving_j[i];
+    }
+}
+
+static struct total sum_ranks(const struct lull_analyzed_rank *ranks, size_t count)
+{
+    struct total total = {0};
+
+    for (size_t i = 0; i < count; i++)
+        add_rank(&total, &ranks[i]);
+    return total;
+}
+
+static double saving_ratio(const struct total *total, enum lull_switching switching)
+{
+    return total->energy_j > 0.0 ? total->saving_j[switching] / total->energy_j : 0.0;
+}
+
+/* Printable ASCII as it is; of anything else, one question mark for each byte. */
+static const char *clean(const char *text, char *buffer, size_t size)
+{
+    size_t length = 0;
+
+    for (; *text != '\0' && length + 1 < size; text++)
+        buffer[length++] = *text >= ' ' && *text <= '~' ? *text : '?';
+    buffer[length] = '\0';
+    return buffer;
+}
+
+/* ---- JSON ---- */
+
+/* UTF-8 as it is, else clean. */
+static json_t *text_json(const char *text)
+{
+    char buffer[4096];
+    json_t *const string = json_string(text);
+
+    return string != NULL ? string : json_string(clean(text, buffer, sizeof(buffer)));
+}
+
+static json_t *known_text(const char *text)
+{
+    return text[0] != '\0' ? text_json(text) : json_null();
+}
+
+static json_t *known_integer(int64_t value)
+{
+    return value >= 0 ? json_integer(value) : json_null();
+}
+
+static json_t *section_json(const struct lull_analysis_section *section)
+{
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:f, s:f, s:f, s:f, s:f, s:f}", "operation",
+                     section->operation, "name", text_json(section->kernel), "group",
+                     known_text(section->group), "ranks", known_integer(section->ranks), "bytes",
+                     section->bytes >= 0.0 ? json_real(section->bytes) : json_null(), "count",
+                     (json_int_t)section->count, "mean_ms", section->mean_ms, "p50_ms",
+                     section->p50_ms, "p90_ms", section->p90_ms, "p99_ms", section->p99_ms,
+                     "total_ms", section->total_ms, "exposed_ms", section->exposed_ms);
+}
+
+static void set_real(json_t *object, const char *prefix, const char *suffix, double value)
+{
+    char key[48];
+
+    snprintf(key, sizeof(key), "%s%s", prefix, suffix);
+    json_object_set_new(object, key, json_real(value));
+}
+
+static json_t *switchable_json(const struct total *total)
+{
+    json_t *const object = json_object();
+
+    for (int i = 0; i < LULL_SWITCHING_COUNT; i++) {
+        const struct lull_switchable *const switchable = &total->switchable[i];
+
+        set_real(object, switchings[i].key, "_ms", switchable->gap_ms);
+        set_real(object, switchings[i].key, "_saving_ratio",
+                 saving_ratio(total, (enum lull_switching)i));
+    }
+    set_real(object, "merged", "_slowed_ms", total->switchable[LULL_SWITCHING_MERGED].slowed_ms);
+    set_real(object, "gap", "_ms", total->gap_ms);
+    set_real(object, "energy", "_j", total->energy_j);
+    set_real(object, "saving", "_ratio", saving_ratio(total, LULL_SWITCHING_FEED_FORWARD));
+    return object;
+}
+
+static json_t *level_json(double mhz, const struct lull_power_level *level)
+{
+    return json_pack("{s:f, s:f, s:f, s:f}", "sm_mhz", mhz, "compute_w", level->compute_w, "idle_w",
+                     level->idle_w, "communication_w", level->communication_w);
+}
+
+static json_t *assumptions_json(const struct lull_prediction *prediction)
+{
+    return json_pack("{s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:o, s:o}", "gpu",
+                     prediction->model->name, "gpu_assumed", prediction->is_model_assumed,
+                     "down_ms", prediction->down_ms, "up_ms", prediction->up_ms, "link_gbs",
+                     prediction->link_gbs, "tolerance_ratio", LULL_PREDICTION_TOLERANCE_RATIO,
+                     "low_speed_ratio", prediction->levels.low_speed_ratio, "high",
+                     level_json(prediction->high_mhz, &prediction->levels.high), "low",
+                     level_json(prediction->low_mhz, &prediction->levels.low));
+}
+
+static void set_ms(json_t *object, const char *key, int64_t ns)
+{
+    json_object_set_new(object, key, json_real(lull_ms_from_ns(ns)));
+}
+
+static json_t *sections_json(const struct lull_analysis *analysis)
+{
+    json_t *const sections = json_array();
+
+    for (size_t i = 0; i < analysis->section_count; i++)
+        json_array_append_new(sections, section_json(&analysis->sections[i]));
+    return sections;
+}
+
+static json_t *rank_json(const struct lull_analyzed_rank *rank)
+{
+    const struct lull_analysis *const analysis = &rank->analysis;
+    const struct lull_exposure *const exposure = &analysis->exposure;
+    const struct total total = sum_ranks(rank, 1);
+    json_t *const object = json_object();
+
+    json_object_set_new(object, "file", text_json(rank->file));
+    json_object_set_new(object, "rank", known_integer(rank->rank));
+    json_object_set_new(object, "world_size", known_integer(rank->world_size));
+    json_object_set_new(object, "gpu", known_text(rank->gpu));
+    json_object_set_new(object, "kernels", json_integer((json_int_t)analysis->kernel_count));
+    json_object_set_new(object, "comm_kernels",
+                        json_integer((json_int_t)analysis->communication_kernel_count));
+    json_object_set_new(object, "unusable_kernels",
+                        json_integer((json_int_t)rank->unusable_kernels));
+    set_ms(object, "span_ms", exposure->span_ns);
+    set_ms(object, "compute_ms", exposure->compute_ns);
+    set_ms(object, "comm_ms", exposure->communication_ns);
+    set_ms(object, "overlap_ms", exposure->overlap_ns);
+    set_ms(object, "exposed_ms", exposure->exposed_ns);
+    set_ms(object, "idle_ms", exposure->idle_ns);
+    json_object_set_new(object, "iterations", json_integer((json_int_t)analysis->iterations));
+    json_object_set_new(object, "iteration_ms",
+                        analysis->iterations > 0 ? json_real(analysis->iteration_ms) : json_null());
+    json_object_set_new(object, "iterations_marked", json_boolean(analysis->has_marks));
+    json_object_set_new(object, "sections", sections_json(analysis));
+    json_object_set_new(object, "switchable", switchable_json(&total));
+    json_object_set_new(object, "assumptions", assumptions_json(&rank->prediction));
+    return object;
+}
+
+int lull_analyze_print_json(const struct lull_analyzed_rank *ranks, size_t count)
+{
+    const struct total total = sum_ranks(ranks, count);
+    json_t *const document = json_object();
+    json_t *const array = json_array();
+    int result;
+
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(array, rank_json(&ranks[i]));
+    json_object_set_new(document, "ranks", array);
+    json_object_set_new(document, "switchable", switchable_json(&total));
+    result = json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    putchar('\n');
+    json_decref(document);
+    return result;
+}
+
+/* ---- for people ---- */
+
+static double percent(double part, double whole)
+{
+    return whole > 0.0 ? 100.0 * part / whole : 0.0;
+}
+
+static const char *rank_name(const struct lull_analyzed_rank *rank, char *buffer, size_t size)
+{
+    if (rank->rank >= 0)
+        snprintf(buffer, size, "%" PRId64, rank->rank);
+    else
+        snprintf(buffer, size, "?");
+    return buffer;
+}
+
+static void print_ranks(const struct lull_analyzed_rank *ranks, size_t count)
+{
+    printf("%5s %10s %9s %8s %10s %8s %8s %11s %8s %8s\n", "rank", "iterations", "ms each",
+           "kernels", "span ms", "compute", "comm", "overlapped", "exposed", "idle");
+    for (size_t i = 0; i < count; i++) {
+        const struct lull_analysis *const analysis = &ranks[i].analysis;
+        const struct lull_exposure *const exposure = &analysis->exposure;
+        const double span_ns = (double)exposure->span_ns;
+        char name[24];
+
+        printf("%5s %10" PRIu64 " %9.2f %8" PRIu64 " %10.2f %6.2f %% %6.2f %% %9.2f %% %6.2f %% "
+               "%6.2f %%\n",
+               rank_name(&ranks[i], name, sizeof(name)), analysis->iterations,
+               analysis->iteration_ms, analysis->kernel_count, lull_ms_from_ns(exposure->span_ns),
+               percent((double)exposure->compute_ns, span_ns),
+               percent((double)exposure->communication_ns, span_ns),
+               percent((double)exposure->overlap_ns, span_ns),
+               percent((double)exposure->exposed_ns, span_ns),
+               percent((double)exposure->idle_ns, span_ns));
+    }
+}
+
+/* Shades where the terminal can, else letters. */
+static const char *const *shades(void)
+{
+    static const char *const blocks[] = {[LULL_ACTIVITY_IDLE] = " ",
+                                         [LULL_ACTIVITY_COMMUNICATION] = "\u2592",
+                                         [LULL_ACTIVITY_COMPUTE] = "\u2588"};
+    static const char *const letters[] = {[LULL_ACTIVITY_IDLE] = " ",
+                                          [LULL_ACTIVITY_COMMUNICATION] = "=",
+                                          [LULL_ACTIVITY_COMPUTE] = "#"};
+
+    setlocale(LC_CTYPE, "");
+    return strcmp(nl_langinfo(CODESET), "UTF-8") == 0 ? blocks : letters;
+}
+
+static void print_timelines(const struct lull_analyzed_rank *ranks, size_t count)
+{
+    const char *const *const shade = shades();
+
+    putchar('\n');
+    for (size_t i = 0; i < count; i++) {
+        char name[24];
+
+        printf("%5s |", rank_name(&ranks[i], name, sizeof(name)));
+        for (int c = 0; c < LULL_ANALYSIS_COLUMNS; c++)
+            fputs(shade[ranks[i].analysis.timeline[c]], stdout);
+        printf("|\n");
+    }
+    printf("      %s computes  %s communicates, nothing computes beside it  blank: idle\n",
+           shade[LULL_ACTIVITY_COMPUTE], shade[LULL_ACTIVITY_COMMUNICATION]);
+}
+
+static bool has_sections(const struct lull_analyzed_rank *ranks, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (ranks[i].analysis.section_count > 0)
+            return true;
+    return false;
+}
+
+static void print_sections(const struct lull_analyzed_rank *ranks, size_t count)
+{
+    if (!has_sections(ranks, count))
+        return;
+    printf("\n%5s %-14s %8s %10s %9s %9s %9s %9s %11s\n", "rank", "communication", "count", "bytes",
+           "mean ms", "p50", "p90", "p99", "exposed ms");
+    for (size_t i = 0; i < count; i++) {
+        const struct lull_analysis *const analysis = &ranks[i].analysis;
+        char name[24];
+
+        for (size_t s = 0; s < analysis->section_count && s < SHOWN_SECTIONS; s++) {
+            const struct lull_analysis_section *const section = &analysis->sections[s];
+            char bytes[24] = "?";
+
+            if (section->bytes >= 0.0)
+                snprintf(bytes, sizeof(bytes), "%.4g", section->bytes);
+            printf("%5s %-14s %8" PRIu64 " %10s %9.3f %9.3f %9.3f %9.3f %11.3f\n",
+                   rank_name(&ranks[i], name, sizeof(name)), section->operation, section->count,
+                   bytes, section->mean_ms, section->p50_ms, section->p90_ms, section->p99_ms,
+                   section->exposed_ms);
+        }
+        if (analysis->section_count > SHOWN_SECTIONS)
+            printf("%5s ... and %zu more; see --json\n", rank_name(&ranks[i], name, sizeof(name)),
+                   analysis->section_count - SHOWN_SECTIONS);
+    }
+}
+
+static void print_switchable(const struct total *total)
+{
+    printf("\n%-18s %9s %12s %14s %13s\n", "low clock in gaps", "lowered", "ms low", "of all gaps",
+           "energy saved");
+    for (int i = 0; i < LULL_SWITCHING_COUNT; i++) {
+        const struct lull_switchable *const switchable = &total->switchable[i];
+
+        printf("%-18s %8" PRIu64 "x %12.2f %12.2f %% %11.2f %%", switchings[i].text,
+               switchable->sections, switchable->gap_ms, percent(switchable->gap_ms, total->gap_ms),
+               100.0 * saving_ratio(total, (enum lull_switching)i));
+        if (i == LULL_SWITCHING_MERGED && switchable->slowed_ms > 0.0)
+            printf("  (slows %.2f ms of computation)", switchable->slowed_ms);
+        putchar('\n');
+    }
+}
+
+static void print_meaning(const struct lull_analyzed_rank *first, const struct total *total)
+{
+    const struct lull_prediction *const assumed = &first->prediction;
+    const struct lull_power_level *const high = &assumed->levels.high;
+    const struct lull_power_level *const low = &assumed->levels.low;
+
+    printf("\nFor %.1f ms nothing computes; with feed-forward %.1f ms of that would run at %.0f "
+           "instead of %.0f MHz\nand save %.2f %% of the energy, computation untouched.\n",
+           total->gap_ms, total->switchable[LULL_SWITCHING_FEED_FORWARD].gap_ms, assumed->low_mhz,
+           assumed->high_mhz, 100.0 * saving_ratio(total, LULL_SWITCHING_FEED_FORWARD));
+    printf("Assumed: %s%s; %.1f ms down, %.1f ms up; computing %.0f W, idle %.0f W (low %.0f), "
+           "communicating\n%.0f W more (low %.0f); gaps take as long at the low clock, the "
+           "lowest that fills a link of %.0f GB/s.\n",
+           assumed->model->name,
+           assumed->is_model_assumed ? " (the trace names no GPU that is known; see --gpu)" : "",
+           assumed->down_ms, assumed->up_ms, high->compute_w, high->idle_w, low->idle_w,
+           high->communication_w, low->communication_w, assumed->link_gbs);
+}
+
+void lull_analyze_print_text(const struct lull_analyzed_rank *ranks, size_t count)
+{
+    const struct total total = sum_ranks(ranks, count);
+    char gpu[64];
+
+    for (size_t i = 0; i < count; i++) {
+        char name[24];
+        char file[512];
+
+        printf("rank %s: %s%s%s\n", rank_name(&ranks[i], name, sizeof(name)),
+               clean(ranks[i].file, file, sizeof(file)), ranks[i].gpu[0] != '\0' ? ", " : "",
+               clean(ranks[i].gpu, gpu, sizeof(gpu)));
+    }
+    putchar('\n');
+    print_ranks(ranks, count);
+    print_timelines(ranks, count);
+    print_sections(ranks, count);
+    print_switchable(&total);
+    print_meaning(&ranks[0], &total);
+}

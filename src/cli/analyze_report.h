@@ -1,0 +1,31 @@
+/*
+ * What `lull analyze` prints. Text from traces is cleaned of what a terminal or JSON cannot take.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLI_ANALYZE_REPORT_H
+#define LULL_CLI_ANALYZE_REPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cli/prediction.h"
+#include "trace/analysis.h"
+
+/* One trace. */
+struct lull_analyzed_rank {
+    const char *file;
+    int64_t rank; /* LULL_TRACE_UNKNOWN */
+    int64_t world_size;
+    char gpu[64];
+    uint64_t unusable_kernels;
+    struct lull_analysis analysis;
+    struct lull_prediction prediction;
+};
+
+/* One JSON document on standard output. Returns 0, or -1: it could not be written. */
+int lull_analyze_print_json(const struct lull_analyzed_rank *ranks, size_t count);
+
+/* Tables, timelines and a sentence for people on standard output. */
+void lull_analyze_print_text(const struct lull_analyzed_rank *ranks, size_t count);
+
+#endif

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/analysis.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "core/section/call.h"
+#include "core/section/iteration.h"
+#include "core/stats/quantile.h"
+
+/* A communication kernel with what makes it one of its section. */
+struct communication {
+    uint64_t signature;
+    const struct lull_trace_kernel *kernel;
+};
+
+/* Working storage; count says how many kernels communicate. */
+struct work {
+    const struct lull_trace *trace;
+    struct lull_interval *all;
+    struct lull_interval *compute;
+    struct lull_interval *busy;           /* communication */
+    struct communication *communications; /* in the order of time, later of sections */
+    double *lengths_ms;
+    size_t count;
+    struct lull_union works; /* either */
+    struct lull_union computes;
+    struct lull_union communicates;
+    struct lull_interval span;
+};
+
+static void release(struct work *work)
+{
+    free(work->all);
+    free(work->compute);
+    free(work->busy);
+    free(work->communications);
+    free(work->lengths_ms);
+}
+
+static uint64_t signature_of(const struct lull_trace_kernel *kernel)
+{
+    const struct lull_call call = {
+        .bytes = kernel->bytes > 0 ? (uint64_t)kernel->bytes : 0,
+        .communicator = kernel->group,
+        .ranks = kernel->ranks > 0 ? (uint32_t)kernel->ranks : 0,
+        .peer = -1,
+        .name = kernel->name,
+    };
+
+    return lull_signature_join(lull_call_signature(&call), lull_text_hash(kernel->operation));
+}
+
+/* Sorts kernels into what computes and what communicates, and finds the span of all. */
+static void split(struct work *work)
+{
+    size_t computing = 0;
+
+    work->span.begin_ns = work->trace->kernels[0].begin_ns;
+    work->span.end_ns = work->span.begin_ns;
+    for (size_t i = 0; i < work->trace->kernel_count; i++) {
+        const struct lull_trace_kernel *const kernel = &work->trace->kernels[i];
+        const struct lull_interval interval = {kernel->begin_ns, kernel->end_ns};
+
+        if (kernel->end_ns > work->span.end_ns)
+            work->span.end_ns = kernel->end_ns;
+        work->all[i] = interval;
+        if (kernel->operation == NULL) {
+            work->compute[computing++] = interval;
+            continue;
+        }
+        work->busy[work->count] = interval;
+        work->communications[work->count++] = (struct communication){signature_of(kernel), kernel};
+    }
+    work->works =
+        (struct lull_union){work->all, lull_intervals_unite(work->all, work->trace->kernel_count)};
+    work->computes =
+        (struct lull_union){work->compute, lull_intervals_unite(work->compute, computing)};
+    work->communicates =
+        (struct lull_union){work->busy, lull_intervals_unite(work->busy, work->count)};
+}
+
+static int prepare(const struct lull_trace *trace, struct work *work, struct lull_error *err)
+{
+    const size_t count = trace->kernel_count;
+
+    *work = (struct work){
+        .trace = trace,
+        .all = malloc(count * sizeof(*work->all)),
+        .compute = malloc(count * sizeof(*work->compute)),
+        .busy = malloc(count * sizeof(*work->busy)),
+        .communications = malloc(count * sizeof(*work->communications)),
+        .lengths_ms = malloc(count * sizeof(*work->lengths_ms)),
+    };
+    if (work->all == NULL || work->compute == NULL || work->busy == NULL ||
+        work->communications == NULL || work->lengths_ms == NULL) {
+        release(work);
+        return lull_error_set(err, -ENOMEM, "no memory to analyse %zu kernels", count);
+    }
+    split(work);
+    return 0;
+}
+
+/* ---- iterations ---- */
+
+static void count_marks(const struct lull_trace *trace, struct lull_analysis *analysis)
+{
+    double total_ms = 0.0;
+
+    for (size_t i = 0; i < trace->step_count; i++)
+        total_ms += lull_ms_from_ns(trace->steps[i].end_ns - trace->steps[i].begin_ns);
+    analysis->has_marks = true;
+    analysis->iterations = trace->step_count;
+    analysis->iteration_ms = total_ms / (double)trace->step_count;
+}
+
+/* True if period symbols from each place on are the same. */
+static bool repeats(const struct communication *symbols, size_t a, size_t b, size_t period)
+{
+    for (size_t i = 0; i < period; i++)
+        if (symbols[a + i].signature != symbols[b + i].signature)
+            return false;
+    return true;
+}
+
+/*
+ * Counts the whole periods around the one that ends before the given symbol, backwards too: the
+ * finder has seen some of them before it was sure.
+ */
+static void count_periods(const struct work *work, size_t end, size_t period,
+                          struct lull_analysis *analysis)
+{
+    const struct communication *const symbols = work->communications;
+    size_t first = end - period;
+    size_t last = first; /* begin of the last whole period */
+
+    while (first >= period && repeats(symbols, first - period, first, period))
+        first -= period;
+    while (last + 2 * period <= work->count && repeats(symbols, last, last + period, period))
+        last += period;
+    analysis->iterations = (last - first) / period + 1;
+    if (analysis->iterations > 1)
+        analysis->iteration_ms =
+            lull_ms_from_ns(symbols[last].kernel->begin_ns - symbols[first].kernel->begin_ns) /
+            (double)(analysis->iterations - 1);
+}
+
+/* Of several periods the one that fills most time counts. */
+static int find_periods(const struct work *work, struct lull_analysis *analysis)
+{
+    struct lull_iteration_finder *const finder = lull_iteration_finder_create();
+
+    if (finder == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < work->count; i++) {
+        const struct lull_iteration_state state =
+            lull_iteration_push(finder, work->communications[i].signature);
+        struct lull_analysis found = {0};
+
+        if (state.event != LULL_ITERATION_FOUND || i + 1 < state.period)
+            continue;
+        count_periods(work, i + 1, state.period, &found);
+        if (found.iteration_ms * (double)found.iterations >
+            analysis->iteration_ms * (double)analysis->iterations) {
+            analysis->iterations = found.iterations;
+            analysis->iteration_ms = found.iteration_ms;
+        }
+    }
+    lull_iteration_finder_destroy(finder);
+    return 0;
+}
+
+/* ---- sections ---- */
+
+static int compare_communications(const void *left, const void *right)
+{
+    const struct communication *const a = left;
+    const struct communication *const b = right;
+
+    if (a->signature != b->signature)
+        return a->signature < b->signature ? -1 : 1;
+    return (a->kernel > b->kernel) - (a->kernel < b->kernel);
+}
+
+static int compare_doubles(const void *left, const void *right)
+{
+    const double a = *(const double *)left;
+    const double b = *(const double *)right;
+
+    return (a > b) - (a < b);
+}
+
+static int compare_sections(const void *left, const void *right)
+{
+    const struct lull_analysis_section *const a = left;
+    const struct lull_analysis_section *const b = right;
+
+    if (a->exposed_ms > b->exposed_ms || a->exposed_ms < b->exposed_ms)
+        return a->exposed_ms > b->exposed_ms ? -1 : 1;
+    return (a->total_ms < b->total_ms) - (a->total_ms > b->total_ms);
+}
+
+static void describe(const struct lull_trace *trace, const struct lull_trace_kernel *kernel,
+                     struct lull_analysis_section *section)
+{
+    const char *const name = lull_trace_string(trace, kernel->name);
+
+    section->operation = kernel->operation;
+    section->ranks = kernel->ranks;
+    snprintf(section->kernel, sizeof(section->kernel), "%.*s", (int)strcspn(name, "("), name);
+    snprintf(section->group, sizeof(section->group), "%s", lull_trace_string(trace, kernel->group));
+}
+
+/* Communications from first up to end, all of one signature. */
+static void sum_section(const struct work *work, size_t first, size_t end,
+                        struct lull_analysis_section *section)
+{
+    double *const lengths_ms = work->lengths_ms;
+    const size_t count = end - first;
+
+    describe(work->trace, work->communications[first].kernel, section);
+    section->count = count;
+    for (size_t i = first; i < end; i++) {
+        const struct lull_trace_kernel *const kernel = work->communications[i].kernel;
+        const struct lull_interval interval = {kernel->begin_ns, kernel->end_ns};
+        const int64_t length_ns = kernel->end_ns - kernel->begin_ns;
+
+        lengths_ms[i - first] = lull_ms_from_ns(length_ns);
+        section->total_ms += lengths_ms[i - first];
+        section->exposed_ms +=
+            lull_ms_from_ns(length_ns - lull_union_covered(work->computes, interval));
+        section->bytes += (double)kernel->bytes / (double)count;
+    }
+    qsort(lengths_ms, count, sizeof(*lengths_ms), compare_doubles);
+    section->mean_ms = section->total_ms / (double)count;
+    section->p50_ms = lull_quantile_of_sorted(lengths_ms, count, 0.50);
+    section->p90_ms = lull_quantile_of_sorted(lengths_ms, count, 0.90);
+    section->p99_ms = lull_quantile_of_sorted(lengths_ms, count, 0.99);
+}
+
+static int find_sections(struct work *work, struct lull_analysis *analysis)
+{
+    size_t first = 0;
+
+    if (work->count == 0)
+        return 0;
+    analysis->sections = calloc(work->count, sizeof(*analysis->sections));
+    if (analysis->sections == NULL)
+        return -ENOMEM;
+    qsort(work->communications, work->count, sizeof(*work->communications), compare_communications);
+    for (size_t i = 1; i <= work->count; i++) {
+        if (i < work->count &&
+            work->communications[i].signature == work->communications[first].signature)
+            continue;
+        sum_section(work, first, i, &analysis->sections[analysis->section_count++]);
+        first = i;
+    }
+    qsort(analysis->sections, analysis->section_count, sizeof(*analysis->sections),
+          compare_sections);
+    return 0;
+}
+
+/* ---- the whole ---- */
+
+static int find_gaps(const struct work *work, struct lull_analysis *analysis)
+{
+    analysis->gaps = malloc((work->computes.count + 1) * sizeof(*analysis->gaps));
+    if (analysis->gaps == NULL)
+        return -ENOMEM;
+    analysis->gap_count =
+        lull_exposure_gaps(work->computes, work->communicates, work->span, analysis->gaps);
+    return 0;
+}
+
+static int64_t column_ns(const struct work *work, int column)
+{
+    const int64_t length_ns = work->span.end_ns - work->span.begin_ns;
+    const int64_t whole_ns = length_ns / LULL_ANALYSIS_COLUMNS * column;
+    const int64_t rest_ns = length_ns % LULL_ANALYSIS_COLUMNS * column / LULL_ANALYSIS_COLUMNS;
+
+    return work->span.begin_ns + whole_ns + rest_ns;
+}
+
+static void draw_timeline(const struct work *work, struct lull_analysis *analysis)
+{
+    for (int i = 0; i < LULL_ANALYSIS_COLUMNS; i++) {
+        const struct lull_interval column = {column_ns(work, i), column_ns(work, i + 1)};
+        const int64_t compute_ns = lull_union_covered(work->computes, column);
+        const int64_t exposed_ns = lull_union_covered(work->works, column) - compute_ns;
+        const int64_t idle_ns = column.end_ns - column.begin_ns - compute_ns - exposed_ns;
+
+        if (compute_ns >= exposed_ns && compute_ns >= idle_ns)
+            analysis->timeline[i] = LULL_ACTIVITY_COMPUTE;
+        else
+            analysis->timeline[i] =
+                exposed_ns >= idle_ns ? LULL_ACTIVITY_COMMUNICATION : LULL_ACTIVITY_IDLE;
+    }
+}
+
+static int analyze(struct work *work, struct lull_analysis *analysis)
+{
+    int result = 0;
+
+    analysis->kernel_count = work->trace->kernel_count;
+    analysis->communication_kernel_count = work->count;
+    lull_exposure_measure(work->computes, work->communicates, work->span, &analysis->exposure);
+    draw_timeline(work, analysis);
+    if (work->trace->step_count > 0)
+        count_marks(work->trace, analysis);
+    else
+        result = find_periods(work, analysis);
+    if (result == 0)
+        result = find_gaps(work, analysis);
+    if (result == 0)
+        result = find_sections(work, analysis); /* reorders the communications */
+    return result;
+}
+
+int lull_analysis_init(const struct lull_trace *trace, struct lull_analysis *analysis_out,
+                       struct lull_error *err)
+{
+    struct lull_analysis analysis = {0};
+    struct work work;
+    int result;
+
+    if (trace->kernel_count == 0)
+        return lull_error_set(err, LULL_E_FORMAT,
+                              "no GPU kernels among its %" PRIu64 " events and %" PRId64
+                              " bytes; record it with ProfilerActivity.CUDA",
+                              trace->events, trace->text_bytes);
+    result = prepare(trace, &work, err);
+    if (result < 0)
+        return result;
+    result = analyze(&work, &analysis);
+    release(&work);
+    if (result < 0) {
+        lull_analysis_fini(&analysis);
+        return lull_error_set(err, result, "no memory to analyse %zu kernels", trace->kernel_count);
+    }
+    *analysis_out = analysis;
+    return 0;
+}
+
+void lull_analysis_fini(struct lull_analysis *analysis)
+{
+    if (analysis == NULL)
+        return;
+    lull_analysis_drop_gaps(analysis);
+    free(analysis->sections);
+}
+
+void lull_analysis_drop_gaps(struct lull_analysis *analysis)
+{
+    free(analysis->gaps);
+    analysis->gaps = NULL;
+    analysis->gap_count = 0;
+}

@@ -1,0 +1,66 @@
+/*
+ * What a recorded rank did with its GPU's time: exposure, gaps, iterations, communication sections.
+ *
+ * Iterations are those the program's profiler marked; without marks, the repeating sequence of
+ * communication kernels (core/section/iteration.h). A section here is all communication of one
+ * kernel name, process group and size class.
+ *
+ * Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_TRACE_ANALYSIS_H
+#define LULL_TRACE_ANALYSIS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/section/exposure.h"
+#include "trace/kineto.h"
+
+enum { LULL_ANALYSIS_COLUMNS = 72, LULL_ANALYSIS_NAME_BYTES = 64 };
+
+/* What fills most of one column of the timeline. */
+enum lull_activity { LULL_ACTIVITY_IDLE, LULL_ACTIVITY_COMMUNICATION, LULL_ACTIVITY_COMPUTE };
+
+struct lull_analysis_section {
+    const char *operation;                 /* static */
+    char kernel[LULL_ANALYSIS_NAME_BYTES]; /* its name up to the parameters */
+    char group[LULL_ANALYSIS_NAME_BYTES];  /* "" unknown */
+    int64_t ranks;                         /* LULL_TRACE_UNKNOWN */
+    double bytes;                          /* mean payload; negative: unknown */
+    uint64_t count;
+    double total_ms;
+    double exposed_ms; /* of that, without compute kernels beside it */
+    double mean_ms;    /* length of one, and its quantiles */
+    double p50_ms;
+    double p90_ms;
+    double p99_ms;
+};
+
+struct lull_analysis {
+    uint64_t kernel_count;
+    uint64_t communication_kernel_count;
+    struct lull_exposure exposure;
+    struct lull_gap *gaps; /* in order */
+    size_t gap_count;
+    uint64_t iterations;                    /* 0: none found */
+    double iteration_ms;                    /* mean */
+    bool has_marks;                         /* iterations are the profiler's */
+    struct lull_analysis_section *sections; /* most exposed first */
+    size_t section_count;
+    enum lull_activity timeline[LULL_ANALYSIS_COLUMNS]; /* of the whole span */
+};
+
+/*
+ * Analyses a trace into the caller's storage, which needs the trace no longer.
+ * LULL_E_FORMAT: it has no kernels, the text does not name the file; -ENOMEM.
+ */
+int lull_analysis_init(const struct lull_trace *trace, struct lull_analysis *analysis_out,
+                       struct lull_error *err);
+
+void lull_analysis_fini(struct lull_analysis *analysis);
+
+/* Frees the gaps, most of an analysis, where they are needed no longer. */
+void lull_analysis_drop_gaps(struct lull_analysis *analysis);
+
+#endif

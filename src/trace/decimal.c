@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/decimal.h"
+
+#include <errno.h>
+#include <stdbool.h>
+
+struct scan {
+    const char *at;
+    const char *end;
+    uint64_t mantissa;
+    int64_t exponent; /* the value is mantissa * 10^exponent */
+};
+
+static bool is_digit_next(const struct scan *scan)
+{
+    return scan->at < scan->end && *scan->at >= '0' && *scan->at <= '9';
+}
+
+/* Digits that the mantissa has no room for are dropped. False: not one digit. */
+static bool scan_digits(struct scan *scan, bool is_fraction)
+{
+    const char *const begin = scan->at;
+
+    for (; is_digit_next(scan); scan->at++) {
+        const bool has_room = scan->mantissa <= (UINT64_MAX - 9) / 10;
+
+        if (has_room)
+            scan->mantissa = 10 * scan->mantissa + (uint64_t)(*scan->at - '0');
+        scan->exponent += (int)!has_room - (int)is_fraction;
+    }
+    return scan->at > begin;
+}
+
+static bool scan_exponent(struct scan *scan)
+{
+    enum { LARGE = 1000000 }; /* whatever follows, the result is out of range or 0 */
+    bool is_negative;
+    int64_t exponent = 0;
+
+    is_negative = scan->at < scan->end && *scan->at == '-';
+    if (scan->at < scan->end && (*scan->at == '-' || *scan->at == '+'))
+        scan->at++;
+    if (!is_digit_next(scan))
+        return false;
+    for (; is_digit_next(scan); scan->at++)
+        exponent = exponent < LARGE ? 10 * exponent + (*scan->at - '0') : exponent;
+    scan->exponent += is_negative ? -exponent : exponent;
+    return true;
+}
+
+/* mantissa * 10^exponent; anything above LULL_DECIMAL_MAX where it is beyond. */
+static uint64_t scale(uint64_t mantissa, int64_t exponent)
+{
+    bool rounds_up = false;
+
+    for (; exponent > 0 && mantissa != 0 && mantissa <= LULL_DECIMAL_MAX; exponent--)
+        mantissa = mantissa <= LULL_DECIMAL_MAX / 10 ? 10 * mantissa : UINT64_MAX;
+    for (; exponent < 0 && mantissa != 0; exponent++) {
+        rounds_up = mantissa % 10 >= 5;
+        mantissa /= 10;
+    }
+    return mantissa + (rounds_up && exponent == 0);
+}
+
+int lull_decimal_parse(const char *bytes, size_t length, int shift, int64_t *value_out)
+{
+    struct scan scan = {.at = bytes, .end = bytes + length, .exponent = shift};
+    const bool is_negative = length > 0 && bytes[0] == '-';
+    uint64_t value;
+
+    scan.at += is_negative;
+    if (!scan_digits(&scan, false))
+        return -EINVAL;
+    if (scan.at < scan.end && *scan.at == '.') {
+        scan.at++;
+        if (!scan_digits(&scan, true))
+            return -EINVAL;
+    }
+    if (scan.at < scan.end && (*scan.at == 'e' || *scan.at == 'E')) {
+        scan.at++;
+        if (!scan_exponent(&scan))
+            return -EINVAL;
+    }
+    if (scan.at != scan.end)
+        return -EINVAL;
+    value = scale(scan.mantissa, scan.exponent);
+    if (value > LULL_DECIMAL_MAX)
+        return -ERANGE;
+    *value_out = is_negative ? -(int64_t)value : (int64_t)value;
+    return 0;
+}

@@ -1,0 +1,301 @@
+"""lull analyze against an independent reading of the same traces, and what it says of bad ones.
+
+Usage: test_analyze.py LULL DIRECTORY_OF_TRACES
+SPDX-License-Identifier: Apache-2.0"""
+import glob
+import gzip
+import json
+import math
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+LULL = os.path.abspath(sys.argv[1])
+TRACES = sorted(glob.glob(os.path.join(sys.argv[2], "*.json.gz")))
+del sys.argv[1:3]
+SKIPPED = 77
+
+
+def analyze(*arguments, data=None):
+    return subprocess.run([LULL, "analyze", *arguments], input=data, capture_output=True, check=False, timeout=120)
+
+
+def analyze_json(*arguments, data=None):
+    done = analyze("--json", *arguments, data=data)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+# ---- the independent reader ----
+
+def load(path):
+    """A trace's events and all else; JSON's rules for escapes and control characters are relaxed."""
+    with gzip.open(path, "rt", encoding="utf-8", errors="replace") as file:
+        text = re.sub(r'\\(.)', lambda found: found.group() if found.group(1) in '"\\/bfnrtu' else "?", file.read())
+    return json.loads(text, strict=False)
+
+
+def union(intervals):
+    result = []
+    for begin, end in sorted(intervals):
+        if result and begin <= result[-1][1]:
+            result[-1][1] = max(result[-1][1], end)
+        else:
+            result.append([begin, end])
+    return result
+
+
+def length(intervals):
+    return sum(end - begin for begin, end in intervals)
+
+
+def quantile(values, p):
+    values = sorted(values)
+    place = p * (len(values) - 1)
+    low = math.floor(place)
+    high = min(low + 1, len(values) - 1)
+    return values[low] + (place - low) * (values[high] - values[low])
+
+
+def expected(path):
+    """What lull analyze should say of a rank; times in ms."""
+    trace = load(path)
+    kernels = [event for event in trace["traceEvents"]
+               if event.get("ph") == "X" and str(event.get("cat")).lower() == "kernel"]
+    origin = min(event["ts"] for event in kernels)
+    times = [((event["ts"] - origin) / 1e3, (event["ts"] - origin + event["dur"]) / 1e3) for event in kernels]
+    communicates = ["nccl" in event["name"].lower() for event in kernels]
+    compute = union(time for time, comm in zip(times, communicates) if not comm)
+    comm = union(time for time, comm in zip(times, communicates) if comm)
+    both = union(times)
+    span = max(end for _, end in times) - min(begin for begin, _ in times)
+    overlap = length(compute) + length(comm) - length(both)
+    steps = {event["name"]: event["dur"] / 1e3 for event in trace["traceEvents"]
+             if str(event.get("name")).startswith("ProfilerStep#") and event.get("cat") == "user_annotation"}
+    info = trace.get("distributedInfo", {})
+    devices = {device["id"]: device["name"] for device in trace.get("deviceProperties", [])}
+    return {
+        "rank": info.get("rank"), "world_size": info.get("world_size"),
+        "gpu": devices.get(kernels[0]["args"]["device"]), "kernels": len(kernels), "comm_kernels": sum(communicates),
+        "span_ms": span, "compute_ms": length(compute), "comm_ms": length(comm), "overlap_ms": overlap,
+        "exposed_ms": length(comm) - overlap, "idle_ms": span - length(both),
+        "iterations": len(steps), "iteration_ms": sum(steps.values()) / len(steps),
+        "lengths": [end - begin for (begin, end), comm in zip(times, communicates) if comm],
+        "compute": compute, "begin": min(begin for begin, _ in times), "span": span,
+    }
+
+
+def gaps(rank):
+    """(begin, end) of what lies between the compute kernels of a rank."""
+    edges = [rank["begin"]] + [edge for interval in rank["compute"] for edge in interval]
+    edges.append(rank["begin"] + rank["span"])
+    return [(begin, end) for begin, end in zip(edges[::2], edges[1::2]) if end > begin]
+
+
+class Recorded(unittest.TestCase):
+    def near(self, actual, wanted, what, scale=0.0):
+        if isinstance(wanted, float):
+            self.assertAlmostEqual(actual, wanted, delta=1e-3 * max(abs(wanted), 1e-3 * scale), msg=what)
+        else:
+            self.assertEqual(actual, wanted, what)
+
+    def test_every_field(self):
+        document = analyze_json(*TRACES)
+        self.assertEqual([rank["file"] for rank in document["ranks"]], TRACES)
+        for rank in document["ranks"]:
+            wanted = expected(rank["file"])
+            for key in ("rank", "world_size", "gpu", "kernels", "comm_kernels", "span_ms", "compute_ms", "comm_ms",
+                        "overlap_ms", "exposed_ms", "idle_ms", "iterations", "iteration_ms"):
+                self.near(rank[key], wanted[key], f"{rank['file']}: {key}", wanted["span_ms"])
+            self.check_sections(rank, wanted)
+
+    def check_sections(self, rank, wanted):
+        sections = rank["sections"]
+        self.assertEqual(sum(section["count"] for section in sections), wanted["comm_kernels"])
+        self.near(sum(section["total_ms"] for section in sections), float(sum(wanted["lengths"])), rank["file"])
+        if len(sections) == 1:
+            for p in (50, 90, 99):
+                self.near(sections[0][f"p{p}_ms"], quantile(wanted["lengths"], p / 100), f"{rank['file']}: p{p}")
+            self.near(sections[0]["exposed_ms"], rank["exposed_ms"], rank["file"])  # one stream: no overlap
+
+    def test_switchable(self):
+        for path in TRACES:
+            intervals = gaps(expected(path))
+            for down, up in ((0, 0), (5, 5), (14, 20), (25, 25)):
+                found = analyze_json("--switch-ms", f"{down},{up}", path)["switchable"]
+                alone = sum(end - begin - down - up for begin, end in intervals if end - begin > 1.25 * (down + up))
+                self.near(found["gap_ms"], float(sum(end - begin for begin, end in intervals)), path)
+                self.near(found["alone_ms"], float(alone), path, scale=1.0)
+                self.assertLessEqual(found["alone_ms"], found["merged_ms"] + 1e-6)
+                self.assertLessEqual(found["alone_ms"], found["feed_forward_ms"] + 1e-6)
+                self.assertLessEqual(found["feed_forward_ms"], found["gap_ms"] + 1e-6)
+                self.assertGreaterEqual(found["saving_ratio"], 0.0)
+                self.assertLess(found["saving_ratio"], 1.0)
+
+    def test_the_design_s_figures(self):
+        """Design, section 4: at no latency 18 %, feed-forward 10 % at 5 ms and 5 % at 25 ms."""
+        path = [path for path in TRACES if "sampled_rank-0" in path][0]
+        for latency, ratio in ((0, 0.18), (5, 0.10), (25, 0.05)):
+            found = analyze_json("--switch-ms", f"{latency},{latency}", path)["switchable"]["saving_ratio"]
+            self.assertAlmostEqual(found, ratio, delta=0.015)
+
+    def test_ranks_add_up(self):
+        document = analyze_json(*TRACES)
+        for key in ("alone_ms", "merged_ms", "feed_forward_ms", "energy_j"):
+            self.assertAlmostEqual(document["switchable"][key],
+                                   sum(rank["switchable"][key] for rank in document["ranks"]), places=6)
+
+    def test_tables_for_people(self):
+        done = analyze(*TRACES)
+        self.assertEqual(done.returncode, 0)
+        for word in ("sendrecv", "allreduce", "feed-forward", "Assumed", "A100-SXM4-40GB"):
+            self.assertIn(word, done.stdout.decode())
+
+    def test_a_rank_without_communication(self):
+        path = [path for path in TRACES if "single-rank" in path][0]
+        done = analyze(path)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn(b"nothing to find", done.stderr)
+
+    def test_truncated_anywhere(self):
+        path = TRACES[0]
+        with open(path, "rb") as file:
+            packed = file.read()
+        text = gzip.decompress(packed)
+        for whole, cut in ((packed, len(packed) // 2), (packed, len(packed) - 4), (packed, 12),
+                           (text, len(text) // 3), (text, len(text) - 3)):
+            done = analyze("-", data=whole[:cut])
+            self.assertEqual((done.returncode, done.stdout), (1, b""), done.stderr)
+            self.assertRegex(done.stderr.decode(), r"truncated.*byte \d+|byte \d+.*truncated")
+        damaged = bytearray(packed)
+        damaged[len(packed) // 2] ^= 0xff
+        done = analyze("-", data=bytes(damaged))
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr.decode(), r"byte \d+")
+
+
+# ---- made-up traces ----
+
+def kernel(name, begin_us, length_us, **more):
+    return {"ph": "X", "cat": "kernel", "name": name, "ts": begin_us, "dur": length_us, **more}
+
+
+EVENTS = [kernel("gemm", 1000, 100), kernel("ncclAllReduce", 1050, 150), kernel("gemm", 1300, 100)]
+
+
+class MadeUp(unittest.TestCase):
+    def rank(self, data, *arguments):
+        return analyze_json(*arguments, "-", data=data)["ranks"][0]
+
+    def check(self, data):
+        rank = self.rank(data)
+        for key, wanted in (("kernels", 3), ("comm_kernels", 1), ("span_ms", 0.4), ("compute_ms", 0.2),
+                            ("comm_ms", 0.15), ("overlap_ms", 0.05), ("exposed_ms", 0.1), ("idle_ms", 0.1)):
+            self.assertAlmostEqual(rank[key], wanted, places=9, msg=key)
+        return rank
+
+    def test_forms_of_the_same_trace(self):
+        plain = json.dumps({"traceEvents": EVENTS}).encode()
+        self.check(plain)
+        self.check(json.dumps(EVENTS).encode())
+        self.check(b"\xef\xbb\xbf \r\n\t" + plain + b"\n\n")
+        self.check(json.dumps({"traceEvents": EVENTS}, indent=8).encode())
+        self.check(gzip.compress(plain[:50]) + gzip.compress(plain[50:]))
+        backwards = [dict(reversed(event.items())) for event in reversed(EVENTS)]
+        self.check(json.dumps({"x": [{"traceEvents": 1}], "traceEvents": backwards, "distributedInfo": None}).encode())
+        self.check(plain.replace(b'"kernel"', b'"KERNEL"').replace(b'"nccl', b'"\\u004eCcL'))
+        self.check(plain.replace(b"gemm", b"ge\\$\\x\\u1m\nm"))
+
+    def test_unknown_is_null(self):
+        rank = self.check(json.dumps(EVENTS).encode())
+        for key in ("rank", "world_size", "gpu", "iteration_ms"):
+            self.assertIsNone(rank[key])
+        self.assertEqual(rank["iterations"], 0)
+        self.assertTrue(rank["assumptions"]["gpu_assumed"])
+
+    def test_names_that_are_no_utf_8(self):
+        data = json.dumps(EVENTS).encode().replace(b"ncclAll", b"nccl\xff\xfe\x1bAll")
+        self.assertNotIn("\x1b", self.check(data)["sections"][0]["name"])
+        self.assertNotIn(b"\x1b", analyze("-", data=data).stdout)
+
+    def test_the_gpu_decides(self):
+        data = json.dumps({"traceEvents": EVENTS, "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}]})
+        self.assertEqual(self.rank(data.encode())["assumptions"]["gpu"], "H100-SXM5")
+        self.assertEqual(self.rank(data.encode(), "--gpu", "A40")["assumptions"]["gpu"], "A40")
+        other = data.replace("NVIDIA H100 80GB HBM3", "NVIDIA RTX A4000")  # not an A40
+        self.assertTrue(self.rank(other.encode())["assumptions"]["gpu_assumed"])
+
+    def test_bad_text(self):
+        cases = {
+            b"": "empty", b"   \n": "truncated", b"hello\n": "byte 5", b"\x7fELF\x00": "byte 0",
+            b"12": "no trace", b"{}": "no GPU kernels", b"[]": "no GPU kernels", b"[1, 2, {}]": "no GPU kernels",
+            b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "x", "ts": 1, "dur": 1}]}': "among its 1 events",
+            b'{"traceEvents": [{"ph": "X"]}': "byte 27, line 1", b"[{}\n,\n{]": "byte 7, line 3",
+            b'{"traceEvents": []} {}': "byte 20", b"[" * 5000: "512",
+        }
+        for data, words in cases.items():
+            for arguments in (("--json",), ()):
+                done = analyze(*arguments, "-", data=data)
+                self.assertEqual((done.returncode, done.stdout), (1, b""), data)
+                self.assertIn(words, done.stderr.decode(), data)
+                self.assertIn("lull analyze: -", done.stderr.decode())
+
+    def test_bad_command_lines(self):
+        self.assertEqual(analyze().returncode, 2)
+        for latency in ("5", "5,", "-1,5", "5,5,5", "x,y", "5,1e9", "nan,1"):
+            done = analyze("--switch-ms", latency, "-", data=b"[]")
+            self.assertEqual(done.returncode, 2, latency)
+            self.assertIn(b"--switch-ms", done.stderr)
+        done = analyze("--gpu", "Z9000", "-", data=b"[]")
+        self.assertEqual(done.returncode, 4)
+        self.assertIn(b"A100-SXM4-40GB", done.stderr)
+        for path, words in (("/nonexistent", b"No such file"), ("/", b"directory")):
+            done = analyze(path)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(words, done.stderr)
+
+    def test_memory_does_not_grow_with_the_text(self):
+        operator = json.dumps({"ph": "X", "cat": "cpu_op", "name": "aten::linear", "ts": 1, "dur": 1,
+                               "args": {"Call stack": "module.py(17): forward;" * 20, "shapes": [[1, 2], []]}})
+        block = ("," + operator).encode() * 2000
+
+        def feed(pipe):
+            pipe.write(json.dumps(EVENTS)[:-1].encode())
+            for _ in range(100):
+                pipe.write(block)
+            pipe.write(b"]")
+            pipe.close()
+
+        process = subprocess.Popen([LULL, "analyze", "--json", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        feeder = threading.Thread(target=feed, args=(process.stdin,))
+        feeder.start()
+        document = json.loads(process.stdout.read())
+        feeder.join()
+        process.stdout.close()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = status
+        self.assertEqual(status, 0)
+        self.assertEqual(document["ranks"][0]["kernels"], 3)
+        self.assertGreater(len(block) * 100, 100 << 20)
+        if not is_sanitized():
+            self.assertLess(usage.ru_maxrss, 32 << 10)  # KiB
+
+
+def is_sanitized():
+    """Sanitizers keep freed memory, and shadows of the rest."""
+    with open(LULL, "rb") as file:
+        return b"__asan_init" in file.read()
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if not TRACES:
+        print("no recorded traces here: only made-up ones are tested")
+        program = unittest.main(defaultTest="MadeUp", exit=False)
+        sys.exit(SKIPPED if program.result.wasSuccessful() else 1)
+    unittest.main()
