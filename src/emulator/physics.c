@@ -385,6 +385,8 @@ int lull_physics_open(struct lull_physics *gpu, int64_t owner, uint64_t owner_ma
             continue;
         lull_physics_fold(gpu, gpu->now_ns);
         memset(context, 0, sizeof(*context));
+        for (uint32_t k = 0; k < LULL_PHYSICS_KERNELS; k++)
+            context->kernels[k].number = LULL_PHYSICS_NO_WORK;
         context->is_live = true;
         context->owner = owner;
         context->owner_mark = owner_mark;

@@ -55,7 +55,7 @@ struct lull_physics_work {
     uint32_t stream;    /* work of one stream of a context runs one after the other */
     uint64_t after[2];  /* numbers of earlier work that must have ended; LULL_PHYSICS_NO_WORK */
     int64_t delay_ns;   /* begins at least so long after those two have ended, >= 0 */
-    int64_t earliest_ns;
+    int64_t earliest_ns; /* and not before; of those that have ended the caller puts it here */
     double duration_s;  /* at fmax; of communication: once it is no longer held */
     bool is_transfer;   /* communication: link_gbs to is_held; else compute: profile */
     struct lull_gpu_profile profile;
@@ -66,18 +66,19 @@ struct lull_physics_work {
 };
 
 enum lull_physics_state {
-    LULL_WORK_WAITING, /* for earlier work */
+    LULL_WORK_ENDED,   /* its place may be taken */
+    LULL_WORK_WAITING, /* for earlier work; begins not before begin_ns */
     LULL_WORK_READY,   /* begins at begin_ns */
     LULL_WORK_RUNNING, /* ends at end_ns at the present rate */
-    LULL_WORK_ENDED,
 };
 
 struct lull_physics_kernel {
     double work_s; /* left, in seconds at fmax */
     struct lull_gpu_profile profile;
-    uint64_t after[2];
+    uint64_t number;
+    uint64_t after[2]; /* that it still waits for */
     int64_t delay_ns;
-    int64_t begin_ns; /* while it waits: not before */
+    int64_t begin_ns;
     int64_t end_ns;
     double speed; /* now */
     double link_gbs;
@@ -105,8 +106,9 @@ struct lull_physics_context {
     bool is_live;
     int64_t owner; /* for the caller: who opened it */
     uint64_t owner_mark;
-    uint64_t first; /* number of the oldest work that has not ended; later ones may have */
-    uint32_t count; /* work from there on; number n is kernels[n % LULL_PHYSICS_KERNELS] */
+    uint64_t next;  /* number of the next work */
+    uint32_t count; /* work that has not ended */
+    uint32_t used;  /* all of it is below; an ended one keeps its times until its place is taken */
     struct lull_physics_kernel kernels[LULL_PHYSICS_KERNELS];
     struct lull_physics_transfer transfer;
 };
@@ -205,10 +207,7 @@ bool lull_physics_launch(struct lull_physics *gpu, int context, double duration_
 bool lull_physics_enqueue(struct lull_physics *gpu, int context,
                           const struct lull_physics_work *work);
 
-/* The number that the next work will have. */
-uint64_t lull_physics_next_number(const struct lull_physics *gpu, int context);
-
-/* The work of that number; NULL: not enqueued, or so old that its place has been taken. */
+/* The work of that number; NULL: not enqueued, or ended and its place taken by later work. */
 const struct lull_physics_kernel *lull_physics_find_work(const struct lull_physics *gpu,
                                                          int context, uint64_t number);
 

@@ -10,50 +10,36 @@
 
 /* ---- which work there is ---- */
 
-static struct lull_physics_kernel *work_at(struct lull_physics_context *context, uint64_t number)
-{
-    return &context->kernels[number % LULL_PHYSICS_KERNELS];
-}
-
 static bool is_running(const struct lull_physics_kernel *kernel, bool is_transfer)
 {
     return kernel->state == LULL_WORK_RUNNING && kernel->is_transfer == is_transfer;
 }
 
-/* Walks all work of live contexts that has not left its queue. */
+/* A walk over all work of live contexts, ended ones included. */
 struct walk {
     uint32_t context;
     uint32_t index;
 };
 
-static uint32_t next_work(const struct lull_physics *gpu, struct walk *walk, uint32_t *slot_out)
+/* False: that was all. */
+static bool go_on(const struct lull_physics *gpu, struct walk *walk)
 {
-    for (; walk->context < LULL_PHYSICS_CONTEXTS; walk->context++, walk->index = 0) {
-        const struct lull_physics_context *context = &gpu->contexts[walk->context];
-
-        if (!context->is_live || walk->index >= context->count)
-            continue;
-        *slot_out = (uint32_t)((context->first + walk->index++) % LULL_PHYSICS_KERNELS);
-        return walk->context;
-    }
-    return LULL_PHYSICS_CONTEXTS;
+    for (; walk->context < LULL_PHYSICS_CONTEXTS; walk->context++, walk->index = 0)
+        if (gpu->contexts[walk->context].is_live &&
+            walk->index < gpu->contexts[walk->context].used)
+            return true;
+    return false;
 }
 
 static struct lull_physics_kernel *next_kernel(struct lull_physics *gpu, struct walk *walk)
 {
-    uint32_t slot;
-    const uint32_t context = next_work(gpu, walk, &slot);
-
-    return context < LULL_PHYSICS_CONTEXTS ? &gpu->contexts[context].kernels[slot] : NULL;
+    return go_on(gpu, walk) ? &gpu->contexts[walk->context].kernels[walk->index++] : NULL;
 }
 
 static const struct lull_physics_kernel *next_const_kernel(const struct lull_physics *gpu,
                                                            struct walk *walk)
 {
-    uint32_t slot;
-    const uint32_t context = next_work(gpu, walk, &slot);
-
-    return context < LULL_PHYSICS_CONTEXTS ? &gpu->contexts[context].kernels[slot] : NULL;
+    return go_on(gpu, walk) ? &gpu->contexts[walk->context].kernels[walk->index++] : NULL;
 }
 
 static uint32_t running_count(const struct lull_physics *gpu)
@@ -293,59 +279,64 @@ static void start(struct lull_physics *gpu, struct lull_physics_kernel *kernel)
     }
 }
 
-/* Whether work of that number has ended; if so and its end is known, begin is put off behind it. */
-static bool is_past(struct lull_physics_context *context, uint64_t number, int64_t delay_ns,
-                    int64_t *begin_ns)
+/* Whether earlier work of the same stream has not ended. */
+static bool is_behind(const struct lull_physics_context *context,
+                      const struct lull_physics_kernel *kernel)
 {
-    const struct lull_physics_kernel *kernel = work_at(context, number);
+    for (uint32_t i = 0; i < context->used; i++) {
+        const struct lull_physics_kernel *other = &context->kernels[i];
 
-    if (number == LULL_PHYSICS_NO_WORK || number < context->first)
-        return true; /* who enqueued has put earliest_ns behind what had ended before */
-    if (kernel->state != LULL_WORK_ENDED)
-        return false;
-    if (kernel->end_ns + delay_ns > *begin_ns)
-        *begin_ns = kernel->end_ns + delay_ns;
-    return true;
+        if (other->state != LULL_WORK_ENDED && other->stream == kernel->stream &&
+            other->number < kernel->number)
+            return true;
+    }
+    return false;
 }
 
-/* The work before number on the same stream, if it is still in the queue. */
-static uint64_t stream_predecessor(struct lull_physics_context *context, uint64_t number)
-{
-    const uint32_t stream = work_at(context, number)->stream;
-
-    for (uint64_t before = number; before > context->first; before--)
-        if (work_at(context, before - 1)->stream == stream)
-            return before - 1;
-    return LULL_PHYSICS_NO_WORK;
-}
-
-/* Work whose predecessors have ended gets its begin; what is due starts. */
+/* Work that waits for nothing any more gets its begin; what is due starts. */
 static void start_ready(struct lull_physics *gpu, struct lull_physics_context *context)
 {
-    for (uint64_t number = context->first; number < context->first + context->count; number++) {
-        struct lull_physics_kernel *kernel = work_at(context, number);
-        int64_t begin_ns = kernel->begin_ns;
+    for (uint32_t i = 0; i < context->used; i++) {
+        struct lull_physics_kernel *kernel = &context->kernels[i];
 
-        if (kernel->state == LULL_WORK_WAITING &&
-            is_past(context, stream_predecessor(context, number), 0, &begin_ns) &&
-            is_past(context, kernel->after[0], kernel->delay_ns, &begin_ns) &&
-            is_past(context, kernel->after[1], kernel->delay_ns, &begin_ns)) {
-            kernel->begin_ns = begin_ns;
+        if (kernel->state == LULL_WORK_WAITING && kernel->after[0] == LULL_PHYSICS_NO_WORK &&
+            kernel->after[1] == LULL_PHYSICS_NO_WORK && !is_behind(context, kernel))
             kernel->state = LULL_WORK_READY;
-        }
         if (kernel->state == LULL_WORK_READY && kernel->begin_ns <= gpu->folded_ns)
             start(gpu, kernel);
     }
 }
 
+/* Tells those that wait for it. */
+static void end_kernel(struct lull_physics_context *context, struct lull_physics_kernel *ended)
+{
+    ended->state = LULL_WORK_ENDED;
+    context->count--;
+    for (uint32_t i = 0; i < context->used; i++) {
+        struct lull_physics_kernel *kernel = &context->kernels[i];
+
+        if (kernel->state != LULL_WORK_WAITING)
+            continue;
+        for (int a = 0; a < 2; a++) {
+            if (kernel->after[a] != ended->number)
+                continue;
+            kernel->after[a] = LULL_PHYSICS_NO_WORK;
+            if (ended->end_ns + kernel->delay_ns > kernel->begin_ns)
+                kernel->begin_ns = ended->end_ns + kernel->delay_ns;
+        }
+    }
+}
+
 static void end_finished(struct lull_physics *gpu, struct lull_physics_context *context)
 {
-    for (uint64_t number = context->first; number < context->first + context->count; number++) {
-        struct lull_physics_kernel *kernel = work_at(context, number);
+    for (uint32_t i = 0; i < context->used; i++) {
+        struct lull_physics_kernel *kernel = &context->kernels[i];
 
         if (kernel->state == LULL_WORK_RUNNING && kernel->end_ns <= gpu->folded_ns)
-            kernel->state = LULL_WORK_ENDED;
+            end_kernel(context, kernel);
     }
+    while (context->used > 0 && context->kernels[context->used - 1].state == LULL_WORK_ENDED)
+        context->used--;
 }
 
 void lull_physics_finish_work(struct lull_physics *gpu)
@@ -359,11 +350,19 @@ void lull_physics_finish_work(struct lull_physics *gpu)
             context->transfer.bytes = 0;
         end_finished(gpu, context);
         start_ready(gpu, context);
-        while (context->count > 0 && work_at(context, context->first)->state == LULL_WORK_ENDED) {
-            context->first++;
-            context->count--;
-        }
     }
+}
+
+static struct lull_physics_kernel *take_place(struct lull_physics_context *context)
+{
+    uint32_t place = 0;
+
+    while (context->kernels[place].state != LULL_WORK_ENDED)
+        place++;
+    if (place >= context->used)
+        context->used = place + 1;
+    context->count++;
+    return &context->kernels[place];
 }
 
 bool lull_physics_enqueue(struct lull_physics *gpu, int index, const struct lull_physics_work *work)
@@ -375,9 +374,10 @@ bool lull_physics_enqueue(struct lull_physics *gpu, int index, const struct lull
     if (!context->is_live) /* closed under the caller: its process was taken for dead */
         return true;
     lull_physics_fold(gpu, gpu->now_ns);
-    *work_at(context, context->first + context->count) = (struct lull_physics_kernel){
+    *take_place(context) = (struct lull_physics_kernel){
         .work_s = work->duration_s,
         .profile = work->profile,
+        .number = context->next++,
         .after = {work->after[0], work->after[1]},
         .delay_ns = work->delay_ns,
         .begin_ns = work->earliest_ns > gpu->now_ns ? work->earliest_ns : gpu->now_ns,
@@ -390,7 +390,6 @@ bool lull_physics_enqueue(struct lull_physics *gpu, int index, const struct lull
         .takes_sms = work->takes_sms,
         .is_held = work->is_held,
     };
-    context->count++;
     start_ready(gpu, context);
     lull_physics_update(gpu);
     return true;
@@ -408,28 +407,27 @@ bool lull_physics_launch(struct lull_physics *gpu, int index, double duration_s,
     return lull_physics_enqueue(gpu, index, &work);
 }
 
-uint64_t lull_physics_next_number(const struct lull_physics *gpu, int index)
+/* NULL: none, or its place has been taken. */
+static struct lull_physics_kernel *find_kernel(struct lull_physics_context *context,
+                                               uint64_t number)
 {
-    return gpu->contexts[index].first + gpu->contexts[index].count;
+    for (uint32_t i = 0; i < LULL_PHYSICS_KERNELS && context->is_live; i++)
+        if (context->kernels[i].number == number)
+            return &context->kernels[i];
+    return NULL;
 }
 
 const struct lull_physics_kernel *lull_physics_find_work(const struct lull_physics *gpu, int index,
                                                          uint64_t number)
 {
-    const uint64_t next = lull_physics_next_number(gpu, index);
-
-    if (!gpu->contexts[index].is_live || number >= next || number + LULL_PHYSICS_KERNELS < next)
-        return NULL;
-    return &gpu->contexts[index].kernels[number % LULL_PHYSICS_KERNELS];
+    return find_kernel((struct lull_physics_context *)&gpu->contexts[index], number);
 }
 
 void lull_physics_release(struct lull_physics *gpu, int index, uint64_t number, int64_t at_ns)
 {
-    struct lull_physics_context *context = &gpu->contexts[index];
-    struct lull_physics_kernel *kernel = work_at(context, number);
+    struct lull_physics_kernel *kernel = find_kernel(&gpu->contexts[index], number);
 
-    if (!context->is_live || number < context->first || number >= context->first + context->count ||
-        kernel->state != LULL_WORK_RUNNING || !kernel->is_held)
+    if (kernel == NULL || kernel->state != LULL_WORK_RUNNING || !kernel->is_held)
         return;
     lull_physics_fold(gpu, gpu->now_ns);
     kernel->is_held = false;
@@ -465,25 +463,34 @@ void lull_physics_transfer_end(struct lull_physics *gpu, int index)
 
 /* ---- estimates for those who wait ---- */
 
+/* The kernel that runs; NULL: none does. */
+static const struct lull_physics_kernel *running_kernel(const struct lull_physics_context *context)
+{
+    for (uint32_t i = 0; i < context->used && context->is_live; i++)
+        if (context->kernels[i].state == LULL_WORK_RUNNING)
+            return &context->kernels[i];
+    return NULL;
+}
+
 int64_t lull_physics_queue_end_ns(const struct lull_physics *gpu, int index)
 {
     const struct lull_physics_context *context = &gpu->contexts[index];
-    const struct lull_physics_kernel *first =
-        &context->kernels[context->first % LULL_PHYSICS_KERNELS];
+    const struct lull_physics_kernel *running = running_kernel(context);
     int64_t end_ns;
     double share;
 
-    if (!context->is_live || context->count == 0)
+    if (running == NULL)
         return gpu->now_ns;
-    end_ns = first->end_ns;
-    share = first->speed / lull_gpu_model_speed(&gpu->model, first->profile.memory_ratio, gpu->mhz);
-    for (uint64_t i = 1; i < context->count; i++) {
-        const struct lull_physics_kernel *kernel =
-            &context->kernels[(context->first + i) % LULL_PHYSICS_KERNELS];
+    end_ns = running->end_ns;
+    share =
+        running->speed / lull_gpu_model_speed(&gpu->model, running->profile.memory_ratio, gpu->mhz);
+    for (uint32_t i = 0; i < context->used; i++) {
+        const struct lull_physics_kernel *kernel = &context->kernels[i];
         const double speed =
             share * lull_gpu_model_speed(&gpu->model, kernel->profile.memory_ratio, gpu->mhz);
 
-        end_ns += (int64_t)ceil(kernel->work_s / speed * 1e9);
+        if (kernel->state == LULL_WORK_WAITING)
+            end_ns += (int64_t)ceil(kernel->work_s / speed * 1e9);
     }
     return end_ns;
 }
@@ -492,9 +499,9 @@ int64_t lull_physics_queue_room_ns(const struct lull_physics *gpu, int index)
 {
     const struct lull_physics_context *context = &gpu->contexts[index];
 
-    return context->is_live && context->count == LULL_PHYSICS_KERNELS
-               ? context->kernels[context->first % LULL_PHYSICS_KERNELS].end_ns
-               : gpu->now_ns;
+    if (!context->is_live || context->count < LULL_PHYSICS_KERNELS)
+        return gpu->now_ns;
+    return running_kernel(context)->end_ns;
 }
 
 int64_t lull_physics_transfer_share_ns(const struct lull_physics *gpu, int index, double share)
