@@ -9,6 +9,7 @@
 #include "cli/calibrate.h"
 #include "cli/emulate.h"
 #include "cli/gpus.h"
+#include "cli/play.h"
 #include "cli/restore.h"
 #include "cli/run.h"
 #include "cli/status.h"
@@ -27,6 +28,7 @@ static const struct command commands[] = {
     {"status", lull_status_main, "show what lulld has leased and changed"},
     {"restore", lull_restore_main, "undo everything that was changed on this node"},
     {"emulate", lull_emulate_main, "run a command on an emulated node, no GPU needed"},
+    {"play", lull_play_main, "play a distributed job on the emulated node"},
 };
 
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };

@@ -278,11 +278,17 @@ void lull_node_end(struct lull_node *node, uint32_t gpu, bool is_change)
 
     /* This store alone makes the work copy the state: killed before or after, it is whole. */
     atomic_fetch_xor(&shared->active, 1);
-    if (is_change)
-        atomic_fetch_add(&shared->generation, 1);
     pthread_mutex_unlock(&shared->mutex);
     if (is_change)
-        syscall(SYS_futex, &shared->generation, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+        lull_node_wake(node, gpu);
+}
+
+void lull_node_wake(struct lull_node *node, uint32_t gpu)
+{
+    struct shared_gpu *shared = &node->shared->gpus[gpu];
+
+    atomic_fetch_add(&shared->generation, 1);
+    syscall(SYS_futex, &shared->generation, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 uint32_t lull_node_generation(struct lull_node *node, uint32_t gpu)

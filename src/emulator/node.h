@@ -81,6 +81,9 @@ void lull_node_end(struct lull_node *node, uint32_t gpu, bool is_change);
 /* Counts changes; read between begin and end, or before sleeping. */
 uint32_t lull_node_generation(struct lull_node *node, uint32_t gpu);
 
+/* Wakes who sleeps on a GPU although nothing changed on it. */
+void lull_node_wake(struct lull_node *node, uint32_t gpu);
+
 /* Sleeps until the virtual time, or until generation is no longer the GPU's; may wake early. */
 void lull_node_sleep(struct lull_node *node, uint32_t gpu, uint32_t generation,
                      int64_t until_virtual_ns);

@@ -270,18 +270,17 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Quantile of so many calls one after the other and the settling of the last. */
-static int64_t latency_ns(const struct lull_oracle_job *job, uint32_t calls, uint32_t step,
-                          double quantile)
+int64_t lull_oracle_latency_ns(const struct lull_gpu_model *model, uint32_t calls, uint32_t step,
+                               double quantile)
 {
-    const bool is_slow = lull_physics_is_slow_step(job->model, 0, step);
+    const bool is_slow = lull_physics_is_slow_step(model, 0, step);
     double draws[QUANTILE_DRAWS];
     uint64_t random = 7;
 
     for (uint32_t i = 0; i < QUANTILE_DRAWS; i++) {
-        draws[i] = lull_physics_draw_settle_ms(job->model, is_slow, &random);
+        draws[i] = lull_physics_draw_settle_ms(model, is_slow, &random);
         for (uint32_t c = 0; c < calls; c++)
-            draws[i] += lull_physics_draw_api_ms(job->model, &random);
+            draws[i] += lull_physics_draw_api_ms(model, &random);
     }
     qsort(draws, QUANTILE_DRAWS, sizeof(draws[0]), compare_doubles);
     return lull_ns_from_ms(draws[(uint32_t)(quantile * (QUANTILE_DRAWS - 1))]);
@@ -289,8 +288,8 @@ static int64_t latency_ns(const struct lull_oracle_job *job, uint32_t calls, uin
 
 /* ---- the sweep ---- */
 
-static void compare(struct lull_oracle_outcome *outcome,
-                    const struct lull_oracle_outcome *reference)
+void lull_oracle_compare(struct lull_oracle_outcome *outcome,
+                         const struct lull_oracle_outcome *reference)
 {
     outcome->slowdown_ratio = outcome->time_s / reference->time_s - 1.0;
     outcome->saving_ratio = 1.0 - outcome->energy_j / reference->energy_j;
@@ -303,15 +302,16 @@ static void sweep_clock(struct run *run, const struct lull_oracle_outcome *refer
     point->ideal = run_job(run);
     run->compute_ns = compute_ns;
     run->transfer_ns = run->measured_transfer_ns;
-    run->lead_ns = latency_ns(run->job, 1, run->step, 0.01);
-    run->raise_ns = latency_ns(run->job, run->job->gpus, run->top_step, 0.95);
+    run->lead_ns = lull_oracle_latency_ns(run->job->model, 1, run->step, 0.01);
+    run->raise_ns =
+        lull_oracle_latency_ns(run->job->model, run->job->gpus, run->top_step, 0.95);
     run->mode = MODE_REAL;
     point->real = run_job(run);
     run->mode = MODE_STEADY;
     point->steady = run_job(run);
-    compare(&point->ideal, reference);
-    compare(&point->real, reference);
-    compare(&point->steady, reference);
+    lull_oracle_compare(&point->ideal, reference);
+    lull_oracle_compare(&point->real, reference);
+    lull_oracle_compare(&point->steady, reference);
 }
 
 static void choose(struct lull_oracle_answer *answer, double tolerance)

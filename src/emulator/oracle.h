@@ -62,4 +62,13 @@ struct lull_oracle_answer {
 int lull_oracle_ask(const struct lull_oracle_job *job, struct lull_oracle_answer *answer_out,
                     struct lull_error *err);
 
+/* Quantile of so many driver calls one after the other and the settling of the last, at a nominal
+ * unit. */
+int64_t lull_oracle_latency_ns(const struct lull_gpu_model *model, uint32_t calls, uint32_t step,
+                               double quantile);
+
+/* Fills in the ratios. */
+void lull_oracle_compare(struct lull_oracle_outcome *outcome,
+                         const struct lull_oracle_outcome *reference);
+
 #endif

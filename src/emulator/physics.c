@@ -124,23 +124,6 @@ static double seconds_since_fold(const struct lull_physics *gpu, int64_t time_ns
     return (double)(time_ns - gpu->folded_ns) * 1e-9;
 }
 
-static void fold_work(struct lull_physics_context *context, double dt_s)
-{
-    if (context->count > 0)
-        context->kernels[context->head].work_s -= dt_s * context->speed;
-    if (context->transfer.is_active)
-        context->transfer.bytes =
-            fmax(context->transfer.bytes - dt_s * context->transfer.rate_gbs * 1e9, 0.0);
-}
-
-static bool has_kernel(const struct lull_physics *gpu)
-{
-    for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++)
-        if (gpu->contexts[i].is_live && gpu->contexts[i].count > 0)
-            return true;
-    return false;
-}
-
 static void fold_counters(struct lull_physics *gpu, int64_t dt_ns)
 {
     for (uint32_t bit = 0; bit < LULL_PHYSICS_REASONS; bit++)
@@ -148,7 +131,7 @@ static void fold_counters(struct lull_physics *gpu, int64_t dt_ns)
             gpu->reason_ns[bit] += dt_ns;
     if (lull_physics_is_busy(gpu))
         gpu->busy_ns += dt_ns;
-    if (gpu->mhz < lull_physics_allowed_mhz(gpu) && has_kernel(gpu))
+    if (gpu->mhz < lull_physics_allowed_mhz(gpu) && lull_physics_has_kernel(gpu))
         gpu->kernel_low_ns += dt_ns;
 }
 
@@ -161,9 +144,7 @@ void lull_physics_fold(struct lull_physics *gpu, int64_t time_ns)
     gpu->energy_j = energy_after(gpu, dt_s);
     gpu->temperature_c = temperature_after(gpu, dt_s);
     fold_counters(gpu, time_ns - gpu->folded_ns);
-    for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++)
-        if (gpu->contexts[i].is_live)
-            fold_work(&gpu->contexts[i], dt_s);
+    lull_physics_fold_work(gpu, dt_s);
     gpu->folded_ns = time_ns;
 }
 
@@ -220,13 +201,7 @@ int64_t lull_physics_rate_change_ns(const struct lull_physics *gpu)
     if (gpu->cap_mhz < gpu->model.sm_max_mhz || gpu->thermal_mhz < gpu->model.sm_max_mhz ||
         gpu->power_w > gpu->limit_w || gpu->temperature_c > gpu->model.slowdown_c)
         next = min_ns(next, gpu->control_ns);
-    for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++) {
-        if (!gpu->contexts[i].is_live)
-            continue;
-        next = min_ns(next, gpu->contexts[i].end_ns);
-        next = min_ns(next, gpu->contexts[i].transfer.end_ns);
-    }
-    return next;
+    return min_ns(next, lull_physics_work_change_ns(gpu));
 }
 
 /* ---- events ---- */
@@ -410,6 +385,8 @@ int lull_physics_open(struct lull_physics *gpu, int64_t owner, uint64_t owner_ma
             continue;
         lull_physics_fold(gpu, gpu->now_ns);
         memset(context, 0, sizeof(*context));
+        for (uint32_t k = 0; k < LULL_PHYSICS_KERNELS; k++)
+            context->kernels[k].number = LULL_PHYSICS_NO_WORK;
         context->is_live = true;
         context->owner = owner;
         context->owner_mark = owner_mark;

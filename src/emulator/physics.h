@@ -47,9 +47,49 @@ struct lull_clock_setting {
     uint32_t application_step;
 };
 
+/* No work; also: work that nothing has to wait for. */
+#define LULL_PHYSICS_NO_WORK UINT64_MAX
+
+/* A kernel of compute or of communication, as lull_physics_enqueue() is told of it. */
+struct lull_physics_work {
+    uint32_t stream;    /* work of one stream of a context runs one after the other */
+    uint64_t after[2];  /* numbers of earlier work that must have ended; LULL_PHYSICS_NO_WORK */
+    int64_t delay_ns;   /* begins at least so long after those two have ended, >= 0 */
+    int64_t earliest_ns; /* and not before; of those that have ended the caller puts it here */
+    double duration_s;  /* at fmax; of communication: once it is no longer held */
+    bool is_transfer;   /* communication: link_gbs to is_held; else compute: profile */
+    struct lull_gpu_profile profile;
+    double link_gbs;
+    uint32_t channels;  /* SMs that drive it */
+    bool takes_sms;     /* and that compute kernels beside it lack */
+    bool is_held;       /* spins from its begin until lull_physics_release() */
+};
+
+enum lull_physics_state {
+    LULL_WORK_ENDED,   /* its place may be taken */
+    LULL_WORK_WAITING, /* for earlier work; begins not before begin_ns */
+    LULL_WORK_READY,   /* begins at begin_ns */
+    LULL_WORK_RUNNING, /* ends at end_ns at the present rate */
+};
+
 struct lull_physics_kernel {
     double work_s; /* left, in seconds at fmax */
     struct lull_gpu_profile profile;
+    uint64_t number;
+    uint64_t after[2]; /* that it still waits for */
+    int64_t delay_ns;
+    int64_t begin_ns;
+    int64_t end_ns;
+    double speed; /* now */
+    double link_gbs;
+    uint32_t channels;
+    uint32_t stream;
+    uint8_t state; /* enum lull_physics_state */
+    bool is_transfer;
+    bool takes_sms;
+    bool is_held;
+    bool is_low;       /* compute: the clock was lowered while it ran */
+    bool has_begun_low;
 };
 
 struct lull_physics_transfer {
@@ -66,11 +106,10 @@ struct lull_physics_context {
     bool is_live;
     int64_t owner; /* for the caller: who opened it */
     uint64_t owner_mark;
-    uint32_t head;
-    uint32_t count;
+    uint64_t next;  /* number of the next work */
+    uint32_t count; /* work that has not ended */
+    uint32_t used;  /* all of it is below; an ended one keeps its times until its place is taken */
     struct lull_physics_kernel kernels[LULL_PHYSICS_KERNELS];
-    double speed; /* of the first kernel, now */
-    int64_t end_ns;
     struct lull_physics_transfer transfer;
 };
 
@@ -160,16 +199,38 @@ void lull_physics_close(struct lull_physics *gpu, int context);
 bool lull_physics_launch(struct lull_physics *gpu, int context, double duration_s,
                          const struct lull_gpu_profile *profile);
 
+/*
+ * Enqueues work; numbers count from 0 in each context. False: the queue is full, nothing happened.
+ * All of it may run at once where streams and after allow: compute kernels take turns, transfers
+ * run beside them.
+ */
+bool lull_physics_enqueue(struct lull_physics *gpu, int context,
+                          const struct lull_physics_work *work);
+
+/* The work of that number; NULL: not enqueued, or ended and its place taken by later work. */
+const struct lull_physics_kernel *lull_physics_find_work(const struct lull_physics *gpu,
+                                                         int context, uint64_t number);
+
+/*
+ * Lets held communication move from at_ns on (which may be past: what it would have moved since is
+ * taken as moved). Work that is not running or not held stays as it is.
+ */
+void lull_physics_release(struct lull_physics *gpu, int context, uint64_t number, int64_t at_ns);
+
 /* Begins a transfer; it replaces the one before. */
 void lull_physics_transfer_begin(struct lull_physics *gpu, int context, double bytes,
                                  double link_gbs, uint32_t channels);
 void lull_physics_transfer_end(struct lull_physics *gpu, int context);
 
-/* When the queue is empty, or has room for one more, or the share has been moved: an estimate at
- * the present rates, now if it is so already. It holds until lull_physics_rate_change_ns(). */
+/* When the queue of launched kernels is empty, or has room for one more, or the share has been
+ * moved: an estimate at the present rates, now if it is so already. It holds until
+ * lull_physics_rate_change_ns(). */
 int64_t lull_physics_queue_end_ns(const struct lull_physics *gpu, int context);
 int64_t lull_physics_queue_room_ns(const struct lull_physics *gpu, int context);
 int64_t lull_physics_transfer_share_ns(const struct lull_physics *gpu, int context, double share);
+
+/* When the next work begins or ends at the present rates; LULL_PHYSICS_NEVER: none will. */
+int64_t lull_physics_work_change_ns(const struct lull_physics *gpu);
 
 /* The next time at which a rate may change by itself. */
 int64_t lull_physics_rate_change_ns(const struct lull_physics *gpu);

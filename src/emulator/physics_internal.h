@@ -17,6 +17,12 @@ void lull_physics_update(struct lull_physics *gpu);
 /* The clock that limits of power and heat allow at folded_ns, whatever has been locked. */
 double lull_physics_allowed_mhz(const struct lull_physics *gpu);
 
+/* Works off what runs, for dt_s at the present rates; dt_s may be 0. */
+void lull_physics_fold_work(struct lull_physics *gpu, double dt_s);
+
+/* Whether any compute kernel runs. */
+bool lull_physics_has_kernel(const struct lull_physics *gpu);
+
 /* Takes finished kernels and transfers out; starts the next ones. */
 void lull_physics_finish_work(struct lull_physics *gpu);
 

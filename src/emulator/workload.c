@@ -150,3 +150,13 @@ void lull_emulated_gpu_transfer_end(struct lull_emulated_gpu *gpu)
     lull_physics_transfer_end(lull_node_begin(gpu->node, gpu->index), gpu->context);
     lull_node_end(gpu->node, gpu->index, true);
 }
+
+struct lull_node *lull_emulated_gpu_node(const struct lull_emulated_gpu *gpu)
+{
+    return gpu->node;
+}
+
+int lull_emulated_gpu_context(const struct lull_emulated_gpu *gpu)
+{
+    return gpu->context;
+}

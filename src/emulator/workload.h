@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 
+struct lull_node;
 struct lull_emulated_gpu; /* one rank's connection to its GPU: a live context */
 
 /* One compute kernel, or a run of them that behaves as one. */
@@ -58,5 +59,12 @@ void lull_emulated_gpu_transfer_wait(struct lull_emulated_gpu *gpu, double share
 
 /* Ends the transfer, moved or not: the GPU goes back to waiting or to its kernels. */
 void lull_emulated_gpu_transfer_end(struct lull_emulated_gpu *gpu);
+
+/*
+ * For players, which put work on their GPU's queue themselves (physics.h): the node, which lives as
+ * long as the handle, and the number of the context. Not for NULL.
+ */
+struct lull_node *lull_emulated_gpu_node(const struct lull_emulated_gpu *gpu);
+int lull_emulated_gpu_context(const struct lull_emulated_gpu *gpu);
 
 #endif

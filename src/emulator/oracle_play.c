@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "emulator/oracle_play.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "emulator/play_sim.h"
+
+enum {
+    WARM_PERIODS = 4,
+    IDEAL_PERIODS = 3,
+    REAL_PERIODS = 24,
+    MOST_CALLS = 256,
+    TIGHTENINGS = 6,
+    NO_GAP = -1,
+};
+
+#define SHORTEST_GAP_NS (100 * LULL_NS_PER_US)
+
+struct gap {
+    uint32_t rank;
+    uint32_t after; /* the operation whose end is its begin */
+    int64_t begin_ns;
+    int64_t length_ns;
+    int64_t compute_ns; /* from its end to the begin of the rank's next gap */
+    int32_t next;       /* that gap */
+};
+
+/* What a gap and the compute behind it came to, summed over the measured periods. */
+struct tally {
+    double energy_j;
+    double time_s;
+};
+
+enum mode { MODE_STEADY, MODE_IDEAL, MODE_REAL };
+
+/* A driver call: wanted at at_ns; in effect after settling once it is_made. */
+struct call {
+    int64_t at_ns;
+    uint32_t rank;
+    uint32_t step;
+    bool is_made;
+};
+
+struct oracle {
+    const struct lull_oracle_play_question *question;
+    struct lull_play play;       /* without jitter, which nobody can foresee */
+    struct lull_gpu_model model; /* with the latencies asked for */
+    uint32_t top_step;
+    struct gap *gaps;
+    uint32_t gap_count;
+    int32_t *gap_after[LULL_PLAY_RANKS]; /* by operation */
+    uint32_t *steps;                     /* of each gap, in the present run */
+    int64_t *lengths_ns;                 /* of each gap as foreseen */
+    int64_t lower_lead_ns;
+    int64_t raise_lead_ns;
+
+    /* The present run. */
+    enum mode mode;
+    uint32_t periods;
+    struct lull_play_sim *sim;
+    uint64_t random;
+    int64_t driver_free_ns;
+    struct call calls[MOST_CALLS];
+    uint32_t call_count;
+    struct tally *tallies;
+    struct {
+        uint32_t computing;
+        int32_t gap; /* that the present segment began with */
+        int64_t since_ns;
+        double since_j;
+        int64_t period_ns; /* begin of the present period */
+        double period_j;
+        double begin_j; /* of the measurement */
+        double end_j;
+        int64_t begin_ns;
+        int64_t end_ns;
+    } ranks[LULL_PLAY_RANKS];
+};
+
+/* ---- gaps ---- */
+
+struct compute {
+    struct lull_play_span span;
+    uint32_t op;
+};
+
+static int compare_begins(const void *a, const void *b)
+{
+    const struct compute *x = a;
+    const struct compute *y = b;
+
+    return (x->span.begin_ns > y->span.begin_ns) - (x->span.begin_ns < y->span.begin_ns);
+}
+
+static void add_gap(struct oracle *oracle, uint32_t rank, uint32_t after, int64_t begin_ns,
+                    int64_t end_ns)
+{
+    if (end_ns - begin_ns < SHORTEST_GAP_NS)
+        return;
+    oracle->gap_after[rank][after] = (int32_t)oracle->gap_count;
+    oracle->gaps[oracle->gap_count++] = (struct gap){
+        .rank = rank, .after = after, .begin_ns = begin_ns, .length_ns = end_ns - begin_ns};
+}
+
+/* The last gap reaches into the next period. */
+static void find_rank_gaps(struct oracle *oracle, uint32_t rank, struct compute *computes,
+                           uint32_t count, int64_t period_ns)
+{
+    const uint32_t first = oracle->gap_count;
+    uint32_t latest = 0;
+
+    qsort(computes, count, sizeof(computes[0]), compare_begins);
+    for (uint32_t i = 1; i <= count; i++) {
+        const int64_t begin_ns =
+            i < count ? computes[i].span.begin_ns : computes[0].span.begin_ns + period_ns;
+
+        if (begin_ns > computes[latest].span.end_ns)
+            add_gap(oracle, rank, computes[latest].op, computes[latest].span.end_ns, begin_ns);
+        if (i < count && computes[i].span.end_ns >= computes[latest].span.end_ns)
+            latest = i;
+    }
+    for (uint32_t i = first; i < oracle->gap_count; i++) {
+        const uint32_t next = i + 1 < oracle->gap_count ? i + 1 : first;
+        struct gap *gap = &oracle->gaps[i];
+
+        gap->next = (int32_t)next;
+        gap->compute_ns = oracle->gaps[next].begin_ns - gap->begin_ns - gap->length_ns +
+                          (next <= i ? period_ns : 0);
+    }
+}
+
+static int find_gaps(struct oracle *oracle, struct lull_play_span *spans[LULL_PLAY_RANKS],
+                     int64_t period_ns, struct lull_error *err)
+{
+    const struct lull_play *play = &oracle->play;
+
+    for (uint32_t rank = 0; rank < play->rank_count; rank++) {
+        const struct lull_play_rank *ops = &play->ranks[rank];
+        struct compute *computes = calloc(ops->count, sizeof(computes[0]));
+        uint32_t count = 0;
+
+        if (computes == NULL)
+            return lull_error_set(err, -ENOMEM, "oracle: no memory");
+        for (uint32_t i = 0; i < ops->count; i++) {
+            oracle->gap_after[rank][i] = NO_GAP;
+            if (ops->ops[i].kind == LULL_PLAY_COMPUTE)
+                computes[count++] = (struct compute){spans[rank][i], i};
+        }
+        if (count > 0)
+            find_rank_gaps(oracle, rank, computes, count, period_ns);
+        free(computes);
+    }
+    return 0;
+}
+
+/* ---- requests ---- */
+
+static void ask_step(struct lull_physics *gpu, uint32_t step, double settle_factor)
+{
+    const struct lull_clock_setting lock = {.is_locked = true, .max_step = step};
+
+    lull_physics_ask_clocks(gpu, &lock, settle_factor);
+}
+
+static void plan_call(struct oracle *oracle, uint32_t rank, int64_t at_ns, uint32_t step)
+{
+    if (oracle->call_count < MOST_CALLS)
+        oracle->calls[oracle->call_count++] = (struct call){at_ns, rank, step, false};
+}
+
+/* A due call waits for the driver, then takes its time. */
+static void make_call(struct oracle *oracle, struct call *call)
+{
+    const int64_t begin_ns =
+        call->at_ns > oracle->driver_free_ns ? call->at_ns : oracle->driver_free_ns;
+
+    call->at_ns = begin_ns + lull_ns_from_ms(lull_physics_draw_api_ms(&oracle->model,
+                                                                      &oracle->random));
+    call->is_made = true;
+    oracle->driver_free_ns = call->at_ns;
+}
+
+static int64_t serve_calls(void *context, int64_t now_ns)
+{
+    struct oracle *oracle = context;
+    int64_t next_ns = LULL_PHYSICS_NEVER;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < oracle->call_count; i++) {
+        struct call call = oracle->calls[i];
+
+        if (!call.is_made && call.at_ns <= now_ns)
+            make_call(oracle, &call);
+        if (call.is_made && call.at_ns <= now_ns) {
+            ask_step(lull_play_sim_gpu(oracle->sim, call.rank), call.step, 1.0);
+            continue;
+        }
+        if (call.at_ns < next_ns)
+            next_ns = call.at_ns;
+        oracle->calls[kept++] = call;
+    }
+    oracle->call_count = kept;
+    return next_ns;
+}
+
+static int64_t later_ns(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- one run ---- */
+
+static void begin_gap(struct oracle *oracle, uint32_t rank, uint32_t op, int64_t now_ns)
+{
+    const int32_t index = oracle->gap_after[rank][op];
+    const double now_j = lull_physics_energy_j(lull_play_sim_gpu(oracle->sim, rank));
+    struct tally *tally;
+
+    if (index == NO_GAP)
+        return;
+    if (oracle->ranks[rank].gap != NO_GAP && oracle->ranks[rank].begin_ns > 0 &&
+        oracle->ranks[rank].end_ns == 0) {
+        tally = &oracle->tallies[oracle->ranks[rank].gap];
+        tally->energy_j += now_j - oracle->ranks[rank].since_j;
+        tally->time_s += (double)(now_ns - oracle->ranks[rank].since_ns) * 1e-9;
+    }
+    oracle->ranks[rank].gap = index;
+    oracle->ranks[rank].since_ns = now_ns;
+    oracle->ranks[rank].since_j = now_j;
+    if (oracle->mode == MODE_IDEAL)
+        ask_step(lull_play_sim_gpu(oracle->sim, rank), oracle->steps[index], 0);
+    if (oracle->mode == MODE_REAL && oracle->steps[index] != oracle->top_step)
+        plan_call(oracle, rank,
+                  later_ns(now_ns, now_ns + oracle->lengths_ns[index] - oracle->raise_lead_ns),
+                  oracle->top_step);
+}
+
+static void end_gap(struct oracle *oracle, uint32_t rank, int64_t now_ns)
+{
+    const int32_t index = oracle->ranks[rank].gap;
+    int32_t next;
+
+    if (index == NO_GAP)
+        return;
+    next = oracle->gaps[index].next;
+    if (oracle->mode == MODE_IDEAL)
+        ask_step(lull_play_sim_gpu(oracle->sim, rank), oracle->top_step, 0);
+    if (oracle->mode == MODE_REAL && oracle->steps[next] != oracle->top_step)
+        plan_call(oracle, rank,
+                  later_ns(now_ns,
+                           now_ns + oracle->gaps[index].compute_ns - oracle->lower_lead_ns),
+                  oracle->steps[next]);
+}
+
+static void set_heat(struct lull_physics *gpu, double mean_w)
+{
+    gpu->temperature_c = gpu->model.ambient_c + gpu->model.heat_c_per_w * mean_w;
+}
+
+static void begin_period(struct oracle *oracle, uint32_t rank, uint64_t period, int64_t now_ns)
+{
+    struct lull_physics *gpu = lull_play_sim_gpu(oracle->sim, rank);
+    const double energy_j = lull_physics_energy_j(gpu);
+
+    if (oracle->question->heat_w > 0)
+        set_heat(gpu, oracle->question->heat_w);
+    else if (period > 0) /* as if each period had always been like the one before */
+        set_heat(gpu, (energy_j - oracle->ranks[rank].period_j) /
+                          ((double)(now_ns - oracle->ranks[rank].period_ns) * 1e-9));
+    oracle->ranks[rank].period_ns = now_ns;
+    oracle->ranks[rank].period_j = energy_j;
+    if (period == WARM_PERIODS) {
+        oracle->ranks[rank].begin_ns = now_ns;
+        oracle->ranks[rank].begin_j = energy_j;
+    }
+    if (period == WARM_PERIODS + oracle->periods) {
+        oracle->ranks[rank].end_ns = now_ns;
+        oracle->ranks[rank].end_j = energy_j;
+    }
+}
+
+static void observe(void *context, uint32_t rank, const struct lull_play_event *event)
+{
+    struct oracle *oracle = context;
+    const uint32_t count = oracle->play.ranks[rank].count;
+    const uint32_t op = (uint32_t)(event->number % count);
+
+    if (!event->is_end && op == 0)
+        begin_period(oracle, rank, event->number / count, event->begin_ns);
+    if (event->op->kind != LULL_PLAY_COMPUTE)
+        return;
+    if (event->is_end && --oracle->ranks[rank].computing == 0)
+        begin_gap(oracle, rank, op, event->end_ns);
+    if (!event->is_end && oracle->ranks[rank].computing++ == 0)
+        end_gap(oracle, rank, event->begin_ns);
+}
+
+static void reset_run(struct oracle *oracle, enum mode mode)
+{
+    oracle->mode = mode;
+    oracle->periods = mode == MODE_REAL ? REAL_PERIODS : IDEAL_PERIODS;
+    oracle->random = 1;
+    oracle->driver_free_ns = 0;
+    oracle->call_count = 0;
+    memset(oracle->ranks, 0, sizeof(oracle->ranks));
+    for (uint32_t rank = 0; rank < LULL_PLAY_RANKS; rank++)
+        oracle->ranks[rank].gap = NO_GAP;
+    memset(oracle->tallies, 0, oracle->gap_count * sizeof(oracle->tallies[0]));
+}
+
+/* Steady runs lock all GPUs at step; the others take the gaps' steps. */
+static int run(struct oracle *oracle, enum mode mode, uint32_t step,
+               struct lull_oracle_outcome *outcome_out, struct lull_error *err)
+{
+    const struct lull_play_observer observer = {observe, serve_calls, oracle};
+    const uint32_t ranks = oracle->play.rank_count;
+    int result;
+
+    reset_run(oracle, mode);
+    result = lull_play_sim_create(&oracle->play, &oracle->model,
+                                  WARM_PERIODS + oracle->periods + 1, &oracle->sim, err);
+    if (result < 0)
+        return result;
+    for (uint32_t rank = 0; rank < ranks && mode == MODE_STEADY; rank++) {
+        ask_step(lull_play_sim_gpu(oracle->sim, rank), step, 0);
+        lull_physics_advance(lull_play_sim_gpu(oracle->sim, rank), 0);
+    }
+    result = lull_play_sim_run(oracle->sim, &observer, err);
+    lull_play_sim_destroy(oracle->sim);
+    *outcome_out = (struct lull_oracle_outcome){0};
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        outcome_out->energy_j +=
+            (oracle->ranks[rank].end_j - oracle->ranks[rank].begin_j) / oracle->periods;
+        outcome_out->time_s += (double)(oracle->ranks[rank].end_ns - oracle->ranks[rank].begin_ns) *
+                               1e-9 / oracle->periods / ranks;
+    }
+    return result;
+}
+
+/* ---- the best clocks ---- */
+
+/* With latencies a gap must leave time for the raising. */
+static bool may_be_lowered(const struct oracle *oracle, enum mode mode, uint32_t gap)
+{
+    return mode != MODE_REAL || oracle->gaps[gap].length_ns > oracle->raise_lead_ns;
+}
+
+static void set_all(struct oracle *oracle, enum mode mode, uint32_t step)
+{
+    for (uint32_t i = 0; i < oracle->gap_count; i++)
+        oracle->steps[i] = may_be_lowered(oracle, mode, i) ? step : oracle->top_step;
+}
+
+/* For each gap the step that costs least, among those within the tolerance. */
+static void choose(struct oracle *oracle, enum mode mode, const struct tally *table,
+                   double tolerance)
+{
+    const uint32_t stride = oracle->question->stride;
+
+    for (uint32_t gap = 0; gap < oracle->gap_count; gap++) {
+        const struct tally *top = &table[gap];
+        double best_j = top->energy_j;
+
+        oracle->steps[gap] = oracle->top_step;
+        if (!may_be_lowered(oracle, mode, gap))
+            continue;
+        for (uint32_t row = 1; row * stride <= oracle->top_step; row++) {
+            const struct tally *tally = &table[row * oracle->gap_count + gap];
+
+            if (tally->time_s > top->time_s * (1.0 + tolerance) || tally->energy_j >= best_j)
+                continue;
+            best_j = tally->energy_j;
+            oracle->steps[gap] = oracle->top_step - row * stride;
+        }
+    }
+}
+
+/* Row r of the table: all gaps r strides below the highest clock. */
+static int sweep(struct oracle *oracle, enum mode mode, struct tally *table, struct lull_error *err)
+{
+    const uint32_t stride = oracle->question->stride;
+    struct lull_oracle_outcome ignored;
+    int result = 0;
+
+    for (uint32_t row = 0; row * stride <= oracle->top_step && result == 0; row++) {
+        set_all(oracle, mode, oracle->top_step - row * stride);
+        result = run(oracle, mode, 0, &ignored, err);
+        memcpy(&table[row * oracle->gap_count], oracle->tallies,
+               oracle->gap_count * sizeof(table[0]));
+    }
+    return result;
+}
+
+/* Runs with the best clocks; with a smaller tolerance per gap until the whole is within it. */
+static int find_best(struct oracle *oracle, enum mode mode,
+                     const struct lull_oracle_outcome *reference,
+                     struct lull_oracle_outcome *best_out, uint32_t *lowered_out,
+                     struct lull_error *err)
+{
+    const uint32_t rows = oracle->top_step / oracle->question->stride + 1;
+    const double wanted = oracle->question->tolerance_ratio;
+    struct tally *table = calloc((size_t)rows * oracle->gap_count + 1, sizeof(table[0]));
+    double tolerance = wanted;
+    int result = table == NULL ? lull_error_set(err, -ENOMEM, "oracle: no memory")
+                               : sweep(oracle, mode, table, err);
+
+    for (int i = 0; i <= TIGHTENINGS && result == 0; i++, tolerance /= 2) {
+        choose(oracle, mode, table, i < TIGHTENINGS ? tolerance : -1); /* none at last */
+        result = run(oracle, mode, 0, best_out, err);
+        lull_oracle_compare(best_out, reference);
+        if (best_out->slowdown_ratio <= wanted)
+            break;
+    }
+    free(table);
+    *lowered_out = 0;
+    for (uint32_t i = 0; i < oracle->gap_count; i++)
+        *lowered_out += oracle->steps[i] != oracle->top_step;
+    return result;
+}
+
+static int find_steady(struct oracle *oracle, struct lull_oracle_play_answer *answer,
+                       struct lull_error *err)
+{
+    const uint32_t stride = oracle->question->stride;
+    int result = 0;
+
+    answer->steady = answer->reference;
+    answer->steady_mhz = oracle->model.sm_max_mhz;
+    for (uint32_t below = stride; below <= oracle->top_step && result == 0; below += stride) {
+        struct lull_oracle_outcome outcome;
+
+        result = run(oracle, MODE_STEADY, oracle->top_step - below, &outcome, err);
+        lull_oracle_compare(&outcome, &answer->reference);
+        if (outcome.slowdown_ratio > oracle->question->tolerance_ratio)
+            break; /* lower is slower still */
+        if (outcome.saving_ratio > answer->steady.saving_ratio) {
+            answer->steady = outcome;
+            answer->steady_mhz =
+                lull_gpu_model_step_mhz(&oracle->model, oracle->top_step - below);
+        }
+    }
+    return result;
+}
+
+static int answer_all(struct oracle *oracle, struct lull_oracle_play_answer *answer,
+                      struct lull_error *err)
+{
+    const uint32_t ranks = oracle->play.rank_count;
+    int result = run(oracle, MODE_STEADY, oracle->top_step, &answer->reference, err);
+
+    answer->gaps = oracle->gap_count;
+    for (uint32_t i = 0; i < oracle->gap_count; i++) {
+        oracle->lengths_ns[i] = oracle->gaps[i].length_ns;
+        answer->gap_ratio +=
+            (double)oracle->gaps[i].length_ns * 1e-9 / answer->period_s / ranks;
+    }
+    if (result == 0)
+        result = find_best(oracle, MODE_IDEAL, &answer->reference, &answer->ideal,
+                           &answer->ideal_lowered, err);
+    if (result == 0)
+        result = find_best(oracle, MODE_REAL, &answer->reference, &answer->real,
+                           &answer->real_lowered, err);
+    if (result == 0)
+        result = find_steady(oracle, answer, err);
+    return result;
+}
+
+/* ---- setting up ---- */
+
+static void set_latency(struct lull_gpu_model *model, double call_ms, double settle_ms)
+{
+    const double least_ms = 1e-6; /* the model takes a logarithm */
+
+    if (call_ms < 0)
+        return;
+    model->api_ms = model->api_min_ms = model->api_max_ms = fmax(call_ms, least_ms);
+    model->api_sigma = 0;
+    model->settle_ms = model->settle_p99_ms = model->settle_max_ms = fmax(settle_ms, least_ms);
+    model->slow_ratio = 0;
+}
+
+static int allocate(struct oracle *oracle, struct lull_error *err)
+{
+    const struct lull_play *play = &oracle->play;
+    size_t most = 1;
+
+    for (uint32_t rank = 0; rank < play->rank_count; rank++) {
+        oracle->gap_after[rank] = calloc(play->ranks[rank].count, sizeof(int32_t));
+        if (oracle->gap_after[rank] == NULL)
+            return lull_error_set(err, -ENOMEM, "oracle: no memory");
+        most += play->ranks[rank].count;
+    }
+    oracle->gaps = calloc(most, sizeof(oracle->gaps[0]));
+    oracle->steps = calloc(most, sizeof(oracle->steps[0]));
+    oracle->lengths_ns = calloc(most, sizeof(oracle->lengths_ns[0]));
+    oracle->tallies = calloc(most, sizeof(oracle->tallies[0]));
+    if (oracle->gaps == NULL || oracle->steps == NULL || oracle->lengths_ns == NULL ||
+        oracle->tallies == NULL)
+        return lull_error_set(err, -ENOMEM, "oracle: no memory");
+    return 0;
+}
+
+static void release(struct oracle *oracle)
+{
+    for (uint32_t rank = 0; rank < LULL_PLAY_RANKS; rank++)
+        free(oracle->gap_after[rank]);
+    free(oracle->gaps);
+    free(oracle->steps);
+    free(oracle->lengths_ns);
+    free(oracle->tallies);
+    free(oracle);
+}
+
+static int prepare(struct oracle *oracle, struct lull_oracle_play_answer *answer,
+                   struct lull_error *err)
+{
+    const struct lull_play *play = &oracle->play;
+    struct lull_play_span *spans[LULL_PLAY_RANKS];
+    int64_t period_ns;
+    int result = lull_play_sim_spans(play, &oracle->model, spans, &period_ns, err);
+
+    if (result < 0)
+        return result;
+    result = allocate(oracle, err);
+    if (result == 0)
+        result = find_gaps(oracle, spans, period_ns, err);
+    for (uint32_t rank = 0; rank < play->rank_count; rank++)
+        free(spans[rank]);
+    answer->period_s = (double)period_ns * 1e-9;
+    oracle->lower_lead_ns = lull_oracle_latency_ns(&oracle->model, 1, 0, 0.01);
+    oracle->raise_lead_ns =
+        lull_oracle_latency_ns(&oracle->model, play->rank_count, oracle->top_step, 0.95);
+    return result;
+}
+
+int lull_oracle_ask_play(const struct lull_oracle_play_question *question,
+                         struct lull_oracle_play_answer *answer_out, struct lull_error *err)
+{
+    struct lull_oracle_play_answer answer = {0};
+    struct oracle *oracle;
+    int result;
+
+    if (question->stride < 1 || !(question->tolerance_ratio >= 0) || !(question->heat_w >= 0) ||
+        !(question->call_ms < 1e6) || (question->call_ms >= 0 && !(question->settle_ms >= 0)) ||
+        !(question->settle_ms < 1e6))
+        return lull_error_set(err, -EINVAL, "oracle: a number is out of its range");
+    oracle = calloc(1, sizeof(*oracle));
+    if (oracle == NULL)
+        return lull_error_set(err, -ENOMEM, "oracle: no memory");
+    oracle->question = question;
+    oracle->play = *question->play;
+    oracle->play.jitter_ratio = 0;
+    oracle->model = *question->model;
+    set_latency(&oracle->model, question->call_ms, question->settle_ms);
+    oracle->top_step = lull_gpu_model_step_count(&oracle->model) - 1;
+    result = prepare(oracle, &answer, err);
+    if (result == 0)
+        result = answer_all(oracle, &answer, err);
+    release(oracle);
+    if (result == 0)
+        *answer_out = answer;
+    return result;
+}

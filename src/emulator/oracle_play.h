@@ -1,0 +1,49 @@
+/*
+ * What could be saved at best in a play, in virtual time with the physics of the emulated node.
+ *
+ * A gap is a time without a compute kernel on a GPU. ideal: each gap runs at the clock that is best
+ * for it, all else at the highest; switching takes no time. real: the same with the driver's
+ * latencies and perfect foresight: a lowering is asked for so early that it hardly ever touches
+ * compute (1 % quantile of one call and settling), the raising so early that all GPUs are back in
+ * 95 of 100 cases; calls queue in the node's driver; gaps that do not pay stay at the highest
+ * clock. steady: one clock all the time.
+ *
+ * The clock of a gap is the one that costs least energy from its begin to that of the next gap,
+ * among those that make this time longer by no more than the tolerance; all gaps are swept at once,
+ * clock by clock. Deterministic. Threads: any.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_EMULATOR_ORACLE_PLAY_H
+#define LULL_EMULATOR_ORACLE_PLAY_H
+
+#include "emulator/oracle.h"
+#include "emulator/play.h"
+
+struct lull_oracle_play_question {
+    const struct lull_play *play; /* finished */
+    const struct lull_gpu_model *model;
+    double call_ms; /* every driver call takes so long; below 0, and the next too: the model's */
+    double settle_ms;
+    double tolerance_ratio;
+    double heat_w;   /* power whose steady temperature holds throughout; 0: each run's own */
+    uint32_t stride; /* every so many clocks is tried, >= 1 */
+};
+
+struct lull_oracle_play_answer {
+    double period_s;        /* of the play, at the highest clock */
+    double gap_ratio;       /* share of the time that gaps take, mean over the ranks */
+    uint32_t gaps;          /* of all ranks in a period */
+    uint32_t ideal_lowered; /* gaps that run below the highest clock */
+    uint32_t real_lowered;
+    double steady_mhz;
+    struct lull_oracle_outcome reference; /* of a period, energy of all GPUs together */
+    struct lull_oracle_outcome ideal;
+    struct lull_oracle_outcome real;
+    struct lull_oracle_outcome steady;
+};
+
+/* Errors: -EINVAL a number out of range; -EDEADLK as lull_play_sim_run(); -ENOMEM. */
+int lull_oracle_ask_play(const struct lull_oracle_play_question *question,
+                         struct lull_oracle_play_answer *answer_out, struct lull_error *err);
+
+#endif

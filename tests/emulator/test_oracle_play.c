@@ -1,0 +1,264 @@
+/*
+ * The oracle for plays, against brute force over the model's own formulas.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "check.h"
+
+#include <errno.h>
+
+#include "emulator/oracle_play.h"
+#include "emulator/play_presets.h"
+
+enum { COMPUTE_MS = 40, STRIDE = 4 };
+
+static struct lull_gpu_model model;
+
+/* Heat would couple the gaps. */
+static void set_model(void)
+{
+    model = *lull_gpu_model_find("A100", 4);
+    model.leak_ratio_per_c = 0;
+}
+
+static const struct lull_play_op compute = {
+    .kind = LULL_PLAY_COMPUTE,
+    .depends = {LULL_PLAY_NONE, LULL_PLAY_NONE},
+    .duration_ms = COMPUTE_MS,
+    .profile = "training",
+    .kernels = 1,
+};
+
+/* On a link that few channels feed: the clock matters. */
+static const struct lull_play_op transfer = {
+    .kind = LULL_PLAY_COMMUNICATION,
+    .stream = 1,
+    .depends = {0, LULL_PLAY_NONE},
+    .duration_ms = 200,
+    .function = LULL_PLAY_ALL_REDUCE,
+    .bytes = 1000,
+    .link_gbs = 23,
+    .channels = 1,
+};
+
+/* Per rank: compute, a transfer alone, compute, a pause of the host's. */
+static struct lull_play *new_play(uint32_t ranks, double pause_ms)
+{
+    struct lull_play *play;
+    struct lull_play_op behind = compute;
+    struct lull_play_op first = compute;
+
+    assert_int_equal(lull_play_create(ranks, &play, NULL), 0);
+    assert_int_equal(lull_play_add_communicator(play, "world", (1u << ranks) - 1, NULL), 0);
+    behind.depends[0] = 1;
+    first.depends[0] = 2;
+    first.delay_ms = pause_ms;
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        assert_int_equal(lull_play_add(play, rank, &first, NULL), 0);
+        assert_int_equal(lull_play_add(play, rank, &transfer, NULL), 1);
+        assert_int_equal(lull_play_add(play, rank, &behind, NULL), 2);
+    }
+    assert_int_equal(lull_play_finish(play, NULL), 0);
+    return play;
+}
+
+static struct lull_oracle_play_answer ask(const struct lull_play *play, double call_ms,
+                                          double settle_ms, double tolerance)
+{
+    const struct lull_oracle_play_question question = {
+        .play = play,
+        .model = &model,
+        .call_ms = call_ms,
+        .settle_ms = settle_ms,
+        .tolerance_ratio = tolerance,
+        .stride = STRIDE,
+    };
+    struct lull_oracle_play_answer answer;
+
+    assert_int_equal(lull_oracle_ask_play(&question, &answer, NULL), 0);
+    return answer;
+}
+
+/* ---- brute force ---- */
+
+struct cost {
+    double energy_j;
+    double time_s;
+};
+
+static struct cost transfer_cost(double mhz)
+{
+    const double rate_gbs = lull_gpu_model_transfer_gbs(&model, transfer.link_gbs, 1, mhz);
+    const double top_gbs =
+        lull_gpu_model_transfer_gbs(&model, transfer.link_gbs, 1, model.sm_max_mhz);
+    const double time_s = transfer.duration_ms * 1e-3 * top_gbs / rate_gbs;
+    const double power_w = lull_gpu_curve_at(&model.active_idle_w, mhz) +
+                           lull_gpu_model_transfer_w(&model, rate_gbs, 1, mhz);
+
+    return (struct cost){power_w * time_s, time_s};
+}
+
+static struct cost pause_cost(double mhz, double pause_ms)
+{
+    return (struct cost){lull_gpu_curve_at(&model.active_idle_w, mhz) * pause_ms * 1e-3,
+                         pause_ms * 1e-3};
+}
+
+static struct cost compute_cost(void)
+{
+    const double power_w = lull_gpu_model_kernel_w(
+        &model, lull_gpu_model_profile(&model, compute.profile), model.sm_max_mhz);
+
+    return (struct cost){power_w * COMPUTE_MS * 1e-3, COMPUTE_MS * 1e-3};
+}
+
+static struct cost period_cost(double transfer_mhz, double pause_mhz, double pause_ms)
+{
+    const struct cost parts[] = {transfer_cost(transfer_mhz), pause_cost(pause_mhz, pause_ms),
+                                 compute_cost(), compute_cost()};
+    struct cost sum = {0};
+
+    for (int i = 0; i < 4; i++) {
+        sum.energy_j += parts[i].energy_j;
+        sum.time_s += parts[i].time_s;
+    }
+    return sum;
+}
+
+/* Least energy over all pairs of clocks within the tolerance of the time. */
+static double best_energy_j(double pause_ms, double tolerance)
+{
+    const uint32_t top = lull_gpu_model_step_count(&model) - 1;
+    const struct cost reference = period_cost(model.sm_max_mhz, model.sm_max_mhz, pause_ms);
+    double best_j = reference.energy_j;
+
+    for (uint32_t a = 0; a <= top; a += STRIDE)
+        for (uint32_t b = 0; b <= top; b += STRIDE) {
+            const struct cost cost = period_cost(lull_gpu_model_step_mhz(&model, top - a),
+                                                 lull_gpu_model_step_mhz(&model, top - b), pause_ms);
+
+            if (cost.time_s <= reference.time_s * (1 + tolerance) && cost.energy_j < best_j)
+                best_j = cost.energy_j;
+        }
+    return best_j;
+}
+
+/* ---- tests ---- */
+
+static void test_reference_is_the_sum_of_its_parts(void **state)
+{
+    struct lull_play *play = new_play(1, 300);
+    const struct cost cost = period_cost(model.sm_max_mhz, model.sm_max_mhz, 300);
+    const struct lull_oracle_play_answer answer = ask(play, -1, -1, 0.01);
+
+    (void)state;
+    check_within("energy, J", answer.reference.energy_j / cost.energy_j, 0.99999, 1.00001);
+    check_within("time", answer.reference.time_s / cost.time_s, 0.99999, 1.00001);
+    check_within("share of gaps", answer.gap_ratio, 0.862, 0.8621);
+    assert_int_equal(answer.gaps, 2);
+    lull_play_destroy(play);
+}
+
+/* The oracle gives each gap's surroundings the tolerance, brute force the whole: where the best is
+ * no slower both find the same, else brute force may find more. */
+static void test_ideal_is_what_brute_force_finds(void **state)
+{
+    const double tolerances[] = {1e-6, 0.01, 0.05};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct lull_play *play = new_play(1, 300);
+        const struct lull_oracle_play_answer answer = ask(play, -1, -1, tolerances[i]);
+        const double best_j = best_energy_j(300, tolerances[i]);
+
+        check_within("ideal / brute force", answer.ideal.energy_j / best_j, 0.99999,
+                     i == 0 ? 1.00001 : 1.02);
+        check_within("slowdown", answer.ideal.slowdown_ratio, -1e-9, tolerances[i] + 1e-9);
+        assert_int_equal(answer.ideal_lowered, 2);
+        lull_play_destroy(play);
+    }
+}
+
+static void test_no_latency_makes_real_ideal(void **state)
+{
+    struct lull_play *play = new_play(1, 300);
+    const struct lull_oracle_play_answer answer = ask(play, 0, 0, 0.01);
+
+    (void)state;
+    check_within("real / ideal", answer.real.saving_ratio / answer.ideal.saving_ratio, 0.999,
+                 1.001);
+    lull_play_destroy(play);
+}
+
+static void test_latency_costs_its_share(void **state)
+{
+    struct lull_play *play = new_play(2, 300);
+    const struct lull_oracle_play_answer answer = ask(play, 5, 20, 0.01);
+
+    (void)state;
+    /* Of gaps of 200 and 300 ms each, 5 to 30 ms run at the highest clock. */
+    check_within("real / ideal", answer.real.saving_ratio / answer.ideal.saving_ratio, 0.85, 0.99);
+    check_within("slowdown", answer.real.slowdown_ratio, -1e-9, 0.01);
+    assert_int_equal(answer.real_lowered, 4);
+    lull_play_destroy(play);
+}
+
+static void test_what_does_not_pay_is_left_alone(void **state)
+{
+    struct lull_play *play = new_play(1, 300);
+    const struct lull_oracle_play_answer answer = ask(play, 50, 200, 0.01);
+
+    (void)state;
+    assert_true(answer.real_lowered <= 1); /* the transfer is shorter than raising takes */
+    check_within("slowdown", answer.real.slowdown_ratio, -1e-9, 0.01);
+    check_within("saving", answer.real.saving_ratio, -1e-9, 0.05);
+    lull_play_destroy(play);
+    play = new_play(1, 240);
+    assert_int_equal(ask(play, 50, 200, 0.01).real_lowered, 0);
+    lull_play_destroy(play);
+}
+
+static void test_answers_repeat(void **state)
+{
+    struct lull_play *play = NULL;
+    struct lull_oracle_play_answer first;
+    struct lull_oracle_play_answer second;
+
+    (void)state;
+    assert_int_equal(
+        lull_play_preset_create(lull_play_find_preset("moe-alltoall"), 2, &play, NULL), 0);
+    first = ask(play, -1, -1, 0.01);
+    second = ask(play, -1, -1, 0.01);
+    assert_memory_equal(&first, &second, sizeof(first));
+    assert_true(first.ideal.saving_ratio >= first.real.saving_ratio);
+    lull_play_destroy(play);
+}
+
+static void test_numbers_out_of_range_are_refused(void **state)
+{
+    struct lull_play *play = new_play(1, 1);
+    struct lull_oracle_play_question question = {.play = play, .model = &model, .stride = 0};
+    struct lull_oracle_play_answer answer;
+
+    (void)state;
+    assert_int_equal(lull_oracle_ask_play(&question, &answer, NULL), -EINVAL);
+    question.stride = 1;
+    question.tolerance_ratio = NAN;
+    assert_int_equal(lull_oracle_ask_play(&question, &answer, NULL), -EINVAL);
+    lull_play_destroy(play);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reference_is_the_sum_of_its_parts),
+        cmocka_unit_test(test_ideal_is_what_brute_force_finds),
+        cmocka_unit_test(test_no_latency_makes_real_ideal),
+        cmocka_unit_test(test_latency_costs_its_share),
+        cmocka_unit_test(test_what_does_not_pay_is_left_alone),
+        cmocka_unit_test(test_answers_repeat),
+        cmocka_unit_test(test_numbers_out_of_range_are_refused),
+    };
+
+    set_model();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
