@@ -12,6 +12,7 @@
 #include "cli/play.h"
 #include "cli/restore.h"
 #include "cli/run.h"
+#include "cli/simulate.h"
 #include "cli/status.h"
 
 struct command {
@@ -27,6 +28,7 @@ static const struct command commands[] = {
     {"calibrate", lull_calibrate_main, "measure what switching clocks costs here"},
     {"status", lull_status_main, "show what lulld has leased and changed"},
     {"restore", lull_restore_main, "undo everything that was changed on this node"},
+    {"simulate", lull_simulate_main, "run a job and the decisions about it in virtual time"},
     {"emulate", lull_emulate_main, "run a command on an emulated node, no GPU needed"},
     {"play", lull_play_main, "play a distributed job on the emulated node"},
 };

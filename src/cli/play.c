@@ -11,16 +11,16 @@
 
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/play_source.h"
 #include "emulator/oracle_play.h"
 #include "emulator/play_presets.h"
 #include "emulator/play_run.h"
 
 struct arguments {
-    const char *preset;
+    struct lull_play_source source;
     int64_t ranks;
     int64_t iterations;
     double seconds;
-    double jitter_ratio;
     bool is_json;
     /* The oracle's. */
     bool is_oracle;
@@ -131,7 +131,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
     switch (key) {
     case KEY_PRESET:
-        arguments->preset = arg;
+        arguments->source.preset = arg;
         break;
     case KEY_RANKS:
         result = lull_text_parse_int(arg, 1, LULL_PLAY_RANKS, &arguments->ranks);
@@ -143,14 +143,18 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         result = parse_positive(arg, &arguments->seconds);
         break;
     case KEY_JITTER:
-        result = lull_text_parse_ratio(arg, &arguments->jitter_ratio);
+        result = lull_text_parse_ratio(arg, &arguments->source.jitter_ratio);
         break;
     case 'j':
         arguments->is_json = true;
         break;
+    case ARGP_KEY_ARGS:
+        arguments->source.traces = state->argv + state->next;
+        arguments->source.trace_count = (uint32_t)(state->argc - state->next);
+        break;
     case ARGP_KEY_END:
-        if (arguments->preset == NULL)
-            argp_error(state, "expected --preset");
+        if ((arguments->source.preset == NULL) == (arguments->source.trace_count == 0))
+            argp_error(state, "give traces or --preset");
         if (arguments->iterations > 0 && arguments->seconds > 0)
             argp_error(state, "--iterations and --seconds exclude each other");
         break;
@@ -312,31 +316,17 @@ static int ask(const struct arguments *arguments, const struct lull_play *play,
 
 /* ---- all together ---- */
 
-static int make_play(const struct arguments *arguments, struct lull_play **play_out,
-                     struct lull_error *err)
-{
-    const struct lull_play_preset *preset = lull_play_find_preset(arguments->preset);
-    int result;
-
-    if (preset == NULL)
-        return lull_error_set(err, -EINVAL, "%s: no such preset; see lull play --help",
-                              arguments->preset);
-    result = lull_play_preset_create(preset, (uint32_t)arguments->ranks, play_out, err);
-    if (result == 0 && arguments->jitter_ratio >= 0)
-        (*play_out)->jitter_ratio = arguments->jitter_ratio;
-    return result;
-}
-
 int lull_play_main(int argc, char **argv)
 {
     static const struct argp parser = {
         .options = options,
         .parser = parse_option,
-        .doc = "Plays a distributed job on the emulated node: lull emulate SPEC -- lull play ...\v",
+        .args_doc = "[TRACE...]",
+        .doc = "Plays a distributed job, recorded by the PyTorch profiler or a preset, on the emulated node: lull emulate SPEC -- lull play ...\v",
         .help_filter = list_presets,
     };
     struct arguments arguments = {
-        .jitter_ratio = -1,
+        .source = {.jitter_ratio = -1},
         .model = lull_gpu_model_find("A100-SXM4-40GB", 14),
         .call_ms = -1,
         .settle_ms = -1,
@@ -348,7 +338,8 @@ int lull_play_main(int argc, char **argv)
     int result;
 
     argp_parse(&parser, argc, argv, 0, NULL, &arguments);
-    result = make_play(&arguments, &play, &err);
+    arguments.source.ranks = (uint32_t)arguments.ranks;
+    result = lull_play_source_open(&arguments.source, &play, &err);
     if (result == 0)
         result = arguments.is_oracle ? ask(&arguments, play, &err) : run(&arguments, play, &err);
     lull_play_destroy(play);

@@ -124,3 +124,13 @@ double lull_gpu_model_transfer_w(const struct lull_gpu_model *model, double rate
 
     return poll_w + model->link_w * fmin(rate_gbs / model->link_gbs, 1.0);
 }
+
+void lull_gpu_model_fix_latency(struct lull_gpu_model *model, double call_ms, double settle_ms)
+{
+    const double least_ms = 1e-6; /* the model takes a logarithm */
+
+    model->api_ms = model->api_min_ms = model->api_max_ms = fmax(call_ms, least_ms);
+    model->api_sigma = 0;
+    model->settle_ms = model->settle_p99_ms = model->settle_max_ms = fmax(settle_ms, least_ms);
+    model->slow_ratio = 0;
+}

@@ -148,4 +148,7 @@ double lull_gpu_model_transfer_gbs(const struct lull_gpu_model *model, double li
 double lull_gpu_model_transfer_w(const struct lull_gpu_model *model, double rate_gbs,
                                  uint32_t channels, double mhz);
 
+/* Every driver call takes call_ms and every clock settle_ms (both >= 0) from now on, no spread. */
+void lull_gpu_model_fix_latency(struct lull_gpu_model *model, double call_ms, double settle_ms);
+
 #endif

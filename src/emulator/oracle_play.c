@@ -471,18 +471,6 @@ static int answer_all(struct oracle *oracle, struct lull_oracle_play_answer *ans
 
 /* ---- setting up ---- */
 
-static void set_latency(struct lull_gpu_model *model, double call_ms, double settle_ms)
-{
-    const double least_ms = 1e-6; /* the model takes a logarithm */
-
-    if (call_ms < 0)
-        return;
-    model->api_ms = model->api_min_ms = model->api_max_ms = fmax(call_ms, least_ms);
-    model->api_sigma = 0;
-    model->settle_ms = model->settle_p99_ms = model->settle_max_ms = fmax(settle_ms, least_ms);
-    model->slow_ratio = 0;
-}
-
 static int allocate(struct oracle *oracle, struct lull_error *err)
 {
     const struct lull_play *play = &oracle->play;
@@ -555,7 +543,8 @@ int lull_oracle_ask_play(const struct lull_oracle_play_question *question,
     oracle->play = *question->play;
     oracle->play.jitter_ratio = 0;
     oracle->model = *question->model;
-    set_latency(&oracle->model, question->call_ms, question->settle_ms);
+    if (question->call_ms >= 0)
+        lull_gpu_model_fix_latency(&oracle->model, question->call_ms, question->settle_ms);
     oracle->top_step = lull_gpu_model_step_count(&oracle->model) - 1;
     result = prepare(oracle, &answer, err);
     if (result == 0)

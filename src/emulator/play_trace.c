@@ -102,7 +102,7 @@ static struct lull_play_op op_of(const struct run *run, const struct lull_play_t
         .profile = options->profile,
         .kernels = run->kernels,
         .function = first->function,
-        .communicator = options->communicator,
+        .communicator = first->communicator,
         .bytes = first->bytes,
         .link_gbs = options->link_gbs,
         .channels = options->channels,

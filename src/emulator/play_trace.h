@@ -23,6 +23,7 @@ struct lull_play_kernel {
     int64_t launch_ns; /* the host's call; -1 unknown */
     uint64_t bytes;    /* 0 unknown */
     uint32_t stream;   /* any number */
+    uint32_t communicator; /* of communication, as lull_play_add_communicator() gave it */
     bool is_communication;
     enum lull_play_function function; /* of communication; sends and receives are SEND_RECV */
 };
@@ -31,7 +32,6 @@ struct lull_play_trace_options {
     const char *profile; /* of compute, as lull_gpu_model_profile(); borrowed for good */
     double link_gbs;     /* of communication: the link can do no more */
     uint32_t channels;
-    uint32_t communicator;
     int64_t pause_ns; /* from the end of one replay of the record to the begin of the next, >= 0 */
     const int64_t *steps_ns; /* where the job's iterations begin, ascending; may be NULL */
     size_t step_count;

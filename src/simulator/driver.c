@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "simulator/driver.h"
+
+#include <stdlib.h>
+
+static const int64_t lowering_gap_ns = INT64_C(20000000);
+static const int64_t never_ns = INT64_MAX;
+
+enum { SETTLING = 8 };
+
+struct settling {
+    int64_t at_ns;
+    struct lull_driven driven;
+};
+
+struct unit {
+    struct lull_physics *gpu;
+    bool waits;
+    struct lull_command command;
+    int64_t asked_ns;
+    int64_t raised_ns;
+    int64_t valid_until_ns; /* of the lowering in force; never_ns: none */
+    uint32_t point;
+    struct settling settling[SETTLING]; /* in time order */
+    uint32_t settling_count;
+};
+
+struct lull_virtual_driver {
+    struct unit units[LULL_CONTROLLER_MAX_GPUS];
+    uint32_t gpu_count;
+    uint64_t random;
+    lull_driven_function driven;
+    void *context;
+    int32_t busy_with; /* GPU whose call is under way, -1 none */
+    struct lull_command call;
+    int64_t call_asked_ns;
+    int64_t call_ends_ns;
+    uint64_t calls;
+};
+
+struct lull_virtual_driver *lull_virtual_driver_create(struct lull_physics *const *gpus,
+                                                       uint32_t gpu_count, uint64_t seed,
+                                                       lull_driven_function driven, void *context)
+{
+    struct lull_virtual_driver *driver = calloc(1, sizeof(*driver));
+
+    if (driver == NULL)
+        return NULL;
+    driver->gpu_count = gpu_count;
+    driver->random = seed;
+    driver->driven = driven;
+    driver->context = context;
+    driver->busy_with = -1;
+    for (uint32_t i = 0; i < gpu_count; i++)
+        driver->units[i] = (struct unit){.gpu = gpus[i], .valid_until_ns = never_ns};
+    return driver;
+}
+
+void lull_virtual_driver_destroy(struct lull_virtual_driver *driver)
+{
+    free(driver);
+}
+
+void lull_virtual_driver_ask(struct lull_virtual_driver *driver, const struct lull_command *command,
+                             int64_t now_ns)
+{
+    struct unit *unit = &driver->units[command->gpu];
+
+    unit->waits = true;
+    unit->command = *command;
+    unit->asked_ns = now_ns;
+}
+
+static void settle(struct lull_virtual_driver *driver, struct unit *unit, int64_t now_ns)
+{
+    while (unit->settling_count > 0 && unit->settling[0].at_ns <= now_ns) {
+        const struct lull_driven driven = unit->settling[0].driven;
+
+        unit->settling_count--;
+        for (uint32_t i = 0; i < unit->settling_count; i++)
+            unit->settling[i] = unit->settling[i + 1];
+        driver->driven(driver->context, &driven);
+    }
+}
+
+/* The call returns: the GPU will follow. */
+static void finish_call(struct lull_virtual_driver *driver)
+{
+    struct unit *unit = &driver->units[driver->busy_with];
+    const uint32_t point = driver->call.point;
+    const uint32_t top = lull_gpu_model_step_count(&unit->gpu->model) - 1;
+    const struct lull_clock_setting setting = {.is_locked = true, .max_step = top - point};
+    const int64_t now_ns = driver->call_ends_ns;
+    int64_t effective_ns;
+
+    lull_physics_ask_clocks(unit->gpu, &setting, 1.0);
+    effective_ns = unit->gpu->pending_count == 0
+                       ? now_ns
+                       : unit->gpu->pending[unit->gpu->pending_count - 1].effective_ns;
+    unit->point = point;
+    unit->valid_until_ns = point == 0 ? never_ns : driver->call.valid_until_ns;
+    if (point == 0)
+        unit->raised_ns = now_ns;
+    if (unit->settling_count == SETTLING)
+        unit->settling_count--;
+    unit->settling[unit->settling_count++] = (struct settling){
+        .at_ns = effective_ns,
+        .driven = {.gpu = (uint32_t)driver->busy_with,
+                   .point = point,
+                   .call_ms = (double)(now_ns - driver->call_asked_ns) * 1e-6,
+                   .settle_ms = (double)(effective_ns - now_ns) * 1e-6},
+    };
+    driver->busy_with = -1;
+}
+
+/* Drops what needs no call or comes too late; undoes what nobody has renewed. */
+static void sift(struct unit *unit, uint32_t gpu, int64_t now_ns)
+{
+    if (unit->waits && unit->command.point == unit->point) {
+        unit->waits = false;
+        unit->valid_until_ns = unit->point == 0 ? never_ns : unit->command.valid_until_ns;
+    } else if (unit->waits && unit->command.point != 0 && unit->command.deadline_ns < now_ns) {
+        unit->waits = false;
+    }
+    if (!unit->waits && unit->valid_until_ns <= now_ns) {
+        unit->waits = true;
+        unit->command = (struct lull_command){.gpu = gpu};
+        unit->asked_ns = now_ns;
+    }
+}
+
+/* When this GPU's request may be served; never_ns: it has none. */
+static int64_t ready_ns(const struct unit *unit)
+{
+    if (!unit->waits)
+        return never_ns;
+    if (unit->command.point == 0 || unit->raised_ns == 0)
+        return unit->asked_ns;
+    return unit->raised_ns + lowering_gap_ns;
+}
+
+/* Raisings in the order of asking, then lowerings by deadline. */
+static bool goes_before(const struct unit *a, const struct unit *b)
+{
+    const bool raises_a = a->command.point == 0;
+    const bool raises_b = b->command.point == 0;
+
+    if (raises_a != raises_b)
+        return raises_a;
+    return raises_a ? a->asked_ns < b->asked_ns : a->command.deadline_ns < b->command.deadline_ns;
+}
+
+static void begin_call(struct lull_virtual_driver *driver, int64_t now_ns)
+{
+    int32_t best = -1;
+
+    for (uint32_t i = 0; i < driver->gpu_count; i++) {
+        struct unit *unit = &driver->units[i];
+
+        sift(unit, i, now_ns);
+        if (ready_ns(unit) <= now_ns &&
+            (best < 0 || goes_before(unit, &driver->units[best])))
+            best = (int32_t)i;
+    }
+    if (best < 0)
+        return;
+    driver->busy_with = best;
+    driver->call = driver->units[best].command;
+    driver->call_asked_ns = driver->units[best].asked_ns;
+    driver->units[best].waits = false;
+    driver->call_ends_ns =
+        now_ns + (int64_t)(1e6 * lull_physics_draw_api_ms(&driver->units[best].gpu->model,
+                                                          &driver->random));
+    driver->calls++;
+}
+
+static int64_t next_ns(const struct lull_virtual_driver *driver)
+{
+    int64_t next = driver->busy_with >= 0 ? driver->call_ends_ns : never_ns;
+
+    for (uint32_t i = 0; i < driver->gpu_count; i++) {
+        const struct unit *unit = &driver->units[i];
+        const int64_t ready = driver->busy_with >= 0 ? never_ns : ready_ns(unit);
+
+        next = ready < next ? ready : next;
+        next = unit->valid_until_ns < next && !unit->waits ? unit->valid_until_ns : next;
+        if (unit->settling_count > 0 && unit->settling[0].at_ns < next)
+            next = unit->settling[0].at_ns;
+    }
+    return next;
+}
+
+int64_t lull_virtual_driver_advance(struct lull_virtual_driver *driver, int64_t now_ns)
+{
+    if (driver->busy_with >= 0 && driver->call_ends_ns <= now_ns)
+        finish_call(driver);
+    for (uint32_t i = 0; i < driver->gpu_count; i++)
+        settle(driver, &driver->units[i], now_ns);
+    if (driver->busy_with < 0)
+        begin_call(driver, now_ns);
+    return next_ns(driver);
+}
+
+uint64_t lull_virtual_driver_calls(const struct lull_virtual_driver *driver)
+{
+    return driver->calls;
+}

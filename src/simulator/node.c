@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "simulator/node.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/section/gap_map.h"
+#include "emulator/play_sim.h"
+#include "simulator/driver.h"
+
+struct rank {
+    struct lull_gap_map *gaps;
+    uint32_t computing;      /* operations of compute under way */
+    int64_t compute_from_ns; /* begin of the first of them */
+    bool step_is_low;
+    uint64_t steps; /* iterations begun in the measured part */
+    uint64_t low_steps;
+};
+
+struct simulation {
+    const struct lull_simulation_options *options;
+    struct lull_play_sim *sim;
+    struct lull_controller *controller;
+    struct lull_virtual_driver *driver;
+    struct rank ranks[LULL_PLAY_RANKS];
+    uint64_t period; /* of rank 0 */
+    bool measures;
+    int64_t measured_from_ns;
+    double measured_from_j;
+    uint64_t settled_in;
+};
+
+static uint32_t popcount(uint32_t bits)
+{
+    return (uint32_t)__builtin_popcount(bits);
+}
+
+/* ---- what happens on the GPUs ------------------------------------------------------------ */
+
+static void take_gaps(struct simulation *simulation, uint32_t index, int64_t now_ns)
+{
+    struct lull_call call;
+
+    while (lull_gap_map_poll(simulation->ranks[index].gaps, now_ns, &call))
+        lull_controller_take_call(simulation->controller, index, &call);
+}
+
+static void take_communication(struct simulation *simulation, uint32_t index,
+                               const struct lull_play_event *event)
+{
+    const struct lull_play_op *op = event->op;
+    struct rank *rank = &simulation->ranks[index];
+    const struct lull_call edge = {
+        .time_ns = event->is_end ? event->end_ns : event->begin_ns,
+        .bytes = op->bytes,
+        .communicator = op->communicator,
+        .ranks = popcount(simulation->options->play->communicators[op->communicator].members),
+        .peer = op->function >= LULL_PLAY_SEND ? (int32_t)op->peer : -1,
+        .operation = (uint16_t)(op->function + 1), /* 0 is idle */
+        .begin = !event->is_end,
+    };
+
+    take_gaps(simulation, index, edge.time_ns);
+    lull_gap_map_take_communication(rank->gaps, &edge);
+    lull_gap_map_take_complete(rank->gaps,
+                               rank->computing > 0 ? rank->compute_from_ns : edge.time_ns);
+    take_gaps(simulation, index, edge.time_ns);
+}
+
+static void take_compute(struct simulation *simulation, struct rank *rank,
+                         const struct lull_play_event *event)
+{
+    if (!event->is_end) {
+        if (rank->computing++ == 0)
+            rank->compute_from_ns = event->begin_ns;
+        return;
+    }
+    if (--rank->computing == 0 && simulation->controller != NULL)
+        lull_gap_map_take_compute(rank->gaps, rank->compute_from_ns, event->end_ns);
+    if (event->is_low && simulation->measures && !rank->step_is_low) {
+        rank->step_is_low = true;
+        rank->low_steps++;
+    }
+}
+
+static double energy_j(const struct simulation *simulation)
+{
+    double sum_j = 0.0;
+
+    for (uint32_t i = 0; i < simulation->options->play->rank_count; i++)
+        sum_j += lull_physics_energy_j(lull_play_sim_gpu(simulation->sim, i));
+    return sum_j;
+}
+
+static void begin_period(struct simulation *simulation, int64_t now_ns)
+{
+    const struct lull_simulation_options *options = simulation->options;
+
+    simulation->period++;
+    if (!simulation->measures && simulation->period > options->periods - options->measured) {
+        simulation->measures = true;
+        simulation->measured_from_ns = now_ns;
+        simulation->measured_from_j = energy_j(simulation);
+    }
+    if (simulation->settled_in == 0 && simulation->controller != NULL &&
+        lull_controller_phase(simulation->controller) == LULL_PHASE_SETTLED)
+        simulation->settled_in = simulation->period;
+}
+
+static void on_event(void *context, uint32_t index, const struct lull_play_event *event)
+{
+    struct simulation *simulation = context;
+    struct rank *rank = &simulation->ranks[index];
+
+    if (!event->is_end && index == 0 &&
+        event->number % simulation->options->play->ranks[0].count == 0)
+        begin_period(simulation, event->begin_ns);
+    if (!event->is_end && event->op->begins_step && simulation->measures) {
+        rank->steps++;
+        rank->step_is_low = false;
+    }
+    if (event->op->kind == LULL_PLAY_COMPUTE)
+        take_compute(simulation, rank, event);
+    else if (simulation->controller != NULL)
+        take_communication(simulation, index, event);
+}
+
+/* ---- what is decided --------------------------------------------------------------------- */
+
+static void on_driven(void *context, const struct lull_driven *driven)
+{
+    struct simulation *simulation = context;
+
+    lull_controller_take_switch(simulation->controller, driven->gpu, driven->point,
+                                driven->call_ms, driven->settle_ms, false);
+}
+
+static int64_t on_timer(void *context, int64_t now_ns)
+{
+    struct simulation *simulation = context;
+    struct lull_command commands[LULL_CONTROLLER_MAX_GPUS];
+    int64_t wake_ns = INT64_MAX;
+    int64_t driver_ns;
+    uint32_t count;
+
+    if (simulation->controller == NULL)
+        return LULL_PHYSICS_NEVER;
+    for (uint32_t i = 0; i < simulation->options->play->rank_count; i++) {
+        const struct rank *rank = &simulation->ranks[i];
+
+        take_gaps(simulation, i, now_ns);
+        if (lull_gap_map_wake_ns(rank->gaps) < wake_ns)
+            wake_ns = lull_gap_map_wake_ns(rank->gaps);
+    }
+    count = lull_controller_poll(simulation->controller, now_ns, commands,
+                                 LULL_CONTROLLER_MAX_GPUS);
+    for (uint32_t i = 0; i < count; i++)
+        lull_virtual_driver_ask(simulation->driver, &commands[i], now_ns);
+    driver_ns = lull_virtual_driver_advance(simulation->driver, now_ns);
+    if (lull_controller_wake_ns(simulation->controller) < wake_ns)
+        wake_ns = lull_controller_wake_ns(simulation->controller);
+    return driver_ns < wake_ns ? driver_ns : wake_ns;
+}
+
+/* ---- beginning and end ------------------------------------------------------------------- */
+
+static int make_managed(struct simulation *simulation, struct lull_error *err)
+{
+    const struct lull_simulation_options *options = simulation->options;
+    const uint32_t count = options->play->rank_count;
+    struct lull_physics *gpus[LULL_PLAY_RANKS];
+    uint32_t points[LULL_PLAY_RANKS];
+    bool is_made = true;
+
+    for (uint32_t i = 0; i < count; i++) {
+        gpus[i] = lull_play_sim_gpu(simulation->sim, i);
+        points[i] = lull_gpu_model_step_count(options->model);
+        simulation->ranks[i].gaps = lull_gap_map_create(!options->exposure);
+        is_made = is_made && simulation->ranks[i].gaps != NULL;
+    }
+    simulation->controller = lull_controller_create(&options->control, count, points);
+    simulation->driver =
+        lull_virtual_driver_create(gpus, count, options->seed, on_driven, simulation);
+    if (!is_made || simulation->controller == NULL || simulation->driver == NULL)
+        return lull_error_set(err, -ENOMEM, "simulation: no memory");
+    return 0;
+}
+
+static void destroy(struct simulation *simulation)
+{
+    for (uint32_t i = 0; i < LULL_PLAY_RANKS; i++)
+        lull_gap_map_destroy(simulation->ranks[i].gaps);
+    lull_virtual_driver_destroy(simulation->driver);
+    lull_controller_destroy(simulation->controller);
+    lull_play_sim_destroy(simulation->sim);
+    free(simulation);
+}
+
+static void describe_target(const struct simulation *simulation,
+                            struct lull_simulation_outcome *outcome)
+{
+    const struct lull_gpu_model *model = simulation->options->model;
+    const uint32_t top = lull_gpu_model_step_count(model) - 1;
+    const struct lull_target *targets;
+    uint32_t count;
+
+    outcome->point_mhz = lull_gpu_model_step_mhz(model, top);
+    if (simulation->controller == NULL)
+        return;
+    targets = lull_controller_targets(simulation->controller, &count);
+    if (count > 0 && targets[0].settled)
+        outcome->point_mhz = lull_gpu_model_step_mhz(model, top - targets[0].descent.good);
+    outcome->is_steady = lull_controller_is_steady(simulation->controller);
+    lull_track_sections(lull_controller_track(simulation->controller, 0), &count);
+    for (uint32_t i = 0; i < count; i++)
+        outcome->switched += lull_controller_target_of(simulation->controller, 0, i) != NULL;
+}
+
+static void conclude(const struct simulation *simulation,
+                     struct lull_simulation_outcome *outcome_out)
+{
+    const struct lull_simulation_options *options = simulation->options;
+    const int64_t end_ns = lull_play_sim_gpu(simulation->sim, 0)->now_ns;
+    uint64_t steps = 0;
+    uint64_t low_steps = 0;
+
+    for (uint32_t i = 0; i < options->play->rank_count; i++) {
+        steps += simulation->ranks[i].steps;
+        low_steps += simulation->ranks[i].low_steps;
+    }
+    *outcome_out = (struct lull_simulation_outcome){
+        .period_ms = (double)(end_ns - simulation->measured_from_ns) * 1e-6 /
+                     (double)options->measured,
+        .energy_j = (energy_j(simulation) - simulation->measured_from_j) /
+                    (double)options->measured,
+        .late_ratio = steps == 0 ? 0.0 : (double)low_steps / (double)steps,
+        .calls = simulation->driver == NULL ? 0 : lull_virtual_driver_calls(simulation->driver),
+        .settled_in = simulation->settled_in,
+    };
+    describe_target(simulation, outcome_out);
+}
+
+int lull_simulate_node(const struct lull_simulation_options *options,
+                       struct lull_simulation_outcome *outcome_out, struct lull_error *err)
+{
+    struct simulation *simulation = calloc(1, sizeof(*simulation));
+    struct lull_play_observer observer = {on_event, on_timer, simulation};
+    int result;
+
+    if (simulation == NULL)
+        return lull_error_set(err, -ENOMEM, "simulation: no memory");
+    simulation->options = options;
+    result = options->measured == 0 || options->measured > options->periods
+                 ? lull_error_set(err, -EINVAL, "simulation: give 1 to all of the periods to measure")
+                 : lull_play_sim_create(options->play, options->model, options->periods,
+                                        &simulation->sim, err);
+    if (result == 0 && options->managed)
+        result = make_managed(simulation, err);
+    if (result == 0)
+        result = lull_play_sim_run(simulation->sim, &observer, err);
+    if (result == 0)
+        conclude(simulation, outcome_out);
+    destroy(simulation);
+    return result;
+}
