@@ -164,7 +164,8 @@ static void print_direction(uint32_t from_mhz, uint32_t to_mhz,
 static void print_record(uint32_t gpu, const struct lull_calibration_record *record)
 {
     printf("GPU %u  %s, driver %s\n", gpu, record->gpu_name, record->driver_version);
-    printf("%20s  %24s   %24s\n", "", "call ms  p50   p90   p99", "settle ms  p50  p90  p99");
+    printf("%22s %24s   %24s\n", "", "driver call, ms", "settling, ms");
+    printf("%22s %8s%8s%8s   %8s%8s%8s\n", "", "p50", "p90", "p99", "p50", "p90", "p99");
     for (uint32_t i = 0; i < record->target_count; i++) {
         const struct lull_calibration_target *target = &record->targets[i];
 

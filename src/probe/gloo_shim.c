@@ -5,7 +5,8 @@
  * PyTorch runs gloo's collectives on threads of its own while the program computes on: their
  * events carry those threads' numbers and expose nothing. What the program waits for is exposed:
  * a work object's wait(), and the end of a backward pass of DistributedDataParallel, which waits
- * for all gradients. The process' main thread has number 0 whoever communicates first.
+ * for all gradients and copies them back. Only the main thread's waits are told: PyTorch's threads
+ * wait for each other, too. It has number 0 whoever communicates first.
  *
  * Linked to neither library; without them nothing here is ever called, so preloading into other
  * programs is harmless. Functions are wrapped by their symbols. C++ exceptions pass through (this
@@ -25,7 +26,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { MOST_YIELDS = 10000 };
+enum { MOST_YIELDS = 10000, MAIN_THREAD = 0 };
 
 /* ---- the functions behind ---- */
 
@@ -124,7 +125,7 @@ static int is_recording(void)
 /* ---- recording ---- */
 
 /* kind 0: not recorded. */
-static struct lull_event begin_section(enum lull_operation operation)
+static struct lull_event begin_section(enum lull_operation operation, int is_wait)
 {
     struct lull_event event = {
         .communicator = LULL_EVENT_NO_COMMUNICATOR, .peer = -1, .operation = (uint16_t)operation};
@@ -132,6 +133,8 @@ static struct lull_event begin_section(enum lull_operation operation)
     if (!is_recording())
         return event;
     event.thread = lull_client_thread()->number;
+    if (is_wait && event.thread != MAIN_THREAD)
+        return event;
     event.kind = LULL_EVENT_BEGIN;
     event.time_ns = lull_now_ns();
     lull_client_push(&event);
@@ -147,9 +150,6 @@ static void end_section(struct lull_event *event)
     event->time_ns = lull_now_ns();
     lull_client_push(event);
 }
-
-#define SECTION(event, operation)                                                                  \
-    struct lull_event event __attribute__((cleanup(end_section), unused)) = begin_section(operation)
 
 /* ---- what a work object waits for ---- */
 
@@ -189,7 +189,7 @@ static enum lull_operation operation_of_work(const void *work)
 
 /* ---- the wrappers ---- */
 
-#define WRAP(prefix, name, operation, symbol, result, parameters, arguments)                       \
+#define WRAP(prefix, name, operation, is_wait, symbol, result, parameters, arguments)              \
     EXPORT result prefix##_##name parameters __asm__(symbol);                                      \
     EXPORT result prefix##_##name parameters                                                       \
     {                                                                                              \
@@ -197,12 +197,14 @@ static enum lull_operation operation_of_work(const void *work)
         result(*behind) parameters;                                                                \
                                                                                                    \
         *(void **)&behind = find_behind(&next, symbol, __builtin_return_address(0));               \
-        SECTION(section, operation);                                                               \
+        struct lull_event section __attribute__((cleanup(end_section), unused)) =                  \
+            begin_section(operation, is_wait);                                                     \
+                                                                                                   \
         return behind arguments;                                                                   \
     }
 
 #define COLLECTIVE(name, operation, symbol)                                                        \
-    WRAP(gloo, name, LULL_OPERATION_##operation, symbol, void, (void *options), (options))
+    WRAP(gloo, name, LULL_OPERATION_##operation, 0, symbol, void, (void *options), (options))
 #define WAIT(name, operation, symbol, result, parameters, arguments)                               \
-    WRAP(torch, name, operation, symbol, result, parameters, arguments)
+    WRAP(torch, name, operation, 1, symbol, result, parameters, arguments)
 #include "probe/gloo_calls.def"

@@ -60,7 +60,10 @@ void wait_for(c10d::Work *work)
 
 extern "C" void gloo_caller_run()
 {
-    std::thread(call_collectives).join();
+    std::thread([] {
+        call_collectives();
+        wait_for(make_other_work()); /* as a barrier waits for work before it */
+    }).join();
     wait_for(make_broadcast_work());
     wait_for(make_other_work());
     c10d::Reducer().finalize_backward();

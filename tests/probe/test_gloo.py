@@ -67,15 +67,19 @@ class Profile:
                 found[operation] = len(ranges), sum(end - begin for begin, end in ranges)
         return found
 
-    def exposed_s(self):
-        """Time in which gloo worked while the main thread computed nothing, and, since the wait for the gradients
-        copies them back in between, in that copying."""
+    def waiting_s(self):
+        """Bounds for how long the main thread waited for gloo: while gloo worked and the main thread did not; and
+        from what the main thread did before such a stretch until what it did next. Copying gradients back belongs
+        to the wait for them, which is one for all."""
         main = next(event["tid"] for event in self.events if event["name"].startswith("DistributedDataParallel"))
         copies = union(self.ranges(lambda event: event["name"].endswith("copy_bucket_to_grad")))
-        gloo = self.ranges(lambda event: event["name"].startswith("gloo:"))
+        gloo = union(self.ranges(lambda event: event["name"].startswith("gloo:")) + copies)
         computing = self.ranges(lambda event: event["tid"] == main and not event["name"].startswith("gloo:"))
-        computing = [operator for operator in computing if not is_inside(operator, copies)]
-        return length_without(union(gloo + copies), union(computing))
+        computing = union([operator for operator in computing if not is_inside(operator, copies)])
+        gaps = [(before[1], after[0]) for before, after in zip(computing, computing[1:])]
+        gaps = [gap for gap in gaps if any(begin < gap[1] and gap[0] < end for begin, end in gloo)]
+        exposed_s = sum(end - begin for begin, end in gloo) - overlap(gloo, computing)
+        return exposed_s, sum(end - begin for begin, end in gaps)
 
 
 def union(ranges):
@@ -93,11 +97,10 @@ def is_inside(inner, ranges):
     return any(begin <= inner[0] and inner[1] <= end for begin, end in ranges)
 
 
-def length_without(ranges, holes):
-    """How long the ranges are, less what lies in holes; both as union gives them."""
-    return sum(end - begin for begin, end in ranges) - sum(
-        max(0.0, min(end, hole_end) - max(begin, hole_begin))
-        for begin, end in ranges for hole_begin, hole_end in holes)
+def overlap(left, right):
+    """Time in both, each as union gives it."""
+    return sum(max(0.0, min(end, other_end) - max(begin, other_begin))
+               for begin, end in left for other_begin, other_end in right)
 
 
 class Gloo(unittest.TestCase):
@@ -106,10 +109,11 @@ class Gloo(unittest.TestCase):
         self.addCleanup(holder.cleanup)
         self.directory = holder.name
 
-    def check_seconds(self, found_s, expected_s, calls):
-        """Within 5 %, and half a millisecond per call for a thread that must wait for a core there."""
-        print(f"{calls} calls: lull {found_s:.4f} s, profiler {expected_s:.4f} s", file=sys.stderr)
-        self.assertLess(abs(found_s - expected_s), 0.05 * expected_s + 0.5e-3 * calls)
+    def check_waiting(self, found_s, profile):
+        exposed_s, until_next_s = profile.waiting_s()
+        print(f"waiting: lull {found_s:.4f} s, profiler {exposed_s:.4f} to {until_next_s:.4f} s", file=sys.stderr)
+        self.assertGreater(found_s, 0.95 * exposed_s)
+        self.assertLess(found_s, 1.01 * until_next_s)
 
     def test_calls_agree_with_the_profiler(self):
         done, _ = program(self.directory, under=[READER, "env", "LD_PRELOAD=" + SHIM])
@@ -123,12 +127,14 @@ class Gloo(unittest.TestCase):
             found = process["other_threads"]
             self.assertEqual({operation: count for operation, (count, _) in found.items()},
                              {operation: count for operation, (count, _) in expected.items()})
-            # The profiler's ranges begin before gloo is called and end after it has returned.
-            self.assertLess(found["allreduce"][1], expected["allreduce"][1])
-            self.check_seconds(found["allreduce"][1], expected["allreduce"][1], expected["allreduce"][0])
-            waits = process["first_thread"].values()
-            self.check_seconds(sum(seconds for _, seconds in waits), profile.exposed_s(),
-                               sum(count for count, _ in waits))
+            calls, expected_s = expected["allreduce"]
+            found_s = found["allreduce"][1]
+            print(f"{calls} calls: lull {found_s:.4f} s, profiler {expected_s:.4f} s", file=sys.stderr)
+            # The profiler's ranges begin before gloo is called and end after it has returned; on a busy machine a
+            # thread may have to wait for a core in between.
+            self.assertLess(found_s, expected_s)
+            self.assertGreater(found_s, 0.95 * expected_s - 0.5e-3 * calls)
+            self.check_waiting(sum(seconds for _, seconds in process["first_thread"].values()), profile)
 
     def test_under_lull_run(self):
         plain, losses = program(self.directory, "3")
@@ -149,7 +155,7 @@ class Gloo(unittest.TestCase):
             # Each step waits for its gradients and for its loss; the rest is waited for one by one.
             rest = sum(operations[name][0] for name in ("broadcast", "allgather"))
             self.assertEqual((gpu["calls"], gpu["events_lost"]), (2 * STEPS + rest, 0))
-            self.check_seconds(gpu["communication_ms"] * 1e-3, profile.exposed_s(), gpu["calls"])
+            self.check_waiting(gpu["communication_ms"] * 1e-3, profile)
             self.assertEqual(gpu["calls_per_iteration"], 2)
 
 
