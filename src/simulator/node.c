@@ -45,6 +45,16 @@ static void take_gaps(struct simulation *simulation, uint32_t index, int64_t now
         lull_controller_take_call(simulation->controller, index, &call);
 }
 
+/* A communicator's number in its process, as probes count them. */
+static uint32_t number_of(const struct lull_play *play, uint32_t rank, uint32_t communicator)
+{
+    uint32_t number = 0;
+
+    for (uint32_t i = 0; i < communicator; i++)
+        number += play->communicators[i].members >> rank & 1;
+    return number;
+}
+
 static void take_communication(struct simulation *simulation, uint32_t index,
                                const struct lull_play_event *event)
 {
@@ -53,7 +63,7 @@ static void take_communication(struct simulation *simulation, uint32_t index,
     const struct lull_call edge = {
         .time_ns = event->is_end ? event->end_ns : event->begin_ns,
         .bytes = op->bytes,
-        .communicator = op->communicator,
+        .communicator = number_of(simulation->options->play, index, op->communicator),
         .ranks = popcount(simulation->options->play->communicators[op->communicator].members),
         .peer = op->function >= LULL_PLAY_SEND ? (int32_t)op->peer : -1,
         .operation = (uint16_t)(op->function + 1), /* 0 is idle */

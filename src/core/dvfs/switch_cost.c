@@ -10,11 +10,14 @@ static const double never_settled_ms = 300.0;
 void lull_switch_cost_add(struct lull_switch_cost *cost, enum lull_direction direction,
                           double call_ms, double settle_ms)
 {
+    const double total_ms = call_ms + (settle_ms < 0.0 ? never_settled_ms : settle_ms);
+
     if (!isfinite(call_ms) || !isfinite(settle_ms) || call_ms < 0.0)
         return;
     lull_quantile_add(&cost->call_ms[direction], call_ms);
-    lull_quantile_add(&cost->total_ms[direction],
-                      call_ms + (settle_ms < 0.0 ? never_settled_ms : settle_ms));
+    lull_quantile_add(&cost->total_ms[direction], total_ms);
+    if (direction == LULL_DIRECTION_UP)
+        lull_upper_tail_add(&cost->slowest_up_ms, total_ms);
 }
 
 double lull_switch_cost_call_ms(const struct lull_switch_cost *cost, enum lull_direction direction,
@@ -44,13 +47,7 @@ double lull_switch_cost_lead_ms(const struct lull_switch_cost *cost, double allo
 
 double lull_switch_cost_sure_lead_ms(const struct lull_switch_cost *cost, double late_share)
 {
-    const struct lull_quantile *const seen = &cost->total_ms[LULL_DIRECTION_UP];
-    const double tail_share = 0.25;
-    double quartile_ms;
-
-    if (seen->count == 0)
+    if (cost->slowest_up_ms.count == 0)
         return 2.0 * (prior_call_ms + prior_settle_ms);
-    quartile_ms = lull_quantile_get(seen, 1.0 - tail_share);
-    return quartile_ms +
-           lull_quantile_excess(seen, quartile_ms) / tail_share * log(tail_share / late_share);
+    return lull_upper_tail_exceeded(&cost->slowest_up_ms, late_share);
 }

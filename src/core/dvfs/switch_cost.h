@@ -13,12 +13,14 @@
 #define LULL_CORE_DVFS_SWITCH_COST_H
 
 #include "core/stats/quantile.h"
+#include "core/stats/upper_tail.h"
 
 enum lull_direction { LULL_DIRECTION_DOWN, LULL_DIRECTION_UP, LULL_DIRECTION_COUNT };
 
 struct lull_switch_cost {
     struct lull_quantile call_ms[LULL_DIRECTION_COUNT];
     struct lull_quantile total_ms[LULL_DIRECTION_COUNT]; /* call + settle */
+    struct lull_upper_tail slowest_up_ms;                /* the same of all raisings ever seen */
 };
 
 /*
@@ -42,9 +44,8 @@ double lull_switch_cost_total_ms(const struct lull_switch_cost *cost, enum lull_
 double lull_switch_cost_lead_ms(const struct lull_switch_cost *cost, double allowed_ms);
 
 /*
- * The lead with which raising is late in no more than this share of cases, ms; share in (0, 0.25].
- * The window alone cannot tell rare cases: beyond its upper quartile the tail is taken to be
- * exponential, with the mean excess that was seen there.
+ * The lead with which raising is late in no more than this share of all cases, seen or
+ * extrapolated, ms; share in (0, 1). Nothing is forgotten here.
  */
 double lull_switch_cost_sure_lead_ms(const struct lull_switch_cost *cost, double late_share);
 

@@ -41,8 +41,9 @@
 #include "core/section/track.h"
 #include "core/stats/guard.h"
 
-/* Slowdown that a steady point may cost at most. */
+/* Slowdown that a steady point may cost at most, and all clocks of gaps together. */
 #define LULL_STEADY_TOLERANCE 0.0025
+#define LULL_GAP_TOLERANCE 0.0015
 
 enum {
     LULL_CONTROLLER_MAX_GPUS = 64,
@@ -90,7 +91,8 @@ struct lull_descent_record {
 
 /* One section over all GPUs that have it, or the steady point (signature 0). */
 struct lull_target {
-    uint64_t signature;
+    uint64_t signature; /* its sections' class */
+    bool of_gaps;       /* its sections are gaps in a GPU's computation */
     struct lull_descent descent;
     enum lull_reason reason;
     bool settled;

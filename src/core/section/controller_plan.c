@@ -11,7 +11,7 @@ static const double lateness_share = 0.2;
 /* Of all iterations, those in which a kernel after a gap may begin on a lowered clock. */
 static const double late_begins = 0.01;
 /* Share of the shortest latency seen by which the lowering of a gap goes ahead. */
-static const double sure_ahead_share = 0.6;
+static const double sure_ahead_share = 0.8;
 /* Time that a gap must spend low to be worth two driver calls. */
 static const double least_low_ms = 1.0;
 
@@ -121,10 +121,11 @@ void lull_controller_forecast(const struct lull_controller *controller,
         expect_no_forecast(gpu, out);
         return;
     }
-    if (section->place != 0)
+    if (section->place != 0) {
         expect_gap(gpu, out);
-    else
-        expect_calls(controller, gpu, out);
+        return;
+    }
+    expect_calls(controller, gpu, out);
     /* The GPUs of a node queue in the driver: each starts one call before the next. */
     out->lead_ms += index * lull_switch_cost_call_ms(&gpu->cost, LULL_DIRECTION_UP, 0.5);
 }
@@ -173,10 +174,13 @@ static void map_section(struct lull_controller *controller, struct lull_controll
         pays = lull_forecast_pays(&expected);
     }
     *target = find_target(controller, section->class);
-    if (*target == LULL_CONTROLLER_NO_TARGET && pays)
+    if (*target == LULL_CONTROLLER_NO_TARGET && pays) {
         *target = lull_controller_add_target(
             controller, section->class,
             section->is_cautious ? LULL_DESCENT_GALLOP : controller->config.strategy);
+        if (*target != LULL_CONTROLLER_NO_TARGET)
+            controller->targets[*target].of_gaps = section->place != 0;
+    }
     if (section->place != 0 && is_forecast && !pays)
         *target = LULL_CONTROLLER_NO_TARGET;
 }

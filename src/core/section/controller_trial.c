@@ -17,8 +17,9 @@ enum { SETTLED_BLOCK = 16, CHECK_SPACING_MAX = 8192 };
 /* Deviation of an iteration, as a share of the tolerance, that windows of one iteration would bear.
  */
 static const double decisive_noise_share = 0.35;
-/* Windows grow to this at most for short iterations, and for noisy ones. */
-enum { WINDOW_MAX = 4000, NOISY_WINDOW_MAX = 12 };
+/* Windows grow to this at most for short iterations, and for noisy ones; and shrink for long ones,
+ * so many times the least length of a window. */
+enum { WINDOW_MAX = 4000, NOISY_WINDOW_MAX = 12, WINDOW_MIN = 2, LONG_WINDOWS = 5 };
 /* Pairs of windows before and until a verdict. */
 enum { MIN_PAIRS = 4, MAX_PAIRS = 14 };
 /* Candidate iterations this much longer than the reference, in a row: no need to wait for pairs. */
@@ -43,18 +44,38 @@ static uint32_t window_iterations(const struct lull_controller *controller)
     double ratio = deviation / (decisive_noise_share * controller->config.tolerance_ratio);
     double wanted = fmax(ceil(controller->config.window_ms / median_ms),
                          fmin(ceil(ratio * ratio), NOISY_WINDOW_MAX));
+    double least;
 
     if (controller->config.tail_tolerance_ratio > 0.0)
         wanted = fmin(fmax(wanted, LULL_UPPER_TAIL_LEAST), LULL_UPPER_TAIL_MOST);
-    if (!isfinite(wanted) || wanted < controller->config.window_iterations)
+    least = fmin(ceil(LONG_WINDOWS * controller->config.window_ms / median_ms),
+                 controller->config.window_iterations);
+    if (!isfinite(wanted) || !isfinite(least))
         return controller->config.window_iterations;
+    wanted = fmax(wanted, fmax(least, WINDOW_MIN));
     return wanted > WINDOW_MAX ? WINDOW_MAX : (uint32_t)wanted;
+}
+
+/*
+ * Most of a gap's saving comes from the first steps down. What lies beyond, at the price of slower
+ * communication, costs more energy by the longer iteration than it saves; so does a steady point.
+ */
+static double tolerance_of(const struct lull_controller *controller)
+{
+    double most = controller->config.tolerance_ratio;
+
+    if (controller->steady)
+        most = LULL_STEADY_TOLERANCE;
+    else if (controller->current != LULL_CONTROLLER_NO_TARGET &&
+             controller->targets[controller->current].of_gaps)
+        most = LULL_GAP_TOLERANCE;
+    return fmin(most, controller->config.tolerance_ratio);
 }
 
 static void begin_test(struct lull_controller *controller)
 {
     struct lull_guard_config guard = {
-        .tolerance_ratio = controller->config.tolerance_ratio,
+        .tolerance_ratio = tolerance_of(controller),
         .confidence = controller->config.confidence,
         .min_pairs = MIN_PAIRS,
         .max_pairs = MAX_PAIRS,
@@ -62,8 +83,6 @@ static void begin_test(struct lull_controller *controller)
     };
     uint32_t iterations = window_iterations(controller);
 
-    if (controller->steady && guard.tolerance_ratio > LULL_STEADY_TOLERANCE)
-        guard.tolerance_ratio = LULL_STEADY_TOLERANCE;
     lull_guard_init(&controller->guard, &guard);
     if (controller->config.tail_tolerance_ratio > 0.0) {
         guard.tolerance_ratio = controller->config.tail_tolerance_ratio;

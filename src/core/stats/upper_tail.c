@@ -28,3 +28,17 @@ double lull_upper_tail_p99(const struct lull_upper_tail *tail)
         return tail->largest[0];
     return tail->largest[above - 1 < last ? above - 1 : last];
 }
+
+double lull_upper_tail_exceeded(const struct lull_upper_tail *tail, double share)
+{
+    const uint32_t kept = tail->count < LULL_UPPER_TAIL_KEPT ? tail->count : LULL_UPPER_TAIL_KEPT;
+    const double smallest = kept == 0 ? NAN : tail->largest[kept - 1];
+    const double kept_share = (double)kept / (double)tail->count;
+    double excess = 0.0;
+
+    for (uint32_t i = 0; i < kept; i++)
+        excess += (tail->largest[i] - smallest) / kept;
+    if (kept == 0 || share >= kept_share)
+        return smallest;
+    return smallest + excess * log(kept_share / share);
+}

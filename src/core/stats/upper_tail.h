@@ -1,8 +1,8 @@
 /*
- * The 99 % quantile of up to LULL_UPPER_TAIL_MOST values, exact, from the few largest of them.
+ * High quantiles from the few largest of many values.
  *
- * For latencies per token and the like, where the mean says little. Beyond so many values it is
- * the largest kept one and too high a quantile. Pure; caller's storage; zero-initialised is empty.
+ * The 99 % quantile is exact for up to LULL_UPPER_TAIL_MOST values; beyond so many it is the
+ * smallest kept one and too high a quantile. Pure; caller's storage; zero-initialised is empty.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -27,5 +27,13 @@ void lull_upper_tail_add(struct lull_upper_tail *tail, double value);
 
 /* The value that one in a hundred exceeds or equals (nearest rank); NAN when empty. */
 double lull_upper_tail_p99(const struct lull_upper_tail *tail);
+
+/*
+ * The value that a share of all values exceeds, share in (0, 1); NAN when empty. Shares too small
+ * to have been seen are extrapolated: beyond the smallest kept value the tail is taken to be
+ * exponential, with the mean excess of those kept (Pickands 1975, shape 0). Shares larger than what
+ * is kept give the smallest kept value: too high, never too low.
+ */
+double lull_upper_tail_exceeded(const struct lull_upper_tail *tail, double share);
 
 #endif
