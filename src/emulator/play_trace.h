@@ -25,13 +25,13 @@ struct lull_play_kernel {
     uint32_t stream;   /* any number */
     bool is_communication;
     enum lull_play_function function; /* of communication; sends and receives are SEND_RECV */
+    uint32_t communicator;            /* of communication; of this rank alone */
 };
 
 struct lull_play_trace_options {
     const char *profile; /* of compute, as lull_gpu_model_profile(); borrowed for good */
     double link_gbs;     /* of communication: the link can do no more */
     uint32_t channels;
-    uint32_t communicator;
     int64_t pause_ns; /* from the end of one replay of the record to the begin of the next, >= 0 */
     const int64_t *steps_ns; /* where the job's iterations begin, ascending; may be NULL */
     size_t step_count;
