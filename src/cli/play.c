@@ -227,7 +227,7 @@ static int run(const struct arguments *arguments, const struct lull_play *play,
 {
     const int64_t usual_iterations = 50;
     const struct lull_play_length length = {
-        .iterations = arguments->seconds > 0 ? 0
+        .iterations = arguments->seconds > 0      ? 0
                       : arguments->iterations > 0 ? (uint64_t)arguments->iterations
                                                   : (uint64_t)usual_iterations,
         .seconds = arguments->seconds,

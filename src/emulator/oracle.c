@@ -303,8 +303,7 @@ static void sweep_clock(struct run *run, const struct lull_oracle_outcome *refer
     run->compute_ns = compute_ns;
     run->transfer_ns = run->measured_transfer_ns;
     run->lead_ns = lull_oracle_latency_ns(run->job->model, 1, run->step, 0.01);
-    run->raise_ns =
-        lull_oracle_latency_ns(run->job->model, run->job->gpus, run->top_step, 0.95);
+    run->raise_ns = lull_oracle_latency_ns(run->job->model, run->job->gpus, run->top_step, 0.95);
     run->mode = MODE_REAL;
     point->real = run_job(run);
     run->mode = MODE_STEADY;

@@ -178,8 +178,8 @@ static void make_call(struct oracle *oracle, struct call *call)
     const int64_t begin_ns =
         call->at_ns > oracle->driver_free_ns ? call->at_ns : oracle->driver_free_ns;
 
-    call->at_ns = begin_ns + lull_ns_from_ms(lull_physics_draw_api_ms(&oracle->model,
-                                                                      &oracle->random));
+    call->at_ns =
+        begin_ns + lull_ns_from_ms(lull_physics_draw_api_ms(&oracle->model, &oracle->random));
     call->is_made = true;
     oracle->driver_free_ns = call->at_ns;
 }
@@ -251,8 +251,7 @@ static void end_gap(struct oracle *oracle, uint32_t rank, int64_t now_ns)
         ask_step(lull_play_sim_gpu(oracle->sim, rank), oracle->top_step, 0);
     if (oracle->mode == MODE_REAL && oracle->steps[next] != oracle->top_step)
         plan_call(oracle, rank,
-                  later_ns(now_ns,
-                           now_ns + oracle->gaps[index].compute_ns - oracle->lower_lead_ns),
+                  later_ns(now_ns, now_ns + oracle->gaps[index].compute_ns - oracle->lower_lead_ns),
                   oracle->steps[next]);
 }
 
@@ -321,8 +320,8 @@ static int run(struct oracle *oracle, enum mode mode, uint32_t step,
     int result;
 
     reset_run(oracle, mode);
-    result = lull_play_sim_create(&oracle->play, &oracle->model,
-                                  WARM_PERIODS + oracle->periods + 1, &oracle->sim, err);
+    result = lull_play_sim_create(&oracle->play, &oracle->model, WARM_PERIODS + oracle->periods + 1,
+                                  &oracle->sim, err);
     if (result < 0)
         return result;
     for (uint32_t rank = 0; rank < ranks && mode == MODE_STEADY; rank++) {
@@ -439,8 +438,7 @@ static int find_steady(struct oracle *oracle, struct lull_oracle_play_answer *an
             break; /* lower is slower still */
         if (outcome.saving_ratio > answer->steady.saving_ratio) {
             answer->steady = outcome;
-            answer->steady_mhz =
-                lull_gpu_model_step_mhz(&oracle->model, oracle->top_step - below);
+            answer->steady_mhz = lull_gpu_model_step_mhz(&oracle->model, oracle->top_step - below);
         }
     }
     return result;
@@ -455,8 +453,7 @@ static int answer_all(struct oracle *oracle, struct lull_oracle_play_answer *ans
     answer->gaps = oracle->gap_count;
     for (uint32_t i = 0; i < oracle->gap_count; i++) {
         oracle->lengths_ns[i] = oracle->gaps[i].length_ns;
-        answer->gap_ratio +=
-            (double)oracle->gaps[i].length_ns * 1e-9 / answer->period_s / ranks;
+        answer->gap_ratio += (double)oracle->gaps[i].length_ns * 1e-9 / answer->period_s / ranks;
     }
     if (result == 0)
         result = find_best(oracle, MODE_IDEAL, &answer->reference, &answer->ideal,

@@ -25,8 +25,7 @@ struct walk {
 static bool go_on(const struct lull_physics *gpu, struct walk *walk)
 {
     for (; walk->context < LULL_PHYSICS_CONTEXTS; walk->context++, walk->index = 0)
-        if (gpu->contexts[walk->context].is_live &&
-            walk->index < gpu->contexts[walk->context].used)
+        if (gpu->contexts[walk->context].is_live && walk->index < gpu->contexts[walk->context].used)
             return true;
     return false;
 }
@@ -108,16 +107,16 @@ static double transfers_w(const struct lull_physics *gpu, double mhz)
         const struct lull_physics_transfer *transfer = &gpu->contexts[i].transfer;
 
         if (gpu->contexts[i].is_live && transfer->is_active)
-            sum_w += lull_gpu_model_transfer_w(&gpu->model, transfer->rate_gbs, transfer->channels,
-                                               mhz);
+            sum_w +=
+                lull_gpu_model_transfer_w(&gpu->model, transfer->rate_gbs, transfer->channels, mhz);
     }
     while ((kernel = next_const_kernel(gpu, &walk)) != NULL) {
         if (!is_running(kernel, true))
             continue;
-        const double rate_gbs =
-            kernel->is_held ? 0
-                            : lull_gpu_model_transfer_gbs(&gpu->model, kernel->link_gbs,
-                                                          kernel->channels, gpu->mhz);
+        const double rate_gbs = kernel->is_held
+                                    ? 0
+                                    : lull_gpu_model_transfer_gbs(&gpu->model, kernel->link_gbs,
+                                                                  kernel->channels, gpu->mhz);
 
         sum_w += lull_gpu_model_transfer_w(&gpu->model, rate_gbs, kernel->channels, mhz);
     }
@@ -212,8 +211,8 @@ void lull_physics_update_work(struct lull_physics *gpu)
             kernel->is_transfer
                 ? transfer_speed(gpu, kernel)
                 : share * lull_gpu_model_speed(&gpu->model, kernel->profile.memory_ratio, gpu->mhz);
-        kernel->end_ns = kernel->speed > 0 ? end_after(gpu, kernel->work_s, kernel->speed)
-                                           : LULL_PHYSICS_NEVER;
+        kernel->end_ns =
+            kernel->speed > 0 ? end_after(gpu, kernel->work_s, kernel->speed) : LULL_PHYSICS_NEVER;
     }
     for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++)
         if (gpu->contexts[i].is_live)
@@ -434,9 +433,9 @@ void lull_physics_release(struct lull_physics *gpu, int index, uint64_t number, 
     if (at_ns < kernel->begin_ns)
         at_ns = kernel->begin_ns;
     if (at_ns < gpu->now_ns)
-        kernel->work_s = fmax(
-            kernel->work_s - transfer_speed(gpu, kernel) * (double)(gpu->now_ns - at_ns) * 1e-9,
-            0.0);
+        kernel->work_s = fmax(kernel->work_s - transfer_speed(gpu, kernel) *
+                                                   (double)(gpu->now_ns - at_ns) * 1e-9,
+                              0.0);
     lull_physics_update(gpu);
 }
 

@@ -116,8 +116,8 @@ static const char *fault_of_communication(const struct lull_play *play, uint32_t
     members = play->communicators[op->communicator].members;
     if ((members >> rank & 1) == 0)
         return "the rank is not in the communicator";
-    if (has_peer && (op->peer >= play->rank_count || op->peer == rank ||
-                     (members >> op->peer & 1) == 0))
+    if (has_peer &&
+        (op->peer >= play->rank_count || op->peer == rank || (members >> op->peer & 1) == 0))
         return "the peer is not in the communicator";
     if (!(op->link_gbs > 0 && op->link_gbs < 1e6) || op->channels < 1)
         return "the link is out of range";

@@ -55,7 +55,7 @@ struct lull_play_op {
     int32_t depends[LULL_PLAY_DEPENDENCIES];
     double delay_ms;    /* >= 0 */
     double duration_ms; /* at the highest clock, > 0; of communication: once all are there */
-    double lead_ms;     /* the host enqueues it so far ahead; 0: the play's */
+    double lead_ms;     /* the host enqueues it so far ahead, about; 0: the play's */
     bool begins_step;   /* a new iteration of the job */
 
     /* Compute. */

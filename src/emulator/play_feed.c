@@ -24,7 +24,7 @@ struct lull_play_feed {
     uint64_t next; /* to be put on the queue */
     uint32_t pending_count;
     struct pending pending[LULL_PHYSICS_KERNELS]; /* by number */
-    int64_t ends_ns[]; /* of each operation, when it ran last */
+    int64_t ends_ns[];                            /* of each operation, when it ran last */
 };
 
 int lull_play_feed_create(const struct lull_play *play, uint32_t rank, uint64_t periods,
@@ -189,9 +189,8 @@ static int64_t news_ns(const struct lull_physics_kernel *kernel, const struct pe
 {
     if (pending->has_begun)
         return kernel->state == LULL_WORK_ENDED ? kernel->end_ns : INT64_MAX;
-    return kernel->state == LULL_WORK_ENDED || kernel->state == LULL_WORK_RUNNING
-               ? kernel->begin_ns
-               : INT64_MAX;
+    return kernel->state == LULL_WORK_ENDED || kernel->state == LULL_WORK_RUNNING ? kernel->begin_ns
+                                                                                  : INT64_MAX;
 }
 
 static void mark(struct lull_play_feed *feed, uint32_t index, const struct lull_play_event *event)

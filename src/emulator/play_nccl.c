@@ -46,8 +46,7 @@ struct functions {
                       void *stream);
     int (*broadcast)(const void *send, void *receive, size_t count, int type, int root,
                      comm_handle comm, void *stream);
-    int (*send)(const void *data, size_t count, int type, int peer, comm_handle comm,
-                void *stream);
+    int (*send)(const void *data, size_t count, int type, int peer, comm_handle comm, void *stream);
     int (*receive)(void *data, size_t count, int type, int peer, comm_handle comm, void *stream);
 };
 
@@ -189,11 +188,10 @@ int lull_play_nccl_join(struct lull_play_nccl *nccl, const struct lull_play *pla
         .comm_name = communicator->name,
     };
 
-    return check(nccl->call.comm_init_rank_config(&nccl->comms[index],
-                                                  (int)communicator->world_ranks, *id,
-                                                  (int)lull_play_rank_in(communicator, rank),
-                                                  &config),
-                 "ncclCommInitRankConfig", err);
+    return check(
+        nccl->call.comm_init_rank_config(&nccl->comms[index], (int)communicator->world_ranks, *id,
+                                         (int)lull_play_rank_in(communicator, rank), &config),
+        "ncclCommInitRankConfig", err);
 }
 
 /* What was recorded as one kernel: a send to the next rank and a receive from it. */
@@ -229,8 +227,8 @@ int lull_play_nccl_call(struct lull_play_nccl *nccl, const struct lull_play *pla
         code = call->reduce_scatter(buffer, buffer, count, BFLOAT16, SUM, comm, stream);
         break;
     case LULL_PLAY_ALL_TO_ALL: /* the count is that to each rank */
-        code = call->all_to_all(buffer, buffer, (count + ranks - 1) / ranks, BFLOAT16, comm,
-                                stream);
+        code =
+            call->all_to_all(buffer, buffer, (count + ranks - 1) / ranks, BFLOAT16, comm, stream);
         break;
     case LULL_PLAY_BROADCAST:
         code = call->broadcast(buffer, buffer, count, BFLOAT16, 0, comm, stream);

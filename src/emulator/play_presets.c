@@ -38,9 +38,9 @@ static struct link link_over(double gbs)
 
 static int32_t add(struct builder *builder, const struct lull_play_op *op)
 {
-    const int index =
-        builder->result < 0 ? LULL_PLAY_NONE
-                            : lull_play_add(builder->play, builder->rank, op, builder->err);
+    const int index = builder->result < 0
+                          ? LULL_PLAY_NONE
+                          : lull_play_add(builder->play, builder->rank, op, builder->err);
 
     if (index < 0 && builder->result == 0)
         builder->result = index;
@@ -160,9 +160,8 @@ static int build_ddp(struct lull_play *play, const struct ddp *job, struct lull_
     struct builder builder = {.play = play, .err = err, .result = world < 0 ? world : 0};
 
     for (; builder.rank < play->rank_count && builder.result == 0; builder.rank++) {
-        struct traffic bucket = {LULL_PLAY_ALL_REDUCE, COMM_STREAM,      (uint32_t)world,
-                                 job->world_ranks,     0,                1e6,
-                                 job->gbs};
+        struct traffic bucket = {
+            LULL_PLAY_ALL_REDUCE, COMM_STREAM, (uint32_t)world, job->world_ranks, 0, 1e6, job->gbs};
         int32_t reduced = LULL_PLAY_NONE;
 
         begin_step(&builder, add_compute(&builder, job->forward_ms, "training", LULL_PLAY_NONE));
@@ -201,9 +200,8 @@ enum { FSDP_LAYERS = 24, FSDP_WORLD = 8 };
 static int32_t gather(struct builder *builder, uint32_t world, int32_t after)
 {
     const double layer_bytes = 50e6 * 2; /* 50 M parameters, bf16 */
-    const struct traffic traffic = {
-        LULL_PLAY_ALL_GATHER, COMM_STREAM, world, FSDP_WORLD, 0, layer_bytes / FSDP_WORLD,
-        infiniband_gbs};
+    const struct traffic traffic = {LULL_PLAY_ALL_GATHER,     COMM_STREAM,   world, FSDP_WORLD, 0,
+                                    layer_bytes / FSDP_WORLD, infiniband_gbs};
 
     return add_communication(builder, &traffic, after, LULL_PLAY_NONE);
 }
@@ -211,9 +209,8 @@ static int32_t gather(struct builder *builder, uint32_t world, int32_t after)
 static int32_t scatter(struct builder *builder, uint32_t world, int32_t after)
 {
     const double layer_bytes = 50e6 * 2;
-    const struct traffic traffic = {
-        LULL_PLAY_REDUCE_SCATTER, COMM_STREAM, world, FSDP_WORLD, 0, layer_bytes / FSDP_WORLD,
-        infiniband_gbs};
+    const struct traffic traffic = {LULL_PLAY_REDUCE_SCATTER, COMM_STREAM,   world, FSDP_WORLD, 0,
+                                    layer_bytes / FSDP_WORLD, infiniband_gbs};
 
     return add_communication(builder, &traffic, after, LULL_PLAY_NONE);
 }
@@ -256,13 +253,20 @@ static int build_gpt_fsdp(struct lull_play *play, struct lull_error *err)
 /* ---- Megatron: tensor x pipeline x data parallel, 1F1B ---- */
 
 enum { MICRO_BATCHES = 8, CHUNKS = 2 };
-enum { TENSOR_STREAM = 1, RECV_STREAM, SEND_STREAM, RECV_BACK_STREAM, SEND_BACK_STREAM, DATA_STREAM };
+enum {
+    TENSOR_STREAM = 1,
+    RECV_STREAM,
+    SEND_STREAM,
+    RECV_BACK_STREAM,
+    SEND_BACK_STREAM,
+    DATA_STREAM
+};
 
 struct megatron {
     uint32_t tensor;
     uint32_t pipeline;
     uint32_t data;
-    uint32_t stage; /* of the rank that is being built */
+    uint32_t stage;     /* of the rank that is being built */
     uint32_t groups[3]; /* its communicators: tensor, pipeline, data */
 };
 
@@ -321,19 +325,18 @@ static int32_t pass_on(struct builder *builder, const struct megatron *job,
 {
     const double activation_bytes = 50e6;
     const int32_t peer = (int32_t)builder->rank + stages * (int32_t)(job->tensor * job->data);
-    const struct traffic traffic = {function,         stream,         job->groups[1], 2,
+    const struct traffic traffic = {function,       stream,           job->groups[1], 2,
                                     (uint32_t)peer, activation_bytes, infiniband_gbs};
 
     return add_communication(builder, &traffic, builder->done, LULL_PLAY_NONE);
 }
 
 /* The layers of a stage, an AllReduce of the tensor-parallel ranks behind each part. */
-static void add_stage(struct builder *builder, const struct megatron *job, double ms,
-                      int32_t input)
+static void add_stage(struct builder *builder, const struct megatron *job, double ms, int32_t input)
 {
     const double activation_bytes = 50e6;
     const struct traffic reduce = {
-        LULL_PLAY_ALL_REDUCE, TENSOR_STREAM,   job->groups[0], job->tensor, 0,
+        LULL_PLAY_ALL_REDUCE, TENSOR_STREAM, job->groups[0], job->tensor, 0,
         activation_bytes,     nvlink_gbs};
 
     for (int i = 0; i < CHUNKS; i++) {
@@ -393,7 +396,7 @@ static int build_megatron(struct lull_play *play, struct lull_error *err)
         return lull_error_set(err, -EINVAL, "megatron-3d: %u ranks; it takes 2, 4, 8 or 16", ranks);
     for (; builder.rank < ranks && builder.result == 0; builder.rank++) {
         const double gradient_bytes = 700e6;
-        struct traffic reduce = {LULL_PLAY_ALL_REDUCE, DATA_STREAM,    0, job.data, 0,
+        struct traffic reduce = {LULL_PLAY_ALL_REDUCE, DATA_STREAM,   0, job.data, 0,
                                  gradient_bytes,       infiniband_gbs};
         int32_t reduced = LULL_PLAY_NONE;
 
@@ -429,9 +432,9 @@ static int build_moe(struct lull_play *play, struct lull_error *err)
     struct builder builder = {.play = play, .err = err, .result = world < 0 ? world : 0};
 
     for (; builder.rank < play->rank_count && builder.result == 0; builder.rank++) {
-        const struct traffic exchange = {
-            LULL_PLAY_ALL_TO_ALL, COMM_STREAM, (uint32_t)world, world_ranks, 0, 120e6,
-            infiniband_gbs};
+        const struct traffic exchange = {LULL_PLAY_ALL_TO_ALL, COMM_STREAM, (uint32_t)world,
+                                         world_ranks,          0,           120e6,
+                                         infiniband_gbs};
 
         begin_step(&builder, add_compute(&builder, 2, "training", LULL_PLAY_NONE));
         for (int layer = 0; layer < layers; layer++)
@@ -466,8 +469,12 @@ static int build_inference(struct lull_play *play, struct lull_error *err)
     struct builder builder = {.play = play, .err = err, .result = world < 0 ? world : 0};
 
     for (; builder.rank < play->rank_count && builder.result == 0; builder.rank++) {
-        struct traffic reduce = {LULL_PLAY_ALL_REDUCE, COMM_STREAM, (uint32_t)world,
-                                 play->rank_count,     0,           1.5e9,
+        struct traffic reduce = {LULL_PLAY_ALL_REDUCE,
+                                 COMM_STREAM,
+                                 (uint32_t)world,
+                                 play->rank_count,
+                                 0,
+                                 1.5e9,
                                  nvlink_gbs};
         struct lull_play_rank *ops = &play->ranks[builder.rank];
 

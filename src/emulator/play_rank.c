@@ -184,8 +184,8 @@ static void tell_profiler(struct rank *rank, const struct lull_play_event *event
 /* CUPTI may be loaded, by whoever profiles, at any time. */
 static void look_for_profiler(struct rank *rank)
 {
-    void *library = rank->tell_kernel == NULL ? dlopen("libcupti.so.12", RTLD_NOW | RTLD_NOLOAD)
-                                              : NULL;
+    void *library =
+        rank->tell_kernel == NULL ? dlopen("libcupti.so.12", RTLD_NOW | RTLD_NOLOAD) : NULL;
 
     if (library == NULL)
         return;

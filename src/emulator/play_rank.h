@@ -1,6 +1,6 @@
 /*
- * One rank of a running play, in its own process. Shared with play_run.c; nobody else includes this.
- * SPDX-License-Identifier: Apache-2.0
+ * One rank of a running play, in its own process. Shared with play_run.c; nobody else includes
+ * this. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_EMULATOR_PLAY_RANK_H
 #define LULL_EMULATOR_PLAY_RANK_H

@@ -61,6 +61,7 @@ static uint32_t find_gate(const int64_t *latest_ns, uint32_t count, int64_t peri
 static uint32_t *find_gates(const struct lull_play *play, uint32_t rank,
                             const struct lull_play_span *spans, int64_t period_ns)
 {
+    const double least_lead_ms = 2.0; /* or this machine's scheduler would show in the times */
     const struct lull_play_rank *ops = &play->ranks[rank];
     int64_t *latest_ns = calloc(ops->count, sizeof(latest_ns[0]));
     uint32_t *gates = calloc(ops->count, sizeof(gates[0]));
@@ -68,7 +69,8 @@ static uint32_t *find_gates(const struct lull_play *play, uint32_t rank,
     if (latest_ns != NULL && gates != NULL) {
         find_latest_begins(spans, ops->count, period_ns, latest_ns);
         for (uint32_t i = 0; i < ops->count; i++) {
-            const double lead_ms = ops->ops[i].lead_ms > 0 ? ops->ops[i].lead_ms : play->lead_ms;
+            const double lead_ms = fmax(
+                ops->ops[i].lead_ms > 0 ? ops->ops[i].lead_ms : play->lead_ms, least_lead_ms);
 
             gates[i] = find_gate(latest_ns, ops->count, period_ns, i,
                                  spans[i].begin_ns - lull_ns_from_ms(lead_ms));
@@ -228,13 +230,12 @@ static uint64_t periods_of(const struct lull_play *play, const struct lull_play_
 
 static int map_shared(struct players *players, struct lull_error *err)
 {
-    const size_t head =
-        (sizeof(struct lull_play_shared) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    const size_t head = (sizeof(struct lull_play_shared) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     void *memory;
 
     players->shared_size = head + lull_play_meetings_size(players->play);
-    memory = mmap(NULL, players->shared_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                  -1, 0);
+    memory =
+        mmap(NULL, players->shared_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return lull_error_set(err, -errno, "play: no memory to share: %s", strerror(errno));
     players->shared = memory;

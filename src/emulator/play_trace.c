@@ -91,7 +91,8 @@ static double ms_between(int64_t begin_ns, int64_t end_ns)
     return lull_ms_from_ns(end_ns - begin_ns);
 }
 
-static struct lull_play_op op_of(const struct run *run, const struct lull_play_trace_options *options)
+static struct lull_play_op op_of(const struct run *run,
+                                 const struct lull_play_trace_options *options)
 {
     const struct lull_play_kernel *first = &run->first;
     struct lull_play_op op = {

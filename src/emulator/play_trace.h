@@ -26,6 +26,7 @@ struct lull_play_kernel {
     uint32_t communicator; /* of communication, as lull_play_add_communicator() gave it */
     bool is_communication;
     enum lull_play_function function; /* of communication; sends and receives are SEND_RECV */
+    uint32_t communicator;            /* of communication; of this rank alone */
 };
 
 struct lull_play_trace_options {

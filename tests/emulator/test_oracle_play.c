@@ -133,8 +133,9 @@ static double best_energy_j(double pause_ms, double tolerance)
 
     for (uint32_t a = 0; a <= top; a += STRIDE)
         for (uint32_t b = 0; b <= top; b += STRIDE) {
-            const struct cost cost = period_cost(lull_gpu_model_step_mhz(&model, top - a),
-                                                 lull_gpu_model_step_mhz(&model, top - b), pause_ms);
+            const struct cost cost =
+                period_cost(lull_gpu_model_step_mhz(&model, top - a),
+                            lull_gpu_model_step_mhz(&model, top - b), pause_ms);
 
             if (cost.time_s <= reference.time_s * (1 + tolerance) && cost.energy_j < best_j)
                 best_j = cost.energy_j;
@@ -224,8 +225,8 @@ static void test_answers_repeat(void **state)
     struct lull_oracle_play_answer second;
 
     (void)state;
-    assert_int_equal(
-        lull_play_preset_create(lull_play_find_preset("moe-alltoall"), 2, &play, NULL), 0);
+    assert_int_equal(lull_play_preset_create(lull_play_find_preset("moe-alltoall"), 2, &play, NULL),
+                     0);
     first = ask(play, -1, -1, 0.01);
     second = ask(play, -1, -1, 0.01);
     assert_memory_equal(&first, &second, sizeof(first));

@@ -366,8 +366,8 @@ static void test_records_that_cannot_be_are_refused(void **state)
     assert_int_equal(lull_play_add_trace(play, 0, &nothing, 1, &options, NULL), -EINVAL);
     assert_int_equal(lull_play_add_trace(play, 0, NULL, 0, &options, NULL), -EINVAL);
     assert_int_equal(lull_play_add_trace(play, 1, &nothing, 1, &options, NULL), -EINVAL);
-    assert_int_equal(
-        lull_play_add_trace(play, 0, many, LULL_PLAY_STREAMS, &options, NULL), -EINVAL);
+    assert_int_equal(lull_play_add_trace(play, 0, many, LULL_PLAY_STREAMS, &options, NULL),
+                     -EINVAL);
     lull_play_destroy(play);
 }
 
@@ -638,8 +638,8 @@ static void test_inference_idles_as_published(void **state)
     struct lull_play *play = NULL;
 
     (void)state;
-    assert_int_equal(lull_play_preset_create(lull_play_find_preset("llm-inference"), 0, &play, NULL),
-                     0);
+    assert_int_equal(
+        lull_play_preset_create(lull_play_find_preset("llm-inference"), 0, &play, NULL), 0);
     check_within("idle of a server",
                  1 - share_of(play, LULL_PLAY_COMPUTE) - share_of(play, LULL_PLAY_COMMUNICATION),
                  0.58, 0.64);
