@@ -23,7 +23,6 @@ struct lull_play_kernel {
     int64_t launch_ns; /* the host's call; -1 unknown */
     uint64_t bytes;    /* 0 unknown */
     uint32_t stream;   /* any number */
-    uint32_t communicator; /* of communication, as lull_play_add_communicator() gave it */
     bool is_communication;
     enum lull_play_function function; /* of communication; sends and receives are SEND_RECV */
     uint32_t communicator;            /* of communication; of this rank alone */

@@ -69,7 +69,11 @@ int lull_probes_add_gloo(struct lull_probes *probes, char *const command[], stru
 
 int lull_probes_add_markers(struct lull_probes *probes, struct lull_error *err)
 {
-    return preload(probes, "liblull-nccl.so", err);
+    const int result = preload(probes, "liblull-nccl.so", err);
+
+    if (result == 0)
+        add(probes, NCCL_PLUGIN_ENV "=none");
+    return result;
 }
 
 int lull_probes_add_exposure(struct lull_probes *probes, struct lull_error *err)

@@ -34,7 +34,10 @@ int lull_probes_add_gloo(struct lull_probes *probes, char *const command[], stru
  */
 int lull_probes_add_exposure(struct lull_probes *probes, struct lull_error *err);
 
-/* Adds the shim that marks NCCL's collectives on their streams. Errors: it is not installed. */
+/*
+ * Adds the shim that marks NCCL's collectives on their streams, in place of the plugin: both would
+ * tell everything twice. Errors: it is not installed.
+ */
 int lull_probes_add_markers(struct lull_probes *probes, struct lull_error *err);
 
 /*

@@ -127,11 +127,10 @@ static void choose_probes(struct run *run)
         note(run, err.text);
     if (lull_probes_add_gloo(&run->probes, run->options->command, &err) < 0)
         note(run, err.text);
-    if (lull_probes_add_nccl(&run->probes, &err) < 0)
+    if (run->options->markers ? lull_probes_add_markers(&run->probes, &err) < 0
+                              : lull_probes_add_nccl(&run->probes, &err) < 0)
         note(run, err.text);
     if (run->options->exposure && lull_probes_add_exposure(&run->probes, &err) < 0)
-        note(run, err.text);
-    if (run->options->markers && lull_probes_add_markers(&run->probes, &err) < 0)
         note(run, err.text);
 }
 

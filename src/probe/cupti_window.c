@@ -150,6 +150,13 @@ static int is_communication(const char *name)
     return name != NULL && strcasestr(name, "nccl") != NULL;
 }
 
+static int64_t complete_until_ns(void)
+{
+    const int64_t lag_ns = 2 * window.longest_ns;
+
+    return window.newest_ns - (lag_ns > SLACK_NS ? lag_ns : SLACK_NS);
+}
+
 /* Mutex held. */
 static void take_kernel(const struct cupti_kernel *kernel)
 {
@@ -164,14 +171,9 @@ static void take_kernel(const struct cupti_kernel *kernel)
         return;
     if (end_ns - begin_ns > window.longest_ns)
         window.longest_ns = end_ns - begin_ns;
+    if (window.runs.count == LULL_COMPUTE_RUNS) /* rather than drop it */
+        tell_until(complete_until_ns());
     lull_compute_runs_add(&window.runs, begin_ns, end_ns);
-}
-
-static int64_t complete_until_ns(void)
-{
-    const int64_t lag_ns = 2 * window.longest_ns;
-
-    return window.newest_ns - (lag_ns > SLACK_NS ? lag_ns : SLACK_NS);
 }
 
 static void take_buffer(void *context, uint32_t stream, uint8_t *buffer, size_t size,

@@ -188,6 +188,20 @@ CUDA_EXPORT(cuCtxGetCurrent, void **context)
     return code;
 }
 
+CUDA_EXPORT(cuCtxSetCurrent, void *context)
+{
+    return enter(context);
+}
+
+CUDA_EXPORT(cuDevicePrimaryCtxRetain, void **context, int device)
+{
+    const int code = enter_device(device, context);
+
+    if (code == CUDA_SUCCESS)
+        *context = &driver.context;
+    return code;
+}
+
 CUDA_EXPORT(cuCtxGetDevice, int *device)
 {
     return cuDeviceGet(device, 0);
@@ -209,6 +223,22 @@ CUDA_EXPORT(cuMemFreeHost, void *memory)
 {
     free(memory);
     return CUDA_SUCCESS;
+}
+
+/* Device memory is host memory too. */
+CUDA_EXPORT(cuMemAlloc_v2, uint64_t *address, size_t bytes)
+{
+    void *memory = NULL;
+    const int code = cuMemHostAlloc(address != NULL ? &memory : NULL, bytes, 0);
+
+    if (code == CUDA_SUCCESS)
+        *address = (uintptr_t)memory;
+    return code;
+}
+
+CUDA_EXPORT(cuMemFree_v2, uint64_t address)
+{
+    return cuMemFreeHost((void *)(uintptr_t)address);
 }
 
 CUDA_EXPORT(cuMemHostRegister_v2, void *memory, size_t bytes, unsigned flags)
@@ -243,6 +273,30 @@ CUDA_EXPORT(cuMemHostGetDevicePointer_v2, uint64_t *pointer, void *memory, unsig
 CUDA_ALIAS(cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2);
 
 /* ---- streams ---- */
+
+/* A program's own stream, unlike a player's: everything on it has ended when it is enqueued. */
+CUDA_EXPORT(cuStreamCreate, void **stream, unsigned flags)
+{
+    const int code = enter(stream);
+
+    (void)flags;
+    if (code != CUDA_SUCCESS)
+        return code;
+    *stream = calloc(1, sizeof(struct lull_stream));
+    return *stream != NULL ? CUDA_SUCCESS : CUDA_OUT_OF_MEMORY;
+}
+
+CUDA_EXPORT(cuStreamSynchronize, void *stream)
+{
+    (void)stream;
+    return enter(&driver);
+}
+
+CUDA_EXPORT(cuStreamDestroy_v2, void *stream)
+{
+    free(stream);
+    return CUDA_SUCCESS;
+}
 
 struct pending_write {
     _Atomic uint32_t *word;
