@@ -20,6 +20,7 @@ enum {
     KEY_EXPOSURE,
     KEY_TAIL,
     KEY_MARKERS,
+    KEY_STEADY,
 };
 
 static const struct argp_option options[] = {
@@ -39,6 +40,8 @@ static const struct argp_option options[] = {
      "Record compute kernels in short windows (CUPTI), to see what NCCL leaves exposed", 0},
     {"markers", KEY_MARKERS, NULL, 0,
      "Mark NCCL's collectives on their streams, for what its profiler plugin does not see", 0},
+    {"steady", KEY_STEADY, "RATIO", 0,
+     "One clock for all of the iteration instead of switching, slower by so much at most", 0},
     {"no-daemon", KEY_NO_DAEMON, NULL, 0, "Drive the GPUs from this process, as root", 0},
     {"quiet", KEY_QUIET, NULL, 0, "No table and no progress; the report is still written", 0},
     {0},
@@ -107,6 +110,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         break;
     case KEY_MARKERS:
         run->markers = true;
+        break;
+    case KEY_STEADY:
+        run->control.only_steady = true;
+        if (lull_text_parse_ratio(arg, &run->control.steady_tolerance_ratio) < 0 ||
+            run->control.steady_tolerance_ratio <= 0.0)
+            argp_error(state, "--steady %s: give a ratio such as 0.5%% or 0.005", arg);
         break;
     case KEY_NO_DAEMON:
         run->no_daemon = true;

@@ -110,9 +110,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 /* ---- what is compared -------------------------------------------------------------------- */
 
-enum { HIGHEST, REACTIVE, FEED_FORWARD, POLICIES };
+enum { HIGHEST, REACTIVE, FEED_FORWARD, STEADY, POLICIES };
 
-static const char *const policy_names[POLICIES] = {"highest", "reactive", "feed_forward"};
+static const char *const policy_names[POLICIES] = {"highest", "reactive", "feed_forward",
+                                                  "steady"};
 
 struct results {
     struct lull_simulation_outcome outcomes[POLICIES];
@@ -129,6 +130,33 @@ static double slowdown(const struct results *results, int policy)
     return results->outcomes[policy].period_ms / results->outcomes[HIGHEST].period_ms - 1.0;
 }
 
+/*
+ * The oracle under the rule that Lull keeps: computation begins low in at most one iteration of a
+ * hundred. How many raisings an iteration has is the oracle's own first answer.
+ */
+static int ask_oracle(const struct arguments *arguments, const struct lull_play *play,
+                      struct lull_oracle_play_answer *answer_out, struct lull_error *err)
+{
+    const double late_iterations = 0.01;
+    struct lull_oracle_play_question question = {
+        .play = play,
+        .model = &arguments->model,
+        .call_ms = arguments->call_ms,
+        .settle_ms = arguments->settle_ms,
+        .tolerance_ratio = arguments->tolerance_ratio,
+        .stride = 3,
+    };
+    int result = lull_oracle_ask_play(&question, answer_out, err);
+    double iterations = 0.0;
+
+    for (uint32_t i = 0; i < play->rank_count; i++)
+        iterations += play->ranks[i].steps;
+    if (result < 0 || answer_out->real_lowered == 0 || iterations == 0.0)
+        return result;
+    question.late_ratio = late_iterations * iterations / answer_out->real_lowered;
+    return lull_oracle_ask_play(&question, answer_out, err);
+}
+
 static int simulate(const struct arguments *arguments, const struct lull_play *play,
                     struct results *results_out, struct lull_error *err)
 {
@@ -140,21 +168,15 @@ static int simulate(const struct arguments *arguments, const struct lull_play *p
         .exposure = true,
         .seed = 1,
     };
-    const struct lull_oracle_play_question question = {
-        .play = play,
-        .model = &arguments->model,
-        .call_ms = arguments->call_ms,
-        .settle_ms = arguments->settle_ms,
-        .tolerance_ratio = arguments->tolerance_ratio,
-        .stride = 3,
-    };
-    int result = lull_oracle_ask_play(&question, &results_out->oracle, err);
+    int result = ask_oracle(arguments, play, &results_out->oracle, err);
 
     lull_controller_config_default(&simulation.control);
     simulation.control.tolerance_ratio = arguments->tolerance_ratio;
+    simulation.control.steady_tolerance_ratio = arguments->tolerance_ratio;
     for (int policy = 0; policy < POLICIES && result == 0; policy++) {
         simulation.managed = policy != HIGHEST;
         simulation.control.reactive = policy == REACTIVE;
+        simulation.control.only_steady = policy == STEADY;
         result = lull_simulate_node(&simulation, &results_out->outcomes[policy], err);
     }
     return result;

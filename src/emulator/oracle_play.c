@@ -504,6 +504,7 @@ static int prepare(struct oracle *oracle, struct lull_oracle_play_answer *answer
                    struct lull_error *err)
 {
     const struct lull_play *play = &oracle->play;
+    const double late = oracle->question->late_ratio > 0 ? oracle->question->late_ratio : 0.05;
     struct lull_play_span *spans[LULL_PLAY_RANKS];
     int64_t period_ns;
     int result = lull_play_sim_spans(play, &oracle->model, spans, &period_ns, err);
@@ -516,9 +517,10 @@ static int prepare(struct oracle *oracle, struct lull_oracle_play_answer *answer
     for (uint32_t rank = 0; rank < play->rank_count; rank++)
         free(spans[rank]);
     answer->period_s = (double)period_ns * 1e-9;
-    oracle->lower_lead_ns = lull_oracle_latency_ns(&oracle->model, 1, 0, 0.01);
-    oracle->raise_lead_ns =
-        lull_oracle_latency_ns(&oracle->model, play->rank_count, oracle->top_step, 0.95);
+    oracle->lower_lead_ns = lull_oracle_latency_ns(&oracle->model, 1, 0, fmin(0.01, late));
+    /* Ranks that wait for nobody are raised each for itself, the others all at once. */
+    oracle->raise_lead_ns = lull_oracle_latency_ns(
+        &oracle->model, play->is_recorded ? 1 : play->rank_count, oracle->top_step, 1.0 - late);
     return result;
 }
 

@@ -4,8 +4,8 @@
  * A gap is a time without a compute kernel on a GPU. ideal: each gap runs at the clock that is best
  * for it, all else at the highest; switching takes no time. real: the same with the driver's
  * latencies and perfect foresight: a lowering is asked for so early that it hardly ever touches
- * compute (1 % quantile of one call and settling), the raising so early that all GPUs are back in
- * 95 of 100 cases; calls queue in the node's driver; gaps that do not pay stay at the highest
+ * compute (1 % quantile of one call and settling), the raising so early that the GPUs that wait for
+ * each other are back in all but a share of the cases (late_ratio); calls queue in the node's driver; gaps that do not pay stay at the highest
  * clock. steady: one clock all the time.
  *
  * The clock of a gap is the one that costs least energy from its begin to that of the next gap,
@@ -25,6 +25,7 @@ struct lull_oracle_play_question {
     double call_ms; /* every driver call takes so long; below 0, and the next too: the model's */
     double settle_ms;
     double tolerance_ratio;
+    double late_ratio; /* of raisings that may be late; 0: one in twenty */
     double heat_w;   /* power whose steady temperature holds throughout; 0: each run's own */
     uint32_t stride; /* every so many clocks is tried, >= 1 */
 };

@@ -10,6 +10,7 @@ void lull_controller_config_default(struct lull_controller_config *config)
 {
     *config = (struct lull_controller_config){
         .tolerance_ratio = 0.01,
+        .steady_tolerance_ratio = LULL_STEADY_TOLERANCE,
         .confidence = 0.95,
         .strategy = LULL_DESCENT_BISECT,
         .window_ms = 300.0,

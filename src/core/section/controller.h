@@ -9,7 +9,7 @@
  *               schedule interleaves it with the reference, the guard judges. All GPUs that have
  *               the section move together: ranks wait for each other, so a verdict on one is a
  *               verdict on all. Nothing worth switching: one steady point for the whole iteration
- *               is sought instead, against LULL_STEADY_TOLERANCE where the user's is wider: no
+ *               is sought instead, against a tolerance of its own where the user's is wider: no
  *               section stands between a wrong clock and the computation there.
  *   SETTLED     the results are applied; a reference window now and then, ever more rarely, keeps
  *               the slowdown's bound honest; proven degradation starts the descent again one point
@@ -41,7 +41,7 @@
 #include "core/section/track.h"
 #include "core/stats/guard.h"
 
-/* Slowdown that a steady point may cost at most, and all clocks of gaps together. */
+/* Slowdown that a steady point may cost by default, and that all clocks of gaps together may. */
 #define LULL_STEADY_TOLERANCE 0.0025
 #define LULL_GAP_TOLERANCE 0.0015
 
@@ -59,6 +59,8 @@ struct lull_controller_config {
     enum lull_descent_strategy strategy; /* for sections; the steady point always gallops */
     double window_ms;                    /* least length of a measured window */
     uint32_t window_iterations;          /* and its least number of iterations, >= 2 */
+    double steady_tolerance_ratio;       /* slowdown that a steady point may cost at most */
+    bool only_steady;                    /* one steady point, whatever sections there are */
     bool observe_only;                   /* learn sections, never command anything */
     bool reactive; /* for comparison: switch when a section begins and ends, never ahead */
 };

@@ -9,9 +9,11 @@
 /* Share of the tolerance that late raising may cost on average. */
 static const double lateness_share = 0.2;
 /* Of all iterations, those in which a kernel after a gap may begin on a lowered clock. */
-static const double late_begins = 0.01;
+static const double late_begins = 0.005;
 /* Share of the shortest latency seen by which the lowering of a gap goes ahead. */
-static const double sure_ahead_share = 0.8;
+static const double sure_ahead_share = 0.7;
+/* A descent of gaps tells apart so many clocks. */
+enum { GAP_CLOCKS = 8 };
 /* Time that a gap must spend low to be worth two driver calls. */
 static const double least_low_ms = 1.0;
 
@@ -159,6 +161,16 @@ int32_t lull_controller_add_target(struct lull_controller *controller, uint64_t 
 }
 
 /*
+ * Most of a gap's saving comes from the first steps down; the last ones slow communication, and the
+ * longer iteration costs more energy than they save. So the search need not be fine.
+ */
+static void make_gap_target(struct lull_target *target)
+{
+    target->of_gaps = true;
+    lull_descent_coarsen(&target->descent, target->descent.count / GAP_CLOCKS);
+}
+
+/*
  * A section's target. Those of one class share it; but of gaps, which come in all lengths, only
  * those that pay take part.
  */
@@ -178,8 +190,8 @@ static void map_section(struct lull_controller *controller, struct lull_controll
         *target = lull_controller_add_target(
             controller, section->class,
             section->is_cautious ? LULL_DESCENT_GALLOP : controller->config.strategy);
-        if (*target != LULL_CONTROLLER_NO_TARGET)
-            controller->targets[*target].of_gaps = section->place != 0;
+        if (*target != LULL_CONTROLLER_NO_TARGET && section->place != 0)
+            make_gap_target(&controller->targets[*target]);
     }
     if (section->place != 0 && is_forecast && !pays)
         *target = LULL_CONTROLLER_NO_TARGET;

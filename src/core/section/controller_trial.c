@@ -56,16 +56,13 @@ static uint32_t window_iterations(const struct lull_controller *controller)
     return wanted > WINDOW_MAX ? WINDOW_MAX : (uint32_t)wanted;
 }
 
-/*
- * Most of a gap's saving comes from the first steps down. What lies beyond, at the price of slower
- * communication, costs more energy by the longer iteration than it saves; so does a steady point.
- */
+/* What a steady point, or the clocks of gaps, cost in time costs energy as well. */
 static double tolerance_of(const struct lull_controller *controller)
 {
     double most = controller->config.tolerance_ratio;
 
     if (controller->steady)
-        most = LULL_STEADY_TOLERANCE;
+        most = controller->config.steady_tolerance_ratio;
     else if (controller->current != LULL_CONTROLLER_NO_TARGET &&
              controller->targets[controller->current].of_gaps)
         most = LULL_GAP_TOLERANCE;
@@ -148,11 +145,12 @@ void lull_controller_reconsider(struct lull_controller *controller)
         controller->phase = LULL_PHASE_LEARNING;
         return;
     }
-    if (controller->steady && afresh && lull_controller_any_section_pays(controller)) {
+    if (controller->steady && afresh && !controller->config.only_steady &&
+        lull_controller_any_section_pays(controller)) {
         controller->steady = false;
         controller->target_count = 0;
     }
-    if (!controller->steady)
+    if (!controller->steady && !controller->config.only_steady)
         for (uint32_t i = 0; i < controller->gpu_count; i++)
             if (lull_controller_is_active(&controller->gpus[i]) &&
                 lull_controller_is_known(&controller->gpus[i]))

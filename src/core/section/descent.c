@@ -5,13 +5,13 @@
 
 /*
  * The next point: stride points below the last good one, but above the highest bad one; without a
- * stride the middle between the two. Nothing left between them ends the descent.
+ * stride the middle between the two. Too little left between them ends the descent.
  */
 static void choose_candidate(struct lull_descent *descent)
 {
     const uint32_t room = descent->bad - descent->good - 1;
 
-    if (room == 0)
+    if (room < descent->resolution)
         descent->candidate = descent->good;
     else if (descent->stride == 0)
         descent->candidate = descent->good + (room + 1) / 2;
@@ -33,8 +33,13 @@ void lull_descent_init(struct lull_descent *descent, enum lull_descent_strategy 
                        uint32_t count)
 {
     assert(count >= 1);
-    *descent = (struct lull_descent){.strategy = strategy, .count = count};
+    *descent = (struct lull_descent){.strategy = strategy, .count = count, .resolution = 1};
     start(descent, count);
+}
+
+void lull_descent_coarsen(struct lull_descent *descent, uint32_t resolution)
+{
+    descent->resolution = resolution > 0 ? resolution : 1;
 }
 
 bool lull_descent_done(const struct lull_descent *descent)

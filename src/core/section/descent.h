@@ -39,12 +39,20 @@ struct lull_descent {
     uint32_t bad;       /* highest point known to degrade; count if none is known */
     uint32_t candidate; /* the point under test; equal to good when done */
     uint32_t stride;    /* points to the next candidate; 0: halve */
+    uint32_t resolution; /* points between good and bad that are worth searching, >= 1 */
     uint32_t steps;     /* verdicts taken since the start or the last back-off */
 };
 
 /* Starts at the highest point (S221) and chooses the first candidate (S222). */
 void lull_descent_init(struct lull_descent *descent, enum lull_descent_strategy strategy,
                        uint32_t count);
+
+/*
+ * From now on the search ends when fewer than so many points lie between the lowest good and the
+ * highest bad one, up to so many above where it would have ended. The lowest point is tried as
+ * before.
+ */
+void lull_descent_coarsen(struct lull_descent *descent, uint32_t resolution);
 
 /* True once the result (descent->good) stands (S227). */
 bool lull_descent_done(const struct lull_descent *descent);
