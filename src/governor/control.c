@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "core/section/gap_map.h"
+#include "governor/calibration_file.h"
 
 enum { BATCH = 256, REQUESTS_KEPT = 8 };
 
@@ -66,6 +67,18 @@ struct lull_control {
     struct gpu gpus[LULL_CONTROLLER_MAX_GPUS];
 };
 
+/* What `lull calibrate` has measured on GPUs of these models is where this run starts from. */
+static void recall_calibrations(struct lull_control *control)
+{
+    struct lull_calibration_record record;
+
+    for (uint32_t i = 0; i < control->gpu_count; i++)
+        if (lull_calibration_find(control->gpus[i].info->name,
+                                  lull_devices_driver_version(control->devices), &record) == 0)
+            lull_calibration_teach(&record,
+                                   lull_controller_known_cost(control->controller, i));
+}
+
 int lull_control_create(struct lull_job *job, struct lull_devices *devices,
                         struct lull_actuator *actuator, const struct lull_controller_config *config,
                         bool exposure, const uint32_t *gpus, uint32_t gpu_count,
@@ -99,6 +112,7 @@ int lull_control_create(struct lull_job *job, struct lull_devices *devices,
         lull_control_destroy(control);
         return lull_error_set(err, -ENOMEM, "no memory for the controller");
     }
+    recall_calibrations(control);
     *control_out = control;
     return 0;
 }

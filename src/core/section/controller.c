@@ -137,6 +137,12 @@ static void apply_steady(struct lull_controller *controller, struct lull_control
     post(controller, gpu, point, now_ns + steady_valid_ns, now_ns + steady_valid_ns);
 }
 
+struct lull_switch_cost *lull_controller_known_cost(struct lull_controller *controller,
+                                                    uint32_t gpu)
+{
+    return &controller->gpus[gpu].cost;
+}
+
 static void forget_sections(struct lull_controlled_gpu *gpu)
 {
     gpu->open_section = -1;

@@ -119,6 +119,13 @@ struct lull_controller *lull_controller_create(const struct lull_controller_conf
                                                uint32_t gpu_count, const uint32_t *point_counts);
 void lull_controller_destroy(struct lull_controller *controller);
 
+/*
+ * What switching costs on this GPU as far as it is known beforehand; to be filled before the first
+ * call.
+ */
+struct lull_switch_cost *lull_controller_known_cost(struct lull_controller *controller,
+                                                    uint32_t gpu);
+
 /* A call of the rank on this GPU. Calls of one GPU come in the order of their times. */
 void lull_controller_take_call(struct lull_controller *controller, uint32_t gpu,
                                const struct lull_call *call);
