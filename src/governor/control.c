@@ -256,6 +256,8 @@ static void take_device_event(struct lull_control *control, uint32_t index,
 
     if (!become_device(control, gpu))
         return;
+    lull_communicators_take(&gpu->state.communicators, control->job,
+                            (uint32_t)gpu->state.process, event);
     emit_gaps(control, index, event->time_ns); /* before this edge announces them anew */
     switch ((enum lull_event_kind)event->kind) {
     case LULL_EVENT_ENQUEUE:
@@ -573,6 +575,7 @@ static void bind_process(struct lull_control *control, uint32_t slot,
         usable = lull_controller_take_start(control->controller, index);
     }
     forget_device(gpu);
+    gpu->state.communicators.count = 0;
     gpu->state.process = (int32_t)slot;
     gpu->left = false;
     gpu->depth = 0;

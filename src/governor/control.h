@@ -16,6 +16,7 @@
 #include "core/section/controller.h"
 #include "device/device.h"
 #include "governor/actuator.h"
+#include "governor/communicators.h"
 #include "governor/driver_watch.h"
 #include "governor/journey.h"
 #include "wire/event.h"
@@ -30,6 +31,7 @@ struct lull_control_gpu {
     struct lull_error refusal; /* why it is not leased; code 0: not asked yet */
     uint32_t device;           /* index in devices */
     struct lull_driver_watch driver;
+    struct lull_communicators communicators; /* where communication runs on the GPU */
     uint64_t lost_events;
     int64_t entered_ns; /* its rank entered the job (MPI_Init), and left it; 0 not seen */
     int64_t left_ns;

@@ -139,6 +139,24 @@ static json_t *driver_json(const struct lull_driver_watch *watch)
                      "foreign_changes", (json_int_t)watch->foreign, "trouble", text);
 }
 
+static json_t *communicators_json(const struct lull_communicators *communicators,
+                                  uint64_t iterations)
+{
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < communicators->count; i++) {
+        const struct lull_named_communicator *item = &communicators->items[i];
+
+        json_array_append_new(
+            array, json_pack("{s:s, s:I, s:I, s:I, s:s}", "name", item->name, "ranks",
+                             (json_int_t)item->what.ranks, "nodes", (json_int_t)item->what.nodes,
+                             "operations", (json_int_t)item->operations, "parallelism",
+                             lull_parallelism_name(
+                                 lull_communicator_parallelism(&item->what, iterations))));
+    }
+    return array;
+}
+
 static json_t *gpu_json(const struct lull_report *report, uint32_t gpu)
 {
     const struct lull_control *control = report->managed;
@@ -162,9 +180,10 @@ static json_t *gpu_json(const struct lull_report *report, uint32_t gpu)
     for (uint32_t i = 0; i < count; i++)
         json_array_append_new(sections, section_json(control, gpu, i, info));
     return json_pack(
-        "{s:I, s:s, s:s, s:s, s:o, s:I, s:I, s:f, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
+        "{s:I, s:s, s:s, s:s, s:o, s:o, s:I, s:I, s:f, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
         "index", (json_int_t)state->device, "name", info->name, "uuid", info->uuid, "state",
-        lull_gpu_state_text(control, gpu), "driver", driver_json(&state->driver), "calls", (json_int_t)totals.calls, "calls_per_iteration",
+        lull_gpu_state_text(control, gpu), "driver", driver_json(&state->driver), "communicators",
+        communicators_json(&state->communicators, journey->boundaries.count), "calls", (json_int_t)totals.calls, "calls_per_iteration",
         (json_int_t)lull_track_period(track), "communication_ms", totals.communication_ms,
         "communication_ratio", number_or_null(totals.communication_ms / life_ms, life_ms > 0.0),
         "switches", (json_int_t)journey->switches, "switches_refused", (json_int_t)journey->refused,

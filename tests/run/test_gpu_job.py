@@ -48,6 +48,8 @@ class GpuJob(unittest.TestCase):
         for gpu in report["gpus"]:
             self.assertTrue(all(section["kind"] == "communication" for section in gpu["sections"]))
             self.assertGreater(gpu["calls"], 5 * 20 / 2)
+            # Two communication streams, a communicator each; a recorded SendRecv is two operations.
+            self.assertEqual([item["operations"] for item in gpu["communicators"]], [2 * 4 * 20, 2 * 20])
 
 
 if __name__ == "__main__":
