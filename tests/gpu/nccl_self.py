@@ -10,6 +10,7 @@ SPDX-License-Identifier: Apache-2.0
 import ctypes
 import json
 import sys
+import time
 
 BYTES = 16 << 20
 INT8 = 0
@@ -64,6 +65,7 @@ def main():
     comm = open_communicator(nccl)
     version = ctypes.c_int()
     check("ncclGetVersion", nccl.ncclGetVersion(ctypes.byref(version)))
+    time.sleep(0.5)  # who watches may ask for times only once the process has joined
     for _ in range(rounds):
         exchange(nccl, comm, stream, buffers)
         check("cuStreamSynchronize", cuda.cuStreamSynchronize(stream))

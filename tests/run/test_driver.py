@@ -19,7 +19,7 @@ assert nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)) == 0
 end = time.monotonic() + 60
 while time.monotonic() < end:
     nvml.nvmlDeviceResetGpuLockedClocks(device)
-    time.sleep(0.05)
+    time.sleep(0.5)
 """
 
 
