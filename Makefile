@@ -22,7 +22,8 @@ test:
 
 demo:
 	tools/install-deps
-	$(MAKE) --no-print-directory all
+	$(MAKE) --no-print-directory $(BUILD)/build.ninja
+	ninja -C $(BUILD) demo-programs
 	tools/demo $(BUILD)
 
 bench:

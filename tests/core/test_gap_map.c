@@ -298,6 +298,22 @@ static void test_a_deviation_breaks_and_known_gaps_are_taken_up(void **state)
     lull_gap_map_destroy(map);
 }
 
+static void test_a_lost_end_is_overcome(void **state)
+{
+    static struct seen seen;
+    struct lull_gap_map *map = lull_gap_map_create(false);
+
+    (void)state;
+    lay_out(&plain, 200, 1);
+    for (uint32_t i = 301; i < history.edge_count; i++) /* the end of a kernel */
+        history.edges[i - 1] = history.edges[i];
+    history.edge_count--;
+    play(map, &seen);
+    assert_int_equal(seen.breaks, 1);
+    assert_int_equal(lull_gap_map_phase(map), LULL_GAP_MAP_KNOWN);
+    lull_gap_map_destroy(map);
+}
+
 static void test_the_blind_map_passes_kernels_on(void **state)
 {
     struct lull_gap_map *map = lull_gap_map_create(true);
@@ -339,6 +355,7 @@ int main(void)
         cmocka_unit_test(test_emitted_gaps_lie_in_true_ones),
         cmocka_unit_test(test_alternating_iterations_count_as_one),
         cmocka_unit_test(test_a_deviation_breaks_and_known_gaps_are_taken_up),
+        cmocka_unit_test(test_a_lost_end_is_overcome),
         cmocka_unit_test(test_the_blind_map_passes_kernels_on),
         cmocka_unit_test(test_blindness_found_later),
     };

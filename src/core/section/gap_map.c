@@ -8,6 +8,9 @@
 #include "core/section/gap_map_state.h"
 #include "core/section/iteration.h"
 
+/* No communication kernel is taken to run for longer while others begin. */
+static const int64_t longest_kernel_ns = INT64_C(10000000000);
+
 struct lull_gap_map *lull_gap_map_create(bool blind)
 {
     struct lull_gap_map *map = calloc(1, sizeof(*map));
@@ -219,6 +222,11 @@ void lull_gap_map_take_communication(struct lull_gap_map *map, const struct lull
         put(map, &call);
         return;
     }
+    /* An end that was lost would hide everything after it. */
+    if (edge->begin && map->depth > 0 && edge->time_ns - map->outermost_ns > longest_kernel_ns)
+        map->depth = 0;
+    if (edge->begin && map->depth == 0)
+        map->outermost_ns = edge->time_ns;
     /* Kernels that run beside each other are one, named after the first. */
     if (edge->begin ? map->depth++ > 0 : map->depth == 0 || --map->depth > 0)
         return;

@@ -49,6 +49,7 @@ struct lull_gap_map {
     bool is_within;    /* its position is known */
     uint64_t iteration; /* counts boundaries */
     uint32_t depth;    /* kernels that run beside each other */
+    int64_t outermost_ns; /* begin of the first of them */
     uint32_t attempts;
     struct lull_gap_record record;
     struct lull_call *kernels; /* [period] begins, as recorded */
