@@ -17,9 +17,10 @@ enum { SETTLED_BLOCK = 16, CHECK_SPACING_MAX = 8192 };
 /* Deviation of an iteration, as a share of the tolerance, that windows of one iteration would bear.
  */
 static const double decisive_noise_share = 0.35;
-/* Windows grow to this at most for short iterations, and for noisy ones; and shrink for long ones,
- * so many times the least length of a window. */
-enum { WINDOW_MAX = 4000, NOISY_WINDOW_MAX = 12, WINDOW_MIN = 2, LONG_WINDOWS = 5 };
+/* Windows grow to this at most for short iterations, and for noisy ones; of iterations that all
+ * take the same time, two are enough. */
+enum { WINDOW_MAX = 4000, NOISY_WINDOW_MAX = 12, STEADY_WINDOW = 2 };
+static const double steady_noise_share = 0.1;
 /* Pairs of windows before and until a verdict. */
 enum { MIN_PAIRS = 4, MAX_PAIRS = 14 };
 /* Candidate iterations this much longer than the reference, in a row: no need to wait for pairs. */
@@ -44,15 +45,14 @@ static uint32_t window_iterations(const struct lull_controller *controller)
     double ratio = deviation / (decisive_noise_share * controller->config.tolerance_ratio);
     double wanted = fmax(ceil(controller->config.window_ms / median_ms),
                          fmin(ceil(ratio * ratio), NOISY_WINDOW_MAX));
-    double least;
+    uint32_t least = controller->config.window_iterations;
 
     if (controller->config.tail_tolerance_ratio > 0.0)
         wanted = fmin(fmax(wanted, LULL_UPPER_TAIL_LEAST), LULL_UPPER_TAIL_MOST);
-    least = fmin(ceil(LONG_WINDOWS * controller->config.window_ms / median_ms),
-                 controller->config.window_iterations);
-    if (!isfinite(wanted) || !isfinite(least))
-        return controller->config.window_iterations;
-    wanted = fmax(wanted, fmax(least, WINDOW_MIN));
+    if (recent->count >= LULL_TRACK_LEARN_ITERATIONS && ratio < steady_noise_share)
+        least = STEADY_WINDOW;
+    if (!isfinite(wanted) || wanted < least)
+        return least;
     return wanted > WINDOW_MAX ? WINDOW_MAX : (uint32_t)wanted;
 }
 
