@@ -378,11 +378,12 @@ static void killed_producers_do_not_block(void **state)
             uint32_t slot;
             struct lull_job *job = join(fixture->path, &slot);
 
-            for (uint64_t i = 0;; i++)
+            for (uint64_t i = 1;; i++)
                 lull_event_push(job, slot, &(struct lull_event){.bytes = i});
         }
         while (lull_job_read(fixture->job, kill_count, events, 1) == 0)
             lull_job_wait(fixture->job, lull_now_ns() + LULL_NS_PER_MS);
+        expected = events[0].bytes;
         seed = seed * 1103515245u + 12345u;
         lull_sleep_until_ns(lull_now_ns() + seed / 65536u % 1000 * LULL_NS_PER_US);
         kill(pid, SIGKILL);
