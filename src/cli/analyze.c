@@ -37,27 +37,6 @@ static const struct argp_option options[] = {
     {0},
 };
 
-static int parse_latency(const char *text, double *down_ms_out, double *up_ms_out)
-{
-    const double most_ms = 10000.0;
-    const char *const comma = strchr(text, ',');
-    char down[32];
-    double down_ms;
-    double up_ms;
-
-    if (comma == NULL || (size_t)(comma - text) >= sizeof(down))
-        return -EINVAL;
-    memcpy(down, text, (size_t)(comma - text));
-    down[comma - text] = '\0';
-    if (lull_text_parse_number(down, &down_ms) < 0 || lull_text_parse_number(comma + 1, &up_ms) < 0)
-        return -EINVAL;
-    if (!(down_ms >= 0.0 && down_ms <= most_ms && up_ms >= 0.0 && up_ms <= most_ms))
-        return -EINVAL;
-    *down_ms_out = down_ms;
-    *up_ms_out = up_ms;
-    return 0;
-}
-
 /* Exits where the model is not known, with the list of those that are. */
 static const struct lull_gpu_model *parse_model(const char *text)
 {
@@ -78,7 +57,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         arguments->setup.model = parse_model(arg);
         break;
     case KEY_SWITCH:
-        if (parse_latency(arg, &arguments->setup.down_ms, &arguments->setup.up_ms) < 0)
+        if (lull_cli_parse_latency(arg, &arguments->setup.down_ms, &arguments->setup.up_ms) < 0)
             argp_error(state, "--switch-ms %s: give two numbers from 0 to 10000, as in 15,20", arg);
         break;
     case KEY_JSON:

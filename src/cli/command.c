@@ -2,8 +2,12 @@
 #include "cli/command.h"
 
 #include <argp.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
 
 const char *lull_cli_runtime_directory(void)
 {
@@ -56,4 +60,26 @@ int lull_cli_fail(const char *command, const struct lull_error *err)
 {
     fprintf(stderr, "lull %s: %s\n", command, err->text);
     return (int)lull_error_exit_status(err->code);
+}
+
+int lull_cli_parse_latency(const char *text, double *first_ms_out, double *second_ms_out)
+{
+    const double most_ms = 10000.0;
+    const char *const comma = strchr(text, ',');
+    char first[32];
+    double first_ms;
+    double second_ms;
+
+    if (comma == NULL || (size_t)(comma - text) >= sizeof(first))
+        return -EINVAL;
+    memcpy(first, text, (size_t)(comma - text));
+    first[comma - text] = '\0';
+    if (lull_text_parse_number(first, &first_ms) < 0 ||
+        lull_text_parse_number(comma + 1, &second_ms) < 0)
+        return -EINVAL;
+    if (!(first_ms >= 0.0 && first_ms <= most_ms && second_ms >= 0.0 && second_ms <= most_ms))
+        return -EINVAL;
+    *first_ms_out = first_ms;
+    *second_ms_out = second_ms;
+    return 0;
 }

@@ -30,4 +30,10 @@ void lull_cli_parse(int argc, char **argv, unsigned accepted, const char *doc,
 /* Prints "lull COMMAND: TEXT" for people and returns the exit status that fits the code. */
 int lull_cli_fail(const char *command, const struct lull_error *err);
 
+/*
+ * Parses two times "A,B" of --switch-ms, 0 to 10000 ms each. Errors: -EINVAL, nothing is changed
+ * then.
+ */
+int lull_cli_parse_latency(const char *text, double *first_ms_out, double *second_ms_out);
+
 #endif

@@ -66,25 +66,6 @@ static const struct argp_option options[] = {
     {0},
 };
 
-static int parse_switch(const char *text, double *call_ms_out, double *settle_ms_out)
-{
-    const char *comma = strchr(text, ',');
-    char first[32];
-    double call_ms;
-    double settle_ms;
-
-    if (comma == NULL || (size_t)(comma - text) >= sizeof(first))
-        return -1;
-    memcpy(first, text, (size_t)(comma - text));
-    first[comma - text] = '\0';
-    if (lull_text_parse_number(first, &call_ms) < 0 ||
-        lull_text_parse_number(comma + 1, &settle_ms) < 0 || !(call_ms >= 0 && settle_ms >= 0))
-        return -1;
-    *call_ms_out = call_ms;
-    *settle_ms_out = settle_ms;
-    return 0;
-}
-
 static int parse_positive(const char *text, double *value_out)
 {
     return lull_text_parse_number(text, value_out) < 0 || !(*value_out > 0) ? -1 : 0;
@@ -105,7 +86,7 @@ static error_t parse_oracle_option(int key, char *arg, struct argp_state *state)
             argp_error(state, "%s: unknown GPU model", arg);
         break;
     case KEY_SWITCH:
-        result = parse_switch(arg, &arguments->call_ms, &arguments->settle_ms);
+        result = lull_cli_parse_latency(arg, &arguments->call_ms, &arguments->settle_ms);
         break;
     case KEY_TOLERANCE:
         result = lull_text_parse_ratio(arg, &arguments->tolerance_ratio);

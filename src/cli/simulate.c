@@ -42,19 +42,6 @@ static const struct argp_option options[] = {
     {0},
 };
 
-static int parse_latency(char *text, struct arguments *arguments)
-{
-    char *comma = strchr(text, ',');
-    int result;
-
-    if (comma == NULL)
-        return -EINVAL;
-    *comma = '\0';
-    result = lull_text_parse_number(text, &arguments->call_ms) |
-             lull_text_parse_number(comma + 1, &arguments->settle_ms);
-    return result < 0 || arguments->call_ms < 0 || arguments->settle_ms < 0 ? -EINVAL : 0;
-}
-
 static int parse_model(const char *text, struct arguments *arguments)
 {
     const struct lull_gpu_model *model = lull_gpu_model_find(text, (uint32_t)strlen(text));
@@ -81,7 +68,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         result = parse_model(arg, arguments);
         break;
     case KEY_LATENCY:
-        result = parse_latency(arg, arguments);
+        result = lull_cli_parse_latency(arg, &arguments->call_ms, &arguments->settle_ms);
         break;
     case KEY_PERIODS:
         result = lull_text_parse_int(arg, 20, 1000000, &arguments->periods);
