@@ -2,7 +2,6 @@
 #include "cli/analyze.h"
 
 #include <argp.h>
-#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
 #include "cli/play.h"
 
 #include <argp.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -303,7 +302,8 @@ int lull_play_main(int argc, char **argv)
         .options = options,
         .parser = parse_option,
         .args_doc = "[TRACE...]",
-        .doc = "Plays a distributed job, recorded by the PyTorch profiler or a preset, on the emulated node: lull emulate SPEC -- lull play ...\v",
+        .doc = "Plays a distributed job, recorded by the PyTorch profiler or a preset, on the "
+               "emulated node: lull emulate SPEC -- lull play ...\v",
         .help_filter = list_presets,
     };
     struct arguments arguments = {
