@@ -1,6 +1,7 @@
 /*
- * Positions are kept as the finder numbers them; sections count from the boundary position, which
- * is the one with the longest computation before it.
+ * The finder's period is one *round* of calls. Positions are numbered through the rounds that make
+ * up an iteration, mostly one; sections count from the boundary position, which is the one with the
+ * longest computation before it.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -15,6 +16,12 @@
 static const double merge_gap_ms = 1.0;
 /* ...nor is the computation in between worth naming (share of the section's length). */
 static const double merge_gap_ratio = 0.02;
+
+/* Several rounds are one iteration if that explains all but this share of what their gaps vary... */
+static const double unexplained_ratio = 0.05;
+/* ...and that is worth it: what the gaps of one round vary, as a share of its length. */
+static const double notable_ratio = 0.05;
+enum { MAX_ROUNDS = 3 }; /* all up to it divide LULL_TRACK_LEARN_ITERATIONS */
 
 struct position {
     uint64_t signature;
@@ -32,10 +39,11 @@ struct position {
 struct lull_track {
     struct lull_iteration_finder *finder;
     enum lull_track_phase phase;
-    uint32_t period;
-    struct position *positions; /* period of them */
-    uint32_t boundary;          /* finder's position at which iterations are counted */
-    uint32_t learnt;            /* boundaries passed while learning */
+    uint32_t round_calls;       /* the finder's period */
+    uint32_t rounds;            /* in an iteration; while learning: all that are learnt from */
+    uint64_t round;             /* begun since learning started; 0: not even one */
+    struct position *positions; /* rounds * round_calls of them */
+    uint32_t boundary;          /* position at which iterations are counted */
 
     uint32_t depth;    /* of nested calls */
     uint32_t position; /* of the current or last outermost call */
@@ -90,7 +98,8 @@ static void forget(struct lull_track *track)
 {
     free(track->positions);
     track->positions = NULL;
-    track->period = 0;
+    track->round_calls = 0;
+    track->rounds = 0;
     track->position_known = false;
     track->section_count = 0;
     track->open_section = -1;
@@ -98,34 +107,103 @@ static void forget(struct lull_track *track)
     track->phase = LULL_TRACK_SEARCHING;
 }
 
-static void start_learning(struct lull_track *track, uint32_t period)
+static void start_learning(struct lull_track *track, uint32_t round_calls)
 {
+    const uint32_t rounds = LULL_TRACK_LEARN_ITERATIONS;
+
     forget(track);
-    track->positions = calloc(period, sizeof(*track->positions));
+    track->positions = calloc((size_t)rounds * round_calls, sizeof(*track->positions));
     if (track->positions == NULL)
         return; /* stays searching: no section is ever known, so nothing is ever lowered */
-    track->period = period;
+    track->round_calls = round_calls;
+    track->rounds = rounds;
+    track->round = 0;
     track->phase = LULL_TRACK_LEARNING;
     track->boundary = 0;
-    track->learnt = 0;
 }
 
-/* The number of a finder's position counted from the boundary. */
+static uint32_t period_of(const struct lull_track *track)
+{
+    return track->rounds * track->round_calls;
+}
+
+/* The number of a position counted from the boundary. */
 static uint32_t from_boundary(const struct lull_track *track, uint32_t position)
 {
-    return (position + track->period - track->boundary) % track->period;
+    const uint32_t period = period_of(track);
+
+    return (position + period - track->boundary) % period;
 }
 
 static struct position *position_at(const struct lull_track *track, uint32_t from_boundary_number)
 {
-    return &track->positions[(track->boundary + from_boundary_number) % track->period];
+    return &track->positions[(track->boundary + from_boundary_number) % period_of(track)];
+}
+
+/* The gap before a call in every rounds-th of the rounds learnt from. */
+static struct lull_moments gap_in_rounds(const struct lull_track *track, uint32_t position,
+                                         uint32_t rounds)
+{
+    struct lull_moments gap_ms = {0};
+
+    for (uint32_t i = position; i < period_of(track); i += rounds * track->round_calls)
+        lull_moments_merge(&gap_ms, &track->positions[i].gap_ms);
+    return gap_ms;
+}
+
+/* Variance of the gaps of a round, summed over them, if so many rounds are an iteration (ms^2). */
+static double gap_variance(const struct lull_track *track, uint32_t rounds)
+{
+    const uint32_t period = rounds * track->round_calls;
+    double sum = 0.0;
+
+    for (uint32_t i = 0; i < period; i++) {
+        const struct lull_moments gap_ms = gap_in_rounds(track, i, rounds);
+
+        sum += lull_moments_variance(&gap_ms);
+    }
+    return sum / rounds;
+}
+
+/* A loop whose rounds make the same calls, with more computation before some than before others
+ * (a step that reduces its loss and its score apart): rounds that repeat together are its
+ * iteration, as only these have one length. */
+static uint32_t find_rounds(const struct lull_track *track)
+{
+    const double alone = gap_variance(track, 1);
+    double length_ms = 0.0;
+
+    for (uint32_t i = 0; i < period_of(track); i++)
+        length_ms += track->positions[i].gap_ms.mean + track->positions[i].length_ms.mean;
+    length_ms /= track->rounds;
+    if (alone < notable_ratio * notable_ratio * length_ms * length_ms)
+        return 1;
+    for (uint32_t rounds = 2; rounds <= MAX_ROUNDS; rounds++)
+        if (gap_variance(track, rounds) < unexplained_ratio * alone)
+            return rounds;
+    return 1;
+}
+
+/* Folds what was learnt into the positions of one iteration. */
+static void fold_rounds(struct lull_track *track)
+{
+    const uint32_t rounds = find_rounds(track);
+    const uint32_t period = rounds * track->round_calls;
+
+    for (uint32_t i = period; i < period_of(track); i++) {
+        struct position *position = &track->positions[i % period];
+
+        lull_moments_merge(&position->gap_ms, &track->positions[i].gap_ms);
+        lull_moments_merge(&position->length_ms, &track->positions[i].length_ms);
+    }
+    track->rounds = rounds;
 }
 
 static uint32_t longest_gap(const struct lull_track *track)
 {
     uint32_t longest = 0;
 
-    for (uint32_t i = 1; i < track->period; i++)
+    for (uint32_t i = 1; i < period_of(track); i++)
         if (track->positions[i].gap_ms.mean > track->positions[longest].gap_ms.mean)
             longest = i;
     return longest;
@@ -209,9 +287,10 @@ static void form_sections(struct lull_track *track)
     double lengths_ms[LULL_TRACK_MAX_SECTIONS];
     struct forming forming = {0};
 
+    fold_rounds(track);
     track->boundary = longest_gap(track);
     track->section_count = 0;
-    for (uint32_t i = 0; i < track->period; i++) {
+    for (uint32_t i = 0; i < period_of(track); i++) {
         const struct position *position = position_at(track, i);
 
         if (i > 0 && belongs(&forming, position)) {
@@ -310,20 +389,27 @@ static void describe(struct position *position, const struct lull_call *call, ui
     position->is_cautious = call->is_cautious;
 }
 
-static void learn_begin(struct lull_track *track, const struct lull_call *call, uint64_t signature,
-                        struct lull_track_note *note)
+static void learn_begin(struct lull_track *track, const struct lull_call *call, uint64_t signature)
 {
     struct position *position = &track->positions[track->position];
 
     describe(position, call, signature);
-    if (track->last_end_ns != 0)
-        lull_moments_add(&position->gap_ms, ms_between(track->last_end_ns, call->time_ns));
-    if (track->position != track->boundary)
+    lull_moments_add(&position->gap_ms, ms_between(track->last_end_ns, call->time_ns));
+}
+
+/* Where in the iteration the call stands that is the finder's position of a round. */
+static void place_call(struct lull_track *track, uint32_t in_round, struct lull_track_note *note)
+{
+    track->round += in_round == 0;
+    track->position_known = track->round > 0;
+    if (!track->position_known)
         return;
-    if (track->learnt++ < LULL_TRACK_LEARN_ITERATIONS)
-        return;
-    form_sections(track);
-    note->became_known = true;
+    if (track->phase == LULL_TRACK_LEARNING && track->round > LULL_TRACK_LEARN_ITERATIONS) {
+        form_sections(track);
+        note->became_known = true;
+    }
+    track->position =
+        in_round + track->round_calls * (uint32_t)((track->round - 1) % track->rounds);
 }
 
 static void take_begin(struct lull_track *track, const struct lull_call *call,
@@ -341,17 +427,16 @@ static void take_begin(struct lull_track *track, const struct lull_call *call,
     }
     if (state.event == LULL_ITERATION_SEARCHING)
         return;
-    if (state.event == LULL_ITERATION_FOUND || state.period != track->period) {
+    if (state.event == LULL_ITERATION_FOUND || state.period != track->round_calls) {
         /* A longer loop around a known one takes over without a deviation of its own. */
         note->deviated = track->phase != LULL_TRACK_SEARCHING;
         start_learning(track, state.period);
     }
     if (track->positions == NULL)
         return;
-    track->position = state.position;
-    track->position_known = true;
-    if (track->phase == LULL_TRACK_LEARNING)
-        learn_begin(track, call, signature, note);
+    place_call(track, state.position, note);
+    if (track->phase == LULL_TRACK_LEARNING && track->position_known)
+        learn_begin(track, call, signature);
     if (track->phase != LULL_TRACK_KNOWN)
         return;
     number = from_boundary(track, track->position);
@@ -410,7 +495,7 @@ int64_t lull_track_boundary_ns(const struct lull_track *track)
 
 uint32_t lull_track_period(const struct lull_track *track)
 {
-    return track->period;
+    return period_of(track);
 }
 
 const struct lull_section *lull_track_sections(const struct lull_track *track, uint32_t *count_out)

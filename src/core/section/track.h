@@ -2,10 +2,11 @@
  * Track: one rank's stream of calls, and what is known of its sections and their times.
  *
  * The outermost calls of one thread are the symbols of the iteration finder. Once the period
- * stands, the track learns for some iterations, then merges neighbouring calls with next to no
- * computation between them into sections, and forecasts when each begins and ends. An iteration is
- * counted at the beginning of the call with the longest computation before it, so that no section
- * reaches across the boundary of two iterations.
+ * stands, the track learns for some of them. Two or three periods of the same calls may turn out to
+ * be one iteration, told apart by the computation between them. Then it merges neighbouring calls
+ * with next to no computation between them into sections, and forecasts when each begins and ends.
+ * An iteration is counted at the beginning of the call with the longest computation before it, so
+ * that no section reaches across the boundary of two iterations.
  *
  * Pure; create/destroy; one thread at a time. Times: int64_t ns of the caller's monotonic clock.
  *
@@ -22,7 +23,7 @@
 #include "core/stats/quantile.h"
 
 enum {
-    LULL_TRACK_LEARN_ITERATIONS = 6, /* observed before sections are formed */
+    LULL_TRACK_LEARN_ITERATIONS = 6, /* periods observed before sections are formed */
     LULL_TRACK_MAX_SECTIONS = 64,    /* the longest are kept */
 };
 
