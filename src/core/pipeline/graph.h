@@ -18,6 +18,13 @@
 #include "base/error.h"
 #include "core/pipeline/profile.h"
 
+/* Operations of a graph, devices and edges: bounds that keep sums of times within int64_t. */
+enum {
+    LULL_PIPELINE_MAX_OPS = 1 << 24,
+    LULL_PIPELINE_MAX_DEVICES = 1 << 16,
+    LULL_PIPELINE_MAX_EDGES = 1 << 26
+};
+
 struct lull_pipeline_op {
     uint32_t device;
     uint32_t class_index; /* into the profile's classes */
@@ -36,6 +43,8 @@ struct lull_pipeline_graph {
     size_t op_count;
     struct lull_pipeline_edge *edges; /* finished: in topological order of `from` */
     size_t edge_count;
+    size_t op_room; /* how many there is memory for */
+    size_t edge_room;
     uint32_t device_count; /* the largest device + 1 */
 
     /* Finished only. */
@@ -44,35 +53,40 @@ struct lull_pipeline_graph {
     uint32_t *in_edges;    /* indices into edges */
     uint32_t *first_out;   /* the same for edges out of op i */
     uint32_t *out_edges;
-    uint32_t *first_on;    /* device_count + 1: operations of device d in its order are */
-    uint32_t *on_device;   /* on_device[first_on[d]..[d + 1]] */
+    uint32_t *first_on;  /* device_count + 1: operations of device d in its order are */
+    uint32_t *on_device; /* on_device[first_on[d]..[d + 1]] */
 };
 
 void lull_pipeline_graph_init(struct lull_pipeline_graph *graph);
 void lull_pipeline_graph_fini(struct lull_pipeline_graph *graph);
 
-/* Returns the operation's index, or -ENOMEM. The operations of a device are added in its order;
- * the edge from the one before is added by finish. */
+/*
+ * Returns the operation's index. The operations of a device are added in its order; the edge from
+ * the one before is added by finish. Errors: -E2BIG too many operations, or a device from
+ * LULL_PIPELINE_MAX_DEVICES on; -ENOMEM.
+ */
 int64_t lull_pipeline_graph_add(struct lull_pipeline_graph *graph,
                                 const struct lull_pipeline_op *op);
 
 /* Errors: -EINVAL no such operation, a negative latency or one above LULL_PIPELINE_MAX_TIME_NS;
- * -ENOMEM. */
+ * -E2BIG too many edges; -ENOMEM. An edge from an operation to itself is a cycle, found by finish.
+ */
 int lull_pipeline_graph_connect(struct lull_pipeline_graph *graph, uint32_t from, uint32_t to,
                                 int64_t latency_ns);
 
 /*
  * Adds the order edges, drops edges that repeat one of at least their latency, sorts, and finds a
  * topological order. Errors: -ELOOP, the text names a cycle by its operations (device,
- * kind, microbatch); -EINVAL no operations at all, or a class that the profile lacks; -ENOMEM. O(n).
+ * kind, microbatch); -EINVAL no operations at all, or a class that the profile lacks; -E2BIG too
+ * many edges; -ENOMEM. After an error the graph is only good for fini. O(n log n).
  */
 int lull_pipeline_graph_finish(struct lull_pipeline_graph *graph,
-                               const struct lull_pipeline_profile *profile,
-                               struct lull_error *err);
+                               const struct lull_pipeline_profile *profile, struct lull_error *err);
 
 /*
  * When each operation begins at the earliest, for given durations (op_count of them, ns); returns
- * the makespan, the longest path. begin_out may be NULL. O(n).
+ * the makespan, the longest path. begin_out may be NULL; it then takes memory, and returns -ENOMEM
+ * where there is none. O(n).
  */
 int64_t lull_pipeline_earliest(const struct lull_pipeline_graph *graph, const int64_t *duration_ns,
                                int64_t *begin_out);

@@ -25,7 +25,7 @@ struct lull_pipeline_problem {
 };
 
 struct lull_pipeline_cost {
-    int64_t time_ns; /* makespan of the plan itself */
+    int64_t time_ns; /* makespan of the plan itself; -ENOMEM: no memory to find it */
     double energy_j; /* of an iteration that takes `period_ns` (below) */
 };
 

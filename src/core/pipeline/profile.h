@@ -19,7 +19,10 @@
 #include "base/error.h"
 
 enum { LULL_PIPELINE_MAX_OPTIONS = 512 };
-/* Of one option: 100 s and 10 MJ, so that sums over a million operations stay within int64_t. */
+/*
+ * Of one option: 100 s and 10 MJ. The longest path of LULL_PIPELINE_MAX_OPS operations (graph.h)
+ * stays within int64_t; energies are summed as double.
+ */
 #define LULL_PIPELINE_MAX_TIME_NS INT64_C(100000000000)
 #define LULL_PIPELINE_MAX_ENERGY_NJ INT64_C(10000000000000000)
 
@@ -76,14 +79,15 @@ int lull_pipeline_profile_find(const struct lull_pipeline_profile *profile, uint
 
 /*
  * The options that a planner may choose: strictly falling effective energy with growing time, the
- * fastest first. With hull, only those on the lower convex hull of it (the relaxation's
- * corners). blocking_w >= 0, of the whole stage. chosen_out: indices into the class's
- * options, room for option_count. Returns their number, at least 1. O(n log n).
+ * fastest first. Of two options of equal time and effective energy the one with the higher clock.
+ * With hull, only the corners of its lower convex hull (the relaxation's). blocking_w >= 0, of the
+ * whole stage. chosen_out: indices into the class's options, room for option_count. Returns their
+ * number, at least 1. O(n log n).
  */
 size_t lull_pipeline_pareto(const struct lull_pipeline_class *operations, double blocking_w,
                             bool hull, uint32_t *chosen_out);
 
-/* The option with the highest clock; where none has a clock, the only one. */
+/* The option with the highest clock: the first one. */
 uint32_t lull_pipeline_highest(const struct lull_pipeline_class *operations);
 
 #endif

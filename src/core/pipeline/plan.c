@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/pipeline/plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Option of an operation. */
+static const struct lull_pipeline_option *chosen(const struct lull_pipeline_problem *problem,
+                                                 const uint32_t *option, size_t op)
+{
+    return &problem->profile->classes[problem->graph->ops[op].class_index].options[option[op]];
+}
+
+void lull_pipeline_plan_highest(const struct lull_pipeline_problem *problem, uint32_t *option_out)
+{
+    for (size_t op = 0; op < problem->graph->op_count; op++) {
+        const uint32_t class_index = problem->graph->ops[op].class_index;
+
+        option_out[op] = lull_pipeline_highest(&problem->profile->classes[class_index]);
+    }
+}
+
+static int64_t makespan(const struct lull_pipeline_problem *problem, const uint32_t *option)
+{
+    const struct lull_pipeline_graph *graph = problem->graph;
+    int64_t *duration_ns = malloc(graph->op_count * sizeof(*duration_ns));
+    int64_t time_ns = -ENOMEM;
+
+    if (duration_ns != NULL) {
+        for (size_t op = 0; op < graph->op_count; op++)
+            duration_ns[op] = chosen(problem, option, op)->time_ns;
+        time_ns = lull_pipeline_earliest(graph, duration_ns, NULL);
+    }
+    free(duration_ns);
+    return time_ns;
+}
+
+struct lull_pipeline_cost lull_pipeline_plan_cost(const struct lull_pipeline_problem *problem,
+                                                  const uint32_t *option, int64_t period_ns)
+{
+    const struct lull_pipeline_graph *graph = problem->graph;
+    struct lull_pipeline_cost cost = {.time_ns = makespan(problem, option)};
+    double energy_nj = 0.0;
+    double blocking_w = 0.0;
+
+    if (cost.time_ns < 0)
+        return cost;
+    for (size_t op = 0; op < graph->op_count; op++) {
+        const struct lull_pipeline_option *runs_at = chosen(problem, option, op);
+
+        /* Watts times nanoseconds are nanojoules. */
+        energy_nj += (double)runs_at->energy_nj -
+                     problem->blocking_w[graph->ops[op].device] * (double)runs_at->time_ns;
+    }
+    for (uint32_t device = 0; device < graph->device_count; device++)
+        blocking_w += problem->blocking_w[device];
+    if (period_ns < cost.time_ns)
+        period_ns = cost.time_ns;
+    cost.energy_j = (energy_nj + blocking_w * (double)period_ns) * 1e-9;
+    return cost;
+}
