@@ -2,8 +2,8 @@
  * Fit: a measured profile brought to the stages of a pipeline. What is fitted has one class for
  * every (stage of the pipeline, kind) that its operations need, made when first asked for.
  *
- * Stages: a profile of n stages serves a pipeline of any number of them: the last stays the last
- * (it has the head of the model), stage i before it takes profile stage min(i, n - 2).
+ * Stages: a profile of stages 0..n - 1 serves a pipeline of any number of them: the last stays the
+ * last (it has the head of the model), stage i before it takes profile stage min(i, n - 2).
  *
  * What was not measured is derived, clock by clock, and is then an assumption, not a measurement:
  *   input, weight   shares of the backward: input_ratio, and what is left
@@ -32,8 +32,7 @@ struct lull_pipeline_fit {
     double input_ratio; /* of a backward that is split; in (0, 1), 0.5 is usual */
 };
 
-/* The profile's stage (one of its own numbers) that stage `stage` of the pipeline takes. Profiles
- * may number their stages with gaps: "stage i" above is the i-th that occurs. */
+/* The profile's stage that stage `stage` of the pipeline takes. */
 uint32_t lull_pipeline_fit_stage(const struct lull_pipeline_fit *fit, uint32_t stage);
 
 /*
@@ -42,8 +41,7 @@ uint32_t lull_pipeline_fit_stage(const struct lull_pipeline_fit *fit, uint32_t s
  * ratio out of range or a derived option out of the profile's limits; -ENOMEM.
  */
 int lull_pipeline_fit_class(struct lull_pipeline_fit *fit, uint32_t stage,
-                            enum lull_pipeline_kind kind, uint32_t partner,
-                            struct lull_error *err);
+                            enum lull_pipeline_kind kind, uint32_t partner, struct lull_error *err);
 
 /* Adds a class of one fixed option, for collectives and the like, and returns its index; equal
  * ones of a stage are one class. Errors: as lull_pipeline_profile_add. */

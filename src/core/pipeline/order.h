@@ -86,8 +86,8 @@ struct lull_pipeline_replicas {
 int lull_pipeline_order_build(const struct lull_pipeline_order *order,
                               const struct lull_pipeline_links *links,
                               const struct lull_pipeline_replicas *replicas,
-                              struct lull_pipeline_fit *fit,
-                              struct lull_pipeline_graph *graph_out, struct lull_error *err);
+                              struct lull_pipeline_fit *fit, struct lull_pipeline_graph *graph_out,
+                              struct lull_error *err);
 
 /*
  * Replays the order without times. Returns 0 if every action gets its turn; else 1, and the first

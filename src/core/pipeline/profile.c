@@ -11,6 +11,7 @@ static const char *const kind_names[LULL_PIPELINE_KINDS] = {
     [LULL_PIPELINE_FORWARD] = "forward", [LULL_PIPELINE_BACKWARD] = "backward",
     [LULL_PIPELINE_INPUT] = "input",     [LULL_PIPELINE_WEIGHT] = "weight",
     [LULL_PIPELINE_OVERLAP] = "overlap", [LULL_PIPELINE_FIXED] = "fixed",
+    [LULL_PIPELINE_RECOMPUTE] = "recompute",
 };
 
 const char *lull_pipeline_kind_name(enum lull_pipeline_kind kind)

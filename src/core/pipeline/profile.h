@@ -28,11 +28,12 @@ enum { LULL_PIPELINE_MAX_OPTIONS = 512 };
 
 enum lull_pipeline_kind {
     LULL_PIPELINE_FORWARD,
-    LULL_PIPELINE_BACKWARD, /* input and weight gradients in one */
-    LULL_PIPELINE_INPUT,    /* gradient of the input alone */
-    LULL_PIPELINE_WEIGHT,   /* gradient of the weights alone */
-    LULL_PIPELINE_OVERLAP,  /* a forward and a backward at once (DualPipe) */
-    LULL_PIPELINE_FIXED,    /* nothing to choose: collectives, optimizer */
+    LULL_PIPELINE_BACKWARD,  /* input and weight gradients in one */
+    LULL_PIPELINE_INPUT,     /* gradient of the input alone */
+    LULL_PIPELINE_WEIGHT,    /* gradient of the weights alone */
+    LULL_PIPELINE_OVERLAP,   /* a forward and a backward at once (DualPipe) */
+    LULL_PIPELINE_FIXED,     /* nothing to choose: collectives, optimizer */
+    LULL_PIPELINE_RECOMPUTE, /* a forward repeated ahead of the backward */
     LULL_PIPELINE_KINDS
 };
 
@@ -55,7 +56,8 @@ struct lull_pipeline_profile {
     size_t class_count;
 };
 
-/* The word that files use: "forward", "backward", "input", "weight", "overlap", "fixed". */
+/* The word that files use: "forward", "backward", "input", "weight", "overlap", "fixed",
+ * "recompute". */
 const char *lull_pipeline_kind_name(enum lull_pipeline_kind kind);
 
 /* Errors: -EINVAL unknown word; kind_out is left alone. */

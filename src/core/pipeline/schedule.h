@@ -41,7 +41,7 @@
 #include "core/pipeline/graph.h"
 #include "core/pipeline/order.h"
 
-enum { LULL_PIPELINE_MAX_DEVICES = 1024, LULL_PIPELINE_MAX_CHUNKS = 64 };
+enum { LULL_PIPELINE_MAX_LIMITS = 1024, LULL_PIPELINE_MAX_CHUNKS = 64 };
 
 enum lull_pipeline_family {
     LULL_PIPELINE_GPIPE,
@@ -60,7 +60,7 @@ struct lull_pipeline_schedule {
     uint32_t chunks; /* of the model, per device */
     uint32_t group;  /* interleaved: micro-batches; 0: as many as devices */
     uint32_t limits; /* envpipe: numbers in limit, 0: no limit, 1: for all devices */
-    uint16_t limit[LULL_PIPELINE_MAX_DEVICES];
+    uint32_t limit[LULL_PIPELINE_MAX_LIMITS];
 };
 
 /* The pipeline that a schedule is for. */
@@ -69,7 +69,7 @@ struct lull_pipeline_shape {
     uint32_t microbatches;
     struct lull_pipeline_links links; /* count 0: transfers take no time */
     struct lull_pipeline_replicas replicas;
-    double input_ratio; /* fit.h; 0: 0.5 */
+    double input_ratio; /* fit.h; 0 or less: 0.5 */
     bool by_chunk;      /* the profile's stages are model chunks, not devices' whole stages */
 };
 
