@@ -165,7 +165,7 @@ static void test_incomplete_orders(void **state)
         struct lull_error err = {0};
 
         write_order(bad[i].text, 2, 2, 1, &order);
-        assert_int_equal(lull_pipeline_order_check(&order, &err), -EINVAL);
+        assert_int_equal(lull_pipeline_order_check(&order, NULL, &err), -EINVAL);
         if (strstr(err.text, bad[i].message) == NULL)
             fail_msg("%s: '%s' lacks '%s'", bad[i].text, err.text, bad[i].message);
         lull_pipeline_order_fini(&order);
@@ -215,8 +215,8 @@ static void test_cycles(void **state)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct lull_pipeline_order order;
         struct lull_error err = {0};
-        uint32_t device = 99;
-        size_t index = 99, ops;
+        struct lull_pipeline_place place = {99, 99};
+        size_t ops;
         int64_t end_ns;
 
         write_order(bad[i].text, 2, 2, strchr(bad[i].text, '1') < strchr(bad[i].text, '|') ? 2 : 1,
@@ -225,9 +225,9 @@ static void test_cycles(void **state)
         assert_true(err.text[0] != '\0');
         if (strchr(bad[i].text, 'R') == NULL) /* the simulation takes its place for granted */
             assert_int_equal(unit_simulate(&order, 1), -1);
-        assert_int_equal(lull_pipeline_order_stuck(&order, &device, &index), 1);
-        assert_int_equal(device, bad[i].device);
-        assert_int_equal(index, bad[i].index);
+        assert_int_equal(lull_pipeline_order_stuck(&order, &place), 1);
+        assert_int_equal(place.device, bad[i].device);
+        assert_int_equal(place.index, bad[i].index);
         lull_pipeline_order_fini(&order);
     }
 }

@@ -81,15 +81,14 @@ static void check_order(const char *text, uint32_t devices, uint32_t microbatche
 {
     struct lull_pipeline_order order;
     struct lull_error err = {0};
-    uint32_t device;
-    size_t index;
+    struct lull_pipeline_place place;
     int64_t simulated;
 
     if (!order_of(text, devices, microbatches, &order))
         return;
-    if (lull_pipeline_order_check(&order, &err) < 0)
+    if (lull_pipeline_order_check(&order, NULL, &err) < 0)
         fail_msg("%s %ux%u: %s", text, devices, microbatches, err.text);
-    assert_int_equal(lull_pipeline_order_stuck(&order, &device, &index), 0);
+    assert_int_equal(lull_pipeline_order_stuck(&order, &place), 0);
     simulated = unit_simulate(&order, 2);
     if (simulated != units(text, devices, microbatches, 2))
         fail_msg("%s %ux%u: the graph takes other than %d units", text, devices, microbatches,

@@ -203,12 +203,13 @@ int lull_pipeline_fit_fixed(struct lull_pipeline_fit *fit, uint32_t stage, int64
     uint32_t number = 0; /* of the stage's fixed classes; told apart as partners */
     int rc;
 
-    while ((rc = lull_pipeline_profile_find(fit->fitted, stage, LULL_PIPELINE_FIXED, number)) >=
-           0) {
-        const struct lull_pipeline_option *known = &fit->fitted->classes[rc].options[0];
+    for (size_t i = 0; i < fit->fitted->class_count; i++) {
+        const struct lull_pipeline_class *known = &fit->fitted->classes[i];
 
-        if (known->time_ns == time_ns && known->energy_nj == energy_nj)
-            return rc;
+        if (known->kind != LULL_PIPELINE_FIXED || known->stage != stage)
+            continue;
+        if (known->options[0].time_ns == time_ns && known->options[0].energy_nj == energy_nj)
+            return (int)i;
         number++;
     }
     rc = lull_pipeline_profile_add(fit->fitted, stage, LULL_PIPELINE_FIXED, number, &option, err);

@@ -78,8 +78,9 @@ enum seen {
 
 struct check {
     const struct lull_pipeline_order *order;
-    uint8_t *seen;       /* per stage and micro-batch */
-    uint32_t *device_of; /* per stage; devices: nobody yet */
+    uint8_t *seen;                    /* per stage and micro-batch */
+    uint32_t *device_of;              /* per stage; devices: nobody yet */
+    struct lull_pipeline_place place; /* that is looked at */
     struct lull_error *err;
 };
 
@@ -149,7 +150,7 @@ static int note_action(struct check *check, uint32_t device,
     }
 }
 
-static int find_missing(const struct check *check)
+static int find_missing(struct check *check)
 {
     const struct lull_pipeline_order *order = check->order;
     const size_t cells = (size_t)order->stages * order->microbatches;
@@ -157,11 +158,15 @@ static int find_missing(const struct check *check)
     for (size_t i = 0; i < cells; i++) {
         const unsigned missing = SEEN_ALL & ~(unsigned)check->seen[i];
         const enum seen first = (enum seen)(missing & -missing);
+        const size_t stage = i / order->microbatches;
+        const uint32_t device = check->device_of[stage];
 
-        if (missing != 0)
-            return lull_error_set(check->err, -EINVAL,
-                                  "%s of stage %zu, micro-batch %zu is missing", name_of(first),
-                                  i / order->microbatches, i % order->microbatches);
+        if (missing == 0)
+            continue;
+        check->place.device = device;
+        check->place.index = device < order->devices ? order->rows[device].count : 0;
+        return lull_error_set(check->err, -EINVAL, "%s of stage %zu, micro-batch %zu is missing",
+                              name_of(first), stage, i % order->microbatches);
     }
     return 0;
 }
@@ -174,6 +179,7 @@ static int check_all(struct check *check)
         check->device_of[s] = order->devices;
     for (uint32_t d = 0; d < order->devices; d++) {
         for (size_t i = 0; i < order->rows[d].count; i++) {
+            check->place = (struct lull_pipeline_place){d, i};
             const int rc = note_action(check, d, &order->rows[d].actions[i]);
 
             if (rc < 0)
@@ -213,21 +219,24 @@ static int check_size(const struct lull_pipeline_order *order, struct lull_error
     return 0;
 }
 
-int lull_pipeline_order_check(const struct lull_pipeline_order *order, struct lull_error *err)
+int lull_pipeline_order_check(const struct lull_pipeline_order *order,
+                              struct lull_pipeline_place *place_out, struct lull_error *err)
 {
-    struct check check = {.order = order, .err = err};
+    struct check check = {.order = order, .place = {order->devices, 0}, .err = err};
     int rc = check_size(order, err);
 
-    if (rc < 0)
-        return rc;
-    check.seen = calloc((size_t)order->stages * order->microbatches, sizeof(*check.seen));
-    check.device_of = calloc(order->stages, sizeof(*check.device_of));
-    if (check.seen == NULL || check.device_of == NULL)
-        rc = lull_error_set(err, -ENOMEM, "no memory for a schedule");
-    else
-        rc = check_all(&check);
+    if (rc >= 0) {
+        check.seen = calloc((size_t)order->stages * order->microbatches, sizeof(*check.seen));
+        check.device_of = calloc(order->stages, sizeof(*check.device_of));
+        if (check.seen == NULL || check.device_of == NULL)
+            rc = lull_error_set(err, -ENOMEM, "no memory for a schedule");
+        else
+            rc = check_all(&check);
+    }
     free(check.device_of);
     free(check.seen);
+    if (rc < 0 && place_out != NULL)
+        *place_out = check.place;
     return rc;
 }
 

@@ -55,11 +55,19 @@ void lull_pipeline_order_fini(struct lull_pipeline_order *order);
 int lull_pipeline_order_add(struct lull_pipeline_order *order, uint32_t device,
                             const struct lull_pipeline_action *action);
 
+/* Where in an order. */
+struct lull_pipeline_place {
+    uint32_t device; /* as many as there are: nowhere in particular */
+    size_t index;    /* of an action in the device's row; its count: one is missing */
+};
+
 /*
  * Checks that every micro-batch passes every stage exactly once, forward and backward, on one
- * device. Errors: -EINVAL, with stage, micro-batch and device in the text; -ENOMEM. O(n).
+ * device. Errors: -EINVAL, with stage, micro-batch and device in the text, and in *place_out (may
+ * be NULL) where; -ENOMEM. O(n).
  */
-int lull_pipeline_order_check(const struct lull_pipeline_order *order, struct lull_error *err);
+int lull_pipeline_order_check(const struct lull_pipeline_order *order,
+                              struct lull_pipeline_place *place_out, struct lull_error *err);
 
 /* The transfer between stage s and s + 1, if they are on two devices: latency_ns[s], or
  * latency_ns[0] for all where count is 1; none where count is 0. */
@@ -90,12 +98,12 @@ int lull_pipeline_order_build(const struct lull_pipeline_order *order,
                               struct lull_error *err);
 
 /*
- * Replays the order without times. Returns 0 if every action gets its turn; else 1, and the first
- * device (lowest number) that is stuck, with the index of the action in its row that waits in
- * vain. Only for orders that pass lull_pipeline_order_check. -ENOMEM.
+ * Replays the order without times. Returns 0 if every action gets its turn; else 1, and where the
+ * first device (lowest number) that is stuck waits in vain. Only for orders that pass
+ * lull_pipeline_order_check. -ENOMEM.
  */
-int lull_pipeline_order_stuck(const struct lull_pipeline_order *order, uint32_t *device_out,
-                              size_t *index_out);
+int lull_pipeline_order_stuck(const struct lull_pipeline_order *order,
+                              struct lull_pipeline_place *place_out);
 
 /* The most micro-batches (one stage of one micro-batch each) that a device holds activations of at
  * a time: from the begin of the forward to the end of the weight gradient. */

@@ -314,7 +314,7 @@ int lull_pipeline_order_build(const struct lull_pipeline_order *order,
                           .fit = fit,
                           .graph = &graph,
                           .err = err};
-    int rc = lull_pipeline_order_check(order, err);
+    int rc = lull_pipeline_order_check(order, NULL, err);
 
     if (rc < 0)
         return rc;

@@ -102,20 +102,19 @@ static void note_recomputations(const struct replay *replay)
     }
 }
 
-static int find_stuck(const struct replay *replay, uint32_t *device_out, size_t *index_out)
+static int find_stuck(const struct replay *replay, struct lull_pipeline_place *place_out)
 {
     for (uint32_t d = 0; d < replay->order->devices; d++) {
         if (replay->next[d] == replay->order->rows[d].count)
             continue;
-        *device_out = d;
-        *index_out = replay->next[d];
+        *place_out = (struct lull_pipeline_place){d, replay->next[d]};
         return 1;
     }
     return 0;
 }
 
-int lull_pipeline_order_stuck(const struct lull_pipeline_order *order, uint32_t *device_out,
-                              size_t *index_out)
+int lull_pipeline_order_stuck(const struct lull_pipeline_order *order,
+                              struct lull_pipeline_place *place_out)
 {
     struct replay replay = {
         .order = order,
@@ -128,7 +127,7 @@ int lull_pipeline_order_stuck(const struct lull_pipeline_order *order, uint32_t 
         note_recomputations(&replay);
         while (advance(&replay))
             ;
-        rc = find_stuck(&replay, device_out, index_out);
+        rc = find_stuck(&replay, place_out);
     }
     free(replay.next);
     free(replay.cells);

@@ -21,8 +21,8 @@
  *   dualpipev          two chunks per device in a V, forward of one and backward of the other at
  *                      once (DeepSeek's DualPipe cut in half, 2025); M >= 2S
  *
- * tests/trace compares the orders with those of torch.distributed.pipelining: gpipe, 1f1b,
- * interleaved, zbv and dualpipev must be equal.
+ * tests/trace compares the orders with torch.distributed.pipelining's: gpipe, 1f1b, interleaved (G
+ * = M / max(1, M / S)), zb-h1 (as InterleavedZeroBubble with one chunk), zbv and dualpipev are equal.
  *
  * Stages of the pipeline are model chunks: stage c * S + d is chunk c of device d; in a V, chunk 1
  * of device d is stage 2S - 1 - d.
