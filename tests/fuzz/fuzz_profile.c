@@ -1,0 +1,47 @@
+/*
+ * Stage profiles: refused with a message, or complete and within bounds.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "fuzz.h"
+
+#include <stdlib.h>
+
+#include "trace/pipeline_profile.h"
+
+static void require(int condition)
+{
+    if (!condition)
+        abort();
+}
+
+static void check_class(const struct lull_pipeline_class *operations)
+{
+    uint32_t chosen[LULL_PIPELINE_MAX_OPTIONS];
+
+    require(operations->option_count >= 1 && operations->option_count <= LULL_PIPELINE_MAX_OPTIONS);
+    for (size_t i = 0; i < operations->option_count; i++) {
+        const struct lull_pipeline_option *option = &operations->options[i];
+
+        require(option->time_ns > 0 && option->time_ns <= LULL_PIPELINE_MAX_TIME_NS);
+        require(option->energy_nj >= 0 && option->energy_nj <= LULL_PIPELINE_MAX_ENERGY_NJ);
+        require(option->sm_mhz > 0);
+        require(i == 0 || option->sm_mhz < operations->options[i - 1].sm_mhz);
+    }
+    require(lull_pipeline_pareto(operations, 80.0, true, chosen) >= 1);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct lull_pipeline_profile profile;
+    struct lull_error err = {0};
+
+    if (lull_pipeline_profile_read_memory("fuzz", (const char *)data, size, &profile, &err) < 0) {
+        require(err.text[0] != '\0');
+        return 0;
+    }
+    require(profile.class_count > 0);
+    for (size_t i = 0; i < profile.class_count; i++)
+        check_class(&profile.classes[i]);
+    lull_pipeline_profile_fini(&profile);
+    return 0;
+}

@@ -1,0 +1,151 @@
+/* usage: test_pipeline_profile PROFILES, the directory of recorded ones.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "trace/pipeline_profile.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static const char *profiles;
+
+static int read_text(const char *text, struct lull_pipeline_profile *profile,
+                     struct lull_error *err)
+{
+    return lull_pipeline_profile_read_memory("text", text, strlen(text), profile, err);
+}
+
+#define HEADER "stage,instruction,frequency,time,energy\n"
+
+static void test_rows_in_any_order_of_columns(void **state)
+{
+    struct lull_pipeline_profile profile;
+    struct lull_error err = {0};
+    const struct lull_pipeline_option *option;
+
+    (void)state;
+    if (read_text("energy,note,time,frequency,partner,stage,instruction\r\n"
+                  "1.0000000004,a b,0.0500000015,1080,,0,forward\r\n"
+                  "2e1, , 5e-2 , 1410 ,, 0 , forward \n"
+                  "\n"
+                  "3,,1,900,0,0,overlap",
+                  &profile, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(profile.class_count, 2);
+    assert_int_equal(profile.classes[0].option_count, 2);
+    option = profile.classes[0].options;
+    assert_true(option[0].sm_mhz == 1410 && option[0].time_ns == 50000000);
+    assert_true(option[0].energy_nj == 20000000000);
+    assert_true(option[1].time_ns == 50000002 && option[1].energy_nj == 1000000000);
+    assert_int_equal(profile.classes[1].kind, LULL_PIPELINE_OVERLAP);
+    lull_pipeline_profile_fini(&profile);
+}
+
+static void test_bad_files(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *message;
+    } bad[] = {
+        {"", "text: the file is empty"},
+        {"stage,instruction,frequency,time\n", "row 1: no column 'energy'"},
+        {"\n", "row 1: no column 'stage'"},
+        {HEADER, "no rows behind the header"},
+        {HEADER "0,forward,1410,0.05\n", "row 2: 4 columns, the header has 5"},
+        {HEADER "0,forward,1410,0.05,1,2\n", "row 2: 6 columns, the header has 5"},
+        {HEADER "0,forward,1410,0.05,1\nx,forward,1410,1,1\n",
+         "row 3, column 1 (stage): 'x' is not a stage"},
+        {HEADER "-1,forward,1410,0.05,1\n", "row 2, column 1"},
+        {HEADER "5000,forward,1410,0.05,1\n", "row 2, column 1"},
+        {HEADER "0,sideways,1410,0.05,1\n", "column 2 (instruction): 'sideways' is not forward"},
+        {HEADER "0,fixed,1410,0.05,1\n", "column 2 (instruction): 'fixed'"},
+        {HEADER "0,overlap,1410,0.05,1\n", "without a column 'partner'"},
+        {HEADER "0,forward,0,0.05,1\n", "column 3 (frequency): '0'"},
+        {HEADER "0,forward,1410.5,0.05,1\n", "column 3 (frequency)"},
+        {HEADER "0,forward,1410,abc,1\n", "column 4 (time): 'abc' is not a number"},
+        {HEADER "0,forward,1410,nan,1\n", "column 4 (time): 'nan' is not a number"},
+        {HEADER "0,forward,1410,,1\n", "column 4 (time): '' is not a number"},
+        {HEADER "0,forward,1410,0,1\n", "column 4 (time): '0' is not between"},
+        {HEADER "0,forward,1410,-0.05,1\n", "column 4 (time): '-0.05'"},
+        {HEADER "0,forward,1410,101,1\n", "column 4 (time): '101'"},
+        {HEADER "0,forward,1410,1e400,1\n", "column 4 (time)"},
+        {HEADER "0,forward,1410,0.05,-1\n", "column 5 (energy): '-1'"},
+        {HEADER "0,forward,1410,0.05,1\n0,forward,1410,0.06,1\n", "row 3, column 3 (frequency)"},
+        {HEADER "0,forward,1410,0.05,1\n2,forward,1410,0.05,1\n",
+         "stage 1 of 0 to 2 has no forward"},
+        {HEADER "0,forward,1410,0.05,1\n0,backward,1410,0.05,1\n1,forward,1410,1,1\n",
+         "stage 1 of 0 to 1 has no backward"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct lull_pipeline_profile profile;
+        struct lull_error err = {0};
+
+        if (read_text(bad[i].text, &profile, &err) != LULL_E_FORMAT)
+            fail_msg("'%s' was taken", bad[i].text);
+        if (strstr(err.text, bad[i].message) == NULL)
+            fail_msg("'%s' lacks '%s'", err.text, bad[i].message);
+    }
+}
+
+static void test_a_nul_byte(void **state)
+{
+    static const char text[] = HEADER "0,forw\0rd,1410,1,1\n";
+    struct lull_pipeline_profile profile;
+    struct lull_error err = {0};
+
+    (void)state;
+    assert_int_equal(
+        lull_pipeline_profile_read_memory("text", text, sizeof(text) - 1, &profile, &err),
+        LULL_E_FORMAT);
+    assert_non_null(strstr(err.text, "NUL"));
+    assert_true(lull_pipeline_profile_read("/nonexistent", &profile, &err) < 0);
+}
+
+static void check_recorded(const char *name, size_t clocks, int64_t first_ns, int64_t first_nj)
+{
+    struct lull_pipeline_profile profile;
+    struct lull_error err = {0};
+    char path[512];
+    int found;
+
+    snprintf(path, sizeof(path), "%s/%s", profiles, name);
+    if (lull_pipeline_profile_read(path, &profile, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(profile.class_count, 16);
+    for (size_t i = 0; i < profile.class_count; i++)
+        assert_int_equal(profile.classes[i].option_count, clocks);
+    found = lull_pipeline_profile_find(&profile, 0, LULL_PIPELINE_FORWARD, 0);
+    assert_true(found >= 0);
+    assert_true(profile.classes[found].options[0].time_ns == first_ns);
+    assert_true(profile.classes[found].options[0].energy_nj == first_nj);
+    lull_pipeline_profile_fini(&profile);
+}
+
+static void test_recorded_profiles(void **state)
+{
+    (void)state;
+    if (profiles == NULL || access(profiles, R_OK) != 0) {
+        print_message("no recorded profiles\n");
+        skip();
+    }
+    check_recorded("gpt3-175b_a100_sxm_bf16.csv", 38, 50161667, 23805472000);
+    check_recorded("gpt3-175b_a40_bf16.csv", 60, 112480328, 33593927999);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_in_any_order_of_columns),
+        cmocka_unit_test(test_bad_files),
+        cmocka_unit_test(test_a_nul_byte),
+        cmocka_unit_test(test_recorded_profiles),
+    };
+
+    profiles = argc > 1 ? argv[1] : NULL;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
