@@ -1,0 +1,59 @@
+/*
+ * Torch schedules: refused with a message, or an order that becomes a graph.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "fuzz.h"
+
+#include <stdlib.h>
+
+#include "trace/torch_schedule.h"
+
+static void require(int condition)
+{
+    if (!condition)
+        abort();
+}
+
+static void measure(struct lull_pipeline_profile *profile)
+{
+    const struct lull_pipeline_option option = {1000, 1, 1000};
+
+    lull_pipeline_profile_init(profile);
+    require(lull_pipeline_profile_add(profile, 0, LULL_PIPELINE_FORWARD, 0, &option, NULL) == 0);
+    require(lull_pipeline_profile_add(profile, 0, LULL_PIPELINE_BACKWARD, 0, &option, NULL) == 0);
+}
+
+/* What the reader lets through, the graph must take. */
+static void check_order(const struct lull_pipeline_order *order)
+{
+    const struct lull_pipeline_links links = {NULL, 0};
+    const struct lull_pipeline_replicas replicas = {.count = 1};
+    struct lull_pipeline_profile measured, fitted;
+    struct lull_pipeline_fit fit = {
+        .measured = &measured, .fitted = &fitted, .parts = 1, .input_ratio = 0.5};
+    struct lull_pipeline_graph graph;
+
+    measure(&measured);
+    lull_pipeline_profile_init(&fitted);
+    require(lull_pipeline_order_build(order, &links, &replicas, &fit, &graph, NULL) == 0);
+    require(graph.device_count <= order->devices);
+    lull_pipeline_graph_fini(&graph);
+    lull_pipeline_profile_fini(&fitted);
+    lull_pipeline_profile_fini(&measured);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const struct lull_torch_times times = {.unshard_ns = 10, .reduce_ns = 20};
+    struct lull_torch_schedule schedule;
+    struct lull_error err = {0};
+
+    if (lull_torch_schedule_read_memory("fuzz", (const char *)data, size,
+                                        size % 2 == 0 ? &times : NULL, &schedule, &err) < 0) {
+        require(err.text[0] != '\0');
+        return 0;
+    }
+    check_order(&schedule.order);
+    lull_pipeline_order_fini(&schedule.order);
+    return 0;
+}
