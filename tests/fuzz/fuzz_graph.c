@@ -1,0 +1,55 @@
+/*
+ * Task graphs as JSON lines: refused with a message, or a finished graph.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "fuzz.h"
+
+#include <stdlib.h>
+
+#include "trace/graph_lines.h"
+
+static void require(int condition)
+{
+    if (!condition)
+        abort();
+}
+
+static void measure(struct lull_pipeline_profile *profile)
+{
+    const struct lull_pipeline_option option = {1000, 1, 1000};
+
+    lull_pipeline_profile_init(profile);
+    require(lull_pipeline_profile_add(profile, 0, LULL_PIPELINE_FORWARD, 0, &option, NULL) == 0);
+    require(lull_pipeline_profile_add(profile, 0, LULL_PIPELINE_BACKWARD, 0, &option, NULL) == 0);
+}
+
+static void check_graph(const struct lull_pipeline_graph *graph,
+                        const struct lull_pipeline_profile *fitted)
+{
+    require(graph->op_count > 0);
+    for (size_t i = 0; i < graph->op_count; i++)
+        require(graph->ops[i].class_index < fitted->class_count);
+    for (size_t i = 0; i < graph->edge_count; i++)
+        require(graph->edges[i].from != graph->edges[i].to && graph->edges[i].latency_ns >= 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct lull_pipeline_profile measured, fitted;
+    struct lull_pipeline_fit fit = {
+        .measured = &measured, .fitted = &fitted, .parts = 1, .input_ratio = 0.5};
+    struct lull_pipeline_graph graph;
+    struct lull_error err = {0};
+
+    measure(&measured);
+    lull_pipeline_profile_init(&fitted);
+    if (lull_graph_lines_read_memory("fuzz", (const char *)data, size, &fit, &graph, &err) < 0) {
+        require(err.text[0] != '\0');
+    } else {
+        check_graph(&graph, &fitted);
+        lull_pipeline_graph_fini(&graph);
+    }
+    lull_pipeline_profile_fini(&fitted);
+    lull_pipeline_profile_fini(&measured);
+    return 0;
+}
