@@ -123,6 +123,15 @@ static void test_known_lengths(void **state)
     }
 }
 
+/* Early recomputation: the way back does not wait for it, only the last device's own turns do. */
+static void test_recomputation_in_bubbles(void **state)
+{
+    (void)state;
+    for (uint32_t s = 1; s <= 8; s++)
+        for (uint32_t m = 1; m <= 20; m++)
+            assert_int_equal(units("1f1b-recompute", s, m, 1), 3 * m + 2 * (s - 1));
+}
+
 /* Qi et al. 2024, with t_F = t_I = t_W: H1 leaves S - 1 units of bubble, V as good as none: but for
  * what device S - 1 waits for the first micro-batch. */
 static void test_zero_bubble_lengths(void **state)
@@ -337,6 +346,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_schedule_is_complete_and_runs),
         cmocka_unit_test(test_known_lengths),
+        cmocka_unit_test(test_recomputation_in_bubbles),
         cmocka_unit_test(test_zero_bubble_lengths),
         cmocka_unit_test(test_memory_limits),
         cmocka_unit_test(test_megatron_table),

@@ -5,9 +5,10 @@
  *   gpipe              all forwards, then all backwards (Huang et al. 2019)
  *   1f1b               w = min(S - s, M), then backward and forward in turn (PipeDream-flush,
  *                      Narayanan et al. 2021): min(S - s, M) micro-batches in flight
- *   1f1b-recompute     the same, forward repeated ahead of every backward but the last stage's,
- *                      where the activations are still there; it does not wait for the
- *                      gradient (early recomputation, Merak 2023)
+ *   1f1b-recompute     the same, the forward repeated ahead of every backward, by an operation of
+ *                      its own that does not wait for the gradient: in a bubble it costs no time
+ *                      (early recomputation, Merak 2023; lowtime's schedule joins the two where no
+ *                      bubble lies between)
  *   interleaved:V[,G]  V model chunks per device in a loop, groups of G micro-batches (0: S);
  *                      w = min(2(S - s - 1) + (V - 1)G, MV), then forward and backward in turn
  *                      (Megatron-LM core 0.12)

@@ -45,10 +45,9 @@ int lull_pipeline_write_1f1b(struct lull_pipeline_order *order, const uint32_t *
     for (uint32_t d = 0; d < order->devices; d++) {
         const uint32_t more = hoist != NULL ? hoist[d] : 0;
         const uint32_t warm_up = min(order->devices - d, order->microbatches) + more;
-        const bool is_last = d + 1 == order->devices;
 
         writer.device = d;
-        write_row(&writer, min(warm_up, order->microbatches), recomputes && !is_last);
+        write_row(&writer, min(warm_up, order->microbatches), recomputes);
     }
     return writer.rc;
 }
