@@ -20,7 +20,8 @@
  *   zbv                two chunks per device in a V, backward split; at most 2S in flight of half
  *                      a stage each (Qi et al. 2024b)
  *   dualpipev          two chunks per device in a V, forward of one and backward of the other at
- *                      once (DeepSeek's DualPipe cut in half, 2025); M >= 2S
+ *                      once (DeepSeek's DualPipe cut in half, 2025); M >= 2S; at most 2S + 1 in
+ *                      flight of half a stage each
  *
  * tests/trace compares the orders with torch.distributed.pipelining's: gpipe, 1f1b, interleaved (G
  * = M / max(1, M / S)), zb-h1 (as InterleavedZeroBubble with one chunk), zbv and dualpipev are equal.
