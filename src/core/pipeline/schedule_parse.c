@@ -1,6 +1,5 @@
 /* Schedules as people write them. SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/pipeline/order.h"
@@ -36,23 +35,35 @@ static int find_family(const char *text, size_t length, enum lull_pipeline_famil
     return -EINVAL;
 }
 
+/* Digits at *at, which is moved behind them. */
+static int parse_number(const char **at, uint32_t *number_out)
+{
+    const char *c = *at;
+    uint32_t number = 0;
+
+    if (*c < '0' || *c > '9')
+        return -EINVAL;
+    for (; *c >= '0' && *c <= '9'; c++) {
+        number = 10 * number + (uint32_t)(*c - '0');
+        if (number > LULL_PIPELINE_MAX_MICROBATCHES)
+            return -EINVAL;
+    }
+    *at = c;
+    *number_out = number;
+    return 0;
+}
+
 /* Reads numbers 0..LULL_PIPELINE_MAX_MICROBATCHES with commas between. Returns how many. */
 static int parse_numbers(const char *text, uint32_t most, uint32_t *numbers_out)
 {
     uint32_t count = 0;
 
-    while (count < most && *text >= '0' && *text <= '9') {
-        char *end;
-        const unsigned long number = strtoul(text, &end, 10);
-
-        if (number > LULL_PIPELINE_MAX_MICROBATCHES)
-            return -EINVAL;
-        numbers_out[count++] = (uint32_t)number;
-        if (*end == '\0')
+    while (count < most && parse_number(&text, &numbers_out[count]) == 0) {
+        count++;
+        if (*text == '\0')
             return (int)count;
-        if (*end != ',')
+        if (*text++ != ',')
             return -EINVAL;
-        text = end + 1;
     }
     return -EINVAL;
 }
@@ -85,8 +96,8 @@ static int unknown(const char *text, struct lull_error *err)
 int lull_pipeline_schedule_parse(const char *text, struct lull_pipeline_schedule *schedule_out,
                                  struct lull_error *err)
 {
-    const size_t length = strcspn(text, ":");
-    const bool has_numbers = text[length] == ':';
+    const char *const colon = strchr(text, ':');
+    const size_t length = colon != NULL ? (size_t)(colon - text) : strlen(text);
     struct lull_pipeline_schedule schedule = {.group = 0};
     const struct family *family;
     bool is_good = true;
@@ -95,8 +106,8 @@ int lull_pipeline_schedule_parse(const char *text, struct lull_pipeline_schedule
         return unknown(text, err);
     family = &families[schedule.family];
     schedule.chunks = family->chunks;
-    if (has_numbers)
-        is_good = take_numbers(&schedule, text + length + 1);
+    if (colon != NULL)
+        is_good = take_numbers(&schedule, colon + 1);
     else
         is_good = schedule.family != LULL_PIPELINE_INTERLEAVED;
     if (!is_good)
