@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/proposal.h"
+
+#include <assert.h>
+#include <errno.h>
+
+#include "base/error.h"
+
+static const uint32_t proposal_magic = 0x47544c4c; /* "LLTG" */
+
+/* Where the next number goes or comes from. */
+struct writer {
+    uint8_t *bytes;
+};
+
+struct reader {
+    const uint8_t *bytes;
+};
+
+static void put(struct writer *writer, uint64_t value, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        *writer->bytes++ = (uint8_t)(value >> (8 * i));
+}
+
+static uint64_t get(struct reader *reader, size_t size)
+{
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < size; i++)
+        value |= (uint64_t)*reader->bytes++ << (8 * i);
+    return value;
+}
+
+static uint32_t get_u32(struct reader *reader)
+{
+    return (uint32_t)get(reader, 4);
+}
+
+static void put_entry(struct writer *writer, const struct lull_proposal_entry *entry)
+{
+    put(writer, entry->signature, 8);
+    put(writer, entry->from_iteration, 8);
+    put(writer, entry->kept_mhz, 4);
+    put(writer, entry->refused_mhz, 4);
+    put(writer, entry->settled, 4);
+    put(writer, 0, 4);
+}
+
+size_t lull_proposal_encode(const struct lull_proposal *proposal, uint8_t *buffer)
+{
+    struct writer writer = {buffer};
+
+    assert(proposal->entry_count <= LULL_PROPOSAL_MAX_ENTRIES);
+    put(&writer, proposal_magic, 4);
+    put(&writer, LULL_PROPOSAL_VERSION, 2);
+    put(&writer, proposal->entry_count, 2);
+    put(&writer, proposal->node, 4);
+    put(&writer, proposal->nodes, 4);
+    put(&writer, proposal->incarnation, 8);
+    put(&writer, proposal->sequence, 8);
+    put(&writer, proposal->structure, 8);
+    put(&writer, proposal->window_iterations, 4);
+    put(&writer, proposal->leaving, 4);
+    for (uint32_t i = 0; i < proposal->entry_count; i++)
+        put_entry(&writer, &proposal->entries[i]);
+    return (size_t)(writer.bytes - buffer);
+}
+
+/* False: no governor writes such an entry. */
+static bool get_entry(struct reader *reader, struct lull_proposal_entry *entry)
+{
+    entry->signature = get(reader, 8);
+    entry->from_iteration = get(reader, 8);
+    entry->kept_mhz = get_u32(reader);
+    entry->refused_mhz = get_u32(reader);
+    entry->settled = get_u32(reader);
+    return get_u32(reader) == 0 && entry->settled <= 1 && entry->kept_mhz != 0;
+}
+
+int lull_proposal_decode(const uint8_t *buffer, size_t size, struct lull_proposal *proposal_out)
+{
+    struct lull_proposal proposal = {0};
+    struct reader reader = {buffer};
+    uint32_t version;
+
+    if (size < LULL_PROPOSAL_HEADER_BYTES || get_u32(&reader) != proposal_magic)
+        return LULL_E_FORMAT;
+    version = (uint32_t)get(&reader, 2);
+    if (version != LULL_PROPOSAL_VERSION)
+        return -EPROTONOSUPPORT;
+    proposal.entry_count = (uint32_t)get(&reader, 2);
+    if (proposal.entry_count > LULL_PROPOSAL_MAX_ENTRIES ||
+        size != LULL_PROPOSAL_HEADER_BYTES + proposal.entry_count * LULL_PROPOSAL_ENTRY_BYTES)
+        return LULL_E_FORMAT;
+    proposal.node = get_u32(&reader);
+    proposal.nodes = get_u32(&reader);
+    proposal.incarnation = get(&reader, 8);
+    proposal.sequence = get(&reader, 8);
+    proposal.structure = get(&reader, 8);
+    proposal.window_iterations = get_u32(&reader);
+    proposal.leaving = get_u32(&reader);
+    if (proposal.node >= proposal.nodes || proposal.leaving > 1)
+        return LULL_E_FORMAT;
+    for (uint32_t i = 0; i < proposal.entry_count; i++)
+        if (!get_entry(&reader, &proposal.entries[i]))
+            return LULL_E_FORMAT;
+    *proposal_out = proposal;
+    return 0;
+}

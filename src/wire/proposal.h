@@ -1,0 +1,38 @@
+/*
+ * Proposals between the governors of one job: what core/section/agreement.h calls a proposal, as
+ * one message of a fixed header and up to LULL_PROPOSAL_MAX_ENTRIES entries, little-endian. Pure
+ * functions: no I/O, no allocation, no log; any bytes may be decoded.
+ *
+ *   0 magic "LLTG"   4 version   6 entries (u16 each)   8 node   12 nodes   16 incarnation
+ *   24 sequence   32 structure   40 window   44 leaving   48 entries of 32 bytes: signature,
+ *   iteration (u64 each), kept, refused, settled, 0 (u32 each)
+ *
+ * Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_WIRE_PROPOSAL_H
+#define LULL_WIRE_PROPOSAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/section/agreement.h"
+
+enum {
+    LULL_PROPOSAL_VERSION = 1,
+    LULL_PROPOSAL_HEADER_BYTES = 48,
+    LULL_PROPOSAL_ENTRY_BYTES = 32,
+    LULL_PROPOSAL_MAX_BYTES =
+        LULL_PROPOSAL_HEADER_BYTES + LULL_PROPOSAL_MAX_ENTRIES * LULL_PROPOSAL_ENTRY_BYTES,
+};
+
+/* Writes the proposal into LULL_PROPOSAL_MAX_BYTES of buffer; returns its size. */
+size_t lull_proposal_encode(const struct lull_proposal *proposal, uint8_t *buffer);
+
+/*
+ * Reads exactly one proposal of size bytes. Errors: LULL_E_FORMAT not a proposal, wrong length, or
+ * numbers that no governor writes; -EPROTONOSUPPORT another version. proposal_out is written on
+ * success only.
+ */
+int lull_proposal_decode(const uint8_t *buffer, size_t size, struct lull_proposal *proposal_out);
+
+#endif
