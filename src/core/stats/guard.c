@@ -49,11 +49,23 @@ static double look_error(const struct lull_guard *guard, double pairs)
     return guard->first_error / fmin(fmax(look, 1.0), (double)looks(&guard->config));
 }
 
-/* Distance from the mean log ratio to either bound, as if these pairs had the present variance. */
+/* Distance from the mean log ratio to a bound that errs so often, with the present variance. */
+static double distance_at(const struct lull_guard *guard, double pairs, double error)
+{
+    return lull_student_quantile(1.0 - error, pairs - 1.0) *
+           sqrt(lull_moments_variance(&guard->log_ratios) / pairs);
+}
+
+/* To either bound of this one test, as if these pairs had the present variance. */
 static double bound_distance(const struct lull_guard *guard, double pairs)
 {
-    return lull_student_quantile(1.0 - look_error(guard, pairs), pairs - 1.0) *
-           sqrt(lull_moments_variance(&guard->log_ratios) / pairs);
+    return distance_at(guard, pairs, look_error(guard, pairs));
+}
+
+/* By how much "degraded" must be rarer than if this test spoke for itself alone. */
+static double together(const struct lull_guard *guard)
+{
+    return guard->config.together > 1 ? (double)guard->config.together : 1.0;
 }
 
 /*
@@ -85,12 +97,13 @@ enum lull_verdict lull_guard_verdict(const struct lull_guard *guard)
     if (guard->log_ratios.count < guard->config.min_pairs)
         return LULL_VERDICT_UNDECIDED;
 
-    const double distance = bound_distance(guard, pairs);
-    if (guard->log_ratios.mean + distance < limit)
+    if (guard->log_ratios.mean + bound_distance(guard, pairs) < limit)
         return LULL_VERDICT_NOT_DEGRADED;
+    const double distance =
+        distance_at(guard, pairs, look_error(guard, pairs) / together(guard));
     if (guard->log_ratios.mean - distance > limit ||
         guard->log_ratios.count >= guard->config.max_pairs ||
-        chance_to_pass(guard) < LULL_GUARD_HOPELESS)
+        chance_to_pass(guard) < LULL_GUARD_HOPELESS / together(guard))
         return LULL_VERDICT_DEGRADED;
     return LULL_VERDICT_UNDECIDED;
 }

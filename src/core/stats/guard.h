@@ -46,6 +46,8 @@ struct lull_guard_config {
     uint32_t min_pairs;     /* no verdict before; >= 2 */
     uint32_t max_pairs;     /* then what is not proven harmless counts as degraded; >= min_pairs */
     double abort_ratio; /* a single pair slower than this ends the test at once, e.g. 0.2; > 0 */
+    uint32_t together;  /* tests of which any may say "degraded" for all (joint_guard.h); that
+                         * verdict is made so many times rarer. 0 as 1 */
 };
 
 struct lull_guard {
