@@ -6,7 +6,7 @@
 
 #include "core/stats/random.h"
 
-enum { MAX_GPUS = 16, OPERATION = 2, ODD_OPERATION = 10 };
+enum { MAX_GPUS = JOB_SIM_MAX_GPUS, OPERATION = 2, ODD_OPERATION = 10 };
 
 static const int64_t step_ns = 100000;
 static const double lowest_share = 1.0 / 7.0;
@@ -30,6 +30,8 @@ struct gpu {
     double settle_ms;
     bool result_waits;
     int64_t low_since_ns;
+    int64_t iteration_begin_ns;
+    uint64_t settled_iterations;
 };
 
 struct world {
@@ -130,6 +132,8 @@ static void begin_computing(struct world *world, uint32_t index)
 
     gpu->doing = COMPUTING;
     gpu->left_ms = jittered(world, world->config->compute_ms);
+    if (world->config->uneven)
+        gpu->left_ms *= world->config->compute_scale[index];
     world->result.computed++;
     if (gpu->point != 0)
         world->result.computed_low++;
@@ -155,31 +159,51 @@ static void end_iteration(struct world *world)
     world->iteration++;
 }
 
+static void end_rank_iteration(struct world *world, uint32_t index)
+{
+    struct gpu *gpu = &world->gpus[index];
+
+    if (gpu->iteration_begin_ns != 0 && is_settled(world)) {
+        gpu->settled_iterations++;
+        world->result.rank_iteration_ms[index] +=
+            (double)(world->now_ns - gpu->iteration_begin_ns) * 1e-6;
+    }
+    gpu->iteration_begin_ns = world->now_ns;
+}
+
+static void leave(struct world *world, uint32_t index)
+{
+    const struct job_sim_config *config = world->config;
+
+    call(world, index, OPERATION, false);
+    call(world, index, OPERATION + 1, true);
+    call(world, index, OPERATION + 1, false);
+    if (changed_shape(world)) {
+        call(world, index, OPERATION + 2, true);
+        call(world, index, OPERATION + 2, false);
+    }
+    if (config->odd_every != 0 && world->iteration % config->odd_every == 0) {
+        call(world, index, ODD_OPERATION, true);
+        call(world, index, ODD_OPERATION, false);
+    }
+    end_rank_iteration(world, index);
+    begin_computing(world, index);
+}
+
 /* All ranks leave the collective together. */
 static void leave_collective(struct world *world)
 {
-    const struct job_sim_config *config = world->config;
-
-    for (uint32_t i = 0; i < config->gpus; i++) {
-        call(world, i, OPERATION, false);
-        call(world, i, OPERATION + 1, true);
-        call(world, i, OPERATION + 1, false);
-        if (changed_shape(world)) {
-            call(world, i, OPERATION + 2, true);
-            call(world, i, OPERATION + 2, false);
-        }
-        if (config->odd_every != 0 && world->iteration % config->odd_every == 0) {
-            call(world, i, ODD_OPERATION, true);
-            call(world, i, ODD_OPERATION, false);
-        }
-        begin_computing(world, i);
-    }
+    for (uint32_t i = 0; i < world->config->gpus; i++)
+        leave(world, i);
     end_iteration(world);
 }
 
-static uint32_t knee_now(const struct world *world)
+static uint32_t knee_now(const struct world *world, uint32_t index)
 {
     const struct job_sim_config *config = world->config;
+
+    if (config->uneven)
+        return config->own_knee[index];
 
     if (config->bound_every != 0 && world->iteration % config->bound_every == 0)
         return 0;
@@ -198,6 +222,33 @@ static void note_middle(struct world *world, double before_ms, double after_ms)
     world->result.ran_at[world->gpus[0].point]++;
 }
 
+/* Ranks that have nothing to do with each other; rank 0's iterations count. */
+static void advance_alone(struct world *world)
+{
+    const struct job_sim_config *config = world->config;
+    const double step_ms = (double)step_ns * 1e-6;
+
+    for (uint32_t i = 0; i < config->gpus; i++) {
+        struct gpu *gpu = &world->gpus[i];
+
+        if (gpu->doing == COMPUTING)
+            gpu->left_ms -= step_ms * compute_rate(config, gpu->point);
+        else
+            gpu->left_ms -= step_ms * transfer_rate(config, gpu->point, knee_now(world, i));
+        if (gpu->left_ms > 0.0)
+            continue;
+        if (gpu->doing == COMPUTING) {
+            gpu->doing = COMMUNICATING;
+            gpu->left_ms = jittered(world, config->exposed_ms);
+            call(world, i, OPERATION, true);
+            continue;
+        }
+        leave(world, i);
+        if (i == 0)
+            end_iteration(world);
+    }
+}
+
 static void advance_work(struct world *world)
 {
     const struct job_sim_config *config = world->config;
@@ -206,6 +257,10 @@ static void advance_work(struct world *world)
     double slowest = 1.0;
     double left_ms;
 
+    if (config->uncoupled) {
+        advance_alone(world);
+        return;
+    }
     for (uint32_t i = 0; i < config->gpus; i++) {
         struct gpu *gpu = &world->gpus[i];
 
@@ -219,7 +274,7 @@ static void advance_work(struct world *world)
         }
         if (gpu->doing == COMPUTING)
             all_there = false;
-        slowest = fmin(slowest, transfer_rate(config, gpu->point, knee_now(world)));
+        slowest = fmin(slowest, transfer_rate(config, gpu->point, knee_now(world, i)));
     }
     if (!all_there)
         return;
@@ -327,5 +382,8 @@ void job_sim_run(const struct job_sim_config *config, struct lull_controller *co
         world.result.settled_iteration_ms /= (double)world.result.settled_iterations;
         world.result.settled_energy_j /= (double)world.result.settled_iterations;
     }
+    for (uint32_t i = 0; i < config->gpus; i++)
+        if (world.gpus[i].settled_iterations > 0)
+            world.result.rank_iteration_ms[i] /= (double)world.gpus[i].settled_iterations;
     *result_out = world.result;
 }

@@ -11,7 +11,7 @@
 
 #include "core/section/controller.h"
 
-enum { JOB_SIM_MAX_POINTS = 128 };
+enum { JOB_SIM_MAX_POINTS = 128, JOB_SIM_MAX_GPUS = 16 };
 
 struct job_sim_config {
     uint32_t gpus;
@@ -33,6 +33,10 @@ struct job_sim_config {
     uint32_t knee_after;
     uint32_t bound_every; /* an iteration whose collective follows the clock; 0 never */
     uint32_t change_at; /* iteration at which the job gets another shape; 0 never */
+    bool uneven; /* ranks differ in what they compute and in what they transfer: */
+    double compute_scale[JOB_SIM_MAX_GPUS]; /* of compute_ms */
+    uint32_t own_knee[JOB_SIM_MAX_GPUS];    /* instead of knee_point */
+    bool uncoupled; /* ranks do not wait for each other: each transfers for itself */
     uint64_t seed;
 };
 
@@ -40,6 +44,7 @@ struct job_sim_result {
     double settled_iteration_ms;
     double settled_energy_j; /* per iteration, all GPUs */
     uint64_t settled_iterations;
+    double rank_iteration_ms[JOB_SIM_MAX_GPUS]; /* settled, of each rank */
     double total_ms;
     uint64_t computed;     /* computation phases begun... */
     uint64_t computed_low; /* ...of which on a lowered clock */

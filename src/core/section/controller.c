@@ -27,6 +27,7 @@ struct lull_controller *lull_controller_create(const struct lull_controller_conf
         return NULL;
     controller->config = *config;
     controller->current = LULL_CONTROLLER_NO_TARGET;
+    controller->worst_rank = LULL_CONTROLLER_COUPLED;
     controller->settled_stretch = LULL_CONTROLLER_SETTLED_STRETCH;
     controller->check_spacing = LULL_CONTROLLER_CHECK_SPACING;
     for (uint32_t i = 0; i < gpu_count; i++) {
@@ -191,8 +192,21 @@ void lull_controller_take_exit(struct lull_controller *controller, uint32_t inde
         return;
     raise_now(controller, gpu);
     gpu->exited = true;
-    if (controller->phase != LULL_PHASE_LEARNING)
-        lull_controller_look_for_pair(controller);
+    if (controller->phase == LULL_PHASE_LEARNING)
+        return;
+    lull_joint_guard_leave(&controller->guard, index);
+    lull_joint_guard_leave(&controller->tail_guard, index);
+    lull_controller_look_for_pair(controller);
+}
+
+void lull_controller_hold(struct lull_controller *controller, bool held)
+{
+    if (held == controller->held)
+        return;
+    controller->held = held;
+    for (uint32_t i = 0; held && i < controller->gpu_count; i++)
+        raise_now(controller, &controller->gpus[i]);
+    lull_controller_reconsider(controller);
 }
 
 bool lull_controller_take_start(struct lull_controller *controller, uint32_t index)

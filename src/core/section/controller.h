@@ -8,7 +8,9 @@
  *   DESCENDING  for each section worth switching, longest first: the descent proposes a point, the
  *               schedule interleaves it with the reference, the guard judges. All GPUs that have
  *               the section move together: ranks wait for each other, so a verdict on one is a
- *               verdict on all. Nothing worth switching: one steady point for the whole iteration
+ *               verdict on all; where they do not, the worst decides (joint_guard.h). Then GPUs
+ *               that wait clearly longer than others go lower than these, one at a time.
+ *               Nothing worth switching: one steady point for the whole iteration
  *               is sought instead, against a tolerance of its own where the user's is wider: no
  *               section stands between a wrong clock and the computation there.
  *   SETTLED     the results are applied; a reference window now and then, ever more rarely, keeps
@@ -20,6 +22,9 @@
  * Feed-forward: a lowering is asked for before the forecast begin by less than the shortest
  * latency seen, so that no computation runs low; a raising before the forecast end by a lead whose
  * mean lateness stays within a share of the tolerance.
+ *
+ * A job on several nodes has a controller on each. They search alike, in the same iterations, and
+ * apply what all have agreed on (agreement.h); GPUs have no points of their own then.
  *
  * Points are indices into the GPU's clock list: 0 the highest, which stands for the reference (no
  * lock at all). Pure; create/destroy; one thread. Time is passed in, never read.
@@ -62,6 +67,8 @@ struct lull_controller_config {
     double steady_tolerance_ratio;       /* slowdown that a steady point may cost at most */
     bool only_steady;                    /* one steady point, whatever sections there are */
     bool observe_only;                   /* learn sections, never command anything */
+    bool together;    /* other nodes of the job decide with this one: see lull_controller_agree */
+    bool only_joint;  /* never a point of a GPU's own */
     bool reactive; /* for comparison: switch when a section begins and ends, never ahead */
 };
 
@@ -84,6 +91,7 @@ enum lull_reason {
 
 struct lull_descent_record {
     uint32_t point; /* of the first GPU's clock list */
+    int32_t gpu;    /* whose turn it was to go lower than the others; -1: all together */
     double slowdown_ratio;
     double upper_ratio;
     uint32_t pairs;
@@ -95,9 +103,20 @@ struct lull_descent_record {
 struct lull_target {
     uint64_t signature; /* its sections' class */
     bool of_gaps;       /* its sections are gaps in a GPU's computation */
-    struct lull_descent descent;
+    struct lull_descent descent; /* of all together */
     enum lull_reason reason;
     bool settled;
+    uint64_t held_up; /* bits: GPUs that stay at the reference, because they hold up the others */
+    bool has_own;     /* GPUs have points of their own: */
+    uint32_t own_point[LULL_CONTROLLER_MAX_GPUS];
+    bool is_refined;         /* every turn is over */
+    int32_t turn;            /* GPU that searches below the others; -1 none */
+    struct lull_descent own; /* its search */
+    uint64_t turns_left;     /* bits: GPUs that wait for theirs */
+    uint32_t fruitless;      /* turns in a row that came to nothing */
+    uint32_t agreed_point;   /* several nodes: the lowest that may be applied... */
+    uint64_t agreed_from;    /* ...from this iteration on */
+    uint32_t refused_point;  /* the highest that another node has refused; count: none */
     struct lull_moments power_reference_w; /* sampled in the section at the reference... */
     struct lull_moments power_lowered_w;   /* ...and at the point under test or kept */
     uint32_t record_count;
@@ -152,6 +171,26 @@ void lull_controller_take_throttle(struct lull_controller *controller, uint32_t 
 /* A power reading of this GPU, W: evidence that a lowered section saves at all. */
 void lull_controller_take_power(struct lull_controller *controller, uint32_t gpu, double power_w);
 
+/*
+ * Several nodes. Held: they do not agree, or one is missing; everything is raised at once and stays
+ * at the reference, and what is being tested begins again once released.
+ */
+void lull_controller_hold(struct lull_controller *controller, bool held);
+
+/*
+ * What the nodes have agreed on for a target (by its index): the lowest point that may be applied,
+ * from which iteration on, and the highest point that a node has refused (the descent's count:
+ * none), which no test goes down to. Only with config.together; until then nothing is applied.
+ */
+void lull_controller_agree(struct lull_controller *controller, uint32_t target,
+                           uint32_t agreed_point, uint64_t from_iteration, uint32_t refused_point);
+
+/* Windows are to be at least so long, so that all nodes measure in the same iterations. */
+void lull_controller_align(struct lull_controller *controller, uint32_t window_iterations);
+
+/* The windows that this node wants. */
+uint32_t lull_controller_window(const struct lull_controller *controller);
+
 /* Commands due at now_ns; returns how many were written to commands_out (at most max). */
 uint32_t lull_controller_poll(struct lull_controller *controller, int64_t now_ns,
                               struct lull_command *commands_out, uint32_t max);
@@ -177,10 +216,15 @@ bool lull_controller_is_steady(const struct lull_controller *controller);
 uint32_t lull_controller_point_on(const struct lull_controller *controller, uint32_t gpu,
                                   const struct lull_target *target, uint32_t point);
 
+/* The point that a target's sections are kept at on this GPU; 0 until it has settled. */
+uint32_t lull_controller_kept_point(const struct lull_controller *controller, uint32_t gpu,
+                                    const struct lull_target *target);
+
 /* The target that is descending, or NULL. */
 const struct lull_target *lull_controller_descending(const struct lull_controller *controller);
 
-/* Slowdown of the settled points against the reference windows of the same run. */
+/* Slowdown of the settled points against the reference windows of the same run; of the rank that
+ * was slowed most where ranks do not wait for each other. */
 void lull_controller_slowdown(const struct lull_controller *controller,
                               struct lull_guard_estimate *estimate_out);
 

@@ -56,11 +56,18 @@ uint32_t lull_controller_planned_point(const struct lull_controller *controller,
         !lull_schedule_slot(&controller->schedule, iteration - gpu->base).candidate)
         return 0;
     target = &controller->targets[target_index];
-    if (target_index == controller->current)
-        point = target->descent.candidate;
-    else
-        point = target->settled ? target->descent.good : 0;
+    point = lull_controller_point_for((uint32_t)(gpu - controller->gpus), target,
+                                      target_index == controller->current);
+    if (target_index != controller->current)
+        point = lull_controller_agreed_point(controller, target, point, iteration);
     return scale_point(point, target->descent.count, gpu->points);
+}
+
+uint32_t lull_controller_kept_point(const struct lull_controller *controller, uint32_t gpu,
+                                    const struct lull_target *target)
+{
+    return lull_controller_point_on(controller, gpu, target,
+                                    lull_controller_point_for(gpu, target, false));
 }
 
 /* Sections of this GPU that are switched in an iteration. */
@@ -154,7 +161,8 @@ int32_t lull_controller_add_target(struct lull_controller *controller, uint64_t 
         if (controller->gpus[i].points > points)
             points = controller->gpus[i].points;
     target = &controller->targets[controller->target_count];
-    *target = (struct lull_target){.signature = signature};
+    *target = (struct lull_target){
+        .signature = signature, .turn = LULL_CONTROLLER_NO_TURN, .refused_point = points};
     lull_descent_init(&target->descent, strategy, points);
     target->settled = lull_descent_done(&target->descent);
     return (int32_t)controller->target_count++;

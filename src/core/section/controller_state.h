@@ -1,8 +1,11 @@
 /*
- * The controller's state, shared by its three files and nobody else:
- *   controller.c        what comes in and goes out: calls, results, time, commands
- *   controller_plan.c   which section has which target, point and forecast
- *   controller_trial.c  tests of candidates, verdicts, settling, watching what is settled
+ * The controller's state, shared by its files and nobody else:
+ *   controller.c           what comes in and goes out: calls, results, time, commands
+ *   controller_plan.c      which section has which target, point and forecast
+ *   controller_trial.c     tests of candidates, verdicts, settling
+ *   controller_watch.c     iterations into windows and pairs; watching what is settled
+ *   controller_refine.c    points of single GPUs, below or above the common one
+ *   controller_together.c  what other nodes have to say
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -13,11 +16,15 @@
 #include "core/section/controller.h"
 #include "core/section/feed_forward.h"
 #include "core/section/schedule.h"
+#include "core/stats/joint_guard.h"
 #include "core/stats/upper_tail.h"
 
 enum {
     LULL_CONTROLLER_NO_TARGET = -1,
-    LULL_CONTROLLER_WINDOWS_KEPT = 8,
+    LULL_CONTROLLER_NO_TURN = -1,
+    LULL_CONTROLLER_COUPLED = -1,
+    LULL_CONTROLLER_WINDOWS_KEPT = 2, /* a pair's */
+    LULL_CONTROLLER_PAIRS_KEPT = 64,  /* by so many may a rank be ahead of the slowest */
     LULL_CONTROLLER_MIN_OCCURRENCES = 3, /* of a section, for a forecast */
 };
 
@@ -26,6 +33,20 @@ struct lull_window_sum {
     bool complete;
     struct lull_quantile iterations_ms; /* measured ones; of a long window the last */
     struct lull_upper_tail tail_ms;     /* the same, all of them */
+};
+
+/* Iteration times of a window. */
+struct lull_window_times {
+    double mean_ms;
+    double p99_ms;
+};
+
+/* Two windows next to each other, of one GPU. */
+struct lull_window_pair {
+    bool is_complete;
+    uint32_t pair;
+    struct lull_window_times reference;
+    struct lull_window_times candidate;
 };
 
 struct lull_controlled_gpu {
@@ -45,6 +66,7 @@ struct lull_controlled_gpu {
     double reference_ms;                          /* of its last reference window */
     uint32_t slow_iterations;                     /* in a row, at the candidate */
     struct lull_window_sum windows[LULL_CONTROLLER_WINDOWS_KEPT];
+    struct lull_window_pair pairs[LULL_CONTROLLER_PAIRS_KEPT];
     bool command_waits;
     struct lull_command command;
     int64_t steady_renew_ns;
@@ -59,8 +81,8 @@ struct lull_controller {
     uint32_t target_count;
     bool steady;
     int32_t current; /* target under test, -1 none */
-    struct lull_guard guard;
-    struct lull_guard tail_guard;    /* of the 99 % quantile, where that counts */
+    struct lull_joint_guard guard;
+    struct lull_joint_guard tail_guard; /* of the 99 % quantile, where that counts */
     struct lull_guard settled_guard; /* all settled points against the reference */
     struct lull_schedule schedule;
     uint32_t settled_stretch;
@@ -68,11 +90,14 @@ struct lull_controller {
     uint64_t check_spacing;
     uint64_t next_check; /* iteration of GPU 0 before which no check starts */
     struct lull_quantile block;
-    uint32_t next_pair;
+    int32_t worst_rank; /* as the last test found it; COUPLED: they wait for each other */
+    uint32_t next_pair; /* that all ranks are to complete */
     bool tainted;
     uint32_t set_aside;
     uint64_t test_begin;
     uint64_t settled_after;
+    bool held;               /* by the other nodes */
+    uint32_t aligned_window; /* iterations, with other nodes; 0: the own */
 };
 
 /* ---- controller_plan.c ------------------------------------------------------------------- */
@@ -112,9 +137,29 @@ bool lull_controller_any_section_pays(const struct lull_controller *controller);
 /* A stretch of settled iterations in reference windows, before it has been doubled. */
 enum { LULL_CONTROLLER_SETTLED_STRETCH = 32, LULL_CONTROLLER_CHECK_SPACING = 64 };
 
+/* A candidate iteration so much longer than the reference is clearly slow. */
+#define LULL_CONTROLLER_ABORT_RATIO 0.3
+
 /* Decides what to do next after anything has changed: a section known, lost, settled, a rank gone.
  */
 void lull_controller_reconsider(struct lull_controller *controller);
+
+/* A fresh test: guards, windows, and the iteration from which the schedule counts. */
+void lull_controller_begin_test(struct lull_controller *controller);
+
+/* S224: the guard has spoken about the current candidate. */
+void lull_controller_conclude(struct lull_controller *controller, enum lull_verdict verdict);
+
+/* What the guards say so far: degraded by either measure; not degraded only by both. */
+enum lull_verdict lull_controller_verdict(const struct lull_controller *controller);
+
+/* What is settled hurts after all: descents start again, above what they had come to. */
+void lull_controller_back_off(struct lull_controller *controller);
+
+/* The target's search is over. */
+void lull_controller_settle(struct lull_target *target);
+
+/* ---- controller_watch.c ------------------------------------------------------------------ */
 
 /* An iteration of this GPU's rank has ended: it may complete a window, a pair, a verdict. */
 void lull_controller_note_iteration(struct lull_controller *controller,
@@ -122,5 +167,35 @@ void lull_controller_note_iteration(struct lull_controller *controller,
 
 /* Judges the next pair if all active GPUs have completed it. */
 void lull_controller_look_for_pair(struct lull_controller *controller);
+
+/* ---- controller_refine.c ----------------------------------------------------------------- */
+
+/* The point of a target that is under test, or settled, for one GPU; of the target's own scale. */
+uint32_t lull_controller_point_for(uint32_t gpu, const struct lull_target *target, bool under_test);
+
+/* The point under test: of the joint search, or of the GPU whose turn it is. */
+uint32_t lull_controller_candidate(const struct lull_target *target);
+
+/* Passes the verdict to the search that runs. */
+void lull_controller_take_verdict(struct lull_target *target, enum lull_verdict verdict);
+
+/* True while a search of the target runs, the joint one or another that now begins. */
+bool lull_controller_goes_on(const struct lull_controller *controller, struct lull_target *target);
+
+/* Gives up points of single GPUs for good. */
+void lull_controller_drop_own(struct lull_target *target);
+
+/* ---- controller_together.c --------------------------------------------------------------- */
+
+/* Unsettled targets do not try what another node has refused. */
+void lull_controller_heed_refusals(struct lull_controller *controller);
+
+/* Places a test at the same iterations on all nodes that count alike. */
+void lull_controller_place_test(struct lull_controller *controller);
+
+/* The point that may be applied for a settled target in this iteration. */
+uint32_t lull_controller_agreed_point(const struct lull_controller *controller,
+                                      const struct lull_target *target, uint32_t point,
+                                      uint64_t iteration);
 
 #endif

@@ -19,10 +19,10 @@ static void choose_candidate(struct lull_descent *descent)
         descent->candidate = descent->good + (descent->stride < room ? descent->stride : room);
 }
 
-/* Starts below the highest point, with bad as the bound that is not reached. */
-static void start(struct lull_descent *descent, uint32_t bad)
+/* Starts below a good point, with bad as the bound that is not reached. */
+static void start(struct lull_descent *descent, uint32_t good, uint32_t bad)
 {
-    descent->good = 0;
+    descent->good = good;
     descent->bad = bad;
     descent->steps = 0;
     descent->stride = descent->strategy == LULL_DESCENT_BISECT ? descent->count : 1;
@@ -32,9 +32,15 @@ static void start(struct lull_descent *descent, uint32_t bad)
 void lull_descent_init(struct lull_descent *descent, enum lull_descent_strategy strategy,
                        uint32_t count)
 {
-    assert(count >= 1);
+    lull_descent_init_below(descent, strategy, count, 0);
+}
+
+void lull_descent_init_below(struct lull_descent *descent, enum lull_descent_strategy strategy,
+                             uint32_t count, uint32_t good)
+{
+    assert(count >= 1 && good < count);
     *descent = (struct lull_descent){.strategy = strategy, .count = count, .resolution = 1};
-    start(descent, count);
+    start(descent, good, count);
 }
 
 void lull_descent_coarsen(struct lull_descent *descent, uint32_t resolution)
@@ -65,5 +71,5 @@ void lull_descent_take(struct lull_descent *descent, enum lull_verdict verdict)
 
 void lull_descent_back_off(struct lull_descent *descent)
 {
-    start(descent, descent->good > 0 ? descent->good : 1);
+    start(descent, 0, descent->good > 0 ? descent->good : 1);
 }

@@ -47,6 +47,10 @@ struct lull_descent {
 void lull_descent_init(struct lull_descent *descent, enum lull_descent_strategy strategy,
                        uint32_t count);
 
+/* The same from a point that is known to be good already, for what lies below it. */
+void lull_descent_init_below(struct lull_descent *descent, enum lull_descent_strategy strategy,
+                             uint32_t count, uint32_t good);
+
 /*
  * From now on the search ends when fewer than so many points lie between the lowest good and the
  * highest bad one, up to so many above where it would have ended. The lowest point is tried as

@@ -15,6 +15,11 @@ static struct lull_schedule_slot slot_in_window(uint32_t window, bool candidate,
     };
 }
 
+uint64_t lull_schedule_round(const struct lull_schedule *schedule)
+{
+    return 2 * ((uint64_t)schedule->reference_iterations + schedule->candidate_iterations + 1);
+}
+
 struct lull_schedule_slot lull_schedule_slot(const struct lull_schedule *schedule,
                                              uint64_t iteration)
 {
@@ -24,7 +29,7 @@ struct lull_schedule_slot lull_schedule_slot(const struct lull_schedule *schedul
     const uint64_t second =
         swapped ? schedule->reference_iterations : schedule->candidate_iterations;
     const uint64_t lengths[WINDOWS_PER_ROUND] = {second + 1, second, first + 1, first};
-    const uint64_t round_length = 2 * (first + second + 1);
+    const uint64_t round_length = lull_schedule_round(schedule);
     uint64_t offset;
     uint64_t round;
 

@@ -31,4 +31,7 @@ struct lull_schedule_slot {
 struct lull_schedule_slot lull_schedule_slot(const struct lull_schedule *schedule,
                                              uint64_t iteration);
 
+/* Iterations after which the schedule repeats; from the second window on it is the same. O(1). */
+uint64_t lull_schedule_round(const struct lull_schedule *schedule);
+
 #endif
