@@ -36,11 +36,12 @@ struct gpu {
 
 struct world {
     const struct job_sim_config *config;
-    struct lull_controller *controller;
+    const struct job_sim_nodes *nodes;
+    uint32_t gpus_per_node;
     struct lull_random random;
     struct gpu gpus[MAX_GPUS];
     int64_t now_ns;
-    int64_t driver_free_ns;
+    int64_t driver_free_ns[JOB_SIM_MAX_NODES];
     uint32_t iteration;
     int64_t iteration_begin_ns;
     double energy_j;
@@ -106,6 +107,12 @@ double job_sim_ideal_energy_j(const struct job_sim_config *config, uint32_t poin
     return (compute_j + exposed_j) * 1e-3 * config->gpus;
 }
 
+/* Of the node that this GPU is in; NULL: the job is not managed. */
+static struct lull_controller *controller_of(const struct world *world, uint32_t gpu)
+{
+    return world->nodes->controllers[gpu / world->gpus_per_node];
+}
+
 static void call(struct world *world, uint32_t gpu, uint16_t operation, bool begin)
 {
     struct lull_call edge = {
@@ -117,8 +124,8 @@ static void call(struct world *world, uint32_t gpu, uint16_t operation, bool beg
         .begin = begin,
     };
 
-    if (world->controller != NULL)
-        lull_controller_take_call(world->controller, gpu, &edge);
+    if (controller_of(world, gpu) != NULL)
+        lull_controller_take_call(controller_of(world, gpu), gpu % world->gpus_per_node, &edge);
 }
 
 static bool changed_shape(const struct world *world)
@@ -141,8 +148,11 @@ static void begin_computing(struct world *world, uint32_t index)
 
 static bool is_settled(const struct world *world)
 {
-    return world->controller == NULL ||
-           lull_controller_phase(world->controller) == LULL_PHASE_SETTLED;
+    for (uint32_t i = 0; i < world->nodes->node_count; i++)
+        if (world->nodes->controllers[i] != NULL &&
+            lull_controller_phase(world->nodes->controllers[i]) != LULL_PHASE_SETTLED)
+            return false;
+    return true;
 }
 
 static void end_iteration(struct world *world)
@@ -293,20 +303,21 @@ static void serve_requests(struct world *world)
 
     for (uint32_t i = 0; i < config->gpus; i++) {
         struct gpu *gpu = &world->gpus[i];
+        int64_t *driver_free_ns = &world->driver_free_ns[i / world->gpus_per_node];
         bool obeyed = config->stop_obeying == 0 || world->iteration < config->stop_obeying ||
                       gpu->request.command.point == 0;
 
-        if (!gpu->request.waits || world->driver_free_ns > world->now_ns)
+        if (!gpu->request.waits || *driver_free_ns > world->now_ns)
             continue;
         gpu->request.waits = false;
         if (gpu->request.command.point != 0 && world->now_ns > gpu->request.command.deadline_ns)
             continue;
-        world->driver_free_ns = world->now_ns + (int64_t)(config->call_ms * 1e6);
-        gpu->call_ms = (double)(world->driver_free_ns - gpu->request.posted_ns) * 1e-6;
+        *driver_free_ns = world->now_ns + (int64_t)(config->call_ms * 1e6);
+        gpu->call_ms = (double)(*driver_free_ns - gpu->request.posted_ns) * 1e-6;
         gpu->settle_ms =
             config->settle_ms + config->settle_spread_ms * lull_random_uniform(&world->random);
         gpu->target = obeyed ? gpu->request.command.point : gpu->point;
-        gpu->effect_ns = world->driver_free_ns + (int64_t)(gpu->settle_ms * 1e6);
+        gpu->effect_ns = *driver_free_ns + (int64_t)(gpu->settle_ms * 1e6);
         gpu->result_waits = true;
     }
 }
@@ -329,19 +340,22 @@ static void settle_clocks(struct world *world)
         gpu->effect_ns = 0;
         if (gpu->result_waits)
             lull_controller_take_switch(
-                world->controller, i, gpu->request.command.point, gpu->call_ms,
+                controller_of(world, i), i % world->gpus_per_node, gpu->request.command.point, gpu->call_ms,
                 gpu->settle_ms + config->readback_ms * lull_random_uniform(&world->random), false);
         gpu->result_waits = false;
     }
 }
 
-static void take_commands(struct world *world)
+static void take_commands(struct world *world, uint32_t node)
 {
     struct lull_command commands[MAX_GPUS];
-    uint32_t count = lull_controller_poll(world->controller, world->now_ns, commands, MAX_GPUS);
+    uint32_t count = lull_controller_poll(world->nodes->controllers[node], world->now_ns, commands,
+                                          MAX_GPUS);
 
     for (uint32_t i = 0; i < count; i++) {
-        world->gpus[commands[i].gpu].request = (struct request){true, commands[i], world->now_ns};
+        struct gpu *gpu = &world->gpus[node * world->gpus_per_node + commands[i].gpu];
+
+        gpu->request = (struct request){true, commands[i], world->now_ns};
         world->result.commands++;
     }
 }
@@ -352,24 +366,46 @@ static void sample_power(struct world *world)
         return;
     for (uint32_t i = 0; i < world->config->gpus; i++)
         lull_controller_take_power(
-            world->controller, i,
+            controller_of(world, i), i % world->gpus_per_node,
             power_w(world->config, world->gpus[i].doing, world->gpus[i].point));
+}
+
+/* Ten times a second: what a sampler and the network would do. */
+static void tick(struct world *world)
+{
+    sample_power(world);
+    if (world->nodes->exchange != NULL && world->now_ns % 100000000 < step_ns)
+        world->nodes->exchange(world->nodes->context, world->now_ns);
 }
 
 void job_sim_run(const struct job_sim_config *config, struct lull_controller *controller,
                  struct job_sim_result *result_out)
 {
-    struct world world = {.config = config, .controller = controller, .now_ns = step_ns};
+    const struct job_sim_nodes nodes = {.node_count = 1, .controllers = {controller}};
+
+    job_sim_run_nodes(config, &nodes, result_out);
+}
+
+void job_sim_run_nodes(const struct job_sim_config *config, const struct job_sim_nodes *nodes,
+                       struct job_sim_result *result_out)
+{
+    struct world world = {
+        .config = config,
+        .nodes = nodes,
+        .gpus_per_node = config->gpus / nodes->node_count,
+        .now_ns = step_ns,
+    };
 
     lull_random_init(&world.random, config->seed);
     for (uint32_t i = 0; i < config->gpus; i++)
         begin_computing(&world, i);
     while (world.iteration < config->iterations) {
-        if (controller != NULL) {
-            take_commands(&world);
+        if (nodes->controllers[0] != NULL) {
+            for (uint32_t i = 0; i < nodes->node_count; i++)
+                take_commands(&world, i);
             serve_requests(&world);
             settle_clocks(&world);
-            sample_power(&world);
+            tick(&world);
         }
         for (uint32_t i = 0; i < config->gpus; i++)
             world.energy_j +=

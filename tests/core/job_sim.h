@@ -11,7 +11,7 @@
 
 #include "core/section/controller.h"
 
-enum { JOB_SIM_MAX_POINTS = 128, JOB_SIM_MAX_GPUS = 16 };
+enum { JOB_SIM_MAX_POINTS = 128, JOB_SIM_MAX_GPUS = 16, JOB_SIM_MAX_NODES = 4 };
 
 struct job_sim_config {
     uint32_t gpus;
@@ -61,6 +61,20 @@ void job_sim_config_default(struct job_sim_config *config);
 /* Runs the job under a controller (NULL: unmanaged; then every iteration counts as settled). */
 void job_sim_run(const struct job_sim_config *config, struct lull_controller *controller,
                  struct job_sim_result *result_out);
+
+/*
+ * The same on several nodes, each with a controller and a driver of its own and gpus / node_count
+ * GPUs. exchange is called ten times a second with the time.
+ */
+struct job_sim_nodes {
+    uint32_t node_count;
+    struct lull_controller *controllers[JOB_SIM_MAX_NODES];
+    void (*exchange)(void *context, int64_t now_ns);
+    void *context;
+};
+
+void job_sim_run_nodes(const struct job_sim_config *config, const struct job_sim_nodes *nodes,
+                       struct job_sim_result *result_out);
 
 /* Energy per iteration if the section ran at this point with instant switching, J. */
 double job_sim_ideal_energy_j(const struct job_sim_config *config, uint32_t point);

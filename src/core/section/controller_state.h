@@ -84,6 +84,7 @@ struct lull_controller {
     struct lull_joint_guard guard;
     struct lull_joint_guard tail_guard; /* of the 99 % quantile, where that counts */
     struct lull_guard settled_guard; /* all settled points against the reference */
+    struct lull_guard watch_guard;   /* the same since its last verdict, with other nodes */
     struct lull_schedule schedule;
     uint32_t settled_stretch;
     bool checking; /* settled, and a test whether the results still hold is under way */

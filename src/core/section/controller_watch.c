@@ -58,6 +58,29 @@ static bool is_slow(const struct lull_controller *controller, double reference_m
     return candidate_ms > reference_ms * (1.0 + controller->guard.mean.config.tolerance_ratio);
 }
 
+/* A verdict on settled windows, again and again. True: what is settled has been given up. */
+static bool watch_together(struct lull_controller *controller, double reference_ms,
+                           double candidate_ms)
+{
+    struct lull_guard *guard = &controller->watch_guard;
+    struct lull_guard_estimate estimate;
+    enum lull_verdict verdict;
+
+    if (guard->config.max_pairs == 0)
+        lull_guard_init(guard, &controller->guard.mean.config);
+    lull_guard_add(guard, reference_ms, candidate_ms);
+    verdict = lull_guard_verdict(guard);
+    if (verdict == LULL_VERDICT_UNDECIDED)
+        return false;
+    lull_guard_estimate(guard, &estimate);
+    lull_guard_init(guard, &controller->guard.mean.config);
+    if (verdict != LULL_VERDICT_DEGRADED ||
+        estimate.slowdown_ratio <= guard->config.tolerance_ratio)
+        return false;
+    lull_controller_back_off(controller);
+    return true;
+}
+
 /* A long settled window and its short reference: evidence for the report, or a reason to check. */
 static void watch_settled(struct lull_controller *controller, double reference_ms,
                           double candidate_ms)
@@ -65,11 +88,8 @@ static void watch_settled(struct lull_controller *controller, double reference_m
     if (controller->settled_guard.log_ratios.count == 0)
         controller->settled_guard = controller->guard.mean;
     lull_guard_add(&controller->settled_guard, reference_ms, candidate_ms);
-    if (controller->config.together &&
-        lull_guard_verdict(&controller->settled_guard) == LULL_VERDICT_DEGRADED) {
-        lull_controller_back_off(controller);
+    if (controller->config.together && watch_together(controller, reference_ms, candidate_ms))
         return;
-    }
     if (is_slow(controller, reference_ms, candidate_ms) && may_check(controller)) {
         begin_check(controller);
         return;
