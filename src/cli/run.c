@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "cli/command.h"
+#include "core/section/agreement.h"
 #include "governor/run.h"
 
 enum {
@@ -21,6 +22,9 @@ enum {
     KEY_TAIL,
     KEY_MARKERS,
     KEY_STEADY,
+    KEY_TOGETHER,
+    KEY_TOGETHER_KEY,
+    KEY_NODE,
 };
 
 static const struct argp_option options[] = {
@@ -42,6 +46,14 @@ static const struct argp_option options[] = {
      "Mark NCCL's collectives on their streams, for what its profiler plugin does not see", 0},
     {"steady", KEY_STEADY, "RATIO", 0,
      "One clock for all of the iteration instead of switching, slower by so much at most", 0},
+    {"together", KEY_TOGETHER, "ENDPOINT", 0,
+     "The job runs on several nodes with a lull on each: node 0 listens at ENDPOINT "
+     "(tcp://HOST:PORT), the others connect to it",
+     0},
+    {"together-key", KEY_TOGETHER_KEY, "FILE", 0,
+     "Key that all nodes of the job share; node 0 makes it if it is not there", 0},
+    {"node", KEY_NODE, "I/N", 0,
+     "Which node this is, from 0, and how many there are (default: as the launcher says)", 0},
     {"no-daemon", KEY_NO_DAEMON, NULL, 0, "Drive the GPUs from this process, as root", 0},
     {"quiet", KEY_QUIET, NULL, 0, "No table and no progress; the report is still written", 0},
     {0},
@@ -116,6 +128,17 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         if (lull_text_parse_ratio(arg, &run->control.steady_tolerance_ratio) < 0 ||
             run->control.steady_tolerance_ratio <= 0.0)
             argp_error(state, "--steady %s: give a ratio such as 0.5%% or 0.005", arg);
+        break;
+    case KEY_TOGETHER:
+        run->together.endpoint = arg;
+        break;
+    case KEY_TOGETHER_KEY:
+        run->together.key_path = arg;
+        break;
+    case KEY_NODE:
+        if (lull_nodes_parse(arg, &run->together.nodes) < 0)
+            argp_error(state, "--node %s: give the node and their number (at most %d), such as 0/2",
+                       arg, LULL_AGREEMENT_MAX_NODES);
         break;
     case KEY_NO_DAEMON:
         run->no_daemon = true;

@@ -664,6 +664,11 @@ const struct lull_journey *lull_control_journey(const struct lull_control *contr
     return &control->gpus[gpu].journey;
 }
 
+struct lull_controller *lull_control_controlled(struct lull_control *control)
+{
+    return control->controller;
+}
+
 struct lull_job *lull_control_job(const struct lull_control *control)
 {
     return control->job;

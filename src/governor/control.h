@@ -71,6 +71,8 @@ void lull_control_unlock(struct lull_control *control);
 const struct lull_controller *lull_control_controller(const struct lull_control *control);
 const struct lull_control_gpu *lull_control_gpu(const struct lull_control *control, uint32_t gpu);
 const struct lull_journey *lull_control_journey(const struct lull_control *control, uint32_t gpu);
+/* For its main thread only, and only while locked. */
+struct lull_controller *lull_control_controlled(struct lull_control *control);
 struct lull_job *lull_control_job(const struct lull_control *control);
 
 #endif

@@ -44,8 +44,9 @@ static json_t *descent_json(const struct lull_controller *controller, uint32_t g
 
         json_array_append_new(
             steps,
-            json_pack("{s:I, s:o, s:o, s:I, s:I, s:s}", "sm_mhz",
-                      (json_int_t)info->sm_clocks_mhz[point], "slowdown_ratio",
+            json_pack("{s:I, s:o, s:o, s:o, s:I, s:I, s:s}", "sm_mhz",
+                      (json_int_t)info->sm_clocks_mhz[point], "gpu",
+                      record->gpu < 0 ? json_null() : json_integer(record->gpu), "slowdown_ratio",
                       number_or_null(record->slowdown_ratio, true), "slowdown_upper95_ratio",
                       number_or_null(record->upper_ratio, true), "pairs", (json_int_t)record->pairs,
                       "iterations", (json_int_t)record->iterations, "verdict",
@@ -60,7 +61,7 @@ static uint32_t kept_mhz(const struct lull_controller *controller, uint32_t gpu,
     uint32_t point = 0;
 
     if (target != NULL && target->settled)
-        point = lull_controller_point_on(controller, gpu, target, target->descent.good);
+        point = lull_controller_kept_point(controller, gpu, target);
     return info->sm_clock_count > 0 ? info->sm_clocks_mhz[point] : 0;
 }
 
@@ -289,6 +290,16 @@ static json_t *strings_json(const char *const *strings)
     return array;
 }
 
+static json_t *together_json(const struct lull_concert_summary *together)
+{
+    if (together == NULL)
+        return json_null();
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:s}", "nodes", (json_int_t)together->nodes,
+                     "heard", (json_int_t)together->heard, "agreed", (json_int_t)together->agreed,
+                     "disagreements", (json_int_t)together->disagreements, "refused",
+                     (json_int_t)together->refused, "state", together->state);
+}
+
 static json_t *report_json(const struct lull_report *report)
 {
     json_t *root = json_object();
@@ -311,6 +322,7 @@ static json_t *report_json(const struct lull_report *report)
         if (lull_control_gpu(report->managed, i)->process >= 0)
             json_array_append_new(gpus, gpu_json(report, i));
     json_object_set_new(root, "gpus", gpus);
+    json_object_set_new(root, "together", together_json(report->together));
     json_object_set_new(root, "notes", strings_json(report->notes));
     return root;
 }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "governor/concert.h"
 #include "governor/control.h"
 
 struct lull_report {
@@ -23,6 +24,7 @@ struct lull_report {
     const struct lull_control *unmanaged; /* NULL: not compared */
     double managed_s;                     /* wall time of each run */
     double unmanaged_s;                   /* 0: not compared */
+    const struct lull_concert_summary *together; /* NULL: the job has one node */
     const char *const *notes;             /* NULL-terminated: what people should know */
 };
 

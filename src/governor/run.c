@@ -25,7 +25,7 @@
 #include "governor/progress.h"
 #include "governor/report.h"
 
-enum { TICK_MS = 50, SAMPLE_TICKS = 2, HEARTBEAT_TICKS = 10, ENERGY_TICKS = 20, MAX_NOTES = 8 };
+enum { TICK_MS = 50, SAMPLE_TICKS = 2, CONCERT_TICKS = 2, HEARTBEAT_TICKS = 10, ENERGY_TICKS = 20, MAX_NOTES = 8 };
 enum { PATH_SIZE = 512 };
 
 struct run {
@@ -35,6 +35,7 @@ struct run {
     uint32_t gpus[LULL_CONTROLLER_MAX_GPUS];
     uint32_t gpu_count;
     struct lull_probes probes;
+    struct lull_concert_summary together; /* nodes 0: alone */
     char *notes[MAX_NOTES + 1];
     uint32_t note_count;
 };
@@ -44,6 +45,7 @@ struct pass {
     const char *name;
     struct lull_job *job;
     struct lull_control *control;
+    struct lull_concert *concert; /* NULL: alone */
     struct lull_child child;
     int status;
     bool ended;
@@ -203,6 +205,8 @@ static void on_tick(uv_timer_t *timer)
 
     if (pass->control != NULL) {
         lull_control_bind(pass->control);
+        if (pass->concert != NULL && pass->ticks % CONCERT_TICKS == 0)
+            lull_concert_tick(pass->concert, pass->control, pass->run->devices, lull_now_ns());
         if (pass->ticks % SAMPLE_TICKS == 0)
             sample(pass, pass->ticks % ENERGY_TICKS == 0);
         if (pass->ticks % HEARTBEAT_TICKS == 0) {
@@ -236,6 +240,20 @@ static void watch(struct pass *pass)
     uv_loop_close(&pass->loop);
 }
 
+/* The job's other nodes, if there are any and they can be reached. */
+static void join_nodes(struct pass *pass)
+{
+    struct run *run = pass->run;
+    struct lull_error err = {0};
+    char text[sizeof(err.text) + 64];
+
+    if (run->options->together.endpoint == NULL ||
+        lull_concert_create(&run->options->together, &pass->concert, &err) == 0)
+        return;
+    snprintf(text, sizeof(text), "this node is managed alone: %s", err.text);
+    note(run, text);
+}
+
 /* Job segment and control loop; without them the command still runs. */
 static void prepare(struct pass *pass, bool observe_only)
 {
@@ -246,6 +264,9 @@ static void prepare(struct pass *pass, bool observe_only)
     config.observe_only = observe_only || run->actuator == NULL;
     if (run->gpu_count == 0)
         return;
+    if (!observe_only)
+        join_nodes(pass);
+    config.together = pass->concert != NULL;
     snprintf(pass->job_path, sizeof(pass->job_path), "/dev/shm/lull-job-%ld-%s", (long)getpid(),
              pass->name);
     if (lull_job_create(pass->job_path, &pass->job, &err) < 0 ||
@@ -276,6 +297,8 @@ static int make_pass(struct pass *pass, bool observe_only, struct lull_error *er
         return result;
     watch(pass);
     pass->wall_s = (double)(lull_now_ns() - begin_ns) * 1e-9;
+    if (pass->concert != NULL)
+        lull_concert_summary(pass->concert, &run->together);
     if (pass->control != NULL) {
         sample(pass, true);
         lull_control_stop(pass->control);
@@ -287,6 +310,7 @@ static int make_pass(struct pass *pass, bool observe_only, struct lull_error *er
 
 static void end_pass(struct pass *pass)
 {
+    lull_concert_destroy(pass->concert);
     lull_control_destroy(pass->control);
     lull_job_destroy(pass->job);
 }
@@ -305,6 +329,7 @@ static void write_report(struct run *run, const struct pass *unmanaged, const st
         .unmanaged = unmanaged->control,
         .managed_s = managed->wall_s,
         .unmanaged_s = unmanaged->wall_s,
+        .together = run->together.nodes > 0 ? &run->together : NULL,
         .notes = (const char *const *)run->notes,
     };
     struct lull_error err = {0};

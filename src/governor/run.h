@@ -10,10 +10,12 @@
 
 #include "base/error.h"
 #include "core/section/controller.h"
+#include "governor/concert.h"
 
 struct lull_run_options {
     char *const *command; /* NULL-terminated, at least one word */
     struct lull_controller_config control;
+    struct lull_concert_options together; /* endpoint NULL: the job has one node */
     bool compare;            /* run the command unmanaged first */
     bool exposure;           /* record compute kernels in short windows (CUPTI) */
     bool markers;            /* mark NCCL's collectives on their streams, without its plugin */
