@@ -24,7 +24,7 @@ static void describe_candidate(const struct lull_control *control, char *text, s
 
     text[0] = '\0';
     if (target != NULL)
-        snprintf(text, size, ", trying point %u of %u", target->descent.candidate,
+        snprintf(text, size, ", trying point %u of %u", lull_controller_candidate(target),
                  target->descent.count - 1);
 }
 

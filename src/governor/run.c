@@ -254,6 +254,16 @@ static void join_nodes(struct pass *pass)
     note(run, text);
 }
 
+/* At once: the others would take the time that a report needs for silence. */
+static void leave_nodes(struct pass *pass)
+{
+    if (pass->concert == NULL)
+        return;
+    lull_concert_summary(pass->concert, &pass->run->together);
+    lull_concert_destroy(pass->concert);
+    pass->concert = NULL;
+}
+
 /* Job segment and control loop; without them the command still runs. */
 static void prepare(struct pass *pass, bool observe_only)
 {
@@ -297,8 +307,7 @@ static int make_pass(struct pass *pass, bool observe_only, struct lull_error *er
         return result;
     watch(pass);
     pass->wall_s = (double)(lull_now_ns() - begin_ns) * 1e-9;
-    if (pass->concert != NULL)
-        lull_concert_summary(pass->concert, &run->together);
+    leave_nodes(pass);
     if (pass->control != NULL) {
         sample(pass, true);
         lull_control_stop(pass->control);

@@ -22,11 +22,6 @@ struct outcome {
     const struct lull_target *target;
 };
 
-static void default_config(struct lull_controller_config *control)
-{
-    lull_controller_config_default(control);
-}
-
 static struct lull_controller *create(const struct job_sim_config *config,
                                       const struct lull_controller_config *control)
 {
@@ -77,7 +72,7 @@ static void compare(const struct job_sim_config *config, struct outcome *joint,
     struct lull_controller_config control;
     struct job_sim_result unmanaged;
 
-    default_config(&control);
+    lull_controller_config_default(&control);
     job_sim_run(config, NULL, &unmanaged);
     run(config, &control, refined);
     control.only_joint = true;
@@ -160,7 +155,7 @@ static void test_gpus_that_are_alike_have_no_turns(void **state)
     job_sim_config_default(&config);
     config.knee_point = 30;
     config.iterations = 700;
-    default_config(&control);
+    lull_controller_config_default(&control);
     run(&config, &control, &outcome);
     assert_true(lull_controller_has_settled(outcome.controller));
     assert_false(outcome.target->has_own);
@@ -182,7 +177,7 @@ static void test_turns_that_come_to_nothing_end_soon(void **state)
     uneven_job(&config, 20);
     for (uint32_t i = 0; i < 4; i++)
         config.own_knee[i] = 20;
-    default_config(&control);
+    lull_controller_config_default(&control);
     run(&config, &control, &outcome);
     assert_true(lull_controller_has_settled(outcome.controller));
     for (uint32_t i = 0; i < outcome.target->record_count; i++) {
@@ -216,7 +211,7 @@ static void test_a_rank_that_nobody_waits_for_is_not_slowed(void **state)
         config.compute_scale[i] = 1.0 + 0.1 * i;
         config.own_knee[i] = i == 2 ? 10 : 40;
     }
-    default_config(&control);
+    lull_controller_config_default(&control);
     job_sim_run(&config, NULL, &unmanaged);
     run(&config, &control, &outcome);
     print_message("common point %u\n", outcome.target->descent.good);
@@ -251,7 +246,7 @@ static void test_ranks_of_very_different_speed_come_to_an_end(void **state)
     config.compute_scale[1] = 11.0;
     config.own_knee[0] = config.own_knee[1] = 10;
     config.iterations = 9000;
-    default_config(&control);
+    lull_controller_config_default(&control);
     run(&config, &control, &outcome);
     print_message("settled after %llu at point %u\n",
                   (unsigned long long)lull_controller_settled_after(outcome.controller),
@@ -384,7 +379,7 @@ static void connect(const struct job_sim_config *config, struct network *network
     struct lull_controller_config control;
     struct job_sim_config of_node = *config;
 
-    default_config(&control);
+    lull_controller_config_default(&control);
     control.together = true;
     of_node.gpus /= NODES;
     memset(network, 0, sizeof(*network));
@@ -494,6 +489,44 @@ static void test_nodes_notice_together_that_the_job_has_changed(void **state)
     disconnect(&network);
 }
 
+/* What another node may say: it keeps 40 and has refused 55 and below. */
+static void allow_less(void *context, int64_t now_ns)
+{
+    const struct job_sim_nodes *nodes = context;
+    uint32_t count;
+
+    (void)now_ns;
+    lull_controller_targets(nodes->controllers[0], &count);
+    if (count > 0)
+        lull_controller_agree(nodes->controllers[0], 0, 40, 100, 55);
+}
+
+static void test_what_another_node_has_refused_is_not_even_tried(void **state)
+{
+    struct job_sim_config config;
+    struct lull_controller_config control;
+    struct job_sim_result managed;
+    struct job_sim_nodes nodes = {.node_count = 1, .exchange = allow_less, .context = &nodes};
+    const struct lull_target *target;
+    uint32_t count;
+
+    (void)state;
+    job_sim_config_default(&config);
+    config.iterations = 700;
+    lull_controller_config_default(&control);
+    control.together = true;
+    nodes.controllers[0] = create(&config, &control);
+    job_sim_run_nodes(&config, &nodes, &managed);
+    target = lull_controller_targets(nodes.controllers[0], &count);
+    assert_true(lull_controller_has_settled(nodes.controllers[0]));
+    assert_int_equal(target->descent.good, 54);
+    for (uint32_t i = 55; i < config.points; i++)
+        assert_int_equal(managed.ran_at[i], 0);
+    /* It has found 54 harmless, and applies what has been agreed. */
+    assert_int_equal(managed.last_ran_at, 40);
+    lull_controller_destroy(nodes.controllers[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -505,6 +538,7 @@ int main(void)
         cmocka_unit_test(test_ranks_of_very_different_speed_come_to_an_end),
         cmocka_unit_test(test_nodes_descend_together_over_a_bad_network),
         cmocka_unit_test(test_a_cut_network_brings_both_nodes_up),
+        cmocka_unit_test(test_what_another_node_has_refused_is_not_even_tried),
         cmocka_unit_test(test_nodes_notice_together_that_the_job_has_changed),
     };
 

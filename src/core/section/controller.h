@@ -223,6 +223,9 @@ uint32_t lull_controller_kept_point(const struct lull_controller *controller, ui
 /* The target that is descending, or NULL. */
 const struct lull_target *lull_controller_descending(const struct lull_controller *controller);
 
+/* The point of a target that is under test: of all together, or of the GPU whose turn it is. */
+uint32_t lull_controller_candidate(const struct lull_target *target);
+
 /* Slowdown of the settled points against the reference windows of the same run; of the rank that
  * was slowed most where ranks do not wait for each other. */
 void lull_controller_slowdown(const struct lull_controller *controller,

@@ -174,9 +174,6 @@ void lull_controller_look_for_pair(struct lull_controller *controller);
 /* The point of a target that is under test, or settled, for one GPU; of the target's own scale. */
 uint32_t lull_controller_point_for(uint32_t gpu, const struct lull_target *target, bool under_test);
 
-/* The point under test: of the joint search, or of the GPU whose turn it is. */
-uint32_t lull_controller_candidate(const struct lull_target *target);
-
 /* Passes the verdict to the search that runs. */
 void lull_controller_take_verdict(struct lull_target *target, enum lull_verdict verdict);
 
