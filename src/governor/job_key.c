@@ -67,8 +67,8 @@ int lull_job_key_read(const char *path, struct lull_job_key *key_out, struct lul
         free(text);
         if (!is_good)
             return lull_error_set(err, LULL_E_FORMAT,
-                                  "%s: this is no job key; remove it, and the first node's lull run "
-                                  "makes one",
+                                  "%s: this is no job key; remove it, and the first node's lull "
+                                  "run makes one",
                                   path);
         *key_out = key;
     }

@@ -340,7 +340,8 @@ static void settle_clocks(struct world *world)
         gpu->effect_ns = 0;
         if (gpu->result_waits)
             lull_controller_take_switch(
-                controller_of(world, i), i % world->gpus_per_node, gpu->request.command.point, gpu->call_ms,
+                controller_of(world, i), i % world->gpus_per_node, gpu->request.command.point,
+                gpu->call_ms,
                 gpu->settle_ms + config->readback_ms * lull_random_uniform(&world->random), false);
         gpu->result_waits = false;
     }
@@ -368,6 +369,27 @@ static void sample_power(struct world *world)
         lull_controller_take_power(
             controller_of(world, i), i % world->gpus_per_node,
             power_w(world->config, world->gpus[i].doing, world->gpus[i].point));
+}
+
+struct lull_controller *job_sim_create_controller(const struct job_sim_config *config,
+                                                  const struct lull_controller_config *control)
+{
+    uint32_t points[JOB_SIM_MAX_GPUS];
+
+    for (uint32_t i = 0; i < config->gpus; i++)
+        points[i] = config->points;
+    return lull_controller_create(control, config->gpus, points);
+}
+
+double job_sim_saving(const struct job_sim_result *unmanaged, const struct job_sim_result *managed)
+{
+    return 1.0 - managed->settled_energy_j / unmanaged->settled_energy_j;
+}
+
+double job_sim_slowdown(const struct job_sim_result *unmanaged,
+                        const struct job_sim_result *managed)
+{
+    return managed->settled_iteration_ms / unmanaged->settled_iteration_ms - 1.0;
 }
 
 /* Ten times a second: what a sampler and the network would do. */

@@ -76,6 +76,15 @@ struct job_sim_nodes {
 void job_sim_run_nodes(const struct job_sim_config *config, const struct job_sim_nodes *nodes,
                        struct job_sim_result *result_out);
 
+/* A controller for the GPUs of such a job. */
+struct lull_controller *job_sim_create_controller(const struct job_sim_config *config,
+                                                  const struct lull_controller_config *control);
+
+/* Of the settled iterations: energy saved, time lost. */
+double job_sim_saving(const struct job_sim_result *unmanaged, const struct job_sim_result *managed);
+double job_sim_slowdown(const struct job_sim_result *unmanaged,
+                        const struct job_sim_result *managed);
+
 /* Energy per iteration if the section ran at this point with instant switching, J. */
 double job_sim_ideal_energy_j(const struct job_sim_config *config, uint32_t point);
 

@@ -249,8 +249,9 @@ static void end_pair(struct lull_controller *controller, struct lull_controlled_
         (first->window % 4 == 0) != controller->schedule.candidate_first;
     struct lull_window_pair pair = {.is_complete = true, .pair = second_window / 2};
 
-    if (first->window + 1 != second_window || !first->complete || pair.pair < controller->next_pair ||
-        first->iterations_ms.count == 0 || second->iterations_ms.count == 0)
+    if (first->window + 1 != second_window || !first->complete ||
+        pair.pair < controller->next_pair || first->iterations_ms.count == 0 ||
+        second->iterations_ms.count == 0)
         return;
     pair.reference = times_of(reference_first ? first : second);
     pair.candidate = times_of(reference_first ? second : first);
