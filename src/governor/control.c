@@ -209,7 +209,7 @@ static void ask(struct lull_control *control, const struct gpu *gpu)
 
     if (!control->observe_only)
         wanted |= LULL_ASK_TIMES;
-    if (!control->observe_only && lull_gap_map_phase(gpu->gaps) == LULL_GAP_MAP_RECORDING)
+    if (!control->observe_only && lull_gap_map_wants_compute(gpu->gaps))
         wanted |= LULL_ASK_COMPUTE;
     if (lull_job_asked(control->job, (uint32_t)gpu->state.process) != wanted)
         lull_job_ask(control->job, (uint32_t)gpu->state.process, wanted);
@@ -295,6 +295,7 @@ static void take_event(struct lull_control *control, uint32_t index, const struc
         .ranks = event->ranks,
         .peer = event->peer,
         .name = event->name,
+        .order = event->thread,
         .operation = event->operation,
         .begin = event->kind == LULL_EVENT_BEGIN,
         .is_late = event->operation == LULL_OPERATION_POLL,

@@ -177,6 +177,7 @@ static struct queue queues[QUEUES];
 static struct words *words; /* QUEUES times MARKERS */
 static uint64_t words_address;
 static _Atomic int markers_state;
+static _Atomic uint32_t next_order; /* of what is enqueued between markers, over all queues */
 
 static struct words *words_of(const struct queue *queue, uint32_t number)
 {
@@ -384,7 +385,7 @@ static struct bracket begin_bracket(void *stream, const struct lull_event *event
         return bracket;
     marker = &queue->markers[bracket.number % MARKERS];
     marker->event = *event;
-    marker->event.thread = (uint32_t)(queue - queues) * MARKERS + bracket.number % MARKERS;
+    marker->event.thread = atomic_fetch_add_explicit(&next_order, 1, memory_order_relaxed);
     if (cuda.write(stream, address_of(&words_of(queue, bracket.number)->begin), bracket.number + 1,
                    0) != CUDA_SUCCESS) {
         atomic_store(&markers_state, FAILED);

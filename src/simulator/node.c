@@ -10,6 +10,7 @@
 
 struct rank {
     struct lull_gap_map *gaps;
+    uint32_t *orders;        /* by operation: communication before it in a period */
     uint32_t computing;      /* operations of compute under way */
     int64_t compute_from_ns; /* begin of the first of them */
     bool step_is_low;
@@ -55,6 +56,15 @@ static uint32_t number_of(const struct lull_play *play, uint32_t rank, uint32_t 
     return number;
 }
 
+/* A kernel's number among those that the rank has enqueued. */
+static uint32_t order_of(const struct simulation *simulation, uint32_t index, uint64_t number)
+{
+    const uint32_t count = simulation->options->play->ranks[index].count;
+    const uint32_t *orders = simulation->ranks[index].orders;
+
+    return (uint32_t)(number / count) * orders[count] + orders[number % count];
+}
+
 static void take_communication(struct simulation *simulation, uint32_t index,
                                const struct lull_play_event *event)
 {
@@ -66,6 +76,7 @@ static void take_communication(struct simulation *simulation, uint32_t index,
         .communicator = number_of(simulation->options->play, index, op->communicator),
         .ranks = popcount(simulation->options->play->communicators[op->communicator].members),
         .peer = op->function >= LULL_PLAY_SEND ? (int32_t)op->peer : -1,
+        .order = order_of(simulation, index, event->number),
         .operation = (uint16_t)(op->function + 1), /* 0 is idle */
         .begin = !event->is_end,
     };
@@ -174,6 +185,16 @@ static int64_t on_timer(void *context, int64_t now_ns)
 
 /* ---- beginning and end ------------------------------------------------------------------- */
 
+/* NULL: no memory. */
+static uint32_t *number_communication(const struct lull_play_rank *rank)
+{
+    uint32_t *orders = calloc(rank->count + 1, sizeof(*orders));
+
+    for (uint32_t i = 0; orders != NULL && i < rank->count; i++)
+        orders[i + 1] = orders[i] + (rank->ops[i].kind == LULL_PLAY_COMMUNICATION);
+    return orders;
+}
+
 static int make_managed(struct simulation *simulation, struct lull_error *err)
 {
     const struct lull_simulation_options *options = simulation->options;
@@ -186,7 +207,9 @@ static int make_managed(struct simulation *simulation, struct lull_error *err)
         gpus[i] = lull_play_sim_gpu(simulation->sim, i);
         points[i] = lull_gpu_model_step_count(options->model);
         simulation->ranks[i].gaps = lull_gap_map_create(!options->exposure);
-        is_made = is_made && simulation->ranks[i].gaps != NULL;
+        simulation->ranks[i].orders = number_communication(&options->play->ranks[i]);
+        is_made = is_made && simulation->ranks[i].gaps != NULL &&
+                  simulation->ranks[i].orders != NULL;
     }
     simulation->controller = lull_controller_create(&options->control, count, points);
     simulation->driver =
@@ -198,8 +221,10 @@ static int make_managed(struct simulation *simulation, struct lull_error *err)
 
 static void destroy(struct simulation *simulation)
 {
-    for (uint32_t i = 0; i < LULL_PLAY_RANKS; i++)
+    for (uint32_t i = 0; i < LULL_PLAY_RANKS; i++) {
         lull_gap_map_destroy(simulation->ranks[i].gaps);
+        free(simulation->ranks[i].orders);
+    }
     lull_virtual_driver_destroy(simulation->driver);
     lull_controller_destroy(simulation->controller);
     lull_play_sim_destroy(simulation->sim);

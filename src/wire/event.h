@@ -102,7 +102,8 @@ struct lull_event {
     uint32_t ranks;        /* its size; 0 unknown */
     int32_t peer;          /* root or peer rank; -1 none */
     uint32_t thread;       /* number of the thread in this process, from 0; KERNEL_BEGIN and
-                            * KERNEL_END: the same for both edges of one kernel */
+                            * KERNEL_END: of the kernel, the same for both of its edges, ascending
+                            * in the order in which the host enqueued them; it may wrap */
     uint16_t kind;         /* enum lull_event_kind */
     uint16_t operation;    /* enum lull_operation */
     uint32_t name;         /* LULL_OPERATION_USER: index of its name */

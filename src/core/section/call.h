@@ -23,6 +23,8 @@ struct lull_call {
     uint32_t ranks;        /* size of the communicator, 0 unknown */
     int32_t peer;          /* root or peer, -1 none */
     uint32_t name;         /* of a section that the program names */
+    uint32_t order;        /* of a kernel: its number in the order in which the host enqueued them,
+                            * which is not that of their times where they run beside each other */
     uint32_t place;        /* which gap of the iteration, from 1: never merged with its neighbours,
                             * and judged together with all gaps that do the same; 0: no gap */
     uint16_t operation;    /* any numbering; equal numbers are equal operations */

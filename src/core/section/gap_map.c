@@ -6,10 +6,6 @@
 #include <string.h>
 
 #include "core/section/gap_map_state.h"
-#include "core/section/iteration.h"
-
-/* No communication kernel is taken to run for longer while others begin. */
-static const int64_t longest_kernel_ns = INT64_C(10000000000);
 
 struct lull_gap_map *lull_gap_map_create(bool blind)
 {
@@ -17,11 +13,12 @@ struct lull_gap_map *lull_gap_map_create(bool blind)
 
     if (map == NULL)
         return NULL;
-    map->finder = lull_iteration_finder_create();
-    if (map->finder == NULL) {
+    map->order = lull_order_create();
+    if (map->order == NULL) {
         free(map);
         return NULL;
     }
+    map->is_blind = blind;
     map->phase = blind ? LULL_GAP_MAP_BLIND : LULL_GAP_MAP_SEARCHING;
     return map;
 }
@@ -30,7 +27,7 @@ void lull_gap_map_destroy(struct lull_gap_map *map)
 {
     if (map == NULL)
         return;
-    lull_iteration_finder_destroy(map->finder);
+    lull_order_destroy(map->order);
     free(map->record.edges_ns);
     free(map->record.runs);
     free(map->kernels);
@@ -87,7 +84,15 @@ static void put_break(struct lull_gap_map *map, int64_t time_ns)
 
 /* ---- the iteration of communication kernels ---------------------------------------------- */
 
-void lull_gap_map_start_window(struct lull_gap_map *map)
+static void give_up(struct lull_gap_map *map)
+{
+    map->phase = LULL_GAP_MAP_BLIND;
+    map->is_blind = true;
+    map->has_given_up = true;
+    map->gap_count = 0;
+}
+
+static void start_window(struct lull_gap_map *map)
 {
     const size_t edges = 2 * (size_t)map->period * (LULL_GAP_MAP_PERIODS + 1);
     int64_t *edges_ns = realloc(map->record.edges_ns, edges * sizeof(*edges_ns));
@@ -98,13 +103,16 @@ void lull_gap_map_start_window(struct lull_gap_map *map)
     if (kernels != NULL)
         map->kernels = kernels;
     if (edges_ns == NULL || kernels == NULL || map->attempts++ == LULL_GAP_MAP_ATTEMPTS) {
-        map->phase = LULL_GAP_MAP_BLIND;
+        give_up(map);
         return;
     }
     memset(edges_ns, 0, edges * sizeof(*edges_ns));
-    map->record.period = LULL_GAP_MAP_NO_PERIOD;
+    map->gap_count = 0;
+    map->record.first = lull_order_newest(map->order) + 1;
+    map->record.seen = 0;
     map->record.run_count = 0;
     map->record.is_full = false;
+    map->record.full_ns = 0;
     map->phase = LULL_GAP_MAP_RECORDING;
 }
 
@@ -115,137 +123,229 @@ static void leave_iteration(struct lull_gap_map *map, int64_t time_ns)
     map->phase = LULL_GAP_MAP_SEARCHING;
 }
 
-static uint32_t turn_of(const struct lull_gap_map *map)
+/* An edge of a kernel that stands there, within its pass. */
+static uint32_t edge_of(const struct lull_gap_map *map, const struct lull_standing *standing,
+                        bool begin)
 {
-    return (uint32_t)((map->iteration - map->record.first) % map->fold);
+    const int64_t turn = (standing->iteration - map->record.first) % map->fold;
+
+    return 2 * ((uint32_t)(turn < 0 ? turn + map->fold : turn) * map->period +
+                standing->position) + !begin;
 }
 
-void lull_gap_map_take_up(struct lull_gap_map *map)
+int64_t lull_gap_map_in_pass_ns(const struct lull_gap_map *map, int64_t recorded_ns)
 {
-    const uint32_t now = 2 * (turn_of(map) * map->period + map->position) + 1;
+    const uint32_t reference = (LULL_GAP_MAP_PERIODS / map->fold - 2) * map->fold;
+    const int64_t from_first_ns =
+        (recorded_ns - *lull_gap_map_edge(map, reference, 0)) % map->pass_ns;
 
-    map->next = 0;
-    while (map->next < map->gap_count && map->plans[map->next].begin_edge <= now)
-        map->next++;
-    map->next %= map->gap_count;
+    return from_first_ns < 0 ? from_first_ns + map->pass_ns : from_first_ns;
+}
+
+/* When the edge that came last came in the recorded pass. */
+static int64_t last_edge_ns(const struct lull_gap_map *map)
+{
+    const uint32_t reference = (LULL_GAP_MAP_PERIODS / map->fold - 2) * map->fold;
+
+    return *lull_gap_map_edge(map, reference, edge_of(map, &map->last, map->last_is_begin));
+}
+
+static void take_up(struct lull_gap_map *map, int64_t recorded_ns)
+{
+    const int64_t now_ns = lull_gap_map_in_pass_ns(map, recorded_ns);
+    int64_t soonest_ns = LULL_GAP_MAP_NEVER;
+
     for (uint32_t i = 0; i < map->gap_count; i++) {
-        map->plans[i].begin_due_ns = LULL_GAP_MAP_NEVER;
-        map->plans[i].end_due_ns = LULL_GAP_MAP_NEVER;
+        struct lull_gap_plan *plan = &map->plans[i];
+        const int64_t to_ns = plan->announced_ns - now_ns +
+                              (plan->announced_ns <= now_ns ? map->pass_ns : 0);
+
+        plan->begin_due_ns = LULL_GAP_MAP_NEVER;
+        plan->end_due_ns = LULL_GAP_MAP_NEVER;
+        if (to_ns < soonest_ns) {
+            soonest_ns = to_ns;
+            map->next = i;
+        }
     }
     map->is_open = false;
     map->phase = LULL_GAP_MAP_KNOWN;
 }
 
-static void enter_iteration(struct lull_gap_map *map, uint32_t period, uint32_t position,
-                            uint64_t signature)
+static void learn(struct lull_gap_map *map)
 {
-    const bool is_same = map->gap_count > 0 && map->fold == 1 && period == map->period &&
-                         lull_call_signature(&map->kernels[position]) == signature;
-
-    if (is_same) {
-        map->position = position;
-        lull_gap_map_take_up(map);
-        return;
-    }
-    map->gap_count = 0;
-    map->period = period;
-    if (period > LULL_GAP_MAP_MAX_PERIOD)
-        map->phase = LULL_GAP_MAP_BLIND;
+    lull_gap_map_plan_gaps(map);
+    if (map->gap_count == 0 && map->is_blind)
+        give_up(map);
+    else if (map->gap_count == 0)
+        map->phase = LULL_GAP_MAP_BLIND; /* computation never pauses: nothing to emit */
     else
-        lull_gap_map_start_window(map);
+        take_up(map, last_edge_ns(map));
 }
 
-/* Follows the sequence of kernels; true while the position is known. */
-static bool follow(struct lull_gap_map *map, const struct lull_call *kernel)
+void lull_gap_map_take_complete(struct lull_gap_map *map, int64_t until_ns)
 {
-    const uint64_t signature = lull_call_signature(kernel);
-    const struct lull_iteration_state state = lull_iteration_push(map->finder, signature);
-    const bool was_within = map->phase != LULL_GAP_MAP_SEARCHING;
+    if (map->phase == LULL_GAP_MAP_RECORDING && !map->is_blind && map->record.is_full &&
+        until_ns >= map->record.full_ns)
+        learn(map);
+}
 
-    if (state.event == LULL_ITERATION_SEARCHING)
-        return false;
-    if (was_within && (state.event == LULL_ITERATION_DEVIATED || state.period != map->period ||
-                       (map->phase == LULL_GAP_MAP_KNOWN &&
-                        lull_call_signature(&map->kernels[state.position]) != signature)))
+/* What is known of the iteration still holds; of two that count as one it is not known which. */
+static void resume(struct lull_gap_map *map, const struct lull_call *kernel)
+{
+    if (map->gap_count > 0 && map->fold == 1 &&
+        lull_order_locate(map->order, kernel->order, &map->last)) {
+        map->last_is_begin = true;
+        take_up(map, last_edge_ns(map) - 1); /* it may announce a gap itself */
+    } else {
+        start_window(map);
+    }
+}
+
+/* Follows the sequence of kernels. */
+static void follow(struct lull_gap_map *map, const struct lull_call *kernel)
+{
+    switch (lull_order_take(map->order, kernel->order, lull_call_signature(kernel))) {
+    case LULL_ORDER_FOUND:
+        map->period = lull_order_period(map->order);
+        map->fold = 1;
+        start_window(map);
+        break;
+    case LULL_ORDER_RESUMED:
+        resume(map, kernel);
+        break;
+    case LULL_ORDER_LEFT:
         leave_iteration(map, kernel->time_ns);
-    if (state.event == LULL_ITERATION_DEVIATED)
-        return false;
-    if (map->phase == LULL_GAP_MAP_SEARCHING)
-        enter_iteration(map, state.period, state.position, signature);
-    map->position = state.position;
-    return map->phase != LULL_GAP_MAP_BLIND;
+        break;
+    case LULL_ORDER_TOO_LONG:
+        give_up(map);
+        break;
+    case LULL_ORDER_SEARCHING:
+    case LULL_ORDER_FOLLOWING:
+        break;
+    }
 }
 
 /* ---- edges ------------------------------------------------------------------------------- */
 
-static void record_edge(struct lull_gap_map *map, const struct lull_call *edge)
+static void record_edge(struct lull_gap_map *map, const struct lull_call *edge,
+                        const struct lull_standing *standing)
 {
     struct lull_gap_record *record = &map->record;
+    const int64_t period = standing->iteration - record->first;
+    const uint32_t index = 2 * standing->position + !edge->begin;
+    int64_t *recorded_ns;
 
-    if (record->is_full)
+    if (record->is_full || period < 0)
         return;
-    if (edge->begin && map->position == 0) {
-        if (record->period == LULL_GAP_MAP_NO_PERIOD)
-            record->first = map->iteration;
-        record->period++; /* wraps from LULL_GAP_MAP_NO_PERIOD to 0 */
-        record->is_full = record->period == LULL_GAP_MAP_PERIODS;
+    if (period > LULL_GAP_MAP_PERIODS + 1) { /* an edge was lost */
+        start_window(map);
+        return;
     }
-    if (record->period == LULL_GAP_MAP_NO_PERIOD)
+    if (period > LULL_GAP_MAP_PERIODS || (period == LULL_GAP_MAP_PERIODS && index > 0))
         return;
+    recorded_ns = lull_gap_map_edge(map, (uint32_t)period, index);
+    if (*recorded_ns != 0)
+        return;
+    *recorded_ns = edge->time_ns;
     if (edge->begin)
-        map->kernels[map->position] = *edge;
-    *lull_gap_map_edge(map, record->period, 2 * map->position + !edge->begin) = edge->time_ns;
+        map->kernels[standing->position] = *edge;
+    if (edge->time_ns > record->full_ns)
+        record->full_ns = edge->time_ns;
+    record->is_full = ++record->seen == 2 * map->period * LULL_GAP_MAP_PERIODS + 1;
+    if (record->is_full && map->is_blind)
+        learn(map);
 }
 
-static void announce(struct lull_gap_map *map, const struct lull_call *edge)
+static void announce(struct lull_gap_map *map, uint32_t edge, int64_t time_ns)
 {
-    const uint32_t index = 2 * (turn_of(map) * map->period + map->position) + !edge->begin;
-
     for (uint32_t i = 0; i < map->gap_count; i++) {
         struct lull_gap_plan *plan = &map->plans[i];
 
-        if (plan->begin_edge == index) {
-            plan->begin_due_ns = edge->time_ns + plan->begin_offset_ns;
+        if (plan->begin_edge == edge) {
+            plan->begin_due_ns = time_ns + plan->begin_offset_ns;
             plan->end_due_ns = LULL_GAP_MAP_NEVER;
         }
-        if (plan->end_edge == index)
-            plan->end_due_ns = edge->time_ns + plan->end_offset_ns;
+        if (plan->end_edge == edge)
+            plan->end_due_ns = time_ns + plan->end_offset_ns;
     }
+}
+
+static void stop_passing(struct lull_gap_map *map, int64_t time_ns)
+{
+    for (; map->depth > 0; map->depth--)
+        put_edge(map, &map->passed, false, time_ns);
+    put_break(map, time_ns);
+    map->phase = LULL_GAP_MAP_SEARCHING;
+}
+
+/* What had no gaps may have been an inner loop: whether it has just ended. */
+static bool was_inner_loop(struct lull_gap_map *map, const struct lull_call *edge)
+{
+    return edge->begin && !map->is_blind &&
+           lull_order_take(map->order, edge->order, lull_call_signature(edge)) == LULL_ORDER_LEFT;
+}
+
+/*
+ * Where two kernels run beside each other, which of them comes first may differ from iteration to
+ * iteration: a track could make nothing of it.
+ */
+static bool is_racing(const struct lull_gap_map *map, const struct lull_call *edge)
+{
+    return map->is_blind && !map->has_given_up && edge->begin && map->depth > 0;
+}
+
+static void pass_on(struct lull_gap_map *map, const struct lull_call *edge)
+{
+    struct lull_call call = *edge;
+
+    if (was_inner_loop(map, edge)) {
+        stop_passing(map, edge->time_ns);
+        return;
+    }
+    call.is_cautious = true;
+    if (edge->begin)
+        map->passed = call;
+    if (edge->begin)
+        map->depth++;
+    else if (map->depth > 0)
+        map->depth--;
+    put(map, &call);
 }
 
 void lull_gap_map_take_communication(struct lull_gap_map *map, const struct lull_call *edge)
 {
-    if (map->phase == LULL_GAP_MAP_BLIND) {
-        struct lull_call call = *edge;
+    struct lull_standing standing;
 
-        call.is_cautious = true;
-        put(map, &call);
+    if (map->phase == LULL_GAP_MAP_BLIND && is_racing(map, edge)) {
+        stop_passing(map, edge->time_ns);
+    } else if (map->phase == LULL_GAP_MAP_BLIND) {
+        pass_on(map, edge);
         return;
     }
-    /* An end that was lost would hide everything after it. */
-    if (edge->begin && map->depth > 0 && edge->time_ns - map->outermost_ns > longest_kernel_ns)
-        map->depth = 0;
-    if (edge->begin && map->depth == 0)
-        map->outermost_ns = edge->time_ns;
-    /* Kernels that run beside each other are one, named after the first. */
-    if (edge->begin ? map->depth++ > 0 : map->depth == 0 || --map->depth > 0)
-        return;
     if (edge->begin)
-        map->is_within = follow(map, edge);
-    if (!map->is_within)
+        follow(map, edge);
+    if ((map->phase != LULL_GAP_MAP_RECORDING && map->phase != LULL_GAP_MAP_KNOWN) ||
+        !lull_order_locate(map->order, edge->order, &standing))
         return;
-    if (edge->begin && map->position == 0)
-        map->iteration++;
+    map->last = standing;
+    map->last_is_begin = edge->begin;
     if (map->phase == LULL_GAP_MAP_RECORDING)
-        record_edge(map, edge);
-    else if (map->phase == LULL_GAP_MAP_KNOWN)
-        announce(map, edge);
+        record_edge(map, edge, &standing);
+    else
+        announce(map, edge_of(map, &standing, edge->begin), edge->time_ns);
 }
 
 void lull_gap_map_take_blindness(struct lull_gap_map *map)
 {
-    if (map->phase != LULL_GAP_MAP_KNOWN)
-        map->phase = LULL_GAP_MAP_BLIND;
+    if (map->phase == LULL_GAP_MAP_KNOWN || map->is_blind)
+        return;
+    map->is_blind = true;
+    map->phase = LULL_GAP_MAP_BLIND;
+}
+
+bool lull_gap_map_wants_compute(const struct lull_gap_map *map)
+{
+    return map->phase == LULL_GAP_MAP_RECORDING && !map->is_blind;
 }
 
 /* ---- time -------------------------------------------------------------------------------- */

@@ -5,16 +5,19 @@
  * whether computation runs beside them; and where the host is late the GPU idles with no kernel at
  * all. Recording every compute kernel costs too much to be done always. So the map asks for a
  * window in which it is told both, finds the iteration from the repeating sequence of communication
- * kernels, and learns for each gap in the computation at what distance from which edge of a
- * communication kernel it begins and ends. From then on it needs the communication kernels only,
- * and emits each gap as a call: a section without computation, exposed from end to end.
+ * kernels (order.h: in the order in which the host enqueued them, however they race on the GPU),
+ * and learns for each gap in the computation at what distance from which edge of a communication
+ * kernel it begins and ends. From then on it needs the communication kernels only, and emits each
+ * gap as a call: a section without computation, exposed from end to end.
  *
  * A gap is emitted from where it began in the latest to where it ended in the earliest recorded
  * iteration, so that what is called a gap was one every time. If every other iteration differs
  * (accumulation, a recorded job of two iterations), two iterations count as one.
  *
  * Where computation cannot be recorded the map is blind: communication kernels are passed on as
- * they are, as calls that may hide computation.
+ * they are, as calls that may hide computation. Once two of them run beside each other, as they
+ * come they tell no iteration: then the map learns all the same, and takes for a gap what they
+ * cover together, which may hide computation, too.
  *
  * Pure; create/destroy; one thread at a time. Times: int64_t ns of one monotonic clock.
  *
@@ -55,7 +58,8 @@ struct lull_gap_map;
 struct lull_gap_map *lull_gap_map_create(bool blind);
 void lull_gap_map_destroy(struct lull_gap_map *map);
 
-/* A communication kernel begins or ends on the GPU. In the order of their times. */
+/* A communication kernel begins or ends on the GPU. In the order of their times, which need not be
+ * that of edge->order. */
 void lull_gap_map_take_communication(struct lull_gap_map *map, const struct lull_call *edge);
 
 /* Compute kernels ran, without a break worth mentioning. In the order of their begins. */
@@ -81,6 +85,9 @@ enum lull_gap_map_phase lull_gap_map_phase(const struct lull_gap_map *map);
 
 /* Gaps in the order of the iteration; none unless known. Borrowed until the next take. */
 const struct lull_mapped_gap *lull_gap_map_gaps(const struct lull_gap_map *map, uint32_t *count_out);
+
+/* Whether computation is to be told now. */
+bool lull_gap_map_wants_compute(const struct lull_gap_map *map);
 
 /* Iterations of the job that one pass through the gaps covers: 1 or 2; 0 unless known. */
 uint32_t lull_gap_map_fold(const struct lull_gap_map *map);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/section/exposure.h"
 #include "core/section/gap_map_state.h"
 
 /* Gaps shorter than this are noise between kernels; none is worth switching by far. */
@@ -11,12 +12,18 @@ static const int64_t keep_ns = INT64_C(3000000);
 static const int64_t late_begin_ns = INT64_C(2000000);
 /* Ends that vary by more than this share of the gap forecast nothing. */
 static const double spread_max = 0.5;
+/* Without computation to go by, communication that is interrupted for so short, and for so small a
+ * share, is one. */
+static const int64_t brief_ns = INT64_C(1000000);
+static const double brief_ratio = 0.02;
 /* Two iterations count as one if that explains this share of what varies between iterations... */
 static const double explained_min = 0.7;
 /* ...and it varies by more than this per edge. */
 static const int64_t variation_ns = INT64_C(500000);
 
 enum { MAX_RUNS = 1 << 16, ANCHORS = 3, MAX_FOLD = 2 };
+/* Kernels beside one gap that are looked at. */
+enum { MOST_BESIDE = 128 };
 
 /* A window that is being learnt from, as so many passes of `fold` iterations. */
 struct window {
@@ -29,7 +36,7 @@ struct window {
 /* A distance from an edge to a gap's begin or end, over all passes. */
 struct distance {
     bool is_known;
-    uint32_t edge;
+    int32_t edge; /* see edge_ns() */
     int64_t least_ns;
     int64_t most_ns;
 };
@@ -59,37 +66,31 @@ void lull_gap_map_take_compute(struct lull_gap_map *map, int64_t begin_ns, int64
     struct lull_run *last =
         record->run_count == 0 ? NULL : &record->runs[record->run_count - 1];
 
-    if (map->phase != LULL_GAP_MAP_RECORDING)
+    if (!lull_gap_map_wants_compute(map))
         return;
     if (last != NULL && begin_ns < last->end_ns + least_gap_ns) {
         if (end_ns > last->end_ns)
             last->end_ns = end_ns;
     } else if (!append_run(record, begin_ns, end_ns)) {
-        map->phase = LULL_GAP_MAP_BLIND;
+        lull_gap_map_take_blindness(map);
     }
 }
 
 /* ---- looking into the window ------------------------------------------------------------- */
 
-/* Time of an edge of a pass; an edge of the next pass lies behind the last one. 0: not recorded. */
-static int64_t edge_ns(const struct window *window, uint32_t pass, uint32_t edge)
+/*
+ * Time of an edge, counted from the first of a pass: negative ones are of the pass before, those
+ * behind the last of the next one. 0: not recorded.
+ */
+static int64_t edge_ns(const struct window *window, uint32_t pass, int32_t edge)
 {
-    const uint32_t per_period = 2 * window->map->period;
-    const uint32_t period = pass * window->fold + edge / per_period;
+    const int64_t per_period = 2 * (int64_t)window->map->period;
+    const int64_t absolute = (int64_t)pass * window->edges + edge;
 
-    if (period > LULL_GAP_MAP_PERIODS ||
-        (period == LULL_GAP_MAP_PERIODS && edge % per_period > 0))
+    if (absolute < 0 || absolute > per_period * LULL_GAP_MAP_PERIODS)
         return 0;
-    return *lull_gap_map_edge(window->map, period, edge % per_period);
-}
-
-static bool has_all_edges(const struct window *window)
-{
-    for (uint32_t pass = 0; pass < window->passes; pass++)
-        for (uint32_t edge = 0; edge <= window->edges; edge++)
-            if (edge_ns(window, pass, edge) == 0)
-                return false;
-    return true;
+    return *lull_gap_map_edge(window->map, (uint32_t)(absolute / per_period),
+                              (uint32_t)(absolute % per_period));
 }
 
 /* Runs before and after a gap; the gap is number i if it follows run i. */
@@ -133,12 +134,21 @@ static bool find_gap(const struct window *window, const struct lull_run *expecte
 
 /* ---- which edge announces what ----------------------------------------------------------- */
 
+/* Whether the record tells of that time, from its first run's end to its last one's begin. */
+static bool is_recorded(const struct window *window, const struct lull_run *gap)
+{
+    const struct lull_gap_record *record = &window->map->record;
+
+    return record->run_count > 0 && gap->begin_ns >= record->runs[0].end_ns &&
+           gap->end_ns <= record->runs[record->run_count - 1].begin_ns;
+}
+
 /*
  * Distance from an edge of each pass to that pass' counterpart of a gap of the reference pass: to
  * its begin or its end. Unknown if a pass has no counterpart.
  */
 static struct distance measure(const struct window *window, uint32_t reference,
-                               const struct lull_run *gap, uint32_t edge, bool to_begin)
+                               const struct lull_run *gap, int32_t edge, bool to_begin)
 {
     struct distance distance = {true, edge, INT64_MAX, INT64_MIN};
     const int64_t from_ns = edge_ns(window, reference, edge);
@@ -149,7 +159,8 @@ static struct distance measure(const struct window *window, uint32_t reference,
         struct lull_run found;
         int64_t ns;
 
-        if (edge_ns(window, pass, edge) == 0) /* the last pass has no next one */
+        if (edge_ns(window, pass, edge) == 0 ||
+            (pass != reference && !is_recorded(window, &expected)))
             continue;
         distance.is_known = find_gap(window, &expected, &found);
         if (!distance.is_known)
@@ -161,15 +172,47 @@ static struct distance measure(const struct window *window, uint32_t reference,
     return distance;
 }
 
-/* The last edge of the reference pass, or of the one after it, at or before a time. */
-static uint32_t last_edge_before(const struct window *window, uint32_t reference, int64_t time_ns)
+/* The edges that come last at or before a time, the latest first; as many as there are, at most
+ * ANCHORS. */
+static uint32_t edges_before(const struct window *window, uint32_t reference, int64_t time_ns,
+                             int32_t edges_out[ANCHORS])
 {
-    uint32_t edge = 0;
+    const int32_t passes = (int32_t)window->edges;
+    uint32_t count = 0;
 
-    while (edge + 1 < 2 * window->edges && edge_ns(window, reference, edge + 1) != 0 &&
-           edge_ns(window, reference, edge + 1) <= time_ns)
-        edge++;
-    return edge;
+    for (int32_t edge = -passes; edge < 2 * passes; edge++) {
+        const int64_t ns = edge_ns(window, reference, edge);
+        uint32_t place = count;
+
+        if (ns == 0 || ns > time_ns)
+            continue;
+        while (place > 0 && edge_ns(window, reference, edges_out[place - 1]) <= ns)
+            place--;
+        if (place == ANCHORS)
+            continue;
+        count += count < ANCHORS;
+        memmove(&edges_out[place + 1], &edges_out[place],
+                (count - 1 - place) * sizeof(edges_out[0]));
+        edges_out[place] = edge;
+    }
+    return count;
+}
+
+/* The edge that comes first after a time; false: none was recorded. */
+static bool edge_after(const struct window *window, uint32_t reference, int64_t time_ns,
+                       int32_t *edge_out)
+{
+    int64_t soonest_ns = INT64_MAX;
+
+    for (int32_t edge = 0; edge < 2 * (int32_t)window->edges; edge++) {
+        const int64_t ns = edge_ns(window, reference, edge);
+
+        if (ns > time_ns && ns < soonest_ns) {
+            soonest_ns = ns;
+            *edge_out = edge;
+        }
+    }
+    return soonest_ns != INT64_MAX;
 }
 
 static int64_t spread_ns(const struct distance *distance)
@@ -177,15 +220,34 @@ static int64_t spread_ns(const struct distance *distance)
     return distance->most_ns - distance->least_ns;
 }
 
+/* Whether an edge never comes before another one. */
+static bool never_before(const struct window *window, int32_t edge, int32_t other)
+{
+    for (uint32_t pass = 0; pass < window->passes; pass++) {
+        const int64_t ns = edge_ns(window, pass, edge);
+        const int64_t other_ns = edge_ns(window, pass, other);
+
+        if (ns != 0 && other_ns != 0 && ns < other_ns)
+            return false;
+    }
+    return true;
+}
+
+/* Of the edges at or before the gap's begin or end, not before `from`. NULL: any. */
 static struct distance steadiest(const struct window *window, uint32_t reference,
-                                 const struct lull_run *gap, uint32_t last, uint32_t first,
-                                 bool to_begin)
+                                 const struct lull_run *gap, bool to_begin, const int32_t *from)
 {
     struct distance best = {false};
+    int32_t edges[ANCHORS];
+    const uint32_t count =
+        edges_before(window, reference, to_begin ? gap->begin_ns : gap->end_ns, edges);
 
-    for (uint32_t i = 0; i < ANCHORS && last >= first + i; i++) {
-        const struct distance next = measure(window, reference, gap, last - i, to_begin);
+    for (uint32_t i = 0; i < count; i++) {
+        struct distance next;
 
+        if (from != NULL && edges[i] != *from && !never_before(window, edges[i], *from))
+            continue;
+        next = measure(window, reference, gap, edges[i], to_begin);
         if (next.is_known && next.least_ns >= 0 &&
             (!best.is_known || spread_ns(&next) < spread_ns(&best)))
             best = next;
@@ -197,11 +259,14 @@ static struct distance steadiest(const struct window *window, uint32_t reference
 static struct distance begin_of(const struct window *window, uint32_t reference,
                                 const struct lull_run *gap)
 {
-    const uint32_t last = last_edge_before(window, reference, gap->begin_ns);
-    struct distance before = steadiest(window, reference, gap, last, 0, true);
-    struct distance with = measure(window, reference, gap, last + 1, true);
-    const bool is_near = with.is_known && -with.least_ns <= late_begin_ns;
+    struct distance before = steadiest(window, reference, gap, true, NULL);
+    struct distance with = {false};
+    int32_t edge;
+    bool is_near;
 
+    if (edge_after(window, reference, gap->begin_ns, &edge))
+        with = measure(window, reference, gap, edge, true);
+    is_near = with.is_known && -with.least_ns <= late_begin_ns;
     if (!is_near || (before.is_known && spread_ns(&before) <= -with.least_ns))
         return before;
     with.most_ns = with.most_ns > 0 ? with.most_ns : 0;
@@ -214,21 +279,25 @@ static struct distance begin_of(const struct window *window, uint32_t reference,
 static int64_t exposed_ns(const struct window *window, uint32_t reference,
                           const struct lull_run *gap, uint32_t *position_out)
 {
-    int64_t sum_ns = 0;
+    struct lull_interval beside[MOST_BESIDE];
+    struct lull_union together = {beside, 0};
     int64_t best_ns = 0;
 
-    for (uint32_t edge = 0; edge + 1 < 2 * window->edges; edge += 2) {
+    for (int32_t edge = -(int32_t)window->edges; edge < 2 * (int32_t)window->edges; edge += 2) {
         const struct lull_run kernel = {edge_ns(window, reference, edge),
                                         edge_ns(window, reference, edge + 1)};
-        const int64_t common_ns = kernel.end_ns == 0 ? 0 : overlap_ns(&kernel, gap);
+        const int64_t common_ns =
+            kernel.begin_ns == 0 || kernel.end_ns == 0 ? 0 : overlap_ns(&kernel, gap);
 
-        sum_ns += common_ns;
+        if (common_ns > 0 && together.count < MOST_BESIDE)
+            beside[together.count++] = (struct lull_interval){kernel.begin_ns, kernel.end_ns};
         if (common_ns > best_ns) {
             best_ns = common_ns;
-            *position_out = edge / 2 % window->map->period;
+            *position_out = (uint32_t)(edge + (int32_t)window->edges) / 2 % window->map->period;
         }
     }
-    return sum_ns;
+    together.count = lull_intervals_unite(beside, together.count);
+    return lull_union_covered(together, (struct lull_interval){gap->begin_ns, gap->end_ns});
 }
 
 static struct lull_call describe(const struct window *window, const struct lull_run *gap,
@@ -238,9 +307,14 @@ static struct lull_call describe(const struct window *window, const struct lull_
 
     if (2 * exposed >= gap->end_ns - gap->begin_ns) {
         call = window->map->kernels[position];
-        call.is_cautious = false;
+        call.is_cautious = window->map->is_blind;
     }
     return call;
+}
+
+static uint32_t within_pass(const struct window *window, int32_t edge)
+{
+    return (uint32_t)(edge + (int32_t)window->edges) % window->edges;
 }
 
 /* Plans the reference pass' gap; false if it is not in every pass, or too short, or too unsteady.
@@ -256,8 +330,7 @@ static bool plan_gap(const struct window *window, uint32_t reference, const stru
 
     if (!begin.is_known)
         return false;
-    end = steadiest(window, reference, gap, last_edge_before(window, reference, gap->end_ns),
-                    begin.edge, false);
+    end = steadiest(window, reference, gap, false, &begin.edge);
     if (!end.is_known ||
         (double)spread_ns(&end) > spread_max * (double)(gap->end_ns - gap->begin_ns))
         return false;
@@ -272,10 +345,12 @@ static bool plan_gap(const struct window *window, uint32_t reference, const stru
         .call = describe(window, &emitted, exposed, position),
     };
     *plan_out = (struct lull_gap_plan){
-        .begin_edge = begin.edge % window->edges,
-        .end_edge = end.edge % window->edges,
+        .begin_edge = within_pass(window, begin.edge),
+        .end_edge = within_pass(window, end.edge),
         .begin_offset_ns = begin.most_ns,
         .end_offset_ns = end.least_ns,
+        .announced_ns =
+            lull_gap_map_in_pass_ns(window->map, edge_ns(window, reference, begin.edge)),
     };
     return true;
 }
@@ -315,20 +390,38 @@ static void order_gaps(struct lull_gap_map *map)
         map->gaps[i].call.place = i + 1;
 }
 
-static void plan_gaps(struct lull_gap_map *map, const struct window *window)
+/*
+ * Whether a gap is the reference pass', which reaches from its first edge to the next pass'. One
+ * that begins now before that edge and now after it is the pass' in which it began after it first,
+ * so that none counts twice or not at all.
+ */
+static bool is_of_pass(const struct window *window, uint32_t reference, const struct lull_run *gap)
 {
-    const uint32_t reference = window->passes - 2; /* the pass after it is recorded, too */
     const int64_t begin_ns = edge_ns(window, reference, 0);
-    const int64_t end_ns = edge_ns(window, reference, window->edges);
+    const int64_t shift_ns = begin_ns - edge_ns(window, reference, -(int32_t)window->edges);
+    const struct lull_run expected = {gap->begin_ns - shift_ns, gap->end_ns - shift_ns};
+    struct lull_run before;
 
+    if (gap->begin_ns < begin_ns)
+        return false;
+    return find_gap(window, &expected, &before)
+               ? before.begin_ns < begin_ns
+               : gap->begin_ns < edge_ns(window, reference, (int32_t)window->edges);
+}
+
+static void plan_all(struct lull_gap_map *map, const struct window *window)
+{
+    const uint32_t reference = window->passes - 2; /* passes before and after it are recorded */
+
+    map->pass_ns =
+        edge_ns(window, reference, (int32_t)window->edges) - edge_ns(window, reference, 0);
     map->gap_count = 0;
-    for (uint32_t i = 0; i < gap_total(window); i++) {
+    for (uint32_t i = 0; map->pass_ns > 0 && i < gap_total(window); i++) {
         const struct lull_run gap = gap_at(window, i);
         struct lull_mapped_gap planned;
         struct lull_gap_plan plan;
 
-        if (gap.begin_ns >= begin_ns && gap.begin_ns < end_ns &&
-            gap.end_ns - gap.begin_ns >= keep_ns &&
+        if (gap.end_ns - gap.begin_ns >= keep_ns && is_of_pass(window, reference, &gap) &&
             plan_gap(window, reference, &gap, &planned, &plan))
             keep_gap(map, &planned, &plan);
     }
@@ -342,7 +435,7 @@ static int64_t variation_of(const struct window *window)
 {
     int64_t sum_ns = 0;
 
-    for (uint32_t edge = 1; edge <= window->edges; edge++) {
+    for (int32_t edge = 1; edge <= (int32_t)window->edges; edge++) {
         int64_t least_ns = INT64_MAX;
         int64_t most_ns = INT64_MIN;
 
@@ -373,23 +466,61 @@ static uint32_t find_fold(const struct lull_gap_map *map)
     return is_explained && alone_ns > variation_ns * (int64_t)single.edges ? MAX_FOLD : 1;
 }
 
-void lull_gap_map_take_complete(struct lull_gap_map *map, int64_t until_ns)
+/* ---- without computation to go by -------------------------------------------------------- */
+
+/* What the track would not separate either: too short to be worth naming (track.c). */
+static bool is_brief(const struct lull_interval *before, const struct lull_interval *after)
+{
+    const int64_t between_ns = after->begin_ns - before->end_ns;
+
+    return between_ns <= brief_ns &&
+           (double)between_ns <= brief_ratio * (double)(after->end_ns - before->begin_ns);
+}
+
+/* All that communicates, as a union in which brief breaks do not count; NULL: no memory. */
+static struct lull_interval *unite_kernels(const struct lull_gap_map *map, size_t *count_out)
+{
+    const size_t kernels = (size_t)map->period * LULL_GAP_MAP_PERIODS;
+    struct lull_interval *united = calloc(kernels, sizeof(*united));
+    size_t count;
+    size_t kept = 0;
+
+    if (united == NULL)
+        return NULL;
+    for (size_t i = 0; i < kernels; i++)
+        united[i] = (struct lull_interval){map->record.edges_ns[2 * i],
+                                           map->record.edges_ns[2 * i + 1]};
+    count = lull_intervals_unite(united, kernels);
+    for (size_t i = 1; i < count; i++) {
+        if (is_brief(&united[kept], &united[i]))
+            united[kept].end_ns = united[i].end_ns;
+        else
+            united[++kept] = united[i];
+    }
+    *count_out = count == 0 ? 0 : kept + 1;
+    return united;
+}
+
+/* Takes for computation whatever lies between communication. */
+static void guess_runs(struct lull_gap_map *map)
+{
+    size_t count;
+    struct lull_interval *united = unite_kernels(map, &count);
+
+    map->record.run_count = 0;
+    for (size_t i = 0; united != NULL && i + 1 < count; i++)
+        if (!append_run(&map->record, united[i].end_ns, united[i + 1].begin_ns))
+            break;
+    free(united);
+}
+
+void lull_gap_map_plan_gaps(struct lull_gap_map *map)
 {
     struct window window;
 
-    if (map->phase != LULL_GAP_MAP_RECORDING || !map->record.is_full ||
-        until_ns < *lull_gap_map_edge(map, LULL_GAP_MAP_PERIODS, 0))
-        return;
-    window = window_of(map, 1);
-    if (!has_all_edges(&window)) {
-        lull_gap_map_start_window(map);
-        return;
-    }
+    if (map->is_blind)
+        guess_runs(map);
     map->fold = find_fold(map);
     window = window_of(map, map->fold);
-    plan_gaps(map, &window);
-    if (map->gap_count == 0)
-        map->phase = LULL_GAP_MAP_BLIND; /* computation never pauses: nothing to emit */
-    else
-        lull_gap_map_take_up(map);
+    plan_all(map, &window);
 }

@@ -9,9 +9,9 @@
 #define LULL_CORE_SECTION_GAP_MAP_STATE_H
 
 #include "core/section/gap_map.h"
+#include "core/section/order.h"
 
 #define LULL_GAP_MAP_NEVER INT64_MAX
-#define LULL_GAP_MAP_NO_PERIOD UINT32_MAX
 
 enum { LULL_GAP_MAP_READY = 64 };
 
@@ -22,9 +22,10 @@ struct lull_run {
 
 /* The window. Edge 2 i is the begin, 2 i + 1 the end of the kernel at position i. */
 struct lull_gap_record {
-    uint32_t period;   /* under way; LULL_GAP_MAP_NO_PERIOD before the first boundary */
-    uint64_t first;    /* iteration of its first period */
-    bool is_full;      /* the boundary after the last period has been seen */
+    int64_t first;     /* iteration of its first period */
+    uint32_t seen;     /* edges; all of its periods and the first after them make it full */
+    bool is_full;
+    int64_t full_ns;   /* the latest of these */
     int64_t *edges_ns; /* [LULL_GAP_MAP_PERIODS + 1][2 * period]; 0: not seen */
     struct lull_run *runs; /* of computation, in time order, with gaps worth mentioning between */
     uint32_t run_count;
@@ -37,23 +38,26 @@ struct lull_gap_plan {
     uint32_t end_edge;
     int64_t begin_offset_ns;
     int64_t end_offset_ns;
+    int64_t announced_ns; /* when that edge comes, from the pass' first on; less than a pass */
     int64_t begin_due_ns; /* LULL_GAP_MAP_NEVER: not announced */
     int64_t end_due_ns;
 };
 
 struct lull_gap_map {
     enum lull_gap_map_phase phase;
-    struct lull_iteration_finder *finder;
-    uint32_t period;   /* kernels per iteration */
-    uint32_t position; /* of the kernel under way */
-    bool is_within;    /* its position is known */
-    uint64_t iteration; /* counts boundaries */
-    uint32_t depth;    /* kernels that run beside each other */
-    int64_t outermost_ns; /* begin of the first of them */
+    bool is_blind;     /* computation is not told: what communicates is taken for a gap */
+    bool has_given_up; /* blind, and kernels are passed on as they come, whatever comes */
+    uint32_t depth;    /* of kernels that were passed on and have not ended */
+    struct lull_call passed; /* the last of them that began */
+    struct lull_order *order;
+    uint32_t period; /* kernels per iteration */
+    struct lull_standing last; /* of the edge that came last */
+    bool last_is_begin;
     uint32_t attempts;
     struct lull_gap_record record;
     struct lull_call *kernels; /* [period] begins, as recorded */
     uint32_t fold;
+    int64_t pass_ns; /* length of a pass, as recorded */
     uint32_t gap_count;
     struct lull_mapped_gap gaps[LULL_GAP_MAP_MAX_GAPS];
     struct lull_gap_plan plans[LULL_GAP_MAP_MAX_GAPS];
@@ -71,10 +75,11 @@ static inline int64_t *lull_gap_map_edge(const struct lull_gap_map *map, uint32_
     return &map->record.edges_ns[(size_t)period * 2 * map->period + edge];
 }
 
-/* Opens a window for the period found; blind if there is no memory or too many have failed. */
-void lull_gap_map_start_window(struct lull_gap_map *map);
+/* The window is full and, unless blind, all computation in it told: finds fold, pass, gaps and plans
+ * in it, of which there may be none. No memory: the map is blind, without runs. */
+void lull_gap_map_plan_gaps(struct lull_gap_map *map);
 
-/* Starts to emit the gaps that begin after the present position. */
-void lull_gap_map_take_up(struct lull_gap_map *map);
+/* A recorded time, from the first edge of the pass that the gaps were taken from; modulo a pass. */
+int64_t lull_gap_map_in_pass_ns(const struct lull_gap_map *map, int64_t recorded_ns);
 
 #endif
