@@ -24,6 +24,7 @@
 #include "governor/probes.h"
 #include "governor/progress.h"
 #include "governor/report.h"
+#include "wire/job_file.h"
 
 enum { TICK_MS = 50, SAMPLE_TICKS = 2, CONCERT_TICKS = 2, HEARTBEAT_TICKS = 10, ENERGY_TICKS = 20, MAX_NOTES = 8 };
 enum { PATH_SIZE = 512 };
@@ -277,8 +278,8 @@ static void prepare(struct pass *pass, bool observe_only)
     if (!observe_only)
         join_nodes(pass);
     config.together = pass->concert != NULL;
-    snprintf(pass->job_path, sizeof(pass->job_path), "/dev/shm/lull-job-%ld-%s", (long)getpid(),
-             pass->name);
+    lull_job_file_clear(LULL_JOB_DIRECTORY);
+    lull_job_file_path(LULL_JOB_DIRECTORY, pass->name, pass->job_path, sizeof(pass->job_path));
     if (lull_job_create(pass->job_path, &pass->job, &err) < 0 ||
         lull_control_create(pass->job, run->devices, observe_only ? NULL : run->actuator, &config,
                             run->options->exposure, run->gpus, run->gpu_count, &pass->control, &err) < 0 ||

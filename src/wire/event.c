@@ -28,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -106,6 +107,7 @@ struct lull_job {
     uint64_t *tails;  /* reader only: per slot, everything before it is delivered */
     int64_t woken_ns; /* reader only: the last time events ended a wait */
     char *path;       /* reader only: the file to remove */
+    int fd;           /* reader only: keeps the file locked (job_file.h); -1 none */
 };
 
 static const char *const operation_names[LULL_OPERATION_COUNT] = {
@@ -190,6 +192,7 @@ static int map_segment(int fd, struct segment **segment_out)
     return 0;
 }
 
+/* The file, locked and mapped. */
 static int create_file(const char *path, struct segment **segment_out)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -197,14 +200,15 @@ static int create_file(const char *path, struct segment **segment_out)
 
     if (fd < 0)
         return -errno;
-    if (ftruncate(fd, sizeof(struct segment)) < 0 ||
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0 || ftruncate(fd, sizeof(struct segment)) < 0 ||
         fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, offsetof(struct segment, slots)) < 0)
         result = -errno;
     if (result == 0)
         result = map_segment(fd, segment_out);
+    if (result == 0)
+        return fd;
     close(fd);
-    if (result < 0)
-        unlink(path);
+    unlink(path);
     return result;
 }
 
@@ -222,6 +226,7 @@ int lull_job_create(const char *path, struct lull_job **job_out, struct lull_err
     result = create_file(path, &job->segment);
     if (result < 0)
         goto free_job;
+    job->fd = result;
     write_header(&job->segment->header);
     *job_out = job;
     return 0;
@@ -243,6 +248,8 @@ void lull_job_destroy(struct lull_job *job)
     munmap(job->segment, sizeof(struct segment));
     if (job->path != NULL)
         unlink(job->path);
+    if (job->fd >= 0)
+        close(job->fd);
     free(job->tails);
     free(job->path);
     free(job);
@@ -395,6 +402,7 @@ int lull_job_join(const char *path, const struct lull_process_info *info, struct
 
     if (job == NULL)
         return lull_error_set(err, -ENOMEM, "%s: no memory", path);
+    job->fd = -1;
     fd = open_segment(path, &job->segment);
     if (fd < 0) {
         free(job);

@@ -1,8 +1,8 @@
 /*
  * Events: what the probes in a job's processes tell the governor, through shared memory.
  *
- * One segment per job and node: a file in /dev/shm that `lull run` creates (mode 0600) and names in
- * LULL_JOB. A process claims one slot, which holds its identity, its names of user sections and a
+ * One segment per job and node: a file in /dev/shm that `lull run` creates (mode 0600), keeps locked
+ * (wire/job_file.h) and names in LULL_JOB. A process claims one slot, which holds its identity, its names of user sections and a
  * ring of fixed-size events with many producers (its threads) and one consumer (the governor).
  * All probes of one process share its slot. A full ring drops the event and counts it; a producer
  * never blocks, allocates or logs. Producers ring one doorbell (a futex word) only when the
@@ -121,7 +121,7 @@ struct lull_process_info {
 struct lull_job; /* one open segment; event.c */
 
 /*
- * Governor: creates the segment at path (must not exist) and maps it. The caller owns it.
+ * Governor: creates the segment at path (must not exist), locks and maps it. The caller owns it.
  * Errors: -errno with the path.
  */
 int lull_job_create(const char *path, struct lull_job **job_out, struct lull_error *err);

@@ -1,5 +1,6 @@
 """What people get wrong, and what a machine may lack: a clear message, the right exit status, and a
 job that runs all the same. SPDX-License-Identifier: Apache-2.0"""
+import glob
 import json
 import os
 import subprocess
@@ -25,6 +26,14 @@ class BadInput(unittest.TestCase):
         environment = {"LULL_RUNTIME_DIR": self.directory.name, **(env or {})}
         return lull("emulate", *emulate, "1xA100-SXM4-40GB", "--", LULL, "run", "--report", self.report,
                     *options, "--", *command, env=environment)
+
+    def test_what_a_killed_run_leaves_is_removed_by_the_next(self):
+        killed = self.run_on_node("sh", "-c", "echo $PPID; kill -9 $PPID", options=["--quiet"])
+        self.assertNotEqual(killed.returncode, 0)
+        segments = f"/dev/shm/lull-job-{killed.stdout.strip()}-*"
+        self.assertEqual(len(glob.glob(segments)), 1)
+        self.assertEqual(self.run_on_node("true").returncode, 0)
+        self.assertEqual(glob.glob(segments), [])
 
     def test_unknown_model(self):
         done = lull("emulate", "4xZ9000", "--", "true")

@@ -1,0 +1,28 @@
+/*
+ * Where the segments of jobs lie (wire/event.h), and clearing away what killed runs have left.
+ *
+ * A segment's name tells the process that made it, and that process keeps it locked: so a dead
+ * owner's can be told from a living one's even where process ids are used again, or counted anew
+ * (containers that share /dev/shm).
+ *
+ * Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_WIRE_JOB_FILE_H
+#define LULL_WIRE_JOB_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define LULL_JOB_DIRECTORY "/dev/shm"
+
+/* The path of a pass of a run of this process, in the directory; cut if it does not fit. */
+void lull_job_file_path(const char *directory, const char *pass, char *path_out, size_t size);
+
+/*
+ * Removes the segments in the directory that belong to the effective user, whose owner is dead, and
+ * that nobody has locked. Returns how many; what cannot be looked at or removed is left alone.
+ */
+uint32_t lull_job_file_clear(const char *directory);
+
+#endif
