@@ -28,6 +28,8 @@ class Setup:
     descent: str = "bisect"
     seed: int = 1  # of the units' spread and noise; 0: nominal units
     warm_w: float = 150.0  # GPUs start as warm as a job of this power leaves them
+    fault: str = ""  # of the driver, see src/emulator/fault.h
+    beside: tuple = ()  # a command that runs on the node beside the job
 
     def model(self):
         return self.node.split("x", 1)[1]
@@ -151,14 +153,15 @@ def run(build, setup, directory, compare=True):
     """Emulated node, lulld, lull run, trainer; raises CalledProcessError where one of them fails."""
     lull = program(build, "src/cli/lull")
     with tempfile.TemporaryDirectory(prefix="lull-") as runtime_dir:
-        inner = [sys.executable, os.path.abspath(__file__), build, runtime_dir, lull, "run",
+        inner = [sys.executable, os.path.abspath(__file__), build, runtime_dir, json.dumps(setup.beside), lull, "run",
                  "--report", directory, "--descent", setup.descent]
         inner += ["--compare"] if compare else []
         inner += ["--", "mpirun.openmpi", "-n", str(setup.ranks), program(build, "examples/train_mpi")]
         inner += setup.trainer_options()
-        allow = [] if os.geteuid() == 0 else ["--fault", "any_user"]
-        done = subprocess.run([lull, "emulate", "--seed", str(setup.seed), "--warm", str(setup.warm_w), *allow,
-                               setup.node, "--"] + inner, check=True,
+        faults = [setup.fault] if setup.fault else []
+        faults += [] if os.geteuid() == 0 else ["any_user"]
+        done = subprocess.run([lull, "emulate", "--seed", str(setup.seed), "--warm", str(setup.warm_w),
+                               *(["--fault", ",".join(faults)] if faults else []), setup.node, "--"] + inner, check=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
                               env=mpi_environment())
     with open(os.path.join(directory, "report.json"), encoding="utf-8") as file:
@@ -195,13 +198,18 @@ def print_table(result):
 
 
 def inside():
-    """Within the emulated node: a daemon, then the command; the command's status."""
-    build, runtime_dir, command = sys.argv[1], sys.argv[2], sys.argv[3:]
+    """Within the emulated node: a daemon and what runs beside the job, then the command; the command's
+    status."""
+    build, runtime_dir, beside, command = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), sys.argv[4:]
     daemon = Daemon(build, runtime_dir)
+    other = subprocess.Popen(beside, stdin=subprocess.DEVNULL) if beside else None
     try:
         return subprocess.run(command, env=dict(os.environ, LULL_RUNTIME_DIR=runtime_dir),
                               check=False).returncode
     finally:
+        if other is not None:
+            other.kill()
+            other.wait()
         daemon.stop()
 
 

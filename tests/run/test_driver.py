@@ -8,19 +8,7 @@ import tempfile
 import unittest
 
 LULL, JOB = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
-
-# Another program on the node: takes every clock lock back, again and again, until it is ended.
-MEDDLER = """
-import ctypes, time
-nvml = ctypes.CDLL("libnvidia-ml.so.1")
-device = ctypes.c_void_p()
-assert nvml.nvmlInit_v2() == 0
-assert nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)) == 0
-end = time.monotonic() + 60
-while time.monotonic() < end:
-    nvml.nvmlDeviceResetGpuLockedClocks(device)
-    time.sleep(0.5)
-"""
+MEDDLER = os.path.abspath(sys.argv.pop(1))
 
 
 class Driver(unittest.TestCase):
@@ -29,7 +17,7 @@ class Driver(unittest.TestCase):
             run = [LULL, "run", "--no-daemon", "--quiet", "--report", directory, "--", JOB,
                    *(str(argument) for argument in arguments)]
             if beside is not None:
-                script = f'{sys.executable} -c "$0" & meddler=$!; "$@"; status=$?; kill $meddler; exit $status'
+                script = f'{sys.executable} "$0" & meddler=$!; "$@"; status=$?; kill $meddler; exit $status'
                 run = ["sh", "-c", script, beside, *run]
             done = subprocess.run(
                 [LULL, "emulate", *(["--fault", fault] if fault else []), "1xA100", "--", *run],
