@@ -179,6 +179,40 @@ static void test_a_job_that_changes_shape_is_learnt_again(void **state)
     assert_true(c->slowdown < 0.005);
 }
 
+/* Calls of half a second: whether sections are long enough for them or not, over a whole short run,
+ * learning included. */
+static void test_a_driver_that_hangs_costs_nothing(void **state)
+{
+    static const double exposed_ms[] = {20.0, 165.0, 500.0, 2500.0};
+    struct comparison *c = *state;
+
+    c->config.call_ms = 500.0;
+    c->config.compute_ms = 60.0;
+    c->config.iterations = 80;
+    for (uint32_t gpus = 2; gpus <= 8; gpus *= 2)
+        for (uint32_t i = 0; i < sizeof(exposed_ms) / sizeof(exposed_ms[0]); i++) {
+            double whole;
+
+            c->config.gpus = gpus;
+            c->config.exposed_ms = exposed_ms[i];
+            compare(c, LULL_DESCENT_BISECT, "calls of 500 ms");
+            whole = c->managed.total_ms / c->unmanaged.total_ms - 1.0;
+            printf("  %u GPUs, %.0f ms exposed: %.2f %% over the whole run\n", gpus, exposed_ms[i],
+                   whole * 100.0);
+            assert_true(whole < 0.01);
+        }
+}
+
+static void test_a_driver_without_effect_costs_nothing(void **state)
+{
+    struct comparison *c = *state;
+
+    c->config.stop_obeying = 1;
+    c->config.iterations = 80;
+    compare(c, LULL_DESCENT_BISECT, "no effect");
+    assert_true(c->managed.total_ms / c->unmanaged.total_ms - 1.0 < 0.01);
+}
+
 static void test_uncertain_sections_are_not_lowered_ahead(void **state)
 {
     struct lull_feed_forward feed;
@@ -254,6 +288,8 @@ int main(void)
         TEST(test_sections_too_short_are_left_alone),
         TEST(test_a_memory_bound_job_gets_a_steady_point),
         TEST(test_rare_extra_calls_raise_at_once_and_results_are_kept),
+        TEST(test_a_driver_that_hangs_costs_nothing),
+        TEST(test_a_driver_without_effect_costs_nothing),
         TEST(test_a_job_that_changes_shape_is_learnt_again),
         cmocka_unit_test(test_uncertain_sections_are_not_lowered_ahead),
         TEST(test_no_clock_stays_low_for_long),
