@@ -1,5 +1,6 @@
 /*
- * Following is in this file, learning from a recorded window in gap_map_learn.c.
+ * Following is in this file, learning from a recorded window in gap_map_learn.c and
+ * gap_map_compute.c.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdlib.h>

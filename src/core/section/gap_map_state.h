@@ -1,7 +1,8 @@
 /*
- * The gap map's state, shared by its two files and nobody else:
- *   gap_map.c        following: communication kernels in, calls out
- *   gap_map_learn.c  a recorded window becomes gaps and the edges that announce them
+ * The gap map's state, shared by its files and nobody else:
+ *   gap_map.c          following: communication kernels in, calls out
+ *   gap_map_compute.c  the computation of a window, told or guessed
+ *   gap_map_learn.c    a recorded window becomes gaps and the edges that announce them
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -78,6 +79,9 @@ static inline int64_t *lull_gap_map_edge(const struct lull_gap_map *map, uint32_
 /* The window is full and, unless blind, all computation in it told: finds fold, pass, gaps and plans
  * in it, of which there may be none. No memory: the map is blind, without runs. */
 void lull_gap_map_plan_gaps(struct lull_gap_map *map);
+
+/* Of a full window: takes for computation whatever lies between communication. */
+void lull_gap_map_guess_compute(struct lull_gap_map *map);
 
 /* A recorded time, from the first edge of the pass that the gaps were taken from; modulo a pass. */
 int64_t lull_gap_map_in_pass_ns(const struct lull_gap_map *map, int64_t recorded_ns);
