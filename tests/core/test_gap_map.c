@@ -420,6 +420,30 @@ static void test_the_blind_map_learns_from_racing_kernels(void **state)
     }
 }
 
+/* Computation never pauses: one kernel of each iteration is told, so that there is an iteration. */
+static void test_races_without_gaps_show_the_iteration(void **state)
+{
+    static struct seen seen;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct lull_gap_map *map = lull_gap_map_create(false);
+        const struct lull_mapped_gap *gap;
+        uint32_t count;
+
+        lay_out_race(30, 2 + (uint32_t)(seed % 4), 8.0, seed);
+        qsort(history.edges, history.edge_count, sizeof(history.edges[0]), compare_edges);
+        for (uint32_t i = 0; i + 1 < history.run_count; i++)
+            history.runs[i].end_ns = history.runs[i + 1].begin_ns;
+        play(map, &seen);
+        holds(lull_gap_map_phase(map) == LULL_GAP_MAP_KNOWN, seed);
+        gap = lull_gap_map_gaps(map, &count);
+        holds(count == 1 && gap->call.is_cautious && gap->call.place == 1, seed);
+        holds(seen.is_ordered && seen.gap_count >= 15 && seen.gap_count <= 30, seed);
+        lull_gap_map_destroy(map);
+    }
+}
+
 static void test_the_blind_map_passes_kernels_on(void **state)
 {
     struct lull_gap_map *map = lull_gap_map_create(true);
@@ -463,6 +487,7 @@ int main(void)
         cmocka_unit_test(test_a_deviation_breaks_and_known_gaps_are_taken_up),
         cmocka_unit_test(test_a_lost_end_is_overcome),
         cmocka_unit_test(test_racing_kernels_tell_the_iteration),
+        cmocka_unit_test(test_races_without_gaps_show_the_iteration),
         cmocka_unit_test(test_the_blind_map_passes_kernels_on),
         cmocka_unit_test(test_the_blind_map_learns_from_racing_kernels),
         cmocka_unit_test(test_blindness_found_later),

@@ -17,7 +17,8 @@
  * Where computation cannot be recorded the map is blind: communication kernels are passed on as
  * they are, as calls that may hide computation. Once two of them run beside each other, as they
  * come they tell no iteration: then the map learns all the same, and takes for a gap what they
- * cover together, which may hide computation, too.
+ * cover together, which may hide computation, too. And where such kernels are all there is, and no
+ * gap, the longest of them stands for one, so that the iteration shows.
  *
  * Pure; create/destroy; one thread at a time. Times: int64_t ns of one monotonic clock.
  *

@@ -424,6 +424,51 @@ static uint32_t find_fold(const struct lull_gap_map *map)
     return is_explained && alone_ns > variation_ns * (int64_t)single.edges ? MAX_FOLD : 1;
 }
 
+/* ---- nothing but kernels ----------------------------------------------------------------- */
+
+/* Whether a kernel ever begins before the one that was enqueued before it has ended. */
+static bool has_races(const struct window *window)
+{
+    const int32_t edges = (int32_t)(LULL_GAP_MAP_PERIODS * 2 * window->map->period);
+
+    for (int32_t edge = 2; edge < edges; edge += 2)
+        if (edge_ns(window, 0, edge) < edge_ns(window, 0, edge - 1))
+            return true;
+    return false;
+}
+
+/* The longest kernel stands for a gap: something that comes once per iteration, and nothing more is
+ * known of it than of kernels that are passed on. */
+static void plan_longest_kernel(struct lull_gap_map *map, const struct window *window)
+{
+    const uint32_t reference = window->passes - 2;
+    int64_t longest_ns = -1;
+    int32_t longest = 0;
+
+    for (int32_t edge = 0; edge < (int32_t)window->edges; edge += 2) {
+        const int64_t ns =
+            edge_ns(window, reference, edge + 1) - edge_ns(window, reference, edge);
+
+        if (ns > longest_ns) {
+            longest_ns = ns;
+            longest = edge;
+        }
+    }
+    map->gaps[0] = (struct lull_mapped_gap){
+        .length_ms = (double)longest_ns * 1e-6,
+        .exposed_ms = (double)longest_ns * 1e-6,
+        .call = map->kernels[(uint32_t)longest / 2 % map->period],
+    };
+    map->gaps[0].call.is_cautious = true;
+    map->plans[0] = (struct lull_gap_plan){
+        .begin_edge = (uint32_t)longest,
+        .end_edge = (uint32_t)longest + 1,
+        .announced_ns = lull_gap_map_in_pass_ns(map, edge_ns(window, reference, longest)),
+    };
+    map->gap_count = 1;
+    order_gaps(map);
+}
+
 void lull_gap_map_plan_gaps(struct lull_gap_map *map)
 {
     struct window window;
@@ -433,4 +478,6 @@ void lull_gap_map_plan_gaps(struct lull_gap_map *map)
     map->fold = find_fold(map);
     window = window_of(map, map->fold);
     plan_all(map, &window);
+    if (map->gap_count == 0 && map->pass_ns > 0 && has_races(&window))
+        plan_longest_kernel(map, &window);
 }

@@ -77,7 +77,7 @@ static inline int64_t *lull_gap_map_edge(const struct lull_gap_map *map, uint32_
 }
 
 /* The window is full and, unless blind, all computation in it told: finds fold, pass, gaps and plans
- * in it, of which there may be none. No memory: the map is blind, without runs. */
+ * in it. There may be none, unless kernels race: then the longest of them stands for a gap. */
 void lull_gap_map_plan_gaps(struct lull_gap_map *map);
 
 /* Of a full window: takes for computation whatever lies between communication. */
