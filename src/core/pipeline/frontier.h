@@ -35,7 +35,7 @@ enum { LULL_FRONTIER_KEPT = 8 };
 
 struct lull_frontier_point {
     int64_t time_ns;
-    double energy_j; /* of an iteration of this time, blocking included: the bound */
+    double energy_j; /* of an iteration of this time, blocking included: the bound, to 1e-10 */
     double slope_w;  /* what a shorter time costs beyond the blocking power of all devices, between
                       * this point and the one before (longer); 0 at the slow end. So the energy
                       * falls towards shorter times while slope_w is below the sum of blocking_w */

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/pipeline/frontier_state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct lull_frontier {
+    struct network network;
+    double blocking_w;   /* of all devices */
+    double slow_nj;      /* effective energy at the slow end */
+    double effective_nj; /* here */
+    int64_t slow_ns;     /* time of the slow end */
+    bool begun;          /* the slow end has been handed out */
+    bool found;          /* the last search led here: its way to the sink has no slack left */
+    struct lull_frontier_point *points;
+    size_t point_count;
+    size_t point_room;
+};
+
+static double slope_w(const struct lull_frontier *frontier)
+{
+    return (double)frontier->network.value * frontier->network.curves.unit_w;
+}
+
+struct lull_frontier_point lull_frontier_here(const struct lull_frontier *frontier)
+{
+    const int64_t time_ns = frontier->network.time_ns;
+
+    return (struct lull_frontier_point){
+        .time_ns = time_ns,
+        .energy_j = (frontier->effective_nj + frontier->blocking_w * (double)time_ns) * 1e-9,
+        .slope_w = slope_w(frontier),
+    };
+}
+
+const struct lull_frontier_point *lull_frontier_points(const struct lull_frontier *frontier,
+                                                       size_t *count_out)
+{
+    *count_out = frontier->point_count;
+    return frontier->points;
+}
+
+/* Remembers the point here, unless it has been passed before. */
+static int record(struct lull_frontier *frontier)
+{
+    const size_t count = frontier->point_count;
+
+    if (count > 0 && frontier->points[count - 1].time_ns <= frontier->network.time_ns)
+        return 0;
+    if (count == frontier->point_room) {
+        const size_t room = count == 0 ? 256 : 2 * count;
+        struct lull_frontier_point *points = realloc(frontier->points, room * sizeof(*points));
+
+        if (points == NULL)
+            return -ENOMEM;
+        frontier->points = points;
+        frontier->point_room = room;
+    }
+    frontier->points[frontier->point_count++] = lull_frontier_here(frontier);
+    return 0;
+}
+
+static void restart(struct lull_frontier *frontier)
+{
+    if (frontier->network.time_ns == frontier->slow_ns && frontier->network.value == 0)
+        return;
+    lull_network_reset(&frontier->network);
+    frontier->effective_nj = frontier->slow_nj;
+    frontier->found = false;
+}
+
+struct lull_frontier *lull_frontier_create(const struct lull_pipeline_problem *problem,
+                                           struct lull_error *err)
+{
+    struct lull_frontier *frontier = calloc(1, sizeof(*frontier));
+
+    if (frontier == NULL) {
+        lull_error_set(err, -ENOMEM, "no memory for the frontier");
+        return NULL;
+    }
+    if (lull_network_init(&frontier->network, problem, err) != 0) {
+        lull_frontier_destroy(frontier);
+        return NULL;
+    }
+    for (uint32_t device = 0; device < problem->graph->device_count; device++)
+        frontier->blocking_w += problem->blocking_w[device];
+    for (uint32_t i = 0; i < frontier->network.op_count; i++)
+        frontier->slow_nj += frontier->network.curves.all[frontier->network.ops[i].curve].slow_nj;
+    frontier->effective_nj = frontier->slow_nj;
+    frontier->slow_ns = frontier->network.time_ns;
+    if (record(frontier) != 0) {
+        lull_frontier_destroy(frontier);
+        lull_error_set(err, -ENOMEM, "no memory for the frontier");
+        return NULL;
+    }
+    return frontier;
+}
+
+void lull_frontier_destroy(struct lull_frontier *frontier)
+{
+    if (frontier == NULL)
+        return;
+    lull_network_fini(&frontier->network);
+    free(frontier->points);
+    free(frontier);
+}
+
+/*
+ * Pushes flow until the iteration can become shorter. Returns by how much in ns (the
+ * network's search stands), -ERANGE if it cannot, -ENOMEM.
+ */
+static int64_t open_segment(struct lull_frontier *frontier)
+{
+    struct network *network = &frontier->network;
+    int status;
+
+    do {
+        if (frontier->found && !lull_network_push(network))
+            return -ERANGE;
+        frontier->found = false;
+        status = lull_network_search(network);
+        if (status != 0)
+            return status;
+        frontier->found = network->shift_ns == 0;
+    } while (frontier->found);
+    return network->shift_ns;
+}
+
+/* Shortens the iteration within the segment that has been opened. */
+static int move(struct lull_frontier *frontier, int64_t by_ns)
+{
+    struct network *network = &frontier->network;
+
+    lull_network_shift(network, by_ns);
+    frontier->effective_nj += slope_w(frontier) * (double)by_ns;
+    frontier->found = by_ns == network->shift_ns;
+    return frontier->found ? record(frontier) : 0;
+}
+
+int lull_frontier_next(struct lull_frontier *frontier, struct lull_frontier_point *point_out)
+{
+    int64_t segment_ns = 0;
+    int status = 0;
+
+    if (frontier->begun)
+        segment_ns = open_segment(frontier);
+    if (segment_ns < 0)
+        return segment_ns == -ERANGE ? 0 : (int)segment_ns;
+    if (frontier->begun)
+        status = move(frontier, segment_ns);
+    frontier->begun = true;
+    if (status != 0)
+        return status;
+    *point_out = lull_frontier_here(frontier);
+    return 1;
+}
+
+int lull_frontier_seek(struct lull_frontier *frontier, int64_t time_ns)
+{
+    int status = 0;
+
+    if (time_ns > frontier->network.time_ns)
+        restart(frontier);
+    frontier->begun = true;
+    while (status == 0 && frontier->network.time_ns > time_ns) {
+        const int64_t left_ns = frontier->network.time_ns - time_ns;
+        const int64_t segment_ns = open_segment(frontier);
+
+        if (segment_ns < 0)
+            return (int)segment_ns;
+        status = move(frontier, segment_ns < left_ns ? segment_ns : left_ns);
+    }
+    return status;
+}
+
+int lull_frontier_seek_cheapest(struct lull_frontier *frontier)
+{
+    if (slope_w(frontier) > frontier->blocking_w)
+        restart(frontier);
+    frontier->begun = true;
+    for (;;) {
+        const int64_t segment_ns = open_segment(frontier);
+
+        if (segment_ns == -ERANGE || slope_w(frontier) >= frontier->blocking_w)
+            return 0;
+        if (segment_ns < 0)
+            return (int)segment_ns;
+        if (move(frontier, segment_ns) != 0)
+            return -ENOMEM;
+    }
+}
+
+void lull_frontier_durations(const struct lull_frontier *frontier, int64_t *duration_out)
+{
+    const struct network *network = &frontier->network;
+
+    for (uint32_t i = 0; i < network->op_count; i++) {
+        const struct flow_op *op = &network->ops[i];
+        const int64_t slowest_ns = network->curves.all[op->curve].length_ns[0];
+        const int64_t window_ns = op->potential[1] - op->potential[0];
+
+        duration_out[network->graph->topological[i]] =
+            window_ns < slowest_ns ? window_ns : slowest_ns;
+    }
+}
+
+void lull_frontier_certify(const struct lull_frontier *frontier,
+                           struct lull_certificate *certificate)
+{
+    const struct network *network = &frontier->network;
+
+    certificate->unit_w = network->curves.unit_w;
+    certificate->value = network->value;
+    for (uint32_t i = 0; i < network->op_count; i++)
+        certificate->op_flow[network->graph->topological[i]] = network->ops[i].flow;
+    for (size_t i = 0; i < network->graph->edge_count; i++)
+        certificate->edge_flow[i] = network->edges[i].flow;
+}

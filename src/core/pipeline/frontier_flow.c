@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/pipeline/frontier_state.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+enum { BEGIN, END };
+
+static const int64_t unbounded = INT64_MAX;
+
+static void update_lengths(const struct curve *curve, struct flow_op *op)
+{
+    while (op->level < curve->steps && op->flow >= curve->threshold[op->level])
+        op->level++;
+    while (op->level > 0 && op->flow < curve->threshold[op->level - 1])
+        op->level--;
+    op->more_ns = curve->length_ns[op->level];
+    op->less_ns = op->more_ns;
+    if (op->level > 0 && op->flow == curve->threshold[op->level - 1])
+        op->less_ns = curve->length_ns[op->level - 1];
+}
+
+/* How much more flows through an operation at length more_ns, and how much less at less_ns. */
+static int64_t room_for_more(const struct curve *curve, const struct flow_op *op)
+{
+    return op->level < curve->steps ? curve->threshold[op->level] - op->flow : unbounded;
+}
+
+static int64_t room_for_less(const struct curve *curve, const struct flow_op *op)
+{
+    uint32_t level = op->level;
+
+    if (level > 0 && op->flow == curve->threshold[level - 1])
+        level--;
+    return op->flow - (level > 0 ? curve->threshold[level - 1] : 0);
+}
+
+static int allocate(struct network *network)
+{
+    const struct lull_pipeline_graph *graph = network->graph;
+    const size_t nodes = 2 * graph->op_count;
+
+    network->ops = calloc(graph->op_count + 1, sizeof(*network->ops));
+    network->edges = calloc(graph->edge_count + 1, sizeof(*network->edges));
+    network->in_edges = calloc(graph->edge_count + 1, sizeof(*network->in_edges));
+    network->sources = calloc(graph->op_count, sizeof(*network->sources));
+    network->stack = calloc(nodes, sizeof(*network->stack));
+    network->settled = calloc(nodes, sizeof(*network->settled));
+    if (network->ops == NULL || network->edges == NULL || network->in_edges == NULL ||
+        network->sources == NULL || network->stack == NULL || network->settled == NULL)
+        return -ENOMEM;
+    return 0;
+}
+
+/* The graph's edges, their ends named by place; `place` of every operation. */
+static void copy_graph(struct network *network, const uint32_t *place)
+{
+    const struct lull_pipeline_graph *graph = network->graph;
+    uint32_t in = 0;
+    uint32_t out = 0;
+
+    for (uint32_t i = 0; i < graph->op_count; i++) {
+        const uint32_t op = graph->topological[i];
+
+        network->ops[i].curve = network->curves.of_op[i];
+        network->ops[i].first_in = in;
+        network->ops[i].first_out = out;
+        for (uint32_t j = graph->first_in[op]; j < graph->first_in[op + 1]; j++)
+            network->in_edges[in++] = graph->in_edges[j];
+        out += graph->first_out[op + 1] - graph->first_out[op];
+        if (graph->first_in[op] == graph->first_in[op + 1])
+            network->sources[network->source_count++] = i;
+    }
+    network->ops[graph->op_count].first_in = in;
+    network->ops[graph->op_count].first_out = out;
+    for (size_t i = 0; i < graph->edge_count; i++) {
+        network->edges[i].from = place[graph->edges[i].from];
+        network->edges[i].to = place[graph->edges[i].to];
+        network->edges[i].latency_ns = graph->edges[i].latency_ns;
+    }
+}
+
+int lull_network_init(struct network *network, const struct lull_pipeline_problem *problem,
+                      struct lull_error *err)
+{
+    const struct lull_pipeline_graph *graph = problem->graph;
+    uint32_t *place;
+    int status;
+
+    *network = (struct network){.graph = graph, .op_count = (uint32_t)graph->op_count};
+    status = lull_curves_init(&network->curves, problem, err);
+    if (status != 0)
+        return status;
+    place = malloc(graph->op_count * sizeof(*place));
+    if (place == NULL || allocate(network) != 0) {
+        free(place);
+        return lull_error_set(err, -ENOMEM, "no memory for the frontier");
+    }
+    for (uint32_t i = 0; i < graph->op_count; i++)
+        place[graph->topological[i]] = i;
+    copy_graph(network, place);
+    free(place);
+    lull_network_reset(network);
+    return 0;
+}
+
+void lull_network_fini(struct network *network)
+{
+    lull_curves_fini(&network->curves);
+    free(network->ops);
+    free(network->edges);
+    free(network->in_edges);
+    free(network->sources);
+    free(network->heap);
+    free(network->stack);
+    free(network->settled);
+}
+
+void lull_network_reset(struct network *network)
+{
+    network->value = 0;
+    network->time_ns = 0;
+    for (size_t i = 0; i < network->graph->edge_count; i++)
+        network->edges[i].flow = 0;
+    for (uint32_t i = 0; i < network->op_count; i++) {
+        struct flow_op *op = &network->ops[i];
+        int64_t begin = 0;
+
+        for (uint32_t j = op->first_in; j < op[1].first_in; j++) {
+            const struct flow_edge *edge = &network->edges[network->in_edges[j]];
+            const int64_t ready = network->ops[edge->from].potential[END] + edge->latency_ns;
+
+            begin = ready > begin ? ready : begin;
+        }
+        op->flow = 0;
+        op->level = 0;
+        update_lengths(&network->curves.all[op->curve], op);
+        op->potential[BEGIN] = begin;
+        op->potential[END] = begin + op->more_ns;
+        if (op->potential[END] > network->time_ns)
+            network->time_ns = op->potential[END];
+    }
+    for (uint32_t i = 0; i < network->op_count; i++) {
+        network->ops[i].potential[BEGIN] -= network->time_ns;
+        network->ops[i].potential[END] -= network->time_ns;
+        network->ops[i].distance[BEGIN] = INT64_MAX;
+        network->ops[i].distance[END] = INT64_MAX;
+    }
+}
+
+/* --- The search: Dijkstra over slacks, nodes at slack 0 without the heap. --- */
+
+static int heap_push(struct network *network, int64_t distance, uint32_t node)
+{
+    size_t i = network->heap_count;
+
+    if (i == network->heap_room) {
+        const size_t room = i == 0 ? 1024 : 2 * i;
+        struct flow_key *heap = realloc(network->heap, room * sizeof(*heap));
+
+        if (heap == NULL)
+            return -ENOMEM;
+        network->heap = heap;
+        network->heap_room = room;
+    }
+    network->heap_count++;
+    while (i > 0 && network->heap[(i - 1) / 2].distance > distance) {
+        network->heap[i] = network->heap[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    network->heap[i] = (struct flow_key){distance, node};
+    return 0;
+}
+
+static struct flow_key heap_pop(struct network *network)
+{
+    struct flow_key *heap = network->heap;
+    const struct flow_key top = heap[0];
+    const struct flow_key last = heap[--network->heap_count];
+    const size_t count = network->heap_count;
+    size_t i = 0;
+
+    for (;;) {
+        size_t child = 2 * i + 1;
+
+        if (child >= count)
+            break;
+        if (child + 1 < count && heap[child + 1].distance < heap[child].distance)
+            child++;
+        if (heap[child].distance >= last.distance)
+            break;
+        heap[i] = heap[child];
+        i = child;
+    }
+    heap[i] = last;
+    return top;
+}
+
+/* What the search carries from node to node. */
+struct search {
+    struct network *network;
+    int64_t distance; /* of the node that is looked at */
+    uint32_t stacked;
+    int status;
+};
+
+/* A node can be reached over an arc of this slack. */
+static void reach(struct search *search, uint32_t place, int side, int64_t slack, uint32_t via)
+{
+    struct network *network = search->network;
+    struct flow_op *op = &network->ops[place];
+    const int64_t distance = search->distance + slack;
+
+    assert(slack >= 0);
+    if (distance >= op->distance[side] || distance >= network->shift_ns)
+        return;
+    op->distance[side] = distance;
+    op->via[side] = via;
+    if (slack == 0)
+        network->stack[search->stacked++] = 2 * place + (uint32_t)side;
+    else if (search->status == 0)
+        search->status = heap_push(network, distance, 2 * place + (uint32_t)side);
+}
+
+static void look_from_begin(struct search *search, uint32_t place)
+{
+    struct network *network = search->network;
+    const struct flow_op *op = &network->ops[place];
+
+    reach(search, place, END, op->potential[END] - op->potential[BEGIN] - op->more_ns, FLOW_BY_OP);
+    for (uint32_t i = op->first_in; i < op[1].first_in; i++) {
+        const struct flow_edge *edge = &network->edges[network->in_edges[i]];
+
+        /* Flow can be taken back only from edges that have some, and those have no slack. */
+        if (edge->flow > 0)
+            reach(search, edge->from, END, 0, network->in_edges[i]);
+    }
+}
+
+static void look_from_end(struct search *search, uint32_t place)
+{
+    struct network *network = search->network;
+    const struct flow_op *op = &network->ops[place];
+
+    for (uint32_t i = op->first_out; i < op[1].first_out; i++) {
+        const struct flow_edge *edge = &network->edges[i];
+        const int64_t begin = network->ops[edge->to].potential[BEGIN];
+
+        reach(search, edge->to, BEGIN, begin - op->potential[END] - edge->latency_ns, i);
+    }
+    if (op->first_out == op[1].first_out &&
+        search->distance - op->potential[END] < network->shift_ns) {
+        network->shift_ns = search->distance - op->potential[END];
+        network->last_op = place;
+    }
+    if (op->flow > 0)
+        reach(search, place, BEGIN, op->less_ns - op->potential[END] + op->potential[BEGIN],
+              FLOW_BY_OP);
+}
+
+static void forget_search(struct network *network)
+{
+    for (uint32_t i = 0; i < network->op_count; i++) {
+        network->ops[i].distance[BEGIN] = INT64_MAX;
+        network->ops[i].distance[END] = INT64_MAX;
+    }
+    network->heap_count = 0;
+    network->settled_count = 0;
+    network->shift_ns = INT64_MAX;
+}
+
+/* Settles what has been reached at the search's distance, the least there is, until the sink is. */
+static void settle(struct search *search)
+{
+    struct network *network = search->network;
+
+    while (search->stacked > 0 && network->shift_ns > search->distance) {
+        const uint32_t next = network->stack[--search->stacked];
+
+        network->settled[network->settled_count++] = next;
+        if (next % 2 == BEGIN)
+            look_from_begin(search, next / 2);
+        else
+            look_from_end(search, next / 2);
+    }
+}
+
+int lull_network_search(struct network *network)
+{
+    struct search search = {.network = network};
+
+    forget_search(network);
+    for (uint32_t i = 0; i < network->source_count; i++)
+        reach(&search, network->sources[i], BEGIN,
+              network->ops[network->sources[i]].potential[BEGIN] + network->time_ns,
+              FLOW_BY_SOURCE);
+    settle(&search);
+    while (search.status == 0 && network->heap_count > 0) {
+        const struct flow_key next = heap_pop(network);
+
+        if (next.distance >= network->shift_ns)
+            break;
+        if (next.distance > network->ops[next.node / 2].distance[next.node % 2])
+            continue;
+        search.distance = next.distance;
+        network->stack[search.stacked++] = next.node;
+        settle(&search);
+    }
+    return search.status;
+}
+
+void lull_network_shift(struct network *network, int64_t by_ns)
+{
+    if (by_ns == 0)
+        return;
+    for (uint32_t i = 0; i < network->settled_count; i++) {
+        const uint32_t node = network->settled[i];
+        struct flow_op *op = &network->ops[node / 2];
+
+        if (op->distance[node % 2] < by_ns)
+            op->potential[node % 2] += by_ns - op->distance[node % 2];
+    }
+    network->time_ns -= by_ns;
+}
+
+/* One step back along the way that the search found: the node before, and what fits through. */
+static uint32_t step_back(const struct network *network, uint32_t node, int64_t *room)
+{
+    const struct flow_op *op = &network->ops[node / 2];
+    const struct curve *curve = &network->curves.all[op->curve];
+    const uint32_t via = op->via[node % 2];
+
+    if (via == FLOW_BY_OP) {
+        *room = node % 2 == END ? room_for_more(curve, op) : room_for_less(curve, op);
+        return node ^ 1U;
+    }
+    if (node % 2 == BEGIN) {
+        *room = unbounded;
+        return 2 * network->edges[via].from + END;
+    }
+    *room = network->edges[via].flow;
+    return 2 * network->edges[via].to;
+}
+
+static void push_at(struct network *network, uint32_t node, int64_t amount)
+{
+    struct flow_op *op = &network->ops[node / 2];
+    const uint32_t via = op->via[node % 2];
+    const int64_t signed_amount = node % 2 == (via == FLOW_BY_OP ? END : BEGIN) ? amount : -amount;
+
+    if (via == FLOW_BY_OP) {
+        op->flow += signed_amount;
+        update_lengths(&network->curves.all[op->curve], op);
+    } else {
+        network->edges[via].flow += signed_amount;
+    }
+}
+
+bool lull_network_push(struct network *network)
+{
+    const uint32_t last = 2 * network->last_op + END;
+    int64_t amount = unbounded;
+    uint32_t before;
+
+    for (uint32_t node = last;; node = before) {
+        int64_t room;
+
+        if (network->ops[node / 2].via[node % 2] == FLOW_BY_SOURCE)
+            break;
+        before = step_back(network, node, &room);
+        amount = room < amount ? room : amount;
+    }
+    if (amount == unbounded)
+        return false;
+    for (uint32_t node = last; network->ops[node / 2].via[node % 2] != FLOW_BY_SOURCE;
+         node = before) {
+        int64_t room;
+
+        before = step_back(network, node, &room);
+        push_at(network, node, amount);
+    }
+    network->value += amount;
+    return true;
+}

@@ -1,0 +1,111 @@
+/*
+ * What the files of the frontier share: the flow network of a task graph (frontier.h says what it
+ * is for). Private to them.
+ *
+ * Nodes are the begin and the end of every operation, in topological order of the operations
+ * ("places"). Lengths and potentials are nanoseconds; a potential is counted back from the
+ * sink, where it is 0, so that -potential of the source is the iteration time. The invariant
+ * between any two moves: no arc that can carry more (or less) flow has a negative slack, that is,
+ * the potentials are longest distances.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_PIPELINE_FRONTIER_STATE_H
+#define LULL_CORE_PIPELINE_FRONTIER_STATE_H
+
+#include <stdbool.h>
+
+#include "core/pipeline/frontier.h"
+
+/* Corners of the convex hull of a class at a blocking power, the slowest first. */
+struct curve {
+    uint32_t class_index;
+    uint32_t steps; /* corners - 1 */
+    double blocking_w;
+    double slow_nj;     /* effective energy of the slowest corner */
+    double steepest_w;  /* slope of the fastest segment, 0 without one */
+    int64_t *length_ns; /* steps + 1, falling */
+    int64_t *threshold; /* steps, rising: from this much flow on the next corner is worth it */
+};
+
+struct curves {
+    struct curve *all;
+    size_t count;
+    size_t room;
+    uint32_t *of_op; /* by place */
+    double unit_w;   /* of flow */
+};
+
+/* An operation and its two nodes. Lengths: at which more flows through it, and at which less. */
+struct flow_op {
+    int64_t potential[2]; /* begin, end */
+    int64_t distance[2];
+    int64_t more_ns;
+    int64_t less_ns; /* of use while flow > 0 */
+    int64_t flow;
+    uint32_t via[2]; /* by which edge the search came, or FLOW_BY_... */
+    uint32_t level;  /* thresholds that flow has reached */
+    uint32_t curve;
+    uint32_t first_out;
+    uint32_t first_in;
+};
+
+enum { FLOW_BY_OP = UINT32_MAX, FLOW_BY_SOURCE = UINT32_MAX - 1 };
+
+struct flow_edge {
+    int64_t flow;
+    int64_t latency_ns;
+    uint32_t from; /* places */
+    uint32_t to;
+};
+
+struct flow_key {
+    int64_t distance;
+    uint32_t node; /* 2 * place, + 1 for the end */
+};
+
+struct network {
+    const struct lull_pipeline_graph *graph;
+    struct curves curves;
+    struct flow_op *ops; /* op_count + 1: the last closes first_out and first_in */
+    struct flow_edge *edges;
+    uint32_t *in_edges;
+    uint32_t *sources; /* places that wait for none */
+    uint32_t source_count;
+    uint32_t op_count;
+    int64_t time_ns; /* the longest path */
+    int64_t value;   /* of the flow */
+
+    /* The search. */
+    struct flow_key *heap;
+    size_t heap_count;
+    size_t heap_room;
+    uint32_t *stack;
+    uint32_t *settled;
+    uint32_t settled_count;
+    uint32_t last_op; /* whose end the shortest way to the sink comes from */
+    int64_t shift_ns; /* distance of the sink: by how much the time can fall */
+};
+
+/* frontier_curve.c: -ENOMEM, or -EINVAL with the text set. */
+int lull_curves_init(struct curves *curves, const struct lull_pipeline_problem *problem,
+                     struct lull_error *err);
+void lull_curves_fini(struct curves *curves);
+
+/* frontier_flow.c: starts without flow, every operation at its slowest corner. */
+int lull_network_init(struct network *network, const struct lull_pipeline_problem *problem,
+                      struct lull_error *err);
+void lull_network_fini(struct network *network);
+void lull_network_reset(struct network *network);
+
+/* Finds the shortest way to the sink over slacks: shift_ns, and what has been settled. -ENOMEM. */
+int lull_network_search(struct network *network);
+
+/* Shortens the iteration by `by_ns`, at most what the search found. */
+void lull_network_shift(struct network *network, int64_t by_ns);
+
+/* Pushes flow along the way that the search found, once shifted by all of it. False: any amount
+ * would flow, the iteration cannot become shorter. */
+bool lull_network_push(struct network *network);
+
+#endif
