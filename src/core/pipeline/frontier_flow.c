@@ -7,9 +7,7 @@
 
 enum { BEGIN, END };
 
-static const int64_t unbounded = INT64_MAX;
-
-static void update_lengths(const struct curve *curve, struct flow_op *op)
+void lull_network_update(const struct curve *curve, struct flow_op *op)
 {
     while (op->level < curve->steps && op->flow >= curve->threshold[op->level])
         op->level++;
@@ -21,21 +19,6 @@ static void update_lengths(const struct curve *curve, struct flow_op *op)
         op->less_ns = curve->length_ns[op->level - 1];
 }
 
-/* How much more flows through an operation at length more_ns, and how much less at less_ns. */
-static int64_t room_for_more(const struct curve *curve, const struct flow_op *op)
-{
-    return op->level < curve->steps ? curve->threshold[op->level] - op->flow : unbounded;
-}
-
-static int64_t room_for_less(const struct curve *curve, const struct flow_op *op)
-{
-    uint32_t level = op->level;
-
-    if (level > 0 && op->flow == curve->threshold[level - 1])
-        level--;
-    return op->flow - (level > 0 ? curve->threshold[level - 1] : 0);
-}
-
 static int allocate(struct network *network)
 {
     const struct lull_pipeline_graph *graph = network->graph;
@@ -45,10 +28,12 @@ static int allocate(struct network *network)
     network->edges = calloc(graph->edge_count + 1, sizeof(*network->edges));
     network->in_edges = calloc(graph->edge_count + 1, sizeof(*network->in_edges));
     network->sources = calloc(graph->op_count, sizeof(*network->sources));
-    network->stack = calloc(nodes, sizeof(*network->stack));
+    network->sinks = calloc(graph->op_count, sizeof(*network->sinks));
+    network->way = calloc(nodes, sizeof(*network->way));
     network->settled = calloc(nodes, sizeof(*network->settled));
     if (network->ops == NULL || network->edges == NULL || network->in_edges == NULL ||
-        network->sources == NULL || network->stack == NULL || network->settled == NULL)
+        network->sources == NULL || network->sinks == NULL || network->way == NULL ||
+        network->settled == NULL)
         return -ENOMEM;
     return 0;
 }
@@ -71,6 +56,8 @@ static void copy_graph(struct network *network, const uint32_t *place)
         out += graph->first_out[op + 1] - graph->first_out[op];
         if (graph->first_in[op] == graph->first_in[op + 1])
             network->sources[network->source_count++] = i;
+        if (graph->first_out[op] == graph->first_out[op + 1])
+            network->sinks[network->sink_count++] = i;
     }
     network->ops[graph->op_count].first_in = in;
     network->ops[graph->op_count].first_out = out;
@@ -112,8 +99,9 @@ void lull_network_fini(struct network *network)
     free(network->edges);
     free(network->in_edges);
     free(network->sources);
+    free(network->sinks);
     free(network->heap);
-    free(network->stack);
+    free(network->way);
     free(network->settled);
 }
 
@@ -135,7 +123,7 @@ void lull_network_reset(struct network *network)
         }
         op->flow = 0;
         op->level = 0;
-        update_lengths(&network->curves.all[op->curve], op);
+        lull_network_update(&network->curves.all[op->curve], op);
         op->potential[BEGIN] = begin;
         op->potential[END] = begin + op->more_ns;
         if (op->potential[END] > network->time_ns)
@@ -149,7 +137,7 @@ void lull_network_reset(struct network *network)
     }
 }
 
-/* --- The search: Dijkstra over slacks, nodes at slack 0 without the heap. --- */
+/* --- The search: Dijkstra over slacks, first come, first settled at equal distance. --- */
 
 static int heap_push(struct network *network, int64_t distance, uint32_t node)
 {
@@ -200,13 +188,19 @@ static struct flow_key heap_pop(struct network *network)
 /* What the search carries from node to node. */
 struct search {
     struct network *network;
-    int64_t distance; /* of the node that is looked at */
-    uint32_t stacked;
+    int64_t distance;   /* of the node that is looked at */
+    uint32_t looked_at; /* of the settled nodes */
     int status;
 };
 
+static void settle(struct network *network, uint32_t node)
+{
+    network->ops[node / 2].rank[node % 2] = network->settled_count;
+    network->settled[network->settled_count++] = node;
+}
+
 /* A node can be reached over an arc of this slack. */
-static void reach(struct search *search, uint32_t place, int side, int64_t slack, uint32_t via)
+static void reach(struct search *search, uint32_t place, int side, int64_t slack)
 {
     struct network *network = search->network;
     struct flow_op *op = &network->ops[place];
@@ -216,9 +210,8 @@ static void reach(struct search *search, uint32_t place, int side, int64_t slack
     if (distance >= op->distance[side] || distance >= network->shift_ns)
         return;
     op->distance[side] = distance;
-    op->via[side] = via;
     if (slack == 0)
-        network->stack[search->stacked++] = 2 * place + (uint32_t)side;
+        settle(network, 2 * place + (uint32_t)side);
     else if (search->status == 0)
         search->status = heap_push(network, distance, 2 * place + (uint32_t)side);
 }
@@ -228,13 +221,13 @@ static void look_from_begin(struct search *search, uint32_t place)
     struct network *network = search->network;
     const struct flow_op *op = &network->ops[place];
 
-    reach(search, place, END, op->potential[END] - op->potential[BEGIN] - op->more_ns, FLOW_BY_OP);
+    reach(search, place, END, op->potential[END] - op->potential[BEGIN] - op->more_ns);
     for (uint32_t i = op->first_in; i < op[1].first_in; i++) {
         const struct flow_edge *edge = &network->edges[network->in_edges[i]];
 
         /* Flow can be taken back only from edges that have some, and those have no slack. */
         if (edge->flow > 0)
-            reach(search, edge->from, END, 0, network->in_edges[i]);
+            reach(search, edge->from, END, 0);
     }
 }
 
@@ -247,16 +240,13 @@ static void look_from_end(struct search *search, uint32_t place)
         const struct flow_edge *edge = &network->edges[i];
         const int64_t begin = network->ops[edge->to].potential[BEGIN];
 
-        reach(search, edge->to, BEGIN, begin - op->potential[END] - edge->latency_ns, i);
+        reach(search, edge->to, BEGIN, begin - op->potential[END] - edge->latency_ns);
     }
     if (op->first_out == op[1].first_out &&
-        search->distance - op->potential[END] < network->shift_ns) {
+        search->distance - op->potential[END] < network->shift_ns)
         network->shift_ns = search->distance - op->potential[END];
-        network->last_op = place;
-    }
     if (op->flow > 0)
-        reach(search, place, BEGIN, op->less_ns - op->potential[END] + op->potential[BEGIN],
-              FLOW_BY_OP);
+        reach(search, place, BEGIN, op->less_ns - op->potential[END] + op->potential[BEGIN]);
 }
 
 static void forget_search(struct network *network)
@@ -264,21 +254,22 @@ static void forget_search(struct network *network)
     for (uint32_t i = 0; i < network->op_count; i++) {
         network->ops[i].distance[BEGIN] = INT64_MAX;
         network->ops[i].distance[END] = INT64_MAX;
+        network->ops[i].rank[BEGIN] = FLOW_UNSETTLED;
+        network->ops[i].rank[END] = FLOW_UNSETTLED;
     }
     network->heap_count = 0;
     network->settled_count = 0;
     network->shift_ns = INT64_MAX;
 }
 
-/* Settles what has been reached at the search's distance, the least there is, until the sink is. */
-static void settle(struct search *search)
+/* Looks from what has been settled at the search's distance, in that order, until the sink is. */
+static void look_around(struct search *search)
 {
     struct network *network = search->network;
 
-    while (search->stacked > 0 && network->shift_ns > search->distance) {
-        const uint32_t next = network->stack[--search->stacked];
+    while (search->looked_at < network->settled_count && network->shift_ns > search->distance) {
+        const uint32_t next = network->settled[search->looked_at++];
 
-        network->settled[network->settled_count++] = next;
         if (next % 2 == BEGIN)
             look_from_begin(search, next / 2);
         else
@@ -293,9 +284,8 @@ int lull_network_search(struct network *network)
     forget_search(network);
     for (uint32_t i = 0; i < network->source_count; i++)
         reach(&search, network->sources[i], BEGIN,
-              network->ops[network->sources[i]].potential[BEGIN] + network->time_ns,
-              FLOW_BY_SOURCE);
-    settle(&search);
+              network->ops[network->sources[i]].potential[BEGIN] + network->time_ns);
+    look_around(&search);
     while (search.status == 0 && network->heap_count > 0) {
         const struct flow_key next = heap_pop(network);
 
@@ -304,8 +294,8 @@ int lull_network_search(struct network *network)
         if (next.distance > network->ops[next.node / 2].distance[next.node % 2])
             continue;
         search.distance = next.distance;
-        network->stack[search.stacked++] = next.node;
-        settle(&search);
+        settle(network, next.node);
+        look_around(&search);
     }
     return search.status;
 }
@@ -322,64 +312,4 @@ void lull_network_shift(struct network *network, int64_t by_ns)
             op->potential[node % 2] += by_ns - op->distance[node % 2];
     }
     network->time_ns -= by_ns;
-}
-
-/* One step back along the way that the search found: the node before, and what fits through. */
-static uint32_t step_back(const struct network *network, uint32_t node, int64_t *room)
-{
-    const struct flow_op *op = &network->ops[node / 2];
-    const struct curve *curve = &network->curves.all[op->curve];
-    const uint32_t via = op->via[node % 2];
-
-    if (via == FLOW_BY_OP) {
-        *room = node % 2 == END ? room_for_more(curve, op) : room_for_less(curve, op);
-        return node ^ 1U;
-    }
-    if (node % 2 == BEGIN) {
-        *room = unbounded;
-        return 2 * network->edges[via].from + END;
-    }
-    *room = network->edges[via].flow;
-    return 2 * network->edges[via].to;
-}
-
-static void push_at(struct network *network, uint32_t node, int64_t amount)
-{
-    struct flow_op *op = &network->ops[node / 2];
-    const uint32_t via = op->via[node % 2];
-    const int64_t signed_amount = node % 2 == (via == FLOW_BY_OP ? END : BEGIN) ? amount : -amount;
-
-    if (via == FLOW_BY_OP) {
-        op->flow += signed_amount;
-        update_lengths(&network->curves.all[op->curve], op);
-    } else {
-        network->edges[via].flow += signed_amount;
-    }
-}
-
-bool lull_network_push(struct network *network)
-{
-    const uint32_t last = 2 * network->last_op + END;
-    int64_t amount = unbounded;
-    uint32_t before;
-
-    for (uint32_t node = last;; node = before) {
-        int64_t room;
-
-        if (network->ops[node / 2].via[node % 2] == FLOW_BY_SOURCE)
-            break;
-        before = step_back(network, node, &room);
-        amount = room < amount ? room : amount;
-    }
-    if (amount == unbounded)
-        return false;
-    for (uint32_t node = last; network->ops[node / 2].via[node % 2] != FLOW_BY_SOURCE;
-         node = before) {
-        int64_t room;
-
-        before = step_back(network, node, &room);
-        push_at(network, node, amount);
-    }
-    network->value += amount;
-    return true;
 }

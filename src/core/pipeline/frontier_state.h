@@ -43,14 +43,15 @@ struct flow_op {
     int64_t more_ns;
     int64_t less_ns; /* of use while flow > 0 */
     int64_t flow;
-    uint32_t via[2]; /* by which edge the search came, or FLOW_BY_... */
-    uint32_t level;  /* thresholds that flow has reached */
+    uint32_t rank[2];   /* in the order that the search settled nodes in */
+    uint32_t cursor[2]; /* of the arcs into the node, the first that has not been tried in vain */
+    uint32_t level;     /* thresholds that flow has reached */
     uint32_t curve;
     uint32_t first_out;
     uint32_t first_in;
 };
 
-enum { FLOW_BY_OP = UINT32_MAX, FLOW_BY_SOURCE = UINT32_MAX - 1 };
+enum { FLOW_UNSETTLED = UINT32_MAX };
 
 struct flow_edge {
     int64_t flow;
@@ -71,7 +72,9 @@ struct network {
     struct flow_edge *edges;
     uint32_t *in_edges;
     uint32_t *sources; /* places that wait for none */
+    uint32_t *sinks;   /* places that none waits for */
     uint32_t source_count;
+    uint32_t sink_count;
     uint32_t op_count;
     int64_t time_ns; /* the longest path */
     int64_t value;   /* of the flow */
@@ -80,10 +83,9 @@ struct network {
     struct flow_key *heap;
     size_t heap_count;
     size_t heap_room;
-    uint32_t *stack;
+    uint32_t *way; /* for the blocking flow */
     uint32_t *settled;
     uint32_t settled_count;
-    uint32_t last_op; /* whose end the shortest way to the sink comes from */
     int64_t shift_ns; /* distance of the sink: by how much the time can fall */
 };
 
@@ -101,11 +103,16 @@ void lull_network_reset(struct network *network);
 /* Finds the shortest way to the sink over slacks: shift_ns, and what has been settled. -ENOMEM. */
 int lull_network_search(struct network *network);
 
+/* Updates an operation's level and lengths after its flow has changed. */
+void lull_network_update(const struct curve *curve, struct flow_op *op);
+
 /* Shortens the iteration by `by_ns`, at most what the search found. */
 void lull_network_shift(struct network *network, int64_t by_ns);
 
-/* Pushes flow along the way that the search found, once shifted by all of it. False: any amount
- * would flow, the iteration cannot become shorter. */
+/*
+ * frontier_push.c: pushes as much flow as goes over the ways without slack that the search found,
+ * once shifted by all of it. False: any amount would flow, the iteration cannot become shorter.
+ */
 bool lull_network_push(struct network *network);
 
 #endif
