@@ -16,6 +16,9 @@ struct lull_frontier {
     struct lull_frontier_point *points;
     size_t point_count;
     size_t point_room;
+    struct kept kept[LULL_FRONTIER_KEPT]; /* longer times first */
+    size_t kept_count;
+    size_t kept_every; /* so many points apart */
 };
 
 static double slope_w(const struct lull_frontier *frontier)
@@ -41,6 +44,33 @@ const struct lull_frontier_point *lull_frontier_points(const struct lull_frontie
     return frontier->points;
 }
 
+/* Makes room by forgetting every other place: the rest is twice as far apart. */
+static void thin_out(struct lull_frontier *frontier)
+{
+    for (size_t i = 0; i < frontier->kept_count; i += 2)
+        free(frontier->kept[i].numbers);
+    for (size_t i = 1; i < frontier->kept_count; i += 2)
+        frontier->kept[i / 2] = frontier->kept[i];
+    frontier->kept_count /= 2;
+    frontier->kept_every *= 2;
+}
+
+/* Remembers the place here if it is far enough from the last one; can do without memory for it. */
+static void keep(struct lull_frontier *frontier)
+{
+    struct kept *kept;
+
+    if (frontier->point_count % frontier->kept_every != 0)
+        return;
+    if (frontier->kept_count == LULL_FRONTIER_KEPT)
+        thin_out(frontier);
+    if (frontier->point_count % frontier->kept_every != 0)
+        return;
+    kept = &frontier->kept[frontier->kept_count];
+    kept->effective_nj = frontier->effective_nj;
+    frontier->kept_count += lull_network_keep(&frontier->network, kept) == 0;
+}
+
 /* Remembers the point here, unless it has been passed before. */
 static int record(struct lull_frontier *frontier)
 {
@@ -58,16 +88,25 @@ static int record(struct lull_frontier *frontier)
         frontier->point_room = room;
     }
     frontier->points[frontier->point_count++] = lull_frontier_here(frontier);
+    keep(frontier);
     return 0;
 }
 
-static void restart(struct lull_frontier *frontier)
+/* Goes back to the shortest remembered time that is at least time_ns, or to the slow end. */
+static void go_back(struct lull_frontier *frontier, int64_t time_ns)
 {
-    if (frontier->network.time_ns == frontier->slow_ns && frontier->network.value == 0)
-        return;
-    lull_network_reset(&frontier->network);
-    frontier->effective_nj = frontier->slow_nj;
+    size_t i = frontier->kept_count;
+
+    while (i > 0 && frontier->kept[i - 1].time_ns < time_ns)
+        i--;
     frontier->found = false;
+    if (i > 0) {
+        lull_network_return(&frontier->network, &frontier->kept[i - 1]);
+        frontier->effective_nj = frontier->kept[i - 1].effective_nj;
+    } else {
+        lull_network_reset(&frontier->network);
+        frontier->effective_nj = frontier->slow_nj;
+    }
 }
 
 struct lull_frontier *lull_frontier_create(const struct lull_pipeline_problem *problem,
@@ -89,6 +128,7 @@ struct lull_frontier *lull_frontier_create(const struct lull_pipeline_problem *p
         frontier->slow_nj += frontier->network.curves.all[frontier->network.ops[i].curve].slow_nj;
     frontier->effective_nj = frontier->slow_nj;
     frontier->slow_ns = frontier->network.time_ns;
+    frontier->kept_every = 4;
     if (record(frontier) != 0) {
         lull_frontier_destroy(frontier);
         lull_error_set(err, -ENOMEM, "no memory for the frontier");
@@ -102,6 +142,8 @@ void lull_frontier_destroy(struct lull_frontier *frontier)
     if (frontier == NULL)
         return;
     lull_network_fini(&frontier->network);
+    for (size_t i = 0; i < frontier->kept_count; i++)
+        free(frontier->kept[i].numbers);
     free(frontier->points);
     free(frontier);
 }
@@ -160,8 +202,8 @@ int lull_frontier_seek(struct lull_frontier *frontier, int64_t time_ns)
 {
     int status = 0;
 
-    if (time_ns > frontier->network.time_ns)
-        restart(frontier);
+    if (time_ns > frontier->network.time_ns && frontier->network.time_ns < frontier->slow_ns)
+        go_back(frontier, time_ns);
     frontier->begun = true;
     while (status == 0 && frontier->network.time_ns > time_ns) {
         const int64_t left_ns = frontier->network.time_ns - time_ns;
@@ -177,7 +219,7 @@ int lull_frontier_seek(struct lull_frontier *frontier, int64_t time_ns)
 int lull_frontier_seek_cheapest(struct lull_frontier *frontier)
 {
     if (slope_w(frontier) > frontier->blocking_w)
-        restart(frontier);
+        go_back(frontier, INT64_MAX);
     frontier->begun = true;
     for (;;) {
         const int64_t segment_ns = open_segment(frontier);

@@ -17,9 +17,9 @@
  *
  * Iteration times longer than the slow end's: the plan of the slow end, and waiting.
  *
- * Memory: about 100 bytes per operation and 24 per edge, once more for each of LULL_FRONTIER_KEPT
- * places, 24 per point. Pure. Threads: one per object; the problem is only read, and
- * outlives the object. SPDX-License-Identifier: Apache-2.0
+ * Memory: about 100 bytes per operation and 24 per edge, a third of that for each of
+ * LULL_FRONTIER_KEPT places, 24 per point. Pure. Threads: one per object; the problem is only read,
+ * and outlives the object. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_PIPELINE_FRONTIER_H
 #define LULL_CORE_PIPELINE_FRONTIER_H
@@ -31,7 +31,7 @@
 #include "core/pipeline/certificate.h"
 #include "core/pipeline/plan.h"
 
-enum { LULL_FRONTIER_KEPT = 8 };
+enum { LULL_FRONTIER_KEPT = 16 };
 
 struct lull_frontier_point {
     int64_t time_ns;

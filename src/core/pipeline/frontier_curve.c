@@ -171,3 +171,17 @@ void lull_curves_fini(struct curves *curves)
     free(curves->of_op);
     *curves = (struct curves){.count = 0};
 }
+
+double lull_curve_energy_nj(const struct curve *curve, double unit_w, int64_t length_ns)
+{
+    double energy_nj = curve->slow_nj;
+
+    for (uint32_t i = 0; i < curve->steps && length_ns < curve->length_ns[i]; i++) {
+        const int64_t faster_ns =
+            length_ns > curve->length_ns[i + 1] ? length_ns : curve->length_ns[i + 1];
+
+        energy_nj +=
+            (double)curve->threshold[i] * unit_w * (double)(curve->length_ns[i] - faster_ns);
+    }
+    return energy_nj;
+}

@@ -137,6 +137,44 @@ void lull_network_reset(struct network *network)
     }
 }
 
+int lull_network_keep(const struct network *network, struct kept *kept)
+{
+    int64_t *next =
+        malloc((3 * (size_t)network->op_count + network->graph->edge_count) * sizeof(*next));
+
+    if (next == NULL)
+        return -ENOMEM;
+    kept->numbers = next;
+    kept->time_ns = network->time_ns;
+    kept->value = network->value;
+    for (uint32_t i = 0; i < network->op_count; i++) {
+        *next++ = network->ops[i].potential[BEGIN];
+        *next++ = network->ops[i].potential[END];
+        *next++ = network->ops[i].flow;
+    }
+    for (size_t i = 0; i < network->graph->edge_count; i++)
+        *next++ = network->edges[i].flow;
+    return 0;
+}
+
+void lull_network_return(struct network *network, const struct kept *kept)
+{
+    const int64_t *next = kept->numbers;
+
+    network->time_ns = kept->time_ns;
+    network->value = kept->value;
+    for (uint32_t i = 0; i < network->op_count; i++) {
+        struct flow_op *op = &network->ops[i];
+
+        op->potential[BEGIN] = *next++;
+        op->potential[END] = *next++;
+        op->flow = *next++;
+        lull_network_update(&network->curves.all[op->curve], op);
+    }
+    for (size_t i = 0; i < network->graph->edge_count; i++)
+        network->edges[i].flow = *next++;
+}
+
 /* --- The search: Dijkstra over slacks, first come, first settled at equal distance. --- */
 
 static int heap_push(struct network *network, int64_t distance, uint32_t node)

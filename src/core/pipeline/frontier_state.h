@@ -89,16 +89,31 @@ struct network {
     int64_t shift_ns; /* distance of the sink: by how much the time can fall */
 };
 
+/* A state of the network that can be returned to. */
+struct kept {
+    int64_t time_ns;
+    int64_t value;
+    double effective_nj;
+    int64_t *numbers; /* of every operation its potentials and flow, of every edge its flow */
+};
+
 /* frontier_curve.c: -ENOMEM, or -EINVAL with the text set. */
 int lull_curves_init(struct curves *curves, const struct lull_pipeline_problem *problem,
                      struct lull_error *err);
 void lull_curves_fini(struct curves *curves);
+
+/* Effective energy of the relaxed optimum for a length, between the fastest and the slowest. */
+double lull_curve_energy_nj(const struct curve *curve, double unit_w, int64_t length_ns);
 
 /* frontier_flow.c: starts without flow, every operation at its slowest corner. */
 int lull_network_init(struct network *network, const struct lull_pipeline_problem *problem,
                       struct lull_error *err);
 void lull_network_fini(struct network *network);
 void lull_network_reset(struct network *network);
+
+/* Copies the state, and returns to it. kept->effective_nj is the caller's. Returns 0, -ENOMEM. */
+int lull_network_keep(const struct network *network, struct kept *kept);
+void lull_network_return(struct network *network, const struct kept *kept);
 
 /* Finds the shortest way to the sink over slacks: shift_ns, and what has been settled. -ENOMEM. */
 int lull_network_search(struct network *network);
