@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/pipeline/frontier_state.h"
 #include "core/pipeline/periodic_expand.h"
@@ -17,7 +18,9 @@ struct lull_periodic {
     struct lull_frontier_point *points;
     int64_t *small_ns; /* where the small frontier stands at every point */
     size_t point_count;
+    double blocking_w;  /* of all devices */
     int64_t *slower_ns; /* durations at the point before */
+    int64_t *tried_ns;
 };
 
 /* A frontier's points in the order of slopes: where it stands at a slope. */
@@ -110,7 +113,10 @@ static int init(struct lull_periodic *periodic, struct lull_error *err)
     if (status != 0)
         return status;
     periodic->slower_ns = malloc(op_count * sizeof(*periodic->slower_ns));
-    if (periodic->slower_ns == NULL || extrapolate_all(periodic) != 0)
+    periodic->tried_ns = malloc(op_count * sizeof(*periodic->tried_ns));
+    for (uint32_t device = 0; device < periodic->problem.full.graph->device_count; device++)
+        periodic->blocking_w += periodic->problem.full.blocking_w[device];
+    if (periodic->slower_ns == NULL || periodic->tried_ns == NULL || extrapolate_all(periodic) != 0)
         return lull_error_set(err, -ENOMEM, "no memory for the frontier");
     /* Its points are all that is needed of it. */
     lull_frontier_destroy(periodic->larger);
@@ -146,6 +152,7 @@ void lull_periodic_destroy(struct lull_periodic *periodic)
     free(periodic->points);
     free(periodic->small_ns);
     free(periodic->slower_ns);
+    free(periodic->tried_ns);
     free(periodic);
 }
 
@@ -195,35 +202,125 @@ static double relaxed_j(const struct lull_periodic *periodic, const int64_t *dur
 }
 
 /*
- * Finds the slowest points whose durations keep time_ns, and mixes them with the ones before.
- * Returns the point, negative on failure.
+ * Shortens operations, late ones rather than early ones, until time_ns is kept. The durations are
+ * those of the expansion, whose repeated column may be a little longer than the period that the
+ * two small frontiers tell. Returns 0, -ERANGE if even the fastest take longer, -ENOMEM.
  */
-static int64_t fit(struct lull_periodic *periodic, int64_t time_ns, int64_t *duration_out)
+static int clip(struct lull_periodic *periodic, int64_t time_ns, int64_t *duration_ns)
 {
+    const struct lull_pipeline_graph *full = periodic->problem.full.graph;
+    int64_t *fastest_ns = periodic->slower_ns;
+    int64_t *begin_ns = malloc(2 * full->op_count * sizeof(*begin_ns));
+    int64_t *latest_ns = begin_ns + full->op_count;
+    int64_t least_ns;
+
+    if (begin_ns == NULL)
+        return -ENOMEM;
+    for (size_t place = 0; place < full->op_count; place++) {
+        const struct curve *curve = &periodic->curves.all[periodic->curves.of_op[place]];
+
+        fastest_ns[full->topological[place]] = curve->length_ns[curve->steps];
+    }
+    least_ns = lull_pipeline_earliest(full, fastest_ns, begin_ns);
+    lull_pipeline_latest(full, fastest_ns, time_ns, latest_ns);
+    for (size_t place = 0; place < full->op_count; place++) {
+        const uint32_t op = full->topological[place];
+        int64_t window_ns;
+
+        begin_ns[op] = 0;
+        for (uint32_t i = full->first_in[op]; i < full->first_in[op + 1]; i++) {
+            const struct lull_pipeline_edge *edge = &full->edges[full->in_edges[i]];
+            const int64_t ready_ns =
+                begin_ns[edge->from] + duration_ns[edge->from] + edge->latency_ns;
+
+            begin_ns[op] = ready_ns > begin_ns[op] ? ready_ns : begin_ns[op];
+        }
+        window_ns = latest_ns[op] + fastest_ns[op] - begin_ns[op];
+        if (duration_ns[op] > window_ns)
+            duration_ns[op] = window_ns;
+    }
+    free(begin_ns);
+    return least_ns <= time_ns ? 0 : -ERANGE;
+}
+
+/*
+ * Durations that keep time_ns, from the column chosen and from `point` or one soon after it, mixed
+ * with those of the point before. Where none of them does: the first, clipped. Returns 0,
+ * -ERANGE, -ENOMEM.
+ */
+static int fit_column(struct lull_periodic *periodic, size_t point, int64_t time_ns,
+                      int64_t *duration_out)
+{
+    enum { POINTS_TRIED = 4 };
     const size_t op_count = periodic->problem.full.graph->op_count;
-    int64_t slower_ns = INT64_MAX;
+    int64_t slower_ns = 0;
     int64_t faster_ns;
+
+    if (point > 0)
+        slower_ns = durations_at(periodic, point - 1, periodic->slower_ns);
+    for (size_t i = point; i < point + POINTS_TRIED && i < periodic->point_count; i++) {
+        faster_ns = durations_at(periodic, i, duration_out);
+        if (slower_ns < 0 || faster_ns < 0)
+            return -ENOMEM;
+        if (faster_ns <= time_ns) {
+            if (i > 0)
+                mix(duration_out, faster_ns, periodic->slower_ns, slower_ns, op_count, time_ns);
+            return 0;
+        }
+        slower_ns = faster_ns;
+        memcpy(periodic->slower_ns, duration_out, op_count * sizeof(*duration_out));
+    }
+    if (durations_at(periodic, point, duration_out) < 0)
+        return -ENOMEM;
+    return clip(periodic, time_ns, duration_out);
+}
+
+static size_t point_at(const struct lull_periodic *periodic, int64_t time_ns)
+{
     size_t point = 0;
 
     while (point + 1 < periodic->point_count && periodic->points[point].time_ns > time_ns)
         point++;
-    if (point > 0)
-        slower_ns = durations_at(periodic, point - 1, periodic->slower_ns);
-    for (;; point++) {
-        if (point == periodic->point_count)
-            return -ERANGE;
-        faster_ns = durations_at(periodic, point, duration_out);
-        if (slower_ns < 0 || faster_ns < 0)
-            return -ENOMEM;
-        if (faster_ns <= time_ns)
+    return point;
+}
+
+/* Between two points the bound is a line, beyond the slow end it rises by the blocking power. */
+static double estimate_j(const struct lull_periodic *periodic, size_t point, int64_t time_ns)
+{
+    const struct lull_frontier_point *here = &periodic->points[point];
+    const double blocking_w = periodic->blocking_w - (point > 0 ? here->slope_w : 0.0);
+
+    return here->energy_j + blocking_w * (double)(time_ns - here->time_ns) * 1e-9;
+}
+
+/* The best of a few columns: in most cases the middle one, near the fastest point another. */
+static int fit(struct lull_periodic *periodic, size_t point, int64_t time_ns, int64_t *duration_out)
+{
+    enum { COLUMNS_TRIED = 8 };
+    const size_t op_count = periodic->problem.full.graph->op_count;
+    const double enough_j = estimate_j(periodic, point, time_ns) * (1.0 + 1e-6);
+    double least_j = INFINITY;
+    int status = 0;
+
+    for (uint32_t i = 0; i < COLUMNS_TRIED && least_j > enough_j; i++) {
+        double energy_j;
+
+        if (!expansion_choose(&periodic->expansion, i))
             break;
-        slower_ns = faster_ns;
-        for (size_t op = 0; op < op_count; op++)
-            periodic->slower_ns[op] = duration_out[op];
+        status = fit_column(periodic, point, time_ns, periodic->tried_ns);
+        if (status != 0)
+            break;
+        energy_j = relaxed_j(periodic, periodic->tried_ns, time_ns);
+        if (energy_j < least_j) {
+            least_j = energy_j;
+            memcpy(duration_out, periodic->tried_ns, op_count * sizeof(*duration_out));
+        }
     }
-    if (slower_ns != INT64_MAX)
-        mix(duration_out, faster_ns, periodic->slower_ns, slower_ns, op_count, time_ns);
-    return (int64_t)point;
+    /* The flow is that of the point, and repeats itself best in the middle. */
+    expansion_choose(&periodic->expansion, 0);
+    if (status == 0 && durations_at(periodic, point, periodic->tried_ns) < 0)
+        status = -ENOMEM;
+    return status;
 }
 
 int lull_periodic_plan(struct lull_periodic *periodic, int64_t time_ns, int64_t *duration_out,
@@ -231,14 +328,14 @@ int lull_periodic_plan(struct lull_periodic *periodic, int64_t time_ns, int64_t 
                        struct lull_error *err)
 {
     const struct lull_pipeline_problem *full = &periodic->problem.full;
-    const int64_t point = fit(periodic, time_ns, duration_out);
-    int status;
+    const size_t point = point_at(periodic, time_ns);
+    int status = fit(periodic, point, time_ns, duration_out);
 
-    if (point == -ERANGE)
+    if (status == -ERANGE)
         return lull_error_set(err, -ERANGE, "no plan of %.9g s: the fastest takes %.9g s",
                               (double)time_ns * 1e-9,
                               (double)periodic->points[periodic->point_count - 1].time_ns * 1e-9);
-    if (point < 0)
+    if (status != 0)
         return lull_error_set(err, -ENOMEM, "no memory for the plan");
     status =
         expansion_certify(&periodic->expansion, periodic->small, duration_out, certificate, err);

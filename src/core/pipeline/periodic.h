@@ -2,9 +2,9 @@
  * Periodic extension: the frontier of a pipeline with many micro-batches from two with few. A
  * pipeline's schedule repeats itself in the middle, and so does the optimal flow: at equal slope
  * (watts), iteration time and effective energy are affine in the number of micro-batches as soon as
- * there are about four per stage. Nothing of that is assumed to be true of a result: the plan and
- * the flow that are expanded to the full graph are checked there, and the bound that is returned is
- * what the full graph's certificate proves.
+ * there are about four per stage (five, for plans of the fastest times). Nothing of that is assumed
+ * to be true of a result: the plan and the flow that are expanded to the full graph are checked
+ * there, and the bound that is returned is what the full graph's certificate proves.
  *
  * The three graphs come from one generator with M0, M0 + period and M micro-batches, M - M0 a
  * multiple of the period; classes and devices are numbered alike. On every device the first half of

@@ -178,6 +178,18 @@ void expansion_fini(struct expansion *expansion)
     lull_certificate_fini(&expansion->small_flow);
 }
 
+bool expansion_choose(struct expansion *expansion, uint32_t number)
+{
+    const uint32_t columns = expansion->small_microbatches - expansion->period;
+    const uint32_t away = (number + 1) / 2;
+
+    if (number > 0 && number >= columns)
+        return false;
+    expansion->column = number % 2 == 1 ? columns / 2 - away : columns / 2 + away;
+    /* Whether there are representatives does not depend on the column. */
+    return find_representatives(expansion, NULL) == 0;
+}
+
 void expansion_durations(const struct expansion *expansion, const struct lull_frontier *small,
                          int64_t *duration_out)
 {

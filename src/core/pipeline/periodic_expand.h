@@ -40,6 +40,9 @@ int expansion_init(struct expansion *expansion, const struct lull_periodic_probl
                    struct lull_error *err);
 void expansion_fini(struct expansion *expansion);
 
+/* Chooses a column: 0 the middle one, then ever further from it. False: there are no more. */
+bool expansion_choose(struct expansion *expansion, uint32_t number);
+
 /* Durations of the full graph's operations from where the small frontier stands. */
 void expansion_durations(const struct expansion *expansion, const struct lull_frontier *small,
                          int64_t *duration_out);
