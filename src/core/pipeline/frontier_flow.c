@@ -19,6 +19,27 @@ void lull_network_update(const struct curve *curve, struct flow_op *op)
         op->less_ns = curve->length_ns[op->level - 1];
 }
 
+static void list_carriers(struct network *network, struct flow_op *op)
+{
+    op->carriers = 0;
+    for (uint32_t i = op->first_in; i < op[1].first_in; i++) {
+        const struct flow_edge *edge = &network->edges[network->in_edges[i]];
+
+        if (edge->flow > 0)
+            network->carried_from[op->first_in + op->carriers++] = edge->from;
+    }
+}
+
+void lull_network_carry(struct network *network, uint32_t edge, int64_t change)
+{
+    struct flow_edge *changed = &network->edges[edge];
+    const bool carried = changed->flow > 0;
+
+    changed->flow += change;
+    if (carried != (changed->flow > 0))
+        list_carriers(network, &network->ops[changed->to]);
+}
+
 static int allocate(struct network *network)
 {
     const struct lull_pipeline_graph *graph = network->graph;
@@ -27,13 +48,14 @@ static int allocate(struct network *network)
     network->ops = calloc(graph->op_count + 1, sizeof(*network->ops));
     network->edges = calloc(graph->edge_count + 1, sizeof(*network->edges));
     network->in_edges = calloc(graph->edge_count + 1, sizeof(*network->in_edges));
+    network->carried_from = calloc(graph->edge_count + 1, sizeof(*network->carried_from));
     network->sources = calloc(graph->op_count, sizeof(*network->sources));
     network->sinks = calloc(graph->op_count, sizeof(*network->sinks));
     network->way = calloc(nodes, sizeof(*network->way));
     network->settled = calloc(nodes, sizeof(*network->settled));
     if (network->ops == NULL || network->edges == NULL || network->in_edges == NULL ||
-        network->sources == NULL || network->sinks == NULL || network->way == NULL ||
-        network->settled == NULL)
+        network->carried_from == NULL || network->sources == NULL || network->sinks == NULL ||
+        network->way == NULL || network->settled == NULL)
         return -ENOMEM;
     return 0;
 }
@@ -98,6 +120,7 @@ void lull_network_fini(struct network *network)
     free(network->ops);
     free(network->edges);
     free(network->in_edges);
+    free(network->carried_from);
     free(network->sources);
     free(network->sinks);
     free(network->heap);
@@ -123,6 +146,7 @@ void lull_network_reset(struct network *network)
         }
         op->flow = 0;
         op->level = 0;
+        op->carriers = 0;
         lull_network_update(&network->curves.all[op->curve], op);
         op->potential[BEGIN] = begin;
         op->potential[END] = begin + op->more_ns;
@@ -173,6 +197,8 @@ void lull_network_return(struct network *network, const struct kept *kept)
     }
     for (size_t i = 0; i < network->graph->edge_count; i++)
         network->edges[i].flow = *next++;
+    for (uint32_t i = 0; i < network->op_count; i++)
+        list_carriers(network, &network->ops[i]);
 }
 
 /* --- The search: Dijkstra over slacks, first come, first settled at equal distance. --- */
@@ -238,15 +264,15 @@ static void settle(struct network *network, uint32_t node)
 }
 
 /* A node can be reached over an arc of this slack. */
-static void reach(struct search *search, uint32_t place, int side, int64_t slack)
+static inline void reach(struct search *search, uint32_t place, int side, int64_t slack)
 {
     struct network *network = search->network;
     struct flow_op *op = &network->ops[place];
     const int64_t distance = search->distance + slack;
 
-    assert(slack >= 0);
     if (distance >= op->distance[side] || distance >= network->shift_ns)
         return;
+    assert(slack >= 0);
     op->distance[side] = distance;
     if (slack == 0)
         settle(network, 2 * place + (uint32_t)side);
@@ -260,13 +286,9 @@ static void look_from_begin(struct search *search, uint32_t place)
     const struct flow_op *op = &network->ops[place];
 
     reach(search, place, END, op->potential[END] - op->potential[BEGIN] - op->more_ns);
-    for (uint32_t i = op->first_in; i < op[1].first_in; i++) {
-        const struct flow_edge *edge = &network->edges[network->in_edges[i]];
-
-        /* Flow can be taken back only from edges that have some, and those have no slack. */
-        if (edge->flow > 0)
-            reach(search, edge->from, END, 0);
-    }
+    /* Flow can be taken back only from edges that have some, and those have no slack. */
+    for (uint32_t i = 0; i < op->carriers; i++)
+        reach(search, network->carried_from[op->first_in + i], END, 0);
 }
 
 static void look_from_end(struct search *search, uint32_t place)

@@ -34,7 +34,8 @@ static int64_t room_for_less(const struct curve *curve, const struct flow_op *op
 }
 
 /* Arcs into the begin: the edges, forwards, then the operation, backwards. */
-static struct arc arc_into_begin(const struct network *network, uint32_t place, uint32_t number)
+static inline struct arc arc_into_begin(const struct network *network, uint32_t place,
+                                        uint32_t number)
 {
     const struct flow_op *op = &network->ops[place];
     const uint32_t index = op->first_in + number;
@@ -55,7 +56,8 @@ static struct arc arc_into_begin(const struct network *network, uint32_t place, 
 
 /* Arcs into the end: the operation, forwards, then the edges, backwards: flow that is taken back.
  */
-static struct arc arc_into_end(const struct network *network, uint32_t place, uint32_t number)
+static inline struct arc arc_into_end(const struct network *network, uint32_t place,
+                                      uint32_t number)
 {
     const struct flow_op *op = &network->ops[place];
     struct arc arc = {.from = 2 * place + BEGIN, .is_op = true};
@@ -79,7 +81,7 @@ static uint32_t arcs_into(const struct network *network, uint32_t node)
            (node % 2 == BEGIN ? op[1].first_in - op->first_in : op[1].first_out - op->first_out);
 }
 
-static struct arc arc_into(const struct network *network, uint32_t node, uint32_t number)
+static inline struct arc arc_into(const struct network *network, uint32_t node, uint32_t number)
 {
     return node % 2 == BEGIN ? arc_into_begin(network, node / 2, number)
                              : arc_into_end(network, node / 2, number);
@@ -120,7 +122,7 @@ static void push_over(struct network *network, uint32_t node, const struct arc *
         op->flow += node % 2 == END ? amount : -amount;
         lull_network_update(&network->curves.all[op->curve], op);
     } else {
-        network->edges[arc->edge].flow += node % 2 == BEGIN ? amount : -amount;
+        lull_network_carry(network, arc->edge, node % 2 == BEGIN ? amount : -amount);
     }
 }
 

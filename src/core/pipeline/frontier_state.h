@@ -49,6 +49,7 @@ struct flow_op {
     uint32_t curve;
     uint32_t first_out;
     uint32_t first_in;
+    uint32_t carriers; /* edges into it with flow */
 };
 
 enum { FLOW_UNSETTLED = UINT32_MAX };
@@ -71,8 +72,9 @@ struct network {
     struct flow_op *ops; /* op_count + 1: the last closes first_out and first_in */
     struct flow_edge *edges;
     uint32_t *in_edges;
-    uint32_t *sources; /* places that wait for none */
-    uint32_t *sinks;   /* places that none waits for */
+    uint32_t *carried_from; /* from first_in on, where an operation's carriers come from */
+    uint32_t *sources;      /* places that wait for none */
+    uint32_t *sinks;        /* places that none waits for */
     uint32_t source_count;
     uint32_t sink_count;
     uint32_t op_count;
@@ -120,6 +122,9 @@ int lull_network_search(struct network *network);
 
 /* Updates an operation's level and lengths after its flow has changed. */
 void lull_network_update(const struct curve *curve, struct flow_op *op);
+
+/* Changes an edge's flow. */
+void lull_network_carry(struct network *network, uint32_t edge, int64_t change);
 
 /* Shortens the iteration by `by_ns`, at most what the search found. */
 void lull_network_shift(struct network *network, int64_t by_ns);
