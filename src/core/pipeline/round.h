@@ -20,6 +20,8 @@
 
 #include "core/pipeline/plan.h"
 
+struct lull_frontier;
+
 /* What is prepared once for a problem, and room to work in. */
 struct lull_pipeline_rounding;
 
@@ -39,28 +41,19 @@ int lull_pipeline_round_quick(struct lull_pipeline_rounding *rounding, const int
 
 /*
  * Moves in the neighbourhood of a plan that is within deadline_ns: it stays so and never becomes
- * dearer. price_w: the relaxation's flow through each operation, what a second there is worth; NULL
- * if unknown. moves_limit: how many moves are tried at the most. Returns the number of moves made.
+ * dearer. cuts_limit: how many moves are tried at the most. Returns the number of moves made.
  */
-uint64_t lull_pipeline_round_improve(struct lull_pipeline_rounding *rounding, const double *price_w,
-                                     int64_t deadline_ns, uint64_t moves_limit,
-                                     uint32_t *option_inout);
-
-/*
- * The relaxed optimum at a deadline: durations that the deadline holds and, unless price_w_out is
- * NULL, the flow through each operation. Returns 0 or a negative code; -ERANGE: nothing is that
- * fast.
- */
-typedef int (*lull_pipeline_relaxed_fn)(void *context, int64_t deadline_ns,
-                                        int64_t *duration_ns_out, double *price_w_out);
+uint64_t lull_pipeline_round_improve(struct lull_pipeline_rounding *rounding, int64_t deadline_ns,
+                                     uint64_t cuts_limit, uint32_t *option_inout);
 
 /*
  * Thorough: the cheapest plan within deadline_ns that is found from the relaxed optima at this and
- * several neighbouring deadlines, each improved by moves. Tens of milliseconds for 512 operations.
- * Errors: -ERANGE as above, -ENOMEM, and those of relaxed.
+ * at neighbouring deadlines, improved by moves. The frontier, of the same problem, is left standing
+ * somewhere near. Tens of milliseconds for 512 operations. Errors: -ERANGE as above, and those of
+ * lull_frontier_seek.
  */
 int lull_pipeline_round_thorough(struct lull_pipeline_rounding *rounding,
-                                 lull_pipeline_relaxed_fn relaxed, void *context,
-                                 int64_t deadline_ns, uint32_t *option_out);
+                                 struct lull_frontier *frontier, int64_t deadline_ns,
+                                 uint32_t *option_out);
 
 #endif
