@@ -3,9 +3,9 @@
  *
  * The relaxation (frontier.h) gives every operation a duration for a deadline. Real options are
  * few: each operation takes the slowest option that fits into its duration, what is left over is
- * handed on to the operations behind it, and moves in the neighbourhood of the plan win back most of
- * the rest. The discrete problem is NP-hard (De et al. 1997); how far a plan is from the best one
- * is bounded by the relaxation, not by this search. The plan's longest path never exceeds the
+ * handed on to the operations behind it, and moves in the neighbourhood of the plan win back most
+ * of the rest. The discrete problem is NP-hard (De et al. 1997); how far a plan is from the best
+ * one is bounded by the relaxation, not by this search. The plan's longest path never exceeds the
  * deadline, the same input always gives the same plan, and the work is bounded.
  *
  * Two efforts: *quick*, a few microseconds for every hundred operations, for each point of a
@@ -41,16 +41,17 @@ int lull_pipeline_round_quick(struct lull_pipeline_rounding *rounding, const int
 
 /*
  * Moves in the neighbourhood of a plan that is within deadline_ns: it stays so and never becomes
- * dearer. cuts_limit: how many moves are tried at the most. Returns the number of moves made.
+ * dearer. moves_limit: how many are tried at the most. Returns how many were made. Errors: -ERANGE
+ * the plan takes longer than the deadline; -ENOMEM.
  */
-uint64_t lull_pipeline_round_improve(struct lull_pipeline_rounding *rounding, int64_t deadline_ns,
-                                     uint64_t cuts_limit, uint32_t *option_inout);
+int64_t lull_pipeline_round_improve(struct lull_pipeline_rounding *rounding, int64_t deadline_ns,
+                                    uint64_t moves_limit, uint32_t *option_inout);
 
 /*
  * Thorough: the cheapest plan within deadline_ns that is found from the relaxed optima at this and
  * at neighbouring deadlines, improved by moves. The frontier, of the same problem, is left standing
- * somewhere near. Tens of milliseconds for 512 operations. Errors: -ERANGE as above, and those of
- * lull_frontier_seek.
+ * somewhere near. 20 to 500 ms for 512 operations: it stops early where the plan is near the bound.
+ * Errors: -ERANGE as above, and those of lull_frontier_seek; -ENOMEM.
  */
 int lull_pipeline_round_thorough(struct lull_pipeline_rounding *rounding,
                                  struct lull_frontier *frontier, int64_t deadline_ns,
