@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "core/pipeline/plan.h"
+#include "core/pipeline/round.h"
 
 struct lull_pipeline_switching {
     int64_t down_ns;  /* >= 0: from the command until a lower clock holds, in the worst case */
@@ -35,8 +36,8 @@ int64_t lull_pipeline_dwell_timeline(const struct lull_pipeline_problem *problem
 struct lull_pipeline_dwell_report {
     size_t switches_before; /* changes of clock in an iteration, all devices */
     size_t switches_after;
-    int64_t time_ns;        /* worst-case makespan after */
-    double lost_j;          /* energy of the operations given up to it, switches not counted */
+    int64_t time_ns; /* worst-case makespan after */
+    double lost_j;   /* energy of the operations given up to it, switches not counted */
 };
 
 /*
@@ -50,5 +51,19 @@ int lull_pipeline_dwell(const struct lull_pipeline_problem *problem,
                         const struct lull_pipeline_switching *switching, int64_t deadline_ns,
                         uint32_t *option_inout, struct lull_pipeline_dwell_report *report_out,
                         struct lull_error *err);
+
+/*
+ * The same from where the plan came from: also looks at plans for somewhat shorter deadlines, which
+ * leave clocks time to settle. option_inout: the plan to compare with; the frontier is left
+ * standing somewhere near. A second or two for 512 operations. Errors: those, and
+ * lull_frontier_seek's.
+ */
+int lull_pipeline_dwell_replan(const struct lull_pipeline_problem *problem,
+                               struct lull_pipeline_rounding *rounding,
+                               struct lull_frontier *frontier,
+                               const struct lull_pipeline_switching *switching, int64_t deadline_ns,
+                               uint32_t *option_inout,
+                               struct lull_pipeline_dwell_report *report_out,
+                               struct lull_error *err);
 
 #endif

@@ -3,8 +3,8 @@
  *
  * A plan's timeline leaves gaps on each device, before its first operation, between two, and after
  * the last. In each the device may wait at a lower clock, at less than its blocking power, if
- * going down and coming back both fit: the clock is raised so early that the next operation finds it
- * settled, so that no operation is ever delayed. What this saves is told apart from the plan's
+ * going down and coming back both fit: the clock is raised so early that the next operation finds
+ * it settled, so that no operation is ever delayed. What this saves is told apart from the plan's
  * energy, which counts blocking power (plan.h), so that energies of plans stay comparable.
  *
  * Pure. Threads: any. SPDX-License-Identifier: Apache-2.0
@@ -37,8 +37,8 @@ struct lull_pipeline_wait {
 };
 
 /*
- * Chooses for every gap of every device the point that saves most, if any saves at all. begin_ns and
- * end_ns: the timeline, of each operation; period_ns: when the iteration ends, at least the
+ * Chooses for every gap of every device the point that saves most, if any saves at all. begin_ns
+ * and end_ns: the timeline, of each operation; period_ns: when the iteration ends, at least the
  * last end. waits_out: room for op_count + device_count; written in the order of devices and of
  * time. Returns their number; *saved_j_out: the sum. O(operations * points).
  */
