@@ -1,0 +1,350 @@
+/*
+ * Dwell: the worst-case timeline against a simulation in small steps; plans of tiny graphs against
+ * all plans, judged from that timeline alone. SPDX-License-Identifier: Apache-2.0
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/pipeline/dwell.h"
+#include "core/pipeline/frontier.h"
+#include "pipeline_case.h"
+#include "property.h"
+
+enum { MOST_OPS = 8, MOST_DEVICES = 3, TICK_NS = 10000, CASES = 400 };
+
+static const struct lull_pipeline_option *option_of(const struct pipeline_case *it,
+                                                    const uint32_t *option, uint32_t op)
+{
+    return &it->profile.classes[it->graph.ops[op].class_index].options[option[op]];
+}
+
+/* The last clock that a device is told in an iteration; 0: none. */
+static uint32_t last_mhz(const struct pipeline_case *it, const uint32_t *option, uint32_t device)
+{
+    uint32_t mhz = 0;
+
+    for (uint32_t k = it->graph.first_on[device]; k < it->graph.first_on[device + 1]; k++)
+        if (option_of(it, option, it->graph.on_device[k])->sm_mhz > 0)
+            mhz = option_of(it, option, it->graph.on_device[k])->sm_mhz;
+    return mhz;
+}
+
+/* How long an operation takes at a clock; at the next one below, or the lowest, if it lacks it. */
+static double time_at(const struct pipeline_case *it, uint32_t op, uint32_t mhz)
+{
+    const struct lull_pipeline_class *class = &it->profile.classes[it->graph.ops[op].class_index];
+
+    for (size_t i = 0; i < class->option_count; i++)
+        if (class->options[i].sm_mhz <= mhz)
+            return (double)class->options[i].time_ns;
+    return (double)class->options[class->option_count - 1].time_ns;
+}
+
+struct simulated {
+    uint32_t next; /* place in on_device */
+    bool busy;
+    double done;      /* of the operation it is busy with */
+    uint32_t low_mhz; /* until settled_ns */
+    uint32_t mhz;
+    int64_t settled_ns;
+};
+
+/* A device without work: tells the clock of its next operation. */
+static void tell(const struct pipeline_case *it, const struct lull_pipeline_switching *switching,
+                 const uint32_t *option, struct simulated *device, int64_t now_ns, uint32_t last)
+{
+    uint32_t mhz;
+    uint32_t low;
+
+    if (device->next == last)
+        return;
+    mhz = option_of(it, option, it->graph.on_device[device->next])->sm_mhz;
+    if (mhz == 0 || mhz == device->mhz)
+        return;
+    low = device->mhz;
+    if (now_ns < device->settled_ns && device->low_mhz < low)
+        low = device->low_mhz;
+    device->settled_ns = now_ns + (mhz > low ? switching->up_ns : switching->down_ns);
+    device->low_mhz = mhz < low ? mhz : low;
+    device->mhz = mhz;
+}
+
+static bool may_begin(const struct pipeline_case *it, uint32_t op, const int64_t *end_ns,
+                      int64_t now_ns)
+{
+    for (size_t k = 0; k < it->graph.edge_count; k++) {
+        const struct lull_pipeline_edge *edge = &it->graph.edges[k];
+
+        if (edge->to == op &&
+            (end_ns[edge->from] < 0 || end_ns[edge->from] + edge->latency_ns > now_ns))
+            return false;
+    }
+    return true;
+}
+
+/* What share of an operation is done in a tick, at the clock as it is. */
+static double progress(const struct pipeline_case *it, const uint32_t *option, uint32_t op,
+                       const struct simulated *device, int64_t now_ns)
+{
+    const struct lull_pipeline_option *at = option_of(it, option, op);
+    double time_ns = (double)at->time_ns;
+
+    if (now_ns < device->settled_ns && at->sm_mhz > 0)
+        time_ns = fmax(time_ns, time_at(it, op, device->low_mhz));
+    return TICK_NS / time_ns;
+}
+
+static int64_t simulate(const struct pipeline_case *it,
+                        const struct lull_pipeline_switching *switching, const uint32_t *option,
+                        int64_t *end_ns)
+{
+    const struct lull_pipeline_graph *graph = &it->graph;
+    struct simulated devices[MOST_DEVICES] = {0};
+    size_t left = graph->op_count;
+    int64_t now_ns = 0;
+
+    for (size_t op = 0; op < graph->op_count; op++)
+        end_ns[op] = -1;
+    for (uint32_t i = 0; i < graph->device_count; i++) {
+        devices[i].next = graph->first_on[i];
+        devices[i].mhz = last_mhz(it, option, i);
+        tell(it, switching, option, &devices[i], 0, graph->first_on[i + 1]);
+    }
+    for (; left > 0; now_ns += TICK_NS)
+        for (uint32_t i = 0; i < graph->device_count; i++) {
+            struct simulated *device = &devices[i];
+            uint32_t op;
+
+            if (device->next == graph->first_on[i + 1])
+                continue;
+            op = graph->on_device[device->next];
+            if (!device->busy && !may_begin(it, op, end_ns, now_ns))
+                continue;
+            device->busy = true;
+            device->done += progress(it, option, op, device, now_ns);
+            if (device->done < 1.0)
+                continue;
+            end_ns[op] = now_ns + TICK_NS;
+            *device = (struct simulated){device->next + 1, false,       0.0,
+                                         device->low_mhz,  device->mhz, device->settled_ns};
+            tell(it, switching, option, device, end_ns[op], graph->first_on[i + 1]);
+            left--;
+        }
+    return now_ns;
+}
+
+static void draw(struct lull_random *random, struct pipeline_case *it,
+                 struct lull_pipeline_switching *switching)
+{
+    const struct pipeline_case_random size = {7, 3, MOST_DEVICES};
+
+    pipeline_case_draw(it, random, &size);
+    *switching = (struct lull_pipeline_switching){
+        .down_ns = (int64_t)lull_random_below(random, 20000000),
+        .up_ns = (int64_t)lull_random_below(random, 20000000),
+        .dwell_ns =
+            lull_random_below(random, 3) == 0 ? 0 : (int64_t)lull_random_below(random, 120000000),
+        .switch_j = lull_random_below(random, 2) == 0 ? 0.0 : 0.5 * lull_random_uniform(random)};
+}
+
+static void test_timeline(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= CASES; seed++) {
+        struct lull_pipeline_switching switching;
+        uint32_t option[MOST_OPS];
+        int64_t begin_ns[MOST_OPS];
+        int64_t end_ns[MOST_OPS];
+        int64_t simulated_ns[MOST_OPS];
+        struct lull_random random;
+        struct pipeline_case it;
+        int64_t margin_ns;
+
+        lull_random_init(&random, seed);
+        draw(&random, &it, &switching);
+        for (uint32_t op = 0; op < it.graph.op_count; op++)
+            option[op] = (uint32_t)lull_random_below(
+                &random, it.profile.classes[it.graph.ops[op].class_index].option_count);
+        lull_pipeline_dwell_timeline(&it.problem, &switching, option, begin_ns, end_ns);
+        simulate(&it, &switching, option, simulated_ns);
+        margin_ns = 3 * TICK_NS * (int64_t)it.graph.op_count;
+        for (size_t op = 0; op < it.graph.op_count; op++)
+            holds(llabs(end_ns[op] - simulated_ns[op]) <= margin_ns, seed);
+        pipeline_case_fini(&it);
+    }
+}
+
+/* A plan judged from its timeline: changes of clock, and whether time and dwell are kept. */
+static bool is_good(const struct pipeline_case *it, const struct lull_pipeline_switching *switching,
+                    const uint32_t *option, int64_t deadline_ns, size_t *changes_out)
+{
+    int64_t end_ns[MOST_OPS];
+    bool good =
+        lull_pipeline_dwell_timeline(&it->problem, switching, option, NULL, end_ns) <= deadline_ns;
+
+    *changes_out = 0;
+    for (uint32_t device = 0; device < it->graph.device_count; device++) {
+        uint32_t mhz = last_mhz(it, option, device);
+        int64_t told_ns[MOST_OPS];
+        size_t told = 0;
+        int64_t free_ns = 0;
+
+        for (uint32_t k = it->graph.first_on[device]; k < it->graph.first_on[device + 1]; k++) {
+            uint32_t op = it->graph.on_device[k];
+            uint32_t next = option_of(it, option, op)->sm_mhz;
+
+            if (next > 0 && next != mhz) {
+                told_ns[told++] = free_ns;
+                mhz = next;
+            }
+            free_ns = end_ns[op];
+        }
+        for (size_t i = 0; i < told; i++)
+            good =
+                good && (i + 1 < told ? told_ns[i + 1] : told_ns[0] + deadline_ns) - told_ns[i] >=
+                            switching->dwell_ns;
+        *changes_out += told;
+    }
+    return good;
+}
+
+static double cost_j(const struct pipeline_case *it,
+                     const struct lull_pipeline_switching *switching, const uint32_t *option,
+                     int64_t deadline_ns, size_t changes)
+{
+    return lull_pipeline_plan_cost(&it->problem, option, deadline_ns).energy_j +
+           switching->switch_j * (double)changes;
+}
+
+/* The least cost of all good plans; infinite: there is none. */
+static double best_of_all(const struct pipeline_case *it,
+                          const struct lull_pipeline_switching *switching, int64_t deadline_ns)
+{
+    uint32_t option[MOST_OPS] = {0};
+    double best_j = INFINITY;
+    size_t op;
+
+    do {
+        size_t changes;
+
+        if (is_good(it, switching, option, deadline_ns, &changes))
+            best_j = fmin(best_j, cost_j(it, switching, option, deadline_ns, changes));
+        for (op = 0; op < it->graph.op_count; op++) {
+            if (++option[op] < it->profile.classes[it->graph.ops[op].class_index].option_count)
+                break;
+            option[op] = 0;
+        }
+    } while (op < it->graph.op_count);
+    return best_j;
+}
+
+struct tally {
+    unsigned found;
+    unsigned missed;
+    unsigned best;
+    double sum;
+    double worst;
+};
+
+static void check_plan(const struct pipeline_case *it,
+                       const struct lull_pipeline_switching *switching, int64_t deadline_ns,
+                       struct lull_random *random, uint64_t seed, struct tally *tally)
+{
+    struct lull_pipeline_dwell_report report;
+    uint32_t option[MOST_OPS];
+    uint32_t before[MOST_OPS];
+    struct lull_error err;
+    double best_j = best_of_all(it, switching, deadline_ns);
+    size_t changes;
+    int rc;
+
+    for (uint32_t op = 0; op < it->graph.op_count; op++)
+        option[op] = (uint32_t)lull_random_below(
+            random, it->profile.classes[it->graph.ops[op].class_index].option_count);
+    memcpy(before, option, sizeof(before));
+    rc = lull_pipeline_dwell(&it->problem, switching, deadline_ns, option, &report, &err);
+    if (rc == -ERANGE) {
+        holds(memcmp(before, option, it->graph.op_count * sizeof(*option)) == 0, seed);
+        tally->missed += isfinite(best_j) ? 1 : 0;
+        return;
+    }
+    holds(rc == 0, seed);
+    holds(is_good(it, switching, option, deadline_ns, &changes), seed);
+    holds(changes == report.switches_after, seed);
+    holds(report.time_ns <= deadline_ns, seed);
+    holds(cost_j(it, switching, option, deadline_ns, changes) >= best_j - 1e-9, seed);
+    tally->found++;
+    tally->best += cost_j(it, switching, option, deadline_ns, changes) <= best_j + 1e-6;
+    best_j = cost_j(it, switching, option, deadline_ns, changes) / best_j - 1.0;
+    tally->sum += 100.0 * best_j;
+    tally->worst = fmax(tally->worst, 100.0 * best_j);
+}
+
+/* From the frontier: never a bad plan, never one below the best. */
+static void check_replan(const struct pipeline_case *it,
+                         const struct lull_pipeline_switching *switching, int64_t deadline_ns,
+                         uint64_t seed)
+{
+    struct lull_frontier *frontier = lull_frontier_create(&it->problem, NULL);
+    struct lull_pipeline_rounding *rounding;
+    struct lull_pipeline_dwell_report report;
+    double best_j = best_of_all(it, switching, deadline_ns);
+    uint32_t option[MOST_OPS];
+    struct lull_error err;
+    size_t changes;
+    int rc;
+
+    assert_non_null(frontier);
+    assert_int_equal(lull_pipeline_rounding_create(&it->problem, &rounding), 0);
+    lull_pipeline_plan_highest(&it->problem, option);
+    rc = lull_pipeline_dwell_replan(&it->problem, rounding, frontier, switching, deadline_ns,
+                                    option, &report, &err);
+    holds(rc == 0 || rc == -ERANGE, seed);
+    if (rc == 0) {
+        holds(is_good(it, switching, option, deadline_ns, &changes), seed);
+        holds(changes == report.switches_after, seed);
+        holds(cost_j(it, switching, option, deadline_ns, changes) >= best_j - 1e-9, seed);
+    }
+    lull_pipeline_rounding_destroy(rounding);
+    lull_frontier_destroy(frontier);
+}
+
+static void test_all_plans(void **state)
+{
+    struct tally tally = {0};
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= CASES; seed++) {
+        struct lull_pipeline_switching switching;
+        uint32_t highest[MOST_OPS];
+        struct lull_random random;
+        struct pipeline_case it;
+        int64_t fastest_ns;
+
+        lull_random_init(&random, seed);
+        draw(&random, &it, &switching);
+        lull_pipeline_plan_highest(&it.problem, highest);
+        fastest_ns = lull_pipeline_plan_cost(&it.problem, highest, 0).time_ns;
+        for (int64_t percent = 95; percent <= 125; percent += 10) {
+            check_plan(&it, &switching, fastest_ns * percent / 100, &random, seed, &tally);
+            check_replan(&it, &switching, fastest_ns * percent / 100, seed);
+        }
+        pipeline_case_fini(&it);
+    }
+    printf("%u plans, %u of them the best, above it by mean %.3f %%, worst %.2f %%; %u missed\n",
+           tally.found, tally.best, tally.sum / tally.found, tally.worst, tally.missed);
+    assert_true(tally.best * 10 >= tally.found * 9);
+    assert_true(tally.missed * 50 <= tally.found);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_timeline),
+        cmocka_unit_test(test_all_plans),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
