@@ -185,6 +185,7 @@ void lull_physics_update(struct lull_physics *gpu)
     lull_physics_update_work(gpu);
     gpu->power_w = lull_physics_load_w(gpu, gpu->mhz);
     watch_limit(gpu);
+    lull_physics_foresee_work(gpu);
     gpu->next_ns = find_next_ns(gpu);
 }
 

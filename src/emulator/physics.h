@@ -109,6 +109,8 @@ struct lull_physics_context {
     uint64_t next;  /* number of the next work */
     uint32_t count; /* work that has not ended */
     uint32_t used;  /* all of it is below; an ended one keeps its times until its place is taken */
+    uint32_t active; /* bits of those that are ready or running */
+    uint8_t places[LULL_PHYSICS_KERNELS]; /* of the latest work with that remainder of its number */
     struct lull_physics_kernel kernels[LULL_PHYSICS_KERNELS];
     struct lull_physics_transfer transfer;
 };
@@ -164,6 +166,8 @@ struct lull_physics {
     double plateau_ratio;
     int64_t plateau_ns;
 
+    uint64_t work_events;   /* begins and ends of work so far: unchanged, there is no news */
+    int64_t work_change_ns; /* when the next one is due at the present rates */
     uint32_t context_count;
     struct lull_physics_context contexts[LULL_PHYSICS_CONTEXTS];
 

@@ -29,6 +29,9 @@ void lull_physics_finish_work(struct lull_physics *gpu);
 /* Speeds and end times of kernels and transfers at the present clock. */
 void lull_physics_update_work(struct lull_physics *gpu);
 
+/* Finds out when work will begin or end at these rates. */
+void lull_physics_foresee_work(struct lull_physics *gpu);
+
 /* Settled power of the present load at a clock, with unit factor and plateau. */
 double lull_physics_load_w(const struct lull_physics *gpu, double mhz);
 

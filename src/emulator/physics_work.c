@@ -8,6 +8,8 @@
 #include "emulator/noise.h"
 #include "emulator/physics_internal.h"
 
+_Static_assert(LULL_PHYSICS_KERNELS <= 32, "a context's active work is told in 32 bits");
+
 /* ---- which work there is ---- */
 
 static bool is_running(const struct lull_physics_kernel *kernel, bool is_transfer)
@@ -15,8 +17,9 @@ static bool is_running(const struct lull_physics_kernel *kernel, bool is_transfe
     return kernel->state == LULL_WORK_RUNNING && kernel->is_transfer == is_transfer;
 }
 
-/* A walk over all work of live contexts, ended ones included. */
+/* A walk over the work of live contexts that is ready or running. */
 struct walk {
+    uint32_t contexts; /* live ones that are done with */
     uint32_t context;
     uint32_t index;
 };
@@ -24,9 +27,19 @@ struct walk {
 /* False: that was all. */
 static bool go_on(const struct lull_physics *gpu, struct walk *walk)
 {
-    for (; walk->context < LULL_PHYSICS_CONTEXTS; walk->context++, walk->index = 0)
-        if (gpu->contexts[walk->context].is_live && walk->index < gpu->contexts[walk->context].used)
+    for (; walk->contexts < gpu->context_count; walk->context++) {
+        const struct lull_physics_context *context = &gpu->contexts[walk->context];
+        const uint64_t left = (uint64_t)context->active >> walk->index << walk->index;
+
+        if (!context->is_live)
+            continue;
+        if (left != 0) {
+            walk->index = (uint32_t)__builtin_ctzll(left);
             return true;
+        }
+        walk->contexts++;
+        walk->index = 0;
+    }
     return false;
 }
 
@@ -239,7 +252,7 @@ void lull_physics_fold_work(struct lull_physics *gpu, double dt_s)
     }
 }
 
-int64_t lull_physics_work_change_ns(const struct lull_physics *gpu)
+void lull_physics_foresee_work(struct lull_physics *gpu)
 {
     const struct lull_physics_kernel *kernel;
     struct walk walk = {0};
@@ -254,13 +267,19 @@ int64_t lull_physics_work_change_ns(const struct lull_physics *gpu)
     for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++)
         if (gpu->contexts[i].is_live && gpu->contexts[i].transfer.end_ns < next_ns)
             next_ns = gpu->contexts[i].transfer.end_ns;
-    return next_ns;
+    gpu->work_change_ns = next_ns;
+}
+
+int64_t lull_physics_work_change_ns(const struct lull_physics *gpu)
+{
+    return gpu->work_change_ns;
 }
 
 /* ---- beginning and ending ---- */
 
 static void start(struct lull_physics *gpu, struct lull_physics_kernel *kernel)
 {
+    gpu->work_events++;
     kernel->state = LULL_WORK_RUNNING;
     kernel->begin_ns = gpu->folded_ns;
     if (kernel->is_transfer)
@@ -299,8 +318,10 @@ static void start_ready(struct lull_physics *gpu, struct lull_physics_context *c
         struct lull_physics_kernel *kernel = &context->kernels[i];
 
         if (kernel->state == LULL_WORK_WAITING && kernel->after[0] == LULL_PHYSICS_NO_WORK &&
-            kernel->after[1] == LULL_PHYSICS_NO_WORK && !is_behind(context, kernel))
+            kernel->after[1] == LULL_PHYSICS_NO_WORK && !is_behind(context, kernel)) {
             kernel->state = LULL_WORK_READY;
+            context->active |= UINT32_C(1) << i;
+        }
         if (kernel->state == LULL_WORK_READY && kernel->begin_ns <= gpu->folded_ns)
             start(gpu, kernel);
     }
@@ -310,6 +331,7 @@ static void start_ready(struct lull_physics *gpu, struct lull_physics_context *c
 static void end_kernel(struct lull_physics_context *context, struct lull_physics_kernel *ended)
 {
     ended->state = LULL_WORK_ENDED;
+    context->active &= ~(UINT32_C(1) << (ended - context->kernels));
     context->count--;
     for (uint32_t i = 0; i < context->used; i++) {
         struct lull_physics_kernel *kernel = &context->kernels[i];
@@ -331,8 +353,10 @@ static void end_finished(struct lull_physics *gpu, struct lull_physics_context *
     for (uint32_t i = 0; i < context->used; i++) {
         struct lull_physics_kernel *kernel = &context->kernels[i];
 
-        if (kernel->state == LULL_WORK_RUNNING && kernel->end_ns <= gpu->folded_ns)
+        if (kernel->state == LULL_WORK_RUNNING && kernel->end_ns <= gpu->folded_ns) {
+            gpu->work_events++;
             end_kernel(context, kernel);
+        }
     }
     while (context->used > 0 && context->kernels[context->used - 1].state == LULL_WORK_ENDED)
         context->used--;
@@ -360,6 +384,7 @@ static struct lull_physics_kernel *take_place(struct lull_physics_context *conte
         place++;
     if (place >= context->used)
         context->used = place + 1;
+    context->places[context->next % LULL_PHYSICS_KERNELS] = (uint8_t)place;
     context->count++;
     return &context->kernels[place];
 }
@@ -410,6 +435,11 @@ bool lull_physics_launch(struct lull_physics *gpu, int index, double duration_s,
 static struct lull_physics_kernel *find_kernel(struct lull_physics_context *context,
                                                uint64_t number)
 {
+    struct lull_physics_kernel *latest =
+        &context->kernels[context->places[number % LULL_PHYSICS_KERNELS]];
+
+    if (context->is_live && latest->number == number)
+        return latest;
     for (uint32_t i = 0; i < LULL_PHYSICS_KERNELS && context->is_live; i++)
         if (context->kernels[i].number == number)
             return &context->kernels[i];

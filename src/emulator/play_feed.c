@@ -22,6 +22,7 @@ struct lull_play_feed {
     uint64_t total;
     int64_t start_ns;
     uint64_t next; /* to be put on the queue */
+    uint64_t told_events; /* of the GPU, all of which have been told */
     uint32_t pending_count;
     struct pending pending[LULL_PHYSICS_KERNELS]; /* by number */
     int64_t ends_ns[];                            /* of each operation, when it ran last */
@@ -211,6 +212,8 @@ bool lull_play_feed_next(struct lull_play_feed *feed, const struct lull_physics 
     int64_t earliest_ns = INT64_MAX;
     uint32_t index = 0;
 
+    if (gpu->work_events == feed->told_events)
+        return false;
     for (uint32_t i = 0; i < feed->pending_count; i++) {
         const struct pending *pending = &feed->pending[i];
         const struct lull_play_op *op = op_of(feed, pending->number);
@@ -232,8 +235,10 @@ bool lull_play_feed_next(struct lull_play_feed *feed, const struct lull_physics 
             .is_low = kernel->has_begun_low || (kernel->is_low && op->kernels > 1),
         };
     }
-    if (earliest_ns == INT64_MAX)
+    if (earliest_ns == INT64_MAX) {
+        feed->told_events = gpu->work_events;
         return false;
+    }
     mark(feed, index, event_out);
     return true;
 }
