@@ -17,7 +17,7 @@
 #include "emulator/oracle_play.h"
 #include "simulator/node.h"
 
-enum { KEY_PRESET = 256, KEY_GPU, KEY_LATENCY, KEY_PERIODS, KEY_TOLERANCE };
+enum { KEY_PRESET = 256, KEY_GPU, KEY_LATENCY, KEY_PERIODS, KEY_TOLERANCE, KEY_SEED };
 
 struct arguments {
     struct lull_play_source source;
@@ -27,6 +27,7 @@ struct arguments {
     double call_ms; /* below 0: the model's latencies */
     double settle_ms;
     double tolerance_ratio;
+    int64_t seed;
     bool is_json;
 };
 
@@ -38,6 +39,7 @@ static const struct argp_option options[] = {
      "How long a driver call takes and how long the clock takes to settle (the model's)", 0},
     {"periods", KEY_PERIODS, "N", 0, "How often the job's period is played (400)", 0},
     {"tolerance", KEY_TOLERANCE, "RATIO", 0, "Slowdown that is allowed (1%)", 0},
+    {"seed", KEY_SEED, "N", 0, "Of the driver's latencies (1)", 0},
     {"json", 'j', NULL, 0, "Print one JSON document", 0},
     {0},
 };
@@ -75,6 +77,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         break;
     case KEY_TOLERANCE:
         result = lull_text_parse_ratio(arg, &arguments->tolerance_ratio);
+        break;
+    case KEY_SEED:
+        result = lull_text_parse_int(arg, 0, INT64_MAX, &arguments->seed);
         break;
     case 'j':
         arguments->is_json = true;
@@ -117,30 +122,20 @@ static double slowdown(const struct results *results, int policy)
     return results->outcomes[policy].period_ms / results->outcomes[HIGHEST].period_ms - 1.0;
 }
 
-/*
- * The oracle under the rule that Lull keeps: computation begins low in at most one iteration of a
- * hundred. How many raisings an iteration has is the oracle's own first answer.
- */
+/* Under the rule that Lull keeps: computation begins low in at most one iteration of a hundred. */
 static int ask_oracle(const struct arguments *arguments, const struct lull_play *play,
                       struct lull_oracle_play_answer *answer_out, struct lull_error *err)
 {
-    const double late_iterations = 0.01;
-    struct lull_oracle_play_question question = {
+    const struct lull_oracle_play_question question = {
         .play = play,
         .model = &arguments->model,
         .call_ms = arguments->call_ms,
         .settle_ms = arguments->settle_ms,
         .tolerance_ratio = arguments->tolerance_ratio,
+        .late_iterations_ratio = 0.01,
         .stride = 3,
     };
-    int result = lull_oracle_ask_play(&question, answer_out, err);
-    double iterations = 0.0;
 
-    for (uint32_t i = 0; i < play->rank_count; i++)
-        iterations += play->ranks[i].steps;
-    if (result < 0 || answer_out->real_lowered == 0 || iterations == 0.0)
-        return result;
-    question.late_ratio = late_iterations * iterations / answer_out->real_lowered;
     return lull_oracle_ask_play(&question, answer_out, err);
 }
 
@@ -153,7 +148,7 @@ static int simulate(const struct arguments *arguments, const struct lull_play *p
         .periods = (uint64_t)arguments->periods,
         .measured = (uint64_t)arguments->periods / 4,
         .exposure = true,
-        .seed = 1,
+        .seed = (uint64_t)arguments->seed,
     };
     int result = ask_oracle(arguments, play, &results_out->oracle, err);
 
@@ -243,6 +238,7 @@ int lull_simulate_main(int argc, char **argv)
         .call_ms = -1,
         .settle_ms = -1,
         .tolerance_ratio = 0.01,
+        .seed = 1,
     };
     struct lull_play *play = NULL;
     struct lull_error err = {0};

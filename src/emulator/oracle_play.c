@@ -18,6 +18,12 @@ enum {
     NO_GAP = -1,
 };
 
+/* Of what may be late, the lowerings that come before their gap begins. */
+static const double early_ratio = 0.125;
+
+/* Times in a run and those foreseen differ by rounding. */
+#define MARGIN_NS (20 * LULL_NS_PER_US)
+
 #define SHORTEST_GAP_NS (100 * LULL_NS_PER_US)
 
 struct gap {
@@ -70,6 +76,7 @@ struct oracle {
     struct {
         uint32_t computing;
         int32_t gap; /* that the present segment began with */
+        int32_t awaited; /* gap whose lowering has been planned */
         int64_t since_ns;
         double since_j;
         int64_t period_ns; /* begin of the present period */
@@ -229,6 +236,8 @@ static void begin_gap(struct oracle *oracle, uint32_t rank, uint32_t op, int64_t
         tally->time_s += (double)(now_ns - oracle->ranks[rank].since_ns) * 1e-9;
     }
     oracle->ranks[rank].gap = index;
+    if (oracle->ranks[rank].awaited == index)
+        oracle->ranks[rank].awaited = NO_GAP;
     oracle->ranks[rank].since_ns = now_ns;
     oracle->ranks[rank].since_j = now_j;
     if (oracle->mode == MODE_IDEAL)
@@ -239,20 +248,58 @@ static void begin_gap(struct oracle *oracle, uint32_t rank, uint32_t op, int64_t
                   oracle->top_step);
 }
 
+/* The next lowered gap, across those that are not, and how long after the end of gap index. */
+static int32_t find_lowered(const struct oracle *oracle, int32_t index, int64_t *until_ns_out)
+{
+    int32_t gap = index;
+
+    *until_ns_out = 0;
+    do {
+        *until_ns_out += oracle->gaps[gap].compute_ns;
+        gap = oracle->gaps[gap].next;
+        if (oracle->steps[gap] != oracle->top_step)
+            return gap;
+        *until_ns_out += oracle->gaps[gap].length_ns;
+    } while (gap != index);
+    return NO_GAP;
+}
+
+/* Moves a lowering that has been planned and not yet asked for; false: there is none. */
+static bool move_call(struct oracle *oracle, uint32_t rank, int64_t at_ns)
+{
+    for (uint32_t i = 0; i < oracle->call_count; i++) {
+        struct call *call = &oracle->calls[i];
+
+        if (call->rank != rank || call->is_made || call->step == oracle->top_step)
+            continue;
+        call->at_ns = at_ns;
+        return true;
+    }
+    return false;
+}
+
+static void plan_lowering(struct oracle *oracle, uint32_t rank, int32_t index, int64_t now_ns)
+{
+    int64_t until_ns;
+    const int32_t next = find_lowered(oracle, index, &until_ns);
+    const int64_t at_ns = later_ns(now_ns, now_ns + until_ns - oracle->lower_lead_ns);
+
+    if (next == NO_GAP || move_call(oracle, rank, at_ns) || oracle->ranks[rank].awaited == next)
+        return;
+    plan_call(oracle, rank, at_ns, oracle->steps[next]);
+    oracle->ranks[rank].awaited = next;
+}
+
 static void end_gap(struct oracle *oracle, uint32_t rank, int64_t now_ns)
 {
     const int32_t index = oracle->ranks[rank].gap;
-    int32_t next;
 
     if (index == NO_GAP)
         return;
-    next = oracle->gaps[index].next;
     if (oracle->mode == MODE_IDEAL)
         ask_step(lull_play_sim_gpu(oracle->sim, rank), oracle->top_step, 0);
-    if (oracle->mode == MODE_REAL && oracle->steps[next] != oracle->top_step)
-        plan_call(oracle, rank,
-                  later_ns(now_ns, now_ns + oracle->gaps[index].compute_ns - oracle->lower_lead_ns),
-                  oracle->steps[next]);
+    if (oracle->mode == MODE_REAL)
+        plan_lowering(oracle, rank, index, now_ns);
 }
 
 static void set_heat(struct lull_physics *gpu, double mean_w)
@@ -298,16 +345,25 @@ static void observe(void *context, uint32_t rank, const struct lull_play_event *
         end_gap(oracle, rank, event->begin_ns);
 }
 
+/* Latencies that vary have to be averaged over. */
+static uint32_t periods_of(const struct oracle *oracle, enum mode mode)
+{
+    const bool varies = oracle->model.api_sigma > 0 ||
+                        oracle->model.settle_p99_ms > oracle->model.settle_ms;
+
+    return mode == MODE_REAL && varies ? REAL_PERIODS : IDEAL_PERIODS;
+}
+
 static void reset_run(struct oracle *oracle, enum mode mode)
 {
     oracle->mode = mode;
-    oracle->periods = mode == MODE_REAL ? REAL_PERIODS : IDEAL_PERIODS;
+    oracle->periods = periods_of(oracle, mode);
     oracle->random = 1;
     oracle->driver_free_ns = 0;
     oracle->call_count = 0;
     memset(oracle->ranks, 0, sizeof(oracle->ranks));
     for (uint32_t rank = 0; rank < LULL_PLAY_RANKS; rank++)
-        oracle->ranks[rank].gap = NO_GAP;
+        oracle->ranks[rank].gap = oracle->ranks[rank].awaited = NO_GAP;
     memset(oracle->tallies, 0, oracle->gap_count * sizeof(oracle->tallies[0]));
 }
 
@@ -444,6 +500,48 @@ static int find_steady(struct oracle *oracle, struct lull_oracle_play_answer *an
     return result;
 }
 
+/* late: share of raisings that may be. */
+static void set_leads(struct oracle *oracle, double late)
+{
+    const struct lull_play *play = &oracle->play;
+
+    oracle->lower_lead_ns =
+        lull_oracle_latency_ns(&oracle->model, 1, 0, fmin(0.01, early_ratio * late));
+    oracle->lower_lead_ns -= oracle->lower_lead_ns > 2 * MARGIN_NS ? MARGIN_NS : 0;
+    late *= 1.0 - early_ratio;
+    /* Ranks that wait for nobody are raised each for itself, the others all at once. */
+    oracle->raise_lead_ns = lull_oracle_latency_ns(
+        &oracle->model, play->is_recorded ? 1 : play->rank_count, oracle->top_step, 1.0 - late);
+    oracle->raise_lead_ns += MARGIN_NS;
+}
+
+static int find_real(struct oracle *oracle, struct lull_oracle_play_answer *answer,
+                     struct lull_error *err)
+{
+    return find_best(oracle, MODE_REAL, &answer->reference, &answer->real, &answer->real_lowered,
+                     err);
+}
+
+/* Again with the leads that so many raisings in an iteration may have. */
+static int find_real_in_time(struct oracle *oracle, struct lull_oracle_play_answer *answer,
+                             struct lull_error *err)
+{
+    const int64_t raise_lead_ns = oracle->raise_lead_ns;
+    const int64_t lower_lead_ns = oracle->lower_lead_ns;
+    double iterations = 0.0;
+
+    for (uint32_t rank = 0; rank < oracle->play.rank_count; rank++)
+        iterations += oracle->play.ranks[rank].steps;
+    if (oracle->question->late_iterations_ratio <= 0 || answer->real_lowered == 0 ||
+        iterations == 0.0)
+        return 0;
+    set_leads(oracle,
+              oracle->question->late_iterations_ratio * iterations / answer->real_lowered);
+    if (oracle->raise_lead_ns == raise_lead_ns && oracle->lower_lead_ns == lower_lead_ns)
+        return 0;
+    return find_real(oracle, answer, err);
+}
+
 static int answer_all(struct oracle *oracle, struct lull_oracle_play_answer *answer,
                       struct lull_error *err)
 {
@@ -459,8 +557,9 @@ static int answer_all(struct oracle *oracle, struct lull_oracle_play_answer *ans
         result = find_best(oracle, MODE_IDEAL, &answer->reference, &answer->ideal,
                            &answer->ideal_lowered, err);
     if (result == 0)
-        result = find_best(oracle, MODE_REAL, &answer->reference, &answer->real,
-                           &answer->real_lowered, err);
+        result = find_real(oracle, answer, err);
+    if (result == 0)
+        result = find_real_in_time(oracle, answer, err);
     if (result == 0)
         result = find_steady(oracle, answer, err);
     return result;
@@ -517,10 +616,7 @@ static int prepare(struct oracle *oracle, struct lull_oracle_play_answer *answer
     for (uint32_t rank = 0; rank < play->rank_count; rank++)
         free(spans[rank]);
     answer->period_s = (double)period_ns * 1e-9;
-    oracle->lower_lead_ns = lull_oracle_latency_ns(&oracle->model, 1, 0, fmin(0.01, late));
-    /* Ranks that wait for nobody are raised each for itself, the others all at once. */
-    oracle->raise_lead_ns = lull_oracle_latency_ns(
-        &oracle->model, play->is_recorded ? 1 : play->rank_count, oracle->top_step, 1.0 - late);
+    set_leads(oracle, late);
     return result;
 }
 

@@ -26,6 +26,8 @@ struct lull_oracle_play_question {
     double settle_ms;
     double tolerance_ratio;
     double late_ratio; /* of raisings that may be late; 0: one in twenty */
+    /* Of iterations, those in which one may be: overrules late_ratio; 0: it stands. */
+    double late_iterations_ratio;
     double heat_w;   /* power whose steady temperature holds throughout; 0: each run's own */
     uint32_t stride; /* every so many clocks is tried, >= 1 */
 };
