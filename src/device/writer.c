@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/switch_budget.h"
 
 #define NEVER_NS INT64_MAX
 
@@ -66,7 +67,7 @@ struct gpu {
     int64_t valid_until_ns;
     int64_t raise_ns; /* when the writer itself wants to raise; NEVER_NS */
     uint32_t raise_failures;
-    int64_t raised_ns; /* end of the last raising */
+    struct lull_switch_budget budget;
     struct observation observation;
     struct lull_switch_result result;
     struct lull_writer_state state;
@@ -99,6 +100,7 @@ struct lull_writer {
 
 const struct lull_writer_options lull_writer_defaults = {
     .lowering_gap_ns = 20 * LULL_NS_PER_MS,
+    .lowering_refill_ns = 50 * LULL_NS_PER_MS,
     .validity_cap_ns = 5 * LULL_NS_PER_S,
 };
 
@@ -401,7 +403,9 @@ static int write_point(struct lull_writer *writer, uint32_t index, uint32_t sm_m
         gpu->is_uncertain = false;
         gpu->is_noisy = false;
         if (sm_mhz == 0 || (before_mhz != 0 && sm_mhz > before_mhz))
-            gpu->raised_ns = end_ns;
+            lull_switch_budget_raise(&gpu->budget, end_ns);
+        else
+            lull_switch_budget_lower(&gpu->budget, begin_ns);
         begin_observation(gpu, before_mhz, end_ns);
     } else {
         gpu->is_uncertain = gpu->is_uncertain || may_have_had_effect(status);
@@ -491,11 +495,6 @@ static int find_raising(const struct lull_writer *writer, int64_t now_ns)
     return found;
 }
 
-static int64_t lowering_from(const struct lull_writer *writer, const struct gpu *gpu)
-{
-    return gpu->raised_ns == 0 ? 0 : gpu->raised_ns + writer->options.lowering_gap_ns;
-}
-
 static int find_lowering(const struct lull_writer *writer, int64_t now_ns)
 {
     int64_t best_ns = NEVER_NS;
@@ -504,7 +503,8 @@ static int find_lowering(const struct lull_writer *writer, int64_t now_ns)
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         const struct gpu *gpu = &writer->gpus[i];
 
-        if (!gpu->has_pending || is_raising(gpu) || lowering_from(writer, gpu) > now_ns)
+        if (!gpu->has_pending || is_raising(gpu) ||
+            lull_switch_budget_from_ns(&gpu->budget) > now_ns)
             continue;
         if (found < 0 || gpu->pending.deadline_ns < best_ns) {
             best_ns = gpu->pending.deadline_ns;
@@ -677,7 +677,7 @@ static int64_t next_due(const struct lull_writer *writer)
             gpu->raise_ns == NEVER_NS)
             due_ns = earlier(due_ns, gpu->valid_until_ns);
         if (gpu->has_pending)
-            due_ns = earlier(due_ns, earlier(lowering_from(writer, gpu),
+            due_ns = earlier(due_ns, earlier(lull_switch_budget_from_ns(&gpu->budget),
                                              earlier(gpu->pending.deadline_ns,
                                                      gpu->pending.valid_until_ns) + 1));
     }
@@ -823,8 +823,11 @@ int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal
     writer->gpu_count = lull_devices_count(devices);
     writer->timer_ns = NEVER_NS;
     init_locks(writer);
-    for (uint32_t i = 0; i < LULL_DEVICE_MAX_GPUS; i++)
+    for (uint32_t i = 0; i < LULL_DEVICE_MAX_GPUS; i++) {
         writer->gpus[i].raise_ns = NEVER_NS;
+        lull_switch_budget_init(&writer->gpus[i].budget, options->lowering_gap_ns,
+                                options->lowering_refill_ns);
+    }
     result = open_fds(writer);
     if (result == 0)
         result = start_thread(writer);

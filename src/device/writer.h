@@ -3,12 +3,12 @@
  *
  * Requests wait in one slot per GPU, owned by a source (one per client); the latest wins. Raisings
  * go first, in the order of their arrival, and are never delayed or dropped; lowerings follow by
- * deadline, not sooner than a gap after the GPU's last raising, and are dropped when late. A point
- * that is already set is not written. Every request is clamped to the band of the lease and to the
- * clocks of the device, here, in the privileged process. The journal is written before a GPU is
- * changed; a GPU whose journal fails is left alone. After a write the clock is read back until it
- * obeys, without delaying other writes. At valid_until_ns, at the end of a lease and at stop the
- * GPU is raised.
+ * deadline, as often as the budget of the GPU's lowerings allows (base/switch_budget.h), and are
+ * dropped when late. A point that is already set is not written. Every request is clamped to the
+ * band of the lease and to the clocks of the device, here, in the privileged process. The journal is
+ * written before a GPU is changed; a GPU whose journal fails is left alone. After a write the clock
+ * is read back until it obeys, without delaying other writes. At valid_until_ns, at the end of a
+ * lease and at stop the GPU is raised.
  *
  * Threads: one owner calls these functions, none of which waits for the driver (but stop does).
  * No lock is held across a driver call. SPDX-License-Identifier: Apache-2.0
@@ -41,7 +41,8 @@ struct lull_writer_source {
 };
 
 struct lull_writer_options {
-    int64_t lowering_gap_ns; /* least time from a raising to the next lowering of a GPU */
+    int64_t lowering_gap_ns; /* least time from a raising to the next lowering of a GPU... */
+    int64_t lowering_refill_ns; /* ...but for one saved up in each such time; INT64_MAX: none */
     int64_t validity_cap_ns; /* no lowering stays longer than this without being renewed */
     void *context;
     /*
@@ -51,7 +52,7 @@ struct lull_writer_options {
     void (*ended)(void *context, uint32_t gpu, int result);
 };
 
-/* 20 ms and 5 s, no callback. */
+/* 20 ms, 50 ms and 5 s, no callback. */
 extern const struct lull_writer_options lull_writer_defaults;
 
 /* One GPU as the writer sees it. */

@@ -3,7 +3,11 @@
 
 #include <stdlib.h>
 
+#include "base/switch_budget.h"
+
+/* As the daemon's writer has them (device/writer.h). */
 static const int64_t lowering_gap_ns = INT64_C(20000000);
+static const int64_t lowering_refill_ns = INT64_C(50000000);
 static const int64_t never_ns = INT64_MAX;
 
 enum { SETTLING = 8 };
@@ -18,7 +22,7 @@ struct unit {
     bool waits;
     struct lull_command command;
     int64_t asked_ns;
-    int64_t raised_ns;
+    struct lull_switch_budget budget;
     int64_t valid_until_ns; /* of the lowering in force; never_ns: none */
     uint32_t point;
     struct settling settling[SETTLING]; /* in time order */
@@ -38,6 +42,12 @@ struct lull_virtual_driver {
     uint64_t calls;
 };
 
+static void init_unit(struct unit *unit, struct lull_physics *gpu)
+{
+    *unit = (struct unit){.gpu = gpu, .valid_until_ns = never_ns};
+    lull_switch_budget_init(&unit->budget, lowering_gap_ns, lowering_refill_ns);
+}
+
 struct lull_virtual_driver *lull_virtual_driver_create(struct lull_physics *const *gpus,
                                                        uint32_t gpu_count, uint64_t seed,
                                                        lull_driven_function driven, void *context)
@@ -52,7 +62,7 @@ struct lull_virtual_driver *lull_virtual_driver_create(struct lull_physics *cons
     driver->context = context;
     driver->busy_with = -1;
     for (uint32_t i = 0; i < gpu_count; i++)
-        driver->units[i] = (struct unit){.gpu = gpus[i], .valid_until_ns = never_ns};
+        init_unit(&driver->units[i], gpus[i]);
     return driver;
 }
 
@@ -100,7 +110,7 @@ static void finish_call(struct lull_virtual_driver *driver)
     unit->point = point;
     unit->valid_until_ns = point == 0 ? never_ns : driver->call.valid_until_ns;
     if (point == 0)
-        unit->raised_ns = now_ns;
+        lull_switch_budget_raise(&unit->budget, now_ns);
     if (unit->settling_count == SETTLING)
         unit->settling_count--;
     unit->settling[unit->settling_count++] = (struct settling){
@@ -134,9 +144,9 @@ static int64_t ready_ns(const struct unit *unit)
 {
     if (!unit->waits)
         return never_ns;
-    if (unit->command.point == 0 || unit->raised_ns == 0)
+    if (unit->command.point == 0 || lull_switch_budget_from_ns(&unit->budget) < unit->asked_ns)
         return unit->asked_ns;
-    return unit->raised_ns + lowering_gap_ns;
+    return lull_switch_budget_from_ns(&unit->budget);
 }
 
 /* Raisings in the order of asking, then lowerings by deadline. */
@@ -168,6 +178,8 @@ static void begin_call(struct lull_virtual_driver *driver, int64_t now_ns)
     driver->call = driver->units[best].command;
     driver->call_asked_ns = driver->units[best].asked_ns;
     driver->units[best].waits = false;
+    if (driver->call.point != 0)
+        lull_switch_budget_lower(&driver->units[best].budget, now_ns);
     driver->call_ends_ns =
         now_ns + (int64_t)(1e6 * lull_physics_draw_api_ms(&driver->units[best].gpu->model,
                                                           &driver->random));

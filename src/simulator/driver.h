@@ -1,7 +1,7 @@
 /*
  * A node's driver in virtual time: one call at a time, as slow as the device's model says, served
  * as lulld's writer serves (device/writer.h): raisings first, then lowerings by deadline, none that
- * is late, none sooner than a gap after the GPU's last raising.
+ * is late, and none that the budget of lowerings does not allow.
  *
  * Deterministic. Threads: a driver belongs to one. SPDX-License-Identifier: Apache-2.0
  */
