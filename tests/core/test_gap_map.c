@@ -210,6 +210,34 @@ static void test_gaps_are_emitted_exactly_where_they_are(void **state)
     lull_gap_map_destroy(map);
 }
 
+/* The window closes in the middle of a gap, before the computation behind it has been told. */
+static void test_a_gap_across_the_windows_end_is_found(void **state)
+{
+    static const struct job jobs[] = {
+        {.kernels = 2, .phases = 1, .steps = {{{20, 120, 110, 0}, {8, 30, 0, 40}}}},
+        {.kernels = 2, .phases = 1, .steps = {{{8, 30, 0, 40}, {20, 120, 110, 0}}}},
+    };
+    static struct seen seen;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
+        struct lull_gap_map *map = lull_gap_map_create(false);
+        struct interval storage;
+        uint32_t count;
+
+        lay_out(&jobs[i], 60, 1);
+        play(map, &seen);
+        lull_gap_map_gaps(map, &count);
+        assert_int_equal(count, 2);
+        assert_near(lull_gap_map_gaps(map, &count)[0].length_ms +
+                        lull_gap_map_gaps(map, &count)[1].length_ms,
+                    10.0 + 70.0, 1e-6);
+        for (uint32_t g = 0; g + 1 < seen.gap_count; g++)
+            assert_non_null(true_gap(&seen.gaps[g], 0, &storage));
+        lull_gap_map_destroy(map);
+    }
+}
+
 static struct job random_job(struct lull_random *random, uint32_t phases, double jitter_ms)
 {
     struct job job = {.phases = phases, .jitter_ms = jitter_ms};
@@ -482,6 +510,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gaps_are_emitted_exactly_where_they_are),
+        cmocka_unit_test(test_a_gap_across_the_windows_end_is_found),
         cmocka_unit_test(test_emitted_gaps_lie_in_true_ones),
         cmocka_unit_test(test_alternating_iterations_count_as_one),
         cmocka_unit_test(test_a_deviation_breaks_and_known_gaps_are_taken_up),
