@@ -245,6 +245,8 @@ static void emit_gaps(struct lull_control *control, uint32_t index, int64_t now_
     struct gpu *gpu = &control->gpus[index];
     struct lull_call call;
 
+    if (gpu->gaps != NULL && lull_gap_map_fold(gpu->gaps) > 0)
+        lull_controller_take_fold(control->controller, index, lull_gap_map_fold(gpu->gaps));
     while (gpu->gaps != NULL && lull_gap_map_poll(gpu->gaps, now_ns, &call))
         take_call(control, index, &call);
 }

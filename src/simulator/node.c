@@ -11,6 +11,7 @@
 struct rank {
     struct lull_gap_map *gaps;
     uint32_t *orders;        /* by operation: communication before it in a period */
+    int64_t gaps_wake_ns;    /* when it has something to tell */
     uint32_t computing;      /* operations of compute under way */
     int64_t compute_from_ns; /* begin of the first of them */
     bool step_is_low;
@@ -42,8 +43,12 @@ static void take_gaps(struct simulation *simulation, uint32_t index, int64_t now
 {
     struct lull_call call;
 
+    if (lull_gap_map_fold(simulation->ranks[index].gaps) > 0)
+        lull_controller_take_fold(simulation->controller, index,
+                                  lull_gap_map_fold(simulation->ranks[index].gaps));
     while (lull_gap_map_poll(simulation->ranks[index].gaps, now_ns, &call))
         lull_controller_take_call(simulation->controller, index, &call);
+    simulation->ranks[index].gaps_wake_ns = lull_gap_map_wake_ns(simulation->ranks[index].gaps);
 }
 
 /* A communicator's number in its process, as probes count them. */
@@ -169,9 +174,10 @@ static int64_t on_timer(void *context, int64_t now_ns)
     for (uint32_t i = 0; i < simulation->options->play->rank_count; i++) {
         const struct rank *rank = &simulation->ranks[i];
 
-        take_gaps(simulation, i, now_ns);
-        if (lull_gap_map_wake_ns(rank->gaps) < wake_ns)
-            wake_ns = lull_gap_map_wake_ns(rank->gaps);
+        if (rank->gaps_wake_ns <= now_ns)
+            take_gaps(simulation, i, now_ns);
+        if (rank->gaps_wake_ns < wake_ns)
+            wake_ns = rank->gaps_wake_ns;
     }
     count = lull_controller_poll(simulation->controller, now_ns, commands,
                                  LULL_CONTROLLER_MAX_GPUS);

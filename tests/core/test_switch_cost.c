@@ -88,6 +88,26 @@ static void test_old_changes_are_forgotten(void **state)
     assert_near(lull_switch_cost_lead_ms(&cost, 0.0), 3.0, 0.0);
 }
 
+static void test_sure_leads_follow_the_tails(void **state)
+{
+    struct lull_switch_cost cost = {0};
+
+    (void)state;
+    assert_true(lull_switch_cost_sure_ahead_ms(&cost, 0.01) > 0.0);
+    for (int i = 0; i < 4000; i++) { /* 100 ms once: what it takes then is forgotten */
+        lull_switch_cost_add(&cost, LULL_DIRECTION_UP, i == 0 ? 90.0 : 4.0, 10.0 + i % 10);
+        lull_switch_cost_add(&cost, LULL_DIRECTION_DOWN, i == 0 ? 0.1 : 4.0, i == 0 ? 0.1 : 10.0);
+    }
+    assert_near(lull_switch_cost_sure_lead_ms(&cost, 0.002), 23.0, 0.5);
+    assert_near(lull_switch_cost_sure_ahead_ms(&cost, 0.002), 14.0, 0.5);
+    for (double share = 0.1; share > 1e-6; share /= 3.0) {
+        assert_true(lull_switch_cost_sure_lead_ms(&cost, share / 3.0) >=
+                    lull_switch_cost_sure_lead_ms(&cost, share));
+        assert_true(lull_switch_cost_sure_ahead_ms(&cost, share / 3.0) <=
+                    lull_switch_cost_sure_ahead_ms(&cost, share));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -96,6 +116,7 @@ int main(void)
         cmocka_unit_test(test_never_settled_counts_and_nonsense_does_not),
         cmocka_unit_test(test_the_lead_is_the_least_with_the_allowed_lateness),
         cmocka_unit_test(test_old_changes_are_forgotten),
+        cmocka_unit_test(test_sure_leads_follow_the_tails),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,11 +47,59 @@ static void test_what_is_not_finite_is_ignored(void **state)
     assert_near(lull_upper_tail_p99(&tail), 3.0, 0.0);
 }
 
+static void test_merged_is_added(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        struct lull_upper_tail all = {0};
+        struct lull_upper_tail parts[2] = {{0}};
+        struct lull_random random;
+        uint32_t count;
+
+        lull_random_init(&random, seed);
+        count = (uint32_t)lull_random_below(&random, 60);
+        for (uint32_t i = 0; i < count; i++) {
+            const double value = lull_random_normal(&random, 10.0, 3.0);
+
+            lull_upper_tail_add(&all, value);
+            lull_upper_tail_add(&parts[lull_random_below(&random, 2)], value);
+        }
+        lull_upper_tail_merge(&parts[0], &parts[1]);
+        holds(parts[0].count == all.count, seed);
+        for (uint32_t i = 0; i < LULL_UPPER_TAIL_KEPT; i++)
+            holds(parts[0].largest[i] == all.largest[i], seed);
+    }
+}
+
+/* However long it goes on: the share stays what it is, and an old regime is forgotten. */
+static void test_the_recent_tail_follows(void **state)
+{
+    const double shares[] = {0.01, 0.003, 0.001};
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct lull_recent_tail tail = {0};
+        struct lull_random random;
+
+        lull_random_init(&random, seed);
+        for (int i = 0; i < 5000; i++)
+            lull_recent_tail_add(&tail, 1000.0 - 100.0 * log(lull_random_uniform(&random) + 1e-12));
+        for (int i = 0; i < 50000; i++)
+            lull_recent_tail_add(&tail, 10.0 - 2.0 * log(lull_random_uniform(&random) + 1e-12));
+        for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++)
+            holds(fabs(lull_recent_tail_exceeded(&tail, shares[i]) -
+                       (10.0 - 2.0 * log(shares[i]))) < 6.0, /* the noise of eight values */
+                  seed);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_it_is_the_sorted_value),
         cmocka_unit_test(test_what_is_not_finite_is_ignored),
+        cmocka_unit_test(test_merged_is_added),
+        cmocka_unit_test(test_the_recent_tail_follows),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

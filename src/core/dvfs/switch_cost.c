@@ -17,7 +17,9 @@ void lull_switch_cost_add(struct lull_switch_cost *cost, enum lull_direction dir
     lull_quantile_add(&cost->call_ms[direction], call_ms);
     lull_quantile_add(&cost->total_ms[direction], total_ms);
     if (direction == LULL_DIRECTION_UP)
-        lull_upper_tail_add(&cost->slowest_up_ms, total_ms);
+        lull_recent_tail_add(&cost->slowest_up_ms, total_ms);
+    else
+        lull_recent_tail_add(&cost->quickest_down, -log(total_ms)); /* of 0 ms: ignored */
 }
 
 double lull_switch_cost_call_ms(const struct lull_switch_cost *cost, enum lull_direction direction,
@@ -47,7 +49,14 @@ double lull_switch_cost_lead_ms(const struct lull_switch_cost *cost, double allo
 
 double lull_switch_cost_sure_lead_ms(const struct lull_switch_cost *cost, double late_share)
 {
-    if (cost->slowest_up_ms.count == 0)
+    if (cost->slowest_up_ms.newer.count == 0)
         return 2.0 * (prior_call_ms + prior_settle_ms);
-    return lull_upper_tail_exceeded(&cost->slowest_up_ms, late_share);
+    return lull_recent_tail_exceeded(&cost->slowest_up_ms, late_share);
+}
+
+double lull_switch_cost_sure_ahead_ms(const struct lull_switch_cost *cost, double early_share)
+{
+    if (cost->quickest_down.newer.count == 0)
+        return prior_call_ms / 2.0;
+    return exp(-lull_recent_tail_exceeded(&cost->quickest_down, early_share));
 }

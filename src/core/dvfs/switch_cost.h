@@ -4,8 +4,8 @@
  *
  * Per GPU and direction: how long the driver call blocked and how long the clock took to settle.
  * Before the first measurement a prior of 5 + 20 ms holds (V100, published). The
- * window of the quantiles forgets old changes. Pure; caller's storage; zero-initialised knows
- * nothing.
+ * windows of the quantiles and of the tails forget old changes. Pure; caller's storage;
+ * zero-initialised knows nothing.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -20,7 +20,8 @@ enum lull_direction { LULL_DIRECTION_DOWN, LULL_DIRECTION_UP, LULL_DIRECTION_COU
 struct lull_switch_cost {
     struct lull_quantile call_ms[LULL_DIRECTION_COUNT];
     struct lull_quantile total_ms[LULL_DIRECTION_COUNT]; /* call + settle */
-    struct lull_upper_tail slowest_up_ms;                /* the same of all raisings ever seen */
+    struct lull_recent_tail slowest_up_ms; /* the same of the last one or two thousand raisings */
+    struct lull_recent_tail quickest_down; /* likewise of lowerings: -log of it in ms */
 };
 
 /*
@@ -44,8 +45,14 @@ double lull_switch_cost_total_ms(const struct lull_switch_cost *cost, enum lull_
 double lull_switch_cost_lead_ms(const struct lull_switch_cost *cost, double allowed_ms);
 
 /*
+ * A lowering has effect sooner than this in no more than this share of all cases, seen or
+ * extrapolated, ms > 0; share in (0, 1).
+ */
+double lull_switch_cost_sure_ahead_ms(const struct lull_switch_cost *cost, double early_share);
+
+/*
  * The lead with which raising is late in no more than this share of all cases, seen or
- * extrapolated, ms; share in (0, 1). Nothing is forgotten here.
+ * extrapolated, ms; share in (0, 1).
  */
 double lull_switch_cost_sure_lead_ms(const struct lull_switch_cost *cost, double late_share);
 

@@ -41,6 +41,7 @@ struct lull_controller *lull_controller_create(const struct lull_controller_conf
         gpu->points = point_counts[i];
         gpu->open_section = -1;
         gpu->expected_section = -1;
+        lull_controller_init_gaps(gpu);
         lull_feed_forward_init(&gpu->feed);
         lull_calibration_init(&gpu->calibration, i);
         controller->gpu_count++;
@@ -73,8 +74,7 @@ static void post(struct lull_controller *controller, struct lull_controlled_gpu 
     gpu->command_waits = true;
 }
 
-/* Asks for what the feed-forward wants. */
-static void post_feed(struct lull_controller *controller, struct lull_controlled_gpu *gpu)
+void lull_controller_post_feed(struct lull_controller *controller, struct lull_controlled_gpu *gpu)
 {
     post(controller, gpu, gpu->feed.requested, gpu->feed.deadline_ns, gpu->feed.valid_until_ns);
 }
@@ -82,7 +82,7 @@ static void post_feed(struct lull_controller *controller, struct lull_controlled
 static void raise_now(struct lull_controller *controller, struct lull_controlled_gpu *gpu)
 {
     if (lull_feed_forward_raise(&gpu->feed) || lull_calibration_stop(&gpu->calibration))
-        post_feed(controller, gpu);
+        lull_controller_post_feed(controller, gpu);
 }
 
 /* ---- calls ------------------------------------------------------------------------------- */
@@ -102,7 +102,7 @@ static void section_begins(struct lull_controller *controller, struct lull_contr
         lull_controller_forecast(controller, gpu, section, &gpu->expected);
     if (!lull_feed_forward_begin(&gpu->feed, now_ns, point, &gpu->expected))
         return;
-    post_feed(controller, gpu);
+    lull_controller_post_feed(controller, gpu);
     gpu->command.answers_ns = point == 0 ? 0 : now_ns;
 }
 
@@ -122,7 +122,25 @@ static void section_ends(struct lull_controller *controller, struct lull_control
     lull_controller_forecast(controller, gpu, &sections[next], &gpu->expected);
     gpu->expected_section = (int32_t)next;
     if (lull_feed_forward_end(&gpu->feed, now_ns, point, &gpu->expected))
-        post_feed(controller, gpu);
+        lull_controller_post_feed(controller, gpu);
+}
+
+static void take_section(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
+                         const struct lull_track_note *note, int64_t now_ns)
+{
+    if (note->begun_section >= 0)
+        section_begins(controller, gpu, (uint32_t)note->begun_section, now_ns);
+    if (note->ended_section >= 0)
+        section_ends(controller, gpu, (uint32_t)note->ended_section, now_ns);
+}
+
+static void take_gap(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
+                     const struct lull_track_note *note, int64_t now_ns)
+{
+    if (note->begun_section >= 0)
+        lull_controller_gap_begins(controller, gpu, (uint32_t)note->begun_section, now_ns);
+    if (note->ended_section >= 0)
+        lull_controller_gap_ends(controller, gpu, (uint32_t)note->ended_section, now_ns);
 }
 
 static void apply_steady(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
@@ -148,6 +166,8 @@ static void forget_sections(struct lull_controlled_gpu *gpu)
 {
     gpu->open_section = -1;
     gpu->expected_section = -1;
+    gpu->low_section = -1;
+    gpu->ahead_section = -1;
     for (uint32_t i = 0; i < LULL_TRACK_MAX_SECTIONS; i++)
         gpu->target_of[i] = LULL_CONTROLLER_NO_TARGET;
 }
@@ -167,6 +187,7 @@ void lull_controller_take_call(struct lull_controller *controller, uint32_t inde
     if (note.became_known && gpu->points > 1 && !controller->config.observe_only)
         lull_calibration_start(&gpu->calibration, call->time_ns);
     if (note.iteration_ended) {
+        lull_allowance_earn(&gpu->late, gpu->fold);
         lull_controller_note_iteration(controller, gpu, note.iteration_ms);
         if (controller->phase == LULL_PHASE_LEARNING)
             lull_controller_reconsider(controller);
@@ -178,10 +199,15 @@ void lull_controller_take_call(struct lull_controller *controller, uint32_t inde
     }
     if (lull_calibration_runs(&gpu->calibration))
         return;
-    if (note.begun_section >= 0)
-        section_begins(controller, gpu, (uint32_t)note.begun_section, call->time_ns);
-    if (note.ended_section >= 0)
-        section_ends(controller, gpu, (uint32_t)note.ended_section, call->time_ns);
+    if (call->place != 0 && !controller->config.reactive)
+        take_gap(controller, gpu, &note, call->time_ns);
+    else
+        take_section(controller, gpu, &note, call->time_ns);
+}
+
+void lull_controller_take_fold(struct lull_controller *controller, uint32_t index, uint32_t fold)
+{
+    controller->gpus[index].fold = fold;
 }
 
 void lull_controller_take_exit(struct lull_controller *controller, uint32_t index)
@@ -233,6 +259,8 @@ void lull_controller_take_switch(struct lull_controller *controller, uint32_t in
         lull_controller_reconsider(controller);
         return;
     }
+    if (!lull_calibration_runs(&gpu->calibration))
+        lull_controller_note_clock(gpu, point != 0);
     lull_switch_cost_add(&gpu->cost, point == 0 ? LULL_DIRECTION_UP : LULL_DIRECTION_DOWN, call_ms,
                          settle_ms);
 }
@@ -271,7 +299,7 @@ static void advance(struct lull_controller *controller, struct lull_controlled_g
         post(controller, gpu, point, now_ns + lull_calibration_pulse_ns,
              now_ns + 2 * lull_calibration_pulse_ns);
     if (lull_feed_forward_poll(&gpu->feed, now_ns))
-        post_feed(controller, gpu);
+        lull_controller_post_feed(controller, gpu);
 }
 
 uint32_t lull_controller_poll(struct lull_controller *controller, int64_t now_ns,

@@ -21,7 +21,12 @@
  *
  * Feed-forward: a lowering is asked for before the forecast begin by less than the shortest
  * latency seen, so that no computation runs low; a raising before the forecast end by a lead whose
- * mean lateness stays within a share of the tolerance.
+ * mean lateness stays within a share of the tolerance. Of gaps in computation the longest are
+ * switched, as many as are low for the longest time if computation is to begin low in less than
+ * one of the job's iterations in a hundred (gap_choice.h). That is also counted, per GPU: what is
+ * late is paid for from an allowance (stats/allowance.h); the less is left, the longer the leads,
+ * and with nothing left no gap is switched. So at most 0.8
+ * iterations in a hundred and five more are late whatever the driver does.
  *
  * A job on several nodes has a controller on each. They search alike, in the same iterations, and
  * apply what all have agreed on (agreement.h); GPUs have no points of their own then.
@@ -148,6 +153,9 @@ struct lull_switch_cost *lull_controller_known_cost(struct lull_controller *cont
 /* A call of the rank on this GPU. Calls of one GPU come in the order of their times. */
 void lull_controller_take_call(struct lull_controller *controller, uint32_t gpu,
                                const struct lull_call *call);
+
+/* One iteration of this GPU's calls stands for so many of the job, >= 1 (gap_map.h: fold). */
+void lull_controller_take_fold(struct lull_controller *controller, uint32_t gpu, uint32_t fold);
 
 /* The rank on this GPU has left: its GPU goes back to the reference and no test waits for it. */
 void lull_controller_take_exit(struct lull_controller *controller, uint32_t gpu);

@@ -8,14 +8,8 @@
 
 /* Share of the tolerance that late raising may cost on average. */
 static const double lateness_share = 0.2;
-/* Of all iterations, those in which a kernel after a gap may begin on a lowered clock. */
-static const double late_begins = 0.005;
-/* Share of the shortest latency seen by which the lowering of a gap goes ahead. */
-static const double sure_ahead_share = 0.7;
 /* A descent of gaps tells apart so many clocks. */
 enum { GAP_CLOCKS = 8 };
-/* Time that a gap must spend low to be worth two driver calls. */
-static const double least_low_ms = 1.0;
 
 bool lull_controller_is_active(const struct lull_controlled_gpu *gpu)
 {
@@ -70,18 +64,6 @@ uint32_t lull_controller_kept_point(const struct lull_controller *controller, ui
                                     lull_controller_point_for(gpu, target, false));
 }
 
-/* Sections of this GPU that are switched in an iteration. */
-static uint32_t switched_sections(const struct lull_controlled_gpu *gpu)
-{
-    uint32_t count;
-    uint32_t switched = 0;
-
-    lull_track_sections(gpu->track, &count);
-    for (uint32_t i = 0; i < count; i++)
-        switched += gpu->target_of[i] != LULL_CONTROLLER_NO_TARGET;
-    return switched > 0 ? switched : 1;
-}
-
 /*
  * A run of calls: computation follows when the rank has been let go; being late on average costs
  * no more than a share of the tolerance.
@@ -96,14 +78,6 @@ static void expect_calls(const struct lull_controller *controller,
     out->ahead_ms = lull_switch_cost_call_ms(&gpu->cost, LULL_DIRECTION_DOWN, 0.1);
     out->lead_ms = lull_switch_cost_lead_ms(&gpu->cost, allowed_ms);
     out->least_ms = lull_forecast_break_even_ms(out->down_ms, out->lead_ms);
-}
-
-/* A gap is known to the millisecond: no kernel shall begin low at its end, nor before it. */
-static void expect_gap(const struct lull_controlled_gpu *gpu, struct lull_forecast *out)
-{
-    out->ahead_ms = sure_ahead_share * lull_switch_cost_total_ms(&gpu->cost, LULL_DIRECTION_DOWN, 0);
-    out->lead_ms = lull_switch_cost_sure_lead_ms(&gpu->cost, late_begins / switched_sections(gpu));
-    out->least_ms = out->down_ms - out->ahead_ms + out->lead_ms + least_low_ms;
 }
 
 /* What the design calls reactive: the clock follows the section, late on both sides. */
@@ -131,7 +105,7 @@ void lull_controller_forecast(const struct lull_controller *controller,
         return;
     }
     if (section->place != 0) {
-        expect_gap(gpu, out);
+        lull_controller_expect_gap(gpu, section, out);
         return;
     }
     expect_calls(controller, gpu, out);
@@ -183,7 +157,8 @@ static void make_gap_target(struct lull_target *target)
  * those that pay take part.
  */
 static void map_section(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
-                        const struct lull_section *section, int32_t *target)
+                        const struct lull_section *section, double least_gap_ms,
+                        int32_t *target)
 {
     const bool is_forecast = section->recent_length.count >= LULL_CONTROLLER_MIN_OCCURRENCES;
     struct lull_forecast expected;
@@ -193,6 +168,8 @@ static void map_section(struct lull_controller *controller, struct lull_controll
         lull_controller_forecast(controller, gpu, section, &expected);
         pays = lull_forecast_pays(&expected);
     }
+    if (section->place != 0 && !controller->config.reactive)
+        pays = is_forecast && expected.length_ms >= least_gap_ms;
     *target = find_target(controller, section->class);
     if (*target == LULL_CONTROLLER_NO_TARGET && pays) {
         *target = lull_controller_add_target(
@@ -211,9 +188,10 @@ void lull_controller_map_sections(struct lull_controller *controller,
 {
     uint32_t count;
     const struct lull_section *sections = lull_track_sections(gpu->track, &count);
+    const double least_gap_ms = lull_controller_choose_gaps(gpu);
 
     for (uint32_t i = 0; i < count; i++)
-        map_section(controller, gpu, &sections[i], &gpu->target_of[i]);
+        map_section(controller, gpu, &sections[i], least_gap_ms, &gpu->target_of[i]);
 }
 
 /* Total time that the sections of a target take per iteration, over all GPUs. */

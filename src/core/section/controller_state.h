@@ -2,6 +2,7 @@
  * The controller's state, shared by its files and nobody else:
  *   controller.c           what comes in and goes out: calls, results, time, commands
  *   controller_plan.c      which section has which target, point and forecast
+ *   controller_gaps.c      gaps in computation: which are switched, what is ahead, what was late
  *   controller_trial.c     tests of candidates, verdicts, settling
  *   controller_watch.c     iterations into windows and pairs; watching what is settled
  *   controller_refine.c    points of single GPUs, below or above the common one
@@ -16,6 +17,7 @@
 #include "core/section/controller.h"
 #include "core/section/feed_forward.h"
 #include "core/section/schedule.h"
+#include "core/stats/allowance.h"
 #include "core/stats/joint_guard.h"
 #include "core/stats/upper_tail.h"
 
@@ -70,6 +72,12 @@ struct lull_controlled_gpu {
     bool command_waits;
     struct lull_command command;
     int64_t steady_renew_ns;
+    uint32_t fold;           /* the job's iterations in one of the track's */
+    uint32_t switched_gaps;  /* in one of the track's iterations */
+    struct lull_allowance late; /* iterations in which computation begins low */
+    int32_t low_section;     /* gap at whose begin its lower clock was wanted, -1 none is open */
+    int32_t ahead_section;   /* gap whose lowering is planned or asked for ahead, -1 none */
+    bool is_low;             /* a lowering has had effect, no raising since */
 };
 
 struct lull_controller {
@@ -132,6 +140,28 @@ int32_t lull_controller_next_target(const struct lull_controller *controller);
 
 /* The job has changed under a steady point: has it sections worth switching now? */
 bool lull_controller_any_section_pays(const struct lull_controller *controller);
+
+/* Posts what the feed-forward wants. */
+void lull_controller_post_feed(struct lull_controller *controller, struct lull_controlled_gpu *gpu);
+
+/* ---- controller_gaps.c ------------------------------------------------------------------- */
+
+void lull_controller_init_gaps(struct lull_controlled_gpu *gpu);
+
+/* What switching a gap needs now, and whether it may be switched at all. */
+void lull_controller_expect_gap(const struct lull_controlled_gpu *gpu,
+                                const struct lull_section *section, struct lull_forecast *out);
+
+/* Decides which gaps of this GPU are switched; length from which they are; INFINITY: none. */
+double lull_controller_choose_gaps(struct lull_controlled_gpu *gpu);
+
+void lull_controller_gap_begins(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
+                                uint32_t index, int64_t now_ns);
+void lull_controller_gap_ends(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
+                              uint32_t index, int64_t now_ns);
+
+/* The clock of a GPU with gaps follows: too early or too late? */
+void lull_controller_note_clock(struct lull_controlled_gpu *gpu, bool is_low);
 
 /* ---- controller_trial.c ------------------------------------------------------------------ */
 

@@ -32,9 +32,11 @@ bool lull_forecast_pays(const struct lull_forecast *forecast)
 static int64_t set_deadline(struct lull_feed_forward *feed, int64_t begin_ns,
                             const struct lull_forecast *forecast)
 {
-    feed->deadline_ns = after_ms(begin_ns, forecast->length_ms - forecast->lead_ms);
-    feed->valid_until_ns = after_ms(feed->deadline_ns, overdue_ms);
-    return feed->deadline_ns;
+    const int64_t raise_at_ns = after_ms(begin_ns, forecast->length_ms - forecast->lead_ms);
+
+    feed->deadline_ns = after_ms(raise_at_ns, -forecast->serve_ms);
+    feed->valid_until_ns = after_ms(raise_at_ns, overdue_ms);
+    return raise_at_ns;
 }
 
 bool lull_feed_forward_raise(struct lull_feed_forward *feed)

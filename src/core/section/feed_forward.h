@@ -35,6 +35,7 @@ struct lull_forecast {
     double ahead_ms; /* how long before the begin a lowering may be asked for */
     double lead_ms;  /* how long before the end a raising must be asked for */
     double down_ms;  /* until a lowering has effect, usually */
+    double serve_ms; /* served no sooner than this before its raising, a lowering is worthless */
 };
 
 void lull_feed_forward_init(struct lull_feed_forward *feed);

@@ -43,6 +43,24 @@ double lull_quantile_of_sorted(const double *sorted, size_t count, double p)
     return sorted[below] + (place - (double)below) * (sorted[below + 1] - sorted[below]);
 }
 
+double lull_quantile_least(const struct lull_quantile *quantile)
+{
+    double least = quantile->count == 0 ? NAN : quantile->values[0];
+
+    for (uint32_t i = 1; i < quantile->count; i++)
+        least = fmin(least, quantile->values[i]);
+    return least;
+}
+
+double lull_quantile_most(const struct lull_quantile *quantile)
+{
+    double most = quantile->count == 0 ? NAN : quantile->values[0];
+
+    for (uint32_t i = 1; i < quantile->count; i++)
+        most = fmax(most, quantile->values[i]);
+    return most;
+}
+
 double lull_quantile_get(const struct lull_quantile *quantile, double p)
 {
     double sorted[LULL_QUANTILE_WINDOW];

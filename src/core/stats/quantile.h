@@ -27,7 +27,11 @@ void lull_quantile_add(struct lull_quantile *quantile, double value);
  */
 double lull_quantile_get(const struct lull_quantile *quantile, double p);
 
-/* The same of values that are already sorted, any number of them. NAN for none. */
+/* The smallest and the largest value; NAN when empty. O(n). */
+double lull_quantile_least(const struct lull_quantile *quantile);
+double lull_quantile_most(const struct lull_quantile *quantile);
+
+/* The p-quantile of values that are already sorted, any number of them. NAN for none. */
 double lull_quantile_of_sorted(const double *sorted, size_t count, double p);
 
 /*

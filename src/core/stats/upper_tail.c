@@ -17,6 +17,16 @@ void lull_upper_tail_add(struct lull_upper_tail *tail, double value)
     tail->count++;
 }
 
+void lull_upper_tail_merge(struct lull_upper_tail *tail, const struct lull_upper_tail *other)
+{
+    const uint32_t kept =
+        other->count < LULL_UPPER_TAIL_KEPT ? other->count : LULL_UPPER_TAIL_KEPT;
+
+    for (uint32_t i = 0; i < kept; i++)
+        lull_upper_tail_add(tail, other->largest[i]);
+    tail->count += other->count - kept;
+}
+
 double lull_upper_tail_p99(const struct lull_upper_tail *tail)
 {
     const uint32_t above = tail->count / 100; /* so many may exceed or equal it */
@@ -41,4 +51,21 @@ double lull_upper_tail_exceeded(const struct lull_upper_tail *tail, double share
     if (kept == 0 || share >= kept_share)
         return smallest;
     return smallest + excess * log(kept_share / share);
+}
+
+void lull_recent_tail_add(struct lull_recent_tail *tail, double value)
+{
+    if (tail->newer.count == LULL_RECENT_TAIL_SPAN) {
+        tail->older = tail->newer;
+        tail->newer = (struct lull_upper_tail){0};
+    }
+    lull_upper_tail_add(&tail->newer, value);
+}
+
+double lull_recent_tail_exceeded(const struct lull_recent_tail *tail, double share)
+{
+    struct lull_upper_tail both = tail->newer;
+
+    lull_upper_tail_merge(&both, &tail->older);
+    return lull_upper_tail_exceeded(&both, share);
 }

@@ -25,6 +25,9 @@ struct lull_upper_tail {
 /* A value that is not finite is ignored. */
 void lull_upper_tail_add(struct lull_upper_tail *tail, double value);
 
+/* Adds the values of another tail, as if each had been added here. */
+void lull_upper_tail_merge(struct lull_upper_tail *tail, const struct lull_upper_tail *other);
+
 /* The value that one in a hundred exceeds or equals (nearest rank); NAN when empty. */
 double lull_upper_tail_p99(const struct lull_upper_tail *tail);
 
@@ -35,5 +38,18 @@ double lull_upper_tail_p99(const struct lull_upper_tail *tail);
  * is kept give the smallest kept value: too high, never too low.
  */
 double lull_upper_tail_exceeded(const struct lull_upper_tail *tail, double share);
+
+enum { LULL_RECENT_TAIL_SPAN = 1024 };
+
+/* The tail of the last values: between one and two spans of them. Zero-initialised is empty. */
+struct lull_recent_tail {
+    struct lull_upper_tail older;
+    struct lull_upper_tail newer;
+};
+
+void lull_recent_tail_add(struct lull_recent_tail *tail, double value);
+
+/* As lull_upper_tail_exceeded(), of the last values. */
+double lull_recent_tail_exceeded(const struct lull_recent_tail *tail, double share);
 
 #endif
