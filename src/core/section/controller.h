@@ -25,8 +25,8 @@
  * switched, as many as are low for the longest time if computation is to begin low in less than
  * one of the job's iterations in a hundred (gap_choice.h). That is also counted, per GPU: what is
  * late is paid for from an allowance (stats/allowance.h); the less is left, the longer the leads,
- * and with nothing left no gap is switched. So at most 0.8
- * iterations in a hundred and five more are late whatever the driver does.
+ * and with nothing left no gap is switched. So in a
+ * long run about 0.8 iterations in a hundred are late at most, and some five more in a short one.
  *
  * A job on several nodes has a controller on each. They search alike, in the same iterations, and
  * apply what all have agreed on (agreement.h); GPUs have no points of their own then.
