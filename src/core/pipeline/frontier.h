@@ -11,14 +11,14 @@
  * units of the certificate's): every comparison is exact.
  *
  * A frontier object stands at one iteration time: at first at the slow end, where every operation
- * is at its cheapest. It moves to the next point, or to any time; durations and the flow
- * are those of where it stands. Several hundred times faster forwards (shorter times) than an LP;
- * backwards it starts again from one of a few places that it remembers.
+ * is at its cheapest. It moves to the next point, or to any time; durations and the flow are those
+ * of where it stands. Going back to longer times starts from the nearest of a few places that it
+ * remembers.
  *
  * Iteration times longer than the slow end's: the plan of the slow end, and waiting.
  *
- * Memory: about 100 bytes per operation and 24 per edge, a third of that for each of
- * LULL_FRONTIER_KEPT places, 24 per point. Pure. Threads: one per object; the problem is only read,
+ * Memory: 130 bytes per operation and 40 per edge; 24 and 8 of them again for each of up to
+ * LULL_FRONTIER_KEPT places; 24 per point. Pure. Threads: one per object; the problem is only read,
  * and outlives the object. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_PIPELINE_FRONTIER_H

@@ -8,9 +8,9 @@
 #include <string.h>
 
 static const char *const kind_names[LULL_PIPELINE_KINDS] = {
-    [LULL_PIPELINE_FORWARD] = "forward", [LULL_PIPELINE_BACKWARD] = "backward",
-    [LULL_PIPELINE_INPUT] = "input",     [LULL_PIPELINE_WEIGHT] = "weight",
-    [LULL_PIPELINE_OVERLAP] = "overlap", [LULL_PIPELINE_FIXED] = "fixed",
+    [LULL_PIPELINE_FORWARD] = "forward",     [LULL_PIPELINE_BACKWARD] = "backward",
+    [LULL_PIPELINE_INPUT] = "input",         [LULL_PIPELINE_WEIGHT] = "weight",
+    [LULL_PIPELINE_OVERLAP] = "overlap",     [LULL_PIPELINE_FIXED] = "fixed",
     [LULL_PIPELINE_RECOMPUTE] = "recompute",
 };
 
