@@ -1,0 +1,59 @@
+/*
+ * Plan files: Lull's own form of a plan, complete in itself. JSON with all that is needed to carry
+ * a plan out (the clock of every operation of every device, in order) and to prove it: the measured
+ * options, what waits for what, what the plan claims, and the flow that proves the bound.
+ * docs/pipeline-formats.md describes every field.
+ *
+ * Times have 9 decimals of a second and are exact. A file is not trusted: every refusal names the
+ * byte. What a plan claims has not been checked when it has been read; `lull plan --verify` does.
+ *
+ * Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_TRACE_PLAN_FILE_H
+#define LULL_TRACE_PLAN_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "core/pipeline/certificate.h"
+#include "core/pipeline/dwell.h"
+#include "core/pipeline/plan.h"
+
+enum { LULL_PLAN_FILE_TITLE = 128 };
+
+struct lull_plan_file {
+    char title[LULL_PLAN_FILE_TITLE];
+    int64_t parts; /* stages of the pipeline that share a measured one (core/pipeline/fit.h) */
+    int64_t deadline_ns; /* what the plan was asked to hold */
+    int64_t period_ns;   /* how long the iteration takes, waiting for others included */
+
+    /* What the plan claims. */
+    int64_t time_ns; /* makespan, in the worst case of switching */
+    double energy_j; /* of an iteration of period_ns */
+    double bound_j;  /* no plan of this makespan needs less */
+
+    struct lull_pipeline_switching switching; /* all 0: not considered */
+    struct lull_pipeline_profile profile;
+    struct lull_pipeline_graph graph; /* finished */
+    double *blocking_w;               /* of every device */
+    uint32_t *option;                 /* of every operation */
+    struct lull_certificate certificate;
+};
+
+void lull_plan_file_fini(struct lull_plan_file *plan);
+
+/* Writes to a stream, whose errors the caller looks at. Members are only read. -ENOMEM. */
+int lull_plan_file_write(const struct lull_plan_file *plan, FILE *file);
+
+/*
+ * Reads a file ("-": standard input) or a text in memory. On success the caller owns the contents
+ * of *plan_out. Errors: -errno of reading; LULL_E_FORMAT no such JSON, or a plan that contradicts
+ * itself: no such class, clock or operation, a cycle; -ENOMEM.
+ */
+int lull_plan_file_read(const char *path, struct lull_plan_file *plan_out, struct lull_error *err);
+int lull_plan_file_read_memory(const char *name, const char *text, size_t size,
+                               struct lull_plan_file *plan_out, struct lull_error *err);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/plan_file.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+static void write_seconds(FILE *file, const char *before, int64_t time_ns)
+{
+    fprintf(file, "%s%" PRId64 ".%09" PRId64, before, time_ns / 1000000000, time_ns % 1000000000);
+}
+
+/* The fewest digits that read as the same number. */
+static void write_real(FILE *file, const char *before, double value)
+{
+    char text[40];
+
+    snprintf(text, sizeof(text), "%.15g", value);
+    if (strtod(text, NULL) != value)
+        snprintf(text, sizeof(text), "%.17g", value);
+    fprintf(file, "%s%s", before, text);
+}
+
+static void write_title(FILE *file, const char *title)
+{
+    fprintf(file, "  \"title\": \"");
+    for (; *title != '\0'; title++)
+        if ((unsigned char)*title >= ' ' && *title != '"' && *title != '\\')
+            putc(*title, file);
+    fprintf(file, "\",\n");
+}
+
+static void write_head(const struct lull_plan_file *plan, FILE *file)
+{
+    fprintf(file, "{\n  \"lull_plan\": 1,\n");
+    write_title(file, plan->title);
+    fprintf(file, "  \"parts\": %" PRId64 ",\n", plan->parts);
+    write_seconds(file, "  \"deadline_s\": ", plan->deadline_ns);
+    write_seconds(file, ",\n  \"period_s\": ", plan->period_ns);
+    write_seconds(file, ",\n  \"time_s\": ", plan->time_ns);
+    fprintf(file, ",\n  \"energy_j\": %.9f,\n  \"bound_j\": %.9f,\n", plan->energy_j,
+            plan->bound_j);
+    write_seconds(file, "  \"switching\": {\"down_s\": ", plan->switching.down_ns);
+    write_seconds(file, ", \"up_s\": ", plan->switching.up_ns);
+    write_seconds(file, ", \"dwell_s\": ", plan->switching.dwell_ns);
+    write_real(file, "},\n  \"flow\": {\"unit_w\": ", plan->certificate.unit_w);
+    fprintf(file, ", \"value\": %" PRId64 "},\n", plan->certificate.value);
+}
+
+static void write_class(const struct lull_pipeline_class *operations, FILE *file)
+{
+    fprintf(file, "{\"operation\": \"%s\", \"stage\": %u, \"partner\": %u, \"options\": [",
+            lull_pipeline_kind_name(operations->kind), operations->stage, operations->partner);
+    for (size_t i = 0; i < operations->option_count; i++) {
+        const struct lull_pipeline_option *const option = &operations->options[i];
+
+        fprintf(file, "%s[%u, ", i > 0 ? ", " : "", option->sm_mhz);
+        write_seconds(file, "", option->time_ns);
+        fprintf(file, ", %" PRId64 ".%09" PRId64 "]", option->energy_nj / 1000000000,
+                option->energy_nj % 1000000000);
+    }
+    fprintf(file, "]}");
+}
+
+static void write_operation(const struct lull_plan_file *plan, uint32_t op, FILE *file)
+{
+    const struct lull_pipeline_op *const entry = &plan->graph.ops[op];
+    const struct lull_pipeline_class *const operations = &plan->profile.classes[entry->class_index];
+
+    fprintf(file, "{\"operation\": \"%s\", \"stage\": %u, \"microbatch\": %u, \"sm_mhz\": %u",
+            lull_pipeline_kind_name(operations->kind), operations->stage, entry->microbatch,
+            operations->options[plan->option[op]].sm_mhz);
+    if (operations->partner != 0)
+        fprintf(file, ", \"partner\": %u", operations->partner);
+    if (entry->chunk != 0)
+        fprintf(file, ", \"chunk\": %u", entry->chunk);
+    fprintf(file, ", \"flow\": %" PRId64 "}", plan->certificate.op_flow[op]);
+}
+
+static void write_device(const struct lull_plan_file *plan, uint32_t device, FILE *file)
+{
+    const struct lull_pipeline_graph *const graph = &plan->graph;
+
+    write_real(file, "    {\"blocking_w\": ", plan->blocking_w[device]);
+    fprintf(file, ", \"operations\": [");
+    for (uint32_t i = graph->first_on[device]; i < graph->first_on[device + 1]; i++) {
+        fprintf(file, "%s\n      ", i > graph->first_on[device] ? "," : "");
+        write_operation(plan, graph->on_device[i], file);
+    }
+    fprintf(file, "]}");
+}
+
+/* Operations are numbered as they stand in the file: device by device, each in its order. */
+static void write_edges(const struct lull_plan_file *plan, const uint32_t *number, FILE *file)
+{
+    const struct lull_pipeline_graph *const graph = &plan->graph;
+
+    fprintf(file, "  \"edges\": [");
+    for (size_t i = 0; i < graph->edge_count; i++) {
+        const struct lull_pipeline_edge *const edge = &graph->edges[i];
+
+        fprintf(file, "%s[%u, %u, ",
+                i == 0       ? "\n    "
+                : i % 4 == 0 ? ",\n    "
+                             : ", ",
+                number[edge->from], number[edge->to]);
+        write_seconds(file, "", edge->latency_ns);
+        fprintf(file, ", %" PRId64 "]", plan->certificate.edge_flow[i]);
+    }
+    fprintf(file, "]\n}\n");
+}
+
+int lull_plan_file_write(const struct lull_plan_file *plan, FILE *file)
+{
+    const struct lull_pipeline_graph *const graph = &plan->graph;
+    uint32_t *const number = calloc(graph->op_count, sizeof(*number));
+
+    if (number == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < graph->op_count; i++)
+        number[graph->on_device[i]] = i;
+    write_head(plan, file);
+    fprintf(file, "  \"classes\": [\n");
+    for (size_t i = 0; i < plan->profile.class_count; i++) {
+        fprintf(file, "%s    ", i > 0 ? ",\n" : "");
+        write_class(&plan->profile.classes[i], file);
+    }
+    fprintf(file, "],\n  \"devices\": [\n");
+    for (uint32_t device = 0; device < graph->device_count; device++) {
+        fprintf(file, "%s", device > 0 ? ",\n" : "");
+        write_device(plan, device, file);
+    }
+    fprintf(file, "],\n");
+    write_edges(plan, number, file);
+    free(number);
+    return 0;
+}
