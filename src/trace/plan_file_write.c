@@ -38,9 +38,9 @@ static void write_head(const struct lull_plan_file *plan, FILE *file)
     write_seconds(file, "  \"deadline_s\": ", plan->deadline_ns);
     write_seconds(file, ",\n  \"period_s\": ", plan->period_ns);
     write_seconds(file, ",\n  \"time_s\": ", plan->time_ns);
-    fprintf(file, ",\n  \"energy_j\": %.9f,\n  \"bound_j\": %.9f,\n", plan->energy_j,
-            plan->bound_j);
-    write_seconds(file, "  \"switching\": {\"down_s\": ", plan->switching.down_ns);
+    write_real(file, ",\n  \"energy_j\": ", plan->energy_j);
+    write_real(file, ",\n  \"bound_j\": ", plan->bound_j);
+    write_seconds(file, ",\n  \"switching\": {\"down_s\": ", plan->switching.down_ns);
     write_seconds(file, ", \"up_s\": ", plan->switching.up_ns);
     write_seconds(file, ", \"dwell_s\": ", plan->switching.dwell_ns);
     write_real(file, "},\n  \"flow\": {\"unit_w\": ", plan->certificate.unit_w);
