@@ -9,6 +9,7 @@
 #include "cli/calibrate.h"
 #include "cli/emulate.h"
 #include "cli/gpus.h"
+#include "cli/plan.h"
 #include "cli/play.h"
 #include "cli/restore.h"
 #include "cli/run.h"
@@ -24,6 +25,7 @@ struct command {
 static const struct command commands[] = {
     {"run", lull_run_main, "run a command and lower its GPUs' clocks while it communicates"},
     {"analyze", lull_analyze_main, "tell what recorded jobs could save, from profiler traces"},
+    {"plan", lull_plan_main, "plan the clocks of a pipeline: the same time, the least energy"},
     {"gpus", lull_gpus_main, "show the GPUs of this node"},
     {"calibrate", lull_calibrate_main, "measure what switching clocks costs here"},
     {"status", lull_status_main, "show what lulld has leased and changed"},
