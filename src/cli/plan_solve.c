@@ -2,32 +2,15 @@
 #include "cli/plan_solve.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/clock.h"
-#include "core/pipeline/round.h"
+#include "cli/plan_solver.h"
 
 enum {
-    MOST_ROUNDED_OPS = 8000000, /* operations of all plans of a frontier */
-    LEAST_POINTS = 64,
+    MOST_THOROUGH_OPS = 2048,     /* larger plans are rounded quickly: moves take too long */
+    MOST_BOUNDED_OPS = 4096,      /* beside EnvPipe's plan the bound is a courtesy */
     MOST_COMPARED_OPS = 20000000, /* operations times EnvPipe's iterations */
-    SILENT_NS = 2000000000,
-    REDRAW_NS = 100000000,
-};
-
-struct solver {
-    const struct lull_plan_task *task;
-    const struct lull_plan_wish *wish;
-    struct lull_error *err;
-    struct lull_frontier *frontier;
-    struct lull_pipeline_rounding *rounding;
-    int64_t *duration_ns; /* relaxed */
-    uint32_t *option;
-    int64_t begun_ns;
-    int64_t drawn_ns; /* when the progress line was; 0: not yet */
 };
 
 static bool has_switching(const struct lull_plan_wish *wish)
@@ -35,32 +18,10 @@ static bool has_switching(const struct lull_plan_wish *wish)
     return wish->switching.down_ns > 0 || wish->switching.up_ns > 0 || wish->switching.dwell_ns > 0;
 }
 
-/* ---- progress ---------------------------------------------------------------------------- */
-
-static void show_progress(struct solver *solver, int64_t time_ns)
-{
-    const int64_t now_ns = lull_now_ns();
-    const struct lull_plan_task *const task = solver->task;
-
-    if (now_ns - solver->begun_ns < SILENT_NS || now_ns - solver->drawn_ns < REDRAW_NS ||
-        !isatty(STDERR_FILENO))
-        return;
-    solver->drawn_ns = now_ns;
-    fprintf(stderr, "\rlull plan: %zu operations, at %.3f s, down to %.3f s ", task->graph.op_count,
-            (double)time_ns * 1e-9, (double)task->shortest_ns * 1e-9);
-}
-
-static void end_progress(const struct solver *solver)
-{
-    if (solver->drawn_ns != 0)
-        fprintf(stderr, "\r\033[K");
-}
-
 /* ---- one plan ---------------------------------------------------------------------------- */
 
-/* Evaluates the plan at hand; its bound is filled in by the caller. */
-static int evaluate(const struct solver *solver, int64_t deadline_ns,
-                    struct lull_plan_point *point_out)
+int lull_plan_evaluate(struct lull_plan_solver *solver, int64_t deadline_ns,
+                       struct lull_plan_point *point_out)
 {
     const struct lull_plan_wish *const wish = solver->wish;
     const struct lull_pipeline_problem *const problem = &solver->task->problem;
@@ -85,7 +46,7 @@ static int evaluate(const struct solver *solver, int64_t deadline_ns,
     return point_out->time_ns < 0 ? (int)point_out->time_ns : 0;
 }
 
-static int refuse_deadline(const struct solver *solver, int64_t deadline_ns)
+static int refuse_deadline(const struct lull_plan_solver *solver, int64_t deadline_ns)
 {
     return lull_error_set(solver->err, -ERANGE,
                           "a deadline of %.6f ms: no plan is that fast, the shortest takes %.6f ms "
@@ -94,36 +55,79 @@ static int refuse_deadline(const struct solver *solver, int64_t deadline_ns)
                           (double)solver->task->all_max.time_ns * 1e-6);
 }
 
+int lull_plan_solve_directly(struct lull_plan_solver *solver)
+{
+    lull_plan_long_destroy(solver->extended);
+    solver->extended = NULL;
+    if (solver->frontier == NULL)
+        solver->frontier = lull_frontier_create(&solver->task->problem, solver->err);
+    return solver->frontier != NULL ? 0 : solver->err->code;
+}
+
+/* The time of the least energy. */
+static int find_cheapest(const struct lull_plan_solver *solver, int64_t *time_out)
+{
+    const struct lull_frontier_point *points;
+    size_t count;
+    size_t i = 0;
+    int result;
+
+    if (solver->extended == NULL) {
+        result = lull_frontier_seek_cheapest(solver->frontier);
+        *time_out = lull_frontier_here(solver->frontier).time_ns;
+        return result;
+    }
+    points = lull_plan_long_points(solver->extended, &count);
+    while (i + 1 < count && points[i + 1].slope_w < solver->task->blocking_sum_w)
+        i++;
+    *time_out = points[i].time_ns;
+    return 0;
+}
+
 /*
  * How slow a plan may be that is asked to hold a deadline: slower than the time of the least energy
  * only costs more, unless somebody else takes that long anyway.
  */
-static int find_target(const struct solver *solver, int64_t *target_out)
+static int find_target(const struct lull_plan_solver *solver, int64_t *target_out)
 {
     const struct lull_plan_wish *const wish = solver->wish;
-    int64_t target_ns = wish->deadline_ns;
-    int result = lull_frontier_seek_cheapest(solver->frontier);
+    int64_t cheapest_ns;
+    const int result = find_cheapest(solver, &cheapest_ns);
 
-    if (result < 0)
-        return result;
-    if (wish->straggler_ns == 0 && lull_frontier_here(solver->frontier).time_ns < target_ns)
-        target_ns = lull_frontier_here(solver->frontier).time_ns;
-    *target_out = target_ns;
-    return 0;
+    *target_out = wish->straggler_ns == 0 && cheapest_ns < wish->deadline_ns ? cheapest_ns
+                                                                             : wish->deadline_ns;
+    return result;
+}
+
+/* A flow for about the plan's time: one for another time proves less, but no less surely. */
+static int find_flow(struct lull_plan_solver *solver, int64_t time_ns,
+                     struct lull_certificate *certificate)
+{
+    int result = 0;
+
+    if (solver->extended != NULL) {
+        result = lull_plan_long_relax(solver->extended, time_ns, solver->duration_ns, certificate);
+        if (result == 0)
+            return 0;
+        result = lull_plan_solve_directly(solver);
+    }
+    if (result == 0)
+        result = lull_frontier_seek(solver->frontier, time_ns);
+    if (result == 0)
+        lull_frontier_certify(solver->frontier, certificate);
+    return result;
 }
 
 /* Proves how little any plan as fast as this one can need. */
-static int prove(const struct solver *solver, struct lull_plan_single *single)
+static int prove(struct lull_plan_solver *solver, struct lull_plan_single *single)
 {
     const struct lull_plan_task *const task = solver->task;
-    int result = lull_frontier_seek(solver->frontier, single->point.time_ns);
+    int result = lull_certificate_init(&single->certificate, &task->graph);
 
     if (result == 0)
-        result = lull_certificate_init(&single->certificate, &task->graph);
-    if (result < 0)
-        return result;
-    lull_frontier_certify(solver->frontier, &single->certificate);
-    result = lull_certificate_check(&single->certificate, &task->graph, solver->err);
+        result = find_flow(solver, single->point.time_ns, &single->certificate);
+    if (result == 0)
+        result = lull_certificate_check(&single->certificate, &task->graph, solver->err);
     if (result < 0)
         return result;
     single->point.bound_j =
@@ -132,7 +136,7 @@ static int prove(const struct solver *solver, struct lull_plan_single *single)
     return 0;
 }
 
-static int plan_envpipe(const struct solver *solver)
+static int plan_envpipe(const struct lull_plan_solver *solver)
 {
     const int64_t deadline_ns = solver->wish->deadline_ns;
     struct lull_envpipe_outcome outcome;
@@ -153,7 +157,33 @@ static int plan_envpipe(const struct solver *solver)
     return 0;
 }
 
-static int plan_single(const struct solver *solver)
+/* Long pipelines: the relaxation from two short ones, rounded. */
+static int plan_extended(struct lull_plan_solver *solver, int64_t target_ns)
+{
+    const int result = lull_plan_long_relax(solver->extended, target_ns, solver->duration_ns,
+                                            &solver->certificate);
+
+    return result < 0 ? result
+                      : lull_pipeline_round_quick(solver->rounding, solver->duration_ns, target_ns,
+                                                  solver->option);
+}
+
+static int plan_directly(struct lull_plan_solver *solver, int64_t target_ns)
+{
+    int result;
+
+    if (solver->task->graph.op_count <= MOST_THOROUGH_OPS)
+        return lull_pipeline_round_thorough(solver->rounding, solver->frontier, target_ns,
+                                            solver->option);
+    result = lull_frontier_seek(solver->frontier, target_ns);
+    if (result < 0)
+        return result;
+    lull_frontier_durations(solver->frontier, solver->duration_ns);
+    return lull_pipeline_round_quick(solver->rounding, solver->duration_ns, target_ns,
+                                     solver->option);
+}
+
+static int plan_single(struct lull_plan_solver *solver)
 {
     int64_t target_ns;
     int result;
@@ -163,19 +193,21 @@ static int plan_single(const struct solver *solver)
     if (solver->wish->deadline_ns < solver->task->shortest_ns)
         return refuse_deadline(solver, solver->wish->deadline_ns);
     result = find_target(solver, &target_ns);
-    return result < 0 ? result
-                      : lull_pipeline_round_thorough(solver->rounding, solver->frontier, target_ns,
-                                                     solver->option);
+    if (result == 0 && solver->extended != NULL && plan_extended(solver, target_ns) == 0)
+        return 0;
+    if (result == 0)
+        result = lull_plan_solve_directly(solver);
+    return result < 0 ? result : plan_directly(solver, target_ns);
 }
 
-static int solve_single(const struct solver *solver, struct lull_plan_single *single)
+static int solve_single(struct lull_plan_solver *solver, struct lull_plan_single *single)
 {
     const struct lull_plan_wish *const wish = solver->wish;
     int result = plan_single(solver);
 
     if (result == 0)
-        result =
-            evaluate(solver, wish->deadline_ns > 0 ? wish->deadline_ns : INT64_MAX, &single->point);
+        result = lull_plan_evaluate(solver, wish->deadline_ns > 0 ? wish->deadline_ns : INT64_MAX,
+                                    &single->point);
     if (result < 0)
         return result;
     single->deadline_ns = wish->deadline_ns > 0 ? wish->deadline_ns : single->point.time_ns;
@@ -184,164 +216,35 @@ static int solve_single(const struct solver *solver, struct lull_plan_single *si
     return prove(solver, single);
 }
 
-/* ---- the whole frontier ------------------------------------------------------------------ */
-
-static int add_point(struct lull_plan_result *result, size_t *room,
-                     const struct lull_plan_point *point)
-{
-    if (result->point_count == *room) {
-        const size_t wanted = *room == 0 ? 256 : *room * 2;
-        struct lull_plan_point *const larger =
-            reallocarray(result->points, wanted, sizeof(*larger));
-
-        if (larger == NULL)
-            return -ENOMEM;
-        result->points = larger;
-        *room = wanted;
-    }
-    result->points[result->point_count++] = *point;
-    return 0;
-}
-
-static int round_here(struct solver *solver, struct lull_plan_result *result, size_t *room)
-{
-    const int64_t time_ns = lull_frontier_here(solver->frontier).time_ns;
-    struct lull_plan_point point = {0};
-    int code;
-
-    lull_frontier_durations(solver->frontier, solver->duration_ns);
-    code =
-        lull_pipeline_round_quick(solver->rounding, solver->duration_ns, time_ns, solver->option);
-    if (code == 0)
-        code = evaluate(solver, time_ns, &point);
-    if (code == -ERANGE) { /* too fast for this switching: others are not */
-        *solver->err = (struct lull_error){0};
-        return 0;
-    }
-    return code < 0 ? code : add_point(result, room, &point);
-}
-
-/* From the least energy down to the shortest time: at every corner of the relaxation, or, where
- * that are too many, at some of them, evenly over time. */
-static int walk(struct solver *solver, struct lull_plan_result *result)
-{
-    const size_t wanted = MOST_ROUNDED_OPS / solver->task->graph.op_count;
-    struct lull_frontier_point point;
-    int64_t rounded_ns;
-    int64_t stride_ns;
-    size_t room = 0;
-    int moved = 1;
-    int code = lull_frontier_seek_cheapest(solver->frontier);
-
-    point = lull_frontier_here(solver->frontier);
-    rounded_ns = INT64_MAX;
-    stride_ns = (point.time_ns - solver->task->shortest_ns) /
-                (int64_t)(wanted < LEAST_POINTS ? LEAST_POINTS : wanted);
-    while (code == 0 && moved == 1) {
-        if (rounded_ns - point.time_ns >= stride_ns) {
-            rounded_ns = point.time_ns;
-            code = round_here(solver, result, &room);
-        }
-        show_progress(solver, point.time_ns);
-        moved = lull_frontier_next(solver->frontier, &point);
-    }
-    if (code == 0 && moved == 0 && rounded_ns != point.time_ns)
-        code = round_here(solver, result, &room);
-    return moved < 0 ? moved : code;
-}
-
-static int by_time(const void *a, const void *b)
-{
-    const struct lull_plan_point *const left = a;
-    const struct lull_plan_point *const right = b;
-
-    if (left->time_ns != right->time_ns)
-        return left->time_ns < right->time_ns ? -1 : 1;
-    return (left->energy_j > right->energy_j) - (left->energy_j < right->energy_j);
-}
-
-/* Sorts, and keeps what no faster plan is as cheap as. */
-static void keep_best(struct lull_plan_result *result)
-{
-    size_t kept = 0;
-
-    if (result->point_count == 0)
-        return;
-    qsort(result->points, result->point_count, sizeof(*result->points), by_time);
-    for (size_t i = 0; i < result->point_count; i++)
-        if (kept == 0 || result->points[i].energy_j < result->points[kept - 1].energy_j)
-            result->points[kept++] = result->points[i];
-    result->point_count = kept;
-}
-
-/* The relaxation between its corners, which lie from the slow end to the fast one. */
-static void set_bounds(const struct solver *solver, struct lull_plan_result *result)
-{
-    size_t count;
-    const struct lull_frontier_point *const corners =
-        lull_frontier_points(solver->frontier, &count);
-    size_t corner = count - 1;
-
-    for (size_t i = 0; i < result->point_count; i++) {
-        struct lull_plan_point *const point = &result->points[i];
-
-        while (corner > 0 && corners[corner - 1].time_ns <= point->time_ns)
-            corner--;
-        point->bound_j = corners[corner].energy_j;
-        if (corner > 0) {
-            const struct lull_frontier_point *const longer = &corners[corner - 1];
-
-            point->bound_j += (longer->energy_j - corners[corner].energy_j) *
-                              (double)(point->time_ns - corners[corner].time_ns) /
-                              (double)(longer->time_ns - corners[corner].time_ns);
-        } else {
-            point->bound_j +=
-                solver->task->blocking_sum_w * (double)(point->time_ns - corners[0].time_ns) * 1e-9;
-        }
-    }
-}
-
-static int solve_frontier(struct solver *solver, struct lull_plan_result *result)
-{
-    const int code = walk(solver, result);
-
-    if (code < 0)
-        return code;
-    keep_best(result);
-    if (result->point_count == 0)
-        return lull_error_set(solver->err, -ERANGE,
-                              "no plan of the frontier can be kept with this switching; take a "
-                              "shorter --switch-ms or --min-dwell-ms, or a longer deadline");
-    set_bounds(solver, result);
-    return 0;
-}
-
 /* ---- all together ------------------------------------------------------------------------ */
 
-static int solver_init(struct solver *solver)
+static int solver_init(struct lull_plan_solver *solver)
 {
     const size_t count = solver->task->graph.op_count;
-    int result;
+    int result = lull_certificate_init(&solver->certificate, &solver->task->graph);
 
     solver->begun_ns = lull_now_ns();
-    solver->frontier = lull_frontier_create(&solver->task->problem, solver->err);
-    if (solver->frontier == NULL)
-        return solver->err->code;
-    result = lull_pipeline_rounding_create(&solver->task->problem, &solver->rounding);
+    if (result == 0)
+        result = lull_pipeline_rounding_create(&solver->task->problem, &solver->rounding);
     solver->duration_ns = calloc(count, sizeof(*solver->duration_ns));
     solver->option = calloc(count, sizeof(*solver->option));
-    return solver->duration_ns == NULL || solver->option == NULL ? -ENOMEM : result;
+    if (result < 0 || solver->duration_ns == NULL || solver->option == NULL)
+        return -ENOMEM;
+    solver->extended = lull_plan_long_create(solver->task);
+    return solver->extended != NULL ? 0 : lull_plan_solve_directly(solver);
 }
 
-static void solver_fini(struct solver *solver)
+static void solver_fini(struct lull_plan_solver *solver)
 {
+    lull_plan_long_destroy(solver->extended);
     lull_frontier_destroy(solver->frontier);
     lull_pipeline_rounding_destroy(solver->rounding);
+    lull_certificate_fini(&solver->certificate);
     free(solver->duration_ns);
     free(solver->option);
 }
 
-static int solve_into_single(struct solver *solver, struct lull_plan_result *result)
+static int solve_into_single(struct lull_plan_solver *solver, struct lull_plan_result *result)
 {
     int code;
 
@@ -362,15 +265,14 @@ static int solve_into_single(struct solver *solver, struct lull_plan_result *res
 int lull_plan_solve(const struct lull_plan_task *task, const struct lull_plan_wish *wish,
                     struct lull_plan_result *result_out, struct lull_error *err)
 {
-    struct solver solver = {.task = task, .wish = wish, .err = err};
+    struct lull_plan_solver solver = {.task = task, .wish = wish, .err = err};
     struct lull_plan_result result = {0};
     int code = solver_init(&solver);
 
     if (code == 0)
         code = wish->deadline_ns > 0 || wish->planner == LULL_PLAN_ENVPIPE
                    ? solve_into_single(&solver, &result)
-                   : solve_frontier(&solver, &result);
-    end_progress(&solver);
+                   : lull_plan_walk(&solver, &result);
     solver_fini(&solver);
     if (code == 0) {
         *result_out = result;
@@ -401,11 +303,16 @@ struct lull_plan_point lull_plan_all_max(const struct lull_plan_task *task,
     return point;
 }
 
-/* The bound of a time, by itself. */
+/* The bound of a time, by itself; left alone for pipelines that take long to solve. */
 static int bound_at(const struct lull_plan_task *task, int64_t time_ns, double *bound_j_out)
 {
-    struct lull_frontier *const frontier = lull_frontier_create(&task->problem, NULL);
-    const int result = frontier == NULL ? -ENOMEM : lull_frontier_seek(frontier, time_ns);
+    struct lull_frontier *frontier;
+    int result;
+
+    if (task->graph.op_count > MOST_BOUNDED_OPS)
+        return 0;
+    frontier = lull_frontier_create(&task->problem, NULL);
+    result = frontier == NULL ? -ENOMEM : lull_frontier_seek(frontier, time_ns);
 
     if (result == 0)
         *bound_j_out = lull_frontier_here(frontier).energy_j;

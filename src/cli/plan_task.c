@@ -290,7 +290,7 @@ int lull_plan_task_init(const struct lull_plan_source *source, struct lull_plan_
 
     if (result < 0)
         return result;
-    *task_out = (struct lull_plan_task){.parts = 1};
+    *task_out = (struct lull_plan_task){.source = source, .parts = 1};
     result = source->graph != NULL ? build_graph(source, &measured, task_out, err)
                                    : build_schedule(source, &measured, task_out, err);
     lull_pipeline_profile_fini(&measured);

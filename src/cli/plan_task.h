@@ -25,6 +25,7 @@ struct lull_plan_source {
 };
 
 struct lull_plan_task {
+    const struct lull_plan_source *source; /* borrowed */
     char title[128];
     uint32_t stages;                      /* devices of one copy */
     int64_t parts;                        /* model chunks per device that share a measured stage */

@@ -378,6 +378,19 @@ class Output(Small):
         xml.etree.ElementTree.parse(path)
         self.assertLess(os.path.getsize(path), 4 << 20)
 
+    def test_many_micro_batches_are_extended_from_few(self):
+        path = self.path("long.json")
+        long = ("--profile", self.profile, "--stages", "16", "--microbatches", "256")
+        single = plan_json(*long, "--slowdown", "1%", "--output", path)
+        self.assertGreaterEqual(single["frontier"][0]["gap_ratio"], -RELATIVE)
+        self.assertLessEqual(single["slowdown_ratio"], 0.01)
+        self.assertEqual(plan("--verify", path).returncode, 0)
+        points = plan_json(*long)["frontier"]
+        for point in points:
+            self.assertGreaterEqual(point["gap_ratio"], -RELATIVE)
+        for faster, slower in zip(points, points[1:]):
+            self.assertGreater(faster["energy_j"], slower["energy_j"])
+
     def test_text_and_pipes(self):
         done = plan(*self.small("--slowdown", "0%"))
         self.assertEqual(done.returncode, 0, done.stderr)
