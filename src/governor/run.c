@@ -26,7 +26,8 @@
 #include "governor/report.h"
 #include "wire/job_file.h"
 
-enum { TICK_MS = 50, SAMPLE_TICKS = 2, CONCERT_TICKS = 2, HEARTBEAT_TICKS = 10, ENERGY_TICKS = 20, MAX_NOTES = 8 };
+enum { TICK_MS = 50, SAMPLE_TICKS = 2, CONCERT_TICKS = 2, HEARTBEAT_TICKS = 10, ENERGY_TICKS = 20 };
+enum { MAX_NOTES = 8 };
 enum { PATH_SIZE = 512 };
 
 struct run {

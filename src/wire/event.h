@@ -1,9 +1,10 @@
 /*
  * Events: what the probes in a job's processes tell the governor, through shared memory.
  *
- * One segment per job and node: a file in /dev/shm that `lull run` creates (mode 0600), keeps locked
- * (wire/job_file.h) and names in LULL_JOB. A process claims one slot, which holds its identity, its names of user sections and a
- * ring of fixed-size events with many producers (its threads) and one consumer (the governor).
+ * One segment per job and node: a file in /dev/shm that `lull run` creates (mode 0600), keeps
+ * locked (wire/job_file.h) and names in LULL_JOB. A process claims one slot, which holds its
+ * identity, its names of user sections and a ring of fixed-size events with many producers (its
+ * threads) and one consumer (the governor).
  * All probes of one process share its slot. A full ring drops the event and counts it; a producer
  * never blocks, allocates or logs. Producers ring one doorbell (a futex word) only when the
  * governor sleeps on it.
