@@ -220,7 +220,7 @@ static bool become_device(struct lull_control *control, struct gpu *gpu)
     if (gpu->gaps != NULL)
         return true;
     gpu->gaps = lull_gap_map_create(!control->exposure);
-    gpu->enqueueing = lull_track_create();
+    gpu->enqueueing = lull_track_create(false);
     if (gpu->gaps != NULL && gpu->enqueueing != NULL)
         return true;
     forget_device(gpu);

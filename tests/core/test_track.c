@@ -39,7 +39,7 @@ static void play_round(struct lull_track *track, const struct loop *loop, uint32
 
 static struct seen play(const struct loop *loop, uint64_t seed)
 {
-    struct lull_track *const track = lull_track_create();
+    struct lull_track *const track = lull_track_create(true);
     const struct lull_moments *iteration_ms;
     struct lull_random random;
     struct seen seen;

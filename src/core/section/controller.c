@@ -33,7 +33,7 @@ struct lull_controller *lull_controller_create(const struct lull_controller_conf
     for (uint32_t i = 0; i < gpu_count; i++) {
         struct lull_controlled_gpu *gpu = &controller->gpus[i];
 
-        gpu->track = lull_track_create();
+        gpu->track = lull_track_create(true);
         if (gpu->track == NULL) {
             lull_controller_destroy(controller);
             return NULL;
@@ -238,7 +238,7 @@ void lull_controller_hold(struct lull_controller *controller, bool held)
 bool lull_controller_take_start(struct lull_controller *controller, uint32_t index)
 {
     struct lull_controlled_gpu *gpu = &controller->gpus[index];
-    struct lull_track *track = lull_track_create();
+    struct lull_track *track = lull_track_create(true);
 
     if (track == NULL)
         return false;

@@ -17,7 +17,7 @@ static const double merge_gap_ms = 1.0;
 /* ...nor is the computation in between worth naming (share of the section's length). */
 static const double merge_gap_ratio = 0.02;
 
-/* Several rounds are one iteration if that explains all but this share of what their gaps vary... */
+/* Several rounds are one iteration if that explains what their gaps vary but for this share... */
 static const double unexplained_ratio = 0.05;
 /* ...and that is worth it: what the gaps of one round vary, as a share of its length. */
 static const double notable_ratio = 0.05;
@@ -38,6 +38,7 @@ struct position {
 
 struct lull_track {
     struct lull_iteration_finder *finder;
+    bool joins_rounds;
     enum lull_track_phase phase;
     uint32_t round_calls;       /* the finder's period */
     uint32_t rounds;            /* in an iteration; while learning: all that are learnt from */
@@ -70,7 +71,7 @@ static double ms_between(int64_t from_ns, int64_t to_ns)
     return (double)(to_ns - from_ns) * 1e-6;
 }
 
-struct lull_track *lull_track_create(void)
+struct lull_track *lull_track_create(bool joins_rounds)
 {
     struct lull_track *track = calloc(1, sizeof(*track));
 
@@ -81,6 +82,7 @@ struct lull_track *lull_track_create(void)
         free(track);
         return NULL;
     }
+    track->joins_rounds = joins_rounds;
     track->open_section = -1;
     return track;
 }
@@ -187,7 +189,7 @@ static uint32_t find_rounds(const struct lull_track *track)
 /* Folds what was learnt into the positions of one iteration. */
 static void fold_rounds(struct lull_track *track)
 {
-    const uint32_t rounds = find_rounds(track);
+    const uint32_t rounds = track->joins_rounds ? find_rounds(track) : 1;
     const uint32_t period = rounds * track->round_calls;
 
     for (uint32_t i = period; i < period_of(track); i++) {

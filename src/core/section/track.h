@@ -70,8 +70,11 @@ struct lull_track_totals {
 
 struct lull_track;
 
-/* NULL: no memory. */
-struct lull_track *lull_track_create(void);
+/*
+ * joins_rounds: the rank computes between its calls, so that the time there tells rounds apart;
+ * false: the calls only enqueue, and that time says nothing. NULL: no memory.
+ */
+struct lull_track *lull_track_create(bool joins_rounds);
 void lull_track_destroy(struct lull_track *track);
 
 /* Takes the next edge; calls inside a call only count its depth. */
