@@ -10,6 +10,8 @@
 
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/play_pipeline_options.h"
+#include "cli/play_profile.h"
 #include "cli/play_source.h"
 #include "emulator/oracle_play.h"
 #include "emulator/play_presets.h"
@@ -17,6 +19,7 @@
 
 struct arguments {
     struct lull_play_source source;
+    struct lull_play_pipeline_options pipeline;
     int64_t ranks;
     int64_t iterations;
     double seconds;
@@ -132,9 +135,16 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         arguments->source.traces = state->argv + state->next;
         arguments->source.trace_count = (uint32_t)(state->argc - state->next);
         break;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &arguments->pipeline;
+        break;
     case ARGP_KEY_END:
-        if ((arguments->source.preset == NULL) == (arguments->source.trace_count == 0))
-            argp_error(state, "give traces or --preset");
+        if ((arguments->source.preset != NULL) + (arguments->source.trace_count != 0) +
+                arguments->pipeline.is_given !=
+            1)
+            argp_error(state, "give traces, --preset or --pipeline");
+        if (arguments->pipeline.measure != NULL && !arguments->pipeline.is_given)
+            argp_error(state, "--measure needs --pipeline");
         if (arguments->iterations > 0 && arguments->seconds > 0)
             argp_error(state, "--iterations and --seconds exclude each other");
         break;
@@ -296,14 +306,61 @@ static int ask(const struct arguments *arguments, const struct lull_play *play,
 
 /* ---- all together ---- */
 
+static int measure(const struct arguments *arguments, struct lull_error *err)
+{
+    const struct lull_play_profile_question question = {
+        .pipeline = &arguments->pipeline.pipeline,
+        .model = arguments->model,
+        .heat_w = arguments->heat_w,
+        .stride = (uint32_t)arguments->stride,
+    };
+    double blocking_w;
+    const int result =
+        lull_play_profile_write(&question, arguments->pipeline.measure, &blocking_w, err);
+
+    if (result == 0)
+        printf(arguments->is_json ? "{\"blocking_w\": %.3f}\n"
+                                  : "waiting for another stage draws %.1f W\n",
+               blocking_w);
+    return result;
+}
+
+static int open_play(const struct arguments *arguments, struct lull_play **play_out,
+                     struct lull_error *err)
+{
+    int result;
+
+    if (!arguments->pipeline.is_given)
+        return lull_play_source_open(&arguments->source, play_out, err);
+    result = lull_play_pipeline_create(&arguments->pipeline.pipeline, play_out, err);
+    if (result == 0 && arguments->source.jitter_ratio >= 0)
+        (*play_out)->jitter_ratio = arguments->source.jitter_ratio;
+    return result;
+}
+
+static int play_or_ask(const struct arguments *arguments, struct lull_error *err)
+{
+    struct lull_play *play = NULL;
+    int result = open_play(arguments, &play, err);
+
+    if (result == 0)
+        result = arguments->is_oracle ? ask(arguments, play, err) : run(arguments, play, err);
+    lull_play_destroy(play);
+    return result;
+}
+
 int lull_play_main(int argc, char **argv)
 {
+    static const struct argp_child children[] = {
+        {&lull_play_pipeline_argp, 0, "A pipeline-parallel job, one rank per stage:", 2}, {0}};
     static const struct argp parser = {
+        .children = children,
         .options = options,
         .parser = parse_option,
         .args_doc = "[TRACE...]",
-        .doc = "Plays a distributed job, recorded by the PyTorch profiler or a preset, on the "
-               "emulated node: lull emulate SPEC -- lull play ...\v",
+        .doc =
+            "Plays a distributed job, recorded by the PyTorch profiler, a preset or a pipeline, on "
+            "the emulated node: lull emulate SPEC -- lull play ...\v",
         .help_filter = list_presets,
     };
     struct arguments arguments = {
@@ -314,15 +371,13 @@ int lull_play_main(int argc, char **argv)
         .tolerance_ratio = 0.01,
         .stride = 3,
     };
-    struct lull_play *play = NULL;
     struct lull_error err = {0};
     int result;
 
+    lull_play_pipeline_default(&arguments.pipeline.pipeline);
     argp_parse(&parser, argc, argv, 0, NULL, &arguments);
     arguments.source.ranks = (uint32_t)arguments.ranks;
-    result = lull_play_source_open(&arguments.source, &play, &err);
-    if (result == 0)
-        result = arguments.is_oracle ? ask(&arguments, play, &err) : run(&arguments, play, &err);
-    lull_play_destroy(play);
+    result = arguments.pipeline.measure != NULL ? measure(&arguments, &err)
+                                                : play_or_ask(&arguments, &err);
     return result < 0 ? lull_cli_fail("play", &err) : LULL_EXIT_OK;
 }

@@ -61,6 +61,8 @@ struct lull_play_op {
     /* Compute. */
     const char *profile; /* of the GPU model, as lull_gpu_model_profile(); borrowed for good */
     uint32_t kernels;    /* that it stands for, >= 1 */
+    const char *section; /* the program's name for it, told to liblull on the GPU's time line, as a
+                          * program does that synchronises there; NULL none; borrowed for good */
 
     /* Communication. */
     enum lull_play_function function;

@@ -16,6 +16,7 @@
 #include "emulator/node.h"
 #include "emulator/play_feed.h"
 #include "emulator/play_meeting.h"
+#include "emulator/play_sections.h"
 #include "emulator/workload.h"
 
 enum {
@@ -39,6 +40,7 @@ struct rank {
     const struct lull_play_part *part;
     const struct lull_play_rank *ops;
     struct lull_play_nccl *nccl;
+    struct lull_play_sections sections;
     struct lull_emulated_gpu *handle;
     struct lull_node *node;
     int context;
@@ -287,6 +289,7 @@ static void serve(struct rank *rank, const struct lull_play_event *events, uint3
             meet(rank, &events[i]);
         tell_libraries(rank, &events[i]);
         tell_profiler(rank, &events[i]);
+        lull_play_sections_tell(&rank->sections, events[i].op->section, events[i].is_end);
         count_event(rank, &events[i]);
     }
     if (count > 0)
@@ -379,10 +382,20 @@ static int join(struct rank *rank, uint32_t index, struct lull_error *err)
     return lull_play_nccl_join(rank->nccl, part->play, index, part->rank, &id, err);
 }
 
+static bool has_sections(const struct lull_play_rank *ops)
+{
+    for (uint32_t i = 0; i < ops->count; i++)
+        if (ops->ops[i].section != NULL)
+            return true;
+    return false;
+}
+
 static int open_libraries(struct rank *rank, struct lull_error *err)
 {
     int result = lull_play_nccl_open(&rank->nccl, err);
 
+    if (has_sections(rank->ops))
+        lull_play_sections_open(&rank->sections);
     for (uint32_t i = 0; i < rank->part->play->communicator_count; i++)
         if (result == 0 && rank->nccl != NULL)
             result = join(rank, i, err);

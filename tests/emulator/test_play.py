@@ -52,6 +52,40 @@ class Play(unittest.TestCase):
     def test_a_pipeline_of_four_ranks_plays(self):
         self.check_preset("megatron-3d", 2, "4xA100-SXM4-40GB", "--ranks", "4")
 
+    def test_pipelines_of_all_schedules_come_to_an_end(self):
+        for schedule in ("gpipe", "1f1b", "envpipe", "interleaved:2", "zb-h1", "zbv"):
+            with self.subTest(schedule):
+                period_ms = oracle("--pipeline", schedule, "--microbatches", "8")["period_ms"]
+                self.assertGreater(period_ms, 8 * 60)
+                self.assertLess(period_ms, 11 * 60 + 20)
+
+    def test_a_pipeline_takes_what_its_task_graph_takes(self):
+        # 1F1B: (M + S - 1)(F + B); the first and the last micro-batch go there and back; the optimizer.
+        options = ("--pipeline", "1f1b", "--stages", "3", "--microbatches", "4", "--forward-ms", "10",
+                   "--backward-ms", "20", "--latency-ms", "0.5", "--optimizer-ms", "5")
+        self.assertAlmostEqual(oracle(*options)["period_ms"], 6 * 30 + 8 * 0.5 + 5, places=3)
+        ranks = play(*options, "--sections", "--iterations", "6", node="3xV100-SXM2-16GB")
+        for rank in ranks:
+            self.assertAlmostEqual(rank["iteration_p50_ms"], 189, delta=10)
+            self.assertEqual(rank["compute_ops"], 6 * 9)
+
+    def test_copies_of_a_pipeline_wait_for_each_other(self):
+        ranks = play("--pipeline", "1f1b", "--stages", "2", "--replicas", "2", "--microbatches", "2",
+                     "--stage-weights", "1,1.5", "--iterations", "4", node="4xA100-SXM4-40GB")
+        self.assertEqual([rank["iterations"] for rank in ranks], [4] * 4)
+
+    def test_a_pipeline_can_be_measured_clock_by_clock(self):
+        done = subprocess.run([LULL, "play", "--pipeline", "1f1b", "--stages", "2", "--stage-weights", "1,1.1",
+                               "--measure", "-", "--json"], capture_output=True, text=True, check=True, timeout=60)
+        rows = [line.split(",") for line in done.stdout.splitlines() if line.count(",") == 4]
+        self.assertEqual(rows[0], ["stage", "instruction", "frequency", "time", "energy"])
+        times = {(int(row[0]), row[1], int(row[2])): float(row[3]) for row in rows[1:]}
+        energies = {(int(row[0]), row[1], int(row[2])): float(row[4]) for row in rows[1:]}
+        self.assertAlmostEqual(times[1, "backward", 1410], 0.044, places=8)
+        self.assertGreater(times[0, "forward", 1050], 0.022)
+        self.assertLess(energies[0, "forward", 1050], 0.8 * energies[0, "forward", 1410])
+        self.assertGreater(json.loads(done.stdout.splitlines()[-1])["blocking_w"], 60)
+
     def test_seconds_set_the_length(self):
         ranks = play("--preset", "moe-alltoall", "--seconds", "1.5")
         self.assertEqual([rank["iterations"] for rank in ranks], [5, 5])
