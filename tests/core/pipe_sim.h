@@ -1,0 +1,76 @@
+/*
+ * A pipeline-parallel job on GPUs with a slow driver, in virtual time: the world in which followers
+ * and conductors are judged. Its operations stretch with the clock of every moment. It shares no
+ * code with the emulated node. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_TESTS_PIPE_SIM_H
+#define LULL_TESTS_PIPE_SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/pipeline/conductor.h"
+#include "core/pipeline/plan.h"
+
+enum { PIPE_SIM_POINTS = 11, PIPE_SIM_DEVICES = 16, PIPE_SIM_ITERATIONS = 1024 };
+
+struct pipe_sim_config {
+    const char *schedule;
+    uint32_t devices;
+    uint32_t microbatches;
+    double forward_ms; /* at the highest clock */
+    double backward_ms;
+    double last_ratio; /* of the last stage */
+    double latency_ms;
+    double optimizer_ms;
+    double jitter;  /* relative standard deviation of each operation */
+    double call_ms; /* of the driver; serialised over GPUs */
+    double settle_ms;
+    double settle_spread_ms; /* uniform on top */
+    uint32_t iterations;
+    bool sees_transfers;   /* what sends and receives is seen; else sections */
+    double joins_ms;       /* nobody looks before that */
+    uint32_t odd_at;       /* in this iteration the first device says a section too many; 0 never */
+    bool ignores_lowering; /* the driver says yes and does nothing */
+    uint64_t seed;
+};
+
+struct pipe_sim_result {
+    uint64_t begins; /* operations begun */
+    uint64_t below;  /* ... while the clock was below what the plan says of them */
+    double below_ms; /* time that operations ran so */
+    double plan_ms;  /* mean iteration at the plan, at the highest clocks */
+    double highest_ms;
+    double plan_j; /* mean energy of those */
+    double highest_j;
+    uint64_t commands;
+    uint64_t wrong; /* edges that the follower told and that had not happened so */
+    uint64_t edges;
+    double worst_edge_ms;                        /* largest error of their times */
+    uint64_t first_told;                         /* iteration of the first edge */
+    int32_t iteration_plan[PIPE_SIM_ITERATIONS]; /* as the conductor told */
+    uint32_t iterations_told;
+    double low_while_lost_ms; /* longest time that a lost GPU stayed lowered */
+};
+
+struct pipe_sim; /* a world with its problem */
+
+void pipe_sim_config_default(struct pipe_sim_config *config);
+
+struct pipe_sim *pipe_sim_create(const struct pipe_sim_config *config);
+void pipe_sim_destroy(struct pipe_sim *sim);
+
+const struct lull_pipeline_problem *pipe_sim_problem(const struct pipe_sim *sim);
+
+/* Adds a plan of one option per operation (an option is a point) to a conductor. */
+int pipe_sim_add_plan(const struct pipe_sim *sim, struct lull_conductor *conductor,
+                      const uint32_t *option, double slowdown_ratio);
+
+struct lull_conductor *pipe_sim_conductor(const struct pipe_sim *sim,
+                                          const struct lull_conductor_config *config);
+
+/* Runs the job; the conductor may be NULL: only followers look on. */
+void pipe_sim_run(struct pipe_sim *sim, struct lull_conductor *conductor,
+                  struct pipe_sim_result *result_out);
+
+#endif
