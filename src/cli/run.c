@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "core/section/agreement.h"
+#include "governor/pipeline_pilot.h"
 #include "governor/run.h"
 
 enum {
@@ -25,6 +26,7 @@ enum {
     KEY_TOGETHER,
     KEY_TOGETHER_KEY,
     KEY_NODE,
+    KEY_PLAN,
 };
 
 static const struct argp_option options[] = {
@@ -54,6 +56,10 @@ static const struct argp_option options[] = {
      "Key that all nodes of the job share; node 0 makes it if it is not there", 0},
     {"node", KEY_NODE, "I/N", 0,
      "Which node this is, from 0, and how many there are (default: as the launcher says)", 0},
+    {"plan", KEY_PLAN, "FILE", 0,
+     "Carry out a pipeline's plan, as lull plan --output writes it; given more than once: tried in "
+     "turn until one is harmless",
+     0},
     {"no-daemon", KEY_NO_DAEMON, NULL, 0, "Drive the GPUs from this process, as root", 0},
     {"quiet", KEY_QUIET, NULL, 0, "No table and no progress; the report is still written", 0},
     {0},
@@ -89,6 +95,7 @@ static int parse_descent(const char *text, enum lull_descent_strategy *strategy_
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
+    static const char *plans[LULL_PILOT_PLANS];
     struct lull_run_options *run = state->input;
 
     switch (key) {
@@ -139,6 +146,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         if (lull_nodes_parse(arg, &run->together.nodes) < 0)
             argp_error(state, "--node %s: give the node and their number (at most %d), such as 0/2",
                        arg, LULL_AGREEMENT_MAX_NODES);
+        break;
+    case KEY_PLAN:
+        if (run->plan_count == LULL_PILOT_PLANS)
+            argp_error(state, "--plan: at most %d", LULL_PILOT_PLANS);
+        plans[run->plan_count++] = arg;
+        run->plans = plans;
         break;
     case KEY_NO_DAEMON:
         run->no_daemon = true;

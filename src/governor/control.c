@@ -27,6 +27,7 @@ static const uint64_t throttle_reasons = 0x8 | 0x20 | 0x40 | 0x80;
 struct request {
     uint64_t sequence;
     uint32_t point;
+    uint32_t was_point; /* asked for before */
     int64_t posted_ns;
     int64_t answers_ns;
 };
@@ -38,6 +39,7 @@ struct gpu {
     const struct lull_device_info *info;
     struct request requests[REQUESTS_KEPT]; /* by sequence */
     uint64_t taken;                         /* sequence of the last outcome taken */
+    uint32_t point;                         /* asked for last */
     struct lull_switch_result seen; /* of a call that has returned, settling; sequence 0 none */
     struct lull_clock_expectation expected; /* since_ns 0: nothing is */
     struct lull_journey journey;
@@ -55,6 +57,8 @@ struct lull_control {
     struct lull_devices *devices;
     struct lull_actuator *actuator;
     struct lull_controller *controller;
+    struct lull_pilot *pilot; /* NULL: the controller decides */
+    int64_t iteration_end_ns; /* of the pilot's last one; 0 none */
     pthread_mutex_t lock; /* controller and journeys */
     pthread_t thread;
     bool running;
@@ -287,6 +291,78 @@ static void take_device_event(struct lull_control *control, uint32_t index,
     ask(control, gpu);
 }
 
+/* ---- a pipeline's plan ------------------------------------------------------------------- */
+
+static void take_piloted_section(struct lull_control *control, uint32_t index,
+                                 const struct lull_event *event)
+{
+    char name[LULL_JOB_NAME_BYTES];
+    bool is_backward;
+
+    lull_job_name(control->job, (uint32_t)control->gpus[index].state.process, event->name, name);
+    is_backward = strcmp(name, "backward") == 0;
+    if (is_backward || strcmp(name, "forward") == 0)
+        lull_pilot_take_section(control->pilot, index, is_backward, event->kind == LULL_EVENT_END,
+                                event->time_ns);
+}
+
+static void take_piloted_event(struct lull_control *control, uint32_t index,
+                               const struct lull_event *event)
+{
+    struct lull_control_gpu *state = &control->gpus[index].state;
+    const uint32_t slot = (uint32_t)state->process;
+    const uint32_t wanted = lull_pilot_wants_times(control->pilot, index) ? LULL_ASK_TIMES : 0;
+
+    if (event->kind >= LULL_EVENT_ENQUEUE) {
+        lull_communicators_take(&state->communicators, control->job, slot, event);
+        lull_pilot_take_event(control->pilot, index, event);
+    } else if (event->thread == 0 && event->operation == LULL_OPERATION_USER &&
+               (event->kind == LULL_EVENT_BEGIN || event->kind == LULL_EVENT_END)) {
+        take_piloted_section(control, index, event);
+    }
+    if (lull_job_asked(control->job, slot) != wanted)
+        lull_job_ask(control->job, slot, wanted);
+}
+
+static enum lull_controller_phase phase_of(const struct lull_conductor_iteration *iteration,
+                                           bool has_settled)
+{
+    if (has_settled)
+        return LULL_PHASE_SETTLED;
+    return iteration->plan < 0 ? LULL_PHASE_LEARNING : LULL_PHASE_DESCENDING;
+}
+
+/* The iterations of all GPUs are those of the first one. */
+static void note_piloted_iterations(struct lull_control *control)
+{
+    struct lull_conductor_iteration iteration;
+
+    while (lull_pilot_next_iteration(control->pilot, &iteration)) {
+        const bool is_new = iteration.begin_ns != control->iteration_end_ns;
+        struct lull_boundary boundary = {
+            .time_ns = iteration.begin_ns,
+            .first = true,
+            .phase = phase_of(&iteration, lull_pilot_has_settled(control->pilot)),
+        };
+
+        for (uint32_t i = 0; i < control->gpu_count; i++) {
+            struct lull_journey *journey = &control->gpus[i].journey;
+
+            if (control->gpus[i].state.process < 0)
+                continue;
+            boundary.time_ns = iteration.begin_ns;
+            boundary.first = true;
+            if (is_new)
+                lull_journey_add_boundary(journey, &boundary);
+            boundary.time_ns = iteration.end_ns;
+            boundary.first = false;
+            lull_journey_add_boundary(journey, &boundary);
+        }
+        control->iteration_end_ns = iteration.end_ns;
+        lull_pilot_record(control->pilot, &iteration);
+    }
+}
+
 static void take_event(struct lull_control *control, uint32_t index, const struct lull_event *event)
 {
     struct gpu *gpu = &control->gpus[index];
@@ -309,6 +385,12 @@ static void take_event(struct lull_control *control, uint32_t index, const struc
         gpu->state.left_ns = event->time_ns;
         gpu->left = true;
         lull_controller_take_exit(control->controller, index);
+        if (control->pilot != NULL)
+            lull_pilot_take_exit(control->pilot, index);
+        return;
+    }
+    if (control->pilot != NULL) {
+        take_piloted_event(control, index, event);
         return;
     }
     if (event->kind >= LULL_EVENT_ENQUEUE) {
@@ -368,17 +450,32 @@ static void carry_out(struct lull_control *control, const struct lull_command *c
 {
     struct gpu *gpu = &control->gpus[command->gpu];
     uint32_t mhz = command->point == 0 ? 0 : gpu->info->sm_clocks_mhz[command->point];
-    struct request request = {
-        .point = command->point, .posted_ns = now_ns, .answers_ns = command->answers_ns};
+    struct request request = {.point = command->point,
+                              .was_point = gpu->point,
+                              .posted_ns = now_ns,
+                              .answers_ns = command->answers_ns};
 
     if (!atomic_load(&gpu->armed))
         return;
     request.sequence = lull_actuator_set(control->actuator, gpu->actuator_slot, mhz,
                                          command->deadline_ns, command->valid_until_ns);
     gpu->requests[request.sequence % REQUESTS_KEPT] = request;
+    gpu->point = command->point;
     gpu->expected.since_ns = 0;
     gpu->journey.switches++;
     note_lowered(gpu, mhz, now_ns);
+}
+
+static void tell_switch(struct lull_control *control, uint32_t index,
+                        const struct request *request, double call_ms, double settle_ms,
+                        bool failed)
+{
+    if (control->pilot != NULL)
+        lull_pilot_take_switch(control->pilot, index, request->was_point, request->point, call_ms,
+                               settle_ms, failed);
+    else
+        lull_controller_take_switch(control->controller, index, request->point, call_ms, settle_ms,
+                                    failed);
 }
 
 /* What came of a request: settled, refused, or overtaken by the next one. */
@@ -403,12 +500,10 @@ static void take_outcome(struct lull_control *control, uint32_t index,
                  result->status == LULL_E_NO_DEVICE;
     /* Nothing had to be written: nothing was learnt about what writing costs. */
     if (request->sequence == result->sequence && (is_made || is_useless))
-        lull_controller_take_switch(control->controller, index, request->point,
-                                    lull_ms_from_ns(end_ns - request->posted_ns),
-                                    result->settle_ns == LULL_SETTLE_UNKNOWN
-                                        ? 0.0
-                                        : lull_ms_from_ns(result->settle_ns),
-                                    is_useless);
+        tell_switch(control, index, request, lull_ms_from_ns(end_ns - request->posted_ns),
+                    result->settle_ns == LULL_SETTLE_UNKNOWN ? 0.0
+                                                             : lull_ms_from_ns(result->settle_ns),
+                    is_useless);
     if (result->status == 0 && result->settle_ns >= 0)
         gpu->expected = (struct lull_clock_expectation){
             .set_mhz = result->sm_mhz, .since_ns = end_ns + result->settle_ns};
@@ -447,6 +542,23 @@ static void take_results(struct lull_control *control)
     }
 }
 
+static void carry_out_plan(struct lull_control *control)
+{
+    struct lull_conductor_command commands[LULL_CONDUCTOR_MAX_GPUS];
+    const int64_t now_ns = lull_now_ns();
+    const uint32_t count =
+        lull_pilot_poll(control->pilot, now_ns, commands, LULL_CONDUCTOR_MAX_GPUS);
+
+    for (uint32_t i = 0; i < count; i++)
+        carry_out(control,
+                  &(struct lull_command){.gpu = commands[i].gpu,
+                                         .point = commands[i].point,
+                                         .deadline_ns = commands[i].deadline_ns,
+                                         .valid_until_ns = commands[i].valid_until_ns},
+                  now_ns);
+    note_piloted_iterations(control);
+}
+
 static void carry_out_due(struct lull_control *control)
 {
     struct lull_command commands[LULL_CONTROLLER_MAX_GPUS];
@@ -482,7 +594,11 @@ static void *loop(void *argument)
         drain(control);
         emit_due_gaps(control, &wake_ns);
         carry_out_due(control);
+        if (control->pilot != NULL)
+            carry_out_plan(control);
         take_results(control);
+        if (control->pilot != NULL && lull_pilot_wake_ns(control->pilot) < wake_ns)
+            wake_ns = lull_pilot_wake_ns(control->pilot);
         if (lull_controller_wake_ns(control->controller) < wake_ns)
             wake_ns = lull_controller_wake_ns(control->controller);
         pthread_mutex_unlock(&control->lock);
@@ -492,7 +608,11 @@ static void *loop(void *argument)
     drain(control);
     for (uint32_t i = 0; i < control->gpu_count; i++)
         lull_controller_take_exit(control->controller, i);
+    for (uint32_t i = 0; control->pilot != NULL && i < control->gpu_count; i++)
+        lull_pilot_take_exit(control->pilot, i);
     carry_out_due(control);
+    if (control->pilot != NULL)
+        carry_out_plan(control);
     pthread_mutex_unlock(&control->lock);
     return NULL;
 }
@@ -564,6 +684,7 @@ static void bind_process(struct lull_control *control, uint32_t slot,
     uint32_t rank = info->local_rank >= 0 ? (uint32_t)info->local_rank : slot;
     uint32_t index = rank % control->gpu_count;
     struct gpu *gpu = &control->gpus[index];
+    struct lull_error err = {0};
     bool usable = true;
 
     if (!is_free(control, gpu)) {
@@ -583,6 +704,8 @@ static void bind_process(struct lull_control *control, uint32_t slot,
     gpu->left = false;
     gpu->depth = 0;
     control->gpu_of_process[slot] = usable ? (int32_t)index : -1;
+    if (control->pilot != NULL && lull_pilot_bind(control->pilot, index, info, &err) < 0)
+        lull_log(LULL_LOG_WARNING, "run", "%s", err.text);
     pthread_mutex_unlock(&control->lock);
 }
 
@@ -670,6 +793,24 @@ const struct lull_journey *lull_control_journey(const struct lull_control *contr
 struct lull_controller *lull_control_controlled(struct lull_control *control)
 {
     return control->controller;
+}
+
+void lull_control_set_pilot(struct lull_control *control, struct lull_pilot *pilot)
+{
+    control->pilot = pilot;
+    for (uint32_t i = 0; i < control->gpu_count; i++)
+        *lull_pilot_known_cost(pilot, i) = *lull_controller_known_cost(control->controller, i);
+}
+
+const struct lull_pilot *lull_control_pilot(const struct lull_control *control)
+{
+    return control->pilot;
+}
+
+bool lull_control_has_settled(const struct lull_control *control)
+{
+    return control->pilot != NULL ? lull_pilot_has_settled(control->pilot)
+                                  : lull_controller_has_settled(control->controller);
 }
 
 struct lull_job *lull_control_job(const struct lull_control *control)

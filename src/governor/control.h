@@ -19,6 +19,7 @@
 #include "governor/communicators.h"
 #include "governor/driver_watch.h"
 #include "governor/journey.h"
+#include "governor/pipeline_pilot.h"
 #include "wire/event.h"
 
 struct lull_control;
@@ -47,6 +48,12 @@ int lull_control_create(struct lull_job *job, struct lull_devices *devices,
                         bool exposure, const uint32_t *gpus, uint32_t gpu_count,
                         struct lull_control **control_out, struct lull_error *err);
 
+/*
+ * The clocks follow a pipeline's plan: the pilot takes the controller's place. Before start;
+ * borrowed until destroy.
+ */
+void lull_control_set_pilot(struct lull_control *control, struct lull_pilot *pilot);
+
 int lull_control_start(struct lull_control *control, struct lull_error *err);
 
 /* Drains what is left, raises everything and ends the thread. */
@@ -74,5 +81,11 @@ const struct lull_journey *lull_control_journey(const struct lull_control *contr
 /* For its main thread only, and only while locked. */
 struct lull_controller *lull_control_controlled(struct lull_control *control);
 struct lull_job *lull_control_job(const struct lull_control *control);
+
+/* NULL: sections are managed. */
+const struct lull_pilot *lull_control_pilot(const struct lull_control *control);
+
+/* Whether what governs the clocks has come to its result. */
+bool lull_control_has_settled(const struct lull_control *control);
 
 #endif

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "governor/figures.h"
+#include "governor/pipeline_report.h"
 #include "governor/section_text.h"
 #include "governor/timeline.h"
 
@@ -247,8 +248,7 @@ static double saving_ratio(const struct lull_figures *unmanaged, const struct lu
 /* The part of the managed run that the figures speak of: settled, or all if it never settled. */
 static enum lull_figures_part managed_part(const struct lull_control *managed)
 {
-    return lull_controller_has_settled(lull_control_controller(managed)) ? LULL_FIGURES_SETTLED
-                                                                         : LULL_FIGURES_ALL;
+    return lull_control_has_settled(managed) ? LULL_FIGURES_SETTLED : LULL_FIGURES_ALL;
 }
 
 static void add_figures(const struct lull_report *report, json_t *root)
@@ -324,6 +324,8 @@ static json_t *report_json(const struct lull_report *report)
             json_array_append_new(gpus, gpu_json(report, i));
     json_object_set_new(root, "gpus", gpus);
     json_object_set_new(root, "together", together_json(report->together));
+    json_object_set_new(root, "pipeline",
+                        lull_pipeline_report_json(report->managed, report->confidence));
     json_object_set_new(root, "notes", strings_json(report->notes));
     return root;
 }
@@ -406,6 +408,7 @@ void lull_report_print(const struct lull_report *report, FILE *out)
         fprintf(out, ", slowdown %+.2f %% (at most %.2f %% at %.0f %% confidence)",
                 slowdown * 100.0, upper * 100.0, report->confidence * 100.0);
     fprintf(out, "\n");
+    lull_pipeline_report_print(report->managed, out);
     for (uint32_t i = 0; i < lull_control_gpu_count(report->managed); i++)
         if (lull_control_gpu(report->managed, i)->process >= 0)
             print_gpu_sections(report, i, out);

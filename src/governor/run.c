@@ -21,6 +21,7 @@
 #include "governor/actuator.h"
 #include "governor/control.h"
 #include "governor/launch.h"
+#include "governor/pipeline_run.h"
 #include "governor/probes.h"
 #include "governor/progress.h"
 #include "governor/report.h"
@@ -38,6 +39,7 @@ struct run {
     uint32_t gpu_count;
     struct lull_probes probes;
     struct lull_concert_summary together; /* nodes 0: alone */
+    struct lull_pipeline_plans plans;
     char *notes[MAX_NOTES + 1];
     uint32_t note_count;
 };
@@ -48,6 +50,7 @@ struct pass {
     struct lull_job *job;
     struct lull_control *control;
     struct lull_concert *concert; /* NULL: alone */
+    struct lull_pilot *pilot; /* NULL: no plan is carried out */
     struct lull_child child;
     int status;
     bool ended;
@@ -266,6 +269,13 @@ static void leave_nodes(struct pass *pass)
     pass->concert = NULL;
 }
 
+static int start(struct pass *pass, struct lull_error *err)
+{
+    if (pass->pilot != NULL)
+        lull_control_set_pilot(pass->control, pass->pilot);
+    return lull_control_start(pass->control, err);
+}
+
 /* Job segment and control loop; without them the command still runs. */
 static void prepare(struct pass *pass, bool observe_only)
 {
@@ -281,10 +291,14 @@ static void prepare(struct pass *pass, bool observe_only)
     config.together = pass->concert != NULL;
     lull_job_file_clear(LULL_JOB_DIRECTORY);
     lull_job_file_path(LULL_JOB_DIRECTORY, pass->name, pass->job_path, sizeof(pass->job_path));
+    if (run->plans.count > 0 &&
+        lull_pipeline_plans_pilot(&run->plans, &config, run->devices, run->gpus, run->gpu_count,
+                                  &pass->pilot, &err) < 0)
+        note(run, err.text);
     if (lull_job_create(pass->job_path, &pass->job, &err) < 0 ||
         lull_control_create(pass->job, run->devices, observe_only ? NULL : run->actuator, &config,
                             run->options->exposure, run->gpus, run->gpu_count, &pass->control, &err) < 0 ||
-        lull_control_start(pass->control, &err) < 0) {
+        start(pass, &err) < 0) {
         note(run, err.text);
         lull_control_destroy(pass->control);
         lull_job_destroy(pass->job);
@@ -323,7 +337,19 @@ static void end_pass(struct pass *pass)
 {
     lull_concert_destroy(pass->concert);
     lull_control_destroy(pass->control);
+    lull_pilot_destroy(pass->pilot);
     lull_job_destroy(pass->job);
+}
+
+/* Without them sections are managed, as usual. */
+static void load_plans(struct run *run)
+{
+    struct lull_error err = {0};
+
+    if (run->options->plan_count > 0 &&
+        lull_pipeline_plans_load(&run->plans, run->options->plans, run->options->plan_count,
+                                 &err) < 0)
+        note(run, err.text);
 }
 
 /* ---- all of it --------------------------------------------------------------------------- */
@@ -360,6 +386,7 @@ int lull_run(const struct lull_run_options *options, int *status_out, struct lul
 
     open_devices(&run);
     choose_probes(&run);
+    load_plans(&run);
     if (options->compare)
         result = make_pass(&unmanaged, true, err);
     if (result == 0 && unmanaged.status == 0)
@@ -373,6 +400,7 @@ int lull_run(const struct lull_run_options *options, int *status_out, struct lul
     end_pass(&managed);
     lull_actuator_close(run.actuator);
     lull_devices_close(run.devices);
+    lull_pipeline_plans_fini(&run.plans);
     for (uint32_t i = 0; i < run.note_count; i++)
         free(run.notes[i]);
     return result;

@@ -21,6 +21,8 @@ struct lull_run_options {
     bool markers;            /* mark NCCL's collectives on their streams, without its plugin */
     bool no_daemon;          /* drive the devices from this process (root) */
     bool quiet;              /* no table, no progress */
+    const char *const *plans; /* files: a pipeline's plan, and those to fall back to */
+    uint32_t plan_count;      /* 0: sections are managed */
     const char *report;      /* directory */
     const char *runtime_dir; /* of lulld */
 };

@@ -142,6 +142,8 @@ const char *lull_gpu_state_text(const struct lull_control *control, uint32_t gpu
         return "observed only";
     if (lull_driver_watch_is_fruitless(&state->driver))
         return "left alone: the driver does not do what it says";
+    if (lull_control_pilot(control) != NULL)
+        return "managed by a pipeline plan";
     if (phase == LULL_TRACK_SEARCHING)
         return "left alone: the sequence of calls does not repeat (any more)";
     if (lull_controller_is_steady(controller))

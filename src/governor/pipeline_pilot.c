@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/pipeline_pilot.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/pipeline/follower.h"
+#include "core/pipeline/part.h"
+
+enum { COMMUNICATORS = 64 };
+
+/* Of one process, by number. */
+struct communicator {
+    uint32_t ranks; /* 0: not announced */
+    int32_t own;    /* rank of this process in it */
+};
+
+struct gpu {
+    int32_t device; /* of the plan, -1 none */
+    bool has_sections;
+    struct lull_follower *follower;
+    struct lull_switch_cost known;
+    struct communicator communicators[COMMUNICATORS];
+};
+
+struct lull_pilot {
+    struct lull_pilot_setup setup;
+    uint32_t stages;    /* devices of one copy of the pipeline */
+    uint32_t gpu_count; /* that the job uses here; 0 before the first rank */
+    bool is_refused;
+    struct lull_conductor *conductor;
+    struct lull_conductor_iteration *recorded;
+    size_t recorded_count;
+    size_t recorded_room;
+    struct gpu gpus[LULL_CONDUCTOR_MAX_GPUS];
+};
+
+static struct lull_pipeline_problem problem_of(const struct lull_plan_file *plan)
+{
+    return (struct lull_pipeline_problem){&plan->profile, &plan->graph, plan->blocking_w};
+}
+
+/* ---- which device a rank is -------------------------------------------------------------- */
+
+/* The stage of a device's first operation that is not fixed. */
+static uint32_t first_stage(const struct lull_plan_file *plan, uint32_t device)
+{
+    const struct lull_pipeline_graph *graph = &plan->graph;
+
+    for (uint32_t i = graph->first_on[device]; i < graph->first_on[device + 1]; i++) {
+        const struct lull_pipeline_class *class =
+            &plan->profile.classes[graph->ops[graph->on_device[i]].class_index];
+
+        if (class->kind != LULL_PIPELINE_FIXED)
+            return class->stage;
+    }
+    return UINT32_MAX;
+}
+
+/* Copies of the pipeline stand one behind the other: the second one begins as the first. */
+static uint32_t count_stages(const struct lull_plan_file *plan)
+{
+    uint32_t stages = 1;
+
+    while (stages < plan->graph.device_count && first_stage(plan, stages) != first_stage(plan, 0))
+        stages++;
+    return stages;
+}
+
+static uint32_t device_of(const struct lull_pilot *pilot, uint32_t rank, uint32_t world)
+{
+    const uint32_t devices = pilot->setup.plans[0].graph.device_count;
+    const uint32_t replicas = devices / pilot->stages;
+    const uint32_t tensor = world / devices;
+    const uint32_t stage = rank / (tensor * replicas);
+
+    return rank / tensor % replicas * pilot->stages + stage;
+}
+
+/* ---- creating ---------------------------------------------------------------------------- */
+
+static bool is_same_pipeline(const struct lull_plan_file *a, const struct lull_plan_file *b)
+{
+    const struct lull_pipeline_problem of_a = problem_of(a);
+    const struct lull_pipeline_problem of_b = problem_of(b);
+
+    if (a->graph.device_count != b->graph.device_count)
+        return false;
+    for (uint32_t i = 0; i < a->graph.device_count; i++)
+        if (lull_part_count(&of_a, i) != lull_part_count(&of_b, i))
+            return false;
+    return true;
+}
+
+static bool has_empty_device(const struct lull_plan_file *plan)
+{
+    const struct lull_pipeline_problem problem = problem_of(plan);
+
+    for (uint32_t i = 0; i < plan->graph.device_count; i++)
+        if (lull_part_count(&problem, i) == 0)
+            return true;
+    return false;
+}
+
+int lull_pilot_create(const struct lull_pilot_setup *setup, struct lull_pilot **pilot_out,
+                      struct lull_error *err)
+{
+    struct lull_pilot *pilot;
+
+    if (has_empty_device(&setup->plans[0]))
+        return lull_error_set(err, -EINVAL, "%s: a device without operations",
+                              setup->plans[0].title);
+    for (uint32_t i = 1; i < setup->plan_count; i++)
+        if (!is_same_pipeline(&setup->plans[0], &setup->plans[i]))
+            return lull_error_set(err, -EINVAL, "%s and %s are plans of different pipelines",
+                                  setup->plans[0].title, setup->plans[i].title);
+    pilot = calloc(1, sizeof(*pilot));
+    if (pilot == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory to carry out a plan");
+    pilot->setup = *setup;
+    pilot->stages = count_stages(&setup->plans[0]);
+    for (uint32_t i = 0; i < LULL_CONDUCTOR_MAX_GPUS; i++)
+        pilot->gpus[i].device = -1;
+    *pilot_out = pilot;
+    return 0;
+}
+
+void lull_pilot_destroy(struct lull_pilot *pilot)
+{
+    if (pilot == NULL)
+        return;
+    for (uint32_t i = 0; i < LULL_CONDUCTOR_MAX_GPUS; i++)
+        lull_follower_destroy(pilot->gpus[i].follower);
+    lull_conductor_destroy(pilot->conductor);
+    free(pilot->recorded);
+    free(pilot);
+}
+
+struct lull_switch_cost *lull_pilot_known_cost(struct lull_pilot *pilot, uint32_t gpu)
+{
+    return &pilot->gpus[gpu].known;
+}
+
+/* ---- binding ----------------------------------------------------------------------------- */
+
+static int create_follower(struct lull_pilot *pilot, struct gpu *gpu)
+{
+    const struct lull_plan_file *plan = &pilot->setup.plans[0];
+    const struct lull_pipeline_problem problem = problem_of(plan);
+    const uint32_t count = lull_part_count(&problem, (uint32_t)gpu->device);
+    struct lull_follower_op *ops = calloc(count, sizeof(ops[0]));
+
+    if (ops == NULL)
+        return -ENOMEM;
+    lull_part_follow(&problem, plan->option, (uint32_t)gpu->device, ops);
+    gpu->follower = lull_follower_create(ops, count);
+    free(ops);
+    return gpu->follower == NULL ? -ENOMEM : 0;
+}
+
+/* Room for what one plan says to all GPUs. */
+struct parts {
+    int64_t *begin_ns;
+    int64_t *duration_ns;
+    struct lull_conductor_op *room;
+    const struct lull_conductor_op *ops[LULL_CONDUCTOR_MAX_GPUS];
+};
+
+static void fill_parts(const struct lull_pilot *pilot, const struct lull_plan_file *plan,
+                       struct parts *parts)
+{
+    const struct lull_pipeline_problem problem = problem_of(plan);
+    struct lull_conductor_op *next = parts->room;
+
+    for (size_t i = 0; i < plan->graph.op_count; i++)
+        parts->duration_ns[i] =
+            plan->profile.classes[plan->graph.ops[i].class_index].options[plan->option[i]].time_ns;
+    lull_pipeline_earliest(&plan->graph, parts->duration_ns, parts->begin_ns);
+    for (uint32_t i = 0; i < pilot->gpu_count; i++) {
+        const struct lull_device_info *info = pilot->setup.gpus[i];
+        const uint32_t device = (uint32_t)pilot->gpus[i].device;
+
+        lull_part_conduct(&problem, plan->option, parts->begin_ns, device, info->sm_clocks_mhz,
+                          info->sm_clock_count, next);
+        parts->ops[i] = next;
+        next += lull_part_count(&problem, device);
+    }
+}
+
+static double slowdown_of(const struct lull_plan_file *plan, struct parts *parts)
+{
+    int64_t highest_ns;
+
+    for (size_t i = 0; i < plan->graph.op_count; i++) {
+        const struct lull_pipeline_class *class =
+            &plan->profile.classes[plan->graph.ops[i].class_index];
+
+        parts->duration_ns[i] = class->options[lull_pipeline_highest(class)].time_ns;
+    }
+    highest_ns = lull_pipeline_earliest(&plan->graph, parts->duration_ns, parts->begin_ns);
+    return plan->time_ns > highest_ns ? (double)plan->time_ns / (double)highest_ns - 1.0 : 0.0;
+}
+
+static int add_plan(struct lull_pilot *pilot, const struct lull_plan_file *plan)
+{
+    const size_t room = plan->graph.op_count * (pilot->gpu_count + 1);
+    struct parts parts = {
+        .begin_ns = calloc(plan->graph.op_count, sizeof(int64_t)),
+        .duration_ns = calloc(plan->graph.op_count, sizeof(int64_t)),
+        .room = calloc(room, sizeof(struct lull_conductor_op)),
+    };
+    int result = -ENOMEM;
+
+    if (parts.begin_ns != NULL && parts.duration_ns != NULL && parts.room != NULL) {
+        fill_parts(pilot, plan, &parts);
+        result = lull_conductor_add_plan(pilot->conductor, parts.ops, slowdown_of(plan, &parts));
+    }
+    free(parts.begin_ns);
+    free(parts.duration_ns);
+    free(parts.room);
+    return result;
+}
+
+static int create_conductor(struct lull_pilot *pilot)
+{
+    const struct lull_pipeline_problem problem = problem_of(&pilot->setup.plans[0]);
+    uint32_t counts[LULL_CONDUCTOR_MAX_GPUS];
+    int result = 0;
+
+    for (uint32_t i = 0; i < pilot->gpu_count; i++)
+        counts[i] = lull_part_count(&problem, (uint32_t)pilot->gpus[i].device);
+    pilot->conductor = lull_conductor_create(&pilot->setup.config, pilot->gpu_count, counts);
+    if (pilot->conductor == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < pilot->gpu_count; i++)
+        *lull_conductor_switch_cost(pilot->conductor, i) = pilot->gpus[i].known;
+    for (uint32_t i = 0; i < pilot->setup.plan_count && result == 0; i++)
+        result = add_plan(pilot, &pilot->setup.plans[i]);
+    return result;
+}
+
+/* Where every rank of this node stands, from the one that came first. */
+static int place_ranks(struct lull_pilot *pilot, uint32_t gpu, const struct lull_process_info *info,
+                       struct lull_error *err)
+{
+    const uint32_t devices = pilot->setup.plans[0].graph.device_count;
+    const uint32_t first = (uint32_t)info->world_rank - gpu;
+    const uint32_t world = (uint32_t)info->world_size;
+    int result = 0;
+
+    if (info->world_rank < 0 || info->world_size < 1 || (uint32_t)info->world_rank < gpu)
+        return lull_error_set(err, -EINVAL,
+                              "the plan is not carried out: the job does not say which rank is "
+                              "which (RANK and WORLD_SIZE)");
+    if (world % devices != 0)
+        return lull_error_set(err, -EINVAL,
+                              "the plan is not carried out: it is for %u devices, the job has %u "
+                              "ranks",
+                              devices, world);
+    for (uint32_t i = 0; i < pilot->setup.gpu_count && first + i < world && result == 0; i++) {
+        pilot->gpus[i].device = (int32_t)device_of(pilot, first + i, world);
+        pilot->gpu_count = i + 1;
+        result = create_follower(pilot, &pilot->gpus[i]);
+    }
+    if (result == 0)
+        result = create_conductor(pilot);
+    if (result < 0)
+        return lull_error_set(err, result, "no memory to carry out the plan");
+    return 0;
+}
+
+int lull_pilot_bind(struct lull_pilot *pilot, uint32_t gpu, const struct lull_process_info *info,
+                    struct lull_error *err)
+{
+    int result;
+
+    if (pilot->gpu_count > 0 || pilot->is_refused)
+        return 0;
+    result = place_ranks(pilot, gpu, info, err);
+    if (result < 0) {
+        pilot->is_refused = true;
+        pilot->gpu_count = 0;
+    }
+    return result;
+}
+
+/* ---- what the probes tell ---------------------------------------------------------------- */
+
+static bool is_piloted(const struct lull_pilot *pilot, uint32_t gpu)
+{
+    return gpu < pilot->gpu_count && pilot->conductor != NULL;
+}
+
+static void take_edges(struct lull_pilot *pilot, uint32_t gpu, int64_t now_ns)
+{
+    struct lull_follower_edge edge;
+
+    while (lull_follower_poll(pilot->gpus[gpu].follower, now_ns, &edge)) {
+        if (edge.is_lost)
+            lull_conductor_take_lost(pilot->conductor, gpu);
+        else
+            lull_conductor_take_edge(pilot->conductor, gpu, edge.op, edge.is_end, edge.time_ns);
+    }
+}
+
+void lull_pilot_take_exit(struct lull_pilot *pilot, uint32_t gpu)
+{
+    if (is_piloted(pilot, gpu))
+        lull_conductor_take_lost(pilot->conductor, gpu);
+}
+
+void lull_pilot_take_section(struct lull_pilot *pilot, uint32_t gpu, bool is_backward, bool is_end,
+                             int64_t time_ns)
+{
+    if (!is_piloted(pilot, gpu))
+        return;
+    pilot->gpus[gpu].has_sections = true;
+    lull_follower_take_section(pilot->gpus[gpu].follower, is_backward, is_end, time_ns);
+    take_edges(pilot, gpu, time_ns);
+}
+
+bool lull_pilot_wants_times(const struct lull_pilot *pilot, uint32_t gpu)
+{
+    return is_piloted(pilot, gpu) && !pilot->gpus[gpu].has_sections;
+}
+
+/* The device that a peer in a communicator is: in one of all stages it has its stage's number, in
+ * one of two ranks (DeepSpeed's) it is a neighbour. False: no communicator between stages. */
+static bool find_peer(const struct lull_pilot *pilot, const struct gpu *gpu,
+                      const struct lull_event *event, uint32_t *device_out)
+{
+    const struct communicator *communicator = &gpu->communicators[event->communicator];
+    const uint32_t stage = (uint32_t)gpu->device % pilot->stages;
+    const uint32_t first = (uint32_t)gpu->device - stage;
+    uint32_t peer;
+
+    if (event->peer < 0 || communicator->ranks < 2)
+        return false;
+    if (communicator->ranks == pilot->stages)
+        peer = (uint32_t)event->peer;
+    else if (communicator->ranks == 2)
+        peer = event->peer > communicator->own ? stage + 1 : stage - 1;
+    else
+        return false;
+    *device_out = first + peer;
+    return peer < pilot->stages && peer != stage;
+}
+
+void lull_pilot_take_event(struct lull_pilot *pilot, uint32_t gpu, const struct lull_event *event)
+{
+    struct gpu *of = &pilot->gpus[gpu];
+    uint32_t device;
+
+    if (!is_piloted(pilot, gpu) || event->communicator >= COMMUNICATORS)
+        return;
+    if (event->kind == LULL_EVENT_COMMUNICATOR)
+        of->communicators[event->communicator] =
+            (struct communicator){.ranks = event->ranks, .own = event->peer};
+    if ((event->kind != LULL_EVENT_KERNEL_BEGIN && event->kind != LULL_EVENT_KERNEL_END) ||
+        (event->operation != LULL_OPERATION_SEND && event->operation != LULL_OPERATION_RECEIVE) ||
+        !find_peer(pilot, of, event, &device))
+        return;
+    lull_follower_take_transfer(of->follower, device, event->operation == LULL_OPERATION_SEND,
+                                event->kind == LULL_EVENT_KERNEL_END, event->time_ns);
+    take_edges(pilot, gpu, event->time_ns);
+}
+
+/* ---- the conductor ----------------------------------------------------------------------- */
+
+void lull_pilot_take_switch(struct lull_pilot *pilot, uint32_t gpu, uint32_t was_point,
+                            uint32_t point, double call_ms, double settle_ms, bool failed)
+{
+    if (is_piloted(pilot, gpu))
+        lull_conductor_take_switch(pilot->conductor, gpu, was_point, point, call_ms, settle_ms,
+                                   failed);
+}
+
+uint32_t lull_pilot_poll(struct lull_pilot *pilot, int64_t now_ns,
+                         struct lull_conductor_command *commands_out, uint32_t max)
+{
+    if (pilot->conductor == NULL)
+        return 0;
+    for (uint32_t i = 0; i < pilot->gpu_count; i++)
+        take_edges(pilot, i, now_ns);
+    return lull_conductor_poll(pilot->conductor, now_ns, commands_out, max);
+}
+
+int64_t lull_pilot_wake_ns(const struct lull_pilot *pilot)
+{
+    int64_t wake_ns = INT64_MAX;
+
+    if (pilot->conductor == NULL)
+        return wake_ns;
+    wake_ns = lull_conductor_wake_ns(pilot->conductor);
+    for (uint32_t i = 0; i < pilot->gpu_count; i++)
+        if (lull_follower_wake_ns(pilot->gpus[i].follower) < wake_ns)
+            wake_ns = lull_follower_wake_ns(pilot->gpus[i].follower);
+    return wake_ns;
+}
+
+bool lull_pilot_next_iteration(struct lull_pilot *pilot,
+                               struct lull_conductor_iteration *iteration_out)
+{
+    return pilot->conductor != NULL &&
+           lull_conductor_next_iteration(pilot->conductor, iteration_out);
+}
+
+void lull_pilot_record(struct lull_pilot *pilot, const struct lull_conductor_iteration *iteration)
+{
+    if (pilot->recorded_count == pilot->recorded_room) {
+        const size_t room = pilot->recorded_room > 0 ? 2 * pilot->recorded_room : 256;
+        struct lull_conductor_iteration *grown =
+            room > LULL_PILOT_RECORDED ? NULL : realloc(pilot->recorded, room * sizeof(grown[0]));
+
+        if (grown == NULL)
+            return;
+        pilot->recorded = grown;
+        pilot->recorded_room = room;
+    }
+    pilot->recorded[pilot->recorded_count++] = *iteration;
+}
+
+const struct lull_conductor_iteration *lull_pilot_recorded(const struct lull_pilot *pilot,
+                                                           size_t *count_out)
+{
+    *count_out = pilot->recorded_count;
+    return pilot->recorded;
+}
+
+/* ---- looking ----------------------------------------------------------------------------- */
+
+const struct lull_conductor *lull_pilot_conductor(const struct lull_pilot *pilot)
+{
+    return pilot->conductor;
+}
+
+const struct lull_plan_file *lull_pilot_plan(const struct lull_pilot *pilot, uint32_t plan)
+{
+    return plan < pilot->setup.plan_count ? &pilot->setup.plans[plan] : NULL;
+}
+
+uint32_t lull_pilot_plan_count(const struct lull_pilot *pilot)
+{
+    return pilot->setup.plan_count;
+}
+
+int32_t lull_pilot_device(const struct lull_pilot *pilot, uint32_t gpu)
+{
+    return gpu < pilot->gpu_count ? pilot->gpus[gpu].device : -1;
+}
+
+bool lull_pilot_has_settled(const struct lull_pilot *pilot)
+{
+    return pilot->conductor != NULL &&
+           (lull_conductor_phase(pilot->conductor) == LULL_CONDUCTOR_KEPT ||
+            lull_conductor_phase(pilot->conductor) == LULL_CONDUCTOR_GIVEN_UP);
+}

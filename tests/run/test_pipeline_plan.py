@@ -1,0 +1,84 @@
+"""`lull run --plan` carries a pipeline's plan out on the emulated node: from sections that the program says, or from
+sends and receives alone. Energy falls as planned, time stays. SPDX-License-Identifier: Apache-2.0"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LULL = os.path.abspath(sys.argv.pop(1))
+MODEL = "A100-SXM4-40GB"
+PIPELINE = ["--stages", "3", "--microbatches", "6", "--forward-ms", "40", "--backward-ms", "80",
+            "--stage-weights", "1,1,1.07", "--latency-ms", "0.5"]
+
+
+def make_plan(directory, name, *options):
+    profile = os.path.join(directory, "profile.csv")
+    measured = subprocess.run([LULL, "play", "--pipeline", "1f1b", *PIPELINE, "--measure", profile, "--model", MODEL,
+                               "--heat-w", "300", "--json"], check=True, capture_output=True, text=True)
+    plan = os.path.join(directory, name)
+    subprocess.run([LULL, "plan", "--profile", profile, "--stages", "3", "--microbatches", "6", "--latency-ms", "0.5",
+                    "--blocking-w", str(json.loads(measured.stdout)["blocking_w"]), "--output", plan, *options],
+                   check=True, capture_output=True)
+    return plan
+
+
+class PipelinePlan(unittest.TestCase):
+    def run_job(self, plans, *options, iterations=32, pipeline=None):
+        with tempfile.TemporaryDirectory(prefix="lull-") as directory:
+            given = [word for plan in plans for word in ("--plan", plan)]
+            done = subprocess.run(
+                [LULL, "emulate", "--seed", "0", "--warm", "250", f"3x{MODEL}", "--", LULL, "run", "--no-daemon",
+                 "--report", directory, *given, "--", LULL, "play", "--pipeline", "1f1b", *(pipeline or PIPELINE),
+                 "--iterations", str(iterations), *options],
+                env=dict(os.environ, LULL_RUNTIME_DIR=directory), capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(os.path.join(directory, "report.json"), encoding="utf-8") as file:
+                return json.load(file), done.stderr
+
+    def check_saving(self, *options):
+        with tempfile.TemporaryDirectory(prefix="lull-") as directory:
+            report, _ = self.run_job([make_plan(directory, "plan.json", "--planner", "envpipe")], *options)
+        pipeline = report["pipeline"]
+        self.assertIn(pipeline["state"], ("kept", "the run ended while it was tried"))
+        self.assertGreater(pipeline["predicted"]["saving_ratio"], 0.05)
+        self.assertAlmostEqual(pipeline["saving_ratio"], pipeline["predicted"]["saving_ratio"], delta=0.04)
+        self.assertLess(pipeline["slowdown"]["slowdown_ratio"], 0.02)
+        self.assertGreater(pipeline["planned"]["iterations"], 4)
+        self.assertGreater(pipeline["reference"]["iterations"], 4)
+        self.assertEqual([gpu["state"] for gpu in report["gpus"]], ["managed by a pipeline plan"] * 3)
+        # The last stage is the slowest: nothing there may be lowered.
+        self.assertEqual(report["gpus"][2]["switches"], 0)
+        self.assertEqual(report["notes"], [])
+
+    def test_from_transfers_alone(self):
+        self.check_saving()
+
+    def test_from_sections(self):
+        self.check_saving("--sections")
+
+    def test_a_plan_for_another_pipeline_does_no_harm(self):
+        # Made for 6 micro-batches, run with 5: the order is never recognised.
+        other = list(PIPELINE)
+        other[other.index("6")] = "5"
+        with tempfile.TemporaryDirectory(prefix="lull-") as directory:
+            report, _ = self.run_job([make_plan(directory, "plan.json", "--planner", "envpipe")], "--sections",
+                                     iterations=6, pipeline=other)
+        self.assertEqual(sum(gpu["switches"] for gpu in report["gpus"]), 0)
+
+    def test_a_plan_for_other_ranks_is_refused_and_said(self):
+        with tempfile.TemporaryDirectory(prefix="lull-") as directory:
+            report, said = self.run_job([make_plan(directory, "plan.json", "--planner", "envpipe", "--stages", "4")],
+                                        iterations=2)
+        self.assertEqual(report["pipeline"], {"state": "not carried out"})
+        self.assertIn("it is for 4 devices, the job has 3 ranks", said)
+
+    def test_no_plan_file_is_said_and_the_job_runs(self):
+        report, _ = self.run_job(["/nonexistent/plan.json"], iterations=2)
+        self.assertTrue(any("/nonexistent/plan.json" in note for note in report["notes"]), report["notes"])
+        self.assertIsNone(report["pipeline"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
