@@ -1,6 +1,7 @@
 /*
- * Inside the conductor; shared by conductor.c (when to ask for which clock) and conductor_trial.c
- * (which iterations run at which plan). Nobody else includes this.
+ * Inside the conductor; shared by conductor.c (events and commands), conductor_forecast.c (which
+ * clock a moment wants) and conductor_trial.c (which iterations run at which plan). Nobody else
+ * includes this.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_PIPELINE_CONDUCTOR_STATE_H
@@ -95,6 +96,25 @@ struct lull_conductor {
     uint64_t late;
     struct conductor_gpu gpus[LULL_CONDUCTOR_MAX_GPUS];
 };
+
+/* ---- conductor_forecast.c ---- */
+
+struct conductor_decision {
+    uint32_t point;
+    int64_t raise_ns; /* when a higher clock must be asked for; INT64_MAX: not in sight */
+    int64_t wake_ns;
+};
+
+struct conductor_decision conductor_decide_clock(const struct lull_conductor *conductor,
+                                                 const struct conductor_gpu *gpu, int64_t now_ns);
+
+/* What the plan has for an operation, counted from the first one of the GPU's iteration; it may
+ * reach into the next one. */
+uint32_t conductor_point_of(const struct lull_conductor *conductor, const struct conductor_gpu *gpu,
+                            uint32_t op);
+
+/* Lead and the like, anew from what switching costs: quantiles are too dear for every poll. */
+void conductor_update_costs(const struct lull_conductor *conductor, struct conductor_gpu *gpu);
 
 /* ---- conductor_trial.c ---- */
 
