@@ -27,6 +27,12 @@ enum {
     KEY_TOGETHER_KEY,
     KEY_NODE,
     KEY_PLAN,
+    KEY_PIPELINE,
+    KEY_MICROBATCHES,
+    KEY_STAGES,
+    KEY_PLANNER,
+    KEY_PROFILING,
+    KEY_BLOCKING,
 };
 
 static const struct argp_option options[] = {
@@ -60,6 +66,16 @@ static const struct argp_option options[] = {
      "Carry out a pipeline's plan, as lull plan --output writes it; given more than once: tried in "
      "turn until one is harmless",
      0},
+    {"pipeline", KEY_PIPELINE, "SCHEDULE", 0,
+     "Profile a pipeline while it runs, then plan its clocks and carry the plan out; needs "
+     "--microbatches, and sections forward and backward",
+     0},
+    {"microbatches", KEY_MICROBATCHES, "M", 0, "Of the pipeline", 0},
+    {"stages", KEY_STAGES, "S", 0, "Of the pipeline (as many as GPUs)", 0},
+    {"planner", KEY_PLANNER, "NAME", 0, "frontier (default) or envpipe", 0},
+    {"profiling", KEY_PROFILING, "HOW", 0,
+     "search (default), or EnvPipe's sweep, three times as long", 0},
+    {"blocking-w", KEY_BLOCKING, "W", 0, "What a waiting GPU draws (85)", 0},
     {"no-daemon", KEY_NO_DAEMON, NULL, 0, "Drive the GPUs from this process, as root", 0},
     {"quiet", KEY_QUIET, NULL, 0, "No table and no progress; the report is still written", 0},
     {0},
@@ -91,6 +107,45 @@ static int parse_descent(const char *text, enum lull_descent_strategy *strategy_
         }
     }
     return -1;
+}
+
+static error_t parse_pipeline_option(int key, char *arg, struct argp_state *state)
+{
+    struct lull_online_options *online = &((struct lull_run_options *)state->input)->online;
+    int64_t number = 0;
+
+    switch (key) {
+    case KEY_PIPELINE:
+        online->schedule = arg;
+        break;
+    case KEY_MICROBATCHES:
+    case KEY_STAGES:
+        if (lull_text_parse_int(arg, 1, 4096, &number) < 0)
+            argp_error(state, "%s: give a number from 1 to 4096", arg);
+        *(key == KEY_STAGES ? &online->stages : &online->microbatches) = (uint32_t)number;
+        break;
+    case KEY_PLANNER:
+        if (strcmp(arg, "frontier") != 0 && strcmp(arg, "envpipe") != 0)
+            argp_error(state, "--planner %s: give frontier or envpipe", arg);
+        online->planner = arg[0] == 'f' ? LULL_ONLINE_FRONTIER : LULL_ONLINE_ENVPIPE;
+        break;
+    case KEY_PROFILING:
+        if (strcmp(arg, "search") != 0 && strcmp(arg, "sweep") != 0)
+            argp_error(state, "--profiling %s: give search or sweep", arg);
+        online->method = arg[1] == 'e' ? LULL_PROFILING_SEARCH : LULL_PROFILING_SWEEP;
+        break;
+    case KEY_BLOCKING:
+        if (lull_text_parse_number(arg, &online->blocking_w) < 0 || !(online->blocking_w > 0))
+            argp_error(state, "--blocking-w %s: give watts", arg);
+        break;
+    case ARGP_KEY_END:
+        if ((online->schedule != NULL) != (online->microbatches != 0))
+            argp_error(state, "--pipeline and --microbatches go together");
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -166,7 +221,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         argp_error(state, "no command; write it behind --, as in: lull run -- ./train");
         break;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return parse_pipeline_option(key, arg, state);
     }
     return 0;
 }
@@ -178,6 +233,7 @@ int lull_run_main(int argc, char **argv)
     struct lull_run_options run = {
         .report = "lull-report",
         .runtime_dir = lull_cli_runtime_directory(),
+        .online = {.method = LULL_PROFILING_SEARCH, .blocking_w = 85.0},
     };
     struct lull_error err = {0};
     int status = 0;

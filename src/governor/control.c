@@ -316,7 +316,7 @@ static void take_piloted_event(struct lull_control *control, uint32_t index,
     if (event->kind >= LULL_EVENT_ENQUEUE) {
         lull_communicators_take(&state->communicators, control->job, slot, event);
         lull_pilot_take_event(control->pilot, index, event);
-    } else if (event->thread == 0 && event->operation == LULL_OPERATION_USER &&
+    } else if (event->operation == LULL_OPERATION_USER && /* of whatever thread */
                (event->kind == LULL_EVENT_BEGIN || event->kind == LULL_EVENT_END)) {
         take_piloted_section(control, index, event);
     }

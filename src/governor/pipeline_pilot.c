@@ -8,12 +8,25 @@
 #include "core/pipeline/follower.h"
 #include "core/pipeline/part.h"
 
-enum { COMMUNICATORS = 64 };
+enum { COMMUNICATORS = 64, LENGTHS = 64, NOBODYS = -1 };
 
 /* Of one process, by number. */
 struct communicator {
     uint32_t ranks; /* 0: not announced */
     int32_t own;    /* rank of this process in it */
+};
+
+/* Operations that ended in an iteration. */
+struct lengths {
+    uint64_t iteration;
+    uint32_t count[2]; /* forward, backward */
+    double sum_ms[2];
+};
+
+/* What a plan of the conductor is. */
+struct conducted {
+    int32_t file;  /* index in setup.plans, NOBODYS */
+    int32_t point; /* that all operations are held at, NOBODYS */
 };
 
 struct gpu {
@@ -22,6 +35,9 @@ struct gpu {
     struct lull_follower *follower;
     struct lull_switch_cost known;
     struct communicator communicators[COMMUNICATORS];
+    int64_t begin_ns; /* of the operation that runs */
+    struct lull_follower_op *ops;
+    struct lengths lengths[LENGTHS]; /* by iteration */
 };
 
 struct lull_pilot {
@@ -30,6 +46,8 @@ struct lull_pilot {
     uint32_t gpu_count; /* that the job uses here; 0 before the first rank */
     bool is_refused;
     struct lull_conductor *conductor;
+    uint32_t conducted_count;
+    struct conducted conducted[LULL_PILOT_CONDUCTED]; /* by the conductor's number */
     struct lull_conductor_iteration *recorded;
     size_t recorded_count;
     size_t recorded_room;
@@ -132,6 +150,8 @@ void lull_pilot_destroy(struct lull_pilot *pilot)
         return;
     for (uint32_t i = 0; i < LULL_CONDUCTOR_MAX_GPUS; i++)
         lull_follower_destroy(pilot->gpus[i].follower);
+    for (uint32_t i = 0; i < LULL_CONDUCTOR_MAX_GPUS; i++)
+        free(pilot->gpus[i].ops);
     lull_conductor_destroy(pilot->conductor);
     free(pilot->recorded);
     free(pilot);
@@ -155,7 +175,7 @@ static int create_follower(struct lull_pilot *pilot, struct gpu *gpu)
         return -ENOMEM;
     lull_part_follow(&problem, plan->option, (uint32_t)gpu->device, ops);
     gpu->follower = lull_follower_create(ops, count);
-    free(ops);
+    gpu->ops = ops;
     return gpu->follower == NULL ? -ENOMEM : 0;
 }
 
@@ -216,6 +236,9 @@ static int add_plan(struct lull_pilot *pilot, const struct lull_plan_file *plan)
         fill_parts(pilot, plan, &parts);
         result = lull_conductor_add_plan(pilot->conductor, parts.ops, slowdown_of(plan, &parts));
     }
+    if (result == 0)
+        pilot->conducted[pilot->conducted_count++] =
+            (struct conducted){(int32_t)(plan - pilot->setup.plans), NOBODYS};
     free(parts.begin_ns);
     free(parts.duration_ns);
     free(parts.room);
@@ -292,6 +315,23 @@ static bool is_piloted(const struct lull_pilot *pilot, uint32_t gpu)
     return gpu < pilot->gpu_count && pilot->conductor != NULL;
 }
 
+static void learn_length(const struct lull_pilot *pilot, struct gpu *gpu, uint32_t index,
+                         const struct lull_follower_edge *edge)
+{
+    const uint64_t iteration = lull_conductor_iteration_of(pilot->conductor, index);
+    struct lengths *lengths = &gpu->lengths[iteration % LENGTHS];
+    const bool is_backward = gpu->ops[edge->op].is_backward;
+
+    if (!edge->is_end) {
+        gpu->begin_ns = edge->time_ns;
+        return;
+    }
+    if (lengths->iteration != iteration)
+        *lengths = (struct lengths){.iteration = iteration};
+    lengths->count[is_backward]++;
+    lengths->sum_ms[is_backward] += (double)(edge->time_ns - gpu->begin_ns) * 1e-6;
+}
+
 static void take_edges(struct lull_pilot *pilot, uint32_t gpu, int64_t now_ns)
 {
     struct lull_follower_edge edge;
@@ -301,6 +341,8 @@ static void take_edges(struct lull_pilot *pilot, uint32_t gpu, int64_t now_ns)
             lull_conductor_take_lost(pilot->conductor, gpu);
         else
             lull_conductor_take_edge(pilot->conductor, gpu, edge.op, edge.is_end, edge.time_ns);
+        if (!edge.is_lost)
+            learn_length(pilot, &pilot->gpus[gpu], gpu, &edge);
     }
 }
 
@@ -428,6 +470,92 @@ const struct lull_conductor_iteration *lull_pilot_recorded(const struct lull_pil
     return pilot->recorded;
 }
 
+/* ---- profiling --------------------------------------------------------------------------- */
+
+static int add_uniform(struct lull_pilot *pilot, uint32_t point)
+{
+    const struct lull_conductor_op *ops[LULL_CONDUCTOR_MAX_GPUS];
+    struct lull_conductor_op *room;
+    uint32_t most = 0;
+    int result;
+
+    for (uint32_t i = 0; i < pilot->gpu_count; i++) {
+        const struct lull_pipeline_problem problem = problem_of(&pilot->setup.plans[0]);
+        const uint32_t count = lull_part_count(&problem, (uint32_t)pilot->gpus[i].device);
+
+        most = count > most ? count : most;
+    }
+    room = calloc(most, sizeof(room[0]));
+    if (room == NULL || pilot->conducted_count == LULL_PILOT_CONDUCTED) {
+        free(room);
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < most; i++)
+        room[i] = (struct lull_conductor_op){.point = point, .begin_ns = i, .end_ns = i + 1};
+    for (uint32_t i = 0; i < pilot->gpu_count; i++)
+        ops[i] = room;
+    result = lull_conductor_add_plan(pilot->conductor, ops, 0);
+    free(room);
+    if (result == 0)
+        pilot->conducted[pilot->conducted_count++] = (struct conducted){NOBODYS, (int32_t)point};
+    return result;
+}
+
+int lull_pilot_hold_point(struct lull_pilot *pilot, uint32_t point)
+{
+    uint32_t plan = 0;
+
+    if (pilot->conductor == NULL)
+        return -EAGAIN;
+    while (plan < pilot->conducted_count && pilot->conducted[plan].point != (int32_t)point)
+        plan++;
+    if (plan == pilot->conducted_count) {
+        const int result = add_uniform(pilot, point);
+
+        if (result < 0)
+            return result;
+    }
+    lull_conductor_hold_plan(pilot->conductor, (int32_t)plan);
+    return 0;
+}
+
+int lull_pilot_try_next(struct lull_pilot *pilot)
+{
+    int result;
+
+    if (pilot->conductor == NULL)
+        return -EAGAIN;
+    if (pilot->conducted_count == LULL_PILOT_CONDUCTED)
+        return -ENOMEM;
+    result = add_plan(pilot, &pilot->setup.plans[pilot->setup.plan_count]);
+    if (result < 0)
+        return result;
+    pilot->setup.plan_count++;
+    lull_conductor_use_plan(pilot->conductor, (int32_t)pilot->conducted_count - 1);
+    return 0;
+}
+
+int32_t lull_pilot_held_point(const struct lull_pilot *pilot,
+                              const struct lull_conductor_iteration *iteration)
+{
+    return iteration->plan >= 0 && (uint32_t)iteration->plan < pilot->conducted_count
+               ? pilot->conducted[iteration->plan].point
+               : NOBODYS;
+}
+
+bool lull_pilot_lengths(const struct lull_pilot *pilot, uint32_t gpu, uint64_t iteration,
+                        double *forward_out, double *backward_out)
+{
+    const struct lengths *lengths = &pilot->gpus[gpu].lengths[iteration % LENGTHS];
+
+    if (!pilot->gpus[gpu].has_sections || lengths->iteration != iteration ||
+        lengths->count[0] == 0 || lengths->count[1] == 0)
+        return false;
+    *forward_out = lengths->sum_ms[0] / lengths->count[0];
+    *backward_out = lengths->sum_ms[1] / lengths->count[1];
+    return true;
+}
+
 /* ---- looking ----------------------------------------------------------------------------- */
 
 const struct lull_conductor *lull_pilot_conductor(const struct lull_pilot *pilot)
@@ -437,7 +565,9 @@ const struct lull_conductor *lull_pilot_conductor(const struct lull_pilot *pilot
 
 const struct lull_plan_file *lull_pilot_plan(const struct lull_pilot *pilot, uint32_t plan)
 {
-    return plan < pilot->setup.plan_count ? &pilot->setup.plans[plan] : NULL;
+    return plan < pilot->conducted_count && pilot->conducted[plan].file >= 0
+               ? &pilot->setup.plans[pilot->conducted[plan].file]
+               : NULL;
 }
 
 uint32_t lull_pilot_plan_count(const struct lull_pilot *pilot)

@@ -22,7 +22,7 @@
 #include "trace/plan_file.h"
 #include "wire/event.h"
 
-enum { LULL_PILOT_PLANS = 8, LULL_PILOT_RECORDED = 1 << 20 };
+enum { LULL_PILOT_PLANS = 8, LULL_PILOT_RECORDED = 1 << 20, LULL_PILOT_CONDUCTED = 256 };
 
 struct lull_pilot;
 
@@ -78,8 +78,26 @@ const struct lull_conductor_iteration *lull_pilot_recorded(const struct lull_pil
 /* What switching costs on this GPU as far as it is known beforehand; to be filled before bind. */
 struct lull_switch_cost *lull_pilot_known_cost(struct lull_pilot *pilot, uint32_t gpu);
 
+/*
+ * Profiling: from the next iteration on every operation of every GPU runs at this point, untried;
+ * and the plan behind those given so far (in setup.plans) is tried. -EAGAIN no rank is bound yet;
+ * -ENOMEM.
+ */
+int lull_pilot_hold_point(struct lull_pilot *pilot, uint32_t point);
+int lull_pilot_try_next(struct lull_pilot *pilot);
+
+/* The point that an iteration was held at, -1: none. */
+int32_t lull_pilot_held_point(const struct lull_pilot *pilot,
+                              const struct lull_conductor_iteration *iteration);
+
+/* Mean lengths of a GPU's operations in one of the latest iterations, ms. False: not known, or not
+ * from sections. */
+bool lull_pilot_lengths(const struct lull_pilot *pilot, uint32_t gpu, uint64_t iteration,
+                        double *forward_out, double *backward_out);
+
 /* Looking. NULL before the first rank is bound. */
 const struct lull_conductor *lull_pilot_conductor(const struct lull_pilot *pilot);
+/* Of a plan of the conductor; NULL: none that was given. */
 const struct lull_plan_file *lull_pilot_plan(const struct lull_pilot *pilot, uint32_t plan);
 uint32_t lull_pilot_plan_count(const struct lull_pilot *pilot);
 

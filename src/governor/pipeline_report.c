@@ -211,32 +211,62 @@ static json_t *side_json(const struct side *side)
 
 /* ---- all together ------------------------------------------------------------------------ */
 
-json_t *lull_pipeline_report_json(const struct lull_control *control, double confidence)
+/* The plan that was carried out, or the last one that was given up; NULL: it never came to one. */
+static const struct lull_plan_file *find_plan(const struct lull_pilot *pilot)
 {
-    const struct lull_pilot *pilot = control == NULL ? NULL : lull_control_pilot(control);
-    const struct lull_conductor *conductor = pilot == NULL ? NULL : lull_pilot_conductor(pilot);
-    struct outcome outcome;
-    const struct lull_plan_file *plan;
-    int32_t index;
+    const int32_t index = lull_conductor_plan(lull_pilot_conductor(pilot));
+    const struct lull_plan_file *plan = NULL;
 
-    if (pilot == NULL)
-        return json_null();
-    if (conductor == NULL)
-        return json_pack("{s:s}", "state", state_text(pilot));
-    outcome = measure(control, pilot);
-    index = lull_conductor_plan(conductor);
-    plan = lull_pilot_plan(pilot, index < 0 ? lull_pilot_plan_count(pilot) - 1 : (uint32_t)index);
+    if (index >= 0)
+        return lull_pilot_plan(pilot, (uint32_t)index);
+    for (uint32_t i = 0; i < LULL_PILOT_CONDUCTED; i++)
+        if (lull_pilot_plan(pilot, i) != NULL)
+            plan = lull_pilot_plan(pilot, i);
+    return plan;
+}
+
+static json_t *carried_out_json(const struct lull_control *control, const struct lull_pilot *pilot,
+                                const struct lull_plan_file *plan, double confidence)
+{
+    const struct lull_conductor *conductor = lull_pilot_conductor(pilot);
+    const struct outcome outcome = measure(control, pilot);
+
     return json_pack(
         "{s:s, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:I, s:f}, s:I}", "plan",
-        plan->title, "state", state_text(pilot), "plan_index", (int)index, "predicted",
-        predicted_json(plan), "stages", stages_json(control, pilot, plan), "saving_ratio",
-        number_or_null(saving(&outcome)), "reference", side_json(&outcome.sides[REFERENCE]),
-        "planned", side_json(&outcome.sides[PLANNED]), "slowdown", "slowdown_ratio",
+        plan->title, "state", state_text(pilot), "plan_index", (int)lull_conductor_plan(conductor),
+        "predicted", predicted_json(plan), "stages", stages_json(control, pilot, plan),
+        "saving_ratio", number_or_null(saving(&outcome)), "reference",
+        side_json(&outcome.sides[REFERENCE]), "planned", side_json(&outcome.sides[PLANNED]),
+        "slowdown", "slowdown_ratio",
         number_or_null(outcome.slowdown.pairs > 0 ? outcome.slowdown.slowdown_ratio : NAN),
         "slowdown_upper_ratio",
         number_or_null(outcome.slowdown.pairs >= 2 ? outcome.slowdown.upper_ratio : NAN), "pairs",
         (json_int_t)outcome.slowdown.pairs, "confidence", confidence, "late_raisings",
         (json_int_t)lull_conductor_late(conductor));
+}
+
+json_t *lull_pipeline_report_json(const struct lull_control *control,
+                                  const struct lull_online *online, double confidence)
+{
+    const struct lull_pilot *pilot = control == NULL ? NULL : lull_control_pilot(control);
+    const struct lull_plan_file *plan;
+    bool is_done = true;
+    json_t *json;
+
+    if (pilot == NULL)
+        return json_null();
+    if (lull_pilot_conductor(pilot) == NULL)
+        return json_pack("{s:s}", "state", state_text(pilot));
+    if (online != NULL)
+        lull_online_iterations(online, &is_done);
+    plan = find_plan(pilot);
+    json = !is_done || plan == NULL
+               ? json_pack("{s:s}", "state", "the run ended while it was profiled")
+               : carried_out_json(control, pilot, plan, confidence);
+    if (json != NULL && online != NULL)
+        json_object_set_new(json, "profiled_iterations",
+                            json_integer(lull_online_iterations(online, &is_done)));
+    return json;
 }
 
 void lull_pipeline_report_print(const struct lull_control *control, FILE *out)

@@ -10,9 +10,11 @@
 #include <jansson.h>
 
 #include "governor/control.h"
+#include "governor/pipeline_online.h"
 
-/* A new reference; null where no plan was given. */
-json_t *lull_pipeline_report_json(const struct lull_control *control, double confidence);
+/* A new reference; null where there was no plan. online: NULL where it was given. */
+json_t *lull_pipeline_report_json(const struct lull_control *control,
+                                  const struct lull_online *online, double confidence);
 
 /* The same for people, two lines; nothing where no plan was given. */
 void lull_pipeline_report_print(const struct lull_control *control, FILE *out);

@@ -27,13 +27,13 @@ void lull_pipeline_plans_fini(struct lull_pipeline_plans *plans)
     plans->count = 0;
 }
 
-int lull_pipeline_plans_pilot(const struct lull_pipeline_plans *plans,
-                              const struct lull_controller_config *config,
-                              struct lull_devices *devices, const uint32_t *gpus,
-                              uint32_t gpu_count, struct lull_pilot **pilot_out,
-                              struct lull_error *err)
+int lull_pipeline_pilot_create(const struct lull_plan_file *plans, uint32_t plan_count,
+                               const struct lull_controller_config *config,
+                               struct lull_devices *devices, const uint32_t *gpus,
+                               uint32_t gpu_count, struct lull_pilot **pilot_out,
+                               struct lull_error *err)
 {
-    struct lull_pilot_setup setup = {.plans = plans->files, .plan_count = plans->count};
+    struct lull_pilot_setup setup = {.plans = plans, .plan_count = plan_count};
 
     lull_conductor_config_default(&setup.config);
     setup.config.tolerance_ratio = config->tolerance_ratio;

@@ -21,13 +21,13 @@ int lull_pipeline_plans_load(struct lull_pipeline_plans *plans, const char *cons
 void lull_pipeline_plans_fini(struct lull_pipeline_plans *plans);
 
 /*
- * A pilot for the GPUs of a job, by their indices in devices. config: tolerance, confidence and
- * observe_only count. Errors: those of lull_pilot_create().
+ * A pilot with these plans for the GPUs of a job, by their indices in devices. config: tolerance,
+ * confidence and observe_only count. Errors: those of lull_pilot_create().
  */
-int lull_pipeline_plans_pilot(const struct lull_pipeline_plans *plans,
-                              const struct lull_controller_config *config,
-                              struct lull_devices *devices, const uint32_t *gpus,
-                              uint32_t gpu_count, struct lull_pilot **pilot_out,
-                              struct lull_error *err);
+int lull_pipeline_pilot_create(const struct lull_plan_file *plans, uint32_t plan_count,
+                               const struct lull_controller_config *config,
+                               struct lull_devices *devices, const uint32_t *gpus,
+                               uint32_t gpu_count, struct lull_pilot **pilot_out,
+                               struct lull_error *err);
 
 #endif

@@ -325,7 +325,8 @@ static json_t *report_json(const struct lull_report *report)
     json_object_set_new(root, "gpus", gpus);
     json_object_set_new(root, "together", together_json(report->together));
     json_object_set_new(root, "pipeline",
-                        lull_pipeline_report_json(report->managed, report->confidence));
+                        lull_pipeline_report_json(report->managed, report->online,
+                                                  report->confidence));
     json_object_set_new(root, "notes", strings_json(report->notes));
     return root;
 }
@@ -349,6 +350,8 @@ int lull_report_write(const struct lull_report *report, const char *directory,
         return lull_error_set(err, -ENOMEM, "%s: no memory for the report", path);
     result = lull_file_write_atomic(path, text, strlen(text), 0644, err);
     free(text);
+    if (result == 0 && report->online != NULL)
+        result = lull_online_write_profile(report->online, directory, err);
     if (result < 0 || report->managed == NULL)
         return result;
     return lull_timeline_write(report->devices, report->managed, directory, err);

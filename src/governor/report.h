@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "governor/concert.h"
 #include "governor/control.h"
+#include "governor/pipeline_online.h"
 
 struct lull_report {
     char *const *command; /* NULL-terminated */
@@ -26,6 +27,7 @@ struct lull_report {
     double unmanaged_s;                   /* 0: not compared */
     const struct lull_concert_summary *together; /* NULL: the job has one node */
     const char *const *notes;             /* NULL-terminated: what people should know */
+    const struct lull_online *online;     /* NULL: no pipeline was profiled */
 };
 
 /* Writes DIR/report.json and DIR/trace.json, each whole or not at all. Errors: -errno, the path. */

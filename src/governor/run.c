@@ -51,9 +51,11 @@ struct pass {
     struct lull_control *control;
     struct lull_concert *concert; /* NULL: alone */
     struct lull_pilot *pilot; /* NULL: no plan is carried out */
+    struct lull_online *online; /* NULL: plans are given, or none */
     struct lull_child child;
     int status;
     bool ended;
+    bool observe_only;
     uint64_t ticks;
     double wall_s;
     char job_path[PATH_SIZE];
@@ -204,6 +206,24 @@ static void heartbeat(struct run *run, struct lull_control *control)
     run->actuator = NULL;
 }
 
+static bool is_profiling(const struct pass *pass)
+{
+    bool is_done = true;
+
+    if (pass->online != NULL && pass->pilot != NULL && !pass->observe_only)
+        lull_online_iterations(pass->online, &is_done);
+    return !is_done;
+}
+
+static void profile(struct pass *pass)
+{
+    struct lull_error err = {0};
+
+    lull_online_tick(pass->online, pass->control, pass->pilot, &err);
+    if (err.code != 0)
+        note(pass->run, err.text);
+}
+
 static void on_tick(uv_timer_t *timer)
 {
     struct pass *pass = timer->data;
@@ -213,7 +233,9 @@ static void on_tick(uv_timer_t *timer)
         if (pass->concert != NULL && pass->ticks % CONCERT_TICKS == 0)
             lull_concert_tick(pass->concert, pass->control, pass->run->devices, lull_now_ns());
         if (pass->ticks % SAMPLE_TICKS == 0)
-            sample(pass, pass->ticks % ENERGY_TICKS == 0);
+            sample(pass, is_profiling(pass) || pass->ticks % ENERGY_TICKS == 0);
+        if (pass->ticks % SAMPLE_TICKS == 0 && is_profiling(pass))
+            profile(pass);
         if (pass->ticks % HEARTBEAT_TICKS == 0) {
             heartbeat(pass->run, pass->control);
             if (!pass->run->options->quiet)
@@ -269,6 +291,30 @@ static void leave_nodes(struct pass *pass)
     pass->concert = NULL;
 }
 
+/* A pipeline follows plans that were given, or is profiled first; else there is no pilot. */
+static int prepare_pilot(struct pass *pass, const struct lull_controller_config *config,
+                         struct lull_error *err)
+{
+    struct run *run = pass->run;
+    const struct lull_plan_file *plans = run->plans.files;
+    uint32_t plan_count = run->plans.count;
+
+    if (run->options->online.schedule != NULL) {
+        const int result = lull_online_create(&run->options->online,
+                                              lull_device_info(run->devices, run->gpus[0]),
+                                              run->gpu_count, &pass->online, err);
+
+        if (result < 0)
+            return result;
+        plans = lull_online_plans(pass->online);
+        plan_count = 1;
+    }
+    return plan_count == 0 ? 0
+                           : lull_pipeline_pilot_create(plans, plan_count, config, run->devices,
+                                                        run->gpus, run->gpu_count, &pass->pilot,
+                                                        err);
+}
+
 static int start(struct pass *pass, struct lull_error *err)
 {
     if (pass->pilot != NULL)
@@ -284,6 +330,7 @@ static void prepare(struct pass *pass, bool observe_only)
     struct lull_error err = {0};
 
     config.observe_only = observe_only || run->actuator == NULL;
+    pass->observe_only = config.observe_only;
     if (run->gpu_count == 0)
         return;
     if (!observe_only)
@@ -291,9 +338,7 @@ static void prepare(struct pass *pass, bool observe_only)
     config.together = pass->concert != NULL;
     lull_job_file_clear(LULL_JOB_DIRECTORY);
     lull_job_file_path(LULL_JOB_DIRECTORY, pass->name, pass->job_path, sizeof(pass->job_path));
-    if (run->plans.count > 0 &&
-        lull_pipeline_plans_pilot(&run->plans, &config, run->devices, run->gpus, run->gpu_count,
-                                  &pass->pilot, &err) < 0)
+    if (prepare_pilot(pass, &config, &err) < 0)
         note(run, err.text);
     if (lull_job_create(pass->job_path, &pass->job, &err) < 0 ||
         lull_control_create(pass->job, run->devices, observe_only ? NULL : run->actuator, &config,
@@ -338,6 +383,7 @@ static void end_pass(struct pass *pass)
     lull_concert_destroy(pass->concert);
     lull_control_destroy(pass->control);
     lull_pilot_destroy(pass->pilot);
+    lull_online_destroy(pass->online);
     lull_job_destroy(pass->job);
 }
 
@@ -368,6 +414,7 @@ static void write_report(struct run *run, const struct pass *unmanaged, const st
         .unmanaged_s = unmanaged->wall_s,
         .together = run->together.nodes > 0 ? &run->together : NULL,
         .notes = (const char *const *)run->notes,
+        .online = managed->online,
     };
     struct lull_error err = {0};
 

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "core/section/controller.h"
 #include "governor/concert.h"
+#include "governor/pipeline_online.h"
 
 struct lull_run_options {
     char *const *command; /* NULL-terminated, at least one word */
@@ -22,7 +23,8 @@ struct lull_run_options {
     bool no_daemon;          /* drive the devices from this process (root) */
     bool quiet;              /* no table, no progress */
     const char *const *plans; /* files: a pipeline's plan, and those to fall back to */
-    uint32_t plan_count;      /* 0: sections are managed */
+    uint32_t plan_count;      /* 0: sections are managed, unless */
+    struct lull_online_options online; /* schedule not NULL: a pipeline is profiled and planned */
     const char *report;      /* directory */
     const char *runtime_dir; /* of lulld */
 };

@@ -116,6 +116,12 @@ void lull_conductor_use_plan(struct lull_conductor *conductor, int32_t plan)
     conductor_trial_init(conductor, plan, conductor->leader < 0 ? 2 : conductor->iteration + 2);
 }
 
+void lull_conductor_hold_plan(struct lull_conductor *conductor, int32_t plan)
+{
+    lull_conductor_use_plan(conductor, plan);
+    conductor->trial.is_held = true;
+}
+
 struct lull_switch_cost *lull_conductor_switch_cost(struct lull_conductor *conductor, uint32_t gpu)
 {
     return &conductor->gpus[gpu].cost;
@@ -244,7 +250,8 @@ static void number_iteration(struct lull_conductor *conductor, uint32_t index, i
         return;
     }
     gpu->iteration++;
-    if (gpu->iteration < conductor->iteration || gpu->iteration > conductor->iteration + 1)
+    if (gpu->is_lost || gpu->iteration < conductor->iteration ||
+        gpu->iteration > conductor->iteration + 1)
         gpu->iteration = conductor->iteration;
 }
 
@@ -362,6 +369,11 @@ enum lull_conductor_phase lull_conductor_phase(const struct lull_conductor *cond
 int32_t lull_conductor_plan(const struct lull_conductor *conductor)
 {
     return conductor->trial.plan;
+}
+
+uint64_t lull_conductor_iteration_of(const struct lull_conductor *conductor, uint32_t gpu)
+{
+    return conductor->gpus[gpu].iteration;
 }
 
 uint32_t lull_conductor_planned(const struct lull_conductor *conductor, uint32_t gpu)

@@ -94,6 +94,9 @@ int lull_conductor_add_plan(struct lull_conductor *conductor,
  * for good. */
 void lull_conductor_use_plan(struct lull_conductor *conductor, int32_t plan);
 
+/* Likewise, but the plan is not tried: it holds until another one is used (profiling). */
+void lull_conductor_hold_plan(struct lull_conductor *conductor, int32_t plan);
+
 /* What switching costs on this GPU as far as it is known beforehand; may be filled in. */
 struct lull_switch_cost *lull_conductor_switch_cost(struct lull_conductor *conductor, uint32_t gpu);
 
@@ -123,6 +126,9 @@ enum lull_conductor_phase lull_conductor_phase(const struct lull_conductor *cond
 
 /* The plan that is tried or kept, -1: none. */
 int32_t lull_conductor_plan(const struct lull_conductor *conductor);
+
+/* The number of the GPU's present iteration, as in lull_conductor_iteration. */
+uint64_t lull_conductor_iteration_of(const struct lull_conductor *conductor, uint32_t gpu);
 
 /* The point that the plan has for the GPU's present operation; 0 where it holds no plan. */
 uint32_t lull_conductor_planned(const struct lull_conductor *conductor, uint32_t gpu);

@@ -10,7 +10,7 @@
 #include "core/pipeline/conductor.h"
 #include "core/section/schedule.h"
 
-enum { CONDUCTOR_RECENT = 4, CONDUCTOR_SLOTS = 8, CONDUCTOR_TOLD = 64, CONDUCTOR_PLANS = 64 };
+enum { CONDUCTOR_RECENT = 4, CONDUCTOR_SLOTS = 8, CONDUCTOR_TOLD = 64, CONDUCTOR_PLANS = 256 };
 
 #define CONDUCTOR_HIGHEST (-1)
 
@@ -70,6 +70,7 @@ struct conductor_trial {
     uint64_t test;  /* number of the present one: evidence of others does not count */
     uint64_t since; /* iteration with which it begins */
     uint32_t warming;
+    bool is_held; /* the plan is not tried */
     uint32_t stretch; /* of a kept plan between references, iterations */
     struct lull_schedule schedule;
     struct lull_guard guard;

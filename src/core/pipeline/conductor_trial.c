@@ -60,6 +60,7 @@ void conductor_trial_init(struct lull_conductor *conductor, int32_t plan, uint64
     };
 
     trial->plan = plan;
+    trial->is_held = conductor->config.is_trusted;
     trial->stretch = FIRST_STRETCH * conductor->config.window_iterations;
     trial->warming = WARMING;
     lull_guard_init(&trial->guard, &config);
@@ -103,13 +104,13 @@ void conductor_decide(struct lull_conductor *conductor, uint64_t number)
         slot->plan = CONDUCTOR_HIGHEST;
     else if (trial->phase == LULL_CONDUCTOR_WARMING && trial->warming > 0)
         trial->warming--;
-    else if (trial->phase == LULL_CONDUCTOR_WARMING && !conductor->config.is_trusted) {
+    else if (trial->phase == LULL_CONDUCTOR_WARMING && !trial->is_held) {
         begin_test(conductor, LULL_CONDUCTOR_TRYING, number);
         slot->test = trial->test;
-    } else if (trial->phase == LULL_CONDUCTOR_WARMING) {
+    } else if (trial->phase == LULL_CONDUCTOR_WARMING && conductor->config.is_trusted) {
         trial->phase = LULL_CONDUCTOR_KEPT;
     }
-    if (!conductor->config.observe_only && !conductor->config.is_trusted &&
+    if (!conductor->config.observe_only && !trial->is_held &&
         (trial->phase == LULL_CONDUCTOR_TRYING || trial->phase == LULL_CONDUCTOR_KEPT))
         fill_slot(conductor, slot);
 }
@@ -182,7 +183,7 @@ void conductor_take_iteration(struct lull_conductor *conductor,
 
     if (slot->number != iteration->number || slot->test != trial->test ||
         (trial->phase != LULL_CONDUCTOR_TRYING && trial->phase != LULL_CONDUCTOR_KEPT) ||
-        conductor->config.is_trusted)
+        trial->is_held)
         return;
     trial->is_broken |= !iteration->is_whole;
     if (slot->is_measured) {
