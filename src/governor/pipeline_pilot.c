@@ -5,59 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/pipeline/follower.h"
-#include "core/pipeline/part.h"
-
-enum { COMMUNICATORS = 64, LENGTHS = 64, NOBODYS = -1 };
-
-/* Of one process, by number. */
-struct communicator {
-    uint32_t ranks; /* 0: not announced */
-    int32_t own;    /* rank of this process in it */
-};
-
-/* Operations that ended in an iteration. */
-struct lengths {
-    uint64_t iteration;
-    uint32_t count[2]; /* forward, backward */
-    double sum_ms[2];
-};
-
-/* What a plan of the conductor is. */
-struct conducted {
-    int32_t file;  /* index in setup.plans, NOBODYS */
-    int32_t point; /* that all operations are held at, NOBODYS */
-};
-
-struct gpu {
-    int32_t device; /* of the plan, -1 none */
-    bool has_sections;
-    struct lull_follower *follower;
-    struct lull_switch_cost known;
-    struct communicator communicators[COMMUNICATORS];
-    int64_t begin_ns; /* of the operation that runs */
-    struct lull_follower_op *ops;
-    struct lengths lengths[LENGTHS]; /* by iteration */
-};
-
-struct lull_pilot {
-    struct lull_pilot_setup setup;
-    uint32_t stages;    /* devices of one copy of the pipeline */
-    uint32_t gpu_count; /* that the job uses here; 0 before the first rank */
-    bool is_refused;
-    struct lull_conductor *conductor;
-    uint32_t conducted_count;
-    struct conducted conducted[LULL_PILOT_CONDUCTED]; /* by the conductor's number */
-    struct lull_conductor_iteration *recorded;
-    size_t recorded_count;
-    size_t recorded_room;
-    struct gpu gpus[LULL_CONDUCTOR_MAX_GPUS];
-};
-
-static struct lull_pipeline_problem problem_of(const struct lull_plan_file *plan)
-{
-    return (struct lull_pipeline_problem){&plan->profile, &plan->graph, plan->blocking_w};
-}
+#include "governor/pipeline_pilot_state.h"
 
 /* ---- which device a rank is -------------------------------------------------------------- */
 
@@ -100,8 +48,8 @@ static uint32_t device_of(const struct lull_pilot *pilot, uint32_t rank, uint32_
 
 static bool is_same_pipeline(const struct lull_plan_file *a, const struct lull_plan_file *b)
 {
-    const struct lull_pipeline_problem of_a = problem_of(a);
-    const struct lull_pipeline_problem of_b = problem_of(b);
+    const struct lull_pipeline_problem of_a = pilot_problem(a);
+    const struct lull_pipeline_problem of_b = pilot_problem(b);
 
     if (a->graph.device_count != b->graph.device_count)
         return false;
@@ -113,7 +61,7 @@ static bool is_same_pipeline(const struct lull_plan_file *a, const struct lull_p
 
 static bool has_empty_device(const struct lull_plan_file *plan)
 {
-    const struct lull_pipeline_problem problem = problem_of(plan);
+    const struct lull_pipeline_problem problem = pilot_problem(plan);
 
     for (uint32_t i = 0; i < plan->graph.device_count; i++)
         if (lull_part_count(&problem, i) == 0)
@@ -164,10 +112,10 @@ struct lull_switch_cost *lull_pilot_known_cost(struct lull_pilot *pilot, uint32_
 
 /* ---- binding ----------------------------------------------------------------------------- */
 
-static int create_follower(struct lull_pilot *pilot, struct gpu *gpu)
+static int create_follower(struct lull_pilot *pilot, struct pilot_gpu *gpu)
 {
     const struct lull_plan_file *plan = &pilot->setup.plans[0];
-    const struct lull_pipeline_problem problem = problem_of(plan);
+    const struct lull_pipeline_problem problem = pilot_problem(plan);
     const uint32_t count = lull_part_count(&problem, (uint32_t)gpu->device);
     struct lull_follower_op *ops = calloc(count, sizeof(ops[0]));
 
@@ -179,75 +127,9 @@ static int create_follower(struct lull_pilot *pilot, struct gpu *gpu)
     return gpu->follower == NULL ? -ENOMEM : 0;
 }
 
-/* Room for what one plan says to all GPUs. */
-struct parts {
-    int64_t *begin_ns;
-    int64_t *duration_ns;
-    struct lull_conductor_op *room;
-    const struct lull_conductor_op *ops[LULL_CONDUCTOR_MAX_GPUS];
-};
-
-static void fill_parts(const struct lull_pilot *pilot, const struct lull_plan_file *plan,
-                       struct parts *parts)
-{
-    const struct lull_pipeline_problem problem = problem_of(plan);
-    struct lull_conductor_op *next = parts->room;
-
-    for (size_t i = 0; i < plan->graph.op_count; i++)
-        parts->duration_ns[i] =
-            plan->profile.classes[plan->graph.ops[i].class_index].options[plan->option[i]].time_ns;
-    lull_pipeline_earliest(&plan->graph, parts->duration_ns, parts->begin_ns);
-    for (uint32_t i = 0; i < pilot->gpu_count; i++) {
-        const struct lull_device_info *info = pilot->setup.gpus[i];
-        const uint32_t device = (uint32_t)pilot->gpus[i].device;
-
-        lull_part_conduct(&problem, plan->option, parts->begin_ns, device, info->sm_clocks_mhz,
-                          info->sm_clock_count, next);
-        parts->ops[i] = next;
-        next += lull_part_count(&problem, device);
-    }
-}
-
-static double slowdown_of(const struct lull_plan_file *plan, struct parts *parts)
-{
-    int64_t highest_ns;
-
-    for (size_t i = 0; i < plan->graph.op_count; i++) {
-        const struct lull_pipeline_class *class =
-            &plan->profile.classes[plan->graph.ops[i].class_index];
-
-        parts->duration_ns[i] = class->options[lull_pipeline_highest(class)].time_ns;
-    }
-    highest_ns = lull_pipeline_earliest(&plan->graph, parts->duration_ns, parts->begin_ns);
-    return plan->time_ns > highest_ns ? (double)plan->time_ns / (double)highest_ns - 1.0 : 0.0;
-}
-
-static int add_plan(struct lull_pilot *pilot, const struct lull_plan_file *plan)
-{
-    const size_t room = plan->graph.op_count * (pilot->gpu_count + 1);
-    struct parts parts = {
-        .begin_ns = calloc(plan->graph.op_count, sizeof(int64_t)),
-        .duration_ns = calloc(plan->graph.op_count, sizeof(int64_t)),
-        .room = calloc(room, sizeof(struct lull_conductor_op)),
-    };
-    int result = -ENOMEM;
-
-    if (parts.begin_ns != NULL && parts.duration_ns != NULL && parts.room != NULL) {
-        fill_parts(pilot, plan, &parts);
-        result = lull_conductor_add_plan(pilot->conductor, parts.ops, slowdown_of(plan, &parts));
-    }
-    if (result == 0)
-        pilot->conducted[pilot->conducted_count++] =
-            (struct conducted){(int32_t)(plan - pilot->setup.plans), NOBODYS};
-    free(parts.begin_ns);
-    free(parts.duration_ns);
-    free(parts.room);
-    return result;
-}
-
 static int create_conductor(struct lull_pilot *pilot)
 {
-    const struct lull_pipeline_problem problem = problem_of(&pilot->setup.plans[0]);
+    const struct lull_pipeline_problem problem = pilot_problem(&pilot->setup.plans[0]);
     uint32_t counts[LULL_CONDUCTOR_MAX_GPUS];
     int result = 0;
 
@@ -259,7 +141,7 @@ static int create_conductor(struct lull_pilot *pilot)
     for (uint32_t i = 0; i < pilot->gpu_count; i++)
         *lull_conductor_switch_cost(pilot->conductor, i) = pilot->gpus[i].known;
     for (uint32_t i = 0; i < pilot->setup.plan_count && result == 0; i++)
-        result = add_plan(pilot, &pilot->setup.plans[i]);
+        result = pilot_add_plan(pilot, &pilot->setup.plans[i]);
     return result;
 }
 
@@ -315,11 +197,11 @@ static bool is_piloted(const struct lull_pilot *pilot, uint32_t gpu)
     return gpu < pilot->gpu_count && pilot->conductor != NULL;
 }
 
-static void learn_length(const struct lull_pilot *pilot, struct gpu *gpu, uint32_t index,
+static void learn_length(const struct lull_pilot *pilot, struct pilot_gpu *gpu, uint32_t index,
                          const struct lull_follower_edge *edge)
 {
     const uint64_t iteration = lull_conductor_iteration_of(pilot->conductor, index);
-    struct lengths *lengths = &gpu->lengths[iteration % LENGTHS];
+    struct pilot_lengths *lengths = &gpu->lengths[iteration % LENGTHS];
     const bool is_backward = gpu->ops[edge->op].is_backward;
 
     if (!edge->is_end) {
@@ -327,7 +209,7 @@ static void learn_length(const struct lull_pilot *pilot, struct gpu *gpu, uint32
         return;
     }
     if (lengths->iteration != iteration)
-        *lengths = (struct lengths){.iteration = iteration};
+        *lengths = (struct pilot_lengths){.iteration = iteration};
     lengths->count[is_backward]++;
     lengths->sum_ms[is_backward] += (double)(edge->time_ns - gpu->begin_ns) * 1e-6;
 }
@@ -369,10 +251,10 @@ bool lull_pilot_wants_times(const struct lull_pilot *pilot, uint32_t gpu)
 
 /* The device that a peer in a communicator is: in one of all stages it has its stage's number, in
  * one of two ranks (DeepSpeed's) it is a neighbour. False: no communicator between stages. */
-static bool find_peer(const struct lull_pilot *pilot, const struct gpu *gpu,
+static bool find_peer(const struct lull_pilot *pilot, const struct pilot_gpu *gpu,
                       const struct lull_event *event, uint32_t *device_out)
 {
-    const struct communicator *communicator = &gpu->communicators[event->communicator];
+    const struct pilot_communicator *communicator = &gpu->communicators[event->communicator];
     const uint32_t stage = (uint32_t)gpu->device % pilot->stages;
     const uint32_t first = (uint32_t)gpu->device - stage;
     uint32_t peer;
@@ -391,14 +273,14 @@ static bool find_peer(const struct lull_pilot *pilot, const struct gpu *gpu,
 
 void lull_pilot_take_event(struct lull_pilot *pilot, uint32_t gpu, const struct lull_event *event)
 {
-    struct gpu *of = &pilot->gpus[gpu];
+    struct pilot_gpu *of = &pilot->gpus[gpu];
     uint32_t device;
 
     if (!is_piloted(pilot, gpu) || event->communicator >= COMMUNICATORS)
         return;
     if (event->kind == LULL_EVENT_COMMUNICATOR)
         of->communicators[event->communicator] =
-            (struct communicator){.ranks = event->ranks, .own = event->peer};
+            (struct pilot_communicator){.ranks = event->ranks, .own = event->peer};
     if ((event->kind != LULL_EVENT_KERNEL_BEGIN && event->kind != LULL_EVENT_KERNEL_END) ||
         (event->operation != LULL_OPERATION_SEND && event->operation != LULL_OPERATION_RECEIVE) ||
         !find_peer(pilot, of, event, &device))
@@ -468,92 +350,6 @@ const struct lull_conductor_iteration *lull_pilot_recorded(const struct lull_pil
 {
     *count_out = pilot->recorded_count;
     return pilot->recorded;
-}
-
-/* ---- profiling --------------------------------------------------------------------------- */
-
-static int add_uniform(struct lull_pilot *pilot, uint32_t point)
-{
-    const struct lull_conductor_op *ops[LULL_CONDUCTOR_MAX_GPUS];
-    struct lull_conductor_op *room;
-    uint32_t most = 0;
-    int result;
-
-    for (uint32_t i = 0; i < pilot->gpu_count; i++) {
-        const struct lull_pipeline_problem problem = problem_of(&pilot->setup.plans[0]);
-        const uint32_t count = lull_part_count(&problem, (uint32_t)pilot->gpus[i].device);
-
-        most = count > most ? count : most;
-    }
-    room = calloc(most, sizeof(room[0]));
-    if (room == NULL || pilot->conducted_count == LULL_PILOT_CONDUCTED) {
-        free(room);
-        return -ENOMEM;
-    }
-    for (uint32_t i = 0; i < most; i++)
-        room[i] = (struct lull_conductor_op){.point = point, .begin_ns = i, .end_ns = i + 1};
-    for (uint32_t i = 0; i < pilot->gpu_count; i++)
-        ops[i] = room;
-    result = lull_conductor_add_plan(pilot->conductor, ops, 0);
-    free(room);
-    if (result == 0)
-        pilot->conducted[pilot->conducted_count++] = (struct conducted){NOBODYS, (int32_t)point};
-    return result;
-}
-
-int lull_pilot_hold_point(struct lull_pilot *pilot, uint32_t point)
-{
-    uint32_t plan = 0;
-
-    if (pilot->conductor == NULL)
-        return -EAGAIN;
-    while (plan < pilot->conducted_count && pilot->conducted[plan].point != (int32_t)point)
-        plan++;
-    if (plan == pilot->conducted_count) {
-        const int result = add_uniform(pilot, point);
-
-        if (result < 0)
-            return result;
-    }
-    lull_conductor_hold_plan(pilot->conductor, (int32_t)plan);
-    return 0;
-}
-
-int lull_pilot_try_next(struct lull_pilot *pilot)
-{
-    int result;
-
-    if (pilot->conductor == NULL)
-        return -EAGAIN;
-    if (pilot->conducted_count == LULL_PILOT_CONDUCTED)
-        return -ENOMEM;
-    result = add_plan(pilot, &pilot->setup.plans[pilot->setup.plan_count]);
-    if (result < 0)
-        return result;
-    pilot->setup.plan_count++;
-    lull_conductor_use_plan(pilot->conductor, (int32_t)pilot->conducted_count - 1);
-    return 0;
-}
-
-int32_t lull_pilot_held_point(const struct lull_pilot *pilot,
-                              const struct lull_conductor_iteration *iteration)
-{
-    return iteration->plan >= 0 && (uint32_t)iteration->plan < pilot->conducted_count
-               ? pilot->conducted[iteration->plan].point
-               : NOBODYS;
-}
-
-bool lull_pilot_lengths(const struct lull_pilot *pilot, uint32_t gpu, uint64_t iteration,
-                        double *forward_out, double *backward_out)
-{
-    const struct lengths *lengths = &pilot->gpus[gpu].lengths[iteration % LENGTHS];
-
-    if (!pilot->gpus[gpu].has_sections || lengths->iteration != iteration ||
-        lengths->count[0] == 0 || lengths->count[1] == 0)
-        return false;
-    *forward_out = lengths->sum_ms[0] / lengths->count[0];
-    *backward_out = lengths->sum_ms[1] / lengths->count[1];
-    return true;
 }
 
 /* ---- looking ----------------------------------------------------------------------------- */
