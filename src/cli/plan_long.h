@@ -1,5 +1,5 @@
 /*
- * Pipelines of many micro-batches: their relaxation from two short ones (core/pipeline/periodic.h),
+ * Pipelines of many micro-batches: their relaxation from a short one (core/pipeline/periodic.h),
  * which are built here from the same profile and schedule.
  * Threads: any, one per object. SPDX-License-Identifier: Apache-2.0
  */

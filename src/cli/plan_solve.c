@@ -157,7 +157,7 @@ static int plan_envpipe(const struct lull_plan_solver *solver)
     return 0;
 }
 
-/* Long pipelines: the relaxation from two short ones, rounded. */
+/* Long pipelines: the relaxation from a short one, rounded. */
 static int plan_extended(struct lull_plan_solver *solver, int64_t target_ns)
 {
     const int result = lull_plan_long_relax(solver->extended, target_ns, solver->duration_ns,

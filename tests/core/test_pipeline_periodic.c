@@ -1,5 +1,5 @@
 /*
- * Long pipelines from two short ones, against their own frontier: 1F1B of a measured profile, and
+ * Long pipelines from a short one, against their own frontier: 1F1B of a measured profile, and
  * of one with stages that differ.
  * SPDX-License-Identifier: Apache-2.0
  */

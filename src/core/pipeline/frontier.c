@@ -21,6 +21,11 @@ struct lull_frontier {
     size_t kept_every; /* so many points apart */
 };
 
+const struct network *lull_frontier_network(const struct lull_frontier *frontier)
+{
+    return &frontier->network;
+}
+
 static double slope_w(const struct lull_frontier *frontier)
 {
     return (double)frontier->network.value * frontier->network.curves.unit_w;

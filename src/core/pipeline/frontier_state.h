@@ -99,6 +99,9 @@ struct kept {
     int64_t *numbers; /* of every operation its potentials and flow, of every edge its flow */
 };
 
+/* frontier.c: the network where a frontier stands. */
+const struct network *lull_frontier_network(const struct lull_frontier *frontier);
+
 /* frontier_curve.c: -ENOMEM, or -EINVAL with the text set. */
 int lull_curves_init(struct curves *curves, const struct lull_pipeline_problem *problem,
                      struct lull_error *err);

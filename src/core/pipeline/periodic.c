@@ -8,95 +8,80 @@
 
 #include "core/pipeline/frontier_state.h"
 #include "core/pipeline/periodic_expand.h"
+#include "core/pipeline/periodic_growth.h"
 
 struct lull_periodic {
     struct lull_periodic_problem problem;
     struct expansion expansion;
     struct lull_frontier *small;
-    struct lull_frontier *larger;
     struct curves curves; /* of the full graph */
     struct lull_frontier_point *points;
     int64_t *small_ns; /* where the small frontier stands at every point */
     size_t point_count;
+    size_t point_room;
     double blocking_w;  /* of all devices */
     int64_t *slower_ns; /* durations at the point before */
     int64_t *tried_ns;
 };
 
-/* A frontier's points in the order of slopes: where it stands at a slope. */
-struct walk {
-    const struct lull_frontier_point *points;
-    size_t count;
-    size_t at;
-};
-
-static double next_slope(const struct walk *walk)
+static int make_room(struct lull_periodic *periodic)
 {
-    return walk->at + 1 < walk->count ? walk->points[walk->at + 1].slope_w : INFINITY;
-}
+    const size_t wanted = periodic->point_room == 0 ? 256 : 2 * periodic->point_room;
+    struct lull_frontier_point *points =
+        realloc(periodic->points, wanted * sizeof(*periodic->points));
+    int64_t *small_ns;
 
-static void walk_to(struct walk *walk, double slope_w)
-{
-    while (walk->at + 1 < walk->count && next_slope(walk) <= slope_w)
-        walk->at++;
-}
-
-/* At equal slope, time and energy are affine in the number of periods. */
-static struct lull_frontier_point extrapolate(const struct walk *small, const struct walk *larger,
-                                              int64_t periods, double slope_w)
-{
-    const struct lull_frontier_point *from = &small->points[small->at];
-    const struct lull_frontier_point *to = &larger->points[larger->at];
-
-    return (struct lull_frontier_point){
-        .time_ns = from->time_ns + periods * (to->time_ns - from->time_ns),
-        .energy_j = from->energy_j + (double)periods * (to->energy_j - from->energy_j),
-        .slope_w = slope_w,
-    };
-}
-
-static int extrapolate_all(struct lull_periodic *periodic)
-{
-    struct walk small = {.at = 0};
-    struct walk larger = {.at = 0};
-    double slope_w = 0.0;
-
-    small.points = lull_frontier_points(periodic->small, &small.count);
-    larger.points = lull_frontier_points(periodic->larger, &larger.count);
-    periodic->points = malloc((small.count + larger.count) * sizeof(*periodic->points));
-    periodic->small_ns = malloc((small.count + larger.count) * sizeof(*periodic->small_ns));
-    if (periodic->points == NULL || periodic->small_ns == NULL)
+    if (points == NULL)
         return -ENOMEM;
-    while (slope_w < INFINITY) {
-        const size_t count = periodic->point_count;
-        const struct lull_frontier_point point =
-            extrapolate(&small, &larger, periodic->expansion.periods, slope_w);
-
-        /* Where stages differ much, times that do not fall are no points of a frontier. */
-        if (count == 0 || point.time_ns < periodic->points[count - 1].time_ns) {
-            periodic->points[count] = point;
-            periodic->small_ns[count] = small.points[small.at].time_ns;
-            periodic->point_count++;
-        }
-        slope_w = fmin(next_slope(&small), next_slope(&larger));
-        walk_to(&small, slope_w);
-        walk_to(&larger, slope_w);
-    }
+    periodic->points = points;
+    small_ns = realloc(periodic->small_ns, wanted * sizeof(*periodic->small_ns));
+    if (small_ns == NULL)
+        return -ENOMEM;
+    periodic->small_ns = small_ns;
+    periodic->point_room = wanted;
     return 0;
 }
 
-static int solve(struct lull_frontier **frontier_out, const struct lull_pipeline_problem *problem,
-                 struct lull_error *err)
+/* Adds the point that extends the one where the small frontier stands. Where stages differ much,
+ * times that do not fall are no points of a frontier. */
+static int extend_point(struct lull_periodic *periodic, const struct growth *growth)
+{
+    const size_t count = periodic->point_count;
+    const struct lull_frontier_point point =
+        growth_extend(growth, periodic->small, periodic->expansion.periods);
+
+    if (count > 0 && point.time_ns >= periodic->points[count - 1].time_ns)
+        return 0;
+    if (count == periodic->point_room && make_room(periodic) != 0)
+        return -ENOMEM;
+    periodic->points[count] = point;
+    periodic->small_ns[count] = lull_frontier_here(periodic->small).time_ns;
+    periodic->point_count++;
+    return 0;
+}
+
+/* Solves the small frontier; at equal slope, time and energy are affine in the number of periods.
+ */
+static int solve(struct lull_periodic *periodic, struct lull_error *err)
 {
     struct lull_frontier_point point;
-    int status = 1;
+    struct growth growth;
+    int status = growth_init(&growth, &periodic->expansion, err);
+    int moved = 1;
 
-    *frontier_out = lull_frontier_create(problem, err);
-    if (*frontier_out == NULL)
-        return -EINVAL;
-    while (status == 1)
-        status = lull_frontier_next(*frontier_out, &point);
-    return status == 0 ? 0 : lull_error_set(err, status, "no memory for the frontier");
+    if (status == 0) {
+        periodic->small = lull_frontier_create(&periodic->problem.small, err);
+        status = periodic->small == NULL ? -EINVAL : 0;
+    }
+    while (status == 0 && moved == 1) {
+        moved = lull_frontier_next(periodic->small, &point);
+        if (moved == 1)
+            status = extend_point(periodic, &growth);
+        if (moved < 0 || status < 0)
+            status = lull_error_set(err, -ENOMEM, "no memory for the frontier");
+    }
+    growth_fini(&growth);
+    return status;
 }
 
 static int init(struct lull_periodic *periodic, struct lull_error *err)
@@ -107,21 +92,16 @@ static int init(struct lull_periodic *periodic, struct lull_error *err)
     if (status == 0)
         status = lull_curves_init(&periodic->curves, &periodic->problem.full, err);
     if (status == 0)
-        status = solve(&periodic->small, &periodic->problem.small, err);
-    if (status == 0)
-        status = solve(&periodic->larger, &periodic->problem.larger, err);
+        status = solve(periodic, err);
     if (status != 0)
         return status;
     periodic->slower_ns = malloc(op_count * sizeof(*periodic->slower_ns));
     periodic->tried_ns = malloc(op_count * sizeof(*periodic->tried_ns));
     for (uint32_t device = 0; device < periodic->problem.full.graph->device_count; device++)
         periodic->blocking_w += periodic->problem.full.blocking_w[device];
-    if (periodic->slower_ns == NULL || periodic->tried_ns == NULL || extrapolate_all(periodic) != 0)
-        return lull_error_set(err, -ENOMEM, "no memory for the frontier");
-    /* Its points are all that is needed of it. */
-    lull_frontier_destroy(periodic->larger);
-    periodic->larger = NULL;
-    return 0;
+    return periodic->slower_ns != NULL && periodic->tried_ns != NULL
+               ? 0
+               : lull_error_set(err, -ENOMEM, "no memory for the frontier");
 }
 
 struct lull_periodic *lull_periodic_create(const struct lull_periodic_problem *problem,
@@ -146,7 +126,6 @@ void lull_periodic_destroy(struct lull_periodic *periodic)
     if (periodic == NULL)
         return;
     lull_frontier_destroy(periodic->small);
-    lull_frontier_destroy(periodic->larger);
     expansion_fini(&periodic->expansion);
     lull_curves_fini(&periodic->curves);
     free(periodic->points);
@@ -204,7 +183,7 @@ static double relaxed_j(const struct lull_periodic *periodic, const int64_t *dur
 /*
  * Shortens operations, late ones rather than early ones, until time_ns is kept. The durations are
  * those of the expansion, whose repeated column may be a little longer than the period that the
- * two small frontiers tell. Returns 0, -ERANGE if even the fastest take longer, -ENOMEM.
+ * small frontier tells. Returns 0, -ERANGE if even the fastest take longer, -ENOMEM.
  */
 static int clip(struct lull_periodic *periodic, int64_t time_ns, int64_t *duration_ns)
 {

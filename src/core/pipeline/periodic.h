@@ -1,10 +1,11 @@
 /*
- * Periodic extension: the frontier of a pipeline with many micro-batches from two with few. A
+ * Periodic extension: the frontier of a pipeline with many micro-batches from one with few. A
  * pipeline's schedule repeats itself in the middle, and so does the optimal flow: at equal slope
  * (watts), iteration time and effective energy are affine in the number of micro-batches as soon as
- * there are about four per stage (five, for plans of the fastest times). Nothing of that is assumed
- * to be true of a result: the plan and the flow that are expanded to the full graph are checked
- * there, and the bound that is returned is what the full graph's certificate proves.
+ * there are about four per stage (five, for plans of the fastest times): what a period adds to them
+ * is read off the column in the middle. Nothing of that is assumed to be true of a result: the plan
+ * and the flow that are expanded to the full graph are checked there, and the bound that is
+ * returned is what the full graph's certificate proves.
  *
  * The three graphs come from one generator with M0, M0 + period and M micro-batches, M - M0 a
  * multiple of the period; classes and devices are numbered alike. On every device the first half of
@@ -21,14 +22,14 @@
 
 struct lull_periodic_problem {
     struct lull_pipeline_problem small;  /* M0 micro-batches */
-    struct lull_pipeline_problem larger; /* M0 + period */
+    struct lull_pipeline_problem larger; /* M0 + period: its size tells what the period is */
     struct lull_pipeline_problem full;   /* M */
 };
 
 struct lull_periodic;
 
 /*
- * Solves the two small frontiers, all of them. NULL on failure: -EINVAL the graphs do not continue
+ * Solves the small frontier, all of it. NULL on failure: -EINVAL the graphs do not continue
  * each other (then solve the full one), -ENOMEM.
  */
 struct lull_periodic *lull_periodic_create(const struct lull_periodic_problem *problem,

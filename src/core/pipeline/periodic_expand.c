@@ -96,9 +96,14 @@ static uint32_t small_microbatch(const struct expansion *expansion, uint32_t mic
     return expansion->column + (microbatch - expansion->column) % expansion->period;
 }
 
+const struct op_key *expansion_find(const struct expansion *expansion, const struct op_key *key)
+{
+    return bsearch(key, expansion->small, expansion->problem->small.graph->op_count, sizeof(*key),
+                   by_repeat);
+}
+
 static int find_representatives(struct expansion *expansion, struct lull_error *err)
 {
-    const struct lull_pipeline_graph *small = expansion->problem->small.graph;
     const struct lull_pipeline_graph *full = expansion->problem->full.graph;
 
     for (size_t op = 0; op < full->op_count; op++) {
@@ -106,7 +111,7 @@ static int find_representatives(struct expansion *expansion, struct lull_error *
         const struct op_key *found;
 
         key.op.microbatch = small_microbatch(expansion, key.op.microbatch);
-        found = bsearch(&key, expansion->small, small->op_count, sizeof(key), by_repeat);
+        found = expansion_find(expansion, &key);
         if (found == NULL)
             return lull_error_set(err, -EINVAL,
                                   "operation %zu (device %" PRIu32 ", microbatch %" PRIu32

@@ -43,6 +43,9 @@ void expansion_fini(struct expansion *expansion);
 /* Chooses a column: 0 the middle one, then ever further from it. False: there are no more. */
 bool expansion_choose(struct expansion *expansion, uint32_t number);
 
+/* The small pipeline's operation of that name (index aside); NULL: there is none. */
+const struct op_key *expansion_find(const struct expansion *expansion, const struct op_key *key);
+
 /* Durations of the full graph's operations from where the small frontier stands. */
 void expansion_durations(const struct expansion *expansion, const struct lull_frontier *small,
                          int64_t *duration_out);
