@@ -97,21 +97,42 @@ static int record(struct lull_frontier *frontier)
     return 0;
 }
 
-/* Goes back to the shortest remembered time that is at least time_ns, or to the slow end. */
-static void go_back(struct lull_frontier *frontier, int64_t time_ns)
+/* How many of the remembered places are no shorter than time_ns: the last of them is the nearest.
+ */
+static size_t count_kept(const struct lull_frontier *frontier, int64_t time_ns)
 {
-    size_t i = frontier->kept_count;
+    size_t count = frontier->kept_count;
 
-    while (i > 0 && frontier->kept[i - 1].time_ns < time_ns)
-        i--;
+    while (count > 0 && frontier->kept[count - 1].time_ns < time_ns)
+        count--;
+    return count;
+}
+
+/* Goes to the shortest remembered time that is at least time_ns, or to the slow end. */
+static void go_near(struct lull_frontier *frontier, int64_t time_ns)
+{
+    const size_t count = count_kept(frontier, time_ns);
+
     frontier->found = false;
-    if (i > 0) {
-        lull_network_return(&frontier->network, &frontier->kept[i - 1]);
-        frontier->effective_nj = frontier->kept[i - 1].effective_nj;
+    if (count > 0) {
+        lull_network_return(&frontier->network, &frontier->kept[count - 1]);
+        frontier->effective_nj = frontier->kept[count - 1].effective_nj;
     } else {
         lull_network_reset(&frontier->network);
         frontier->effective_nj = frontier->slow_nj;
     }
+}
+
+/* Whether there is a remembered place between here and time_ns, or time_ns lies behind. */
+static bool is_far(const struct lull_frontier *frontier, int64_t time_ns)
+{
+    const int64_t here_ns = frontier->network.time_ns;
+    size_t count;
+
+    if (time_ns > here_ns)
+        return here_ns < frontier->slow_ns;
+    count = count_kept(frontier, time_ns);
+    return count > 0 && frontier->kept[count - 1].time_ns < here_ns;
 }
 
 struct lull_frontier *lull_frontier_create(const struct lull_pipeline_problem *problem,
@@ -207,8 +228,8 @@ int lull_frontier_seek(struct lull_frontier *frontier, int64_t time_ns)
 {
     int status = 0;
 
-    if (time_ns > frontier->network.time_ns && frontier->network.time_ns < frontier->slow_ns)
-        go_back(frontier, time_ns);
+    if (is_far(frontier, time_ns))
+        go_near(frontier, time_ns);
     frontier->begun = true;
     while (status == 0 && frontier->network.time_ns > time_ns) {
         const int64_t left_ns = frontier->network.time_ns - time_ns;
@@ -224,7 +245,7 @@ int lull_frontier_seek(struct lull_frontier *frontier, int64_t time_ns)
 int lull_frontier_seek_cheapest(struct lull_frontier *frontier)
 {
     if (slope_w(frontier) > frontier->blocking_w)
-        go_back(frontier, INT64_MAX);
+        go_near(frontier, INT64_MAX);
     frontier->begun = true;
     for (;;) {
         const int64_t segment_ns = open_segment(frontier);

@@ -12,8 +12,8 @@
  *
  * A frontier object stands at one iteration time: at first at the slow end, where every operation
  * is at its cheapest. It moves to the next point, or to any time; durations and the flow are those
- * of where it stands. Going back to longer times starts from the nearest of a few places that it
- * remembers.
+ * of where it stands. Moves to times that it has passed before start from the nearest of a few
+ * places that it remembers.
  *
  * Iteration times longer than the slow end's: the plan of the slow end, and waiting.
  *
@@ -31,7 +31,7 @@
 #include "core/pipeline/certificate.h"
 #include "core/pipeline/plan.h"
 
-enum { LULL_FRONTIER_KEPT = 16 };
+enum { LULL_FRONTIER_KEPT = 32 };
 
 struct lull_frontier_point {
     int64_t time_ns;
