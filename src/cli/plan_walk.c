@@ -15,8 +15,8 @@
 
 enum {
     MOST_ROUNDED_OPS = 8000000, /* operations of all plans together */
-    MOST_EXTENDED_OPS = 262144, /* where every plan has a flow of its own */
-    LEAST_POINTS = 16,
+    MOST_EXTENDED_OPS = 524288, /* where every plan has a flow of its own */
+    LEAST_POINTS = 32,
     SILENT_NS = 2000000000,
     REDRAW_NS = 100000000,
 };
@@ -123,7 +123,7 @@ static int walk_extended(struct lull_plan_solver *solver, struct lull_plan_resul
     size_t count;
     const struct lull_frontier_point *const points =
         lull_plan_long_points(solver->extended, &count);
-    int64_t relaxed_ns = INT64_MAX;
+    int64_t next_ns;
     int64_t stride_ns;
     size_t room = 0;
     size_t i = 0;
@@ -131,16 +131,20 @@ static int walk_extended(struct lull_plan_solver *solver, struct lull_plan_resul
 
     while (i + 1 < count && points[i + 1].slope_w < solver->task->blocking_sum_w)
         i++;
-    stride_ns = stride_of(solver, points[i].time_ns, MOST_EXTENDED_OPS);
+    next_ns = points[i].time_ns;
+    stride_ns = stride_of(solver, next_ns, MOST_EXTENDED_OPS);
     for (; i < count && code == 0; i++) {
-        if (relaxed_ns - points[i].time_ns < stride_ns && i + 1 < count)
+        const int64_t time_ns = points[i].time_ns;
+
+        if (time_ns > next_ns && i + 1 < count)
             continue;
-        relaxed_ns = points[i].time_ns;
-        code = lull_plan_long_relax(solver->extended, relaxed_ns, solver->duration_ns,
+        while (next_ns >= time_ns && stride_ns > 0)
+            next_ns -= stride_ns;
+        code = lull_plan_long_relax(solver->extended, time_ns, solver->duration_ns,
                                     &solver->certificate);
         if (code == 0)
-            code = add_rounded(solver, relaxed_ns, result, &room);
-        show_progress(solver, relaxed_ns);
+            code = add_rounded(solver, time_ns, result, &room);
+        show_progress(solver, time_ns);
     }
     return code;
 }
