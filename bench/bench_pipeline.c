@@ -1,8 +1,7 @@
 /*
- * How long the frontier of a pipeline takes, whole process: reading the profile, building the task
- * graph, all points, and a relaxed plan with its certificate at every tenth of the time range.
- *   bench_pipeline PROFILE STAGES MICROBATCHES [SHORT]   SHORT: micro-batches of the short pipeline
- *                                                        that the long one is expanded from
+ * How long the relaxation's frontier of a pipeline takes, whole process: reading the profile,
+ * building the task graph, and all points with their durations, every tenth with its certificate.
+ *   bench_pipeline PROFILE STAGES MICROBATCHES
  * Prints one line of JSON. SPDX-License-Identifier: Apache-2.0
  */
 #include <inttypes.h>
@@ -12,15 +11,15 @@
 #include <time.h>
 
 #include "../tests/core/pipeline_case.h"
-#include "core/pipeline/periodic.h"
+#include "core/pipeline/frontier.h"
 
-enum { PLANS = 10 };
+enum { CERTIFIED_EVERY = 10 };
 
 struct result {
     size_t points;
     int64_t fastest_ns;
     double fastest_j;
-    double worst_gap_ratio; /* of relaxed plans to their proven bound */
+    double worst_gap_ratio; /* of the points to what their certificates prove */
 };
 
 static void die(const char *what)
@@ -42,8 +41,7 @@ static void note_gap(struct result *result, double energy_j, double bound_j)
         result->worst_gap_ratio = energy_j / bound_j - 1.0;
 }
 
-/* Every point with its durations and its proof. */
-static struct result run_direct(const struct pipeline_case *it)
+static struct result run(const struct pipeline_case *it)
 {
     struct lull_frontier *frontier = lull_frontier_create(&it->problem, NULL);
     int64_t *duration_ns = malloc(it->graph.op_count * sizeof(*duration_ns));
@@ -56,7 +54,7 @@ static struct result run_direct(const struct pipeline_case *it)
         die("no memory");
     for (; lull_frontier_next(frontier, &point) == 1; result.points++) {
         lull_frontier_durations(frontier, duration_ns);
-        if (result.points % PLANS != 0)
+        if (result.points % CERTIFIED_EVERY != 0)
             continue;
         lull_frontier_certify(frontier, &certificate);
         if (lull_certificate_check(&certificate, &it->graph, NULL) != 0)
@@ -68,47 +66,6 @@ static struct result run_direct(const struct pipeline_case *it)
     result.fastest_j = point.energy_j;
     lull_frontier_destroy(frontier);
     lull_certificate_fini(&certificate);
-    free(duration_ns);
-    return result;
-}
-
-/* All points, and plans with their proofs, from the slow end to the fast one. */
-static struct result run_periodic(char **arguments, const struct pipeline_case *full)
-{
-    struct pipeline_case small;
-    struct pipeline_case larger;
-    struct result result = {0};
-    struct lull_certificate certificate;
-    struct lull_error err;
-    int64_t *duration_ns = malloc(full->graph.op_count * sizeof(*duration_ns));
-
-    make(&small, arguments, (uint32_t)atoi(arguments[4]));
-    make(&larger, arguments, (uint32_t)atoi(arguments[4]) + 1);
-    const struct lull_periodic_problem problem = {small.problem, larger.problem, full->problem};
-    struct lull_periodic *periodic = lull_periodic_create(&problem, &err);
-
-    if (periodic == NULL)
-        die(err.text);
-    if (duration_ns == NULL || lull_certificate_init(&certificate, &full->graph) != 0)
-        die("no memory");
-    const struct lull_frontier_point *points = lull_periodic_points(periodic, &result.points);
-    const struct lull_frontier_point *fastest = &points[result.points - 1];
-
-    for (int i = PLANS; i >= 0; i--) {
-        const int64_t time_ns =
-            fastest->time_ns + (points[0].time_ns - fastest->time_ns) * i / PLANS;
-        struct lull_periodic_plan plan;
-
-        if (lull_periodic_plan(periodic, time_ns, duration_ns, &certificate, &plan, &err) != 0)
-            die(err.text);
-        note_gap(&result, plan.relaxed_j, plan.bound_j);
-    }
-    result.fastest_ns = fastest->time_ns;
-    result.fastest_j = fastest->energy_j;
-    lull_periodic_destroy(periodic);
-    lull_certificate_fini(&certificate);
-    pipeline_case_fini(&small);
-    pipeline_case_fini(&larger);
     free(duration_ns);
     return result;
 }
@@ -127,10 +84,10 @@ int main(int argc, char **argv)
     struct result result;
     struct rusage usage;
 
-    if (argc != 4 && argc != 5)
-        die("usage: bench_pipeline PROFILE STAGES MICROBATCHES [SHORT]");
+    if (argc != 4)
+        die("usage: bench_pipeline PROFILE STAGES MICROBATCHES");
     make(&full, argv, (uint32_t)atoi(argv[3]));
-    result = argc == 5 ? run_periodic(argv, &full) : run_direct(&full);
+    result = run(&full);
     getrusage(RUSAGE_SELF, &usage);
     printf("{\"ops\": %zu, \"points\": %zu, \"cpu_s\": %.6f, \"rss_mib\": %.1f, "
            "\"fastest_s\": %.9f, \"fastest_j\": %.6f, \"worst_gap_ratio\": %.3g}\n",
