@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "cli/plan_solver.h"
+#include "core/pipeline/beam.h"
 
 enum {
     MOST_THOROUGH_OPS = 2048,     /* larger plans are rounded quickly: moves take too long */
@@ -172,9 +173,13 @@ static int plan_directly(struct lull_plan_solver *solver, int64_t target_ns)
 {
     int result;
 
-    if (solver->task->graph.op_count <= MOST_THOROUGH_OPS)
-        return lull_pipeline_round_thorough(solver->rounding, solver->frontier, target_ns,
-                                            solver->option);
+    if (solver->task->graph.op_count <= MOST_THOROUGH_OPS) {
+        result = lull_pipeline_round_thorough(solver->rounding, solver->frontier, target_ns,
+                                              solver->option);
+        return result < 0 ? result
+                          : lull_pipeline_beam(solver->rounding, solver->frontier, target_ns,
+                                               solver->option);
+    }
     result = lull_frontier_seek(solver->frontier, target_ns);
     if (result < 0)
         return result;

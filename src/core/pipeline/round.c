@@ -14,8 +14,8 @@
 /* How finely reclaiming slack tells much from little. */
 enum { QUICK_LEVELS = 0, FINE_LEVELS = 4 };
 
-static void to_options(const struct lull_pipeline_rounding *rounding, const uint32_t *step,
-                       uint32_t *option_out)
+void lull_round_to_options(const struct lull_pipeline_rounding *rounding, const uint32_t *step,
+                           uint32_t *option_out)
 {
     for (uint32_t op = 0; op < rounding->count; op++)
         option_out[rounding->place[op]] = step_at(rounding, op, step[op])->option;
@@ -31,6 +31,13 @@ static uint32_t to_step(const struct lull_pipeline_rounding *rounding, uint32_t 
     uint32_t step = lull_ladder_fit(ladder, class->options[option].time_ns);
 
     return step == UINT32_MAX ? 0 : step;
+}
+
+void lull_round_from_options(const struct lull_pipeline_rounding *rounding, const uint32_t *option,
+                             uint32_t *step_out)
+{
+    for (uint32_t op = 0; op < rounding->count; op++)
+        step_out[op] = to_step(rounding, op, option[rounding->place[op]]);
 }
 
 /* The fastest plan there is; whether it holds the deadline. */
@@ -84,7 +91,7 @@ int lull_pipeline_round_quick(struct lull_pipeline_rounding *rounding, const int
             all_fastest(rounding, deadline_ns, step);
     }
     lull_round_reclaim(rounding, deadline_ns, QUICK_LEVELS, step);
-    to_options(rounding, step, option_out);
+    lull_round_to_options(rounding, step, option_out);
     return 0;
 }
 
@@ -109,12 +116,11 @@ int64_t lull_pipeline_round_improve(struct lull_pipeline_rounding *rounding, int
 
     if (rc < 0)
         return rc;
-    for (uint32_t op = 0; op < rounding->count; op++)
-        step[op] = to_step(rounding, op, option_inout[rounding->place[op]]);
+    lull_round_from_options(rounding, option_inout, step);
     if (lull_round_earliest(rounding, step) > deadline_ns)
         return -ERANGE;
     made = lull_round_moves(rounding, deadline_ns, moves_limit, step);
-    to_options(rounding, step, option_inout);
+    lull_round_to_options(rounding, step, option_inout);
     return (int64_t)made;
 }
 
@@ -191,7 +197,7 @@ static int search(struct lull_pipeline_rounding *rounding, const struct starts *
         if (ORDER[i] >= starts->count || least_j <= starts->bound_j * NEAR_RATIO ||
             !from_start(rounding, starts->duration_ns[ORDER[i]], deadline_ns))
             continue;
-        to_options(rounding, rounding->step, rounding->option);
+        lull_round_to_options(rounding, rounding->step, rounding->option);
         energy_j = lull_pipeline_plan_cost(problem, rounding->option, deadline_ns).energy_j;
         if (energy_j < least_j) {
             least_j = energy_j;

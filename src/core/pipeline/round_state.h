@@ -1,5 +1,5 @@
 /*
- * Private to rounding (round.c, reclaim.c, moves.c, cut.c): the problem as it is worked on.
+ * Private to rounding (round.c, reclaim.c, moves.c, cut.c, beam*.c): the problem as it is worked on.
  *
  * Operations are numbered by their place in the topological order, so that every pass over the
  * graph walks through memory. A *ladder* holds the options that a planner may choose for an
@@ -107,6 +107,12 @@ int lull_round_prepare_moves(struct lull_pipeline_rounding *rounding);
 int lull_cut_create(struct cut *cut, const struct lull_pipeline_rounding *rounding);
 void lull_cut_destroy(struct cut *cut);
 bool lull_cut_solve(struct cut *cut);
+
+/* round.c. Between steps and options of the graph's operations. */
+void lull_round_to_options(const struct lull_pipeline_rounding *rounding, const uint32_t *step,
+                           uint32_t *option_out);
+void lull_round_from_options(const struct lull_pipeline_rounding *rounding, const uint32_t *option,
+                             uint32_t *step_out);
 
 /* reclaim.c. The slowest step that takes at most time_ns; UINT32_MAX: none does. */
 uint32_t lull_ladder_fit(const struct ladder *ladder, int64_t time_ns);
