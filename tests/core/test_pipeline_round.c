@@ -7,12 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/pipeline/beam.h"
 #include "core/pipeline/frontier.h"
 #include "core/pipeline/round.h"
 #include "pipeline_case.h"
 #include "property.h"
 
-enum { MOST_OPS = 64, MOST_CHOICES = 16 };
+enum { MOST_OPS = 64, MOST_CHOICES = 16, BEAM_EVERY = 10 };
 
 /* The slow and the fast end of the frontier. */
 static void find_ends(struct lull_frontier *frontier, int64_t *slowest_ns, int64_t *fastest_ns)
@@ -37,6 +38,20 @@ static void check_plan(const struct pipeline_case *it, struct lull_frontier *fro
     holds(cost.time_ns <= deadline_ns, seed);
     if (lull_frontier_here(frontier).time_ns == deadline_ns)
         holds(cost.energy_j >= bound_j - 1e-6 * (1.0 + fabs(bound_j)), seed);
+}
+
+/* A beam never makes the plan dearer. */
+static void check_beam(const struct pipeline_case *it, struct lull_pipeline_rounding *rounding,
+                       struct lull_frontier *frontier, int64_t deadline_ns, uint32_t *option,
+                       uint64_t seed)
+{
+    const double before_j = lull_pipeline_plan_cost(&it->problem, option, deadline_ns).energy_j;
+
+    assert_int_equal(lull_pipeline_beam(rounding, frontier, deadline_ns, option), 0);
+    check_plan(it, frontier, option, deadline_ns, seed);
+    holds(lull_pipeline_plan_cost(&it->problem, option, deadline_ns).energy_j <=
+              before_j + 1e-9 * (1.0 + fabs(before_j)),
+          seed);
 }
 
 static void check_random(uint64_t seed)
@@ -74,7 +89,10 @@ static void check_random(uint64_t seed)
               seed);
         assert_int_equal(lull_pipeline_round_thorough(rounding, frontier, deadline_ns, option), 0);
         check_plan(&it, frontier, option, deadline_ns, seed);
+        if (seed % BEAM_EVERY == 0)
+            check_beam(&it, rounding, frontier, deadline_ns, option, seed);
     }
+    assert_int_equal(lull_pipeline_beam(rounding, frontier, fastest_ns - 1, option), -ERANGE);
     memset(option, 0xff, sizeof(option));
     assert_int_equal(lull_pipeline_round_quick(rounding, duration_ns, fastest_ns - 1, option),
                      -ERANGE);
@@ -180,7 +198,7 @@ struct tally {
     double sum;
 };
 
-static void compare(const struct pipeline_case *it, int deadlines, uint64_t seed,
+static void compare(const struct pipeline_case *it, bool beamed, int deadlines, uint64_t seed,
                     struct tally *tally)
 {
     struct lull_frontier *frontier = lull_frontier_create(&it->problem, NULL);
@@ -198,6 +216,8 @@ static void compare(const struct pipeline_case *it, int deadlines, uint64_t seed
         double ours_j;
 
         assert_int_equal(lull_pipeline_round_thorough(rounding, frontier, deadline_ns, option), 0);
+        if (beamed)
+            assert_int_equal(lull_pipeline_beam(rounding, frontier, deadline_ns, option), 0);
         ours_j = lull_pipeline_plan_cost(&it->problem, option, deadline_ns).energy_j;
         holds(ours_j >= best_j - 1e-9 * (1.0 + fabs(best_j)), seed);
         tally->plans++;
@@ -218,7 +238,8 @@ static void report(const char *what, const struct tally *tally)
 static void test_tiny_graphs(void **state)
 {
     const struct pipeline_case_random size = {9, 5, 3};
-    struct tally tally = {0};
+    struct tally thorough = {0};
+    struct tally beam = {0};
 
     (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++) {
@@ -227,11 +248,14 @@ static void test_tiny_graphs(void **state)
 
         lull_random_init(&random, seed);
         pipeline_case_draw(&it, &random, &size);
-        compare(&it, 4, seed, &tally);
+        compare(&it, false, 4, seed, &thorough);
+        compare(&it, true, 4, seed, &beam);
         pipeline_case_fini(&it);
     }
-    report("random graphs of up to 9 operations", &tally);
-    assert_true(tally.optimal * 100 >= tally.plans * 90);
+    report("random graphs of up to 9 operations", &thorough);
+    report("the same with a beam", &beam);
+    assert_true(thorough.optimal * 100 >= thorough.plans * 90);
+    assert_true(beam.optimal * 100 >= beam.plans * 98);
 }
 
 /* Keeps about `kept` of each class's options, from one end to the other. */
@@ -253,7 +277,8 @@ static void test_tiny_pipelines(void **state)
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        struct tally tally = {0};
+        struct tally thorough = {0};
+        struct tally beam = {0};
         struct pipeline_case it;
         char path[1024];
 
@@ -264,11 +289,14 @@ static void test_tiny_pipelines(void **state)
                 skip();
             }
             thin_out(&it, 6);
-            compare(&it, 12, microbatches, &tally);
+            compare(&it, false, 12, microbatches, &thorough);
+            compare(&it, true, 12, microbatches, &beam);
             pipeline_case_fini(&it);
         }
-        report(profiles[i], &tally);
-        assert_true(tally.sum / tally.plans <= 0.3);
+        report(profiles[i], &thorough);
+        report("the same with a beam", &beam);
+        assert_true(thorough.sum / thorough.plans <= 0.3);
+        assert_true(beam.sum / beam.plans <= 0.05);
     }
 }
 

@@ -13,6 +13,9 @@
 
 enum { NO_SLOT = UINT32_MAX };
 
+/* How many candidates are looked at for each that is kept: some are alike. */
+enum { ALIKE = 2 };
+
 /* ---- turns and slots --------------------------------------------------------------------- */
 
 static int by_begin(const void *left, const void *right)
@@ -179,6 +182,38 @@ static int by_key(const void *left, const void *right)
     return (a->step > b->step) - (a->step < b->step);
 }
 
+/* Brings the `wanted` least keys to the front, in any order (quickselect, Hoare 1961). */
+static void select_least(struct candidate *candidates, uint32_t count, uint32_t wanted)
+{
+    uint32_t low = 0;
+    uint32_t high = count;
+
+    while (low + 1 < high) {
+        const double pivot = candidates[low + (high - low) / 2].key;
+        uint32_t left = low;
+        uint32_t right = high; /* one past */
+
+        while (left < right) {
+            if (candidates[left].key < pivot) {
+                left++;
+            } else if (candidates[right - 1].key > pivot) {
+                right--;
+            } else if (left + 1 == right) {
+                break; /* the pivot itself, which begins the upper side */
+            } else {
+                const struct candidate swapped = candidates[left];
+
+                candidates[left++] = candidates[right - 1];
+                candidates[--right] = swapped;
+            }
+        }
+        if (wanted <= left)
+            high = left;
+        else
+            low = left;
+    }
+}
+
 /* The ends that are still asked for after the turn, in 64 bits; 0 stands for none. */
 static uint64_t describe(const struct beam *beam, const int64_t *end_ns)
 {
@@ -225,6 +260,10 @@ static uint32_t keep(struct beam *beam, uint32_t turn, uint32_t count)
 {
     uint32_t kept = 0;
 
+    if (count > ALIKE * beam->width) {
+        select_least(beam->candidates, count, ALIKE * beam->width);
+        count = ALIKE * beam->width;
+    }
     qsort(beam->candidates, count, sizeof(*beam->candidates), by_key);
     memset(beam->seen, 0, beam->seen_size * sizeof(*beam->seen));
     for (uint32_t i = 0; i < count && kept < beam->width; i++) {
