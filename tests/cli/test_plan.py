@@ -131,8 +131,8 @@ class Frontier(unittest.TestCase):
 
     def test_recorded_frontiers_of_perseus(self):
         """Recorded energies are those of fitted curves: some lie below what any plan needs, and some so little
-        above it that no plan of real clocks is known there; ours is then near too."""
-        for microbatches in (12, 24):
+        above it that no plan of real clocks is known there (docs/pipeline.md); these are counted."""
+        for microbatches, most_between, nearest in ((12, 12, 1.0008), (24, 14, 1.0007)):
             name = os.path.join(DATA, "perseus_frontiers", f"gpt3-175b_a100_sxm_mb{microbatches}.csv")
             with open(name, encoding="ascii") as file:
                 recorded = [(float(row["time"]), float(row["energy"])) for row in csv.DictReader(file)]
@@ -149,8 +149,9 @@ class Frontier(unittest.TestCase):
             for point in between:
                 print(f"  {point.time_s:.4f} s: bound {point.bound_j:.2f}, recorded {point.recorded_j:.2f}, "
                       f"ours {point.ours_j:.2f} J")
-                self.assertLess(point.recorded_j, 1.0013 * point.bound_j)
-                self.assertLess(point.ours_j, 1.0017 * point.bound_j)
+                self.assertLess(point.recorded_j, nearest * point.bound_j)
+                self.assertLess(point.ours_j, 1.001 * point.bound_j)
+            self.assertLessEqual(len(between), most_between)
 
 
 Compared = collections.namedtuple("Compared", "time_s recorded_j ours_j bound_j")
