@@ -142,13 +142,13 @@ static int rules(char **argv)
     now_ns = lull_now_ns();
     for (uint32_t i = 0; i < 100; i++)
         sequence = lull_actuator_set(actuator, slot, 700 + i, now_ns + LULL_NS_PER_S,
-                                     now_ns + 300 * LULL_NS_PER_MS);
+                                     now_ns + LULL_NS_PER_S);
     sequence = lull_actuator_set(actuator, slot, 1050, now_ns + LULL_NS_PER_S,
-                                 now_ns + 300 * LULL_NS_PER_MS);
+                                 now_ns + LULL_NS_PER_S);
     await(actuator, slot, sequence, &result);
     print_result("latest", &result);
 
-    lull_sleep_until_ns(now_ns + 500 * LULL_NS_PER_MS);
+    lull_sleep_until_ns(now_ns + 1200 * LULL_NS_PER_MS);
     lull_actuator_result(actuator, slot, &result);
     print_result("expired", &result);
     lull_actuator_close(actuator);
