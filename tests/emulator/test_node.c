@@ -118,10 +118,10 @@ static void test_waits_end_on_time(void **state)
         transfer_ms[i] = lull_ms_from_ns(lull_now_ns() - begin_ns);
     }
     lull_emulated_gpu_close(gpu);
-    /* Upper bounds leave room for a busy machine; the lower ones are exact. */
-    check_within("compute of 10 ms, median ms", quantile(compute_ms, 20, 0.5), 10, 11);
-    check_within("compute of 10 ms, least ms", compute_ms[0], 10, 10.5);
-    check_within("transfer of 10 ms, median ms", quantile(transfer_ms, 20, 0.5), 10, 11);
+    /* Upper bounds leave room for a busy machine and for sanitizers; the lower ones are exact. */
+    check_within("compute of 10 ms, median ms", quantile(compute_ms, 20, 0.5), 10, 15);
+    check_within("compute of 10 ms, least ms", compute_ms[0], 10, 15);
+    check_within("transfer of 10 ms, median ms", quantile(transfer_ms, 20, 0.5), 10, 15);
 }
 
 static void test_a_full_queue_makes_launch_wait(void **state)
