@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/switch_budget.h"
+#include "base/thread.h"
 
 #define NEVER_NS INT64_MAX
 
@@ -783,20 +783,6 @@ static int open_fds(struct lull_writer *writer)
     return result < 0 ? result : listen_to(writer, writer->mail_fd);
 }
 
-/* Signals belong to the owner's threads. */
-static int start_thread(struct lull_writer *writer)
-{
-    sigset_t all;
-    sigset_t before;
-    int result;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    result = pthread_create(&writer->thread, NULL, run, writer);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return -result;
-}
-
 static void init_locks(struct lull_writer *writer)
 {
     pthread_condattr_t attributes;
@@ -830,7 +816,7 @@ int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal
     }
     result = open_fds(writer);
     if (result == 0)
-        result = start_thread(writer);
+        result = lull_thread_start(&writer->thread, run, writer);
     if (result < 0) {
         free_writer(writer);
         return lull_error_set(err, result, "writer: cannot start: %s", strerror(-result));

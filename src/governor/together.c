@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 
 #include <zmq.h>
 
+#include "base/thread.h"
 #include "wire/proposal.h"
 
 enum { QUEUE_LENGTH = 256, POLL_MS = 20, LINGER_MS = 200, HIGH_WATER = 256 };
@@ -328,19 +328,12 @@ static bool open_sockets(struct lull_together *together, const char *endpoint,
                                 : zmq_connect(together->socket, endpoint)) == 0;
 }
 
-/* Signals are for the thread that waits for them. */
 static int start(struct lull_together *together)
 {
-    sigset_t all;
-    sigset_t before;
-    int result;
+    const int result = lull_thread_start(&together->thread, serve, together);
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    result = pthread_create(&together->thread, NULL, serve, together);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     together->running = result == 0;
-    return -result;
+    return result;
 }
 
 int lull_together_open(const char *endpoint, const struct lull_nodes *nodes,

@@ -17,7 +17,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
@@ -28,6 +27,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "probe/client.h"
 #include "probe/compute_runs.h"
 #include "probe/cupti_abi.h"
@@ -359,17 +359,12 @@ static void *watch(void *unused)
 
 static void start_thread(void)
 {
-    sigset_t all;
-    sigset_t before;
     pthread_t thread;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are not for this thread */
-    if (pthread_create(&thread, NULL, watch, NULL) == 0) {
-        pthread_setname_np(thread, "lull-cupti");
-        pthread_detach(thread);
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (lull_thread_start(&thread, watch, NULL) < 0)
+        return;
+    pthread_setname_np(thread, "lull-cupti");
+    pthread_detach(thread);
 }
 
 EXPORT int InitializeInjection(void);

@@ -21,7 +21,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
@@ -29,6 +28,7 @@
 #include <sys/prctl.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "probe/client.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -270,17 +270,11 @@ static void *watch(void *unused)
 
 static int start_watcher(void)
 {
-    sigset_t all;
-    sigset_t before;
     pthread_t thread;
-    int result;
+    const int result = lull_thread_start(&thread, watch, NULL);
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are not for this thread */
-    result = pthread_create(&thread, NULL, watch, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (result != 0)
-        return -result;
+    if (result < 0)
+        return result;
     pthread_setname_np(thread, "lull-markers");
     pthread_detach(thread);
     return 0;

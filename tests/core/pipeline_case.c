@@ -37,8 +37,7 @@ static void finish(struct pipeline_case *it)
     it->problem = (struct lull_pipeline_problem){&it->profile, &it->graph, it->blocking_w};
 }
 
-/* Rows of the profile, for every stage of the pipeline that they stand for. */
-static bool read_profile(struct lull_pipeline_profile *profile, const char *path, uint32_t stages)
+bool pipeline_case_profile(struct lull_pipeline_profile *profile, const char *path, uint32_t stages)
 {
     FILE *file = fopen(path, "r");
     char instruction[16];
@@ -115,7 +114,7 @@ bool pipeline_case_1f1b(struct pipeline_case *it, const char *profile_path, uint
     uint32_t *backward;
 
     init(it);
-    if (!read_profile(&it->profile, profile_path, stages)) {
+    if (!pipeline_case_profile(&it->profile, profile_path, stages)) {
         pipeline_case_fini(it);
         return false;
     }

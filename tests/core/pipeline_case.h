@@ -23,9 +23,14 @@ struct pipeline_case {
 
 void pipeline_case_fini(struct pipeline_case *it);
 
+/* Adds the rows of a profile in Perseus's format for every stage of the pipeline that they stand for
+ * (stages 0 to 6 alike, 7 the last one's). False: the file cannot be read, errno says why. */
+bool pipeline_case_profile(struct lull_pipeline_profile *profile, const char *path,
+                           uint32_t stages);
+
 /*
- * 1F1B of stages and micro-batches from a profile in Perseus's format (stages 0 to 6 alike, 7 the
- * last one's), the same blocking power everywhere. False: the file cannot be read, errno says why.
+ * 1F1B of stages and micro-batches from such a profile, the same blocking power everywhere. False:
+ * the file cannot be read, errno says why.
  */
 bool pipeline_case_1f1b(struct pipeline_case *it, const char *profile_path, uint32_t stages,
                         uint32_t microbatches, double blocking_w);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/pipeline/envpipe.h"
+#include "pipeline_case.h"
 #include "property.h"
 
 enum { STAGES = 8, MOST_MICROBATCHES = 96, ANY = 100000, SKIPPED = 77 };
@@ -22,42 +23,6 @@ struct pipeline {
 };
 
 /* ---- building ---------------------------------------------------------------------------- */
-
-/* Rows of a recorded profile; the pipeline's last stage is the recorded last one. */
-static bool read_profile(const char *name, uint32_t stages, struct lull_pipeline_profile *profile)
-{
-    char path[512];
-    char line[256];
-    FILE *file;
-
-    snprintf(path, sizeof(path), "%s/profiles/%s", LULL_SHARED_PIPELINE, name);
-    file = fopen(path, "r");
-    if (file == NULL)
-        return false;
-    while (fgets(line, sizeof(line), file) != NULL) {
-        unsigned stage;
-        unsigned mhz;
-        char word[16];
-        double time_s;
-        double energy_j;
-
-        if (sscanf(line, "%u,%15[a-z],%u,%lf,%lf", &stage, word, &mhz, &time_s, &energy_j) != 5)
-            continue;
-        if (stage == STAGES - 1)
-            stage = stages - 1;
-        else if (stage >= stages - 1)
-            continue;
-        assert_int_equal(lull_pipeline_profile_add(
-                             profile, stage,
-                             word[0] == 'f' ? LULL_PIPELINE_FORWARD : LULL_PIPELINE_BACKWARD, 0,
-                             &(struct lull_pipeline_option){(int64_t)(time_s * 1e9 + 0.5),
-                                                            (int64_t)(energy_j * 1e9 + 0.5), mhz},
-                             NULL),
-                         0);
-    }
-    fclose(file);
-    return true;
-}
 
 static uint32_t add_op(struct pipeline *pipeline, uint32_t stage, enum lull_pipeline_kind kind,
                        uint32_t microbatch)
@@ -158,9 +123,11 @@ static void recorded_energies_come_out(void **state)
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         struct pipeline pipeline;
         struct lull_envpipe_outcome outcome;
+        char path[512];
 
+        snprintf(path, sizeof(path), "%s/profiles/%s", LULL_SHARED_PIPELINE, all[i].profile);
         lull_pipeline_profile_init(&pipeline.profile);
-        if (!read_profile(all[i].profile, all[i].stages, &pipeline.profile))
+        if (!pipeline_case_profile(&pipeline.profile, path, all[i].stages))
             skip();
         build(&pipeline, all[i].stages, all[i].microbatches, all[i].blocking_w);
         outcome = plan(&pipeline, LULL_ENVPIPE_BALANCED, ANY);

@@ -39,6 +39,15 @@ static void stand_fini(struct stand *stand)
     free(stand->duration_ns);
 }
 
+/* A random case of this seed, and a frontier at its slow end. */
+static void set_up(struct pipeline_case *it, struct stand *stand, struct lull_random *random,
+                   const struct pipeline_case_random *size, uint64_t seed)
+{
+    lull_random_init(random, seed);
+    pipeline_case_draw(it, random, size);
+    stand_init(stand, it);
+}
+
 /* The least energy of an operation that may mix its options and takes so long. */
 static double relaxed_nj(const struct pipeline_case *it, uint32_t op, int64_t duration_ns)
 {
@@ -98,9 +107,7 @@ static void test_points_are_convex_and_proven(void **state)
         size_t count = 0;
         size_t listed;
 
-        lull_random_init(&random, seed);
-        pipeline_case_draw(&it, &random, &medium);
-        stand_init(&stand, &it);
+        set_up(&it, &stand, &random, &medium, seed);
         while (lull_frontier_next(stand.frontier, &point) == 1) {
             holds(point.time_ns < before.time_ns, seed);
             holds(count == 0 ? point.slope_w <= 0.0 : point.slope_w > before.slope_w, seed);
@@ -144,9 +151,7 @@ static void test_any_time_can_be_sought(void **state)
         struct stand stand;
         struct lull_random random;
 
-        lull_random_init(&random, seed);
-        pipeline_case_draw(&it, &random, &medium);
-        stand_init(&stand, &it);
+        set_up(&it, &stand, &random, &medium, seed);
         const int64_t fastest = extreme(&it, true);
         const int64_t slowest = extreme(&it, false);
 
@@ -229,9 +234,7 @@ static void test_bound_is_below_every_plan(void **state)
         struct stand stand;
         struct lull_random random;
 
-        lull_random_init(&random, seed);
-        pipeline_case_draw(&it, &random, &tiny);
-        stand_init(&stand, &it);
+        set_up(&it, &stand, &random, &tiny, seed);
         const int64_t fastest = extreme(&it, true);
         const int64_t slowest = extreme(&it, false);
 
@@ -265,9 +268,7 @@ static void test_a_broken_proof_is_refused(void **state)
 
     (void)state;
     for (uint64_t seed = 0; seed < CASES; seed++) {
-        lull_random_init(&random, seed);
-        pipeline_case_draw(&it, &random, &medium);
-        stand_init(&stand, &it);
+        set_up(&it, &stand, &random, &medium, seed);
         lull_frontier_seek(stand.frontier, extreme(&it, true));
         lull_frontier_certify(stand.frontier, &stand.certificate);
         stand.certificate.op_flow[lull_random_below(&random, it.graph.op_count)] += 1;

@@ -8,6 +8,14 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+
+/* A promise: not an assert(), which a build may leave out. */
+static inline void require(int condition)
+{
+    if (!condition)
+        abort();
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

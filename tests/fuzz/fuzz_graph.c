@@ -3,25 +3,9 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "fuzz.h"
-
-#include <stdlib.h>
+#include "fuzz_measured.h"
 
 #include "trace/graph_lines.h"
-
-static void require(int condition)
-{
-    if (!condition)
-        abort();
-}
-
-static void measure(struct lull_pipeline_profile *profile)
-{
-    const struct lull_pipeline_option option = {1000, 1, 1000};
-
-    lull_pipeline_profile_init(profile);
-    require(lull_pipeline_profile_add(profile, 0, LULL_PIPELINE_FORWARD, 0, &option, NULL) == 0);
-    require(lull_pipeline_profile_add(profile, 0, LULL_PIPELINE_BACKWARD, 0, &option, NULL) == 0);
-}
 
 static void check_graph(const struct lull_pipeline_graph *graph,
                         const struct lull_pipeline_profile *fitted)

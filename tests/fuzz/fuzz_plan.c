@@ -10,12 +10,6 @@
 
 #include "trace/plan_file.h"
 
-static void require(int condition)
-{
-    if (!condition)
-        abort();
-}
-
 static void write_plan(const struct lull_plan_file *plan, char **text_out, size_t *size_out)
 {
     FILE *const file = open_memstream(text_out, size_out);

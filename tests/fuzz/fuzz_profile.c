@@ -4,15 +4,7 @@
  */
 #include "fuzz.h"
 
-#include <stdlib.h>
-
 #include "trace/pipeline_profile.h"
-
-static void require(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void check_class(const struct lull_pipeline_class *operations)
 {

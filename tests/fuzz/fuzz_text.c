@@ -13,12 +13,6 @@
 #include "emulator/fault.h"
 #include "emulator/spec.h"
 
-static void require(int condition)
-{
-    if (!condition)
-        abort();
-}
-
 static void parse_numbers(const char *text)
 {
     int64_t integer;

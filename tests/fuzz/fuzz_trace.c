@@ -5,16 +5,8 @@
  */
 #include "fuzz.h"
 
-#include <stdlib.h>
-
 #include "core/section/switchable.h"
 #include "trace/analysis.h"
-
-static void require(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void check_kernels(const struct lull_trace *trace)
 {

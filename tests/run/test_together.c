@@ -61,7 +61,7 @@ static int set_up(void **state)
     struct lull_error err = {0};
 
     assert_non_null(fixture);
-    strcpy(fixture->directory, "/tmp/lull-together-XXXXXX");
+    snprintf(fixture->directory, sizeof(fixture->directory), "/tmp/lull-together-XXXXXX");
     assert_non_null(mkdtemp(fixture->directory));
     snprintf(fixture->key_path, sizeof(fixture->key_path), "%s/key", fixture->directory);
     assert_int_equal(lull_job_key_read_or_make(fixture->key_path, &fixture->key, &err), 0);

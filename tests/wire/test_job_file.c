@@ -20,12 +20,11 @@
 
 #include "wire/event.h"
 
-static char directory[64];
+static char directory[] = "/dev/shm/lull-test-XXXXXX";
 
 static int make_directory(void **state)
 {
     (void)state;
-    strcpy(directory, "/dev/shm/lull-test-XXXXXX");
     return mkdtemp(directory) == NULL ? -1 : 0;
 }
 

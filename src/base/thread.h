@@ -1,0 +1,13 @@
+/*
+ * Threads of Lull's own: signals are for the threads of the program that they run in.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_BASE_THREAD_H
+#define LULL_BASE_THREAD_H
+
+#include <pthread.h>
+
+/* pthread_create() of a thread that blocks every signal. Errors: -errno, nothing runs then. */
+int lull_thread_start(pthread_t *thread_out, void *(*run)(void *), void *argument);
+
+#endif
