@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "../tests/core/pipeline_case.h"
-#include "core/pipeline/frontier.h"
+#include "core/pipeline/frontier/frontier.h"
 
 enum { CERTIFIED_EVERY = 10 };
 

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "core/section/agreement.h"
-#include "governor/pipeline_pilot.h"
+#include "governor/pipeline/pilot.h"
 #include "governor/run.h"
 
 enum {

@@ -13,7 +13,7 @@
 
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/play_source.h"
+#include "cli/play/source.h"
 #include "emulator/oracle_play.h"
 #include "simulator/node.h"
 

@@ -17,7 +17,7 @@
 
 #include "base/error.h"
 #include "emulator/fault.h"
-#include "emulator/physics.h"
+#include "emulator/physics/physics.h"
 #include "emulator/spec.h"
 
 #define LULL_NODE_VARIABLE "LULL_EMULATED_NODE"

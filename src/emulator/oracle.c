@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "emulator/noise.h"
-#include "emulator/physics.h"
+#include "emulator/physics/physics.h"
 #include "emulator/spec.h"
 
 enum {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "emulator/play_sim.h"
+#include "emulator/play/sim.h"
 
 enum {
     WARM_PERIODS = 4,

@@ -13,13 +13,13 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "core/section/controller.h"
+#include "core/section/controller/controller.h"
 #include "device/device.h"
 #include "governor/actuator.h"
 #include "governor/communicators.h"
 #include "governor/driver_watch.h"
 #include "governor/journey.h"
-#include "governor/pipeline_pilot.h"
+#include "governor/pipeline/pilot.h"
 #include "wire/event.h"
 
 struct lull_control;

@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "core/section/gap_map.h"
+#include "core/section/gaps/gap_map.h"
 #include "governor/control.h"
 
 enum { LULL_CONTROL_REQUESTS_KEPT = 8 };

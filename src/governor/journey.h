@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/section/controller.h"
+#include "core/section/controller/controller.h"
 #include "device/device.h"
 
 enum { LULL_JOURNEY_LIMIT = 1 << 20 };

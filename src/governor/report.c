@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "governor/figures.h"
-#include "governor/pipeline_report.h"
+#include "governor/pipeline/report.h"
 #include "governor/section_text.h"
 #include "governor/timeline.h"
 

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "governor/concert.h"
 #include "governor/control.h"
-#include "governor/pipeline_online.h"
+#include "governor/pipeline/online.h"
 
 struct lull_report {
     char *const *command; /* NULL-terminated */

@@ -21,7 +21,7 @@
 #include "governor/actuator.h"
 #include "governor/control.h"
 #include "governor/launch.h"
-#include "governor/pipeline_run.h"
+#include "governor/pipeline/run.h"
 #include "governor/probes.h"
 #include "governor/progress.h"
 #include "governor/report.h"

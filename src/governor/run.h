@@ -9,9 +9,9 @@
 #include <stdbool.h>
 
 #include "base/error.h"
-#include "core/section/controller.h"
+#include "core/section/controller/controller.h"
 #include "governor/concert.h"
-#include "governor/pipeline_online.h"
+#include "governor/pipeline/online.h"
 
 struct lull_run_options {
     char *const *command; /* NULL-terminated, at least one word */

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/section/controller.h"
-#include "emulator/physics.h"
+#include "core/section/controller/controller.h"
+#include "emulator/physics/physics.h"
 
 /* A change that has come into effect. */
 struct lull_driven {

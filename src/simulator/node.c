@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/section/gap_map.h"
-#include "emulator/play_sim.h"
+#include "core/section/gaps/gap_map.h"
+#include "emulator/play/sim.h"
 #include "simulator/driver.h"
 
 struct rank {

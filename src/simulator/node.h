@@ -14,9 +14,9 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "core/section/controller.h"
+#include "core/section/controller/controller.h"
 #include "emulator/gpu_model.h"
-#include "emulator/play.h"
+#include "emulator/play/play.h"
 
 struct lull_simulation_options {
     const struct lull_play *play; /* finished */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/pipeline/order.h"
+#include "core/pipeline/schedule/order.h"
 #include "trace/lines.h"
 
 struct op_line {

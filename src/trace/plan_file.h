@@ -18,8 +18,8 @@
 
 #include "base/error.h"
 #include "core/pipeline/certificate.h"
-#include "core/pipeline/dwell.h"
 #include "core/pipeline/plan.h"
+#include "core/pipeline/round/dwell.h"
 
 enum { LULL_PLAN_FILE_TITLE = 128 };
 

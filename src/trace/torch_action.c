@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "core/pipeline/order.h"
+#include "core/pipeline/schedule/order.h"
 
 static const char *const names[LULL_TORCH_TYPES] = {
     [LULL_TORCH_F] = "F",

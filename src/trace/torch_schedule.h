@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "core/pipeline/order.h"
+#include "core/pipeline/schedule/order.h"
 
 /* How long the collectives take, on every stage; 0: they are left out. */
 struct lull_torch_times {

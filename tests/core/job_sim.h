@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/section/controller.h"
+#include "core/section/controller/controller.h"
 
 enum { JOB_SIM_MAX_POINTS = 128, JOB_SIM_MAX_GPUS = 16, JOB_SIM_MAX_NODES = 4 };
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/pipeline/follower.h"
-#include "core/pipeline/part.h"
-#include "core/pipeline/schedule.h"
+#include "core/pipeline/online/follower.h"
+#include "core/pipeline/online/part.h"
+#include "core/pipeline/schedule/schedule.h"
 #include "core/stats/random.h"
 
 static const int64_t step_ns = 200000;

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/pipeline/conductor.h"
+#include "core/pipeline/online/conductor.h"
 #include "core/pipeline/plan.h"
 
 enum { PIPE_SIM_POINTS = 11, PIPE_SIM_DEVICES = 16, PIPE_SIM_ITERATIONS = 1024 };

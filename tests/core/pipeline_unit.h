@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#include "core/pipeline/schedule.h"
+#include "core/pipeline/schedule/schedule.h"
 #include "property.h"
 
 enum { UNIT_NS = 1000 };

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "core/pipeline/cycle.h"
-#include "core/pipeline/follower.h"
+#include "core/pipeline/online/cycle.h"
+#include "core/pipeline/online/follower.h"
 #include "pipe_sim.h"
 #include "property.h"
 

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "core/section/gap_choice.h"
+#include "core/section/gaps/gap_choice.h"
 
 enum { GAPS = 40 };
 

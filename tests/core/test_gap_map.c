@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/section/gap_map.h"
+#include "core/section/gaps/gap_map.h"
 
 enum { MAX_KERNELS = 8, MAX_PHASES = 2, MAX_EVENTS = 1 << 13 };
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/pipeline/dwell.h"
-#include "core/pipeline/frontier.h"
+#include "core/pipeline/frontier/frontier.h"
+#include "core/pipeline/round/dwell.h"
 #include "pipeline_case.h"
 #include "property.h"
 

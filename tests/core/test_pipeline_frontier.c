@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/pipeline/frontier.h"
+#include "core/pipeline/frontier/frontier.h"
 #include "pipeline_case.h"
 #include "property.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <coin/Clp_C_Interface.h>
 
-#include "core/pipeline/frontier.h"
+#include "core/pipeline/frontier/frontier.h"
 #include "pipeline_case.h"
 #include "property.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/pipeline/order.h"
+#include "core/pipeline/schedule/order.h"
 
 #include <errno.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/pipeline/periodic.h"
+#include "core/pipeline/frontier/periodic.h"
 #include "pipeline_case.h"
 #include "property.h"
 

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/pipeline/frontier.h"
-#include "core/pipeline/round.h"
+#include "core/pipeline/frontier/frontier.h"
+#include "core/pipeline/round/round.h"
 #include "pipeline_case.h"
 
 enum { SKIPPED = 77 };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/pipeline/frontier.h"
+#include "core/pipeline/frontier/frontier.h"
 #include "pipeline_case.h"
 #include "property.h"
 

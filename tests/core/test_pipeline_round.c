@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/pipeline/beam.h"
-#include "core/pipeline/frontier.h"
-#include "core/pipeline/round.h"
+#include "core/pipeline/frontier/frontier.h"
+#include "core/pipeline/round/beam.h"
+#include "core/pipeline/round/round.h"
 #include "pipeline_case.h"
 #include "property.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/pipeline/schedule.h"
+#include "core/pipeline/schedule/schedule.h"
 
 #include <errno.h>
 #include <stdio.h>

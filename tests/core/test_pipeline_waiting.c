@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/pipeline/waiting.h"
+#include "core/pipeline/round/waiting.h"
 #include "pipeline_case.h"
 #include "property.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/pipeline/profiling.h"
+#include "core/pipeline/online/profiling.h"
 #include "property.h"
 
 enum { STAGES = 8, CLOCKS = 128, MICROBATCHES = 16, EACH = 6, SKIPPED = 77 };

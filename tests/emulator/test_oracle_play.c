@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #include "emulator/oracle_play.h"
-#include "emulator/play_presets.h"
+#include "emulator/play/presets.h"
 
 enum { COMPUTE_MS = 40, STRIDE = 4 };
 

@@ -5,7 +5,7 @@
 #include "check.h"
 
 #include "emulator/noise.h"
-#include "emulator/physics.h"
+#include "emulator/physics/physics.h"
 
 static struct lull_physics gpu;
 static struct lull_physics other;

@@ -8,9 +8,9 @@
 #include <stdbool.h>
 
 #include "emulator/noise.h"
-#include "emulator/play_presets.h"
-#include "emulator/play_sim.h"
-#include "emulator/play_trace.h"
+#include "emulator/play/presets.h"
+#include "emulator/play/sim.h"
+#include "emulator/play/trace.h"
 
 enum { MOST_OPS = 200, PERIODS = 3 };
 

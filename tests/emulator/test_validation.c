@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "emulator/physics.h"
+#include "emulator/physics/physics.h"
 
 enum { MOST_ROWS = 4000, MOST_KERNELS = 100, LINE_SIZE = 512, MOST_FIELDS = 16 };
 

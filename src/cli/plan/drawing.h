@@ -1,0 +1,51 @@
+/*
+ * Within the picture of plans: one plan over time, its operations one by one or in cells.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLI_PLAN_DRAWING_H
+#define LULL_CLI_PLAN_DRAWING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "cli/plan/colour.h"
+#include "core/pipeline/plan.h"
+
+enum { LULL_PLAN_MOST_DETAILED = 6000 /* operations drawn one by one; more: in cells */ };
+
+struct lull_plan_drawing {
+    FILE *file;
+    const struct lull_pipeline_problem *problem;
+    struct lull_plan_colours colours;
+    int64_t span_ns; /* what the time axis shows, from left to left + width */
+    double left;     /* pixels */
+    double width;
+    double top; /* of the first device's row */
+    double row; /* its height */
+
+    /* The plan at hand: lull_plan_drawing_set. */
+    const uint32_t *option;
+    int64_t makespan_ns;
+    int64_t *duration_ns; /* of every operation */
+    int64_t *begin_ns;
+    uint32_t *path; /* critical operations, the last first */
+    size_t path_length;
+};
+
+bool lull_plan_drawing_is_detailed(const struct lull_plan_drawing *drawing);
+
+/* The clock of an operation, 0: it has none. */
+uint32_t lull_plan_drawing_clock(const struct lull_plan_drawing *drawing, size_t op);
+
+double lull_plan_drawing_x(const struct lull_plan_drawing *drawing, int64_t time_ns);
+double lull_plan_drawing_y(const struct lull_plan_drawing *drawing, uint32_t device);
+
+/* Takes a plan: an option of every operation. */
+void lull_plan_drawing_set(struct lull_plan_drawing *drawing, const uint32_t *option);
+
+/* Draws its operations and its critical path. -ENOMEM. */
+int lull_plan_drawing_draw(const struct lull_plan_drawing *drawing);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/plan/output.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "cli/plan/picture.h"
+#include "trace/plan_file.h"
+
+/* What is collected in memory and then written at once. */
+struct output {
+    FILE *file;
+    char *text;
+    size_t size;
+};
+
+static int output_open(struct output *output)
+{
+    *output = (struct output){0};
+    output->file = open_memstream(&output->text, &output->size);
+    return output->file != NULL ? 0 : -ENOMEM;
+}
+
+/* Writes what has been collected, unless there was an error before. */
+static int output_close(struct output *output, const char *path, int result, struct lull_error *err)
+{
+    if (output->file != NULL && fclose(output->file) != 0 && result == 0)
+        result = -ENOMEM;
+    if (result == 0)
+        result = lull_file_write_atomic(path, output->text, output->size, 0644, err);
+    else
+        lull_error_set(err, result, "%s: no memory to write it", path);
+    free(output->text);
+    return result;
+}
+
+int lull_plan_write(const char *path, const struct lull_plan_task *task,
+                    const struct lull_plan_wish *wish, const struct lull_plan_single *single,
+                    struct lull_error *err)
+{
+    struct lull_plan_file plan = {
+        .parts = task->parts,
+        .deadline_ns = single->deadline_ns,
+        .period_ns = single->period_ns,
+        .time_ns = single->point.time_ns,
+        .energy_j = single->point.energy_j,
+        .bound_j = single->point.bound_j,
+        .switching = wish->switching,
+        .profile = task->profile,
+        .graph = task->graph,
+        .blocking_w = task->blocking_w,
+        .option = single->option,
+        .certificate = single->certificate,
+    };
+    struct output output;
+    int result = output_open(&output);
+
+    snprintf(plan.title, sizeof(plan.title), "%s", task->title);
+    if (result == 0)
+        result = lull_plan_file_write(&plan, output.file);
+    return output_close(&output, path, result, err);
+}
+
+static void write_perseus_stage(const struct lull_plan_task *task,
+                                const struct lull_plan_single *single, uint32_t device, FILE *file)
+{
+    const struct lull_pipeline_graph *const graph = &task->graph;
+
+    putc('[', file);
+    for (uint32_t i = graph->first_on[device]; i < graph->first_on[device + 1]; i++) {
+        const uint32_t op = graph->on_device[i];
+        const struct lull_pipeline_class *const operations =
+            &task->profile.classes[graph->ops[op].class_index];
+
+        fprintf(file, "%s('%s', %u)", i > graph->first_on[device] ? ", " : "",
+                lull_pipeline_kind_name(operations->kind),
+                operations->options[single->option[op]].sm_mhz);
+    }
+    fprintf(file, "],\n");
+}
+
+int lull_plan_write_perseus(const char *path, const struct lull_plan_task *task,
+                            const struct lull_plan_single *single, struct lull_error *err)
+{
+    const double waiting_j = task->blocking_sum_w * (double)single->period_ns * 1e-9;
+    struct output output;
+    const int result = output_open(&output);
+
+    if (result == 0) {
+        fprintf(output.file, "[\n");
+        for (uint32_t device = 0; device < task->graph.device_count; device++)
+            write_perseus_stage(task, single, device, output.file);
+        fprintf(output.file,
+                "]\n# Iteration 0 cost change: 0.0\n# Iteration 0 total cost: %.6f\n"
+                "# Iteration 0 total cost with P2P: %.6f\n",
+                single->point.energy_j - waiting_j, single->point.energy_j);
+    }
+    return output_close(&output, path, result, err);
+}
+
+int lull_plan_write_picture(const char *path, const struct lull_plan_task *task,
+                            const struct lull_plan_wish *wish,
+                            const struct lull_plan_single *single, struct lull_error *err)
+{
+    const struct lull_plan_point high = lull_plan_all_max(task, wish);
+    const struct lull_plan_point *const point = &single->point;
+    struct lull_plan_panel panels[2] = {{.option = task->highest}, {.option = single->option}};
+
+    snprintf(panels[0].caption, sizeof(panels[0].caption),
+             "All at the highest clock: %.3f s, %.0f J", (double)high.time_ns * 1e-9,
+             high.energy_j);
+    snprintf(panels[1].caption, sizeof(panels[1].caption),
+             "Plan: %.3f s (%+.2f %%), %.0f J (%+.2f %%)", (double)point->time_ns * 1e-9,
+             100.0 * ((double)point->time_ns / (double)high.time_ns - 1.0), point->energy_j,
+             100.0 * (point->energy_j / high.energy_j - 1.0));
+    return lull_plan_picture_write(path, task->title, &task->problem, panels, 2, err);
+}

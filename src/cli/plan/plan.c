@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/plan/plan.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/plan/output.h"
+#include "cli/plan/report.h"
+#include "cli/plan/solve.h"
+#include "cli/plan/task.h"
+#include "cli/plan/verify.h"
+#include "core/pipeline/schedule/schedule.h"
+
+enum {
+    KEY_PROFILE = 256,
+    KEY_SCHEDULE,
+    KEY_STAGES,
+    KEY_MICROBATCHES,
+    KEY_GRAPH,
+    KEY_BLOCKING,
+    KEY_LATENCY,
+    KEY_REPLICAS,
+    KEY_DEADLINE,
+    KEY_SLOWDOWN,
+    KEY_FRONTIER,
+    KEY_STRAGGLER,
+    KEY_PLANNER,
+    KEY_SWITCH,
+    KEY_DWELL,
+    KEY_SVG,
+    KEY_OUTPUT,
+    KEY_PERSEUS,
+    KEY_VERIFY,
+};
+
+static const double most_ms = 1e8; /* a day */
+
+struct arguments {
+    struct lull_plan_source source;
+    struct lull_plan_wish wish;
+    double deadline_ms;    /* 0: not given */
+    double slowdown_ratio; /* below 0: not given */
+    double straggler_ms;
+    double down_ms;
+    double up_ms;
+    double dwell_ms;
+    bool is_frontier;
+    bool is_json;
+    const char *svg;
+    const char *output;
+    const char *perseus;
+    const char *verify;
+};
+
+static const struct argp_option options[] = {
+    {NULL, 0, NULL, 0, "The pipeline:", 1},
+    {"profile", KEY_PROFILE, "FILE", 0,
+     "Measured times and energies: stage,instruction,frequency,time,energy (MHz, s, J)", 1},
+    {"schedule", KEY_SCHEDULE, "NAME", 0,
+     "1f1b (the default), gpipe, interleaved:V, envpipe, zb-h1, zbv, dualpipev, ...", 1},
+    {"stages", KEY_STAGES, "S", 0, "Stages of the pipeline, each one device", 1},
+    {"microbatches", KEY_MICROBATCHES, "M", 0, "Micro-batches of an iteration", 1},
+    {"graph", KEY_GRAPH, "FILE", 0,
+     "Instead of a schedule: a CSV of torch.distributed.pipelining, or operations as JSON lines",
+     1},
+    {"blocking-w", KEY_BLOCKING, "W", 0,
+     "Power of a waiting stage, as the profile counts energy: one number, one per stage, or a GPU "
+     "model such as 8xA40 (85)",
+     1},
+    {"latency-ms", KEY_LATENCY, "MS", 0, "Of a transfer between stages (0)", 1},
+    {"replicas", KEY_REPLICAS, "D", 0, "Data parallel copies of the pipeline (1)", 1},
+    {NULL, 0, NULL, 0, "What is wanted, one of:", 2},
+    {"frontier", KEY_FRONTIER, NULL, 0,
+     "All plans worth having (the default); some of them, evenly over time, of a long pipeline", 2},
+    {"slowdown", KEY_SLOWDOWN, "RATIO", 0,
+     "The plan of least energy that is at most so much slower than all at the highest clock: 0%",
+     2},
+    {"deadline-ms", KEY_DEADLINE, "MS", 0, "The plan of least energy that holds this time", 2},
+    {"straggler-ms", KEY_STRAGGLER, "MS", 0,
+     "The same where somebody else takes this long, so that waiting is paid for anyway", 2},
+    {NULL, 0, NULL, 0, "How:", 3},
+    {"planner", KEY_PLANNER, "NAME", 0,
+     "frontier (the default), or envpipe, envpipe:greedy, envpipe:envelope, envpipe:uniform", 3},
+    {"switch-ms", KEY_SWITCH, "DOWN,UP", 0,
+     "Until a lower and a higher clock hold, in the worst case (0,0)", 3},
+    {"min-dwell-ms", KEY_DWELL, "MS", 0, "Between two changes of a device's clock (0)", 3},
+    {NULL, 0, NULL, 0, "Output:", 4},
+    {"json", 'j', NULL, 0, "Print one JSON document", 4},
+    {"svg", KEY_SVG, "FILE", 0, "Draw all at the highest clock and the plan over time", 4},
+    {"output", KEY_OUTPUT, "FILE", 0, "Write the plan with the proof of its bound", 4},
+    {"perseus", KEY_PERSEUS, "FILE", 0, "Write the plan as Perseus reads it", 4},
+    {"verify", KEY_VERIFY, "PLAN", 0, "Replay a plan that --output wrote; 1 if it does not hold",
+     4},
+    {0},
+};
+
+/* ---- options ----------------------------------------------------------------------------- */
+
+static int parse_ms(const char *text, double least_ms, double *value_out)
+{
+    double value;
+
+    if (lull_text_parse_number(text, &value) < 0 || !(value >= least_ms && value <= most_ms))
+        return -EINVAL;
+    *value_out = value;
+    return 0;
+}
+
+static int parse_planner(const char *text, struct lull_plan_wish *wish)
+{
+    static const struct {
+        const char *name;
+        enum lull_plan_planner planner;
+        enum lull_envpipe_method method;
+    } planners[] = {
+        {"frontier", LULL_PLAN_FRONTIER, LULL_ENVPIPE_BALANCED},
+        {"envpipe", LULL_PLAN_ENVPIPE, LULL_ENVPIPE_BALANCED},
+        {"envpipe:balanced", LULL_PLAN_ENVPIPE, LULL_ENVPIPE_BALANCED},
+        {"envpipe:greedy", LULL_PLAN_ENVPIPE, LULL_ENVPIPE_GREEDY},
+        {"envpipe:envelope", LULL_PLAN_ENVPIPE, LULL_ENVPIPE_ENVELOPE},
+        {"envpipe:uniform", LULL_PLAN_ENVPIPE, LULL_ENVPIPE_UNIFORM},
+    };
+
+    for (size_t i = 0; i < sizeof(planners) / sizeof(planners[0]); i++)
+        if (strcmp(text, planners[i].name) == 0) {
+            wish->planner = planners[i].planner;
+            wish->method = planners[i].method;
+            return 0;
+        }
+    return -EINVAL;
+}
+
+static int parse_wish(int key, const char *arg, struct arguments *arguments)
+{
+    const double least_ms = 1e-6;
+
+    switch (key) {
+    case KEY_DEADLINE:
+        return parse_ms(arg, least_ms, &arguments->deadline_ms);
+    case KEY_SLOWDOWN:
+        return lull_text_parse_ratio(arg, &arguments->slowdown_ratio);
+    case KEY_STRAGGLER:
+        return parse_ms(arg, least_ms, &arguments->straggler_ms);
+    case KEY_PLANNER:
+        return parse_planner(arg, &arguments->wish);
+    case KEY_SWITCH:
+        return lull_cli_parse_latency(arg, &arguments->down_ms, &arguments->up_ms);
+    case KEY_DWELL:
+        return parse_ms(arg, 0.0, &arguments->dwell_ms);
+    default:
+        return 1;
+    }
+}
+
+static int parse_source(int key, char *arg, struct lull_plan_source *source)
+{
+    switch (key) {
+    case KEY_PROFILE:
+        source->profile = arg;
+        return 0;
+    case KEY_SCHEDULE:
+        source->schedule = arg;
+        return 0;
+    case KEY_GRAPH:
+        source->graph = arg;
+        return 0;
+    case KEY_BLOCKING:
+        source->blocking = arg;
+        return 0;
+    case KEY_STAGES:
+        return lull_text_parse_int(arg, 1, LULL_PIPELINE_MAX_STAGES, &source->stages);
+    case KEY_MICROBATCHES:
+        return lull_text_parse_int(arg, 1, LULL_PIPELINE_MAX_MICROBATCHES, &source->microbatches);
+    case KEY_REPLICAS:
+        return lull_text_parse_int(arg, 1, LULL_PIPELINE_MAX_STAGES, &source->replicas);
+    case KEY_LATENCY:
+        return parse_ms(arg, 0.0, &source->latency_ms);
+    default:
+        return 1;
+    }
+}
+
+static int parse_output(int key, char *arg, struct arguments *arguments)
+{
+    switch (key) {
+    case KEY_FRONTIER:
+        arguments->is_frontier = true;
+        return 0;
+    case KEY_SVG:
+        arguments->svg = arg;
+        return 0;
+    case KEY_OUTPUT:
+        arguments->output = arg;
+        return 0;
+    case KEY_PERSEUS:
+        arguments->perseus = arg;
+        return 0;
+    case KEY_VERIFY:
+        arguments->verify = arg;
+        return 0;
+    case 'j':
+        arguments->is_json = true;
+        return 0;
+    default:
+        return 1;
+    }
+}
+
+static bool is_single(const struct arguments *arguments)
+{
+    return arguments->deadline_ms > 0.0 || arguments->slowdown_ratio >= 0.0 ||
+           arguments->straggler_ms > 0.0 || arguments->wish.planner == LULL_PLAN_ENVPIPE;
+}
+
+/* What does not go together. */
+static void check(const struct arguments *arguments, struct argp_state *state)
+{
+    const struct lull_plan_source *const source = &arguments->source;
+    const int wanted = (arguments->deadline_ms > 0.0) + (arguments->slowdown_ratio >= 0.0) +
+                       (arguments->straggler_ms > 0.0) + arguments->is_frontier;
+
+    if (arguments->verify != NULL)
+        return;
+    if (source->profile == NULL)
+        argp_error(state, "give --profile FILE, or --verify PLAN");
+    if (source->graph != NULL && source->schedule != NULL)
+        argp_error(state, "--graph has its own order: leave out --schedule");
+    if (source->graph != NULL && (source->stages != 0 || source->microbatches != 0))
+        argp_error(state, "--graph says how many stages and micro-batches there are");
+    if (source->graph == NULL && (source->stages == 0 || source->microbatches == 0))
+        argp_error(state, "give --stages S and --microbatches M, or --graph FILE");
+    if (wanted > 1)
+        argp_error(state, "choose one of --frontier, --slowdown, --deadline-ms and --straggler-ms");
+    if (arguments->is_frontier && arguments->wish.planner == LULL_PLAN_ENVPIPE)
+        argp_error(state, "EnvPipe has one plan and no frontier: leave out --frontier");
+    if (!is_single(arguments) &&
+        (arguments->svg != NULL || arguments->output != NULL || arguments->perseus != NULL))
+        argp_error(state, "a file holds one plan: choose it with --slowdown 0%% or --deadline-ms");
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    struct arguments *const arguments = state->input;
+    int result;
+
+    if (key == ARGP_KEY_ARG)
+        argp_error(state, "%s: takes no arguments, only options", arg);
+    if (key == ARGP_KEY_END)
+        check(arguments, state);
+    result = parse_source(key, arg, &arguments->source);
+    if (result == 1)
+        result = parse_wish(key, arg, arguments);
+    if (result == 1)
+        result = parse_output(key, arg, arguments);
+    if (result < 0 && key == KEY_PLANNER)
+        argp_error(state,
+                   "%s: no such planner; there are frontier, envpipe, envpipe:greedy, "
+                   "envpipe:envelope and envpipe:uniform",
+                   arg);
+    else if (result < 0)
+        argp_error(state, "%s: not a usable value", arg);
+    return result == 1 ? ARGP_ERR_UNKNOWN : 0;
+}
+
+static const struct argp parser = {
+    .options = options,
+    .parser = parse_option,
+    .args_doc = "--profile FILE --stages S --microbatches M\n--verify PLAN",
+    .doc = "Plans the clocks of a pipeline's operations: the same iteration time, or a chosen one, "
+           "with the least energy.\v"
+           "Times and energies are as measured, nothing is fitted; every plan stands beside the "
+           "energy below which no plan as fast can lie, proven by a flow. man lull-plan tells "
+           "more.",
+};
+
+/* ---- the command ------------------------------------------------------------------------- */
+
+/* What is wanted, in nanoseconds of this task. */
+static void set_wish(const struct lull_plan_task *task, struct arguments *arguments)
+{
+    struct lull_plan_wish *const wish = &arguments->wish;
+
+    wish->switching.down_ns = lull_ns_from_ms(arguments->down_ms);
+    wish->switching.up_ns = lull_ns_from_ms(arguments->up_ms);
+    wish->switching.dwell_ns = lull_ns_from_ms(arguments->dwell_ms);
+    wish->straggler_ns = lull_ns_from_ms(arguments->straggler_ms);
+    wish->deadline_ns = lull_ns_from_ms(arguments->deadline_ms);
+    if (arguments->slowdown_ratio >= 0.0)
+        wish->deadline_ns = task->all_max.time_ns +
+                            (int64_t)((double)task->all_max.time_ns * arguments->slowdown_ratio);
+    if (wish->straggler_ns > 0)
+        wish->deadline_ns = wish->straggler_ns;
+}
+
+static int write_files(const struct arguments *arguments, const struct lull_plan_task *task,
+                       const struct lull_plan_result *result, struct lull_error *err)
+{
+    int code = 0;
+
+    if (arguments->output != NULL)
+        code = lull_plan_write(arguments->output, task, &arguments->wish, result->single, err);
+    if (code == 0 && arguments->perseus != NULL)
+        code = lull_plan_write_perseus(arguments->perseus, task, result->single, err);
+    if (code == 0 && arguments->svg != NULL)
+        code = lull_plan_write_picture(arguments->svg, task, &arguments->wish, result->single, err);
+    return code;
+}
+
+static int print(const struct arguments *arguments, const struct lull_plan_task *task,
+                 const struct lull_plan_result *result, struct lull_error *err)
+{
+    struct lull_plan_point envpipe;
+    const bool compares = !arguments->is_json && arguments->wish.planner != LULL_PLAN_ENVPIPE &&
+                          arguments->straggler_ms == 0.0 && lull_plan_compare(task, &envpipe) == 0;
+
+    if (!arguments->is_json)
+        lull_plan_print_text(task, &arguments->wish, result, compares ? &envpipe : NULL);
+    else if (lull_plan_print_json(task, &arguments->wish, result) < 0)
+        return lull_error_set(err, -EIO, "cannot write to standard output");
+    return 0;
+}
+
+static int plan(struct arguments *arguments, struct lull_error *err)
+{
+    struct lull_plan_task task;
+    struct lull_plan_result result;
+    int code = lull_plan_task_init(&arguments->source, &task, err);
+
+    if (code < 0)
+        return code;
+    set_wish(&task, arguments);
+    code = lull_plan_solve(&task, &arguments->wish, &result, err);
+    if (code == 0) {
+        code = write_files(arguments, &task, &result, err);
+        if (code == 0)
+            code = print(arguments, &task, &result, err);
+        lull_plan_result_fini(&result);
+    }
+    lull_plan_task_fini(&task);
+    return code;
+}
+
+int lull_plan_main(int argc, char **argv)
+{
+    struct arguments arguments = {.source.replicas = 1, .slowdown_ratio = -1.0};
+    struct lull_error err = {0};
+    int result;
+
+    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
+    if (arguments.source.schedule == NULL && arguments.source.graph == NULL)
+        arguments.source.schedule = "1f1b";
+    result = arguments.verify != NULL ? lull_plan_verify(arguments.verify, arguments.source.profile,
+                                                         arguments.is_json, &err)
+                                      : plan(&arguments, &err);
+    if (result >= 0)
+        return result;
+    result = lull_cli_fail("plan", &err);
+    return err.code == LULL_E_FORMAT ? LULL_EXIT_FAILED : result; /* a file, not the usage */
+}

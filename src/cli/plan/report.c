@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/plan/report.h"
+
+#include <stdio.h>
+
+static double seconds(int64_t time_ns)
+{
+    return (double)time_ns * 1e-9;
+}
+
+static double gap_ratio(const struct lull_plan_point *point)
+{
+    const double gap = point->bound_j > 0.0 ? point->energy_j / point->bound_j - 1.0 : 0.0;
+
+    return gap < 0.0 && gap > -1e-12 ? 0.0 : gap; /* the last digit of a sum */
+}
+
+static double saving_ratio(const struct lull_plan_point *point, const struct lull_plan_point *high)
+{
+    return high->energy_j > 0.0 ? 1.0 - point->energy_j / high->energy_j : 0.0;
+}
+
+static double slowdown_ratio(const struct lull_plan_point *point,
+                             const struct lull_plan_point *high)
+{
+    return (double)point->time_ns / (double)high->time_ns - 1.0;
+}
+
+static const struct lull_pipeline_class *class_of(const struct lull_plan_task *task, uint32_t op)
+{
+    return &task->profile.classes[task->graph.ops[op].class_index];
+}
+
+static uint32_t clock_of(const struct lull_plan_task *task, const struct lull_plan_single *single,
+                         uint32_t op)
+{
+    return class_of(task, op)->options[single->option[op]].sm_mhz;
+}
+
+/* ---- for programs: written as it goes, since plans may have a hundred thousand operations --- */
+
+static void write_point(const struct lull_plan_point *point)
+{
+    printf("{\"time_s\": %.9f, \"energy_j\": %.9f, \"bound_j\": %.9f, \"gap_ratio\": %.9g}",
+           seconds(point->time_ns), point->energy_j, point->bound_j, gap_ratio(point));
+}
+
+static void write_operation(const struct lull_plan_task *task,
+                            const struct lull_plan_single *single, uint32_t op)
+{
+    const struct lull_pipeline_class *const operations = class_of(task, op);
+
+    printf("{\"operation\": \"%s\", \"stage\": %u, \"microbatch\": %u, \"sm_mhz\": %u}",
+           lull_pipeline_kind_name(operations->kind), operations->stage,
+           task->graph.ops[op].microbatch, clock_of(task, single, op));
+}
+
+static void write_plan(const struct lull_plan_task *task, const struct lull_plan_single *single)
+{
+    const struct lull_pipeline_graph *const graph = &task->graph;
+
+    for (uint32_t device = 0; device < graph->device_count; device++) {
+        printf("%s\n  [", device > 0 ? "," : "");
+        for (uint32_t i = graph->first_on[device]; i < graph->first_on[device + 1]; i++) {
+            printf("%s", i > graph->first_on[device] ? ",\n   " : "");
+            write_operation(task, single, graph->on_device[i]);
+        }
+        printf("]");
+    }
+}
+
+int lull_plan_print_json(const struct lull_plan_task *task, const struct lull_plan_wish *wish,
+                         const struct lull_plan_result *result)
+{
+    const struct lull_plan_point high = lull_plan_all_max(task, wish);
+    const struct lull_plan_single *const single = result->single;
+
+    printf("{\"frontier\": [");
+    for (size_t i = 0; i < result->point_count; i++) {
+        printf("%s\n  ", i > 0 ? "," : "");
+        write_point(&result->points[i]);
+    }
+    printf("],\n \"all_max\": {\"time_s\": %.9f, \"energy_j\": %.9f}", seconds(high.time_ns),
+           high.energy_j);
+    if (single != NULL) {
+        printf(",\n \"saving_ratio\": %.9g, \"slowdown_ratio\": %.9g, \"period_s\": %.9f,\n"
+               " \"plan\": [",
+               saving_ratio(&single->point, &high), slowdown_ratio(&single->point, &high),
+               seconds(single->period_ns));
+        write_plan(task, single);
+        printf("]");
+    }
+    printf("}\n");
+    return fflush(stdout) == 0 && !ferror(stdout) ? 0 : -1;
+}
+
+/* ---- for people -------------------------------------------------------------------------- */
+
+static void print_row(const char *name, const struct lull_plan_point *point,
+                      const struct lull_plan_point *high)
+{
+    printf("%-20s %11.6f %8.2f %% %14.3f %8.2f %%", name, seconds(point->time_ns),
+           100.0 * slowdown_ratio(point, high), point->energy_j, 100.0 * saving_ratio(point, high));
+    if (point->bound_j > 0.0)
+        printf(" %14.3f %8.3f %%", point->bound_j, 100.0 * gap_ratio(point));
+    putchar('\n');
+}
+
+static void print_heading(const struct lull_plan_task *task, const struct lull_plan_point *high)
+{
+    printf("%s\n\n%-20s %11s %10s %14s %10s %14s %10s\n", task->title, "", "time s", "slower",
+           "energy J", "saves", "bound J", "gap");
+    printf("%-20s %11.6f %10s %14.3f\n", "all at the highest", seconds(high->time_ns), "",
+           high->energy_j);
+}
+
+/* The cheapest plan that is at most so much slower. */
+static size_t find_point(const struct lull_plan_result *result, int64_t most_ns)
+{
+    size_t found = 0;
+
+    for (size_t i = 0; i < result->point_count; i++)
+        if (result->points[i].time_ns <= most_ns)
+            found = i;
+    return found;
+}
+
+static void print_frontier(const struct lull_plan_result *result,
+                           const struct lull_plan_point *high)
+{
+    static const double slower[] = {0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5};
+    size_t shown = result->point_count; /* none */
+
+    for (size_t i = 0; i <= sizeof(slower) / sizeof(slower[0]); i++) {
+        const size_t point =
+            i < sizeof(slower) / sizeof(slower[0])
+                ? find_point(result, (int64_t)((double)high->time_ns * (1.0 + slower[i])))
+                : result->point_count - 1;
+
+        if (point != shown)
+            print_row(point == 0                         ? "the fastest shown"
+                      : point == result->point_count - 1 ? "the cheapest"
+                                                         : "",
+                      &result->points[point], high);
+        shown = point;
+    }
+    printf("\n%zu plans in all: --json lists them; --slowdown or --deadline-ms chooses one.\n",
+           result->point_count);
+}
+
+struct clocks {
+    uint32_t low_mhz;
+    uint32_t high_mhz;
+    double sum_mhz;
+    uint32_t count;
+};
+
+static void add_clock(struct clocks *clocks, uint32_t mhz)
+{
+    if (clocks->count == 0 || mhz < clocks->low_mhz)
+        clocks->low_mhz = mhz;
+    if (mhz > clocks->high_mhz)
+        clocks->high_mhz = mhz;
+    clocks->sum_mhz += mhz;
+    clocks->count++;
+}
+
+static void print_clocks(const struct clocks *clocks)
+{
+    if (clocks->count == 0)
+        printf(" %24s", "-");
+    else
+        printf("     %4u .. %4.0f .. %4u", clocks->low_mhz, clocks->sum_mhz / clocks->count,
+               clocks->high_mhz);
+}
+
+static void print_device(const struct lull_plan_task *task, const struct lull_plan_single *single,
+                         uint32_t device)
+{
+    const struct lull_pipeline_graph *const graph = &task->graph;
+    struct clocks forward = {0};
+    struct clocks backward = {0};
+    uint32_t changes = 0;
+    uint32_t before_mhz = 0;
+
+    for (uint32_t i = graph->first_on[device]; i < graph->first_on[device + 1]; i++) {
+        const uint32_t op = graph->on_device[i];
+        const uint32_t mhz = clock_of(task, single, op);
+
+        if (mhz == 0)
+            continue;
+        add_clock(class_of(task, op)->kind == LULL_PIPELINE_FORWARD ? &forward : &backward, mhz);
+        changes += before_mhz != 0 && mhz != before_mhz;
+        before_mhz = mhz;
+    }
+    printf("%5u", device);
+    print_clocks(&forward);
+    print_clocks(&backward);
+    printf(" %8u\n", changes);
+}
+
+static void print_devices(const struct lull_plan_task *task, const struct lull_plan_single *single)
+{
+    enum { MOST_ROWS = 64 };
+    const uint32_t count = task->graph.device_count;
+
+    printf("\nClocks in MHz, lowest .. mean .. highest:\n%5s %24s %24s %8s\n", "stage", "forward",
+           "backward", "changes");
+    for (uint32_t device = 0; device < count && device < MOST_ROWS; device++)
+        print_device(task, single, device);
+    if (count > MOST_ROWS)
+        printf("... and %u more\n", count - MOST_ROWS);
+}
+
+void lull_plan_print_text(const struct lull_plan_task *task, const struct lull_plan_wish *wish,
+                          const struct lull_plan_result *result,
+                          const struct lull_plan_point *envpipe)
+{
+    const struct lull_plan_point high = lull_plan_all_max(task, wish);
+
+    print_heading(task, &high);
+    if (envpipe != NULL)
+        print_row("EnvPipe, to compare", envpipe, &high);
+    if (result->single == NULL) {
+        print_frontier(result, &high);
+        return;
+    }
+    print_row(wish->planner == LULL_PLAN_ENVPIPE ? "EnvPipe's plan" : "plan",
+              &result->single->point, &high);
+    print_devices(task, result->single);
+    printf("\n--svg FILE draws it, --output FILE keeps it, with the proof of its bound.\n");
+}

@@ -1,0 +1,19 @@
+/*
+ * What `lull plan` prints on standard output. Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLI_PLAN_REPORT_H
+#define LULL_CLI_PLAN_REPORT_H
+
+#include "cli/plan/solve.h"
+#include "cli/plan/task.h"
+
+/* One JSON document. Returns 0, or -1: it could not be written. */
+int lull_plan_print_json(const struct lull_plan_task *task, const struct lull_plan_wish *wish,
+                         const struct lull_plan_result *result);
+
+/* Tables for people. envpipe: NULL where there is nothing to compare with. */
+void lull_plan_print_text(const struct lull_plan_task *task, const struct lull_plan_wish *wish,
+                          const struct lull_plan_result *result,
+                          const struct lull_plan_point *envpipe);
+
+#endif

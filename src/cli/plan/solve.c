@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/plan/solve.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "cli/plan/solver.h"
+#include "core/pipeline/round/beam.h"
+
+enum {
+    MOST_THOROUGH_OPS = 2048,     /* larger plans are rounded quickly: moves take too long */
+    MOST_BOUNDED_OPS = 4096,      /* beside EnvPipe's plan the bound is a courtesy */
+    MOST_COMPARED_OPS = 20000000, /* operations times EnvPipe's iterations */
+};
+
+static bool has_switching(const struct lull_plan_wish *wish)
+{
+    return wish->switching.down_ns > 0 || wish->switching.up_ns > 0 || wish->switching.dwell_ns > 0;
+}
+
+/* ---- one plan ---------------------------------------------------------------------------- */
+
+int lull_plan_evaluate(struct lull_plan_solver *solver, int64_t deadline_ns,
+                       struct lull_plan_point *point_out)
+{
+    const struct lull_plan_wish *const wish = solver->wish;
+    const struct lull_pipeline_problem *const problem = &solver->task->problem;
+    struct lull_pipeline_cost cost;
+
+    if (has_switching(wish)) {
+        struct lull_pipeline_dwell_report report;
+        const int result = lull_pipeline_dwell(problem, &wish->switching, deadline_ns,
+                                               solver->option, &report, solver->err);
+
+        if (result < 0)
+            return result;
+        cost = lull_pipeline_plan_cost(problem, solver->option,
+                                       report.time_ns > wish->straggler_ns ? report.time_ns
+                                                                           : wish->straggler_ns);
+        point_out->time_ns = cost.time_ns < 0 ? cost.time_ns : report.time_ns;
+    } else {
+        cost = lull_pipeline_plan_cost(problem, solver->option, wish->straggler_ns);
+        point_out->time_ns = cost.time_ns;
+    }
+    point_out->energy_j = cost.energy_j;
+    return point_out->time_ns < 0 ? (int)point_out->time_ns : 0;
+}
+
+static int refuse_deadline(const struct lull_plan_solver *solver, int64_t deadline_ns)
+{
+    return lull_error_set(solver->err, -ERANGE,
+                          "a deadline of %.6f ms: no plan is that fast, the shortest takes %.6f ms "
+                          "(T_min); the highest clocks take %.6f ms",
+                          (double)deadline_ns * 1e-6, (double)solver->task->shortest_ns * 1e-6,
+                          (double)solver->task->all_max.time_ns * 1e-6);
+}
+
+int lull_plan_solve_directly(struct lull_plan_solver *solver)
+{
+    lull_plan_long_destroy(solver->extended);
+    solver->extended = NULL;
+    if (solver->frontier == NULL)
+        solver->frontier = lull_frontier_create(&solver->task->problem, solver->err);
+    return solver->frontier != NULL ? 0 : solver->err->code;
+}
+
+/* The time of the least energy. */
+static int find_cheapest(const struct lull_plan_solver *solver, int64_t *time_out)
+{
+    const struct lull_frontier_point *points;
+    size_t count;
+    size_t i = 0;
+    int result;
+
+    if (solver->extended == NULL) {
+        result = lull_frontier_seek_cheapest(solver->frontier);
+        *time_out = lull_frontier_here(solver->frontier).time_ns;
+        return result;
+    }
+    points = lull_plan_long_points(solver->extended, &count);
+    while (i + 1 < count && points[i + 1].slope_w < solver->task->blocking_sum_w)
+        i++;
+    *time_out = points[i].time_ns;
+    return 0;
+}
+
+/*
+ * How slow a plan may be that is asked to hold a deadline: slower than the time of the least energy
+ * only costs more, unless somebody else takes that long anyway.
+ */
+static int find_target(const struct lull_plan_solver *solver, int64_t *target_out)
+{
+    const struct lull_plan_wish *const wish = solver->wish;
+    int64_t cheapest_ns;
+    const int result = find_cheapest(solver, &cheapest_ns);
+
+    *target_out = wish->straggler_ns == 0 && cheapest_ns < wish->deadline_ns ? cheapest_ns
+                                                                             : wish->deadline_ns;
+    return result;
+}
+
+/* A flow for about the plan's time: one for another time proves less, but no less surely. */
+static int find_flow(struct lull_plan_solver *solver, int64_t time_ns,
+                     struct lull_certificate *certificate)
+{
+    int result = 0;
+
+    if (solver->extended != NULL) {
+        result = lull_plan_long_relax(solver->extended, time_ns, solver->duration_ns, certificate);
+        if (result == 0)
+            return 0;
+        result = lull_plan_solve_directly(solver);
+    }
+    if (result == 0)
+        result = lull_frontier_seek(solver->frontier, time_ns);
+    if (result == 0)
+        lull_frontier_certify(solver->frontier, certificate);
+    return result;
+}
+
+/* Proves how little any plan as fast as this one can need. */
+static int prove(struct lull_plan_solver *solver, struct lull_plan_single *single)
+{
+    const struct lull_plan_task *const task = solver->task;
+    int result = lull_certificate_init(&single->certificate, &task->graph);
+
+    if (result == 0)
+        result = find_flow(solver, single->point.time_ns, &single->certificate);
+    if (result == 0)
+        result = lull_certificate_check(&single->certificate, &task->graph, solver->err);
+    if (result < 0)
+        return result;
+    single->point.bound_j =
+        lull_certificate_bound(&single->certificate, &task->problem, single->point.time_ns) +
+        task->blocking_sum_w * (double)(single->period_ns - single->point.time_ns) * 1e-9;
+    return 0;
+}
+
+static int plan_envpipe(const struct lull_plan_solver *solver)
+{
+    const int64_t deadline_ns = solver->wish->deadline_ns;
+    struct lull_envpipe_outcome outcome;
+    const int result = lull_envpipe_plan(&solver->task->problem, solver->wish->method, UINT32_MAX,
+                                         solver->option, &outcome);
+    const int64_t time_ns =
+        result == 0 ? lull_pipeline_plan_cost(&solver->task->problem, solver->option, 0).time_ns
+                    : result;
+
+    if (time_ns < 0)
+        return (int)time_ns;
+    if (deadline_ns > 0 && time_ns > deadline_ns)
+        return lull_error_set(solver->err, -ERANGE,
+                              "EnvPipe knows no deadlines: its plan takes %.6f ms, not %.6f ms; "
+                              "--planner frontier holds any from %.6f ms on",
+                              (double)time_ns * 1e-6, (double)deadline_ns * 1e-6,
+                              (double)solver->task->shortest_ns * 1e-6);
+    return 0;
+}
+
+/* Long pipelines: the relaxation from a short one, rounded. */
+static int plan_extended(struct lull_plan_solver *solver, int64_t target_ns)
+{
+    const int result = lull_plan_long_relax(solver->extended, target_ns, solver->duration_ns,
+                                            &solver->certificate);
+
+    return result < 0 ? result
+                      : lull_pipeline_round_quick(solver->rounding, solver->duration_ns, target_ns,
+                                                  solver->option);
+}
+
+static int plan_directly(struct lull_plan_solver *solver, int64_t target_ns)
+{
+    int result;
+
+    if (solver->task->graph.op_count <= MOST_THOROUGH_OPS) {
+        result = lull_pipeline_round_thorough(solver->rounding, solver->frontier, target_ns,
+                                              solver->option);
+        return result < 0 ? result
+                          : lull_pipeline_beam(solver->rounding, solver->frontier, target_ns,
+                                               solver->option);
+    }
+    result = lull_frontier_seek(solver->frontier, target_ns);
+    if (result < 0)
+        return result;
+    lull_frontier_durations(solver->frontier, solver->duration_ns);
+    return lull_pipeline_round_quick(solver->rounding, solver->duration_ns, target_ns,
+                                     solver->option);
+}
+
+static int plan_single(struct lull_plan_solver *solver)
+{
+    int64_t target_ns;
+    int result;
+
+    if (solver->wish->planner == LULL_PLAN_ENVPIPE)
+        return plan_envpipe(solver);
+    if (solver->wish->deadline_ns < solver->task->shortest_ns)
+        return refuse_deadline(solver, solver->wish->deadline_ns);
+    result = find_target(solver, &target_ns);
+    if (result == 0 && solver->extended != NULL && plan_extended(solver, target_ns) == 0)
+        return 0;
+    if (result == 0)
+        result = lull_plan_solve_directly(solver);
+    return result < 0 ? result : plan_directly(solver, target_ns);
+}
+
+static int solve_single(struct lull_plan_solver *solver, struct lull_plan_single *single)
+{
+    const struct lull_plan_wish *const wish = solver->wish;
+    int result = plan_single(solver);
+
+    if (result == 0)
+        result = lull_plan_evaluate(solver, wish->deadline_ns > 0 ? wish->deadline_ns : INT64_MAX,
+                                    &single->point);
+    if (result < 0)
+        return result;
+    single->deadline_ns = wish->deadline_ns > 0 ? wish->deadline_ns : single->point.time_ns;
+    single->period_ns =
+        single->point.time_ns > wish->straggler_ns ? single->point.time_ns : wish->straggler_ns;
+    return prove(solver, single);
+}
+
+/* ---- all together ------------------------------------------------------------------------ */
+
+static int solver_init(struct lull_plan_solver *solver)
+{
+    const size_t count = solver->task->graph.op_count;
+    int result = lull_certificate_init(&solver->certificate, &solver->task->graph);
+
+    solver->begun_ns = lull_now_ns();
+    if (result == 0)
+        result = lull_pipeline_rounding_create(&solver->task->problem, &solver->rounding);
+    solver->duration_ns = calloc(count, sizeof(*solver->duration_ns));
+    solver->option = calloc(count, sizeof(*solver->option));
+    if (result < 0 || solver->duration_ns == NULL || solver->option == NULL)
+        return -ENOMEM;
+    solver->extended = lull_plan_long_create(solver->task);
+    return solver->extended != NULL ? 0 : lull_plan_solve_directly(solver);
+}
+
+static void solver_fini(struct lull_plan_solver *solver)
+{
+    lull_plan_long_destroy(solver->extended);
+    lull_frontier_destroy(solver->frontier);
+    lull_pipeline_rounding_destroy(solver->rounding);
+    lull_certificate_fini(&solver->certificate);
+    free(solver->duration_ns);
+    free(solver->option);
+}
+
+static int solve_into_single(struct lull_plan_solver *solver, struct lull_plan_result *result)
+{
+    int code;
+
+    result->points = calloc(1, sizeof(*result->points));
+    result->single = calloc(1, sizeof(*result->single));
+    if (result->points == NULL || result->single == NULL)
+        return -ENOMEM;
+    code = solve_single(solver, result->single);
+    if (code < 0)
+        return code;
+    result->single->option = solver->option;
+    solver->option = NULL;
+    result->points[0] = result->single->point;
+    result->point_count = 1;
+    return 0;
+}
+
+int lull_plan_solve(const struct lull_plan_task *task, const struct lull_plan_wish *wish,
+                    struct lull_plan_result *result_out, struct lull_error *err)
+{
+    struct lull_plan_solver solver = {.task = task, .wish = wish, .err = err};
+    struct lull_plan_result result = {0};
+    int code = solver_init(&solver);
+
+    if (code == 0)
+        code = wish->deadline_ns > 0 || wish->planner == LULL_PLAN_ENVPIPE
+                   ? solve_into_single(&solver, &result)
+                   : lull_plan_walk(&solver, &result);
+    solver_fini(&solver);
+    if (code == 0) {
+        *result_out = result;
+        return 0;
+    }
+    lull_plan_result_fini(&result);
+    return err->code != 0 ? code : lull_error_set(err, code, "no memory for the plan");
+}
+
+void lull_plan_result_fini(struct lull_plan_result *result)
+{
+    if (result->single != NULL) {
+        lull_certificate_fini(&result->single->certificate);
+        free(result->single->option);
+    }
+    free(result->single);
+    free(result->points);
+}
+
+struct lull_plan_point lull_plan_all_max(const struct lull_plan_task *task,
+                                         const struct lull_plan_wish *wish)
+{
+    const int64_t time_ns = task->all_max.time_ns;
+    struct lull_plan_point point = {.time_ns = time_ns, .energy_j = task->all_max.energy_j};
+
+    if (wish->straggler_ns > time_ns)
+        point.energy_j += task->blocking_sum_w * (double)(wish->straggler_ns - time_ns) * 1e-9;
+    return point;
+}
+
+/* The bound of a time, by itself; left alone for pipelines that take long to solve. */
+static int bound_at(const struct lull_plan_task *task, int64_t time_ns, double *bound_j_out)
+{
+    struct lull_frontier *frontier;
+    int result;
+
+    if (task->graph.op_count > MOST_BOUNDED_OPS)
+        return 0;
+    frontier = lull_frontier_create(&task->problem, NULL);
+    result = frontier == NULL ? -ENOMEM : lull_frontier_seek(frontier, time_ns);
+
+    if (result == 0)
+        *bound_j_out = lull_frontier_here(frontier).energy_j;
+    lull_frontier_destroy(frontier);
+    return result;
+}
+
+int lull_plan_compare(const struct lull_plan_task *task, struct lull_plan_point *envpipe_out)
+{
+    const size_t count = task->graph.op_count;
+    uint32_t *const option = calloc(count, sizeof(*option));
+    struct lull_envpipe_outcome outcome = {0};
+    struct lull_plan_point point = {0};
+    int result = option == NULL ? -ENOMEM : 0;
+
+    if (result == 0)
+        result = lull_envpipe_plan(&task->problem, LULL_ENVPIPE_BALANCED,
+                                   (uint32_t)(MOST_COMPARED_OPS / count), option, &outcome);
+    if (result == 0 && !outcome.is_settled)
+        result = -E2BIG;
+    if (result == 0) {
+        const struct lull_pipeline_cost cost = lull_pipeline_plan_cost(&task->problem, option, 0);
+
+        point.time_ns = cost.time_ns;
+        point.energy_j = cost.energy_j;
+        result =
+            cost.time_ns < 0 ? (int)cost.time_ns : bound_at(task, cost.time_ns, &point.bound_j);
+    }
+    free(option);
+    if (result == 0)
+        *envpipe_out = point;
+    return result;
+}

@@ -1,0 +1,75 @@
+/*
+ * Plans for a task: the frontier, one deadline, or EnvPipe's. Every plan that leaves here has been
+ * evaluated with the profile's own numbers, and stands beside the bound that is proven for its
+ * time.
+ *
+ * Prints how far it is on standard error, if that is a terminal and it takes long.
+ * Threads: any, one per object. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLI_PLAN_SOLVE_H
+#define LULL_CLI_PLAN_SOLVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "cli/plan/task.h"
+#include "core/pipeline/certificate.h"
+#include "core/pipeline/envpipe.h"
+#include "core/pipeline/frontier/frontier.h"
+#include "core/pipeline/round/dwell.h"
+
+enum lull_plan_planner {
+    LULL_PLAN_FRONTIER, /* relaxed optimum, rounded */
+    LULL_PLAN_ENVPIPE,
+};
+
+struct lull_plan_wish {
+    enum lull_plan_planner planner;
+    enum lull_envpipe_method method;
+    int64_t deadline_ns;  /* 0: the whole frontier (frontier planner) */
+    int64_t straggler_ns; /* the iteration takes no less than this; 0: nobody to wait for */
+    struct lull_pipeline_switching switching; /* all 0: switching takes no time */
+};
+
+struct lull_plan_point {
+    int64_t time_ns; /* makespan, in the worst case of switching */
+    double energy_j; /* of an iteration that takes this long, or as long as the straggler */
+    double bound_j;  /* no plan of this makespan needs less */
+};
+
+/* One plan, with all that proves it. */
+struct lull_plan_single {
+    struct lull_plan_point point;
+    int64_t deadline_ns; /* what it was asked to hold */
+    int64_t period_ns;   /* how long the iteration takes */
+    uint32_t *option;
+    struct lull_certificate certificate;
+};
+
+struct lull_plan_result {
+    struct lull_plan_point *points; /* times growing, energies falling; one for a single plan */
+    size_t point_count;
+    struct lull_plan_single *single; /* NULL: the whole frontier */
+};
+
+/*
+ * Errors: -ERANGE the deadline is shorter than any plan (the text says the shortest), or the plan
+ * cannot be kept with this switching; -ENOMEM.
+ */
+int lull_plan_solve(const struct lull_plan_task *task, const struct lull_plan_wish *wish,
+                    struct lull_plan_result *result_out, struct lull_error *err);
+void lull_plan_result_fini(struct lull_plan_result *result);
+
+/* All at the highest clock, in an iteration that takes at least as long as the straggler; without a
+ * bound. */
+struct lull_plan_point lull_plan_all_max(const struct lull_plan_task *task,
+                                         const struct lull_plan_wish *wish);
+
+/* What EnvPipe (balanced) would do, for comparison, and the bound of its time (0 where it takes
+ * long to find). Errors: -E2BIG that
+ * would take too long; -ENOMEM. */
+int lull_plan_compare(const struct lull_plan_task *task, struct lull_plan_point *envpipe_out);
+
+#endif

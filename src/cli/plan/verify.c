@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/plan/verify.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/pipeline/fit.h"
+#include "trace/pipeline_profile.h"
+#include "trace/plan_file.h"
+
+static const double close_ratio = 1e-9; /* energies are printed with 9 decimals */
+
+/* What a plan turned out to be. */
+struct replay {
+    int64_t time_ns;
+    double energy_j;
+    double bound_j;
+    char reason[288]; /* why it does not hold; empty: it does */
+};
+
+static struct lull_pipeline_problem problem_of(const struct lull_plan_file *plan)
+{
+    return (struct lull_pipeline_problem){&plan->profile, &plan->graph, plan->blocking_w};
+}
+
+/* ---- another profile --------------------------------------------------------------------- */
+
+static int copy_options(const struct lull_pipeline_class *from,
+                        const struct lull_pipeline_class *as, struct lull_pipeline_profile *profile,
+                        struct lull_error *err)
+{
+    int result = 0;
+
+    for (size_t i = 0; i < from->option_count && result == 0; i++)
+        result = lull_pipeline_profile_add(profile, as->stage, as->kind, as->partner,
+                                           &from->options[i], err);
+    return result;
+}
+
+/* The plan's classes, in their order, with the options of a measured profile. */
+static int fit_classes(const struct lull_plan_file *plan,
+                       const struct lull_pipeline_profile *measured,
+                       struct lull_pipeline_profile *replaced, struct lull_error *err)
+{
+    struct lull_pipeline_profile fitted;
+    struct lull_pipeline_fit fit = {.measured = measured,
+                                    .fitted = &fitted,
+                                    .stages = 1,
+                                    .parts = (uint32_t)plan->parts,
+                                    .input_ratio = 0.5};
+    int result = 0;
+
+    lull_pipeline_profile_init(&fitted);
+    for (size_t i = 0; i < plan->profile.class_count; i++)
+        if (plan->profile.classes[i].stage >= fit.stages)
+            fit.stages = plan->profile.classes[i].stage + 1;
+    for (size_t i = 0; i < plan->profile.class_count && result >= 0; i++) {
+        const struct lull_pipeline_class *const class = &plan->profile.classes[i];
+
+        if (class->kind == LULL_PIPELINE_FIXED) {
+            result = copy_options(class, class, replaced, err);
+            continue;
+        }
+        result = lull_pipeline_fit_class(&fit, class->stage, class->kind, class->partner, err);
+        if (result >= 0)
+            result = copy_options(&fitted.classes[result], class, replaced, err);
+    }
+    lull_pipeline_profile_fini(&fitted);
+    return result < 0 ? result : 0;
+}
+
+/* The plan's clocks among other options. */
+static int translate(struct lull_plan_file *plan, const struct lull_pipeline_profile *replaced,
+                     const char *name, struct lull_error *err)
+{
+    for (size_t op = 0; op < plan->graph.op_count; op++) {
+        const uint32_t index = plan->graph.ops[op].class_index;
+        const struct lull_pipeline_class *const class = &replaced->classes[index];
+        const uint32_t mhz = plan->profile.classes[index].options[plan->option[op]].sm_mhz;
+        uint32_t option = 0;
+
+        while (option < class->option_count && class->options[option].sm_mhz != mhz)
+            option++;
+        if (option == class->option_count)
+            return lull_error_set(err, LULL_E_FORMAT,
+                                  "%s: has no %u MHz for %s of stage %u, which the plan runs at",
+                                  name, mhz, lull_pipeline_kind_name(class->kind), class->stage);
+        plan->option[op] = option;
+    }
+    return 0;
+}
+
+static int replace_profile(struct lull_plan_file *plan, const char *path, struct lull_error *err)
+{
+    struct lull_pipeline_profile measured;
+    struct lull_pipeline_profile replaced;
+    int result = lull_pipeline_profile_read(path, &measured, err);
+
+    if (result < 0)
+        return result;
+    lull_pipeline_profile_init(&replaced);
+    result = fit_classes(plan, &measured, &replaced, err);
+    if (result == 0)
+        result = translate(plan, &replaced, path, err);
+    if (result == 0) {
+        const struct lull_pipeline_profile before = plan->profile;
+
+        plan->profile = replaced;
+        replaced = before;
+    }
+    lull_pipeline_profile_fini(&replaced);
+    lull_pipeline_profile_fini(&measured);
+    return result;
+}
+
+/* ---- replaying --------------------------------------------------------------------------- */
+
+static uint32_t clock_of(const struct lull_plan_file *plan, uint32_t op)
+{
+    return plan->profile.classes[plan->graph.ops[op].class_index].options[plan->option[op]].sm_mhz;
+}
+
+/* A device changes its clock when an operation has ended, the first time when the iteration begins;
+ * then not before the dwell is over. */
+static void check_dwell(const struct lull_plan_file *plan, uint32_t device, const int64_t *end_ns,
+                        struct replay *replay)
+{
+    const struct lull_pipeline_graph *const graph = &plan->graph;
+    const uint32_t first = graph->first_on[device];
+    const uint32_t last = graph->first_on[device + 1];
+    int64_t changed_ns = INT64_MIN / 2;
+
+    for (uint32_t i = first; i < last; i++) {
+        const uint32_t before = graph->on_device[i == first ? last - 1 : i - 1];
+        const int64_t now_ns = i == first ? 0 : end_ns[before];
+
+        if (clock_of(plan, before) == clock_of(plan, graph->on_device[i]))
+            continue;
+        if (now_ns - changed_ns < plan->switching.dwell_ns)
+            snprintf(replay->reason, sizeof(replay->reason),
+                     "device %u changes its clock at %.6f s and again at %.6f s, sooner than the "
+                     "dwell of %.6f s",
+                     device, (double)changed_ns * 1e-9, (double)now_ns * 1e-9,
+                     (double)plan->switching.dwell_ns * 1e-9);
+        changed_ns = now_ns;
+    }
+}
+
+static int replay_time(const struct lull_plan_file *plan, struct replay *replay)
+{
+    const struct lull_pipeline_problem problem = problem_of(plan);
+    int64_t *const end_ns = calloc(plan->graph.op_count, sizeof(*end_ns));
+
+    if (end_ns == NULL)
+        return -ENOMEM;
+    replay->time_ns =
+        lull_pipeline_dwell_timeline(&problem, &plan->switching, plan->option, NULL, end_ns);
+    for (uint32_t device = 0; device < plan->graph.device_count && replay->time_ns >= 0; device++)
+        check_dwell(plan, device, end_ns, replay);
+    free(end_ns);
+    return replay->time_ns < 0 ? (int)replay->time_ns : 0;
+}
+
+static void replay_proof(const struct lull_plan_file *plan, struct replay *replay)
+{
+    const struct lull_pipeline_problem problem = problem_of(plan);
+    struct lull_error err = {0};
+    double blocking_w = 0.0;
+
+    if (lull_certificate_check(&plan->certificate, &plan->graph, &err) < 0) {
+        snprintf(replay->reason, sizeof(replay->reason), "its flow proves nothing: %s", err.text);
+        return;
+    }
+    for (uint32_t device = 0; device < plan->graph.device_count; device++)
+        blocking_w += plan->blocking_w[device];
+    replay->bound_j = lull_certificate_bound(&plan->certificate, &problem, replay->time_ns) +
+                      (plan->period_ns > replay->time_ns
+                           ? blocking_w * (double)(plan->period_ns - replay->time_ns) * 1e-9
+                           : 0.0);
+}
+
+static void judge(const struct lull_plan_file *plan, struct replay *replay)
+{
+    char *const reason = replay->reason;
+    const size_t size = sizeof(replay->reason);
+
+    if (replay->time_ns != plan->time_ns)
+        snprintf(reason, size, "it says that it takes %.9f s, it takes %.9f s",
+                 (double)plan->time_ns * 1e-9, (double)replay->time_ns * 1e-9);
+    else if (replay->time_ns > plan->deadline_ns)
+        snprintf(reason, size, "it takes %.9f s, its deadline is %.9f s",
+                 (double)replay->time_ns * 1e-9, (double)plan->deadline_ns * 1e-9);
+    else if (!(fabs(replay->energy_j - plan->energy_j) <= close_ratio * fabs(replay->energy_j)))
+        snprintf(reason, size, "it says that it needs %.6f J, it needs %.6f J", plan->energy_j,
+                 replay->energy_j);
+    else if (!(plan->bound_j <= replay->bound_j + close_ratio * fabs(replay->bound_j)))
+        snprintf(reason, size, "it says that none needs less than %.6f J, its flow proves %.6f J",
+                 plan->bound_j, replay->bound_j);
+}
+
+static int replay_plan(const struct lull_plan_file *plan, struct replay *replay)
+{
+    const struct lull_pipeline_problem problem = problem_of(plan);
+    const int result = replay_time(plan, replay);
+    struct lull_pipeline_cost cost;
+
+    if (result < 0)
+        return result;
+    cost = lull_pipeline_plan_cost(&problem, plan->option,
+                                   plan->period_ns > replay->time_ns ? plan->period_ns
+                                                                     : replay->time_ns);
+    if (cost.time_ns < 0)
+        return (int)cost.time_ns;
+    replay->energy_j = cost.energy_j;
+    if (replay->reason[0] == '\0')
+        replay_proof(plan, replay);
+    if (replay->reason[0] == '\0')
+        judge(plan, replay);
+    return 0;
+}
+
+/* ---- telling ----------------------------------------------------------------------------- */
+
+static void print_json(const struct replay *replay)
+{
+    const bool holds = replay->reason[0] == '\0';
+
+    printf("{\"holds\": %s, \"time_s\": %.9f, \"energy_j\": %.9f, \"bound_j\": %.9f, "
+           "\"gap_ratio\": %.9g",
+           holds ? "true" : "false", (double)replay->time_ns * 1e-9, replay->energy_j,
+           replay->bound_j, replay->bound_j > 0.0 ? replay->energy_j / replay->bound_j - 1.0 : 0.0);
+    if (!holds)
+        printf(", \"reason\": \"%s\"", replay->reason);
+    printf("}\n");
+}
+
+static void print_text(const char *path, const struct lull_plan_file *plan,
+                       const struct replay *replay)
+{
+    if (plan->title[0] != '\0')
+        printf("%s\n", plan->title);
+    printf("%zu operations on %u devices: %.6f s, %.3f J", plan->graph.op_count,
+           plan->graph.device_count, (double)replay->time_ns * 1e-9, replay->energy_j);
+    if (replay->reason[0] == '\0')
+        printf("; no plan as fast needs less than %.3f J (%.3f %% below)\n%s holds.\n",
+               replay->bound_j, 100.0 * (1.0 - replay->bound_j / replay->energy_j), path);
+    else
+        printf("\n");
+}
+
+int lull_plan_verify(const char *path, const char *profile, bool is_json, struct lull_error *err)
+{
+    struct lull_plan_file plan;
+    struct replay replay = {0};
+    int result = lull_plan_file_read(path, &plan, err);
+
+    if (result < 0)
+        return result;
+    if (profile != NULL)
+        result = replace_profile(&plan, profile, err);
+    if (result == 0)
+        result = replay_plan(&plan, &replay);
+    if (result == -ENOMEM)
+        lull_error_set(err, result, "%s: no memory to replay it", path);
+    if (result == 0) {
+        if (is_json)
+            print_json(&replay);
+        else
+            print_text(path, &plan, &replay);
+        if (replay.reason[0] != '\0') {
+            fprintf(stderr, "lull plan: %s does not hold: %s\n", path, replay.reason);
+            result = 1;
+        }
+    }
+    lull_plan_file_fini(&plan);
+    return result;
+}

@@ -1,0 +1,234 @@
+/*
+ * The whole frontier, from the least energy down to the shortest time: at every corner of the
+ * relaxation, or, where that are too many, at some of them, evenly over time.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "cli/plan/solver.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum {
+    MOST_ROUNDED_OPS = 8000000, /* operations of all plans together */
+    MOST_EXTENDED_OPS = 524288, /* where every plan has a flow of its own */
+    LEAST_POINTS = 32,
+    SILENT_NS = 2000000000,
+    REDRAW_NS = 100000000,
+};
+
+/* ---- progress ---------------------------------------------------------------------------- */
+
+static void show_progress(struct lull_plan_solver *solver, int64_t time_ns)
+{
+    const int64_t now_ns = lull_now_ns();
+    const struct lull_plan_task *const task = solver->task;
+
+    if (now_ns - solver->begun_ns < SILENT_NS || now_ns - solver->drawn_ns < REDRAW_NS ||
+        !isatty(STDERR_FILENO))
+        return;
+    solver->drawn_ns = now_ns;
+    fprintf(stderr, "\rlull plan: %zu operations, at %.3f s, down to %.3f s ", task->graph.op_count,
+            (double)time_ns * 1e-9, (double)task->shortest_ns * 1e-9);
+}
+
+static void end_progress(const struct lull_plan_solver *solver)
+{
+    if (solver->drawn_ns != 0)
+        fprintf(stderr, "\r\033[K");
+}
+
+/* ---- the whole frontier ------------------------------------------------------------------ */
+
+static int add_point(struct lull_plan_result *result, size_t *room,
+                     const struct lull_plan_point *point)
+{
+    if (result->point_count == *room) {
+        const size_t wanted = *room == 0 ? 256 : *room * 2;
+        struct lull_plan_point *const larger =
+            reallocarray(result->points, wanted, sizeof(*larger));
+
+        if (larger == NULL)
+            return -ENOMEM;
+        result->points = larger;
+        *room = wanted;
+    }
+    result->points[result->point_count++] = *point;
+    return 0;
+}
+
+/* Rounds the durations at hand, which hold time_ns. */
+static int add_rounded(struct lull_plan_solver *solver, int64_t time_ns,
+                       struct lull_plan_result *result, size_t *room)
+{
+    struct lull_plan_point point = {0};
+    int code =
+        lull_pipeline_round_quick(solver->rounding, solver->duration_ns, time_ns, solver->option);
+
+    if (code == 0)
+        code = lull_plan_evaluate(solver, time_ns, &point);
+    if (code == -ERANGE) { /* too fast for this switching: others are not */
+        *solver->err = (struct lull_error){0};
+        return 0;
+    }
+    if (code == 0 && solver->extended != NULL)
+        point.bound_j =
+            lull_certificate_bound(&solver->certificate, &solver->task->problem, point.time_ns);
+    return code < 0 ? code : add_point(result, room, &point);
+}
+
+/* How far apart the times of plans are at the least. */
+static int64_t stride_of(const struct lull_plan_solver *solver, int64_t cheapest_ns, size_t most)
+{
+    const size_t wanted = most / solver->task->graph.op_count;
+
+    return (cheapest_ns - solver->task->shortest_ns) /
+           (int64_t)(wanted < LEAST_POINTS ? LEAST_POINTS : wanted);
+}
+
+static int walk_directly(struct lull_plan_solver *solver, struct lull_plan_result *result)
+{
+    struct lull_frontier_point point;
+    int64_t rounded_ns = INT64_MAX;
+    int64_t stride_ns;
+    size_t room = 0;
+    int moved = 1;
+    int code = lull_frontier_seek_cheapest(solver->frontier);
+
+    point = lull_frontier_here(solver->frontier);
+    stride_ns = stride_of(solver, point.time_ns, MOST_ROUNDED_OPS);
+    while (code == 0 && moved == 1) {
+        if (rounded_ns - point.time_ns >= stride_ns) {
+            rounded_ns = point.time_ns;
+            lull_frontier_durations(solver->frontier, solver->duration_ns);
+            code = add_rounded(solver, point.time_ns, result, &room);
+        }
+        show_progress(solver, point.time_ns);
+        moved = lull_frontier_next(solver->frontier, &point);
+    }
+    if (code == 0 && moved == 0 && rounded_ns != point.time_ns) {
+        lull_frontier_durations(solver->frontier, solver->duration_ns);
+        code = add_rounded(solver, point.time_ns, result, &room);
+    }
+    return moved < 0 ? moved : code;
+}
+
+/* -ERANGE or -EINVAL: the whole pipeline must be solved. */
+static int walk_extended(struct lull_plan_solver *solver, struct lull_plan_result *result)
+{
+    size_t count;
+    const struct lull_frontier_point *const points =
+        lull_plan_long_points(solver->extended, &count);
+    int64_t next_ns;
+    int64_t stride_ns;
+    size_t room = 0;
+    size_t i = 0;
+    int code = 0;
+
+    while (i + 1 < count && points[i + 1].slope_w < solver->task->blocking_sum_w)
+        i++;
+    next_ns = points[i].time_ns;
+    stride_ns = stride_of(solver, next_ns, MOST_EXTENDED_OPS);
+    for (; i < count && code == 0; i++) {
+        const int64_t time_ns = points[i].time_ns;
+
+        if (time_ns > next_ns && i + 1 < count)
+            continue;
+        while (next_ns >= time_ns && stride_ns > 0)
+            next_ns -= stride_ns;
+        code = lull_plan_long_relax(solver->extended, time_ns, solver->duration_ns,
+                                    &solver->certificate);
+        if (code == 0)
+            code = add_rounded(solver, time_ns, result, &room);
+        show_progress(solver, time_ns);
+    }
+    return code;
+}
+
+static int walk(struct lull_plan_solver *solver, struct lull_plan_result *result)
+{
+    int code;
+
+    if (solver->extended == NULL)
+        return walk_directly(solver, result);
+    code = walk_extended(solver, result);
+    if (code != -ERANGE && code != -EINVAL)
+        return code;
+    free(result->points);
+    *result = (struct lull_plan_result){0};
+    *solver->err = (struct lull_error){0};
+    code = lull_plan_solve_directly(solver);
+    return code < 0 ? code : walk_directly(solver, result);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct lull_plan_point *const left = a;
+    const struct lull_plan_point *const right = b;
+
+    if (left->time_ns != right->time_ns)
+        return left->time_ns < right->time_ns ? -1 : 1;
+    return (left->energy_j > right->energy_j) - (left->energy_j < right->energy_j);
+}
+
+/* Sorts, and keeps what no faster plan is as cheap as. */
+static void keep_best(struct lull_plan_result *result)
+{
+    size_t kept = 0;
+
+    if (result->point_count == 0)
+        return;
+    qsort(result->points, result->point_count, sizeof(*result->points), by_time);
+    for (size_t i = 0; i < result->point_count; i++)
+        if (kept == 0 || result->points[i].energy_j < result->points[kept - 1].energy_j)
+            result->points[kept++] = result->points[i];
+    result->point_count = kept;
+}
+
+/* The relaxation between its corners, which lie from the slow end to the fast one. */
+static void set_bounds(const struct lull_plan_solver *solver, struct lull_plan_result *result)
+{
+    size_t count;
+    const struct lull_frontier_point *const corners =
+        lull_frontier_points(solver->frontier, &count);
+    size_t corner = count - 1;
+
+    for (size_t i = 0; i < result->point_count; i++) {
+        struct lull_plan_point *const point = &result->points[i];
+
+        while (corner > 0 && corners[corner - 1].time_ns <= point->time_ns)
+            corner--;
+        point->bound_j = corners[corner].energy_j;
+        if (corner > 0) {
+            const struct lull_frontier_point *const longer = &corners[corner - 1];
+
+            point->bound_j += (longer->energy_j - corners[corner].energy_j) *
+                              (double)(point->time_ns - corners[corner].time_ns) /
+                              (double)(longer->time_ns - corners[corner].time_ns);
+        } else {
+            point->bound_j +=
+                solver->task->blocking_sum_w * (double)(point->time_ns - corners[0].time_ns) * 1e-9;
+        }
+    }
+}
+
+int lull_plan_walk(struct lull_plan_solver *solver, struct lull_plan_result *result)
+{
+    const int code = walk(solver, result);
+
+    end_progress(solver);
+    if (code < 0)
+        return code;
+    keep_best(result);
+    if (result->point_count == 0)
+        return lull_error_set(solver->err, -ERANGE,
+                              "no plan of the frontier can be kept with this switching; take a "
+                              "shorter --switch-ms or --min-dwell-ms, or a longer deadline");
+    if (solver->extended == NULL)
+        set_bounds(solver, result);
+    return 0;
+}

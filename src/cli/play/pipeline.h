@@ -1,0 +1,53 @@
+/*
+ * A pipeline-parallel job as a play: one rank per stage and replica, one compute operation for each
+ * operation of a schedule's task graph, Send and Recv between stages, and at the end of each
+ * iteration the gradients' all-reduce between replicas and the optimizer.
+ *
+ * A rank posts the Recv of its next operation when it begins the present one, as programs do that
+ * overlap transfers with computation; a Send follows its operation. Either spins until the other
+ * rank is there. The operations' lengths are those of a running job: what transfers beside them
+ * cost is in them.
+ *
+ * Ranks stand in Megatron's order: rank = replica + replicas * stage. Threads: any.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLI_PLAY_PIPELINE_H
+#define LULL_CLI_PLAY_PIPELINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "emulator/play/play.h"
+
+struct lull_play_pipeline {
+    const char *schedule; /* core/pipeline/schedule/schedule.h; of two stages per rank: interleaved with more
+                           * than two ranks, whose messages never cross */
+    int64_t stages;       /* >= 1 */
+    int64_t microbatches; /* >= 1 */
+    int64_t replicas;     /* >= 1 */
+    double forward_ms;    /* of a rank's stage at the highest clock, > 0 */
+    double backward_ms;
+    double weights[LULL_PLAY_RANKS]; /* factor on both for each stage, > 0 */
+    double latency_ms;               /* of a transfer between stages, > 0 */
+    double reduce_ms;                /* of the all-reduce between replicas, > 0 */
+    double optimizer_ms;             /* 0: none */
+    const char *forward_kernels;     /* the GPU model's profiles; borrowed for good */
+    const char *backward_kernels;
+    bool announces; /* forward and backward as sections of liblull, on the GPU's time line */
+};
+
+/* What lull play does by default: 1F1B, 4 stages, 16 micro-batches of 20 and 40 ms. */
+void lull_play_pipeline_default(struct lull_play_pipeline *pipeline);
+
+/* Parses "1,1,1,1.07" into weights; the last one given holds for all stages behind it. -EINVAL. */
+int lull_play_pipeline_parse_weights(const char *text, double *weights);
+
+/*
+ * Builds and finishes the play. Errors: those of the schedule; -EINVAL more ranks than a play has;
+ * -ENOSPC, -ENOMEM.
+ */
+int lull_play_pipeline_create(const struct lull_play_pipeline *pipeline,
+                              struct lull_play **play_out, struct lull_error *err);
+
+#endif

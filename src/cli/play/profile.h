@@ -1,0 +1,28 @@
+/*
+ * What a sweep over a GPU model's clocks would measure of a pipeline's operations: on the
+ * emulator's physics in virtual time, a nominal unit, each clock locked. Perseus' CSV format.
+ * Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLI_PLAY_PROFILE_H
+#define LULL_CLI_PLAY_PROFILE_H
+
+#include "cli/play/pipeline.h"
+#include "emulator/gpu_model.h"
+
+struct lull_play_profile_question {
+    const struct lull_play_pipeline *pipeline;
+    const struct lull_gpu_model *model;
+    double
+        heat_w; /* the GPU is as warm as a job of so many watts leaves it; 0: as each operation */
+    uint32_t stride; /* every stride-th clock from the highest, >= 1 */
+};
+
+/*
+ * Writes the profile to path ("-": standard output), every stage and both directions, from the
+ * highest clock to half of it. *blocking_w_out: what waiting for another stage draws at the highest
+ * clock. Errors: -errno.
+ */
+int lull_play_profile_write(const struct lull_play_profile_question *question, const char *path,
+                            double *blocking_w_out, struct lull_error *err);
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/play/source.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emulator/play/presets.h"
+#include "emulator/play/trace.h"
+#include "trace/kineto.h"
+
+/* A recorded job's network; what the kernels really moved is told by their length. */
+static const double link_gbs = 25.0;
+static const uint32_t link_channels = 4;
+
+static enum lull_play_function function_of(const char *operation)
+{
+    static const struct {
+        const char *operation;
+        enum lull_play_function function;
+    } functions[] = {
+        {"allreduce", LULL_PLAY_ALL_REDUCE},   {"allgather", LULL_PLAY_ALL_GATHER},
+        {"reduce_scatter", LULL_PLAY_REDUCE_SCATTER}, {"alltoall", LULL_PLAY_ALL_TO_ALL},
+        {"broadcast", LULL_PLAY_BROADCAST},
+    };
+
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
+        if (strcmp(operation, functions[i].operation) == 0)
+            return functions[i].function;
+    return LULL_PLAY_SEND_RECV;
+}
+
+/* ---- communicators: one per rank and communication stream -------------------------------- */
+
+struct streams {
+    uint32_t count;
+    int64_t streams[LULL_PLAY_STREAMS];
+    uint32_t communicators[LULL_PLAY_STREAMS];
+};
+
+static int communicator_of(struct lull_play *play, uint32_t rank, int64_t stream,
+                           struct streams *known, struct lull_error *err)
+{
+    char name[32];
+    int result;
+
+    for (uint32_t i = 0; i < known->count; i++)
+        if (known->streams[i] == stream)
+            return (int)known->communicators[i];
+    if (known->count == LULL_PLAY_STREAMS)
+        return lull_error_set(err, -EINVAL, "rank %u: more than %d communication streams", rank,
+                              LULL_PLAY_STREAMS);
+    snprintf(name, sizeof(name), "rank %u stream %" PRId64, rank, stream);
+    result = lull_play_add_communicator(play, name, UINT32_C(1) << rank, err);
+    if (result < 0)
+        return result;
+    known->streams[known->count] = stream;
+    known->communicators[known->count++] = (uint32_t)result;
+    return result;
+}
+
+/* ---- traces ------------------------------------------------------------------------------ */
+
+static int convert_kernel(struct lull_play *play, uint32_t rank, const struct lull_trace *trace,
+                          const struct lull_trace_kernel *kernel, struct streams *streams,
+                          struct lull_play_kernel *kernel_out, struct lull_error *err)
+{
+    const struct lull_trace_launch *launch = lull_trace_find_launch(trace, kernel->correlation);
+    int communicator = 0;
+
+    *kernel_out = (struct lull_play_kernel){
+        .begin_ns = kernel->begin_ns,
+        .end_ns = kernel->end_ns,
+        .launch_ns = launch == NULL ? -1 : launch->begin_ns,
+        .bytes = kernel->bytes > 0 ? (uint64_t)kernel->bytes : 0,
+        .stream = (uint32_t)kernel->stream,
+        .is_communication = kernel->operation != NULL,
+    };
+    if (kernel->operation == NULL)
+        return 0;
+    kernel_out->function = function_of(kernel->operation);
+    communicator = communicator_of(play, rank, kernel->stream, streams, err);
+    kernel_out->communicator = (uint32_t)communicator;
+    return communicator < 0 ? communicator : 0;
+}
+
+/* From the end of the last kernel to the first one of the next replay: as the marked iterations
+ * leave it, or a tenth of a millisecond. */
+static int64_t pause_of(const struct lull_trace *trace, int64_t begin_ns, int64_t end_ns)
+{
+    const int64_t least_ns = INT64_C(100000);
+    int64_t pause_ns = 0;
+
+    if (trace->step_count > 0)
+        pause_ns = trace->steps[trace->step_count - 1].end_ns - trace->steps[0].begin_ns -
+                   (end_ns - begin_ns);
+    return pause_ns > least_ns ? pause_ns : least_ns;
+}
+
+/* Where iterations begin: at the marks, but the first one with the first kernel. */
+static int64_t *steps_of(const struct lull_trace *trace, int64_t begin_ns)
+{
+    int64_t *steps_ns = calloc(trace->step_count + 1, sizeof(*steps_ns));
+
+    if (steps_ns == NULL)
+        return NULL;
+    for (size_t i = 0; i < trace->step_count; i++)
+        steps_ns[i] = trace->steps[i].begin_ns;
+    if (trace->step_count == 0 || steps_ns[0] < begin_ns)
+        steps_ns[0] = begin_ns;
+    return steps_ns;
+}
+
+static int add_trace(struct lull_play *play, uint32_t rank, const struct lull_trace *trace,
+                     const char *path, struct lull_error *err)
+{
+    struct lull_play_kernel *kernels = calloc(trace->kernel_count + 1, sizeof(*kernels));
+    int64_t *steps_ns = trace->kernel_count == 0 ? NULL : steps_of(trace, trace->kernels[0].begin_ns);
+    struct lull_play_trace_options options = {
+        .profile = "training", .link_gbs = link_gbs, .channels = link_channels,
+        .steps_ns = steps_ns, .step_count = trace->step_count > 0 ? trace->step_count : 1};
+    struct streams streams = {0};
+    int64_t end_ns = 0;
+    int result = 0;
+
+    if (trace->kernel_count == 0)
+        result = lull_error_set(err, -EINVAL, "%s: no GPU kernels to play", path);
+    else if (kernels == NULL || steps_ns == NULL)
+        result = lull_error_set(err, -ENOMEM, "%s: no memory", path);
+    for (size_t i = 0; i < trace->kernel_count && result == 0; i++) {
+        result = convert_kernel(play, rank, trace, &trace->kernels[i], &streams, &kernels[i], err);
+        end_ns = trace->kernels[i].end_ns > end_ns ? trace->kernels[i].end_ns : end_ns;
+    }
+    if (result == 0) {
+        options.pause_ns = pause_of(trace, trace->kernels[0].begin_ns, end_ns);
+        result = lull_play_add_trace(play, rank, kernels, trace->kernel_count, &options, err);
+    }
+    free(steps_ns);
+    free(kernels);
+    return result;
+}
+
+static int open_traces(const struct lull_play_source *source, struct lull_play **play_out,
+                       struct lull_error *err)
+{
+    const uint32_t ranks = source->ranks > 0 ? source->ranks : source->trace_count;
+    struct lull_play *play;
+    int result = lull_play_create(ranks, &play, err);
+
+    if (result < 0)
+        return result;
+    for (uint32_t rank = 0; rank < ranks && result == 0; rank++) {
+        const char *path = source->traces[rank % source->trace_count];
+        struct lull_trace trace;
+
+        result = lull_trace_read(path, NULL, &trace, err);
+        if (result < 0)
+            break;
+        result = add_trace(play, rank, &trace, path, err);
+        lull_trace_fini(&trace);
+    }
+    if (result == 0)
+        result = lull_play_finish(play, err);
+    if (result < 0) {
+        lull_play_destroy(play);
+        return result;
+    }
+    *play_out = play;
+    return 0;
+}
+
+int lull_play_source_open(const struct lull_play_source *source, struct lull_play **play_out,
+                          struct lull_error *err)
+{
+    const struct lull_play_preset *preset;
+    int result;
+
+    if (source->preset == NULL) {
+        result = open_traces(source, play_out, err);
+    } else {
+        preset = lull_play_find_preset(source->preset);
+        result = preset == NULL
+                     ? lull_error_set(err, -EINVAL, "%s: no such preset; see lull play --help",
+                                      source->preset)
+                     : lull_play_preset_create(preset, source->ranks, play_out, err);
+    }
+    if (result == 0 && source->jitter_ratio >= 0.0)
+        (*play_out)->jitter_ratio = source->jitter_ratio;
+    return result;
+}

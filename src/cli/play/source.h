@@ -1,0 +1,28 @@
+/*
+ * What `lull play` and `lull simulate` run: a preset, or recorded traces, one rank each.
+ * Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLI_PLAY_SOURCE_H
+#define LULL_CLI_PLAY_SOURCE_H
+
+#include "base/error.h"
+#include "emulator/play/play.h"
+
+struct lull_play_source {
+    const char *preset;   /* NULL: traces */
+    char *const *traces;  /* files */
+    uint32_t trace_count;
+    uint32_t ranks;      /* 0: the preset's number; one per trace. More ranks than traces: each trace
+                          * is played by several */
+    double jitter_ratio; /* of computation between iterations; below 0: the preset's, of traces none */
+};
+
+/*
+ * Builds and finishes it. Traces keep the gaps between their kernels; each communication stream is
+ * a communicator of its own, as in PyTorch, and waits for nobody: the recorded length holds the
+ * waiting. Errors: -EINVAL an unknown preset, or a trace without kernels; those of lull_trace_read().
+ */
+int lull_play_source_open(const struct lull_play_source *source, struct lull_play **play_out,
+                          struct lull_error *err);
+
+#endif

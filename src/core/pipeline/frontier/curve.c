@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/pipeline/frontier/state.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* The finest unit of flow: a nanowatt. */
+static const double finest_w = 1e-9;
+
+/* What all flow together may add up to, so that no sum overflows. */
+static const double most_flow = 4e18;
+
+static double effective_nj(const struct lull_pipeline_option *option, double blocking_w)
+{
+    return (double)option->energy_nj - blocking_w * (double)option->time_ns;
+}
+
+/* Watts saved by the hull's segment from one option to a slower one. */
+static double slope_w(const struct lull_pipeline_option *fast,
+                      const struct lull_pipeline_option *slow, double blocking_w)
+{
+    return (effective_nj(fast, blocking_w) - effective_nj(slow, blocking_w)) /
+           (double)(slow->time_ns - fast->time_ns);
+}
+
+/* The steepest segment of a class, 0 if it has a single corner. */
+static double steepest_w(const struct lull_pipeline_class *operations, double blocking_w)
+{
+    uint32_t corner[LULL_PIPELINE_MAX_OPTIONS];
+
+    if (lull_pipeline_pareto(operations, blocking_w, true, corner) < 2)
+        return 0.0;
+    return slope_w(&operations->options[corner[0]], &operations->options[corner[1]], blocking_w);
+}
+
+/*
+ * Fills the curve, slowest corner first. Corners whose threshold would not rise, after rounding to
+ * units of flow, are left out: they lie on the line between their neighbours.
+ */
+static void fill_curve(struct curve *curve, const struct lull_pipeline_class *operations,
+                       double unit_w)
+{
+    uint32_t corner[LULL_PIPELINE_MAX_OPTIONS];
+    size_t count = lull_pipeline_pareto(operations, curve->blocking_w, true, corner);
+    const struct lull_pipeline_option *slow = &operations->options[corner[--count]];
+
+    curve->slow_nj = effective_nj(slow, curve->blocking_w);
+    curve->length_ns[0] = slow->time_ns;
+    curve->steps = 0;
+    while (count-- > 0) {
+        const struct lull_pipeline_option *fast = &operations->options[corner[count]];
+        const int64_t threshold = llround(slope_w(fast, slow, curve->blocking_w) / unit_w);
+
+        if (threshold > (curve->steps > 0 ? curve->threshold[curve->steps - 1] : 0))
+            curve->threshold[curve->steps++] = threshold;
+        curve->length_ns[curve->steps] = fast->time_ns;
+        slow = fast;
+    }
+}
+
+static int make_curve(struct curves *curves, const struct lull_pipeline_problem *problem,
+                      uint32_t class_index, double blocking_w)
+{
+    const struct lull_pipeline_class *operations = &problem->profile->classes[class_index];
+    struct curve curve = {.class_index = class_index, .blocking_w = blocking_w};
+
+    if (curves->count == curves->room) {
+        const size_t room = curves->room == 0 ? 16 : 2 * curves->room;
+        struct curve *all = realloc(curves->all, room * sizeof(*all));
+
+        if (all == NULL)
+            return -ENOMEM;
+        curves->all = all;
+        curves->room = room;
+    }
+    curve.length_ns = malloc(operations->option_count * sizeof(*curve.length_ns));
+    curve.threshold = malloc(operations->option_count * sizeof(*curve.threshold));
+    curves->all[curves->count++] = curve;
+    return curve.length_ns == NULL || curve.threshold == NULL ? -ENOMEM : 0;
+}
+
+/* The curve of a class at a blocking power; -1 if there is none yet. */
+static int64_t find_curve(const struct curves *curves, const uint32_t *first_of_class,
+                          uint32_t class_index, double blocking_w)
+{
+    for (size_t i = first_of_class[class_index]; i < curves->count; i++) {
+        const struct curve *curve = &curves->all[i];
+
+        if (curve->class_index == class_index && curve->blocking_w >= blocking_w &&
+            curve->blocking_w <= blocking_w)
+            return (int64_t)i;
+    }
+    return -1;
+}
+
+/* Gives every operation its curve, still without corners; returns what all flow together can be. */
+static int assign(struct curves *curves, const struct lull_pipeline_problem *problem,
+                  uint32_t *first_of_class, double *most_w_out)
+{
+    const struct lull_pipeline_graph *graph = problem->graph;
+
+    *most_w_out = 0.0;
+    for (size_t i = 0; i < problem->profile->class_count; i++)
+        first_of_class[i] = UINT32_MAX;
+    for (size_t place = 0; place < graph->op_count; place++) {
+        const struct lull_pipeline_op *op = &graph->ops[graph->topological[place]];
+        const double blocking_w = problem->blocking_w[op->device];
+        int64_t found = find_curve(curves, first_of_class, op->class_index, blocking_w);
+
+        if (found < 0) {
+            found = (int64_t)curves->count;
+            if (first_of_class[op->class_index] == UINT32_MAX)
+                first_of_class[op->class_index] = (uint32_t)found;
+            if (make_curve(curves, problem, op->class_index, blocking_w) != 0)
+                return -ENOMEM;
+            curves->all[found].steepest_w =
+                steepest_w(&problem->profile->classes[op->class_index], blocking_w);
+        }
+        curves->of_op[place] = (uint32_t)found;
+        *most_w_out += curves->all[found].steepest_w;
+    }
+    return 0;
+}
+
+static int check_blocking(const struct lull_pipeline_problem *problem, struct lull_error *err)
+{
+    for (uint32_t device = 0; device < problem->graph->device_count; device++) {
+        if (!(problem->blocking_w[device] >= 0.0) || isinf(problem->blocking_w[device]))
+            return lull_error_set(err, -EINVAL,
+                                  "blocking power of device %" PRIu32 " is %g W, not 0 or above",
+                                  device, problem->blocking_w[device]);
+    }
+    return 0;
+}
+
+int lull_curves_init(struct curves *curves, const struct lull_pipeline_problem *problem,
+                     struct lull_error *err)
+{
+    uint32_t *first_of_class;
+    double most_w;
+    int status = check_blocking(problem, err);
+
+    *curves = (struct curves){.unit_w = finest_w};
+    if (status != 0)
+        return status;
+    curves->of_op = malloc(problem->graph->op_count * sizeof(*curves->of_op));
+    first_of_class = malloc(problem->profile->class_count * sizeof(*first_of_class));
+    status = -ENOMEM;
+    if (curves->of_op != NULL && first_of_class != NULL)
+        status = assign(curves, problem, first_of_class, &most_w);
+    free(first_of_class);
+    if (status != 0)
+        return lull_error_set(err, -ENOMEM, "no memory for the frontier");
+    if (most_w / finest_w > most_flow)
+        curves->unit_w = most_w / most_flow;
+    for (size_t i = 0; i < curves->count; i++)
+        fill_curve(&curves->all[i], &problem->profile->classes[curves->all[i].class_index],
+                   curves->unit_w);
+    return 0;
+}
+
+void lull_curves_fini(struct curves *curves)
+{
+    for (size_t i = 0; i < curves->count; i++) {
+        free(curves->all[i].length_ns);
+        free(curves->all[i].threshold);
+    }
+    free(curves->all);
+    free(curves->of_op);
+    *curves = (struct curves){.count = 0};
+}
+
+double lull_curve_energy_nj(const struct curve *curve, double unit_w, int64_t length_ns)
+{
+    double energy_nj = curve->slow_nj;
+
+    for (uint32_t i = 0; i < curve->steps && length_ns < curve->length_ns[i]; i++) {
+        const int64_t faster_ns =
+            length_ns > curve->length_ns[i + 1] ? length_ns : curve->length_ns[i + 1];
+
+        energy_nj +=
+            (double)curve->threshold[i] * unit_w * (double)(curve->length_ns[i] - faster_ns);
+    }
+    return energy_nj;
+}

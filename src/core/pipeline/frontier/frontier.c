@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/pipeline/frontier/state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct lull_frontier {
+    struct network network;
+    double blocking_w;   /* of all devices */
+    double slow_nj;      /* effective energy at the slow end */
+    double effective_nj; /* here */
+    int64_t slow_ns;     /* time of the slow end */
+    bool begun;          /* the slow end has been handed out */
+    bool found;          /* the last search led here: its way to the sink has no slack left */
+    struct lull_frontier_point *points;
+    size_t point_count;
+    size_t point_room;
+    struct kept kept[LULL_FRONTIER_KEPT]; /* longer times first */
+    size_t kept_count;
+    size_t kept_every; /* so many points apart */
+};
+
+const struct network *lull_frontier_network(const struct lull_frontier *frontier)
+{
+    return &frontier->network;
+}
+
+static double slope_w(const struct lull_frontier *frontier)
+{
+    return (double)frontier->network.value * frontier->network.curves.unit_w;
+}
+
+struct lull_frontier_point lull_frontier_here(const struct lull_frontier *frontier)
+{
+    const int64_t time_ns = frontier->network.time_ns;
+
+    return (struct lull_frontier_point){
+        .time_ns = time_ns,
+        .energy_j = (frontier->effective_nj + frontier->blocking_w * (double)time_ns) * 1e-9,
+        .slope_w = slope_w(frontier),
+    };
+}
+
+const struct lull_frontier_point *lull_frontier_points(const struct lull_frontier *frontier,
+                                                       size_t *count_out)
+{
+    *count_out = frontier->point_count;
+    return frontier->points;
+}
+
+/* Makes room by forgetting every other place: the rest is twice as far apart. */
+static void thin_out(struct lull_frontier *frontier)
+{
+    for (size_t i = 0; i < frontier->kept_count; i += 2)
+        free(frontier->kept[i].numbers);
+    for (size_t i = 1; i < frontier->kept_count; i += 2)
+        frontier->kept[i / 2] = frontier->kept[i];
+    frontier->kept_count /= 2;
+    frontier->kept_every *= 2;
+}
+
+/* Remembers the place here if it is far enough from the last one; can do without memory for it. */
+static void keep(struct lull_frontier *frontier)
+{
+    struct kept *kept;
+
+    if (frontier->point_count % frontier->kept_every != 0)
+        return;
+    if (frontier->kept_count == LULL_FRONTIER_KEPT)
+        thin_out(frontier);
+    if (frontier->point_count % frontier->kept_every != 0)
+        return;
+    kept = &frontier->kept[frontier->kept_count];
+    kept->effective_nj = frontier->effective_nj;
+    frontier->kept_count += lull_network_keep(&frontier->network, kept) == 0;
+}
+
+/* Remembers the point here, unless it has been passed before. */
+static int record(struct lull_frontier *frontier)
+{
+    const size_t count = frontier->point_count;
+
+    if (count > 0 && frontier->points[count - 1].time_ns <= frontier->network.time_ns)
+        return 0;
+    if (count == frontier->point_room) {
+        const size_t room = count == 0 ? 256 : 2 * count;
+        struct lull_frontier_point *points = realloc(frontier->points, room * sizeof(*points));
+
+        if (points == NULL)
+            return -ENOMEM;
+        frontier->points = points;
+        frontier->point_room = room;
+    }
+    frontier->points[frontier->point_count++] = lull_frontier_here(frontier);
+    keep(frontier);
+    return 0;
+}
+
+/* How many of the remembered places are no shorter than time_ns: the last of them is the nearest.
+ */
+static size_t count_kept(const struct lull_frontier *frontier, int64_t time_ns)
+{
+    size_t count = frontier->kept_count;
+
+    while (count > 0 && frontier->kept[count - 1].time_ns < time_ns)
+        count--;
+    return count;
+}
+
+/* Goes to the shortest remembered time that is at least time_ns, or to the slow end. */
+static void go_near(struct lull_frontier *frontier, int64_t time_ns)
+{
+    const size_t count = count_kept(frontier, time_ns);
+
+    frontier->found = false;
+    if (count > 0) {
+        lull_network_return(&frontier->network, &frontier->kept[count - 1]);
+        frontier->effective_nj = frontier->kept[count - 1].effective_nj;
+    } else {
+        lull_network_reset(&frontier->network);
+        frontier->effective_nj = frontier->slow_nj;
+    }
+}
+
+/* Whether there is a remembered place between here and time_ns, or time_ns lies behind. */
+static bool is_far(const struct lull_frontier *frontier, int64_t time_ns)
+{
+    const int64_t here_ns = frontier->network.time_ns;
+    size_t count;
+
+    if (time_ns > here_ns)
+        return here_ns < frontier->slow_ns;
+    count = count_kept(frontier, time_ns);
+    return count > 0 && frontier->kept[count - 1].time_ns < here_ns;
+}
+
+struct lull_frontier *lull_frontier_create(const struct lull_pipeline_problem *problem,
+                                           struct lull_error *err)
+{
+    struct lull_frontier *frontier = calloc(1, sizeof(*frontier));
+
+    if (frontier == NULL) {
+        lull_error_set(err, -ENOMEM, "no memory for the frontier");
+        return NULL;
+    }
+    if (lull_network_init(&frontier->network, problem, err) != 0) {
+        lull_frontier_destroy(frontier);
+        return NULL;
+    }
+    for (uint32_t device = 0; device < problem->graph->device_count; device++)
+        frontier->blocking_w += problem->blocking_w[device];
+    for (uint32_t i = 0; i < frontier->network.op_count; i++)
+        frontier->slow_nj += frontier->network.curves.all[frontier->network.ops[i].curve].slow_nj;
+    frontier->effective_nj = frontier->slow_nj;
+    frontier->slow_ns = frontier->network.time_ns;
+    frontier->kept_every = 4;
+    if (record(frontier) != 0) {
+        lull_frontier_destroy(frontier);
+        lull_error_set(err, -ENOMEM, "no memory for the frontier");
+        return NULL;
+    }
+    return frontier;
+}
+
+void lull_frontier_destroy(struct lull_frontier *frontier)
+{
+    if (frontier == NULL)
+        return;
+    lull_network_fini(&frontier->network);
+    for (size_t i = 0; i < frontier->kept_count; i++)
+        free(frontier->kept[i].numbers);
+    free(frontier->points);
+    free(frontier);
+}
+
+/*
+ * Pushes flow until the iteration can become shorter. Returns by how much in ns (the
+ * network's search stands), -ERANGE if it cannot, -ENOMEM.
+ */
+static int64_t open_segment(struct lull_frontier *frontier)
+{
+    struct network *network = &frontier->network;
+    int status;
+
+    do {
+        if (frontier->found && !lull_network_push(network))
+            return -ERANGE;
+        frontier->found = false;
+        status = lull_network_search(network);
+        if (status != 0)
+            return status;
+        frontier->found = network->shift_ns == 0;
+    } while (frontier->found);
+    return network->shift_ns;
+}
+
+/* Shortens the iteration within the segment that has been opened. */
+static int move(struct lull_frontier *frontier, int64_t by_ns)
+{
+    struct network *network = &frontier->network;
+
+    lull_network_shift(network, by_ns);
+    frontier->effective_nj += slope_w(frontier) * (double)by_ns;
+    frontier->found = by_ns == network->shift_ns;
+    return frontier->found ? record(frontier) : 0;
+}
+
+int lull_frontier_next(struct lull_frontier *frontier, struct lull_frontier_point *point_out)
+{
+    int64_t segment_ns = 0;
+    int status = 0;
+
+    if (frontier->begun)
+        segment_ns = open_segment(frontier);
+    if (segment_ns < 0)
+        return segment_ns == -ERANGE ? 0 : (int)segment_ns;
+    if (frontier->begun)
+        status = move(frontier, segment_ns);
+    frontier->begun = true;
+    if (status != 0)
+        return status;
+    *point_out = lull_frontier_here(frontier);
+    return 1;
+}
+
+int lull_frontier_seek(struct lull_frontier *frontier, int64_t time_ns)
+{
+    int status = 0;
+
+    if (is_far(frontier, time_ns))
+        go_near(frontier, time_ns);
+    frontier->begun = true;
+    while (status == 0 && frontier->network.time_ns > time_ns) {
+        const int64_t left_ns = frontier->network.time_ns - time_ns;
+        const int64_t segment_ns = open_segment(frontier);
+
+        if (segment_ns < 0)
+            return (int)segment_ns;
+        status = move(frontier, segment_ns < left_ns ? segment_ns : left_ns);
+    }
+    return status;
+}
+
+int lull_frontier_seek_cheapest(struct lull_frontier *frontier)
+{
+    if (slope_w(frontier) > frontier->blocking_w)
+        go_near(frontier, INT64_MAX);
+    frontier->begun = true;
+    for (;;) {
+        const int64_t segment_ns = open_segment(frontier);
+
+        if (segment_ns == -ERANGE || slope_w(frontier) >= frontier->blocking_w)
+            return 0;
+        if (segment_ns < 0)
+            return (int)segment_ns;
+        if (move(frontier, segment_ns) != 0)
+            return -ENOMEM;
+    }
+}
+
+void lull_frontier_durations(const struct lull_frontier *frontier, int64_t *duration_out)
+{
+    const struct network *network = &frontier->network;
+
+    for (uint32_t i = 0; i < network->op_count; i++) {
+        const struct flow_op *op = &network->ops[i];
+        const int64_t slowest_ns = network->curves.all[op->curve].length_ns[0];
+        const int64_t window_ns = op->potential[1] - op->potential[0];
+
+        duration_out[network->graph->topological[i]] =
+            window_ns < slowest_ns ? window_ns : slowest_ns;
+    }
+}
+
+void lull_frontier_certify(const struct lull_frontier *frontier,
+                           struct lull_certificate *certificate)
+{
+    const struct network *network = &frontier->network;
+
+    certificate->unit_w = network->curves.unit_w;
+    certificate->value = network->value;
+    for (uint32_t i = 0; i < network->op_count; i++)
+        certificate->op_flow[network->graph->topological[i]] = network->ops[i].flow;
+    for (size_t i = 0; i < network->graph->edge_count; i++)
+        certificate->edge_flow[i] = network->edges[i].flow;
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/pipeline/frontier/periodic.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/pipeline/frontier/periodic_expand.h"
+#include "core/pipeline/frontier/periodic_growth.h"
+#include "core/pipeline/frontier/state.h"
+
+struct lull_periodic {
+    struct lull_periodic_problem problem;
+    struct expansion expansion;
+    struct lull_frontier *small;
+    struct curves curves; /* of the full graph */
+    struct lull_frontier_point *points;
+    int64_t *small_ns; /* where the small frontier stands at every point */
+    size_t point_count;
+    size_t point_room;
+    double blocking_w;  /* of all devices */
+    int64_t *slower_ns; /* durations at the point before */
+    int64_t *tried_ns;
+};
+
+static int make_room(struct lull_periodic *periodic)
+{
+    const size_t wanted = periodic->point_room == 0 ? 256 : 2 * periodic->point_room;
+    struct lull_frontier_point *points =
+        realloc(periodic->points, wanted * sizeof(*periodic->points));
+    int64_t *small_ns;
+
+    if (points == NULL)
+        return -ENOMEM;
+    periodic->points = points;
+    small_ns = realloc(periodic->small_ns, wanted * sizeof(*periodic->small_ns));
+    if (small_ns == NULL)
+        return -ENOMEM;
+    periodic->small_ns = small_ns;
+    periodic->point_room = wanted;
+    return 0;
+}
+
+/* Adds the point that extends the one where the small frontier stands. Where stages differ much,
+ * times that do not fall are no points of a frontier. */
+static int extend_point(struct lull_periodic *periodic, const struct growth *growth)
+{
+    const size_t count = periodic->point_count;
+    const struct lull_frontier_point point =
+        growth_extend(growth, periodic->small, periodic->expansion.periods);
+
+    if (count > 0 && point.time_ns >= periodic->points[count - 1].time_ns)
+        return 0;
+    if (count == periodic->point_room && make_room(periodic) != 0)
+        return -ENOMEM;
+    periodic->points[count] = point;
+    periodic->small_ns[count] = lull_frontier_here(periodic->small).time_ns;
+    periodic->point_count++;
+    return 0;
+}
+
+/* Solves the small frontier; at equal slope, time and energy are affine in the number of periods.
+ */
+static int solve(struct lull_periodic *periodic, struct lull_error *err)
+{
+    struct lull_frontier_point point;
+    struct growth growth;
+    int status = growth_init(&growth, &periodic->expansion, err);
+    int moved = 1;
+
+    if (status == 0) {
+        periodic->small = lull_frontier_create(&periodic->problem.small, err);
+        status = periodic->small == NULL ? -EINVAL : 0;
+    }
+    while (status == 0 && moved == 1) {
+        moved = lull_frontier_next(periodic->small, &point);
+        if (moved == 1)
+            status = extend_point(periodic, &growth);
+        if (moved < 0 || status < 0)
+            status = lull_error_set(err, -ENOMEM, "no memory for the frontier");
+    }
+    growth_fini(&growth);
+    return status;
+}
+
+static int init(struct lull_periodic *periodic, struct lull_error *err)
+{
+    const size_t op_count = periodic->problem.full.graph->op_count;
+    int status = expansion_init(&periodic->expansion, &periodic->problem, err);
+
+    if (status == 0)
+        status = lull_curves_init(&periodic->curves, &periodic->problem.full, err);
+    if (status == 0)
+        status = solve(periodic, err);
+    if (status != 0)
+        return status;
+    periodic->slower_ns = malloc(op_count * sizeof(*periodic->slower_ns));
+    periodic->tried_ns = malloc(op_count * sizeof(*periodic->tried_ns));
+    for (uint32_t device = 0; device < periodic->problem.full.graph->device_count; device++)
+        periodic->blocking_w += periodic->problem.full.blocking_w[device];
+    return periodic->slower_ns != NULL && periodic->tried_ns != NULL
+               ? 0
+               : lull_error_set(err, -ENOMEM, "no memory for the frontier");
+}
+
+struct lull_periodic *lull_periodic_create(const struct lull_periodic_problem *problem,
+                                           struct lull_error *err)
+{
+    struct lull_periodic *periodic = calloc(1, sizeof(*periodic));
+
+    if (periodic == NULL) {
+        lull_error_set(err, -ENOMEM, "no memory for the frontier");
+        return NULL;
+    }
+    periodic->problem = *problem;
+    if (init(periodic, err) != 0) {
+        lull_periodic_destroy(periodic);
+        return NULL;
+    }
+    return periodic;
+}
+
+void lull_periodic_destroy(struct lull_periodic *periodic)
+{
+    if (periodic == NULL)
+        return;
+    lull_frontier_destroy(periodic->small);
+    expansion_fini(&periodic->expansion);
+    lull_curves_fini(&periodic->curves);
+    free(periodic->points);
+    free(periodic->small_ns);
+    free(periodic->slower_ns);
+    free(periodic->tried_ns);
+    free(periodic);
+}
+
+const struct lull_frontier_point *lull_periodic_points(const struct lull_periodic *periodic,
+                                                       size_t *count_out)
+{
+    *count_out = periodic->point_count;
+    return periodic->points;
+}
+
+/* Durations of the full graph at a point; returns their makespan. */
+static int64_t durations_at(struct lull_periodic *periodic, size_t point, int64_t *duration_out)
+{
+    if (lull_frontier_seek(periodic->small, periodic->small_ns[point]) != 0)
+        return -ENOMEM;
+    expansion_durations(&periodic->expansion, periodic->small, duration_out);
+    return lull_pipeline_earliest(periodic->problem.full.graph, duration_out, NULL);
+}
+
+/* Between the durations of two points, as near to time_ns as they allow. */
+static void mix(int64_t *duration_ns, int64_t faster_ns, const int64_t *slower, int64_t slower_ns,
+                size_t count, int64_t time_ns)
+{
+    const double share = slower_ns <= time_ns
+                             ? 1.0
+                             : (double)(time_ns - faster_ns) / (double)(slower_ns - faster_ns);
+
+    for (size_t op = 0; op < count; op++)
+        duration_ns[op] += (int64_t)floor(share * (double)(slower[op] - duration_ns[op]));
+}
+
+static double relaxed_j(const struct lull_periodic *periodic, const int64_t *duration_ns,
+                        int64_t time_ns)
+{
+    const struct lull_pipeline_problem *full = &periodic->problem.full;
+    double energy_nj = 0.0;
+
+    for (size_t place = 0; place < full->graph->op_count; place++) {
+        const struct curve *curve = &periodic->curves.all[periodic->curves.of_op[place]];
+
+        energy_nj += lull_curve_energy_nj(curve, periodic->curves.unit_w,
+                                          duration_ns[full->graph->topological[place]]);
+    }
+    for (uint32_t device = 0; device < full->graph->device_count; device++)
+        energy_nj += full->blocking_w[device] * (double)time_ns;
+    return energy_nj * 1e-9;
+}
+
+/*
+ * Shortens operations, late ones rather than early ones, until time_ns is kept. The durations are
+ * those of the expansion, whose repeated column may be a little longer than the period that the
+ * small frontier tells. Returns 0, -ERANGE if even the fastest take longer, -ENOMEM.
+ */
+static int clip(struct lull_periodic *periodic, int64_t time_ns, int64_t *duration_ns)
+{
+    const struct lull_pipeline_graph *full = periodic->problem.full.graph;
+    int64_t *fastest_ns = periodic->slower_ns;
+    int64_t *begin_ns = malloc(2 * full->op_count * sizeof(*begin_ns));
+    int64_t *latest_ns = begin_ns + full->op_count;
+    int64_t least_ns;
+
+    if (begin_ns == NULL)
+        return -ENOMEM;
+    for (size_t place = 0; place < full->op_count; place++) {
+        const struct curve *curve = &periodic->curves.all[periodic->curves.of_op[place]];
+
+        fastest_ns[full->topological[place]] = curve->length_ns[curve->steps];
+    }
+    least_ns = lull_pipeline_earliest(full, fastest_ns, begin_ns);
+    lull_pipeline_latest(full, fastest_ns, time_ns, latest_ns);
+    for (size_t place = 0; place < full->op_count; place++) {
+        const uint32_t op = full->topological[place];
+        int64_t window_ns;
+
+        begin_ns[op] = 0;
+        for (uint32_t i = full->first_in[op]; i < full->first_in[op + 1]; i++) {
+            const struct lull_pipeline_edge *edge = &full->edges[full->in_edges[i]];
+            const int64_t ready_ns =
+                begin_ns[edge->from] + duration_ns[edge->from] + edge->latency_ns;
+
+            begin_ns[op] = ready_ns > begin_ns[op] ? ready_ns : begin_ns[op];
+        }
+        window_ns = latest_ns[op] + fastest_ns[op] - begin_ns[op];
+        if (duration_ns[op] > window_ns)
+            duration_ns[op] = window_ns;
+    }
+    free(begin_ns);
+    return least_ns <= time_ns ? 0 : -ERANGE;
+}
+
+/*
+ * Durations that keep time_ns, from the column chosen and from `point` or one soon after it, mixed
+ * with those of the point before. Where none of them does: the first, clipped. Returns 0,
+ * -ERANGE, -ENOMEM.
+ */
+static int fit_column(struct lull_periodic *periodic, size_t point, int64_t time_ns,
+                      int64_t *duration_out)
+{
+    enum { POINTS_TRIED = 4 };
+    const size_t op_count = periodic->problem.full.graph->op_count;
+    int64_t slower_ns = 0;
+    int64_t faster_ns;
+
+    if (point > 0)
+        slower_ns = durations_at(periodic, point - 1, periodic->slower_ns);
+    for (size_t i = point; i < point + POINTS_TRIED && i < periodic->point_count; i++) {
+        faster_ns = durations_at(periodic, i, duration_out);
+        if (slower_ns < 0 || faster_ns < 0)
+            return -ENOMEM;
+        if (faster_ns <= time_ns) {
+            if (i > 0)
+                mix(duration_out, faster_ns, periodic->slower_ns, slower_ns, op_count, time_ns);
+            return 0;
+        }
+        slower_ns = faster_ns;
+        memcpy(periodic->slower_ns, duration_out, op_count * sizeof(*duration_out));
+    }
+    if (durations_at(periodic, point, duration_out) < 0)
+        return -ENOMEM;
+    return clip(periodic, time_ns, duration_out);
+}
+
+static size_t point_at(const struct lull_periodic *periodic, int64_t time_ns)
+{
+    size_t point = 0;
+
+    while (point + 1 < periodic->point_count && periodic->points[point].time_ns > time_ns)
+        point++;
+    return point;
+}
+
+/* Between two points the bound is a line, beyond the slow end it rises by the blocking power. */
+static double estimate_j(const struct lull_periodic *periodic, size_t point, int64_t time_ns)
+{
+    const struct lull_frontier_point *here = &periodic->points[point];
+    const double blocking_w = periodic->blocking_w - (point > 0 ? here->slope_w : 0.0);
+
+    return here->energy_j + blocking_w * (double)(time_ns - here->time_ns) * 1e-9;
+}
+
+/* The best of a few columns: in most cases the middle one, near the fastest point another. */
+static int fit(struct lull_periodic *periodic, size_t point, int64_t time_ns, int64_t *duration_out)
+{
+    enum { COLUMNS_TRIED = 8 };
+    const size_t op_count = periodic->problem.full.graph->op_count;
+    const double enough_j = estimate_j(periodic, point, time_ns) * (1.0 + 1e-6);
+    double least_j = INFINITY;
+    int status = 0;
+
+    for (uint32_t i = 0; i < COLUMNS_TRIED && least_j > enough_j; i++) {
+        double energy_j;
+
+        if (!expansion_choose(&periodic->expansion, i))
+            break;
+        status = fit_column(periodic, point, time_ns, periodic->tried_ns);
+        if (status != 0)
+            break;
+        energy_j = relaxed_j(periodic, periodic->tried_ns, time_ns);
+        if (energy_j < least_j) {
+            least_j = energy_j;
+            memcpy(duration_out, periodic->tried_ns, op_count * sizeof(*duration_out));
+        }
+    }
+    /* The flow is that of the point, and repeats itself best in the middle. */
+    expansion_choose(&periodic->expansion, 0);
+    if (status == 0 && durations_at(periodic, point, periodic->tried_ns) < 0)
+        status = -ENOMEM;
+    return status;
+}
+
+int lull_periodic_plan(struct lull_periodic *periodic, int64_t time_ns, int64_t *duration_out,
+                       struct lull_certificate *certificate, struct lull_periodic_plan *plan_out,
+                       struct lull_error *err)
+{
+    const struct lull_pipeline_problem *full = &periodic->problem.full;
+    const size_t point = point_at(periodic, time_ns);
+    int status = fit(periodic, point, time_ns, duration_out);
+
+    if (status == -ERANGE)
+        return lull_error_set(err, -ERANGE, "no plan of %.9g s: the fastest takes %.9g s",
+                              (double)time_ns * 1e-9,
+                              (double)periodic->points[periodic->point_count - 1].time_ns * 1e-9);
+    if (status != 0)
+        return lull_error_set(err, -ENOMEM, "no memory for the plan");
+    status =
+        expansion_certify(&periodic->expansion, periodic->small, duration_out, certificate, err);
+    if (status != 0)
+        return status;
+    plan_out->time_ns = lull_pipeline_earliest(full->graph, duration_out, NULL);
+    plan_out->relaxed_j = relaxed_j(periodic, duration_out, time_ns);
+    plan_out->bound_j = lull_certificate_bound(certificate, full, time_ns);
+    return plan_out->time_ns < 0 ? lull_error_set(err, -ENOMEM, "no memory for the plan") : 0;
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/pipeline/frontier/periodic_expand.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int compare(uint32_t left, uint32_t right)
+{
+    return (left > right) - (left < right);
+}
+
+/* All of a key but its repeat. */
+static int by_name(const struct op_key *left, const struct op_key *right)
+{
+    int order = compare(left->op.device, right->op.device);
+
+    if (order == 0)
+        order = compare(left->op.class_index, right->op.class_index);
+    if (order == 0)
+        order = compare(left->op.chunk, right->op.chunk);
+    if (order == 0)
+        order = compare(left->op.microbatch, right->op.microbatch);
+    return order;
+}
+
+static int by_index(const void *a, const void *b)
+{
+    const struct op_key *left = a;
+    const struct op_key *right = b;
+    const int order = by_name(left, right);
+
+    return order != 0 ? order : compare(left->index, right->index);
+}
+
+static int by_repeat(const void *a, const void *b)
+{
+    const struct op_key *left = a;
+    const struct op_key *right = b;
+    const int order = by_name(left, right);
+
+    return order != 0 ? order : compare(left->repeat, right->repeat);
+}
+
+/* Keys of all operations, sorted; NULL without memory. */
+static struct op_key *list_keys(const struct lull_pipeline_graph *graph)
+{
+    struct op_key *keys = malloc(graph->op_count * sizeof(*keys));
+
+    if (keys == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < graph->op_count; i++)
+        keys[i] = (struct op_key){graph->ops[i], 0, i};
+    qsort(keys, graph->op_count, sizeof(*keys), by_index);
+    for (size_t i = 1; i < graph->op_count; i++)
+        keys[i].repeat = by_name(&keys[i - 1], &keys[i]) == 0 ? keys[i - 1].repeat + 1 : 0;
+    return keys;
+}
+
+/* The same, in the order of the operations. */
+static struct op_key *list_keys_by_op(const struct lull_pipeline_graph *graph)
+{
+    struct op_key *sorted = list_keys(graph);
+    struct op_key *keys = malloc(graph->op_count * sizeof(*keys));
+
+    if (sorted != NULL && keys != NULL) {
+        for (size_t i = 0; i < graph->op_count; i++)
+            keys[sorted[i].index] = sorted[i];
+    } else {
+        free(keys);
+        keys = NULL;
+    }
+    free(sorted);
+    return keys;
+}
+
+static uint32_t microbatches_of(const struct lull_pipeline_graph *graph)
+{
+    uint32_t last = 0;
+
+    for (size_t i = 0; i < graph->op_count; i++)
+        last = graph->ops[i].microbatch > last ? graph->ops[i].microbatch : last;
+    return last + 1;
+}
+
+/* The micro-batch of the small pipeline that stands for one of the full. */
+static uint32_t small_microbatch(const struct expansion *expansion, uint32_t microbatch)
+{
+    const int64_t added = expansion->periods * expansion->period;
+
+    if (microbatch < expansion->column)
+        return microbatch;
+    if (microbatch >= expansion->column + expansion->period + added)
+        return (uint32_t)(microbatch - added);
+    return expansion->column + (microbatch - expansion->column) % expansion->period;
+}
+
+const struct op_key *expansion_find(const struct expansion *expansion, const struct op_key *key)
+{
+    return bsearch(key, expansion->small, expansion->problem->small.graph->op_count, sizeof(*key),
+                   by_repeat);
+}
+
+static int find_representatives(struct expansion *expansion, struct lull_error *err)
+{
+    const struct lull_pipeline_graph *full = expansion->problem->full.graph;
+
+    for (size_t op = 0; op < full->op_count; op++) {
+        struct op_key key = expansion->full[op];
+        const struct op_key *found;
+
+        key.op.microbatch = small_microbatch(expansion, key.op.microbatch);
+        found = expansion_find(expansion, &key);
+        if (found == NULL)
+            return lull_error_set(err, -EINVAL,
+                                  "operation %zu (device %" PRIu32 ", microbatch %" PRIu32
+                                  ") has no like in the shorter pipeline",
+                                  op, full->ops[op].device, full->ops[op].microbatch);
+        expansion->stands_for[op] = found->index;
+    }
+    return 0;
+}
+
+static int compare_sizes(struct expansion *expansion, struct lull_error *err)
+{
+    const struct lull_periodic_problem *problem = expansion->problem;
+    const uint32_t small = microbatches_of(problem->small.graph);
+    const uint32_t larger = microbatches_of(problem->larger.graph);
+    const uint32_t full = microbatches_of(problem->full.graph);
+    const size_t per_period = problem->larger.graph->op_count - problem->small.graph->op_count;
+
+    if (larger <= small || full < small || (full - small) % (larger - small) != 0)
+        return lull_error_set(err, -EINVAL,
+                              "%" PRIu32 ", %" PRIu32 " and %" PRIu32
+                              " micro-batches are not a small pipeline, one period and several",
+                              small, larger, full);
+    expansion->small_microbatches = small;
+    expansion->period = larger - small;
+    expansion->periods = (full - small) / expansion->period;
+    if (problem->full.graph->op_count !=
+        problem->small.graph->op_count + (size_t)expansion->periods * per_period)
+        return lull_error_set(err, -EINVAL, "the pipeline does not repeat itself: %zu operations",
+                              problem->full.graph->op_count);
+    if (expansion->period >= small)
+        return lull_error_set(err, -EINVAL, "%" PRIu32 " micro-batches are too few", small);
+    expansion->column = (small - expansion->period) / 2;
+    return 0;
+}
+
+int expansion_init(struct expansion *expansion, const struct lull_periodic_problem *problem,
+                   struct lull_error *err)
+{
+    const struct lull_pipeline_graph *small = problem->small.graph;
+    const struct lull_pipeline_graph *full = problem->full.graph;
+    int status;
+
+    expansion->problem = problem;
+    status = compare_sizes(expansion, err);
+    if (status != 0)
+        return status;
+    expansion->small = list_keys(small);
+    expansion->small_by_op = list_keys_by_op(small);
+    expansion->full = list_keys_by_op(full);
+    expansion->stands_for = malloc(full->op_count * sizeof(*expansion->stands_for));
+    expansion->small_duration_ns = malloc(small->op_count * sizeof(*expansion->small_duration_ns));
+    expansion->begin_ns = malloc(full->op_count * sizeof(*expansion->begin_ns));
+    if (expansion->small == NULL || expansion->small_by_op == NULL || expansion->full == NULL ||
+        expansion->stands_for == NULL || expansion->small_duration_ns == NULL ||
+        expansion->begin_ns == NULL || lull_certificate_init(&expansion->small_flow, small) != 0)
+        return lull_error_set(err, -ENOMEM, "no memory for the frontier");
+    return find_representatives(expansion, err);
+}
+
+void expansion_fini(struct expansion *expansion)
+{
+    free(expansion->small);
+    free(expansion->small_by_op);
+    free(expansion->full);
+    free(expansion->stands_for);
+    free(expansion->small_duration_ns);
+    free(expansion->begin_ns);
+    lull_certificate_fini(&expansion->small_flow);
+}
+
+bool expansion_choose(struct expansion *expansion, uint32_t number)
+{
+    const uint32_t columns = expansion->small_microbatches - expansion->period;
+    const uint32_t away = (number + 1) / 2;
+
+    if (number > 0 && number >= columns)
+        return false;
+    expansion->column = number % 2 == 1 ? columns / 2 - away : columns / 2 + away;
+    /* Whether there are representatives does not depend on the column. */
+    return find_representatives(expansion, NULL) == 0;
+}
+
+void expansion_durations(const struct expansion *expansion, const struct lull_frontier *small,
+                         int64_t *duration_out)
+{
+    lull_frontier_durations(small, expansion->small_duration_ns);
+    for (size_t op = 0; op < expansion->problem->full.graph->op_count; op++)
+        duration_out[op] = expansion->small_duration_ns[expansion->stands_for[op]];
+}
+
+/* How alike an edge's begin is: 2 the same number of micro-batches back, 1 the same but for that.
+ */
+static int likeness(const struct op_key *from, const struct op_key *to,
+                    const struct op_key *small_from, const struct op_key *small_to)
+{
+    if (from->op.device != small_from->op.device || from->op.chunk != small_from->op.chunk ||
+        from->op.class_index != small_from->op.class_index || from->repeat != small_from->repeat)
+        return 0;
+    return to->op.microbatch - from->op.microbatch ==
+                   small_to->op.microbatch - small_from->op.microbatch
+               ? 2
+               : 1;
+}
+
+/* The flow of the edge that stands for one of the full graph, looked for at its end. */
+static int64_t edge_flow(const struct expansion *expansion, const struct lull_pipeline_edge *edge)
+{
+    const struct lull_pipeline_graph *small = expansion->problem->small.graph;
+    const uint32_t to = expansion->stands_for[edge->to];
+    int best = 0;
+    int64_t flow = 0;
+
+    for (uint32_t i = small->first_in[to]; i < small->first_in[to + 1]; i++) {
+        const uint32_t index = small->in_edges[i];
+        const int like = likeness(&expansion->full[edge->from], &expansion->full[edge->to],
+                                  &expansion->small_by_op[small->edges[index].from],
+                                  &expansion->small_by_op[to]);
+
+        if (like > best) {
+            best = like;
+            flow = expansion->small_flow.edge_flow[index];
+        }
+    }
+    return flow;
+}
+
+/* Edges out of an operation, and what is to flow over them. */
+struct fan {
+    const struct lull_pipeline_graph *graph;
+    const int64_t *begin_ns;
+    const int64_t *duration_ns;
+    int64_t *flow; /* by edge */
+};
+
+static int64_t slack_ns(const struct fan *fan, uint32_t index)
+{
+    const struct lull_pipeline_edge *edge = &fan->graph->edges[index];
+
+    return fan->begin_ns[edge->to] - fan->begin_ns[edge->from] - fan->duration_ns[edge->from] -
+           edge->latency_ns;
+}
+
+/* Lets the rest flow where least time is lost. */
+static void add_rest(const struct fan *fan, uint32_t op, int64_t rest)
+{
+    const struct lull_pipeline_graph *graph = fan->graph;
+    uint32_t best = graph->out_edges[graph->first_out[op]];
+
+    for (uint32_t i = graph->first_out[op] + 1; i < graph->first_out[op + 1]; i++) {
+        if (slack_ns(fan, graph->out_edges[i]) < slack_ns(fan, best))
+            best = graph->out_edges[i];
+    }
+    fan->flow[best] += rest;
+}
+
+/* Takes away what does not come, from where most time is lost. */
+static void take_away(const struct fan *fan, uint32_t op, int64_t missing)
+{
+    const struct lull_pipeline_graph *graph = fan->graph;
+
+    while (missing > 0) {
+        uint32_t worst = UINT32_MAX;
+        int64_t part;
+
+        for (uint32_t i = graph->first_out[op]; i < graph->first_out[op + 1]; i++) {
+            const uint32_t index = graph->out_edges[i];
+
+            if (fan->flow[index] > 0 &&
+                (worst == UINT32_MAX || slack_ns(fan, index) > slack_ns(fan, worst)))
+                worst = index;
+        }
+        part = fan->flow[worst] < missing ? fan->flow[worst] : missing;
+        fan->flow[worst] -= part;
+        missing -= part;
+    }
+}
+
+/*
+ * Where the small pipeline's flow does not repeat itself exactly, more or less comes to an
+ * operation than is to leave it. In the order of the operations, what comes leaves.
+ */
+static void conserve(const struct fan *fan, struct lull_certificate *certificate)
+{
+    const struct lull_pipeline_graph *graph = fan->graph;
+
+    certificate->value = 0;
+    for (size_t place = 0; place < graph->op_count; place++) {
+        const uint32_t op = graph->topological[place];
+        int64_t comes = 0;
+        int64_t leaves = 0;
+
+        for (uint32_t i = graph->first_in[op]; i < graph->first_in[op + 1]; i++)
+            comes += fan->flow[graph->in_edges[i]];
+        if (graph->first_in[op] == graph->first_in[op + 1]) {
+            comes = certificate->op_flow[op];
+            certificate->value += comes;
+        }
+        certificate->op_flow[op] = comes;
+        for (uint32_t i = graph->first_out[op]; i < graph->first_out[op + 1]; i++)
+            leaves += fan->flow[graph->out_edges[i]];
+        if (graph->first_out[op] == graph->first_out[op + 1])
+            continue;
+        if (comes > leaves)
+            add_rest(fan, op, comes - leaves);
+        else
+            take_away(fan, op, leaves - comes);
+    }
+}
+
+int expansion_certify(struct expansion *expansion, const struct lull_frontier *small,
+                      const int64_t *duration_ns, struct lull_certificate *certificate,
+                      struct lull_error *err)
+{
+    const struct lull_pipeline_graph *full = expansion->problem->full.graph;
+    const struct fan fan = {full, expansion->begin_ns, duration_ns, certificate->edge_flow};
+
+    lull_frontier_certify(small, &expansion->small_flow);
+    lull_pipeline_earliest(full, duration_ns, expansion->begin_ns);
+    certificate->unit_w = expansion->small_flow.unit_w;
+    for (size_t op = 0; op < full->op_count; op++)
+        certificate->op_flow[op] = expansion->small_flow.op_flow[expansion->stands_for[op]];
+    for (size_t i = 0; i < full->edge_count; i++)
+        certificate->edge_flow[i] = edge_flow(expansion, &full->edges[i]);
+    conserve(&fan, certificate);
+    return lull_certificate_check(certificate, full, err);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/pipeline/frontier/periodic_growth.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { BEGIN, END };
+
+/* Fills the column's operations; `place` of every operation of the small graph. */
+static int fill(struct growth *growth, const struct expansion *expansion, const uint32_t *place,
+                struct lull_error *err)
+{
+    const size_t count = expansion->problem->small.graph->op_count;
+
+    for (size_t i = 0; i < count; i++) {
+        struct op_key key = expansion->small[i];
+        const struct op_key *later;
+
+        if (key.op.microbatch < expansion->column ||
+            key.op.microbatch >= expansion->column + expansion->period)
+            continue;
+        key.op.microbatch += expansion->period;
+        later = expansion_find(expansion, &key);
+        if (later == NULL)
+            return lull_error_set(err, -EINVAL,
+                                  "the pipeline does not repeat itself in the middle");
+        growth->ops[growth->op_count++] = (struct column_op){place[key.index], place[later->index]};
+    }
+    return 0;
+}
+
+int growth_init(struct growth *growth, const struct expansion *expansion, struct lull_error *err)
+{
+    const struct lull_pipeline_problem *small = &expansion->problem->small;
+    const size_t count = small->graph->op_count;
+    uint32_t *place = malloc(count * sizeof(*place));
+    int status;
+
+    *growth = (struct growth){.ops = malloc(count * sizeof(*growth->ops))};
+    for (uint32_t device = 0; device < small->graph->device_count; device++)
+        growth->blocking_w += small->blocking_w[device];
+    if (place == NULL || growth->ops == NULL) {
+        free(place);
+        return lull_error_set(err, -ENOMEM, "no memory for the frontier");
+    }
+    for (uint32_t i = 0; i < count; i++)
+        place[small->graph->topological[i]] = i;
+    status = fill(growth, expansion, place, err);
+    free(place);
+    return status;
+}
+
+void growth_fini(struct growth *growth)
+{
+    free(growth->ops);
+    *growth = (struct growth){.ops = NULL};
+}
+
+/* How much flows through both an operation and the same one a period later. */
+static int64_t flow_through(const struct network *network, const struct column_op *op)
+{
+    const int64_t here = network->ops[op->here].flow;
+    const int64_t later = network->ops[op->later].flow;
+
+    return here < later ? here : later;
+}
+
+/* Between an operation and its like; of all, where most flows, since there is no slack. */
+static int64_t period_ns(const struct growth *growth, const struct network *network)
+{
+    const struct column_op *best = &growth->ops[0];
+
+    for (size_t i = 1; i < growth->op_count; i++) {
+        if (flow_through(network, &growth->ops[i]) > flow_through(network, best))
+            best = &growth->ops[i];
+    }
+    return network->ops[best->later].potential[BEGIN] - network->ops[best->here].potential[BEGIN];
+}
+
+static double column_nj(const struct growth *growth, const struct network *network)
+{
+    double energy_nj = 0.0;
+
+    for (size_t i = 0; i < growth->op_count; i++) {
+        const struct flow_op *op = &network->ops[growth->ops[i].here];
+
+        /* A window longer than the slowest corner's length costs what that does. */
+        energy_nj += lull_curve_energy_nj(&network->curves.all[op->curve], network->curves.unit_w,
+                                          op->potential[END] - op->potential[BEGIN]);
+    }
+    return energy_nj;
+}
+
+struct lull_frontier_point growth_extend(const struct growth *growth,
+                                         const struct lull_frontier *small, int64_t periods)
+{
+    const struct network *network = lull_frontier_network(small);
+    const int64_t more_ns = period_ns(growth, network);
+    struct lull_frontier_point point = lull_frontier_here(small);
+
+    point.time_ns += periods * more_ns;
+    point.energy_j += (double)periods *
+                      (column_nj(growth, network) + growth->blocking_w * (double)more_ns) * 1e-9;
+    return point;
+}

@@ -1,0 +1,141 @@
+/*
+ * What the files of the frontier share: the flow network of a task graph (frontier.h says what it
+ * is for). Private to them.
+ *
+ * Nodes are the begin and the end of every operation, in topological order of the operations
+ * ("places"). Lengths and potentials are nanoseconds; a potential is counted back from the
+ * sink, where it is 0, so that -potential of the source is the iteration time. The invariant
+ * between any two moves: no arc that can carry more (or less) flow has a negative slack, that is,
+ * the potentials are longest distances.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_PIPELINE_FRONTIER_STATE_H
+#define LULL_CORE_PIPELINE_FRONTIER_STATE_H
+
+#include <stdbool.h>
+
+#include "core/pipeline/frontier/frontier.h"
+
+/* Corners of the convex hull of a class at a blocking power, the slowest first. */
+struct curve {
+    uint32_t class_index;
+    uint32_t steps; /* corners - 1 */
+    double blocking_w;
+    double slow_nj;     /* effective energy of the slowest corner */
+    double steepest_w;  /* slope of the fastest segment, 0 without one */
+    int64_t *length_ns; /* steps + 1, falling */
+    int64_t *threshold; /* steps, rising: from this much flow on the next corner is worth it */
+};
+
+struct curves {
+    struct curve *all;
+    size_t count;
+    size_t room;
+    uint32_t *of_op; /* by place */
+    double unit_w;   /* of flow */
+};
+
+/* An operation and its two nodes. Lengths: at which more flows through it, and at which less. */
+struct flow_op {
+    int64_t potential[2]; /* begin, end */
+    int64_t distance[2];
+    int64_t more_ns;
+    int64_t less_ns; /* of use while flow > 0 */
+    int64_t flow;
+    uint32_t rank[2];   /* in the order that the search settled nodes in */
+    uint32_t cursor[2]; /* of the arcs into the node, the first that has not been tried in vain */
+    uint32_t level;     /* thresholds that flow has reached */
+    uint32_t curve;
+    uint32_t first_out;
+    uint32_t first_in;
+    uint32_t carriers; /* edges into it with flow */
+};
+
+enum { FLOW_UNSETTLED = UINT32_MAX };
+
+struct flow_edge {
+    int64_t flow;
+    int64_t latency_ns;
+    uint32_t from; /* places */
+    uint32_t to;
+};
+
+struct flow_key {
+    int64_t distance;
+    uint32_t node; /* 2 * place, + 1 for the end */
+};
+
+struct network {
+    const struct lull_pipeline_graph *graph;
+    struct curves curves;
+    struct flow_op *ops; /* op_count + 1: the last closes first_out and first_in */
+    struct flow_edge *edges;
+    uint32_t *in_edges;
+    uint32_t *carried_from; /* from first_in on, where an operation's carriers come from */
+    uint32_t *sources;      /* places that wait for none */
+    uint32_t *sinks;        /* places that none waits for */
+    uint32_t source_count;
+    uint32_t sink_count;
+    uint32_t op_count;
+    int64_t time_ns; /* the longest path */
+    int64_t value;   /* of the flow */
+
+    /* The search. */
+    struct flow_key *heap;
+    size_t heap_count;
+    size_t heap_room;
+    uint32_t *way; /* for the blocking flow */
+    uint32_t *settled;
+    uint32_t settled_count;
+    int64_t shift_ns; /* distance of the sink: by how much the time can fall */
+};
+
+/* A state of the network that can be returned to. */
+struct kept {
+    int64_t time_ns;
+    int64_t value;
+    double effective_nj;
+    int64_t *numbers; /* of every operation its potentials and flow, of every edge its flow */
+};
+
+/* frontier.c: the network where a frontier stands. */
+const struct network *lull_frontier_network(const struct lull_frontier *frontier);
+
+/* curve.c: -ENOMEM, or -EINVAL with the text set. */
+int lull_curves_init(struct curves *curves, const struct lull_pipeline_problem *problem,
+                     struct lull_error *err);
+void lull_curves_fini(struct curves *curves);
+
+/* Effective energy of the relaxed optimum for a length, between the fastest and the slowest. */
+double lull_curve_energy_nj(const struct curve *curve, double unit_w, int64_t length_ns);
+
+/* flow.c: starts without flow, every operation at its slowest corner. */
+int lull_network_init(struct network *network, const struct lull_pipeline_problem *problem,
+                      struct lull_error *err);
+void lull_network_fini(struct network *network);
+void lull_network_reset(struct network *network);
+
+/* Copies the state, and returns to it. kept->effective_nj is the caller's. Returns 0, -ENOMEM. */
+int lull_network_keep(const struct network *network, struct kept *kept);
+void lull_network_return(struct network *network, const struct kept *kept);
+
+/* Finds the shortest way to the sink over slacks: shift_ns, and what has been settled. -ENOMEM. */
+int lull_network_search(struct network *network);
+
+/* Updates an operation's level and lengths after its flow has changed. */
+void lull_network_update(const struct curve *curve, struct flow_op *op);
+
+/* Changes an edge's flow. */
+void lull_network_carry(struct network *network, uint32_t edge, int64_t change);
+
+/* Shortens the iteration by `by_ns`, at most what the search found. */
+void lull_network_shift(struct network *network, int64_t by_ns);
+
+/*
+ * push.c: pushes as much flow as goes over the ways without slack that the search found,
+ * once shifted by all of it. False: any amount would flow, the iteration cannot become shorter.
+ */
+bool lull_network_push(struct network *network);
+
+#endif

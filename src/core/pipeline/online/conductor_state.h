@@ -1,0 +1,134 @@
+/*
+ * Inside the conductor; shared by conductor.c (events and commands), conductor_forecast.c (which
+ * clock a moment wants) and conductor_trial.c (which iterations run at which plan). Nobody else
+ * includes this.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_PIPELINE_ONLINE_CONDUCTOR_STATE_H
+#define LULL_CORE_PIPELINE_ONLINE_CONDUCTOR_STATE_H
+
+#include "core/pipeline/online/conductor.h"
+#include "core/section/schedule.h"
+
+enum { CONDUCTOR_RECENT = 4, CONDUCTOR_SLOTS = 8, CONDUCTOR_TOLD = 64, CONDUCTOR_PLANS = 256 };
+
+#define CONDUCTOR_HIGHEST (-1)
+
+/* The latest intervals of an operation: from its begin to the next one's, and its length. */
+struct conductor_recent {
+    uint32_t count;
+    uint32_t next;
+    int64_t interval_ns[CONDUCTOR_RECENT];
+    int64_t length_ns[CONDUCTOR_RECENT];
+};
+
+struct conductor_gpu {
+    uint32_t op_count;
+    bool is_lost;
+    bool is_running;
+    bool is_refused; /* the device does not switch: left alone */
+    uint32_t op;     /* that runs or has ended last */
+    int64_t begin_ns;
+    int64_t end_ns;
+    uint64_t iteration;
+    bool is_same_plan; /* this iteration and the one before ran at the plan: it teaches */
+    uint32_t requested;
+    int64_t requested_ns;
+    int64_t raised_ns; /* latest raising, while its outcome is open; 0 none */
+    int64_t needed_ns; /* begin of the first operation behind it; 0 not yet */
+    int32_t learnt_plan;
+    struct conductor_recent *recent; /* per operation, at the plan learnt_plan */
+    struct lull_switch_cost cost;
+    int64_t lead_ns;  /* a raising is asked for so long before its operation begins */
+    int64_t down_ns;  /* a lowering that lasts for less has no effect */
+    int64_t ahead_ns; /* one asked for so long ahead cannot have effect before its time */
+    bool has_news;    /* since the last poll */
+    int64_t wake_ns;
+};
+
+struct conductor_plan {
+    double slowdown_ratio;
+    int64_t makespan_ns;
+    struct lull_conductor_op *ops[LULL_CONDUCTOR_MAX_GPUS];
+    uint32_t raises[LULL_CONDUCTOR_MAX_GPUS]; /* in an iteration */
+};
+
+/* What was decided for an iteration. */
+struct conductor_slot {
+    uint64_t number;
+    uint64_t test;
+    int32_t plan;
+    bool is_candidate;
+    bool is_measured;
+    bool ends_window;
+    bool ends_pair;
+};
+
+struct conductor_trial {
+    enum lull_conductor_phase phase;
+    int32_t plan;
+    uint64_t test;  /* number of the present one: evidence of others does not count */
+    uint64_t since; /* iteration with which it begins */
+    uint32_t warming;
+    bool is_held; /* the plan is not tried */
+    uint32_t stretch; /* of a kept plan between references, iterations */
+    struct lull_schedule schedule;
+    struct lull_guard guard;
+    struct lull_guard watch; /* all pairs of the plan */
+    double sum_ms[2];        /* reference, candidate: of the present pair */
+    uint32_t measured[2];
+    bool is_broken; /* the present pair holds an iteration that was not whole */
+};
+
+struct lull_conductor {
+    struct lull_conductor_config config;
+    uint32_t gpu_count;
+    uint32_t plan_count;
+    struct conductor_plan *plans[CONDUCTOR_PLANS];
+    struct conductor_trial trial;
+    struct conductor_slot slots[CONDUCTOR_SLOTS]; /* by number */
+    int32_t leader;                               /* GPU whose iterations count, -1 none yet */
+    uint64_t iteration;                           /* of the leader */
+    int64_t iteration_ns;                         /* when it began; 0 not known */
+    bool is_whole;                                /* so far */
+    struct lull_conductor_iteration told[CONDUCTOR_TOLD];
+    uint64_t told_written;
+    uint64_t told_read;
+    uint64_t late;
+    struct conductor_gpu gpus[LULL_CONDUCTOR_MAX_GPUS];
+};
+
+/* ---- conductor_forecast.c ---- */
+
+struct conductor_decision {
+    uint32_t point;
+    int64_t raise_ns; /* when a higher clock must be asked for; INT64_MAX: not in sight */
+    int64_t wake_ns;
+};
+
+struct conductor_decision conductor_decide_clock(const struct lull_conductor *conductor,
+                                                 const struct conductor_gpu *gpu, int64_t now_ns);
+
+/* What the plan has for an operation, counted from the first one of the GPU's iteration; it may
+ * reach into the next one. */
+uint32_t conductor_point_of(const struct lull_conductor *conductor, const struct conductor_gpu *gpu,
+                            uint32_t op);
+
+/* Lead and the like, anew from what switching costs: quantiles are too dear for every poll. */
+void conductor_update_costs(const struct lull_conductor *conductor, struct conductor_gpu *gpu);
+
+/* ---- conductor_trial.c ---- */
+
+void conductor_trial_init(struct lull_conductor *conductor, int32_t plan, uint64_t since);
+
+/* Decides how an iteration runs: the one behind the latest that was decided. */
+void conductor_decide(struct lull_conductor *conductor, uint64_t number);
+
+const struct conductor_slot *conductor_slot_of(const struct lull_conductor *conductor,
+                                               uint64_t number);
+
+/* An iteration of the leader has ended. */
+void conductor_take_iteration(struct lull_conductor *conductor,
+                              const struct lull_conductor_iteration *iteration);
+
+#endif

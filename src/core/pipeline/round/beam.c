@@ -1,0 +1,162 @@
+/*
+ * Beam: what passes are made. SPDX-License-Identifier: Apache-2.0
+ */
+#include "core/pipeline/round/beam.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/pipeline/certificate.h"
+#include "core/pipeline/frontier/frontier.h"
+#include "core/pipeline/round/beam_state.h"
+
+/* The relaxed optima whose flows and times guide, as shares of the deadline. A plan of real options
+ * does not quite reach the deadline on all paths, so those of shorter times suit as well. */
+static const double GUIDES[] = {1.0, 0.9995, 0.999};
+enum { GUIDE_COUNT = sizeof(GUIDES) / sizeof(GUIDES[0]) };
+
+/* The first pass goes along the relaxed optimum, the others along the best plan so far. */
+enum guide { RELAXED, EARLIEST, BETWEEN, PASSES };
+
+struct search {
+    struct lull_pipeline_rounding *rounding;
+    struct lull_frontier *frontier;
+    int64_t deadline_ns;
+    struct beam beam;
+    struct lull_certificate flow;
+    int64_t *duration_ns;
+    uint32_t *found; /* the best plan of this guide */
+    uint32_t *best;  /* of all */
+    int64_t found_cost;
+};
+
+static int search_create(struct search *search)
+{
+    const struct lull_pipeline_rounding *rounding = search->rounding;
+    const size_t count = rounding->count;
+    int result = lull_beam_create(&search->beam, rounding, search->deadline_ns);
+
+    if (result == 0)
+        result = lull_certificate_init(&search->flow, rounding->problem->graph);
+    search->duration_ns = malloc(count * sizeof(*search->duration_ns));
+    search->found = malloc(count * sizeof(*search->found));
+    search->best = malloc(count * sizeof(*search->best));
+    if (search->duration_ns == NULL || search->found == NULL || search->best == NULL)
+        return -ENOMEM;
+    return result;
+}
+
+static void search_destroy(struct search *search)
+{
+    lull_beam_destroy(&search->beam);
+    lull_certificate_fini(&search->flow);
+    free(search->duration_ns);
+    free(search->found);
+    free(search->best);
+}
+
+/* The relaxed optimum's ends, stretched to the deadline. */
+static void guide_relaxed(struct search *search)
+{
+    struct lull_pipeline_rounding *rounding = search->rounding;
+    double stretch;
+
+    lull_frontier_durations(search->frontier, search->duration_ns);
+    for (uint32_t op = 0; op < rounding->count; op++)
+        rounding->duration_ns[op] = search->duration_ns[rounding->place[op]];
+    stretch =
+        (double)search->deadline_ns / (double)lull_round_longest(rounding, rounding->duration_ns);
+    for (uint32_t op = 0; op < rounding->count; op++)
+        search->beam.guide_ns[op] = (int64_t)((double)rounding->end_ns[op] * stretch);
+}
+
+/* The earliest ends of the best plan of this guide, or half-way to the latest. */
+static void guide_found(struct search *search, enum guide guide)
+{
+    struct lull_pipeline_rounding *rounding = search->rounding;
+
+    lull_round_earliest(rounding, search->found);
+    lull_round_latest(rounding, search->found, search->deadline_ns);
+    for (uint32_t op = 0; op < rounding->count; op++) {
+        const int64_t earliest_ns = rounding->end_ns[op];
+        const int64_t latest_ns =
+            rounding->latest_begin_ns[op] + step_at(rounding, op, search->found[op])->time_ns;
+
+        search->beam.guide_ns[op] =
+            guide == EARLIEST ? earliest_ns : earliest_ns + (latest_ns - earliest_ns) / 2;
+    }
+}
+
+static void keep_better(struct search *search, const uint32_t *step)
+{
+    const struct lull_pipeline_rounding *rounding = search->rounding;
+    const int64_t cost = lull_round_cost(rounding, step);
+
+    if (cost < search->found_cost) {
+        search->found_cost = cost;
+        memcpy(search->found, step, rounding->count * sizeof(*step));
+    }
+    if (cost < lull_round_cost(rounding, search->best))
+        memcpy(search->best, step, rounding->count * sizeof(*step));
+}
+
+/* All passes of one guide. */
+static void run_passes(struct search *search)
+{
+    struct lull_pipeline_rounding *rounding = search->rounding;
+
+    search->found_cost = INT64_MAX;
+    for (enum guide guide = RELAXED; guide < PASSES; guide++) {
+        if (guide == RELAXED)
+            guide_relaxed(search);
+        else
+            guide_found(search, guide);
+        if (lull_beam_pass(&search->beam, rounding->step)) {
+            lull_round_moves(rounding, search->deadline_ns, UINT64_MAX, rounding->step);
+            keep_better(search, rounding->step);
+        } else if (guide == RELAXED) {
+            memcpy(search->found, search->best, rounding->count * sizeof(*search->found));
+        }
+    }
+}
+
+static int run_guides(struct search *search)
+{
+    for (unsigned i = 0; i < GUIDE_COUNT; i++) {
+        const int64_t time_ns = (int64_t)((double)search->deadline_ns * GUIDES[i]);
+        const int result = lull_frontier_seek(search->frontier, time_ns);
+
+        if (result == -ERANGE && i > 0)
+            return 0;
+        if (result < 0)
+            return result;
+        lull_frontier_certify(search->frontier, &search->flow);
+        if (search->flow.value == 0)
+            return 0; /* the slow end: every operation has its cheapest option */
+        lull_beam_set_flow(&search->beam, &search->flow);
+        run_passes(search);
+    }
+    return 0;
+}
+
+int lull_pipeline_beam(struct lull_pipeline_rounding *rounding, struct lull_frontier *frontier,
+                       int64_t deadline_ns, uint32_t *option_inout)
+{
+    struct search search = {.rounding = rounding, .frontier = frontier, .deadline_ns = deadline_ns};
+    int result = search_create(&search);
+
+    if (result == 0)
+        result = lull_round_prepare_moves(rounding);
+    if (result == 0) {
+        lull_round_from_options(rounding, option_inout, search.best);
+        if (lull_round_earliest(rounding, search.best) > deadline_ns)
+            result = -ERANGE;
+    }
+    if (result == 0)
+        result = run_guides(&search);
+    if (result == 0)
+        lull_round_to_options(rounding, search.best, option_inout);
+    search_destroy(&search);
+    return result;
+}

@@ -1,0 +1,34 @@
+/*
+ * Beam: a cheaper plan for the one deadline that a job will run with.
+ *
+ * A flow through the task graph (certificate.h) bounds what any plan needs, and tells where a given
+ * plan loses against that bound: on every edge its flow times the time that it waits for the
+ * operation behind it, and in every operation what its option is dearer than the cheapest at the
+ * price of its flow. No loss is negative, so plans are built operation by operation, as time goes
+ * on, and of all that have come as far only those with the least loss are kept (beam search,
+ * Lowerre 1976). They may drift from the relaxed optimum's times, but pay for it.
+ *
+ * It finds what moves of many operations by one width (round.h) do not: combinations of different
+ * steps that add up to the same time on every path.
+ *
+ * Pure. Threads: one per rounding. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_PIPELINE_ROUND_BEAM_H
+#define LULL_CORE_PIPELINE_ROUND_BEAM_H
+
+#include <stdint.h>
+
+#include "core/pipeline/round/round.h"
+
+struct lull_frontier;
+
+/*
+ * option_inout: a plan within deadline_ns, from lull_pipeline_round_thorough, say. It stays so and
+ * never becomes dearer. The frontier, of the same problem, is left standing somewhere near. The
+ * work is bounded, about half a second, and the same input always gives the same plan. Errors:
+ * -ERANGE the plan takes longer than the deadline; those of lull_frontier_seek; -ENOMEM.
+ */
+int lull_pipeline_beam(struct lull_pipeline_rounding *rounding, struct lull_frontier *frontier,
+                       int64_t deadline_ns, uint32_t *option_inout);
+
+#endif

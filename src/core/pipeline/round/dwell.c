@@ -1,0 +1,127 @@
+/*
+ * Plans that respect switching: where the search begins, and what comes of it.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "core/pipeline/round/dwell.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/pipeline/frontier/frontier.h"
+#include "core/pipeline/round/dwell_state.h"
+
+/* The best plan, if there is one, against the one that was asked for. */
+static int conclude(struct search *search, uint32_t *option_inout,
+                    struct lull_pipeline_dwell_report *report_out, struct lull_error *err)
+{
+    if (search->wrong_ns > 0)
+        return lull_error_set(err, -ERANGE,
+                              "no plan found that keeps %.3f ms with these switch latencies and "
+                              "this dwell: %.3f ms are missing; allow more time",
+                              (double)search->deadline_ns * 1e-6, (double)search->wrong_ns * 1e-6);
+    report_out->switches_before = lull_dwell_verdict(search, option_inout).switches;
+    report_out->switches_after = lull_dwell_verdict(search, search->best).switches;
+    report_out->time_ns = lull_dwell_verdict(search, search->best).time_ns;
+    report_out->lost_j =
+        (lull_dwell_plan_nj(search, search->best) - lull_dwell_plan_nj(search, option_inout)) *
+        1e-9;
+    memcpy(option_inout, search->best, search->problem->graph->op_count * sizeof(*option_inout));
+    return 0;
+}
+
+int lull_pipeline_dwell(const struct lull_pipeline_problem *problem,
+                        const struct lull_pipeline_switching *switching, int64_t deadline_ns,
+                        uint32_t *option_inout, struct lull_pipeline_dwell_report *report_out,
+                        struct lull_error *err)
+{
+    struct search search = {.problem = problem, .switching = switching, .deadline_ns = deadline_ns};
+    int rc = lull_dwell_begin(&search, problem, err);
+
+    if (rc == 0) {
+        memcpy(search.plan, option_inout, problem->graph->op_count * sizeof(*option_inout));
+        lull_dwell_consider(&search);
+        lull_dwell_consider_uniform(&search);
+        rc = conclude(&search, option_inout, report_out, err);
+    }
+    lull_dwell_end(&search);
+    return rc;
+}
+
+/* Shorter deadlines leave time for clocks to settle. */
+static const double SHARES[] = {1.0, 0.999, 0.998, 0.996, 0.993, 0.99, 0.985, 0.98, 0.97, 0.96};
+enum { SHARE_COUNT = sizeof(SHARES) / sizeof(SHARES[0]), GOOD_ENOUGH = 2, MOVES_TRIED = 200 };
+
+/* The plan for a shorter deadline, unaware of switching, in search->plan. */
+static int plan_for(struct search *search, struct lull_pipeline_rounding *rounding,
+                    struct lull_frontier *frontier, int64_t time_ns, int64_t *duration_ns)
+{
+    int rc = lull_frontier_seek(frontier, time_ns);
+    int64_t moves;
+
+    if (rc < 0)
+        return rc;
+    lull_frontier_durations(frontier, duration_ns);
+    rc = lull_pipeline_round_quick(rounding, duration_ns, time_ns, search->plan);
+    if (rc < 0)
+        return rc;
+    moves = lull_pipeline_round_improve(rounding, time_ns, MOVES_TRIED, search->plan);
+    return moves < 0 ? (int)moves : 0;
+}
+
+/* Plans for shorter deadlines, until two of them keep this one; else the plan itself, repaired. */
+static int consider_shorter(struct search *search, struct lull_pipeline_rounding *rounding,
+                            struct lull_frontier *frontier, const uint32_t *option,
+                            int64_t *duration_ns)
+{
+    unsigned good = 0;
+
+    for (unsigned i = 0; i < SHARE_COUNT && good < GOOD_ENOUGH; i++) {
+        int rc = plan_for(search, rounding, frontier,
+                          (int64_t)((double)search->deadline_ns * SHARES[i]), duration_ns);
+
+        if (rc == -ERANGE && i > 0)
+            break;
+        if (rc < 0)
+            return rc;
+        lull_dwell_judge(search);
+        if (search->excess_ns > 0)
+            continue;
+        good++;
+        lull_dwell_consider(search);
+    }
+    if (good == 0) {
+        memcpy(search->plan, option, search->problem->graph->op_count * sizeof(*option));
+        lull_dwell_consider(search);
+    }
+    return 0;
+}
+
+int lull_pipeline_dwell_replan(const struct lull_pipeline_problem *problem,
+                               struct lull_pipeline_rounding *rounding,
+                               struct lull_frontier *frontier,
+                               const struct lull_pipeline_switching *switching, int64_t deadline_ns,
+                               uint32_t *option_inout,
+                               struct lull_pipeline_dwell_report *report_out,
+                               struct lull_error *err)
+{
+    struct search search = {.problem = problem, .switching = switching, .deadline_ns = deadline_ns};
+    int64_t *duration_ns = malloc(problem->graph->op_count * sizeof(*duration_ns));
+    int rc = lull_dwell_begin(&search, problem, err);
+
+    if (rc == 0 && duration_ns == NULL)
+        rc = lull_error_set(err, -ENOMEM, "no memory for a plan");
+    if (rc == 0) {
+        rc = consider_shorter(&search, rounding, frontier, option_inout, duration_ns);
+        if (rc < 0)
+            lull_error_set(err, rc, "no plan of real clocks keeps %.3f ms",
+                           (double)deadline_ns * 1e-6);
+    }
+    if (rc == 0) {
+        lull_dwell_consider_uniform(&search);
+        rc = conclude(&search, option_inout, report_out, err);
+    }
+    free(duration_ns);
+    lull_dwell_end(&search);
+    return rc;
+}

@@ -1,0 +1,69 @@
+/*
+ * Dwell: changing a clock takes time, and a device cannot be changed at will.
+ *
+ * A device is told its next clock as soon as an operation has ended. Until the clock has settled,
+ * the next operation runs at the slower of both clocks (the worst case: a lowered clock is low at
+ * once, a raised one only at the end). Two changes on a device are at least the dwell apart. The
+ * clock before the first operation is that of the device's last one, in the iteration before; it is
+ * told to change when the iteration begins.
+ *
+ * Pure. Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_PIPELINE_ROUND_DWELL_H
+#define LULL_CORE_PIPELINE_ROUND_DWELL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/pipeline/plan.h"
+#include "core/pipeline/round/round.h"
+
+struct lull_pipeline_switching {
+    int64_t down_ns;  /* >= 0: from the command until a lower clock holds, in the worst case */
+    int64_t up_ns;    /* the same for a higher one */
+    int64_t dwell_ns; /* >= 0: from one change of a device to the next */
+    double switch_j;  /* >= 0: what one change costs (the driver, the time of a host thread) */
+};
+
+/*
+ * When each operation begins and ends in the worst case; returns the makespan. Both outputs:
+ * op_count, either may be NULL. -ENOMEM. O(n).
+ */
+int64_t lull_pipeline_dwell_timeline(const struct lull_pipeline_problem *problem,
+                                     const struct lull_pipeline_switching *switching,
+                                     const uint32_t *option, int64_t *begin_out, int64_t *end_out);
+
+struct lull_pipeline_dwell_report {
+    size_t switches_before; /* changes of clock in an iteration, all devices */
+    size_t switches_after;
+    int64_t time_ns; /* worst-case makespan after */
+    double lost_j;   /* energy of the operations given up to it, switches not counted */
+};
+
+/*
+ * Makes a plan respect switching within deadline_ns: neighbouring operations of a device get one
+ * clock where that costs less than the changes it saves, or where the dwell demands it; clocks
+ * are raised where settling would break the deadline. Errors: -ERANGE the deadline cannot be
+ * kept by a plan that this finds (the text in err says by how much); -ENOMEM. On failure the plan
+ * is left alone.
+ */
+int lull_pipeline_dwell(const struct lull_pipeline_problem *problem,
+                        const struct lull_pipeline_switching *switching, int64_t deadline_ns,
+                        uint32_t *option_inout, struct lull_pipeline_dwell_report *report_out,
+                        struct lull_error *err);
+
+/*
+ * The same from where the plan came from: also looks at plans for somewhat shorter deadlines, which
+ * leave clocks time to settle. option_inout: the plan to compare with; the frontier is left
+ * standing somewhere near. A second or two for 512 operations. Errors: those, and
+ * lull_frontier_seek's.
+ */
+int lull_pipeline_dwell_replan(const struct lull_pipeline_problem *problem,
+                               struct lull_pipeline_rounding *rounding,
+                               struct lull_frontier *frontier,
+                               const struct lull_pipeline_switching *switching, int64_t deadline_ns,
+                               uint32_t *option_inout,
+                               struct lull_pipeline_dwell_report *report_out,
+                               struct lull_error *err);
+
+#endif

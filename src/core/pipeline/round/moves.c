@@ -1,0 +1,328 @@
+/*
+ * Moves: a set of begins and ends of operations is put off (or brought forward) by one width. What
+ * lies across the border of the set becomes longer or shorter by it. The best of all sets for a
+ * width is a minimum cut; the widths worth trying are the differences between the steps in use.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "core/pipeline/round/state.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MUST (2 * COST_LIMIT) /* outweighs all costs together */
+#define UNLIMITED (INT64_C(1) << 62)
+enum { WIDTHS_TRIED = 20, ROUNDS = 1, TRIAL_LEVELS = 4 };
+
+enum direction { PUT_OFF, BRING_FORWARD };
+
+/* What operation op gains by one width more, at least, and costs by one width less, at most, is
+ * what may flow through it. */
+static void weigh(struct lull_pipeline_rounding *rounding, enum direction direction, int64_t width,
+                  const uint32_t *step, uint32_t op)
+{
+    struct cut *cut = &rounding->cut;
+    const struct ladder *ladder = ladder_at(rounding, op);
+    const struct ladder_step *now = &ladder->steps[step[op]];
+    uint32_t shorter = lull_ladder_fit(ladder, now->time_ns - width);
+    int64_t gain = now->cost - ladder->steps[lull_ladder_fit(ladder, now->time_ns + width)].cost;
+    int64_t loss = shorter == UINT32_MAX ? UNLIMITED : ladder->steps[shorter].cost - now->cost;
+    int64_t flow = (int64_t)(rounding->op_flow[op] * (double)width);
+    uint32_t begin = 2 * op;
+    uint32_t end = 2 * op + 1;
+    bool on = direction == PUT_OFF;
+
+    if (loss < gain)
+        loss = gain; /* gains both ways, which no cut can express; at no cost then */
+    if (flow < gain)
+        flow = gain;
+    if (flow > loss)
+        flow = loss;
+    rounding->gain[op] = gain;
+    cut->room[2 * op] = on ? loss - flow : flow - gain;
+    cut->room[2 * op + 1] = on ? flow - gain : loss - flow;
+    cut->excess[on ? end : begin] += flow;
+    cut->excess[on ? begin : end] -= flow;
+}
+
+/* Edges with too little slack: what moves takes the other end along. */
+static void tie(struct lull_pipeline_rounding *rounding, enum direction direction, int64_t width,
+                const int64_t *begin_ns, const int64_t *end_ns)
+{
+    struct cut *cut = &rounding->cut;
+    int64_t *room = cut->room + 2 * rounding->count;
+    bool on = direction == PUT_OFF;
+
+    for (uint32_t op = 0; op < rounding->count; op++)
+        for (uint32_t k = rounding->first_out[op]; k < rounding->first_out[op + 1]; k++) {
+            const struct link *link = &rounding->out[k];
+            int64_t flow = (int64_t)(rounding->edge_flow[k] * (double)width);
+
+            room[2 * k] = 0;
+            room[2 * k + 1] = 0;
+            if (begin_ns[link->op] - end_ns[op] - link->latency_ns >= width)
+                continue;
+            room[2 * k] = on ? UNLIMITED : flow;
+            room[2 * k + 1] = on ? flow : UNLIMITED;
+            cut->excess[on ? 2 * link->op : 2 * op + 1] += flow;
+            cut->excess[on ? 2 * op + 1 : 2 * link->op] -= flow;
+        }
+}
+
+/* The flow of one cut, per nanosecond of width, is where the next one begins. */
+static void keep_flow(struct lull_pipeline_rounding *rounding, enum direction direction,
+                      int64_t width)
+{
+    const int64_t *room = rounding->cut.room + (direction == PUT_OFF ? 1 : 0);
+    double per_ns = 1.0 / (double)width;
+    uint32_t edges = rounding->first_out[rounding->count];
+
+    for (uint32_t op = 0; op < rounding->count; op++)
+        rounding->op_flow[op] = (double)(room[2 * op] + rounding->gain[op]) * per_ns;
+    room += 2 * rounding->count;
+    for (uint32_t k = 0; k < edges; k++)
+        rounding->edge_flow[k] = (double)room[2 * k] * per_ns;
+}
+
+/*
+ * The best set to move by width. Putting off starts from the earliest times, bringing forward from
+ * the latest; nothing ends after the deadline or begins before 0. Whether there is one that gains,
+ * by the cut's account.
+ */
+static bool find_set(struct lull_pipeline_rounding *rounding, enum direction direction,
+                     int64_t width, int64_t deadline_ns, int64_t must_end_ns, const uint32_t *step)
+{
+    struct cut *cut = &rounding->cut;
+    int64_t *begin_ns = direction == PUT_OFF ? rounding->duration_ns : rounding->latest_begin_ns;
+    int64_t *end_ns = direction == PUT_OFF ? rounding->end_ns : rounding->duration_ns;
+    bool gains;
+
+    for (uint32_t op = 0; op < rounding->count; op++) {
+        int64_t time_ns = step_at(rounding, op, step[op])->time_ns;
+
+        if (direction == PUT_OFF)
+            begin_ns[op] = end_ns[op] - time_ns;
+        else
+            end_ns[op] = begin_ns[op] + time_ns;
+    }
+    memset(cut->excess, 0, cut->node_count * sizeof(*cut->excess));
+    for (uint32_t op = 0; op < rounding->count; op++) {
+        weigh(rounding, direction, width, step, op);
+        if (direction == PUT_OFF && end_ns[op] + width > deadline_ns)
+            cut->excess[2 * op + 1] -= MUST;
+        if (direction == BRING_FORWARD && begin_ns[op] < width)
+            cut->excess[2 * op] -= MUST;
+        if (end_ns[op] > must_end_ns)
+            cut->excess[2 * op + 1] += MUST;
+    }
+    tie(rounding, direction, width, begin_ns, end_ns);
+    gains = lull_cut_solve(cut);
+    keep_flow(rounding, direction, width);
+    return gains;
+}
+
+/* The plan after the move; every operation takes the slowest step of its new length. */
+static void apply(const struct lull_pipeline_rounding *rounding, enum direction direction,
+                  int64_t width, const uint32_t *step, uint32_t *moved_out)
+{
+    const uint32_t *level = rounding->cut.level;
+
+    for (uint32_t op = 0; op < rounding->count; op++) {
+        int begin = level[2 * op] != UINT32_MAX;
+        int end = level[2 * op + 1] != UINT32_MAX;
+        int change = direction == PUT_OFF ? end - begin : begin - end;
+        uint32_t fit;
+
+        moved_out[op] = step[op];
+        if (change == 0)
+            continue;
+        fit = lull_ladder_fit(ladder_at(rounding, op),
+                              step_at(rounding, op, step[op])->time_ns + change * width);
+        if (fit != UINT32_MAX)
+            moved_out[op] = fit;
+    }
+}
+
+static int by_ns(const void *left, const void *right)
+{
+    const struct width *a = left;
+    const struct width *b = right;
+
+    return (a->ns > b->ns) - (a->ns < b->ns);
+}
+
+static int by_users(const void *left, const void *right)
+{
+    const struct width *a = left;
+    const struct width *b = right;
+
+    if (a->users != b->users)
+        return a->users > b->users ? -1 : 1;
+    return by_ns(left, right);
+}
+
+/* The differences between the steps in use and their neighbours, the most frequent first. */
+static uint32_t list_widths(struct lull_pipeline_rounding *rounding, const uint32_t *step)
+{
+    struct width *widths = rounding->widths;
+    uint32_t listed = 0;
+    uint32_t kept = 0;
+
+    memset(rounding->users, 0, rounding->step_count * sizeof(*rounding->users));
+    for (uint32_t op = 0; op < rounding->count; op++)
+        rounding->users[ladder_at(rounding, op)->first + step[op]]++;
+    for (uint32_t i = 0; i < rounding->ladder_count; i++) {
+        const struct ladder *ladder = &rounding->ladders[i];
+
+        for (uint32_t at = 0; at < ladder->count; at++)
+            for (uint32_t to = at > REACH ? at - REACH : 0; to <= at + REACH && to < ladder->count;
+                 to++)
+                if (to != at && rounding->users[ladder->first + at] > 0)
+                    widths[listed++] =
+                        (struct width){llabs(ladder->steps[at].time_ns - ladder->steps[to].time_ns),
+                                       rounding->users[ladder->first + at]};
+    }
+    qsort(widths, listed, sizeof(*widths), by_ns);
+    for (uint32_t i = 0; i < listed; i++) {
+        if (kept > 0 && widths[kept - 1].ns == widths[i].ns)
+            widths[kept - 1].users += widths[i].users;
+        else
+            widths[kept++] = widths[i];
+    }
+    qsort(widths, kept, sizeof(*widths), by_users);
+    return kept < WIDTHS_TRIED ? kept : WIDTHS_TRIED;
+}
+
+/* Tries one move; whether the plan became cheaper by it. */
+static bool try_move(struct lull_pipeline_rounding *rounding, enum direction direction,
+                     int64_t width, int64_t deadline_ns, uint32_t *step)
+{
+    uint32_t *trial = rounding->trial;
+
+    if (direction == PUT_OFF)
+        lull_round_earliest(rounding, step);
+    else
+        lull_round_latest(rounding, step, deadline_ns);
+    if (!find_set(rounding, direction, width, deadline_ns, INT64_MAX, step))
+        return false;
+    apply(rounding, direction, width, step, trial);
+    if (lull_round_earliest(rounding, trial) > deadline_ns)
+        return false;
+    lull_round_reclaim(rounding, deadline_ns, TRIAL_LEVELS, trial);
+    if (lull_round_cost(rounding, trial) >= lull_round_cost(rounding, step))
+        return false;
+    memcpy(step, trial, rounding->count * sizeof(*step));
+    return true;
+}
+
+uint64_t lull_round_moves(struct lull_pipeline_rounding *rounding, int64_t deadline_ns,
+                          uint64_t cuts_limit, uint32_t *step)
+{
+    uint64_t moves = 0;
+    bool better = true;
+
+    for (unsigned round = 0; round < ROUNDS && better; round++) {
+        uint32_t widths = list_widths(rounding, step);
+
+        better = false;
+        for (uint32_t i = 0; i < widths && cuts_limit > 1; i++, cuts_limit -= 2)
+            for (enum direction to = PUT_OFF; to <= BRING_FORWARD; to++)
+                if (try_move(rounding, to, rounding->widths[i].ns, deadline_ns, step)) {
+                    better = true;
+                    moves++;
+                }
+    }
+    return moves;
+}
+
+/* Brings the end of the plan forward by at most the width; what it costs per nanosecond, infinite
+ * if it cannot be done. The plan goes to moved_out. */
+static double price_of_shortening(struct lull_pipeline_rounding *rounding, int64_t makespan_ns,
+                                  int64_t deadline_ns, int64_t width, const uint32_t *step,
+                                  uint32_t *moved_out)
+{
+    int64_t goal = makespan_ns - width > deadline_ns ? makespan_ns - width : deadline_ns;
+    int64_t reached;
+
+    lull_round_latest(rounding, step, makespan_ns);
+    find_set(rounding, BRING_FORWARD, width, makespan_ns, goal, step);
+    apply(rounding, BRING_FORWARD, width, step, moved_out);
+    reached = lull_round_earliest(rounding, moved_out);
+    if (reached >= makespan_ns)
+        return (double)INFINITY;
+    return (double)(lull_round_cost(rounding, moved_out) - lull_round_cost(rounding, step)) /
+           (double)(makespan_ns - (reached > deadline_ns ? reached : deadline_ns));
+}
+
+/* What it costs to shorten by a width; of the plan before, until it is asked again. */
+struct shortening {
+    int64_t width;
+    double price;
+    bool asked;
+};
+
+static uint32_t list_shortenings(struct lull_pipeline_rounding *rounding, const uint32_t *step,
+                                 struct shortening *list)
+{
+    uint32_t count = list_widths(rounding, step);
+
+    for (uint32_t i = 0; i < count; i++)
+        list[i] = (struct shortening){rounding->widths[i].ns, 0.0, false};
+    return count;
+}
+
+static uint32_t lowest(const struct shortening *list, uint32_t count)
+{
+    uint32_t best = 0;
+
+    for (uint32_t i = 1; i < count; i++)
+        if (list[i].price < list[best].price)
+            best = i;
+    return best;
+}
+
+/*
+ * The cheapest step towards the deadline goes to rounding->shorter; false: none of the list
+ * shortens. Prices rise as a plan becomes shorter, by and large, so only those widths are asked
+ * again whose price was the lowest.
+ */
+static bool find_shortening(struct lull_pipeline_rounding *rounding, int64_t makespan_ns,
+                            int64_t deadline_ns, const uint32_t *step, struct shortening *list,
+                            uint32_t count)
+{
+    double cheapest = (double)INFINITY;
+
+    for (uint32_t i = 0; i < count; i++)
+        list[i].asked = false;
+    for (uint32_t at = lowest(list, count); !list[at].asked && list[at].price < cheapest;
+         at = lowest(list, count)) {
+        list[at].price = price_of_shortening(rounding, makespan_ns, deadline_ns, list[at].width,
+                                             step, rounding->trial);
+        list[at].asked = true;
+        if (list[at].price < cheapest) {
+            cheapest = list[at].price;
+            memcpy(rounding->shorter, rounding->trial, rounding->count * sizeof(*step));
+        }
+    }
+    return cheapest < (double)INFINITY;
+}
+
+bool lull_round_shorten(struct lull_pipeline_rounding *rounding, int64_t deadline_ns,
+                        uint32_t *step)
+{
+    int64_t makespan_ns = lull_round_earliest(rounding, step);
+    struct shortening list[WIDTHS_TRIED];
+    uint32_t count = 0;
+
+    while (makespan_ns > deadline_ns) {
+        if (count == 0 || !find_shortening(rounding, makespan_ns, deadline_ns, step, list, count)) {
+            count = list_shortenings(rounding, step, list);
+            if (count == 0 ||
+                !find_shortening(rounding, makespan_ns, deadline_ns, step, list, count))
+                return false;
+        }
+        memcpy(step, rounding->shorter, rounding->count * sizeof(*step));
+        makespan_ns = lull_round_earliest(rounding, step);
+    }
+    return true;
+}

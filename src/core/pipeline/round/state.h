@@ -1,0 +1,154 @@
+/*
+ * Private to rounding (round.c, reclaim.c, moves.c, cut.c, beam*.c): the problem as it is worked on.
+ *
+ * Operations are numbered by their place in the topological order, so that every pass over the
+ * graph walks through memory. A *ladder* holds the options that a planner may choose for an
+ * operation, fastest first, cheaper step by step; a plan is a step for every operation.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_PIPELINE_ROUND_STATE_H
+#define LULL_CORE_PIPELINE_ROUND_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/pipeline/round/round.h"
+
+struct ladder_step {
+    int64_t time_ns;
+    int64_t cost; /* effective energy in units of the rounding (see below) */
+    uint32_t option;
+};
+
+struct ladder {
+    struct ladder_step *steps;
+    uint32_t count;
+    uint32_t first; /* place of its first step among all ladders' */
+    uint32_t class_index;
+    double blocking_w;
+    double span_nj; /* how much dearer its first step is than its last */
+};
+
+/* How many widths each step of a ladder gives rise to: to REACH steps on either side. */
+enum { REACH = 2, WIDTHS_OF_A_STEP = 2 * REACH };
+
+struct width {
+    int64_t ns;
+    uint32_t users; /* how many operations would just reach another step by it */
+};
+
+struct link {
+    uint32_t op; /* the other end */
+    int64_t latency_ns;
+};
+
+/*
+ * A minimum cut (cut.c). Nodes: the begin of operation i is 2 i, its end 2 i + 1. Arcs: 2 i from
+ * begin to end of operation i, then one for each edge in the order of `out`, from the end of one
+ * operation to the begin of the other; arc a and a ^ 1 are the two directions of one.
+ */
+struct cut {
+    uint32_t node_count;
+    uint32_t arc_count;
+    uint32_t source_count;
+    uint32_t *first_arc; /* node_count + 1: arcs that leave a node */
+    uint32_t *arcs;
+    uint32_t *head;  /* where an arc leads to */
+    int64_t *room;   /* what an arc still carries */
+    int64_t *excess; /* > 0: what moving the node gains, < 0: what it costs */
+    uint32_t *level; /* solved: UINT32_MAX unless the node moves */
+    uint32_t *current;
+    uint32_t *queue;
+    uint32_t *path;
+};
+
+struct lull_pipeline_rounding {
+    const struct lull_pipeline_problem *problem;
+    uint32_t count;        /* operations */
+    const uint32_t *place; /* operation of the graph at each place */
+
+    struct ladder *ladders;
+    uint32_t ladder_count;
+    struct ladder_step *steps; /* of all ladders */
+    uint32_t step_count;
+    uint32_t *ladder_of; /* of each operation */
+
+    uint32_t *first_in; /* count + 1 */
+    struct link *in;
+    uint32_t *first_out;
+    struct link *out;
+
+    /* Room to work in, one of each per operation. */
+    int64_t *end_ns;          /* earliest */
+    int64_t *latest_begin_ns; /* for the deadline worked on */
+    int64_t *duration_ns;
+    uint32_t *step;
+    uint32_t *trial;
+    uint32_t *shorter;
+    uint32_t *option; /* of the graph's operations */
+    struct cut cut;
+    int64_t *gain;
+    double *op_flow; /* of the last cut, costs per nanosecond */
+    double *edge_flow;
+    struct width *widths; /* of moves (moves.c) */
+    uint32_t *users;      /* of each step of all ladders */
+};
+
+/* Costs are scaled so that the sum over all operations of the whole of their ladders is below
+ * this; a move that must (not) happen weighs twice as much. */
+#define COST_LIMIT (INT64_C(1) << 36)
+
+/* Room for moves is made when they are first asked for: frontiers never need it. To be called at
+ * the beginning of every search. -ENOMEM. */
+int lull_round_prepare_moves(struct lull_pipeline_rounding *rounding);
+
+/* Solving tells whether anything is worth moving; room and excess are set before. -ENOMEM. */
+int lull_cut_create(struct cut *cut, const struct lull_pipeline_rounding *rounding);
+void lull_cut_destroy(struct cut *cut);
+bool lull_cut_solve(struct cut *cut);
+
+/* round.c. Between steps and options of the graph's operations. */
+void lull_round_to_options(const struct lull_pipeline_rounding *rounding, const uint32_t *step,
+                           uint32_t *option_out);
+void lull_round_from_options(const struct lull_pipeline_rounding *rounding, const uint32_t *option,
+                             uint32_t *step_out);
+
+/* reclaim.c. The slowest step that takes at most time_ns; UINT32_MAX: none does. */
+uint32_t lull_ladder_fit(const struct ladder *ladder, int64_t time_ns);
+
+/* Earliest ends of a plan; returns its makespan. Latest begins; returns whether none is below 0. */
+int64_t lull_round_longest(struct lull_pipeline_rounding *rounding, const int64_t *duration_ns);
+int64_t lull_round_earliest(struct lull_pipeline_rounding *rounding, const uint32_t *step);
+bool lull_round_latest(struct lull_pipeline_rounding *rounding, const uint32_t *step,
+                       int64_t deadline_ns);
+int64_t lull_round_cost(const struct lull_pipeline_rounding *rounding, const uint32_t *step);
+
+/* Steps that fit relaxed durations and hand on what they leave; returns whether the deadline holds,
+ * which it does if it holds for the relaxed durations. */
+bool lull_round_down(struct lull_pipeline_rounding *rounding, const int64_t *relaxed_ns,
+                     int64_t deadline_ns, uint32_t *step_out);
+
+/* Spends slack, where a second of it saves most first, until nothing fits. levels: how finely it
+ * tells more from less. */
+void lull_round_reclaim(struct lull_pipeline_rounding *rounding, int64_t deadline_ns,
+                        unsigned levels, uint32_t *step);
+
+/* moves.c. Shortens a plan to the deadline, cheaply; false: not found. */
+bool lull_round_shorten(struct lull_pipeline_rounding *rounding, int64_t deadline_ns,
+                        uint32_t *step);
+uint64_t lull_round_moves(struct lull_pipeline_rounding *rounding, int64_t deadline_ns,
+                          uint64_t cuts_limit, uint32_t *step);
+
+static inline const struct ladder *ladder_at(const struct lull_pipeline_rounding *rounding,
+                                             uint32_t op)
+{
+    return &rounding->ladders[rounding->ladder_of[op]];
+}
+
+static inline const struct ladder_step *step_at(const struct lull_pipeline_rounding *rounding,
+                                                uint32_t op, uint32_t step)
+{
+    return &ladder_at(rounding, op)->steps[step];
+}
+#endif

@@ -1,0 +1,38 @@
+/*
+ * What the files of schedule.h share: a row is written action by action. Private to core/pipeline.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_PIPELINE_SCHEDULE_FAMILIES_H
+#define LULL_CORE_PIPELINE_SCHEDULE_FAMILIES_H
+
+#include "core/pipeline/schedule/schedule.h"
+
+/* One device's row. After the first failure nothing is added any more. */
+struct lull_pipeline_writer {
+    struct lull_pipeline_order *order;
+    uint32_t device;
+    int rc;
+};
+
+static inline void lull_pipeline_write(struct lull_pipeline_writer *writer,
+                                       enum lull_pipeline_kind kind, uint32_t stage,
+                                       uint32_t microbatch)
+{
+    const struct lull_pipeline_action action = {
+        .kind = kind, .stage = stage, .microbatch = microbatch};
+
+    if (writer->rc >= 0)
+        writer->rc = lull_pipeline_order_add(writer->order, writer->device, &action);
+}
+
+/* Each fills the rows of an order whose numbers are set and whose rows are empty. -ENOMEM, -E2BIG.
+ * hoist: more forwards of warm-up, per device. */
+int lull_pipeline_write_gpipe(struct lull_pipeline_order *order);
+int lull_pipeline_write_1f1b(struct lull_pipeline_order *order, const uint32_t *hoist,
+                             bool recomputes);
+int lull_pipeline_write_interleaved(struct lull_pipeline_order *order, uint32_t group);
+int lull_pipeline_write_zb_h1(struct lull_pipeline_order *order);
+int lull_pipeline_write_zbv(struct lull_pipeline_order *order);
+int lull_pipeline_write_dualpipev(struct lull_pipeline_order *order);
+
+#endif

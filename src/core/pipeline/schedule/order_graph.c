@@ -1,0 +1,342 @@
+/* Orders as task graphs. SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/pipeline/schedule/order.h"
+#include "core/pipeline/schedule/order_action.h"
+
+#define NOBODY UINT32_MAX
+
+/* Who does what for one stage and micro-batch: numbers of operations within a copy. */
+struct cell {
+    uint32_t forward;
+    uint32_t gradient; /* of the input: backward, input or overlap */
+    uint32_t weight;   /* alone */
+    uint32_t recompute;
+};
+
+struct build {
+    const struct lull_pipeline_order *order;
+    const struct lull_pipeline_links *links;
+    const struct lull_pipeline_replicas *replicas;
+    struct lull_pipeline_fit *fit;
+    struct lull_pipeline_graph *graph;
+    struct lull_error *err;
+    struct cell *cells;
+    uint32_t *device_of; /* per stage */
+    uint32_t *chunk_of;  /* per stage: which of its device's */
+    uint32_t *classes;   /* of every action */
+    uint32_t *known;     /* per stage and kind: the class found last, or NOBODY */
+    uint32_t *end_of;    /* per device: the number of its last operation, plus 1 */
+    uint32_t per_copy;   /* operations of a copy of the pipeline, the syncs left out */
+};
+
+static struct cell *cell_of(const struct build *build, uint32_t stage, uint32_t microbatch)
+{
+    return &build->cells[(size_t)stage * build->order->microbatches + microbatch];
+}
+
+/* ---- tables ---- */
+
+static void enter(struct build *build, const struct lull_pipeline_action *action, uint32_t op)
+{
+    uint32_t stage;
+    uint32_t microbatch;
+
+    if (lull_pipeline_action_is_forward(action))
+        cell_of(build, action->stage, action->microbatch)->forward = op;
+    if (lull_pipeline_action_backward(action, &stage, &microbatch))
+        cell_of(build, stage, microbatch)->gradient = op;
+    if (action->kind == LULL_PIPELINE_WEIGHT)
+        cell_of(build, action->stage, action->microbatch)->weight = op;
+    if (action->kind == LULL_PIPELINE_RECOMPUTE)
+        cell_of(build, action->stage, action->microbatch)->recompute = op;
+}
+
+static void number_chunks(struct build *build)
+{
+    uint32_t *const chunks = build->end_of; /* not in use yet */
+
+    for (uint32_t d = 0; d < build->order->devices; d++)
+        chunks[d] = 0;
+    for (uint32_t s = 0; s < build->order->stages; s++)
+        build->chunk_of[s] = chunks[build->device_of[s]]++;
+}
+
+static int class_of(struct build *build, const struct lull_pipeline_action *action)
+{
+    uint32_t *const known =
+        &build->known[(size_t)action->stage * LULL_PIPELINE_KINDS + action->kind];
+    int found;
+
+    if (action->kind == LULL_PIPELINE_FIXED)
+        return lull_pipeline_fit_fixed(build->fit, action->stage, action->time_ns,
+                                       action->energy_nj, build->err);
+    if (*known != NOBODY && build->fit->fitted->classes[*known].partner == action->partner_stage)
+        return (int)*known;
+    found = lull_pipeline_fit_class(build->fit, action->stage, action->kind, action->partner_stage,
+                                    build->err);
+    if (found >= 0)
+        *known = (uint32_t)found;
+    return found;
+}
+
+/* Numbers all operations of a copy, device by device, and finds their classes. */
+static int fill_tables(struct build *build)
+{
+    const struct lull_pipeline_order *order = build->order;
+    uint32_t op = 0;
+
+    for (size_t i = 0; i < (size_t)order->stages * order->microbatches; i++)
+        build->cells[i] = (struct cell){NOBODY, NOBODY, NOBODY, NOBODY};
+    for (size_t i = 0; i < (size_t)order->stages * LULL_PIPELINE_KINDS; i++)
+        build->known[i] = NOBODY;
+    for (uint32_t d = 0; d < order->devices; d++)
+        for (size_t i = 0; i < order->rows[d].count; i++)
+            build->device_of[order->rows[d].actions[i].stage] = d;
+    number_chunks(build);
+    for (uint32_t d = 0; d < order->devices; d++) {
+        for (size_t i = 0; i < order->rows[d].count; i++, op++) {
+            const struct lull_pipeline_action *action = &order->rows[d].actions[i];
+            const int found = class_of(build, action);
+
+            if (found < 0)
+                return found;
+            build->classes[op] = (uint32_t)found;
+            enter(build, action, op);
+        }
+        build->end_of[d] = op;
+    }
+    return 0;
+}
+
+/* ---- operations and edges ---- */
+
+static int out_of_memory(const struct build *build, int code)
+{
+    return lull_error_set(build->err, code, "no room for a graph of %zu operations",
+                          (size_t)build->per_copy * build->replicas->count);
+}
+
+static int add_copy(struct build *build, uint32_t copy)
+{
+    const struct lull_pipeline_order *order = build->order;
+    uint32_t number = 0;
+
+    for (uint32_t d = 0; d < order->devices; d++) {
+        for (size_t i = 0; i < order->rows[d].count; i++, number++) {
+            const struct lull_pipeline_action *action = &order->rows[d].actions[i];
+            const struct lull_pipeline_op op = {
+                .device = copy * order->devices + d,
+                .class_index = build->classes[number],
+                .microbatch = action->microbatch,
+                .chunk = build->chunk_of[action->stage],
+            };
+            const int64_t rc = lull_pipeline_graph_add(build->graph, &op);
+
+            if (rc < 0)
+                return out_of_memory(build, (int)rc);
+        }
+    }
+    return 0;
+}
+
+/* Within a device the order says it already, unless it says the contrary: then it is a cycle. */
+static int depend(struct build *build, uint32_t copy, uint32_t from, uint32_t to,
+                  int64_t latency_ns, bool is_same_device)
+{
+    const uint32_t first = copy * build->per_copy;
+    int rc;
+
+    if (from == NOBODY || to == NOBODY || (is_same_device && from < to))
+        return 0;
+    rc = lull_pipeline_graph_connect(build->graph, first + from, first + to, latency_ns);
+    if (rc == -EINVAL)
+        return lull_error_set(build->err, rc, "a transfer of %.9g s: between 0 and 100 s only",
+                              (double)latency_ns * 1e-9);
+    return rc < 0 ? out_of_memory(build, rc) : 0;
+}
+
+static int64_t latency_after(const struct build *build, uint32_t stage)
+{
+    const struct lull_pipeline_links *links = build->links;
+
+    if (links->count == 0 || build->device_of[stage] == build->device_of[stage + 1])
+        return 0;
+    return links->latency_ns[links->count == 1 ? 0 : stage];
+}
+
+/* The edges between what stage s and the next do for one micro-batch. */
+static int connect_stages(struct build *build, uint32_t copy, uint32_t stage, uint32_t microbatch)
+{
+    const struct cell *here = cell_of(build, stage, microbatch);
+    const struct cell *next = cell_of(build, stage + 1, microbatch);
+    const bool is_same = build->device_of[stage] == build->device_of[stage + 1];
+    const int64_t latency_ns = latency_after(build, stage);
+    const int rc = depend(build, copy, here->forward, next->forward, latency_ns, is_same);
+
+    return rc < 0 ? rc : depend(build, copy, next->gradient, here->gradient, latency_ns, is_same);
+}
+
+static int connect_cell(struct build *build, uint32_t copy, uint32_t stage, uint32_t microbatch)
+{
+    const struct cell *cell = cell_of(build, stage, microbatch);
+    const uint32_t pairs[][2] = {{cell->forward, cell->gradient},
+                                 {cell->gradient, cell->weight},
+                                 {cell->forward, cell->recompute},
+                                 {cell->recompute, cell->gradient}};
+
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        const int rc = depend(build, copy, pairs[i][0], pairs[i][1], 0, true);
+
+        if (rc < 0)
+            return rc;
+    }
+    return stage + 1 < build->order->stages ? connect_stages(build, copy, stage, microbatch) : 0;
+}
+
+static int connect_copy(struct build *build, uint32_t copy)
+{
+    for (uint32_t s = 0; s < build->order->stages; s++) {
+        for (uint32_t m = 0; m < build->order->microbatches; m++) {
+            const int rc = connect_cell(build, copy, s, m);
+
+            if (rc < 0)
+                return rc;
+        }
+    }
+    return 0;
+}
+
+/* A device's sync waits for that device of every copy. */
+static int add_sync(struct build *build, uint32_t copy, uint32_t device)
+{
+    const struct lull_pipeline_replicas *replicas = build->replicas;
+    const int class_index = lull_pipeline_fit_fixed(build->fit, device, replicas->sync_ns,
+                                                    replicas->sync_energy_nj, build->err);
+    const struct lull_pipeline_op op = {
+        .device = copy * build->order->devices + device,
+        .class_index = (uint32_t)class_index,
+    };
+    int64_t added;
+
+    if (class_index < 0)
+        return class_index;
+    added = lull_pipeline_graph_add(build->graph, &op);
+    if (added < 0)
+        return out_of_memory(build, (int)added);
+    for (uint32_t other = 0; other < replicas->count; other++) {
+        const uint32_t last = other * build->per_copy + build->end_of[device] - 1;
+        const int rc =
+            other == copy ? 0 : lull_pipeline_graph_connect(build->graph, last, (uint32_t)added, 0);
+
+        if (rc < 0)
+            return out_of_memory(build, rc);
+    }
+    return 0;
+}
+
+static int add_syncs(struct build *build)
+{
+    for (uint32_t copy = 0; copy < build->replicas->count; copy++) {
+        for (uint32_t d = 0; d < build->order->devices; d++) {
+            const int rc = build->order->rows[d].count > 0 ? add_sync(build, copy, d) : 0;
+
+            if (rc < 0)
+                return rc;
+        }
+    }
+    return 0;
+}
+
+static int fill_graph(struct build *build)
+{
+    int rc = fill_tables(build);
+
+    for (uint32_t copy = 0; rc >= 0 && copy < build->replicas->count; copy++)
+        rc = add_copy(build, copy);
+    for (uint32_t copy = 0; rc >= 0 && copy < build->replicas->count; copy++)
+        rc = connect_copy(build, copy);
+    if (rc >= 0 && build->replicas->sync_ns > 0)
+        rc = add_syncs(build);
+    if (rc >= 0)
+        rc = lull_pipeline_graph_finish(build->graph, build->fit->fitted, build->err);
+    return rc;
+}
+
+/* ---- building ---- */
+
+static int check_surroundings(const struct build *build)
+{
+    const size_t links = build->links->count;
+    const struct lull_pipeline_replicas *replicas = build->replicas;
+
+    if (links > 1 && links != (size_t)build->order->stages - 1)
+        return lull_error_set(build->err, -EINVAL,
+                              "%zu latencies between %u stages: give one for all, or %u", links,
+                              build->order->stages, build->order->stages - 1);
+    if (replicas->count == 0 || replicas->sync_ns < 0 ||
+        (uint64_t)replicas->count * build->per_copy > LULL_PIPELINE_MAX_ACTIONS)
+        return lull_error_set(build->err, -EINVAL,
+                              "%u copies of %u operations, a sync of %.9g s: at least one copy, at "
+                              "most %d operations, no negative time",
+                              replicas->count, build->per_copy, (double)replicas->sync_ns * 1e-9,
+                              LULL_PIPELINE_MAX_ACTIONS);
+    return 0;
+}
+
+static int allocate(struct build *build)
+{
+    const struct lull_pipeline_order *order = build->order;
+
+    build->cells = calloc((size_t)order->stages * order->microbatches, sizeof(*build->cells));
+    build->device_of = calloc(order->stages, sizeof(*build->device_of));
+    build->chunk_of = calloc(order->stages, sizeof(*build->chunk_of));
+    build->classes = calloc(build->per_copy, sizeof(*build->classes));
+    build->known = calloc((size_t)order->stages * LULL_PIPELINE_KINDS, sizeof(*build->known));
+    build->end_of = calloc(order->devices, sizeof(*build->end_of));
+    if (build->cells == NULL || build->device_of == NULL || build->chunk_of == NULL ||
+        build->classes == NULL || build->known == NULL || build->end_of == NULL)
+        return out_of_memory(build, -ENOMEM);
+    return 0;
+}
+
+int lull_pipeline_order_build(const struct lull_pipeline_order *order,
+                              const struct lull_pipeline_links *links,
+                              const struct lull_pipeline_replicas *replicas,
+                              struct lull_pipeline_fit *fit, struct lull_pipeline_graph *graph_out,
+                              struct lull_error *err)
+{
+    struct lull_pipeline_graph graph;
+    struct build build = {.order = order,
+                          .links = links,
+                          .replicas = replicas,
+                          .fit = fit,
+                          .graph = &graph,
+                          .err = err};
+    int rc = lull_pipeline_order_check(order, NULL, err);
+
+    if (rc < 0)
+        return rc;
+    fit->stages = order->stages;
+    build.per_copy = (uint32_t)lull_pipeline_order_actions(order);
+    rc = check_surroundings(&build);
+    if (rc < 0)
+        return rc;
+    lull_pipeline_graph_init(&graph);
+    rc = allocate(&build);
+    if (rc >= 0)
+        rc = fill_graph(&build);
+    free(build.end_of);
+    free(build.known);
+    free(build.classes);
+    free(build.chunk_of);
+    free(build.device_of);
+    free(build.cells);
+    if (rc < 0) {
+        lull_pipeline_graph_fini(&graph);
+        return rc;
+    }
+    *graph_out = graph;
+    return 0;
+}

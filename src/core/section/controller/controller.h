@@ -1,0 +1,252 @@
+/*
+ * The controller: decides, for all GPUs of a job on one node, at which operating point each section
+ * runs, and when to ask for it. The governor feeds it calls, results and time; it gives commands.
+ *
+ * Life of a job:
+ *   LEARNING    each track finds its iteration and sections; the switch cost is calibrated by a few
+ *               one-step pulses that no job can feel.
+ *   DESCENDING  for each section worth switching, longest first: the descent proposes a point, the
+ *               schedule interleaves it with the reference, the guard judges. All GPUs that have
+ *               the section move together: ranks wait for each other, so a verdict on one is a
+ *               verdict on all; where they do not, the worst decides (joint_guard.h). Then GPUs
+ *               that wait clearly longer than others go lower than these, one at a time.
+ *               Nothing worth switching: one steady point for the whole iteration
+ *               is sought instead, against a tolerance of its own where the user's is wider: no
+ *               section stands between a wrong clock and the computation there.
+ *   SETTLED     the results are applied; a reference window now and then, ever more rarely, keeps
+ *               the slowdown's bound honest; proven degradation starts the descent again one point
+ *               higher.
+ *   A deviation of any track raises its GPU at once; when its iteration is found again with the
+ *   same sections, the results are taken up again.
+ *
+ * Feed-forward: a lowering is asked for before the forecast begin by less than the shortest
+ * latency seen, so that no computation runs low; a raising before the forecast end by a lead whose
+ * mean lateness stays within a share of the tolerance. Of gaps in computation the longest are
+ * switched, as many as are low for the longest time if computation is to begin low in less than
+ * one of the job's iterations in a hundred (gap_choice.h). That is also counted, per GPU: what is
+ * late is paid for from an allowance (stats/allowance.h); the less is left, the longer the leads,
+ * and with nothing left no gap is switched. So in a
+ * long run about 0.8 iterations in a hundred are late at most, and some five more in a short one.
+ *
+ * A job on several nodes has a controller on each. They search alike, in the same iterations, and
+ * apply what all have agreed on (agreement.h); GPUs have no points of their own then.
+ *
+ * Points are indices into the GPU's clock list: 0 the highest, which stands for the reference (no
+ * lock at all). Pure; create/destroy; one thread. Time is passed in, never read.
+ *
+ * Source: US 2025/0264922 A1 (S210 find the section, S220 lower in it, S221-S227 descent, S230
+ * monitor performance); design.md section 4.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_SECTION_CONTROLLER_CONTROLLER_H
+#define LULL_CORE_SECTION_CONTROLLER_CONTROLLER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/dvfs/switch_cost.h"
+#include "core/section/call.h"
+#include "core/section/descent.h"
+#include "core/section/track.h"
+#include "core/stats/guard.h"
+
+/* Slowdown that a steady point may cost by default, and that all clocks of gaps together may. */
+#define LULL_STEADY_TOLERANCE 0.0025
+#define LULL_GAP_TOLERANCE 0.0015
+
+enum {
+    LULL_CONTROLLER_MAX_GPUS = 64,
+    LULL_CONTROLLER_MAX_TARGETS = 16,
+    LULL_CONTROLLER_MAX_HISTORY = 64, /* verdicts kept per target */
+};
+
+struct lull_controller_config {
+    double tolerance_ratio;              /* slowdown that is allowed, (0, 1] */
+    double tail_tolerance_ratio; /* likewise of the 99 % quantile of iteration times (a token's
+                                  * latency); 0: only the mean counts */
+    double confidence;                   /* of "not degraded", (0.5, 1) */
+    enum lull_descent_strategy strategy; /* for sections; the steady point always gallops */
+    double window_ms;                    /* least length of a measured window */
+    uint32_t window_iterations;          /* and its least number of iterations, >= 2 */
+    double steady_tolerance_ratio;       /* slowdown that a steady point may cost at most */
+    bool only_steady;                    /* one steady point, whatever sections there are */
+    bool observe_only;                   /* learn sections, never command anything */
+    bool together;    /* other nodes of the job decide with this one: see lull_controller_agree */
+    bool only_joint;  /* never a point of a GPU's own */
+    bool reactive; /* for comparison: switch when a section begins and ends, never ahead */
+};
+
+/* Tolerance 1 %, confidence 95 %, bisection, windows of 300 ms and 5 iterations. */
+void lull_controller_config_default(struct lull_controller_config *config);
+
+enum lull_controller_phase {
+    LULL_PHASE_LEARNING,
+    LULL_PHASE_DESCENDING,
+    LULL_PHASE_SETTLED,
+};
+
+/* Why a section has the point it has. */
+enum lull_reason {
+    LULL_REASON_NONE,           /* still under way */
+    LULL_REASON_LOWEST,         /* the device's minimum does not degrade */
+    LULL_REASON_DEGRADES_BELOW, /* one point lower degrades, or is not proven harmless */
+    LULL_REASON_SAVES_NOTHING,  /* harmless, but the lowered section draws no less power */
+};
+
+struct lull_descent_record {
+    uint32_t point; /* of the first GPU's clock list */
+    int32_t gpu;    /* whose turn it was to go lower than the others; -1: all together */
+    double slowdown_ratio;
+    double upper_ratio;
+    uint32_t pairs;
+    uint32_t iterations; /* spent on this verdict */
+    enum lull_verdict verdict;
+};
+
+/* One section over all GPUs that have it, or the steady point (signature 0). */
+struct lull_target {
+    uint64_t signature; /* its sections' class */
+    bool of_gaps;       /* its sections are gaps in a GPU's computation */
+    struct lull_descent descent; /* of all together */
+    enum lull_reason reason;
+    bool settled;
+    uint64_t held_up; /* bits: GPUs that stay at the reference, because they hold up the others */
+    bool has_own;     /* GPUs have points of their own: */
+    uint32_t own_point[LULL_CONTROLLER_MAX_GPUS];
+    bool is_refined;         /* every turn is over */
+    int32_t turn;            /* GPU that searches below the others; -1 none */
+    struct lull_descent own; /* its search */
+    uint64_t turns_left;     /* bits: GPUs that wait for theirs */
+    uint32_t fruitless;      /* turns in a row that came to nothing */
+    uint32_t agreed_point;   /* several nodes: the lowest that may be applied... */
+    uint64_t agreed_from;    /* ...from this iteration on */
+    uint32_t refused_point;  /* the highest that another node has refused; count: none */
+    struct lull_moments power_reference_w; /* sampled in the section at the reference... */
+    struct lull_moments power_lowered_w;   /* ...and at the point under test or kept */
+    uint32_t record_count;
+    struct lull_descent_record records[LULL_CONTROLLER_MAX_HISTORY];
+};
+
+struct lull_command {
+    uint32_t gpu;           /* index of the track */
+    uint32_t point;         /* 0: reference */
+    int64_t deadline_ns;    /* a lowering served later is worthless */
+    int64_t valid_until_ns; /* a lowering not renewed until then is undone */
+    int64_t answers_ns; /* begin of the section that it answers; 0: forecast, pulse or raising */
+};
+
+struct lull_controller;
+
+/* NULL: no memory. point_counts[i] is the number of clocks of GPU i; gpu_count 1..MAX_GPUS. */
+struct lull_controller *lull_controller_create(const struct lull_controller_config *config,
+                                               uint32_t gpu_count, const uint32_t *point_counts);
+void lull_controller_destroy(struct lull_controller *controller);
+
+/*
+ * What switching costs on this GPU as far as it is known beforehand; to be filled before the first
+ * call.
+ */
+struct lull_switch_cost *lull_controller_known_cost(struct lull_controller *controller,
+                                                    uint32_t gpu);
+
+/* A call of the rank on this GPU. Calls of one GPU come in the order of their times. */
+void lull_controller_take_call(struct lull_controller *controller, uint32_t gpu,
+                               const struct lull_call *call);
+
+/* One iteration of this GPU's calls stands for so many of the job, >= 1 (gap_map.h: fold). */
+void lull_controller_take_fold(struct lull_controller *controller, uint32_t gpu, uint32_t fold);
+
+/* The rank on this GPU has left: its GPU goes back to the reference and no test waits for it. */
+void lull_controller_take_exit(struct lull_controller *controller, uint32_t gpu);
+
+/*
+ * Another rank takes this GPU over, after take_exit: its calls are learnt afresh; results of
+ * sections that it shares with the one before are kept. False: no memory, the GPU stays unused.
+ */
+bool lull_controller_take_start(struct lull_controller *controller, uint32_t gpu);
+
+/*
+ * Outcome of a command: from posting it until the driver call returned, and from then until the
+ * clock read the target (< 0: never seen). failed: the device refused; its GPU is left alone then.
+ */
+void lull_controller_take_switch(struct lull_controller *controller, uint32_t gpu, uint32_t point,
+                                 double call_ms, double settle_ms, bool failed);
+
+/* The GPU is held down by heat or by its power supply at this time: windows are set aside. */
+void lull_controller_take_throttle(struct lull_controller *controller, uint32_t gpu);
+
+/* A power reading of this GPU, W: evidence that a lowered section saves at all. */
+void lull_controller_take_power(struct lull_controller *controller, uint32_t gpu, double power_w);
+
+/*
+ * Several nodes. Held: they do not agree, or one is missing; everything is raised at once and stays
+ * at the reference, and what is being tested begins again once released.
+ */
+void lull_controller_hold(struct lull_controller *controller, bool held);
+
+/*
+ * What the nodes have agreed on for a target (by its index): the lowest point that may be applied,
+ * from which iteration on, and the highest point that a node has refused (the descent's count:
+ * none), which no test goes down to. Only with config.together; until then nothing is applied.
+ */
+void lull_controller_agree(struct lull_controller *controller, uint32_t target,
+                           uint32_t agreed_point, uint64_t from_iteration, uint32_t refused_point);
+
+/* Windows are to be at least so long, so that all nodes measure in the same iterations. */
+void lull_controller_align(struct lull_controller *controller, uint32_t window_iterations);
+
+/* The windows that this node wants. */
+uint32_t lull_controller_window(const struct lull_controller *controller);
+
+/* Commands due at now_ns; returns how many were written to commands_out (at most max). */
+uint32_t lull_controller_poll(struct lull_controller *controller, int64_t now_ns,
+                              struct lull_command *commands_out, uint32_t max);
+
+/* When to poll again at the latest; INT64_MAX: only after the next call. */
+int64_t lull_controller_wake_ns(const struct lull_controller *controller);
+
+/* Looking. Everything borrowed stays valid until the next take or poll. */
+enum lull_controller_phase lull_controller_phase(const struct lull_controller *controller);
+const struct lull_track *lull_controller_track(const struct lull_controller *controller,
+                                               uint32_t gpu);
+const struct lull_target *lull_controller_targets(const struct lull_controller *controller,
+                                                  uint32_t *count_out);
+
+/* The target that governs a section of a GPU, or NULL: left at the reference. */
+const struct lull_target *lull_controller_target_of(const struct lull_controller *controller,
+                                                    uint32_t gpu, uint32_t section);
+
+/* True where no section is worth switching and one steady point was sought; it is target 0 then. */
+bool lull_controller_is_steady(const struct lull_controller *controller);
+
+/* The point that a target has come to on this GPU's clock list. */
+uint32_t lull_controller_point_on(const struct lull_controller *controller, uint32_t gpu,
+                                  const struct lull_target *target, uint32_t point);
+
+/* The point that a target's sections are kept at on this GPU; 0 until it has settled. */
+uint32_t lull_controller_kept_point(const struct lull_controller *controller, uint32_t gpu,
+                                    const struct lull_target *target);
+
+/* The target that is descending, or NULL. */
+const struct lull_target *lull_controller_descending(const struct lull_controller *controller);
+
+/* The point of a target that is under test: of all together, or of the GPU whose turn it is. */
+uint32_t lull_controller_candidate(const struct lull_target *target);
+
+/* Slowdown of the settled points against the reference windows of the same run; of the rank that
+ * was slowed most where ranks do not wait for each other. */
+void lull_controller_slowdown(const struct lull_controller *controller,
+                              struct lull_guard_estimate *estimate_out);
+
+/* Every target has its result, and it has been applied; whatever a job does at its very end. */
+bool lull_controller_has_settled(const struct lull_controller *controller);
+
+/* Iterations of GPU 0's track until the first settling; 0 not yet. */
+uint64_t lull_controller_settled_after(const struct lull_controller *controller);
+
+/* Switch cost of a GPU as learnt. */
+const struct lull_switch_cost *lull_controller_switch_cost(const struct lull_controller *controller,
+                                                           uint32_t gpu);
+
+#endif

@@ -1,0 +1,203 @@
+/*
+ * Gaps in a GPU's computation: which of them are switched, the lowering ahead of them across those
+ * that are not, and the account of computation that began low.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "core/section/controller/state.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/section/gaps/gap_choice.h"
+
+/*
+ * Of all iterations, those in which a kernel may begin on a lowered clock: what is earned is less
+ * than the one in a hundred that is promised. What is aimed at with a full allowance is more, or the
+ * allowance could never be spent: it settles where both are equal.
+ */
+static const double late_earned = 0.008;
+static const double late_wanted = 0.015;
+static const double late_saved = 4.0;
+/* With an empty allowance nothing is switched; just above it one is no more careful than this. */
+static const double least_fullness = 0.05;
+/* Gaps switched per second, on average: very frequent calls delay NCCL (its issue 1551). As many as
+ * the writer's budget lets through without a gap between them. */
+static const double gaps_per_s = 20.0;
+/* A lowering is planned this long ahead, at most. */
+static const double horizon_ms = 200.0;
+
+void lull_controller_init_gaps(struct lull_controlled_gpu *gpu)
+{
+    gpu->fold = 1;
+    gpu->low_section = -1;
+    gpu->ahead_section = -1;
+    lull_allowance_init(&gpu->late, late_earned, late_saved);
+}
+
+/* Of the track's iterations, those in which something may be late, at this fullness. */
+static double late_share(const struct lull_controlled_gpu *gpu, double fullness)
+{
+    return late_wanted * fmax(fullness, least_fullness) * gpu->fold;
+}
+
+void lull_controller_expect_gap(const struct lull_controlled_gpu *gpu,
+                                const struct lull_section *section, struct lull_forecast *out)
+{
+    const uint32_t sharing = gpu->switched_gaps > 0 ? gpu->switched_gaps : 1;
+    struct lull_gap_need need;
+
+    lull_gap_need_find(&gpu->cost, late_share(gpu, lull_allowance_fullness(&gpu->late)) / sharing,
+                       &need);
+    /* Ends as early and begins as late as it ever did: no kernel shall begin low. */
+    out->length_ms = lull_quantile_least(&section->recent_length);
+    out->gap_high_ms = lull_quantile_most(&section->recent_gap);
+    out->gap_low_ms = out->gap_high_ms;
+    out->ahead_ms = need.ahead_ms;
+    out->lead_ms = need.lead_ms;
+    out->least_ms = need.least_ms;
+    out->serve_ms = need.call_ms;
+}
+
+static int descending(const void *a, const void *b)
+{
+    const double left = *(const double *)a;
+    const double right = *(const double *)b;
+
+    return (left < right) - (left > right);
+}
+
+double lull_controller_choose_gaps(struct lull_controlled_gpu *gpu)
+{
+    const double iteration_ms = lull_track_iteration_ms(gpu->track)->mean;
+    double lengths_ms[LULL_TRACK_MAX_SECTIONS];
+    uint32_t lengths = 0;
+    uint32_t count;
+    const struct lull_section *sections = lull_track_sections(gpu->track, &count);
+
+    for (uint32_t i = 0; i < count; i++)
+        if (sections[i].place != 0 &&
+            sections[i].recent_length.count >= LULL_CONTROLLER_MIN_OCCURRENCES)
+            lengths_ms[lengths++] = lull_quantile_least(&sections[i].recent_length);
+    qsort(lengths_ms, lengths, sizeof(lengths_ms[0]), descending);
+    gpu->switched_gaps =
+        lull_gap_choose(lengths_ms, lengths, (uint32_t)(gaps_per_s * iteration_ms * 1e-3) + 1,
+                        &gpu->cost, late_share(gpu, late_earned / late_wanted));
+    return gpu->switched_gaps == 0 ? INFINITY : lengths_ms[gpu->switched_gaps - 1];
+}
+
+/* ---- ahead ------------------------------------------------------------------------------- */
+
+/* The point at which a gap is to run, with its forecast; 0: not switched. */
+static uint32_t point_of(const struct lull_controller *controller,
+                         const struct lull_controlled_gpu *gpu, uint32_t index, uint64_t iteration,
+                         struct lull_forecast *forecast_out)
+{
+    uint32_t count;
+    const struct lull_section *section = &lull_track_sections(gpu->track, &count)[index];
+    const uint32_t point =
+        lull_controller_planned_point(controller, gpu, gpu->target_of[index], iteration);
+
+    if (point == 0 || section->place == 0 || !lull_allowance_is_open(&gpu->late) ||
+        section->recent_length.count < LULL_CONTROLLER_MIN_OCCURRENCES)
+        return 0;
+    lull_controller_forecast(controller, gpu, section, forecast_out);
+    return lull_forecast_pays(forecast_out) ? point : 0;
+}
+
+/*
+ * The next gap to be switched, wait_ms from the edge of the gap `index` that is now on, and its
+ * point; 0: none within the horizon.
+ */
+static uint32_t find_next(const struct lull_controller *controller,
+                          const struct lull_controlled_gpu *gpu, uint32_t index, double wait_ms,
+                          uint32_t *next_out, struct lull_forecast *forecast_out)
+{
+    uint32_t count;
+    const struct lull_section *sections = lull_track_sections(gpu->track, &count);
+    uint64_t iteration = lull_track_iteration(gpu->track);
+    uint32_t next = index;
+
+    for (uint32_t hops = 0; hops < count && wait_ms < horizon_ms; hops++) {
+        uint32_t point;
+
+        next = (next + 1) % count;
+        iteration += next == 0;
+        wait_ms += lull_quantile_most(&sections[next].recent_gap);
+        point = point_of(controller, gpu, next, iteration, forecast_out);
+        if (point != 0) {
+            forecast_out->gap_low_ms = wait_ms;
+            forecast_out->gap_high_ms = wait_ms;
+            *next_out = next;
+            return point;
+        }
+        wait_ms += lull_quantile_most(&sections[next].recent_length);
+    }
+    return 0;
+}
+
+/* Raises, and plans the lowering of the next gap that is switched, wait_ms and more from now. */
+static void look_ahead(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
+                       uint32_t index, double wait_ms, int64_t now_ns)
+{
+    struct lull_forecast expected = {0};
+    uint32_t next = 0;
+    const uint32_t point = find_next(controller, gpu, index, wait_ms, &next, &expected);
+
+    /* Nearer than that: at once, if there is nothing to raise. */
+    if (gpu->feed.requested == 0 && expected.ahead_ms >= expected.gap_low_ms)
+        expected.ahead_ms = expected.gap_low_ms * 0.99;
+    if (lull_feed_forward_end(&gpu->feed, now_ns, point, &expected))
+        lull_controller_post_feed(controller, gpu);
+    gpu->ahead_section = gpu->feed.lower_at_ns == INT64_MAX ? -1 : (int32_t)next;
+}
+
+/* A lowering has been asked for ahead of a gap that has yet to begin. */
+static bool is_ahead(const struct lull_controlled_gpu *gpu)
+{
+    return gpu->ahead_section >= 0 && gpu->feed.requested != 0;
+}
+
+void lull_controller_gap_begins(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
+                                uint32_t index, int64_t now_ns)
+{
+    uint32_t count;
+    const struct lull_section *sections = lull_track_sections(gpu->track, &count);
+    struct lull_forecast expected;
+    const uint32_t point =
+        point_of(controller, gpu, index, lull_track_iteration(gpu->track), &expected);
+
+    gpu->open_section = (int32_t)index;
+    if (gpu->ahead_section == (int32_t)index)
+        gpu->ahead_section = -1;
+    if (point != 0) {
+        gpu->low_section = (int32_t)index;
+        gpu->ahead_section = -1;
+        if (lull_feed_forward_begin(&gpu->feed, now_ns, point, &expected)) {
+            lull_controller_post_feed(controller, gpu);
+            gpu->command.answers_ns = now_ns;
+        }
+    } else if (!is_ahead(gpu)) {
+        look_ahead(controller, gpu, index, lull_quantile_most(&sections[index].recent_length),
+                   now_ns);
+    }
+}
+
+void lull_controller_gap_ends(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
+                              uint32_t index, int64_t now_ns)
+{
+    if (gpu->low_section == (int32_t)index && gpu->is_low)
+        lull_allowance_spend(&gpu->late);
+    gpu->open_section = -1;
+    gpu->low_section = -1;
+    if (!is_ahead(gpu))
+        look_ahead(controller, gpu, index, 0.0, now_ns);
+}
+
+/* Outside a gap that is switched, whatever computes next is late for it or was overtaken by it. */
+void lull_controller_note_clock(struct lull_controlled_gpu *gpu, bool is_low)
+{
+    if (is_low && gpu->switched_gaps > 0 && gpu->low_section < 0)
+        lull_allowance_spend(&gpu->late);
+    gpu->is_low = is_low;
+}

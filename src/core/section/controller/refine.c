@@ -1,0 +1,214 @@
+/*
+ * Refinement: points of single GPUs. All GPUs of a target search together first; that ends where
+ * the most sensitive of them does. GPUs that arrive clearly earlier than others, and so have the
+ * longer sections, then have a turn each, longest first: they search below the common point while
+ * the others stay where they are. If those that arrive last leave no common point at all, they are
+ * kept at the reference and the others search again without them.
+ *
+ * Whose turn it is follows from the sections and the verdicts alone, the windows from iteration
+ * numbers: no messages.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "core/section/controller/state.h"
+
+/* Sections so much longer than the shortest are longer; others are alike. */
+static const double longer_ratio = 1.1;
+/* Share of the iteration that a section takes at least, to be worth a turn. */
+static const double least_share = 0.05;
+/* The search of a turn tells apart so many clocks, and needs at least one of them below. */
+enum { TURN_CLOCKS = 8 };
+/* Turns in a row that come to nothing before the others are not tried. */
+enum { MAX_FRUITLESS = 2 };
+
+/* ---- points ------------------------------------------------------------------------------ */
+
+static uint64_t bit(uint32_t gpu)
+{
+    return UINT64_C(1) << gpu;
+}
+
+static uint32_t common_point(const struct lull_target *target, uint32_t gpu, uint32_t point)
+{
+    return (target->held_up & bit(gpu)) != 0 ? 0 : point;
+}
+
+uint32_t lull_controller_point_for(uint32_t gpu, const struct lull_target *target, bool under_test)
+{
+    if (under_test && target->turn == (int32_t)gpu)
+        return target->own.candidate;
+    if (target->has_own && (under_test || target->settled))
+        return target->own_point[gpu];
+    if (under_test)
+        return common_point(target, gpu, target->descent.candidate);
+    return target->settled ? common_point(target, gpu, target->descent.good) : 0;
+}
+
+uint32_t lull_controller_candidate(const struct lull_target *target)
+{
+    return target->turn == LULL_CONTROLLER_NO_TURN ? target->descent.candidate
+                                                   : target->own.candidate;
+}
+
+void lull_controller_drop_own(struct lull_target *target)
+{
+    target->has_own = false;
+    target->is_refined = true;
+    target->turn = LULL_CONTROLLER_NO_TURN;
+    target->turns_left = 0;
+}
+
+/* ---- whose turn -------------------------------------------------------------------------- */
+
+/* Time that a target's sections take per iteration on a GPU; 0: it has none, or takes no part. */
+static double section_ms(const struct lull_controller *controller, uint32_t index,
+                         const struct lull_target *target)
+{
+    const struct lull_controlled_gpu *gpu = &controller->gpus[index];
+    const int32_t target_index = (int32_t)(target - controller->targets);
+    const struct lull_section *sections;
+    double sum_ms = 0.0;
+    uint32_t count;
+
+    if (!lull_controller_is_active(gpu) || !lull_controller_is_known(gpu))
+        return 0.0;
+    sections = lull_track_sections(gpu->track, &count);
+    for (uint32_t i = 0; i < count; i++)
+        if (gpu->target_of[i] == target_index)
+            sum_ms += sections[i].length_ms.mean;
+    return sum_ms;
+}
+
+/* GPUs whose sections are clearly longer than the shortest; *others_out: the remaining ones. */
+static uint64_t early_gpus(const struct lull_controller *controller,
+                           const struct lull_target *target, uint64_t *others_out)
+{
+    double shortest_ms = 0.0;
+    uint64_t early = 0;
+
+    *others_out = 0;
+    for (uint32_t i = 0; i < controller->gpu_count; i++) {
+        const double ms = section_ms(controller, i, target);
+
+        if (ms > 0.0 && (shortest_ms == 0.0 || ms < shortest_ms))
+            shortest_ms = ms;
+    }
+    for (uint32_t i = 0; i < controller->gpu_count; i++) {
+        const double ms = section_ms(controller, i, target);
+
+        if (ms > shortest_ms * longer_ratio)
+            early |= bit(i);
+        else if (ms > 0.0)
+            *others_out |= bit(i);
+    }
+    return early;
+}
+
+/* There is much to save for this GPU below its point. */
+static bool is_worth_a_turn(const struct lull_controller *controller, uint32_t gpu,
+                            const struct lull_target *target)
+{
+    const double iteration_ms = lull_track_iteration_ms(controller->gpus[gpu].track)->mean;
+    const uint32_t below = target->descent.count - 1 - target->own_point[gpu];
+
+    return below > target->descent.count / TURN_CLOCKS &&
+           section_ms(controller, gpu, target) > least_share * iteration_ms;
+}
+
+/* The GPU with the longest section among those that wait for their turn; -1: none does. */
+static int32_t next_turn(const struct lull_controller *controller, struct lull_target *target)
+{
+    int32_t best = LULL_CONTROLLER_NO_TURN;
+    double longest_ms = 0.0;
+
+    for (uint32_t i = 0; i < controller->gpu_count; i++) {
+        const double ms = section_ms(controller, i, target);
+
+        if ((target->turns_left & bit(i)) == 0 || ms <= longest_ms ||
+            !is_worth_a_turn(controller, i, target))
+            continue;
+        longest_ms = ms;
+        best = (int32_t)i;
+    }
+    if (best != LULL_CONTROLLER_NO_TURN)
+        target->turns_left &= ~bit((uint32_t)best);
+    return best;
+}
+
+/* ---- searches ---------------------------------------------------------------------------- */
+
+static bool begin_turn(const struct lull_controller *controller, struct lull_target *target)
+{
+    const uint32_t count = target->descent.count;
+
+    target->turn = next_turn(controller, target);
+    if (target->turn == LULL_CONTROLLER_NO_TURN) {
+        target->is_refined = true;
+        return false;
+    }
+    lull_descent_init_below(&target->own, LULL_DESCENT_BISECT, count,
+                            target->own_point[target->turn]);
+    lull_descent_coarsen(&target->own, count / TURN_CLOCKS);
+    return true;
+}
+
+static void end_turn(struct lull_target *target)
+{
+    if (target->own.good > target->own_point[target->turn])
+        target->fruitless = 0;
+    else
+        target->fruitless++;
+    target->own_point[target->turn] = target->own.good;
+    if (target->fruitless == MAX_FRUITLESS)
+        target->turns_left = 0;
+}
+
+/* The joint search is over: who may go lower, or must be left out? */
+static bool begin_refinement(const struct lull_controller *controller, struct lull_target *target)
+{
+    uint64_t others;
+    const uint64_t early = early_gpus(controller, target, &others);
+
+    if (early == 0 || target->descent.good == target->descent.count - 1) {
+        target->is_refined = true;
+        return false;
+    }
+    if (target->descent.good == 0 && target->held_up == 0) {
+        target->held_up = others;
+        lull_descent_init(&target->descent, target->descent.strategy, target->descent.count);
+        return true;
+    }
+    for (uint32_t i = 0; i < controller->gpu_count; i++)
+        target->own_point[i] = common_point(target, i, target->descent.good);
+    target->has_own = true;
+    target->turns_left = early;
+    target->fruitless = 0;
+    return begin_turn(controller, target);
+}
+
+void lull_controller_take_verdict(struct lull_target *target, enum lull_verdict verdict)
+{
+    if (target->turn == LULL_CONTROLLER_NO_TURN)
+        lull_descent_take(&target->descent, verdict);
+    else
+        lull_descent_take(&target->own, verdict);
+}
+
+static bool may_refine(const struct lull_controller *controller, const struct lull_target *target)
+{
+    return !target->is_refined && !target->of_gaps && target->signature != 0 &&
+           !controller->config.together && !controller->config.only_joint;
+}
+
+bool lull_controller_goes_on(const struct lull_controller *controller, struct lull_target *target)
+{
+    if (target->turn != LULL_CONTROLLER_NO_TURN) {
+        if (!lull_descent_done(&target->own))
+            return true;
+        end_turn(target);
+        return begin_turn(controller, target);
+    }
+    if (!lull_descent_done(&target->descent))
+        return true;
+    return may_refine(controller, target) && begin_refinement(controller, target);
+}

@@ -1,0 +1,98 @@
+/*
+ * Together: what the governors of the job's other nodes have to say, and tests that are placed in
+ * the same iterations on all of them.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "core/section/controller/state.h"
+
+enum { ALIGNED_WINDOW_MAX = 4096 };
+
+/* ---- agreed points ----------------------------------------------------------------------- */
+
+uint32_t lull_controller_agreed_point(const struct lull_controller *controller,
+                                      const struct lull_target *target, uint32_t point,
+                                      uint64_t iteration)
+{
+    if (!controller->config.together)
+        return point;
+    if (iteration < target->agreed_from)
+        return 0;
+    return point < target->agreed_point ? point : target->agreed_point;
+}
+
+static bool must_not_try(const struct lull_target *target)
+{
+    return !target->settled && lull_controller_candidate(target) >= target->refused_point;
+}
+
+void lull_controller_heed_refusals(struct lull_controller *controller)
+{
+    for (uint32_t i = 0; controller->config.together && i < controller->target_count; i++) {
+        struct lull_target *target = &controller->targets[i];
+
+        while (must_not_try(target)) {
+            lull_controller_take_verdict(target, LULL_VERDICT_DEGRADED);
+            if (!lull_controller_goes_on(controller, target))
+                lull_controller_settle(target);
+        }
+    }
+}
+
+void lull_controller_agree(struct lull_controller *controller, uint32_t index,
+                           uint32_t agreed_point, uint64_t from_iteration, uint32_t refused_point)
+{
+    struct lull_target *target = &controller->targets[index];
+
+    target->agreed_point = agreed_point;
+    target->agreed_from = from_iteration;
+    target->refused_point = refused_point;
+    if (must_not_try(target) && controller->current == (int32_t)index)
+        lull_controller_reconsider(controller);
+}
+
+/* ---- the same iterations ----------------------------------------------------------------- */
+
+void lull_controller_align(struct lull_controller *controller, uint32_t window_iterations)
+{
+    controller->aligned_window =
+        window_iterations < ALIGNED_WINDOW_MAX ? window_iterations : ALIGNED_WINDOW_MAX;
+}
+
+/* All ranks of this node are in the same iteration, or the next; *next_out: one not yet begun. */
+static bool count_alike(const struct lull_controller *controller, uint64_t *next_out)
+{
+    uint64_t lowest = UINT64_MAX;
+    uint64_t highest = 0;
+
+    for (uint32_t i = 0; i < controller->gpu_count; i++) {
+        const struct lull_controlled_gpu *gpu = &controller->gpus[i];
+        const uint64_t iteration = lull_track_iteration(gpu->track);
+
+        if (!lull_controller_is_active(gpu) || !lull_controller_is_known(gpu))
+            continue;
+        lowest = iteration < lowest ? iteration : lowest;
+        highest = iteration > highest ? iteration : highest;
+    }
+    *next_out = highest + 1;
+    return lowest != UINT64_MAX && highest - lowest <= 1;
+}
+
+/*
+ * The schedule repeats after a round, so that tests which are placed at multiples of it coincide,
+ * whenever each of them was decided. What is left of the present pair is not judged.
+ */
+void lull_controller_place_test(struct lull_controller *controller)
+{
+    const uint64_t round = lull_schedule_round(&controller->schedule);
+    uint64_t next;
+    const bool is_aligned = count_alike(controller, &next) && controller->config.together;
+    const uint64_t base = next - next % round;
+
+    controller->next_pair = 0;
+    for (uint32_t i = 0; i < controller->gpu_count; i++)
+        controller->gpus[i].base =
+            is_aligned ? base : lull_track_iteration(controller->gpus[i].track) + 1;
+    if (is_aligned && next > base)
+        controller->next_pair =
+            lull_schedule_slot(&controller->schedule, next - base).window / 2 + 1;
+}

@@ -1,0 +1,72 @@
+/*
+ * Feed-forward: when to ask one GPU for a lower clock and when to ask for the highest again, so
+ * that computation never runs low although the driver is slow.
+ *
+ * A lowering is asked for ahead of the forecast begin by no more than the driver call itself takes:
+ * the old clock runs on until the call has returned and settled. A raising is asked for ahead of
+ * the forecast end by a lead. What is forecast wrongly is corrected at once by the calls
+ * themselves.
+ *
+ * Pure; caller's storage; all times are ns of one monotonic clock; INT64_MAX is never.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_SECTION_GAPS_FEED_FORWARD_H
+#define LULL_CORE_SECTION_GAPS_FEED_FORWARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lull_feed_forward {
+    uint32_t requested;   /* point last asked for; 0 the reference */
+    uint32_t ahead_point; /* to ask for at lower_at_ns */
+    int64_t lower_at_ns;
+    int64_t raise_at_ns;
+    int64_t deadline_ns;    /* of the lowering asked for: served later it is worthless */
+    int64_t valid_until_ns; /* and its validity, should nobody raise it */
+};
+
+/* Forecast of one section and the cost of switching, all in ms. */
+struct lull_forecast {
+    double length_ms;  /* that nearly every occurrence reaches */
+    double least_ms;   /* length from which switching pays */
+    double gap_low_ms; /* shortest and longest usual time from the section before to its begin */
+    double gap_high_ms;
+    double ahead_ms; /* how long before the begin a lowering may be asked for */
+    double lead_ms;  /* how long before the end a raising must be asked for */
+    double down_ms;  /* until a lowering has effect, usually */
+    double serve_ms; /* served no sooner than this before its raising, a lowering is worthless */
+};
+
+void lull_feed_forward_init(struct lull_feed_forward *feed);
+
+/*
+ * The break-even of a run of calls (design section 4): both switches, each with a margin of a
+ * quarter, ms.
+ */
+double lull_forecast_break_even_ms(double down_ms, double lead_ms);
+
+/* True if a section of this forecast leaves time at the lower point. */
+bool lull_forecast_pays(const struct lull_forecast *forecast);
+
+/* The section with this point (0: stay) begins now. True: ask for feed->requested now. */
+bool lull_feed_forward_begin(struct lull_feed_forward *feed, int64_t now_ns, uint32_t point,
+                             const struct lull_forecast *forecast);
+
+/*
+ * A section ends now; the next one has this point (0: stay) and forecast. True: ask for
+ * feed->requested now.
+ */
+bool lull_feed_forward_end(struct lull_feed_forward *feed, int64_t now_ns, uint32_t next_point,
+                           const struct lull_forecast *next);
+
+/* Time passes. True: ask for feed->requested now. */
+bool lull_feed_forward_poll(struct lull_feed_forward *feed, int64_t now_ns);
+
+/* Whatever is under way: back to the reference. True: ask for it now. */
+bool lull_feed_forward_raise(struct lull_feed_forward *feed);
+
+/* The next time at which poll may want something. */
+int64_t lull_feed_forward_wake_ns(const struct lull_feed_forward *feed);
+
+#endif

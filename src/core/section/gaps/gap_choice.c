@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/section/gaps/gap_choice.h"
+
+#include <math.h>
+
+/*
+ * Of the share that may be late, what lowerings that come early may use up. Latencies have a long
+ * tail above and a short one below: halving this costs a fraction of a millisecond, halving the
+ * rest costs several.
+ */
+static const double early_ratio = 0.125;
+/* Latencies that hardly vary are not known better than this. */
+static const double sure_ratio = 0.97;
+static const double reading_ms = 0.1;
+/* Time that a gap must spend low to be worth two driver calls. */
+static const double least_low_ms = 1.0;
+
+void lull_gap_need_find(const struct lull_switch_cost *cost, double late_share,
+                        struct lull_gap_need *need_out)
+{
+    const double call_ms = lull_switch_cost_call_ms(cost, LULL_DIRECTION_UP, 0.9);
+    const double ahead_ms =
+        sure_ratio * lull_switch_cost_sure_ahead_ms(cost, early_ratio * late_share);
+    const double lead_ms =
+        lull_switch_cost_sure_lead_ms(cost, (1.0 - early_ratio) * late_share) + reading_ms;
+
+    *need_out = (struct lull_gap_need){
+        .ahead_ms = ahead_ms,
+        .lead_ms = lead_ms,
+        .call_ms = call_ms,
+        .least_ms = fmax(lead_ms - ahead_ms + fmax(call_ms, least_low_ms), lead_ms),
+    };
+}
+
+uint32_t lull_gap_choose(const double *lengths_ms, uint32_t count, uint32_t most,
+                         const struct lull_switch_cost *cost, double late_share)
+{
+    double sum_ms = 0.0;
+    double best_ms = 0.0;
+    uint32_t best = 0;
+
+    for (uint32_t k = 1; k <= count && k <= most; k++) {
+        struct lull_gap_need need;
+        double low_ms;
+
+        lull_gap_need_find(cost, late_share / k, &need);
+        if (!(lengths_ms[k - 1] > need.least_ms))
+            break;
+        sum_ms += lengths_ms[k - 1];
+        low_ms = sum_ms - k * (need.lead_ms - need.ahead_ms);
+        if (low_ms > best_ms) {
+            best_ms = low_ms;
+            best = k;
+        }
+    }
+    return best;
+}

@@ -1,0 +1,36 @@
+/*
+ * Which gaps of an iteration to switch, when kernels may begin low only so often.
+ *
+ * A gap of length l is low for l - lead + ahead on average, since lowering and raising take equally
+ * long. What may be late is shared equally by the raisings: the tail of latencies is about
+ * exponential, and the sum of leads is least then. Each further gap makes every lead longer. So the
+ * longest k gaps are switched, with the k that is low for the longest time altogether.
+ *
+ * Pure. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_SECTION_GAPS_GAP_CHOICE_H
+#define LULL_CORE_SECTION_GAPS_GAP_CHOICE_H
+
+#include <stdint.h>
+
+#include "core/dvfs/switch_cost.h"
+
+/* What switching a gap needs where a share of the switches may be late; ms. */
+struct lull_gap_need {
+    double ahead_ms; /* a lowering asked for so long before its begin is not early */
+    double lead_ms;  /* a raising asked for so long before its end is not late */
+    double call_ms;  /* the driver's call of a raising, mostly: it waits for that of the lowering */
+    double least_ms; /* length from which there is something to win */
+};
+
+void lull_gap_need_find(const struct lull_switch_cost *cost, double late_share,
+                        struct lull_gap_need *need_out);
+
+/*
+ * How many of the longest gaps to switch, at most `most`; late_share: of all passes through them,
+ * those in which one may be late, in (0, 1). lengths_ms descends. O(count).
+ */
+uint32_t lull_gap_choose(const double *lengths_ms, uint32_t count, uint32_t most,
+                         const struct lull_switch_cost *cost, double late_share);
+
+#endif

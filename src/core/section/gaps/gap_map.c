@@ -1,0 +1,413 @@
+/*
+ * Following is in this file, learning from a recorded window in gap_map_learn.c and
+ * gap_map_compute.c.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/section/gaps/gap_map_state.h"
+
+struct lull_gap_map *lull_gap_map_create(bool blind)
+{
+    struct lull_gap_map *map = calloc(1, sizeof(*map));
+
+    if (map == NULL)
+        return NULL;
+    map->order = lull_order_create();
+    if (map->order == NULL) {
+        free(map);
+        return NULL;
+    }
+    map->is_blind = blind;
+    map->phase = blind ? LULL_GAP_MAP_BLIND : LULL_GAP_MAP_SEARCHING;
+    return map;
+}
+
+void lull_gap_map_destroy(struct lull_gap_map *map)
+{
+    if (map == NULL)
+        return;
+    lull_order_destroy(map->order);
+    free(map->record.edges_ns);
+    free(map->record.runs);
+    free(map->kernels);
+    free(map);
+}
+
+/* ---- what waits to be polled ------------------------------------------------------------- */
+
+static void put(struct lull_gap_map *map, const struct lull_call *call)
+{
+    if (map->ready_count < LULL_GAP_MAP_READY)
+        map->ready[(map->ready_first + map->ready_count++) % LULL_GAP_MAP_READY] = *call;
+}
+
+/* Edges of one gap, or of a break, never go back in time. */
+static void put_edge(struct lull_gap_map *map, const struct lull_call *what, bool begin,
+                     int64_t time_ns)
+{
+    struct lull_call call = *what;
+
+    if (time_ns > map->last_ns)
+        map->last_ns = time_ns;
+    call.time_ns = map->last_ns;
+    call.begin = begin;
+    put(map, &call);
+}
+
+static void close_gap(struct lull_gap_map *map, int64_t time_ns)
+{
+    struct lull_gap_plan *plan = &map->plans[map->next];
+
+    put_edge(map, &map->gaps[map->next].call, false, time_ns);
+    plan->begin_due_ns = LULL_GAP_MAP_NEVER;
+    plan->end_due_ns = LULL_GAP_MAP_NEVER;
+    map->next = (map->next + 1) % map->gap_count;
+    map->is_open = false;
+}
+
+static void open_gap(struct lull_gap_map *map, int64_t time_ns)
+{
+    put_edge(map, &map->gaps[map->next].call, true, time_ns);
+    map->is_open = true;
+}
+
+static void put_break(struct lull_gap_map *map, int64_t time_ns)
+{
+    const struct lull_call broken = {.peer = -1, .place = LULL_CALL_BREAK};
+
+    if (map->is_open)
+        close_gap(map, time_ns);
+    put_edge(map, &broken, true, time_ns);
+    put_edge(map, &broken, false, time_ns);
+}
+
+/* ---- the iteration of communication kernels ---------------------------------------------- */
+
+static void give_up(struct lull_gap_map *map)
+{
+    map->phase = LULL_GAP_MAP_BLIND;
+    map->is_blind = true;
+    map->has_given_up = true;
+    map->gap_count = 0;
+}
+
+static void start_window(struct lull_gap_map *map)
+{
+    const size_t edges = 2 * (size_t)map->period * (LULL_GAP_MAP_PERIODS + 1);
+    int64_t *edges_ns = realloc(map->record.edges_ns, edges * sizeof(*edges_ns));
+    struct lull_call *kernels = realloc(map->kernels, map->period * sizeof(*kernels));
+
+    if (edges_ns != NULL)
+        map->record.edges_ns = edges_ns;
+    if (kernels != NULL)
+        map->kernels = kernels;
+    if (edges_ns == NULL || kernels == NULL || map->attempts++ == LULL_GAP_MAP_ATTEMPTS) {
+        give_up(map);
+        return;
+    }
+    memset(edges_ns, 0, edges * sizeof(*edges_ns));
+    map->gap_count = 0;
+    map->record.first = lull_order_newest(map->order) + 1;
+    map->record.seen = 0;
+    map->record.run_count = 0;
+    map->record.is_full = false;
+    map->record.full_ns = 0;
+    map->phase = LULL_GAP_MAP_RECORDING;
+}
+
+static void leave_iteration(struct lull_gap_map *map, int64_t time_ns)
+{
+    if (map->phase == LULL_GAP_MAP_KNOWN)
+        put_break(map, time_ns);
+    map->phase = LULL_GAP_MAP_SEARCHING;
+}
+
+/* An edge of a kernel that stands there, within its pass. */
+static uint32_t edge_of(const struct lull_gap_map *map, const struct lull_standing *standing,
+                        bool begin)
+{
+    const int64_t turn = (standing->iteration - map->record.first) % map->fold;
+
+    return 2 * ((uint32_t)(turn < 0 ? turn + map->fold : turn) * map->period +
+                standing->position) + !begin;
+}
+
+int64_t lull_gap_map_in_pass_ns(const struct lull_gap_map *map, int64_t recorded_ns)
+{
+    const uint32_t reference = (LULL_GAP_MAP_PERIODS / map->fold - 2) * map->fold;
+    const int64_t from_first_ns =
+        (recorded_ns - *lull_gap_map_edge(map, reference, 0)) % map->pass_ns;
+
+    return from_first_ns < 0 ? from_first_ns + map->pass_ns : from_first_ns;
+}
+
+/* When the edge that came last came in the recorded pass. */
+static int64_t last_edge_ns(const struct lull_gap_map *map)
+{
+    const uint32_t reference = (LULL_GAP_MAP_PERIODS / map->fold - 2) * map->fold;
+
+    return *lull_gap_map_edge(map, reference, edge_of(map, &map->last, map->last_is_begin));
+}
+
+static void take_up(struct lull_gap_map *map, int64_t recorded_ns)
+{
+    const int64_t now_ns = lull_gap_map_in_pass_ns(map, recorded_ns);
+    int64_t soonest_ns = LULL_GAP_MAP_NEVER;
+
+    for (uint32_t i = 0; i < map->gap_count; i++) {
+        struct lull_gap_plan *plan = &map->plans[i];
+        const int64_t to_ns = plan->announced_ns - now_ns +
+                              (plan->announced_ns <= now_ns ? map->pass_ns : 0);
+
+        plan->begin_due_ns = LULL_GAP_MAP_NEVER;
+        plan->end_due_ns = LULL_GAP_MAP_NEVER;
+        if (to_ns < soonest_ns) {
+            soonest_ns = to_ns;
+            map->next = i;
+        }
+    }
+    map->is_open = false;
+    map->phase = LULL_GAP_MAP_KNOWN;
+}
+
+static void learn(struct lull_gap_map *map)
+{
+    lull_gap_map_plan_gaps(map);
+    if (map->gap_count == 0 && map->is_blind)
+        give_up(map);
+    else if (map->gap_count == 0)
+        map->phase = LULL_GAP_MAP_BLIND; /* computation never pauses: nothing to emit */
+    else
+        take_up(map, last_edge_ns(map));
+}
+
+void lull_gap_map_take_complete(struct lull_gap_map *map, int64_t until_ns)
+{
+    if (map->phase == LULL_GAP_MAP_RECORDING && !map->is_blind && map->record.is_full &&
+        until_ns >= map->record.full_ns)
+        learn(map);
+}
+
+/* What is known of the iteration still holds; of two that count as one it is not known which. */
+static void resume(struct lull_gap_map *map, const struct lull_call *kernel)
+{
+    if (map->gap_count > 0 && map->fold == 1 &&
+        lull_order_locate(map->order, kernel->order, &map->last)) {
+        map->last_is_begin = true;
+        take_up(map, last_edge_ns(map) - 1); /* it may announce a gap itself */
+    } else {
+        start_window(map);
+    }
+}
+
+/* Follows the sequence of kernels. */
+static void follow(struct lull_gap_map *map, const struct lull_call *kernel)
+{
+    switch (lull_order_take(map->order, kernel->order, lull_call_signature(kernel))) {
+    case LULL_ORDER_FOUND:
+        map->period = lull_order_period(map->order);
+        map->fold = 1;
+        start_window(map);
+        break;
+    case LULL_ORDER_RESUMED:
+        resume(map, kernel);
+        break;
+    case LULL_ORDER_LEFT:
+        leave_iteration(map, kernel->time_ns);
+        break;
+    case LULL_ORDER_TOO_LONG:
+        give_up(map);
+        break;
+    case LULL_ORDER_SEARCHING:
+    case LULL_ORDER_FOLLOWING:
+        break;
+    }
+}
+
+/* ---- edges ------------------------------------------------------------------------------- */
+
+static void record_edge(struct lull_gap_map *map, const struct lull_call *edge,
+                        const struct lull_standing *standing)
+{
+    struct lull_gap_record *record = &map->record;
+    const int64_t period = standing->iteration - record->first;
+    const uint32_t index = 2 * standing->position + !edge->begin;
+    int64_t *recorded_ns;
+
+    if (record->is_full || period < 0)
+        return;
+    if (period > LULL_GAP_MAP_PERIODS + 1) { /* an edge was lost */
+        start_window(map);
+        return;
+    }
+    if (period > LULL_GAP_MAP_PERIODS || (period == LULL_GAP_MAP_PERIODS && index > 0))
+        return;
+    recorded_ns = lull_gap_map_edge(map, (uint32_t)period, index);
+    if (*recorded_ns != 0)
+        return;
+    *recorded_ns = edge->time_ns;
+    if (edge->begin)
+        map->kernels[standing->position] = *edge;
+    if (edge->time_ns > record->full_ns)
+        record->full_ns = edge->time_ns;
+    record->is_full = ++record->seen == 2 * map->period * LULL_GAP_MAP_PERIODS + 1;
+    if (record->is_full && map->is_blind)
+        learn(map);
+}
+
+static void announce(struct lull_gap_map *map, uint32_t edge, int64_t time_ns)
+{
+    for (uint32_t i = 0; i < map->gap_count; i++) {
+        struct lull_gap_plan *plan = &map->plans[i];
+
+        if (plan->begin_edge == edge) {
+            plan->begin_due_ns = time_ns + plan->begin_offset_ns;
+            plan->end_due_ns = LULL_GAP_MAP_NEVER;
+        }
+        if (plan->end_edge == edge)
+            plan->end_due_ns = time_ns + plan->end_offset_ns;
+    }
+}
+
+static void stop_passing(struct lull_gap_map *map, int64_t time_ns)
+{
+    for (; map->depth > 0; map->depth--)
+        put_edge(map, &map->passed, false, time_ns);
+    put_break(map, time_ns);
+    map->phase = LULL_GAP_MAP_SEARCHING;
+}
+
+/* What had no gaps may have been an inner loop: whether it has just ended. */
+static bool was_inner_loop(struct lull_gap_map *map, const struct lull_call *edge)
+{
+    return edge->begin && !map->is_blind &&
+           lull_order_take(map->order, edge->order, lull_call_signature(edge)) == LULL_ORDER_LEFT;
+}
+
+/*
+ * Where two kernels run beside each other, which of them comes first may differ from iteration to
+ * iteration: a track could make nothing of it.
+ */
+static bool is_racing(const struct lull_gap_map *map, const struct lull_call *edge)
+{
+    return map->is_blind && !map->has_given_up && edge->begin && map->depth > 0;
+}
+
+static void pass_on(struct lull_gap_map *map, const struct lull_call *edge)
+{
+    struct lull_call call = *edge;
+
+    if (was_inner_loop(map, edge)) {
+        stop_passing(map, edge->time_ns);
+        return;
+    }
+    call.is_cautious = true;
+    if (edge->begin)
+        map->passed = call;
+    if (edge->begin)
+        map->depth++;
+    else if (map->depth > 0)
+        map->depth--;
+    put(map, &call);
+}
+
+void lull_gap_map_take_communication(struct lull_gap_map *map, const struct lull_call *edge)
+{
+    struct lull_standing standing;
+
+    if (map->phase == LULL_GAP_MAP_BLIND && is_racing(map, edge)) {
+        stop_passing(map, edge->time_ns);
+    } else if (map->phase == LULL_GAP_MAP_BLIND) {
+        pass_on(map, edge);
+        return;
+    }
+    if (edge->begin)
+        follow(map, edge);
+    if ((map->phase != LULL_GAP_MAP_RECORDING && map->phase != LULL_GAP_MAP_KNOWN) ||
+        !lull_order_locate(map->order, edge->order, &standing))
+        return;
+    map->last = standing;
+    map->last_is_begin = edge->begin;
+    if (map->phase == LULL_GAP_MAP_RECORDING)
+        record_edge(map, edge, &standing);
+    else
+        announce(map, edge_of(map, &standing, edge->begin), edge->time_ns);
+}
+
+void lull_gap_map_take_blindness(struct lull_gap_map *map)
+{
+    if (map->phase == LULL_GAP_MAP_KNOWN || map->is_blind)
+        return;
+    map->is_blind = true;
+    map->phase = LULL_GAP_MAP_BLIND;
+}
+
+bool lull_gap_map_wants_compute(const struct lull_gap_map *map)
+{
+    return map->phase == LULL_GAP_MAP_RECORDING && !map->is_blind;
+}
+
+/* ---- time -------------------------------------------------------------------------------- */
+
+/* When a gap behind the next one is due: nothing before it can be waited for any longer. */
+static int64_t overtaken_ns(const struct lull_gap_map *map)
+{
+    int64_t earliest_ns = LULL_GAP_MAP_NEVER;
+
+    for (uint32_t i = 0; i < map->gap_count; i++)
+        if (i != map->next && map->plans[i].begin_due_ns < earliest_ns)
+            earliest_ns = map->plans[i].begin_due_ns;
+    return earliest_ns;
+}
+
+static int64_t due_ns(const struct lull_gap_map *map)
+{
+    const struct lull_gap_plan *plan = &map->plans[map->next];
+    const int64_t own_ns = map->is_open ? plan->end_due_ns : plan->begin_due_ns;
+    const int64_t other_ns = overtaken_ns(map);
+
+    return own_ns < other_ns ? own_ns : other_ns;
+}
+
+bool lull_gap_map_poll(struct lull_gap_map *map, int64_t now_ns, struct lull_call *call_out)
+{
+    if (map->ready_count == 0 && map->phase == LULL_GAP_MAP_KNOWN && due_ns(map) <= now_ns) {
+        const int64_t time_ns = due_ns(map);
+
+        if (map->is_open)
+            close_gap(map, time_ns);
+        else
+            open_gap(map, time_ns);
+    }
+    if (map->ready_count == 0)
+        return false;
+    *call_out = map->ready[map->ready_first];
+    map->ready_first = (map->ready_first + 1) % LULL_GAP_MAP_READY;
+    map->ready_count--;
+    return true;
+}
+
+int64_t lull_gap_map_wake_ns(const struct lull_gap_map *map)
+{
+    if (map->ready_count > 0)
+        return 0;
+    return map->phase == LULL_GAP_MAP_KNOWN ? due_ns(map) : INT64_MAX;
+}
+
+enum lull_gap_map_phase lull_gap_map_phase(const struct lull_gap_map *map)
+{
+    return map->phase;
+}
+
+const struct lull_mapped_gap *lull_gap_map_gaps(const struct lull_gap_map *map, uint32_t *count_out)
+{
+    *count_out = map->phase == LULL_GAP_MAP_KNOWN ? map->gap_count : 0;
+    return map->gaps;
+}
+
+uint32_t lull_gap_map_fold(const struct lull_gap_map *map)
+{
+    return map->phase == LULL_GAP_MAP_KNOWN ? map->fold : 0;
+}

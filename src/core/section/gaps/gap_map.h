@@ -1,0 +1,96 @@
+/*
+ * Gap map: where a GPU computes nothing, learnt once and then told from its communication alone.
+ *
+ * When communication runs on the GPU (NCCL), its kernels say when they begin and end, but not
+ * whether computation runs beside them; and where the host is late the GPU idles with no kernel at
+ * all. Recording every compute kernel costs too much to be done always. So the map asks for a
+ * window in which it is told both, finds the iteration from the repeating sequence of communication
+ * kernels (order.h: in the order in which the host enqueued them, however they race on the GPU),
+ * and learns for each gap in the computation at what distance from which edge of a communication
+ * kernel it begins and ends. From then on it needs the communication kernels only, and emits each
+ * gap as a call: a section without computation, exposed from end to end.
+ *
+ * A gap is emitted from where it began in the latest to where it ended in the earliest recorded
+ * iteration, so that what is called a gap was one every time. If every other iteration differs
+ * (accumulation, a recorded job of two iterations), two iterations count as one.
+ *
+ * Where computation cannot be recorded the map is blind: communication kernels are passed on as
+ * they are, as calls that may hide computation. Once two of them run beside each other, as they
+ * come they tell no iteration: then the map learns all the same, and takes for a gap what they
+ * cover together, which may hide computation, too. And where such kernels are all there is, and no
+ * gap, the longest of them stands for one, so that the iteration shows.
+ *
+ * Pure; create/destroy; one thread at a time. Times: int64_t ns of one monotonic clock.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_SECTION_GAPS_GAP_MAP_H
+#define LULL_CORE_SECTION_GAPS_GAP_MAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/section/call.h"
+
+enum {
+    LULL_GAP_MAP_PERIODS = 6,      /* iterations that a window records */
+    LULL_GAP_MAP_MAX_PERIOD = 512, /* communication kernels per iteration, in the window */
+    LULL_GAP_MAP_MAX_GAPS = 64,    /* the longest are kept */
+    LULL_GAP_MAP_ATTEMPTS = 6,     /* windows that may fail before the map gives up: blind */
+};
+
+enum lull_gap_map_phase {
+    LULL_GAP_MAP_SEARCHING, /* for the iteration */
+    LULL_GAP_MAP_RECORDING, /* wants computation told */
+    LULL_GAP_MAP_KNOWN,     /* emits gaps */
+    LULL_GAP_MAP_BLIND,     /* passes communication kernels on */
+};
+
+/* One gap, as learnt. */
+struct lull_mapped_gap {
+    double length_ms;   /* as emitted, mean over the window */
+    double exposed_ms;  /* of it beside a communication kernel; the rest is idle */
+    struct lull_call call; /* what is emitted at its begin, but for the time */
+};
+
+struct lull_gap_map;
+
+/* NULL: no memory. blind: computation will never be told. */
+struct lull_gap_map *lull_gap_map_create(bool blind);
+void lull_gap_map_destroy(struct lull_gap_map *map);
+
+/* A communication kernel begins or ends on the GPU. In the order of their times, which need not be
+ * that of edge->order. */
+void lull_gap_map_take_communication(struct lull_gap_map *map, const struct lull_call *edge);
+
+/* Compute kernels ran, without a break worth mentioning. In the order of their begins. */
+void lull_gap_map_take_compute(struct lull_gap_map *map, int64_t begin_ns, int64_t end_ns);
+
+/* Every run that began before this time has been told. */
+void lull_gap_map_take_complete(struct lull_gap_map *map, int64_t until_ns);
+
+/* Computation cannot be recorded (any more): blind from now on, unless the map is known. */
+void lull_gap_map_take_blindness(struct lull_gap_map *map);
+
+/*
+ * The next call due at now_ns, if there is one: the begins and ends of gaps alternate, in the order
+ * of the iteration, none left out. A deviation of the communication breaks off the iteration: it
+ * shows as a call of LULL_CALL_BREAK.
+ */
+bool lull_gap_map_poll(struct lull_gap_map *map, int64_t now_ns, struct lull_call *call_out);
+
+/* When to poll again at the latest; INT64_MAX: only after the next edge. */
+int64_t lull_gap_map_wake_ns(const struct lull_gap_map *map);
+
+enum lull_gap_map_phase lull_gap_map_phase(const struct lull_gap_map *map);
+
+/* Gaps in the order of the iteration; none unless known. Borrowed until the next take. */
+const struct lull_mapped_gap *lull_gap_map_gaps(const struct lull_gap_map *map, uint32_t *count_out);
+
+/* Whether computation is to be told now. */
+bool lull_gap_map_wants_compute(const struct lull_gap_map *map);
+
+/* Iterations of the job that one pass through the gaps covers: 1 or 2; 0 unless known. */
+uint32_t lull_gap_map_fold(const struct lull_gap_map *map);
+
+#endif

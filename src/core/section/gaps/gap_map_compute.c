@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "core/section/exposure.h"
+#include "core/section/gaps/gap_map_state.h"
+
+/* Gaps shorter than this are noise between kernels; none is worth switching by far. */
+static const int64_t least_gap_ns = INT64_C(1000000);
+/* Without computation to go by, communication that is interrupted for so short, and for so small a
+ * share, is one. */
+static const int64_t brief_ns = INT64_C(1000000);
+static const double brief_ratio = 0.02;
+
+enum { MAX_RUNS = 1 << 16 };
+
+/* ---- as it is told ----------------------------------------------------------------------- */
+
+static bool append_run(struct lull_gap_record *record, int64_t begin_ns, int64_t end_ns)
+{
+    if (record->run_count == record->run_capacity) {
+        const uint32_t capacity = record->run_capacity == 0 ? 256 : 2 * record->run_capacity;
+        struct lull_run *runs = capacity > MAX_RUNS
+                                    ? NULL
+                                    : realloc(record->runs, capacity * sizeof(*record->runs));
+
+        if (runs == NULL)
+            return false;
+        record->runs = runs;
+        record->run_capacity = capacity;
+    }
+    record->runs[record->run_count++] = (struct lull_run){begin_ns, end_ns};
+    return true;
+}
+
+void lull_gap_map_take_compute(struct lull_gap_map *map, int64_t begin_ns, int64_t end_ns)
+{
+    struct lull_gap_record *record = &map->record;
+    struct lull_run *last =
+        record->run_count == 0 ? NULL : &record->runs[record->run_count - 1];
+
+    if (!lull_gap_map_wants_compute(map))
+        return;
+    if (last != NULL && begin_ns < last->end_ns + least_gap_ns) {
+        if (end_ns > last->end_ns)
+            last->end_ns = end_ns;
+    } else if (!append_run(record, begin_ns, end_ns)) {
+        lull_gap_map_take_blindness(map);
+    }
+}
+
+/* ---- without computation to go by -------------------------------------------------------- */
+
+/* What the track would not separate either: too short to be worth naming (track.c). */
+static bool is_brief(const struct lull_interval *before, const struct lull_interval *after)
+{
+    const int64_t between_ns = after->begin_ns - before->end_ns;
+
+    return between_ns <= brief_ns &&
+           (double)between_ns <= brief_ratio * (double)(after->end_ns - before->begin_ns);
+}
+
+/* All that communicates, as a union in which brief breaks do not count; NULL: no memory. */
+static struct lull_interval *unite_kernels(const struct lull_gap_map *map, size_t *count_out)
+{
+    const size_t kernels = (size_t)map->period * LULL_GAP_MAP_PERIODS;
+    struct lull_interval *united = calloc(kernels, sizeof(*united));
+    size_t count;
+    size_t kept = 0;
+
+    if (united == NULL)
+        return NULL;
+    for (size_t i = 0; i < kernels; i++)
+        united[i] = (struct lull_interval){map->record.edges_ns[2 * i],
+                                           map->record.edges_ns[2 * i + 1]};
+    count = lull_intervals_unite(united, kernels);
+    for (size_t i = 1; i < count; i++) {
+        if (is_brief(&united[kept], &united[i]))
+            united[kept].end_ns = united[i].end_ns;
+        else
+            united[++kept] = united[i];
+    }
+    *count_out = count == 0 ? 0 : kept + 1;
+    return united;
+}
+
+void lull_gap_map_guess_compute(struct lull_gap_map *map)
+{
+    size_t count;
+    struct lull_interval *united = unite_kernels(map, &count);
+
+    map->record.run_count = 0;
+    for (size_t i = 0; united != NULL && i + 1 < count; i++)
+        if (!append_run(&map->record, united[i].end_ns, united[i + 1].begin_ns))
+            break;
+    free(united);
+}

@@ -1,0 +1,89 @@
+/*
+ * The gap map's state, shared by its files and nobody else:
+ *   gap_map.c          following: communication kernels in, calls out
+ *   gap_map_compute.c  the computation of a window, told or guessed
+ *   gap_map_learn.c    a recorded window becomes gaps and the edges that announce them
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_SECTION_GAPS_GAP_MAP_STATE_H
+#define LULL_CORE_SECTION_GAPS_GAP_MAP_STATE_H
+
+#include "core/section/gaps/gap_map.h"
+#include "core/section/order.h"
+
+#define LULL_GAP_MAP_NEVER INT64_MAX
+
+enum { LULL_GAP_MAP_READY = 64 };
+
+struct lull_run {
+    int64_t begin_ns;
+    int64_t end_ns;
+};
+
+/* The window. Edge 2 i is the begin, 2 i + 1 the end of the kernel at position i. */
+struct lull_gap_record {
+    int64_t first;     /* iteration of its first period */
+    uint32_t seen;     /* edges; all of its periods and the first after them make it full */
+    bool is_full;
+    int64_t full_ns;   /* the latest of these */
+    int64_t *edges_ns; /* [LULL_GAP_MAP_PERIODS + 1][2 * period]; 0: not seen */
+    struct lull_run *runs; /* of computation, in time order, with gaps worth mentioning between */
+    uint32_t run_count;
+    uint32_t run_capacity;
+};
+
+/* Which edges of the pass announce a gap's begin and end, and how long before. */
+struct lull_gap_plan {
+    uint32_t begin_edge;
+    uint32_t end_edge;
+    int64_t begin_offset_ns;
+    int64_t end_offset_ns;
+    int64_t announced_ns; /* when that edge comes, from the pass' first on; less than a pass */
+    int64_t begin_due_ns; /* LULL_GAP_MAP_NEVER: not announced */
+    int64_t end_due_ns;
+};
+
+struct lull_gap_map {
+    enum lull_gap_map_phase phase;
+    bool is_blind;     /* computation is not told: what communicates is taken for a gap */
+    bool has_given_up; /* blind, and kernels are passed on as they come, whatever comes */
+    uint32_t depth;    /* of kernels that were passed on and have not ended */
+    struct lull_call passed; /* the last of them that began */
+    struct lull_order *order;
+    uint32_t period; /* kernels per iteration */
+    struct lull_standing last; /* of the edge that came last */
+    bool last_is_begin;
+    uint32_t attempts;
+    struct lull_gap_record record;
+    struct lull_call *kernels; /* [period] begins, as recorded */
+    uint32_t fold;
+    int64_t pass_ns; /* length of a pass, as recorded */
+    uint32_t gap_count;
+    struct lull_mapped_gap gaps[LULL_GAP_MAP_MAX_GAPS];
+    struct lull_gap_plan plans[LULL_GAP_MAP_MAX_GAPS];
+    uint32_t next; /* gap to emit, or being emitted */
+    bool is_open;  /* its begin has been emitted */
+    int64_t last_ns;
+    uint32_t ready_first;
+    uint32_t ready_count;
+    struct lull_call ready[LULL_GAP_MAP_READY];
+};
+
+static inline int64_t *lull_gap_map_edge(const struct lull_gap_map *map, uint32_t period,
+                                         uint32_t edge)
+{
+    return &map->record.edges_ns[(size_t)period * 2 * map->period + edge];
+}
+
+/* The window is full and, unless blind, all computation in it told: finds fold, pass, gaps and plans
+ * in it. There may be none, unless kernels race: then the longest of them stands for a gap. */
+void lull_gap_map_plan_gaps(struct lull_gap_map *map);
+
+/* Of a full window: takes for computation whatever lies between communication. */
+void lull_gap_map_guess_compute(struct lull_gap_map *map);
+
+/* A recorded time, from the first edge of the pass that the gaps were taken from; modulo a pass. */
+int64_t lull_gap_map_in_pass_ns(const struct lull_gap_map *map, int64_t recorded_ns);
+
+#endif

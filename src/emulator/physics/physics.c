@@ -1,0 +1,491 @@
+/*
+ * Events and time of the emulated GPU. The state is folded (integrated) up to an event, the event
+ * is handled, rates are worked out anew; between events nothing is written, so that it makes no
+ * difference how often somebody looks.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "emulator/physics/physics.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "emulator/noise.h"
+#include "emulator/physics/internal.h"
+
+enum {
+    THERMAL_TICK_MS = 100,
+    UTILIZATION_TICK_MS = 200,
+    DECAY_TICK_MS = 150,
+    DECAY_JUMP_STEPS = 10,
+    DECAY_STEPS = 2,
+    HW_SLOWDOWN_MS = 100,
+    OVER_LIMIT_MS = 10,
+};
+
+static const double over_limit_ratio = 1.3;
+static const double peak_limit_ratio = 1.25;
+
+static int64_t control_period_ns(const struct lull_physics *gpu)
+{
+    /* Volta's limiter is faster than the later ones' (guess of the GPU model). */
+    return lull_ns_from_ms(fmin(gpu->model.power_refresh_ms, THERMAL_TICK_MS));
+}
+
+static int64_t min_ns(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- clock ---- */
+
+uint32_t lull_physics_setting_step(const struct lull_gpu_model *model,
+                                   const struct lull_clock_setting *setting)
+{
+    uint32_t step = lull_gpu_model_step_count(model) - 1;
+
+    if (setting->is_locked)
+        return setting->max_step;
+    if (setting->has_application_step && setting->application_step < step)
+        step = setting->application_step;
+    return step;
+}
+
+/* Half the clock on the grid: what hardware does to protect itself. */
+static double half_mhz(const struct lull_physics *gpu, double mhz)
+{
+    const uint32_t step = lull_gpu_model_nearest_step(&gpu->model, mhz / 2);
+
+    return lull_gpu_model_step_mhz(&gpu->model, step);
+}
+
+double lull_physics_allowed_mhz(const struct lull_physics *gpu)
+{
+    double mhz = fmin(gpu->cap_mhz, gpu->thermal_mhz);
+
+    if (gpu->hw_until_ns > gpu->folded_ns)
+        mhz = fmin(mhz, half_mhz(gpu, gpu->model.sm_max_mhz));
+    return mhz;
+}
+
+static double setting_mhz(const struct lull_physics *gpu)
+{
+    return lull_gpu_model_step_mhz(&gpu->model,
+                                   lull_physics_setting_step(&gpu->model, &gpu->setting));
+}
+
+static uint64_t current_reasons(const struct lull_physics *gpu)
+{
+    const double wanted = setting_mhz(gpu);
+    uint64_t reasons = 0;
+
+    if (gpu->context_count == 0)
+        return LULL_REASON_IDLE;
+    if (!gpu->setting.is_locked && gpu->setting.has_application_step &&
+        wanted < gpu->model.sm_max_mhz)
+        reasons |= LULL_REASON_APPLICATION;
+    if (gpu->cap_mhz < wanted)
+        reasons |= LULL_REASON_POWER_CAP;
+    if (gpu->thermal_mhz < wanted)
+        reasons |= LULL_REASON_SW_THERMAL;
+    if (gpu->hw_until_ns > gpu->folded_ns)
+        reasons |= LULL_REASON_HW_SLOWDOWN;
+    if (gpu->temperature_c > gpu->model.hw_slowdown_c)
+        reasons |= LULL_REASON_HW_THERMAL;
+    return reasons;
+}
+
+/* ---- folding: exact integrals from folded_ns to time_ns ---- */
+
+static double settled_c(const struct lull_physics *gpu)
+{
+    return gpu->model.ambient_c + gpu->model.heat_c_per_w * gpu->power_w;
+}
+
+static double temperature_after(const struct lull_physics *gpu, double dt_s)
+{
+    const double settled = settled_c(gpu);
+
+    return settled + (gpu->temperature_c - settled) * exp(-dt_s / gpu->model.heat_tau_s);
+}
+
+static double energy_after(const struct lull_physics *gpu, double dt_s)
+{
+    const double away_c = gpu->temperature_c - settled_c(gpu);
+    const double tau_s = gpu->model.heat_tau_s;
+    const double leak_s = gpu->model.leak_ratio_per_c * away_c * -expm1(-dt_s / tau_s) * tau_s;
+
+    return gpu->energy_j + gpu->power_w * (dt_s + leak_s);
+}
+
+static double seconds_since_fold(const struct lull_physics *gpu, int64_t time_ns)
+{
+    return (double)(time_ns - gpu->folded_ns) * 1e-9;
+}
+
+static void fold_counters(struct lull_physics *gpu, int64_t dt_ns)
+{
+    for (uint32_t bit = 0; bit < LULL_PHYSICS_REASONS; bit++)
+        if (gpu->reasons & (UINT64_C(1) << bit))
+            gpu->reason_ns[bit] += dt_ns;
+    if (lull_physics_is_busy(gpu))
+        gpu->busy_ns += dt_ns;
+    if (gpu->mhz < lull_physics_allowed_mhz(gpu) && lull_physics_has_kernel(gpu))
+        gpu->kernel_low_ns += dt_ns;
+}
+
+void lull_physics_fold(struct lull_physics *gpu, int64_t time_ns)
+{
+    const double dt_s = seconds_since_fold(gpu, time_ns);
+
+    if (time_ns <= gpu->folded_ns)
+        return;
+    gpu->energy_j = energy_after(gpu, dt_s);
+    gpu->temperature_c = temperature_after(gpu, dt_s);
+    fold_counters(gpu, time_ns - gpu->folded_ns);
+    lull_physics_fold_work(gpu, dt_s);
+    gpu->folded_ns = time_ns;
+}
+
+/* ---- rates after a change ---- */
+
+static void update_clock(struct lull_physics *gpu)
+{
+    if (gpu->context_count == 0)
+        gpu->mhz = gpu->idle_mhz;
+    else
+        gpu->mhz = fmin(setting_mhz(gpu), lull_physics_allowed_mhz(gpu));
+    gpu->reasons = current_reasons(gpu);
+}
+
+static void watch_limit(struct lull_physics *gpu)
+{
+    if (gpu->power_w <= over_limit_ratio * gpu->limit_w)
+        gpu->over_ns = LULL_PHYSICS_NEVER;
+    else if (gpu->over_ns == LULL_PHYSICS_NEVER)
+        gpu->over_ns = gpu->folded_ns + OVER_LIMIT_MS * LULL_NS_PER_MS;
+}
+
+static int64_t find_next_ns(const struct lull_physics *gpu)
+{
+    int64_t next = lull_physics_rate_change_ns(gpu);
+
+    next = min_ns(next, gpu->control_ns);
+    next = min_ns(next, gpu->energy_ns);
+    next = min_ns(next, gpu->clock_ns);
+    next = min_ns(next, gpu->utilization_ns);
+    next = min_ns(next, min_ns(gpu->usage.next_ns, gpu->usage.sample_ns));
+    return min_ns(next, min_ns(gpu->instant.next_ns, gpu->instant.sample_ns));
+}
+
+void lull_physics_update(struct lull_physics *gpu)
+{
+    update_clock(gpu);
+    lull_physics_update_work(gpu);
+    gpu->power_w = lull_physics_load_w(gpu, gpu->mhz);
+    watch_limit(gpu);
+    lull_physics_foresee_work(gpu);
+    gpu->next_ns = find_next_ns(gpu);
+}
+
+int64_t lull_physics_rate_change_ns(const struct lull_physics *gpu)
+{
+    int64_t next = min_ns(gpu->decay_ns, gpu->plateau_ns);
+
+    if (gpu->pending_count > 0)
+        next = min_ns(next, gpu->pending[0].effective_ns);
+    if (gpu->hw_until_ns > gpu->folded_ns)
+        next = min_ns(next, gpu->hw_until_ns);
+    next = min_ns(next, gpu->over_ns);
+    /* The loops of power and heat move the clock at their ticks, if at all. */
+    if (gpu->cap_mhz < gpu->model.sm_max_mhz || gpu->thermal_mhz < gpu->model.sm_max_mhz ||
+        gpu->power_w > gpu->limit_w || gpu->temperature_c > gpu->model.slowdown_c)
+        next = min_ns(next, gpu->control_ns);
+    return min_ns(next, lull_physics_work_change_ns(gpu));
+}
+
+/* ---- events ---- */
+
+static void handle_pending(struct lull_physics *gpu)
+{
+    if (gpu->pending_count == 0 || gpu->pending[0].effective_ns > gpu->folded_ns)
+        return;
+    gpu->setting = gpu->pending[0].setting;
+    gpu->pending_count--;
+    memmove(&gpu->pending[0], &gpu->pending[1], gpu->pending_count * sizeof(gpu->pending[0]));
+    update_clock(gpu);
+    /* The measured settle times end when the new clock can be read, so it can be read now. */
+    gpu->published_mhz = gpu->mhz;
+    gpu->clock_ns = gpu->folded_ns + lull_ns_from_ms(gpu->model.clock_refresh_ms);
+}
+
+static void handle_decay(struct lull_physics *gpu)
+{
+    if (gpu->decay_ns > gpu->folded_ns)
+        return;
+    gpu->idle_mhz =
+        fmax(gpu->idle_mhz - DECAY_STEPS * gpu->model.sm_step_mhz, gpu->model.sm_min_mhz);
+    gpu->decay_ns = gpu->idle_mhz > gpu->model.sm_min_mhz
+                        ? gpu->folded_ns + DECAY_TICK_MS * LULL_NS_PER_MS
+                        : LULL_PHYSICS_NEVER;
+}
+
+static void handle_plateau(struct lull_physics *gpu)
+{
+    if (gpu->plateau_ns > gpu->folded_ns)
+        return;
+    const uint64_t bits = lull_noise_mix(gpu->seed ^ (uint64_t)gpu->plateau_ns);
+    const double u = lull_noise_unit(bits);
+    const double w = lull_noise_unit(lull_noise_mix(bits));
+
+    gpu->plateau_ratio = 1.0 + 0.01 * lull_noise_normal(u, w);
+    gpu->plateau_ns += lull_ns_from_ms(1000.0 + 19000.0 * lull_noise_unit(lull_noise_mix(~bits)));
+}
+
+/*
+ * The hardware's emergency brake: half clock at once, and a ceiling the load can live with. It
+ * also learns the clock at which the load came too near, or a job that alternates between compute
+ * and communication would run into the brake in every iteration.
+ */
+static void handle_overload(struct lull_physics *gpu)
+{
+    if (gpu->over_ns > gpu->folded_ns)
+        return;
+    gpu->over_ns = LULL_PHYSICS_NEVER;
+    gpu->hw_until_ns = gpu->folded_ns + HW_SLOWDOWN_MS * LULL_NS_PER_MS;
+    gpu->cap_mhz = lull_physics_static_mhz(gpu, gpu->limit_w * gpu->model.limit_settle_ratio);
+    gpu->peak_mhz = lull_physics_static_mhz(gpu, gpu->limit_w * peak_limit_ratio);
+}
+
+/* Integral controller on the power since the last tick: at most 4 steps down or 2 up. */
+static void control_power(struct lull_physics *gpu, double mean_w)
+{
+    const double deadband = 0.0005; /* the ceiling stands for dithering, finer than a step */
+    const double gain = 0.3;
+    const double step = gpu->model.sm_step_mhz;
+    const double error = 1.0 - mean_w / (gpu->limit_w * gpu->model.limit_settle_ratio);
+    const bool is_capped = gpu->cap_mhz < gpu->model.sm_max_mhz;
+
+    if (fabs(error) < deadband || (!is_capped && mean_w <= gpu->limit_w) ||
+        gpu->hw_until_ns > gpu->folded_ns)
+        return;
+    /* A ceiling far above the clock in use would take long to bite. */
+    const double from_mhz =
+        error < 0 && gpu->context_count > 0 ? fmin(gpu->cap_mhz, gpu->mhz) : gpu->cap_mhz;
+    const double change = fmin(fmax(gain * error * from_mhz, -4 * step), 2 * step);
+
+    gpu->cap_mhz = fmin(fmax(from_mhz + change, gpu->model.sm_min_mhz), gpu->peak_mhz);
+}
+
+static double step_below_mhz(const struct lull_physics *gpu, double mhz)
+{
+    const uint32_t step = lull_gpu_model_nearest_step(&gpu->model, mhz - gpu->model.sm_step_mhz);
+
+    return lull_gpu_model_step_mhz(&gpu->model, step);
+}
+
+static void control_heat(struct lull_physics *gpu)
+{
+    const double step = gpu->model.sm_step_mhz;
+
+    if (gpu->temperature_c > gpu->model.hw_slowdown_c)
+        gpu->hw_until_ns = gpu->folded_ns + HW_SLOWDOWN_MS * LULL_NS_PER_MS;
+    if (gpu->temperature_c > gpu->model.slowdown_c)
+        gpu->thermal_mhz = step_below_mhz(gpu, fmin(gpu->thermal_mhz, gpu->mhz));
+    else if (gpu->temperature_c < gpu->model.slowdown_c - 2.0)
+        gpu->thermal_mhz = fmin(gpu->thermal_mhz + step, gpu->model.sm_max_mhz);
+}
+
+static void handle_control(struct lull_physics *gpu)
+{
+    if (gpu->control_ns > gpu->folded_ns)
+        return;
+    const int64_t period_ns = control_period_ns(gpu);
+
+    control_power(gpu, (gpu->energy_j - gpu->control_j) / ((double)period_ns * 1e-9));
+    control_heat(gpu);
+    gpu->control_j = gpu->energy_j;
+    gpu->control_ns += period_ns;
+}
+
+static void handle_utilization(struct lull_physics *gpu)
+{
+    if (gpu->utilization_ns > gpu->folded_ns)
+        return;
+    const int64_t period_ns = UTILIZATION_TICK_MS * LULL_NS_PER_MS;
+
+    gpu->utilization_percent = (uint32_t)(100 * (gpu->busy_ns - gpu->busy_mark_ns) / period_ns);
+    gpu->busy_mark_ns = gpu->busy_ns;
+    gpu->utilization_ns += period_ns;
+}
+
+static void handle_event(struct lull_physics *gpu)
+{
+    handle_pending(gpu);
+    handle_decay(gpu);
+    handle_plateau(gpu);
+    handle_overload(gpu);
+    handle_control(gpu);
+    handle_utilization(gpu);
+    lull_physics_publish(gpu);
+    update_clock(gpu);
+    lull_physics_finish_work(gpu);
+    lull_physics_update(gpu);
+}
+
+void lull_physics_advance(struct lull_physics *gpu, int64_t now_ns)
+{
+    while (gpu->next_ns <= now_ns) {
+        lull_physics_fold(gpu, gpu->next_ns);
+        handle_event(gpu);
+    }
+    if (now_ns > gpu->now_ns)
+        gpu->now_ns = now_ns;
+}
+
+/* ---- requests ---- */
+
+void lull_physics_ask_clocks(struct lull_physics *gpu, const struct lull_clock_setting *setting,
+                             double settle_factor)
+{
+    const uint32_t step = lull_physics_setting_step(&gpu->model, setting);
+    const bool is_slow = lull_physics_is_slow_step(&gpu->model, gpu->seed, step);
+    const double settle_ms =
+        lull_physics_draw_settle_ms(&gpu->model, is_slow, &gpu->random) * settle_factor;
+    int64_t effective_ns = gpu->now_ns + lull_ns_from_ms(settle_ms);
+
+    lull_physics_fold(gpu, gpu->now_ns);
+    gpu->asked = *setting;
+    if (gpu->pending_count > 0 && gpu->pending[gpu->pending_count - 1].effective_ns > effective_ns)
+        effective_ns = gpu->pending[gpu->pending_count - 1].effective_ns;
+    if (gpu->pending_count == LULL_PHYSICS_PENDING)
+        gpu->pending_count--; /* the newest request wins over the one just before it */
+    gpu->pending[gpu->pending_count].effective_ns = effective_ns;
+    gpu->pending[gpu->pending_count].setting = *setting;
+    gpu->pending_count++;
+    lull_physics_update(gpu);
+}
+
+void lull_physics_set_limit(struct lull_physics *gpu, double limit_w)
+{
+    lull_physics_fold(gpu, gpu->now_ns);
+    gpu->limit_w = limit_w;
+    gpu->peak_mhz = gpu->model.sm_max_mhz;
+    lull_physics_update(gpu);
+}
+
+/* ---- contexts ---- */
+
+int lull_physics_open(struct lull_physics *gpu, int64_t owner, uint64_t owner_mark)
+{
+    for (int i = 0; i < LULL_PHYSICS_CONTEXTS; i++) {
+        struct lull_physics_context *context = &gpu->contexts[i];
+
+        if (context->is_live)
+            continue;
+        lull_physics_fold(gpu, gpu->now_ns);
+        memset(context, 0, sizeof(*context));
+        for (uint32_t k = 0; k < LULL_PHYSICS_KERNELS; k++)
+            context->kernels[k].number = LULL_PHYSICS_NO_WORK;
+        context->is_live = true;
+        context->owner = owner;
+        context->owner_mark = owner_mark;
+        gpu->context_count++;
+        gpu->decay_ns = LULL_PHYSICS_NEVER;
+        lull_physics_update(gpu);
+        return i;
+    }
+    return -1;
+}
+
+void lull_physics_close(struct lull_physics *gpu, int context)
+{
+    if (!gpu->contexts[context].is_live)
+        return;
+    lull_physics_fold(gpu, gpu->now_ns);
+    gpu->contexts[context].is_live = false;
+    gpu->context_count--;
+    if (gpu->context_count == 0) {
+        gpu->cap_mhz = gpu->model.sm_max_mhz;
+        gpu->peak_mhz = gpu->model.sm_max_mhz;
+        /* The limiter may have held the clock between two steps. */
+        gpu->idle_mhz = lull_gpu_model_step_mhz(&gpu->model,
+                                                lull_gpu_model_nearest_step(&gpu->model, gpu->mhz));
+        gpu->idle_mhz = fmin(gpu->idle_mhz, lull_gpu_model_step_mhz(&gpu->model, DECAY_JUMP_STEPS));
+        gpu->decay_ns = gpu->folded_ns + DECAY_TICK_MS * LULL_NS_PER_MS;
+    }
+    lull_physics_update(gpu);
+}
+
+/* ---- setting up ---- */
+
+static void init_unit(struct lull_physics *gpu)
+{
+    const uint64_t bits = lull_noise_mix(gpu->seed);
+    const double u = lull_noise_unit(lull_noise_mix(bits ^ 1));
+    const double w = lull_noise_unit(lull_noise_mix(bits ^ 2));
+    const double gain = 2.0 * lull_noise_unit(lull_noise_mix(bits ^ 3)) - 1.0;
+
+    gpu->unit_ratio = 1.0;
+    gpu->gain_ratio = 1.0;
+    gpu->plateau_ratio = 1.0;
+    gpu->plateau_ns = LULL_PHYSICS_NEVER;
+    gpu->energy_base_mj = 1000 * (int64_t)(bits % 100000);
+    if (gpu->seed == 0)
+        return;
+    gpu->unit_ratio = 1.0 + 0.03 * fmin(fmax(lull_noise_normal(u, w), -2.5), 2.5);
+    gpu->gain_ratio = 1.0 + gpu->model.gain_error_ratio * gain;
+    if (gpu->model.architecture >= 9) /* Hopper's power moves in plateaus */
+        gpu->plateau_ns = gpu->now_ns;
+}
+
+void lull_physics_init(struct lull_physics *gpu, const struct lull_gpu_model *model,
+                       uint64_t unit_seed, int64_t now_ns)
+{
+    memset(gpu, 0, sizeof(*gpu));
+    gpu->model = *model;
+    gpu->seed = unit_seed;
+    gpu->random = lull_noise_mix(unit_seed ^ 0x6c617465u);
+    gpu->now_ns = now_ns;
+    gpu->folded_ns = now_ns;
+    gpu->idle_mhz = model->sm_min_mhz;
+    gpu->decay_ns = LULL_PHYSICS_NEVER;
+    gpu->cap_mhz = model->sm_max_mhz;
+    gpu->peak_mhz = model->sm_max_mhz;
+    gpu->thermal_mhz = model->sm_max_mhz;
+    gpu->hw_until_ns = now_ns;
+    gpu->over_ns = LULL_PHYSICS_NEVER;
+    gpu->limit_w = model->limit_default_w;
+    init_unit(gpu);
+    gpu->control_ns = now_ns + control_period_ns(gpu);
+    gpu->utilization_ns = now_ns + UTILIZATION_TICK_MS * LULL_NS_PER_MS;
+    lull_physics_update(gpu);
+    gpu->temperature_c = settled_c(gpu);
+    lull_physics_init_publishing(gpu);
+    lull_physics_update(gpu);
+}
+
+void lull_physics_warm(struct lull_physics *gpu, double power_w)
+{
+    gpu->temperature_c = gpu->model.ambient_c + gpu->model.heat_c_per_w * power_w;
+}
+
+/* ---- true values between events ---- */
+
+double lull_physics_power_w(const struct lull_physics *gpu)
+{
+    const double away_c = lull_physics_temperature_c(gpu) - settled_c(gpu);
+
+    return gpu->power_w * (1.0 + gpu->model.leak_ratio_per_c * away_c);
+}
+
+double lull_physics_energy_j(const struct lull_physics *gpu)
+{
+    return energy_after(gpu, seconds_since_fold(gpu, gpu->now_ns));
+}
+
+double lull_physics_temperature_c(const struct lull_physics *gpu)
+{
+    return temperature_after(gpu, seconds_since_fold(gpu, gpu->now_ns));
+}

@@ -1,0 +1,585 @@
+/*
+ * What the emulated GPU does and what that draws: kernels of several contexts in turns, transfers
+ * beside them. SPDX-License-Identifier: Apache-2.0
+ */
+#include <math.h>
+
+#include "base/clock.h"
+#include "emulator/noise.h"
+#include "emulator/physics/internal.h"
+
+_Static_assert(LULL_PHYSICS_KERNELS <= 32, "a context's active work is told in 32 bits");
+
+/* ---- which work there is ---- */
+
+static bool is_running(const struct lull_physics_kernel *kernel, bool is_transfer)
+{
+    return kernel->state == LULL_WORK_RUNNING && kernel->is_transfer == is_transfer;
+}
+
+/* A walk over the work of live contexts that is ready or running. */
+struct walk {
+    uint32_t contexts; /* live ones that are done with */
+    uint32_t context;
+    uint32_t index;
+};
+
+/* False: that was all. */
+static bool go_on(const struct lull_physics *gpu, struct walk *walk)
+{
+    for (; walk->contexts < gpu->context_count; walk->context++) {
+        const struct lull_physics_context *context = &gpu->contexts[walk->context];
+        const uint64_t left = (uint64_t)context->active >> walk->index << walk->index;
+
+        if (!context->is_live)
+            continue;
+        if (left != 0) {
+            walk->index = (uint32_t)__builtin_ctzll(left);
+            return true;
+        }
+        walk->contexts++;
+        walk->index = 0;
+    }
+    return false;
+}
+
+static struct lull_physics_kernel *next_kernel(struct lull_physics *gpu, struct walk *walk)
+{
+    return go_on(gpu, walk) ? &gpu->contexts[walk->context].kernels[walk->index++] : NULL;
+}
+
+static const struct lull_physics_kernel *next_const_kernel(const struct lull_physics *gpu,
+                                                           struct walk *walk)
+{
+    return go_on(gpu, walk) ? &gpu->contexts[walk->context].kernels[walk->index++] : NULL;
+}
+
+static uint32_t running_count(const struct lull_physics *gpu)
+{
+    const struct lull_physics_kernel *kernel;
+    struct walk walk = {0};
+    uint32_t running = 0;
+
+    while ((kernel = next_const_kernel(gpu, &walk)) != NULL)
+        running += is_running(kernel, false);
+    return running;
+}
+
+bool lull_physics_has_kernel(const struct lull_physics *gpu)
+{
+    return running_count(gpu) > 0;
+}
+
+/* SMs that communication keeps from the kernels, as a share of all. */
+static double taken_ratio(const struct lull_physics *gpu)
+{
+    const struct lull_physics_kernel *kernel;
+    struct walk walk = {0};
+    uint32_t channels = 0;
+
+    for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++)
+        if (gpu->contexts[i].is_live && gpu->contexts[i].transfer.is_active)
+            channels += gpu->contexts[i].transfer.channels;
+    while ((kernel = next_const_kernel(gpu, &walk)) != NULL)
+        if (is_running(kernel, true) && kernel->takes_sms)
+            channels += kernel->channels;
+    return fmin((double)channels / gpu->model.sm_count, 0.9);
+}
+
+bool lull_physics_is_busy(const struct lull_physics *gpu)
+{
+    const struct lull_physics_kernel *kernel;
+    struct walk walk = {0};
+
+    while ((kernel = next_const_kernel(gpu, &walk)) != NULL)
+        if (kernel->state == LULL_WORK_RUNNING)
+            return true;
+    return taken_ratio(gpu) > 0;
+}
+
+/* ---- power ---- */
+
+static double idle_w(const struct lull_physics *gpu, double mhz)
+{
+    const struct lull_gpu_curve *active = &gpu->model.active_idle_w;
+
+    if (gpu->context_count > 0)
+        return lull_gpu_curve_at(active, mhz);
+    return gpu->model.idle_w + lull_gpu_curve_at(active, mhz) -
+           lull_gpu_curve_at(active, gpu->model.sm_min_mhz);
+}
+
+/* What communication adds, W. */
+static double transfers_w(const struct lull_physics *gpu, double mhz)
+{
+    const struct lull_physics_kernel *kernel;
+    struct walk walk = {0};
+    double sum_w = 0;
+
+    for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++) {
+        const struct lull_physics_transfer *transfer = &gpu->contexts[i].transfer;
+
+        if (gpu->contexts[i].is_live && transfer->is_active)
+            sum_w +=
+                lull_gpu_model_transfer_w(&gpu->model, transfer->rate_gbs, transfer->channels, mhz);
+    }
+    while ((kernel = next_const_kernel(gpu, &walk)) != NULL) {
+        if (!is_running(kernel, true))
+            continue;
+        const double rate_gbs = kernel->is_held
+                                    ? 0
+                                    : lull_gpu_model_transfer_gbs(&gpu->model, kernel->link_gbs,
+                                                                  kernel->channels, gpu->mhz);
+
+        sum_w += lull_gpu_model_transfer_w(&gpu->model, rate_gbs, kernel->channels, mhz);
+    }
+    return sum_w;
+}
+
+double lull_physics_load_w(const struct lull_physics *gpu, double mhz)
+{
+    const struct lull_physics_kernel *kernel;
+    struct walk walk = {0};
+    double kernels_w = 0;
+    uint32_t running = 0;
+
+    while ((kernel = next_const_kernel(gpu, &walk)) != NULL) {
+        if (!is_running(kernel, false))
+            continue;
+        kernels_w += lull_gpu_model_kernel_w(&gpu->model, &kernel->profile, mhz);
+        running++;
+    }
+    const double base_w = running > 0 ? kernels_w / running : idle_w(gpu, mhz);
+
+    return (base_w + transfers_w(gpu, mhz)) * gpu->unit_ratio * gpu->plateau_ratio;
+}
+
+double lull_physics_static_mhz(const struct lull_physics *gpu, double limit_w)
+{
+    double low = gpu->model.sm_min_mhz;
+    double high = gpu->model.sm_max_mhz;
+
+    if (lull_physics_load_w(gpu, high) <= limit_w)
+        return high;
+    for (int i = 0; i < 40; i++) {
+        const double middle = (low + high) / 2;
+
+        if (lull_physics_load_w(gpu, middle) <= limit_w)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* ---- rates ---- */
+
+/* The first whole nanosecond at which amount has been worked off, rounding errors aside. */
+static int64_t end_after(const struct lull_physics *gpu, double amount, double per_second)
+{
+    const double rounding_ns = 1e-3;
+    const double ns = ceil(amount / per_second * 1e9 - rounding_ns);
+
+    if (!(ns < 9e17)) /* about 28 years: it does not end */
+        return LULL_PHYSICS_NEVER;
+    return gpu->folded_ns + (ns > 0 ? (int64_t)ns : 0);
+}
+
+static void update_transfer(const struct lull_physics *gpu, struct lull_physics_transfer *transfer)
+{
+    transfer->rate_gbs = 0;
+    transfer->end_ns = LULL_PHYSICS_NEVER;
+    if (!transfer->is_active || transfer->bytes <= 0)
+        return;
+    transfer->rate_gbs =
+        lull_gpu_model_transfer_gbs(&gpu->model, transfer->link_gbs, transfer->channels, gpu->mhz);
+    transfer->end_ns = end_after(gpu, transfer->bytes, transfer->rate_gbs * 1e9);
+}
+
+static double transfer_speed(const struct lull_physics *gpu,
+                             const struct lull_physics_kernel *kernel)
+{
+    const struct lull_gpu_model *model = &gpu->model;
+
+    if (kernel->is_held)
+        return 0;
+    return lull_gpu_model_transfer_gbs(model, kernel->link_gbs, kernel->channels, gpu->mhz) /
+           lull_gpu_model_transfer_gbs(model, kernel->link_gbs, kernel->channels,
+                                       model->sm_max_mhz);
+}
+
+void lull_physics_update_work(struct lull_physics *gpu)
+{
+    const bool is_capped = (gpu->reasons & LULL_REASON_POWER_CAP) != 0;
+    const double efficiency = is_capped ? gpu->model.cap_efficiency_ratio : 1.0;
+    const uint32_t running = running_count(gpu);
+    const double share = running > 0 ? (1.0 - taken_ratio(gpu)) * efficiency / running : 0;
+    struct lull_physics_kernel *kernel;
+    struct walk walk = {0};
+
+    while ((kernel = next_kernel(gpu, &walk)) != NULL) {
+        if (kernel->state != LULL_WORK_RUNNING)
+            continue;
+        kernel->speed =
+            kernel->is_transfer
+                ? transfer_speed(gpu, kernel)
+                : share * lull_gpu_model_speed(&gpu->model, kernel->profile.memory_ratio, gpu->mhz);
+        kernel->end_ns =
+            kernel->speed > 0 ? end_after(gpu, kernel->work_s, kernel->speed) : LULL_PHYSICS_NEVER;
+    }
+    for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++)
+        if (gpu->contexts[i].is_live)
+            update_transfer(gpu, &gpu->contexts[i].transfer);
+}
+
+void lull_physics_fold_work(struct lull_physics *gpu, double dt_s)
+{
+    const bool is_low = gpu->mhz < lull_physics_allowed_mhz(gpu);
+    struct lull_physics_kernel *kernel;
+    struct walk walk = {0};
+
+    while ((kernel = next_kernel(gpu, &walk)) != NULL) {
+        if (kernel->state != LULL_WORK_RUNNING)
+            continue;
+        kernel->work_s -= dt_s * kernel->speed;
+        kernel->is_low |= is_low && !kernel->is_transfer;
+    }
+    for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++) {
+        struct lull_physics_transfer *transfer = &gpu->contexts[i].transfer;
+
+        if (gpu->contexts[i].is_live && transfer->is_active)
+            transfer->bytes = fmax(transfer->bytes - dt_s * transfer->rate_gbs * 1e9, 0.0);
+    }
+}
+
+void lull_physics_foresee_work(struct lull_physics *gpu)
+{
+    const struct lull_physics_kernel *kernel;
+    struct walk walk = {0};
+    int64_t next_ns = LULL_PHYSICS_NEVER;
+
+    while ((kernel = next_const_kernel(gpu, &walk)) != NULL) {
+        if (kernel->state == LULL_WORK_RUNNING && kernel->end_ns < next_ns)
+            next_ns = kernel->end_ns;
+        if (kernel->state == LULL_WORK_READY && kernel->begin_ns < next_ns)
+            next_ns = kernel->begin_ns;
+    }
+    for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++)
+        if (gpu->contexts[i].is_live && gpu->contexts[i].transfer.end_ns < next_ns)
+            next_ns = gpu->contexts[i].transfer.end_ns;
+    gpu->work_change_ns = next_ns;
+}
+
+int64_t lull_physics_work_change_ns(const struct lull_physics *gpu)
+{
+    return gpu->work_change_ns;
+}
+
+/* ---- beginning and ending ---- */
+
+static void start(struct lull_physics *gpu, struct lull_physics_kernel *kernel)
+{
+    gpu->work_events++;
+    kernel->state = LULL_WORK_RUNNING;
+    kernel->begin_ns = gpu->folded_ns;
+    if (kernel->is_transfer)
+        return;
+    gpu->kernels_started++;
+    kernel->has_begun_low = gpu->mhz < lull_physics_allowed_mhz(gpu);
+    gpu->kernels_started_low += kernel->has_begun_low;
+    if (gpu->seed != 0) {
+        const double spread = 0.001; /* measured repeatability at a locked clock */
+        const uint64_t bits = lull_noise_mix(gpu->seed ^ gpu->kernels_started);
+        const double normal =
+            lull_noise_normal(lull_noise_unit(bits), lull_noise_unit(lull_noise_mix(bits)));
+
+        kernel->work_s *= 1.0 + spread * fmin(fmax(normal, -3.0), 3.0);
+    }
+}
+
+/* Whether earlier work of the same stream has not ended. */
+static bool is_behind(const struct lull_physics_context *context,
+                      const struct lull_physics_kernel *kernel)
+{
+    for (uint32_t i = 0; i < context->used; i++) {
+        const struct lull_physics_kernel *other = &context->kernels[i];
+
+        if (other->state != LULL_WORK_ENDED && other->stream == kernel->stream &&
+            other->number < kernel->number)
+            return true;
+    }
+    return false;
+}
+
+/* Work that waits for nothing any more gets its begin; what is due starts. */
+static void start_ready(struct lull_physics *gpu, struct lull_physics_context *context)
+{
+    for (uint32_t i = 0; i < context->used; i++) {
+        struct lull_physics_kernel *kernel = &context->kernels[i];
+
+        if (kernel->state == LULL_WORK_WAITING && kernel->after[0] == LULL_PHYSICS_NO_WORK &&
+            kernel->after[1] == LULL_PHYSICS_NO_WORK && !is_behind(context, kernel)) {
+            kernel->state = LULL_WORK_READY;
+            context->active |= UINT32_C(1) << i;
+        }
+        if (kernel->state == LULL_WORK_READY && kernel->begin_ns <= gpu->folded_ns)
+            start(gpu, kernel);
+    }
+}
+
+/* Tells those that wait for it. */
+static void end_kernel(struct lull_physics_context *context, struct lull_physics_kernel *ended)
+{
+    ended->state = LULL_WORK_ENDED;
+    context->active &= ~(UINT32_C(1) << (ended - context->kernels));
+    context->count--;
+    for (uint32_t i = 0; i < context->used; i++) {
+        struct lull_physics_kernel *kernel = &context->kernels[i];
+
+        if (kernel->state != LULL_WORK_WAITING)
+            continue;
+        for (int a = 0; a < 2; a++) {
+            if (kernel->after[a] != ended->number)
+                continue;
+            kernel->after[a] = LULL_PHYSICS_NO_WORK;
+            if (ended->end_ns + kernel->delay_ns > kernel->begin_ns)
+                kernel->begin_ns = ended->end_ns + kernel->delay_ns;
+        }
+    }
+}
+
+static void end_finished(struct lull_physics *gpu, struct lull_physics_context *context)
+{
+    for (uint32_t i = 0; i < context->used; i++) {
+        struct lull_physics_kernel *kernel = &context->kernels[i];
+
+        if (kernel->state == LULL_WORK_RUNNING && kernel->end_ns <= gpu->folded_ns) {
+            gpu->work_events++;
+            end_kernel(context, kernel);
+        }
+    }
+    while (context->used > 0 && context->kernels[context->used - 1].state == LULL_WORK_ENDED)
+        context->used--;
+}
+
+void lull_physics_finish_work(struct lull_physics *gpu)
+{
+    for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++) {
+        struct lull_physics_context *context = &gpu->contexts[i];
+
+        if (!context->is_live)
+            continue;
+        if (context->transfer.end_ns <= gpu->folded_ns)
+            context->transfer.bytes = 0;
+        end_finished(gpu, context);
+        start_ready(gpu, context);
+    }
+}
+
+static struct lull_physics_kernel *take_place(struct lull_physics_context *context)
+{
+    uint32_t place = 0;
+
+    while (context->kernels[place].state != LULL_WORK_ENDED)
+        place++;
+    if (place >= context->used)
+        context->used = place + 1;
+    context->places[context->next % LULL_PHYSICS_KERNELS] = (uint8_t)place;
+    context->count++;
+    return &context->kernels[place];
+}
+
+bool lull_physics_enqueue(struct lull_physics *gpu, int index, const struct lull_physics_work *work)
+{
+    struct lull_physics_context *context = &gpu->contexts[index];
+
+    if (context->is_live && context->count == LULL_PHYSICS_KERNELS)
+        return false;
+    if (!context->is_live) /* closed under the caller: its process was taken for dead */
+        return true;
+    lull_physics_fold(gpu, gpu->now_ns);
+    *take_place(context) = (struct lull_physics_kernel){
+        .work_s = work->duration_s,
+        .profile = work->profile,
+        .number = context->next++,
+        .after = {work->after[0], work->after[1]},
+        .delay_ns = work->delay_ns,
+        .begin_ns = work->earliest_ns > gpu->now_ns ? work->earliest_ns : gpu->now_ns,
+        .end_ns = LULL_PHYSICS_NEVER,
+        .link_gbs = work->link_gbs,
+        .channels = work->channels,
+        .stream = work->stream,
+        .state = LULL_WORK_WAITING,
+        .is_transfer = work->is_transfer,
+        .takes_sms = work->takes_sms,
+        .is_held = work->is_held,
+    };
+    start_ready(gpu, context);
+    lull_physics_update(gpu);
+    return true;
+}
+
+bool lull_physics_launch(struct lull_physics *gpu, int index, double duration_s,
+                         const struct lull_gpu_profile *profile)
+{
+    const struct lull_physics_work work = {
+        .after = {LULL_PHYSICS_NO_WORK, LULL_PHYSICS_NO_WORK},
+        .duration_s = duration_s,
+        .profile = *profile,
+    };
+
+    return lull_physics_enqueue(gpu, index, &work);
+}
+
+/* NULL: none, or its place has been taken. */
+static struct lull_physics_kernel *find_kernel(struct lull_physics_context *context,
+                                               uint64_t number)
+{
+    struct lull_physics_kernel *latest =
+        &context->kernels[context->places[number % LULL_PHYSICS_KERNELS]];
+
+    if (context->is_live && latest->number == number)
+        return latest;
+    for (uint32_t i = 0; i < LULL_PHYSICS_KERNELS && context->is_live; i++)
+        if (context->kernels[i].number == number)
+            return &context->kernels[i];
+    return NULL;
+}
+
+const struct lull_physics_kernel *lull_physics_find_work(const struct lull_physics *gpu, int index,
+                                                         uint64_t number)
+{
+    return find_kernel((struct lull_physics_context *)&gpu->contexts[index], number);
+}
+
+void lull_physics_release(struct lull_physics *gpu, int index, uint64_t number, int64_t at_ns)
+{
+    struct lull_physics_kernel *kernel = find_kernel(&gpu->contexts[index], number);
+
+    if (kernel == NULL || kernel->state != LULL_WORK_RUNNING || !kernel->is_held)
+        return;
+    lull_physics_fold(gpu, gpu->now_ns);
+    kernel->is_held = false;
+    if (at_ns < kernel->begin_ns)
+        at_ns = kernel->begin_ns;
+    if (at_ns < gpu->now_ns)
+        kernel->work_s = fmax(kernel->work_s - transfer_speed(gpu, kernel) *
+                                                   (double)(gpu->now_ns - at_ns) * 1e-9,
+                              0.0);
+    lull_physics_update(gpu);
+}
+
+void lull_physics_transfer_begin(struct lull_physics *gpu, int index, double bytes, double link_gbs,
+                                 uint32_t channels)
+{
+    lull_physics_fold(gpu, gpu->now_ns);
+    gpu->contexts[index].transfer = (struct lull_physics_transfer){
+        .is_active = true,
+        .total_bytes = bytes,
+        .bytes = bytes,
+        .link_gbs = link_gbs,
+        .channels = channels,
+    };
+    lull_physics_update(gpu);
+}
+
+void lull_physics_transfer_end(struct lull_physics *gpu, int index)
+{
+    lull_physics_fold(gpu, gpu->now_ns);
+    gpu->contexts[index].transfer.is_active = false;
+    lull_physics_update(gpu);
+}
+
+/* ---- estimates for those who wait ---- */
+
+/* The kernel that runs; NULL: none does. */
+static const struct lull_physics_kernel *running_kernel(const struct lull_physics_context *context)
+{
+    for (uint32_t i = 0; i < context->used && context->is_live; i++)
+        if (context->kernels[i].state == LULL_WORK_RUNNING)
+            return &context->kernels[i];
+    return NULL;
+}
+
+int64_t lull_physics_queue_end_ns(const struct lull_physics *gpu, int index)
+{
+    const struct lull_physics_context *context = &gpu->contexts[index];
+    const struct lull_physics_kernel *running = running_kernel(context);
+    int64_t end_ns;
+    double share;
+
+    if (running == NULL)
+        return gpu->now_ns;
+    end_ns = running->end_ns;
+    share =
+        running->speed / lull_gpu_model_speed(&gpu->model, running->profile.memory_ratio, gpu->mhz);
+    for (uint32_t i = 0; i < context->used; i++) {
+        const struct lull_physics_kernel *kernel = &context->kernels[i];
+        const double speed =
+            share * lull_gpu_model_speed(&gpu->model, kernel->profile.memory_ratio, gpu->mhz);
+
+        if (kernel->state == LULL_WORK_WAITING)
+            end_ns += (int64_t)ceil(kernel->work_s / speed * 1e9);
+    }
+    return end_ns;
+}
+
+int64_t lull_physics_queue_room_ns(const struct lull_physics *gpu, int index)
+{
+    const struct lull_physics_context *context = &gpu->contexts[index];
+
+    if (!context->is_live || context->count < LULL_PHYSICS_KERNELS)
+        return gpu->now_ns;
+    return running_kernel(context)->end_ns;
+}
+
+int64_t lull_physics_transfer_share_ns(const struct lull_physics *gpu, int index, double share)
+{
+    const struct lull_physics_transfer *transfer = &gpu->contexts[index].transfer;
+    const double left = transfer->bytes - (1.0 - share) * transfer->total_bytes;
+
+    if (!gpu->contexts[index].is_live || !transfer->is_active || left <= 0)
+        return gpu->now_ns;
+    const int64_t end_ns = end_after(gpu, left, transfer->rate_gbs * 1e9);
+
+    /* The state is of folded_ns; part of what is left may have been moved since. */
+    return end_ns > gpu->now_ns ? end_ns : gpu->now_ns;
+}
+
+/* ---- latencies ---- */
+
+static double draw_lognormal(double median, double sigma, uint64_t *random)
+{
+    const double u = lull_noise_next(random);
+    const double w = lull_noise_next(random);
+
+    return median * exp(sigma * lull_noise_normal(u, w));
+}
+
+double lull_physics_draw_api_ms(const struct lull_gpu_model *model, uint64_t *random)
+{
+    const double ms = draw_lognormal(model->api_ms, model->api_sigma, random);
+
+    return fmin(fmax(ms, model->api_min_ms), model->api_max_ms);
+}
+
+bool lull_physics_is_slow_step(const struct lull_gpu_model *model, uint64_t unit_seed,
+                               uint32_t step)
+{
+    const uint64_t bits = lull_noise_mix(lull_noise_mix(unit_seed ^ 0x736c6f77u) ^ step);
+
+    return unit_seed != 0 && lull_noise_unit(bits) < model->slow_ratio;
+}
+
+double lull_physics_draw_settle_ms(const struct lull_gpu_model *model, bool is_slow,
+                                   uint64_t *random)
+{
+    const double normal_99 = 2.3263;
+    const double sigma = log(model->settle_p99_ms / model->settle_ms) / normal_99;
+    const double usual_ms = draw_lognormal(model->settle_ms, sigma, random);
+
+    if (is_slow)
+        return model->slow_min_ms +
+               (model->slow_max_ms - model->slow_min_ms) * lull_noise_next(random);
+    return fmin(usual_ms, model->settle_max_ms);
+}

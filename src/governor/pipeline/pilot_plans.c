@@ -1,0 +1,161 @@
+/* What the conductor is given, and what is learnt of plans by holding the clock still.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "governor/pipeline/pilot_state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* ---- plans ------------------------------------------------------------------------------- */
+
+/* Room for what one plan says to all GPUs. */
+struct parts {
+    int64_t *begin_ns;
+    int64_t *duration_ns;
+    struct lull_conductor_op *room;
+    const struct lull_conductor_op *ops[LULL_CONDUCTOR_MAX_GPUS];
+};
+
+static void fill_parts(const struct lull_pilot *pilot, const struct lull_plan_file *plan,
+                       struct parts *parts)
+{
+    const struct lull_pipeline_problem problem = pilot_problem(plan);
+    struct lull_conductor_op *next = parts->room;
+
+    for (size_t i = 0; i < plan->graph.op_count; i++)
+        parts->duration_ns[i] =
+            plan->profile.classes[plan->graph.ops[i].class_index].options[plan->option[i]].time_ns;
+    lull_pipeline_earliest(&plan->graph, parts->duration_ns, parts->begin_ns);
+    for (uint32_t i = 0; i < pilot->gpu_count; i++) {
+        const struct lull_device_info *info = pilot->setup.gpus[i];
+        const uint32_t device = (uint32_t)pilot->gpus[i].device;
+
+        lull_part_conduct(&problem, plan->option, parts->begin_ns, device, info->sm_clocks_mhz,
+                          info->sm_clock_count, next);
+        parts->ops[i] = next;
+        next += lull_part_count(&problem, device);
+    }
+}
+
+static double slowdown_of(const struct lull_plan_file *plan, struct parts *parts)
+{
+    int64_t highest_ns;
+
+    for (size_t i = 0; i < plan->graph.op_count; i++) {
+        const struct lull_pipeline_class *class =
+            &plan->profile.classes[plan->graph.ops[i].class_index];
+
+        parts->duration_ns[i] = class->options[lull_pipeline_highest(class)].time_ns;
+    }
+    highest_ns = lull_pipeline_earliest(&plan->graph, parts->duration_ns, parts->begin_ns);
+    return plan->time_ns > highest_ns ? (double)plan->time_ns / (double)highest_ns - 1.0 : 0.0;
+}
+
+int pilot_add_plan(struct lull_pilot *pilot, const struct lull_plan_file *plan)
+{
+    const size_t room = plan->graph.op_count * (pilot->gpu_count + 1);
+    struct parts parts = {
+        .begin_ns = calloc(plan->graph.op_count, sizeof(int64_t)),
+        .duration_ns = calloc(plan->graph.op_count, sizeof(int64_t)),
+        .room = calloc(room, sizeof(struct lull_conductor_op)),
+    };
+    int result = -ENOMEM;
+
+    if (parts.begin_ns != NULL && parts.duration_ns != NULL && parts.room != NULL) {
+        fill_parts(pilot, plan, &parts);
+        result = lull_conductor_add_plan(pilot->conductor, parts.ops, slowdown_of(plan, &parts));
+    }
+    if (result == 0)
+        pilot->conducted[pilot->conducted_count++] =
+            (struct pilot_conducted){(int32_t)(plan - pilot->setup.plans), NOBODYS};
+    free(parts.begin_ns);
+    free(parts.duration_ns);
+    free(parts.room);
+    return result;
+}
+
+/* ---- profiling --------------------------------------------------------------------------- */
+
+static int add_uniform(struct lull_pilot *pilot, uint32_t point)
+{
+    const struct lull_conductor_op *ops[LULL_CONDUCTOR_MAX_GPUS];
+    struct lull_conductor_op *room;
+    uint32_t most = 0;
+    int result;
+
+    for (uint32_t i = 0; i < pilot->gpu_count; i++) {
+        const struct lull_pipeline_problem problem = pilot_problem(&pilot->setup.plans[0]);
+        const uint32_t count = lull_part_count(&problem, (uint32_t)pilot->gpus[i].device);
+
+        most = count > most ? count : most;
+    }
+    room = calloc(most, sizeof(room[0]));
+    if (room == NULL || pilot->conducted_count == LULL_PILOT_CONDUCTED) {
+        free(room);
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < most; i++)
+        room[i] = (struct lull_conductor_op){.point = point, .begin_ns = i, .end_ns = i + 1};
+    for (uint32_t i = 0; i < pilot->gpu_count; i++)
+        ops[i] = room;
+    result = lull_conductor_add_plan(pilot->conductor, ops, 0);
+    free(room);
+    if (result == 0)
+        pilot->conducted[pilot->conducted_count++] =
+            (struct pilot_conducted){NOBODYS, (int32_t)point};
+    return result;
+}
+
+int lull_pilot_hold_point(struct lull_pilot *pilot, uint32_t point)
+{
+    uint32_t plan = 0;
+
+    if (pilot->conductor == NULL)
+        return -EAGAIN;
+    while (plan < pilot->conducted_count && pilot->conducted[plan].point != (int32_t)point)
+        plan++;
+    if (plan == pilot->conducted_count) {
+        const int result = add_uniform(pilot, point);
+
+        if (result < 0)
+            return result;
+    }
+    lull_conductor_hold_plan(pilot->conductor, (int32_t)plan);
+    return 0;
+}
+
+int lull_pilot_try_next(struct lull_pilot *pilot)
+{
+    int result;
+
+    if (pilot->conductor == NULL)
+        return -EAGAIN;
+    if (pilot->conducted_count == LULL_PILOT_CONDUCTED)
+        return -ENOMEM;
+    result = pilot_add_plan(pilot, &pilot->setup.plans[pilot->setup.plan_count]);
+    if (result < 0)
+        return result;
+    pilot->setup.plan_count++;
+    lull_conductor_use_plan(pilot->conductor, (int32_t)pilot->conducted_count - 1);
+    return 0;
+}
+
+int32_t lull_pilot_held_point(const struct lull_pilot *pilot,
+                              const struct lull_conductor_iteration *iteration)
+{
+    return iteration->plan >= 0 && (uint32_t)iteration->plan < pilot->conducted_count
+               ? pilot->conducted[iteration->plan].point
+               : NOBODYS;
+}
+
+bool lull_pilot_lengths(const struct lull_pilot *pilot, uint32_t gpu, uint64_t iteration,
+                        double *forward_out, double *backward_out)
+{
+    const struct pilot_lengths *lengths = &pilot->gpus[gpu].lengths[iteration % LENGTHS];
+
+    if (!pilot->gpus[gpu].has_sections || lengths->iteration != iteration ||
+        lengths->count[0] == 0 || lengths->count[1] == 0)
+        return false;
+    *forward_out = lengths->sum_ms[0] / lengths->count[0];
+    *backward_out = lengths->sum_ms[1] / lengths->count[1];
+    return true;
+}
