@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What the NCCL profiler plugin costs the presets while only API events are asked for: lull play in real
-time with and without it, in turn; medians. A third kind of run takes the processor time of each callback.
+time with and without it, in turn; medians. A third kind of run takes the time of each callback.
 
 usage: bench_plugin.py BUILD
 SPDX-License-Identifier: Apache-2.0

@@ -1,6 +1,6 @@
 /*
  * An NCCL profiler plugin (version 5) that hands every callback to the one named by
- * LULL_TIMED_PLUGIN and takes the processor time of it. When a communicator ends, a line is
+ * LULL_TIMED_PLUGIN and takes the time of it. When a communicator ends, a line is
  * appended to the file named by LULL_TIMES for each thread that has called since:
  *   process thread-name callbacks nanoseconds
  * What reading the clock costs by itself is taken off.
@@ -30,11 +30,11 @@ static _Thread_local struct times *own;
 static const struct lull_nccl_profiler *timed;
 static int64_t clock_ns;
 
-static int64_t cpu_ns(void)
+static int64_t now_ns(void)
 {
     struct timespec time;
 
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    clock_gettime(CLOCK_MONOTONIC, &time);
     return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
 }
 
@@ -51,25 +51,32 @@ static struct times *own_times(void)
 
 static void add(int64_t begin_ns)
 {
-    const int64_t took_ns = cpu_ns() - begin_ns - clock_ns;
+    const int64_t took_ns = now_ns() - begin_ns - clock_ns;
     struct times *of = own_times();
 
     atomic_fetch_add(&of->callbacks, 1);
     atomic_fetch_add(&of->ns, took_ns);
 }
 
-/* The least that two readings of the clock lie apart. */
+static int compare_ns(const void *left, const void *right)
+{
+    const int64_t difference = *(const int64_t *)left - *(const int64_t *)right;
+
+    return (difference > 0) - (difference < 0);
+}
+
+/* What lies between two readings of the clock, in the median. */
 static void calibrate(void)
 {
-    int64_t least_ns = INT64_MAX;
+    int64_t ns[CALIBRATIONS];
 
     for (int i = 0; i < CALIBRATIONS; i++) {
-        const int64_t begin_ns = cpu_ns();
-        const int64_t ns = cpu_ns() - begin_ns;
+        const int64_t begin_ns = now_ns();
 
-        least_ns = ns < least_ns ? ns : least_ns;
+        ns[i] = now_ns() - begin_ns;
     }
-    clock_ns = least_ns;
+    qsort(ns, CALIBRATIONS, sizeof ns[0], compare_ns);
+    clock_ns = ns[CALIBRATIONS / 2];
 }
 
 static void write_times(void)
@@ -110,7 +117,7 @@ static int init(void **context, uint64_t id, int *mask, const char *name, int no
 
 static int start(void *context, void **handle, void *descriptor)
 {
-    const int64_t begin_ns = cpu_ns();
+    const int64_t begin_ns = now_ns();
     const int result = timed->start(context, handle, descriptor);
 
     add(begin_ns);
@@ -119,7 +126,7 @@ static int start(void *context, void **handle, void *descriptor)
 
 static int stop(void *handle)
 {
-    const int64_t begin_ns = cpu_ns();
+    const int64_t begin_ns = now_ns();
     const int result = timed->stop(handle);
 
     add(begin_ns);
@@ -128,7 +135,7 @@ static int stop(void *handle)
 
 static int record(void *handle, int state, void *arguments)
 {
-    const int64_t begin_ns = cpu_ns();
+    const int64_t begin_ns = now_ns();
     const int result = timed->record(handle, state, arguments);
 
     add(begin_ns);

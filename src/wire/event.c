@@ -534,7 +534,7 @@ static long futex(_Atomic uint32_t *word, int operation, uint32_t value,
  * consistent, so if R2 misses P1, then R1 < R2 < P1 < P2 in their total order: P2 sees SLEEPING,
  * or the word was changed since by someone who wakes the reader himself. The one gap is a
  * producer that is killed after changing the word and before its system call; it delays the
- * reader by LONGEST_SLEEP_NS at most.
+ * reader by LONGEST_SLEEP_NS at most. As long may wait what nobody is woken for.
  */
 static void ring_doorbell(struct header *header)
 {
@@ -631,6 +631,18 @@ static int reload_head(const struct slot *slot, uint64_t *position)
     return *position != before;
 }
 
+/*
+ * What the host enqueues runs later, and nothing is decided on it at once: it waits for the next
+ * event that does matter, for the reader's own timer, or until the ring fills. Waking the reader
+ * takes ten times as long as a push.
+ */
+static int is_worth_waking_for(const struct lull_event *event, uint64_t position)
+{
+    if (event->kind != LULL_EVENT_ENQUEUE && event->kind != LULL_EVENT_COMMUNICATOR)
+        return 1;
+    return position % (LULL_JOB_RING_EVENTS / 8) == 0;
+}
+
 void lull_event_push(struct lull_job *job, uint32_t slot_index, const struct lull_event *event)
 {
     struct slot *slot = &job->segment->slots[slot_index % LULL_JOB_MAX_PROCESSES];
@@ -657,7 +669,8 @@ void lull_event_push(struct lull_job *job, uint32_t slot_index, const struct lul
     __builtin_prefetch(record_at(slot, position + PREFETCH), 1);
     store_words(record->words, event, EVENT_WORDS);
     atomic_store(&record->sequence, position + 1);
-    if (atomic_load(&job->segment->header.doorbell) == SLEEPING)
+    if (atomic_load(&job->segment->header.doorbell) == SLEEPING &&
+        is_worth_waking_for(event, position))
         ring_doorbell(&job->segment->header);
 }
 

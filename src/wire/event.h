@@ -157,7 +157,8 @@ uint32_t lull_job_asked(const struct lull_job *job, uint32_t slot);
 uint64_t lull_job_lost(const struct lull_job *job, uint32_t slot);
 
 /*
- * Sleeps until the doorbell rings or until_ns passes; returns at once if events are waiting.
+ * Sleeps until the doorbell rings or until_ns passes; returns at once if events are waiting. It does not
+ * ring for ENQUEUE and COMMUNICATOR, which nobody hurries for, until an eighth of a ring is full.
  * Producers pay for at most one wake-up per 200 us: for that long after one, the next call dozes
  * without the doorbell. lull_job_wake ends a doze too. May return early without a reason.
  */

@@ -512,6 +512,38 @@ static void no_wake_up_is_lost(void **state)
     close(answer[1]);
 }
 
+/* A call enqueued each millisecond; the reader is woken for few of them, and for the section. */
+static void nobody_is_woken_for_what_is_enqueued(void **state)
+{
+    enum { ENQUEUED = 200 };
+    struct fixture *fixture = *state;
+    struct lull_event event = {.kind = 0};
+    int waits = 0;
+    int events = 0;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        uint32_t slot;
+        struct lull_job *job = join(fixture->path, &slot);
+
+        for (unsigned i = 0; i <= ENQUEUED; i++) {
+            lull_sleep_until_ns(lull_now_ns() + LULL_NS_PER_MS);
+            event.kind = i < ENQUEUED ? LULL_EVENT_ENQUEUE : LULL_EVENT_BEGIN;
+            lull_event_push(job, slot, &event);
+        }
+        _exit(0);
+    }
+    while (event.kind != LULL_EVENT_BEGIN) {
+        lull_job_wait(fixture->job, lull_now_ns() + 10 * LULL_NS_PER_S);
+        waits++;
+        while (lull_job_read(fixture->job, 0, &event, 1) == 1)
+            events++;
+    }
+    waitpid(pid, NULL, 0);
+    assert_int_equal(events, ENQUEUED + 1);
+    assert_true(waits < ENQUEUED / 2);
+}
+
 static void operations_have_names(void **state)
 {
     (void)state;
@@ -544,6 +576,7 @@ int main(void)
         TEST(wait_ends_in_time),
         TEST(wake_ends_a_wait),
         TEST(no_wake_up_is_lost),
+        TEST(nobody_is_woken_for_what_is_enqueued),
         cmocka_unit_test(operations_have_names),
     };
 
