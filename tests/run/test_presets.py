@@ -25,7 +25,8 @@ class Presets(unittest.TestCase):
                 return json.load(file)
 
     def check(self, report):
-        self.assertAlmostEqual(report["managed"]["iteration_ms"], 613, delta=30)
+        # One iteration, not half of one nor two; how fast it is on a busy machine is not asked here.
+        self.assertAlmostEqual(report["managed"]["iteration_ms"], 613, delta=200)
         for gpu in report["gpus"]:
             self.assertEqual(gpu["events_lost"], 0)
             self.assertNotIn("left alone", gpu["state"])
