@@ -24,9 +24,13 @@ struct gpu {
     double left_ms;
     uint32_t point;    /* in force */
     uint32_t target;   /* under way */
+    uint32_t written;  /* by the last call */
     int64_t effect_ns; /* when target comes into force; 0 none */
+    double blocked_ms; /* of a call under way... */
+    int64_t return_ns; /* ...which returns then; 0 none */
+    int64_t asked_ns;  /* when the oldest request without an answer was posted; 0 none */
     struct request request;
-    double call_ms; /* of the change under way */
+    double call_ms; /* of the change under way, waiting included */
     double settle_ms;
     bool result_waits;
     int64_t low_since_ns;
@@ -42,6 +46,7 @@ struct world {
     struct gpu gpus[MAX_GPUS];
     int64_t now_ns;
     int64_t driver_free_ns[JOB_SIM_MAX_NODES];
+    bool waits[JOB_SIM_MAX_NODES]; /* a request had no answer when last looked */
     uint32_t iteration;
     int64_t iteration_begin_ns;
     double energy_j;
@@ -61,6 +66,7 @@ void job_sim_config_default(struct job_sim_config *config)
         .knee_point = 80,
         .jitter = 0.002,
         .call_ms = 4.0,
+        .slow_gpu = -1,
         .settle_ms = 5.0,
         .settle_spread_ms = 15.0,
         .readback_ms = 20.0,
@@ -297,29 +303,96 @@ static void advance_work(struct world *world)
 
 /* ---- the driver -------------------------------------------------------------------------- */
 
-static void serve_requests(struct world *world)
+static void come_into_force(struct world *world, struct gpu *gpu)
+{
+    if (gpu->point == 0 && gpu->target != 0)
+        gpu->low_since_ns = world->now_ns;
+    if (gpu->target == 0 && gpu->point != 0)
+        world->result.longest_low_ms =
+            fmax(world->result.longest_low_ms, (double)(world->now_ns - gpu->low_since_ns) * 1e-6);
+    gpu->point = gpu->target;
+    gpu->effect_ns = 0;
+}
+
+static double blocks_ms(struct world *world, uint32_t index)
 {
     const struct job_sim_config *config = world->config;
 
-    for (uint32_t i = 0; i < config->gpus; i++) {
-        struct gpu *gpu = &world->gpus[i];
-        int64_t *driver_free_ns = &world->driver_free_ns[i / world->gpus_per_node];
-        bool obeyed = config->stop_obeying == 0 || world->iteration < config->stop_obeying ||
-                      gpu->request.command.point == 0;
+    world->result.calls++;
+    if (config->slow_every == 0 || (double)world->now_ns * 1e-6 < config->slow_from_ms ||
+        (config->slow_gpu >= 0 && (uint32_t)config->slow_gpu != index) ||
+        (config->slow_most != 0 && world->result.slow_calls == config->slow_most) ||
+        world->result.calls % config->slow_every != 0)
+        return config->call_ms;
+    world->result.slow_calls++;
+    return config->slow_call_ms;
+}
 
-        if (!gpu->request.waits || *driver_free_ns > world->now_ns)
-            continue;
-        gpu->request.waits = false;
-        if (gpu->request.command.point != 0 && world->now_ns > gpu->request.command.deadline_ns)
-            continue;
-        *driver_free_ns = world->now_ns + (int64_t)(config->call_ms * 1e6);
-        gpu->call_ms = (double)(*driver_free_ns - gpu->request.posted_ns) * 1e-6;
-        gpu->settle_ms =
-            config->settle_ms + config->settle_spread_ms * lull_random_uniform(&world->random);
-        gpu->target = obeyed ? gpu->request.command.point : gpu->point;
-        gpu->effect_ns = *driver_free_ns + (int64_t)(gpu->settle_ms * 1e6);
-        gpu->result_waits = true;
+/* One call, unless it is late or there is nothing to do. */
+static void serve(struct world *world, uint32_t index)
+{
+    const struct job_sim_config *config = world->config;
+    struct gpu *gpu = &world->gpus[index];
+    const uint32_t point = gpu->request.command.point;
+    const bool obeyed =
+        config->stop_obeying == 0 || world->iteration < config->stop_obeying || point == 0;
+
+    gpu->request.waits = false;
+    if (point == gpu->written || (point != 0 && world->now_ns > gpu->request.command.deadline_ns)) {
+        gpu->asked_ns = 0;
+        return;
     }
+    gpu->written = point;
+    gpu->blocked_ms = blocks_ms(world, index);
+    gpu->return_ns = world->now_ns + (int64_t)(gpu->blocked_ms * 1e6);
+    world->driver_free_ns[index / world->gpus_per_node] = gpu->return_ns;
+    gpu->call_ms = (double)(gpu->return_ns - gpu->request.posted_ns) * 1e-6;
+    gpu->settle_ms =
+        config->settle_ms + config->settle_spread_ms * lull_random_uniform(&world->random);
+    if (gpu->effect_ns != 0) /* the call before still settles: it does so while this one blocks */
+        come_into_force(world, gpu);
+    gpu->target = obeyed ? point : gpu->point;
+    gpu->effect_ns = gpu->return_ns + (int64_t)(gpu->settle_ms * 1e6);
+    gpu->result_waits = true;
+}
+
+/* Raisings first, as the device writer does. */
+static void serve_requests(struct world *world)
+{
+    bool is_any = false;
+
+    for (uint32_t i = 0; i < world->config->gpus; i++)
+        is_any |= world->gpus[i].request.waits;
+    for (int lowering = 0; is_any && lowering < 2; lowering++)
+        for (uint32_t i = 0; i < world->config->gpus; i++) {
+            const struct gpu *gpu = &world->gpus[i];
+
+            if (gpu->request.waits && (gpu->request.command.point != 0) == (lowering == 1) &&
+                world->driver_free_ns[i / world->gpus_per_node] <= world->now_ns)
+                serve(world, i);
+        }
+}
+
+/* What the governor hears of the driver: calls that have returned, and requests that wait. */
+static void hear_driver(struct world *world, uint32_t node)
+{
+    int64_t since_ns = world->now_ns;
+
+    for (uint32_t i = 0; i < world->gpus_per_node; i++) {
+        struct gpu *gpu = &world->gpus[node * world->gpus_per_node + i];
+
+        if (gpu->return_ns != 0 && gpu->return_ns <= world->now_ns) {
+            gpu->return_ns = 0;
+            gpu->asked_ns = gpu->request.waits ? gpu->request.posted_ns : 0;
+            lull_controller_take_blocked(world->nodes->controllers[node], i, gpu->blocked_ms);
+        }
+        if (gpu->asked_ns != 0 && gpu->asked_ns < since_ns)
+            since_ns = gpu->asked_ns;
+    }
+    if (since_ns != world->now_ns || world->waits[node])
+        lull_controller_take_waiting(world->nodes->controllers[node],
+                                     (double)(world->now_ns - since_ns) * 1e-6);
+    world->waits[node] = since_ns != world->now_ns;
 }
 
 static void settle_clocks(struct world *world)
@@ -331,17 +404,10 @@ static void settle_clocks(struct world *world)
 
         if (gpu->effect_ns == 0 || world->now_ns < gpu->effect_ns)
             continue;
-        if (gpu->point == 0 && gpu->target != 0)
-            gpu->low_since_ns = world->now_ns;
-        if (gpu->target == 0 && gpu->point != 0)
-            world->result.longest_low_ms = fmax(world->result.longest_low_ms,
-                                                (double)(world->now_ns - gpu->low_since_ns) * 1e-6);
-        gpu->point = gpu->target;
-        gpu->effect_ns = 0;
+        come_into_force(world, gpu);
         if (gpu->result_waits)
             lull_controller_take_switch(
-                controller_of(world, i), i % world->gpus_per_node, gpu->request.command.point,
-                gpu->call_ms,
+                controller_of(world, i), i % world->gpus_per_node, gpu->written, gpu->call_ms,
                 gpu->settle_ms + config->readback_ms * lull_random_uniform(&world->random), false);
         gpu->result_waits = false;
     }
@@ -357,6 +423,8 @@ static void take_commands(struct world *world, uint32_t node)
         struct gpu *gpu = &world->gpus[node * world->gpus_per_node + commands[i].gpu];
 
         gpu->request = (struct request){true, commands[i], world->now_ns};
+        if (gpu->asked_ns == 0)
+            gpu->asked_ns = world->now_ns;
         world->result.commands++;
     }
 }
@@ -425,6 +493,8 @@ void job_sim_run_nodes(const struct job_sim_config *config, const struct job_sim
         if (nodes->controllers[0] != NULL) {
             for (uint32_t i = 0; i < nodes->node_count; i++)
                 take_commands(&world, i);
+            for (uint32_t i = 0; i < nodes->node_count; i++)
+                hear_driver(&world, i);
             serve_requests(&world);
             settle_clocks(&world);
             tick(&world);

@@ -24,6 +24,11 @@ struct job_sim_config {
     uint32_t knee_point;  /* lowest clock that still feeds the link; points - 1: all do */
     double jitter;        /* relative standard deviation of each phase */
     double call_ms;       /* of the driver; serialised over GPUs */
+    double slow_call_ms;  /* instead, from some time on: */
+    double slow_from_ms;
+    uint32_t slow_every; /* every so many calls; 0 never */
+    uint32_t slow_most;  /* and so often; 0 for ever */
+    int32_t slow_gpu;    /* for this GPU alone; -1 any */
     double settle_ms;
     double settle_spread_ms; /* uniform on top */
     double readback_ms;      /* granularity of the clock reading */
@@ -49,6 +54,8 @@ struct job_sim_result {
     uint64_t computed;     /* computation phases begun... */
     uint64_t computed_low; /* ...of which on a lowered clock */
     uint64_t commands;
+    uint64_t calls; /* of the driver */
+    uint64_t slow_calls;
     double longest_low_ms; /* longest stretch below the highest clock */
     uint32_t
         ran_at[JOB_SIM_MAX_POINTS]; /* collectives of GPU 0 by the point in force in their middle */

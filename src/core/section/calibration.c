@@ -4,6 +4,10 @@
 /* Longer than a call and its settling usually take. */
 const int64_t lull_calibration_pulse_ns = INT64_C(100000000);
 static const int64_t stagger_ns = INT64_C(12000000);
+/* For the clock to follow a call that has returned. */
+static const int64_t settle_ns = INT64_C(50000000);
+/* For word of a request that the driver does not work at. */
+static const int64_t patience_ns = INT64_C(1000000000);
 
 void lull_calibration_init(struct lull_calibration *calibration, uint32_t index)
 {
@@ -20,10 +24,24 @@ void lull_calibration_start(struct lull_calibration *calibration, int64_t now_ns
     calibration->next_ns = now_ns + (int64_t)calibration->index * stagger_ns;
 }
 
-bool lull_calibration_poll(struct lull_calibration *calibration, int64_t now_ns,
+void lull_calibration_forget(struct lull_calibration *calibration)
+{
+    lull_calibration_init(calibration, calibration->index);
+}
+
+void lull_calibration_take_call(struct lull_calibration *calibration, int64_t now_ns)
+{
+    if (calibration->waits && calibration->next_ns < now_ns + settle_ns)
+        calibration->next_ns = now_ns + settle_ns;
+    calibration->waits = false;
+}
+
+bool lull_calibration_poll(struct lull_calibration *calibration, int64_t now_ns, bool is_busy,
                            uint32_t *point_out)
 {
     if (!lull_calibration_runs(calibration) || now_ns < calibration->next_ns)
+        return false;
+    if (calibration->waits && (is_busy || now_ns < calibration->edge_ns + patience_ns))
         return false;
     calibration->edges_left--;
     if (calibration->edges_left == 0) {
@@ -31,6 +49,8 @@ bool lull_calibration_poll(struct lull_calibration *calibration, int64_t now_ns,
         return false;
     }
     calibration->low = !calibration->low;
+    calibration->waits = true;
+    calibration->edge_ns = now_ns;
     calibration->next_ns = now_ns + lull_calibration_pulse_ns;
     *point_out = calibration->low ? 1 : 0;
     return true;
@@ -41,6 +61,7 @@ bool lull_calibration_stop(struct lull_calibration *calibration)
     bool low = calibration->low;
 
     calibration->low = false;
+    calibration->waits = false;
     calibration->edges_left = 0;
     calibration->next_ns = INT64_MAX;
     return low;
@@ -58,5 +79,6 @@ bool lull_calibration_done(const struct lull_calibration *calibration)
 
 int64_t lull_calibration_wake_ns(const struct lull_calibration *calibration)
 {
-    return lull_calibration_runs(calibration) ? calibration->next_ns : INT64_MAX;
+    return lull_calibration_runs(calibration) && !calibration->waits ? calibration->next_ns
+                                                                     : INT64_MAX;
 }

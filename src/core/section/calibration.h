@@ -1,7 +1,8 @@
 /*
  * Calibration: a few pulses of one clock step, down and up, that tell what switching costs on this
  * GPU before anything depends on it. One step slows computation by about 1 % for a tenth of a
- * second: no job can feel it.
+ * second: no job can feel it. An edge waits until the driver has returned from the one before, so
+ * that a driver that blocks for long is measured as it is, and at no cost.
  *
  * Pure; caller's storage; times are ns of one monotonic clock.
  * SPDX-License-Identifier: Apache-2.0
@@ -21,6 +22,8 @@ struct lull_calibration {
     uint32_t edges_left; /* downs and ups still to come */
     bool started;
     bool low;
+    bool waits; /* for the driver to return from the last edge */
+    int64_t edge_ns;
     int64_t next_ns;
 };
 
@@ -29,9 +32,18 @@ void lull_calibration_init(struct lull_calibration *calibration, uint32_t index)
 /* Starts the pulses unless they have been started before. */
 void lull_calibration_start(struct lull_calibration *calibration, int64_t now_ns);
 
-/* True when an edge is due; *point_out is 1 (one step down) or 0. */
-bool lull_calibration_poll(struct lull_calibration *calibration, int64_t now_ns,
+/* What was measured holds no longer: as if never started. Call stop first. */
+void lull_calibration_forget(struct lull_calibration *calibration);
+
+/*
+ * True when an edge is due; *point_out is 1 (one step down) or 0. is_busy: the driver has yet to
+ * answer a request. If it is not and has told nothing of an edge for a while, it never will.
+ */
+bool lull_calibration_poll(struct lull_calibration *calibration, int64_t now_ns, bool is_busy,
                            uint32_t *point_out);
+
+/* The driver has returned from a call for this GPU. */
+void lull_calibration_take_call(struct lull_calibration *calibration, int64_t now_ns);
 
 /* Ends it early. True if a pulse was low: the clock must be raised. */
 bool lull_calibration_stop(struct lull_calibration *calibration);

@@ -63,8 +63,9 @@ void lull_controller_destroy(struct lull_controller *controller)
 static void post(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
                  uint32_t point, int64_t deadline_ns, int64_t valid_until_ns)
 {
-    if (gpu->failed && point != 0)
+    if (point != 0 && (gpu->failed || controller->withheld))
         return;
+    controller->went_deep |= point > 1;
     gpu->command = (struct lull_command){
         .gpu = (uint32_t)(gpu - controller->gpus),
         .point = point,
@@ -79,7 +80,7 @@ void lull_controller_post_feed(struct lull_controller *controller, struct lull_c
     post(controller, gpu, gpu->feed.requested, gpu->feed.deadline_ns, gpu->feed.valid_until_ns);
 }
 
-static void raise_now(struct lull_controller *controller, struct lull_controlled_gpu *gpu)
+void lull_controller_raise_now(struct lull_controller *controller, struct lull_controlled_gpu *gpu)
 {
     if (lull_feed_forward_raise(&gpu->feed) || lull_calibration_stop(&gpu->calibration))
         lull_controller_post_feed(controller, gpu);
@@ -178,13 +179,15 @@ void lull_controller_take_call(struct lull_controller *controller, uint32_t inde
     struct lull_controlled_gpu *gpu = &controller->gpus[index];
     struct lull_track_note note = lull_track_take(gpu->track, call);
 
+    controller->now_ns = call->time_ns;
     if (note.deviated || note.became_known)
         forget_sections(gpu);
     if (note.deviated) {
-        raise_now(controller, gpu);
+        lull_controller_raise_now(controller, gpu);
         lull_controller_reconsider(controller);
     }
-    if (note.became_known && gpu->points > 1 && !controller->config.observe_only)
+    if (note.became_known && gpu->points > 1 && !controller->config.observe_only &&
+        !controller->withheld)
         lull_calibration_start(&gpu->calibration, call->time_ns);
     if (note.iteration_ended) {
         lull_allowance_earn(&gpu->late, gpu->fold);
@@ -216,7 +219,7 @@ void lull_controller_take_exit(struct lull_controller *controller, uint32_t inde
 
     if (gpu->exited)
         return;
-    raise_now(controller, gpu);
+    lull_controller_raise_now(controller, gpu);
     gpu->exited = true;
     if (controller->phase == LULL_PHASE_LEARNING)
         return;
@@ -231,7 +234,7 @@ void lull_controller_hold(struct lull_controller *controller, bool held)
         return;
     controller->held = held;
     for (uint32_t i = 0; held && i < controller->gpu_count; i++)
-        raise_now(controller, &controller->gpus[i]);
+        lull_controller_raise_now(controller, &controller->gpus[i]);
     lull_controller_reconsider(controller);
 }
 
@@ -259,8 +262,12 @@ void lull_controller_take_switch(struct lull_controller *controller, uint32_t in
         lull_controller_reconsider(controller);
         return;
     }
+    lull_calibration_take_call(&gpu->calibration, controller->now_ns);
     if (!lull_calibration_runs(&gpu->calibration))
         lull_controller_note_clock(gpu, point != 0);
+    /* What a breach took says nothing of the driver once it has proven itself anew. */
+    if (controller->withheld)
+        return;
     lull_switch_cost_add(&gpu->cost, point == 0 ? LULL_DIRECTION_UP : LULL_DIRECTION_DOWN, call_ms,
                          settle_ms);
 }
@@ -295,7 +302,7 @@ static void advance(struct lull_controller *controller, struct lull_controlled_g
 {
     uint32_t point;
 
-    if (lull_calibration_poll(&gpu->calibration, now_ns, &point))
+    if (lull_calibration_poll(&gpu->calibration, now_ns, controller->waiting_ms > 0.0, &point))
         post(controller, gpu, point, now_ns + lull_calibration_pulse_ns,
              now_ns + 2 * lull_calibration_pulse_ns);
     if (lull_feed_forward_poll(&gpu->feed, now_ns))
@@ -307,6 +314,8 @@ uint32_t lull_controller_poll(struct lull_controller *controller, int64_t now_ns
 {
     uint32_t count = 0;
 
+    controller->now_ns = now_ns;
+    lull_controller_heed_trust(controller);
     for (uint32_t i = 0; i < controller->gpu_count; i++) {
         struct lull_controlled_gpu *gpu = &controller->gpus[i];
 
@@ -321,7 +330,7 @@ uint32_t lull_controller_poll(struct lull_controller *controller, int64_t now_ns
 
 int64_t lull_controller_wake_ns(const struct lull_controller *controller)
 {
-    int64_t wake_ns = INT64_MAX;
+    int64_t wake_ns = lull_call_trust_wake_ns(&controller->trust);
 
     for (uint32_t i = 0; i < controller->gpu_count; i++) {
         const struct lull_controlled_gpu *gpu = &controller->gpus[i];

@@ -16,6 +16,9 @@
  *   SETTLED     the results are applied; a reference window now and then, ever more rarely, keeps
  *               the slowdown's bound honest; proven degradation starts the descent again one point
  *               higher.
+ *   A driver that blocks for longer than sections are long takes the node back to LEARNING, with
+ *   all GPUs raised. After a while it is calibrated again, and if it is well then, the results are
+ *   taken up again.
  *   A deviation of any track raises its GPU at once; when its iteration is found again with the
  *   same sections, the results are taken up again.
  *
@@ -173,6 +176,16 @@ bool lull_controller_take_start(struct lull_controller *controller, uint32_t gpu
 void lull_controller_take_switch(struct lull_controller *controller, uint32_t gpu, uint32_t point,
                                  double call_ms, double settle_ms, bool failed);
 
+/*
+ * A driver call for this GPU has returned after blocking for so long, whatever it was for; and how
+ * long the oldest request to any GPU has been without an answer (0: none is), to be told as long as
+ * it is so. A driver that blocks for longer than sections are long is left alone for a while
+ * (call_trust.h): all GPUs are raised, and calibrated again before anything is lowered.
+ */
+void lull_controller_take_blocked(struct lull_controller *controller, uint32_t gpu,
+                                  double blocked_ms);
+void lull_controller_take_waiting(struct lull_controller *controller, double waiting_ms);
+
 /* The GPU is held down by heat or by its power supply at this time: windows are set aside. */
 void lull_controller_take_throttle(struct lull_controller *controller, uint32_t gpu);
 
@@ -216,6 +229,9 @@ const struct lull_target *lull_controller_targets(const struct lull_controller *
 /* The target that governs a section of a GPU, or NULL: left at the reference. */
 const struct lull_target *lull_controller_target_of(const struct lull_controller *controller,
                                                     uint32_t gpu, uint32_t section);
+
+/* True while nothing is lowered because driver calls block for too long. */
+bool lull_controller_is_withheld(const struct lull_controller *controller);
 
 /* True where no section is worth switching and one steady point was sought; it is target 0 then. */
 bool lull_controller_is_steady(const struct lull_controller *controller);

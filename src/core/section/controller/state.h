@@ -7,12 +7,14 @@
  *   watch.c       iterations into windows and pairs; watching what is settled
  *   refine.c      points of single GPUs, below or above the common one
  *   together.c    what other nodes have to say
+ *   trust.c       a driver that blocks: nothing is lowered until it has proven itself anew
  *
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_SECTION_CONTROLLER_STATE_H
 #define LULL_CORE_SECTION_CONTROLLER_STATE_H
 
+#include "core/dvfs/call_trust.h"
 #include "core/section/calibration.h"
 #include "core/section/controller/controller.h"
 #include "core/section/gaps/feed_forward.h"
@@ -29,6 +31,10 @@ enum {
     LULL_CONTROLLER_PAIRS_KEPT = 64,  /* by so many may a rank be ahead of the slowest */
     LULL_CONTROLLER_MIN_OCCURRENCES = 3, /* of a section, for a forecast */
 };
+
+/* What a clock costs in time: at most all, one step below the highest about so much. */
+#define LULL_CONTROLLER_DEEP_LOSS 1.0
+#define LULL_CONTROLLER_STEP_LOSS 0.01
 
 struct lull_window_sum {
     uint32_t window;
@@ -106,6 +112,11 @@ struct lull_controller {
     uint64_t test_begin;
     uint64_t settled_after;
     bool held;               /* by the other nodes */
+    int64_t now_ns;          /* latest time passed in */
+    struct lull_call_trust trust;
+    bool withheld;           /* no trust: nothing is lowered */
+    bool went_deep;          /* below the first step, since trust began */
+    double waiting_ms;       /* the oldest request that the driver has yet to answer; 0 none */
     uint32_t aligned_window; /* iterations, with other nodes; 0: the own */
 };
 
@@ -212,6 +223,14 @@ bool lull_controller_goes_on(const struct lull_controller *controller, struct lu
 
 /* Gives up points of single GPUs for good. */
 void lull_controller_drop_own(struct lull_target *target);
+
+/* ---- trust.c ------------------------------------------------------------------ */
+
+/* Time has passed, or word of the driver has come: withholds lowerings, or proves it anew. */
+void lull_controller_heed_trust(struct lull_controller *controller);
+
+/* Raises the GPU if it is low, or asked to be, whatever for. */
+void lull_controller_raise_now(struct lull_controller *controller, struct lull_controlled_gpu *gpu);
 
 /* ---- together.c --------------------------------------------------------------- */
 

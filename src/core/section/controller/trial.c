@@ -158,7 +158,8 @@ void lull_controller_reconsider(struct lull_controller *controller)
     bool afresh = controller->phase == LULL_PHASE_LEARNING;
 
     controller->checking = false;
-    if (controller->config.observe_only || controller->held || !all_ready(controller)) {
+    if (controller->config.observe_only || controller->held || controller->withheld ||
+        !all_ready(controller)) {
         controller->phase = LULL_PHASE_LEARNING;
         return;
     }

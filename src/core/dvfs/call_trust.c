@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/dvfs/call_trust.h"
+
+#include <math.h>
+
+/* Calls take 5 ms, 10 ms now and then (published); the rest is for busy machines. */
+static const double queue_ms = 10.0;
+static const double least_limit_ms = 200.0;
+/* What a breach costs is spread over so much time. */
+static const double spread = 200.0;
+static const double least_wait_s = 20.0;
+static const double most_wait_s = 3600.0;
+/* Trust that has lasted so many times the last wait wipes the slate clean. */
+static const int64_t clean_waits = 4;
+
+double lull_call_trust_limit_ms(double longest_section_ms, uint32_t gpu_count)
+{
+    return fmax(longest_section_ms / gpu_count, least_limit_ms);
+}
+
+double lull_call_trust_waiting_limit_ms(double longest_section_ms, uint32_t gpu_count)
+{
+    return fmax(longest_section_ms, least_limit_ms + queue_ms * gpu_count);
+}
+
+void lull_call_trust_take_call(struct lull_call_trust *trust, int64_t now_ns, double blocked_ms,
+                               double limit_ms, double loss_ratio)
+{
+    double wait_s = fmax(spread * loss_ratio * blocked_ms * 1e-3, least_wait_s);
+
+    /* One that was under way already when another one breached: the same trouble. */
+    if (!(blocked_ms > limit_ms) || now_ns < trust->until_ns)
+        return;
+    if (now_ns - trust->since_ns <= clean_waits * trust->wait_ns)
+        wait_s = fmax(wait_s, 2.0 * (double)trust->wait_ns * 1e-9);
+    trust->wait_ns = (int64_t)(fmin(wait_s, most_wait_s) * 1e9);
+    trust->until_ns = now_ns + trust->wait_ns;
+}
+
+void lull_call_trust_take_waiting(struct lull_call_trust *trust, double waiting_ms, double limit_ms)
+{
+    trust->is_overdue = waiting_ms > limit_ms;
+}
+
+bool lull_call_trust_poll(struct lull_call_trust *trust, int64_t now_ns)
+{
+    if (trust->is_overdue || now_ns < trust->until_ns)
+        return false;
+    if (trust->until_ns != 0) {
+        trust->until_ns = 0;
+        trust->since_ns = now_ns;
+    }
+    return true;
+}
+
+int64_t lull_call_trust_wake_ns(const struct lull_call_trust *trust)
+{
+    return trust->until_ns != 0 && !trust->is_overdue ? trust->until_ns : INT64_MAX;
+}
