@@ -37,6 +37,9 @@ struct lull_switch_result {
     int64_t settle_ns;     /* from its return until the clock read the target; LULL_SETTLE_UNKNOWN
                             * not seen yet, LULL_SETTLE_NOT_OBEYED given up */
     uint32_t observed_mhz; /* last clock read back; 0 none */
+    /* Of the driver itself: requests that need no call may hide one that was made before. */
+    uint32_t calls;      /* that set a clock and have returned, since the lease began */
+    uint32_t blocked_us; /* the last of them blocked for so long */
 };
 
 #endif

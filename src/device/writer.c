@@ -396,6 +396,8 @@ static int write_point(struct lull_writer *writer, uint32_t index, uint32_t sm_m
     gpu->result.sm_mhz = sm_mhz;
     gpu->result.call_begin_ns = begin_ns;
     gpu->result.call_ns = end_ns - begin_ns;
+    gpu->result.calls++;
+    gpu->result.blocked_us = (uint32_t)earlier((end_ns - begin_ns) / LULL_NS_PER_US, UINT32_MAX);
     gpu->state.status = status;
     gpu->state.writes++;
     if (status == 0) {

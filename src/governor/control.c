@@ -107,6 +107,7 @@ static void carry_out(struct lull_control *control, const struct lull_command *c
     request.sequence = lull_actuator_set(control->actuator, gpu->actuator_slot, mhz,
                                          command->deadline_ns, command->valid_until_ns);
     gpu->requests[request.sequence % LULL_CONTROL_REQUESTS_KEPT] = request;
+    gpu->posted = request.sequence;
     gpu->point = command->point;
     gpu->expected.since_ns = 0;
     gpu->journey.switches++;
@@ -164,13 +165,48 @@ static void take_overtaken(struct lull_control *control, uint32_t index,
 {
     struct lull_switch_result overtaken = control->gpus[index].seen;
 
-    if (next->call_begin_ns - (overtaken.call_begin_ns + overtaken.call_ns) > obedience_ns)
+    /* Not read back at all: the writer was busy with another GPU's call. */
+    if (overtaken.observed_mhz != 0 &&
+        next->call_begin_ns - (overtaken.call_begin_ns + overtaken.call_ns) > obedience_ns)
         overtaken.settle_ns = LULL_SETTLE_NOT_OBEYED;
     take_outcome(control, index, &overtaken);
 }
 
+/* A call that no outcome need tell of: the next request may have needed none, and answered. */
+static void take_calls(struct lull_control *control, uint32_t index,
+                       const struct lull_switch_result *result)
+{
+    struct lull_governed_gpu *gpu = &control->gpus[index];
+    const double blocked_ms = result->blocked_us * 1e-3;
+
+    if (result->calls == gpu->calls)
+        return;
+    lull_driver_watch_take_calls(&gpu->state.driver, (uint32_t)(result->calls - gpu->calls),
+                                 blocked_ms);
+    gpu->calls = result->calls;
+    lull_controller_take_blocked(control->controller, index, blocked_ms);
+}
+
+/* Since when the oldest request that is still known has had no answer, earliest_ns or sooner. */
+static int64_t unanswered_since_ns(const struct lull_governed_gpu *gpu,
+                                   const struct lull_switch_result *result, int64_t earliest_ns)
+{
+    for (uint64_t sequence = gpu->posted; sequence > result->sequence; sequence--) {
+        const struct lull_posted_request *request =
+            &gpu->requests[sequence % LULL_CONTROL_REQUESTS_KEPT];
+
+        if (request->sequence != sequence)
+            break;
+        earliest_ns = request->posted_ns < earliest_ns ? request->posted_ns : earliest_ns;
+    }
+    return earliest_ns;
+}
+
 static void take_results(struct lull_control *control)
 {
+    const int64_t now_ns = lull_now_ns();
+    int64_t since_ns = now_ns;
+
     for (uint32_t i = 0; i < control->gpu_count; i++) {
         struct lull_governed_gpu *gpu = &control->gpus[i];
         struct lull_switch_result result;
@@ -178,6 +214,8 @@ static void take_results(struct lull_control *control)
         if (!atomic_load(&gpu->armed))
             continue;
         lull_actuator_result(control->actuator, gpu->actuator_slot, &result);
+        since_ns = unanswered_since_ns(gpu, &result, since_ns);
+        take_calls(control, i, &result);
         if (result.sequence == 0 || result.sequence == gpu->taken)
             continue;
         if (gpu->seen.sequence != 0 && gpu->seen.sequence != result.sequence)
@@ -187,6 +225,7 @@ static void take_results(struct lull_control *control)
         else
             gpu->seen = result;
     }
+    lull_controller_take_waiting(control->controller, lull_ms_from_ns(now_ns - since_ns));
 }
 
 static void carry_out_plan(struct lull_control *control)

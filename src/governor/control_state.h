@@ -31,7 +31,9 @@ struct lull_governed_gpu {
     atomic_bool armed; /* leased, and the actuator alive */
     const struct lull_device_info *info;
     struct lull_posted_request requests[LULL_CONTROL_REQUESTS_KEPT]; /* by sequence */
+    uint64_t posted;                /* sequence of the last request */
     uint64_t taken;                 /* sequence of the last outcome taken */
+    uint32_t calls;                 /* of the driver, as far as they have been seen */
     uint32_t point;                 /* asked for last */
     struct lull_switch_result seen; /* of a call that has returned, settling; sequence 0 none */
     struct lull_clock_expectation expected; /* since_ns 0: nothing is */

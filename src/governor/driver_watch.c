@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-static const int64_t slow_call_ns = 100 * LULL_NS_PER_MS;
+static const double slow_call_ms = 100.0;
 /* Readings lag behind; a clock that was just changed says nothing yet. */
 static const int64_t grace_ns = 300 * LULL_NS_PER_MS;
 static const uint32_t margin_mhz = 20;
@@ -18,21 +18,24 @@ enum { FRUITLESS_MAX = 5, STRANGE_MIN = 3 };
 void lull_driver_watch_take_result(struct lull_driver_watch *watch,
                                    const struct lull_switch_result *result)
 {
-    const double call_ms = lull_ms_from_ns(result->call_ns);
-
     /* Stale: the call was made, and undone because it had come too late. */
     if ((result->status != 0 && result->status != LULL_E_STALE) || result->call_ns == 0)
         return;
     watch->changes++;
-    if (call_ms > watch->slowest_call_ms)
-        watch->slowest_call_ms = call_ms;
-    watch->slow_calls += result->call_ns > slow_call_ns;
     if (result->settle_ns == LULL_SETTLE_NOT_OBEYED) {
         watch->without_effect++;
         watch->fruitless++;
     } else if (result->sm_mhz != 0) { /* the highest clock may have been there all the time */
         watch->fruitless = 0;
     }
+}
+
+void lull_driver_watch_take_calls(struct lull_driver_watch *watch, uint64_t calls, double call_ms)
+{
+    watch->calls += calls;
+    watch->slow_calls += call_ms > slow_call_ms;
+    if (call_ms > watch->slowest_call_ms)
+        watch->slowest_call_ms = call_ms;
 }
 
 void lull_driver_watch_take_clock(struct lull_driver_watch *watch, int64_t now_ns,
@@ -80,8 +83,9 @@ bool lull_driver_watch_describe(const struct lull_driver_watch *watch, char *tex
                "success",
                watch->without_effect, watch->changes);
     if (watch->slow_calls > 0)
-        append(text, size, "%" PRIu64 " driver calls blocked for over 100 ms, the longest %.0f ms",
-               watch->slow_calls, watch->slowest_call_ms);
+        append(text, size,
+               "driver calls block for %.0f ms: %" PRIu64 " of %" PRIu64 " took over 100 ms",
+               watch->slowest_call_ms, watch->slow_calls, watch->calls);
     if (watch->foreign > 0)
         append(text, size,
                "the clock was %" PRIu64 " times not what had been set: another program changes it",

@@ -18,6 +18,7 @@
 struct lull_driver_watch {
     uint64_t changes;        /* that the driver said it had made */
     uint64_t without_effect; /* of these, the clock never followed */
+    uint64_t calls;          /* made, whatever came of them */
     uint64_t slow_calls;     /* of these, blocked for over 100 ms */
     double slowest_call_ms;
     uint64_t foreign; /* stretches in which the clock was not what had been set */
@@ -36,6 +37,9 @@ struct lull_clock_expectation {
 /* The final outcome of a request. */
 void lull_driver_watch_take_result(struct lull_driver_watch *watch,
                                    const struct lull_switch_result *result);
+
+/* The driver has returned from so many more calls; the last of them took so long. */
+void lull_driver_watch_take_calls(struct lull_driver_watch *watch, uint64_t calls, double call_ms);
 
 /* A reading of the SM clock. */
 void lull_driver_watch_take_clock(struct lull_driver_watch *watch, int64_t now_ns,

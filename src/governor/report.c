@@ -135,10 +135,11 @@ static json_t *driver_json(const struct lull_driver_watch *watch)
     char text[256];
 
     lull_driver_watch_describe(watch, text, sizeof(text));
-    return json_pack("{s:I, s:I, s:I, s:f, s:I, s:s}", "changes", (json_int_t)watch->changes,
-                     "without_effect", (json_int_t)watch->without_effect, "slow_calls",
-                     (json_int_t)watch->slow_calls, "slowest_call_ms", watch->slowest_call_ms,
-                     "foreign_changes", (json_int_t)watch->foreign, "trouble", text);
+    return json_pack("{s:I, s:I, s:I, s:I, s:f, s:I, s:s}", "changes", (json_int_t)watch->changes,
+                     "without_effect", (json_int_t)watch->without_effect, "calls",
+                     (json_int_t)watch->calls, "slow_calls", (json_int_t)watch->slow_calls,
+                     "slowest_call_ms", watch->slowest_call_ms, "foreign_changes",
+                     (json_int_t)watch->foreign, "trouble", text);
 }
 
 static json_t *communicators_json(const struct lull_communicators *communicators,

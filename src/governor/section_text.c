@@ -95,7 +95,9 @@ static void describe_untargeted(const struct lull_control *control, uint32_t gpu
     const struct lull_controller *controller = lull_control_controller(control);
     const struct lull_switch_cost *cost = lull_controller_switch_cost(controller, gpu);
 
-    if (lull_controller_phase(controller) == LULL_PHASE_LEARNING)
+    if (lull_controller_is_withheld(controller))
+        snprintf(text->reason, sizeof(text->reason), "driver calls block for longer than that");
+    else if (lull_controller_phase(controller) == LULL_PHASE_LEARNING)
         snprintf(text->reason, sizeof(text->reason), "the run ended while it was being learnt");
     else
         snprintf(text->reason, sizeof(text->reason),
@@ -144,6 +146,8 @@ const char *lull_gpu_state_text(const struct lull_control *control, uint32_t gpu
         return "left alone: the driver does not do what it says";
     if (lull_control_pilot(control) != NULL)
         return "managed by a pipeline plan";
+    if (lull_controller_is_withheld(controller))
+        return "left alone: driver calls block for too long";
     if (phase == LULL_TRACK_SEARCHING)
         return "left alone: the sequence of calls does not repeat (any more)";
     if (lull_controller_is_steady(controller))

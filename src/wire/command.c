@@ -34,7 +34,9 @@ struct shared_result {
     _Atomic int32_t status;
     _Atomic uint32_t sm_mhz;
     _Atomic uint32_t observed_mhz;
-    uint32_t reserved[3];
+    _Atomic uint32_t calls;
+    _Atomic uint32_t blocked_us;
+    uint32_t reserved[1];
 };
 
 /* Requests and results in lines of their own, so that the two sides do not slow each other. */
@@ -181,6 +183,8 @@ void lull_command_publish(struct lull_command_table *table, uint32_t slot,
     STORE(shared->status, result->status);
     STORE(shared->sm_mhz, result->sm_mhz);
     STORE(shared->observed_mhz, result->observed_mhz);
+    STORE(shared->calls, result->calls);
+    STORE(shared->blocked_us, result->blocked_us);
     STORE(shared->version, version);
 }
 
@@ -202,6 +206,8 @@ void lull_command_result(struct lull_command_table *table, uint32_t slot,
         result.status = LOAD(shared->status);
         result.sm_mhz = LOAD(shared->sm_mhz);
         result.observed_mhz = LOAD(shared->observed_mhz);
+        result.calls = LOAD(shared->calls);
+        result.blocked_us = LOAD(shared->blocked_us);
         if (LOAD(shared->version) != version)
             continue;
         table->results[slot] = result;

@@ -38,13 +38,18 @@ class Driver(unittest.TestCase):
         self.assertIn("left alone", gpu["state"])
         self.assertLess(gpu["driver"]["changes"], 12)  # it is not asked for ever
 
+    def check_slow_calls(self, gpu):
+        self.assertGreaterEqual(gpu["driver"]["slowest_call_ms"], 500)
+        self.assertRegex(gpu["driver"]["trouble"], r"driver calls block for \d+ ms: \d+ of \d+ took over 100 ms")
+        self.assertEqual(gpu["state"], "left alone: driver calls block for too long")
+
     def test_calls_that_take_half_a_second(self):
         gpu = self.run_job(0, 60, 20, 80, 0, fault="hang_ms=500")
-        self.assertGreater(gpu["driver"]["slow_calls"], 0)
-        self.assertGreaterEqual(gpu["driver"]["slowest_call_ms"], 500)
-        self.assertIn("blocked for over 100 ms", gpu["driver"]["trouble"])
+        self.check_slow_calls(gpu)
+        # One step down, and back: that is known after the first of them.
+        self.assertEqual((gpu["driver"]["calls"], gpu["driver"]["slow_calls"]), (2, 2))
         for section in gpu["sections"]:
-            self.assertEqual(section["verdict"], "not switched")
+            self.assertEqual((section["verdict"], section["descent"]), ("not switched", []))
 
     def test_another_program_that_changes_the_clocks(self):
         # Sections long enough to be seen low between two of the program's resets.

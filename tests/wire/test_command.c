@@ -48,7 +48,7 @@ static void test_results_come_back(void **state)
 {
     struct lull_command_table *writer;
     struct lull_command_table *client;
-    const struct lull_switch_result sent = {9, LULL_E_STALE, 900, 1, 2, -2, 915};
+    const struct lull_switch_result sent = {9, LULL_E_STALE, 900, 1, 2, -2, 915, 31, 507000};
     struct lull_switch_result got;
 
     (void)state;
@@ -62,6 +62,8 @@ static void test_results_come_back(void **state)
     assert_int_equal(got.status, LULL_E_STALE);
     assert_int_equal(got.settle_ns, -2);
     assert_int_equal(got.observed_mhz, 915);
+    assert_int_equal(got.calls, 31);
+    assert_int_equal(got.blocked_us, 507000);
     lull_command_table_close(client);
     lull_command_table_close(writer);
 }
