@@ -38,8 +38,8 @@ static const struct argp_option options[] = {
     {"warm", KEY_WARM, "W", 0,
      "Start at the temperature that a job of so many watts per GPU leaves (idle)", 0},
     {"fault", KEY_FAULT, "LIST", 0,
-     "Inject faults: [GPU:]NAME[=VALUE[xCOUNT]],... with the names set_code, hang_ms, no_effect, "
-     "settle_factor, no_permission, no_energy, get_code, any_user (sets without root)",
+     "Inject faults: [GPU:]NAME[=VALUE[xCOUNT][@AFTER]],... with the names set_code, hang_ms, "
+     "no_effect, settle_factor, no_permission, no_energy, get_code, any_user (sets without root)",
      0},
     {"report", KEY_REPORT, "FILE", 0, "Write what really happened on the GPUs as JSON at the end",
      0},

@@ -27,15 +27,24 @@ static int find_kind(const char *name, enum lull_fault_kind *kind)
 
 static int parse_value(char *text, struct lull_fault *fault)
 {
+    char *after = strchr(text, '@');
     char *times = strchr(text, 'x');
     int64_t count = LULL_FAULT_ALWAYS;
+    int64_t spared = 0;
 
+    if (after != NULL) {
+        *after = '\0';
+        if ((times != NULL && times > after) ||
+            lull_text_parse_int(after + 1, 1, INT32_MAX, &spared) < 0)
+            return -EINVAL;
+    }
     if (times != NULL) {
         *times = '\0';
         if (lull_text_parse_int(times + 1, 1, INT32_MAX, &count) < 0)
             return -EINVAL;
     }
     fault->remaining = (int32_t)count;
+    fault->spared = (int32_t)spared;
     return lull_text_parse_number(text, &fault->value);
 }
 
@@ -51,7 +60,7 @@ static int parse_entry(char *entry, struct lull_fault_entry *parsed)
             return -EINVAL;
         entry = colon + 1;
     }
-    *parsed = (struct lull_fault_entry){.gpu = (int32_t)gpu, .fault = {1, LULL_FAULT_ALWAYS}};
+    *parsed = (struct lull_fault_entry){.gpu = (int32_t)gpu, .fault = {1, LULL_FAULT_ALWAYS, 0}};
     if (equals != NULL) {
         *equals = '\0';
         if (parse_value(equals + 1, &parsed->fault) < 0)
@@ -74,7 +83,7 @@ int lull_fault_parse_next(const char **text, struct lull_fault_entry *entry_out,
     if (parse_entry(entry, &parsed) < 0)
         return lull_error_set(
             err, -EINVAL,
-            "fault \"%.*s\": expected [GPU:]NAME[=VALUE[xCOUNT]] with one of "
+            "fault \"%.*s\": expected [GPU:]NAME[=VALUE[xCOUNT][@AFTER]] with one of "
             "set_code, hang_ms, no_effect, settle_factor, no_permission, any_user, "
             "no_energy, get_code",
             (int)length, *text);

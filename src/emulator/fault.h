@@ -1,7 +1,8 @@
 /*
  * What can be made to go wrong on one emulated GPU. Textual form, for the environment and the
- * command line: [GPU:]NAME[=VALUE[xCOUNT]][,...], e.g. `set_code=10x1,0:hang_ms=3000`; without GPU
- * it means every GPU, without COUNT for ever. SPDX-License-Identifier: Apache-2.0
+ * command line: [GPU:]NAME[=VALUE[xCOUNT][@AFTER]][,...], e.g. `set_code=10x1,0:hang_ms=3000@50`;
+ * without GPU it means every GPU, without COUNT for ever, without AFTER from the beginning.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_EMULATOR_FAULT_H
 #define LULL_EMULATOR_FAULT_H
@@ -27,6 +28,7 @@ enum { LULL_FAULT_ALWAYS = -1 };
 struct lull_fault {
     double value;
     int32_t remaining; /* how often it still happens; LULL_FAULT_ALWAYS */
+    int32_t spared;    /* so often it does not happen before */
 };
 
 /* One entry of the textual form. gpu -1: every GPU. */

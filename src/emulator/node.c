@@ -354,12 +354,12 @@ int lull_node_call(struct lull_node *node, uint32_t gpu, double api_factor, lull
 }
 
 void lull_node_set_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind,
-                         double value, int32_t count)
+                         const struct lull_fault *fault)
 {
     struct shared_gpu *shared = &node->shared->gpus[gpu];
 
     lock(&shared->mutex);
-    shared->faults[kind] = (struct lull_fault){value, count};
+    shared->faults[kind] = *fault;
     pthread_mutex_unlock(&shared->mutex);
 }
 
@@ -371,10 +371,12 @@ bool lull_node_take_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_
     bool is_hit;
 
     lock(&shared->mutex);
-    is_hit = fault->remaining != 0;
+    is_hit = fault->remaining != 0 && fault->spared == 0;
+    if (fault->spared > 0)
+        fault->spared--;
     if (is_hit)
         *value_out = fault->value;
-    if (fault->remaining > 0)
+    if (is_hit && fault->remaining > 0)
         fault->remaining--;
     pthread_mutex_unlock(&shared->mutex);
     return is_hit;
@@ -390,7 +392,7 @@ int lull_node_set_faults(struct lull_node *node, const char *text, struct lull_e
             return result;
         for (uint32_t i = 0; i < lull_node_gpu_count(node); i++)
             if (entry.gpu < 0 || (uint32_t)entry.gpu == i)
-                lull_node_set_fault(node, i, entry.kind, entry.fault.value, entry.fault.remaining);
+                lull_node_set_fault(node, i, entry.kind, &entry.fault);
     }
     return 0;
 }

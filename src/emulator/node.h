@@ -98,9 +98,9 @@ typedef void (*lull_node_apply)(struct lull_physics *gpu, double settle_factor, 
 int lull_node_call(struct lull_node *node, uint32_t gpu, double api_factor, lull_node_apply apply,
                    const void *data);
 
-/* Faults; count LULL_FAULT_ALWAYS for ever, 0 heals. take uses one up and gives its value. */
+/* Faults; remaining 0 heals. take uses one up and gives its value. */
 void lull_node_set_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind,
-                         double value, int32_t count);
+                         const struct lull_fault *fault);
 bool lull_node_take_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind,
                           double *value_out);
 

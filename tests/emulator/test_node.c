@@ -276,6 +276,10 @@ static void test_faults_of_set_calls(void **state)
     assert_false(read_truth(0).is_locked);
     assert_int_equal(lock_clock(0, 3), 0);
     assert_true(read_truth(0).is_locked);
+    assert_int_equal(lull_node_set_faults(node, "0:set_code=10x1@1", NULL), 0);
+    assert_int_equal(lock_clock(0, 3), 0);
+    assert_int_equal(lock_clock(0, 3), 10);
+    assert_int_equal(lock_clock(0, 3), 0);
     assert_int_equal(lull_node_set_faults(node, "no_effectx1", NULL), -EINVAL);
     assert_int_equal(lull_node_set_faults(node, "no_effect=1x1,hang_ms=200x1", NULL), 0);
     begin_ns = lull_now_ns();

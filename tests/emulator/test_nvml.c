@@ -299,7 +299,7 @@ static void test_sets_need_root(void **state)
         _exit(seteuid(65534) == 0 ? lock_clocks(device, 300, 300) : 99);
     wait(&status);
     assert_int_equal(WEXITSTATUS(status), NVML_NO_PERMISSION);
-    lull_node_set_fault(node, 0, LULL_FAULT_NO_PERMISSION, 1, 1);
+    lull_node_set_fault(node, 0, LULL_FAULT_NO_PERMISSION, &(struct lull_fault){1, 1, 0});
     assert_int_equal(lock_clocks(device, 300, 300), NVML_NO_PERMISSION);
     assert_int_equal(lock_clocks(device, 300, 300), 0);
 }
@@ -334,7 +334,8 @@ static void test_what_a_board_lacks_is_not_supported(void **state)
         NVML(DeviceGetMigMode, (nvmlDevice_t, unsigned *, unsigned *), handle(3), &value, &value),
         3);
     assert_null(dlsym(library, "nvmlUnitGetCount"));
-    lull_node_set_fault(node, 0, LULL_FAULT_NO_ENERGY, 1, LULL_FAULT_ALWAYS);
+    lull_node_set_fault(node, 0, LULL_FAULT_NO_ENERGY,
+                        &(struct lull_fault){1, LULL_FAULT_ALWAYS, 0});
     assert_int_equal(NVML(DeviceGetTotalEnergyConsumption, (nvmlDevice_t, unsigned long long *),
                           device, &energy),
                      3);

@@ -67,7 +67,7 @@ static void test_unknown_models_are_answered_with_the_known(void **state)
 
 static void test_fault_lists(void **state)
 {
-    const char *text = "set_code=10x2,3:hang_ms=3000,no_effect";
+    const char *text = "set_code=10x2,3:hang_ms=3000@50,no_effect,hang_ms=1x2@3";
     struct lull_fault_entry entry;
 
     (void)state;
@@ -76,11 +76,16 @@ static void test_fault_lists(void **state)
     assert_int_equal(entry.kind, LULL_FAULT_SET_CODE);
     assert_true(entry.fault.value == 10);
     assert_int_equal(entry.fault.remaining, 2);
+    assert_int_equal(entry.fault.spared, 0);
     assert_int_equal(lull_fault_parse_next(&text, &entry, NULL), 0);
     assert_int_equal(entry.gpu, 3);
     assert_int_equal(entry.fault.remaining, LULL_FAULT_ALWAYS);
+    assert_int_equal(entry.fault.spared, 50);
     assert_int_equal(lull_fault_parse_next(&text, &entry, NULL), 0);
     assert_int_equal(entry.kind, LULL_FAULT_NO_EFFECT);
+    assert_int_equal(lull_fault_parse_next(&text, &entry, NULL), 0);
+    assert_int_equal(entry.fault.remaining, 2);
+    assert_int_equal(entry.fault.spared, 3);
     assert_string_equal(text, "");
 }
 
@@ -88,7 +93,7 @@ static void test_malformed_faults_are_refused(void **state)
 {
     const char *const texts[] = {
         "",           "nothing",     "set_code=", "set_code=x1", "set_code=1x0", "64:no_effect",
-        ":no_effect", "set_code=1x", "=1"};
+        ":no_effect", "set_code=1x", "=1",        "set_code=1@", "set_code=1@0", "set_code=1@2x3"};
 
     (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {

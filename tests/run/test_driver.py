@@ -51,6 +51,14 @@ class Driver(unittest.TestCase):
         for section in gpu["sections"]:
             self.assertEqual((section["verdict"], section["descent"]), ("not switched", []))
 
+    def test_a_fault_that_begins_in_mid_run(self):
+        # Ten calls are pulses; every step that is lowered takes two.
+        gpu = self.run_job(0, 100, 20, 80, 0, fault="hang_ms=500@30")
+        self.check_slow_calls(gpu)
+        self.assertGreaterEqual(gpu["driver"]["calls"], 30)
+        # The first one, and a raising if that was a lowering.
+        self.assertLessEqual(gpu["driver"]["slow_calls"], 2)
+
     def test_another_program_that_changes_the_clocks(self):
         # Sections long enough to be seen low between two of the program's resets.
         gpu = self.run_job(0, 20, 50, 1500, 0, beside=MEDDLER)
