@@ -11,8 +11,6 @@
 #include "base/log.h"
 #include "governor/calibration_file.h"
 
-/* A clock that has not followed for so long does not follow. */
-static const int64_t obedience_ns = 60 * LULL_NS_PER_MS;
 /* The loop looks around at least this often, for results that no event announces. */
 static const int64_t idle_wait_ns = 20 * LULL_NS_PER_MS;
 /* NVML's bits for heat and power supply (not the normal power cap). */
@@ -81,7 +79,7 @@ void lull_control_destroy(struct lull_control *control)
     free(control);
 }
 
-/* ---- commands and results ---------------------------------------------------------------- */
+/* ---- commands ---------------------------------------------------------------------------- */
 
 static void note_lowered(struct lull_governed_gpu *gpu, uint32_t mhz, int64_t now_ns)
 {
@@ -112,120 +110,6 @@ static void carry_out(struct lull_control *control, const struct lull_command *c
     gpu->expected.since_ns = 0;
     gpu->journey.switches++;
     note_lowered(gpu, mhz, now_ns);
-}
-
-static void tell_switch(struct lull_control *control, uint32_t index,
-                        const struct lull_posted_request *request, double call_ms, double settle_ms,
-                        bool failed)
-{
-    if (control->pilot != NULL)
-        lull_pilot_take_switch(control->pilot, index, request->was_point, request->point, call_ms,
-                               settle_ms, failed);
-    else
-        lull_controller_take_switch(control->controller, index, request->point, call_ms, settle_ms,
-                                    failed);
-}
-
-/* What came of a request: settled, refused, or overtaken by the next one. */
-static void take_outcome(struct lull_control *control, uint32_t index,
-                         const struct lull_switch_result *result)
-{
-    struct lull_governed_gpu *gpu = &control->gpus[index];
-    const struct lull_posted_request *request =
-        &gpu->requests[result->sequence % LULL_CONTROL_REQUESTS_KEPT];
-    const int64_t end_ns = result->call_begin_ns + result->call_ns;
-    /* Stale: made, and undone because it had come too late. */
-    const bool is_made =
-        (result->status == 0 || result->status == LULL_E_STALE) && result->call_ns > 0;
-    bool is_useless;
-
-    gpu->taken = result->sequence;
-    gpu->seen.sequence = 0;
-    if (result->status != 0)
-        gpu->journey.refused++;
-    lull_driver_watch_take_result(&gpu->state.driver, result);
-    is_useless = lull_driver_watch_is_fruitless(&gpu->state.driver) || result->status == -EPERM ||
-                 result->status == LULL_E_UNSUPPORTED || result->status == LULL_E_NO_DEVICE;
-    /* Nothing had to be written: nothing was learnt about what writing costs. */
-    if (request->sequence == result->sequence && (is_made || is_useless))
-        tell_switch(control, index, request, lull_ms_from_ns(end_ns - request->posted_ns),
-                    result->settle_ns == LULL_SETTLE_UNKNOWN ? 0.0
-                                                             : lull_ms_from_ns(result->settle_ns),
-                    is_useless);
-    if (result->status == 0 && result->settle_ns >= 0)
-        gpu->expected = (struct lull_clock_expectation){.set_mhz = result->sm_mhz,
-                                                        .since_ns = end_ns + result->settle_ns};
-    if (is_made && request->answers_ns != 0)
-        lull_journey_add_reaction(&gpu->journey, result->call_begin_ns - request->answers_ns);
-}
-
-/* The next call has ended the reading back of the one before: it obeyed, or it never would. */
-static void take_overtaken(struct lull_control *control, uint32_t index,
-                           const struct lull_switch_result *next)
-{
-    struct lull_switch_result overtaken = control->gpus[index].seen;
-
-    /* Not read back at all: the writer was busy with another GPU's call. */
-    if (overtaken.observed_mhz != 0 &&
-        next->call_begin_ns - (overtaken.call_begin_ns + overtaken.call_ns) > obedience_ns)
-        overtaken.settle_ns = LULL_SETTLE_NOT_OBEYED;
-    take_outcome(control, index, &overtaken);
-}
-
-/* A call that no outcome need tell of: the next request may have needed none, and answered. */
-static void take_calls(struct lull_control *control, uint32_t index,
-                       const struct lull_switch_result *result)
-{
-    struct lull_governed_gpu *gpu = &control->gpus[index];
-    const double blocked_ms = result->blocked_us * 1e-3;
-
-    if (result->calls == gpu->calls)
-        return;
-    lull_driver_watch_take_calls(&gpu->state.driver, (uint32_t)(result->calls - gpu->calls),
-                                 blocked_ms);
-    gpu->calls = result->calls;
-    lull_controller_take_blocked(control->controller, index, blocked_ms);
-}
-
-/* Since when the oldest request that is still known has had no answer, earliest_ns or sooner. */
-static int64_t unanswered_since_ns(const struct lull_governed_gpu *gpu,
-                                   const struct lull_switch_result *result, int64_t earliest_ns)
-{
-    for (uint64_t sequence = gpu->posted; sequence > result->sequence; sequence--) {
-        const struct lull_posted_request *request =
-            &gpu->requests[sequence % LULL_CONTROL_REQUESTS_KEPT];
-
-        if (request->sequence != sequence)
-            break;
-        earliest_ns = request->posted_ns < earliest_ns ? request->posted_ns : earliest_ns;
-    }
-    return earliest_ns;
-}
-
-static void take_results(struct lull_control *control)
-{
-    const int64_t now_ns = lull_now_ns();
-    int64_t since_ns = now_ns;
-
-    for (uint32_t i = 0; i < control->gpu_count; i++) {
-        struct lull_governed_gpu *gpu = &control->gpus[i];
-        struct lull_switch_result result;
-
-        if (!atomic_load(&gpu->armed))
-            continue;
-        lull_actuator_result(control->actuator, gpu->actuator_slot, &result);
-        since_ns = unanswered_since_ns(gpu, &result, since_ns);
-        take_calls(control, i, &result);
-        if (result.sequence == 0 || result.sequence == gpu->taken)
-            continue;
-        if (gpu->seen.sequence != 0 && gpu->seen.sequence != result.sequence)
-            take_overtaken(control, i, &result);
-        if (result.status != 0 || result.settle_ns != LULL_SETTLE_UNKNOWN)
-            take_outcome(control, i, &result);
-        else
-            gpu->seen = result;
-    }
-    lull_controller_take_waiting(control->controller, lull_ms_from_ns(now_ns - since_ns));
 }
 
 static void carry_out_plan(struct lull_control *control)
@@ -282,7 +166,7 @@ static void *loop(void *argument)
         carry_out_due(control);
         if (control->pilot != NULL)
             carry_out_plan(control);
-        take_results(control);
+        lull_control_take_results(control);
         if (control->pilot != NULL && lull_pilot_wake_ns(control->pilot) < wake_ns)
             wake_ns = lull_pilot_wake_ns(control->pilot);
         if (lull_controller_wake_ns(control->controller) < wake_ns)

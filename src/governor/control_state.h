@@ -1,6 +1,7 @@
 /*
  * The control loop's state, shared by its files and nobody else:
- *   control.c         its life, commands and their results, processes, what the main thread asks
+ *   control.c         its life, commands, processes, what the main thread asks
+ *   control_results.c what came of commands, for the controller or the pilot, and of the driver
  *   control_events.c  what the probes tell, as calls for the controller or operations for the pilot
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -68,6 +69,9 @@ struct lull_control {
 
 /* Takes all events that the bound processes have pushed. */
 void lull_control_drain(struct lull_control *control);
+
+/* What came of the commands since the last time, and how the driver does. */
+void lull_control_take_results(struct lull_control *control);
 
 /* Tells the controller of the gaps of this GPU that begin and end until now. */
 void lull_control_emit_gaps(struct lull_control *control, uint32_t index, int64_t now_ns);
