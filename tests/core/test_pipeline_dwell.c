@@ -9,27 +9,11 @@
 
 #include "core/pipeline/frontier/frontier.h"
 #include "core/pipeline/round/dwell.h"
+#include "dwell_oracle.h"
 #include "pipeline_case.h"
 #include "property.h"
 
 enum { MOST_OPS = 8, MOST_DEVICES = 3, TICK_NS = 10000, CASES = 400 };
-
-static const struct lull_pipeline_option *option_of(const struct pipeline_case *it,
-                                                    const uint32_t *option, uint32_t op)
-{
-    return &it->profile.classes[it->graph.ops[op].class_index].options[option[op]];
-}
-
-/* The last clock that a device is told in an iteration; 0: none. */
-static uint32_t last_mhz(const struct pipeline_case *it, const uint32_t *option, uint32_t device)
-{
-    uint32_t mhz = 0;
-
-    for (uint32_t k = it->graph.first_on[device]; k < it->graph.first_on[device + 1]; k++)
-        if (option_of(it, option, it->graph.on_device[k])->sm_mhz > 0)
-            mhz = option_of(it, option, it->graph.on_device[k])->sm_mhz;
-    return mhz;
-}
 
 /* How long an operation takes at a clock; at the next one below, or the lowest, if it lacks it. */
 static double time_at(const struct pipeline_case *it, uint32_t op, uint32_t mhz)
@@ -60,7 +44,7 @@ static void tell(const struct pipeline_case *it, const struct lull_pipeline_swit
 
     if (device->next == last)
         return;
-    mhz = option_of(it, option, it->graph.on_device[device->next])->sm_mhz;
+    mhz = dwell_option_of(it, option, it->graph.on_device[device->next])->sm_mhz;
     if (mhz == 0 || mhz == device->mhz)
         return;
     low = device->mhz;
@@ -88,7 +72,7 @@ static bool may_begin(const struct pipeline_case *it, uint32_t op, const int64_t
 static double progress(const struct pipeline_case *it, const uint32_t *option, uint32_t op,
                        const struct simulated *device, int64_t now_ns)
 {
-    const struct lull_pipeline_option *at = option_of(it, option, op);
+    const struct lull_pipeline_option *at = dwell_option_of(it, option, op);
     double time_ns = (double)at->time_ns;
 
     if (now_ns < device->settled_ns && at->sm_mhz > 0)
@@ -109,7 +93,7 @@ static int64_t simulate(const struct pipeline_case *it,
         end_ns[op] = -1;
     for (uint32_t i = 0; i < graph->device_count; i++) {
         devices[i].next = graph->first_on[i];
-        devices[i].mhz = last_mhz(it, option, i);
+        devices[i].mhz = dwell_last_mhz(it, option, i);
         tell(it, switching, option, &devices[i], 0, graph->first_on[i + 1]);
     }
     for (; left > 0; now_ns += TICK_NS)
@@ -176,70 +160,6 @@ static void test_timeline(void **state)
     }
 }
 
-/* A plan judged from its timeline: changes of clock, and whether time and dwell are kept. */
-static bool is_good(const struct pipeline_case *it, const struct lull_pipeline_switching *switching,
-                    const uint32_t *option, int64_t deadline_ns, size_t *changes_out)
-{
-    int64_t end_ns[MOST_OPS];
-    bool good =
-        lull_pipeline_dwell_timeline(&it->problem, switching, option, NULL, end_ns) <= deadline_ns;
-
-    *changes_out = 0;
-    for (uint32_t device = 0; device < it->graph.device_count; device++) {
-        uint32_t mhz = last_mhz(it, option, device);
-        int64_t told_ns[MOST_OPS];
-        size_t told = 0;
-        int64_t free_ns = 0;
-
-        for (uint32_t k = it->graph.first_on[device]; k < it->graph.first_on[device + 1]; k++) {
-            uint32_t op = it->graph.on_device[k];
-            uint32_t next = option_of(it, option, op)->sm_mhz;
-
-            if (next > 0 && next != mhz) {
-                told_ns[told++] = free_ns;
-                mhz = next;
-            }
-            free_ns = end_ns[op];
-        }
-        for (size_t i = 0; i < told; i++)
-            good =
-                good && (i + 1 < told ? told_ns[i + 1] : told_ns[0] + deadline_ns) - told_ns[i] >=
-                            switching->dwell_ns;
-        *changes_out += told;
-    }
-    return good;
-}
-
-static double cost_j(const struct pipeline_case *it,
-                     const struct lull_pipeline_switching *switching, const uint32_t *option,
-                     int64_t deadline_ns, size_t changes)
-{
-    return lull_pipeline_plan_cost(&it->problem, option, deadline_ns).energy_j +
-           switching->switch_j * (double)changes;
-}
-
-/* The least cost of all good plans; infinite: there is none. */
-static double best_of_all(const struct pipeline_case *it,
-                          const struct lull_pipeline_switching *switching, int64_t deadline_ns)
-{
-    uint32_t option[MOST_OPS] = {0};
-    double best_j = INFINITY;
-    size_t op;
-
-    do {
-        size_t changes;
-
-        if (is_good(it, switching, option, deadline_ns, &changes))
-            best_j = fmin(best_j, cost_j(it, switching, option, deadline_ns, changes));
-        for (op = 0; op < it->graph.op_count; op++) {
-            if (++option[op] < it->profile.classes[it->graph.ops[op].class_index].option_count)
-                break;
-            option[op] = 0;
-        }
-    } while (op < it->graph.op_count);
-    return best_j;
-}
-
 struct tally {
     unsigned found;
     unsigned missed;
@@ -256,7 +176,7 @@ static void check_plan(const struct pipeline_case *it,
     uint32_t option[MOST_OPS];
     uint32_t before[MOST_OPS];
     struct lull_error err;
-    double best_j = best_of_all(it, switching, deadline_ns);
+    double best_j = dwell_best_of_all(it, switching, deadline_ns);
     size_t changes;
     int rc;
 
@@ -271,13 +191,13 @@ static void check_plan(const struct pipeline_case *it,
         return;
     }
     holds(rc == 0, seed);
-    holds(is_good(it, switching, option, deadline_ns, &changes), seed);
+    holds(dwell_is_good(it, switching, option, deadline_ns, &changes), seed);
     holds(changes == report.switches_after, seed);
     holds(report.time_ns <= deadline_ns, seed);
-    holds(cost_j(it, switching, option, deadline_ns, changes) >= best_j - 1e-9, seed);
+    holds(dwell_cost_j(it, switching, option, deadline_ns, changes) >= best_j - 1e-9, seed);
     tally->found++;
-    tally->best += cost_j(it, switching, option, deadline_ns, changes) <= best_j + 1e-6;
-    best_j = cost_j(it, switching, option, deadline_ns, changes) / best_j - 1.0;
+    tally->best += dwell_cost_j(it, switching, option, deadline_ns, changes) <= best_j + 1e-6;
+    best_j = dwell_cost_j(it, switching, option, deadline_ns, changes) / best_j - 1.0;
     tally->sum += 100.0 * best_j;
     tally->worst = fmax(tally->worst, 100.0 * best_j);
 }
@@ -290,7 +210,7 @@ static void check_replan(const struct pipeline_case *it,
     struct lull_frontier *frontier = lull_frontier_create(&it->problem, NULL);
     struct lull_pipeline_rounding *rounding;
     struct lull_pipeline_dwell_report report;
-    double best_j = best_of_all(it, switching, deadline_ns);
+    double best_j = dwell_best_of_all(it, switching, deadline_ns);
     uint32_t option[MOST_OPS];
     struct lull_error err;
     size_t changes;
@@ -303,9 +223,9 @@ static void check_replan(const struct pipeline_case *it,
                                     option, &report, &err);
     holds(rc == 0 || rc == -ERANGE, seed);
     if (rc == 0) {
-        holds(is_good(it, switching, option, deadline_ns, &changes), seed);
+        holds(dwell_is_good(it, switching, option, deadline_ns, &changes), seed);
         holds(changes == report.switches_after, seed);
-        holds(cost_j(it, switching, option, deadline_ns, changes) >= best_j - 1e-9, seed);
+        holds(dwell_cost_j(it, switching, option, deadline_ns, changes) >= best_j - 1e-9, seed);
     }
     lull_pipeline_rounding_destroy(rounding);
     lull_frontier_destroy(frontier);

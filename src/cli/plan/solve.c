@@ -30,8 +30,9 @@ int lull_plan_evaluate(struct lull_plan_solver *solver, int64_t deadline_ns,
 
     if (has_switching(wish)) {
         struct lull_pipeline_dwell_report report;
-        const int result = lull_pipeline_dwell(problem, &wish->switching, deadline_ns,
-                                               solver->option, &report, solver->err);
+        const bool is_frontier = wish->deadline_ns == 0 && wish->planner == LULL_PLAN_FRONTIER;
+        const int result = (is_frontier ? lull_pipeline_dwell_quick : lull_pipeline_dwell)(
+            problem, &wish->switching, deadline_ns, solver->option, &report, solver->err);
 
         if (result < 0)
             return result;

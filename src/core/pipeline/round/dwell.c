@@ -30,10 +30,10 @@ static int conclude(struct search *search, uint32_t *option_inout,
     return 0;
 }
 
-int lull_pipeline_dwell(const struct lull_pipeline_problem *problem,
-                        const struct lull_pipeline_switching *switching, int64_t deadline_ns,
-                        uint32_t *option_inout, struct lull_pipeline_dwell_report *report_out,
-                        struct lull_error *err)
+static int respect(const struct lull_pipeline_problem *problem,
+                   const struct lull_pipeline_switching *switching, int64_t deadline_ns, bool quick,
+                   uint32_t *option_inout, struct lull_pipeline_dwell_report *report_out,
+                   struct lull_error *err)
 {
     struct search search = {.problem = problem, .switching = switching, .deadline_ns = deadline_ns};
     int rc = lull_dwell_begin(&search, problem, err);
@@ -42,10 +42,27 @@ int lull_pipeline_dwell(const struct lull_pipeline_problem *problem,
         memcpy(search.plan, option_inout, problem->graph->op_count * sizeof(*option_inout));
         lull_dwell_consider(&search);
         lull_dwell_consider_uniform(&search);
+        lull_dwell_consider_priced(&search, option_inout, quick);
         rc = conclude(&search, option_inout, report_out, err);
     }
     lull_dwell_end(&search);
     return rc;
+}
+
+int lull_pipeline_dwell(const struct lull_pipeline_problem *problem,
+                        const struct lull_pipeline_switching *switching, int64_t deadline_ns,
+                        uint32_t *option_inout, struct lull_pipeline_dwell_report *report_out,
+                        struct lull_error *err)
+{
+    return respect(problem, switching, deadline_ns, false, option_inout, report_out, err);
+}
+
+int lull_pipeline_dwell_quick(const struct lull_pipeline_problem *problem,
+                              const struct lull_pipeline_switching *switching, int64_t deadline_ns,
+                              uint32_t *option_inout, struct lull_pipeline_dwell_report *report_out,
+                              struct lull_error *err)
+{
+    return respect(problem, switching, deadline_ns, true, option_inout, report_out, err);
 }
 
 /* Shorter deadlines leave time for clocks to settle. */
@@ -119,6 +136,7 @@ int lull_pipeline_dwell_replan(const struct lull_pipeline_problem *problem,
     }
     if (rc == 0) {
         lull_dwell_consider_uniform(&search);
+        lull_dwell_consider_priced(&search, option_inout, false);
         rc = conclude(&search, option_inout, report_out, err);
     }
     free(duration_ns);

@@ -43,14 +43,21 @@ struct lull_pipeline_dwell_report {
 /*
  * Makes a plan respect switching within deadline_ns: neighbouring operations of a device get one
  * clock where that costs less than the changes it saves, or where the dwell demands it; clocks
- * are raised where settling would break the deadline. Errors: -ERANGE the deadline cannot be
- * kept by a plan that this finds (the text in err says by how much); -ENOMEM. On failure the plan
- * is left alone.
+ * are raised where settling would break the deadline. Other plans are looked at too: one clock for
+ * each device, and stretches of one clock, such as a device's warm-up, its steady phase and its
+ * cool-down (dwell_price.c). Errors: -ERANGE the deadline cannot be kept by a plan that this finds
+ * (the text in err says by how much); -ENOMEM. On failure the plan is left alone.
  */
 int lull_pipeline_dwell(const struct lull_pipeline_problem *problem,
                         const struct lull_pipeline_switching *switching, int64_t deadline_ns,
                         uint32_t *option_inout, struct lull_pipeline_dwell_report *report_out,
                         struct lull_error *err);
+
+/* The same with less effort, for each point of a frontier: most of what there is to save. */
+int lull_pipeline_dwell_quick(const struct lull_pipeline_problem *problem,
+                              const struct lull_pipeline_switching *switching, int64_t deadline_ns,
+                              uint32_t *option_inout, struct lull_pipeline_dwell_report *report_out,
+                              struct lull_error *err);
 
 /*
  * The same from where the plan came from: also looks at plans for somewhat shorter deadlines, which

@@ -1,6 +1,6 @@
 /*
- * Private to dwell (dwell.c, dwell_search.c, dwell_time.c): a plan judged under switching.
- * SPDX-License-Identifier: Apache-2.0
+ * Private to dwell (dwell.c, dwell_search.c, dwell_price.c, dwell_time.c): a plan judged under
+ * switching. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_PIPELINE_ROUND_DWELL_STATE_H
 #define LULL_CORE_PIPELINE_ROUND_DWELL_STATE_H
@@ -69,5 +69,10 @@ void lull_dwell_consider(struct search *search);
 
 /* From one clock for each device, as low as the deadline allows. */
 void lull_dwell_consider_uniform(struct search *search);
+
+/* dwell_price.c. From stretches of one clock, no shorter than the dwell, that prices of time on the
+ * critical paths ask for; option: where the prices begin; quick: an eighth of the work. Nothing
+ * where memory or work would be too much. */
+void lull_dwell_consider_priced(struct search *search, const uint32_t *option, bool quick);
 
 #endif
