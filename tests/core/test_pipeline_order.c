@@ -266,29 +266,39 @@ static void test_transfers(void **state)
 
 static void test_copies_wait_for_each_other(void **state)
 {
+    static const int64_t sync_ns[] = {250, 0};
+    static const int64_t energy_nj[] = {9, 0};
+    static const int64_t late_ns[] = {0, 1500};
     const struct lull_pipeline_replicas alone = {.count = 3};
-    const struct lull_pipeline_replicas synced = {3, 250, 9};
+    const struct lull_pipeline_replicas synced = {3, sync_ns, energy_nj, 1};
+    const struct lull_pipeline_replicas first = {3, sync_ns, energy_nj, 2};
+    const struct lull_pipeline_replicas second = {3, late_ns, NULL, 2};
 
     (void)state;
     expect_makespan("0F00B0|1F01B0", 2, 2, &no_links, &alone, 4000, 12);
     expect_makespan("0F00B0|1F01B0", 2, 2, &no_links, &synced, 4250, 18);
+    /* A sync of one device alone: the first ends last; the second has a backward's time to spare. */
+    expect_makespan("0F00B0|1F01B0", 2, 2, &no_links, &first, 4250, 15);
+    expect_makespan("0F00B0|1F01B0", 2, 2, &no_links, &second, 4500, 15);
 }
 
 static void test_bad_surroundings(void **state)
 {
     static const int64_t latency_ns[] = {1, 2, -3};
     const struct lull_pipeline_links links[] = {{latency_ns, 2}, {latency_ns + 2, 1}, {NULL, 0}};
-    const struct lull_pipeline_replicas none = {.count = 0};
+    static const int64_t sync_ns[] = {1, 2, -3};
+    const struct lull_pipeline_replicas replicas[] = {
+        one_copy, one_copy, {.count = 0}, {2, sync_ns, NULL, 3}, {2, sync_ns + 2, NULL, 1}};
     struct lull_pipeline_order order;
 
     (void)state;
     write_order("0F00B0|1F01B0", 2, 2, 1, &order);
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 5; i++) {
         struct lull_error err = {0};
         int64_t end_ns;
         size_t ops;
 
-        assert_int_equal(build(&order, &links[i], i == 2 ? &none : &one_copy, &end_ns, &ops, &err),
+        assert_int_equal(build(&order, &links[i < 2 ? i : 2], &replicas[i], &end_ns, &ops, &err),
                          -EINVAL);
         assert_true(err.text[0] != '\0');
     }

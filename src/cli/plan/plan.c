@@ -26,6 +26,7 @@ enum {
     KEY_BLOCKING,
     KEY_LATENCY,
     KEY_REPLICAS,
+    KEY_SYNC,
     KEY_DEADLINE,
     KEY_SLOWDOWN,
     KEY_FRONTIER,
@@ -75,6 +76,11 @@ static const struct argp_option options[] = {
      1},
     {"latency-ms", KEY_LATENCY, "MS", 0, "Of a transfer between stages (0)", 1},
     {"replicas", KEY_REPLICAS, "D", 0, "Data parallel copies of the pipeline (1)", 1},
+    {"sync-ms", KEY_SYNC, "MS", 0,
+     "How long the copies of a stage synchronise in the end, gradients above all: one number, or "
+     "one "
+     "per stage (0)",
+     1},
     {NULL, 0, NULL, 0, "What is wanted, one of:", 2},
     {"frontier", KEY_FRONTIER, NULL, 0,
      "All plans worth having (the default); some of them, evenly over time, of a long pipeline", 2},
@@ -181,6 +187,9 @@ static int parse_source(int key, char *arg, struct lull_plan_source *source)
         return lull_text_parse_int(arg, 1, LULL_PIPELINE_MAX_STAGES, &source->replicas);
     case KEY_LATENCY:
         return parse_ms(arg, 0.0, &source->latency_ms);
+    case KEY_SYNC:
+        source->sync = arg;
+        return 0;
     default:
         return 1;
     }

@@ -7,101 +7,12 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/text.h"
+#include "cli/plan/stages.h"
 #include "core/pipeline/schedule/schedule.h"
-#include "emulator/gpu_model.h"
 #include "trace/graph_lines.h"
 #include "trace/pipeline_profile.h"
 #include "trace/source.h"
 #include "trace/torch_schedule.h"
-
-/* ---- blocking power ---------------------------------------------------------------------- */
-
-/* Of one GPU blocked in a receive, as the authors of Perseus (SOSP'24) measured it. */
-static const struct {
-    const char *model;
-    double watts;
-} measured_blocking[] = {{"A100-SXM4-80GB", 83.64}, {"A100-SXM4-40GB", 83.64}, {"A40", 70.38}};
-
-/* "A100-SXM4-80GB", or "8xA100-SXM4-80GB" for stages of eight. Returns 0: no model that was
- * measured. */
-static double blocking_of_model(const char *text)
-{
-    char *end;
-    const unsigned long count = strtoul(text, &end, 10);
-    const bool is_counted = end != text && *end == 'x' && count > 0 && count <= 1024;
-    const char *const name = is_counted ? end + 1 : text;
-    const struct lull_gpu_model *const model = lull_gpu_model_find(name, (uint32_t)strlen(name));
-
-    for (size_t i = 0; i < sizeof(measured_blocking) / sizeof(measured_blocking[0]); i++)
-        if (model != NULL && strcmp(model->name, measured_blocking[i].model) == 0)
-            return measured_blocking[i].watts * (is_counted ? (double)count : 1.0);
-    return 0.0;
-}
-
-static int refuse_blocking(const char *text, uint32_t stages, struct lull_error *err)
-{
-    return lull_error_set(err, -EINVAL,
-                          "--blocking-w %.60s: expected watts that are not negative, one number or "
-                          "one for each of %u stages (85 or 80,80,91), or a GPU whose blocking "
-                          "power was measured (A100-SXM4-80GB, A40; 8xA40 for eight of them)",
-                          text, stages);
-}
-
-static int parse_watts(const char *text, size_t length, double *watts_out)
-{
-    char number[32];
-
-    if (length >= sizeof(number) || strspn(text, "0123456789.eE+-") < length)
-        return -EINVAL;
-    memcpy(number, text, length);
-    number[length] = '\0';
-    return lull_text_parse_number(number, watts_out) < 0 || *watts_out < 0.0 || *watts_out > 1e6
-               ? -EINVAL
-               : 0;
-}
-
-/* Of every stage; stages have room for what the text may hold. */
-static int parse_blocking(const char *text, uint32_t stages, double *watts_out,
-                          struct lull_error *err)
-{
-    const double of_model = blocking_of_model(text);
-    uint32_t count = 0;
-
-    for (const char *at = text; of_model == 0.0; count++) {
-        const char *const end = at + strcspn(at, ",");
-
-        if (count == stages || parse_watts(at, (size_t)(end - at), &watts_out[count]) < 0)
-            return refuse_blocking(text, stages, err);
-        if (*end == '\0') {
-            count++;
-            break;
-        }
-        at = end + 1;
-    }
-    if (of_model == 0.0 && count != 1 && count != stages)
-        return refuse_blocking(text, stages, err);
-    for (uint32_t stage = count == stages ? stages : 0; stage < stages; stage++)
-        watts_out[stage] = of_model > 0.0 ? of_model : watts_out[0];
-    return 0;
-}
-
-static int set_blocking(const char *text, struct lull_plan_task *task, struct lull_error *err)
-{
-    const uint32_t devices = task->graph.device_count;
-    int result = 0;
-
-    task->blocking_w = calloc(devices, sizeof(*task->blocking_w));
-    if (task->blocking_w == NULL)
-        return lull_error_set(err, -ENOMEM, "no memory for %u devices", devices);
-    task->blocking_w[0] = LULL_PLAN_BLOCKING_W;
-    result = parse_blocking(text != NULL ? text : "85", task->stages, task->blocking_w, err);
-    for (uint32_t device = 0; device < devices && result == 0; device++) {
-        task->blocking_w[device] = task->blocking_w[device % task->stages]; /* copies alike */
-        task->blocking_sum_w += task->blocking_w[device];
-    }
-    return result;
-}
 
 /* ---- the pipeline ------------------------------------------------------------------------ */
 
@@ -115,11 +26,6 @@ static uint32_t count_stages(const struct lull_pipeline_profile *profile)
     return last + 1;
 }
 
-static struct lull_pipeline_replicas replicas_of(const struct lull_plan_source *source)
-{
-    return (struct lull_pipeline_replicas){.count = (uint32_t)source->replicas};
-}
-
 static int build_schedule(const struct lull_plan_source *source,
                           const struct lull_pipeline_profile *measured, struct lull_plan_task *task,
                           struct lull_error *err)
@@ -129,9 +35,9 @@ static int build_schedule(const struct lull_plan_source *source,
         .devices = (uint32_t)source->stages,
         .microbatches = (uint32_t)source->microbatches,
         .links = {&latency_ns, latency_ns > 0 ? 1 : 0},
-        .replicas = replicas_of(source),
     };
     struct lull_pipeline_schedule schedule;
+    struct lull_plan_sync sync;
     int result = lull_pipeline_schedule_parse(source->schedule, &schedule, err);
 
     if (result < 0)
@@ -142,8 +48,16 @@ static int build_schedule(const struct lull_plan_source *source,
     task->parts = shape.by_chunk || schedule.chunks == 0 ? 1 : schedule.chunks;
     snprintf(task->title, sizeof(task->title), "%.40s, %u stages, %u micro-batches",
              source->schedule, shape.devices, shape.microbatches);
-    return lull_pipeline_schedule_build(&schedule, &shape, measured, &task->profile, &task->graph,
-                                        err);
+    result = lull_plan_stages_blocking(source->blocking, task, err);
+    if (result < 0)
+        return result;
+    result = lull_plan_sync_init(source, task, &sync, err);
+    shape.replicas = sync.replicas;
+    if (result == 0)
+        result = lull_pipeline_schedule_build(&schedule, &shape, measured, &task->profile,
+                                              &task->graph, err);
+    lull_plan_sync_fini(&sync);
+    return result;
 }
 
 /* The part of a path behind its last slash, for titles. */
@@ -159,8 +73,8 @@ static int build_torch(const struct lull_plan_source *source, struct lull_pipeli
 {
     const int64_t latency_ns = lull_ns_from_ms(source->latency_ms);
     const struct lull_pipeline_links links = {&latency_ns, latency_ns > 0 ? 1 : 0};
-    const struct lull_pipeline_replicas replicas = replicas_of(source);
     struct lull_torch_schedule schedule;
+    struct lull_plan_sync sync = {0};
     int result = lull_torch_schedule_read(source->graph, NULL, &schedule, err);
 
     if (result < 0)
@@ -173,7 +87,13 @@ static int build_torch(const struct lull_plan_source *source, struct lull_pipeli
     snprintf(task->title, sizeof(task->title), "%.60s: %u ranks, %u stages, %u micro-batches",
              base_name(source->graph), schedule.order.devices, schedule.order.stages,
              schedule.order.microbatches);
-    result = lull_pipeline_order_build(&schedule.order, &links, &replicas, fit, &task->graph, err);
+    result = lull_plan_stages_blocking(source->blocking, task, err);
+    if (result == 0)
+        result = lull_plan_sync_init(source, task, &sync, err);
+    if (result == 0)
+        result = lull_pipeline_order_build(&schedule.order, &links, &sync.replicas, fit,
+                                           &task->graph, err);
+    lull_plan_sync_fini(&sync);
     lull_pipeline_order_fini(&schedule.order);
     return result;
 }
@@ -183,10 +103,10 @@ static int build_lines(const struct lull_plan_source *source, struct lull_pipeli
 {
     int result;
 
-    if (source->replicas > 1 || source->latency_ms > 0.0)
+    if (source->replicas > 1 || source->latency_ms > 0.0 || source->sync != NULL)
         return lull_error_set(err, -EINVAL,
-                              "%s: has every device and latency in it: leave out --replicas and "
-                              "--latency-ms",
+                              "%s: has every device, latency and sync in it: leave out --replicas, "
+                              "--latency-ms and --sync-ms",
                               source->graph);
     result = lull_graph_lines_read(source->graph, fit, &task->graph, err);
     if (result < 0)
@@ -194,7 +114,10 @@ static int build_lines(const struct lull_plan_source *source, struct lull_pipeli
     task->stages = task->graph.device_count;
     snprintf(task->title, sizeof(task->title), "%.60s: %u devices, %zu operations",
              base_name(source->graph), task->graph.device_count, task->graph.op_count);
-    return 0;
+    result = lull_plan_stages_blocking(source->blocking, task, err);
+    if (result < 0)
+        lull_pipeline_graph_fini(&task->graph);
+    return result;
 }
 
 /* JSON lines begin with a brace, a schedule of torch's never does. */
@@ -294,10 +217,12 @@ int lull_plan_task_init(const struct lull_plan_source *source, struct lull_plan_
     result = source->graph != NULL ? build_graph(source, &measured, task_out, err)
                                    : build_schedule(source, &measured, task_out, err);
     lull_pipeline_profile_fini(&measured);
-    if (result < 0)
+    if (result < 0) {
+        free(task_out->blocking_w);
         return result;
+    }
     clean_title(task_out->title);
-    result = set_blocking(source->blocking, task_out, err);
+    result = lull_plan_stages_spread(task_out, err);
     if (result == 0)
         result = find_extremes(task_out, err);
     if (result < 0)

@@ -22,6 +22,7 @@ struct lull_plan_source {
     int64_t microbatches;
     int64_t replicas;
     double latency_ms; /* of a transfer between stages */
+    const char *sync;  /* ms at the end of each device, one for all or one per device; NULL: none */
 };
 
 struct lull_plan_task {

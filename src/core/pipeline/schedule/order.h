@@ -80,15 +80,17 @@ struct lull_pipeline_links {
  * gradients are reduced, its optimizer runs. */
 struct lull_pipeline_replicas {
     uint32_t count;         /* 1..; device d of copy r is device r * devices + d of the graph */
-    int64_t sync_ns;        /* of the operation at the end of every device; 0: there is none */
-    int64_t sync_energy_nj; /* of it, per device */
+    const int64_t *sync_ns; /* of the operation at the end of device d of every copy: sync_ns[d], or
+                             * sync_ns[0] for all where sync_count is 1; 0: there is none */
+    const int64_t *sync_energy_nj; /* of it, each the same place; NULL: none */
+    size_t sync_count;             /* 0: no sync, 1 or devices */
 };
 
 /*
  * Checks the order and makes a finished task graph of it; classes come from fit (fit->stages is set
  * here). graph_out: not initialised before; written on success. Errors: as
  * lull_pipeline_order_check, lull_pipeline_fit_class and lull_pipeline_graph_finish (-ELOOP: a
- * device waits for what comes later on it); -EINVAL links of another count, a sync or a
+ * device waits for what comes later on it); -EINVAL links or syncs of another count, a sync or a
  * replica count out of range.
  */
 int lull_pipeline_order_build(const struct lull_pipeline_order *order,

@@ -208,12 +208,26 @@ static int connect_copy(struct build *build, uint32_t copy)
     return 0;
 }
 
+/* The place of a device in the tables of syncs. */
+static size_t sync_place(const struct lull_pipeline_replicas *replicas, uint32_t device)
+{
+    return replicas->sync_count == 1 ? 0 : device;
+}
+
+static int64_t sync_ns(const struct lull_pipeline_replicas *replicas, uint32_t device)
+{
+    return replicas->sync_count == 0 ? 0 : replicas->sync_ns[sync_place(replicas, device)];
+}
+
 /* A device's sync waits for that device of every copy. */
 static int add_sync(struct build *build, uint32_t copy, uint32_t device)
 {
     const struct lull_pipeline_replicas *replicas = build->replicas;
-    const int class_index = lull_pipeline_fit_fixed(build->fit, device, replicas->sync_ns,
-                                                    replicas->sync_energy_nj, build->err);
+    const int64_t energy_nj = replicas->sync_energy_nj != NULL
+                                  ? replicas->sync_energy_nj[sync_place(replicas, device)]
+                                  : 0;
+    const int class_index = lull_pipeline_fit_fixed(build->fit, device, sync_ns(replicas, device),
+                                                    energy_nj, build->err);
     const struct lull_pipeline_op op = {
         .device = copy * build->order->devices + device,
         .class_index = (uint32_t)class_index,
@@ -240,7 +254,9 @@ static int add_syncs(struct build *build)
 {
     for (uint32_t copy = 0; copy < build->replicas->count; copy++) {
         for (uint32_t d = 0; d < build->order->devices; d++) {
-            const int rc = build->order->rows[d].count > 0 ? add_sync(build, copy, d) : 0;
+            const bool has_sync =
+                build->order->rows[d].count > 0 && sync_ns(build->replicas, d) > 0;
+            const int rc = has_sync ? add_sync(build, copy, d) : 0;
 
             if (rc < 0)
                 return rc;
@@ -257,7 +273,7 @@ static int fill_graph(struct build *build)
         rc = add_copy(build, copy);
     for (uint32_t copy = 0; rc >= 0 && copy < build->replicas->count; copy++)
         rc = connect_copy(build, copy);
-    if (rc >= 0 && build->replicas->sync_ns > 0)
+    if (rc >= 0)
         rc = add_syncs(build);
     if (rc >= 0)
         rc = lull_pipeline_graph_finish(build->graph, build->fit->fitted, build->err);
@@ -266,23 +282,36 @@ static int fill_graph(struct build *build)
 
 /* ---- building ---- */
 
+static int check_replicas(const struct build *build)
+{
+    const struct lull_pipeline_replicas *replicas = build->replicas;
+
+    if (replicas->sync_count > 1 && replicas->sync_count != build->order->devices)
+        return lull_error_set(build->err, -EINVAL,
+                              "%zu syncs of %u devices: give one for all, or %u",
+                              replicas->sync_count, build->order->devices, build->order->devices);
+    for (size_t i = 0; i < replicas->sync_count; i++)
+        if (replicas->sync_ns[i] < 0)
+            return lull_error_set(build->err, -EINVAL, "a sync of %.9g s: no negative time",
+                                  (double)replicas->sync_ns[i] * 1e-9);
+    if (replicas->count == 0 ||
+        (uint64_t)replicas->count * build->per_copy > LULL_PIPELINE_MAX_ACTIONS)
+        return lull_error_set(
+            build->err, -EINVAL,
+            "%u copies of %u operations: at least one copy, at most %d operations", replicas->count,
+            build->per_copy, LULL_PIPELINE_MAX_ACTIONS);
+    return 0;
+}
+
 static int check_surroundings(const struct build *build)
 {
     const size_t links = build->links->count;
-    const struct lull_pipeline_replicas *replicas = build->replicas;
 
     if (links > 1 && links != (size_t)build->order->stages - 1)
         return lull_error_set(build->err, -EINVAL,
                               "%zu latencies between %u stages: give one for all, or %u", links,
                               build->order->stages, build->order->stages - 1);
-    if (replicas->count == 0 || replicas->sync_ns < 0 ||
-        (uint64_t)replicas->count * build->per_copy > LULL_PIPELINE_MAX_ACTIONS)
-        return lull_error_set(build->err, -EINVAL,
-                              "%u copies of %u operations, a sync of %.9g s: at least one copy, at "
-                              "most %d operations, no negative time",
-                              replicas->count, build->per_copy, (double)replicas->sync_ns * 1e-9,
-                              LULL_PIPELINE_MAX_ACTIONS);
-    return 0;
+    return check_replicas(build);
 }
 
 static int allocate(struct build *build)

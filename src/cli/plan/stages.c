@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/plan/stages.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "emulator/gpu_model.h"
+
+static const double most_w = 1e6;
+static const double most_sync_ms = 1e5; /* as long as an operation may be */
+
+/* ---- blocking power ---------------------------------------------------------------------- */
+
+/* Of one GPU blocked in a receive, as the authors of Perseus (SOSP'24) measured it. */
+static const struct {
+    const char *model;
+    double watts;
+} measured_blocking[] = {{"A100-SXM4-80GB", 83.64}, {"A100-SXM4-40GB", 83.64}, {"A40", 70.38}};
+
+/* "A100-SXM4-80GB", or "8xA100-SXM4-80GB" for stages of eight. Returns 0: no model that was
+ * measured. */
+static double blocking_of_model(const char *text)
+{
+    char *end;
+    const unsigned long count = strtoul(text, &end, 10);
+    const bool is_counted = end != text && *end == 'x' && count > 0 && count <= 1024;
+    const char *const name = is_counted ? end + 1 : text;
+    const struct lull_gpu_model *const model = lull_gpu_model_find(name, (uint32_t)strlen(name));
+
+    for (size_t i = 0; i < sizeof(measured_blocking) / sizeof(measured_blocking[0]); i++)
+        if (model != NULL && strcmp(model->name, measured_blocking[i].model) == 0)
+            return measured_blocking[i].watts * (is_counted ? (double)count : 1.0);
+    return 0.0;
+}
+
+static int refuse_blocking(const char *text, uint32_t stages, struct lull_error *err)
+{
+    return lull_error_set(err, -EINVAL,
+                          "--blocking-w %.60s: expected watts that are not negative, one number or "
+                          "one for each of %u stages (85 or 80,80,91), or a GPU whose blocking "
+                          "power was measured (A100-SXM4-80GB, A40; 8xA40 for eight of them)",
+                          text, stages);
+}
+
+/* A number from 0 to most. */
+static int parse_one(const char *text, size_t length, double most, double *value_out)
+{
+    char number[32];
+
+    if (length >= sizeof(number) || strspn(text, "0123456789.eE+-") < length)
+        return -EINVAL;
+    memcpy(number, text, length);
+    number[length] = '\0';
+    return lull_text_parse_number(number, value_out) < 0 || *value_out < 0.0 || *value_out > most
+               ? -EINVAL
+               : 0;
+}
+
+/* One number for all stages, or one for each, into as many places as there are stages. */
+static int parse_per_stage(const char *text, uint32_t stages, double most, double *value_out)
+{
+    uint32_t count = 0;
+
+    for (const char *at = text;; at++) {
+        const size_t length = strcspn(at, ",");
+
+        if (count == stages || parse_one(at, length, most, &value_out[count]) < 0)
+            return -EINVAL;
+        count++;
+        at += length;
+        if (*at == '\0')
+            break;
+    }
+    if (count != 1 && count != stages)
+        return -EINVAL;
+    for (uint32_t stage = count; stage < stages; stage++)
+        value_out[stage] = value_out[0];
+    return 0;
+}
+
+int lull_plan_stages_blocking(const char *text, struct lull_plan_task *task, struct lull_error *err)
+{
+    const double of_model = text != NULL ? blocking_of_model(text) : LULL_PLAN_BLOCKING_W;
+
+    task->blocking_w = calloc(task->stages, sizeof(*task->blocking_w));
+    if (task->blocking_w == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for %u stages", task->stages);
+    if (of_model == 0.0)
+        return parse_per_stage(text, task->stages, most_w, task->blocking_w) < 0
+                   ? refuse_blocking(text, task->stages, err)
+                   : 0;
+    for (uint32_t stage = 0; stage < task->stages; stage++)
+        task->blocking_w[stage] = of_model;
+    return 0;
+}
+
+int lull_plan_stages_spread(struct lull_plan_task *task, struct lull_error *err)
+{
+    const uint32_t devices = task->graph.device_count;
+    double *const spread = reallocarray(task->blocking_w, devices, sizeof(*spread));
+
+    if (spread == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for %u devices", devices);
+    task->blocking_w = spread;
+    for (uint32_t device = 0; device < devices; device++) {
+        spread[device] = spread[device % task->stages];
+        task->blocking_sum_w += spread[device];
+    }
+    return 0;
+}
+
+/* ---- data parallel copies ---------------------------------------------------------------- */
+
+void lull_plan_sync_fini(struct lull_plan_sync *sync)
+{
+    free(sync->time_ns);
+    free(sync->energy_nj);
+}
+
+static int refuse_sync(const char *text, uint32_t stages, struct lull_error *err)
+{
+    return lull_error_set(err, -EINVAL,
+                          "--sync-ms %.60s: expected milliseconds from 0 to 100000, one number or "
+                          "one for each of %u stages (12 or 12,10,15)",
+                          text, stages);
+}
+
+int lull_plan_sync_init(const struct lull_plan_source *source, const struct lull_plan_task *task,
+                        struct lull_plan_sync *sync, struct lull_error *err)
+{
+    const uint32_t stages = task->stages;
+    double *const time_ms = calloc(stages, sizeof(*time_ms));
+    int result = 0;
+
+    *sync = (struct lull_plan_sync){.replicas.count = (uint32_t)source->replicas,
+                                    .time_ns = calloc(stages, sizeof(*sync->time_ns)),
+                                    .energy_nj = calloc(stages, sizeof(*sync->energy_nj))};
+    if (time_ms == NULL || sync->time_ns == NULL || sync->energy_nj == NULL)
+        result = lull_error_set(err, -ENOMEM, "no memory for %u stages", stages);
+    else if (source->sync != NULL &&
+             parse_per_stage(source->sync, stages, most_sync_ms, time_ms) < 0)
+        result = refuse_sync(source->sync, stages, err);
+    for (uint32_t stage = 0; result == 0 && stage < stages; stage++) {
+        sync->time_ns[stage] = lull_ns_from_ms(time_ms[stage]);
+        sync->energy_nj[stage] =
+            llround(task->blocking_w[stage] * (double)sync->time_ns[stage]); /* W ns */
+    }
+    sync->replicas.sync_ns = sync->time_ns;
+    sync->replicas.sync_energy_nj = sync->energy_nj;
+    sync->replicas.sync_count = source->sync != NULL ? stages : 0;
+    free(time_ms);
+    return result;
+}

@@ -1,0 +1,36 @@
+/*
+ * What the user says of each stage of `lull plan`: the power of one that waits, and how long its
+ * data parallel copies synchronise. Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLI_PLAN_STAGES_H
+#define LULL_CLI_PLAN_STAGES_H
+
+#include "base/error.h"
+#include "cli/plan/task.h"
+#include "core/pipeline/schedule/order.h"
+
+/*
+ * task->blocking_w, new, of the stages of one copy: from watts or a GPU model (text), NULL: the
+ * default. Errors: -EINVAL the text is neither; -ENOMEM.
+ */
+int lull_plan_stages_blocking(const char *text, struct lull_plan_task *task,
+                              struct lull_error *err);
+
+/* From stages to devices: the copies are alike. The graph is finished. -ENOMEM. */
+int lull_plan_stages_spread(struct lull_plan_task *task, struct lull_error *err);
+
+/* What the copies of a device do together in the end, and what it takes: nobody computes, so a
+ * device draws its blocking power. */
+struct lull_plan_sync {
+    struct lull_pipeline_replicas replicas; /* points into this */
+    int64_t *time_ns;
+    int64_t *energy_nj;
+};
+
+/* The blocking power of the stages is known. fini also after an error: -EINVAL times that are none;
+ * -ENOMEM. */
+int lull_plan_sync_init(const struct lull_plan_source *source, const struct lull_plan_task *task,
+                        struct lull_plan_sync *sync, struct lull_error *err);
+void lull_plan_sync_fini(struct lull_plan_sync *sync);
+
+#endif
