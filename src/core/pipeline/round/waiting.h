@@ -36,15 +36,25 @@ struct lull_pipeline_wait {
     double saved_j;     /* against blocking power, > 0 */
 };
 
+/* A plan over time. */
+struct lull_pipeline_timeline {
+    const uint32_t *option; /* of each operation; NULL: only where dwell_ns is 0 */
+    const int64_t *begin_ns;
+    const int64_t *end_ns;
+    int64_t period_ns; /* when the iteration ends, at least the last end */
+    int64_t dwell_ns;  /* >= 0: from one change of a device's clock to the next (dwell.h) */
+};
+
 /*
- * Chooses for every gap of every device the point that saves most, if any saves at all. begin_ns
- * and end_ns: the timeline, of each operation; period_ns: when the iteration ends, at least the
- * last end. waits_out: room for op_count + device_count; written in the order of devices and of
- * time. Returns their number; *saved_j_out: the sum. O(operations * points).
+ * Chooses for every gap of every device the point that saves most, if any saves at all; with a
+ * dwell, gap by gap as time goes on, only points that leave it between all changes of the device's
+ * clock, those of the plan and those chosen before. waits_out: room for op_count + device_count;
+ * written in the order of devices and of time. Returns their number; *saved_j_out: the sum.
+ * O(operations * points).
  */
 size_t lull_pipeline_waiting(const struct lull_pipeline_problem *problem,
                              const struct lull_pipeline_waiting_point *points, size_t point_count,
-                             const int64_t *begin_ns, const int64_t *end_ns, int64_t period_ns,
+                             const struct lull_pipeline_timeline *timeline,
                              struct lull_pipeline_wait *waits_out, double *saved_j_out);
 
 #endif
