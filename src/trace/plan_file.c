@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "trace/plan_file_text.h"
+#include "trace/plan_file_waits.h"
 #include "trace/source.h"
 
 struct resolver {
@@ -130,6 +131,8 @@ void lull_plan_file_fini(struct lull_plan_file *plan)
     lull_pipeline_profile_fini(&plan->profile);
     free(plan->blocking_w);
     free(plan->option);
+    free(plan->waiting_points);
+    free(plan->waits);
 }
 
 static int resolve(const struct resolver *resolver)
@@ -138,6 +141,8 @@ static int resolve(const struct resolver *resolver)
 
     if (result == 0)
         result = resolve_edges(resolver);
+    if (result == 0)
+        result = lull_plan_waits_resolve(resolver->name, resolver->plan, resolver->err);
     if (result == 0)
         result = resolve_flow(resolver);
     return result;

@@ -20,6 +20,7 @@
 #include "core/pipeline/certificate.h"
 #include "core/pipeline/plan.h"
 #include "core/pipeline/round/dwell.h"
+#include "core/pipeline/round/waiting.h"
 
 enum { LULL_PLAN_FILE_TITLE = 128 };
 
@@ -40,6 +41,14 @@ struct lull_plan_file {
     double *blocking_w;               /* of every device */
     uint32_t *option;                 /* of every operation */
     struct lull_certificate certificate;
+
+    /* Gaps that wait at a clock of their own; of a wait that was read only device, before_op,
+     * point, begin_ns and wake_ns. What it claims that they save is not in energy_j. */
+    struct lull_pipeline_waiting_point *waiting_points;
+    size_t waiting_point_count; /* 0: there is no word of waiting */
+    struct lull_pipeline_wait *waits;
+    size_t wait_count;
+    double waiting_saved_j;
 };
 
 void lull_plan_file_fini(struct lull_plan_file *plan);

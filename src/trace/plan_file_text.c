@@ -10,6 +10,7 @@
 
 #include "trace/decimal.h"
 #include "trace/json_fields.h"
+#include "trace/plan_file_waits.h"
 
 enum { VERSION = 1 };
 
@@ -317,6 +318,13 @@ static int read_bound(struct lull_json_reader *reader, void *object)
     return lull_json_read_real(reader, &reading->text->plan.bound_j);
 }
 
+static int read_waiting(struct lull_json_reader *reader, void *object)
+{
+    struct reading *const reading = reader->context;
+    (void)object;
+    return lull_plan_waits_read(reader, &reading->text->plan);
+}
+
 static int read_version(struct lull_json_reader *reader, void *object)
 {
     struct reading *const reading = reader->context;
@@ -337,6 +345,7 @@ static int read_document(struct lull_json_reader *reader)
         {"bound_j", 0, 0, 0, read_bound},
         {"switching", 0, 0, 0, read_switching},
         {"flow", 0, 0, 0, read_flow},
+        {"waiting", 0, 0, 0, read_waiting},
         {"classes", 0, 0, 0, read_classes},
         {"devices", 0, 0, 0, read_devices},
         {"edges", 0, 0, 0, read_edges},

@@ -5,13 +5,15 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static void write_seconds(FILE *file, const char *before, int64_t time_ns)
+#include "trace/plan_file_text.h"
+#include "trace/plan_file_waits.h"
+
+void lull_plan_file_write_seconds(FILE *file, const char *before, int64_t time_ns)
 {
     fprintf(file, "%s%" PRId64 ".%09" PRId64, before, time_ns / 1000000000, time_ns % 1000000000);
 }
 
-/* The fewest digits that read as the same number. */
-static void write_real(FILE *file, const char *before, double value)
+void lull_plan_file_write_real(FILE *file, const char *before, double value)
 {
     char text[40];
 
@@ -35,15 +37,16 @@ static void write_head(const struct lull_plan_file *plan, FILE *file)
     fprintf(file, "{\n  \"lull_plan\": 1,\n");
     write_title(file, plan->title);
     fprintf(file, "  \"parts\": %" PRId64 ",\n", plan->parts);
-    write_seconds(file, "  \"deadline_s\": ", plan->deadline_ns);
-    write_seconds(file, ",\n  \"period_s\": ", plan->period_ns);
-    write_seconds(file, ",\n  \"time_s\": ", plan->time_ns);
-    write_real(file, ",\n  \"energy_j\": ", plan->energy_j);
-    write_real(file, ",\n  \"bound_j\": ", plan->bound_j);
-    write_seconds(file, ",\n  \"switching\": {\"down_s\": ", plan->switching.down_ns);
-    write_seconds(file, ", \"up_s\": ", plan->switching.up_ns);
-    write_seconds(file, ", \"dwell_s\": ", plan->switching.dwell_ns);
-    write_real(file, "},\n  \"flow\": {\"unit_w\": ", plan->certificate.unit_w);
+    lull_plan_file_write_seconds(file, "  \"deadline_s\": ", plan->deadline_ns);
+    lull_plan_file_write_seconds(file, ",\n  \"period_s\": ", plan->period_ns);
+    lull_plan_file_write_seconds(file, ",\n  \"time_s\": ", plan->time_ns);
+    lull_plan_file_write_real(file, ",\n  \"energy_j\": ", plan->energy_j);
+    lull_plan_file_write_real(file, ",\n  \"bound_j\": ", plan->bound_j);
+    lull_plan_file_write_seconds(file,
+                                 ",\n  \"switching\": {\"down_s\": ", plan->switching.down_ns);
+    lull_plan_file_write_seconds(file, ", \"up_s\": ", plan->switching.up_ns);
+    lull_plan_file_write_seconds(file, ", \"dwell_s\": ", plan->switching.dwell_ns);
+    lull_plan_file_write_real(file, "},\n  \"flow\": {\"unit_w\": ", plan->certificate.unit_w);
     fprintf(file, ", \"value\": %" PRId64 "},\n", plan->certificate.value);
 }
 
@@ -55,7 +58,7 @@ static void write_class(const struct lull_pipeline_class *operations, FILE *file
         const struct lull_pipeline_option *const option = &operations->options[i];
 
         fprintf(file, "%s[%u, ", i > 0 ? ", " : "", option->sm_mhz);
-        write_seconds(file, "", option->time_ns);
+        lull_plan_file_write_seconds(file, "", option->time_ns);
         fprintf(file, ", %" PRId64 ".%09" PRId64 "]", option->energy_nj / 1000000000,
                 option->energy_nj % 1000000000);
     }
@@ -81,7 +84,7 @@ static void write_device(const struct lull_plan_file *plan, uint32_t device, FIL
 {
     const struct lull_pipeline_graph *const graph = &plan->graph;
 
-    write_real(file, "    {\"blocking_w\": ", plan->blocking_w[device]);
+    lull_plan_file_write_real(file, "    {\"blocking_w\": ", plan->blocking_w[device]);
     fprintf(file, ", \"operations\": [");
     for (uint32_t i = graph->first_on[device]; i < graph->first_on[device + 1]; i++) {
         fprintf(file, "%s\n      ", i > graph->first_on[device] ? "," : "");
@@ -104,7 +107,7 @@ static void write_edges(const struct lull_plan_file *plan, const uint32_t *numbe
                 : i % 4 == 0 ? ",\n    "
                              : ", ",
                 number[edge->from], number[edge->to]);
-        write_seconds(file, "", edge->latency_ns);
+        lull_plan_file_write_seconds(file, "", edge->latency_ns);
         fprintf(file, ", %" PRId64 "]", plan->certificate.edge_flow[i]);
     }
     fprintf(file, "]\n}\n");
@@ -120,6 +123,7 @@ int lull_plan_file_write(const struct lull_plan_file *plan, FILE *file)
     for (uint32_t i = 0; i < graph->op_count; i++)
         number[graph->on_device[i]] = i;
     write_head(plan, file);
+    lull_plan_waits_write(plan, number, file);
     fprintf(file, "  \"classes\": [\n");
     for (size_t i = 0; i < plan->profile.class_count; i++) {
         fprintf(file, "%s    ", i > 0 ? ",\n" : "");

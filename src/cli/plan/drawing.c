@@ -71,6 +71,43 @@ void lull_plan_drawing_set(struct lull_plan_drawing *drawing, const uint32_t *op
         drawing->path[drawing->path_length++] = (uint32_t)op;
 }
 
+/* ---- gaps with a clock --------------------------------------------------------------------- */
+
+uint32_t lull_plan_drawing_wait_rgb(const struct lull_plan_drawing *drawing, uint32_t point)
+{
+    static const uint32_t shades[] = {0x9fb6d6, 0xb4c6df, 0xc6d4e7, 0xd5dfed};
+    uint32_t deeper = 0;
+
+    for (size_t i = 0; i < drawing->waiting->count; i++)
+        deeper += drawing->waiting->points[i].sm_mhz < drawing->waiting->points[point].sm_mhz;
+    return shades[deeper < 3 ? deeper : 3];
+}
+
+void lull_plan_drawing_draw_waits(const struct lull_plan_drawing *drawing,
+                                  const struct lull_plan_waits *waits)
+{
+    for (uint32_t point = 0; point < drawing->waiting->count; point++) {
+        bool is_open = false;
+
+        for (size_t i = 0; i < waits->count; i++) {
+            const struct lull_pipeline_wait *const wait = &waits->waits[i];
+            const double begin = lull_plan_drawing_x(drawing, wait->begin_ns);
+
+            if (wait->point != point)
+                continue;
+            if (!is_open)
+                fprintf(drawing->file, "<path fill=\"#%06x\" d=\"",
+                        lull_plan_drawing_wait_rgb(drawing, point));
+            is_open = true;
+            fprintf(drawing->file, "M%.1f %.1fH%.1fv%.1fH%.1fz", begin,
+                    lull_plan_drawing_y(drawing, wait->device) + drawing->row * 0.06,
+                    lull_plan_drawing_x(drawing, wait->wake_ns), drawing->row * 0.88, begin);
+        }
+        if (is_open)
+            fprintf(drawing->file, "\"/>\n");
+    }
+}
+
 /* ---- operations one by one --------------------------------------------------------------- */
 
 static void add_box(const struct lull_plan_drawing *drawing, size_t op)

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "cli/plan/colour.h"
+#include "cli/plan/waiting.h"
 #include "core/pipeline/plan.h"
 
 enum { LULL_PLAN_MOST_DETAILED = 6000 /* operations drawn one by one; more: in cells */ };
@@ -19,6 +20,7 @@ struct lull_plan_drawing {
     FILE *file;
     const struct lull_pipeline_problem *problem;
     struct lull_plan_colours colours;
+    const struct lull_plan_waiting_points *waiting; /* clocks of gaps */
     int64_t span_ns; /* what the time axis shows, from left to left + width */
     double left;     /* pixels */
     double width;
@@ -44,6 +46,13 @@ double lull_plan_drawing_y(const struct lull_plan_drawing *drawing, uint32_t dev
 
 /* Takes a plan: an option of every operation. */
 void lull_plan_drawing_set(struct lull_plan_drawing *drawing, const uint32_t *option);
+
+/* The colour of gaps that wait at a point; the deeper, the darker. */
+uint32_t lull_plan_drawing_wait_rgb(const struct lull_plan_drawing *drawing, uint32_t point);
+
+/* Draws the gaps that have a clock of their own, from the command to go down to the one to wake. */
+void lull_plan_drawing_draw_waits(const struct lull_plan_drawing *drawing,
+                                  const struct lull_plan_waits *waits);
 
 /* Draws its operations and its critical path. -ENOMEM. */
 int lull_plan_drawing_draw(const struct lull_plan_drawing *drawing);

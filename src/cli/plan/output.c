@@ -40,6 +40,7 @@ int lull_plan_write(const char *path, const struct lull_plan_task *task,
                     const struct lull_plan_wish *wish, const struct lull_plan_single *single,
                     struct lull_error *err)
 {
+    struct lull_plan_waiting_points waiting = wish->waiting;
     struct lull_plan_file plan = {
         .parts = task->parts,
         .deadline_ns = single->deadline_ns,
@@ -53,6 +54,11 @@ int lull_plan_write(const char *path, const struct lull_plan_task *task,
         .blocking_w = task->blocking_w,
         .option = single->option,
         .certificate = single->certificate,
+        .waiting_points = waiting.points,
+        .waiting_point_count = waiting.count,
+        .waits = single->waits.waits,
+        .wait_count = single->waits.count,
+        .waiting_saved_j = single->waits.saved_j,
     };
     struct output output;
     int result = output_open(&output);
@@ -106,7 +112,8 @@ int lull_plan_write_picture(const char *path, const struct lull_plan_task *task,
 {
     const struct lull_plan_point high = lull_plan_all_max(task, wish);
     const struct lull_plan_point *const point = &single->point;
-    struct lull_plan_panel panels[2] = {{.option = task->highest}, {.option = single->option}};
+    struct lull_plan_panel panels[2] = {{.option = task->highest},
+                                        {.option = single->option, .waits = &single->waits}};
 
     snprintf(panels[0].caption, sizeof(panels[0].caption),
              "All at the highest clock: %.3f s, %.0f J", (double)high.time_ns * 1e-9,
@@ -115,5 +122,6 @@ int lull_plan_write_picture(const char *path, const struct lull_plan_task *task,
              "Plan: %.3f s (%+.2f %%), %.0f J (%+.2f %%)", (double)point->time_ns * 1e-9,
              100.0 * ((double)point->time_ns / (double)high.time_ns - 1.0), point->energy_j,
              100.0 * (point->energy_j / high.energy_j - 1.0));
-    return lull_plan_picture_write(path, task->title, &task->problem, panels, 2, err);
+    return lull_plan_picture_write(path, task->title, &task->problem, &wish->waiting, panels, 2,
+                                   err);
 }

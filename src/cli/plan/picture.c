@@ -13,6 +13,7 @@ static const double page_width = 1400.0;
 static const double left = 72.0;
 static const double right = 28.0;
 static const double header = 84.0;
+static const double waiting_header = 16.0; /* more, for its clocks */
 static const double caption_height = 30.0;
 static const double panel_gap = 18.0;
 static const double axis_height = 44.0;
@@ -56,6 +57,8 @@ static int draw_panel(struct lull_plan_drawing *drawing, const struct lull_plan_
 
     lull_plan_drawing_set(drawing, panel->option);
     draw_rows(drawing, panel->caption);
+    if (panel->waits != NULL)
+        lull_plan_drawing_draw_waits(drawing, panel->waits);
     result = lull_plan_drawing_draw(drawing);
     draw_end(drawing);
     return result;
@@ -131,12 +134,26 @@ static void draw_keys(const struct lull_plan_drawing *drawing, double x)
             is_detailed ? "" : "; colours are means of neighbouring operations");
 }
 
+/* Clocks for waiting, in a row of their own under the title. */
+static void draw_waiting_keys(const struct lull_plan_drawing *drawing)
+{
+    double x = left;
+
+    for (uint32_t i = 0; i < drawing->waiting->count; i++, x += 150.0)
+        fprintf(drawing->file,
+                "<rect x=\"%.0f\" y=\"70\" width=\"20\" height=\"14\" fill=\"#%06x\"/>"
+                "<text x=\"%.0f\" y=\"81\">waits at %u MHz</text>\n",
+                x, lull_plan_drawing_wait_rgb(drawing, i), x + 26.0,
+                drawing->waiting->points[i].sm_mhz);
+}
+
 static void draw_header(const struct lull_plan_drawing *drawing, const char *title)
 {
     fprintf(drawing->file, "<text x=\"%.0f\" y=\"30\" font-size=\"18\" font-weight=\"600\">", left);
     for (; *title != '\0'; title++)
         fprintf(drawing->file, *title == '<' ? "&lt;" : *title == '&' ? "&amp;" : "%c", *title);
     fprintf(drawing->file, "</text>\n<g font-size=\"12\" fill=\"#333\">\n");
+    draw_waiting_keys(drawing);
     draw_keys(drawing, lull_plan_colours_draw(&drawing->colours, drawing->file, left, 48.0));
     fprintf(drawing->file, "</g>\n");
 }
@@ -146,7 +163,8 @@ static int draw(struct lull_plan_drawing *drawing, const char *title,
 {
     const double rows = drawing->row * drawing->problem->graph->device_count;
     const double panel_height = caption_height + rows + panel_gap;
-    const double bottom = header + panel_height * (double)panel_count;
+    const double top = header + (drawing->waiting->count > 0 ? waiting_header : 0.0);
+    const double bottom = top + panel_height * (double)panel_count;
     int result = 0;
 
     fprintf(drawing->file,
@@ -156,10 +174,10 @@ static int draw(struct lull_plan_drawing *drawing, const char *title,
             page_width, bottom + axis_height, page_width, bottom + axis_height);
     draw_header(drawing, title);
     for (size_t i = 0; i < panel_count && result == 0; i++) {
-        drawing->top = header + panel_height * (double)i + caption_height;
+        drawing->top = top + panel_height * (double)i + caption_height;
         result = draw_panel(drawing, &panels[i]);
     }
-    draw_axis(drawing, header + caption_height, bottom);
+    draw_axis(drawing, top + caption_height, bottom);
     fprintf(drawing->file, "</svg>\n");
     return result;
 }
@@ -215,12 +233,14 @@ static int write_text(struct lull_plan_drawing *drawing, const char *path, const
 
 int lull_plan_picture_write(const char *path, const char *title,
                             const struct lull_pipeline_problem *problem,
+                            const struct lull_plan_waiting_points *waiting,
                             const struct lull_plan_panel *panels, size_t panel_count,
                             struct lull_error *err)
 {
     const size_t count = problem->graph->op_count;
     struct lull_plan_drawing drawing = {
         .problem = problem,
+        .waiting = waiting,
         .left = left,
         .width = page_width - left - right,
         .row = fmin(26.0, fmax(2.0, 600.0 / problem->graph->device_count)),

@@ -34,6 +34,8 @@ enum {
     KEY_PLANNER,
     KEY_SWITCH,
     KEY_DWELL,
+    KEY_WAITING,
+    KEY_WAKE,
     KEY_SVG,
     KEY_OUTPUT,
     KEY_PERSEUS,
@@ -51,6 +53,9 @@ struct arguments {
     double down_ms;
     double up_ms;
     double dwell_ms;
+    double fall_ms; /* to a clock for waiting; below 0: as switching */
+    double wake_ms;
+    const char *waiting;
     bool is_frontier;
     bool is_json;
     const char *svg;
@@ -96,6 +101,10 @@ static const struct argp_option options[] = {
     {"switch-ms", KEY_SWITCH, "DOWN,UP", 0,
      "Until a lower and a higher clock hold, in the worst case (0,0)", 3},
     {"min-dwell-ms", KEY_DWELL, "MS", 0, "Between two changes of a device's clock (0)", 3},
+    {"waiting-w", KEY_WAITING, "MHZ:W,...", 0,
+     "Clocks that a stage may wait at, and its power there; or a GPU model such as 8xH100-SXM5", 3},
+    {"wake-ms", KEY_WAKE, "DOWN,UP", 0,
+     "Until a waiting stage draws that power, and until it is awake again (as --switch-ms)", 3},
     {NULL, 0, NULL, 0, "Output:", 4},
     {"json", 'j', NULL, 0, "Print one JSON document", 4},
     {"svg", KEY_SVG, "FILE", 0, "Draw all at the highest clock and the plan over time", 4},
@@ -142,7 +151,7 @@ static int parse_planner(const char *text, struct lull_plan_wish *wish)
     return -EINVAL;
 }
 
-static int parse_wish(int key, const char *arg, struct arguments *arguments)
+static int parse_wish(int key, char *arg, struct arguments *arguments)
 {
     const double least_ms = 1e-6;
 
@@ -159,6 +168,11 @@ static int parse_wish(int key, const char *arg, struct arguments *arguments)
         return lull_cli_parse_latency(arg, &arguments->down_ms, &arguments->up_ms);
     case KEY_DWELL:
         return parse_ms(arg, 0.0, &arguments->dwell_ms);
+    case KEY_WAITING:
+        arguments->waiting = arg;
+        return 0;
+    case KEY_WAKE:
+        return lull_cli_parse_latency(arg, &arguments->fall_ms, &arguments->wake_ms);
     default:
         return 1;
     }
@@ -251,6 +265,11 @@ static void check(const struct arguments *arguments, struct argp_state *state)
     if (!is_single(arguments) &&
         (arguments->svg != NULL || arguments->output != NULL || arguments->perseus != NULL))
         argp_error(state, "a file holds one plan: choose it with --slowdown 0%% or --deadline-ms");
+    if (!is_single(arguments) && arguments->waiting != NULL)
+        argp_error(state, "gaps are those of one plan: choose it with --slowdown 0%% or "
+                          "--deadline-ms");
+    if (arguments->waiting == NULL && arguments->wake_ms >= 0.0)
+        argp_error(state, "--wake-ms: give the clocks for waiting with --waiting-w");
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -289,6 +308,18 @@ static const struct argp parser = {
 };
 
 /* ---- the command ------------------------------------------------------------------------- */
+
+static int set_waiting(struct arguments *arguments, struct lull_error *err)
+{
+    const bool is_given = arguments->wake_ms >= 0.0;
+
+    return arguments->waiting == NULL
+               ? 0
+               : lull_plan_waiting_parse(arguments->waiting,
+                                         is_given ? arguments->fall_ms : arguments->down_ms,
+                                         is_given ? arguments->wake_ms : arguments->up_ms,
+                                         &arguments->wish.waiting, err);
+}
 
 /* What is wanted, in nanoseconds of this task. */
 static void set_wish(const struct lull_plan_task *task, struct arguments *arguments)
@@ -339,8 +370,10 @@ static int plan(struct arguments *arguments, struct lull_error *err)
 {
     struct lull_plan_task task;
     struct lull_plan_result result;
-    int code = lull_plan_task_init(&arguments->source, &task, err);
+    int code = set_waiting(arguments, err);
 
+    if (code == 0)
+        code = lull_plan_task_init(&arguments->source, &task, err);
     if (code < 0)
         return code;
     set_wish(&task, arguments);
@@ -357,7 +390,7 @@ static int plan(struct arguments *arguments, struct lull_error *err)
 
 int lull_plan_main(int argc, char **argv)
 {
-    struct arguments arguments = {.source.replicas = 1, .slowdown_ratio = -1.0};
+    struct arguments arguments = {.source.replicas = 1, .slowdown_ratio = -1.0, .wake_ms = -1.0};
     struct lull_error err = {0};
     int result;
 

@@ -89,6 +89,9 @@ int lull_plan_print_json(const struct lull_plan_task *task, const struct lull_pl
                seconds(single->period_ns));
         write_plan(task, single);
         printf("]");
+        if (wish->waiting.count > 0)
+            lull_plan_waiting_print_json(&task->problem, &wish->waiting, &single->waits,
+                                         single->point.energy_j);
     }
     printf("}\n");
     return fflush(stdout) == 0 && !ferror(stdout) ? 0 : -1;
@@ -228,5 +231,8 @@ void lull_plan_print_text(const struct lull_plan_task *task, const struct lull_p
     print_row(wish->planner == LULL_PLAN_ENVPIPE ? "EnvPipe's plan" : "plan",
               &result->single->point, &high);
     print_devices(task, result->single);
+    if (wish->waiting.count > 0)
+        lull_plan_waiting_print(&wish->waiting, &result->single->waits,
+                                result->single->point.energy_j);
     printf("\n--svg FILE draws it, --output FILE keeps it, with the proof of its bound.\n");
 }

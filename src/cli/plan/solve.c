@@ -261,6 +261,12 @@ static int solve_into_single(struct lull_plan_solver *solver, struct lull_plan_r
     code = solve_single(solver, result->single);
     if (code < 0)
         return code;
+    if (solver->wish->waiting.count > 0)
+        code = lull_plan_waiting_choose(&solver->task->problem, &solver->wish->waiting,
+                                        &solver->wish->switching, solver->option,
+                                        result->single->period_ns, &result->single->waits);
+    if (code < 0)
+        return code;
     result->single->option = solver->option;
     solver->option = NULL;
     result->points[0] = result->single->point;
@@ -293,6 +299,7 @@ void lull_plan_result_fini(struct lull_plan_result *result)
     if (result->single != NULL) {
         lull_certificate_fini(&result->single->certificate);
         free(result->single->option);
+        free(result->single->waits.waits);
     }
     free(result->single);
     free(result->points);

@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "cli/plan/task.h"
+#include "cli/plan/waiting.h"
 #include "core/pipeline/certificate.h"
 #include "core/pipeline/envpipe.h"
 #include "core/pipeline/frontier/frontier.h"
@@ -31,6 +32,7 @@ struct lull_plan_wish {
     int64_t deadline_ns;  /* 0: the whole frontier (frontier planner) */
     int64_t straggler_ns; /* the iteration takes no less than this; 0: nobody to wait for */
     struct lull_pipeline_switching switching; /* all 0: switching takes no time */
+    struct lull_plan_waiting_points waiting;  /* of one plan; none: gaps at blocking power */
 };
 
 struct lull_plan_point {
@@ -46,6 +48,7 @@ struct lull_plan_single {
     int64_t period_ns;   /* how long the iteration takes */
     uint32_t *option;
     struct lull_certificate certificate;
+    struct lull_plan_waits waits; /* point.energy_j does not know of them */
 };
 
 struct lull_plan_result {

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "cli/plan/verify_waits.h"
 #include "core/pipeline/fit.h"
 #include "trace/pipeline_profile.h"
 #include "trace/plan_file.h"
@@ -18,6 +19,7 @@ struct replay {
     int64_t time_ns;
     double energy_j;
     double bound_j;
+    double saved_j;   /* by clocks for waiting, beyond energy_j */
     char reason[288]; /* why it does not hold; empty: it does */
 };
 
@@ -152,14 +154,19 @@ static void check_dwell(const struct lull_plan_file *plan, uint32_t device, cons
 static int replay_time(const struct lull_plan_file *plan, struct replay *replay)
 {
     const struct lull_pipeline_problem problem = problem_of(plan);
+    int64_t *const begin_ns = calloc(plan->graph.op_count, sizeof(*begin_ns));
     int64_t *const end_ns = calloc(plan->graph.op_count, sizeof(*end_ns));
 
-    if (end_ns == NULL)
-        return -ENOMEM;
-    replay->time_ns =
-        lull_pipeline_dwell_timeline(&problem, &plan->switching, plan->option, NULL, end_ns);
+    replay->time_ns = -ENOMEM;
+    if (begin_ns != NULL && end_ns != NULL)
+        replay->time_ns = lull_pipeline_dwell_timeline(&problem, &plan->switching, plan->option,
+                                                       begin_ns, end_ns);
     for (uint32_t device = 0; device < plan->graph.device_count && replay->time_ns >= 0; device++)
         check_dwell(plan, device, end_ns, replay);
+    if (replay->time_ns >= 0 && replay->reason[0] == '\0')
+        lull_plan_verify_waits(plan, begin_ns, end_ns, &replay->saved_j, replay->reason,
+                               sizeof(replay->reason));
+    free(begin_ns);
     free(end_ns);
     return replay->time_ns < 0 ? (int)replay->time_ns : 0;
 }
@@ -224,7 +231,7 @@ static int replay_plan(const struct lull_plan_file *plan, struct replay *replay)
 
 /* ---- telling ----------------------------------------------------------------------------- */
 
-static void print_json(const struct replay *replay)
+static void print_json(const struct lull_plan_file *plan, const struct replay *replay)
 {
     const bool holds = replay->reason[0] == '\0';
 
@@ -232,6 +239,8 @@ static void print_json(const struct replay *replay)
            "\"gap_ratio\": %.9g",
            holds ? "true" : "false", (double)replay->time_ns * 1e-9, replay->energy_j,
            replay->bound_j, replay->bound_j > 0.0 ? replay->energy_j / replay->bound_j - 1.0 : 0.0);
+    if (plan->waiting_point_count > 0)
+        printf(", \"waiting_saved_j\": %.9f", replay->saved_j);
     if (!holds)
         printf(", \"reason\": \"%s\"", replay->reason);
     printf("}\n");
@@ -244,6 +253,8 @@ static void print_text(const char *path, const struct lull_plan_file *plan,
         printf("%s\n", plan->title);
     printf("%zu operations on %u devices: %.6f s, %.3f J", plan->graph.op_count,
            plan->graph.device_count, (double)replay->time_ns * 1e-9, replay->energy_j);
+    if (replay->saved_j > 0.0)
+        printf(", %.3f J less by clocks for waiting", replay->saved_j);
     if (replay->reason[0] == '\0')
         printf("; no plan as fast needs less than %.3f J (%.3f %% below)\n%s holds.\n",
                replay->bound_j, 100.0 * (1.0 - replay->bound_j / replay->energy_j), path);
@@ -267,7 +278,7 @@ int lull_plan_verify(const char *path, const char *profile, bool is_json, struct
         lull_error_set(err, result, "%s: no memory to replay it", path);
     if (result == 0) {
         if (is_json)
-            print_json(&replay);
+            print_json(&plan, &replay);
         else
             print_text(path, &plan, &replay);
         if (replay.reason[0] != '\0') {
