@@ -16,6 +16,7 @@
 #include "cli/plan/task.h"
 #include "cli/plan/verify.h"
 #include "core/pipeline/schedule/schedule.h"
+#include "trace/pipeline_profile.h"
 
 enum {
     KEY_PROFILE = 256,
@@ -27,6 +28,7 @@ enum {
     KEY_LATENCY,
     KEY_REPLICAS,
     KEY_SYNC,
+    KEY_MEMORY,
     KEY_DEADLINE,
     KEY_SLOWDOWN,
     KEY_FRONTIER,
@@ -56,6 +58,7 @@ struct arguments {
     double fall_ms; /* to a clock for waiting; below 0: as switching */
     double wake_ms;
     const char *waiting;
+    const char *memory;
     bool is_frontier;
     bool is_json;
     const char *svg;
@@ -69,7 +72,13 @@ static const struct argp_option options[] = {
     {"profile", KEY_PROFILE, "FILE", 0,
      "Measured times and energies: stage,instruction,frequency,time,energy (MHz, s, J)", 1},
     {"schedule", KEY_SCHEDULE, "NAME", 0,
-     "1f1b (the default), gpipe, interleaved:V, envpipe, zb-h1, zbv, dualpipev, ...", 1},
+     "1f1b (the default), gpipe, interleaved:V, envpipe, zb-h1, zbv, dualpipev, ...; best: the "
+     "order "
+     "of least energy",
+     1},
+    {"memory", KEY_MEMORY, "N", 0,
+     "With --schedule best: micro-batches that a stage has room for, one number or one per stage",
+     1},
     {"stages", KEY_STAGES, "S", 0, "Stages of the pipeline, each one device", 1},
     {"microbatches", KEY_MICROBATCHES, "M", 0, "Micro-batches of an iteration", 1},
     {"graph", KEY_GRAPH, "FILE", 0,
@@ -171,6 +180,9 @@ static int parse_wish(int key, char *arg, struct arguments *arguments)
     case KEY_WAITING:
         arguments->waiting = arg;
         return 0;
+    case KEY_MEMORY:
+        arguments->memory = arg;
+        return 0;
     case KEY_WAKE:
         return lull_cli_parse_latency(arg, &arguments->fall_ms, &arguments->wake_ms);
     default:
@@ -241,6 +253,32 @@ static bool is_single(const struct arguments *arguments)
            arguments->straggler_ms > 0.0 || arguments->wish.planner == LULL_PLAN_ENVPIPE;
 }
 
+static bool is_best(const struct arguments *arguments)
+{
+    return arguments->source.schedule != NULL && strcmp(arguments->source.schedule, "best") == 0;
+}
+
+/* What does not go together, of the options for orders and gaps. */
+static void check_orders(const struct arguments *arguments, struct argp_state *state)
+{
+    const bool has_time = arguments->deadline_ms > 0.0 || arguments->slowdown_ratio >= 0.0 ||
+                          arguments->straggler_ms > 0.0;
+
+    if (is_best(arguments) && !has_time)
+        argp_error(state, "--schedule best compares orders at one time: choose it with "
+                          "--slowdown 0%% or --deadline-ms");
+    if (is_best(arguments) && arguments->wish.planner == LULL_PLAN_ENVPIPE)
+        argp_error(state, "--schedule best: EnvPipe's planner has an order of its own, "
+                          "--schedule envpipe");
+    if (!is_best(arguments) && arguments->memory != NULL)
+        argp_error(state, "--memory: limits the choice of --schedule best");
+    if (!is_single(arguments) && arguments->waiting != NULL)
+        argp_error(state, "gaps are those of one plan: choose it with --slowdown 0%% or "
+                          "--deadline-ms");
+    if (arguments->waiting == NULL && arguments->wake_ms >= 0.0)
+        argp_error(state, "--wake-ms: give the clocks for waiting with --waiting-w");
+}
+
 /* What does not go together. */
 static void check(const struct arguments *arguments, struct argp_state *state)
 {
@@ -265,11 +303,7 @@ static void check(const struct arguments *arguments, struct argp_state *state)
     if (!is_single(arguments) &&
         (arguments->svg != NULL || arguments->output != NULL || arguments->perseus != NULL))
         argp_error(state, "a file holds one plan: choose it with --slowdown 0%% or --deadline-ms");
-    if (!is_single(arguments) && arguments->waiting != NULL)
-        argp_error(state, "gaps are those of one plan: choose it with --slowdown 0%% or "
-                          "--deadline-ms");
-    if (arguments->waiting == NULL && arguments->wake_ms >= 0.0)
-        argp_error(state, "--wake-ms: give the clocks for waiting with --waiting-w");
+    check_orders(arguments, state);
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -366,17 +400,56 @@ static int print(const struct arguments *arguments, const struct lull_plan_task 
     return 0;
 }
 
+/* Names the order of --schedule best, and the deadline at which it is the best. */
+static int choose_order(struct arguments *arguments, const struct lull_pipeline_profile *measured,
+                        struct lull_plan_orders *orders, struct lull_error *err)
+{
+    const struct lull_plan_orders_wish wish = {
+        .memory = arguments->memory,
+        .deadline_ns = lull_ns_from_ms(arguments->deadline_ms),
+        .straggler_ns = lull_ns_from_ms(arguments->straggler_ms),
+        .slowdown_ratio = arguments->slowdown_ratio};
+    const int code = lull_plan_orders_choose(&arguments->source, measured, &wish, orders, err);
+
+    if (code == 0) {
+        arguments->source.schedule = orders->name;
+        arguments->wish.orders = orders;
+    }
+    return code;
+}
+
+static int build(struct arguments *arguments, struct lull_plan_orders *orders,
+                 struct lull_plan_task *task, struct lull_error *err)
+{
+    struct lull_pipeline_profile measured;
+    int code = lull_pipeline_profile_read(arguments->source.profile, &measured, err);
+
+    if (code < 0)
+        return code;
+    if (is_best(arguments))
+        code = choose_order(arguments, &measured, orders, err);
+    if (code == 0)
+        code = lull_plan_task_build(&arguments->source, &measured, task, err);
+    lull_pipeline_profile_fini(&measured);
+    if (code == 0) {
+        set_wish(task, arguments);
+        if (arguments->wish.orders != NULL)
+            arguments->wish.deadline_ns = orders->deadline_ns;
+    }
+    return code;
+}
+
 static int plan(struct arguments *arguments, struct lull_error *err)
 {
+    struct lull_plan_orders orders;
     struct lull_plan_task task;
     struct lull_plan_result result;
     int code = set_waiting(arguments, err);
 
     if (code == 0)
-        code = lull_plan_task_init(&arguments->source, &task, err);
+        code = build(arguments, &orders, &task, err);
     if (code < 0)
         return code;
-    set_wish(&task, arguments);
     code = lull_plan_solve(&task, &arguments->wish, &result, err);
     if (code == 0) {
         code = write_files(arguments, &task, &result, err);

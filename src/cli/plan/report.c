@@ -89,6 +89,8 @@ int lull_plan_print_json(const struct lull_plan_task *task, const struct lull_pl
                seconds(single->period_ns));
         write_plan(task, single);
         printf("]");
+        if (wish->orders != NULL)
+            lull_plan_orders_print_json(wish->orders);
         if (wish->waiting.count > 0)
             lull_plan_waiting_print_json(&task->problem, &wish->waiting, &single->waits,
                                          single->point.energy_j);
@@ -221,6 +223,8 @@ void lull_plan_print_text(const struct lull_plan_task *task, const struct lull_p
 {
     const struct lull_plan_point high = lull_plan_all_max(task, wish);
 
+    if (wish->orders != NULL)
+        lull_plan_orders_print(wish->orders);
     print_heading(task, &high);
     if (envpipe != NULL)
         print_row("EnvPipe, to compare", envpipe, &high);

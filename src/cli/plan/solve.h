@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "cli/plan/orders.h"
 #include "cli/plan/task.h"
 #include "cli/plan/waiting.h"
 #include "core/pipeline/certificate.h"
@@ -33,6 +34,7 @@ struct lull_plan_wish {
     int64_t straggler_ns; /* the iteration takes no less than this; 0: nobody to wait for */
     struct lull_pipeline_switching switching; /* all 0: switching takes no time */
     struct lull_plan_waiting_points waiting;  /* of one plan; none: gaps at blocking power */
+    const struct lull_plan_orders *orders;    /* that were compared before; NULL: none */
 };
 
 struct lull_plan_point {

@@ -155,3 +155,37 @@ int lull_plan_sync_init(const struct lull_plan_source *source, const struct lull
     free(time_ms);
     return result;
 }
+
+int lull_plan_shape_init(const struct lull_plan_source *source, const struct lull_plan_task *task,
+                         struct lull_plan_shape *shape, struct lull_error *err)
+{
+    const int result = lull_plan_sync_init(source, task, &shape->sync, err);
+
+    shape->latency_ns = lull_ns_from_ms(source->latency_ms);
+    shape->shape = (struct lull_pipeline_shape){
+        .devices = (uint32_t)source->stages,
+        .microbatches = (uint32_t)source->microbatches,
+        .links = {&shape->latency_ns, shape->latency_ns > 0 ? 1 : 0},
+        .replicas = shape->sync.replicas,
+    };
+    return result;
+}
+
+void lull_plan_shape_fini(struct lull_plan_shape *shape)
+{
+    lull_plan_sync_fini(&shape->sync);
+}
+
+int lull_plan_stages_counts(const char *text, uint32_t stages, double most, uint32_t *counts_out)
+{
+    double *const values = calloc(stages, sizeof(*values));
+    int result = values == NULL ? -ENOMEM : parse_per_stage(text, stages, most, values);
+
+    for (uint32_t stage = 0; result == 0 && stage < stages; stage++) {
+        counts_out[stage] = (uint32_t)values[stage];
+        if (counts_out[stage] == 0 || values[stage] > (double)counts_out[stage])
+            result = -EINVAL;
+    }
+    free(values);
+    return result;
+}

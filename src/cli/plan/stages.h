@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "cli/plan/task.h"
-#include "core/pipeline/schedule/order.h"
+#include "core/pipeline/schedule/schedule.h"
 
 /*
  * task->blocking_w, new, of the stages of one copy: from watts or a GPU model (text), NULL: the
@@ -32,5 +32,20 @@ struct lull_plan_sync {
 int lull_plan_sync_init(const struct lull_plan_source *source, const struct lull_plan_task *task,
                         struct lull_plan_sync *sync, struct lull_error *err);
 void lull_plan_sync_fini(struct lull_plan_sync *sync);
+
+/* The pipeline that a schedule of the source is for. */
+struct lull_plan_shape {
+    struct lull_pipeline_shape shape; /* points into this */
+    int64_t latency_ns;
+    struct lull_plan_sync sync;
+};
+
+/* As lull_plan_sync_init. */
+int lull_plan_shape_init(const struct lull_plan_source *source, const struct lull_plan_task *task,
+                         struct lull_plan_shape *shape, struct lull_error *err);
+void lull_plan_shape_fini(struct lull_plan_shape *shape);
+
+/* One whole number for all stages, or one for each, from 1 to most. -EINVAL. */
+int lull_plan_stages_counts(const char *text, uint32_t stages, double most, uint32_t *counts_out);
 
 #endif

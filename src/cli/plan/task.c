@@ -30,33 +30,26 @@ static int build_schedule(const struct lull_plan_source *source,
                           const struct lull_pipeline_profile *measured, struct lull_plan_task *task,
                           struct lull_error *err)
 {
-    const int64_t latency_ns = lull_ns_from_ms(source->latency_ms);
-    struct lull_pipeline_shape shape = {
-        .devices = (uint32_t)source->stages,
-        .microbatches = (uint32_t)source->microbatches,
-        .links = {&latency_ns, latency_ns > 0 ? 1 : 0},
-    };
     struct lull_pipeline_schedule schedule;
-    struct lull_plan_sync sync;
+    struct lull_plan_shape shape;
     int result = lull_pipeline_schedule_parse(source->schedule, &schedule, err);
 
     if (result < 0)
         return result;
-    shape.by_chunk =
-        schedule.chunks > 1 && count_stages(measured) == schedule.chunks * shape.devices;
-    task->stages = shape.devices;
-    task->parts = shape.by_chunk || schedule.chunks == 0 ? 1 : schedule.chunks;
-    snprintf(task->title, sizeof(task->title), "%.40s, %u stages, %u micro-batches",
-             source->schedule, shape.devices, shape.microbatches);
+    task->stages = (uint32_t)source->stages;
     result = lull_plan_stages_blocking(source->blocking, task, err);
     if (result < 0)
         return result;
-    result = lull_plan_sync_init(source, task, &sync, err);
-    shape.replicas = sync.replicas;
+    result = lull_plan_shape_init(source, task, &shape, err);
+    shape.shape.by_chunk =
+        schedule.chunks > 1 && count_stages(measured) == schedule.chunks * task->stages;
+    task->parts = shape.shape.by_chunk || schedule.chunks == 0 ? 1 : schedule.chunks;
+    snprintf(task->title, sizeof(task->title), "%.40s, %u stages, %u micro-batches",
+             source->schedule, task->stages, shape.shape.microbatches);
     if (result == 0)
-        result = lull_pipeline_schedule_build(&schedule, &shape, measured, &task->profile,
+        result = lull_pipeline_schedule_build(&schedule, &shape.shape, measured, &task->profile,
                                               &task->graph, err);
-    lull_plan_sync_fini(&sync);
+    lull_plan_shape_fini(&shape);
     return result;
 }
 
@@ -205,18 +198,15 @@ static void clean_title(char *title)
 }
 
 /* The problem points into the task. */
-int lull_plan_task_init(const struct lull_plan_source *source, struct lull_plan_task *task_out,
-                        struct lull_error *err)
+int lull_plan_task_build(const struct lull_plan_source *source,
+                         const struct lull_pipeline_profile *measured,
+                         struct lull_plan_task *task_out, struct lull_error *err)
 {
-    struct lull_pipeline_profile measured;
-    int result = lull_pipeline_profile_read(source->profile, &measured, err);
+    int result;
 
-    if (result < 0)
-        return result;
     *task_out = (struct lull_plan_task){.source = source, .parts = 1};
-    result = source->graph != NULL ? build_graph(source, &measured, task_out, err)
-                                   : build_schedule(source, &measured, task_out, err);
-    lull_pipeline_profile_fini(&measured);
+    result = source->graph != NULL ? build_graph(source, measured, task_out, err)
+                                   : build_schedule(source, measured, task_out, err);
     if (result < 0) {
         free(task_out->blocking_w);
         return result;
@@ -227,6 +217,19 @@ int lull_plan_task_init(const struct lull_plan_source *source, struct lull_plan_
         result = find_extremes(task_out, err);
     if (result < 0)
         lull_plan_task_fini(task_out);
+    return result;
+}
+
+int lull_plan_task_init(const struct lull_plan_source *source, struct lull_plan_task *task_out,
+                        struct lull_error *err)
+{
+    struct lull_pipeline_profile measured;
+    int result = lull_pipeline_profile_read(source->profile, &measured, err);
+
+    if (result < 0)
+        return result;
+    result = lull_plan_task_build(source, &measured, task_out, err);
+    lull_pipeline_profile_fini(&measured);
     return result;
 }
 

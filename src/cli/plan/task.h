@@ -46,6 +46,10 @@ struct lull_plan_task {
  */
 int lull_plan_task_init(const struct lull_plan_source *source, struct lull_plan_task *task_out,
                         struct lull_error *err);
+/* The same with a profile that has been read, and is not needed any more afterwards. */
+int lull_plan_task_build(const struct lull_plan_source *source,
+                         const struct lull_pipeline_profile *measured,
+                         struct lull_plan_task *task_out, struct lull_error *err);
 void lull_plan_task_fini(struct lull_plan_task *task);
 
 #endif

@@ -1,0 +1,41 @@
+/*
+ * lull plan --schedule best: the order of operations that needs least energy at equal time, in the
+ * memory that there is. Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLI_PLAN_ORDERS_H
+#define LULL_CLI_PLAN_ORDERS_H
+
+#include "base/error.h"
+#include "cli/plan/task.h"
+#include "core/pipeline/schedule/choose.h"
+
+enum { LULL_PLAN_ORDER_NAME = 512 };
+
+/* What is to be equal. Times are in nanoseconds, 0: not given. */
+struct lull_plan_orders_wish {
+    const char *memory; /* micro-batches in flight, one number or one per stage; NULL: no limit */
+    int64_t deadline_ns;
+    int64_t straggler_ns;
+    double slowdown_ratio; /* against 1f1b at the highest clocks, where there is no deadline */
+};
+
+struct lull_plan_orders {
+    struct lull_pipeline_choices choices;
+    int64_t deadline_ns;
+    char name[LULL_PLAN_ORDER_NAME]; /* of the best, as --schedule takes it */
+};
+
+/*
+ * source: without its schedule. Errors: -EINVAL a memory that is none; those of
+ * lull_plan_task_build and lull_pipeline_choose_order.
+ */
+int lull_plan_orders_choose(const struct lull_plan_source *source,
+                            const struct lull_pipeline_profile *measured,
+                            const struct lull_plan_orders_wish *wish,
+                            struct lull_plan_orders *orders_out, struct lull_error *err);
+
+/* A table on standard output; the member "orders" of the JSON document, a comma ahead of it. */
+void lull_plan_orders_print(const struct lull_plan_orders *orders);
+void lull_plan_orders_print_json(const struct lull_plan_orders *orders);
+
+#endif
