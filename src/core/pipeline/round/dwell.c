@@ -42,7 +42,7 @@ static int respect(const struct lull_pipeline_problem *problem,
         memcpy(search.plan, option_inout, problem->graph->op_count * sizeof(*option_inout));
         lull_dwell_consider(&search);
         lull_dwell_consider_uniform(&search);
-        lull_dwell_consider_priced(&search, option_inout, quick);
+        lull_dwell_consider_stretches(&search, option_inout, quick);
         rc = conclude(&search, option_inout, report_out, err);
     }
     lull_dwell_end(&search);
@@ -136,7 +136,7 @@ int lull_pipeline_dwell_replan(const struct lull_pipeline_problem *problem,
     }
     if (rc == 0) {
         lull_dwell_consider_uniform(&search);
-        lull_dwell_consider_priced(&search, option_inout, false);
+        lull_dwell_consider_stretches(&search, option_inout, false);
         rc = conclude(&search, option_inout, report_out, err);
     }
     free(duration_ns);

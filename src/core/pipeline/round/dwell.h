@@ -45,8 +45,8 @@ struct lull_pipeline_dwell_report {
  * clock where that costs less than the changes it saves, or where the dwell demands it; clocks
  * are raised where settling would break the deadline. Other plans are looked at too: one clock for
  * each device, and stretches of one clock, such as a device's warm-up, its steady phase and its
- * cool-down (dwell_price.c). Errors: -ERANGE the deadline cannot be kept by a plan that this finds
- * (the text in err says by how much); -ENOMEM. On failure the plan is left alone. One to four
+ * cool-down (dwell_stretches.c). Errors: -ERANGE the deadline cannot be kept by a plan that this
+ * finds (the text in err says by how much); -ENOMEM. On failure the plan is left alone. One to four
  * seconds for 192 operations, up to nine for 2048.
  */
 int lull_pipeline_dwell(const struct lull_pipeline_problem *problem,

@@ -1,6 +1,6 @@
 /*
- * Private to the prices of dwell (dwell_price.c, dwell_cut.c): one device, cut into stretches of
- * one clock. SPDX-License-Identifier: Apache-2.0
+ * Private to the prices of dwell (dwell_stretches.c, dwell_cut.c): one device, cut into stretches
+ * of one clock. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_PIPELINE_ROUND_DWELL_CUT_H
 #define LULL_CORE_PIPELINE_ROUND_DWELL_CUT_H

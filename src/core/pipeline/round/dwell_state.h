@@ -1,5 +1,5 @@
 /*
- * Private to dwell (dwell.c, dwell_search.c, dwell_price.c, dwell_time.c): a plan judged under
+ * Private to dwell (dwell.c, dwell_search.c, dwell_stretches.c, dwell_time.c): a plan judged under
  * switching. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_PIPELINE_ROUND_DWELL_STATE_H
@@ -70,9 +70,9 @@ void lull_dwell_consider(struct search *search);
 /* From one clock for each device, as low as the deadline allows. */
 void lull_dwell_consider_uniform(struct search *search);
 
-/* dwell_price.c. From stretches of one clock, no shorter than the dwell, that prices of time on the
- * critical paths ask for; option: where the prices begin; quick: an eighth of the work. Nothing
+/* dwell_stretches.c. From stretches of one clock, no shorter than the dwell, that prices of time on
+ * the critical paths ask for; option: where the prices begin; quick: an eighth of the work. Nothing
  * where memory or work would be too much. */
-void lull_dwell_consider_priced(struct search *search, const uint32_t *option, bool quick);
+void lull_dwell_consider_stretches(struct search *search, const uint32_t *option, bool quick);
 
 #endif

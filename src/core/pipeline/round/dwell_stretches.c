@@ -182,7 +182,7 @@ static void consider(struct pricing *it, const uint32_t *option, int rounds, dou
     lull_dwell_consider(search);
 }
 
-void lull_dwell_consider_priced(struct search *search, const uint32_t *option, bool quick)
+void lull_dwell_consider_stretches(struct search *search, const uint32_t *option, bool quick)
 {
     const double gains[] = {20.0, 300.0}; /* neither is the better one throughout */
     const size_t ops = search->problem->graph->op_count;
