@@ -96,7 +96,7 @@ static void test_all_plans(void **state)
     (void)state;
     build(&it, 3);
     for (int64_t percent = 100; percent <= 106; percent += 6)
-        for (int64_t dwell_ms = 100; dwell_ms <= 300; dwell_ms += 100) {
+        for (int64_t dwell_ms = 100; dwell_ms <= 300; dwell_ms += 200) {
             const struct lull_pipeline_switching switching = {
                 .down_ns = 10000000, .up_ns = 10000000, .dwell_ns = dwell_ms * 1000000};
             const int64_t deadline_ns = deadline(&it, percent);
@@ -111,7 +111,7 @@ static void test_all_plans(void **state)
             worst = fmax(worst, found_j / best_j - 1.0);
             best += found_j <= best_j + 1e-6;
         }
-    assert_true(best >= 5); /* of 6 */
+    assert_true(best >= 3); /* of 4 */
     assert_true(worst <= 0.04);
     fini(&it);
 }
