@@ -1,0 +1,78 @@
+/*
+ * Inside of batch.c and the policies: the runs, and what each policy folds out of them.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_JOB_BATCH_STATE_H
+#define LULL_CORE_JOB_BATCH_STATE_H
+
+#include "core/job/batch.h"
+
+/* Results of one arm that a decision looks at, at most. */
+enum { LULL_BATCH_RESULTS = 1024 };
+
+struct lull_batch_run {
+    uint64_t id;
+    uint32_t arm;
+    uint32_t attempt;     /* from 1 */
+    double bound;         /* J */
+    double cost;          /* J, as observed */
+    double attempts_cost; /* J, of it and the attempts before it */
+    bool is_over;
+    bool has_reached;
+};
+
+/* The pruning stage of Zeus. */
+struct lull_batch_pruning {
+    bool is_alive[LULL_BATCH_SIZES];
+    bool has_reached[LULL_BATCH_SIZES]; /* in this round */
+    uint32_t round;
+    uint32_t base;     /* where the walks of this round begin */
+    uint32_t cheapest; /* of this round */
+    double cheapest_cost;
+    uint32_t next;       /* to explore */
+    bool is_upward;      /* the second walk */
+    bool is_over;        /* the bandit chooses among those alive */
+    uint64_t awaited_id; /* run that explores `next`; 0: none */
+};
+
+struct lull_batch {
+    struct lull_batch_config config;
+    uint32_t sizes[LULL_BATCH_SIZES];
+    uint32_t default_arm;
+    struct lull_batch_run *runs; /* in the order of submission */
+    size_t run_count;
+    size_t run_capacity;
+    size_t *results; /* indices of runs in the order in which they ended; lost ones are left out */
+    size_t result_count;
+    size_t first_result; /* those before are of other data */
+    double least_cost;
+    bool is_lifted; /* all sizes have failed: no bound any more */
+    uint32_t change_count;
+    struct lull_batch_pruning pruning;
+};
+
+/* Costs of an arm's last results that count, newest first; returns how many (<= capacity). */
+size_t lull_batch_results(const struct lull_batch *batch, uint32_t arm,
+                          const struct lull_batch_run **runs, size_t capacity);
+
+/* The arm with the least mean cost over its successful runs, of all history; -1: none. */
+int lull_batch_cheapest_arm(const struct lull_batch *batch);
+
+/* What a policy thinks of the mean cost of an arm. */
+struct lull_batch_belief {
+    size_t count; /* results that count */
+    double mean;
+    double deviation; /* of the mean */
+};
+
+/* Zeus's policy (batch_zeus.c). */
+void lull_batch_zeus_init(struct lull_batch *batch);
+void lull_batch_zeus_choose(const struct lull_batch *batch, struct lull_batch_choice *choice);
+void lull_batch_zeus_submitted(struct lull_batch *batch, const struct lull_batch_run *run);
+/* has_result: false for a lost run. */
+void lull_batch_zeus_ended(struct lull_batch *batch, const struct lull_batch_run *run,
+                           bool has_result);
+void lull_batch_zeus_believe(const struct lull_batch *batch, uint32_t arm,
+                             struct lull_batch_belief *belief);
+
+#endif
