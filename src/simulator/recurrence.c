@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "simulator/recurrence.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stddef.h>
+
+#include "core/job/cost.h"
+#include "core/stats/random.h"
+
+static double epoch_energy_j(const struct lull_batch_trace_limit *limit)
+{
+    return limit->time_s * limit->power_w;
+}
+
+double lull_recurrence_epoch_cost(const struct lull_batch_trace_size *size,
+                                  const struct lull_batch_trace_limit *limit, double eta_ratio)
+{
+    const struct lull_job_price price = {eta_ratio, size->limits[0].limit_w, 1};
+
+    return lull_job_cost(&price, epoch_energy_j(limit), limit->time_s);
+}
+
+const struct lull_batch_trace_limit *
+lull_recurrence_choose_limit(const struct lull_batch_trace_size *size, double eta_ratio)
+{
+    const struct lull_batch_trace_limit *best = &size->limits[0];
+
+    for (uint32_t i = 1; i < size->limit_count; i++)
+        if (lull_recurrence_epoch_cost(size, &size->limits[i], eta_ratio) <
+            lull_recurrence_epoch_cost(size, best, eta_ratio))
+            best = &size->limits[i];
+    return best;
+}
+
+/* The quotient sits on an integer in the usual case: rounding is not to take an epoch away. */
+static uint32_t epochs_below(double bound, double epoch_cost, uint32_t max_epochs)
+{
+    const double margin = 1e-9;
+    const double epochs = floor(bound / epoch_cost + margin);
+
+    return epochs < max_epochs ? (uint32_t)epochs : max_epochs;
+}
+
+static void profile_first_epoch(struct lull_recurrence_run *run, double epochs)
+{
+    const struct lull_batch_trace_size *size = run->size;
+    double energy_j = 0.0;
+    double time_s = 0.0;
+
+    for (uint32_t i = 0; i < size->limit_count; i++) {
+        energy_j += epoch_energy_j(&size->limits[i]);
+        time_s += size->limits[i].time_s;
+    }
+    run->energy_j = energy_j / size->limit_count + (epochs - 1.0) * epoch_energy_j(run->limit);
+    run->time_s = time_s / size->limit_count + (epochs - 1.0) * run->limit->time_s;
+}
+
+void lull_recurrence_execute(struct lull_recurrence_run *run, double eta_ratio, uint32_t max_epochs)
+{
+    double epochs;
+
+    run->max_epochs = epochs_below(
+        run->bound, lull_recurrence_epoch_cost(run->size, run->limit, eta_ratio), max_epochs);
+    run->has_reached = run->epochs <= run->max_epochs;
+    epochs = run->has_reached ? run->epochs : run->max_epochs;
+    run->energy_j = epochs * epoch_energy_j(run->limit);
+    run->time_s = epochs * run->limit->time_s;
+    if (run->is_profiling && epochs > 0.0)
+        profile_first_epoch(run, epochs);
+}
+
+uint32_t lull_recurrence_count(const struct lull_batch_trace *trace)
+{
+    double limits[LULL_BATCH_TRACE_LIMITS * LULL_BATCH_TRACE_SIZES];
+    uint32_t limit_count = 0;
+    uint32_t size_count = 0;
+
+    for (uint32_t i = 0; i < trace->size_count; i++) {
+        const struct lull_batch_trace_size *size = &trace->sizes[i];
+
+        size_count += size->path_count > 0;
+        for (uint32_t k = 0; k < size->limit_count && size->path_count > 0; k++) {
+            uint32_t known = 0;
+
+            while (known < limit_count && limits[known] != size->limits[k].limit_w)
+                known++;
+            if (known == limit_count)
+                limits[limit_count++] = size->limits[k].limit_w;
+        }
+    }
+    return 2 * size_count * limit_count;
+}
+
+/* ---- series ------------------------------------------------------------------------------- */
+
+struct player {
+    const struct lull_recurrence_series *series;
+    struct lull_batch *batch;
+    double eta_ratio;
+    double max_power_w;
+    uint64_t run;
+    bool has_run[LULL_BATCH_TRACE_SIZES];
+};
+
+/* Which repetition: the same for the same seed, recurrence, attempt and size. */
+static double draw_epochs(const struct player *player, const struct lull_batch_trace_size *size,
+                          const struct lull_recurrence_step *step)
+{
+    const uint64_t place = ((uint64_t)step->recurrence << 40) ^ ((uint64_t)step->attempt << 32);
+    struct lull_random random;
+
+    if (size->path_count == 0)
+        return NAN;
+    lull_random_init(&random, player->series->seed);
+    lull_random_init(&random, lull_random_next(&random) ^ place ^ size->size);
+    return size->paths[lull_random_below(&random, size->path_count)].epochs;
+}
+
+static const struct lull_batch_trace *trace_at(const struct lull_recurrence_series *series,
+                                               uint32_t recurrence)
+{
+    return series->later != NULL && recurrence >= series->change_at ? series->later : series->trace;
+}
+
+static int play_run(struct player *player, uint64_t retry_of, struct lull_recurrence_step *step,
+                    struct lull_error *err)
+{
+    const struct lull_batch_trace *trace = trace_at(player->series, step->recurrence);
+    const struct lull_job_price price = {player->eta_ratio, player->max_power_w, 1};
+    struct lull_batch_record record = {LULL_BATCH_SUBMITTED, ++player->run, .retry_of = retry_of};
+    uint32_t arm = 0;
+    int rc;
+
+    lull_batch_choose(player->batch, retry_of, &step->choice);
+    while (trace->sizes[arm].size != step->choice.size)
+        arm++;
+    record.size = step->choice.size;
+    record.bound = step->choice.bound;
+    rc = lull_batch_apply(player->batch, &record, err);
+    if (rc < 0)
+        return rc;
+    step->run = (struct lull_recurrence_run){
+        .size = &trace->sizes[arm],
+        .limit = lull_recurrence_choose_limit(&trace->sizes[arm], player->eta_ratio),
+        .epochs = draw_epochs(player, &trace->sizes[arm], step),
+        .bound = step->choice.bound,
+        .is_profiling = !player->has_run[arm],
+    };
+    lull_recurrence_execute(&step->run, player->eta_ratio, trace->job.max_epochs);
+    player->has_run[arm] = player->has_run[arm] || step->run.max_epochs > 0;
+    step->cost = lull_job_cost(&price, step->run.energy_j, step->run.time_s);
+    record.event = step->run.has_reached ? LULL_BATCH_REACHED : LULL_BATCH_MISSED;
+    record.energy_j = step->run.energy_j;
+    record.time_s = step->run.time_s;
+    return lull_batch_apply(player->batch, &record, err);
+}
+
+static int play_recurrence(struct player *player, uint32_t recurrence, struct lull_error *err)
+{
+    enum { MOST_ATTEMPTS = 200 };
+    const struct lull_recurrence_series *series = player->series;
+
+    for (uint32_t attempt = 1; attempt <= MOST_ATTEMPTS; attempt++) {
+        struct lull_recurrence_step step = {.recurrence = recurrence, .attempt = attempt};
+        const int rc = play_run(player, attempt == 1 ? 0 : player->run, &step, err);
+
+        if (rc < 0)
+            return rc;
+        series->observe(series->context, &step);
+        if (step.run.has_reached)
+            return 0;
+    }
+    return lull_error_set(err, -ENODATA, "recurrence %u misses the target %d times in a row",
+                          recurrence, MOST_ATTEMPTS);
+}
+
+int lull_recurrence_play(const struct lull_recurrence_series *series,
+                         const struct lull_batch_config *policy, struct lull_error *err)
+{
+    struct lull_batch_config config = *policy;
+    struct player player = {.series = series,
+                            .eta_ratio = policy->price.eta_ratio,
+                            .max_power_w = series->trace->max_power_w};
+    uint32_t sizes[LULL_BATCH_TRACE_SIZES];
+    int rc;
+
+    for (uint32_t i = 0; i < series->trace->size_count; i++)
+        sizes[i] = series->trace->sizes[i].size;
+    config.sizes = sizes;
+    config.size_count = series->trace->size_count;
+    config.default_size = series->trace->job.default_size;
+    config.price.max_power_w = player.max_power_w;
+    config.price.gpu_count = 1;
+    config.seed = series->seed;
+    rc = lull_batch_create(&config, &player.batch, err);
+    for (uint32_t i = 0; rc == 0 && i < series->recurrences; i++)
+        rc = play_recurrence(&player, i, err);
+    lull_batch_destroy(player.batch);
+    return rc;
+}
