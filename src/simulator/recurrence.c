@@ -117,16 +117,10 @@ static double draw_epochs(const struct player *player, const struct lull_batch_t
     return size->paths[lull_random_below(&random, size->path_count)].epochs;
 }
 
-static const struct lull_batch_trace *trace_at(const struct lull_recurrence_series *series,
-                                               uint32_t recurrence)
-{
-    return series->later != NULL && recurrence >= series->change_at ? series->later : series->trace;
-}
-
 static int play_run(struct player *player, uint64_t retry_of, struct lull_recurrence_step *step,
                     struct lull_error *err)
 {
-    const struct lull_batch_trace *trace = trace_at(player->series, step->recurrence);
+    const struct lull_batch_trace *trace = step->trace;
     const struct lull_job_price price = {player->eta_ratio, player->max_power_w, 1};
     struct lull_batch_record record = {LULL_BATCH_SUBMITTED, ++player->run, .retry_of = retry_of};
     uint32_t arm = 0;
@@ -156,13 +150,15 @@ static int play_run(struct player *player, uint64_t retry_of, struct lull_recurr
     return lull_batch_apply(player->batch, &record, err);
 }
 
-static int play_recurrence(struct player *player, uint32_t recurrence, struct lull_error *err)
+static int play_recurrence(struct player *player, const struct lull_batch_trace *trace,
+                           uint32_t recurrence, struct lull_error *err)
 {
     enum { MOST_ATTEMPTS = 200 };
     const struct lull_recurrence_series *series = player->series;
 
     for (uint32_t attempt = 1; attempt <= MOST_ATTEMPTS; attempt++) {
-        struct lull_recurrence_step step = {.recurrence = recurrence, .attempt = attempt};
+        struct lull_recurrence_step step = {
+            .recurrence = recurrence, .attempt = attempt, .trace = trace};
         const int rc = play_run(player, attempt == 1 ? 0 : player->run, &step, err);
 
         if (rc < 0)
@@ -175,27 +171,66 @@ static int play_recurrence(struct player *player, uint32_t recurrence, struct lu
                           recurrence, MOST_ATTEMPTS);
 }
 
-int lull_recurrence_play(const struct lull_recurrence_series *series,
-                         const struct lull_batch_config *policy, struct lull_error *err)
+static bool is_same_job(const struct lull_recurrence_series *series)
 {
+    const struct lull_batch_trace *first = series->phases[0].trace;
+
+    for (uint32_t i = 1; i < series->phase_count; i++) {
+        const struct lull_batch_trace *other = series->phases[i].trace;
+
+        if (other->size_count != first->size_count)
+            return false;
+        for (uint32_t k = 0; k < first->size_count; k++)
+            if (other->sizes[k].size != first->sizes[k].size)
+                return false;
+    }
+    return true;
+}
+
+static int play_phases(struct player *player, struct lull_error *err)
+{
+    uint32_t recurrence = 0;
+
+    for (uint32_t i = 0; i < player->series->phase_count; i++) {
+        const struct lull_recurrence_phase *phase = &player->series->phases[i];
+
+        for (uint32_t k = 0; k < phase->recurrences; k++) {
+            const int rc = play_recurrence(player, phase->trace, recurrence++, err);
+
+            if (rc < 0)
+                return rc;
+        }
+    }
+    return 0;
+}
+
+int lull_recurrence_play(const struct lull_recurrence_series *series,
+                         const struct lull_batch_config *policy, uint32_t *change_count_out,
+                         struct lull_error *err)
+{
+    const struct lull_batch_trace *trace = series->phases[0].trace;
     struct lull_batch_config config = *policy;
-    struct player player = {.series = series,
-                            .eta_ratio = policy->price.eta_ratio,
-                            .max_power_w = series->trace->max_power_w};
+    struct player player = {
+        .series = series, .eta_ratio = policy->price.eta_ratio, .max_power_w = trace->max_power_w};
     uint32_t sizes[LULL_BATCH_TRACE_SIZES];
     int rc;
 
-    for (uint32_t i = 0; i < series->trace->size_count; i++)
-        sizes[i] = series->trace->sizes[i].size;
+    if (!is_same_job(series))
+        return lull_error_set(err, -EINVAL, "%s: other batch sizes in another phase",
+                              trace->job.dataset);
+    for (uint32_t i = 0; i < trace->size_count; i++)
+        sizes[i] = trace->sizes[i].size;
     config.sizes = sizes;
-    config.size_count = series->trace->size_count;
-    config.default_size = series->trace->job.default_size;
+    config.size_count = trace->size_count;
+    config.default_size = trace->job.default_size;
     config.price.max_power_w = player.max_power_w;
     config.price.gpu_count = 1;
     config.seed = series->seed;
     rc = lull_batch_create(&config, &player.batch, err);
-    for (uint32_t i = 0; rc == 0 && i < series->recurrences; i++)
-        rc = play_recurrence(&player, i, err);
+    if (rc == 0)
+        rc = play_phases(&player, err);
+    if (rc == 0 && change_count_out != NULL)
+        *change_count_out = lull_batch_change_count(player.batch);
     lull_batch_destroy(player.batch);
     return rc;
 }

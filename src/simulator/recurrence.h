@@ -50,17 +50,20 @@ struct lull_recurrence_step {
     struct lull_batch_choice choice;
     struct lull_recurrence_run run;
     double cost; /* J, with the highest limit of the whole trace */
+    const struct lull_batch_trace *trace;
 };
 
 typedef void (*lull_recurrence_observer)(void *context, const struct lull_recurrence_step *step);
 
-struct lull_recurrence_series {
-    /* What the job is like, and from `change_at` on; the latter NULL: it stays as it is. Both have
-       the same sizes. */
+/* For so many recurrences the job is like this. */
+struct lull_recurrence_phase {
     const struct lull_batch_trace *trace;
-    const struct lull_batch_trace *later;
-    uint32_t change_at;
     uint32_t recurrences;
+};
+
+struct lull_recurrence_series {
+    const struct lull_recurrence_phase *phases; /* all with the same sizes */
+    uint32_t phase_count;                       /* > 0 */
     uint64_t seed; /* of which repetition a run meets: the same for each policy */
     lull_recurrence_observer observe;
     void *context;
@@ -68,11 +71,14 @@ struct lull_recurrence_series {
 
 /*
  * Fills in a policy's sizes, default size, price and seed from the series, runs it, and tells of
- * each run. Errors: those of lull_batch_create; -ENODATA a recurrence that misses its target 200
+ * each run. change_count_out: how many
+ * changes it noticed, may be NULL. Errors: those of lull_batch_create; -EINVAL phases with other
+ * sizes; -ENODATA a recurrence that misses its target 200
  * times in a row.
  */
 int lull_recurrence_play(const struct lull_recurrence_series *series,
-                         const struct lull_batch_config *policy, struct lull_error *err);
+                         const struct lull_batch_config *policy, uint32_t *change_count_out,
+                         struct lull_error *err);
 
 /* As many recurrences as the published simulator runs: twice the sizes times the limits that have
    rows for the target. */

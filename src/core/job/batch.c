@@ -9,7 +9,7 @@
 
 #include "core/job/batch_state.h"
 
-enum { DEFAULT_WINDOW = 10, DEFAULT_ROUNDS = 2 };
+enum { DEFAULT_WINDOW = 20, DEFAULT_ROUNDS = 2 };
 
 void lull_batch_config_default(struct lull_batch_config *config)
 {
@@ -227,6 +227,22 @@ static double observed_cost(const struct lull_batch *batch, const struct lull_ba
     return lull_job_cost(&batch->config.price, record->energy_j, record->time_s);
 }
 
+static void learn(struct lull_batch *batch, struct lull_batch_run *run, double cost)
+{
+    bool has_changed;
+
+    run->cost = cost;
+    run->attempts_cost += cost;
+    has_changed = batch->config.is_watching && lull_batch_change_test(batch, run);
+    batch->results[batch->result_count++] = (size_t)(run - batch->runs);
+    if (run->has_reached && run->attempts_cost < batch->least_cost)
+        batch->least_cost = run->attempts_cost;
+    if (has_changed)
+        lull_batch_reopen(batch);
+    else
+        lull_batch_zeus_ended(batch, run, true);
+}
+
 static int end(struct lull_batch *batch, const struct lull_batch_record *record,
                struct lull_error *err)
 {
@@ -241,14 +257,10 @@ static int end(struct lull_batch *batch, const struct lull_batch_record *record,
                               record->energy_j, record->time_s);
     run->is_over = true;
     run->has_reached = record->event == LULL_BATCH_REACHED;
-    if (has_result) {
-        run->cost = observed_cost(batch, run, record);
-        run->attempts_cost += run->cost;
-        batch->results[batch->result_count++] = (size_t)(run - batch->runs);
-    }
-    if (run->has_reached && run->attempts_cost < batch->least_cost)
-        batch->least_cost = run->attempts_cost;
-    lull_batch_zeus_ended(batch, run, has_result);
+    if (has_result)
+        learn(batch, run, observed_cost(batch, run, record));
+    else
+        lull_batch_zeus_ended(batch, run, false);
     return 0;
 }
 
@@ -261,22 +273,38 @@ int lull_batch_apply(struct lull_batch *batch, const struct lull_batch_record *r
 
 /* ---- choice ------------------------------------------------------------------------------- */
 
+uint64_t lull_batch_draw_seed(const struct lull_batch *batch)
+{
+    const uint64_t golden = 0x9e3779b97f4a7c15u;
+
+    return batch->config.seed ^ (golden * batch->run_count);
+}
+
+static void choose_published(const struct lull_batch *batch, uint32_t attempt,
+                             struct lull_batch_choice *choice)
+{
+    const int cheapest = lull_batch_cheapest_arm(batch);
+
+    choice->bound = batch->config.beta_ratio * batch->least_cost;
+    if (attempt > LULL_BATCH_TRIES)
+        choice->size = batch->sizes[cheapest >= 0 ? (uint32_t)cheapest : batch->default_arm];
+    else
+        lull_batch_zeus_choose(batch, choice);
+    if (attempt > LULL_BATCH_TRIES || batch->is_lifted)
+        choice->bound = INFINITY;
+}
+
 void lull_batch_choose(const struct lull_batch *batch, uint64_t retry_of,
                        struct lull_batch_choice *choice_out)
 {
     const struct lull_batch_run *before = retry_of == 0 ? NULL : find_run(batch, retry_of);
-    const int cheapest = lull_batch_cheapest_arm(batch);
-    struct lull_batch_choice choice = {.bound = batch->config.beta_ratio * batch->least_cost};
+    const uint32_t attempt = before == NULL ? 1 : before->attempt + 1;
 
-    if (before != NULL && before->attempt >= LULL_BATCH_TRIES) {
-        choice.size = batch->sizes[cheapest >= 0 ? (uint32_t)cheapest : batch->default_arm];
-        choice.bound = INFINITY;
-    } else {
-        lull_batch_zeus_choose(batch, &choice);
-    }
-    if (batch->is_lifted)
-        choice.bound = INFINITY;
-    *choice_out = choice;
+    *choice_out = (struct lull_batch_choice){0};
+    if (batch->config.policy == LULL_BATCH_LULL)
+        lull_batch_smooth_choose(batch, attempt, choice_out);
+    else
+        choose_published(batch, attempt, choice_out);
 }
 
 /* ---- to look at --------------------------------------------------------------------------- */
@@ -290,12 +318,16 @@ uint32_t lull_batch_best_size(const struct lull_batch *batch)
 {
     const int cheapest = lull_batch_cheapest_arm(batch);
 
-    return cheapest < 0 ? 0 : batch->sizes[cheapest];
+    if (cheapest < 0)
+        return 0;
+    return batch->sizes[batch->config.policy == LULL_BATCH_LULL ? lull_batch_smooth_best(batch)
+                                                                : (uint32_t)cheapest];
 }
 
 bool lull_batch_is_exploring(const struct lull_batch *batch)
 {
-    return !batch->pruning.is_over;
+    return batch->config.policy == LULL_BATCH_LULL ? lull_batch_smooth_is_exploring(batch)
+                                                   : !batch->pruning.is_over;
 }
 
 uint32_t lull_batch_change_count(const struct lull_batch *batch)
@@ -312,13 +344,16 @@ size_t lull_batch_arms(const struct lull_batch *batch, struct lull_batch_arm *ar
         const size_t results = lull_batch_results(batch, arm, runs, LULL_BATCH_RESULTS);
         struct lull_batch_belief belief;
 
-        lull_batch_zeus_believe(batch, arm, &belief);
+        if (batch->config.policy == LULL_BATCH_LULL)
+            lull_batch_smooth_believe(batch, arm, &belief);
+        else
+            lull_batch_zeus_believe(batch, arm, &belief);
         arms[arm] = (struct lull_batch_arm){
             .size = batch->sizes[arm],
             .run_count = (uint32_t)results,
-            .mean_cost = results == 0 ? NAN : belief.mean,
-            .deviation_cost = results == 0 ? NAN : belief.deviation,
-            .is_candidate = batch->pruning.is_alive[arm],
+            .mean_cost = belief.mean,
+            .deviation_cost = belief.deviation,
+            .is_candidate = belief.is_candidate,
         };
         for (size_t i = 0; i < results; i++)
             arms[arm].missed_count += !runs[i]->has_reached;

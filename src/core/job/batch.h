@@ -34,7 +34,7 @@ enum {
 };
 
 enum lull_batch_policy {
-    LULL_BATCH_LULL, /* one smooth curve of cost over size for all sizes (batch_smooth.h) */
+    LULL_BATCH_LULL, /* one smooth curve of cost over size for all sizes (batch_smooth.c) */
     LULL_BATCH_ZEUS, /* pruning rounds, then independent Gaussian arms, as published */
 };
 

@@ -21,6 +21,12 @@ struct lull_batch_run {
     bool has_reached;
 };
 
+/* One side of the test for changes. */
+struct lull_batch_side {
+    double sum;   /* deviations */
+    size_t since; /* result with which it left 0 */
+};
+
 /* The pruning stage of Zeus. */
 struct lull_batch_pruning {
     bool is_alive[LULL_BATCH_SIZES];
@@ -48,6 +54,8 @@ struct lull_batch {
     double least_cost;
     bool is_lifted; /* all sizes have failed: no bound any more */
     uint32_t change_count;
+    struct lull_batch_side above;
+    struct lull_batch_side below;
     struct lull_batch_pruning pruning;
 };
 
@@ -58,14 +66,20 @@ size_t lull_batch_results(const struct lull_batch *batch, uint32_t arm,
 /* The arm with the least mean cost over its successful runs, of all history; -1: none. */
 int lull_batch_cheapest_arm(const struct lull_batch *batch);
 
-/* What a policy thinks of the mean cost of an arm. */
+/* What a policy thinks of the mean cost of an arm, J. */
 struct lull_batch_belief {
     size_t count; /* results that count */
     double mean;
     double deviation; /* of the mean */
+    bool is_candidate;
 };
 
-/* Zeus's policy (batch_zeus.c). */
+/* Seed of the draws of the next choice. */
+uint64_t lull_batch_draw_seed(const struct lull_batch *batch);
+
+/* ---- Zeus's policy (batch_zeus.c) ---------------------------------------------------------- */
+
+/* From the best size known, or the default one. */
 void lull_batch_zeus_init(struct lull_batch *batch);
 void lull_batch_zeus_choose(const struct lull_batch *batch, struct lull_batch_choice *choice);
 void lull_batch_zeus_submitted(struct lull_batch *batch, const struct lull_batch_run *run);
@@ -74,5 +88,36 @@ void lull_batch_zeus_ended(struct lull_batch *batch, const struct lull_batch_run
                            bool has_result);
 void lull_batch_zeus_believe(const struct lull_batch *batch, uint32_t arm,
                              struct lull_batch_belief *belief);
+
+/* ---- Lull's policy (batch_smooth.c) -------------------------------------------------------- */
+
+/* attempt: of the recurrence, from 1. */
+void lull_batch_smooth_choose(const struct lull_batch *batch, uint32_t attempt,
+                              struct lull_batch_choice *choice);
+uint32_t lull_batch_smooth_best(const struct lull_batch *batch);
+bool lull_batch_smooth_is_exploring(const struct lull_batch *batch);
+void lull_batch_smooth_believe(const struct lull_batch *batch, uint32_t arm,
+                               struct lull_batch_belief *belief);
+
+/* ---- results in logarithms, changes (batch_change.c) --------------------------------------- */
+
+/* An arm's results that count. */
+struct lull_batch_summary {
+    uint32_t count;
+    uint32_t reached_count;
+    double mean_log; /* of cost */
+};
+
+/* One summary per arm; returns the variance of one result's logarithm, pooled over the arms. */
+double lull_batch_summarize(const struct lull_batch *batch, struct lull_batch_summary *summaries);
+
+/*
+ * Before the result of run, just ended, joins the others: is it of other data than they? If so,
+ * returns true and forgets all results before the change.
+ */
+bool lull_batch_change_test(struct lull_batch *batch, const struct lull_batch_run *run);
+
+/* After a change, when its result has joined: exploration begins again. */
+void lull_batch_reopen(struct lull_batch *batch);
 
 #endif

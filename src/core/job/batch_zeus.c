@@ -65,9 +65,12 @@ void lull_batch_zeus_init(struct lull_batch *batch)
 {
     struct lull_batch_pruning *pruning = &batch->pruning;
 
+    const int cheapest = lull_batch_cheapest_arm(batch);
+
+    *pruning = (struct lull_batch_pruning){0};
     for (uint32_t arm = 0; arm < batch->config.size_count; arm++)
         pruning->is_alive[arm] = true;
-    pruning->base = batch->default_arm;
+    pruning->base = cheapest >= 0 ? (uint32_t)cheapest : batch->default_arm;
     begin_round(batch);
 }
 
@@ -128,7 +131,10 @@ void lull_batch_zeus_believe(const struct lull_batch *batch, uint32_t arm,
     double squares = 0.0;
     double least;
 
-    *belief = (struct lull_batch_belief){.count = count};
+    *belief = (struct lull_batch_belief){.count = count,
+                                         .mean = NAN,
+                                         .deviation = NAN,
+                                         .is_candidate = batch->pruning.is_alive[arm]};
     if (count == 0)
         return;
     for (size_t i = 0; i < count; i++)
@@ -203,7 +209,7 @@ void lull_batch_zeus_choose(const struct lull_batch *batch, struct lull_batch_ch
     } else if (!pruning->is_over) {
         choice->size = batch->sizes[cheapest >= 0 ? (uint32_t)cheapest : batch->default_arm];
     } else {
-        lull_random_init(&random, batch->config.seed ^ (0x9e3779b97f4a7c15u * batch->run_count));
+        lull_random_init(&random, lull_batch_draw_seed(batch));
         choice->size = batch->sizes[sample(
             batch, batch->config.draws.normal != NULL ? &batch->config.draws : &seeded)];
     }
