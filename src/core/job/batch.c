@@ -126,13 +126,13 @@ size_t lull_batch_results(const struct lull_batch *batch, uint32_t arm,
     return count;
 }
 
-int lull_batch_cheapest_arm(const struct lull_batch *batch)
+static int cheapest_since(const struct lull_batch *batch, size_t first_result)
 {
     double sum[LULL_BATCH_SIZES] = {0.0};
     uint32_t count[LULL_BATCH_SIZES] = {0};
     int best = -1;
 
-    for (size_t i = 0; i < batch->result_count; i++) {
+    for (size_t i = first_result; i < batch->result_count; i++) {
         const struct lull_batch_run *run = &batch->runs[batch->results[i]];
 
         if (run->has_reached) {
@@ -144,6 +144,13 @@ int lull_batch_cheapest_arm(const struct lull_batch *batch)
         if (count[arm] > 0 && (best < 0 || sum[arm] / count[arm] < sum[best] / count[best]))
             best = (int)arm;
     return best;
+}
+
+int lull_batch_cheapest_arm(const struct lull_batch *batch)
+{
+    const int cheapest = cheapest_since(batch, batch->first_result);
+
+    return cheapest >= 0 ? cheapest : cheapest_since(batch, 0);
 }
 
 static struct lull_batch_run *find_run(const struct lull_batch *batch, uint64_t id)

@@ -126,7 +126,8 @@ double lull_batch_least_cost(const struct lull_batch *batch);
 /* The size to use from what is known, without exploring; 0 before the first success. */
 uint32_t lull_batch_best_size(const struct lull_batch *batch);
 
-/* True while the pruning stage lasts (Zeus), or while sizes worth a try have not been tried. */
+/* True while the pruning stage lasts (Zeus), or while a size was never tried that may well be
+   cheaper than the best. */
 bool lull_batch_is_exploring(const struct lull_batch *batch);
 
 /* How often changed data were noticed. */

@@ -168,14 +168,18 @@ uint32_t lull_batch_smooth_best(const struct lull_batch *batch)
     return outlook.best >= 0 ? (uint32_t)outlook.best : fallback(batch);
 }
 
+/* Is there an untried size that may well be better than the best? */
 bool lull_batch_smooth_is_exploring(const struct lull_batch *batch)
 {
+    const double doubt = 2.0; /* deviations */
     struct outlook outlook;
 
     if (!look(batch, &outlook) || outlook.best < 0)
         return true;
     for (size_t i = 0; i < batch->config.size_count; i++)
-        if (outlook.is_candidate[i] && outlook.summaries[i].count == 0)
+        if (outlook.is_candidate[i] && outlook.summaries[i].count == 0 &&
+            outlook.curve.mean[i] - doubt * outlook.curve.deviation[i] <
+                outlook.curve.mean[outlook.best])
             return true;
     return false;
 }

@@ -63,7 +63,8 @@ struct lull_batch {
 size_t lull_batch_results(const struct lull_batch *batch, uint32_t arm,
                           const struct lull_batch_run **runs, size_t capacity);
 
-/* The arm with the least mean cost over its successful runs, of all history; -1: none. */
+/* The arm with the least mean cost over its successful runs since the last change, or where there
+   is none ever; -1: none. */
 int lull_batch_cheapest_arm(const struct lull_batch *batch);
 
 /* What a policy thinks of the mean cost of an arm, J. */
