@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/analyze.h"
+#include "cli/batch/batch.h"
 #include "cli/calibrate.h"
 #include "cli/emulate.h"
 #include "cli/gpus.h"
@@ -26,6 +27,7 @@ static const struct command commands[] = {
     {"run", lull_run_main, "run a command and lower its GPUs' clocks while it communicates"},
     {"analyze", lull_analyze_main, "tell what recorded jobs could save, from profiler traces"},
     {"plan", lull_plan_main, "plan the clocks of a pipeline: the same time, the least energy"},
+    {"batch", lull_batch_main, "search the batch size of a job that comes again and again"},
     {"gpus", lull_gpus_main, "show the GPUs of this node"},
     {"calibrate", lull_calibrate_main, "measure what switching clocks costs here"},
     {"status", lull_status_main, "show what lulld has leased and changed"},
