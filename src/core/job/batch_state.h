@@ -59,7 +59,11 @@ struct lull_batch {
     struct lull_batch_pruning pruning;
 };
 
-/* Costs of an arm's last results that count, newest first; returns how many (<= capacity). */
+/* -EINVAL with the member that is out of range; *default_out: the default size's arm. */
+int lull_batch_config_check(const struct lull_batch_config *config, uint32_t *default_out,
+                            struct lull_error *err);
+
+/* An arm's last results that count, newest first; returns how many (<= capacity). */
 size_t lull_batch_results(const struct lull_batch *batch, uint32_t arm,
                           const struct lull_batch_run **runs, size_t capacity);
 
