@@ -40,9 +40,12 @@ static void expect_number(struct checker *checker, double actual, double expecte
                           const char *column)
 {
     const double limit_ratio = 1e-9;
-    const double error_ratio = actual == expected ? 0.0 : fabs(actual - expected) / fabs(scale);
+    double error_ratio = actual == expected ? 0.0 : fabs(actual - expected) / fabs(scale);
 
-    if (!(error_ratio <= checker->verdict.max_relative_error))
+    /* Infinite where the other is not. */
+    if (!isfinite(error_ratio))
+        error_ratio = 1.0;
+    if (error_ratio > checker->verdict.max_relative_error)
         checker->verdict.max_relative_error = error_ratio;
     expect(checker, error_ratio <= limit_ratio, column);
 }
