@@ -10,9 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <zmq.h>
-
 #include "base/file.h"
+#include "governor/zmq_library.h"
 
 enum { KEY_BYTES = 32, FILE_CHARACTERS = 2 * (LULL_JOB_KEY_CHARACTERS + 1) };
 
@@ -29,14 +28,15 @@ static int check_owner(const char *path, struct lull_error *err)
     return 0;
 }
 
-static bool is_key(const char *text)
+static bool is_key(const struct lull_zmq *zmq, const char *text)
 {
     uint8_t key[KEY_BYTES];
 
-    return strlen(text) == LULL_JOB_KEY_CHARACTERS && zmq_z85_decode(key, text) != NULL;
+    return strlen(text) == LULL_JOB_KEY_CHARACTERS && zmq->z85_decode(key, text) != NULL;
 }
 
-static bool parse(const char *text, size_t size, struct lull_job_key *key)
+static bool parse(const struct lull_zmq *zmq, const char *text, size_t size,
+                  struct lull_job_key *key)
 {
     char derived[LULL_JOB_KEY_CHARACTERS + 1];
 
@@ -47,23 +47,26 @@ static bool parse(const char *text, size_t size, struct lull_job_key *key)
     memcpy(key->secret_key, text + LULL_JOB_KEY_CHARACTERS + 1, LULL_JOB_KEY_CHARACTERS);
     key->public_key[LULL_JOB_KEY_CHARACTERS] = '\0';
     key->secret_key[LULL_JOB_KEY_CHARACTERS] = '\0';
-    return is_key(key->public_key) && is_key(key->secret_key) &&
-           zmq_curve_public(derived, key->secret_key) == 0 &&
+    return is_key(zmq, key->public_key) && is_key(zmq, key->secret_key) &&
+           zmq->curve_public(derived, key->secret_key) == 0 &&
            strcmp(derived, key->public_key) == 0;
 }
 
 int lull_job_key_read(const char *path, struct lull_job_key *key_out, struct lull_error *err)
 {
     struct lull_job_key key;
+    struct lull_zmq zmq;
     char *text = NULL;
     size_t size = 0;
     bool is_good;
     int result = check_owner(path, err);
 
     if (result == 0)
+        result = lull_zmq_load(&zmq, err);
+    if (result == 0)
         result = lull_file_read(path, FILE_CHARACTERS, &text, &size, err);
     if (result == -EFBIG || result == 0) {
-        is_good = result == 0 && parse(text, size, &key);
+        is_good = result == 0 && parse(&zmq, text, size, &key);
         free(text);
         if (!is_good)
             return lull_error_set(err, LULL_E_FORMAT,
@@ -88,13 +91,17 @@ int lull_job_key_read_or_make(const char *path, struct lull_job_key *key_out,
                               struct lull_error *err)
 {
     struct lull_job_key key;
+    struct lull_zmq zmq;
     int result = lull_job_key_read(path, key_out, err);
 
     if (result != -ENOENT)
         return result;
-    if (!zmq_has("curve") || zmq_curve_keypair(key.public_key, key.secret_key) < 0)
-        return lull_error_set(err, LULL_E_UNSUPPORTED,
-                              "ZeroMQ cannot encrypt here: it has been built without CURVE");
+    result = lull_zmq_load(&zmq, err);
+    if (result < 0)
+        return result;
+    if (zmq.curve_keypair(key.public_key, key.secret_key) < 0)
+        return lull_error_set(err, LULL_E_UNSUPPORTED, "ZeroMQ cannot make a key: %s",
+                              zmq.strerror(errno));
     result = write_new(path, &key, err);
     return result < 0 ? result : lull_job_key_read(path, key_out, err);
 }

@@ -27,7 +27,7 @@ int lull_job_key_read(const char *path, struct lull_job_key *key_out, struct lul
 
 /*
  * Reads the key, or makes one with mode 0600 where there is no such file. Errors: as above;
- * LULL_E_UNSUPPORTED ZeroMQ has been built without CURVE.
+ * LULL_E_UNSUPPORTED ZeroMQ is not installed, or has been built without CURVE.
  */
 int lull_job_key_read_or_make(const char *path, struct lull_job_key *key_out,
                               struct lull_error *err);

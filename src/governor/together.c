@@ -15,9 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <zmq.h>
-
 #include "base/thread.h"
+#include "governor/zmq_library.h"
 #include "wire/proposal.h"
 
 enum { QUEUE_LENGTH = 256, POLL_MS = 20, LINGER_MS = 200, HIGH_WATER = 256 };
@@ -38,6 +37,7 @@ struct peer {
 };
 
 struct lull_together {
+    struct lull_zmq zmq;
     struct lull_nodes nodes;
     uint8_t public_key[CURVE_KEY_BYTES];
     void *context;
@@ -87,9 +87,10 @@ static void count(atomic_uint_fast64_t *counter)
 /* ---- who may connect --------------------------------------------------------------------- */
 
 /* A frame of the request; *size_out its true length, which may exceed what was kept of it. */
-static bool receive_frame(void *socket, uint8_t frame[FRAME_MAX], size_t *size_out)
+static bool receive_frame(const struct lull_together *together, void *socket,
+                          uint8_t frame[FRAME_MAX], size_t *size_out)
 {
-    const int size = zmq_recv(socket, frame, FRAME_MAX, ZMQ_DONTWAIT);
+    const int size = together->zmq.recv(socket, frame, FRAME_MAX, ZMQ_DONTWAIT);
 
     if (size < 0)
         return false;
@@ -97,17 +98,18 @@ static bool receive_frame(void *socket, uint8_t frame[FRAME_MAX], size_t *size_o
     return true;
 }
 
-static bool has_more(void *socket)
+static bool has_more(const struct lull_together *together, void *socket)
 {
     int more = 0;
     size_t size = sizeof(more);
 
-    return zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &size) == 0 && more != 0;
+    return together->zmq.getsockopt(socket, ZMQ_RCVMORE, &more, &size) == 0 && more != 0;
 }
 
-static void send_text(void *socket, const char *text, int flags)
+static void send_text(const struct lull_together *together, void *socket, const char *text,
+                      int flags)
 {
-    zmq_send(socket, text, strlen(text), flags | ZMQ_DONTWAIT);
+    together->zmq.send(socket, text, strlen(text), flags | ZMQ_DONTWAIT);
 }
 
 /*
@@ -125,24 +127,24 @@ static bool serve_zap(struct lull_together *together)
     do {
         const uint32_t at = frame_count < ZAP_FRAMES ? frame_count : ZAP_FRAMES - 1;
 
-        if (!receive_frame(together->zap, frames[at], &sizes[at]))
+        if (!receive_frame(together, together->zap, frames[at], &sizes[at]))
             return false;
         frame_count++;
-    } while (has_more(together->zap));
+    } while (has_more(together, together->zap));
     may_enter = frame_count == CREDENTIAL + 1 && sizes[MECHANISM] == 5 &&
                 memcmp(frames[MECHANISM], "CURVE", 5) == 0 &&
                 sizes[CREDENTIAL] == CURVE_KEY_BYTES &&
                 memcmp(frames[CREDENTIAL], together->public_key, CURVE_KEY_BYTES) == 0;
     if (!may_enter)
         count(&together->refused);
-    send_text(together->zap, "1.0", ZMQ_SNDMORE);
-    zmq_send(together->zap, frames[REQUEST_ID],
-             sizes[REQUEST_ID] < FRAME_MAX ? sizes[REQUEST_ID] : FRAME_MAX,
-             ZMQ_SNDMORE | ZMQ_DONTWAIT);
-    send_text(together->zap, may_enter ? "200" : "400", ZMQ_SNDMORE);
-    send_text(together->zap, may_enter ? "" : "not the job's key", ZMQ_SNDMORE);
-    send_text(together->zap, "", ZMQ_SNDMORE);
-    send_text(together->zap, "", 0);
+    send_text(together, together->zap, "1.0", ZMQ_SNDMORE);
+    together->zmq.send(together->zap, frames[REQUEST_ID],
+                       sizes[REQUEST_ID] < FRAME_MAX ? sizes[REQUEST_ID] : FRAME_MAX,
+                       ZMQ_SNDMORE | ZMQ_DONTWAIT);
+    send_text(together, together->zap, may_enter ? "200" : "400", ZMQ_SNDMORE);
+    send_text(together, together->zap, may_enter ? "" : "not the job's key", ZMQ_SNDMORE);
+    send_text(together, together->zap, "", ZMQ_SNDMORE);
+    send_text(together, together->zap, "", 0);
     return true;
 }
 
@@ -157,9 +159,9 @@ static void send_to_peer(struct lull_together *together, const struct peer *peer
                          const uint8_t *message, size_t size)
 {
     if (peer->identity_size == 0 ||
-        zmq_send(together->socket, peer->identity, peer->identity_size,
-                 ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
-        zmq_send(together->socket, message, size, ZMQ_DONTWAIT) < 0)
+        together->zmq.send(together->socket, peer->identity, peer->identity_size,
+                           ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
+        together->zmq.send(together->socket, message, size, ZMQ_DONTWAIT) < 0)
         count(&together->dropped);
 }
 
@@ -182,8 +184,8 @@ static void send_queued(struct lull_together *together)
     while (pop(&together->outgoing, &proposal)) {
         if (is_router(together))
             send_around(together, &proposal);
-        else if (zmq_send(together->socket, message, lull_proposal_encode(&proposal, message),
-                          ZMQ_DONTWAIT) < 0)
+        else if (together->zmq.send(together->socket, message,
+                                    lull_proposal_encode(&proposal, message), ZMQ_DONTWAIT) < 0)
             count(&together->dropped);
     }
 }
@@ -196,22 +198,22 @@ static bool receive_message(struct lull_together *together, struct peer *sender,
     int size;
 
     if (is_router(together)) {
-        size = zmq_recv(together->socket, sender->identity, IDENTITY_MAX, ZMQ_DONTWAIT);
+        size = together->zmq.recv(together->socket, sender->identity, IDENTITY_MAX, ZMQ_DONTWAIT);
         if (size < 0)
             return false;
         sender->identity_size = size <= IDENTITY_MAX ? (size_t)size : 0;
-        is_whole = has_more(together->socket);
+        is_whole = has_more(together, together->socket);
     }
-    size = is_whole ? zmq_recv(together->socket, message, capacity, ZMQ_DONTWAIT) : 0;
+    size = is_whole ? together->zmq.recv(together->socket, message, capacity, ZMQ_DONTWAIT) : 0;
     if (size < 0)
         return false;
     /* Too long, or with more behind it: nothing that a governor sends. */
     *size_out = (size_t)size <= capacity && is_whole ? size : 0;
-    while (has_more(together->socket)) {
+    while (has_more(together, together->socket)) {
         uint8_t rest[FRAME_MAX];
 
         *size_out = 0;
-        if (zmq_recv(together->socket, rest, sizeof(rest), ZMQ_DONTWAIT) < 0)
+        if (together->zmq.recv(together->socket, rest, sizeof(rest), ZMQ_DONTWAIT) < 0)
             break;
     }
     return true;
@@ -258,7 +260,7 @@ static void *serve(void *argument)
     };
 
     while (!atomic_load(&together->stopping)) {
-        if (zmq_poll(items, together->zap != NULL ? 2 : 1, POLL_MS) < 0 && errno != EINTR)
+        if (together->zmq.poll(items, together->zap != NULL ? 2 : 1, POLL_MS) < 0 && errno != EINTR)
             break;
         while (together->zap != NULL && serve_zap(together))
             continue;
@@ -271,61 +273,61 @@ static void *serve(void *argument)
 
 /* ---- opening and closing ----------------------------------------------------------------- */
 
-static bool set_number(void *socket, int option, int value)
+static bool set_number(const struct lull_together *together, void *socket, int option, int value)
 {
-    return zmq_setsockopt(socket, option, &value, sizeof(value)) == 0;
+    return together->zmq.setsockopt(socket, option, &value, sizeof(value)) == 0;
 }
 
-static bool set_key(void *socket, int option, const char *key)
+static bool set_key(const struct lull_together *together, void *socket, int option, const char *key)
 {
-    return zmq_setsockopt(socket, option, key, strlen(key)) == 0;
+    return together->zmq.setsockopt(socket, option, key, strlen(key)) == 0;
 }
 
 /* Every connection is encrypted: a socket with these options refuses all others. */
 static bool set_security(const struct lull_together *together, const struct lull_job_key *key)
 {
     if (is_router(together))
-        return set_number(together->socket, ZMQ_CURVE_SERVER, 1) &&
-               zmq_setsockopt(together->socket, ZMQ_ZAP_DOMAIN, "lull", 4) == 0 &&
-               set_key(together->socket, ZMQ_CURVE_SECRETKEY, key->secret_key);
-    return set_key(together->socket, ZMQ_CURVE_SERVERKEY, key->public_key) &&
-           set_key(together->socket, ZMQ_CURVE_PUBLICKEY, key->public_key) &&
-           set_key(together->socket, ZMQ_CURVE_SECRETKEY, key->secret_key);
+        return set_number(together, together->socket, ZMQ_CURVE_SERVER, 1) &&
+               together->zmq.setsockopt(together->socket, ZMQ_ZAP_DOMAIN, "lull", 4) == 0 &&
+               set_key(together, together->socket, ZMQ_CURVE_SECRETKEY, key->secret_key);
+    return set_key(together, together->socket, ZMQ_CURVE_SERVERKEY, key->public_key) &&
+           set_key(together, together->socket, ZMQ_CURVE_PUBLICKEY, key->public_key) &&
+           set_key(together, together->socket, ZMQ_CURVE_SECRETKEY, key->secret_key);
 }
 
 /* Little is queued: an old proposal is worth nothing. A peer that hangs is let go. */
 static bool set_bounds(const struct lull_together *together)
 {
-    return set_number(together->socket, ZMQ_LINGER, LINGER_MS) &&
-           set_number(together->socket, ZMQ_SNDHWM, HIGH_WATER) &&
-           set_number(together->socket, ZMQ_RCVHWM, HIGH_WATER) &&
-           set_number(together->socket, ZMQ_HEARTBEAT_IVL, 1000) &&
-           set_number(together->socket, ZMQ_HEARTBEAT_TIMEOUT, 3000) &&
-           set_number(together->socket, ZMQ_RECONNECT_IVL, 200) &&
-           set_number(together->socket, ZMQ_RECONNECT_IVL_MAX, 2000) &&
-           zmq_setsockopt(together->socket, ZMQ_MAXMSGSIZE,
-                          &(int64_t){LULL_PROPOSAL_MAX_BYTES}, sizeof(int64_t)) == 0;
+    return set_number(together, together->socket, ZMQ_LINGER, LINGER_MS) &&
+           set_number(together, together->socket, ZMQ_SNDHWM, HIGH_WATER) &&
+           set_number(together, together->socket, ZMQ_RCVHWM, HIGH_WATER) &&
+           set_number(together, together->socket, ZMQ_HEARTBEAT_IVL, 1000) &&
+           set_number(together, together->socket, ZMQ_HEARTBEAT_TIMEOUT, 3000) &&
+           set_number(together, together->socket, ZMQ_RECONNECT_IVL, 200) &&
+           set_number(together, together->socket, ZMQ_RECONNECT_IVL_MAX, 2000) &&
+           together->zmq.setsockopt(together->socket, ZMQ_MAXMSGSIZE,
+                                    &(int64_t){LULL_PROPOSAL_MAX_BYTES}, sizeof(int64_t)) == 0;
 }
 
 static bool open_zap(struct lull_together *together)
 {
-    together->zap = zmq_socket(together->context, ZMQ_REP);
-    return together->zap != NULL && set_number(together->zap, ZMQ_LINGER, 0) &&
-           zmq_bind(together->zap, zap_endpoint) == 0;
+    together->zap = together->zmq.socket(together->context, ZMQ_REP);
+    return together->zap != NULL && set_number(together, together->zap, ZMQ_LINGER, 0) &&
+           together->zmq.bind(together->zap, zap_endpoint) == 0;
 }
 
 static bool open_sockets(struct lull_together *together, const char *endpoint,
                          const struct lull_job_key *key)
 {
-    together->context = zmq_ctx_new();
+    together->context = together->zmq.ctx_new();
     if (together->context == NULL || (is_router(together) && !open_zap(together)))
         return false;
     together->socket =
-        zmq_socket(together->context, is_router(together) ? ZMQ_ROUTER : ZMQ_DEALER);
+        together->zmq.socket(together->context, is_router(together) ? ZMQ_ROUTER : ZMQ_DEALER);
     if (together->socket == NULL || !set_bounds(together) || !set_security(together, key))
         return false;
-    return (is_router(together) ? zmq_bind(together->socket, endpoint)
-                                : zmq_connect(together->socket, endpoint)) == 0;
+    return (is_router(together) ? together->zmq.bind(together->socket, endpoint)
+                                : together->zmq.connect(together->socket, endpoint)) == 0;
 }
 
 static int start(struct lull_together *together)
@@ -341,22 +343,23 @@ int lull_together_open(const char *endpoint, const struct lull_nodes *nodes,
                        struct lull_error *err)
 {
     struct lull_together *together;
+    struct lull_zmq zmq;
+    const int result = lull_zmq_load(&zmq, err);
 
-    if (!zmq_has("curve"))
-        return lull_error_set(err, LULL_E_UNSUPPORTED,
-                              "ZeroMQ cannot encrypt here: it has been built without CURVE");
+    if (result < 0)
+        return result;
     together = calloc(1, sizeof(*together));
     if (together == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for the other nodes");
+    together->zmq = zmq;
     together->nodes = *nodes;
-    if (zmq_z85_decode(together->public_key, key->public_key) == NULL ||
+    if (together->zmq.z85_decode(together->public_key, key->public_key) == NULL ||
         !open_sockets(together, endpoint, key) || start(together) < 0) {
         const int code = errno != 0 ? errno : EIO;
 
         lull_together_close(together);
         return lull_error_set(err, -code, "%s: cannot %s: %s", endpoint,
-                              nodes->self == 0 ? "listen there" : "connect",
-                              zmq_strerror(code));
+                              nodes->self == 0 ? "listen there" : "connect", zmq.strerror(code));
     }
     *together_out = together;
     return 0;
@@ -370,11 +373,11 @@ void lull_together_close(struct lull_together *together)
     if (together->running)
         pthread_join(together->thread, NULL);
     if (together->socket != NULL)
-        zmq_close(together->socket);
+        together->zmq.close(together->socket);
     if (together->zap != NULL)
-        zmq_close(together->zap);
+        together->zmq.close(together->zap);
     if (together->context != NULL)
-        zmq_ctx_term(together->context);
+        together->zmq.ctx_term(together->context);
     free(together);
 }
 

@@ -33,7 +33,7 @@ struct lull_together_counts {
 
 /*
  * Listens or connects. endpoint: "tcp://HOST:PORT"; on node 0 HOST may be *. Errors: -errno with
- * the endpoint; LULL_E_UNSUPPORTED no CURVE. Peers that are not there yet are no error.
+ * the endpoint; LULL_E_UNSUPPORTED no ZeroMQ with CURVE. Peers that are not there yet are no error.
  */
 int lull_together_open(const char *endpoint, const struct lull_nodes *nodes,
                        const struct lull_job_key *key, struct lull_together **together_out,
