@@ -345,17 +345,17 @@ int64_t lull_pipeline_earliest(const struct lull_pipeline_graph *graph, const in
         return -ENOMEM;
     for (size_t i = 0; i < graph->op_count; i++) {
         const uint32_t op = graph->topological[i];
+        int64_t ready = 0;
 
-        begin[op] = 0;
         for (uint32_t j = graph->first_in[op]; j < graph->first_in[op + 1]; j++) {
             const struct lull_pipeline_edge *edge = &graph->edges[graph->in_edges[j]];
-            const int64_t ready = begin[edge->from] + duration_ns[edge->from] + edge->latency_ns;
+            const int64_t arrival = begin[edge->from] + duration_ns[edge->from] + edge->latency_ns;
 
-            if (ready > begin[op])
-                begin[op] = ready;
+            ready = arrival > ready ? arrival : ready;
         }
-        if (begin[op] + duration_ns[op] > makespan)
-            makespan = begin[op] + duration_ns[op];
+        begin[op] = ready;
+        if (ready + duration_ns[op] > makespan)
+            makespan = ready + duration_ns[op];
     }
     if (begin_out == NULL)
         free(begin);

@@ -20,38 +20,29 @@ void lull_pipeline_plan_highest(const struct lull_pipeline_problem *problem, uin
     }
 }
 
-static int64_t makespan(const struct lull_pipeline_problem *problem, const uint32_t *option)
-{
-    const struct lull_pipeline_graph *graph = problem->graph;
-    int64_t *duration_ns = malloc(graph->op_count * sizeof(*duration_ns));
-    int64_t time_ns = -ENOMEM;
-
-    if (duration_ns != NULL) {
-        for (size_t op = 0; op < graph->op_count; op++)
-            duration_ns[op] = chosen(problem, option, op)->time_ns;
-        time_ns = lull_pipeline_earliest(graph, duration_ns, NULL);
-    }
-    free(duration_ns);
-    return time_ns;
-}
-
 struct lull_pipeline_cost lull_pipeline_plan_cost(const struct lull_pipeline_problem *problem,
                                                   const uint32_t *option, int64_t period_ns)
 {
     const struct lull_pipeline_graph *graph = problem->graph;
-    struct lull_pipeline_cost cost = {.time_ns = makespan(problem, option)};
+    int64_t *duration_ns = malloc(graph->op_count * sizeof(*duration_ns));
+    struct lull_pipeline_cost cost = {.time_ns = -ENOMEM};
     double energy_nj = 0.0;
     double blocking_w = 0.0;
 
-    if (cost.time_ns < 0)
+    if (duration_ns == NULL)
         return cost;
     for (size_t op = 0; op < graph->op_count; op++) {
         const struct lull_pipeline_option *runs_at = chosen(problem, option, op);
 
+        duration_ns[op] = runs_at->time_ns;
         /* Watts times nanoseconds are nanojoules. */
         energy_nj += (double)runs_at->energy_nj -
                      problem->blocking_w[graph->ops[op].device] * (double)runs_at->time_ns;
     }
+    cost.time_ns = lull_pipeline_earliest(graph, duration_ns, NULL);
+    free(duration_ns);
+    if (cost.time_ns < 0)
+        return cost;
     for (uint32_t device = 0; device < graph->device_count; device++)
         blocking_w += problem->blocking_w[device];
     if (period_ns < cost.time_ns)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/frontier/state.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -51,11 +50,16 @@ static int allocate(struct network *network)
     network->carried_from = calloc(graph->edge_count + 1, sizeof(*network->carried_from));
     network->sources = calloc(graph->op_count, sizeof(*network->sources));
     network->sinks = calloc(graph->op_count, sizeof(*network->sinks));
+    network->potential = calloc(nodes, sizeof(*network->potential));
+    network->distance = calloc(nodes, sizeof(*network->distance));
+    network->rank = calloc(nodes, sizeof(*network->rank));
+    network->cursor = calloc(nodes, sizeof(*network->cursor));
     network->way = calloc(nodes, sizeof(*network->way));
     network->settled = calloc(nodes, sizeof(*network->settled));
     if (network->ops == NULL || network->edges == NULL || network->in_edges == NULL ||
         network->carried_from == NULL || network->sources == NULL || network->sinks == NULL ||
-        network->way == NULL || network->settled == NULL)
+        network->potential == NULL || network->distance == NULL || network->rank == NULL ||
+        network->cursor == NULL || network->way == NULL || network->settled == NULL)
         return -ENOMEM;
     return 0;
 }
@@ -123,6 +127,10 @@ void lull_network_fini(struct network *network)
     free(network->carried_from);
     free(network->sources);
     free(network->sinks);
+    free(network->potential);
+    free(network->distance);
+    free(network->rank);
+    free(network->cursor);
     free(network->heap);
     free(network->way);
     free(network->settled);
@@ -140,7 +148,7 @@ void lull_network_reset(struct network *network)
 
         for (uint32_t j = op->first_in; j < op[1].first_in; j++) {
             const struct flow_edge *edge = &network->edges[network->in_edges[j]];
-            const int64_t ready = network->ops[edge->from].potential[END] + edge->latency_ns;
+            const int64_t ready = network->potential[2 * edge->from + END] + edge->latency_ns;
 
             begin = ready > begin ? ready : begin;
         }
@@ -148,17 +156,13 @@ void lull_network_reset(struct network *network)
         op->level = 0;
         op->carriers = 0;
         lull_network_update(&network->curves.all[op->curve], op);
-        op->potential[BEGIN] = begin;
-        op->potential[END] = begin + op->more_ns;
-        if (op->potential[END] > network->time_ns)
-            network->time_ns = op->potential[END];
+        network->potential[2 * i + BEGIN] = begin;
+        network->potential[2 * i + END] = begin + op->more_ns;
+        if (begin + op->more_ns > network->time_ns)
+            network->time_ns = begin + op->more_ns;
     }
-    for (uint32_t i = 0; i < network->op_count; i++) {
-        network->ops[i].potential[BEGIN] -= network->time_ns;
-        network->ops[i].potential[END] -= network->time_ns;
-        network->ops[i].distance[BEGIN] = INT64_MAX;
-        network->ops[i].distance[END] = INT64_MAX;
-    }
+    for (uint32_t node = 0; node < 2 * network->op_count; node++)
+        network->potential[node] -= network->time_ns;
 }
 
 int lull_network_keep(const struct network *network, struct kept *kept)
@@ -172,8 +176,8 @@ int lull_network_keep(const struct network *network, struct kept *kept)
     kept->time_ns = network->time_ns;
     kept->value = network->value;
     for (uint32_t i = 0; i < network->op_count; i++) {
-        *next++ = network->ops[i].potential[BEGIN];
-        *next++ = network->ops[i].potential[END];
+        *next++ = network->potential[2 * i + BEGIN];
+        *next++ = network->potential[2 * i + END];
         *next++ = network->ops[i].flow;
     }
     for (size_t i = 0; i < network->graph->edge_count; i++)
@@ -190,8 +194,8 @@ void lull_network_return(struct network *network, const struct kept *kept)
     for (uint32_t i = 0; i < network->op_count; i++) {
         struct flow_op *op = &network->ops[i];
 
-        op->potential[BEGIN] = *next++;
-        op->potential[END] = *next++;
+        network->potential[2 * i + BEGIN] = *next++;
+        network->potential[2 * i + END] = *next++;
         op->flow = *next++;
         lull_network_update(&network->curves.all[op->curve], op);
     }
@@ -199,177 +203,4 @@ void lull_network_return(struct network *network, const struct kept *kept)
         network->edges[i].flow = *next++;
     for (uint32_t i = 0; i < network->op_count; i++)
         list_carriers(network, &network->ops[i]);
-}
-
-/* --- The search: Dijkstra over slacks, first come, first settled at equal distance. --- */
-
-static int heap_push(struct network *network, int64_t distance, uint32_t node)
-{
-    size_t i = network->heap_count;
-
-    if (i == network->heap_room) {
-        const size_t room = i == 0 ? 1024 : 2 * i;
-        struct flow_key *heap = realloc(network->heap, room * sizeof(*heap));
-
-        if (heap == NULL)
-            return -ENOMEM;
-        network->heap = heap;
-        network->heap_room = room;
-    }
-    network->heap_count++;
-    while (i > 0 && network->heap[(i - 1) / 2].distance > distance) {
-        network->heap[i] = network->heap[(i - 1) / 2];
-        i = (i - 1) / 2;
-    }
-    network->heap[i] = (struct flow_key){distance, node};
-    return 0;
-}
-
-static struct flow_key heap_pop(struct network *network)
-{
-    struct flow_key *heap = network->heap;
-    const struct flow_key top = heap[0];
-    const struct flow_key last = heap[--network->heap_count];
-    const size_t count = network->heap_count;
-    size_t i = 0;
-
-    for (;;) {
-        size_t child = 2 * i + 1;
-
-        if (child >= count)
-            break;
-        if (child + 1 < count && heap[child + 1].distance < heap[child].distance)
-            child++;
-        if (heap[child].distance >= last.distance)
-            break;
-        heap[i] = heap[child];
-        i = child;
-    }
-    heap[i] = last;
-    return top;
-}
-
-/* What the search carries from node to node. */
-struct search {
-    struct network *network;
-    int64_t distance;   /* of the node that is looked at */
-    uint32_t looked_at; /* of the settled nodes */
-    int status;
-};
-
-static void settle(struct network *network, uint32_t node)
-{
-    network->ops[node / 2].rank[node % 2] = network->settled_count;
-    network->settled[network->settled_count++] = node;
-}
-
-/* A node can be reached over an arc of this slack. */
-static inline void reach(struct search *search, uint32_t place, int side, int64_t slack)
-{
-    struct network *network = search->network;
-    struct flow_op *op = &network->ops[place];
-    const int64_t distance = search->distance + slack;
-
-    if (distance >= op->distance[side] || distance >= network->shift_ns)
-        return;
-    assert(slack >= 0);
-    op->distance[side] = distance;
-    if (slack == 0)
-        settle(network, 2 * place + (uint32_t)side);
-    else if (search->status == 0)
-        search->status = heap_push(network, distance, 2 * place + (uint32_t)side);
-}
-
-static void look_from_begin(struct search *search, uint32_t place)
-{
-    struct network *network = search->network;
-    const struct flow_op *op = &network->ops[place];
-
-    reach(search, place, END, op->potential[END] - op->potential[BEGIN] - op->more_ns);
-    /* Flow can be taken back only from edges that have some, and those have no slack. */
-    for (uint32_t i = 0; i < op->carriers; i++)
-        reach(search, network->carried_from[op->first_in + i], END, 0);
-}
-
-static void look_from_end(struct search *search, uint32_t place)
-{
-    struct network *network = search->network;
-    const struct flow_op *op = &network->ops[place];
-
-    for (uint32_t i = op->first_out; i < op[1].first_out; i++) {
-        const struct flow_edge *edge = &network->edges[i];
-        const int64_t begin = network->ops[edge->to].potential[BEGIN];
-
-        reach(search, edge->to, BEGIN, begin - op->potential[END] - edge->latency_ns);
-    }
-    if (op->first_out == op[1].first_out &&
-        search->distance - op->potential[END] < network->shift_ns)
-        network->shift_ns = search->distance - op->potential[END];
-    if (op->flow > 0)
-        reach(search, place, BEGIN, op->less_ns - op->potential[END] + op->potential[BEGIN]);
-}
-
-static void forget_search(struct network *network)
-{
-    for (uint32_t i = 0; i < network->op_count; i++) {
-        network->ops[i].distance[BEGIN] = INT64_MAX;
-        network->ops[i].distance[END] = INT64_MAX;
-        network->ops[i].rank[BEGIN] = FLOW_UNSETTLED;
-        network->ops[i].rank[END] = FLOW_UNSETTLED;
-    }
-    network->heap_count = 0;
-    network->settled_count = 0;
-    network->shift_ns = INT64_MAX;
-}
-
-/* Looks from what has been settled at the search's distance, in that order, until the sink is. */
-static void look_around(struct search *search)
-{
-    struct network *network = search->network;
-
-    while (search->looked_at < network->settled_count && network->shift_ns > search->distance) {
-        const uint32_t next = network->settled[search->looked_at++];
-
-        if (next % 2 == BEGIN)
-            look_from_begin(search, next / 2);
-        else
-            look_from_end(search, next / 2);
-    }
-}
-
-int lull_network_search(struct network *network)
-{
-    struct search search = {.network = network};
-
-    forget_search(network);
-    for (uint32_t i = 0; i < network->source_count; i++)
-        reach(&search, network->sources[i], BEGIN,
-              network->ops[network->sources[i]].potential[BEGIN] + network->time_ns);
-    look_around(&search);
-    while (search.status == 0 && network->heap_count > 0) {
-        const struct flow_key next = heap_pop(network);
-
-        if (next.distance >= network->shift_ns)
-            break;
-        if (next.distance > network->ops[next.node / 2].distance[next.node % 2])
-            continue;
-        search.distance = next.distance;
-        settle(network, next.node);
-        look_around(&search);
-    }
-    return search.status;
-}
-
-void lull_network_shift(struct network *network, int64_t by_ns)
-{
-    if (by_ns == 0)
-        return;
-    for (uint32_t i = 0; i < network->settled_count; i++) {
-        const uint32_t node = network->settled[i];
-        struct flow_op *op = &network->ops[node / 2];
-
-        if (op->distance[node % 2] < by_ns)
-            op->potential[node % 2] += by_ns - op->distance[node % 2];
-    }
-    network->time_ns -= by_ns;
 }

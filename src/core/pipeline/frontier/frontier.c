@@ -266,7 +266,7 @@ void lull_frontier_durations(const struct lull_frontier *frontier, int64_t *dura
     for (uint32_t i = 0; i < network->op_count; i++) {
         const struct flow_op *op = &network->ops[i];
         const int64_t slowest_ns = network->curves.all[op->curve].length_ns[0];
-        const int64_t window_ns = op->potential[1] - op->potential[0];
+        const int64_t window_ns = network->potential[2 * i + 1] - network->potential[2 * i];
 
         duration_out[network->graph->topological[i]] =
             window_ns < slowest_ns ? window_ns : slowest_ns;

@@ -74,7 +74,7 @@ static int64_t period_ns(const struct growth *growth, const struct network *netw
         if (flow_through(network, &growth->ops[i]) > flow_through(network, best))
             best = &growth->ops[i];
     }
-    return network->ops[best->later].potential[BEGIN] - network->ops[best->here].potential[BEGIN];
+    return network->potential[2 * best->later + BEGIN] - network->potential[2 * best->here + BEGIN];
 }
 
 static double column_nj(const struct growth *growth, const struct network *network)
@@ -82,11 +82,13 @@ static double column_nj(const struct growth *growth, const struct network *netwo
     double energy_nj = 0.0;
 
     for (size_t i = 0; i < growth->op_count; i++) {
-        const struct flow_op *op = &network->ops[growth->ops[i].here];
+        const uint32_t here = growth->ops[i].here;
+        const struct flow_op *op = &network->ops[here];
 
         /* A window longer than the slowest corner's length costs what that does. */
         energy_nj += lull_curve_energy_nj(&network->curves.all[op->curve], network->curves.unit_w,
-                                          op->potential[END] - op->potential[BEGIN]);
+                                          network->potential[2 * here + END] -
+                                              network->potential[2 * here + BEGIN]);
     }
     return energy_nj;
 }

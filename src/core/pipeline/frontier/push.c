@@ -6,17 +6,11 @@
  */
 #include "core/pipeline/frontier/state.h"
 
+#include <string.h>
+
 enum { BEGIN, END };
 
 static const int64_t unbounded = INT64_MAX;
-
-/* An arc into a node: where it comes from and what fits through, 0 if it must not be used. */
-struct arc {
-    uint32_t from;
-    uint32_t edge; /* of use where it is one */
-    bool is_op;
-    int64_t room;
-};
 
 /* How much more flows through an operation at length more_ns, and how much less at less_ns. */
 static int64_t room_for_more(const struct curve *curve, const struct flow_op *op)
@@ -33,96 +27,107 @@ static int64_t room_for_less(const struct curve *curve, const struct flow_op *op
     return op->flow - (level > 0 ? curve->threshold[level - 1] : 0);
 }
 
-/* Arcs into the begin: the edges, forwards, then the operation, backwards. */
-static inline struct arc arc_into_begin(const struct network *network, uint32_t place,
-                                        uint32_t number)
+/*
+ * Whether flow can come over an arc from a node that was settled before. Arcs into the begin: the
+ * edges, forwards, then the operation, backwards.
+ */
+static inline bool comes_into_begin(const struct network *network, uint32_t node, uint32_t number,
+                                    uint32_t *from_out)
 {
-    const struct flow_op *op = &network->ops[place];
+    const struct flow_op *op = &network->ops[node / 2];
     const uint32_t index = op->first_in + number;
-    struct arc arc = {.from = 2 * place + END, .is_op = true};
 
     if (index < op[1].first_in) {
         const struct flow_edge *edge = &network->edges[network->in_edges[index]];
-        const struct flow_op *from = &network->ops[edge->from];
 
-        arc = (struct arc){2 * edge->from + END, network->in_edges[index], false, 0};
-        if (op->potential[BEGIN] - from->potential[END] == edge->latency_ns)
-            arc.room = unbounded;
-    } else if (op->flow > 0 && op->potential[END] - op->potential[BEGIN] == op->less_ns) {
-        arc.room = room_for_less(&network->curves.all[op->curve], op);
+        *from_out = 2 * edge->from + END;
+        return network->rank[*from_out] < network->rank[node] &&
+               network->potential[node] - network->potential[*from_out] == edge->latency_ns;
     }
-    return arc;
+    *from_out = node + 1;
+    return op->flow > 0 && network->rank[node + 1] < network->rank[node] &&
+           network->potential[node + 1] - network->potential[node] == op->less_ns;
 }
 
 /* Arcs into the end: the operation, forwards, then the edges, backwards: flow that is taken back.
  */
-static inline struct arc arc_into_end(const struct network *network, uint32_t place,
-                                      uint32_t number)
-{
-    const struct flow_op *op = &network->ops[place];
-    struct arc arc = {.from = 2 * place + BEGIN, .is_op = true};
-
-    if (number > 0) {
-        const uint32_t index = op->first_out + number - 1;
-
-        return (struct arc){2 * network->edges[index].to + BEGIN, index, false,
-                            network->edges[index].flow};
-    }
-    if (op->potential[END] - op->potential[BEGIN] == op->more_ns)
-        arc.room = room_for_more(&network->curves.all[op->curve], op);
-    return arc;
-}
-
-static uint32_t arcs_into(const struct network *network, uint32_t node)
+static inline bool comes_into_end(const struct network *network, uint32_t node, uint32_t number,
+                                  uint32_t *from_out)
 {
     const struct flow_op *op = &network->ops[node / 2];
 
-    return 1 +
-           (node % 2 == BEGIN ? op[1].first_in - op->first_in : op[1].first_out - op->first_out);
-}
+    if (number > 0) {
+        const struct flow_edge *edge = &network->edges[op->first_out + number - 1];
 
-static inline struct arc arc_into(const struct network *network, uint32_t node, uint32_t number)
-{
-    return node % 2 == BEGIN ? arc_into_begin(network, node / 2, number)
-                             : arc_into_end(network, node / 2, number);
-}
-
-static uint32_t *rank_of(const struct network *network, uint32_t node)
-{
-    return &network->ops[node / 2].rank[node % 2];
+        *from_out = 2 * edge->to + BEGIN;
+        return edge->flow > 0 && network->rank[*from_out] < network->rank[node];
+    }
+    *from_out = node - 1;
+    return network->rank[node - 1] < network->rank[node] &&
+           network->potential[node] - network->potential[node - 1] == op->more_ns;
 }
 
 /* Goes back by one arc, from the node on top of the way; false if there is none left. */
 static bool step_back(struct network *network, uint32_t node, uint32_t *from_out)
 {
-    uint32_t *cursor = &network->ops[node / 2].cursor[node % 2];
-    const uint32_t count = arcs_into(network, node);
+    const struct flow_op *op = &network->ops[node / 2];
+    uint32_t number = network->cursor[node];
+    bool comes = false;
 
-    for (; *cursor < count; ++*cursor) {
-        const struct arc arc = arc_into(network, node, *cursor);
-
-        if (arc.room > 0 && *rank_of(network, arc.from) < *rank_of(network, node)) {
-            *from_out = arc.from;
-            return true;
+    if (node % 2 == BEGIN)
+        for (; number <= op[1].first_in - op->first_in; number++) {
+            comes = comes_into_begin(network, node, number, from_out);
+            if (comes)
+                break;
         }
+    else
+        for (; number <= op[1].first_out - op->first_out; number++) {
+            comes = comes_into_end(network, node, number, from_out);
+            if (comes)
+                break;
+        }
+    network->cursor[node] = number;
+    return comes;
+}
+
+/* Whether the arc that the way takes into a node is its operation, and if not, which edge. */
+static inline bool is_op(const struct network *network, uint32_t node, uint32_t *edge_out)
+{
+    const struct flow_op *op = &network->ops[node / 2];
+    const uint32_t number = network->cursor[node];
+
+    if (node % 2 == END) {
+        *edge_out = op->first_out + number - 1;
+        return number == 0;
     }
+    if (op->first_in + number == op[1].first_in)
+        return true;
+    *edge_out = network->in_edges[op->first_in + number];
     return false;
 }
 
-static struct arc current_arc(const struct network *network, uint32_t node)
+/* What fits through the arc that the way takes into a node. */
+static inline int64_t room_into(const struct network *network, uint32_t node)
 {
-    return arc_into(network, node, network->ops[node / 2].cursor[node % 2]);
+    const struct flow_op *op = &network->ops[node / 2];
+    const struct curve *curve = &network->curves.all[op->curve];
+    uint32_t edge;
+
+    if (is_op(network, node, &edge))
+        return node % 2 == END ? room_for_more(curve, op) : room_for_less(curve, op);
+    return node % 2 == BEGIN ? unbounded : network->edges[edge].flow;
 }
 
-static void push_over(struct network *network, uint32_t node, const struct arc *arc, int64_t amount)
+static inline void push_into(struct network *network, uint32_t node, int64_t amount)
 {
     struct flow_op *op = &network->ops[node / 2];
+    uint32_t edge;
 
-    if (arc->is_op) {
+    if (is_op(network, node, &edge)) {
         op->flow += node % 2 == END ? amount : -amount;
         lull_network_update(&network->curves.all[op->curve], op);
     } else {
-        lull_network_carry(network, arc->edge, node % 2 == BEGIN ? amount : -amount);
+        lull_network_carry(network, edge, node % 2 == BEGIN ? amount : -amount);
     }
 }
 
@@ -137,18 +142,15 @@ static uint32_t push_over_way(struct network *network, const uint32_t *way, uint
 
     *amount = unbounded;
     for (uint32_t i = 0; i + 1 < length; i++) {
-        const struct arc arc = current_arc(network, way[i]);
+        const int64_t room = room_into(network, way[i]);
 
-        if (arc.room < *amount) {
-            *amount = arc.room;
+        if (room < *amount) {
+            *amount = room;
             usable = i + 1;
         }
     }
-    for (uint32_t i = 0; i + 1 < length && *amount != unbounded; i++) {
-        const struct arc arc = current_arc(network, way[i]);
-
-        push_over(network, way[i], &arc, *amount);
-    }
+    for (uint32_t i = 0; i + 1 < length && *amount != unbounded; i++)
+        push_into(network, way[i], *amount);
     return usable;
 }
 
@@ -157,7 +159,7 @@ static bool at_source(const struct network *network, uint32_t node)
     const struct flow_op *op = &network->ops[node / 2];
 
     return node % 2 == BEGIN && op->first_in == op[1].first_in &&
-           op->potential[BEGIN] == -network->time_ns;
+           network->potential[node] == -network->time_ns;
 }
 
 /* All that goes from the source to the sink behind one operation. */
@@ -179,7 +181,7 @@ static bool push_to(struct network *network, uint32_t sink)
         } else if (step_back(network, way[length - 1], &from)) {
             way[length++] = from;
         } else {
-            *rank_of(network, way[--length]) = FLOW_UNSETTLED; /* never tried again */
+            network->rank[way[--length]] = FLOW_UNSETTLED; /* never tried again */
         }
     }
     return true;
@@ -187,16 +189,12 @@ static bool push_to(struct network *network, uint32_t sink)
 
 bool lull_network_push(struct network *network)
 {
-    for (uint32_t i = 0; i < network->settled_count; i++) {
-        const uint32_t node = network->settled[i];
-
-        network->ops[node / 2].cursor[node % 2] = 0;
-    }
+    memset(network->cursor, 0, 2 * (size_t)network->op_count * sizeof(*network->cursor));
     for (uint32_t i = 0; i < network->sink_count; i++) {
-        const uint32_t sink = network->sinks[i];
+        const uint32_t end = 2 * network->sinks[i] + END;
 
-        if (network->ops[sink].potential[END] == 0 &&
-            network->ops[sink].rank[END] != FLOW_UNSETTLED && !push_to(network, sink))
+        if (network->potential[end] == 0 && network->rank[end] != FLOW_UNSETTLED &&
+            !push_to(network, network->sinks[i]))
             return false;
     }
     return true;

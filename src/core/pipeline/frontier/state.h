@@ -36,22 +36,20 @@ struct curves {
     double unit_w;   /* of flow */
 };
 
-/* An operation and its two nodes. Lengths: at which more flows through it, and at which less. */
+/* An operation. Lengths: at which more flows through it, and at which less. */
 struct flow_op {
-    int64_t potential[2]; /* begin, end */
-    int64_t distance[2];
     int64_t more_ns;
     int64_t less_ns; /* of use while flow > 0 */
     int64_t flow;
-    uint32_t rank[2];   /* in the order that the search settled nodes in */
-    uint32_t cursor[2]; /* of the arcs into the node, the first that has not been tried in vain */
-    uint32_t level;     /* thresholds that flow has reached */
+    uint32_t level; /* thresholds that flow has reached */
     uint32_t curve;
     uint32_t first_out;
     uint32_t first_in;
     uint32_t carriers; /* edges into it with flow */
 };
 
+/* Nodes: 2 * place is an operation's begin, 2 * place + 1 its end; their numbers lie apart from the
+ * operations', close together, since the search looks at little else. */
 enum { FLOW_UNSETTLED = UINT32_MAX };
 
 struct flow_edge {
@@ -63,7 +61,7 @@ struct flow_edge {
 
 struct flow_key {
     int64_t distance;
-    uint32_t node; /* 2 * place, + 1 for the end */
+    uint32_t node;
 };
 
 struct network {
@@ -81,7 +79,12 @@ struct network {
     int64_t time_ns; /* the longest path */
     int64_t value;   /* of the flow */
 
-    /* The search. */
+    int64_t *potential; /* by node */
+
+    /* The search; by node where nothing else is said. */
+    int64_t *distance;
+    uint32_t *rank;   /* in the order that the search settled nodes in */
+    uint32_t *cursor; /* of the arcs into the node, the first that has not been tried in vain */
     struct flow_key *heap;
     size_t heap_count;
     size_t heap_room;
@@ -120,14 +123,14 @@ void lull_network_reset(struct network *network);
 int lull_network_keep(const struct network *network, struct kept *kept);
 void lull_network_return(struct network *network, const struct kept *kept);
 
-/* Finds the shortest way to the sink over slacks: shift_ns, and what has been settled. -ENOMEM. */
-int lull_network_search(struct network *network);
-
 /* Updates an operation's level and lengths after its flow has changed. */
 void lull_network_update(const struct curve *curve, struct flow_op *op);
 
 /* Changes an edge's flow. */
 void lull_network_carry(struct network *network, uint32_t edge, int64_t change);
+
+/* search.c: finds the shortest way to the sink over slacks: shift_ns, and what has been settled. -ENOMEM. */
+int lull_network_search(struct network *network);
 
 /* Shortens the iteration by `by_ns`, at most what the search found. */
 void lull_network_shift(struct network *network, int64_t by_ns);

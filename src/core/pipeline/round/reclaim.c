@@ -22,8 +22,18 @@ uint32_t lull_ladder_fit(const struct ladder *ladder, int64_t time_ns)
     return low - 1;
 }
 
+/* The same; `guess`, any step, is where it looks first. */
+static inline uint32_t fit_near(const struct ladder *ladder, int64_t time_ns, uint32_t guess)
+{
+    const struct ladder_step *step = &ladder->steps[guess];
+
+    if (step->time_ns <= time_ns && (guess + 1 == ladder->count || step[1].time_ns > time_ns))
+        return guess;
+    return lull_ladder_fit(ladder, time_ns);
+}
+
 /* When the last of what operation op waits for has arrived. */
-static int64_t ready(const struct lull_pipeline_rounding *rounding, const int64_t *end_ns,
+static inline int64_t ready(const struct lull_pipeline_rounding *rounding, const int64_t *end_ns,
                      uint32_t op)
 {
     int64_t begin = 0;
@@ -31,14 +41,13 @@ static int64_t ready(const struct lull_pipeline_rounding *rounding, const int64_
     for (uint32_t k = rounding->first_in[op]; k < rounding->first_in[op + 1]; k++) {
         int64_t arrival = end_ns[rounding->in[k].op] + rounding->in[k].latency_ns;
 
-        if (arrival > begin)
-            begin = arrival;
+        begin = arrival > begin ? arrival : begin;
     }
     return begin;
 }
 
 /* When op must end so that all that wait for it can begin. */
-static int64_t due(const struct lull_pipeline_rounding *rounding, const int64_t *latest_begin_ns,
+static inline int64_t due(const struct lull_pipeline_rounding *rounding, const int64_t *latest_begin_ns,
                    int64_t deadline_ns, uint32_t op)
 {
     int64_t end = deadline_ns;
@@ -46,8 +55,7 @@ static int64_t due(const struct lull_pipeline_rounding *rounding, const int64_t 
     for (uint32_t k = rounding->first_out[op]; k < rounding->first_out[op + 1]; k++) {
         int64_t latest = latest_begin_ns[rounding->out[k].op] - rounding->out[k].latency_ns;
 
-        if (latest < end)
-            end = latest;
+        end = latest < end ? latest : end;
     }
     return end;
 }
@@ -104,7 +112,7 @@ int64_t lull_round_cost(const struct lull_pipeline_rounding *rounding, const uin
  * those behind it, already rounded, have to begin.
  */
 bool lull_round_down(struct lull_pipeline_rounding *rounding, const int64_t *relaxed_ns,
-                     int64_t deadline_ns, uint32_t *step_out)
+                     int64_t deadline_ns, uint32_t *step_inout)
 {
     bool holds = true;
 
@@ -112,10 +120,11 @@ bool lull_round_down(struct lull_pipeline_rounding *rounding, const int64_t *rel
     for (uint32_t op = rounding->count; op-- > 0;) {
         int64_t end = due(rounding, rounding->latest_begin_ns, deadline_ns, op);
         int64_t begin = rounding->end_ns[op] - relaxed_ns[op];
-        uint32_t step = lull_ladder_fit(ladder_at(rounding, op), end - begin);
+        const struct ladder *ladder = ladder_at(rounding, op);
+        uint32_t step = fit_near(ladder, end - begin, step_inout[op]);
 
-        step_out[op] = step == UINT32_MAX ? 0 : step;
-        rounding->latest_begin_ns[op] = end - step_at(rounding, op, step_out[op])->time_ns;
+        step_inout[op] = step == UINT32_MAX ? 0 : step;
+        rounding->latest_begin_ns[op] = end - ladder->steps[step_inout[op]].time_ns;
         holds = holds && rounding->latest_begin_ns[op] >= 0;
     }
     return holds;
@@ -178,18 +187,23 @@ static void sweep(struct lull_pipeline_rounding *rounding, double least, uint32_
     }
 }
 
+void lull_round_spend(struct lull_pipeline_rounding *rounding, uint32_t *step)
+{
+    sweep(rounding, 0.0, step);
+}
+
 void lull_round_reclaim(struct lull_pipeline_rounding *rounding, int64_t deadline_ns,
                         unsigned levels, uint32_t *step)
 {
     double least;
 
     lull_round_latest(rounding, step, deadline_ns);
-    least = levels > 0 ? best_rate(rounding, step) : 0.0;
+    least = best_rate(rounding, step);
     for (unsigned level = 0; level < levels && least > 0.0; level++) {
         least *= LEVEL_RATIO;
         sweep(rounding, least, step);
         lull_round_latest(rounding, step, deadline_ns);
     }
-    if (levels == 0 || least > 0.0)
+    if (least > 0.0)
         sweep(rounding, 0.0, step);
 }

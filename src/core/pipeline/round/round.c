@@ -12,7 +12,7 @@
 #include "core/pipeline/round/state.h"
 
 /* How finely reclaiming slack tells much from little. */
-enum { QUICK_LEVELS = 0, FINE_LEVELS = 4 };
+enum { FINE_LEVELS = 4 };
 
 void lull_round_to_options(const struct lull_pipeline_rounding *rounding, const uint32_t *step,
                            uint32_t *option_out)
@@ -87,10 +87,12 @@ int lull_pipeline_round_quick(struct lull_pipeline_rounding *rounding, const int
     if (!lull_round_down(rounding, rounding->duration_ns, deadline_ns, step)) {
         if (!squeeze(rounding, deadline_ns))
             return -ERANGE;
-        if (!lull_round_down(rounding, rounding->duration_ns, deadline_ns, step))
+        if (!lull_round_down(rounding, rounding->duration_ns, deadline_ns, step)) {
             all_fastest(rounding, deadline_ns, step);
+            lull_round_latest(rounding, step, deadline_ns);
+        }
     }
-    lull_round_reclaim(rounding, deadline_ns, QUICK_LEVELS, step);
+    lull_round_spend(rounding, step);
     lull_round_to_options(rounding, step, option_out);
     return 0;
 }

@@ -149,13 +149,13 @@ static int make_room(struct lull_pipeline_rounding *rounding)
     rounding->end_ns = malloc(count * sizeof(*rounding->end_ns));
     rounding->latest_begin_ns = malloc(count * sizeof(*rounding->latest_begin_ns));
     rounding->duration_ns = malloc(count * sizeof(*rounding->duration_ns));
-    rounding->step = malloc(count * sizeof(*rounding->step));
+    rounding->step = calloc(count, sizeof(*rounding->step));
     rounding->trial = malloc(count * sizeof(*rounding->trial));
     rounding->shorter = malloc(count * sizeof(*rounding->shorter));
     rounding->option = malloc(count * sizeof(*rounding->option));
     if (rounding->end_ns == NULL || rounding->latest_begin_ns == NULL ||
         rounding->duration_ns == NULL || rounding->step == NULL || rounding->trial == NULL ||
-        rounding->option == NULL)
+        rounding->shorter == NULL || rounding->option == NULL)
         return -ENOMEM;
     return 0;
 }

@@ -125,9 +125,13 @@ bool lull_round_latest(struct lull_pipeline_rounding *rounding, const uint32_t *
 int64_t lull_round_cost(const struct lull_pipeline_rounding *rounding, const uint32_t *step);
 
 /* Steps that fit relaxed durations and hand on what they leave; returns whether the deadline holds,
- * which it does if it holds for the relaxed durations. */
+ * which it does if it holds for the relaxed durations. Latest begins are then of this plan.
+ * step_inout: those of a plan that may be alike, of any; only how long it takes depends on it. */
 bool lull_round_down(struct lull_pipeline_rounding *rounding, const int64_t *relaxed_ns,
-                     int64_t deadline_ns, uint32_t *step_out);
+                     int64_t deadline_ns, uint32_t *step_inout);
+
+/* Spends slack in one pass from the front. Latest begins are of this plan. */
+void lull_round_spend(struct lull_pipeline_rounding *rounding, uint32_t *step);
 
 /* Spends slack, where a second of it saves most first, until nothing fits. levels: how finely it
  * tells more from less. */
