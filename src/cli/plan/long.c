@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/plan/long.h"
 
+#include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,9 +10,12 @@
 #include "core/pipeline/schedule/schedule.h"
 
 enum {
-    LEAST_OPS = 4096,   /* fewer are solved directly, soon enough */
-    SHORT_PER_STAGE = 4 /* micro-batches of the short pipeline; the middle then repeats itself */
+    LEAST_OPS = 4096,         /* fewer are solved directly, soon enough */
+    MOST_DIRECT_WORK = 400000 /* operations times devices that take a few seconds, about */
 };
+
+/* Of the relaxation to its bound, where it is extended: beyond it something longer is tried. */
+static const double ENOUGH_GAP = 0.003;
 
 struct lull_plan_long {
     struct lull_plan_task shorter;
@@ -18,29 +23,53 @@ struct lull_plan_long {
     struct lull_periodic *periodic;
 };
 
-/* After how many micro-batches a schedule repeats itself. 0: not known to. */
-static int64_t period_of(const struct lull_plan_source *source)
+/* How a schedule repeats itself. */
+struct repetition {
+    int64_t period;    /* after so many micro-batches; 0: not known to */
+    int64_t per_stage; /* micro-batches of a short pipeline for each stage; its middle then does */
+    bool soon;         /* a short pipeline is enough; else it is to be as long as can be afforded */
+};
+
+static struct repetition repetition_of(const struct lull_plan_source *source)
 {
+    static const struct repetition of_family[LULL_PIPELINE_FAMILIES] = {
+        [LULL_PIPELINE_GPIPE] = {1, 8, false},
+        [LULL_PIPELINE_1F1B] = {1, 4, true},
+        [LULL_PIPELINE_1F1B_RECOMPUTE] = {1, 32, false},
+        [LULL_PIPELINE_INTERLEAVED] = {1, 32, false},
+        [LULL_PIPELINE_ENVPIPE] = {1, 8, false},
+        [LULL_PIPELINE_ZB_H1] = {1, 8, false},
+        [LULL_PIPELINE_ZBV] = {1, 16, false},
+        [LULL_PIPELINE_DUALPIPEV] = {1, 8, true},
+    };
     struct lull_pipeline_schedule schedule;
+    struct repetition found = {0};
 
     if (source->schedule == NULL ||
         lull_pipeline_schedule_parse(source->schedule, &schedule, NULL) < 0)
-        return 0;
+        return found;
+    found = of_family[schedule.family];
     if (schedule.family == LULL_PIPELINE_INTERLEAVED)
-        return schedule.group > 0 ? (int64_t)schedule.group : source->stages;
-    return 1;
+        found.period = schedule.group > 0 ? (int64_t)schedule.group : source->stages;
+    return found;
 }
 
-static int64_t short_length(const struct lull_plan_task *task)
+/* Whether so many of the task's micro-batches can be solved directly. */
+static bool is_affordable(const struct lull_plan_task *task, int64_t microbatches)
 {
-    const struct lull_plan_source *const source = task->source;
-    const int64_t period = period_of(source);
-    int64_t length = SHORT_PER_STAGE * source->stages;
+    const double work = (double)task->graph.op_count * (double)task->graph.device_count;
 
-    if (task->graph.op_count < LEAST_OPS || period == 0 || strcmp(source->profile, "-") == 0)
-        return 0;
-    length += (source->microbatches - length) % period;
-    return length + 2 * period <= source->microbatches ? length : 0;
+    return work * (double)microbatches <=
+           (double)MOST_DIRECT_WORK * (double)task->source->microbatches;
+}
+
+/* The next that ends where the task's last period does; 0: not short enough to be worth while. */
+static int64_t fit_length(const struct lull_plan_task *task, int64_t period, int64_t length)
+{
+    const int64_t microbatches = task->source->microbatches;
+
+    length += (microbatches - length) % period;
+    return length + 2 * period <= microbatches ? length : 0;
 }
 
 static int build(struct lull_plan_long *extended, const struct lull_plan_task *task, int64_t length)
@@ -53,7 +82,7 @@ static int build(struct lull_plan_long *extended, const struct lull_plan_task *t
     result = lull_plan_task_init(&source, &extended->shorter, &err);
     if (result < 0)
         return result;
-    source.microbatches = length + period_of(&source);
+    source.microbatches = length + repetition_of(&source).period;
     result = lull_plan_task_init(&source, &extended->longer, &err);
     if (result < 0)
         return result;
@@ -64,12 +93,70 @@ static int build(struct lull_plan_long *extended, const struct lull_plan_task *t
     return extended->periodic == NULL ? err.code : 0;
 }
 
-struct lull_plan_long *lull_plan_long_create(const struct lull_plan_task *task)
+static struct lull_plan_long *extend(const struct lull_plan_task *task, int64_t length)
 {
-    const int64_t length = short_length(task);
-    struct lull_plan_long *const extended = length > 0 ? calloc(1, sizeof(*extended)) : NULL;
+    struct lull_plan_long *const extended = calloc(1, sizeof(*extended));
 
     if (extended != NULL && build(extended, task, length) < 0) {
+        lull_plan_long_destroy(extended);
+        return NULL;
+    }
+    return extended;
+}
+
+/* The gap that results half-way from the least energy to the fastest plan, and nearer to that one;
+ * infinite where there is no plan. (Of the fastest itself rounding makes good what is lost here.)
+ */
+static double probe(const struct lull_plan_long *extended, const struct lull_plan_task *task)
+{
+    size_t count;
+    const struct lull_frontier_point *const points =
+        lull_periodic_points(extended->periodic, &count);
+    int64_t *const duration_ns = calloc(task->graph.op_count, sizeof(*duration_ns));
+    struct lull_certificate certificate = {0};
+    double worst = (double)INFINITY;
+    size_t cheapest = 0;
+
+    while (cheapest + 1 < count && points[cheapest + 1].slope_w < task->blocking_sum_w)
+        cheapest++;
+    if (duration_ns != NULL && lull_certificate_init(&certificate, &task->graph) == 0) {
+        const size_t probed[] = {(cheapest + count) / 2, (cheapest + 3 * count) / 4};
+
+        worst = 0.0;
+        for (size_t i = 0; i < sizeof(probed) / sizeof(probed[0]); i++) {
+            struct lull_periodic_plan plan = {.relaxed_j = (double)INFINITY, .bound_j = 1.0};
+
+            lull_periodic_plan(extended->periodic, points[probed[i]].time_ns, duration_ns,
+                               &certificate, &plan, NULL);
+            worst = fmax(worst, plan.relaxed_j / plan.bound_j - 1.0);
+        }
+    }
+    lull_certificate_fini(&certificate);
+    free(duration_ns);
+    return worst;
+}
+
+struct lull_plan_long *lull_plan_long_create(const struct lull_plan_task *task)
+{
+    const struct repetition repetition = repetition_of(task->source);
+    const int64_t microbatches = task->source->microbatches;
+    const bool can_be_solved = is_affordable(task, microbatches);
+    int64_t length = repetition.per_stage * task->source->stages;
+    struct lull_plan_long *extended = NULL;
+
+    if (task->graph.op_count < LEAST_OPS || repetition.period == 0 ||
+        strcmp(task->source->profile, "-") == 0 || (can_be_solved && !repetition.soon))
+        return NULL;
+    for (;; length *= 4) {
+        length = fit_length(task, repetition.period, length);
+        if (length == 0 || (extended != NULL && !is_affordable(task, length)))
+            break;
+        lull_plan_long_destroy(extended);
+        extended = extend(task, length);
+        if (extended == NULL || probe(extended, task) <= ENOUGH_GAP)
+            return extended;
+    }
+    if (can_be_solved) {
         lull_plan_long_destroy(extended);
         return NULL;
     }

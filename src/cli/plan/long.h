@@ -1,6 +1,7 @@
 /*
- * Pipelines of many micro-batches: their relaxation from a short one (core/pipeline/frontier/periodic.h),
- * which are built here from the same profile and schedule.
+ * Pipelines of many micro-batches: their relaxation from a short one
+ * (core/pipeline/frontier/periodic.h), built here from the same profile and schedule. How short it
+ * may be depends on the schedule: some repeat themselves only after many micro-batches.
  * Threads: any, one per object. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_PLAN_LONG_H
@@ -15,7 +16,9 @@
 
 struct lull_plan_long;
 
-/* NULL: not worth while, or not possible; the whole pipeline is then to be solved. */
+/* Extends the shortest pipeline whose relaxation comes near to its bound, as a few probes tell. NULL:
+ * not worth while, not possible, or none is near and all of it can be solved in a few seconds; the
+ * whole pipeline is then to be solved. */
 struct lull_plan_long *lull_plan_long_create(const struct lull_plan_task *task);
 void lull_plan_long_destroy(struct lull_plan_long *extended);
 
