@@ -16,6 +16,11 @@
 static const double GUIDES[] = {1.0, 0.9995, 0.999};
 enum { GUIDE_COUNT = sizeof(GUIDES) / sizeof(GUIDES[0]) };
 
+/* Another guide is worth its time where the plan is farther from the bound than this, and the guide
+ * before has brought this much. */
+static const double NEAR_RATIO = 1.0005;
+static const double WORTH_RATIO = 0.0002;
+
 /* The first pass goes along the relaxed optimum, the others along the best plan so far. */
 enum guide { RELAXED, EARLIEST, BETWEEN, PASSES };
 
@@ -121,9 +126,23 @@ static void run_passes(struct search *search)
     }
 }
 
+/* Of an iteration that takes as long as the deadline. */
+static double best_energy_j(const struct search *search)
+{
+    struct lull_pipeline_rounding *rounding = search->rounding;
+
+    lull_round_to_options(rounding, search->best, rounding->option);
+    return lull_pipeline_plan_cost(rounding->problem, rounding->option, search->deadline_ns)
+        .energy_j;
+}
+
 static int run_guides(struct search *search)
 {
+    double energy_j = best_energy_j(search);
+    double enough_j = 0.0;
+
     for (unsigned i = 0; i < GUIDE_COUNT; i++) {
+        const double before_j = energy_j;
         const int64_t time_ns = (int64_t)((double)search->deadline_ns * GUIDES[i]);
         const int result = lull_frontier_seek(search->frontier, time_ns);
 
@@ -134,8 +153,15 @@ static int run_guides(struct search *search)
         lull_frontier_certify(search->frontier, &search->flow);
         if (search->flow.value == 0)
             return 0; /* the slow end: every operation has its cheapest option */
+        if (i == 0)
+            enough_j = NEAR_RATIO * lull_frontier_here(search->frontier).energy_j;
+        if (energy_j <= enough_j)
+            return 0;
         lull_beam_set_flow(&search->beam, &search->flow);
         run_passes(search);
+        energy_j = best_energy_j(search);
+        if (energy_j > (1.0 - WORTH_RATIO) * before_j)
+            return 0;
     }
     return 0;
 }
