@@ -278,6 +278,37 @@ static void test_the_tail_may_count_as_well(void **state)
     }
 }
 
+/* An inner loop that passed for the iteration must not make windows long. */
+static void test_windows_are_of_the_present_iteration(void **state)
+{
+    const uint32_t points = 9;
+    struct lull_controller_config config;
+    struct lull_controller *controller;
+    struct lull_call call = {.peer = -1, .ranks = 2, .operation = 1};
+    int64_t now_ns = 1000000;
+
+    (void)state;
+    lull_controller_config_default(&config);
+    config.observe_only = true;
+    controller = lull_controller_create(&config, 1, &points);
+    assert_non_null(controller);
+    for (uint32_t i = 0; i < 1000; i++) {
+        const bool is_inner = i < 300;
+
+        call.bytes = is_inner || i % 3 != 0 ? 1 : 1u << 20;
+        for (uint32_t edge = 0; edge < 2; edge++) {
+            call.begin = edge == 0;
+            call.time_ns = now_ns;
+            lull_controller_take_call(controller, 0, &call);
+            now_ns += call.begin ? 1000000 : is_inner ? 2000000 : 200000000;
+        }
+        if (i == 290)
+            assert_int_equal(lull_controller_window(controller), 100);
+    }
+    assert_true(lull_controller_window(controller) <= config.window_iterations);
+    lull_controller_destroy(controller);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -294,6 +325,7 @@ int main(void)
         cmocka_unit_test(test_uncertain_sections_are_not_lowered_ahead),
         TEST(test_no_clock_stays_low_for_long),
         cmocka_unit_test(test_the_tail_may_count_as_well),
+        cmocka_unit_test(test_windows_are_of_the_present_iteration),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -169,6 +169,8 @@ static void forget_sections(struct lull_controlled_gpu *gpu)
     gpu->expected_section = -1;
     gpu->low_section = -1;
     gpu->ahead_section = -1;
+    /* An inner loop may have passed for the iteration: its times say nothing of the next one. */
+    gpu->reference_iterations_ms = (struct lull_quantile){0};
     for (uint32_t i = 0; i < LULL_TRACK_MAX_SECTIONS; i++)
         gpu->target_of[i] = LULL_CONTROLLER_NO_TARGET;
 }
