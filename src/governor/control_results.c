@@ -9,15 +9,15 @@
 static const int64_t obedience_ns = 60 * LULL_NS_PER_MS;
 
 static void tell_switch(struct lull_control *control, uint32_t index,
-                        const struct lull_posted_request *request, double call_ms, double settle_ms,
-                        bool failed)
+                        const struct lull_posted_request *request, double call_ms, double driver_ms,
+                        double settle_ms, bool failed)
 {
     if (control->pilot != NULL)
         lull_pilot_take_switch(control->pilot, index, request->was_point, request->point, call_ms,
                                settle_ms, failed);
     else
-        lull_controller_take_switch(control->controller, index, request->point, call_ms, settle_ms,
-                                    failed);
+        lull_controller_take_switch(control->controller, index, request->point, call_ms,
+                                    driver_ms, settle_ms, failed);
 }
 
 /* What came of a request: settled, refused, or overtaken by the next one. */
@@ -43,6 +43,7 @@ static void take_outcome(struct lull_control *control, uint32_t index,
     /* Nothing had to be written: nothing was learnt about what writing costs. */
     if (request->sequence == result->sequence && (is_made || is_useless))
         tell_switch(control, index, request, lull_ms_from_ns(end_ns - request->posted_ns),
+                    lull_ms_from_ns(result->call_ns),
                     result->settle_ns == LULL_SETTLE_UNKNOWN ? 0.0
                                                              : lull_ms_from_ns(result->settle_ns),
                     is_useless);

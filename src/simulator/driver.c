@@ -38,6 +38,7 @@ struct lull_virtual_driver {
     int32_t busy_with; /* GPU whose call is under way, -1 none */
     struct lull_command call;
     int64_t call_asked_ns;
+    int64_t call_begun_ns;
     int64_t call_ends_ns;
     uint64_t calls;
 };
@@ -118,6 +119,7 @@ static void finish_call(struct lull_virtual_driver *driver)
         .driven = {.gpu = (uint32_t)driver->busy_with,
                    .point = point,
                    .call_ms = (double)(now_ns - driver->call_asked_ns) * 1e-6,
+                   .driver_ms = (double)(now_ns - driver->call_begun_ns) * 1e-6,
                    .settle_ms = (double)(effective_ns - now_ns) * 1e-6},
     };
     driver->busy_with = -1;
@@ -177,6 +179,7 @@ static void begin_call(struct lull_virtual_driver *driver, int64_t now_ns)
     driver->busy_with = best;
     driver->call = driver->units[best].command;
     driver->call_asked_ns = driver->units[best].asked_ns;
+    driver->call_begun_ns = now_ns;
     driver->units[best].waits = false;
     if (driver->call.point != 0)
         lull_switch_budget_lower(&driver->units[best].budget, now_ns);

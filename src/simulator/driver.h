@@ -19,6 +19,7 @@ struct lull_driven {
     uint32_t gpu;
     uint32_t point;
     double call_ms;   /* from asking until the call returned */
+    double driver_ms; /* of this in the driver, behind those that were served before */
     double settle_ms; /* from then on */
 };
 

@@ -408,6 +408,7 @@ static void settle_clocks(struct world *world)
         if (gpu->result_waits)
             lull_controller_take_switch(
                 controller_of(world, i), i % world->gpus_per_node, gpu->written, gpu->call_ms,
+                config->call_ms,
                 gpu->settle_ms + config->readback_ms * lull_random_uniform(&world->random), false);
         gpu->result_waits = false;
     }

@@ -73,6 +73,7 @@ static void post(struct lull_controller *controller, struct lull_controlled_gpu 
         .valid_until_ns = valid_until_ns,
     };
     gpu->command_waits = true;
+    gpu->raises_as_planned = false;
 }
 
 void lull_controller_post_feed(struct lull_controller *controller, struct lull_controlled_gpu *gpu)
@@ -169,6 +170,7 @@ static void forget_sections(struct lull_controlled_gpu *gpu)
     gpu->expected_section = -1;
     gpu->low_section = -1;
     gpu->ahead_section = -1;
+    gpu->has_gaps = false;
     /* An inner loop may have passed for the iteration: its times say nothing of the next one. */
     gpu->reference_iterations_ms = (struct lull_quantile){0};
     for (uint32_t i = 0; i < LULL_TRACK_MAX_SECTIONS; i++)
@@ -193,6 +195,7 @@ void lull_controller_take_call(struct lull_controller *controller, uint32_t inde
         lull_calibration_start(&gpu->calibration, call->time_ns);
     if (note.iteration_ended) {
         lull_allowance_earn(&gpu->late, gpu->fold);
+        gpu->late_now = 0;
         lull_controller_note_iteration(controller, gpu, note.iteration_ms);
         if (controller->phase == LULL_PHASE_LEARNING)
             lull_controller_reconsider(controller);
@@ -204,7 +207,8 @@ void lull_controller_take_call(struct lull_controller *controller, uint32_t inde
     }
     if (lull_calibration_runs(&gpu->calibration))
         return;
-    if (call->place != 0 && !controller->config.reactive)
+    gpu->has_gaps = call->place != 0 && !controller->config.reactive;
+    if (gpu->has_gaps)
         take_gap(controller, gpu, &note, call->time_ns);
     else
         take_section(controller, gpu, &note, call->time_ns);
@@ -255,9 +259,11 @@ bool lull_controller_take_start(struct lull_controller *controller, uint32_t ind
 }
 
 void lull_controller_take_switch(struct lull_controller *controller, uint32_t index, uint32_t point,
-                                 double call_ms, double settle_ms, bool failed)
+                                 double call_ms, double driver_ms, double settle_ms, bool failed)
 {
     struct lull_controlled_gpu *gpu = &controller->gpus[index];
+    /* What waited in the driver's queue against the plan says nothing of what can be planned. */
+    const bool is_plain = gpu->has_gaps && !(point == 0 && gpu->raises_as_planned);
 
     if (failed) {
         gpu->failed = true;
@@ -270,8 +276,9 @@ void lull_controller_take_switch(struct lull_controller *controller, uint32_t in
     /* What a breach took says nothing of the driver once it has proven itself anew. */
     if (controller->withheld)
         return;
-    lull_switch_cost_add(&gpu->cost, point == 0 ? LULL_DIRECTION_UP : LULL_DIRECTION_DOWN, call_ms,
-                         settle_ms);
+    lull_quantile_add(&controller->driver_ms, driver_ms);
+    lull_switch_cost_add(&gpu->cost, point == 0 ? LULL_DIRECTION_UP : LULL_DIRECTION_DOWN,
+                         is_plain ? driver_ms : call_ms, settle_ms);
 }
 
 void lull_controller_take_throttle(struct lull_controller *controller, uint32_t index)
@@ -307,7 +314,7 @@ static void advance(struct lull_controller *controller, struct lull_controlled_g
     if (lull_calibration_poll(&gpu->calibration, now_ns, controller->waiting_ms > 0.0, &point))
         post(controller, gpu, point, now_ns + lull_calibration_pulse_ns,
              now_ns + 2 * lull_calibration_pulse_ns);
-    if (lull_feed_forward_poll(&gpu->feed, now_ns))
+    if (!gpu->has_gaps && lull_feed_forward_poll(&gpu->feed, now_ns))
         lull_controller_post_feed(controller, gpu);
 }
 
@@ -318,10 +325,12 @@ uint32_t lull_controller_poll(struct lull_controller *controller, int64_t now_ns
 
     controller->now_ns = now_ns;
     lull_controller_heed_trust(controller);
+    for (uint32_t i = 0; i < controller->gpu_count; i++)
+        advance(controller, &controller->gpus[i], now_ns);
+    lull_controller_poll_gaps(controller, now_ns);
     for (uint32_t i = 0; i < controller->gpu_count; i++) {
         struct lull_controlled_gpu *gpu = &controller->gpus[i];
 
-        advance(controller, gpu, now_ns);
         if (gpu->command_waits && count < max) {
             commands_out[count++] = gpu->command;
             gpu->command_waits = false;
@@ -332,11 +341,13 @@ uint32_t lull_controller_poll(struct lull_controller *controller, int64_t now_ns
 
 int64_t lull_controller_wake_ns(const struct lull_controller *controller)
 {
-    int64_t wake_ns = lull_call_trust_wake_ns(&controller->trust);
+    const int64_t gaps_ns = lull_controller_gaps_wake_ns(controller);
+    const int64_t trust_ns = lull_call_trust_wake_ns(&controller->trust);
+    int64_t wake_ns = gaps_ns < trust_ns ? gaps_ns : trust_ns;
 
     for (uint32_t i = 0; i < controller->gpu_count; i++) {
         const struct lull_controlled_gpu *gpu = &controller->gpus[i];
-        int64_t feed_ns = lull_feed_forward_wake_ns(&gpu->feed);
+        int64_t feed_ns = gpu->has_gaps ? INT64_MAX : lull_feed_forward_wake_ns(&gpu->feed);
         int64_t calibration_ns = lull_calibration_wake_ns(&gpu->calibration);
 
         if (gpu->command_waits)

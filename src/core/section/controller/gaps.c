@@ -173,21 +173,25 @@ void lull_controller_gap_begins(struct lull_controller *controller, struct lull_
     if (point != 0) {
         gpu->low_section = (int32_t)index;
         gpu->ahead_section = -1;
-        if (lull_feed_forward_begin(&gpu->feed, now_ns, point, &expected)) {
-            lull_controller_post_feed(controller, gpu);
-            gpu->command.answers_ns = now_ns;
-        }
+        lull_feed_forward_plan(&gpu->feed, now_ns, point, &expected);
     } else if (!is_ahead(gpu)) {
         look_ahead(controller, gpu, index, lull_quantile_most(&sections[index].recent_length),
                    now_ns);
     }
 }
 
+/* Computation begins low: an iteration counts once. */
+static void note_late(struct lull_controlled_gpu *gpu)
+{
+    if (gpu->late_now++ < gpu->fold)
+        lull_allowance_spend(&gpu->late);
+}
+
 void lull_controller_gap_ends(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
                               uint32_t index, int64_t now_ns)
 {
     if (gpu->low_section == (int32_t)index && gpu->is_low)
-        lull_allowance_spend(&gpu->late);
+        note_late(gpu);
     gpu->open_section = -1;
     gpu->low_section = -1;
     if (!is_ahead(gpu))
@@ -198,6 +202,6 @@ void lull_controller_gap_ends(struct lull_controller *controller, struct lull_co
 void lull_controller_note_clock(struct lull_controlled_gpu *gpu, bool is_low)
 {
     if (is_low && gpu->switched_gaps > 0 && gpu->low_section < 0)
-        lull_allowance_spend(&gpu->late);
+        note_late(gpu);
     gpu->is_low = is_low;
 }

@@ -3,6 +3,7 @@
  *   controller.c  what comes in and goes out: calls, results, time, commands
  *   plan.c        which section has which target, point and forecast
  *   gaps.c        gaps in computation: which are switched, what is ahead, what was late
+ *   queue.c       what GPUs with gaps ask of the node's driver, and when
  *   trial.c       tests of candidates, verdicts, settling
  *   watch.c       iterations into windows and pairs; watching what is settled
  *   refine.c      points of single GPUs, below or above the common one
@@ -81,8 +82,11 @@ struct lull_controlled_gpu {
     uint32_t fold;           /* the job's iterations in one of the track's */
     uint32_t switched_gaps;  /* in one of the track's iterations */
     struct lull_allowance late; /* iterations in which computation begins low */
+    uint32_t late_now;       /* how often computation has begun low in the track's iteration */
     int32_t low_section;     /* gap at whose begin its lower clock was wanted, -1 none is open */
     int32_t ahead_section;   /* gap whose lowering is planned or asked for ahead, -1 none */
+    bool has_gaps;           /* its sections are gaps: switched by the node's plan */
+    bool raises_as_planned;  /* the raising asked for last was foreseen */
     bool is_low;             /* a lowering has had effect, no raising since */
 };
 
@@ -111,6 +115,8 @@ struct lull_controller {
     uint32_t set_aside;
     uint64_t test_begin;
     uint64_t settled_after;
+    struct lull_quantile driver_ms; /* that the node's driver takes for one call */
+    int64_t driver_free_ns;         /* when it will have served what it was asked for, about */
     bool held;               /* by the other nodes */
     int64_t now_ns;          /* latest time passed in */
     struct lull_call_trust trust;
@@ -173,6 +179,17 @@ void lull_controller_gap_ends(struct lull_controller *controller, struct lull_co
 
 /* The clock of a GPU with gaps follows: too early or too late? */
 void lull_controller_note_clock(struct lull_controlled_gpu *gpu, bool is_low);
+
+/* ---- queue.c ------------------------------------------------------------------ */
+
+/*
+ * Asks for what the node's plan says is due for GPUs with gaps, after all else has been posted: raisings
+ * one after the other, a lowering where there is room for it.
+ */
+void lull_controller_poll_gaps(struct lull_controller *controller, int64_t now_ns);
+
+/* When to do so again at the latest; INT64_MAX: not before the next call. */
+int64_t lull_controller_gaps_wake_ns(const struct lull_controller *controller);
 
 /* ---- trial.c ------------------------------------------------------------------ */
 

@@ -15,7 +15,7 @@ static int64_t after_ms(int64_t from_ns, double ms)
 
 void lull_feed_forward_init(struct lull_feed_forward *feed)
 {
-    *feed = (struct lull_feed_forward){.lower_at_ns = INT64_MAX, .raise_at_ns = INT64_MAX};
+    *feed = (struct lull_feed_forward){.lower_at_ns = INT64_MAX, .raise_at_ns = INT64_MAX, .raise_by_ns = INT64_MAX};
 }
 
 double lull_forecast_break_even_ms(double down_ms, double lead_ms)
@@ -34,6 +34,7 @@ static int64_t set_deadline(struct lull_feed_forward *feed, int64_t begin_ns,
 {
     const int64_t raise_at_ns = after_ms(begin_ns, forecast->length_ms - forecast->lead_ms);
 
+    feed->raise_by_ns = raise_at_ns;
     feed->deadline_ns = after_ms(raise_at_ns, -forecast->serve_ms);
     feed->valid_until_ns = after_ms(raise_at_ns, overdue_ms);
     return raise_at_ns;
@@ -46,6 +47,7 @@ bool lull_feed_forward_raise(struct lull_feed_forward *feed)
     feed->requested = 0;
     feed->lower_at_ns = INT64_MAX;
     feed->raise_at_ns = INT64_MAX;
+    feed->raise_by_ns = INT64_MAX;
     return low;
 }
 
@@ -60,6 +62,17 @@ bool lull_feed_forward_begin(struct lull_feed_forward *feed, int64_t now_ns, uin
         return false;
     feed->requested = point;
     return true;
+}
+
+void lull_feed_forward_plan(struct lull_feed_forward *feed, int64_t now_ns, uint32_t point,
+                            const struct lull_forecast *forecast)
+{
+    feed->lower_at_ns = INT64_MAX;
+    feed->raise_at_ns = set_deadline(feed, now_ns, forecast);
+    if (feed->requested == point)
+        return;
+    feed->lower_at_ns = now_ns;
+    feed->ahead_point = point;
 }
 
 bool lull_feed_forward_end(struct lull_feed_forward *feed, int64_t now_ns, uint32_t next_point,
@@ -83,14 +96,19 @@ bool lull_feed_forward_end(struct lull_feed_forward *feed, int64_t now_ns, uint3
     return raise;
 }
 
+void lull_feed_forward_lower(struct lull_feed_forward *feed)
+{
+    feed->lower_at_ns = INT64_MAX;
+    feed->requested = feed->ahead_point;
+}
+
 bool lull_feed_forward_poll(struct lull_feed_forward *feed, int64_t now_ns)
 {
     if (now_ns >= feed->raise_at_ns)
         return lull_feed_forward_raise(feed);
     if (now_ns < feed->lower_at_ns)
         return false;
-    feed->lower_at_ns = INT64_MAX;
-    feed->requested = feed->ahead_point;
+    lull_feed_forward_lower(feed);
     return true;
 }
 

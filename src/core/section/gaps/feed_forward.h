@@ -22,6 +22,7 @@ struct lull_feed_forward {
     uint32_t ahead_point; /* to ask for at lower_at_ns */
     int64_t lower_at_ns;
     int64_t raise_at_ns;
+    int64_t raise_by_ns;    /* when the section under way or ahead is to be raised; not low: never */
     int64_t deadline_ns;    /* of the lowering asked for: served later it is worthless */
     int64_t valid_until_ns; /* and its validity, should nobody raise it */
 };
@@ -54,6 +55,12 @@ bool lull_feed_forward_begin(struct lull_feed_forward *feed, int64_t now_ns, uin
                              const struct lull_forecast *forecast);
 
 /*
+ * As begin, but what is to be asked for is only planned, for now_ns on: lower_at_ns, ahead_point.
+ */
+void lull_feed_forward_plan(struct lull_feed_forward *feed, int64_t now_ns, uint32_t point,
+                            const struct lull_forecast *forecast);
+
+/*
  * A section ends now; the next one has this point (0: stay) and forecast. True: ask for
  * feed->requested now.
  */
@@ -65,6 +72,9 @@ bool lull_feed_forward_poll(struct lull_feed_forward *feed, int64_t now_ns);
 
 /* Whatever is under way: back to the reference. True: ask for it now. */
 bool lull_feed_forward_raise(struct lull_feed_forward *feed);
+
+/* Asks for what was planned: the caller posts feed->requested. */
+void lull_feed_forward_lower(struct lull_feed_forward *feed);
 
 /* The next time at which poll may want something. */
 int64_t lull_feed_forward_wake_ns(const struct lull_feed_forward *feed);

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/section/gaps/driver_plan.h"
+
+static int64_t earlier_ns(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* GPUs that are to be raised, the latest first; their number. */
+static uint32_t order_raisings(const struct lull_driver_plan *plan,
+                               uint32_t order_out[LULL_DRIVER_PLAN_GPUS])
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < plan->count; i++) {
+        uint32_t place = count;
+
+        if (plan->raise_by_ns[i] == INT64_MAX)
+            continue;
+        for (; place > 0 && plan->raise_by_ns[order_out[place - 1]] < plan->raise_by_ns[i]; place--)
+            order_out[place] = order_out[place - 1];
+        order_out[place] = i;
+        count++;
+    }
+    return count;
+}
+
+void lull_driver_plan_begins(const struct lull_driver_plan *plan,
+                             int64_t begins_out[LULL_DRIVER_PLAN_GPUS])
+{
+    uint32_t order[LULL_DRIVER_PLAN_GPUS];
+    const uint32_t count = order_raisings(plan, order);
+
+    for (uint32_t i = 0; i < plan->count; i++)
+        begins_out[i] = INT64_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        const int64_t alone_ns = plan->raise_by_ns[order[i]];
+
+        begins_out[order[i]] =
+            i == 0 ? alone_ns : earlier_ns(alone_ns, begins_out[order[i - 1]] - plan->call_ns);
+    }
+}
+
+int64_t lull_driver_plan_gain_ns(const struct lull_driver_plan *plan, uint32_t gpu, int64_t now_ns,
+                                 int64_t raise_by_ns)
+{
+    const int64_t lowered_ns = now_ns + plan->call_ns;
+    struct lull_driver_plan with = *plan;
+    int64_t before_ns[LULL_DRIVER_PLAN_GPUS];
+    int64_t after_ns[LULL_DRIVER_PLAN_GPUS];
+    int64_t gain_ns;
+
+    with.raise_by_ns[gpu] = raise_by_ns;
+    lull_driver_plan_begins(plan, before_ns);
+    lull_driver_plan_begins(&with, after_ns);
+    gain_ns = after_ns[gpu] - now_ns;
+    for (uint32_t i = 0; i < plan->count; i++) {
+        if (after_ns[i] < lowered_ns) /* the lowering, or one raising more, would make it late */
+            return 0;
+        if (i != gpu && after_ns[i] != INT64_MAX)
+            gain_ns -= before_ns[i] - after_ns[i];
+    }
+    return gain_ns;
+}
