@@ -34,6 +34,15 @@ static void lock_highest(struct lull_physics *gpu)
 int lull_play_sim_create(const struct lull_play *play, const struct lull_gpu_model *model,
                          uint64_t periods, struct lull_play_sim **sim_out, struct lull_error *err)
 {
+    static const int64_t together_ns[LULL_PLAY_RANKS];
+
+    return lull_play_sim_create_at(play, model, periods, together_ns, sim_out, err);
+}
+
+int lull_play_sim_create_at(const struct lull_play *play, const struct lull_gpu_model *model,
+                            uint64_t periods, const int64_t starts_ns[LULL_PLAY_RANKS],
+                            struct lull_play_sim **sim_out, struct lull_error *err)
+{
     struct lull_play_sim *sim = calloc(1, sizeof(*sim));
     int result = 0;
 
@@ -50,7 +59,7 @@ int lull_play_sim_create(const struct lull_play *play, const struct lull_gpu_mod
         unit->gpu.random = lull_noise_mix(rank + 1);
         unit->context = lull_physics_open(&unit->gpu, 1, 0);
         lock_highest(&unit->gpu);
-        result = lull_play_feed_create(play, rank, periods, 0, &unit->feed, err);
+        result = lull_play_feed_create(play, rank, periods, starts_ns[rank], &unit->feed, err);
     }
     if (result < 0) {
         lull_play_sim_destroy(sim);

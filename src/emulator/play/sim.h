@@ -22,6 +22,11 @@ struct lull_play_observer {
 /* Borrows the finished play until destroy. Errors: -ENOMEM. */
 int lull_play_sim_create(const struct lull_play *play, const struct lull_gpu_model *model,
                          uint64_t periods, struct lull_play_sim **sim_out, struct lull_error *err);
+
+/* Rank i begins starts_ns[i] >= 0 later. */
+int lull_play_sim_create_at(const struct lull_play *play, const struct lull_gpu_model *model,
+                            uint64_t periods, const int64_t starts_ns[LULL_PLAY_RANKS],
+                            struct lull_play_sim **sim_out, struct lull_error *err);
 void lull_play_sim_destroy(struct lull_play_sim *sim);
 
 /* The GPU of a rank. */
