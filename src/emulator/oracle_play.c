@@ -326,9 +326,9 @@ static int run(struct oracle *oracle, enum mode mode, uint32_t step,
     int result;
 
     reset_run(oracle, mode);
-    result = lull_play_sim_create_at(&oracle->play, &oracle->model,
-                                     WARM_PERIODS + oracle->periods + 1, oracle->starts_ns,
-                                     &oracle->sim, err);
+    result =
+        lull_play_sim_create_at(&oracle->play, &oracle->model, WARM_PERIODS + oracle->periods + 1,
+                                oracle->starts_ns, &oracle->sim, err);
     if (result < 0)
         return result;
     oracle->queue.sim = oracle->sim;
@@ -406,13 +406,13 @@ static int sweep(struct oracle *oracle, enum mode mode, struct tally *table, str
 static void spread_ranks(struct oracle *oracle, bool is_even)
 {
     for (uint32_t rank = 0; rank < oracle->play.rank_count; rank++)
-        oracle->starts_ns[rank] =
-            is_even ? oracle->period_ns * rank / oracle->play.rank_count : 0;
+        oracle->starts_ns[rank] = is_even ? oracle->period_ns * rank / oracle->play.rank_count : 0;
 }
 
 /*
- * Runs with the clocks chosen. Where GPUs share a driver, what a lowering must win at least is tried
- * in units of a call: those that win little stand in the way of others; and so is when ranks begin.
+ * Runs with the clocks chosen. Where GPUs share a driver, what a lowering must win at least is
+ * tried in units of a call: those that win little stand in the way of others; and so is when ranks
+ * begin.
  */
 static int try_steps(struct oracle *oracle, enum mode mode,
                      const struct lull_oracle_outcome *reference,
@@ -430,9 +430,9 @@ static int try_steps(struct oracle *oracle, enum mode mode,
         spread_ranks(oracle, i / 2 == 1);
         result = run(oracle, mode, 0, &outcome, err);
         lull_oracle_compare(&outcome, reference);
-        if (i == 0 || (outcome.slowdown_ratio <= wanted &&
-                       (best_out->slowdown_ratio > wanted ||
-                        outcome.saving_ratio > best_out->saving_ratio)))
+        if (i == 0 ||
+            (outcome.slowdown_ratio <= wanted &&
+             (best_out->slowdown_ratio > wanted || outcome.saving_ratio > best_out->saving_ratio)))
             *best_out = outcome;
     }
     oracle->queue.least_gain_ns = 0;
@@ -502,8 +502,7 @@ static void set_leads(struct oracle *oracle, double late)
         lull_oracle_latency_ns(&oracle->model, 1, 0, fmin(0.01, early_ratio * late));
     oracle->lower_lead_ns -= oracle->lower_lead_ns > 2 * MARGIN_NS ? MARGIN_NS : 0;
     late *= 1.0 - early_ratio;
-    oracle->raise_lead_ns =
-        lull_oracle_latency_ns(&oracle->model, 1, oracle->top_step, 1.0 - late);
+    oracle->raise_lead_ns = lull_oracle_latency_ns(&oracle->model, 1, oracle->top_step, 1.0 - late);
     oracle->raise_lead_ns += MARGIN_NS;
 }
 
@@ -638,7 +637,8 @@ int lull_oracle_ask_play(const struct lull_oracle_play_question *question,
         .model = &oracle->model,
         .ranks = oracle->play.rank_count,
         .top_step = oracle->top_step,
-        .call_ns = lull_ns_from_ms(oracle->model.api_ms * exp(usual_sigmas * oracle->model.api_sigma)),
+        .call_ns =
+            lull_ns_from_ms(oracle->model.api_ms * exp(usual_sigmas * oracle->model.api_sigma)),
     };
     result = prepare(oracle, &answer, err);
     if (result == 0)

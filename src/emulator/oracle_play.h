@@ -6,10 +6,10 @@
  * latencies and perfect foresight: a lowering is asked for so early that it hardly ever touches
  * compute (1 % quantile of one call and settling), the raising so early that the GPUs that wait for
  * each other are back in all but a share of the cases (late_ratio); calls of all GPUs queue in the
- * node's driver, which is foreseen (oracle_queue.h); gaps that do not pay stay at the highest clock.
- * It is no proven optimum: clocks are swept as if each GPU had a driver of its own, and then played
- * with the one there is; ranks of a recorded play, which wait for nobody, begin all at once or evenly
- * over a period, whichever saves more. steady: one clock all the time.
+ * node's driver, which is foreseen (oracle_queue.h); gaps that do not pay stay at the highest
+ * clock. It is no proven optimum: clocks are swept as if each GPU had a driver of its own, and then
+ * played with the one there is; ranks of a recorded play, which wait for nobody, begin all at once
+ * or evenly over a period, whichever saves more. steady: one clock all the time.
  *
  * The clock of a gap is the one that costs least energy from its begin to that of the next gap,
  * among those that make this time longer by no more than the tolerance; all gaps are swept at once,

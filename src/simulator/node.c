@@ -157,8 +157,8 @@ static void on_driven(void *context, const struct lull_driven *driven)
 {
     struct simulation *simulation = context;
 
-    lull_controller_take_switch(simulation->controller, driven->gpu, driven->point,
-                                driven->call_ms, driven->driver_ms, driven->settle_ms, false);
+    lull_controller_take_switch(simulation->controller, driven->gpu, driven->point, driven->call_ms,
+                                driven->driver_ms, driven->settle_ms, false);
 }
 
 static int64_t on_timer(void *context, int64_t now_ns)

@@ -245,13 +245,14 @@ static void test_a_queue_is_foreseen(void **state)
     for (uint32_t ranks = 1; ranks <= 8; ranks *= 2) {
         struct lull_play *play = new_play(ranks, 300);
         const struct lull_oracle_play_answer answer = ask(play, call_ms, 10, 0.01);
-        /* All at once: the last GPU is lowered, and the first raised, so many calls off, in two gaps. */
+        /* All at once: the last GPU is lowered, and the first raised, so many calls off, in two
+         * gaps. */
         const double lost_share = (ranks - 1) * call_ms / (200.0 + 300.0 - 4 * 10.0);
 
         if (ranks == 1)
             one_saves = answer.real.saving_ratio;
         check_within("saving / that of one GPU", answer.real.saving_ratio / one_saves,
-                1.0 - 2.5 * lost_share, 1.001);
+                     1.0 - 2.5 * lost_share, 1.001);
         check_within("slowdown", answer.real.slowdown_ratio, -1e-9, 0.01);
         lull_play_destroy(play);
     }

@@ -32,8 +32,8 @@
  * long run about 0.8 iterations in a hundred are late at most, and some five more in a short one.
  *
  * GPUs of one node share a driver that serves one call at a time. Each call for a gap is asked for
- * when the node's plan says so (gaps/driver_plan.h): raisings that fall together one after the other,
- * the first of them the earlier for it, and a lowering only where it holds up none of them.
+ * when the node's plan says so (gaps/driver_plan.h): raisings that fall together one after the
+ * other, the first of them the earlier for it, and a lowering only where it holds up none of them.
  *
  * A job on several nodes has a controller on each. They search alike, in the same iterations, and
  * apply what all have agreed on (agreement.h); GPUs have no points of their own then.
@@ -175,7 +175,8 @@ bool lull_controller_take_start(struct lull_controller *controller, uint32_t gpu
 
 /*
  * Outcome of a command: from posting it until the driver call returned, of this inside the driver,
- * and from the return until the clock read the target (< 0: never seen). failed: the device refused; its GPU is left alone then.
+ * and from the return until the clock read the target (< 0: never seen). failed: the device
+ * refused; its GPU is left alone then.
  */
 void lull_controller_take_switch(struct lull_controller *controller, uint32_t gpu, uint32_t point,
                                  double call_ms, double driver_ms, double settle_ms, bool failed);

@@ -82,7 +82,7 @@ struct lull_controlled_gpu {
     uint32_t fold;           /* the job's iterations in one of the track's */
     uint32_t switched_gaps;  /* in one of the track's iterations */
     struct lull_allowance late; /* iterations in which computation begins low */
-    uint32_t late_now;       /* how often computation has begun low in the track's iteration */
+    uint32_t late_now;          /* how often computation has begun low in the track's iteration */
     int32_t low_section;     /* gap at whose begin its lower clock was wanted, -1 none is open */
     int32_t ahead_section;   /* gap whose lowering is planned or asked for ahead, -1 none */
     bool has_gaps;           /* its sections are gaps: switched by the node's plan */
@@ -183,8 +183,8 @@ void lull_controller_note_clock(struct lull_controlled_gpu *gpu, bool is_low);
 /* ---- queue.c ------------------------------------------------------------------ */
 
 /*
- * Asks for what the node's plan says is due for GPUs with gaps, after all else has been posted: raisings
- * one after the other, a lowering where there is room for it.
+ * Asks for what the node's plan says is due for GPUs with gaps, after all else has been posted:
+ * raisings one after the other, a lowering where there is room for it.
  */
 void lull_controller_poll_gaps(struct lull_controller *controller, int64_t now_ns);
 

@@ -15,7 +15,8 @@ static int64_t after_ms(int64_t from_ns, double ms)
 
 void lull_feed_forward_init(struct lull_feed_forward *feed)
 {
-    *feed = (struct lull_feed_forward){.lower_at_ns = INT64_MAX, .raise_at_ns = INT64_MAX, .raise_by_ns = INT64_MAX};
+    *feed = (struct lull_feed_forward){
+        .lower_at_ns = INT64_MAX, .raise_at_ns = INT64_MAX, .raise_by_ns = INT64_MAX};
 }
 
 double lull_forecast_break_even_ms(double down_ms, double lead_ms)
