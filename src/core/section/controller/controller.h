@@ -140,7 +140,7 @@ struct lull_command {
     uint32_t point;         /* 0: reference */
     int64_t deadline_ns;    /* a lowering served later is worthless */
     int64_t valid_until_ns; /* a lowering not renewed until then is undone */
-    int64_t answers_ns; /* begin of the section that it answers; 0: forecast, pulse or raising */
+    int64_t answers_ns; /* begin of the section that it answers; 0: forecast, a gap's, pulse or raising */
 };
 
 struct lull_controller;
