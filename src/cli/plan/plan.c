@@ -11,10 +11,12 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/plan/output.h"
+#include "cli/plan/proof.h"
 #include "cli/plan/report.h"
 #include "cli/plan/solve.h"
 #include "cli/plan/task.h"
 #include "cli/plan/verify.h"
+#include "core/pipeline/round/beam.h"
 #include "core/pipeline/schedule/schedule.h"
 #include "trace/pipeline_profile.h"
 
@@ -42,9 +44,13 @@ enum {
     KEY_OUTPUT,
     KEY_PERSEUS,
     KEY_VERIFY,
+    KEY_PROVE,
+    KEY_BRANCHINGS,
+    KEY_EFFORT,
 };
 
 static const double most_ms = 1e8; /* a day */
+static const double most_prove_j = 1e15;
 
 struct arguments {
     struct lull_plan_source source;
@@ -59,6 +65,9 @@ struct arguments {
     double wake_ms;
     const char *waiting;
     const char *memory;
+    double prove_j; /* 0: not given */
+    int64_t branchings;
+    int64_t effort;
     bool is_frontier;
     bool is_json;
     const char *svg;
@@ -104,6 +113,8 @@ static const struct argp_option options[] = {
     {"deadline-ms", KEY_DEADLINE, "MS", 0, "The plan of least energy that holds this time", 2},
     {"straggler-ms", KEY_STRAGGLER, "MS", 0,
      "The same where somebody else takes this long, so that waiting is paid for anyway", 2},
+    {"prove-j", KEY_PROVE, "J", 0,
+     "With --slowdown or --deadline-ms, instead of a plan: whether any needs so little, proven", 2},
     {NULL, 0, NULL, 0, "How:", 3},
     {"planner", KEY_PLANNER, "NAME", 0,
      "frontier (the default), or envpipe, envpipe:greedy, envpipe:envelope, envpipe:uniform", 3},
@@ -114,6 +125,9 @@ static const struct argp_option options[] = {
      "Clocks that a stage may wait at, and its power there; or a GPU model such as 8xH100-SXM5", 3},
     {"wake-ms", KEY_WAKE, "DOWN,UP", 0,
      "Until a waiting stage draws that power, and until it is awake again (as --switch-ms)", 3},
+    {"effort", KEY_EFFORT, "N", 0,
+     "Search N times as long for one plan, 1 to 64 (1: about half a second)", 3},
+    {"branchings", KEY_BRANCHINGS, "N", 0, "After which --prove-j gives up (100000)", 3},
     {NULL, 0, NULL, 0, "Output:", 4},
     {"json", 'j', NULL, 0, "Print one JSON document", 4},
     {"svg", KEY_SVG, "FILE", 0, "Draw all at the highest clock and the plan over time", 4},
@@ -171,6 +185,15 @@ static int parse_wish(int key, char *arg, struct arguments *arguments)
         return lull_text_parse_ratio(arg, &arguments->slowdown_ratio);
     case KEY_STRAGGLER:
         return parse_ms(arg, least_ms, &arguments->straggler_ms);
+    case KEY_PROVE:
+        return lull_text_parse_number(arg, &arguments->prove_j) < 0 ||
+                       !(arguments->prove_j > 0.0 && arguments->prove_j <= most_prove_j)
+                   ? -EINVAL
+                   : 0;
+    case KEY_BRANCHINGS:
+        return lull_text_parse_int(arg, 0, INT64_MAX, &arguments->branchings);
+    case KEY_EFFORT:
+        return lull_text_parse_int(arg, 1, LULL_BEAM_MOST_EFFORT, &arguments->effort);
     case KEY_PLANNER:
         return parse_planner(arg, &arguments->wish);
     case KEY_SWITCH:
@@ -298,6 +321,14 @@ static void check(const struct arguments *arguments, struct argp_state *state)
         argp_error(state, "give --stages S and --microbatches M, or --graph FILE");
     if (wanted > 1)
         argp_error(state, "choose one of --frontier, --slowdown, --deadline-ms and --straggler-ms");
+    if (arguments->prove_j > 0.0 && (arguments->deadline_ms > 0.0) == (arguments->slowdown_ratio >= 0.0))
+        argp_error(state, "--prove-j is about one time: give --slowdown or --deadline-ms");
+    if (arguments->prove_j > 0.0 &&
+        (arguments->svg != NULL || arguments->output != NULL || arguments->perseus != NULL ||
+         arguments->wish.planner == LULL_PLAN_ENVPIPE || arguments->down_ms > 0.0 ||
+         arguments->up_ms > 0.0 || arguments->dwell_ms > 0.0 || arguments->waiting != NULL))
+        argp_error(state, "--prove-j makes no plan, and knows nothing of switching: leave out "
+                          "--svg, --output, --perseus, --planner, --switch-ms and --min-dwell-ms");
     if (arguments->is_frontier && arguments->wish.planner == LULL_PLAN_ENVPIPE)
         argp_error(state, "EnvPipe has one plan and no frontier: leave out --frontier");
     if (!is_single(arguments) &&
@@ -363,6 +394,7 @@ static void set_wish(const struct lull_plan_task *task, struct arguments *argume
     wish->switching.down_ns = lull_ns_from_ms(arguments->down_ms);
     wish->switching.up_ns = lull_ns_from_ms(arguments->up_ms);
     wish->switching.dwell_ns = lull_ns_from_ms(arguments->dwell_ms);
+    wish->effort = (uint32_t)arguments->effort;
     wish->straggler_ns = lull_ns_from_ms(arguments->straggler_ms);
     wish->deadline_ns = lull_ns_from_ms(arguments->deadline_ms);
     if (arguments->slowdown_ratio >= 0.0)
@@ -398,6 +430,20 @@ static int print(const struct arguments *arguments, const struct lull_plan_task 
     else if (lull_plan_print_json(task, &arguments->wish, result) < 0)
         return lull_error_set(err, -EIO, "cannot write to standard output");
     return 0;
+}
+
+static int prove(const struct arguments *arguments, const struct lull_plan_task *task,
+                 struct lull_error *err)
+{
+    const int64_t deadline_ns = arguments->wish.deadline_ns;
+
+    if (deadline_ns < task->shortest_ns)
+        return lull_error_set(err, -ERANGE,
+                              "a deadline of %.6f ms: no plan is that fast, the shortest takes "
+                              "%.6f ms (T_min)",
+                              (double)deadline_ns * 1e-6, (double)task->shortest_ns * 1e-6);
+    return lull_plan_prove(task, deadline_ns, arguments->prove_j, (uint64_t)arguments->branchings,
+                           arguments->is_json, err);
 }
 
 /* Names the order of --schedule best, and the deadline at which it is the best. */
@@ -450,6 +496,11 @@ static int plan(struct arguments *arguments, struct lull_error *err)
         code = build(arguments, &orders, &task, err);
     if (code < 0)
         return code;
+    if (arguments->prove_j > 0.0) {
+        code = prove(arguments, &task, err);
+        lull_plan_task_fini(&task);
+        return code;
+    }
     code = lull_plan_solve(&task, &arguments->wish, &result, err);
     if (code == 0) {
         code = write_files(arguments, &task, &result, err);
@@ -463,7 +514,11 @@ static int plan(struct arguments *arguments, struct lull_error *err)
 
 int lull_plan_main(int argc, char **argv)
 {
-    struct arguments arguments = {.source.replicas = 1, .slowdown_ratio = -1.0, .wake_ms = -1.0};
+    struct arguments arguments = {.source.replicas = 1,
+                                  .slowdown_ratio = -1.0,
+                                  .wake_ms = -1.0,
+                                  .branchings = 100000,
+                                  .effort = 1};
     struct lull_error err = {0};
     int result;
 

@@ -179,7 +179,7 @@ static int plan_directly(struct lull_plan_solver *solver, int64_t target_ns)
                                               solver->option);
         return result < 0 ? result
                           : lull_pipeline_beam(solver->rounding, solver->frontier, target_ns,
-                                               solver->option);
+                                               solver->wish->effort, solver->option);
     }
     result = lull_frontier_seek(solver->frontier, target_ns);
     if (result < 0)

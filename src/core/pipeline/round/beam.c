@@ -34,13 +34,14 @@ struct search {
     uint32_t *found; /* the best plan of this guide */
     uint32_t *best;  /* of all */
     int64_t found_cost;
+    bool is_thorough; /* all guides, however little they bring */
 };
 
-static int search_create(struct search *search)
+static int search_create(struct search *search, uint32_t effort)
 {
     const struct lull_pipeline_rounding *rounding = search->rounding;
     const size_t count = rounding->count;
-    int result = lull_beam_create(&search->beam, rounding, search->deadline_ns);
+    int result = lull_beam_create(&search->beam, rounding, search->deadline_ns, effort);
 
     if (result == 0)
         result = lull_certificate_init(&search->flow, rounding->problem->graph);
@@ -155,22 +156,25 @@ static int run_guides(struct search *search)
             return 0; /* the slow end: every operation has its cheapest option */
         if (i == 0)
             enough_j = NEAR_RATIO * lull_frontier_here(search->frontier).energy_j;
-        if (energy_j <= enough_j)
+        if (!search->is_thorough && energy_j <= enough_j)
             return 0;
         lull_beam_set_flow(&search->beam, &search->flow);
         run_passes(search);
         energy_j = best_energy_j(search);
-        if (energy_j > (1.0 - WORTH_RATIO) * before_j)
+        if (!search->is_thorough && energy_j > (1.0 - WORTH_RATIO) * before_j)
             return 0;
     }
     return 0;
 }
 
 int lull_pipeline_beam(struct lull_pipeline_rounding *rounding, struct lull_frontier *frontier,
-                       int64_t deadline_ns, uint32_t *option_inout)
+                       int64_t deadline_ns, uint32_t effort, uint32_t *option_inout)
 {
-    struct search search = {.rounding = rounding, .frontier = frontier, .deadline_ns = deadline_ns};
-    int result = search_create(&search);
+    struct search search = {.rounding = rounding,
+                            .frontier = frontier,
+                            .deadline_ns = deadline_ns,
+                            .is_thorough = effort > 1};
+    int result = search_create(&search, effort);
 
     if (result == 0)
         result = lull_round_prepare_moves(rounding);

@@ -22,15 +22,18 @@
 
 struct lull_frontier;
 
+enum { LULL_BEAM_MOST_EFFORT = 64 };
+
 /*
  * option_inout: a plan within deadline_ns, from lull_pipeline_round_thorough, say. It stays so and
  * never becomes dearer. The frontier, of the same problem, is left standing somewhere near. The
- * work is bounded: a plan within 0.05 % of the relaxed optimum is left as it is, and a search along
- * another flow follows only on one that has saved 0.02 %; at most half a second for 512 operations.
- * The same input always gives the same plan. Errors:
+ * work is bounded. With an effort of 1, at most half a second for 512 operations: a plan within
+ * 0.05 % of the relaxed optimum is left as it is, and a search along another flow follows only on
+ * one that has saved 0.02 %. With more, up to LULL_BEAM_MOST_EFFORT, neither stops it, and so many
+ * times as many partial plans are kept. The same input always gives the same plan. Errors:
  * -ERANGE the plan takes longer than the deadline; those of lull_frontier_seek; -ENOMEM.
  */
 int lull_pipeline_beam(struct lull_pipeline_rounding *rounding, struct lull_frontier *frontier,
-                       int64_t deadline_ns, uint32_t *option_inout);
+                       int64_t deadline_ns, uint32_t effort, uint32_t *option_inout);
 
 #endif

@@ -92,9 +92,9 @@ static uint32_t list_choices(const struct beam *beam, uint32_t op, struct choice
     for (uint32_t step = 0; step < ladder->count; step++) {
         const struct lull_pipeline_option *option = &options[ladder->steps[step].option];
         const double cost_nj = (double)option->energy_nj + price_w * (double)option->time_ns;
-        uint32_t at = count < BEAM_STEPS ? count++ : BEAM_STEPS;
+        uint32_t at = count < beam->steps ? count++ : beam->steps;
 
-        if (at == BEAM_STEPS && cost_nj >= choices[--at].loss_nj)
+        if (at == beam->steps && cost_nj >= choices[--at].loss_nj)
             continue;
         for (; at > 0 && choices[at - 1].loss_nj > cost_nj; at--)
             choices[at] = choices[at - 1];
@@ -141,7 +141,7 @@ static uint32_t list_candidates(struct beam *beam, uint32_t turn, uint32_t parti
 {
     const uint32_t op = beam->turns[turn].op;
     const struct ladder *ladder = ladder_at(beam->rounding, op);
-    struct choice choices[BEAM_STEPS];
+    struct choice choices[BEAM_MOST_STEPS];
     const uint32_t choice_count = list_choices(beam, op, choices);
     uint32_t count = 0;
 

@@ -73,7 +73,7 @@ static int make_partials(struct beam *beam)
     beam->next = calloc(width, sizeof(*beam->next));
     beam->now_end_ns = calloc(cells, sizeof(*beam->now_end_ns));
     beam->next_end_ns = calloc(cells, sizeof(*beam->next_end_ns));
-    beam->candidates = calloc(width * BEAM_STEPS, sizeof(*beam->candidates));
+    beam->candidates = calloc(width * beam->steps, sizeof(*beam->candidates));
     beam->seen = calloc(beam->seen_size, sizeof(*beam->seen));
     beam->origins = calloc(cells, sizeof(*beam->origins));
     return beam->now == NULL || beam->next == NULL || beam->now_end_ns == NULL ||
@@ -84,14 +84,15 @@ static int make_partials(struct beam *beam)
 }
 
 int lull_beam_create(struct beam *beam, const struct lull_pipeline_rounding *rounding,
-                     int64_t deadline_ns)
+                     int64_t deadline_ns, uint32_t effort)
 {
     int result;
 
     *beam = (struct beam){.rounding = rounding,
                           .deadline_ns = deadline_ns,
                           .grain_ns = deadline_ns / GRAINS + 1,
-                          .width = width_for(rounding->count)};
+                          .width = effort * width_for(rounding->count),
+                          .steps = effort > 1 ? BEAM_MOST_STEPS : BEAM_STEPS};
     result = make_tables(beam);
     if (result == 0)
         result = make_partials(beam);

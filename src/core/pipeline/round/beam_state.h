@@ -12,8 +12,8 @@
 
 struct lull_certificate;
 
-/* How many steps of an operation are tried, those with the least loss. */
-enum { BEAM_STEPS = 6 };
+/* How many steps of an operation are tried, those with the least loss: at effort 1, and at most. */
+enum { BEAM_STEPS = 6, BEAM_MOST_STEPS = 10 };
 
 /* A plan as far as it has come: what it has lost, and what it pays for being off the guide. */
 struct partial {
@@ -45,6 +45,7 @@ struct beam {
     int64_t deadline_ns;
     int64_t grain_ns; /* plans whose ends differ by less are alike */
     uint32_t width;   /* partial plans kept */
+    uint32_t steps;   /* tried of an operation */
 
     double *op_price_w; /* the flow */
     double *in_price_w; /* of each edge, in the order of `in` */
@@ -71,7 +72,7 @@ struct beam {
 
 /* -ENOMEM; destroy it even then. */
 int lull_beam_create(struct beam *beam, const struct lull_pipeline_rounding *rounding,
-                     int64_t deadline_ns);
+                     int64_t deadline_ns, uint32_t effort);
 void lull_beam_destroy(struct beam *beam);
 
 void lull_beam_set_flow(struct beam *beam, const struct lull_certificate *flow);
