@@ -169,9 +169,9 @@ static void test_limits(void **state)
         skip();
     }
     option = calloc(it.graph.op_count, sizeof(*option));
-    assert_int_equal(lull_pipeline_prove(&it.problem, deadline_ns, 5913.4, 3, NULL, NULL, option,
-                                         &report, &err),
-                     0);
+    assert_int_equal(
+        lull_pipeline_prove(&it.problem, deadline_ns, 5913.4, 3, NULL, NULL, option, &report, &err),
+        0);
     assert_int_equal(report.outcome, LULL_PROOF_UNDECIDED);
     assert_int_equal(report.branchings, 3);
     assert_true(report.bound_j > 5910.9 && report.bound_j < 5911.0 && report.done_ratio < 1.0);
@@ -180,9 +180,9 @@ static void test_limits(void **state)
                      0);
     assert_int_equal(report.outcome, LULL_PROOF_UNDECIDED);
     assert_int_equal(asked, 1);
-    assert_int_equal(lull_pipeline_prove(&it.problem, 1000, 5913.4, LIMIT, NULL, NULL, option,
-                                         &report, &err),
-                     -ERANGE);
+    assert_int_equal(
+        lull_pipeline_prove(&it.problem, 1000, 5913.4, LIMIT, NULL, NULL, option, &report, &err),
+        -ERANGE);
     free(option);
     pipeline_case_fini(&it);
 }

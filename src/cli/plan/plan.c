@@ -321,7 +321,8 @@ static void check(const struct arguments *arguments, struct argp_state *state)
         argp_error(state, "give --stages S and --microbatches M, or --graph FILE");
     if (wanted > 1)
         argp_error(state, "choose one of --frontier, --slowdown, --deadline-ms and --straggler-ms");
-    if (arguments->prove_j > 0.0 && (arguments->deadline_ms > 0.0) == (arguments->slowdown_ratio >= 0.0))
+    if (arguments->prove_j > 0.0 &&
+        (arguments->deadline_ms > 0.0) == (arguments->slowdown_ratio >= 0.0))
         argp_error(state, "--prove-j is about one time: give --slowdown or --deadline-ms");
     if (arguments->prove_j > 0.0 &&
         (arguments->svg != NULL || arguments->output != NULL || arguments->perseus != NULL ||

@@ -75,10 +75,10 @@ int lull_plan_prove(const struct lull_plan_task *task, int64_t deadline_ns, doub
     struct watch watch = {.begun_ns = lull_now_ns()};
     struct lull_proof_report report;
     struct lull_pipeline_cost found = {0};
-    int result = option == NULL ? -ENOMEM
-                                : lull_pipeline_prove(&task->problem, deadline_ns, energy_j,
-                                                      branchings_limit, show_progress, &watch,
-                                                      option, &report, err);
+    int result = option == NULL
+                     ? -ENOMEM
+                     : lull_pipeline_prove(&task->problem, deadline_ns, energy_j, branchings_limit,
+                                           show_progress, &watch, option, &report, err);
 
     if (watch.drawn_ns != 0)
         fprintf(stderr, "\r\033[K");

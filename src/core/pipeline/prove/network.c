@@ -8,8 +8,7 @@
 static double slope_w(const struct lull_pipeline_option *fast,
                       const struct lull_pipeline_option *slow, double blocking_w)
 {
-    return (double)(fast->energy_nj - slow->energy_nj) /
-               (double)(slow->time_ns - fast->time_ns) +
+    return (double)(fast->energy_nj - slow->energy_nj) / (double)(slow->time_ns - fast->time_ns) +
            blocking_w;
 }
 

@@ -27,8 +27,8 @@ static int make_room(struct choices *choices, size_t count, size_t most)
     return choices->profile.classes == NULL || choices->graph.ops == NULL ||
                    choices->first == NULL || choices->full_count == NULL ||
                    choices->options == NULL || choices->name == NULL || choices->full == NULL ||
-                   choices->full_name == NULL || choices->gone == NULL ||
-                   choices->trail == NULL || choices->op_of == NULL
+                   choices->full_name == NULL || choices->gone == NULL || choices->trail == NULL ||
+                   choices->op_of == NULL
                ? -ENOMEM
                : 0;
 }
@@ -74,8 +74,8 @@ int lull_choices_init(struct choices *choices, const struct lull_pipeline_proble
             choices->first[op] + (uint32_t)asked_class(choices, op)->option_count;
         list_full(choices, op);
     }
-    choices->left = (struct lull_pipeline_problem){&choices->profile, &choices->graph,
-                                                   problem->blocking_w};
+    choices->left =
+        (struct lull_pipeline_problem){&choices->profile, &choices->graph, problem->blocking_w};
     return 0;
 }
 

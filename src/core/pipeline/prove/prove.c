@@ -25,7 +25,7 @@ struct prover {
     struct circulation net;
     int64_t deadline_ns;
     int64_t shortest_ns; /* with all options */
-    double blocking_w; /* of all devices */
+    double blocking_w;   /* of all devices */
     double energy_j;
     uint64_t limit;
     lull_proof_progress progress;
@@ -215,8 +215,8 @@ static double round_down(struct prover *prover, uint32_t op)
 
     for (size_t i = 0; i < left->option_count; i++)
         if (left->options[i].time_ns <= time_ns &&
-            (best == left->option_count || loss_nj(&left->options[i], -blocking_w) <
-                                               loss_nj(&left->options[best], -blocking_w)))
+            (best == left->option_count ||
+             loss_nj(&left->options[i], -blocking_w) < loss_nj(&left->options[best], -blocking_w)))
             best = i;
     prover->rounded[op] = best == left->option_count ? 0 : (uint32_t)best;
     if (best == left->option_count)
@@ -451,8 +451,7 @@ static int prove(struct prover *prover, const struct lull_pipeline_problem *prob
     if (result == 0 && !can_hold(prover))
         result = -ERANGE;
     if (result == 0) {
-        prover->shortest_ns =
-            lull_pipeline_earliest(problem->graph, prover->duration_ns, NULL);
+        prover->shortest_ns = lull_pipeline_earliest(problem->graph, prover->duration_ns, NULL);
         result = begin_search(prover, begin_ns);
     }
     if (result == 0)

@@ -33,9 +33,9 @@ enum lull_proof {
 struct lull_proof_report {
     enum lull_proof outcome;
     uint64_t branchings;
-    uint64_t closed;     /* choices of options that were shown impossible */
-    double done_ratio;   /* how much of the search is over, 0 to 1: a share of halves */
-    double bound_j;      /* of the flow before any branching */
+    uint64_t closed;   /* choices of options that were shown impossible */
+    double done_ratio; /* how much of the search is over, 0 to 1: a share of halves */
+    double bound_j;    /* of the flow before any branching */
 };
 
 /* Told now and then how far it is; false: give up (undecided). */

@@ -32,7 +32,7 @@ struct choices {
     const struct lull_pipeline_problem *asked;
     struct lull_pipeline_problem left; /* over the two below */
     struct lull_pipeline_profile profile;
-    struct lull_pipeline_graph graph; /* the asked one's, but for the classes */
+    struct lull_pipeline_graph graph;     /* the asked one's, but for the classes */
     struct lull_pipeline_option *options; /* memory of all classes: first[i] on */
     uint32_t *name;                       /* of each in memory, its index in the asked class */
     uint32_t *first;                      /* op_count + 1 */
@@ -87,9 +87,9 @@ void lull_choices_fini(struct choices *choices);
 void lull_choices_drop(struct choices *choices, uint32_t full);
 void lull_choices_pack(struct choices *choices, uint32_t op);
 
-/* network.c. Takes a flow of the problem left, and the times of its relaxed optimum, whose iteration
- * takes time_ns; to be followed by a repair of the return, if that is less than the deadline.
- * -ENOMEM. */
+/* network.c. Takes a flow of the problem left, and the times of its relaxed optimum, whose
+ * iteration takes time_ns; to be followed by a repair of the return, if that is less than the
+ * deadline. -ENOMEM. */
 int lull_circulation_init(struct circulation *net, const struct choices *choices,
                           int64_t deadline_ns, int64_t time_ns, const struct lull_certificate *flow,
                           const int64_t *begin_ns, const int64_t *duration_ns);
@@ -98,9 +98,9 @@ void lull_circulation_fini(struct circulation *net);
 /* Brings an operation's stairs up to date with what is left of its options. */
 void lull_circulation_step(struct circulation *net, const struct choices *choices, uint32_t op);
 
-/* repair.c. Makes flow and potentials optimal again after the stairs of an operation (or the return)
- * have changed; for all other arcs they are. False: there is no such flow, the deadline cannot be held (or it took too
- * long); the flow is conserved all the same. */
+/* repair.c. Makes flow and potentials optimal again after the stairs of an operation (or the
+ * return) have changed; for all other arcs they are. False: there is no such flow, the deadline
+ * cannot be held (or it took too long); the flow is conserved all the same. */
 bool lull_circulation_repair(struct circulation *net, uint32_t arc);
 
 static inline uint32_t return_arc(const struct circulation *net)
