@@ -267,6 +267,17 @@ static int read_title(struct lull_json_reader *reader, void *object)
     return result;
 }
 
+static int read_feed_forward(struct lull_json_reader *reader, void *object)
+{
+    struct lull_pipeline_switching *const switching = object;
+    int64_t number = 0;
+    const int result = lull_json_read_integer(reader, 0, 1, &number);
+
+    if (result == 0)
+        switching->is_fed_forward = number != 0;
+    return result;
+}
+
 static int read_switching(struct lull_json_reader *reader, void *object)
 {
     static const struct lull_json_field fields[] = {
@@ -276,6 +287,9 @@ static int read_switching(struct lull_json_reader *reader, void *object)
          NULL},
         {"dwell_s", 9, LULL_PIPELINE_MAX_TIME_NS,
          offsetof(struct lull_pipeline_switching, dwell_ns), NULL},
+        {"feed_forward", 0, 0, 0, read_feed_forward},
+        {"early_s", 9, LULL_PIPELINE_MAX_TIME_NS,
+         offsetof(struct lull_pipeline_switching, early_ns), NULL},
         {0},
     };
     struct reading *const reading = reader->context;

@@ -56,6 +56,7 @@ double dwell_cost_j(const struct pipeline_case *it, const struct lull_pipeline_s
                     const uint32_t *option, int64_t deadline_ns, size_t changes)
 {
     return lull_pipeline_plan_cost(&it->problem, option, deadline_ns).energy_j +
+           lull_pipeline_dwell_energy_j(&it->problem, switching, option) +
            switching->switch_j * (double)changes;
 }
 

@@ -130,7 +130,9 @@ static void draw(struct lull_random *random, struct pipeline_case *it,
         .up_ns = (int64_t)lull_random_below(random, 20000000),
         .dwell_ns =
             lull_random_below(random, 3) == 0 ? 0 : (int64_t)lull_random_below(random, 120000000),
-        .switch_j = lull_random_below(random, 2) == 0 ? 0.0 : 0.5 * lull_random_uniform(random)};
+        .switch_j = lull_random_below(random, 2) == 0 ? 0.0 : 0.5 * lull_random_uniform(random),
+        .is_fed_forward = lull_random_below(random, 2) == 0,
+        .early_ns = (int64_t)lull_random_below(random, 1000000)};
 }
 
 static void test_timeline(void **state)
@@ -148,6 +150,7 @@ static void test_timeline(void **state)
 
         lull_random_init(&random, seed);
         draw(&random, &it, &switching);
+        switching.is_fed_forward = false;
         for (uint32_t op = 0; op < it.graph.op_count; op++)
             option[op] = (uint32_t)lull_random_below(
                 &random, it.profile.classes[it.graph.ops[op].class_index].option_count);
@@ -156,6 +159,141 @@ static void test_timeline(void **state)
         margin_ns = 3 * TICK_NS * (int64_t)it.graph.op_count;
         for (size_t op = 0; op < it.graph.op_count; op++)
             holds(llabs(end_ns[op] - simulated_ns[op]) <= margin_ns, seed);
+        pipeline_case_fini(&it);
+    }
+}
+
+/* ---- fed forward ------------------------------------------------------------------------- */
+
+enum { ROUNDS = 4, FINE_NS = 2000, FED_CASES = 60 };
+
+/* An operation's turn in one of several iterations, one behind the other. */
+struct turn {
+    uint32_t op;
+    int64_t begin_ns;
+    int64_t end_ns;
+};
+
+static uint32_t list_turns(const struct pipeline_case *it, const uint32_t *option,
+                           const int64_t *end_ns, int64_t period_ns, uint32_t device,
+                           struct turn *turns)
+{
+    uint32_t count = 0;
+
+    for (int64_t round = 0; round < ROUNDS; round++)
+        for (uint32_t k = it->graph.first_on[device]; k < it->graph.first_on[device + 1]; k++) {
+            const uint32_t op = it->graph.on_device[k];
+            const int64_t end = end_ns[op] + round * period_ns;
+
+            turns[count++] = (struct turn){op, end - option_of(it, option, op)->time_ns, end};
+        }
+    return count;
+}
+
+/* Whether an operation ahead that is above this clock is so near that its raising comes first. */
+static bool is_soon_raised(const struct pipeline_case *it,
+                           const struct lull_pipeline_switching *switching, const uint32_t *option,
+                           const struct turn *turns, uint32_t next, uint32_t count, int64_t now_ns)
+{
+    const uint32_t mhz = option_of(it, option, turns[next].op)->sm_mhz;
+
+    while (next < count && option_of(it, option, turns[next].op)->sm_mhz <= mhz)
+        next++;
+    return next < count &&
+           turns[next].begin_ns - switching->up_ns - now_ns < switching->down_ns;
+}
+
+static double effective_j(const struct pipeline_case *it, uint32_t op, uint32_t mhz)
+{
+    const struct lull_pipeline_class *class = &it->profile.classes[it->graph.ops[op].class_index];
+    size_t i = 0;
+
+    while (i + 1 < class->option_count && class->options[i].sm_mhz > mhz)
+        i++;
+    return 1e-9 * ((double)class->options[i].energy_nj -
+                   it->blocking_w[it->graph.ops[op].device] * (double)class->options[i].time_ns);
+}
+
+/* A device in small steps, the work done at whatever clock there is; what the rest of an operation
+ * would need is left to its own clock. Of the second iteration. */
+static double more_of_device(const struct pipeline_case *it,
+                             const struct lull_pipeline_switching *switching,
+                             const uint32_t *option, const struct turn *turns, uint32_t count)
+{
+    uint32_t asked = 2000;
+    uint32_t held = 0;
+    int64_t held_until_ns = 0;
+    double more_j = 0.0;
+
+    for (uint32_t i = 1; i <= 2 * (count / ROUNDS); i++) {
+        const uint32_t op = turns[i].op;
+        const uint32_t own = option_of(it, option, op)->sm_mhz;
+        const uint32_t next = option_of(it, option, turns[i + 1].op)->sm_mhz;
+        double left = 1.0;
+        double sum_j = 0.0;
+
+        if (own == 0)
+            continue;
+        if (own < asked && !is_soon_raised(it, switching, option, turns, i, count,
+                                           turns[i - 1].end_ns)) {
+            held = asked;
+            held_until_ns = turns[i - 1].end_ns + switching->down_ns;
+            asked = own;
+        } else if (own > asked) {
+            asked = own;
+        }
+        for (int64_t now_ns = turns[i].begin_ns; now_ns < turns[i].end_ns; now_ns += FINE_NS) {
+            uint32_t mhz = asked;
+            double done;
+
+            if (next > asked && now_ns >= turns[i + 1].begin_ns - switching->early_ns)
+                mhz = next;
+            else if (now_ns < held_until_ns && held > asked)
+                mhz = held;
+            if (mhz == asked)
+                continue;
+            done = fmin(FINE_NS / time_at(it, op, mhz), left);
+            left -= done;
+            sum_j += done * effective_j(it, op, mhz);
+        }
+        if (i >= count / ROUNDS + 1)
+            more_j += sum_j + left * effective_j(it, op, asked) - effective_j(it, op, own);
+    }
+    return more_j;
+}
+
+/* No operation begins below its clock; what that needs besides, against small steps. */
+static void test_fed_forward(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= FED_CASES; seed++) {
+        struct lull_pipeline_switching switching;
+        uint32_t option[MOST_OPS];
+        int64_t end_ns[MOST_OPS];
+        struct turn turns[ROUNDS * MOST_OPS + 1];
+        struct lull_random random;
+        struct pipeline_case it;
+        double more_j = 0.0;
+        int64_t time_ns;
+
+        lull_random_init(&random, seed);
+        draw(&random, &it, &switching);
+        switching.is_fed_forward = true;
+        switching.early_ns = (int64_t)lull_random_below(&random, 1000000);
+        for (uint32_t op = 0; op < it.graph.op_count; op++)
+            option[op] = (uint32_t)lull_random_below(
+                &random, it.profile.classes[it.graph.ops[op].class_index].option_count);
+        time_ns = lull_pipeline_dwell_timeline(&it.problem, &switching, option, NULL, end_ns);
+        holds(time_ns == lull_pipeline_plan_cost(&it.problem, option, 0).time_ns, seed);
+        for (uint32_t device = 0; device < it.graph.device_count; device++) {
+            const uint32_t count = list_turns(&it, option, end_ns, time_ns, device, turns);
+
+            if (count > 0)
+                more_j += more_of_device(&it, &switching, option, turns, count);
+        }
+        holds(fabs(lull_pipeline_dwell_energy_j(&it.problem, &switching, option) - more_j) <
+                  0.005 * (double)it.graph.op_count,
+              seed);
         pipeline_case_fini(&it);
     }
 }
@@ -263,6 +401,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_timeline),
+        cmocka_unit_test(test_fed_forward),
         cmocka_unit_test(test_all_plans),
     };
 

@@ -37,6 +37,7 @@ enum {
     KEY_STRAGGLER,
     KEY_PLANNER,
     KEY_SWITCH,
+    KEY_FEED_FORWARD,
     KEY_DWELL,
     KEY_WAITING,
     KEY_WAKE,
@@ -60,6 +61,7 @@ struct arguments {
     double straggler_ms;
     double down_ms;
     double up_ms;
+    double early_ms; /* below 0: not fed forward */
     double dwell_ms;
     double fall_ms; /* to a clock for waiting; below 0: as switching */
     double wake_ms;
@@ -120,6 +122,11 @@ static const struct argp_option options[] = {
      "frontier (the default), or envpipe, envpipe:greedy, envpipe:envelope, envpipe:uniform", 3},
     {"switch-ms", KEY_SWITCH, "DOWN,UP", 0,
      "Until a lower and a higher clock hold, in the worst case (0,0)", 3},
+    {"feed-forward", KEY_FEED_FORWARD, "MS", 0,
+     "Raisings are asked for ahead by UP of --switch-ms, as lull run does: a higher clock then holds "
+     "so long before it is needed, no operation begins below its clock, and a lower one comes DOWN "
+     "late",
+     3},
     {"min-dwell-ms", KEY_DWELL, "MS", 0, "Between two changes of a device's clock (0)", 3},
     {"waiting-w", KEY_WAITING, "MHZ:W,...", 0,
      "Clocks that a stage may wait at, and its power there; or a GPU model such as 8xH100-SXM5", 3},
@@ -198,6 +205,8 @@ static int parse_wish(int key, char *arg, struct arguments *arguments)
         return parse_planner(arg, &arguments->wish);
     case KEY_SWITCH:
         return lull_cli_parse_latency(arg, &arguments->down_ms, &arguments->up_ms);
+    case KEY_FEED_FORWARD:
+        return parse_ms(arg, 0.0, &arguments->early_ms);
     case KEY_DWELL:
         return parse_ms(arg, 0.0, &arguments->dwell_ms);
     case KEY_WAITING:
@@ -394,6 +403,9 @@ static void set_wish(const struct lull_plan_task *task, struct arguments *argume
 
     wish->switching.down_ns = lull_ns_from_ms(arguments->down_ms);
     wish->switching.up_ns = lull_ns_from_ms(arguments->up_ms);
+    wish->switching.is_fed_forward = arguments->early_ms >= 0.0;
+    wish->switching.early_ns =
+        wish->switching.is_fed_forward ? lull_ns_from_ms(arguments->early_ms) : 0;
     wish->switching.dwell_ns = lull_ns_from_ms(arguments->dwell_ms);
     wish->effort = (uint32_t)arguments->effort;
     wish->straggler_ns = lull_ns_from_ms(arguments->straggler_ms);
@@ -517,6 +529,7 @@ int lull_plan_main(int argc, char **argv)
 {
     struct arguments arguments = {.source.replicas = 1,
                                   .slowdown_ratio = -1.0,
+                                  .early_ms = -1.0,
                                   .wake_ms = -1.0,
                                   .branchings = 100000,
                                   .effort = 1};

@@ -16,7 +16,14 @@ enum {
 
 static bool has_switching(const struct lull_plan_wish *wish)
 {
-    return wish->switching.down_ns > 0 || wish->switching.up_ns > 0 || wish->switching.dwell_ns > 0;
+    return wish->switching.is_fed_forward || wish->switching.down_ns > 0 || wish->switching.up_ns > 0 || wish->switching.dwell_ns > 0;
+}
+
+/* EnvPipe knows nothing of switching: fed forward its plan holds its time as it is. */
+static bool is_judged_only(const struct lull_plan_wish *wish)
+{
+    return wish->planner == LULL_PLAN_ENVPIPE && wish->switching.is_fed_forward &&
+           wish->switching.dwell_ns == 0;
 }
 
 /* ---- one plan ---------------------------------------------------------------------------- */
@@ -28,17 +35,28 @@ int lull_plan_evaluate(struct lull_plan_solver *solver, int64_t deadline_ns,
     const struct lull_pipeline_problem *const problem = &solver->task->problem;
     struct lull_pipeline_cost cost;
 
-    if (has_switching(wish)) {
+    if (has_switching(wish) && is_judged_only(wish)) {
+        cost = lull_pipeline_plan_cost(problem, solver->option, wish->straggler_ns);
+        cost.energy_j += lull_pipeline_dwell_energy_j(problem, &wish->switching, solver->option);
+        point_out->time_ns = cost.time_ns;
+    } else if (has_switching(wish)) {
         struct lull_pipeline_dwell_report report;
         const bool is_frontier = wish->deadline_ns == 0 && wish->planner == LULL_PLAN_FRONTIER;
-        const int result = (is_frontier ? lull_pipeline_dwell_quick : lull_pipeline_dwell)(
-            problem, &wish->switching, deadline_ns, solver->option, &report, solver->err);
+        const int result =
+            wish->switching.is_fed_forward && !is_frontier && solver->frontier != NULL
+                ? lull_pipeline_dwell_replan(problem, solver->rounding, solver->frontier,
+                                             &wish->switching, deadline_ns, solver->option, &report,
+                                             solver->err)
+                : (is_frontier ? lull_pipeline_dwell_quick : lull_pipeline_dwell)(
+                      problem, &wish->switching, deadline_ns, solver->option, &report, solver->err);
 
         if (result < 0)
             return result;
         cost = lull_pipeline_plan_cost(problem, solver->option,
                                        report.time_ns > wish->straggler_ns ? report.time_ns
                                                                            : wish->straggler_ns);
+        cost.energy_j +=
+            lull_pipeline_dwell_energy_j(problem, &wish->switching, solver->option);
         point_out->time_ns = cost.time_ns < 0 ? cost.time_ns : report.time_ns;
     } else {
         cost = lull_pipeline_plan_cost(problem, solver->option, wish->straggler_ns);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/pipeline/envpipe.h"
 #include "core/pipeline/frontier/frontier.h"
 #include "core/pipeline/round/dwell_state.h"
 
@@ -67,6 +68,7 @@ int lull_pipeline_dwell_quick(const struct lull_pipeline_problem *problem,
 
 /* Shorter deadlines leave time for clocks to settle. */
 static const double SHARES[] = {1.0, 0.999, 0.998, 0.996, 0.993, 0.99, 0.985, 0.98, 0.97, 0.96};
+enum { ENVPIPE_ITERATIONS = 1000 };
 enum { SHARE_COUNT = sizeof(SHARES) / sizeof(SHARES[0]), GOOD_ENOUGH = 2, MOVES_TRIED = 200 };
 
 /* The plan for a shorter deadline, unaware of switching, in search->plan. */
@@ -114,6 +116,56 @@ static int consider_shorter(struct search *search, struct lull_pipeline_rounding
     return 0;
 }
 
+/* What time is worth at the deadline, and somewhat more: then there is time left to be won back. */
+static const double PRICES[] = {1.0, 1.02, 1.05, 1.1};
+enum { PRICE_COUNT = sizeof(PRICES) / sizeof(PRICES[0]) };
+
+/* Plans that pay for time and for changes, from the flow that proves the frontier's bound. */
+static int consider_priced(struct search *search, struct lull_pipeline_rounding *rounding,
+                           struct lull_frontier *frontier, int64_t *duration_ns, double *price_w)
+{
+    const struct lull_pipeline_graph *graph = search->problem->graph;
+    struct lull_certificate flow;
+    int rc = lull_certificate_init(&flow, graph);
+
+    for (unsigned i = 0; i < PRICE_COUNT && rc == 0; i++) {
+        rc = plan_for(search, rounding, frontier, search->deadline_ns, duration_ns);
+        lull_frontier_certify(frontier, &flow);
+        for (size_t op = 0; op < graph->op_count; op++)
+            price_w[op] = (double)flow.op_flow[op] * flow.unit_w * PRICES[i];
+        if (rc == 0)
+            rc = lull_dwell_price(search, price_w);
+        if (rc == 0)
+            lull_dwell_consider(search);
+    }
+    lull_certificate_fini(&flow);
+    return rc;
+}
+
+/* EnvPipe's plan changes clocks seldom. */
+static int consider_envpipe(struct search *search)
+{
+    struct lull_envpipe_outcome outcome;
+    const int rc = lull_envpipe_plan(search->problem, LULL_ENVPIPE_BALANCED, ENVPIPE_ITERATIONS,
+                                     search->plan, &outcome);
+
+    if (rc == 0)
+        lull_dwell_consider(search);
+    return rc;
+}
+
+static int consider_fed_forward(struct search *search, struct lull_pipeline_rounding *rounding,
+                                struct lull_frontier *frontier, int64_t *duration_ns)
+{
+    double *price_w = malloc(search->problem->graph->op_count * sizeof(*price_w));
+    int rc = price_w == NULL ? -ENOMEM : consider_envpipe(search);
+
+    if (rc == 0)
+        rc = consider_priced(search, rounding, frontier, duration_ns, price_w);
+    free(price_w);
+    return rc;
+}
+
 int lull_pipeline_dwell_replan(const struct lull_pipeline_problem *problem,
                                struct lull_pipeline_rounding *rounding,
                                struct lull_frontier *frontier,
@@ -130,6 +182,8 @@ int lull_pipeline_dwell_replan(const struct lull_pipeline_problem *problem,
         rc = lull_error_set(err, -ENOMEM, "no memory for a plan");
     if (rc == 0) {
         rc = consider_shorter(&search, rounding, frontier, option_inout, duration_ns);
+        if (rc == 0 && switching->is_fed_forward)
+            rc = consider_fed_forward(&search, rounding, frontier, duration_ns);
         if (rc < 0)
             lull_error_set(err, rc, "no plan of real clocks keeps %.3f ms",
                            (double)deadline_ns * 1e-6);

@@ -7,11 +7,18 @@
  * clock before the first operation is that of the device's last one, in the iteration before; it is
  * told to change when the iteration begins.
  *
+ * Fed forward, as a conductor does (core/pipeline/online/conductor.h), raisings are asked for ahead
+ * of the operations that need them. Then no operation begins below its clock, and switching takes
+ * energy instead of time: a higher clock holds a little before its operation begins, a lower one
+ * only a while after, and a lowering that would have to be taken back first is left out. That
+ * operations end sooner by it is not counted on.
+ *
  * Pure. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_PIPELINE_ROUND_DWELL_H
 #define LULL_CORE_PIPELINE_ROUND_DWELL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +30,8 @@ struct lull_pipeline_switching {
     int64_t up_ns;    /* the same for a higher one */
     int64_t dwell_ns; /* >= 0: from one change of a device to the next */
     double switch_j;  /* >= 0: what one change costs (the driver, the time of a host thread) */
+    bool is_fed_forward; /* up_ns is how long ahead a raising is asked for */
+    int64_t early_ns;    /* >= 0, fed forward: a higher clock holds so long before it is needed */
 };
 
 /*
@@ -32,6 +41,15 @@ struct lull_pipeline_switching {
 int64_t lull_pipeline_dwell_timeline(const struct lull_pipeline_problem *problem,
                                      const struct lull_pipeline_switching *switching,
                                      const uint32_t *option, int64_t *begin_out, int64_t *end_out);
+
+/*
+ * What switching costs in energy, J: what operations need more because the clock is still, or
+ * already, higher than the plan says; 0 unless it is fed forward. One iteration follows the other.
+ * Changes themselves (switch_j) are not counted. NAN: no memory. O(n).
+ */
+double lull_pipeline_dwell_energy_j(const struct lull_pipeline_problem *problem,
+                                    const struct lull_pipeline_switching *switching,
+                                    const uint32_t *option);
 
 struct lull_pipeline_dwell_report {
     size_t switches_before; /* changes of clock in an iteration, all devices */

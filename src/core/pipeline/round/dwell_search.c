@@ -57,10 +57,12 @@ static int64_t excess(const struct search *search, const struct verdict *verdict
     return (late_ns > 0 ? late_ns : 0) + verdict->short_ns;
 }
 
-static double cost_nj(const struct search *search, const uint32_t *option,
-                      const struct verdict *verdict)
+/* Of the plan that was walked through last. */
+static double switching_nj(const struct search *search, const uint32_t *option,
+                           const struct verdict *verdict)
 {
-    return lull_dwell_plan_nj(search, option) +
+    return lull_dwell_switching_nj(search->problem, search->switching, option, search->end_ns,
+                                   verdict->time_ns) +
            search->switching->switch_j * 1e9 * (double)verdict->switches;
 }
 
@@ -69,7 +71,8 @@ void lull_dwell_judge(struct search *search)
     struct verdict verdict = lull_dwell_verdict(search, search->plan);
 
     search->excess_ns = excess(search, &verdict);
-    search->cost_nj = cost_nj(search, search->plan, &verdict);
+    search->switching_nj = switching_nj(search, search->plan, &verdict);
+    search->cost_nj = lull_dwell_plan_nj(search, search->plan) + search->switching_nj;
 }
 
 /* The stretch, places [from, to) on a device, at one clock; false: the plan has it already, or an
@@ -98,29 +101,34 @@ static bool set_clock(struct search *search, uint32_t from, uint32_t to, uint32_
 /* Takes a stretch's new clock if the plan becomes less wrong by it, or as good and cheaper. */
 static bool try_clock(struct search *search, uint32_t from, uint32_t to, uint32_t mhz)
 {
-    double saved_nj = search->switching->switch_j * 2e9; /* at most two changes less */
+    double saved_nj = 0.0;
+    double trial_nj;
     struct verdict verdict;
     int64_t excess_ns;
 
     if (mhz == 0 || search->walks_left == 0 || !set_clock(search, from, to, mhz))
         return false;
-    for (uint32_t k = from; k < to && search->excess_ns == 0; k++) {
+    for (uint32_t k = from; k < to; k++) {
         uint32_t op = search->problem->graph->on_device[k];
 
         saved_nj +=
             energy_nj(search, op, search->plan[op]) - energy_nj(search, op, search->trial[op]);
     }
-    if (search->excess_ns == 0 && saved_nj <= 0.0)
+    /* No more than all switching can be saved besides. */
+    if (search->excess_ns == 0 && saved_nj + search->switching_nj <= 0.0)
         return false;
     search->walks_left--;
     verdict = lull_dwell_verdict(search, search->trial);
     excess_ns = excess(search, &verdict);
-    if (excess_ns > search->excess_ns ||
-        (excess_ns == search->excess_ns &&
-         cost_nj(search, search->trial, &verdict) >= search->cost_nj - 0.5))
+    if (excess_ns > search->excess_ns)
+        return false;
+    trial_nj = switching_nj(search, search->trial, &verdict);
+    saved_nj += search->switching_nj - trial_nj;
+    if (excess_ns == search->excess_ns && saved_nj <= 0.5)
         return false;
     search->excess_ns = excess_ns;
-    search->cost_nj = cost_nj(search, search->trial, &verdict);
+    search->cost_nj -= saved_nj;
+    search->switching_nj = trial_nj;
     memcpy(search->plan, search->trial, search->problem->graph->op_count * sizeof(*search->plan));
     return true;
 }

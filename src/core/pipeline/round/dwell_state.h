@@ -35,6 +35,16 @@ struct verdict lull_dwell_walk(const struct lull_pipeline_problem *problem,
 
 /* The option of an operation's class at a clock; UINT32_MAX: none. */
 uint32_t lull_dwell_option_at(const struct lull_pipeline_class *class, uint32_t mhz);
+
+/* The one at the next clock below, or the lowest, if the class lacks this one. */
+uint32_t lull_dwell_option_below(const struct lull_pipeline_class *class, uint32_t mhz);
+
+/* dwell_energy.c. What operations, which end at end_ns, need more for clocks on their way; one
+ * iteration takes period_ns. 0 unless it is fed forward. O(n). */
+double lull_dwell_switching_nj(const struct lull_pipeline_problem *problem,
+                               const struct lull_pipeline_switching *switching,
+                               const uint32_t *option, const int64_t *end_ns, int64_t period_ns);
+
 struct search {
     const struct lull_pipeline_problem *problem;
     const struct lull_pipeline_switching *switching;
@@ -46,7 +56,8 @@ struct search {
     uint32_t *best;
     uint64_t walks_left;
     /* Of plan. */
-    double cost_nj;    /* effective energy and changes */
+    double cost_nj;    /* effective energy, switching and changes */
+    double switching_nj; /* of them: clocks on their way and changes */
     int64_t excess_ns; /* over the deadline and under the dwell; 0: the plan is good */
     /* Of best, and how wrong the least wrong plan was. */
     double least_nj;
@@ -66,6 +77,10 @@ void lull_dwell_judge(struct search *search);
 
 /* Searches from search->plan; a good plan that is the cheapest so far goes to best. */
 void lull_dwell_consider(struct search *search);
+
+/* dwell_priced.c. Replaces search->plan by the cheapest one if time costs price_w on every
+ * operation, changes of clock included; pauses are those of the plan that it replaces. -ENOMEM. */
+int lull_dwell_price(struct search *search, const double *price_w);
 
 /* From one clock for each device, as low as the deadline allows. */
 void lull_dwell_consider_uniform(struct search *search);

@@ -37,13 +37,11 @@ uint32_t lull_dwell_option_at(const struct lull_pipeline_class *class, uint32_t 
     return at < class->option_count && class->options[at].sm_mhz == mhz ? (uint32_t)at : UINT32_MAX;
 }
 
-/* How long an operation takes at a clock that its class may lack: then at the next one below, or
- * the lowest. */
-static int64_t time_at(const struct lull_pipeline_class *class, uint32_t mhz)
+uint32_t lull_dwell_option_below(const struct lull_pipeline_class *class, uint32_t mhz)
 {
     size_t at = first_not_above(class, mhz);
 
-    return class->options[at < class->option_count ? at : class->option_count - 1].time_ns;
+    return (uint32_t)(at < class->option_count ? at : class->option_count - 1);
 }
 
 /* Tells the device the clock of its next operation, as soon as the one before has ended. */
@@ -78,7 +76,7 @@ static int64_t worst_duration(const struct lull_pipeline_class *class, uint32_t 
 
     if (settling <= 0 || class->options[option].sm_mhz == 0)
         return settled;
-    slow = time_at(class, clock->low_mhz);
+    slow = class->options[lull_dwell_option_below(class, clock->low_mhz)].time_ns;
     if (slow <= settled)
         return settled;
     if (settling >= slow)
@@ -136,7 +134,9 @@ struct verdict lull_dwell_walk(const struct lull_pipeline_problem *problem,
         }
         if (mhz > 0)
             command(clock, switching, mhz, &verdict.short_ns);
-        end_ns[op] = begin + worst_duration(class, option[op], clock, begin);
+        end_ns[op] = begin + (switching->is_fed_forward
+                                  ? class->options[option[op]].time_ns
+                                  : worst_duration(class, option[op], clock, begin));
         clock->end_ns = end_ns[op];
         if (begin_ns != NULL)
             begin_ns[op] = begin;

@@ -1,0 +1,190 @@
+/*
+ * What switching costs when it is fed forward: a conductor's requests, and the clocks that follow
+ * them. SPDX-License-Identifier: Apache-2.0
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/pipeline/round/dwell_state.h"
+
+/* A device in one iteration after the other. */
+struct part {
+    const struct lull_pipeline_problem *problem;
+    const struct lull_pipeline_switching *switching;
+    const uint32_t *option;
+    const int64_t *end_ns;
+    const uint32_t *ops; /* in the device's order */
+    uint32_t count;
+    int64_t period_ns;
+};
+
+static const struct lull_pipeline_class *class_of(const struct part *part, uint32_t op)
+{
+    return &part->problem->profile->classes[part->problem->graph->ops[op].class_index];
+}
+
+/* Places count on through the iterations. */
+static uint32_t op_at(const struct part *part, uint32_t place)
+{
+    return part->ops[place % part->count];
+}
+
+static uint32_t mhz_at(const struct part *part, uint32_t place)
+{
+    const uint32_t op = op_at(part, place);
+
+    return class_of(part, op)->options[part->option[op]].sm_mhz;
+}
+
+static int64_t end_at(const struct part *part, uint32_t place)
+{
+    return part->end_ns[op_at(part, place)] + place / part->count * part->period_ns;
+}
+
+static int64_t begin_at(const struct part *part, uint32_t place)
+{
+    const uint32_t op = op_at(part, place);
+
+    return end_at(part, place) - class_of(part, op)->options[part->option[op]].time_ns;
+}
+
+/* Whether the clock of an operation can have effect before the next raising is asked for. */
+static bool is_worth_lowering(const struct part *part, uint32_t place)
+{
+    const int64_t told_ns = end_at(part, place - 1);
+    const int64_t needed_ns = told_ns + part->switching->down_ns + part->switching->up_ns;
+
+    for (uint32_t next = place + 1; next <= place + part->count; next++) {
+        if (mhz_at(part, next) > mhz_at(part, place))
+            return begin_at(part, next) >= needed_ns;
+        if (begin_at(part, next) >= needed_ns)
+            return true;
+    }
+    return true;
+}
+
+/* Effective energy of an operation at a clock. Watts times nanoseconds are nanojoules. */
+static double effective_nj(const struct part *part, uint32_t op, uint32_t mhz)
+{
+    const struct lull_pipeline_class *class = class_of(part, op);
+    const struct lull_pipeline_option *at = &class->options[lull_dwell_option_below(class, mhz)];
+
+    return (double)at->energy_nj -
+           part->problem->blocking_w[part->problem->graph->ops[op].device] * (double)at->time_ns;
+}
+
+/* What share of an operation's work is done in so much time at a clock. */
+static double share_of(const struct part *part, uint32_t op, uint32_t mhz, int64_t time_ns)
+{
+    const struct lull_pipeline_class *class = class_of(part, op);
+    const int64_t whole_ns = class->options[lull_dwell_option_below(class, mhz)].time_ns;
+
+    return time_ns <= 0 ? 0.0 : fmin((double)time_ns / (double)whole_ns, 1.0);
+}
+
+/* The clock asked for, and one that still holds. */
+struct asked {
+    uint32_t mhz;
+    uint32_t held_mhz;
+    int64_t held_until_ns;
+};
+
+static void ask(const struct part *part, uint32_t place, struct asked *asked)
+{
+    const uint32_t wanted = mhz_at(part, place);
+
+    if (wanted >= asked->mhz) {
+        asked->mhz = wanted;
+    } else if (is_worth_lowering(part, place)) {
+        asked->held_mhz = asked->mhz;
+        asked->held_until_ns = end_at(part, place - 1) + part->switching->down_ns;
+        asked->mhz = wanted;
+    }
+}
+
+/* What an operation needs more than at the plan's clock: it begins at what still holds, and ends at
+ * what the next one wants. */
+static double more_nj(const struct part *part, uint32_t place, const struct asked *asked)
+{
+    const uint32_t op = op_at(part, place);
+    const uint32_t next_mhz = mhz_at(part, place + 1);
+    double held = 0.0;
+    double early = 0.0;
+
+    if (asked->held_mhz > asked->mhz)
+        held = share_of(part, op, asked->held_mhz, asked->held_until_ns - begin_at(part, place));
+    if (next_mhz > asked->mhz)
+        early = fmin(share_of(part, op, next_mhz,
+                              end_at(part, place) - begin_at(part, place + 1) +
+                                  part->switching->early_ns),
+                     1.0 - held);
+    return held * effective_nj(part, op, asked->held_mhz) +
+           early * effective_nj(part, op, next_mhz) +
+           (1.0 - held - early) * effective_nj(part, op, asked->mhz) -
+           effective_nj(part, op, mhz_at(part, place));
+}
+
+/* The first iteration finds out what the clock is when the second one begins. */
+static double device_nj(const struct part *part)
+{
+    struct asked asked = {0};
+    double sum_nj = 0.0;
+
+    for (uint32_t place = 0; place < part->count; place++)
+        if (mhz_at(part, place) > asked.mhz)
+            asked.mhz = mhz_at(part, place);
+    for (uint32_t place = 1; place <= 2 * part->count; place++) {
+        if (mhz_at(part, place) == 0)
+            continue;
+        ask(part, place, &asked);
+        if (place > part->count)
+            sum_nj += more_nj(part, place, &asked);
+    }
+    return sum_nj;
+}
+
+double lull_dwell_switching_nj(const struct lull_pipeline_problem *problem,
+                               const struct lull_pipeline_switching *switching,
+                               const uint32_t *option, const int64_t *end_ns, int64_t period_ns)
+{
+    const struct lull_pipeline_graph *graph = problem->graph;
+    double sum_nj = 0.0;
+
+    if (!switching->is_fed_forward)
+        return 0.0;
+    for (uint32_t device = 0; device < graph->device_count; device++) {
+        const struct part part = {
+            .problem = problem,
+            .switching = switching,
+            .option = option,
+            .end_ns = end_ns,
+            .ops = &graph->on_device[graph->first_on[device]],
+            .count = graph->first_on[device + 1] - graph->first_on[device],
+            .period_ns = period_ns,
+        };
+
+        if (part.count > 0)
+            sum_nj += device_nj(&part);
+    }
+    return sum_nj;
+}
+
+double lull_pipeline_dwell_energy_j(const struct lull_pipeline_problem *problem,
+                                    const struct lull_pipeline_switching *switching,
+                                    const uint32_t *option)
+{
+    int64_t *end_ns;
+    int64_t time_ns;
+    double sum_nj;
+
+    if (!switching->is_fed_forward)
+        return 0.0;
+    end_ns = malloc(problem->graph->op_count * sizeof(*end_ns));
+    if (end_ns == NULL)
+        return NAN;
+    time_ns = lull_pipeline_dwell_timeline(problem, switching, option, NULL, end_ns);
+    sum_nj = time_ns < 0 ? (double)NAN
+                         : lull_dwell_switching_nj(problem, switching, option, end_ns, time_ns);
+    free(end_ns);
+    return sum_nj * 1e-9;
+}
