@@ -297,6 +297,25 @@ class Single(unittest.TestCase):
             self.assertEqual(plan("--verify", path).returncode, 0)
         self.assertGreater(count_changes(free), count_changes(slow))
 
+    def test_fed_forward_switches_take_energy_and_no_time(self):
+        switching = ("--slowdown", "0%", "--switch-ms", "16,25")
+        free = plan_json(*gpt3(4, 8, "--slowdown", "0%"))
+        envpipe = plan_json(*gpt3(4, 8, *switching[2:], "--feed-forward", "9", "--planner", "envpipe"))
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "plan.json")
+            forward = plan_json(*gpt3(4, 8, *switching, "--feed-forward", "9", "--output", path))
+            self.assertEqual(plan("--verify", path).returncode, 0)
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+            self.assertIn('"feed_forward": 1, "early_s": 0.009000000', text)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text.replace('"early_s": 0.009', '"early_s": 0.029'))
+            self.assertEqual(plan("--verify", path).returncode, 1)
+        self.assertLessEqual(forward["slowdown_ratio"], 1e-9)
+        self.assertGreater(forward["frontier"][0]["energy_j"], free["frontier"][0]["energy_j"])
+        self.assertLess(forward["frontier"][0]["energy_j"], envpipe["frontier"][0]["energy_j"])
+        self.assertLess(count_changes(forward), count_changes(free))
+
 
 def count_changes(document):
     return sum(a["sm_mhz"] != b["sm_mhz"] for device in document["plan"] for a, b in zip(device, device[1:]))
@@ -466,7 +485,7 @@ class BadInput(Small):
     def test_usage(self):
         for arguments in (("--deadline-ms", "-5"), ("--deadline-ms", "0"), ("--deadline-ms", "soon"),
                           ("--slowdown", "-1%"), ("--straggler-ms", "nan"), ("--latency-ms", "-1"),
-                          ("--switch-ms", "3"), ("--min-dwell-ms", "-1"), ("--replicas", "0"), ("--stages", "0"),
+                          ("--switch-ms", "3"), ("--feed-forward", "5"), ("--min-dwell-ms", "-1"), ("--replicas", "0"), ("--stages", "0"),
                           ("--microbatches", "1.5"), ("surplus",), ("--slowdown", "0", "--frontier"),
                           ("--deadline-ms", "900", "--slowdown", "1%"), ("--svg", "x.svg"), ("--output", "x.json"),
                           ("--planner", "envpipe", "--frontier"), ("--graph", "x.csv")):

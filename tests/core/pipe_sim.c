@@ -68,6 +68,7 @@ struct pipe_sim {
     int64_t driver_free_ns;
     double energy_j;
     double told_energy_j;
+    uint64_t told_number; /* of the iteration that was told last */
     uint64_t plan_iterations;
     uint64_t highest_iterations;
     struct pipe_sim_result result;
@@ -489,11 +490,14 @@ static void take_iterations(struct pipe_sim *sim)
     while (lull_conductor_next_iteration(sim->conductor, &iteration)) {
         const double ms = (double)(iteration.end_ns - iteration.begin_ns) * 1e-6;
         const double j = sim->energy_j - sim->told_energy_j;
+        bool is_known;
 
         if (sim->result.iterations_told < PIPE_SIM_ITERATIONS)
             sim->result.iteration_plan[sim->result.iterations_told++] = iteration.plan;
         sim->told_energy_j = sim->energy_j;
-        if (!iteration.is_measured)
+        is_known = iteration.number == sim->told_number + 1; /* the energy is of it alone */
+        sim->told_number = iteration.number;
+        if (!iteration.is_measured || !is_known)
             continue;
         if (iteration.plan < 0) {
             sim->highest_iterations++;
@@ -546,6 +550,7 @@ void pipe_sim_run(struct pipe_sim *sim, struct lull_conductor *conductor,
                   struct pipe_sim_result *result_out)
 {
     sim->conductor = conductor;
+    sim->told_number = UINT64_MAX - 1;
     while (sim->devices[0].iteration < sim->config.iterations) {
         sim->now_ns += step_ns;
         for (uint32_t i = 0; i < sim->config.devices; i++) {

@@ -214,8 +214,29 @@ static double effective_j(const struct pipeline_case *it, uint32_t op, uint32_t 
                    it->blocking_w[it->graph.ops[op].device] * (double)class->options[i].time_ns);
 }
 
-/* A device in small steps, the work done at whatever clock there is; what the rest of an operation
- * would need is left to its own clock. Of the second iteration. */
+/* An operation in small steps, at whatever clock there is; *end_out: when it really ends. */
+static double run_turn(const struct pipeline_case *it, const struct turn *turn, uint32_t own,
+                       uint32_t held, int64_t held_until_ns, uint32_t next, int64_t raised_ns,
+                       int64_t *end_out)
+{
+    double left = 1.0;
+    double sum_j = 0.0;
+
+    *end_out = turn->begin_ns;
+    while (left > 0.0) {
+        const uint32_t mhz = held > own && *end_out < held_until_ns ? held
+                             : next > own && *end_out >= raised_ns  ? next
+                                                                     : own;
+        const double done = fmin(FINE_NS / time_at(it, turn->op, mhz), left);
+
+        left -= done;
+        sum_j += done * effective_j(it, turn->op, mhz);
+        *end_out += FINE_NS;
+    }
+    return sum_j;
+}
+
+/* Of the second iteration. */
 static double more_of_device(const struct pipeline_case *it,
                              const struct lull_pipeline_switching *switching,
                              const uint32_t *option, const struct turn *turns, uint32_t count)
@@ -223,41 +244,31 @@ static double more_of_device(const struct pipeline_case *it,
     uint32_t asked = 2000;
     uint32_t held = 0;
     int64_t held_until_ns = 0;
+    int64_t end_ns = turns[0].end_ns;
     double more_j = 0.0;
 
     for (uint32_t i = 1; i <= 2 * (count / ROUNDS); i++) {
         const uint32_t op = turns[i].op;
         const uint32_t own = option_of(it, option, op)->sm_mhz;
         const uint32_t next = option_of(it, option, turns[i + 1].op)->sm_mhz;
-        double left = 1.0;
-        double sum_j = 0.0;
+        double used_j;
 
-        if (own == 0)
+        if (own == 0) {
+            end_ns = turns[i].end_ns;
             continue;
-        if (own < asked && !is_soon_raised(it, switching, option, turns, i, count,
-                                           turns[i - 1].end_ns)) {
+        }
+        if (own > asked) {
+            asked = own;
+        } else if (own < asked &&
+                   !is_soon_raised(it, switching, option, turns, i, count, end_ns)) {
             held = asked;
-            held_until_ns = turns[i - 1].end_ns + switching->down_ns;
-            asked = own;
-        } else if (own > asked) {
+            held_until_ns = end_ns + switching->down_ns;
             asked = own;
         }
-        for (int64_t now_ns = turns[i].begin_ns; now_ns < turns[i].end_ns; now_ns += FINE_NS) {
-            uint32_t mhz = asked;
-            double done;
-
-            if (next > asked && now_ns >= turns[i + 1].begin_ns - switching->early_ns)
-                mhz = next;
-            else if (now_ns < held_until_ns && held > asked)
-                mhz = held;
-            if (mhz == asked)
-                continue;
-            done = fmin(FINE_NS / time_at(it, op, mhz), left);
-            left -= done;
-            sum_j += done * effective_j(it, op, mhz);
-        }
+        used_j = run_turn(it, &turns[i], asked, held, held_until_ns, next,
+                          turns[i + 1].begin_ns - switching->early_ns, &end_ns);
         if (i >= count / ROUNDS + 1)
-            more_j += sum_j + left * effective_j(it, op, asked) - effective_j(it, op, own);
+            more_j += used_j - effective_j(it, op, own);
     }
     return more_j;
 }

@@ -328,6 +328,9 @@ static void check(const struct arguments *arguments, struct argp_state *state)
         argp_error(state, "--graph says how many stages and micro-batches there are");
     if (source->graph == NULL && (source->stages == 0 || source->microbatches == 0))
         argp_error(state, "give --stages S and --microbatches M, or --graph FILE");
+    if (arguments->early_ms >= 0.0 && arguments->up_ms < arguments->early_ms)
+        argp_error(state, "--feed-forward: a clock cannot hold earlier than it is asked for; give "
+                          "--switch-ms DOWN,UP with UP at least as long");
     if (wanted > 1)
         argp_error(state, "choose one of --frontier, --slowdown, --deadline-ms and --straggler-ms");
     if (arguments->prove_j > 0.0 &&
@@ -436,7 +439,8 @@ static int print(const struct arguments *arguments, const struct lull_plan_task 
 {
     struct lull_plan_point envpipe;
     const bool compares = !arguments->is_json && arguments->wish.planner != LULL_PLAN_ENVPIPE &&
-                          arguments->straggler_ms == 0.0 && lull_plan_compare(task, &envpipe) == 0;
+                          arguments->straggler_ms == 0.0 &&
+                          lull_plan_compare(task, &arguments->wish, &envpipe) == 0;
 
     if (!arguments->is_json)
         lull_plan_print_text(task, &arguments->wish, result, compares ? &envpipe : NULL);

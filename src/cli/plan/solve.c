@@ -351,7 +351,8 @@ static int bound_at(const struct lull_plan_task *task, int64_t time_ns, double *
     return result;
 }
 
-int lull_plan_compare(const struct lull_plan_task *task, struct lull_plan_point *envpipe_out)
+int lull_plan_compare(const struct lull_plan_task *task, const struct lull_plan_wish *wish,
+                      struct lull_plan_point *envpipe_out)
 {
     const size_t count = task->graph.op_count;
     uint32_t *const option = calloc(count, sizeof(*option));
@@ -368,7 +369,8 @@ int lull_plan_compare(const struct lull_plan_task *task, struct lull_plan_point 
         const struct lull_pipeline_cost cost = lull_pipeline_plan_cost(&task->problem, option, 0);
 
         point.time_ns = cost.time_ns;
-        point.energy_j = cost.energy_j;
+        point.energy_j = cost.energy_j + lull_pipeline_dwell_energy_j(&task->problem,
+                                                                      &wish->switching, option);
         result =
             cost.time_ns < 0 ? (int)cost.time_ns : bound_at(task, cost.time_ns, &point.bound_j);
     }

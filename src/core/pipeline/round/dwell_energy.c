@@ -48,11 +48,19 @@ static int64_t begin_at(const struct part *part, uint32_t place)
     return end_at(part, place) - class_of(part, op)->options[part->option[op]].time_ns;
 }
 
+/* The clock asked for, one that still holds, and when the operation before really ended. */
+struct asked {
+    uint32_t mhz;
+    uint32_t held_mhz;
+    int64_t held_until_ns;
+    int64_t ended_ns;
+};
+
 /* Whether the clock of an operation can have effect before the next raising is asked for. */
-static bool is_worth_lowering(const struct part *part, uint32_t place)
+static bool is_worth_lowering(const struct part *part, uint32_t place, const struct asked *asked)
 {
-    const int64_t told_ns = end_at(part, place - 1);
-    const int64_t needed_ns = told_ns + part->switching->down_ns + part->switching->up_ns;
+    const int64_t needed_ns =
+        asked->ended_ns + part->switching->down_ns + part->switching->up_ns;
 
     for (uint32_t next = place + 1; next <= place + part->count; next++) {
         if (mhz_at(part, next) > mhz_at(part, place))
@@ -61,6 +69,19 @@ static bool is_worth_lowering(const struct part *part, uint32_t place)
             return true;
     }
     return true;
+}
+
+static void ask(const struct part *part, uint32_t place, struct asked *asked)
+{
+    const uint32_t wanted = mhz_at(part, place);
+
+    if (wanted >= asked->mhz) {
+        asked->mhz = wanted;
+    } else if (is_worth_lowering(part, place, asked)) {
+        asked->held_mhz = asked->mhz;
+        asked->held_until_ns = asked->ended_ns + part->switching->down_ns;
+        asked->mhz = wanted;
+    }
 }
 
 /* Effective energy of an operation at a clock. Watts times nanoseconds are nanojoules. */
@@ -73,54 +94,41 @@ static double effective_nj(const struct part *part, uint32_t op, uint32_t mhz)
            part->problem->blocking_w[part->problem->graph->ops[op].device] * (double)at->time_ns;
 }
 
-/* What share of an operation's work is done in so much time at a clock. */
-static double share_of(const struct part *part, uint32_t op, uint32_t mhz, int64_t time_ns)
+static double time_of(const struct part *part, uint32_t op, uint32_t mhz)
 {
     const struct lull_pipeline_class *class = class_of(part, op);
-    const int64_t whole_ns = class->options[lull_dwell_option_below(class, mhz)].time_ns;
 
-    return time_ns <= 0 ? 0.0 : fmin((double)time_ns / (double)whole_ns, 1.0);
+    return (double)class->options[lull_dwell_option_below(class, mhz)].time_ns;
 }
 
-/* The clock asked for, and one that still holds. */
-struct asked {
-    uint32_t mhz;
-    uint32_t held_mhz;
-    int64_t held_until_ns;
-};
-
-static void ask(const struct part *part, uint32_t place, struct asked *asked)
-{
-    const uint32_t wanted = mhz_at(part, place);
-
-    if (wanted >= asked->mhz) {
-        asked->mhz = wanted;
-    } else if (is_worth_lowering(part, place)) {
-        asked->held_mhz = asked->mhz;
-        asked->held_until_ns = end_at(part, place - 1) + part->switching->down_ns;
-        asked->mhz = wanted;
-    }
-}
-
-/* What an operation needs more than at the plan's clock: it begins at what still holds, and ends at
- * what the next one wants. */
-static double more_nj(const struct part *part, uint32_t place, const struct asked *asked)
+/*
+ * What an operation needs more than at the plan's clock: it begins at what still holds, and ends at
+ * what the next one wants. It ends before its time by it; the next one begins at its own.
+ */
+static double more_nj(const struct part *part, uint32_t place, struct asked *asked)
 {
     const uint32_t op = op_at(part, place);
     const uint32_t next_mhz = mhz_at(part, place + 1);
+    const double raised_ns = (double)(begin_at(part, place + 1) - part->switching->early_ns -
+                                      begin_at(part, place));
+    double spent_ns = 0.0;
     double held = 0.0;
-    double early = 0.0;
+    double own;
 
-    if (asked->held_mhz > asked->mhz)
-        held = share_of(part, op, asked->held_mhz, asked->held_until_ns - begin_at(part, place));
+    if (asked->held_mhz > asked->mhz && asked->held_until_ns > begin_at(part, place)) {
+        spent_ns = fmin((double)(asked->held_until_ns - begin_at(part, place)),
+                        time_of(part, op, asked->held_mhz));
+        held = spent_ns / time_of(part, op, asked->held_mhz);
+    }
+    own = 1.0 - held;
     if (next_mhz > asked->mhz)
-        early = fmin(share_of(part, op, next_mhz,
-                              end_at(part, place) - begin_at(part, place + 1) +
-                                  part->switching->early_ns),
-                     1.0 - held);
+        own = fmin(own, fmax(raised_ns - spent_ns, 0.0) / time_of(part, op, asked->mhz));
+    asked->ended_ns = begin_at(part, place) +
+                      (int64_t)(spent_ns + own * time_of(part, op, asked->mhz) +
+                                (1.0 - held - own) * time_of(part, op, next_mhz));
     return held * effective_nj(part, op, asked->held_mhz) +
-           early * effective_nj(part, op, next_mhz) +
-           (1.0 - held - early) * effective_nj(part, op, asked->mhz) -
+           own * effective_nj(part, op, asked->mhz) +
+           (1.0 - held - own) * effective_nj(part, op, next_mhz) -
            effective_nj(part, op, mhz_at(part, place));
 }
 
@@ -133,12 +141,18 @@ static double device_nj(const struct part *part)
     for (uint32_t place = 0; place < part->count; place++)
         if (mhz_at(part, place) > asked.mhz)
             asked.mhz = mhz_at(part, place);
+    asked.ended_ns = end_at(part, 0);
     for (uint32_t place = 1; place <= 2 * part->count; place++) {
-        if (mhz_at(part, place) == 0)
+        double more = 0.0;
+
+        if (mhz_at(part, place) == 0) {
+            asked.ended_ns = end_at(part, place);
             continue;
+        }
         ask(part, place, &asked);
+        more = more_nj(part, place, &asked);
         if (place > part->count)
-            sum_nj += more_nj(part, place, &asked);
+            sum_nj += more;
     }
     return sum_nj;
 }
