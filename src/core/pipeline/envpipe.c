@@ -3,25 +3,27 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { GREEDY_STEPS = 3 };
 
-struct planner {
+struct lull_envpipe {
     const struct lull_pipeline_problem *problem;
+    enum lull_envpipe_method method;
     uint32_t *option;
     bool *is_envelope;    /* of every operation */
     int64_t *duration_ns; /* at its option */
-    int64_t *begin_ns;
+    int64_t *end_ns;      /* as they should be by that */
     uint32_t *path; /* the last operation first */
     size_t path_length;
 };
 
-static const struct lull_pipeline_class *class_of(const struct planner *planner, uint32_t op)
+static const struct lull_pipeline_class *class_of(const struct lull_envpipe *planner, uint32_t op)
 {
     return &planner->problem->profile->classes[planner->problem->graph->ops[op].class_index];
 }
 
-static void choose(struct planner *planner, uint32_t op, uint32_t option)
+static void choose(struct lull_envpipe *planner, uint32_t op, uint32_t option)
 {
     planner->option[op] = option;
     planner->duration_ns[op] = class_of(planner, op)->options[option].time_ns;
@@ -39,7 +41,7 @@ static uint32_t least_energy(const struct lull_pipeline_class *operations)
 
 /* ---- where it begins --------------------------------------------------------------------- */
 
-static void mark_envelope(struct planner *planner)
+static void mark_envelope(struct lull_envpipe *planner)
 {
     const struct lull_pipeline_graph *const graph = planner->problem->graph;
     uint32_t last_stage = 0;
@@ -60,7 +62,7 @@ static void mark_envelope(struct planner *planner)
     }
 }
 
-static void set_initial(struct planner *planner, enum lull_envpipe_method method)
+static void set_initial(struct lull_envpipe *planner, enum lull_envpipe_method method)
 {
     for (uint32_t op = 0; op < planner->problem->graph->op_count; op++) {
         const struct lull_pipeline_class *const operations = class_of(planner, op);
@@ -76,40 +78,44 @@ static void set_initial(struct planner *planner, enum lull_envpipe_method method
  * The operation that this one waited for, -1 if none. Where there are several, the one that
  * reproduces what was recorded: before a forward what another device sent, else the device's own.
  */
-static int64_t critical_before(const struct planner *planner, uint32_t op)
+static int64_t critical_before(const struct lull_envpipe *planner, uint32_t op,
+                               const int64_t *end_ns, int64_t tie_ns)
 {
     const struct lull_pipeline_graph *const graph = planner->problem->graph;
     const bool prefers_own = class_of(planner, op)->kind != LULL_PIPELINE_FORWARD;
+    int64_t latest_ns = INT64_MIN;
     int64_t found = -1;
 
     for (uint32_t i = graph->first_in[op]; i < graph->first_in[op + 1]; i++) {
         const struct lull_pipeline_edge *const edge = &graph->edges[graph->in_edges[i]];
+
+        if (end_ns[edge->from] + edge->latency_ns > latest_ns)
+            latest_ns = end_ns[edge->from] + edge->latency_ns;
+    }
+    for (uint32_t i = graph->first_in[op]; i < graph->first_in[op + 1]; i++) {
+        const struct lull_pipeline_edge *const edge = &graph->edges[graph->in_edges[i]];
         const bool is_own = graph->ops[edge->from].device == graph->ops[op].device;
 
-        if (planner->begin_ns[edge->from] + planner->duration_ns[edge->from] + edge->latency_ns !=
-            planner->begin_ns[op])
-            continue;
-        if (found < 0 || is_own == prefers_own)
+        if (end_ns[edge->from] + edge->latency_ns + tie_ns >= latest_ns &&
+            (found < 0 || is_own == prefers_own))
             found = edge->from;
     }
     return found;
 }
 
-static void find_path(struct planner *planner)
+static void find_path(struct lull_envpipe *planner, const int64_t *end_ns, int64_t tie_ns)
 {
-    const struct lull_pipeline_graph *const graph = planner->problem->graph;
-    const int64_t makespan_ns =
-        lull_pipeline_earliest(graph, planner->duration_ns, planner->begin_ns);
     int64_t op = 0;
 
-    while (planner->begin_ns[op] + planner->duration_ns[op] != makespan_ns)
-        op++;
+    for (uint32_t i = 1; i < planner->problem->graph->op_count; i++)
+        if (end_ns[i] > end_ns[op])
+            op = i;
     planner->path_length = 0;
-    for (; op >= 0; op = critical_before(planner, (uint32_t)op))
+    for (; op >= 0; op = critical_before(planner, (uint32_t)op, end_ns, tie_ns))
         planner->path[planner->path_length++] = (uint32_t)op;
 }
 
-static bool is_inside_envelope(const struct planner *planner)
+static bool is_inside_envelope(const struct lull_envpipe *planner)
 {
     for (size_t i = 0; i < planner->path_length; i++)
         if (!planner->is_envelope[planner->path[i]])
@@ -120,17 +126,17 @@ static bool is_inside_envelope(const struct planner *planner)
 /* ---- reconfiguring ----------------------------------------------------------------------- */
 
 /* Clocks descend with the index, so a step up is one index down. */
-static bool can_rise(const struct planner *planner, uint32_t op)
+static bool can_rise(const struct lull_envpipe *planner, uint32_t op)
 {
     return planner->option[op] > lull_pipeline_highest(class_of(planner, op));
 }
 
-static uint32_t clock_of(const struct planner *planner, uint32_t op)
+static uint32_t clock_of(const struct lull_envpipe *planner, uint32_t op)
 {
     return class_of(planner, op)->options[planner->option[op]].sm_mhz;
 }
 
-static bool raise_lowest(struct planner *planner)
+static bool raise_lowest(struct lull_envpipe *planner)
 {
     uint32_t lowest_mhz = UINT32_MAX;
 
@@ -149,7 +155,7 @@ static bool raise_lowest(struct planner *planner)
     return lowest_mhz != UINT32_MAX;
 }
 
-static bool raise_last(struct planner *planner)
+static bool raise_last(struct lull_envpipe *planner)
 {
     for (size_t i = 0; i < planner->path_length; i++) {
         const uint32_t op = planner->path[i];
@@ -163,49 +169,95 @@ static bool raise_last(struct planner *planner)
     return false;
 }
 
-static void reconfigure(struct planner *planner, enum lull_envpipe_method method,
-                        uint32_t most_iterations, struct lull_envpipe_outcome *outcome)
+enum lull_envpipe_step lull_envpipe_step(struct lull_envpipe *envpipe, const int64_t *end_ns,
+                                         int64_t tie_ns)
 {
-    for (;;) {
-        find_path(planner);
-        outcome->is_settled = is_inside_envelope(planner);
-        if (outcome->is_settled || outcome->iterations == most_iterations)
-            return;
-        outcome->is_settled =
-            !(method == LULL_ENVPIPE_GREEDY ? raise_last(planner) : raise_lowest(planner));
-        if (outcome->is_settled)
-            return;
-        outcome->iterations++;
+    find_path(envpipe, end_ns, tie_ns);
+    if (is_inside_envelope(envpipe))
+        return LULL_ENVPIPE_INSIDE;
+    return (envpipe->method == LULL_ENVPIPE_GREEDY ? raise_last(envpipe) : raise_lowest(envpipe))
+               ? LULL_ENVPIPE_RAISED
+               : LULL_ENVPIPE_EXHAUSTED;
+}
+
+/* ---- all together ------------------------------------------------------------------------ */
+
+struct lull_envpipe *lull_envpipe_create(const struct lull_pipeline_problem *problem,
+                                         enum lull_envpipe_method method)
+{
+    const size_t count = problem->graph->op_count;
+    struct lull_envpipe *const envpipe = calloc(1, sizeof(*envpipe));
+
+    if (envpipe == NULL)
+        return NULL;
+    *envpipe = (struct lull_envpipe){
+        .problem = problem,
+        .method = method,
+        .option = calloc(count, sizeof(*envpipe->option)),
+        .is_envelope = calloc(count, sizeof(*envpipe->is_envelope)),
+        .duration_ns = calloc(count, sizeof(*envpipe->duration_ns)),
+        .end_ns = calloc(count, sizeof(*envpipe->end_ns)),
+        .path = calloc(count, sizeof(*envpipe->path)),
+    };
+    if (envpipe->option == NULL || envpipe->is_envelope == NULL || envpipe->duration_ns == NULL ||
+        envpipe->end_ns == NULL || envpipe->path == NULL) {
+        lull_envpipe_destroy(envpipe);
+        return NULL;
     }
+    mark_envelope(envpipe);
+    set_initial(envpipe, method);
+    return envpipe;
+}
+
+void lull_envpipe_destroy(struct lull_envpipe *envpipe)
+{
+    if (envpipe == NULL)
+        return;
+    free(envpipe->option);
+    free(envpipe->is_envelope);
+    free(envpipe->duration_ns);
+    free(envpipe->end_ns);
+    free(envpipe->path);
+    free(envpipe);
+}
+
+const uint32_t *lull_envpipe_options(const struct lull_envpipe *envpipe)
+{
+    return envpipe->option;
+}
+
+/* An iteration as it should be by the profile. */
+static void imagine(struct lull_envpipe *envpipe)
+{
+    const struct lull_pipeline_graph *const graph = envpipe->problem->graph;
+
+    lull_pipeline_earliest(graph, envpipe->duration_ns, envpipe->end_ns);
+    for (size_t op = 0; op < graph->op_count; op++)
+        envpipe->end_ns[op] += envpipe->duration_ns[op];
 }
 
 int lull_envpipe_plan(const struct lull_pipeline_problem *problem, enum lull_envpipe_method method,
                       uint32_t most_iterations, uint32_t *option_out,
                       struct lull_envpipe_outcome *outcome_out)
 {
-    const size_t count = problem->graph->op_count;
-    struct planner planner = {
-        .problem = problem,
-        .option = option_out,
-        .is_envelope = calloc(count, sizeof(*planner.is_envelope)),
-        .duration_ns = calloc(count, sizeof(*planner.duration_ns)),
-        .begin_ns = calloc(count, sizeof(*planner.begin_ns)),
-        .path = calloc(count, sizeof(*planner.path)),
-    };
-    int result = -ENOMEM;
+    struct lull_envpipe *const envpipe = lull_envpipe_create(problem, method);
+    const bool raises = method == LULL_ENVPIPE_BALANCED || method == LULL_ENVPIPE_GREEDY;
 
-    if (planner.is_envelope != NULL && planner.duration_ns != NULL && planner.begin_ns != NULL &&
-        planner.path != NULL) {
-        result = 0;
-        *outcome_out = (struct lull_envpipe_outcome){.is_settled = true};
-        mark_envelope(&planner);
-        set_initial(&planner, method);
-        if (method == LULL_ENVPIPE_BALANCED || method == LULL_ENVPIPE_GREEDY)
-            reconfigure(&planner, method, most_iterations, outcome_out);
+    if (envpipe == NULL)
+        return -ENOMEM;
+    *outcome_out = (struct lull_envpipe_outcome){.is_settled = !raises};
+    while (!outcome_out->is_settled) {
+        imagine(envpipe);
+        if (outcome_out->iterations == most_iterations) {
+            find_path(envpipe, envpipe->end_ns, 0);
+            outcome_out->is_settled = is_inside_envelope(envpipe);
+            break;
+        }
+        outcome_out->is_settled =
+            lull_envpipe_step(envpipe, envpipe->end_ns, 0) != LULL_ENVPIPE_RAISED;
+        outcome_out->iterations += !outcome_out->is_settled;
     }
-    free(planner.is_envelope);
-    free(planner.duration_ns);
-    free(planner.begin_ns);
-    free(planner.path);
-    return result;
+    memcpy(option_out, envpipe->option, problem->graph->op_count * sizeof(option_out[0]));
+    lull_envpipe_destroy(envpipe);
+    return 0;
 }

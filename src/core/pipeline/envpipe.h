@@ -37,6 +37,35 @@ struct lull_envpipe_outcome {
                             false: most_iterations came first */
 };
 
+/* What a look at the critical path led to. */
+enum lull_envpipe_step {
+    LULL_ENVPIPE_INSIDE, /* the path lies in the envelope: nothing was raised */
+    LULL_ENVPIPE_RAISED,
+    LULL_ENVPIPE_EXHAUSTED /* all on the path is at the highest clock */
+};
+
+/*
+ * The planner step by step, for a job that executes its plan between two looks (EnvPipe's loop:
+ * execute, find the critical path, reconfigure). The problem is borrowed until destroy; method is
+ * not UNIFORM or ENVELOPE where steps are taken. NULL: no memory.
+ */
+struct lull_envpipe;
+struct lull_envpipe *lull_envpipe_create(const struct lull_pipeline_problem *problem,
+                                         enum lull_envpipe_method method);
+void lull_envpipe_destroy(struct lull_envpipe *envpipe);
+
+/* The plan as it is, op_count indices into the options; valid until the next step. */
+const uint32_t *lull_envpipe_options(const struct lull_envpipe *envpipe);
+
+/*
+ * Looks at an iteration and raises clocks: when every operation ended, measured, by a clock that all
+ * devices share, ns. The path goes to what an operation waited for, the
+ * latest to arrive; arrivals that are no more than tie_ns (>= 0) apart count as one.
+ * O(operations).
+ */
+enum lull_envpipe_step lull_envpipe_step(struct lull_envpipe *envpipe, const int64_t *end_ns,
+                                         int64_t tie_ns);
+
 /*
  * option_out: op_count indices into the options. outcome_out is true of what was returned, settled
  * or not. Errors: -ENOMEM. O(operations) for every iteration.
