@@ -483,6 +483,26 @@ static void take_commands(struct pipe_sim *sim)
 
 /* ---- all of it ---- */
 
+/* The iteration before the one that the first device is at: none of the others is further. */
+static void tell_ends(struct pipe_sim *sim, const struct lull_conductor_iteration *iteration)
+{
+    int64_t *end_ns;
+
+    if (sim->config.on_iteration == NULL || sim->devices[0].iteration == 0)
+        return;
+    end_ns = calloc(sim->graph.op_count, sizeof(*end_ns));
+    for (uint32_t i = 0; i < sim->config.devices; i++) {
+        const struct device *device = &sim->devices[i];
+        const uint32_t half = (sim->devices[0].iteration - 1) % 2;
+
+        for (uint32_t k = 0; k < device->count; k++)
+            end_ns[sim->graph.on_device[device->first + k]] =
+                device->ends_ns[half * device->count + k];
+    }
+    sim->config.on_iteration(sim->config.context, iteration, end_ns);
+    free(end_ns);
+}
+
 static void take_iterations(struct pipe_sim *sim)
 {
     struct lull_conductor_iteration iteration;
@@ -497,6 +517,7 @@ static void take_iterations(struct pipe_sim *sim)
         sim->told_energy_j = sim->energy_j;
         is_known = iteration.number == sim->told_number + 1; /* the energy is of it alone */
         sim->told_number = iteration.number;
+        tell_ends(sim, &iteration);
         if (!iteration.is_measured || !is_known)
             continue;
         if (iteration.plan < 0) {

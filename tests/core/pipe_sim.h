@@ -33,6 +33,11 @@ struct pipe_sim_config {
     uint32_t odd_at;       /* in this iteration the first device says a section too many; 0 never */
     bool ignores_lowering; /* the driver says yes and does nothing */
     uint64_t seed;
+    /* After every iteration that a conductor tells, if it is not NULL; end_ns: when each operation
+     * of it ended. */
+    void (*on_iteration)(void *context, const struct lull_conductor_iteration *iteration,
+                         const int64_t *end_ns);
+    void *context;
 };
 
 struct pipe_sim_result {

@@ -7,6 +7,7 @@
 
 #include "core/pipeline/envpipe.h"
 #include "core/pipeline/frontier/frontier.h"
+#include "core/pipeline/online/raising.h"
 #include "core/pipeline/round/dwell.h"
 #include "core/pipeline/round/round.h"
 #include "pipe_sim.h"
@@ -124,9 +125,81 @@ static void test_promises(void **state)
     assert_true(outcomes[FED_FORWARD].saved > outcomes[ENVPIPE].saved + 0.003);
 }
 
+/* ---- EnvPipe's loop ---------------------------------------------------------------------- */
+
+struct loop {
+    struct pipe_sim *sim;
+    struct lull_conductor *conductor;
+    struct lull_raising *raising;
+    int32_t plans; /* given to the conductor so far */
+    uint32_t iterations;
+};
+
+static void go_on(void *context, const struct lull_conductor_iteration *iteration,
+                  const int64_t *end_ns)
+{
+    struct loop *loop = context;
+
+    if (lull_raising_is_done(loop->raising) || !iteration->is_measured || !iteration->is_whole ||
+        iteration->plan != loop->plans - 1)
+        return;
+    loop->iterations++;
+    if (lull_raising_take(loop->raising, end_ns)) {
+        assert_int_equal(pipe_sim_add_plan(loop->sim, loop->conductor,
+                                           lull_raising_options(loop->raising), 0),
+                         0);
+        lull_conductor_hold_plan(loop->conductor, loop->plans++);
+    } else if (lull_raising_is_done(loop->raising)) {
+        lull_conductor_use_plan(loop->conductor, loop->plans - 1);
+    }
+}
+
+/* From the low clocks to the envelope by what the job shows, and then kept by the guard. */
+static void test_envpipe_in_the_job(void **state)
+{
+    struct loop loop = {.plans = 1};
+    struct pipe_sim_config job;
+    struct lull_conductor_config config;
+    struct pipe_sim_result result;
+    uint32_t *at_once;
+    double looped;
+    double planned;
+
+    (void)state;
+    pipe_sim_config_default(&job);
+    job.iterations = 240;
+    job.on_iteration = go_on;
+    job.context = &loop;
+    loop.sim = pipe_sim_create(&job);
+    lull_conductor_config_default(&config);
+    loop.conductor = pipe_sim_conductor(loop.sim, &config);
+    loop.raising = lull_raising_create(pipe_sim_problem(loop.sim), 1000000);
+    assert_non_null(loop.raising);
+    assert_int_equal(pipe_sim_add_plan(loop.sim, loop.conductor,
+                                       lull_raising_options(loop.raising), 0),
+                     0);
+    lull_conductor_hold_plan(loop.conductor, 0);
+    pipe_sim_run(loop.sim, loop.conductor, &result);
+    at_once = calloc(pipe_sim_problem(loop.sim)->graph->op_count, sizeof(*at_once));
+    plan(pipe_sim_problem(loop.sim), ENVPIPE, at_once);
+    looped = promise(pipe_sim_problem(loop.sim), lull_raising_options(loop.raising));
+    planned = promise(pipe_sim_problem(loop.sim), at_once);
+    free(at_once);
+    printf("%u raisings in %u iterations: promises %.2f %%, planned at once %.2f %%\n",
+           lull_raising_count(loop.raising), loop.iterations, 100.0 * looped, 100.0 * planned);
+    /* What jitter raises is never lowered again. */
+    assert_true(looped > planned - 0.02 && looped < planned + 0.003);
+    assert_true(lull_raising_is_done(loop.raising));
+    assert_int_equal(lull_conductor_phase(loop.conductor), LULL_CONDUCTOR_KEPT);
+    lull_raising_destroy(loop.raising);
+    lull_conductor_destroy(loop.conductor);
+    pipe_sim_destroy(loop.sim);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_envpipe_in_the_job),
         cmocka_unit_test(test_promises),
     };
 
