@@ -251,20 +251,33 @@ static int read_edges(struct lull_json_reader *reader, void *object)
 /* ---- the head ---------------------------------------------------------------------------- */
 
 /* Printable characters only: it ends up on terminals. */
+static int read_text(struct lull_json_reader *reader, char *text_out, size_t room)
+{
+    struct lull_json_text text;
+    const int result = lull_json_expect(reader, LULL_JSON_STRING, "expected a text", &text);
+    size_t length = 0;
+
+    for (size_t i = 0; result == 0 && i < text.length && length + 1 < room; i++)
+        if (text.bytes[i] >= ' ' && text.bytes[i] <= '~')
+            text_out[length++] = text.bytes[i];
+    text_out[length] = '\0';
+    return result;
+}
+
 static int read_title(struct lull_json_reader *reader, void *object)
 {
     struct reading *const reading = reader->context;
-    struct lull_json_text text;
-    const int result = lull_json_expect(reader, LULL_JSON_STRING, "expected a text", &text);
-    char *const title = reading->text->plan.title;
-    size_t length = 0;
 
     (void)object;
-    for (size_t i = 0; result == 0 && i < text.length && length + 1 < LULL_PLAN_FILE_TITLE; i++)
-        if (text.bytes[i] >= ' ' && text.bytes[i] <= '~')
-            title[length++] = text.bytes[i];
-    title[length] = '\0';
-    return result;
+    return read_text(reader, reading->text->plan.title, LULL_PLAN_FILE_TITLE);
+}
+
+static int read_planner(struct lull_json_reader *reader, void *object)
+{
+    struct reading *const reading = reader->context;
+
+    (void)object;
+    return read_text(reader, reading->text->plan.planner, LULL_PLAN_FILE_PLANNER);
 }
 
 static int read_feed_forward(struct lull_json_reader *reader, void *object)
@@ -351,6 +364,7 @@ static int read_document(struct lull_json_reader *reader)
     static const struct lull_json_field fields[] = {
         {"lull_plan", 0, 0, 0, read_version},
         {"title", 0, 0, 0, read_title},
+        {"planner", 0, 0, 0, read_planner},
         {"parts", 0, LULL_PIPELINE_MAX_OPS, offsetof(struct lull_plan_file, parts), NULL},
         {"deadline_s", 9, most_time_ns, offsetof(struct lull_plan_file, deadline_ns), NULL},
         {"period_s", 9, most_time_ns, offsetof(struct lull_plan_file, period_ns), NULL},

@@ -23,19 +23,21 @@ void lull_plan_file_write_real(FILE *file, const char *before, double value)
     fprintf(file, "%s%s", before, text);
 }
 
-static void write_title(FILE *file, const char *title)
+static void write_text(FILE *file, const char *member, const char *text)
 {
-    fprintf(file, "  \"title\": \"");
-    for (; *title != '\0'; title++)
-        if ((unsigned char)*title >= ' ' && *title != '"' && *title != '\\')
-            putc(*title, file);
+    fprintf(file, "  \"%s\": \"", member);
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text >= ' ' && *text != '"' && *text != '\\')
+            putc(*text, file);
     fprintf(file, "\",\n");
 }
 
 static void write_head(const struct lull_plan_file *plan, FILE *file)
 {
     fprintf(file, "{\n  \"lull_plan\": 1,\n");
-    write_title(file, plan->title);
+    write_text(file, "title", plan->title);
+    if (plan->planner[0] != '\0')
+        write_text(file, "planner", plan->planner);
     fprintf(file, "  \"parts\": %" PRId64 ",\n", plan->parts);
     lull_plan_file_write_seconds(file, "  \"deadline_s\": ", plan->deadline_ns);
     lull_plan_file_write_seconds(file, ",\n  \"period_s\": ", plan->period_ns);

@@ -64,6 +64,7 @@ int lull_plan_write(const char *path, const struct lull_plan_task *task,
     int result = output_open(&output);
 
     snprintf(plan.title, sizeof(plan.title), "%s", task->title);
+    snprintf(plan.planner, sizeof(plan.planner), "%s", lull_plan_planner_name(wish));
     if (result == 0)
         result = lull_plan_file_write(&plan, output.file);
     return output_close(&output, path, result, err);

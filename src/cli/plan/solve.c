@@ -14,6 +14,18 @@ enum {
     MOST_COMPARED_OPS = 20000000, /* operations times EnvPipe's iterations */
 };
 
+const char *lull_plan_planner_name(const struct lull_plan_wish *wish)
+{
+    static const char *const names[] = {
+        [LULL_ENVPIPE_UNIFORM] = "envpipe:uniform",
+        [LULL_ENVPIPE_ENVELOPE] = "envpipe:envelope",
+        [LULL_ENVPIPE_BALANCED] = "envpipe",
+        [LULL_ENVPIPE_GREEDY] = "envpipe:greedy",
+    };
+
+    return wish->planner == LULL_PLAN_FRONTIER ? "frontier" : names[wish->method];
+}
+
 static bool has_switching(const struct lull_plan_wish *wish)
 {
     return wish->switching.is_fed_forward || wish->switching.down_ns > 0 || wish->switching.up_ns > 0 || wish->switching.dwell_ns > 0;

@@ -38,6 +38,9 @@ struct lull_plan_wish {
     const struct lull_plan_orders *orders;    /* that were compared before; NULL: none */
 };
 
+/* As --planner names it. */
+const char *lull_plan_planner_name(const struct lull_plan_wish *wish);
+
 struct lull_plan_point {
     int64_t time_ns; /* makespan, in the worst case of switching */
     double energy_j; /* of an iteration that takes this long, or as long as the straggler */

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "governor/pipeline/online.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -10,38 +8,21 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "core/pipeline/envpipe.h"
-#include "core/pipeline/frontier/frontier.h"
-#include "core/pipeline/round/round.h"
 #include "core/pipeline/schedule/schedule.h"
-
-enum { MOST_CLOCKS = 48, EACH = 6, PATIENCE = 40, ORDER = 0, PLAN = 1, PLANS };
-
-struct lull_online {
-    struct lull_online_options options;
-    uint32_t devices;
-    uint32_t clock_count;
-    uint32_t points[MOST_CLOCKS]; /* of the GPU's clock list */
-    uint32_t mhz[MOST_CLOCKS];
-    struct lull_profiling *profiling;
-    double iteration_ms[MOST_CLOCKS]; /* latest, at each clock */
-    int32_t held;                     /* clock, -1: none yet */
-    size_t seen;                      /* recorded iterations that were looked at */
-    uint32_t useless;                 /* of them, without sections, in a row */
-    bool is_done;
-    struct lull_plan_file plans[PLANS];
-};
+#include "governor/pipeline/online_state.h"
 
 /* ---- creating ---------------------------------------------------------------------------- */
 
 static void choose_clocks(struct lull_online *online, const struct lull_device_info *gpu)
 {
+    const uint32_t most =
+        online->options.clocks > 0 ? online->options.clocks : LULL_ONLINE_MOST_CLOCKS;
     uint32_t usable = 0;
     uint32_t stride;
 
     while (usable < gpu->sm_clock_count && 2 * gpu->sm_clocks_mhz[usable] >= gpu->sm_clocks_mhz[0])
         usable++;
-    stride = (usable + MOST_CLOCKS - 1) / MOST_CLOCKS;
+    stride = (usable + most - 1) / most;
     for (uint32_t point = 0; point < usable; point += stride) {
         online->points[online->clock_count] = point;
         online->mhz[online->clock_count++] = gpu->sm_clocks_mhz[point];
@@ -77,15 +58,6 @@ static int build_order(struct lull_online *online, struct lull_error *err)
     return result;
 }
 
-static int finish_plan(struct lull_plan_file *plan, double blocking_w)
-{
-    plan->blocking_w = calloc(plan->graph.device_count, sizeof(plan->blocking_w[0]));
-    plan->option = calloc(plan->graph.op_count, sizeof(plan->option[0]));
-    for (uint32_t i = 0; plan->blocking_w != NULL && i < plan->graph.device_count; i++)
-        plan->blocking_w[i] = blocking_w;
-    return plan->blocking_w == NULL || plan->option == NULL ? -ENOMEM : 0;
-}
-
 int lull_online_create(const struct lull_online_options *options,
                        const struct lull_device_info *gpu, uint32_t gpu_count,
                        struct lull_online **online_out, struct lull_error *err)
@@ -103,7 +75,7 @@ int lull_online_create(const struct lull_online_options *options,
                                                        "%s: no clocks to choose from", gpu->name)
                                       : build_order(online, err);
     if (result >= 0)
-        result = finish_plan(&online->plans[ORDER], options->blocking_w);
+        result = online_finish_plan(&online->plans[ORDER], options->blocking_w);
     if (result >= 0) {
         online->profiling =
             lull_profiling_create(options->method, online->clock_count, online->devices, EACH);
@@ -124,12 +96,19 @@ void lull_online_destroy(struct lull_online *online)
     for (int i = 0; i < PLANS; i++)
         lull_plan_file_fini(&online->plans[i]);
     lull_profiling_destroy(online->profiling);
+    lull_raising_destroy(online->raising);
+    free(online->end_ns);
     free(online);
 }
 
 const struct lull_plan_file *lull_online_plans(const struct lull_online *online)
 {
     return online->plans;
+}
+
+uint32_t lull_online_raisings(const struct lull_online *online)
+{
+    return online->raising == NULL ? 0 : lull_raising_count(online->raising);
 }
 
 uint32_t lull_online_iterations(const struct lull_online *online, bool *is_done_out)
@@ -194,145 +173,43 @@ static int take_iteration(struct lull_online *online, const struct lull_control 
     return result;
 }
 
+/* EnvPipe's loop: an iteration at its present plan. */
+static int take_executed(struct lull_online *online, struct lull_pilot *pilot,
+                         const struct lull_conductor_iteration *iteration)
+{
+    struct lull_plan_file *plan = &online->plans[PLAN];
+    const size_t size = plan->graph.op_count * sizeof(plan->option[0]);
+
+    if (!iteration->is_measured || !iteration->is_whole ||
+        iteration->plan != lull_conductor_plan(lull_pilot_conductor(pilot)) ||
+        !lull_pilot_ends(pilot, iteration->number, online->end_ns))
+        return USELESS;
+    if (!lull_raising_take(online->raising, online->end_ns))
+        return TAKEN;
+    memcpy(plan->option, lull_raising_options(online->raising), size);
+    online_judge_plan(online);
+    if (lull_pilot_hold_next(pilot) < 0)
+        online->is_raised = true;
+    return TAKEN;
+}
+
 static void take_iterations(struct lull_online *online, const struct lull_control *control,
-                            const struct lull_pilot *pilot)
+                            struct lull_pilot *pilot)
 {
     size_t count;
     const struct lull_conductor_iteration *iterations = lull_pilot_recorded(pilot, &count);
 
     while (online->seen < count) {
-        const int result = take_iteration(online, control, pilot, &iterations[online->seen]);
+        const struct lull_conductor_iteration *iteration = &iterations[online->seen];
+        const int result = online->raising != NULL
+                               ? take_executed(online, pilot, iteration)
+                               : take_iteration(online, control, pilot, iteration);
 
         if (result == LATER)
             return;
         online->useless = result == USELESS ? online->useless + 1 : 0;
         online->seen++;
     }
-}
-
-/* ---- planning ---------------------------------------------------------------------------- */
-
-static uint32_t operations_of(const struct lull_plan_file *plan, uint32_t device,
-                              enum lull_pipeline_kind kind)
-{
-    const struct lull_pipeline_graph *graph = &plan->graph;
-    uint32_t count = 0;
-
-    for (uint32_t i = graph->first_on[device]; i < graph->first_on[device + 1]; i++)
-        count += plan->profile.classes[graph->ops[graph->on_device[i]].class_index].kind == kind;
-    return count;
-}
-
-static int add_options(const struct lull_online *online, uint32_t device, uint32_t clock,
-                       struct lull_pipeline_profile *measured, struct lull_error *err)
-{
-    const struct lull_profiling_mean mean = lull_profiling_mean(online->profiling, device, clock);
-    const struct lull_plan_file *order = &online->plans[ORDER];
-    const double busy_s =
-        1e-3 * (mean.forward_ms * operations_of(order, device, LULL_PIPELINE_FORWARD) +
-                mean.backward_ms * operations_of(order, device, LULL_PIPELINE_BACKWARD));
-    const double waiting_s = fmax(online->iteration_ms[clock] * 1e-3 - busy_s, 0.0);
-    const double busy_w =
-        fmax(mean.energy_j - online->options.blocking_w * waiting_s, 0.0) / busy_s;
-    const double ms[] = {mean.forward_ms, mean.backward_ms};
-    int result = 0;
-
-    for (int i = 0; i < 2 && result >= 0 && mean.count > 0; i++) {
-        const struct lull_pipeline_option option = {
-            .time_ns = llround(ms[i] * 1e6),
-            .energy_nj = llround(busy_w * ms[i] * 1e6),
-            .sm_mhz = online->mhz[clock],
-        };
-
-        result = lull_pipeline_profile_add(measured, device,
-                                           i == 0 ? LULL_PIPELINE_FORWARD : LULL_PIPELINE_BACKWARD,
-                                           0, &option, err);
-    }
-    return result < 0 ? result : 0;
-}
-
-static int build_profile(const struct lull_online *online, struct lull_pipeline_profile *measured,
-                         struct lull_error *err)
-{
-    int result = 0;
-
-    lull_pipeline_profile_init(measured);
-    for (uint32_t device = 0; device < online->devices; device++)
-        for (uint32_t clock = 0; clock < online->clock_count && result == 0; clock++)
-            result = add_options(online, device, clock, measured, err);
-    return result;
-}
-
-static int build_graph(struct lull_online *online, struct lull_error *err)
-{
-    struct lull_plan_file *plan = &online->plans[PLAN];
-    const struct lull_pipeline_shape shape = {
-        .devices = online->devices,
-        .microbatches = online->options.microbatches,
-        .replicas = {.count = 1},
-    };
-    struct lull_pipeline_schedule *schedule = calloc(1, sizeof(*schedule));
-    struct lull_pipeline_profile measured;
-    int result = build_profile(online, &measured, err);
-
-    if (result == 0)
-        result = schedule == NULL
-                     ? -ENOMEM
-                     : lull_pipeline_schedule_parse(online->options.schedule, schedule, err);
-    if (result == 0)
-        result = lull_pipeline_schedule_build(schedule, &shape, &measured, &plan->profile,
-                                              &plan->graph, err);
-    if (result == 0)
-        result = finish_plan(plan, online->options.blocking_w);
-    lull_pipeline_profile_fini(&measured);
-    free(schedule);
-    return result;
-}
-
-/* As fast as the highest clocks, at the least energy. */
-static int plan_frontier(const struct lull_pipeline_problem *problem, uint32_t *option,
-                         struct lull_error *err)
-{
-    struct lull_frontier *frontier = lull_frontier_create(problem, err);
-    struct lull_pipeline_rounding *rounding = NULL;
-    int result = frontier == NULL ? -ENOMEM : lull_pipeline_rounding_create(problem, &rounding);
-
-    lull_pipeline_plan_highest(problem, option);
-    if (result == 0)
-        result = lull_pipeline_round_thorough(
-            rounding, frontier, lull_pipeline_plan_cost(problem, option, 0).time_ns, option);
-    if (rounding != NULL)
-        lull_pipeline_rounding_destroy(rounding);
-    lull_frontier_destroy(frontier);
-    return result;
-}
-
-static int make_plan(struct lull_online *online, struct lull_error *err)
-{
-    struct lull_plan_file *plan = &online->plans[PLAN];
-    const struct lull_pipeline_problem problem = {&plan->profile, &plan->graph, NULL};
-    struct lull_pipeline_problem whole;
-    struct lull_envpipe_outcome outcome;
-    struct lull_pipeline_cost cost;
-    int result = build_graph(online, err);
-
-    if (result < 0)
-        return result;
-    whole = problem;
-    whole.blocking_w = plan->blocking_w;
-    result =
-        online->options.planner == LULL_ONLINE_ENVPIPE
-            ? lull_envpipe_plan(&whole, LULL_ENVPIPE_BALANCED, UINT32_MAX, plan->option, &outcome)
-            : plan_frontier(&whole, plan->option, err);
-    if (result < 0)
-        return result;
-    cost = lull_pipeline_plan_cost(&whole, plan->option, 0);
-    plan->time_ns = plan->period_ns = plan->deadline_ns = cost.time_ns;
-    plan->energy_j = cost.energy_j;
-    plan->bound_j = NAN;
-    snprintf(plan->title, sizeof(plan->title), "%s, %u stages, %u micro-batches, profiled online",
-             online->options.schedule, online->devices, online->options.microbatches);
-    return 0;
 }
 
 /* ---- all together ------------------------------------------------------------------------ */
@@ -345,19 +222,42 @@ static void give_up(struct lull_online *online, struct lull_pilot *pilot, const 
     lull_error_set(note_out, -ENODATA, "the pipeline is not planned: %s", why);
 }
 
-static void go_on(struct lull_online *online, struct lull_pilot *pilot, struct lull_error *note_out)
+/* True: all is profiled, it is time to plan. */
+static bool go_on(struct lull_online *online, struct lull_pilot *pilot, struct lull_error *note_out)
 {
-    struct lull_error err = {0};
     uint32_t clock;
 
-    if (lull_profiling_next(online->profiling, &clock)) {
-        if ((int32_t)clock != online->held &&
-            lull_pilot_hold_point(pilot, online->points[clock]) == 0)
-            online->held = (int32_t)clock;
-        return;
+    if (online->raising == NULL && !lull_profiling_next(online->profiling, &clock))
+        return true;
+    if (online->raising == NULL && (int32_t)clock != online->held &&
+        lull_pilot_hold_point(pilot, online->points[clock]) == 0)
+        online->held = (int32_t)clock;
+    if (online->raising != NULL && (online->is_raised || lull_raising_is_done(online->raising))) {
+        online->is_done = true;
+        if (lull_pilot_try_next(pilot) < 0)
+            give_up(online, pilot, "no memory", note_out);
     }
-    online->is_done = true;
-    if (make_plan(online, &err) < 0 || lull_pilot_try_next(pilot) < 0)
+    return false;
+}
+
+/* Planning takes up to some seconds: the job runs at its highest clocks, and its events are served
+ * meanwhile. */
+static void plan(struct lull_online *online, struct lull_control *control, struct lull_pilot *pilot,
+                 struct lull_error *note_out)
+{
+    struct lull_pipeline_switching switching = {0};
+    struct lull_error err = {0};
+    int result;
+
+    lull_pilot_hold_point(pilot, 0);
+    lull_pilot_switching(pilot, &switching);
+    lull_control_unlock(control);
+    result = online_make_plan(online, &switching, &err);
+    lull_control_lock(control);
+    online->is_done = online->raising == NULL;
+    if (result == 0)
+        result = online->is_done ? lull_pilot_try_next(pilot) : lull_pilot_hold_next(pilot);
+    if (result < 0)
         give_up(online, pilot, err.code != 0 ? err.text : "no memory", note_out);
 }
 
@@ -373,8 +273,8 @@ void lull_online_tick(struct lull_online *online, struct lull_control *control,
         give_up(online, pilot,
                 "the program does not say where forward and backward begin and end (liblull)",
                 note_out);
-    else
-        go_on(online, pilot, note_out);
+    else if (go_on(online, pilot, note_out))
+        plan(online, control, pilot, note_out);
     lull_control_unlock(control);
 }
 

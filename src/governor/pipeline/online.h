@@ -3,6 +3,10 @@
  * while whole iterations run with all GPUs at one clock, chosen by core/pipeline/online/profiling.h; then
  * a planner makes a plan of what was measured, which the pilot carries out like any other.
  *
+ * The frontier's plan is made for switching as the conductor has come to know it. EnvPipe's begins
+ * with the low clocks and is executed untried while its loop (core/pipeline/online/raising.h) finds
+ * the critical path of each iteration and raises clocks; what that ends with is tried.
+ *
  * Energies are of whole iterations, for counters are coarse: what a stage draws while it computes
  * is its iteration's energy less the blocking power while it waits, over the time that it computes;
  * forward and backward are taken to draw the same. Lengths are from sections, which the program
@@ -17,6 +21,8 @@
 #include "core/pipeline/online/profiling.h"
 #include "governor/control.h"
 
+enum { LULL_ONLINE_MOST_CLOCKS = 48 };
+
 enum lull_online_planner { LULL_ONLINE_FRONTIER, LULL_ONLINE_ENVPIPE };
 
 struct lull_online_options {
@@ -25,6 +31,7 @@ struct lull_online_options {
     uint32_t microbatches;
     enum lull_online_planner planner;
     enum lull_profiling_method method;
+    uint32_t clocks;   /* evenly spread, at most so many are tried; 0: LULL_ONLINE_MOST_CLOCKS */
     double blocking_w; /* of a waiting GPU, > 0 */
 };
 
@@ -47,7 +54,10 @@ const struct lull_plan_file *lull_online_plans(const struct lull_online *online)
 void lull_online_tick(struct lull_online *online, struct lull_control *control,
                       struct lull_pilot *pilot, struct lull_error *note_out);
 
-/* Iterations measured, and whether profiling has ended. */
+/* Times that EnvPipe's loop has raised clocks. */
+uint32_t lull_online_raisings(const struct lull_online *online);
+
+/* Iterations profiled, and whether the plan is made. */
 uint32_t lull_online_iterations(const struct lull_online *online, bool *is_done_out);
 
 /* Writes the profile as lull plan reads it; nothing before profiling has ended. -errno. */

@@ -100,6 +100,8 @@ void lull_pilot_destroy(struct lull_pilot *pilot)
         lull_follower_destroy(pilot->gpus[i].follower);
     for (uint32_t i = 0; i < LULL_CONDUCTOR_MAX_GPUS; i++)
         free(pilot->gpus[i].ops);
+    for (uint32_t i = 0; i < LULL_CONDUCTOR_MAX_GPUS; i++)
+        free(pilot->gpus[i].ends_ns);
     lull_conductor_destroy(pilot->conductor);
     free(pilot->recorded);
     free(pilot);
@@ -124,7 +126,9 @@ static int create_follower(struct lull_pilot *pilot, struct pilot_gpu *gpu)
     lull_part_follow(&problem, plan->option, (uint32_t)gpu->device, ops);
     gpu->follower = lull_follower_create(ops, count);
     gpu->ops = ops;
-    return gpu->follower == NULL ? -ENOMEM : 0;
+    gpu->op_count = count;
+    gpu->ends_ns = calloc((size_t)ENDS * count, sizeof(gpu->ends_ns[0]));
+    return gpu->follower == NULL || gpu->ends_ns == NULL ? -ENOMEM : 0;
 }
 
 static int create_conductor(struct lull_pilot *pilot)
@@ -214,6 +218,21 @@ static void learn_length(const struct lull_pilot *pilot, struct pilot_gpu *gpu, 
     lengths->sum_ms[is_backward] += (double)(edge->time_ns - gpu->begin_ns) * 1e-6;
 }
 
+static void keep_end(const struct lull_pilot *pilot, struct pilot_gpu *gpu, uint32_t index,
+                     const struct lull_follower_edge *edge)
+{
+    const uint64_t iteration = lull_conductor_iteration_of(pilot->conductor, index);
+    const uint32_t slot = (uint32_t)(iteration % ENDS);
+
+    if (!edge->is_end)
+        return;
+    if (gpu->ends_of[slot] != iteration)
+        gpu->ends_counted[slot] = 0;
+    gpu->ends_of[slot] = iteration;
+    gpu->ends_counted[slot]++;
+    gpu->ends_ns[(size_t)slot * gpu->op_count + edge->op] = edge->time_ns;
+}
+
 static void take_edges(struct lull_pilot *pilot, uint32_t gpu, int64_t now_ns)
 {
     struct lull_follower_edge edge;
@@ -223,8 +242,10 @@ static void take_edges(struct lull_pilot *pilot, uint32_t gpu, int64_t now_ns)
             lull_conductor_take_lost(pilot->conductor, gpu);
         else
             lull_conductor_take_edge(pilot->conductor, gpu, edge.op, edge.is_end, edge.time_ns);
-        if (!edge.is_lost)
-            learn_length(pilot, &pilot->gpus[gpu], gpu, &edge);
+        if (edge.is_lost)
+            continue;
+        learn_length(pilot, &pilot->gpus[gpu], gpu, &edge);
+        keep_end(pilot, &pilot->gpus[gpu], gpu, &edge);
     }
 }
 

@@ -86,6 +86,10 @@ struct lull_switch_cost *lull_pilot_known_cost(struct lull_pilot *pilot, uint32_
 int lull_pilot_hold_point(struct lull_pilot *pilot, uint32_t point);
 int lull_pilot_try_next(struct lull_pilot *pilot);
 
+/* The plan that try_next() would try, as it is now, holds untried from the next iteration on; it
+ * may change and be held anew. Errors: as above; -ENOSPC too many so far. */
+int lull_pilot_hold_next(struct lull_pilot *pilot);
+
 /* The point that an iteration was held at, -1: none. */
 int32_t lull_pilot_held_point(const struct lull_pilot *pilot,
                               const struct lull_conductor_iteration *iteration);
@@ -94,6 +98,16 @@ int32_t lull_pilot_held_point(const struct lull_pilot *pilot,
  * from sections. */
 bool lull_pilot_lengths(const struct lull_pilot *pilot, uint32_t gpu, uint64_t iteration,
                         double *forward_out, double *backward_out);
+
+/* How the conductor switches by what it has seen so far, all GPUs alike, as a planner wants it: fed
+ * forward. False: no rank is bound yet. */
+bool lull_pilot_switching(const struct lull_pilot *pilot,
+                          struct lull_pipeline_switching *switching_out);
+
+/* When the operations of one of the latest iterations ended, on all devices, ns; end_out: op_count
+ * of the plans' graph. False: not known, because GPUs of other nodes or fixed operations are part
+ * of it, or the iteration was not whole. */
+bool lull_pilot_ends(const struct lull_pilot *pilot, uint64_t iteration, int64_t *end_out);
 
 /* Looking. NULL before the first rank is bound. */
 const struct lull_conductor *lull_pilot_conductor(const struct lull_pilot *pilot);

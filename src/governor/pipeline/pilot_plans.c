@@ -3,6 +3,7 @@
 #include "governor/pipeline/pilot_state.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 /* ---- plans ------------------------------------------------------------------------------- */
@@ -123,6 +124,21 @@ int lull_pilot_hold_point(struct lull_pilot *pilot, uint32_t point)
     return 0;
 }
 
+int lull_pilot_hold_next(struct lull_pilot *pilot)
+{
+    int result;
+
+    if (pilot->conductor == NULL)
+        return -EAGAIN;
+    /* One place is for the trial. */
+    if (pilot->conducted_count + 1 >= LULL_PILOT_CONDUCTED)
+        return -ENOSPC;
+    result = pilot_add_plan(pilot, &pilot->setup.plans[pilot->setup.plan_count]);
+    if (result == 0)
+        lull_conductor_hold_plan(pilot->conductor, (int32_t)pilot->conducted_count - 1);
+    return result;
+}
+
 int lull_pilot_try_next(struct lull_pilot *pilot)
 {
     int result;
@@ -145,6 +161,55 @@ int32_t lull_pilot_held_point(const struct lull_pilot *pilot,
     return iteration->plan >= 0 && (uint32_t)iteration->plan < pilot->conducted_count
                ? pilot->conducted[iteration->plan].point
                : NOBODYS;
+}
+
+/* A lead that is late by this much on average: an iteration has dozens of raisings. */
+static const double usual_late_ms = 0.1;
+
+bool lull_pilot_switching(const struct lull_pilot *pilot,
+                          struct lull_pipeline_switching *switching_out)
+{
+    double down_ms = 0.0;
+    double lead_ms = 0.0;
+    double early_ms = 0.0;
+
+    if (pilot->conductor == NULL)
+        return false;
+    for (uint32_t i = 0; i < pilot->gpu_count; i++) {
+        const struct lull_switch_cost *cost = lull_conductor_switch_cost(pilot->conductor, i);
+        const double lead = lull_switch_cost_lead_ms(cost, usual_late_ms);
+
+        lead_ms += lead;
+        down_ms += lull_switch_cost_total_ms(cost, LULL_DIRECTION_DOWN, 0.5);
+        early_ms += fmax(lead - lull_switch_cost_total_ms(cost, LULL_DIRECTION_UP, 0.5), 0.0);
+    }
+    *switching_out = (struct lull_pipeline_switching){
+        .down_ns = llround(down_ms / pilot->gpu_count * 1e6),
+        .up_ns = llround(lead_ms / pilot->gpu_count * 1e6),
+        .is_fed_forward = true,
+        .early_ns = llround(early_ms / pilot->gpu_count * 1e6),
+    };
+    return true;
+}
+
+bool lull_pilot_ends(const struct lull_pilot *pilot, uint64_t iteration, int64_t *end_out)
+{
+    const struct lull_pipeline_graph *graph = &pilot->setup.plans[0].graph;
+    const uint32_t slot = (uint32_t)(iteration % ENDS);
+
+    if (pilot->gpu_count != graph->device_count)
+        return false;
+    for (uint32_t i = 0; i < pilot->gpu_count; i++) {
+        const struct pilot_gpu *gpu = &pilot->gpus[i];
+        const uint32_t first = graph->first_on[gpu->device];
+
+        if (gpu->op_count != graph->first_on[gpu->device + 1] - first ||
+            gpu->ends_of[slot] != iteration || gpu->ends_counted[slot] != gpu->op_count)
+            return false;
+        for (uint32_t k = 0; k < gpu->op_count; k++)
+            end_out[graph->on_device[first + k]] = gpu->ends_ns[(size_t)slot * gpu->op_count + k];
+    }
+    return true;
 }
 
 bool lull_pilot_lengths(const struct lull_pilot *pilot, uint32_t gpu, uint64_t iteration,

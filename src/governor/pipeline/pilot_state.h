@@ -9,7 +9,7 @@
 #include "core/pipeline/online/part.h"
 #include "governor/pipeline/pilot.h"
 
-enum { COMMUNICATORS = 64, LENGTHS = 64, NOBODYS = -1 };
+enum { COMMUNICATORS = 64, LENGTHS = 64, ENDS = 8, NOBODYS = -1 };
 
 /* Of one process, by number. */
 struct pilot_communicator {
@@ -39,6 +39,10 @@ struct pilot_gpu {
     int64_t begin_ns; /* of the operation that runs */
     struct lull_follower_op *ops;
     struct pilot_lengths lengths[LENGTHS]; /* by iteration */
+    uint32_t op_count;
+    uint64_t ends_of[ENDS];      /* which iteration */
+    uint32_t ends_counted[ENDS]; /* operations that ended in it */
+    int64_t *ends_ns;            /* ENDS times op_count */
 };
 
 struct lull_pilot {

@@ -232,8 +232,9 @@ static json_t *carried_out_json(const struct lull_control *control, const struct
     const struct outcome outcome = measure(control, pilot);
 
     return json_pack(
-        "{s:s, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:I, s:f}, s:I}", "plan",
-        plan->title, "state", state_text(pilot), "plan_index", (int)lull_conductor_plan(conductor),
+        "{s:s, s:o, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:I, s:f}, s:I}", "plan",
+        plan->title, "planner",
+        plan->planner[0] != '\0' ? json_string(plan->planner) : json_null(), "state", state_text(pilot), "plan_index", (int)lull_conductor_plan(conductor),
         "predicted", predicted_json(plan), "stages", stages_json(control, pilot, plan),
         "saving_ratio", number_or_null(saving(&outcome)), "reference",
         side_json(&outcome.sides[REFERENCE]), "planned", side_json(&outcome.sides[PLANNED]),
@@ -266,17 +267,22 @@ json_t *lull_pipeline_report_json(const struct lull_control *control,
     if (json != NULL && online != NULL)
         json_object_set_new(json, "profiled_iterations",
                             json_integer(lull_online_iterations(online, &is_done)));
+    if (json != NULL && online != NULL)
+        json_object_set_new(json, "raisings", json_integer(lull_online_raisings(online)));
     return json;
 }
 
 void lull_pipeline_report_print(const struct lull_control *control, FILE *out)
 {
     const struct lull_pilot *pilot = lull_control_pilot(control);
+    const struct lull_plan_file *plan;
     struct outcome outcome;
 
     if (pilot == NULL)
         return;
-    fprintf(out, "  pipeline plan: %s\n", state_text(pilot));
+    plan = lull_pilot_conductor(pilot) == NULL ? NULL : find_plan(pilot);
+    fprintf(out, "  pipeline plan%s%s: %s\n", plan != NULL && plan->planner[0] != '\0' ? " of " : "",
+            plan != NULL ? plan->planner : "", state_text(pilot));
     if (lull_pilot_conductor(pilot) == NULL)
         return;
     outcome = measure(control, pilot);
