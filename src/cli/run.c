@@ -150,8 +150,9 @@ static error_t parse_pipeline_option(int key, char *arg, struct argp_state *stat
         break;
     case KEY_PROFILING:
         if (parse_profiling(arg, online) < 0)
-            argp_error(state, "--profiling %s: give search or sweep, and how many clocks: search:%d",
-                       arg, LULL_ONLINE_MOST_CLOCKS);
+            argp_error(state,
+                       "--profiling %s: give search or sweep, and how many clocks: search:%d", arg,
+                       LULL_ONLINE_MOST_CLOCKS);
         break;
     case KEY_BLOCKING:
         if (lull_text_parse_number(arg, &online->blocking_w) < 0 || !(online->blocking_w > 0))

@@ -233,7 +233,7 @@ static void on_tick(uv_timer_t *timer)
         if (pass->concert != NULL && pass->ticks % CONCERT_TICKS == 0)
             lull_concert_tick(pass->concert, pass->control, pass->run->devices, lull_now_ns());
         if (pass->ticks % SAMPLE_TICKS == 0)
-            sample(pass, is_profiling(pass) || pass->ticks % ENERGY_TICKS == 0);
+            sample(pass, pass->pilot != NULL || pass->ticks % ENERGY_TICKS == 0);
         if (pass->ticks % SAMPLE_TICKS == 0 && is_profiling(pass))
             profile(pass);
         if (pass->ticks % HEARTBEAT_TICKS == 0) {

@@ -199,8 +199,7 @@ static bool is_soon_raised(const struct pipeline_case *it,
 
     while (next < count && option_of(it, option, turns[next].op)->sm_mhz <= mhz)
         next++;
-    return next < count &&
-           turns[next].begin_ns - switching->up_ns - now_ns < switching->down_ns;
+    return next < count && turns[next].begin_ns - switching->up_ns - now_ns < switching->down_ns;
 }
 
 static double effective_j(const struct pipeline_case *it, uint32_t op, uint32_t mhz)
@@ -226,7 +225,7 @@ static double run_turn(const struct pipeline_case *it, const struct turn *turn, 
     while (left > 0.0) {
         const uint32_t mhz = held > own && *end_out < held_until_ns ? held
                              : next > own && *end_out >= raised_ns  ? next
-                                                                     : own;
+                                                                    : own;
         const double done = fmin(FINE_NS / time_at(it, turn->op, mhz), left);
 
         left -= done;
@@ -259,8 +258,7 @@ static double more_of_device(const struct pipeline_case *it,
         }
         if (own > asked) {
             asked = own;
-        } else if (own < asked &&
-                   !is_soon_raised(it, switching, option, turns, i, count, end_ns)) {
+        } else if (own < asked && !is_soon_raised(it, switching, option, turns, i, count, end_ns)) {
             held = asked;
             held_until_ns = end_ns + switching->down_ns;
             asked = own;

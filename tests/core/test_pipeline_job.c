@@ -54,8 +54,8 @@ static void plan(const struct lull_pipeline_problem *problem, enum planner plann
     struct lull_envpipe_outcome outcome;
 
     if (planner == ENVPIPE)
-        assert_int_equal(
-            lull_envpipe_plan(problem, LULL_ENVPIPE_BALANCED, 1000, option, &outcome), 0);
+        assert_int_equal(lull_envpipe_plan(problem, LULL_ENVPIPE_BALANCED, 1000, option, &outcome),
+                         0);
     else
         plan_frontier(problem, planner == FED_FORWARD, option);
 }
@@ -102,7 +102,8 @@ static struct outcome try_planner(const struct pipe_sim_config *job, enum planne
     return outcome;
 }
 
-/* What is promised is kept, and a plan that knows of switching is better than one for few changes. */
+/* What is promised is kept, and a plan that knows of switching is better than one for few changes.
+ */
 static void test_promises(void **state)
 {
     static const char *const names[] = {"EnvPipe", "frontier", "fed forward"};
@@ -145,9 +146,9 @@ static void go_on(void *context, const struct lull_conductor_iteration *iteratio
         return;
     loop->iterations++;
     if (lull_raising_take(loop->raising, end_ns)) {
-        assert_int_equal(pipe_sim_add_plan(loop->sim, loop->conductor,
-                                           lull_raising_options(loop->raising), 0),
-                         0);
+        assert_int_equal(
+            pipe_sim_add_plan(loop->sim, loop->conductor, lull_raising_options(loop->raising), 0),
+            0);
         lull_conductor_hold_plan(loop->conductor, loop->plans++);
     } else if (lull_raising_is_done(loop->raising)) {
         lull_conductor_use_plan(loop->conductor, loop->plans - 1);
@@ -175,9 +176,8 @@ static void test_envpipe_in_the_job(void **state)
     loop.conductor = pipe_sim_conductor(loop.sim, &config);
     loop.raising = lull_raising_create(pipe_sim_problem(loop.sim), 1000000);
     assert_non_null(loop.raising);
-    assert_int_equal(pipe_sim_add_plan(loop.sim, loop.conductor,
-                                       lull_raising_options(loop.raising), 0),
-                     0);
+    assert_int_equal(
+        pipe_sim_add_plan(loop.sim, loop.conductor, lull_raising_options(loop.raising), 0), 0);
     lull_conductor_hold_plan(loop.conductor, 0);
     pipe_sim_run(loop.sim, loop.conductor, &result);
     at_once = calloc(pipe_sim_problem(loop.sim)->graph->op_count, sizeof(*at_once));

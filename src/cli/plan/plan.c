@@ -123,7 +123,8 @@ static const struct argp_option options[] = {
     {"switch-ms", KEY_SWITCH, "DOWN,UP", 0,
      "Until a lower and a higher clock hold, in the worst case (0,0)", 3},
     {"feed-forward", KEY_FEED_FORWARD, "MS", 0,
-     "Raisings are asked for ahead by UP of --switch-ms, as lull run does: a higher clock then holds "
+     "Raisings are asked for ahead by UP of --switch-ms, as lull run does: a higher clock then "
+     "holds "
      "so long before it is needed, no operation begins below its clock, and a lower one comes DOWN "
      "late",
      3},

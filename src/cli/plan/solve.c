@@ -28,7 +28,8 @@ const char *lull_plan_planner_name(const struct lull_plan_wish *wish)
 
 static bool has_switching(const struct lull_plan_wish *wish)
 {
-    return wish->switching.is_fed_forward || wish->switching.down_ns > 0 || wish->switching.up_ns > 0 || wish->switching.dwell_ns > 0;
+    return wish->switching.is_fed_forward || wish->switching.down_ns > 0 ||
+           wish->switching.up_ns > 0 || wish->switching.dwell_ns > 0;
 }
 
 /* EnvPipe knows nothing of switching: fed forward its plan holds its time as it is. */
@@ -67,8 +68,7 @@ int lull_plan_evaluate(struct lull_plan_solver *solver, int64_t deadline_ns,
         cost = lull_pipeline_plan_cost(problem, solver->option,
                                        report.time_ns > wish->straggler_ns ? report.time_ns
                                                                            : wish->straggler_ns);
-        cost.energy_j +=
-            lull_pipeline_dwell_energy_j(problem, &wish->switching, solver->option);
+        cost.energy_j += lull_pipeline_dwell_energy_j(problem, &wish->switching, solver->option);
         point_out->time_ns = cost.time_ns < 0 ? cost.time_ns : report.time_ns;
     } else {
         cost = lull_pipeline_plan_cost(problem, solver->option, wish->straggler_ns);
@@ -381,8 +381,8 @@ int lull_plan_compare(const struct lull_plan_task *task, const struct lull_plan_
         const struct lull_pipeline_cost cost = lull_pipeline_plan_cost(&task->problem, option, 0);
 
         point.time_ns = cost.time_ns;
-        point.energy_j = cost.energy_j + lull_pipeline_dwell_energy_j(&task->problem,
-                                                                      &wish->switching, option);
+        point.energy_j =
+            cost.energy_j + lull_pipeline_dwell_energy_j(&task->problem, &wish->switching, option);
         result =
             cost.time_ns < 0 ? (int)cost.time_ns : bound_at(task, cost.time_ns, &point.bound_j);
     }

@@ -76,9 +76,9 @@ void lull_plan_result_fini(struct lull_plan_result *result);
 struct lull_plan_point lull_plan_all_max(const struct lull_plan_task *task,
                                          const struct lull_plan_wish *wish);
 
-/* What EnvPipe (balanced) would do, for comparison, with what switching costs fed forward; and the bound of its time (0 where it takes
- * long to find). Errors: -E2BIG that
- * would take too long; -ENOMEM. */
+/* What EnvPipe (balanced) would do, for comparison, with what switching costs fed forward; and the
+ * bound of its time (0 where it takes long to find). Errors: -E2BIG that would take too long;
+ * -ENOMEM. */
 int lull_plan_compare(const struct lull_plan_task *task, const struct lull_plan_wish *wish,
                       struct lull_plan_point *envpipe_out);
 

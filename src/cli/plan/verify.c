@@ -221,8 +221,8 @@ static int replay_plan(const struct lull_plan_file *plan, struct replay *replay)
                                                                      : replay->time_ns);
     if (cost.time_ns < 0)
         return (int)cost.time_ns;
-    replay->energy_j = cost.energy_j +
-                       lull_pipeline_dwell_energy_j(&problem, &plan->switching, plan->option);
+    replay->energy_j =
+        cost.energy_j + lull_pipeline_dwell_energy_j(&problem, &plan->switching, plan->option);
     if (replay->reason[0] == '\0')
         replay_proof(plan, replay);
     if (replay->reason[0] == '\0')

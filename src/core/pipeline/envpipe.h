@@ -58,10 +58,9 @@ void lull_envpipe_destroy(struct lull_envpipe *envpipe);
 const uint32_t *lull_envpipe_options(const struct lull_envpipe *envpipe);
 
 /*
- * Looks at an iteration and raises clocks: when every operation ended, measured, by a clock that all
- * devices share, ns. The path goes to what an operation waited for, the
- * latest to arrive; arrivals that are no more than tie_ns (>= 0) apart count as one.
- * O(operations).
+ * Looks at an iteration and raises clocks: when every operation ended, measured, by a clock that
+ * all devices share, ns. The path goes to what an operation waited for, the latest to arrive;
+ * arrivals that are no more than tie_ns (>= 0) apart count as one. O(operations).
  */
 enum lull_envpipe_step lull_envpipe_step(struct lull_envpipe *envpipe, const int64_t *end_ns,
                                          int64_t tie_ns);

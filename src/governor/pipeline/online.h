@@ -1,7 +1,8 @@
 /*
  * Online: profiles the pipeline of a running job, plans its clocks, and has the plan tried. For a
- * while whole iterations run with all GPUs at one clock, chosen by core/pipeline/online/profiling.h; then
- * a planner makes a plan of what was measured, which the pilot carries out like any other.
+ * while whole iterations run with all GPUs at one clock, chosen by
+ * core/pipeline/online/profiling.h; then a planner makes a plan of what was measured, which the
+ * pilot carries out like any other.
  *
  * The frontier's plan is made for switching as the conductor has come to know it. EnvPipe's begins
  * with the low clocks and is executed untried while its loop (core/pipeline/online/raising.h) finds

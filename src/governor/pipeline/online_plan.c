@@ -133,8 +133,8 @@ void online_judge_plan(struct lull_online *online)
         lull_pipeline_plan_cost(&online->problem, plan->option, 0);
 
     plan->time_ns = plan->period_ns = plan->deadline_ns = cost.time_ns;
-    plan->energy_j = cost.energy_j + lull_pipeline_dwell_energy_j(&online->problem,
-                                                                  &plan->switching, plan->option);
+    plan->energy_j = cost.energy_j +
+                     lull_pipeline_dwell_energy_j(&online->problem, &plan->switching, plan->option);
     plan->bound_j = NAN;
 }
 
@@ -162,8 +162,8 @@ int online_make_plan(struct lull_online *online, const struct lull_pipeline_swit
 
     if (result < 0)
         return result;
-    online->problem = (struct lull_pipeline_problem){&plan->profile, &plan->graph,
-                                                     plan->blocking_w};
+    online->problem =
+        (struct lull_pipeline_problem){&plan->profile, &plan->graph, plan->blocking_w};
     plan->switching = *switching;
     result = is_envpipe ? begin_raising(online, plan->option)
                         : plan_frontier(&online->problem, switching, plan->option, err);

@@ -18,9 +18,9 @@ struct lull_online {
     uint32_t mhz[LULL_ONLINE_MOST_CLOCKS];
     struct lull_profiling *profiling;
     double iteration_ms[LULL_ONLINE_MOST_CLOCKS]; /* latest, at each clock */
-    int32_t held;                     /* clock, -1: none yet */
-    size_t seen;                      /* recorded iterations that were looked at */
-    uint32_t useless;                 /* of them, without sections, in a row */
+    int32_t held;                                 /* clock, -1: none yet */
+    size_t seen;                                  /* recorded iterations that were looked at */
+    uint32_t useless;                             /* of them, without sections, in a row */
     bool is_done;
     struct lull_plan_file plans[PLANS];
     struct lull_pipeline_problem problem; /* of the plan, once there is a profile */

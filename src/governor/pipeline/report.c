@@ -233,12 +233,11 @@ static json_t *carried_out_json(const struct lull_control *control, const struct
 
     return json_pack(
         "{s:s, s:o, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:I, s:f}, s:I}", "plan",
-        plan->title, "planner",
-        plan->planner[0] != '\0' ? json_string(plan->planner) : json_null(), "state", state_text(pilot), "plan_index", (int)lull_conductor_plan(conductor),
-        "predicted", predicted_json(plan), "stages", stages_json(control, pilot, plan),
-        "saving_ratio", number_or_null(saving(&outcome)), "reference",
-        side_json(&outcome.sides[REFERENCE]), "planned", side_json(&outcome.sides[PLANNED]),
-        "slowdown", "slowdown_ratio",
+        plan->title, "planner", plan->planner[0] != '\0' ? json_string(plan->planner) : json_null(),
+        "state", state_text(pilot), "plan_index", (int)lull_conductor_plan(conductor), "predicted",
+        predicted_json(plan), "stages", stages_json(control, pilot, plan), "saving_ratio",
+        number_or_null(saving(&outcome)), "reference", side_json(&outcome.sides[REFERENCE]),
+        "planned", side_json(&outcome.sides[PLANNED]), "slowdown", "slowdown_ratio",
         number_or_null(outcome.slowdown.pairs > 0 ? outcome.slowdown.slowdown_ratio : NAN),
         "slowdown_upper_ratio",
         number_or_null(outcome.slowdown.pairs >= 2 ? outcome.slowdown.upper_ratio : NAN), "pairs",
@@ -281,7 +280,8 @@ void lull_pipeline_report_print(const struct lull_control *control, FILE *out)
     if (pilot == NULL)
         return;
     plan = lull_pilot_conductor(pilot) == NULL ? NULL : find_plan(pilot);
-    fprintf(out, "  pipeline plan%s%s: %s\n", plan != NULL && plan->planner[0] != '\0' ? " of " : "",
+    fprintf(out, "  pipeline plan%s%s: %s\n",
+            plan != NULL && plan->planner[0] != '\0' ? " of " : "",
             plan != NULL ? plan->planner : "", state_text(pilot));
     if (lull_pilot_conductor(pilot) == NULL)
         return;

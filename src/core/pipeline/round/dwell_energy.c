@@ -59,8 +59,7 @@ struct asked {
 /* Whether the clock of an operation can have effect before the next raising is asked for. */
 static bool is_worth_lowering(const struct part *part, uint32_t place, const struct asked *asked)
 {
-    const int64_t needed_ns =
-        asked->ended_ns + part->switching->down_ns + part->switching->up_ns;
+    const int64_t needed_ns = asked->ended_ns + part->switching->down_ns + part->switching->up_ns;
 
     for (uint32_t next = place + 1; next <= place + part->count; next++) {
         if (mhz_at(part, next) > mhz_at(part, place))
@@ -109,8 +108,8 @@ static double more_nj(const struct part *part, uint32_t place, struct asked *ask
 {
     const uint32_t op = op_at(part, place);
     const uint32_t next_mhz = mhz_at(part, place + 1);
-    const double raised_ns = (double)(begin_at(part, place + 1) - part->switching->early_ns -
-                                      begin_at(part, place));
+    const double raised_ns =
+        (double)(begin_at(part, place + 1) - part->switching->early_ns - begin_at(part, place));
     double spent_ns = 0.0;
     double held = 0.0;
     double own;
@@ -123,9 +122,9 @@ static double more_nj(const struct part *part, uint32_t place, struct asked *ask
     own = 1.0 - held;
     if (next_mhz > asked->mhz)
         own = fmin(own, fmax(raised_ns - spent_ns, 0.0) / time_of(part, op, asked->mhz));
-    asked->ended_ns = begin_at(part, place) +
-                      (int64_t)(spent_ns + own * time_of(part, op, asked->mhz) +
-                                (1.0 - held - own) * time_of(part, op, next_mhz));
+    asked->ended_ns =
+        begin_at(part, place) + (int64_t)(spent_ns + own * time_of(part, op, asked->mhz) +
+                                          (1.0 - held - own) * time_of(part, op, next_mhz));
     return held * effective_nj(part, op, asked->held_mhz) +
            own * effective_nj(part, op, asked->mhz) +
            (1.0 - held - own) * effective_nj(part, op, next_mhz) -

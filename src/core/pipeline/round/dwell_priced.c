@@ -68,10 +68,9 @@ static double change_nj(const struct lane *lane, uint32_t place, uint32_t from, 
 
     if (to_mhz == from_mhz)
         return 0.0;
-    return change + (to_mhz > from_mhz ? stray_nj(lane, before, from, to_mhz,
-                                                  switching->early_ns - pause_ns)
-                                       : stray_nj(lane, op, to, from_mhz,
-                                                  switching->down_ns - pause_ns));
+    return change + (to_mhz > from_mhz
+                         ? stray_nj(lane, before, from, to_mhz, switching->early_ns - pause_ns)
+                         : stray_nj(lane, op, to, from_mhz, switching->down_ns - pause_ns));
 }
 
 static void extend(struct lane *lane, uint32_t place)

@@ -56,7 +56,7 @@ struct search {
     uint32_t *best;
     uint64_t walks_left;
     /* Of plan. */
-    double cost_nj;    /* effective energy, switching and changes */
+    double cost_nj;      /* effective energy, switching and changes */
     double switching_nj; /* of them: clocks on their way and changes */
     int64_t excess_ns; /* over the deadline and under the dwell; 0: the plan is good */
     /* Of best, and how wrong the least wrong plan was. */

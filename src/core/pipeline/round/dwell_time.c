@@ -134,9 +134,9 @@ struct verdict lull_dwell_walk(const struct lull_pipeline_problem *problem,
         }
         if (mhz > 0)
             command(clock, switching, mhz, &verdict.short_ns);
-        end_ns[op] = begin + (switching->is_fed_forward
-                                  ? class->options[option[op]].time_ns
-                                  : worst_duration(class, option[op], clock, begin));
+        end_ns[op] =
+            begin + (switching->is_fed_forward ? class->options[option[op]].time_ns
+                                               : worst_duration(class, option[op], clock, begin));
         clock->end_ns = end_ns[op];
         if (begin_ns != NULL)
             begin_ns[op] = begin;
