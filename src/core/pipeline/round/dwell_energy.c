@@ -131,40 +131,50 @@ static double more_nj(const struct part *part, uint32_t place, struct asked *ask
            effective_nj(part, op, mhz_at(part, place));
 }
 
-/* The first iteration finds out what the clock is when the second one begins. */
+/* Whether an operation runs at its own clock from its begin to its end. */
+static bool is_undisturbed(const struct part *part, uint32_t place, const struct asked *asked)
+{
+    const uint32_t own = mhz_at(part, place);
+
+    return own == asked->mhz && mhz_at(part, place + 1) <= own &&
+           (asked->held_mhz <= own || asked->held_until_ns <= begin_at(part, place));
+}
+
+/* One iteration, from an operation at the highest clock on: there it is certain what is asked. */
 static double device_nj(const struct part *part)
 {
     struct asked asked = {0};
+    uint32_t first = 0;
     double sum_nj = 0.0;
 
     for (uint32_t place = 0; place < part->count; place++)
-        if (mhz_at(part, place) > asked.mhz)
+        if (mhz_at(part, place) > asked.mhz) {
             asked.mhz = mhz_at(part, place);
-    asked.ended_ns = end_at(part, 0);
-    for (uint32_t place = 1; place <= 2 * part->count; place++) {
-        double more = 0.0;
-
+            first = place;
+        }
+    asked.ended_ns = end_at(part, first);
+    for (uint32_t place = first + 1; place <= first + part->count; place++) {
         if (mhz_at(part, place) == 0) {
             asked.ended_ns = end_at(part, place);
             continue;
         }
         ask(part, place, &asked);
-        more = more_nj(part, place, &asked);
-        if (place > part->count)
-            sum_nj += more;
+        if (is_undisturbed(part, place, &asked))
+            asked.ended_ns = end_at(part, place);
+        else
+            sum_nj += more_nj(part, place, &asked);
     }
     return sum_nj;
 }
 
 double lull_dwell_switching_nj(const struct lull_pipeline_problem *problem,
                                const struct lull_pipeline_switching *switching,
-                               const uint32_t *option, const int64_t *end_ns, int64_t period_ns)
+                               const uint32_t *option, const int64_t *end_ns, int64_t period_ns,
+                               double *device_nj_out)
 {
     const struct lull_pipeline_graph *graph = problem->graph;
     double sum_nj = 0.0;
 
-    if (!switching->is_fed_forward)
-        return 0.0;
     for (uint32_t device = 0; device < graph->device_count; device++) {
         const struct part part = {
             .problem = problem,
@@ -176,8 +186,11 @@ double lull_dwell_switching_nj(const struct lull_pipeline_problem *problem,
             .period_ns = period_ns,
         };
 
-        if (part.count > 0)
-            sum_nj += device_nj(&part);
+        const double nj = switching->is_fed_forward && part.count > 0 ? device_nj(&part) : 0.0;
+
+        sum_nj += nj;
+        if (device_nj_out != NULL)
+            device_nj_out[device] = nj;
     }
     return sum_nj;
 }
@@ -196,8 +209,9 @@ double lull_pipeline_dwell_energy_j(const struct lull_pipeline_problem *problem,
     if (end_ns == NULL)
         return NAN;
     time_ns = lull_pipeline_dwell_timeline(problem, switching, option, NULL, end_ns);
-    sum_nj = time_ns < 0 ? (double)NAN
-                         : lull_dwell_switching_nj(problem, switching, option, end_ns, time_ns);
+    sum_nj = time_ns < 0
+                 ? (double)NAN
+                 : lull_dwell_switching_nj(problem, switching, option, end_ns, time_ns, NULL);
     free(end_ns);
     return sum_nj * 1e-9;
 }

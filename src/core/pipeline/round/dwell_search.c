@@ -59,10 +59,10 @@ static int64_t excess(const struct search *search, const struct verdict *verdict
 
 /* Of the plan that was walked through last. */
 static double switching_nj(const struct search *search, const uint32_t *option,
-                           const struct verdict *verdict)
+                           const struct verdict *verdict, double *device_nj_out)
 {
     return lull_dwell_switching_nj(search->problem, search->switching, option, search->end_ns,
-                                   verdict->time_ns) +
+                                   verdict->time_ns, device_nj_out) +
            search->switching->switch_j * 1e9 * (double)verdict->switches;
 }
 
@@ -71,7 +71,7 @@ void lull_dwell_judge(struct search *search)
     struct verdict verdict = lull_dwell_verdict(search, search->plan);
 
     search->excess_ns = excess(search, &verdict);
-    search->switching_nj = switching_nj(search, search->plan, &verdict);
+    search->switching_nj = switching_nj(search, search->plan, &verdict, search->device_nj);
     search->cost_nj = lull_dwell_plan_nj(search, search->plan) + search->switching_nj;
 }
 
@@ -101,35 +101,43 @@ static bool set_clock(struct search *search, uint32_t from, uint32_t to, uint32_
 /* Takes a stretch's new clock if the plan becomes less wrong by it, or as good and cheaper. */
 static bool try_clock(struct search *search, uint32_t from, uint32_t to, uint32_t mhz)
 {
+    const struct lull_pipeline_graph *graph = search->problem->graph;
     double saved_nj = 0.0;
     double trial_nj;
+    double *swapped;
     struct verdict verdict;
     int64_t excess_ns;
 
     if (mhz == 0 || search->walks_left == 0 || !set_clock(search, from, to, mhz))
         return false;
     for (uint32_t k = from; k < to; k++) {
-        uint32_t op = search->problem->graph->on_device[k];
+        uint32_t op = graph->on_device[k];
 
         saved_nj +=
             energy_nj(search, op, search->plan[op]) - energy_nj(search, op, search->trial[op]);
     }
-    /* No more than all switching can be saved besides. */
-    if (search->excess_ns == 0 && saved_nj + search->switching_nj <= 0.0)
+    /* At most two changes less besides, and what the device needs for its own. */
+    if (search->excess_ns == 0 &&
+        saved_nj + search->switching->switch_j * 2e9 +
+                search->device_nj[graph->ops[graph->on_device[from]].device] <=
+            0.0)
         return false;
     search->walks_left--;
     verdict = lull_dwell_verdict(search, search->trial);
     excess_ns = excess(search, &verdict);
     if (excess_ns > search->excess_ns)
         return false;
-    trial_nj = switching_nj(search, search->trial, &verdict);
+    trial_nj = switching_nj(search, search->trial, &verdict, search->trial_nj);
     saved_nj += search->switching_nj - trial_nj;
     if (excess_ns == search->excess_ns && saved_nj <= 0.5)
         return false;
     search->excess_ns = excess_ns;
     search->cost_nj -= saved_nj;
     search->switching_nj = trial_nj;
-    memcpy(search->plan, search->trial, search->problem->graph->op_count * sizeof(*search->plan));
+    swapped = search->device_nj;
+    search->device_nj = search->trial_nj;
+    search->trial_nj = swapped;
+    memcpy(search->plan, search->trial, graph->op_count * sizeof(*search->plan));
     return true;
 }
 
@@ -326,10 +334,13 @@ int lull_dwell_begin(struct search *search, const struct lull_pipeline_problem *
     search->plan = malloc(ops * sizeof(*search->plan));
     search->trial = malloc(ops * sizeof(*search->trial));
     search->best = malloc(ops * sizeof(*search->best));
+    search->device_nj = malloc(problem->graph->device_count * sizeof(*search->device_nj));
+    search->trial_nj = malloc(problem->graph->device_count * sizeof(*search->trial_nj));
     search->least_nj = (double)INFINITY;
     search->wrong_ns = INT64_MAX;
     if (search->clocks == NULL || search->end_ns == NULL || search->plan == NULL ||
-        search->trial == NULL || search->best == NULL)
+        search->trial == NULL || search->best == NULL || search->device_nj == NULL ||
+        search->trial_nj == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for a plan of %zu operations", ops);
     return 0;
 }
@@ -341,6 +352,8 @@ void lull_dwell_end(struct search *search)
     free(search->plan);
     free(search->trial);
     free(search->best);
+    free(search->device_nj);
+    free(search->trial_nj);
 }
 
 void lull_dwell_consider_uniform(struct search *search)

@@ -40,10 +40,12 @@ uint32_t lull_dwell_option_at(const struct lull_pipeline_class *class, uint32_t 
 uint32_t lull_dwell_option_below(const struct lull_pipeline_class *class, uint32_t mhz);
 
 /* dwell_energy.c. What operations, which end at end_ns, need more for clocks on their way; one
- * iteration takes period_ns. 0 unless it is fed forward. O(n). */
+ * iteration takes period_ns. 0 unless it is fed forward. device_nj_out: of each device; may be
+ * NULL. O(n). */
 double lull_dwell_switching_nj(const struct lull_pipeline_problem *problem,
                                const struct lull_pipeline_switching *switching,
-                               const uint32_t *option, const int64_t *end_ns, int64_t period_ns);
+                               const uint32_t *option, const int64_t *end_ns, int64_t period_ns,
+                               double *device_nj_out);
 
 struct search {
     const struct lull_pipeline_problem *problem;
@@ -58,6 +60,8 @@ struct search {
     /* Of plan. */
     double cost_nj;      /* effective energy, switching and changes */
     double switching_nj; /* of them: clocks on their way and changes */
+    double *device_nj;   /* clocks on their way, of each device */
+    double *trial_nj;
     int64_t excess_ns; /* over the deadline and under the dwell; 0: the plan is good */
     /* Of best, and how wrong the least wrong plan was. */
     double least_nj;
