@@ -49,8 +49,8 @@ static void write_head(const struct lull_plan_file *plan, FILE *file)
     lull_plan_file_write_seconds(file, ", \"up_s\": ", plan->switching.up_ns);
     lull_plan_file_write_seconds(file, ", \"dwell_s\": ", plan->switching.dwell_ns);
     if (plan->switching.is_fed_forward)
-        lull_plan_file_write_seconds(file, ", \"feed_forward\": 1, \"early_s\": ",
-                                     plan->switching.early_ns);
+        lull_plan_file_write_seconds(
+            file, ", \"feed_forward\": 1, \"early_s\": ", plan->switching.early_ns);
     lull_plan_file_write_real(file, "},\n  \"flow\": {\"unit_w\": ", plan->certificate.unit_w);
     fprintf(file, ", \"value\": %" PRId64 "},\n", plan->certificate.value);
 }

@@ -24,7 +24,7 @@ uint32_t dwell_last_mhz(const struct pipeline_case *it, const uint32_t *option, 
 bool dwell_is_good(const struct pipeline_case *it, const struct lull_pipeline_switching *switching,
                    const uint32_t *option, int64_t deadline_ns, size_t *changes_out);
 
-/* Energy of an iteration that takes deadline_ns, and of its changes. */
+/* Energy of an iteration that takes deadline_ns, of switching and of its changes. */
 double dwell_cost_j(const struct pipeline_case *it, const struct lull_pipeline_switching *switching,
                     const uint32_t *option, int64_t deadline_ns, size_t changes);
 

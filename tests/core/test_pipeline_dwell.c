@@ -185,7 +185,7 @@ static uint32_t list_turns(const struct pipeline_case *it, const uint32_t *optio
             const uint32_t op = it->graph.on_device[k];
             const int64_t end = end_ns[op] + round * period_ns;
 
-            turns[count++] = (struct turn){op, end - option_of(it, option, op)->time_ns, end};
+            turns[count++] = (struct turn){op, end - dwell_option_of(it, option, op)->time_ns, end};
         }
     return count;
 }
@@ -195,9 +195,9 @@ static bool is_soon_raised(const struct pipeline_case *it,
                            const struct lull_pipeline_switching *switching, const uint32_t *option,
                            const struct turn *turns, uint32_t next, uint32_t count, int64_t now_ns)
 {
-    const uint32_t mhz = option_of(it, option, turns[next].op)->sm_mhz;
+    const uint32_t mhz = dwell_option_of(it, option, turns[next].op)->sm_mhz;
 
-    while (next < count && option_of(it, option, turns[next].op)->sm_mhz <= mhz)
+    while (next < count && dwell_option_of(it, option, turns[next].op)->sm_mhz <= mhz)
         next++;
     return next < count && turns[next].begin_ns - switching->up_ns - now_ns < switching->down_ns;
 }
@@ -248,8 +248,8 @@ static double more_of_device(const struct pipeline_case *it,
 
     for (uint32_t i = 1; i <= 2 * (count / ROUNDS); i++) {
         const uint32_t op = turns[i].op;
-        const uint32_t own = option_of(it, option, op)->sm_mhz;
-        const uint32_t next = option_of(it, option, turns[i + 1].op)->sm_mhz;
+        const uint32_t own = dwell_option_of(it, option, op)->sm_mhz;
+        const uint32_t next = dwell_option_of(it, option, turns[i + 1].op)->sm_mhz;
         double used_j;
 
         if (own == 0) {
