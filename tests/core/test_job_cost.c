@@ -9,45 +9,11 @@
 
 #include "base/text.h"
 #include "core/job/cost.h"
+#include "power_log.h"
 #include "property.h"
 #include "trace/lines.h"
 
 enum { MAX_POINTS = 16, EXPECTED_COLUMNS = 12 };
-
-#define PROFILES LULL_ZEUS_DATA "/profile_data/"
-
-static double number(const char *text)
-{
-    double value = 0.0;
-
-    assert_int_equal(lull_text_parse_number(text, &value), 0);
-    return value;
-}
-
-static size_t read_log(const char *name, struct lull_job_point *points)
-{
-    char path[512];
-    struct lull_lines *lines = NULL;
-    struct lull_error err = {0};
-    char *rest = NULL;
-    size_t count = 0;
-
-    snprintf(path, sizeof(path), "%s%s", PROFILES, name);
-    assert_int_equal(lull_lines_open(path, &lines, &err), 0);
-    assert_int_equal(lull_lines_next(lines, &rest, &err), 1);
-    while (lull_lines_next(lines, &rest, &err) == 1 && count < MAX_POINTS) {
-        struct lull_job_point *point = &points[count++];
-
-        lull_lines_cell(&rest);
-        point->level = number(strrchr(lull_lines_cell(&rest), '_') + 1);
-        point->time_s = number(lull_lines_cell(&rest));
-        point->energy_j = 0.0;
-        while (rest != NULL)
-            point->energy_j += number(lull_lines_cell(&rest));
-    }
-    lull_lines_close(lines);
-    return count;
-}
 
 static const struct lull_job_point *select_point(const struct lull_job_selector *selector,
                                                  const struct lull_job_point *points, size_t count)
@@ -92,12 +58,12 @@ static double energy_at(const struct lull_job_point *points, size_t count, doubl
 static void check_log(char *line, struct tally *tally)
 {
     struct lull_job_point points[MAX_POINTS];
-    const size_t count = read_log(lull_lines_cell(&line), points);
-    const double gpus = number(lull_lines_cell(&line));
+    const size_t count = power_log_read(lull_lines_cell(&line), points, MAX_POINTS);
+    const double gpus = power_log_number(lull_lines_cell(&line));
     double expected[EXPECTED_COLUMNS] = {0};
 
     for (size_t i = 0; i < EXPECTED_COLUMNS; i++)
-        expected[i] = number(lull_lines_cell(&line));
+        expected[i] = power_log_number(lull_lines_cell(&line));
     for (size_t i = 0; i < sizeof(selectors) / sizeof(selectors[0]); i++) {
         struct lull_job_selector selector = selectors[i];
         const bool is_slowdown = selector.aim == LULL_JOB_SLOWDOWN;
