@@ -1,5 +1,5 @@
 /*
- * One switch of a GPU's SM clock: what is asked, within which bounds, and what came of it.
+ * One switch of a GPU's SM clock or of its power limit: what is asked, within which bounds, and what came of it.
  *
  * Plain values that pass unchanged from who decides (governor) over the command table (wire) to
  * the device writer (device) and back. SPDX-License-Identifier: Apache-2.0
@@ -9,10 +9,15 @@
 
 #include <stdint.h>
 
-/* What a lease asks for: the SM clocks between which this client may move. */
+/*
+ * What a lease asks for: the SM clocks between which this client may move, and the power limits.
+ * Limits 0 and 0: none is to be set.
+ */
 struct lull_band {
     uint32_t min_mhz;
     uint32_t max_mhz;
+    uint32_t min_limit_mw;
+    uint32_t max_limit_mw;
 };
 
 /* A request. Of several to one GPU the latest wins. Times are CLOCK_MONOTONIC nanoseconds. */
@@ -21,6 +26,19 @@ struct lull_switch_request {
     uint32_t sm_mhz;        /* 0: the reference point (raising) */
     int64_t deadline_ns;    /* a lowering not served by then is dropped */
     int64_t valid_until_ns; /* an applied lowering is undone then unless renewed */
+};
+
+/* A power limit asked for, until the lease ends. Of several to one GPU the latest wins. */
+struct lull_limit_request {
+    uint64_t sequence; /* number of the request, > 0 */
+    uint32_t limit_mw; /* 0: what was set before the lease */
+};
+
+/* The outcome of the latest request for a power limit that the device writer has served. */
+struct lull_limit_result {
+    uint64_t sequence; /* 0 none yet */
+    int32_t status;    /* 0; or the negative code of the refused or failed call */
+    uint32_t limit_mw; /* read back; 0 unknown */
 };
 
 /* settle_ns while it is not known, and when it never came. */

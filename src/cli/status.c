@@ -36,12 +36,13 @@ static json_t *state_as_json(const struct lull_message_state *state)
                           "band_max_mhz", (json_int_t)state->max_mhz, "left_s",
                           state->lease_left_ms * 1e-3);
     return json_pack(
-        "{s:I, s:s, s:s, s:o, s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:I}", "index",
+        "{s:I, s:s, s:s, s:o, s:o, s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:I}", "index",
         (json_int_t)state->gpu, "name", state->name, "uuid", state->uuid, "lease", lease,
         "applied_sm_mhz",
         state->applied_mhz != 0 ? json_integer((json_int_t)state->applied_mhz) : json_null(),
         "observed_sm_mhz",
         state->observed_mhz != 0 ? json_integer((json_int_t)state->observed_mhz) : json_null(),
+        "power_limit_w", state->limit_mw != 0 ? json_real(state->limit_mw * 1e-3) : json_null(),
         "status", state->status, "writes", (json_int_t)state->writes, "dropped",
         (json_int_t)state->dropped, "expired", (json_int_t)state->expired, "failed",
         (json_int_t)state->failed, "disobeyed", (json_int_t)state->disobeyed);
@@ -59,6 +60,8 @@ static void print_state(const struct lull_message_state *state)
         printf(", locked at %u MHz", state->applied_mhz);
     else
         printf(", at the reference point");
+    if (state->limit_mw != 0)
+        printf(", power limit %u W", state->limit_mw / 1000);
     printf("\n     writes %llu, dropped %llu, expired %llu, failed %llu, disobeyed %llu\n",
            (unsigned long long)state->writes, (unsigned long long)state->dropped,
            (unsigned long long)state->expired, (unsigned long long)state->failed,

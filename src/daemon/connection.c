@@ -158,6 +158,20 @@ static void publish(void *context, uint32_t gpu, const struct lull_switch_result
     lull_command_publish(connection->table, gpu, result);
 }
 
+static bool take_limit(void *context, uint32_t gpu, struct lull_limit_request *request_out)
+{
+    struct connection *connection = context;
+
+    return lull_command_take_limit(connection->table, gpu, request_out);
+}
+
+static void publish_limit(void *context, uint32_t gpu, const struct lull_limit_result *result)
+{
+    struct connection *connection = context;
+
+    lull_command_publish_limit(connection->table, gpu, result);
+}
+
 static void released(void *context)
 {
     struct connection *connection = context;
@@ -187,6 +201,8 @@ int lull_connection_open_table(struct connection *connection, struct lull_writer
         .context = connection,
         .take = take,
         .publish = publish,
+        .take_limit = take_limit,
+        .publish_limit = publish_limit,
         .released = released,
     };
     result = lull_writer_add_source(writer, &connection->source, err);

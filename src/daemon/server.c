@@ -212,6 +212,27 @@ void lull_server_forget(struct server *server, struct connection *connection)
 
 /* --- requests --- */
 
+/* Narrows the power limits to those that the device accepts. */
+static int fit_limits(const struct lull_device_info *info, struct lull_band *band,
+                      struct lull_error *err)
+{
+    if (band->max_limit_mw == 0)
+        return 0;
+    if ((info->capabilities & LULL_CAPABILITY_POWER_LIMIT) == 0)
+        return lull_error_set(err, LULL_E_UNSUPPORTED, "%s: its power limit cannot be set",
+                              info->uuid);
+    if (band->min_limit_mw > band->max_limit_mw || band->min_limit_mw > info->power_limit_max_mw ||
+        band->max_limit_mw < info->power_limit_min_mw)
+        return lull_error_set(err, -EINVAL, "%s: no power limit between %u and %u W; %u to %u W",
+                              info->uuid, band->min_limit_mw / 1000, band->max_limit_mw / 1000,
+                              info->power_limit_min_mw / 1000, info->power_limit_max_mw / 1000);
+    if (band->min_limit_mw < info->power_limit_min_mw)
+        band->min_limit_mw = info->power_limit_min_mw;
+    if (band->max_limit_mw > info->power_limit_max_mw)
+        band->max_limit_mw = info->power_limit_max_mw;
+    return 0;
+}
+
 /* Narrows the band to clocks that the device has. */
 static int fit_band(const struct lull_device_info *info, struct lull_band *band,
                     struct lull_error *err)
@@ -229,14 +250,15 @@ static int fit_band(const struct lull_device_info *info, struct lull_band *band,
                               info->uuid, band->min_mhz, band->max_mhz, lowest_mhz, highest_mhz);
     band->min_mhz = band->min_mhz < lowest_mhz ? lowest_mhz : band->min_mhz;
     band->max_mhz = band->max_mhz > highest_mhz ? highest_mhz : band->max_mhz;
-    return 0;
+    return fit_limits(info, band, err);
 }
 
 static int grant(struct server *server, struct connection *connection,
                  const struct lull_message_lease *wanted, struct lull_message_grant *grant_out,
                  struct lull_error *err)
 {
-    struct lull_band band = {wanted->min_mhz, wanted->max_mhz};
+    struct lull_band band = {wanted->min_mhz, wanted->max_mhz, wanted->min_limit_mw,
+                             wanted->max_limit_mw};
     int gpu = lull_device_find(server->devices, wanted->uuid);
     int result;
 
@@ -353,6 +375,7 @@ static void serve_status(struct server *server, struct connection *connection,
         .expired = written.expired,
         .failed = written.failed,
         .disobeyed = written.disobeyed,
+        .limit_mw = written.limit_mw,
     };
     memcpy(state->uuid, lull_device_info(server->devices, gpu)->uuid, sizeof(state->uuid));
     memcpy(state->name, lull_device_info(server->devices, gpu)->name, sizeof(state->name));

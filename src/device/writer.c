@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/switch_budget.h"
 #include "base/thread.h"
+#include "device/limit_control.h"
 
 #define NEVER_NS INT64_MAX
 
@@ -70,6 +71,7 @@ struct gpu {
     struct lull_switch_budget budget;
     struct observation observation;
     struct lull_switch_result result;
+    struct lull_limit_control limit;
     struct lull_writer_state state;
 };
 
@@ -123,6 +125,7 @@ static void show_state(struct lull_writer *writer, uint32_t index)
 
     gpu->state.is_leased = gpu->stage == LEASED;
     gpu->state.applied_mhz = gpu->applied_mhz;
+    gpu->state.limit_mw = gpu->limit.applied_mw;
     pthread_mutex_lock(&writer->mailbox_lock);
     writer->states[index] = gpu->state;
     pthread_mutex_unlock(&writer->mailbox_lock);
@@ -146,6 +149,7 @@ static void begin_ending(struct gpu *gpu, int64_t now_ns)
     gpu->has_pending = false;
     if (gpu->applied_mhz != 0 || gpu->is_uncertain)
         gpu->raise_ns = earlier(gpu->raise_ns, now_ns);
+    lull_limit_control_end(&gpu->limit, now_ns);
 }
 
 static void begin_lease(struct gpu *gpu, const struct desired *desired)
@@ -157,6 +161,7 @@ static void begin_lease(struct gpu *gpu, const struct desired *desired)
     gpu->is_noisy = false;
     gpu->raise_failures = 0;
     gpu->result = (struct lull_switch_result){.settle_ns = LULL_SETTLE_UNKNOWN};
+    lull_limit_control_begin(&gpu->limit, &desired->band);
 }
 
 static void report_end(struct lull_writer *writer, uint32_t index, int result)
@@ -212,26 +217,43 @@ static void adopt(struct lull_writer *writer, int64_t now_ns)
 
 /* --- journal --- */
 
-static int record(struct lull_writer *writer, uint32_t index, struct lull_error *err)
+/* What the GPU has now, as it is to be put back. */
+static void fill_record(struct lull_writer *writer, uint32_t index,
+                        struct lull_journal_record *record)
 {
     const struct lull_device_info *info = lull_device_info(writer->devices, index);
-    struct lull_journal_record record = {.controls = LULL_CAPABILITY_SM_LOCK,
-                                         .power_limit_default_mw = info->power_limit_default_mw};
     struct lull_device_reading reading;
-    int result;
 
-    /* A record that could not be undone yet still says what the GPU had before Lull. */
-    if (lull_journal_load(writer->journal, info->uuid, &record, NULL) == 0) {
-        writer->gpus[index].is_recorded = true;
-        return 0;
-    }
     lull_device_read(writer->devices, index, LULL_READING_POWER_LIMIT, &reading);
-    record.power_limit_mw = reading.power_limit_mw;
-    memcpy(record.uuid, info->uuid, sizeof(record.uuid));
-    snprintf(record.driver_version, sizeof(record.driver_version), "%s",
+    *record = (struct lull_journal_record){.power_limit_mw = reading.power_limit_mw,
+                                           .power_limit_default_mw = info->power_limit_default_mw};
+    memcpy(record->uuid, info->uuid, sizeof(record->uuid));
+    snprintf(record->driver_version, sizeof(record->driver_version), "%s",
              lull_devices_driver_version(writer->devices));
-    result = lull_journal_save(writer->journal, &record, err);
-    writer->gpus[index].is_recorded = result == 0;
+}
+
+static int record(struct lull_writer *writer, uint32_t index, struct lull_error *err)
+{
+    struct gpu *gpu = &writer->gpus[index];
+    const char *uuid = lull_device_info(writer->devices, index)->uuid;
+    uint32_t controls = LULL_CAPABILITY_SM_LOCK;
+    struct lull_journal_record record = {0};
+    int result = 0;
+
+    if (gpu->band.max_limit_mw > 0)
+        controls |= LULL_CAPABILITY_POWER_LIMIT;
+    /* A record that could not be undone yet still says what the GPU had before Lull. */
+    if (lull_journal_load(writer->journal, uuid, &record, NULL) < 0)
+        fill_record(writer, index, &record);
+    if ((record.controls & controls) != controls) {
+        record.controls |= controls;
+        result = lull_journal_save(writer->journal, &record, err);
+    }
+    gpu->is_recorded = result == 0;
+    if (result == 0 && gpu->band.max_limit_mw > 0)
+        gpu->limit.before_mw = record.power_limit_mw;
+    if (record.power_limit_mw == 0) /* what cannot be put back must not be changed */
+        gpu->band.max_limit_mw = gpu->limit.max_mw = 0;
     return result;
 }
 
@@ -242,7 +264,8 @@ static bool record_one(struct lull_writer *writer)
         struct gpu *gpu = &writer->gpus[i];
         struct lull_error error;
 
-        if (gpu->stage != LEASED || gpu->is_recorded || gpu->is_noisy)
+        if (gpu->stage != LEASED || gpu->is_noisy ||
+            (gpu->is_recorded && (gpu->band.max_limit_mw == 0 || gpu->limit.before_mw != 0)))
             continue;
         if (record(writer, i, &error) < 0)
             complain(gpu, &error);
@@ -346,6 +369,23 @@ static void expire(struct gpu *gpu, uint32_t index, int64_t now_ns)
     publish(gpu, index);
 }
 
+static void publish_limit(struct gpu *gpu, uint32_t index)
+{
+    if (gpu->source != NULL && gpu->source->publish_limit != NULL)
+        gpu->source->publish_limit(gpu->source->context, index, &gpu->limit.result);
+}
+
+static void take_limit(struct gpu *gpu, uint32_t index)
+{
+    struct lull_limit_request request;
+
+    if (gpu->source->take_limit == NULL ||
+        !gpu->source->take_limit(gpu->source->context, index, &request))
+        return;
+    if (lull_limit_control_take(&gpu->limit, &request) < 0)
+        publish_limit(gpu, index);
+}
+
 static void collect(struct lull_writer *writer, int64_t now_ns)
 {
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
@@ -354,6 +394,7 @@ static void collect(struct lull_writer *writer, int64_t now_ns)
         if (gpu->stage != LEASED)
             continue;
         take(writer, i, now_ns);
+        take_limit(gpu, i);
         if (gpu->has_pending)
             settle_request(writer, i);
         expire(gpu, i, now_ns);
@@ -516,6 +557,28 @@ static int find_lowering(const struct lull_writer *writer, int64_t now_ns)
     return found;
 }
 
+/* A limit waits for its record, and for everything that concerns a clock. */
+static bool act_on_limit(struct lull_writer *writer, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < writer->gpu_count; i++) {
+        struct gpu *gpu = &writer->gpus[i];
+        struct lull_error error = {0};
+
+        if (!gpu->is_recorded || lull_limit_control_due_ns(&gpu->limit) > now_ns)
+            continue;
+        if (lull_limit_control_act(&gpu->limit, writer->devices, i, &error))
+            gpu->state.writes++;
+        if (gpu->limit.result.status < 0)
+            complain(gpu, &error);
+        if (gpu->stage == ENDING && gpu->limit.failures == FAILURES_TO_REPORT)
+            report_end(writer, i, gpu->limit.result.status);
+        publish_limit(gpu, i);
+        show_state(writer, i);
+        return true;
+    }
+    return false;
+}
+
 /* At most one driver call that sets something. */
 static bool act(struct lull_writer *writer, int64_t now_ns)
 {
@@ -533,7 +596,7 @@ static bool act(struct lull_writer *writer, int64_t now_ns)
     index = find_lowering(writer, now_ns);
     if (index >= 0)
         serve(writer, (uint32_t)index);
-    return index >= 0;
+    return index >= 0 || act_on_limit(writer, now_ns);
 }
 
 /* --- read-back --- */
@@ -658,7 +721,7 @@ static void finish_all(struct lull_writer *writer)
         const struct gpu *gpu = &writer->gpus[i];
 
         if (gpu->stage != LEASED && gpu->raise_ns == NEVER_NS && !gpu->observation.is_running &&
-            (gpu->stage == ENDING || gpu->is_recorded))
+            lull_limit_control_is_restored(&gpu->limit) && (gpu->stage == ENDING || gpu->is_recorded))
             finish(writer, i);
     }
 }
@@ -673,6 +736,8 @@ static int64_t next_due(const struct lull_writer *writer)
         const struct gpu *gpu = &writer->gpus[i];
 
         due_ns = earlier(due_ns, gpu->raise_ns);
+        if (gpu->is_recorded)
+            due_ns = earlier(due_ns, lull_limit_control_due_ns(&gpu->limit));
         if (gpu->observation.is_running)
             due_ns = earlier(due_ns, gpu->observation.next_ns);
         if (gpu->stage == LEASED && (gpu->applied_mhz != 0 || gpu->is_uncertain) &&

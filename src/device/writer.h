@@ -8,7 +8,8 @@
  * band of the lease and to the clocks of the device, here, in the privileged process. The journal is
  * written before a GPU is changed; a GPU whose journal fails is left alone. After a write the clock
  * is read back until it obeys, without delaying other writes. At valid_until_ns, at the end of a
- * lease and at stop the GPU is raised.
+ * lease and at stop the GPU is raised. Power limits (limit_control.h) come last: a call takes some
+ * 10 ms, and no clock shall wait for it.
  *
  * Threads: one owner calls these functions, none of which waits for the driver (but stop does).
  * No lock is held across a driver call. SPDX-License-Identifier: Apache-2.0
@@ -35,6 +36,9 @@ struct lull_writer_source {
     /* Copies a request of this GPU that was not taken before; false: there is none. */
     bool (*take)(void *context, uint32_t gpu, struct lull_switch_request *request_out);
     void (*publish)(void *context, uint32_t gpu, const struct lull_switch_result *result);
+    /* Likewise for power limits; both may be NULL. */
+    bool (*take_limit)(void *context, uint32_t gpu, struct lull_limit_request *request_out);
+    void (*publish_limit)(void *context, uint32_t gpu, const struct lull_limit_result *result);
     /* The writer will not touch the source again; may be NULL. */
     void (*released)(void *context);
     struct lull_writer_source *next_removed; /* the writer's */
@@ -66,6 +70,7 @@ struct lull_writer_state {
     uint64_t expired;    /* lowerings that nobody renewed */
     uint64_t failed;     /* writes that the driver refused */
     uint64_t disobeyed;  /* writes that the clock did not follow */
+    uint32_t limit_mw;   /* power limit set; 0: as before the lease */
 };
 
 /* Starts the thread; borrows devices and journal until stop. Errors: -errno. */

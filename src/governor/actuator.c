@@ -76,6 +76,16 @@ static void publish(void *context, uint32_t gpu, const struct lull_switch_result
     lull_command_publish(context, gpu, result);
 }
 
+static bool take_limit(void *context, uint32_t gpu, struct lull_limit_request *request_out)
+{
+    return lull_command_take_limit(context, gpu, request_out);
+}
+
+static void publish_limit(void *context, uint32_t gpu, const struct lull_limit_result *result)
+{
+    lull_command_publish_limit(context, gpu, result);
+}
+
 static int open_local(struct lull_actuator *actuator, const char *runtime_dir,
                       struct lull_error *err)
 {
@@ -99,7 +109,9 @@ static int open_local(struct lull_actuator *actuator, const char *runtime_dir,
     actuator->source = (struct lull_writer_source){.doorbell_fd = actuator->doorbell_fd,
                                                    .context = actuator->table,
                                                    .take = take,
-                                                   .publish = publish};
+                                                   .publish = publish,
+                                                   .take_limit = take_limit,
+                                                   .publish_limit = publish_limit};
     return lull_writer_add_source(actuator->writer, &actuator->source, err);
 }
 
@@ -139,6 +151,8 @@ static int lease_local(struct lull_actuator *actuator, const char *uuid,
     if (band->min_mhz > band->max_mhz || band->min_mhz > info->sm_clocks_mhz[0])
         return lull_error_set(err, -EINVAL, "%s: no clock between %u and %u MHz", uuid,
                               band->min_mhz, band->max_mhz);
+    if (band->max_limit_mw > 0 && (info->capabilities & LULL_CAPABILITY_POWER_LIMIT) == 0)
+        return lull_error_set(err, LULL_E_UNSUPPORTED, "%s: its power limit cannot be set", uuid);
     if ((actuator->leased >> gpu & 1) != 0)
         return lull_error_set(err, -EBUSY, "%s: leased already", uuid);
     lull_writer_grant(actuator->writer, (uint32_t)gpu, &actuator->source, band);
@@ -187,6 +201,8 @@ static int lease_daemon(struct lull_actuator *actuator, const char *uuid,
     memcpy(message.body.lease.uuid, uuid, strlen(uuid) + 1);
     message.body.lease.min_mhz = band->min_mhz;
     message.body.lease.max_mhz = band->max_mhz;
+    message.body.lease.min_limit_mw = band->min_limit_mw;
+    message.body.lease.max_limit_mw = band->max_limit_mw;
     result = lull_client_call(actuator->client, &message, LULL_MESSAGE_GRANT, CALL_MS, &answer,
                               fds, err);
     if (result == 0 && answer.body.grant.slot >= LULL_COMMAND_SLOTS)
@@ -252,6 +268,21 @@ uint64_t lull_actuator_set(struct lull_actuator *actuator, uint32_t slot, uint32
 
     eventfd_write(actuator->doorbell_fd, 1); /* full: the writer has been rung often enough */
     return sequence;
+}
+
+uint64_t lull_actuator_set_limit(struct lull_actuator *actuator, uint32_t slot, uint32_t limit_mw)
+{
+    const struct lull_limit_request request = {.limit_mw = limit_mw};
+    uint64_t sequence = lull_command_post_limit(actuator->table, slot, &request);
+
+    eventfd_write(actuator->doorbell_fd, 1);
+    return sequence;
+}
+
+void lull_actuator_limit_result(const struct lull_actuator *actuator, uint32_t slot,
+                                struct lull_limit_result *result_out)
+{
+    lull_command_limit_result(actuator->table, slot, result_out);
 }
 
 void lull_actuator_result(const struct lull_actuator *actuator, uint32_t slot,

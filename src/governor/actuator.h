@@ -52,6 +52,16 @@ int lull_actuator_lease(struct lull_actuator *actuator, const char *uuid,
 uint64_t lull_actuator_set(struct lull_actuator *actuator, uint32_t slot, uint32_t sm_mhz,
                            int64_t deadline_ns, int64_t valid_until_ns);
 
+/*
+ * Requests a power limit until the lease ends, never above the one set before; 0: that one. Only for
+ * leases whose band has limits. For one thread, not necessarily the one that sets clocks.
+ */
+uint64_t lull_actuator_set_limit(struct lull_actuator *actuator, uint32_t slot, uint32_t limit_mw);
+
+/* Copies the latest outcome of that; for the same thread. */
+void lull_actuator_limit_result(const struct lull_actuator *actuator, uint32_t slot,
+                                struct lull_limit_result *result_out);
+
 /* Copies the latest outcome of a GPU. */
 void lull_actuator_result(const struct lull_actuator *actuator, uint32_t slot,
                           struct lull_switch_result *result_out);

@@ -39,14 +39,32 @@ struct shared_result {
     uint32_t reserved[1];
 };
 
+struct shared_limit_request {
+    _Atomic uint64_t version; /* as above */
+    _Atomic uint32_t limit_mw;
+    uint32_t reserved[13];
+};
+
+struct shared_limit_result {
+    _Atomic uint64_t version;
+    _Atomic uint64_t sequence;
+    _Atomic int32_t status;
+    _Atomic uint32_t limit_mw;
+    uint32_t reserved[10];
+};
+
 /* Requests and results in lines of their own, so that the two sides do not slow each other. */
 struct shared {
     struct shared_request requests[LULL_COMMAND_SLOTS];
     struct shared_result results[LULL_COMMAND_SLOTS];
+    struct shared_limit_request limit_requests[LULL_COMMAND_SLOTS];
+    struct shared_limit_result limit_results[LULL_COMMAND_SLOTS];
 };
 
 _Static_assert(sizeof(struct shared_request) == 64, "one cache line");
 _Static_assert(sizeof(struct shared_result) == 64, "one cache line");
+_Static_assert(sizeof(struct shared_limit_request) == 64, "one cache line");
+_Static_assert(sizeof(struct shared_limit_result) == 64, "one cache line");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "shared between processes");
 
 struct lull_command_table {
@@ -57,6 +75,10 @@ struct lull_command_table {
     uint64_t taken[LULL_COMMAND_SLOTS];                    /* the taker's */
     uint64_t published[LULL_COMMAND_SLOTS];                /* the taker's */
     struct lull_switch_result results[LULL_COMMAND_SLOTS]; /* the poster's: last ones read whole */
+    uint64_t posted_limits[LULL_COMMAND_SLOTS];            /* likewise, of power limits */
+    uint64_t taken_limits[LULL_COMMAND_SLOTS];
+    uint64_t published_limits[LULL_COMMAND_SLOTS];
+    struct lull_limit_result limit_results[LULL_COMMAND_SLOTS];
 };
 
 static int map_table(int memory_fd, int own_fd, struct lull_command_table **table_out,
@@ -214,4 +236,76 @@ void lull_command_result(struct lull_command_table *table, uint32_t slot,
         break;
     }
     *result_out = table->results[slot];
+}
+
+/* ---- power limits ------------------------------------------------------------------------ */
+
+uint64_t lull_command_post_limit(struct lull_command_table *table, uint32_t slot,
+                                 const struct lull_limit_request *request)
+{
+    struct shared_limit_request *shared = &table->shared->limit_requests[slot];
+    const uint64_t sequence = ++table->posted_limits[slot];
+
+    STORE(shared->version, 2 * sequence - 1);
+    STORE(shared->limit_mw, request->limit_mw);
+    STORE(shared->version, 2 * sequence);
+    return sequence;
+}
+
+bool lull_command_take_limit(struct lull_command_table *table, uint32_t slot,
+                             struct lull_limit_request *request_out)
+{
+    struct shared_limit_request *shared = &table->shared->limit_requests[slot];
+
+    for (int attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
+        const uint64_t version = LOAD(shared->version);
+        struct lull_limit_request request = {.sequence = version / 2};
+
+        if (version % 2 != 0)
+            continue;
+        if (request.sequence == table->taken_limits[slot])
+            return false;
+        request.limit_mw = LOAD(shared->limit_mw);
+        if (LOAD(shared->version) != version)
+            continue;
+        table->taken_limits[slot] = request.sequence;
+        *request_out = request;
+        return true;
+    }
+    return false;
+}
+
+void lull_command_publish_limit(struct lull_command_table *table, uint32_t slot,
+                                const struct lull_limit_result *result)
+{
+    struct shared_limit_result *shared = &table->shared->limit_results[slot];
+    const uint64_t version = table->published_limits[slot] += 2;
+
+    STORE(shared->version, version - 1);
+    STORE(shared->sequence, result->sequence);
+    STORE(shared->status, result->status);
+    STORE(shared->limit_mw, result->limit_mw);
+    STORE(shared->version, version);
+}
+
+void lull_command_limit_result(struct lull_command_table *table, uint32_t slot,
+                               struct lull_limit_result *result_out)
+{
+    struct shared_limit_result *shared = &table->shared->limit_results[slot];
+
+    for (int attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
+        const uint64_t version = LOAD(shared->version);
+        struct lull_limit_result result;
+
+        if (version % 2 != 0)
+            continue;
+        result.sequence = LOAD(shared->sequence);
+        result.status = LOAD(shared->status);
+        result.limit_mw = LOAD(shared->limit_mw);
+        if (LOAD(shared->version) != version)
+            continue;
+        table->limit_results[slot] = result;
+        break;
+    }
+    *result_out = table->limit_results[slot];
 }

@@ -1,6 +1,6 @@
 /*
  * The command table: memory that one client shares with the device writer, one slot per GPU for
- * the latest request and one for its result.
+ * the latest request and one for its result; and likewise for power limits.
  *
  * Made by the privileged side, with its size sealed. Each side writes its own half and copies the
  * other's once, bounded in time, before it looks at it: whatever a hostile client writes there, the
@@ -54,5 +54,15 @@ bool lull_command_take(struct lull_command_table *table, uint32_t slot,
 /* Writer: publishes the result of a slot. */
 void lull_command_publish(struct lull_command_table *table, uint32_t slot,
                           const struct lull_switch_result *result);
+
+/* The same for power limits, in slots of their own: another thread may post them. */
+uint64_t lull_command_post_limit(struct lull_command_table *table, uint32_t slot,
+                                 const struct lull_limit_request *request);
+void lull_command_limit_result(struct lull_command_table *table, uint32_t slot,
+                               struct lull_limit_result *result_out);
+bool lull_command_take_limit(struct lull_command_table *table, uint32_t slot,
+                             struct lull_limit_request *request_out);
+void lull_command_publish_limit(struct lull_command_table *table, uint32_t slot,
+                                const struct lull_limit_result *result);
 
 #endif

@@ -38,6 +38,8 @@ static const struct field lease_fields[] = {
     FIELD(TEXT, lease, uuid),
     FIELD(U32, lease, min_mhz),
     FIELD(U32, lease, max_mhz),
+    FIELD(U32, lease, min_limit_mw),
+    FIELD(U32, lease, max_limit_mw),
     {END, 0, 0},
 };
 static const struct field grant_fields[] = {
@@ -68,6 +70,7 @@ static const struct field state_fields[] = {
     FIELD(U64, state, expired),
     FIELD(U64, state, failed),
     FIELD(U64, state, disobeyed),
+    FIELD(U32, state, limit_mw),
     {END, 0, 0},
 };
 static const struct field reply_fields[] = {

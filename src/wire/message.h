@@ -14,7 +14,7 @@
 #include "base/error.h"
 
 enum {
-    LULL_MESSAGE_VERSION = 1,
+    LULL_MESSAGE_VERSION = 2,
     LULL_MESSAGE_MAX_BYTES = 512,
     LULL_MESSAGE_ALL_SLOTS = 0x7fffffff,
 };
@@ -50,6 +50,8 @@ struct lull_message_lease {
     char uuid[96];
     uint32_t min_mhz;
     uint32_t max_mhz;
+    uint32_t min_limit_mw; /* 0 and 0: no power limit is to be set */
+    uint32_t max_limit_mw;
 };
 
 struct lull_message_grant {
@@ -86,6 +88,7 @@ struct lull_message_state {
     uint64_t expired;
     uint64_t failed;
     uint64_t disobeyed;
+    uint32_t limit_mw; /* power limit set for this lease; 0: as before */
 };
 
 struct lull_message_reply {

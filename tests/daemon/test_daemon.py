@@ -304,7 +304,7 @@ class Wire(Case):
 
     @staticmethod
     def message(kind, body=b"", sequence=1):
-        return struct.pack("<4sHHII", b"LULL", 1, kind, len(body), sequence) + body
+        return struct.pack("<4sHHII", b"LULL", 2, kind, len(body), sequence) + body
 
     def test_malformed_messages_close_only_their_connection(self):
         daemon = self.start_daemon()
@@ -361,6 +361,81 @@ class Wire(Case):
             tool("rules", "daemon", self.uuids[0])
             lull("status")
         self.assertLessEqual(self.count_fds(daemon), count)
+
+
+class Limits(Case):
+    """Power limits: never above what the administrator had set, which comes back whatever happens."""
+
+    def setUp(self):
+        super().setUp()
+        self.assertEqual(tool("admin", self.uuids[0], "350").returncode, 0)
+
+    def limit_w(self):
+        return json.loads(lull("gpus", "--json").stdout)["gpus"][0]["power_limit_w"]
+
+    def ask(self, mode="daemon"):
+        client = self.spawn(TOOL, "limits", mode, self.uuids[0])
+        results = fields("".join(client.stdout.readline() for _ in range(5)))
+        self.assertEqual({name: result["limit_mw"] / 1000 for name, result in results.items()},
+                         {"first": 300, "above": 350, "below": 150, "before": 350, "last": 250})
+        self.assertEqual({result["status"] for result in results.values()}, {0})
+        self.assertEqual(self.limit_w(), 250)
+        return client
+
+    def assert_restored(self):
+        until = time.monotonic() + 10
+        while self.limit_w() == 250 and time.monotonic() < until:
+            time.sleep(0.02)
+        self.assertEqual(self.limit_w(), 350)
+        while self.saved() and time.monotonic() < until:
+            time.sleep(0.02)
+        self.assertEqual(self.saved(), [])
+
+    def test_killed_client(self):
+        self.start_daemon()
+        client = self.ask()
+        self.assertIn("power limit 250 W", lull("status").stdout)
+        client.kill()
+        self.assert_restored()
+
+    def test_killed_daemon(self):
+        daemon = self.start_daemon()
+        self.ask()
+        daemon.kill()
+        daemon.wait()
+        self.assertEqual(self.limit_w(), 250)
+        self.start_daemon()
+        self.assert_restored()
+
+    def test_stopped_daemon(self):
+        daemon = self.start_daemon()
+        self.ask()
+        daemon.terminate()
+        daemon.wait()
+        self.assert_restored()
+
+    def test_killed_without_daemon(self):
+        client = self.ask(mode="local")
+        client.kill()
+        client.wait()
+        self.assertEqual(self.limit_w(), 250)
+        self.assertEqual(lull("restore").returncode, 0)
+        self.assert_restored()
+
+    def test_somebody_elses_limit_stays(self):
+        self.start_daemon()
+        client = self.ask()
+        self.assertEqual(tool("admin", self.uuids[0], "320").returncode, 0)
+        client.kill()
+        until = time.monotonic() + 10
+        while self.saved() and time.monotonic() < until:
+            time.sleep(0.02)
+        self.assertEqual(self.limit_w(), 320)
+
+    def test_a_lease_without_limits_sets_none(self):
+        self.start_daemon()
+        result = fields(tool("unleased", "daemon", self.uuids[0]).stdout)["refused"]
+        self.assertEqual((result["status"], self.limit_w()), (-5001, 350))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,9 @@
 /* Closed at exit, behind the actuator that borrows it. */
 static struct lull_devices *devices;
 
+/* What is leased. */
+static struct lull_band lease_band = {.min_mhz = 600, .max_mhz = 1200};
+
 static void close_devices(void)
 {
     lull_devices_close(devices);
@@ -33,7 +36,6 @@ static int open_lease(const char *mode, const char *uuid, struct lull_actuator *
                       uint32_t *slot_out, struct lull_error *err)
 {
     const char *runtime_dir = getenv("LULL_RUNTIME_DIR");
-    const struct lull_band band = {.min_mhz = 600, .max_mhz = 1200};
     int result;
 
     *actuator_out = NULL;
@@ -45,7 +47,7 @@ static int open_lease(const char *mode, const char *uuid, struct lull_actuator *
             result = lull_actuator_open_local(devices, runtime_dir, actuator_out, err);
     }
     if (result == 0)
-        result = lull_actuator_lease(*actuator_out, uuid, &band, slot_out, err);
+        result = lull_actuator_lease(*actuator_out, uuid, &lease_band, slot_out, err);
     if (result < 0)
         lull_actuator_close(*actuator_out);
     return result;
@@ -104,6 +106,76 @@ static int hold(int argc, char **argv)
         lull_actuator_set(actuator, slot, sm_mhz, now_ns + LULL_NS_PER_S,
                           now_ns + 4 * LULL_NS_PER_S);
     }
+}
+
+/* Waits up to 10 s until the outcome of a request for a power limit is there, and prints it. */
+static void await_limit(struct lull_actuator *actuator, uint32_t slot, const char *name,
+                        uint32_t limit_mw)
+{
+    const uint64_t sequence = lull_actuator_set_limit(actuator, slot, limit_mw);
+    const int64_t until_ns = lull_now_ns() + 10 * LULL_NS_PER_S;
+    struct lull_limit_result result;
+
+    do {
+        lull_sleep_until_ns(lull_now_ns() + LULL_NS_PER_MS);
+        lull_actuator_limit_result(actuator, slot, &result);
+    } while (lull_now_ns() < until_ns && result.sequence != sequence);
+    printf("%s sequence=%" PRIu64 " status=%d limit_mw=%u\n", name, result.sequence, result.status,
+           result.limit_mw);
+}
+
+/* limits MODE UUID: asks for some power limits, a line each, and holds the last until killed. */
+static int limits(char **argv)
+{
+    struct lull_actuator *actuator;
+    struct lull_error error = {0};
+    uint32_t slot;
+
+    lease_band.min_limit_mw = 150000;
+    lease_band.max_limit_mw = UINT32_MAX;
+    if (open_lease(argv[2], argv[3], &actuator, &slot, &error) < 0)
+        return fail(&error);
+    await_limit(actuator, slot, "first", 300000);
+    await_limit(actuator, slot, "above", 390000);
+    await_limit(actuator, slot, "below", 1000);
+    await_limit(actuator, slot, "before", 0);
+    await_limit(actuator, slot, "last", 250000);
+    fflush(stdout);
+    for (;;) {
+        lull_sleep_until_ns(lull_now_ns() + 500 * LULL_NS_PER_MS);
+        if (lull_actuator_poll(actuator, &error) < 0)
+            return fail(&error);
+    }
+}
+
+/* unleased MODE UUID: asks for a power limit that the lease does not speak of. */
+static int unleased(char **argv)
+{
+    struct lull_actuator *actuator;
+    struct lull_error error = {0};
+    uint32_t slot;
+
+    if (open_lease(argv[2], argv[3], &actuator, &slot, &error) < 0)
+        return fail(&error);
+    await_limit(actuator, slot, "refused", 300000);
+    lull_actuator_close(actuator);
+    return 0;
+}
+
+/* admin UUID W: sets a power limit behind everybody's back. */
+static int admin(const char *uuid, const char *limit_w)
+{
+    struct lull_error error = {0};
+    int gpu;
+
+    if (lull_devices_open(&devices, &error) < 0)
+        return fail(&error);
+    gpu = lull_device_find(devices, uuid);
+    if (gpu < 0 || lull_device_set_power_limit(devices, (uint32_t)gpu,
+                                               (uint32_t)strtoul(limit_w, NULL, 10) * 1000,
+                                               &error) < 0)
+        return fail(&error);
+    return 0;
 }
 
 /* rules MODE UUID: one client's requests and what comes of them, a line each. */
@@ -283,6 +355,12 @@ int main(int argc, char **argv)
         return hold(argc, argv);
     if (argc == 4 && strcmp(argv[1], "rules") == 0)
         return rules(argv);
+    if (argc == 4 && strcmp(argv[1], "limits") == 0)
+        return limits(argv);
+    if (argc == 4 && strcmp(argv[1], "unleased") == 0)
+        return unleased(argv);
+    if (argc == 4 && strcmp(argv[1], "admin") == 0)
+        return admin(argv[2], argv[3]);
     if (argc == 4 && strcmp(argv[1], "latency") == 0)
         return latency(argv);
     if (argc == 5 && strcmp(argv[1], "order") == 0)

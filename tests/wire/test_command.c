@@ -17,7 +17,7 @@
 
 #include "wire/command.h"
 
-static const size_t table_bytes = 2 * LULL_COMMAND_SLOTS * 64;
+static const size_t table_bytes = 4 * LULL_COMMAND_SLOTS * 64;
 
 static void test_latest_request_is_taken_once(void **state)
 {
@@ -68,6 +68,33 @@ static void test_results_come_back(void **state)
     lull_command_table_close(writer);
 }
 
+static void test_limits_go_and_come_back(void **state)
+{
+    struct lull_command_table *writer;
+    struct lull_command_table *client;
+    const struct lull_limit_result sent = {2, LULL_E_NOT_OBEYED, 250000};
+    struct lull_limit_request request;
+    struct lull_limit_result got;
+
+    (void)state;
+    assert_int_equal(lull_command_table_create(&writer, NULL), 0);
+    assert_int_equal(lull_command_table_open(lull_command_table_fd(writer), &client, NULL), 0);
+    assert_false(lull_command_take_limit(writer, 3, &request));
+    for (uint32_t i = 1; i <= 2; i++)
+        assert_int_equal(lull_command_post_limit(
+                             client, 3, &(struct lull_limit_request){.limit_mw = i * 100000}),
+                         i);
+    assert_true(lull_command_take_limit(writer, 3, &request)); /* the latest one */
+    assert_int_equal(request.sequence, 2);
+    assert_int_equal(request.limit_mw, 200000);
+    assert_false(lull_command_take_limit(writer, 3, &request));
+    lull_command_publish_limit(writer, 3, &sent);
+    lull_command_limit_result(client, 3, &got);
+    assert_memory_equal(&got, &sent, sizeof(got));
+    lull_command_table_close(client);
+    lull_command_table_close(writer);
+}
+
 /* The client's descriptor is the same memory: it must not be able to shrink it. */
 static void test_size_is_sealed(void **state)
 {
@@ -90,6 +117,7 @@ static void test_hostile_memory_is_survived(void **state)
 {
     struct lull_command_table *table;
     struct lull_switch_request request;
+    struct lull_limit_request limit;
     unsigned char *memory;
 
     (void)state;
@@ -99,7 +127,8 @@ static void test_hostile_memory_is_survived(void **state)
     assert_ptr_not_equal(memory, MAP_FAILED);
     memset(memory, 0xff, table_bytes);
     for (uint32_t slot = 0; slot < LULL_COMMAND_SLOTS; slot++)
-        assert_false(lull_command_take(table, slot, &request));
+        assert_false(lull_command_take(table, slot, &request) ||
+                     lull_command_take_limit(table, slot, &limit));
     memset(memory, 0xfe, table_bytes);
     for (uint32_t slot = 0; slot < LULL_COMMAND_SLOTS; slot++) {
         assert_true(lull_command_take(table, slot, &request));
@@ -178,6 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_latest_request_is_taken_once),
         cmocka_unit_test(test_results_come_back),
+        cmocka_unit_test(test_limits_go_and_come_back),
         cmocka_unit_test(test_size_is_sealed),
         cmocka_unit_test(test_hostile_memory_is_survived),
         cmocka_unit_test(test_forked_child_has_no_table),

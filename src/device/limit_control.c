@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/limit_control.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+
+/* A limiter needs most of a second to follow, and each call keeps the driver busy for some 10 ms.
+ */
+static const int64_t gap_ns = 200 * LULL_NS_PER_MS;
+static const int64_t retry_first_ns = 20 * LULL_NS_PER_MS;
+static const int64_t retry_last_ns = LULL_NS_PER_S;
+
+void lull_limit_control_begin(struct lull_limit_control *control, const struct lull_band *band)
+{
+    control->is_leased = true;
+    control->min_mw = band->min_limit_mw;
+    control->max_mw = band->max_limit_mw;
+    control->has_pending = false;
+    control->failures = 0;
+    control->result = (struct lull_limit_result){0};
+    if (lull_limit_control_is_restored(control))
+        control->before_mw = 0; /* it may have been changed since */
+}
+
+void lull_limit_control_end(struct lull_limit_control *control, int64_t now_ns)
+{
+    control->is_leased = false;
+    control->has_pending = false;
+    control->next_ns = now_ns;
+}
+
+int lull_limit_control_take(struct lull_limit_control *control,
+                            const struct lull_limit_request *request)
+{
+    control->has_pending = control->max_mw > 0;
+    control->pending = *request;
+    if (control->has_pending)
+        return 0;
+    control->result.sequence = request->sequence;
+    control->result.status = LULL_E_UNSUPPORTED;
+    return LULL_E_UNSUPPORTED;
+}
+
+bool lull_limit_control_is_restored(const struct lull_limit_control *control)
+{
+    return control->applied_mw == 0 && !control->is_uncertain;
+}
+
+static bool may_set(const struct lull_limit_control *control)
+{
+    return control->is_leased && control->max_mw > 0;
+}
+
+int64_t lull_limit_control_due_ns(const struct lull_limit_control *control)
+{
+    const bool is_wanted = may_set(control) ? control->has_pending && control->before_mw != 0
+                                            : !lull_limit_control_is_restored(control);
+
+    return is_wanted ? control->next_ns : INT64_MAX;
+}
+
+/* Within the lease, the device and what the administrator has set; 0: as before. */
+static uint32_t clamp(const struct lull_limit_control *control, const struct lull_device_info *info)
+{
+    uint32_t limit_mw = control->pending.limit_mw;
+
+    if (!may_set(control) || limit_mw == 0)
+        return 0;
+    limit_mw = limit_mw < control->min_mw ? control->min_mw : limit_mw;
+    limit_mw = limit_mw > control->max_mw ? control->max_mw : limit_mw;
+    limit_mw = limit_mw < info->power_limit_min_mw ? info->power_limit_min_mw : limit_mw;
+    return limit_mw >= control->before_mw ? 0 : limit_mw;
+}
+
+static uint32_t read_limit_mw(struct lull_devices *devices, uint32_t gpu)
+{
+    struct lull_device_reading reading;
+
+    lull_device_read(devices, gpu, LULL_READING_POWER_LIMIT, &reading);
+    return (reading.valid & LULL_READING_POWER_LIMIT) != 0 ? reading.power_limit_mw : 0;
+}
+
+static int write_limit(struct lull_limit_control *control, struct lull_devices *devices,
+                       uint32_t gpu, uint32_t limit_mw, struct lull_error *err)
+{
+    int status = lull_device_set_power_limit(devices, gpu, limit_mw, err);
+
+    if (status < 0) {
+        control->is_uncertain = control->is_uncertain || (status != -EPERM && status != -EINVAL &&
+                                                          status != LULL_E_UNSUPPORTED);
+        return status;
+    }
+    control->is_uncertain = false;
+    control->result.limit_mw = read_limit_mw(devices, gpu);
+    if (control->result.limit_mw == limit_mw)
+        return 0;
+    return lull_error_set(err, LULL_E_NOT_OBEYED,
+                          "GPU %u: asked for a power limit of %u W, it stays at %u W", gpu,
+                          limit_mw / 1000, control->result.limit_mw / 1000);
+}
+
+/* Whether another program has set the limit since. */
+static bool is_taken_over(const struct lull_limit_control *control, uint32_t present_mw)
+{
+    return !control->is_uncertain && control->applied_mw != 0 && present_mw != 0 &&
+           present_mw != control->applied_mw;
+}
+
+bool lull_limit_control_act(struct lull_limit_control *control, struct lull_devices *devices,
+                            uint32_t gpu, struct lull_error *err)
+{
+    const uint32_t wanted_mw = clamp(control, lull_device_info(devices, gpu));
+    const uint32_t present_mw = read_limit_mw(devices, gpu);
+    const uint32_t target_mw = wanted_mw != 0 ? wanted_mw : control->before_mw;
+    const bool is_left = !may_set(control) && is_taken_over(control, present_mw);
+    bool has_written = false;
+
+    control->result.status = 0;
+    control->result.limit_mw = present_mw;
+    if (!is_left && (present_mw != target_mw || control->is_uncertain)) {
+        control->result.status = write_limit(control, devices, gpu, target_mw, err);
+        has_written = true;
+    }
+    if (control->result.status == 0)
+        control->applied_mw = wanted_mw;
+    else if (control->result.status == LULL_E_NOT_OBEYED)
+        control->applied_mw = control->result.limit_mw; /* whatever it is now, it is ours */
+    if (may_set(control))
+        control->result.sequence = control->pending.sequence;
+    control->has_pending = false;
+    control->failures = control->result.status < 0 ? control->failures + 1 : 0;
+    control->next_ns = lull_now_ns() + gap_ns;
+    if (control->failures > 0) {
+        const uint32_t shift = control->failures < 6 ? control->failures : 6;
+        const int64_t wait_ns = retry_first_ns << shift;
+
+        control->next_ns = lull_now_ns() + (wait_ns < retry_last_ns ? wait_ns : retry_last_ns);
+    }
+    return has_written;
+}

@@ -1,0 +1,59 @@
+/*
+ * The power limit of one GPU during a lease: what is asked, what was set, and how it comes back.
+ * Part of the device writer (writer.h), which owns one per GPU and decides when the driver may be
+ * called.
+ *
+ * A limit is never set above the one that the GPU had before the lease: that one is the
+ * administrator's. Every write is read back. The end of a lease puts the previous limit back, again
+ * and again until the device agrees; if somebody else has set another one meanwhile, theirs stays.
+ *
+ * Threads: the writer's one. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_DEVICE_LIMIT_CONTROL_H
+#define LULL_DEVICE_LIMIT_CONTROL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/switch.h"
+#include "device/device.h"
+
+struct lull_limit_control {
+    bool is_leased;
+    uint32_t min_mw; /* of the lease; 0: no limit may be set */
+    uint32_t max_mw;
+    uint32_t before_mw;  /* what the journal says it was before the first write; 0 not known yet */
+    uint32_t applied_mw; /* 0: as before */
+    bool is_uncertain;   /* a failed write may have had an effect */
+    bool has_pending;
+    struct lull_limit_request pending;
+    int64_t next_ns; /* no driver call before */
+    uint32_t failures;
+    struct lull_limit_result result;
+};
+
+/* Zero-initialised is right for a GPU that was never leased. */
+void lull_limit_control_begin(struct lull_limit_control *control, const struct lull_band *band);
+
+/* No more requests; what was set is to be put back, from now_ns on. */
+void lull_limit_control_end(struct lull_limit_control *control, int64_t now_ns);
+
+/* The latest request wins. Errors: LULL_E_UNSUPPORTED the lease is not for limits. */
+int lull_limit_control_take(struct lull_limit_control *control,
+                            const struct lull_limit_request *request);
+
+/* When act() wants to be called; INT64_MAX: never. Requests wait until before_mw is known. */
+int64_t lull_limit_control_due_ns(const struct lull_limit_control *control);
+
+/*
+ * One driver call, and its read-back: what is pending, or the previous limit. False: nothing had to
+ * be written. *err is set where result.status is negative.
+ */
+bool lull_limit_control_act(struct lull_limit_control *control, struct lull_devices *devices,
+                            uint32_t gpu, struct lull_error *err);
+
+/* Nothing is left to put back. */
+bool lull_limit_control_is_restored(const struct lull_limit_control *control);
+
+#endif
