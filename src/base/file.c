@@ -171,3 +171,26 @@ int lull_file_find_own(const char *build_path, const char *installed_name, char 
                           "%s: not found beside this program; is Lull installed whole?",
                           installed_name);
 }
+
+int lull_file_state_directory(char *path_out, size_t size, struct lull_error *err)
+{
+    static const struct {
+        const char *variable;
+        const char *below;
+    } places[] = {{"XDG_STATE_HOME", "/lull"}, {"HOME", "/.local/state/lull"}};
+    const char *base = getenv("LULL_STATE_DIR");
+    const char *below = "";
+
+    if ((base == NULL || *base == '\0') && geteuid() == 0)
+        base = LULL_NODE_STATE_DIRECTORY;
+    for (size_t i = 0; (base == NULL || *base == '\0') && i < 2; i++) {
+        base = getenv(places[i].variable);
+        below = places[i].below;
+    }
+    if (base == NULL || *base == '\0')
+        return lull_error_set(err, -ENOENT, "no directory to keep what is learnt in; set HOME");
+    if (strlen(base) + strlen(below) >= size)
+        return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", base);
+    snprintf(path_out, size, "%s%s", base, below);
+    return 0;
+}

@@ -36,4 +36,14 @@ int lull_file_make_directory(const char *path, mode_t mode, struct lull_error *e
 int lull_file_find_own(const char *build_path, const char *installed_name, char *path_out,
                        size_t size, struct lull_error *err);
 
+/* Where root keeps what is learnt. */
+#define LULL_NODE_STATE_DIRECTORY "/var/lib/lull"
+
+/*
+ * Where this user's calibrations, profiles and the like are kept: $LULL_STATE_DIR; else, for root,
+ * /var/lib/lull; else $XDG_STATE_HOME/lull or ~/.local/state/lull. Errors: -ENAMETOOLONG; -ENOENT no
+ * such variable.
+ */
+int lull_file_state_directory(char *path_out, size_t size, struct lull_error *err);
+
 #endif

@@ -13,6 +13,7 @@
 
 #include <jansson.h>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "governor/calibrate.h"
@@ -247,7 +248,7 @@ static int store(const struct lull_calibration_record *records, uint32_t count,
                  struct lull_error *err)
 {
     char directory[PATH_MAX];
-    int result = lull_calibration_directory(directory, sizeof(directory), err);
+    int result = lull_file_state_directory(directory, sizeof(directory), err);
 
     for (uint32_t i = 0; i < count && result == 0; i++)
         if (count_model(records, i, records[i].gpu_name) == 0)

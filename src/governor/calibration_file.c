@@ -14,7 +14,6 @@
 #include "base/file.h"
 #include "base/log.h"
 
-static const char node_directory[] = "/var/lib/lull";
 static const char *const direction_names[LULL_DIRECTION_COUNT] = {"down", "up"};
 
 enum { FORMAT_VERSION = 1, MAX_BYTES = 1 << 20, MAX_MHZ = 100000, MAX_MS = 600000, MAX_GPUS = 64 };
@@ -293,29 +292,6 @@ static int parse(const char *data, size_t size, const char *path, const char *gp
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-int lull_calibration_directory(char *path_out, size_t size, struct lull_error *err)
-{
-    static const struct {
-        const char *variable;
-        const char *below;
-    } places[] = {{"XDG_STATE_HOME", "/lull"}, {"HOME", "/.local/state/lull"}};
-    const char *base = getenv("LULL_STATE_DIR");
-    const char *below = "";
-
-    if ((base == NULL || *base == '\0') && geteuid() == 0)
-        base = node_directory;
-    for (size_t i = 0; (base == NULL || *base == '\0') && i < 2; i++) {
-        base = getenv(places[i].variable);
-        below = places[i].below;
-    }
-    if (base == NULL || *base == '\0')
-        return lull_error_set(err, -ENOENT, "no directory to keep calibrations in; set HOME");
-    if (strlen(base) + strlen(below) >= size)
-        return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", base);
-    snprintf(path_out, size, "%s%s", base, below);
-    return 0;
-}
-
 static void append_plain(char *name, size_t size, const char *text)
 {
     size_t length = strlen(name);
@@ -392,8 +368,8 @@ int lull_calibration_find(const char *gpu_name, const char *driver_version,
     struct lull_error err = {0};
     char own[PATH_MAX];
     const char *const directories[] = {
-        lull_calibration_directory(own, sizeof(own), NULL) == 0 ? own : node_directory,
-        node_directory,
+        lull_file_state_directory(own, sizeof(own), NULL) == 0 ? own : LULL_NODE_STATE_DIRECTORY,
+        LULL_NODE_STATE_DIRECTORY,
     };
 
     for (size_t i = 0; i < 2; i++) {
@@ -404,7 +380,7 @@ int lull_calibration_find(const char *gpu_name, const char *driver_version,
             return 0;
         if (result != -ENOENT)
             lull_log(LULL_LOG_WARNING, "calibration", "%s", err.text);
-        if (strcmp(directories[0], node_directory) == 0)
+        if (strcmp(directories[0], LULL_NODE_STATE_DIRECTORY) == 0)
             break;
     }
     return -ENOENT;

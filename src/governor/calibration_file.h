@@ -72,12 +72,6 @@ void lull_calibration_teach(const struct lull_calibration_record *record,
 json_t *lull_calibration_json(const struct lull_calibration_record *record);
 
 /*
- * Where this user's calibrations are stored: $LULL_STATE_DIR; else, for root, /var/lib/lull; else
- * $XDG_STATE_HOME/lull or ~/.local/state/lull. Errors: -ENAMETOOLONG; -ENOENT no such variable.
- */
-int lull_calibration_directory(char *path_out, size_t size, struct lull_error *err);
-
-/*
  * Stores a record, in place of an older one of its model and driver; creates the directory.
  * path_out: PATH_MAX bytes that get the file's path, or NULL. Errors: -errno with the path.
  */

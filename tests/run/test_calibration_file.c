@@ -184,9 +184,9 @@ static void found_where_it_is_kept(void **state)
     char own[PATH_MAX];
 
     (void)state;
-    assert_int_equal(lull_calibration_directory(own, sizeof(own), NULL), 0);
+    assert_int_equal(lull_file_state_directory(own, sizeof(own), NULL), 0);
     assert_string_equal(own, directory);
-    assert_int_equal(lull_calibration_directory(own, 4, NULL), -ENAMETOOLONG);
+    assert_int_equal(lull_file_state_directory(own, 4, NULL), -ENAMETOOLONG);
     assert_int_equal(lull_calibration_store(own, &record, path, NULL), 0);
     assert_int_equal(lull_calibration_find(record.gpu_name, record.driver_version, &out), 0);
     assert_same(&record, &out);

@@ -1,0 +1,61 @@
+/*
+ * Power-limit profiles: what an iteration of a program takes and draws at each limit (and clock) of
+ * one model of GPU, with so many of them; and what was chosen by it last.
+ *
+ * One profile per program, GPU model and number of GPUs; a new one takes the place of the old.
+ * Threads: as store.h. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_STORE_LIMIT_PROFILES_H
+#define LULL_STORE_LIMIT_PROFILES_H
+
+#include <stdint.h>
+
+#include "core/job/limit_search.h"
+#include "store/store.h"
+
+enum { LULL_LIMIT_PROGRAM_BYTES = 256 };
+
+struct lull_limit_profile {
+    char program[LULL_LIMIT_PROGRAM_BYTES]; /* as lull_limit_program says */
+    char gpu_name[96];
+    uint32_t gpu_count; /* of the job, all nodes */
+    int64_t measured_s; /* since 1970, UTC */
+    char host[65];      /* where it was measured */
+    uint32_t count;     /* 1..LULL_LIMIT_SEARCH_SETTINGS */
+    struct lull_limit_measure measures[LULL_LIMIT_SEARCH_SETTINGS]; /* the reference first */
+    struct lull_job_selector selector; /* of the last choice; its price goes with the profile */
+    uint32_t chosen;                   /* index */
+    int64_t chosen_s;                  /* since 1970, UTC */
+    char chosen_by[33];                /* user */
+};
+
+extern const struct lull_store_schema lull_limit_profiles_schema;
+
+/*
+ * What a program is known by: all words of its command line, a launcher's included, the first without
+ * its directory; shortened, with a hash, if they do not fit.
+ */
+void lull_limit_program(char *const *command, char program_out[LULL_LIMIT_PROGRAM_BYTES]);
+
+/* Stores it, in place of an older one. Errors: as of store.h; the old one is then untouched. */
+int lull_limit_profile_save(struct lull_store *store, const struct lull_limit_profile *profile,
+                            struct lull_error *err);
+
+/* Finds one. Errors: -ENOENT none; LULL_E_FORMAT what is stored cannot be; as of store.h. */
+int lull_limit_profile_load(struct lull_store *store, const char *program, const char *gpu_name,
+                            uint32_t gpu_count, struct lull_limit_profile *profile_out,
+                            struct lull_error *err);
+
+/*
+ * Calls each() with all profiles, programs in the order of their names, until it returns nonzero,
+ * which is returned. Errors: as above.
+ */
+int lull_limit_profiles_walk(struct lull_store *store,
+                             int (*each)(void *context, const struct lull_limit_profile *profile),
+                             void *context, struct lull_error *err);
+
+/* Removes the profiles of a program on all GPUs; returns how many there were, or an error. */
+int lull_limit_profiles_remove(struct lull_store *store, const char *program,
+                               struct lull_error *err);
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/store.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+enum { PATIENCE_MS = 5000 };
+
+struct lull_store {
+    sqlite3 *database;
+    char path[PATH_MAX];
+};
+
+const char *lull_store_path(const struct lull_store *store)
+{
+    return store->path;
+}
+
+/* ---- errors ------------------------------------------------------------------------------ */
+
+static int code_of(int status)
+{
+    switch (status & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return -EBUSY;
+    case SQLITE_CANTOPEN:
+        return -ENOENT;
+    case SQLITE_PERM:
+    case SQLITE_READONLY:
+    case SQLITE_AUTH:
+        return -EACCES;
+    case SQLITE_FULL:
+        return -ENOSPC;
+    case SQLITE_NOMEM:
+        return -ENOMEM;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        return LULL_E_FORMAT;
+    default:
+        return -EIO;
+    }
+}
+
+static int fail(const struct lull_store *store, int status, struct lull_error *err)
+{
+    const int code = code_of(status);
+    const char *next = "";
+
+    if (code == LULL_E_FORMAT)
+        next = "; move it away, and it is made anew";
+    else if (code == -EBUSY)
+        next = "; another process holds it";
+    return lull_error_set(err, code, "%.150s: %s%s", store->path, sqlite3_errstr(status), next);
+}
+
+static int execute(struct lull_store *store, const char *sql, struct lull_error *err)
+{
+    const int status = sqlite3_exec(store->database, sql, NULL, NULL, NULL);
+
+    return status == SQLITE_OK ? 0 : fail(store, status, err);
+}
+
+/* ---- statements -------------------------------------------------------------------------- */
+
+sqlite3_stmt *lull_store_prepare(struct lull_store *store, const char *sql, struct lull_error *err)
+{
+    sqlite3_stmt *statement = NULL;
+    const int status = sqlite3_prepare_v2(store->database, sql, -1, &statement, NULL);
+
+    if (status != SQLITE_OK)
+        fail(store, status, err);
+    return statement;
+}
+
+int lull_store_step(struct lull_store *store, sqlite3_stmt *statement, struct lull_error *err)
+{
+    const int status = sqlite3_step(statement);
+
+    if (status == SQLITE_ROW)
+        return 1;
+    return status == SQLITE_DONE ? 0 : fail(store, status, err);
+}
+
+int lull_store_begin(struct lull_store *store, struct lull_error *err)
+{
+    return execute(store, "BEGIN IMMEDIATE", err);
+}
+
+int lull_store_end(struct lull_store *store, int result, struct lull_error *err)
+{
+    if (result == 0)
+        result = execute(store, "COMMIT", err);
+    if (result < 0)
+        execute(store, "ROLLBACK", NULL);
+    return result;
+}
+
+/* ---- opening ----------------------------------------------------------------------------- */
+
+static int read_version(struct lull_store *store, int *version_out, struct lull_error *err)
+{
+    sqlite3_stmt *statement = lull_store_prepare(store, "PRAGMA user_version", err);
+    int result = statement == NULL ? LULL_E_FORMAT : lull_store_step(store, statement, err);
+
+    if (result == 1)
+        *version_out = sqlite3_column_int(statement, 0);
+    sqlite3_finalize(statement);
+    return result < 0 ? result : 0;
+}
+
+static int migrate(struct lull_store *store, const struct lull_store_schema *schema,
+                   struct lull_error *err)
+{
+    char mark[64];
+    int version = 0;
+    int result = lull_store_begin(store, err);
+
+    if (result < 0)
+        return result;
+    /* Again, now that nobody else can be migrating. */
+    result = read_version(store, &version, err);
+    for (int i = version; result == 0 && i < schema->version; i++)
+        result = execute(store, schema->migrations[i], err);
+    snprintf(mark, sizeof(mark), "PRAGMA user_version = %d", schema->version);
+    if (result == 0)
+        result = execute(store, mark, err);
+    return lull_store_end(store, result, err);
+}
+
+static int prepare(struct lull_store *store, const struct lull_store_schema *schema,
+                   struct lull_error *err)
+{
+    int version = 0;
+    int result;
+
+    sqlite3_busy_timeout(store->database, PATIENCE_MS);
+    result = read_version(store, &version, err);
+    if (result < 0)
+        return result;
+    if (version > schema->version)
+        return lull_error_set(err, LULL_E_FORMAT,
+                              "%.150s: of a newer Lull (version %d, this one reads %d)",
+                              store->path, version, schema->version);
+    result = execute(store, "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL", err);
+    if (result == 0 && version < schema->version) {
+        /* A file system that cannot do it leaves the mode as it is. */
+        sqlite3_exec(store->database, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
+        result = migrate(store, schema, err);
+    }
+    return result;
+}
+
+static int find_path(struct lull_store *store, const char *directory,
+                     const struct lull_store_schema *schema, bool may_create,
+                     struct lull_error *err)
+{
+    char place[PATH_MAX];
+    int result = 0;
+
+    if (directory != NULL)
+        snprintf(place, sizeof(place), "%s", directory);
+    else
+        result = lull_file_state_directory(place, sizeof(place), err);
+    if (result < 0)
+        return result;
+    if (strlen(place) + strlen(schema->name) + sizeof("/.db") > sizeof(store->path))
+        return lull_error_set(err, -ENAMETOOLONG, "%.100s...: the path is too long", place);
+    strcpy(store->path, place);
+    strcat(strcat(strcat(store->path, "/"), schema->name), ".db");
+    if (may_create)
+        return lull_file_make_directory(place, 0755, err);
+    if (access(store->path, F_OK) < 0)
+        return lull_error_set(err, -errno, "%.150s: %s", store->path, strerror(errno));
+    return 0;
+}
+
+int lull_store_open(const char *directory, const struct lull_store_schema *schema, bool may_create,
+                    struct lull_store **store_out, struct lull_error *err)
+{
+    struct lull_store *store = calloc(1, sizeof(*store));
+    int status;
+    int result;
+
+    if (store == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for a database");
+    result = find_path(store, directory, schema, may_create, err);
+    if (result == 0) {
+        status =
+            sqlite3_open_v2(store->path, &store->database,
+                            SQLITE_OPEN_READWRITE | (may_create ? SQLITE_OPEN_CREATE : 0), NULL);
+        result = status == SQLITE_OK ? prepare(store, schema, err) : fail(store, status, err);
+    }
+    if (result < 0) {
+        lull_store_close(store);
+        return result;
+    }
+    *store_out = store;
+    return 0;
+}
+
+void lull_store_close(struct lull_store *store)
+{
+    if (store == NULL)
+        return;
+    sqlite3_close(store->database);
+    free(store);
+}
