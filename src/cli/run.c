@@ -33,6 +33,14 @@ enum {
     KEY_PLANNER,
     KEY_PROFILING,
     KEY_BLOCKING,
+    KEY_POWER_LIMIT,
+    KEY_ETA,
+    KEY_MAX_SLOWDOWN,
+    KEY_AIM,
+    KEY_CLOCKS,
+    KEY_AFRESH,
+    KEY_LIMIT_STEP,
+    KEY_SLICE,
 };
 
 static const struct argp_option options[] = {
@@ -78,6 +86,18 @@ static const struct argp_option options[] = {
      "of 48",
      0},
     {"blocking-w", KEY_BLOCKING, "W", 0, "What a waiting GPU draws (85)", 0},
+    {"power-limit", KEY_POWER_LIMIT, "auto|W", 0,
+     "Instead of sections: hold this power limit, or find one: as stored for this program, else "
+     "profiled while it runs",
+     0},
+    {"eta", KEY_ETA, "RATIO", 0, "The limit of least eta E + (1 - eta) P T (0.5)", 0},
+    {"max-slowdown", KEY_MAX_SLOWDOWN, "RATIO", 0,
+     "The limit of least energy that is slower by so much at most", 0},
+    {"aim", KEY_AIM, "NAME", 0, "The limit of least cost, energy, time or energy-delay", 0},
+    {"clocks", KEY_CLOCKS, NULL, 0, "Search SM clocks under that limit as well", 0},
+    {"profile-again", KEY_AFRESH, NULL, 0, "Do not use a stored profile", 0},
+    {"limit-step-w", KEY_LIMIT_STEP, "W", 0, "Between power limits that are tried (25)", 0},
+    {"slice-s", KEY_SLICE, "S", 0, "Seconds to measure each, at most (5)", 0},
     {"no-daemon", KEY_NO_DAEMON, NULL, 0, "Drive the GPUs from this process, as root", 0},
     {"quiet", KEY_QUIET, NULL, 0, "No table and no progress; the report is still written", 0},
     {0},
@@ -168,6 +188,59 @@ static error_t parse_pipeline_option(int key, char *arg, struct argp_state *stat
     return 0;
 }
 
+static error_t parse_limit_option(int key, char *arg, struct argp_state *state)
+{
+    struct lull_run_options *run = state->input;
+    struct lull_limits_options *limits = &run->limits;
+    struct lull_job_selector *selector = &limits->search.selector;
+
+    switch (key) {
+    case KEY_POWER_LIMIT:
+        limits->is_wanted = true;
+        if (strcmp(arg, "auto") != 0 &&
+            (lull_text_parse_number(arg, &limits->fixed_w) < 0 || !(limits->fixed_w > 0.0)))
+            argp_error(state, "--power-limit %s: give auto or watts", arg);
+        break;
+    case KEY_ETA:
+        selector->aim = LULL_JOB_COST;
+        if (lull_text_parse_ratio(arg, &selector->price.eta_ratio) < 0)
+            argp_error(state, "--eta %s: give a ratio from 0 to 1", arg);
+        break;
+    case KEY_MAX_SLOWDOWN:
+        selector->aim = LULL_JOB_SLOWDOWN;
+        if (lull_text_parse_ratio(arg, &selector->slowdown_ratio) < 0)
+            argp_error(state, "--max-slowdown %s: give a ratio such as 5%% or 0.05", arg);
+        break;
+    case KEY_AIM:
+        if (lull_job_aim_parse(arg, &selector->aim) < 0 || selector->aim == LULL_JOB_SLOWDOWN)
+            argp_error(state, "--aim %s: give cost, energy, time or energy-delay", arg);
+        break;
+    case KEY_CLOCKS:
+        limits->clocks = true;
+        break;
+    case KEY_AFRESH:
+        limits->afresh = true;
+        break;
+    case KEY_LIMIT_STEP:
+        if (lull_text_parse_number(arg, &limits->step_w) < 0 || !(limits->step_w >= 1.0))
+            argp_error(state, "--limit-step-w %s: give watts, at least 1", arg);
+        break;
+    case KEY_SLICE:
+        if (lull_text_parse_number(arg, &limits->search.slice_s) < 0 ||
+            !(limits->search.slice_s > 0.0))
+            argp_error(state, "--slice-s %s: give seconds", arg);
+        break;
+    case ARGP_KEY_END:
+        if (limits->is_wanted &&
+            (run->plan_count > 0 || run->online.schedule != NULL || run->together.endpoint != NULL))
+            argp_error(state, "--power-limit goes without --plan, --pipeline and --together");
+        return ARGP_ERR_UNKNOWN;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     static const char *plans[LULL_PILOT_PLANS];
@@ -241,6 +314,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         argp_error(state, "no command; write it behind --, as in: lull run -- ./train");
         break;
     default:
+        if (parse_limit_option(key, arg, state) == 0)
+            return 0;
         return parse_pipeline_option(key, arg, state);
     }
     return 0;
@@ -259,6 +334,7 @@ int lull_run_main(int argc, char **argv)
     int status = 0;
 
     lull_controller_config_default(&run.control);
+    lull_limits_options_default(&run.limits);
     argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &run);
     if (lull_run(&run, &status, &err) < 0) {
         lull_cli_fail("run", &err);

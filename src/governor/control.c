@@ -218,6 +218,10 @@ static void lease(struct lull_control *control, struct lull_governed_gpu *gpu)
     };
     struct lull_error *err = &gpu->state.refusal;
 
+    if (control->wants_limits) {
+        band.min_limit_mw = gpu->info->power_limit_min_mw;
+        band.max_limit_mw = gpu->info->power_limit_max_mw;
+    }
     if (control->actuator == NULL || gpu->info->sm_clock_count == 0)
         return;
     if (lull_actuator_lease(control->actuator, gpu->info->uuid, &band, &gpu->actuator_slot, err) <
@@ -377,8 +381,63 @@ const struct lull_pilot *lull_control_pilot(const struct lull_control *control)
     return control->pilot;
 }
 
+/* ---- power limits ------------------------------------------------------------------------ */
+
+void lull_control_want_limits(struct lull_control *control)
+{
+    control->wants_limits = true;
+}
+
+uint64_t lull_control_set_limit(struct lull_control *control, uint32_t index, uint32_t limit_mw)
+{
+    struct lull_governed_gpu *gpu = &control->gpus[index];
+
+    if (!atomic_load(&gpu->armed))
+        return 0;
+    return lull_actuator_set_limit(control->actuator, gpu->actuator_slot, limit_mw);
+}
+
+void lull_control_limit_result(const struct lull_control *control, uint32_t index,
+                               struct lull_limit_result *result_out)
+{
+    const struct lull_governed_gpu *gpu = &control->gpus[index];
+
+    *result_out = (struct lull_limit_result){0};
+    if (atomic_load(&gpu->armed))
+        lull_actuator_limit_result(control->actuator, gpu->actuator_slot, result_out);
+}
+
+void lull_control_set_clock(struct lull_control *control, uint32_t index, uint32_t sm_mhz,
+                            int64_t valid_until_ns)
+{
+    struct lull_governed_gpu *gpu = &control->gpus[index];
+
+    if (!atomic_load(&gpu->armed))
+        return;
+    lull_actuator_set(control->actuator, gpu->actuator_slot, sm_mhz, valid_until_ns,
+                      valid_until_ns);
+    pthread_mutex_lock(&control->lock);
+    note_lowered(gpu, sm_mhz, lull_now_ns());
+    pthread_mutex_unlock(&control->lock);
+}
+
+void lull_control_set_phase(struct lull_control *control, enum lull_controller_phase phase)
+{
+    pthread_mutex_lock(&control->lock);
+    control->has_phase = true;
+    control->phase = phase;
+    pthread_mutex_unlock(&control->lock);
+}
+
+enum lull_controller_phase lull_control_phase(const struct lull_control *control)
+{
+    return control->has_phase ? control->phase : lull_controller_phase(control->controller);
+}
+
 bool lull_control_has_settled(const struct lull_control *control)
 {
+    if (control->has_phase)
+        return control->phase == LULL_PHASE_SETTLED;
     return control->pilot != NULL ? lull_pilot_has_settled(control->pilot)
                                   : lull_controller_has_settled(control->controller);
 }

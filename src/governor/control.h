@@ -54,6 +54,23 @@ int lull_control_create(struct lull_job *job, struct lull_devices *devices,
  */
 void lull_control_set_pilot(struct lull_control *control, struct lull_pilot *pilot);
 
+/*
+ * Power limits shall be set as well: leases ask for them. Before start. The clocks are then this
+ * caller's, so the control must be made to observe only.
+ */
+void lull_control_want_limits(struct lull_control *control);
+
+/* Asks for a power limit, mW (0: as before), or a clock (0: none locked) until valid_until_ns; of a
+ * GPU that is not leased: nothing, 0. Main thread. */
+uint64_t lull_control_set_limit(struct lull_control *control, uint32_t gpu, uint32_t limit_mw);
+void lull_control_set_clock(struct lull_control *control, uint32_t gpu, uint32_t sm_mhz,
+                            int64_t valid_until_ns);
+void lull_control_limit_result(const struct lull_control *control, uint32_t gpu,
+                               struct lull_limit_result *result_out);
+
+/* From now on iterations count as of this phase, whatever the controller, which observes, says. */
+void lull_control_set_phase(struct lull_control *control, enum lull_controller_phase phase);
+
 int lull_control_start(struct lull_control *control, struct lull_error *err);
 
 /* Drains what is left, raises everything and ends the thread. */

@@ -10,12 +10,11 @@ static void note_iteration(struct lull_control *control, struct lull_governed_gp
 {
     if (lull_track_boundary_ns(track) != time_ns)
         return;
-    lull_journey_add_boundary(&gpu->journey,
-                              &(struct lull_boundary){
-                                  .time_ns = time_ns,
-                                  .first = lull_track_iteration(track) == 0,
-                                  .phase = lull_controller_phase(control->controller),
-                              });
+    lull_journey_add_boundary(&gpu->journey, &(struct lull_boundary){
+                                                 .time_ns = time_ns,
+                                                 .first = lull_track_iteration(track) == 0,
+                                                 .phase = lull_control_phase(control),
+                                             });
 }
 
 static void note_section(struct lull_governed_gpu *gpu, const struct lull_call *call,

@@ -60,6 +60,9 @@ struct lull_control {
     bool running;
     bool observe_only;
     bool exposure; /* compute kernels may be recorded */
+    bool wants_limits;
+    bool has_phase; /* told by lull_control_set_phase */
+    enum lull_controller_phase phase;
     atomic_bool stopping;
     uint32_t bound; /* processes looked at so far */
     int32_t gpu_of_process[LULL_JOB_MAX_PROCESSES];
@@ -78,6 +81,9 @@ void lull_control_emit_gaps(struct lull_control *control, uint32_t index, int64_
 
 /* Frees what is known of a rank that communicates on the GPU. */
 void lull_control_forget_device(struct lull_governed_gpu *gpu);
+
+/* What iterations count as now. */
+enum lull_controller_phase lull_control_phase(const struct lull_control *control);
 
 /* Enters the pilot's ended iterations into the journeys. */
 void lull_control_note_piloted_iterations(struct lull_control *control);

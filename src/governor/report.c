@@ -328,6 +328,7 @@ static json_t *report_json(const struct lull_report *report)
     json_object_set_new(root, "pipeline",
                         lull_pipeline_report_json(report->managed, report->online,
                                                   report->confidence));
+    json_object_set_new(root, "power_limit", lull_limits_json(report->limits));
     json_object_set_new(root, "notes", strings_json(report->notes));
     return root;
 }
@@ -413,6 +414,7 @@ void lull_report_print(const struct lull_report *report, FILE *out)
                 slowdown * 100.0, upper * 100.0, report->confidence * 100.0);
     fprintf(out, "\n");
     lull_pipeline_report_print(report->managed, out);
+    lull_limits_print(report->limits, out);
     for (uint32_t i = 0; i < lull_control_gpu_count(report->managed); i++)
         if (lull_control_gpu(report->managed, i)->process >= 0)
             print_gpu_sections(report, i, out);

@@ -52,6 +52,7 @@ struct pass {
     struct lull_concert *concert; /* NULL: alone */
     struct lull_pilot *pilot; /* NULL: no plan is carried out */
     struct lull_online *online; /* NULL: plans are given, or none */
+    struct lull_limits *limits; /* NULL: power limits are left alone */
     struct lull_child child;
     int status;
     bool ended;
@@ -224,6 +225,15 @@ static void profile(struct pass *pass)
         note(pass->run, err.text);
 }
 
+static void limit_power(struct pass *pass)
+{
+    struct lull_error err = {0};
+
+    lull_limits_tick(pass->limits, pass->control, &err);
+    if (err.code != 0)
+        note(pass->run, err.text);
+}
+
 static void on_tick(uv_timer_t *timer)
 {
     struct pass *pass = timer->data;
@@ -236,6 +246,8 @@ static void on_tick(uv_timer_t *timer)
             sample(pass, pass->pilot != NULL || pass->ticks % ENERGY_TICKS == 0);
         if (pass->ticks % SAMPLE_TICKS == 0 && is_profiling(pass))
             profile(pass);
+        if (pass->limits != NULL)
+            limit_power(pass);
         if (pass->ticks % HEARTBEAT_TICKS == 0) {
             heartbeat(pass->run, pass->control);
             if (!pass->run->options->quiet)
@@ -317,6 +329,8 @@ static int prepare_pilot(struct pass *pass, const struct lull_controller_config 
 
 static int start(struct pass *pass, struct lull_error *err)
 {
+    if (pass->limits != NULL)
+        lull_control_want_limits(pass->control);
     if (pass->pilot != NULL)
         lull_control_set_pilot(pass->control, pass->pilot);
     return lull_control_start(pass->control, err);
@@ -333,6 +347,11 @@ static void prepare(struct pass *pass, bool observe_only)
     pass->observe_only = config.observe_only;
     if (run->gpu_count == 0)
         return;
+    if (run->options->limits.is_wanted && !config.observe_only) {
+        pass->limits =
+            lull_limits_create(&run->options->limits, run->options->command, run->devices);
+        config.observe_only = pass->limits != NULL;
+    }
     if (!observe_only)
         join_nodes(pass);
     config.together = pass->concert != NULL;
@@ -373,6 +392,13 @@ static int make_pass(struct pass *pass, bool observe_only, struct lull_error *er
         sample(pass, true);
         lull_control_stop(pass->control);
     }
+    if (pass->limits != NULL) {
+        struct lull_error told = {0};
+
+        lull_limits_end(pass->limits, &told);
+        if (told.code != 0)
+            note(run, told.text);
+    }
     if (!run->options->quiet)
         lull_progress_end();
     return 0;
@@ -384,6 +410,7 @@ static void end_pass(struct pass *pass)
     lull_control_destroy(pass->control);
     lull_pilot_destroy(pass->pilot);
     lull_online_destroy(pass->online);
+    lull_limits_destroy(pass->limits);
     lull_job_destroy(pass->job);
 }
 
@@ -415,6 +442,7 @@ static void write_report(struct run *run, const struct pass *unmanaged, const st
         .together = run->together.nodes > 0 ? &run->together : NULL,
         .notes = (const char *const *)run->notes,
         .online = managed->online,
+        .limits = managed->limits,
     };
     struct lull_error err = {0};
 

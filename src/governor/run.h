@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "core/section/controller/controller.h"
 #include "governor/concert.h"
+#include "governor/power_limits.h"
 #include "governor/pipeline/online.h"
 
 struct lull_run_options {
@@ -25,6 +26,7 @@ struct lull_run_options {
     const char *const *plans; /* files: a pipeline's plan, and those to fall back to */
     uint32_t plan_count;      /* 0: sections are managed, unless */
     struct lull_online_options online; /* schedule not NULL: a pipeline is profiled and planned */
+    struct lull_limits_options limits; /* instead of sections, where wanted */
     const char *report;      /* directory */
     const char *runtime_dir; /* of lulld */
 };
