@@ -10,6 +10,7 @@
 #include "cli/calibrate.h"
 #include "cli/emulate.h"
 #include "cli/gpus.h"
+#include "cli/limit.h"
 #include "cli/plan/plan.h"
 #include "cli/play/play.h"
 #include "cli/restore.h"
@@ -27,6 +28,7 @@ static const struct command commands[] = {
     {"run", lull_run_main, "run a command and lower its GPUs' clocks while it communicates"},
     {"analyze", lull_analyze_main, "tell what recorded jobs could save, from profiler traces"},
     {"plan", lull_plan_main, "plan the clocks of a pipeline: the same time, the least energy"},
+    {"limit", lull_limit_main, "show measured power limits, and which is best for what"},
     {"batch", lull_batch_main, "search the batch size of a job that comes again and again"},
     {"gpus", lull_gpus_main, "show the GPUs of this node"},
     {"calibrate", lull_calibrate_main, "measure what switching clocks costs here"},

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "cli/choice.h"
 #include "cli/command.h"
 #include "core/section/agreement.h"
 #include "governor/pipeline/pilot.h"
@@ -36,7 +37,7 @@ enum {
     KEY_POWER_LIMIT,
     KEY_ETA,
     KEY_MAX_SLOWDOWN,
-    KEY_AIM,
+    KEY_CHOOSE,
     KEY_CLOCKS,
     KEY_AFRESH,
     KEY_LIMIT_STEP,
@@ -90,10 +91,10 @@ static const struct argp_option options[] = {
      "Instead of sections: hold this power limit, or find one: as stored for this program, else "
      "profiled while it runs",
      0},
-    {"eta", KEY_ETA, "RATIO", 0, "The limit of least eta E + (1 - eta) P T (0.5)", 0},
+    {"eta", KEY_ETA, "RATIO", 0, "Of the cost, eta E + (1 - eta) P T (0.5)", 0},
     {"max-slowdown", KEY_MAX_SLOWDOWN, "RATIO", 0,
-     "The limit of least energy that is slower by so much at most", 0},
-    {"aim", KEY_AIM, "NAME", 0, "The limit of least cost, energy, time or energy-delay", 0},
+     "As --choose slowdown=RATIO: least energy, slower by so much at most", 0},
+    {"choose", KEY_CHOOSE, "AIM", 0, "What the limit is to be best at: " LULL_CLI_CHOICES, 0},
     {"clocks", KEY_CLOCKS, NULL, 0, "Search SM clocks under that limit as well", 0},
     {"profile-again", KEY_AFRESH, NULL, 0, "Do not use a stored profile", 0},
     {"limit-step-w", KEY_LIMIT_STEP, "W", 0, "Between power limits that are tried (25)", 0},
@@ -211,9 +212,9 @@ static error_t parse_limit_option(int key, char *arg, struct argp_state *state)
         if (lull_text_parse_ratio(arg, &selector->slowdown_ratio) < 0)
             argp_error(state, "--max-slowdown %s: give a ratio such as 5%% or 0.05", arg);
         break;
-    case KEY_AIM:
-        if (lull_job_aim_parse(arg, &selector->aim) < 0 || selector->aim == LULL_JOB_SLOWDOWN)
-            argp_error(state, "--aim %s: give cost, energy, time or energy-delay", arg);
+    case KEY_CHOOSE:
+        if (lull_cli_parse_choice(arg, selector) < 0)
+            argp_error(state, "--choose %s: give " LULL_CLI_CHOICES, arg);
         break;
     case KEY_CLOCKS:
         limits->clocks = true;

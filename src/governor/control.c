@@ -388,6 +388,11 @@ void lull_control_want_limits(struct lull_control *control)
     control->wants_limits = true;
 }
 
+bool lull_control_wants_limits(const struct lull_control *control)
+{
+    return control->wants_limits;
+}
+
 uint64_t lull_control_set_limit(struct lull_control *control, uint32_t index, uint32_t limit_mw)
 {
     struct lull_governed_gpu *gpu = &control->gpus[index];

@@ -59,6 +59,7 @@ void lull_control_set_pilot(struct lull_control *control, struct lull_pilot *pil
  * caller's, so the control must be made to observe only.
  */
 void lull_control_want_limits(struct lull_control *control);
+bool lull_control_wants_limits(const struct lull_control *control);
 
 /* Asks for a power limit, mW (0: as before), or a clock (0: none locked) until valid_until_ns; of a
  * GPU that is not leased: nothing, 0. Main thread. */

@@ -375,6 +375,8 @@ static void print_gpu_sections(const struct lull_report *report, uint32_t gpu, F
     lull_track_sections(lull_controller_track(lull_control_controller(control), gpu), &count);
     fprintf(out, "  GPU %u: %s\n", lull_control_gpu(control, gpu)->device,
             lull_gpu_state_text(control, gpu));
+    if (report->limits != NULL)
+        count = 0; /* they were only looked at */
     if (lull_driver_watch_describe(&lull_control_gpu(control, gpu)->driver, trouble,
                                    sizeof(trouble)))
         fprintf(out, "    driver: %s\n", trouble);

@@ -146,6 +146,8 @@ const char *lull_gpu_state_text(const struct lull_control *control, uint32_t gpu
         return "left alone: the driver does not do what it says";
     if (lull_control_pilot(control) != NULL)
         return "managed by a pipeline plan";
+    if (lull_control_wants_limits(control))
+        return "managed by its power limit";
     if (lull_controller_is_withheld(controller))
         return "left alone: driver calls block for too long";
     if (phase == LULL_TRACK_SEARCHING)

@@ -1,0 +1,101 @@
+"""lull run --power-limit on an emulated node: a limit is found, held, stored, used again, and the
+administrator's is back at the end. SPDX-License-Identifier: Apache-2.0"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LULL, TOOL, JOB = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
+SCRIPT = r"""
+uuid=$("$LULL" gpus --json | sed -n 's/.*"uuid": "\(.*\)",*/\1/p' | head -1)
+"$TOOL" admin "$uuid" 350 || exit 99
+"$@"
+status=$?
+"$LULL" gpus --json > "$LULL_RUNTIME_DIR/after.json"
+exit $status
+"""
+
+
+class PowerLimit(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory(prefix="lull-")
+        self.addCleanup(self.directory.cleanup)
+        self.report = os.path.join(self.directory.name, "report")
+        self.environment = dict(os.environ, LULL_RUNTIME_DIR=self.directory.name, LULL_STATE_DIR=self.directory.name,
+                                LULL=LULL, TOOL=TOOL)
+
+    def lull(self, *arguments):
+        return subprocess.run([LULL, *arguments], env=self.environment, capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, check=False)
+
+    def run_job(self, *options, job=(JOB, "0", "40", "100", "20", "0")):
+        done = self.lull("emulate", "--warm", "300", "1xA100-SXM4-40GB", "--", "sh", "-c", SCRIPT, "sh", LULL, "run",
+                         "--no-daemon", "--report", self.report, *options, "--", *job)
+        with open(os.path.join(self.report, "report.json"), encoding="utf-8") as file:
+            report = json.load(file)
+        with open(os.path.join(self.directory.name, "after.json"), encoding="utf-8") as file:
+            (after,) = json.load(file)["gpus"]
+        self.assertEqual(after["power_limit_w"], 350, "the administrator's limit is not back")
+        return done, report
+
+    def test_found_stored_and_used_again(self):
+        job = ("sh", "-c", f"{JOB} 0 $STEPS 100 20 0 && echo 42")
+        self.environment["STEPS"] = "120"
+        done, report = self.run_job("--power-limit", "auto", "--slice-s", "1.5", "--limit-step-w", "125", job=job)
+        self.assertEqual((done.returncode, done.stdout), (0, "42\n"), done.stderr)
+        limit = report["power_limit"]
+        self.assertEqual((limit["state"], limit["from_stored_profile"]), ("held", False))
+        settings = limit["profile"]["settings"]
+        # From the administrator's 350 W down to the device's 100 W; the last is hopeless or was pruned.
+        self.assertEqual([row["limit_w"] for row in settings], [350, 225, 100][:len(settings)])
+        self.assertEqual([row["limit_w"] for row in settings if row["chosen"]], [limit["held_w"]])
+        self.assertEqual(limit["held_w"], min(settings, key=lambda row: row["cost_per_iteration_j"])["limit_w"])
+        self.assertGreater(settings[1]["saving_ratio"], 0.05)
+        self.assertIn("power limit", done.stderr)
+        self.assertTrue(report["settled"])
+
+        self.environment["STEPS"] = "20"
+        done, report = self.run_job("--power-limit", "auto", "--max-slowdown", "1%", job=job)
+        limit = report["power_limit"]
+        self.assertEqual((limit["state"], limit["from_stored_profile"], limit["profiling_s"]), ("held", True, 0))
+        self.assertEqual(limit["held_w"], 350)  # 225 W costs more than 1 % of time
+
+        (profile,) = json.loads(self.lull("limit", "--choose", "energy", "--json").stdout)["profiles"]
+        self.assertEqual((profile["program"], profile["gpu_count"]), (" ".join(job), 1))
+        self.assertEqual(profile["chosen_limit_w"],
+                         min(profile["settings"], key=lambda row: row["energy_per_iteration_j"])["limit_w"])
+        self.assertIn("350 W", self.lull("limit", "--choose", "time", "--", *job).stdout)
+        self.assertEqual(self.lull("limit", "--forget", "--", *job).returncode, 0)
+        self.assertIn("no profile of", self.lull("limit", "--", *job).stderr)
+
+    def test_held_as_given(self):
+        done, report = self.run_job("--power-limit", "250")
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual((report["power_limit"]["held_w"], report["power_limit"]["profile"]), (250, None))
+        self.assertLess(report["managed"]["average_power_w"], 260)
+
+    def test_nothing_to_measure(self):
+        done, report = self.run_job("--power-limit", "auto", job=("sh", "-c", "exit 3"))
+        self.assertEqual(done.returncode, 3)
+        self.assertEqual(report["power_limit"]["state"], "waiting")
+        self.assertIn("no iteration was found", done.stderr)
+
+    def test_what_people_get_wrong(self):
+        for options in (["--power-limit", "much"], ["--power-limit", "-5"], ["--eta", "2"], ["--choose", "luck"],
+                        ["--choose", "slowdown=x"], ["--slice-s", "0"], ["--limit-step-w", "0"],
+                        ["--power-limit", "auto", "--plan", "x"]):
+            self.assertEqual(self.lull("run", *options, "--", "true").returncode, 2, options)
+        for arguments in (["--choose", "luck"], ["--eta", "x"], ["--forget"]):
+            self.assertEqual(self.lull("limit", *arguments).returncode, 2, arguments)
+        self.assertEqual(self.lull("limit").stdout, "no profiles yet; lull run --power-limit auto makes them\n")
+        with open(os.path.join(self.directory.name, "limits.db"), "w", encoding="ascii") as file:
+            file.write("no database" * 100)
+        self.assertIn("limits.db", self.lull("limit").stderr)
+        done, report = self.run_job("--power-limit", "auto", job=(JOB, "0", "20", "50", "10", "0"))
+        self.assertEqual((done.returncode, report["status"]), (0, 0))  # never the job's failure
+
+
+if __name__ == "__main__":
+    unittest.main()
