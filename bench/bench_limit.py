@@ -10,6 +10,7 @@ import concurrent.futures
 import ctypes
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -19,8 +20,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import emulated_run
 
 MODELS = {"A100-SXM4-40GB": 360, "V100-PCIE-32GB": 185, "A40": 255, "H100-SXM5": 560}  # W while it trains
-AIMS = ["cost", "energy"]
-RANKS, SWEEP_STEPS, STEPS, STEP_W = 2, 40, 620, 25
+AIMS = ["cost", "energy", "edp", "slowdown=5%"]
+RANKS, SWEEP_STEPS, STEPS, STEP_W = 2, 80, 620, 25
 
 
 def trainer(build, steps):
@@ -66,18 +67,29 @@ class Gpus:
         return total
 
 
+def measure_steps(build, gpus):
+    """(J, s) per step, from the first line that the trainer prints to the last: starting up does not count."""
+    job = subprocess.Popen(trainer(build, SWEEP_STEPS), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    seen = []
+    for line in job.stdout:
+        match = re.match(r"step (\d+) loss", line)
+        if match:
+            seen.append((int(match.group(1)), gpus.energy_j(), time.monotonic()))
+    if job.wait() != 0 or len(seen) < 3:
+        sys.exit("the trainer failed")
+    # The GPUs are warm, but their limiters begin anew with the job.
+    first, last = seen[len(seen) // 3], seen[-1]
+    return tuple((last[i] - first[i]) / (last[0] - first[0]) for i in (1, 2))
+
+
 def sweep_inside(build):
-    """On the node: each limit held for a whole job, after a part of one; (limit, J, s) per step."""
+    """On the node: each limit held for a whole job, long enough to settle; (limit, J, s) per step."""
     gpus = Gpus()
     low, high = gpus.range_w()
     rows = []
     for limit_w in list(range(high, low, -STEP_W)) + [low]:
         gpus.set_w(limit_w)
-        quiet = {"check": True, "stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
-        subprocess.run(trainer(build, SWEEP_STEPS // 2), **quiet)
-        energy_j, begun = gpus.energy_j(), time.monotonic()
-        subprocess.run(trainer(build, SWEEP_STEPS), **quiet)
-        rows.append((limit_w, (gpus.energy_j() - energy_j) / SWEEP_STEPS, (time.monotonic() - begun) / SWEEP_STEPS))
+        rows.append((limit_w, *measure_steps(build, gpus)))
     print(json.dumps(rows))
 
 
