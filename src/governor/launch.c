@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,6 +39,21 @@ static int add_variable(const char *addition)
     return result;
 }
 
+/* In the child. */
+static void set_up(const struct lull_child_setup *setup, pid_t parent)
+{
+    if (setup->stdout_fd >= 0)
+        dup2(setup->stdout_fd, STDOUT_FILENO);
+    if (setup->stderr_fd >= 0)
+        dup2(setup->stderr_fd, STDERR_FILENO);
+    if (!setup->has_own_group)
+        return;
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(126); /* died before it could be said */
+}
+
 /* In the child: never returns. The reason of a failed exec goes through the pipe. */
 static void become(char *const argv[], const char *const *environment, int report_fd)
 {
@@ -60,6 +76,16 @@ static void become(char *const argv[], const char *const *environment, int repor
 int lull_child_start(char *const argv[], const char *const *environment,
                      struct lull_child *child_out, struct lull_error *err)
 {
+    const struct lull_child_setup shared = {.stdout_fd = -1, .stderr_fd = -1};
+
+    return lull_child_start_as(argv, environment, &shared, child_out, err);
+}
+
+int lull_child_start_as(char *const argv[], const char *const *environment,
+                        const struct lull_child_setup *setup, struct lull_child *child_out,
+                        struct lull_error *err)
+{
+    const pid_t self = getpid();
     int report[2];
     int code = 0;
     pid_t pid;
@@ -67,8 +93,10 @@ int lull_child_start(char *const argv[], const char *const *environment,
     if (pipe2(report, O_CLOEXEC) < 0)
         return lull_error_set(err, -errno, "cannot start %s: %s", argv[0], strerror(errno));
     pid = fork();
-    if (pid == 0)
+    if (pid == 0) {
+        set_up(setup, self);
         become(argv, environment, report[1]);
+    }
     close(report[1]);
     if (pid < 0) {
         code = errno;
@@ -91,6 +119,12 @@ void lull_child_signal(const struct lull_child *child, int signal_number)
 {
     if (child->pid > 0)
         kill(child->pid, signal_number);
+}
+
+void lull_child_signal_group(const struct lull_child *child, int signal_number)
+{
+    if (child->pid > 0)
+        kill(-child->pid, signal_number);
 }
 
 bool lull_child_reap(struct lull_child *child, bool block, int *status_out)

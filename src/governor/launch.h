@@ -15,6 +15,13 @@ struct lull_child {
     int pidfd; /* readable once the child has ended */
 };
 
+/* How a child differs from one that simply shares everything with Lull. */
+struct lull_child_setup {
+    int stdout_fd; /* becomes its standard output; -1: Lull's own */
+    int stderr_fd;
+    bool has_own_group; /* leads a process group, and is terminated should Lull die before it */
+};
+
 /*
  * Starts argv (NULL-terminated, found by PATH) with the given additions to the environment:
  * "NAME=value" replaces, "+NAME=value" puts the value before an existing list with ':'.
@@ -23,8 +30,16 @@ struct lull_child {
 int lull_child_start(char *const argv[], const char *const *environment,
                      struct lull_child *child_out, struct lull_error *err);
 
+/* The same with a setup; the descriptors stay the caller's. */
+int lull_child_start_as(char *const argv[], const char *const *environment,
+                        const struct lull_child_setup *setup, struct lull_child *child_out,
+                        struct lull_error *err);
+
 /* Passes a signal on; a child that has ended is no error. */
 void lull_child_signal(const struct lull_child *child, int signal_number);
+
+/* The same for the whole group of a child that has its own; valid until the child is reaped. */
+void lull_child_signal_group(const struct lull_child *child, int signal_number);
 
 /*
  * Reaps the child. True when it has ended: *status_out is then its exit status, 128 + N for a

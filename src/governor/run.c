@@ -25,6 +25,7 @@
 #include "governor/probes.h"
 #include "governor/progress.h"
 #include "governor/report.h"
+#include "governor/visible_gpus.h"
 #include "wire/job_file.h"
 
 enum { TICK_MS = 50, SAMPLE_TICKS = 2, CONCERT_TICKS = 2, HEARTBEAT_TICKS = 10, ENERGY_TICKS = 20 };
@@ -77,33 +78,6 @@ static void note(struct run *run, const char *text)
 
 /* ---- devices ----------------------------------------------------------------------------- */
 
-/* The GPUs that the job may see, in its order: CUDA_VISIBLE_DEVICES by index or UUID, else all. */
-static void choose_gpus(struct run *run)
-{
-    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    uint32_t count = lull_devices_count(run->devices);
-    char *copy = visible == NULL ? NULL : strdup(visible);
-    char *rest = NULL;
-
-    if (copy == NULL) {
-        for (uint32_t i = 0; i < count && i < LULL_CONTROLLER_MAX_GPUS; i++)
-            run->gpus[run->gpu_count++] = i;
-        return;
-    }
-    for (char *word = strtok_r(copy, ",", &rest); word != NULL; word = strtok_r(NULL, ",", &rest)) {
-        char *end;
-        long index = strtol(word, &end, 10);
-
-        if (end == word || *end != '\0')
-            index = lull_device_find(run->devices, word);
-        /* Like CUDA: the first entry that does not exist ends the list. */
-        if (index < 0 || (uint32_t)index >= count || run->gpu_count == LULL_CONTROLLER_MAX_GPUS)
-            break;
-        run->gpus[run->gpu_count++] = (uint32_t)index;
-    }
-    free(copy);
-}
-
 static void open_devices(struct run *run)
 {
     const struct lull_run_options *options = run->options;
@@ -116,7 +90,7 @@ static void open_devices(struct run *run)
         note(run, text);
         return;
     }
-    choose_gpus(run);
+    run->gpu_count = lull_visible_gpus(run->devices, run->gpus, LULL_CONTROLLER_MAX_GPUS);
     if (options->no_daemon
             ? lull_actuator_open_local(run->devices, options->runtime_dir, &run->actuator, &err)
             : lull_actuator_open_daemon(options->runtime_dir, &run->actuator, &err)) {

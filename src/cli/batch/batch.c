@@ -11,6 +11,10 @@ static const struct {
     int (*run)(int argc, char **argv);
     const char *what;
 } commands[] = {
+    {"run", lull_batch_run_main, "run a job with the batch size that is thought best"},
+    {"list", lull_batch_list_main, "list the jobs that are known"},
+    {"show", lull_batch_show_main, "show what is known of a job"},
+    {"forget", lull_batch_forget_main, "forget a job"},
     {"replay", lull_batch_replay_main, "hold the search against recorded training"},
 };
 

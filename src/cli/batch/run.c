@@ -1,0 +1,200 @@
+/*
+ * lull batch run: one recurrence of a job, which is one run or, where that misses the target, a few.
+ * Where nothing can be measured or kept, the command runs all the same, with its default size.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "cli/batch/batch.h"
+#include "cli/batch/run_options.h"
+#include "cli/command.h"
+
+struct recurrence {
+    struct lull_batch_run_options options;
+    struct lull_energy_meter meter;
+    bool has_meter;
+    struct lull_batch_jobs *jobs; /* NULL: nothing is learnt */
+};
+
+static void warn(const char *what, const struct lull_error *err)
+{
+    lull_log(LULL_LOG_WARNING, "batch", "%s: %s", what, err->text);
+}
+
+static void open_all(struct recurrence *recurrence)
+{
+    struct lull_batch_job *job = &recurrence->options.job;
+    struct lull_error err = {0};
+
+    if (lull_energy_meter_open(&recurrence->meter, &err) < 0) {
+        warn("nothing is learnt from this run", &err);
+        return;
+    }
+    recurrence->has_meter = true;
+    job->price.gpu_count = recurrence->meter.gpu_count;
+    job->price.max_power_w = recurrence->meter.max_power_w;
+    snprintf(job->gpu_name, sizeof(job->gpu_name), "%s", recurrence->meter.name);
+    if (lull_batch_jobs_open(recurrence->options.store, true, &recurrence->jobs, &err) < 0) {
+        recurrence->jobs = NULL;
+        warn("nothing is learnt from this run", &err);
+    }
+}
+
+static void close_all(struct recurrence *recurrence)
+{
+    lull_batch_jobs_close(recurrence->jobs);
+    if (recurrence->has_meter)
+        lull_energy_meter_close(&recurrence->meter);
+    lull_metric_destroy((struct lull_metric *)recurrence->options.attempt.metric);
+}
+
+/* ---- one run ------------------------------------------------------------------------------- */
+
+/* Only what the user has to decide is an error: the job's runs cannot be compared. */
+static int choose(struct recurrence *recurrence, uint64_t retry_of, struct lull_batch_ticket *ticket,
+                  struct lull_error *err)
+{
+    const struct lull_batch_job *job = &recurrence->options.job;
+    int result;
+
+    *ticket = (struct lull_batch_ticket){.choice = {.size = job->default_size, .bound = INFINITY}};
+    if (recurrence->jobs == NULL)
+        return 0;
+    result = lull_batch_jobs_submit(recurrence->jobs, job, retry_of, ticket, err);
+    if (result == 0 || result == -EEXIST)
+        return result;
+    warn("nothing is learnt from this run", err);
+    lull_batch_jobs_close(recurrence->jobs);
+    recurrence->jobs = NULL;
+    return 0;
+}
+
+static void say_begin(const struct recurrence *recurrence, const struct lull_batch_ticket *ticket)
+{
+    if (recurrence->options.is_quiet)
+        return;
+    if (ticket->lost_count > 0)
+        fprintf(stderr, "lull batch: %u earlier run%s died without a result\n", ticket->lost_count,
+                ticket->lost_count == 1 ? "" : "s");
+    fprintf(stderr, "lull batch: run %" PRIu64 " of %s: batch size %u%s", ticket->run,
+            recurrence->options.job.name, ticket->choice.size,
+            ticket->choice.is_exploring ? " (to learn)" : "");
+    if (isfinite(ticket->choice.bound))
+        fprintf(stderr, ", at most %.1f J", ticket->choice.bound);
+    fputc('\n', stderr);
+}
+
+static void say_end(const struct recurrence *recurrence, const struct lull_batch_ticket *ticket,
+                    const struct lull_batch_attempt *attempt)
+{
+    static const char *const texts[] = {
+        [LULL_BATCH_END_TARGET] = "reached the target",
+        [LULL_BATCH_END_BOUND] = "stopped: too dear",
+        [LULL_BATCH_END_EPOCHS] = "stopped: the most epochs were not enough",
+        [LULL_BATCH_END_OWN] = "ended short of the target",
+        [LULL_BATCH_END_BLIND] = "ended, and no line matched the metric; check --metric",
+        [LULL_BATCH_END_CRASHED] = "failed",
+        [LULL_BATCH_END_INTERRUPTED] = "interrupted",
+    };
+    const struct lull_batch_progress *progress = &attempt->progress;
+
+    if (recurrence->options.is_quiet && attempt->end != LULL_BATCH_END_BLIND)
+        return;
+    fprintf(stderr, "lull batch: run %" PRIu64 ": %s", ticket->run, texts[attempt->end]);
+    if (isfinite(progress->metric))
+        fprintf(stderr, ", metric %g after %u", progress->metric, progress->epochs);
+    if (isfinite(progress->energy_j))
+        fprintf(stderr, ", %.1f J in %.1f s, cost %.1f J", progress->energy_j, progress->time_s,
+                lull_job_cost(&recurrence->options.job.price, progress->energy_j,
+                              progress->time_s));
+    fputc('\n', stderr);
+}
+
+static void record(struct recurrence *recurrence, const struct lull_batch_ticket *ticket,
+                   const struct lull_batch_attempt *attempt)
+{
+    struct lull_error err = {0};
+
+    if (recurrence->jobs != NULL &&
+        lull_batch_jobs_end(recurrence->jobs, recurrence->options.job.name, ticket->run,
+                            attempt->event, &attempt->progress, &err) < 0)
+        warn("the result of this run is not kept", &err);
+}
+
+static int run_once(struct recurrence *recurrence, const struct lull_batch_ticket *ticket,
+                    struct lull_batch_attempt *attempt_out, struct lull_error *err)
+{
+    struct lull_batch_run_options *options = &recurrence->options;
+    const double rate = isfinite(options->rate)
+                            ? lull_rate_scale(options->rule, options->rate, ticket->choice.size,
+                                              options->job.default_size)
+                            : NAN;
+    char **command = lull_arguments_fill(options->command, ticket->choice.size, rate);
+    int result;
+
+    if (command == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory to run the command");
+    options->attempt.command = command;
+    options->attempt.bound = ticket->choice.bound;
+    options->attempt.price = options->job.price;
+    result = lull_batch_attempt_run(&options->attempt,
+                                    recurrence->has_meter ? &recurrence->meter : NULL,
+                                    recurrence->jobs, options->job.name, ticket->run, attempt_out,
+                                    err);
+    lull_arguments_free(command);
+    return result;
+}
+
+/* ---- the recurrence ------------------------------------------------------------------------ */
+
+static bool has_missed(const struct lull_batch_attempt *attempt)
+{
+    return attempt->end == LULL_BATCH_END_BOUND || attempt->end == LULL_BATCH_END_EPOCHS ||
+           attempt->end == LULL_BATCH_END_OWN;
+}
+
+static int recur(struct recurrence *recurrence, struct lull_error *err)
+{
+    struct lull_batch_attempt attempt = {.event = LULL_BATCH_LOST,
+                                         .progress = {.energy_j = NAN, .metric = NAN}};
+    uint64_t retry_of = 0;
+    int result = 0;
+
+    for (int64_t i = 0; i < recurrence->options.tries; i++) {
+        struct lull_batch_ticket ticket;
+
+        result = choose(recurrence, retry_of, &ticket, err);
+        if (result < 0)
+            return lull_cli_fail("batch run", err);
+        say_begin(recurrence, &ticket);
+        result = run_once(recurrence, &ticket, &attempt, err);
+        record(recurrence, &ticket, &attempt);
+        if (result < 0)
+            return lull_cli_fail("batch run", err);
+        say_end(recurrence, &ticket, &attempt);
+        if (!has_missed(&attempt))
+            break;
+        retry_of = ticket.run;
+    }
+    if (attempt.end == LULL_BATCH_END_TARGET)
+        return LULL_EXIT_OK;
+    return has_missed(&attempt) ? LULL_EXIT_FAILED : attempt.status;
+}
+
+int lull_batch_run_main(int argc, char **argv)
+{
+    static struct recurrence recurrence;
+    struct lull_error err = {0};
+    int status;
+
+    lull_batch_run_options_parse(argc, argv, &recurrence.options);
+    open_all(&recurrence);
+    status = recur(&recurrence, &err);
+    close_all(&recurrence);
+    return status;
+}

@@ -1,0 +1,343 @@
+/*
+ * lull batch list, show and forget: what is known of recurring jobs.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <argp.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/batch/batch.h"
+#include "cli/batch/run_options.h"
+#include "cli/command.h"
+#include "store/batch_jobs.h"
+
+enum { KEY_STORE = 256 };
+
+struct arguments {
+    const char *name; /* NULL: none was given */
+    const char *store;
+    bool is_json;
+    bool wants_name;
+};
+
+static const struct argp_option options[] = {
+    {"store", KEY_STORE, "WHERE", 0, "Directory or postgresql://..., as of lull batch run", 0},
+    {"json", 'j', NULL, 0, "Print one JSON document", 0},
+    {0},
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+
+    switch (key) {
+    case KEY_STORE:
+        arguments->store = arg;
+        return 0;
+    case 'j':
+        arguments->is_json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (!arguments->wants_name || arguments->name != NULL)
+            argp_error(state, "%s: one argument too many", arg);
+        arguments->name = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (arguments->wants_name && arguments->name == NULL)
+            argp_error(state, "give the job's name; lull batch list tells them");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static int open_jobs(int argc, char **argv, const char *what, struct arguments *arguments,
+                     struct lull_batch_jobs **jobs_out, struct lull_error *err)
+{
+    const struct argp parser = {.options = options,
+                                .parser = parse_option,
+                                .args_doc = arguments->wants_name ? "NAME" : NULL,
+                                .doc = what};
+
+    argp_parse(&parser, argc, argv, 0, NULL, arguments);
+    return lull_batch_jobs_open(lull_batch_store_location(arguments->store), false, jobs_out, err);
+}
+
+/* ---- one job ------------------------------------------------------------------------------- */
+
+/* What is known of one job. */
+struct knowledge {
+    struct lull_batch_job job;
+    struct lull_batch_entry *entries;
+    size_t count;
+    struct lull_batch *batch;
+    struct lull_batch_arm arms[LULL_BATCH_SIZES];
+    size_t arm_count;
+};
+
+static int learn(struct lull_batch_jobs *jobs, const char *name, struct knowledge *knowledge,
+                 struct lull_error *err)
+{
+    const int result = lull_batch_jobs_load(jobs, name, &knowledge->job, &knowledge->entries,
+                                            &knowledge->count, &knowledge->batch, err);
+
+    if (result == 0)
+        knowledge->arm_count = lull_batch_arms(knowledge->batch, knowledge->arms, LULL_BATCH_SIZES);
+    return result;
+}
+
+static void forget(struct knowledge *knowledge)
+{
+    free(knowledge->entries);
+    lull_batch_destroy(knowledge->batch);
+}
+
+static const char *state_text(const struct lull_batch_entry *entry)
+{
+    static const char *const texts[] = {[LULL_BATCH_SUBMITTED] = "?",
+                                        [LULL_BATCH_REACHED] = "reached",
+                                        [LULL_BATCH_MISSED] = "missed",
+                                        [LULL_BATCH_LOST] = "lost"};
+
+    if (entry->is_over)
+        return texts[entry->over.event];
+    return entry->is_alive ? "running" : "died";
+}
+
+static json_t *number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *job_json(const struct knowledge *knowledge)
+{
+    const struct lull_batch_job *job = &knowledge->job;
+    const uint32_t best = lull_batch_best_size(knowledge->batch);
+    json_t *sizes = json_array();
+
+    for (size_t i = 0; i < job->size_count; i++)
+        json_array_append_new(sizes, json_integer(job->sizes[i]));
+    return json_pack("{s:s, s:o, s:I, s:o, s:o, s:f, s:o, s:s, s:I, s:f, s:I, s:b, s:I}", "job",
+                     job->name, "sizes", sizes, "default_size", (json_int_t)job->default_size,
+                     "best_size", best != 0 ? json_integer(best) : json_null(), "least_cost_j",
+                     number(lull_batch_least_cost(knowledge->batch)), "eta_ratio",
+                     job->price.eta_ratio, "beta_ratio", number(job->beta_ratio), "gpu",
+                     job->gpu_name, "gpu_count", (json_int_t)job->price.gpu_count, "max_power_w",
+                     job->price.max_power_w, "run_count", (json_int_t)knowledge->count,
+                     "exploring", lull_batch_is_exploring(knowledge->batch), "changes",
+                     (json_int_t)lull_batch_change_count(knowledge->batch));
+}
+
+static json_t *arm_json(const struct lull_batch_arm *arm)
+{
+    return json_pack("{s:I, s:I, s:I, s:o, s:o, s:b}", "size", (json_int_t)arm->size, "runs",
+                     (json_int_t)arm->run_count, "missed", (json_int_t)arm->missed_count,
+                     "cost_j", number(arm->mean_cost), "cost_deviation_j",
+                     number(arm->deviation_cost), "candidate", arm->is_candidate);
+}
+
+static json_t *entry_json(const struct knowledge *knowledge, const struct lull_batch_entry *entry)
+{
+    const double cost = lull_job_cost(&knowledge->job.price, entry->over.energy_j,
+                                      entry->over.time_s);
+
+    return json_pack("{s:I, s:o, s:I, s:o, s:b, s:s, s:I, s:o, s:f, s:o, s:I, s:o}", "run",
+                     (json_int_t)entry->submitted.run, "retry_of",
+                     entry->submitted.retry_of != 0
+                         ? json_integer((json_int_t)entry->submitted.retry_of)
+                         : json_null(),
+                     "size", (json_int_t)entry->submitted.size, "bound_j",
+                     number(entry->submitted.bound), "exploring", entry->is_exploring, "state",
+                     state_text(entry), "submitted_s", (json_int_t)entry->submitted_s, "energy_j",
+                     number(entry->over.energy_j), "time_s", entry->over.time_s, "cost_j",
+                     number(cost), "epochs", (json_int_t)entry->epochs, "metric",
+                     number(entry->metric));
+}
+
+static void print_document(json_t *document)
+{
+    json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    putchar('\n');
+    json_decref(document);
+}
+
+static void show_json(const struct knowledge *knowledge)
+{
+    json_t *document = job_json(knowledge);
+    json_t *arms = json_array();
+    json_t *runs = json_array();
+
+    for (size_t i = 0; i < knowledge->arm_count; i++)
+        json_array_append_new(arms, arm_json(&knowledge->arms[i]));
+    for (size_t i = 0; i < knowledge->count; i++)
+        json_array_append_new(runs, entry_json(knowledge, &knowledge->entries[i]));
+    json_object_set_new(document, "by_size", arms);
+    json_object_set_new(document, "runs", runs);
+    print_document(document);
+}
+
+static void print_value(int width, int digits, double value)
+{
+    if (isfinite(value))
+        printf(" %*.*f", width, digits, value);
+    else
+        printf(" %*s", width, "-");
+}
+
+static void show_text(const struct knowledge *knowledge)
+{
+    const struct lull_batch_job *job = &knowledge->job;
+
+    printf("%s: %u x %s, eta %g, default size %u, best size ", job->name, job->price.gpu_count,
+           job->gpu_name, job->price.eta_ratio, job->default_size);
+    if (lull_batch_best_size(knowledge->batch) != 0)
+        printf("%u\n", lull_batch_best_size(knowledge->batch));
+    else
+        printf("not known yet\n");
+    printf("\n%8s %6s %7s %12s %12s\n", "size", "runs", "missed", "cost J", "deviation");
+    for (size_t i = 0; i < knowledge->arm_count; i++) {
+        const struct lull_batch_arm *arm = &knowledge->arms[i];
+
+        printf("%8u %6u %7u", arm->size, arm->run_count, arm->missed_count);
+        print_value(12, 1, arm->mean_cost);
+        print_value(12, 1, arm->deviation_cost);
+        putchar('\n');
+    }
+    printf("\n%8s %8s %-8s %12s %10s %12s %7s %10s\n", "run", "size", "state", "energy J", "time s",
+           "cost J", "epochs", "metric");
+    for (size_t i = 0; i < knowledge->count; i++) {
+        const struct lull_batch_entry *entry = &knowledge->entries[i];
+
+        printf("%8" PRIu64 " %8u %-8s", entry->submitted.run, entry->submitted.size,
+               state_text(entry));
+        print_value(12, 1, entry->over.energy_j);
+        print_value(10, 1, entry->over.time_s);
+        print_value(12, 1,
+                    lull_job_cost(&job->price, entry->over.energy_j, entry->over.time_s));
+        printf(" %7u", entry->epochs);
+        print_value(10, 4, entry->metric);
+        putchar('\n');
+    }
+}
+
+int lull_batch_show_main(int argc, char **argv)
+{
+    struct arguments arguments = {.wants_name = true};
+    struct knowledge knowledge = {0};
+    struct lull_batch_jobs *jobs = NULL;
+    struct lull_error err = {0};
+    int result = open_jobs(argc, argv, "Shows what is known of a recurring job, and its runs.",
+                           &arguments, &jobs, &err);
+
+    if (result == 0)
+        result = learn(jobs, arguments.name, &knowledge, &err);
+    lull_batch_jobs_close(jobs);
+    if (result < 0)
+        return lull_cli_fail("batch show", &err);
+    if (arguments.is_json)
+        show_json(&knowledge);
+    else
+        show_text(&knowledge);
+    forget(&knowledge);
+    return fflush(stdout) == 0 ? LULL_EXIT_OK : LULL_EXIT_FAILED;
+}
+
+/* ---- all jobs ------------------------------------------------------------------------------ */
+
+struct names {
+    char **names;
+    size_t count;
+};
+
+static int take_name(void *context, const char *name)
+{
+    struct names *names = context;
+    char **longer = realloc(names->names, (names->count + 1) * sizeof(*longer));
+
+    if (longer == NULL)
+        return -ENOMEM;
+    names->names = longer;
+    names->names[names->count] = strdup(name);
+    return names->names[names->count++] == NULL ? -ENOMEM : 0;
+}
+
+static int list(struct lull_batch_jobs *jobs, bool is_json, struct lull_error *err)
+{
+    struct names names = {0};
+    json_t *array = json_array();
+    int result = lull_batch_jobs_walk(jobs, take_name, &names, err);
+
+    if (!is_json && result == 0)
+        printf("%-24s %6s %8s %8s %12s  %s\n", "job", "runs", "default", "best", "least cost J",
+               "GPUs");
+    for (size_t i = 0; i < names.count; i++) {
+        struct knowledge knowledge = {0};
+
+        if (result == 0)
+            result = learn(jobs, names.names[i], &knowledge, err);
+        free(names.names[i]);
+        if (result < 0)
+            continue;
+        if (is_json) {
+            json_array_append_new(array, job_json(&knowledge));
+        } else {
+            const uint32_t best = lull_batch_best_size(knowledge.batch);
+
+            printf("%-24s %6zu %8u %8u", knowledge.job.name, knowledge.count,
+                   knowledge.job.default_size, best);
+            print_value(12, 1, lull_batch_least_cost(knowledge.batch));
+            printf("  %u x %s\n", knowledge.job.price.gpu_count, knowledge.job.gpu_name);
+        }
+        forget(&knowledge);
+    }
+    free(names.names);
+    if (is_json && result == 0)
+        print_document(json_pack("{s:o}", "jobs", array));
+    else
+        json_decref(array);
+    return result;
+}
+
+int lull_batch_list_main(int argc, char **argv)
+{
+    struct arguments arguments = {0};
+    struct lull_batch_jobs *jobs = NULL;
+    struct lull_error err = {0};
+    int result =
+        open_jobs(argc, argv, "Lists the recurring jobs that are known.", &arguments, &jobs, &err);
+
+    if (result == -ENOENT) { /* nothing was ever kept */
+        if (arguments.is_json)
+            print_document(json_pack("{s:[]}", "jobs"));
+        return LULL_EXIT_OK;
+    }
+    if (result == 0)
+        result = list(jobs, arguments.is_json, &err);
+    lull_batch_jobs_close(jobs);
+    if (result < 0)
+        return lull_cli_fail("batch list", &err);
+    return fflush(stdout) == 0 ? LULL_EXIT_OK : LULL_EXIT_FAILED;
+}
+
+int lull_batch_forget_main(int argc, char **argv)
+{
+    struct arguments arguments = {.wants_name = true};
+    struct lull_batch_jobs *jobs = NULL;
+    struct lull_error err = {0};
+    int result = open_jobs(argc, argv, "Forgets a recurring job with all its runs.", &arguments,
+                           &jobs, &err);
+
+    if (result == 0)
+        result = lull_batch_jobs_forget(jobs, arguments.name, &err);
+    lull_batch_jobs_close(jobs);
+    if (result < 0)
+        return lull_cli_fail("batch forget", &err);
+    if (arguments.is_json)
+        print_document(json_pack("{s:s}", "forgotten", arguments.name));
+    return LULL_EXIT_OK;
+}
