@@ -57,7 +57,8 @@ static void take_value(void *context, double value)
     struct attempt *attempt = context;
     const struct lull_batch_attempt_options *options = attempt->options;
 
-    if (attempt->has_reached)
+    /* Epochs beyond the most that were allowed do not count; what a dear run still says does. */
+    if (attempt->has_reached || (attempt->is_stopping && attempt->why == LULL_BATCH_END_EPOCHS))
         return;
     attempt->progress.metric = value;
     attempt->progress.epochs++;
