@@ -1,9 +1,11 @@
 /*
  * A data-parallel trainer: a multilayer perceptron of some 12 million parameters, trained by SGD
  * with momentum on a deterministic synthetic data set. Gradients by OpenBLAS, averaged by
- * MPI_Allreduce, loss and accuracy of every step on standard output (rank 0).
+ * MPI_Allreduce, loss and accuracy of every step on standard output (rank 0); with --epoch also the
+ * accuracy on samples that are never trained on, once per epoch.
  *
  *   mpirun -n 4 ./train_mpi --steps 100
+ *   ./train_mpi --epoch 512 --batch 32 --hidden 64 --noise 8
  *
  * It knows nothing of Lull. On an emulated node (lull emulate) it tells its GPU what a real one
  * would do in its place: a kernel of --gpu-ms for each step, and the gradients' way over a link of
@@ -27,16 +29,19 @@
 #include "base/text.h"
 #include "emulator/workload.h"
 
-enum { LAYERS = 4, CLASSES = 10, INPUTS = 784 };
+enum { LAYERS = 4, CLASSES = 10, INPUTS = 784, HELD_OUT = 1024 };
 
-static const float learning_rate = 0.02f;
 static const float momentum = 0.9f;
 
 struct options {
     int64_t steps;
     int64_t hidden;
     int64_t batch;
+    int64_t epoch_samples; /* 0: no epochs */
+    double learning_rate;
+    double noise; /* of the samples, against their class's pattern */
     double gpu_ms;
+    double sample_ms;
     double link_gbs;
     int64_t channels;
     bool overlap;
@@ -59,6 +64,8 @@ struct model {
     float *activations[LAYERS + 1]; /* batch x width, the input first */
     float *deltas[LAYERS + 1];
     int batch;
+    float noise;
+    float learning_rate;
 };
 
 /* ---- data and model ---------------------------------------------------------------------- */
@@ -84,12 +91,16 @@ static void *allocate(size_t count, size_t size)
     return memory;
 }
 
-static void model_init(struct model *model, int hidden, int batch)
+static void model_init(struct model *model, const struct options *options)
 {
+    const int hidden = (int)options->hidden;
+    const int batch = (int)options->batch;
     const int widths[LAYERS + 1] = {INPUTS, hidden, hidden, hidden, CLASSES};
 
     memset(model, 0, sizeof(*model));
     model->batch = batch;
+    model->noise = (float)options->noise;
+    model->learning_rate = (float)options->learning_rate;
     for (int i = 0; i < LAYERS; i++) {
         model->layers[i] = (struct layer){widths[i + 1], widths[i], model->parameters};
         model->parameters += (size_t)widths[i + 1] * (size_t)(widths[i] + 1);
@@ -134,7 +145,7 @@ static void load_batch(struct model *model, int64_t step, int rank, int ranks, i
         for (int j = 0; j < INPUTS; j++)
             model->activations[0][i * INPUTS + j] =
                 noise((uint64_t)(labels[i] * INPUTS + j) + (UINT64_C(1) << 40)) +
-                0.5f * noise(sample * INPUTS + (uint64_t)j + (UINT64_C(1) << 50));
+                model->noise * noise(sample * INPUTS + (uint64_t)j + (UINT64_C(1) << 50));
     }
 }
 
@@ -219,7 +230,7 @@ static void update(struct model *model, int ranks)
 
     for (size_t i = 0; i < model->parameters; i++) {
         model->velocity[i] =
-            momentum * model->velocity[i] - learning_rate * scale * model->gradients[i];
+            momentum * model->velocity[i] - model->learning_rate * scale * model->gradients[i];
         model->weights[i] += model->velocity[i];
     }
 }
@@ -273,7 +284,8 @@ static struct score train_step(struct model *model, struct lull_emulated_gpu *gp
                                const struct options *options, MPI_Op sum, int64_t step, int rank,
                                int ranks)
 {
-    const struct lull_kernel kernel = {options->gpu_ms, options->profile};
+    const struct lull_kernel kernel = {
+        options->gpu_ms + options->sample_ms * (double)options->batch, options->profile};
     const int count = (int)model->parameters;
     int labels[256];
     struct score score;
@@ -309,6 +321,35 @@ static struct score train_step(struct model *model, struct lull_emulated_gpu *gp
     return score;
 }
 
+/* On samples that no step trains on. */
+static double held_out_accuracy(struct model *model)
+{
+    const int64_t first = INT64_C(1) << 32; /* as step */
+    int labels[256];
+    float correct = 0.0f;
+    int64_t count = 0;
+
+    for (; count * model->batch < HELD_OUT; count++) {
+        load_batch(model, first + count, 0, 1, labels);
+        forward(model);
+        correct += score_and_delta(model, labels).correct;
+    }
+    return (double)correct / (double)(count * model->batch);
+}
+
+/* After the last step of an epoch; whole steps, as many as fit. */
+static void tell_epoch(struct model *model, const struct options *options, int64_t step, int ranks)
+{
+    int64_t steps = options->epoch_samples / (options->batch * ranks);
+
+    if (options->epoch_samples == 0)
+        return;
+    steps = steps > 0 ? steps : 1;
+    if ((step + 1) % steps == 0)
+        printf("epoch %lld val_acc=%.4f\n", (long long)((step + 1) / steps),
+               held_out_accuracy(model));
+}
+
 static int train(const struct options *options)
 {
     struct lull_emulated_gpu *gpu = NULL;
@@ -330,15 +371,17 @@ static int train(const struct options *options)
         fprintf(stderr, "train_mpi: rank %d: %s\n", rank, err.text);
         return 1;
     }
-    model_init(&model, (int)options->hidden, (int)options->batch);
+    model_init(&model, options);
     if (rank == 0)
         printf("%zu parameters, %d ranks\n", model.parameters, ranks);
     for (int64_t step = 0; step < options->steps; step++) {
         struct score score = train_step(&model, gpu, options, sum, step, rank, ranks);
 
-        if (rank == 0)
-            printf("step %lld loss %.9g accuracy %.4g\n", (long long)step, (double)score.loss,
-                   (double)score.correct / (double)((int64_t)ranks * options->batch));
+        if (rank != 0)
+            continue;
+        printf("step %lld loss %.9g accuracy %.4g\n", (long long)step, (double)score.loss,
+               (double)score.correct / (double)((int64_t)ranks * options->batch));
+        tell_epoch(&model, options, step, ranks);
     }
     model_fini(&model);
     lull_emulated_gpu_close(gpu);
@@ -353,6 +396,10 @@ enum {
     KEY_HIDDEN = 'w',
     KEY_BATCH = 'b',
     KEY_GPU_MS = 256,
+    KEY_SAMPLE_MS,
+    KEY_EPOCH,
+    KEY_RATE,
+    KEY_NOISE,
     KEY_LINK,
     KEY_CHANNELS,
     KEY_PROFILE,
@@ -364,8 +411,14 @@ static const struct argp_option option_table[] = {
     {"hidden", KEY_HIDDEN, "N", 0, "Width of the hidden layers (default 2280: 12.2 M parameters)",
      0},
     {"batch", KEY_BATCH, "N", 0, "Samples per rank and step (default 4, at most 256)", 0},
+    {"epoch", KEY_EPOCH, "N", 0,
+     "Samples of an epoch, all ranks: its accuracy on held-out samples is told (default: none)", 0},
+    {"learning-rate", KEY_RATE, "X", 0, "Of SGD with momentum 0.9 (default 0.02)", 0},
+    {"noise", KEY_NOISE, "X", 0, "Of the samples; more is harder to learn (default 0.5)", 0},
     {"gpu-ms", KEY_GPU_MS, "MS", 0,
      "Emulated node: length of a step's kernels at the highest clock (default 180)", 0},
+    {"sample-ms", KEY_SAMPLE_MS, "MS", 0,
+     "Emulated node: and so much more for each sample of the batch (default 0)", 0},
     {"link-gbs", KEY_LINK, "GB/S", 0,
      "Emulated node: bandwidth of the link between ranks (default 0.125, 1 Gb Ethernet)", 0},
     {"channels", KEY_CHANNELS, "N", 0, "Emulated node: SMs that drive the link (default 4)", 0},
@@ -397,6 +450,18 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_GPU_MS:
         bad = parse_positive(arg, &options->gpu_ms);
         break;
+    case KEY_SAMPLE_MS:
+        bad = parse_positive(arg, &options->sample_ms);
+        break;
+    case KEY_EPOCH:
+        bad = lull_text_parse_int(arg, 1, 1000000000, &options->epoch_samples);
+        break;
+    case KEY_RATE:
+        bad = parse_positive(arg, &options->learning_rate);
+        break;
+    case KEY_NOISE:
+        bad = parse_positive(arg, &options->noise);
+        break;
     case KEY_LINK:
         bad = parse_positive(arg, &options->link_gbs);
         break;
@@ -426,6 +491,8 @@ int main(int argc, char **argv)
         .steps = 100,
         .hidden = 2280,
         .batch = 4,
+        .learning_rate = 0.02,
+        .noise = 0.5,
         .gpu_ms = 180.0,
         .link_gbs = 0.125,
         .channels = 4,
