@@ -203,7 +203,8 @@ static int watch(struct attempt *attempt)
         }
     }
     measure(attempt);
-    /* What it has left behind would go on drawing power. Its group is certain until it is reaped. */
+    /* What it has left behind would go on drawing power. Its group is certain until it is reaped.
+     */
     if (attempt->is_stopping)
         lull_child_signal_group(&attempt->child, SIGKILL);
     lull_child_reap(&attempt->child, true, &status);
@@ -252,8 +253,8 @@ static int start(struct attempt *attempt, struct lull_error *err)
     if (attempt->meter != NULL && lull_energy_meter_begin(attempt->meter, NULL) == 0)
         attempt->progress.energy_j = 0.0;
     attempt->begin_ns = lull_now_ns();
-    result = lull_child_start_as(attempt->options->command, environment, &setup, &attempt->child,
-                                 err);
+    result =
+        lull_child_start_as(attempt->options->command, environment, &setup, &attempt->child, err);
     for (int i = 0; i < STREAMS; i++) {
         close(ends[i]);
         if (result < 0)
@@ -267,9 +268,9 @@ static int start(struct attempt *attempt, struct lull_error *err)
 static void judge(const struct attempt *attempt, int status, struct lull_batch_attempt *out)
 {
     static const enum lull_batch_event events[] = {
-        [LULL_BATCH_END_TARGET] = LULL_BATCH_REACHED, [LULL_BATCH_END_BOUND] = LULL_BATCH_MISSED,
-        [LULL_BATCH_END_EPOCHS] = LULL_BATCH_MISSED,  [LULL_BATCH_END_OWN] = LULL_BATCH_MISSED,
-        [LULL_BATCH_END_BLIND] = LULL_BATCH_LOST,     [LULL_BATCH_END_CRASHED] = LULL_BATCH_LOST,
+        [LULL_BATCH_END_TARGET] = LULL_BATCH_REACHED,   [LULL_BATCH_END_BOUND] = LULL_BATCH_MISSED,
+        [LULL_BATCH_END_EPOCHS] = LULL_BATCH_MISSED,    [LULL_BATCH_END_OWN] = LULL_BATCH_MISSED,
+        [LULL_BATCH_END_BLIND] = LULL_BATCH_LOST,       [LULL_BATCH_END_CRASHED] = LULL_BATCH_LOST,
         [LULL_BATCH_END_INTERRUPTED] = LULL_BATCH_LOST,
     };
 

@@ -69,9 +69,8 @@ static int next_record(struct lull_batch_jobs *jobs, const char *name, int64_t *
 
     lull_sql_add_text(&values, name);
     result = lull_sql_get_integer(
-        jobs->sql,
-        "UPDATE batch_job SET records = records + 1 WHERE name = $1 RETURNING records", &values,
-        number_out, err);
+        jobs->sql, "UPDATE batch_job SET records = records + 1 WHERE name = $1 RETURNING records",
+        &values, number_out, err);
     if (result == 0)
         return lull_error_set(err, -ENOENT, "%s: no such job; was it forgotten?", name);
     return result < 0 ? result : 0;

@@ -43,7 +43,7 @@ int lull_batch_owner_self(struct lull_batch_owner *owner_out, struct lull_error 
     static const char path[] = "/proc/sys/kernel/random/boot_id";
     char boot[64] = "";
     FILE *file = fopen(path, "re");
-    struct stat namespace;
+    struct stat pids;
     int64_t start = start_of(getpid());
 
     if (file != NULL) {
@@ -51,10 +51,10 @@ int lull_batch_owner_self(struct lull_batch_owner *owner_out, struct lull_error 
             boot[strcspn(boot, "\n")] = '\0';
         fclose(file);
     }
-    if (boot[0] == '\0' || start < 0 || stat("/proc/self/ns/pid", &namespace) < 0)
+    if (boot[0] == '\0' || start < 0 || stat("/proc/self/ns/pid", &pids) < 0)
         return lull_error_set(err, -ENOENT, "%s or /proc/self: cannot be read", path);
     snprintf(owner_out->place, sizeof(owner_out->place), "%s %" PRIu64, boot,
-             (uint64_t)namespace.st_ino);
+             (uint64_t) pids.st_ino);
     owner_out->pid = getpid();
     owner_out->start = start;
     return 0;

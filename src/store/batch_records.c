@@ -108,9 +108,9 @@ static int take_entry(void *context, const struct lull_sql_row *row)
         .metric = lull_sql_number(row, 15, NAN),
     };
     snprintf(entry->owner.place, sizeof(entry->owner.place), "%s", lull_sql_text(row, 6));
-    entry->is_alive = !entry->is_over &&
-                      lull_batch_owner_is_alive(&entry->owner, &reading->jobs->self,
-                                                reading->now_s - lull_sql_integer(row, 9, 0));
+    entry->is_alive =
+        !entry->is_over && lull_batch_owner_is_alive(&entry->owner, &reading->jobs->self,
+                                                     reading->now_s - lull_sql_integer(row, 9, 0));
     return 0;
 }
 

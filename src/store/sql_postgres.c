@@ -1,6 +1,6 @@
 /*
- * PostgreSQL through libpq, which is opened when it is asked for: the build needs nothing of it, and
- * who has no such server need not have it. Declared from its documentation (libpq, "Database
+ * PostgreSQL through libpq, which is opened when it is asked for: the build needs nothing of it,
+ * and who has no such server need not have it. Declared from its documentation (libpq, "Database
  * Connection Control Functions", "Command Execution Functions"); its ABI is that of libpq.so.5.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -56,12 +56,18 @@ static int load(struct library *library, struct lull_error *err)
         const char *name;
         void *place;
     } functions[] = {
-        {"PQconnectdbParams", &library->connect}, {"PQstatus", &library->status},
-        {"PQerrorMessage", &library->error_message}, {"PQfinish", &library->finish},
-        {"PQexec", &library->exec}, {"PQexecParams", &library->exec_params},
-        {"PQresultStatus", &library->result_status}, {"PQntuples", &library->tuple_count},
-        {"PQnfields", &library->field_count}, {"PQgetisnull", &library->is_null},
-        {"PQgetvalue", &library->value}, {"PQclear", &library->clear},
+        {"PQconnectdbParams", &library->connect},
+        {"PQstatus", &library->status},
+        {"PQerrorMessage", &library->error_message},
+        {"PQfinish", &library->finish},
+        {"PQexec", &library->exec},
+        {"PQexecParams", &library->exec_params},
+        {"PQresultStatus", &library->result_status},
+        {"PQntuples", &library->tuple_count},
+        {"PQnfields", &library->field_count},
+        {"PQgetisnull", &library->is_null},
+        {"PQgetvalue", &library->value},
+        {"PQclear", &library->clear},
     };
 
     library->handle = dlopen("libpq.so.5", RTLD_NOW | RTLD_LOCAL);
@@ -107,9 +113,8 @@ static int finish(struct postgres *postgres, struct pg_result *result, lull_sql_
         if (row.count > LULL_SQL_COLUMNS)
             row.count = LULL_SQL_COLUMNS;
         for (size_t k = 0; k < row.count; k++)
-            row.texts[k] = library->is_null(result, i, (int)k) != 0
-                               ? NULL
-                               : library->value(result, i, (int)k);
+            row.texts[k] =
+                library->is_null(result, i, (int)k) != 0 ? NULL : library->value(result, i, (int)k);
         code = each(context, &row);
     }
     library->clear(result);
@@ -122,9 +127,8 @@ static int run(struct lull_sql *sql, const char *statement, const struct lull_sq
     struct postgres *postgres = postgres_of(sql);
 
     return finish(postgres,
-                  postgres->library.exec_params(postgres->connection, statement,
-                                                (int)values->count, NULL, values->texts, NULL, NULL,
-                                                0),
+                  postgres->library.exec_params(postgres->connection, statement, (int)values->count,
+                                                NULL, values->texts, NULL, NULL, 0),
                   each, context, err);
 }
 
@@ -224,11 +228,11 @@ static const struct lull_sql_kind kind = {
 /* A network that swallows what is sent must not hold up a job's end for hours. */
 static struct pg_connection *connect_to(const struct library *library, const char *location)
 {
-    static const char *const keywords[] = {"dbname",           "application_name",
-                                           "tcp_user_timeout", "connect_timeout",
-                                           "options",          NULL};
-    const char *const values[] = {location, "lull", "10000", "10",
-                                  "-c client_min_messages=warning -c lock_timeout=10000", NULL};
+    static const char *const keywords[] = {
+        "dbname", "application_name", "tcp_user_timeout", "connect_timeout", "options", NULL};
+    const char *const values[] = {
+        location, "lull", "10000", "10", "-c client_min_messages=warning -c lock_timeout=10000",
+        NULL};
 
     return library->connect(keywords, values, 1);
 }

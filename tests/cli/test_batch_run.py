@@ -3,7 +3,7 @@
 """lull batch run on an emulated node: what the command and its user see, what is kept, and that
 nothing is lost when it is killed at any moment, alone and with others.
 
-usage: test_batch_run.py LULL [CASE...], within lull emulate
+usage: test_batch_run.py LULL TRAINER [CASE...], within lull emulate
 """
 import json
 import os
@@ -17,6 +17,7 @@ import time
 import unittest
 
 LULL = sys.argv[1]
+TRAINER = sys.argv[2]
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "batch_job.py")
 SIZES = "16,32,64,128,512"
 METRIC = "val_acc=([0-9.]+)"
@@ -133,8 +134,7 @@ class Command(Case):
             self.assertEqual([line.split("=")[-1] for line in out.splitlines()[:2]], ["0.1@16", f"{rate}@4"])
 
     def test_without_gpu_it_runs_all_the_same(self):
-        environment = dict(self.environment, LULL_NVML="/nowhere")
-        self.environment = environment
+        self.environment["LULL_NVML"] = "/nowhere"
         status, out, err = self.run_job("--default-size", "64")
         self.assertEqual(status, 0, err)
         self.assertIn("val_acc=0.9500", out)
@@ -332,5 +332,27 @@ class Together(Case):
         self.assertEqual(len({run["run"] for run in runs}), len(runs))
 
 
+class Trainer(Case):
+    # Exhaustively (tools/bench batch_run) 32 is the cheapest of 8 to 256 by a third.
+    def test_a_real_job(self):
+        self.environment["OPENBLAS_NUM_THREADS"] = "1"
+        self.environment["CUDA_VISIBLE_DEVICES"] = "0"
+        command = ["--", TRAINER, "--steps", "4000", "--epoch", "1024", "--hidden", "64", "--noise", "4",
+                   "--learning-rate", "0.01", "--batch", "{batch}", "--gpu-ms", "10", "--sample-ms", "0.1",
+                   "--profile", "training"]
+        for _ in range(5):
+            status, _, err = self.run_job("--default-size", "128", sizes="32,128", target="0.95", command=command)
+            self.assertEqual(status, 0, err)
+        state = self.show()
+        self.assertEqual(state["best_size"], 32, state["by_size"])
+        epochs = {}
+        for run in state["runs"]:
+            if run["state"] == "reached":
+                # Real convergence: the same each time, however slow this machine is.
+                self.assertEqual(epochs.setdefault(run["size"], run["epochs"]), run["epochs"])
+            self.assertGreater(run["energy_j"], 50.0 * run["time_s"])
+        self.assertLess(epochs[32], epochs[128])
+
+
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

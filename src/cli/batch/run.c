@@ -1,6 +1,6 @@
 /*
- * lull batch run: one recurrence of a job, which is one run or, where that misses the target, a few.
- * Where nothing can be measured or kept, the command runs all the same, with its default size.
+ * lull batch run: one recurrence of a job, which is one run or, where that misses the target, a
+ * few. Where nothing can be measured or kept, the command runs all the same, with its default size.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
@@ -56,8 +56,8 @@ static void close_all(struct recurrence *recurrence)
 /* ---- one run ------------------------------------------------------------------------------- */
 
 /* Only what the user has to decide is an error: the job's runs cannot be compared. */
-static int choose(struct recurrence *recurrence, uint64_t retry_of, struct lull_batch_ticket *ticket,
-                  struct lull_error *err)
+static int choose(struct recurrence *recurrence, uint64_t retry_of,
+                  struct lull_batch_ticket *ticket, struct lull_error *err)
 {
     const struct lull_batch_job *job = &recurrence->options.job;
     int result;
@@ -109,9 +109,9 @@ static void say_end(const struct recurrence *recurrence, const struct lull_batch
     if (isfinite(progress->metric))
         fprintf(stderr, ", metric %g after %u", progress->metric, progress->epochs);
     if (isfinite(progress->energy_j))
-        fprintf(stderr, ", %.1f J in %.1f s, cost %.1f J", progress->energy_j, progress->time_s,
-                lull_job_cost(&recurrence->options.job.price, progress->energy_j,
-                              progress->time_s));
+        fprintf(
+            stderr, ", %.1f J in %.1f s, cost %.1f J", progress->energy_j, progress->time_s,
+            lull_job_cost(&recurrence->options.job.price, progress->energy_j, progress->time_s));
     fputc('\n', stderr);
 }
 
@@ -142,10 +142,9 @@ static int run_once(struct recurrence *recurrence, const struct lull_batch_ticke
     options->attempt.command = command;
     options->attempt.bound = ticket->choice.bound;
     options->attempt.price = options->job.price;
-    result = lull_batch_attempt_run(&options->attempt,
-                                    recurrence->has_meter ? &recurrence->meter : NULL,
-                                    recurrence->jobs, options->job.name, ticket->run, attempt_out,
-                                    err);
+    result =
+        lull_batch_attempt_run(&options->attempt, recurrence->has_meter ? &recurrence->meter : NULL,
+                               recurrence->jobs, options->job.name, ticket->run, attempt_out, err);
     lull_arguments_free(command);
     return result;
 }

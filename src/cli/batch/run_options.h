@@ -21,7 +21,8 @@ struct lull_batch_run_options {
 };
 
 /* Prints usage errors and --help itself, and then exits. The caller destroys attempt.metric. */
-void lull_batch_run_options_parse(int argc, char **argv, struct lull_batch_run_options *options_out);
+void lull_batch_run_options_parse(int argc, char **argv,
+                                  struct lull_batch_run_options *options_out);
 
 /* Where jobs are kept: given, else LULL_BATCH_STORE, else NULL (the state directory). */
 const char *lull_batch_store_location(const char *given);

@@ -128,35 +128,34 @@ static json_t *job_json(const struct knowledge *knowledge)
                      number(lull_batch_least_cost(knowledge->batch)), "eta_ratio",
                      job->price.eta_ratio, "beta_ratio", number(job->beta_ratio), "gpu",
                      job->gpu_name, "gpu_count", (json_int_t)job->price.gpu_count, "max_power_w",
-                     job->price.max_power_w, "run_count", (json_int_t)knowledge->count,
-                     "exploring", lull_batch_is_exploring(knowledge->batch), "changes",
+                     job->price.max_power_w, "run_count", (json_int_t)knowledge->count, "exploring",
+                     lull_batch_is_exploring(knowledge->batch), "changes",
                      (json_int_t)lull_batch_change_count(knowledge->batch));
 }
 
 static json_t *arm_json(const struct lull_batch_arm *arm)
 {
     return json_pack("{s:I, s:I, s:I, s:o, s:o, s:b}", "size", (json_int_t)arm->size, "runs",
-                     (json_int_t)arm->run_count, "missed", (json_int_t)arm->missed_count,
-                     "cost_j", number(arm->mean_cost), "cost_deviation_j",
-                     number(arm->deviation_cost), "candidate", arm->is_candidate);
+                     (json_int_t)arm->run_count, "missed", (json_int_t)arm->missed_count, "cost_j",
+                     number(arm->mean_cost), "cost_deviation_j", number(arm->deviation_cost),
+                     "candidate", arm->is_candidate);
 }
 
 static json_t *entry_json(const struct knowledge *knowledge, const struct lull_batch_entry *entry)
 {
-    const double cost = lull_job_cost(&knowledge->job.price, entry->over.energy_j,
-                                      entry->over.time_s);
+    const double cost =
+        lull_job_cost(&knowledge->job.price, entry->over.energy_j, entry->over.time_s);
 
-    return json_pack("{s:I, s:o, s:I, s:o, s:b, s:s, s:I, s:o, s:f, s:o, s:I, s:o}", "run",
-                     (json_int_t)entry->submitted.run, "retry_of",
-                     entry->submitted.retry_of != 0
-                         ? json_integer((json_int_t)entry->submitted.retry_of)
-                         : json_null(),
-                     "size", (json_int_t)entry->submitted.size, "bound_j",
-                     number(entry->submitted.bound), "exploring", entry->is_exploring, "state",
-                     state_text(entry), "submitted_s", (json_int_t)entry->submitted_s, "energy_j",
-                     number(entry->over.energy_j), "time_s", entry->over.time_s, "cost_j",
-                     number(cost), "epochs", (json_int_t)entry->epochs, "metric",
-                     number(entry->metric));
+    return json_pack(
+        "{s:I, s:o, s:I, s:o, s:b, s:s, s:I, s:o, s:f, s:o, s:I, s:o}", "run",
+        (json_int_t)entry->submitted.run, "retry_of",
+        entry->submitted.retry_of != 0 ? json_integer((json_int_t)entry->submitted.retry_of)
+                                       : json_null(),
+        "size", (json_int_t)entry->submitted.size, "bound_j", number(entry->submitted.bound),
+        "exploring", entry->is_exploring, "state", state_text(entry), "submitted_s",
+        (json_int_t)entry->submitted_s, "energy_j", number(entry->over.energy_j), "time_s",
+        entry->over.time_s, "cost_j", number(cost), "epochs", (json_int_t)entry->epochs, "metric",
+        number(entry->metric));
 }
 
 static void print_document(json_t *document)
@@ -217,8 +216,7 @@ static void show_text(const struct knowledge *knowledge)
                state_text(entry));
         print_value(12, 1, entry->over.energy_j);
         print_value(10, 1, entry->over.time_s);
-        print_value(12, 1,
-                    lull_job_cost(&job->price, entry->over.energy_j, entry->over.time_s));
+        print_value(12, 1, lull_job_cost(&job->price, entry->over.energy_j, entry->over.time_s));
         printf(" %7u", entry->epochs);
         print_value(10, 4, entry->metric);
         putchar('\n');
