@@ -54,7 +54,7 @@ int lull_batch_owner_self(struct lull_batch_owner *owner_out, struct lull_error 
     if (boot[0] == '\0' || start < 0 || stat("/proc/self/ns/pid", &pids) < 0)
         return lull_error_set(err, -ENOENT, "%s or /proc/self: cannot be read", path);
     snprintf(owner_out->place, sizeof(owner_out->place), "%s %" PRIu64, boot,
-             (uint64_t) pids.st_ino);
+             (uint64_t)pids.st_ino);
     owner_out->pid = getpid();
     owner_out->start = start;
     return 0;
