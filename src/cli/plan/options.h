@@ -1,0 +1,47 @@
+/*
+ * The options of lull plan. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLI_PLAN_OPTIONS_H
+#define LULL_CLI_PLAN_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/plan/solve.h"
+#include "cli/plan/task.h"
+
+struct lull_plan_arguments {
+    struct lull_plan_source source;
+    struct lull_plan_wish wish;
+    double deadline_ms;    /* 0: not given */
+    double slowdown_ratio; /* below 0: not given */
+    double straggler_ms;
+    double down_ms;
+    double up_ms;
+    double early_ms; /* below 0: not fed forward */
+    double dwell_ms;
+    double fall_ms; /* to a clock for waiting; below 0: as switching */
+    double wake_ms;
+    const char *waiting;
+    const char *memory;
+    double prove_j; /* 0: not given */
+    int64_t branchings;
+    int64_t effort;
+    bool is_frontier;
+    bool is_json;
+    const char *svg;
+    const char *output;
+    const char *perseus;
+    const char *verify;
+};
+
+/*
+ * Reads the command line; complains and exits as argp does where an option is wrong or options do
+ * not go together. Strings are those of argv.
+ */
+void lull_plan_parse(int argc, char **argv, struct lull_plan_arguments *arguments_out);
+
+/* --schedule best: the order is to be chosen. */
+bool lull_plan_is_best(const struct lull_plan_arguments *arguments);
+
+#endif
