@@ -276,7 +276,7 @@ void lull_controller_take_switch(struct lull_controller *controller, uint32_t in
     /* What a breach took says nothing of the driver once it has proven itself anew. */
     if (controller->withheld)
         return;
-    lull_quantile_add(&controller->driver_ms, driver_ms);
+    lull_controller_learn_driver(controller, driver_ms);
     lull_switch_cost_add(&gpu->cost, point == 0 ? LULL_DIRECTION_UP : LULL_DIRECTION_DOWN,
                          is_plain ? driver_ms : call_ms, settle_ms);
 }

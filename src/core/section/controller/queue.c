@@ -13,11 +13,25 @@ static const double usual_call = 0.75;
 /* Time low that a lowering must win to be worth its calls. */
 static const double least_gain_ms = 1.0;
 
+void lull_controller_learn_driver(struct lull_controller *controller, double driver_ms)
+{
+    lull_quantile_add(&controller->driver_ms, driver_ms);
+    controller->usual_driver_ms = lull_quantile_get(&controller->driver_ms, usual_call);
+}
+
 static double call_ms(const struct lull_controller *controller)
 {
     return controller->driver_ms.count == 0
                ? lull_switch_cost_call_ms(&controller->gpus[0].cost, LULL_DIRECTION_UP, 0.5)
-               : lull_quantile_get(&controller->driver_ms, usual_call);
+               : controller->usual_driver_ms;
+}
+
+static bool has_gaps(const struct lull_controller *controller)
+{
+    for (uint32_t i = 0; i < controller->gpu_count; i++)
+        if (controller->gpus[i].has_gaps)
+            return true;
+    return false;
 }
 
 static struct lull_driver_plan make_plan(const struct lull_controller *controller)
@@ -109,9 +123,12 @@ static struct lull_controlled_gpu *find_lowering(struct lull_controller *control
 
 void lull_controller_poll_gaps(struct lull_controller *controller, int64_t now_ns)
 {
-    struct lull_driver_plan plan = make_plan(controller);
+    struct lull_driver_plan plan;
     struct lull_controlled_gpu *lowered;
 
+    if (!has_gaps(controller))
+        return;
+    plan = make_plan(controller);
     for (uint32_t i = 0; i < controller->gpu_count; i++)
         if (controller->gpus[i].command_waits)
             keep_driver_busy(controller, now_ns, plan.call_ns);
@@ -128,10 +145,13 @@ void lull_controller_poll_gaps(struct lull_controller *controller, int64_t now_n
 
 int64_t lull_controller_gaps_wake_ns(const struct lull_controller *controller)
 {
-    const struct lull_driver_plan plan = make_plan(controller);
     int64_t begins_ns[LULL_DRIVER_PLAN_GPUS];
     int64_t wake_ns = INT64_MAX;
+    struct lull_driver_plan plan;
 
+    if (!has_gaps(controller))
+        return INT64_MAX;
+    plan = make_plan(controller);
     lull_driver_plan_begins(&plan, begins_ns);
     for (uint32_t i = 0; i < controller->gpu_count; i++) {
         const struct lull_controlled_gpu *gpu = &controller->gpus[i];

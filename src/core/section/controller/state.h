@@ -116,6 +116,7 @@ struct lull_controller {
     uint64_t test_begin;
     uint64_t settled_after;
     struct lull_quantile driver_ms; /* that the node's driver takes for one call */
+    double usual_driver_ms;         /* a quantile of them */
     int64_t driver_free_ns;         /* when it will have served what it was asked for, about */
     bool held;               /* by the other nodes */
     int64_t now_ns;          /* latest time passed in */
@@ -181,6 +182,9 @@ void lull_controller_gap_ends(struct lull_controller *controller, struct lull_co
 void lull_controller_note_clock(struct lull_controlled_gpu *gpu, bool is_low);
 
 /* ---- queue.c ------------------------------------------------------------------ */
+
+/* The node's driver has taken so long for a call, ms. */
+void lull_controller_learn_driver(struct lull_controller *controller, double driver_ms);
 
 /*
  * Asks for what the node's plan says is due for GPUs with gaps, after all else has been posted:
