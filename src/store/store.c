@@ -163,6 +163,7 @@ static int find_path(struct lull_store *store, const char *directory,
 {
     char place[PATH_MAX];
     int result = 0;
+    int length;
 
     if (directory != NULL)
         snprintf(place, sizeof(place), "%s", directory);
@@ -170,10 +171,9 @@ static int find_path(struct lull_store *store, const char *directory,
         result = lull_file_state_directory(place, sizeof(place), err);
     if (result < 0)
         return result;
-    if (strlen(place) + strlen(schema->name) + sizeof("/.db") > sizeof(store->path))
+    length = snprintf(store->path, sizeof(store->path), "%s/%s.db", place, schema->name);
+    if (length < 0 || (size_t)length >= sizeof(store->path))
         return lull_error_set(err, -ENAMETOOLONG, "%.100s...: the path is too long", place);
-    strcpy(store->path, place);
-    strcat(strcat(strcat(store->path, "/"), schema->name), ".db");
     if (may_create)
         return lull_file_make_directory(place, 0755, err);
     if (access(store->path, F_OK) < 0)
