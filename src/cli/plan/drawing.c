@@ -15,15 +15,9 @@ bool lull_plan_drawing_is_detailed(const struct lull_plan_drawing *drawing)
     return drawing->problem->graph->op_count <= LULL_PLAN_MOST_DETAILED;
 }
 
-static const struct lull_pipeline_class *class_of(const struct lull_plan_drawing *drawing,
-                                                  size_t op)
-{
-    return &drawing->problem->profile->classes[drawing->problem->graph->ops[op].class_index];
-}
-
 uint32_t lull_plan_drawing_clock(const struct lull_plan_drawing *drawing, size_t op)
 {
-    return class_of(drawing, op)->options[drawing->option[op]].sm_mhz;
+    return lull_pipeline_class_of(drawing->problem, op)->options[drawing->option[op]].sm_mhz;
 }
 
 double lull_plan_drawing_x(const struct lull_plan_drawing *drawing, int64_t time_ns)
@@ -62,7 +56,8 @@ void lull_plan_drawing_set(struct lull_plan_drawing *drawing, const uint32_t *op
 
     drawing->option = option;
     for (size_t i = 0; i < graph->op_count; i++)
-        drawing->duration_ns[i] = class_of(drawing, i)->options[option[i]].time_ns;
+        drawing->duration_ns[i] =
+            lull_pipeline_class_of(drawing->problem, i)->options[option[i]].time_ns;
     drawing->makespan_ns = lull_pipeline_earliest(graph, drawing->duration_ns, drawing->begin_ns);
     while (drawing->begin_ns[op] + drawing->duration_ns[op] != drawing->makespan_ns)
         op++;
@@ -114,7 +109,8 @@ static void add_box(const struct lull_plan_drawing *drawing, size_t op)
 {
     const struct lull_pipeline_op *const entry = &drawing->problem->graph->ops[op];
     const double inset =
-        drawing->row * (class_of(drawing, op)->kind == LULL_PIPELINE_FORWARD ? 0.2 : 0.06);
+        drawing->row *
+        (lull_pipeline_class_of(drawing->problem, op)->kind == LULL_PIPELINE_FORWARD ? 0.2 : 0.06);
     const double begin = lull_plan_drawing_x(drawing, drawing->begin_ns[op]);
     const double width =
         lull_plan_drawing_x(drawing, drawing->begin_ns[op] + drawing->duration_ns[op]) - begin;
@@ -165,7 +161,7 @@ static void draw_numbers(const struct lull_plan_drawing *drawing)
         if (width < (number < 10    ? 7.0
                      : number < 100 ? 12.5
                                     : 18.0) ||
-            class_of(drawing, op)->kind == LULL_PIPELINE_FIXED)
+            lull_pipeline_class_of(drawing->problem, op)->kind == LULL_PIPELINE_FIXED)
             continue;
         fprintf(drawing->file, "<text x=\"%.1f\" y=\"%.1f\"%s>%u</text>\n",
                 lull_plan_drawing_x(drawing, middle_ns),

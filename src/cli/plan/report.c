@@ -26,15 +26,10 @@ static double slowdown_ratio(const struct lull_plan_point *point,
     return (double)point->time_ns / (double)high->time_ns - 1.0;
 }
 
-static const struct lull_pipeline_class *class_of(const struct lull_plan_task *task, uint32_t op)
-{
-    return &task->profile.classes[task->graph.ops[op].class_index];
-}
-
 static uint32_t clock_of(const struct lull_plan_task *task, const struct lull_plan_single *single,
                          uint32_t op)
 {
-    return class_of(task, op)->options[single->option[op]].sm_mhz;
+    return lull_pipeline_class_of(&task->problem, op)->options[single->option[op]].sm_mhz;
 }
 
 /* ---- for programs: written as it goes, since plans may have a hundred thousand operations --- */
@@ -48,7 +43,7 @@ static void write_point(const struct lull_plan_point *point)
 static void write_operation(const struct lull_plan_task *task,
                             const struct lull_plan_single *single, uint32_t op)
 {
-    const struct lull_pipeline_class *const operations = class_of(task, op);
+    const struct lull_pipeline_class *const operations = lull_pipeline_class_of(&task->problem, op);
 
     printf("{\"operation\": \"%s\", \"stage\": %u, \"microbatch\": %u, \"sm_mhz\": %u}",
            lull_pipeline_kind_name(operations->kind), operations->stage,
@@ -194,7 +189,10 @@ static void print_device(const struct lull_plan_task *task, const struct lull_pl
 
         if (mhz == 0)
             continue;
-        add_clock(class_of(task, op)->kind == LULL_PIPELINE_FORWARD ? &forward : &backward, mhz);
+        add_clock(lull_pipeline_class_of(&task->problem, op)->kind == LULL_PIPELINE_FORWARD
+                      ? &forward
+                      : &backward,
+                  mhz);
         changes += before_mhz != 0 && mhz != before_mhz;
         before_mhz = mhz;
     }

@@ -14,19 +14,15 @@ struct lull_envpipe {
     bool *is_envelope;    /* of every operation */
     int64_t *duration_ns; /* at its option */
     int64_t *end_ns;      /* as they should be by that */
-    uint32_t *path; /* the last operation first */
+    uint32_t *path;       /* the last operation first */
     size_t path_length;
 };
-
-static const struct lull_pipeline_class *class_of(const struct lull_envpipe *planner, uint32_t op)
-{
-    return &planner->problem->profile->classes[planner->problem->graph->ops[op].class_index];
-}
 
 static void choose(struct lull_envpipe *planner, uint32_t op, uint32_t option)
 {
     planner->option[op] = option;
-    planner->duration_ns[op] = class_of(planner, op)->options[option].time_ns;
+    planner->duration_ns[op] =
+        lull_pipeline_class_of(planner->problem, op)->options[option].time_ns;
 }
 
 static uint32_t least_energy(const struct lull_pipeline_class *operations)
@@ -48,24 +44,27 @@ static void mark_envelope(struct lull_envpipe *planner)
     uint32_t last_microbatch = 0;
 
     for (uint32_t op = 0; op < graph->op_count; op++) {
-        if (class_of(planner, op)->stage > last_stage)
-            last_stage = class_of(planner, op)->stage;
+        if (lull_pipeline_class_of(planner->problem, op)->stage > last_stage)
+            last_stage = lull_pipeline_class_of(planner->problem, op)->stage;
         if (graph->ops[op].microbatch > last_microbatch)
             last_microbatch = graph->ops[op].microbatch;
     }
     for (uint32_t op = 0; op < graph->op_count; op++) {
         const uint32_t microbatch = graph->ops[op].microbatch;
-        const bool is_forward = class_of(planner, op)->kind == LULL_PIPELINE_FORWARD;
+        const bool is_forward =
+            lull_pipeline_class_of(planner->problem, op)->kind == LULL_PIPELINE_FORWARD;
 
-        planner->is_envelope[op] = class_of(planner, op)->stage == last_stage ||
-                                   microbatch == (is_forward ? 0 : last_microbatch);
+        planner->is_envelope[op] =
+            lull_pipeline_class_of(planner->problem, op)->stage == last_stage ||
+            microbatch == (is_forward ? 0 : last_microbatch);
     }
 }
 
 static void set_initial(struct lull_envpipe *planner, enum lull_envpipe_method method)
 {
     for (uint32_t op = 0; op < planner->problem->graph->op_count; op++) {
-        const struct lull_pipeline_class *const operations = class_of(planner, op);
+        const struct lull_pipeline_class *const operations =
+            lull_pipeline_class_of(planner->problem, op);
         const bool is_high = planner->is_envelope[op] && method != LULL_ENVPIPE_UNIFORM;
 
         choose(planner, op, is_high ? lull_pipeline_highest(operations) : least_energy(operations));
@@ -82,7 +81,8 @@ static int64_t critical_before(const struct lull_envpipe *planner, uint32_t op,
                                const int64_t *end_ns, int64_t tie_ns)
 {
     const struct lull_pipeline_graph *const graph = planner->problem->graph;
-    const bool prefers_own = class_of(planner, op)->kind != LULL_PIPELINE_FORWARD;
+    const bool prefers_own =
+        lull_pipeline_class_of(planner->problem, op)->kind != LULL_PIPELINE_FORWARD;
     int64_t latest_ns = INT64_MIN;
     int64_t found = -1;
 
@@ -128,12 +128,13 @@ static bool is_inside_envelope(const struct lull_envpipe *planner)
 /* Clocks descend with the index, so a step up is one index down. */
 static bool can_rise(const struct lull_envpipe *planner, uint32_t op)
 {
-    return planner->option[op] > lull_pipeline_highest(class_of(planner, op));
+    return planner->option[op] >
+           lull_pipeline_highest(lull_pipeline_class_of(planner->problem, op));
 }
 
 static uint32_t clock_of(const struct lull_envpipe *planner, uint32_t op)
 {
-    return class_of(planner, op)->options[planner->option[op]].sm_mhz;
+    return lull_pipeline_class_of(planner->problem, op)->options[planner->option[op]].sm_mhz;
 }
 
 static bool raise_lowest(struct lull_envpipe *planner)

@@ -8,16 +8,13 @@
 static const struct lull_pipeline_option *chosen(const struct lull_pipeline_problem *problem,
                                                  const uint32_t *option, size_t op)
 {
-    return &problem->profile->classes[problem->graph->ops[op].class_index].options[option[op]];
+    return &lull_pipeline_class_of(problem, op)->options[option[op]];
 }
 
 void lull_pipeline_plan_highest(const struct lull_pipeline_problem *problem, uint32_t *option_out)
 {
-    for (size_t op = 0; op < problem->graph->op_count; op++) {
-        const uint32_t class_index = problem->graph->ops[op].class_index;
-
-        option_out[op] = lull_pipeline_highest(&problem->profile->classes[class_index]);
-    }
+    for (size_t op = 0; op < problem->graph->op_count; op++)
+        option_out[op] = lull_pipeline_highest(lull_pipeline_class_of(problem, op));
 }
 
 struct lull_pipeline_cost lull_pipeline_plan_cost(const struct lull_pipeline_problem *problem,
@@ -35,9 +32,8 @@ struct lull_pipeline_cost lull_pipeline_plan_cost(const struct lull_pipeline_pro
         const struct lull_pipeline_option *runs_at = chosen(problem, option, op);
 
         duration_ns[op] = runs_at->time_ns;
-        /* Watts times nanoseconds are nanojoules. */
-        energy_nj += (double)runs_at->energy_nj -
-                     problem->blocking_w[graph->ops[op].device] * (double)runs_at->time_ns;
+        energy_nj +=
+            lull_pipeline_effective_nj(runs_at, problem->blocking_w[graph->ops[op].device]);
     }
     cost.time_ns = lull_pipeline_earliest(graph, duration_ns, NULL);
     free(duration_ns);

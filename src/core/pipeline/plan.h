@@ -24,6 +24,13 @@ struct lull_pipeline_problem {
     const double *blocking_w;
 };
 
+/* The class of an operation, op < op_count. */
+static inline const struct lull_pipeline_class *
+lull_pipeline_class_of(const struct lull_pipeline_problem *problem, size_t op)
+{
+    return &problem->profile->classes[problem->graph->ops[op].class_index];
+}
+
 struct lull_pipeline_cost {
     int64_t time_ns; /* makespan of the plan itself; -ENOMEM: no memory to find it */
     double energy_j; /* of an iteration that takes `period_ns` (below) */

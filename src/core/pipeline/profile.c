@@ -184,8 +184,7 @@ size_t lull_pipeline_pareto(const struct lull_pipeline_class *operations, double
         const struct lull_pipeline_option *option = &operations->options[i];
 
         points[i].time_ns = option->time_ns;
-        /* Watts times nanoseconds are nanojoules. */
-        points[i].effective_nj = (double)option->energy_nj - blocking_w * (double)option->time_ns;
+        points[i].effective_nj = lull_pipeline_effective_nj(option, blocking_w);
         points[i].index = (uint32_t)i;
     }
     qsort(points, operations->option_count, sizeof(points[0]), by_time);

@@ -89,6 +89,16 @@ int lull_pipeline_profile_find(const struct lull_pipeline_profile *profile, uint
 size_t lull_pipeline_pareto(const struct lull_pipeline_class *operations, double blocking_w,
                             bool hull, uint32_t *chosen_out);
 
+/*
+ * What an option costs beyond waiting as long, nJ; may be negative. blocking_w >= 0. Watts times
+ * nanoseconds are nanojoules.
+ */
+static inline double lull_pipeline_effective_nj(const struct lull_pipeline_option *option,
+                                                double blocking_w)
+{
+    return (double)option->energy_nj - blocking_w * (double)option->time_ns;
+}
+
 /* The option with the highest clock: the first one. */
 uint32_t lull_pipeline_highest(const struct lull_pipeline_class *operations);
 

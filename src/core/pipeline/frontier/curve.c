@@ -12,16 +12,12 @@ static const double finest_w = 1e-9;
 /* What all flow together may add up to, so that no sum overflows. */
 static const double most_flow = 4e18;
 
-static double effective_nj(const struct lull_pipeline_option *option, double blocking_w)
-{
-    return (double)option->energy_nj - blocking_w * (double)option->time_ns;
-}
-
 /* Watts saved by the hull's segment from one option to a slower one. */
 static double slope_w(const struct lull_pipeline_option *fast,
                       const struct lull_pipeline_option *slow, double blocking_w)
 {
-    return (effective_nj(fast, blocking_w) - effective_nj(slow, blocking_w)) /
+    return (lull_pipeline_effective_nj(fast, blocking_w) -
+            lull_pipeline_effective_nj(slow, blocking_w)) /
            (double)(slow->time_ns - fast->time_ns);
 }
 
@@ -46,7 +42,7 @@ static void fill_curve(struct curve *curve, const struct lull_pipeline_class *op
     size_t count = lull_pipeline_pareto(operations, curve->blocking_w, true, corner);
     const struct lull_pipeline_option *slow = &operations->options[corner[--count]];
 
-    curve->slow_nj = effective_nj(slow, curve->blocking_w);
+    curve->slow_nj = lull_pipeline_effective_nj(slow, curve->blocking_w);
     curve->length_ns[0] = slow->time_ns;
     curve->steps = 0;
     while (count-- > 0) {

@@ -4,15 +4,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-static const struct lull_pipeline_class *class_of(const struct lull_pipeline_problem *problem,
-                                                  uint32_t op)
-{
-    return &problem->profile->classes[problem->graph->ops[op].class_index];
-}
-
 static bool is_fixed(const struct lull_pipeline_problem *problem, uint32_t op)
 {
-    return class_of(problem, op)->kind == LULL_PIPELINE_FIXED;
+    return lull_pipeline_class_of(problem, op)->kind == LULL_PIPELINE_FIXED;
 }
 
 uint32_t lull_part_count(const struct lull_pipeline_problem *problem, uint32_t device)
@@ -50,7 +44,7 @@ void lull_part_follow(const struct lull_pipeline_problem *problem, const uint32_
 
     for (uint32_t i = graph->first_on[device]; i < graph->first_on[device + 1]; i++) {
         const uint32_t op = graph->on_device[i];
-        const struct lull_pipeline_class *class = class_of(problem, op);
+        const struct lull_pipeline_class *class = lull_pipeline_class_of(problem, op);
 
         if (class->kind == LULL_PIPELINE_FIXED)
             continue;
@@ -82,7 +76,7 @@ void lull_part_conduct(const struct lull_pipeline_problem *problem, const uint32
 
     for (uint32_t i = graph->first_on[device]; i < graph->first_on[device + 1]; i++) {
         const uint32_t op = graph->on_device[i];
-        const struct lull_pipeline_class *class = class_of(problem, op);
+        const struct lull_pipeline_class *class = lull_pipeline_class_of(problem, op);
         const struct lull_pipeline_option *chosen = &class->options[option[op]];
 
         if (class->kind == LULL_PIPELINE_FIXED)

@@ -4,13 +4,6 @@
 
 #include "core/pipeline/prove/state.h"
 
-static const struct lull_pipeline_class *asked_class(const struct choices *choices, size_t op)
-{
-    const struct lull_pipeline_problem *asked = choices->asked;
-
-    return &asked->profile->classes[asked->graph->ops[op].class_index];
-}
-
 static int make_room(struct choices *choices, size_t count, size_t most)
 {
     choices->profile.classes = calloc(count, sizeof(*choices->profile.classes));
@@ -36,7 +29,7 @@ static int make_room(struct choices *choices, size_t count, size_t most)
 /* The options of an operation that are worth having, in the order of the class. */
 static void list_full(struct choices *choices, uint32_t op)
 {
-    const struct lull_pipeline_class *asked = asked_class(choices, op);
+    const struct lull_pipeline_class *asked = lull_pipeline_class_of(choices->asked, op);
     uint32_t chosen[LULL_PIPELINE_MAX_OPTIONS];
     const size_t count = lull_pipeline_pareto(
         asked, choices->asked->blocking_w[choices->asked->graph->ops[op].device], false, chosen);
@@ -63,7 +56,7 @@ int lull_choices_init(struct choices *choices, const struct lull_pipeline_proble
     *choices = (struct choices){.asked = problem, .graph = *problem->graph};
     choices->graph.ops = NULL;
     for (size_t op = 0; op < count; op++)
-        most += asked_class(choices, op)->option_count;
+        most += lull_pipeline_class_of(choices->asked, op)->option_count;
     if (make_room(choices, count, most) < 0)
         return -ENOMEM;
     ops = choices->graph.ops;
@@ -71,7 +64,7 @@ int lull_choices_init(struct choices *choices, const struct lull_pipeline_proble
     for (uint32_t op = 0; op < count; op++) {
         ops[op] = problem->graph->ops[op];
         choices->first[op + 1] =
-            choices->first[op] + (uint32_t)asked_class(choices, op)->option_count;
+            choices->first[op] + (uint32_t)lull_pipeline_class_of(choices->asked, op)->option_count;
         list_full(choices, op);
     }
     choices->left =

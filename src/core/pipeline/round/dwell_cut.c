@@ -6,13 +6,6 @@
 
 #include <math.h>
 
-static const struct lull_pipeline_class *class_of(const struct pricing *it, uint32_t op)
-{
-    const struct lull_pipeline_problem *problem = it->search->problem;
-
-    return &problem->profile->classes[problem->graph->ops[op].class_index];
-}
-
 static bool has_clock(const struct lull_pipeline_class *class)
 {
     return class->options[0].sm_mhz > 0;
@@ -37,7 +30,8 @@ static void find_clocks(struct pricing *it, uint32_t device)
 
     it->clock_count = 0;
     for (uint32_t k = graph->first_on[device]; k < graph->first_on[device + 1]; k++) {
-        const struct lull_pipeline_class *class = class_of(it, graph->on_device[k]);
+        const struct lull_pipeline_class *class =
+            lull_pipeline_class_of(it->search->problem, graph->on_device[k]);
         size_t count;
 
         if (!has_clock(class) || class == before[0] || class == before[1])
@@ -53,7 +47,7 @@ static void find_clocks(struct pricing *it, uint32_t device)
 /* Energy and priced time of an operation; infinite: it lacks the clock. */
 static double priced(const struct pricing *it, uint32_t device, uint32_t op, uint32_t mhz)
 {
-    const struct lull_pipeline_class *class = class_of(it, op);
+    const struct lull_pipeline_class *class = lull_pipeline_class_of(it->search->problem, op);
     const struct lull_pipeline_option *option;
     uint32_t at;
 
@@ -173,7 +167,8 @@ static void fill_inner(struct pricing *it, uint32_t from)
 static void set_clock(const struct pricing *it, uint32_t from, uint32_t to, uint32_t mhz)
 {
     for (uint32_t k = it->starts[from]; k < it->starts[to]; k++) {
-        const uint32_t at = lull_dwell_option_at(class_of(it, it->ops[k]), mhz);
+        const uint32_t at =
+            lull_dwell_option_at(lull_pipeline_class_of(it->search->problem, it->ops[k]), mhz);
 
         if (at != UINT32_MAX)
             it->search->plan[it->ops[k]] = at;

@@ -18,11 +18,6 @@ struct part {
     int64_t period_ns;
 };
 
-static const struct lull_pipeline_class *class_of(const struct part *part, uint32_t op)
-{
-    return &part->problem->profile->classes[part->problem->graph->ops[op].class_index];
-}
-
 /* Places count on through the iterations. */
 static uint32_t op_at(const struct part *part, uint32_t place)
 {
@@ -33,7 +28,7 @@ static uint32_t mhz_at(const struct part *part, uint32_t place)
 {
     const uint32_t op = op_at(part, place);
 
-    return class_of(part, op)->options[part->option[op]].sm_mhz;
+    return lull_pipeline_class_of(part->problem, op)->options[part->option[op]].sm_mhz;
 }
 
 static int64_t end_at(const struct part *part, uint32_t place)
@@ -45,7 +40,8 @@ static int64_t begin_at(const struct part *part, uint32_t place)
 {
     const uint32_t op = op_at(part, place);
 
-    return end_at(part, place) - class_of(part, op)->options[part->option[op]].time_ns;
+    return end_at(part, place) -
+           lull_pipeline_class_of(part->problem, op)->options[part->option[op]].time_ns;
 }
 
 /* The clock asked for, one that still holds, and when the operation before really ended. */
@@ -83,19 +79,19 @@ static void ask(const struct part *part, uint32_t place, struct asked *asked)
     }
 }
 
-/* Effective energy of an operation at a clock. Watts times nanoseconds are nanojoules. */
+/* Effective energy of an operation at a clock. */
 static double effective_nj(const struct part *part, uint32_t op, uint32_t mhz)
 {
-    const struct lull_pipeline_class *class = class_of(part, op);
+    const struct lull_pipeline_class *class = lull_pipeline_class_of(part->problem, op);
     const struct lull_pipeline_option *at = &class->options[lull_dwell_option_below(class, mhz)];
 
-    return (double)at->energy_nj -
-           part->problem->blocking_w[part->problem->graph->ops[op].device] * (double)at->time_ns;
+    return lull_pipeline_effective_nj(
+        at, part->problem->blocking_w[part->problem->graph->ops[op].device]);
 }
 
 static double time_of(const struct part *part, uint32_t op, uint32_t mhz)
 {
-    const struct lull_pipeline_class *class = class_of(part, op);
+    const struct lull_pipeline_class *class = lull_pipeline_class_of(part->problem, op);
 
     return (double)class->options[lull_dwell_option_below(class, mhz)].time_ns;
 }

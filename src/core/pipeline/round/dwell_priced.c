@@ -14,6 +14,7 @@
 /* The operations of a device that have a clock, and the sequences that lead up to them. */
 struct lane {
     const struct search *search;
+    const struct lull_pipeline_problem *problem; /* the search's */
     const double *price_w;
     uint32_t *ops;
     uint32_t count;
@@ -23,28 +24,19 @@ struct lane {
     double *next_nj;
 };
 
-static const struct lull_pipeline_class *class_of(const struct lane *lane, uint32_t op)
-{
-    const struct lull_pipeline_problem *problem = lane->search->problem;
-
-    return &problem->profile->classes[problem->graph->ops[op].class_index];
-}
-
-/* Watts times nanoseconds are nanojoules. */
 static double effective_nj(const struct lane *lane, uint32_t op, uint32_t option)
 {
-    const struct lull_pipeline_problem *problem = lane->search->problem;
-    const struct lull_pipeline_option *at = &class_of(lane, op)->options[option];
+    const struct lull_pipeline_problem *problem = lane->problem;
 
-    return (double)at->energy_nj -
-           problem->blocking_w[problem->graph->ops[op].device] * (double)at->time_ns;
+    return lull_pipeline_effective_nj(&lull_pipeline_class_of(problem, op)->options[option],
+                                      problem->blocking_w[problem->graph->ops[op].device]);
 }
 
 /* An operation for so long at a higher clock than its option's. */
 static double stray_nj(const struct lane *lane, uint32_t op, uint32_t option, uint32_t mhz,
                        int64_t time_ns)
 {
-    const struct lull_pipeline_class *class = class_of(lane, op);
+    const struct lull_pipeline_class *class = lull_pipeline_class_of(lane->problem, op);
     const uint32_t stray = lull_dwell_option_below(class, mhz);
 
     if (time_ns <= 0)
@@ -59,11 +51,13 @@ static double change_nj(const struct lane *lane, uint32_t place, uint32_t from, 
     const struct lull_pipeline_switching *switching = lane->search->switching;
     const uint32_t before = lane->ops[place - 1];
     const uint32_t op = lane->ops[place];
-    const uint32_t from_mhz = class_of(lane, before)->options[from].sm_mhz;
-    const uint32_t to_mhz = class_of(lane, op)->options[to].sm_mhz;
+    const uint32_t from_mhz = lull_pipeline_class_of(lane->problem, before)->options[from].sm_mhz;
+    const uint32_t to_mhz = lull_pipeline_class_of(lane->problem, op)->options[to].sm_mhz;
     const int64_t *end_ns = lane->search->end_ns;
     const int64_t pause_ns =
-        end_ns[op] - class_of(lane, op)->options[lane->search->plan[op]].time_ns - end_ns[before];
+        end_ns[op] -
+        lull_pipeline_class_of(lane->problem, op)->options[lane->search->plan[op]].time_ns -
+        end_ns[before];
     const double change = switching->switch_j * 1e9;
 
     if (to_mhz == from_mhz)
@@ -76,15 +70,16 @@ static double change_nj(const struct lane *lane, uint32_t place, uint32_t from, 
 static void extend(struct lane *lane, uint32_t place)
 {
     const uint32_t op = lane->ops[place];
-    const struct lull_pipeline_class *class = class_of(lane, op);
+    const struct lull_pipeline_class *class = lull_pipeline_class_of(lane->problem, op);
+    const size_t before_count =
+        place > 0 ? lull_pipeline_class_of(lane->problem, lane->ops[place - 1])->option_count : 0;
     double *const swapped = lane->cost_nj;
 
     for (uint32_t to = 0; to < class->option_count; to++) {
         uint32_t best = 0;
         double best_nj = INFINITY;
 
-        for (uint32_t from = 0;
-             place > 0 && from < class_of(lane, lane->ops[place - 1])->option_count; from++) {
+        for (uint32_t from = 0; from < before_count; from++) {
             const double sum_nj = lane->cost_nj[from] + change_nj(lane, place, from, to);
 
             if (sum_nj < best_nj) {
@@ -105,7 +100,7 @@ static void choose(const struct lane *lane, uint32_t *option_out)
     const uint32_t last = lane->ops[lane->count - 1];
     uint32_t best = 0;
 
-    for (uint32_t i = 1; i < class_of(lane, last)->option_count; i++)
+    for (uint32_t i = 1; i < lull_pipeline_class_of(lane->problem, last)->option_count; i++)
         if (lane->cost_nj[i] < lane->cost_nj[best])
             best = i;
     for (uint32_t place = lane->count; place-- > 0;) {
@@ -116,11 +111,11 @@ static void choose(const struct lane *lane, uint32_t *option_out)
 
 static void plan_device(struct lane *lane, uint32_t device, uint32_t *option_out)
 {
-    const struct lull_pipeline_graph *graph = lane->search->problem->graph;
+    const struct lull_pipeline_graph *graph = lane->problem->graph;
 
     lane->count = 0;
     for (uint32_t k = graph->first_on[device]; k < graph->first_on[device + 1]; k++)
-        if (class_of(lane, graph->on_device[k])->options[0].sm_mhz > 0)
+        if (lull_pipeline_class_of(lane->problem, graph->on_device[k])->options[0].sm_mhz > 0)
             lane->ops[lane->count++] = graph->on_device[k];
     for (uint32_t place = 0; place < lane->count; place++)
         extend(lane, place);
@@ -131,7 +126,7 @@ static void plan_device(struct lane *lane, uint32_t device, uint32_t *option_out
 int lull_dwell_price(struct search *search, const double *price_w)
 {
     const struct lull_pipeline_graph *graph = search->problem->graph;
-    struct lane lane = {.search = search, .price_w = price_w};
+    struct lane lane = {.search = search, .problem = search->problem, .price_w = price_w};
     int rc = -ENOMEM;
 
     for (size_t i = 0; i < search->problem->profile->class_count; i++)

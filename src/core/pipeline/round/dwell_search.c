@@ -14,25 +14,19 @@
 #define WALKS_LIMIT 100000
 #define STEPS_LIMIT 20000000
 
-static const struct lull_pipeline_class *class_of(const struct search *search, uint32_t op)
-{
-    const struct lull_pipeline_graph *graph = search->problem->graph;
-
-    return &search->problem->profile->classes[graph->ops[op].class_index];
-}
-
 static uint32_t mhz_of(const struct search *search, const uint32_t *option, uint32_t op)
 {
-    return class_of(search, op)->options[option[op]].sm_mhz;
+    return lull_pipeline_class_of(search->problem, op)->options[option[op]].sm_mhz;
 }
 
-/* Effective energy. Watts times nanoseconds are nanojoules. */
+/* Effective energy. */
 static double energy_nj(const struct search *search, uint32_t op, uint32_t option)
 {
-    const struct lull_pipeline_option *it = &class_of(search, op)->options[option];
+    const struct lull_pipeline_option *it =
+        &lull_pipeline_class_of(search->problem, op)->options[option];
     uint32_t device = search->problem->graph->ops[op].device;
 
-    return (double)it->energy_nj - search->problem->blocking_w[device] * (double)it->time_ns;
+    return lull_pipeline_effective_nj(it, search->problem->blocking_w[device]);
 }
 
 double lull_dwell_plan_nj(const struct search *search, const uint32_t *option)
@@ -89,7 +83,7 @@ static bool set_clock(struct search *search, uint32_t from, uint32_t to, uint32_
 
         if (mhz_of(search, search->plan, op) == 0)
             continue;
-        option = lull_dwell_option_at(class_of(search, op), mhz);
+        option = lull_dwell_option_at(lull_pipeline_class_of(search->problem, op), mhz);
         if (option == UINT32_MAX)
             return false;
         differs = differs || option != search->plan[op];
@@ -156,7 +150,7 @@ static uint32_t run_end(const struct search *search, uint32_t from, uint32_t las
 /* The clock of the operation's option one place further up or down. */
 static uint32_t next_mhz(const struct search *search, uint32_t op, int way)
 {
-    const struct lull_pipeline_class *class = class_of(search, op);
+    const struct lull_pipeline_class *class = lull_pipeline_class_of(search->problem, op);
     int64_t at = (int64_t)search->plan[op] + way;
 
     return at < 0 || at >= (int64_t) class->option_count ? 0 : class->options[at].sm_mhz;
@@ -226,7 +220,7 @@ static bool change_all_of(struct search *search, uint32_t device)
 
     for (uint32_t k = graph->first_on[device]; k < graph->first_on[device + 1]; k++)
         if (class == NULL && mhz_of(search, search->plan, graph->on_device[k]) > 0)
-            class = class_of(search, graph->on_device[k]);
+            class = lull_pipeline_class_of(search->problem, graph->on_device[k]);
     for (size_t i = 0; class != NULL && i < class->option_count; i++)
         changed = try_clock(search, graph->first_on[device], graph->first_on[device + 1],
                             class->options[i].sm_mhz) ||

@@ -24,20 +24,13 @@ enum {
     STEPS_LIMIT = 200000000, /* of the dynamic programs, all rounds of one gain together */
 };
 
-static const struct lull_pipeline_class *class_of(const struct pricing *it, uint32_t op)
-{
-    const struct lull_pipeline_problem *problem = it->search->problem;
-
-    return &problem->profile->classes[problem->graph->ops[op].class_index];
-}
-
 /* ---- prices ------------------------------------------------------------------------------ */
 
 /* What the plan at hand pays for a nanosecond: the slope of the hull at its option. */
 static double first_price(const struct pricing *it, uint32_t device, uint32_t op,
                           const uint32_t *option)
 {
-    const struct lull_pipeline_class *class = class_of(it, op);
+    const struct lull_pipeline_class *class = lull_pipeline_class_of(it->search->problem, op);
     const double blocking_w = it->search->problem->blocking_w[device];
     uint32_t chosen[LULL_PIPELINE_MAX_OPTIONS];
     const size_t count = lull_pipeline_pareto(class, blocking_w, true, chosen);

@@ -7,12 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct lull_pipeline_class *class_of(const struct lull_pipeline_problem *problem,
-                                                  uint32_t op)
-{
-    return &problem->profile->classes[problem->graph->ops[op].class_index];
-}
-
 /* Clocks descend: the first option that is not above mhz. */
 static size_t first_not_above(const struct lull_pipeline_class *class, uint32_t mhz)
 {
@@ -95,7 +89,7 @@ static void begin_clocks(const struct lull_pipeline_problem *problem, const uint
     for (uint32_t device = 0; device < graph->device_count; device++)
         for (uint32_t k = graph->first_on[device]; k < graph->first_on[device + 1]; k++) {
             uint32_t op = graph->on_device[k];
-            uint32_t mhz = class_of(problem, op)->options[option[op]].sm_mhz;
+            uint32_t mhz = lull_pipeline_class_of(problem, op)->options[option[op]].sm_mhz;
 
             if (mhz > 0)
                 clocks[device].target_mhz = mhz;
@@ -122,7 +116,7 @@ struct verdict lull_dwell_walk(const struct lull_pipeline_problem *problem,
     for (size_t i = 0; i < graph->op_count; i++) {
         uint32_t op = graph->topological[i];
         struct clock_state *clock = &clocks[graph->ops[op].device];
-        const struct lull_pipeline_class *class = class_of(problem, op);
+        const struct lull_pipeline_class *class = lull_pipeline_class_of(problem, op);
         uint32_t mhz = class->options[option[op]].sm_mhz;
         int64_t begin = 0;
 

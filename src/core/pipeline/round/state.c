@@ -8,12 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Effective energy of an option, nJ. Watts times nanoseconds are nanojoules. */
-static double effective_nj(const struct lull_pipeline_option *option, double blocking_w)
-{
-    return (double)option->energy_nj - blocking_w * (double)option->time_ns;
-}
-
 /* Which ladder is that of a class at a blocking power; a new one, still without steps, if none. */
 static uint32_t find_ladder(struct lull_pipeline_rounding *rounding, uint32_t class_index,
                             double blocking_w)
@@ -55,8 +49,8 @@ static int make_ladders(struct lull_pipeline_rounding *rounding)
 static double span_nj(const struct lull_pipeline_class *class, const uint32_t *chosen, size_t count,
                       double blocking_w)
 {
-    return effective_nj(&class->options[chosen[0]], blocking_w) -
-           effective_nj(&class->options[chosen[count - 1]], blocking_w);
+    return lull_pipeline_effective_nj(&class->options[chosen[0]], blocking_w) -
+           lull_pipeline_effective_nj(&class->options[chosen[count - 1]], blocking_w);
 }
 
 /* Chooses the steps; returns the sum of all operations' spans, nJ. */
@@ -93,11 +87,12 @@ static void price_steps(struct lull_pipeline_rounding *rounding, double sum_nj)
         const struct ladder *ladder = &rounding->ladders[i];
         const struct lull_pipeline_option *options =
             rounding->problem->profile->classes[ladder->class_index].options;
-        double least =
-            effective_nj(&options[ladder->steps[ladder->count - 1].option], ladder->blocking_w);
+        double least = lull_pipeline_effective_nj(&options[ladder->steps[ladder->count - 1].option],
+                                                  ladder->blocking_w);
 
         for (uint32_t k = 0; k < ladder->count; k++) {
-            double nj = effective_nj(&options[ladder->steps[k].option], ladder->blocking_w);
+            double nj =
+                lull_pipeline_effective_nj(&options[ladder->steps[k].option], ladder->blocking_w);
 
             ladder->steps[k].cost = llround((nj - least) * scale);
         }

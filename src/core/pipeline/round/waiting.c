@@ -31,9 +31,7 @@ static uint32_t clock_at(const struct walk *walk, uint32_t place)
 
     if (walk->timeline->option == NULL)
         return 0;
-    return walk->problem->profile->classes[walk->problem->graph->ops[op].class_index]
-        .options[walk->timeline->option[op]]
-        .sm_mhz;
+    return lull_pipeline_class_of(walk->problem, op)->options[walk->timeline->option[op]].sm_mhz;
 }
 
 /* When the device is free for the operation at a place, and told its clock. */
