@@ -3,18 +3,16 @@
 
 #include <argp.h>
 #include <errno.h>
-#include <math.h>
 #include <string.h>
 
 #include "base/text.h"
+#include "cli/batch/weights.h"
 
 enum {
     KEY_TRAIN = 256,
     KEY_POWER,
     KEY_DATASET,
     KEY_GPU,
-    KEY_ETA,
-    KEY_BETA,
     KEY_GOLDEN,
     KEY_WINDOW,
     KEY_SEEDS,
@@ -33,8 +31,7 @@ static const struct argp_option options[] = {
     {"dataset", KEY_DATASET, "NAME", 0,
      "Job: cifar100, imagenet, squad, librispeech, movielens-1m or sentiment140", 0},
     {"gpu", KEY_GPU, "NAME", 0, "What GPU the power was recorded on; a label of the output", 0},
-    {"eta", KEY_ETA, "RATIO", 0, "Weight of energy against time (0.5)", 0},
-    {"beta", KEY_BETA, "X", 0, "Runs stop at X times the least cost; inf: never (2)", 0},
+    LULL_BATCH_WEIGHT_OPTIONS,
     {"window", KEY_WINDOW, "N", 0,
      "Last results of each size that count, 0: all (20; with --golden 0)", 0},
     {"golden", KEY_GOLDEN, "FILE", 0,
@@ -51,18 +48,6 @@ static const struct argp_option options[] = {
     {"json", 'j', NULL, 0, "Print one JSON document", 0},
     {0},
 };
-
-static int parse_beta(const char *text, double *beta_out)
-{
-    double beta = INFINITY;
-
-    if (strcmp(text, "inf") != 0 && lull_text_parse_number(text, &beta) < 0)
-        return -EINVAL;
-    if (!(beta >= 1.0))
-        return -EINVAL;
-    *beta_out = beta;
-    return 0;
-}
 
 static int parse_target(const char *text, bool is_first, struct lull_replay_options *arguments)
 {
@@ -84,10 +69,9 @@ static int parse_target(const char *text, bool is_first, struct lull_replay_opti
 static int parse_value(int key, char *arg, struct lull_replay_options *arguments)
 {
     switch (key) {
-    case KEY_ETA:
-        return lull_text_parse_ratio(arg, &arguments->eta_ratio);
-    case KEY_BETA:
-        return parse_beta(arg, &arguments->beta_ratio);
+    case LULL_BATCH_KEY_ETA:
+    case LULL_BATCH_KEY_BETA:
+        return lull_batch_weights_parse(key, arg, &arguments->eta_ratio, &arguments->beta_ratio);
     case KEY_WINDOW:
         return lull_text_parse_int(arg, 0, 1000000, &arguments->window);
     case KEY_SEEDS:
@@ -174,8 +158,8 @@ void lull_replay_options_parse(int argc, char **argv, struct lull_replay_options
 
     *options_out = (struct lull_replay_options){
         .gpu = "",
-        .eta_ratio = 0.5,
-        .beta_ratio = 2.0,
+        .eta_ratio = LULL_BATCH_ETA,
+        .beta_ratio = LULL_BATCH_BETA,
         .window = -1,
         .seeds = 30,
         .first_seed = 1,

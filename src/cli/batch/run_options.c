@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "cli/batch/weights.h"
 
 enum {
     KEY_JOB = 256,
@@ -19,8 +20,6 @@ enum {
     KEY_TARGET,
     KEY_LOWER,
     KEY_EPOCHS,
-    KEY_ETA,
-    KEY_BETA,
     KEY_SEED,
     KEY_RATE,
     KEY_RULE,
@@ -38,8 +37,7 @@ static const struct argp_option options[] = {
     {"target", KEY_TARGET, "X", 0, "The run is done when the metric is X or better", 0},
     {"lower-is-better", KEY_LOWER, NULL, 0, "Of the metric, as of a loss", 0},
     {"epochs-max", KEY_EPOCHS, "N", 0, "Stop after the metric was seen N times (never)", 0},
-    {"eta", KEY_ETA, "RATIO", 0, "Weight of energy against time (0.5)", 0},
-    {"beta", KEY_BETA, "X", 0, "Runs stop at X times the least cost; inf: never (2)", 0},
+    LULL_BATCH_WEIGHT_OPTIONS,
     {"seed", KEY_SEED, "N", 0, "Of the search's random draws (follows from NAME)", 0},
     {"lr", KEY_RATE, "X", 0, "Learning rate at the default size; {lr} becomes the scaled one", 0},
     {"lr-rule", KEY_RULE, "HOW", 0,
@@ -133,13 +131,9 @@ static int parse_value(int key, char *arg, struct arguments *arguments)
         result = lull_text_parse_int(arg, 1, UINT32_MAX, &number);
         out->attempt.max_epochs = (uint32_t)number;
         return result;
-    case KEY_ETA:
-        return lull_text_parse_ratio(arg, &out->job.price.eta_ratio);
-    case KEY_BETA:
-        if (strcmp(arg, "inf") != 0)
-            return parse_number(arg, 1.0, &out->job.beta_ratio);
-        out->job.beta_ratio = INFINITY;
-        return 0;
+    case LULL_BATCH_KEY_ETA:
+    case LULL_BATCH_KEY_BETA:
+        return lull_batch_weights_parse(key, arg, &out->job.price.eta_ratio, &out->job.beta_ratio);
     case KEY_SEED:
         result = lull_text_parse_int(arg, 0, INT64_MAX, &number);
         out->job.seed = (uint64_t)number;
@@ -254,7 +248,7 @@ void lull_batch_run_options_parse(int argc, char **argv, struct lull_batch_run_o
     struct arguments arguments = {.options = options_out};
 
     *options_out = (struct lull_batch_run_options){
-        .job = {.price = {.eta_ratio = 0.5}, .beta_ratio = 2.0},
+        .job = {.price = {.eta_ratio = LULL_BATCH_ETA}, .beta_ratio = LULL_BATCH_BETA},
         .rate = NAN,
         .tries = 3,
         .attempt = {.target = NAN, .grace_ns = 30 * LULL_NS_PER_S},
