@@ -1,5 +1,6 @@
 /*
- * lull-oracle: prints as JSON what lowering the clock in a collective could save at best.
+ * lull-oracle: prints as JSON what lowering the clock in a collective could save at best, or what
+ * each power limit makes of a job.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <argp.h>
@@ -9,6 +10,7 @@
 
 #include "base/text.h"
 #include "emulator/oracle.h"
+#include "emulator/oracle_limits.h"
 
 enum {
     KEY_MODEL = 1000,
@@ -19,7 +21,10 @@ enum {
     KEY_LINK,
     KEY_CHANNELS,
     KEY_TOLERANCE,
-    KEY_HEAT
+    KEY_HEAT,
+    KEY_LIMITS,
+    KEY_WAIT,
+    KEY_SEED
 };
 
 static const struct argp_option options[] = {
@@ -32,8 +37,25 @@ static const struct argp_option options[] = {
     {"channels", KEY_CHANNELS, "N", 0, "SMs that drive the link (4)", 0},
     {"tolerance", KEY_TOLERANCE, "RATIO", 0, "Largest slowdown, e.g. 1% (1%)", 0},
     {"heat-w", KEY_HEAT, "W", 0,
-     "Temperature that a job of so many watts leaves, throughout (each point's own equilibrium)", 0},
+     "Temperature that a job of so many watts leaves, throughout (each point's own equilibrium)",
+     0},
+    {"limit-step-w", KEY_LIMITS, "W", 0,
+     "Instead: settled time and energy of an iteration at each power limit, so many watts apart",
+     0},
+    {"wait-ms", KEY_WAIT, "MS", 0, "With --limit-step-w: without a kernel in each iteration (0)",
+     0},
+    {"seed", KEY_SEED, "N", 0, "With --limit-step-w: of the units, as of lull emulate (0: nominal)",
+     0},
     {0},
+};
+
+enum { MOST_LIMITS = 512 };
+
+struct request {
+    struct lull_oracle_job job;
+    double step_w; /* 0: the collective's clocks */
+    double wait_ms;
+    int64_t seed;
 };
 
 static void read_number(const char *text, double *value_out, struct argp_state *state)
@@ -53,7 +75,8 @@ static void read_count(const char *text, uint32_t *value_out, struct argp_state 
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-    struct lull_oracle_job *job = state->input;
+    struct request *request = state->input;
+    struct lull_oracle_job *job = &request->job;
 
     switch (key) {
     case KEY_MODEL:
@@ -85,6 +108,18 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_HEAT:
         read_number(arg, &job->heat_w, state);
+        return 0;
+    case KEY_LIMITS:
+        read_number(arg, &request->step_w, state);
+        if (!(request->step_w >= 1.0))
+            argp_error(state, "--limit-step-w %s: expected watts from 1", arg);
+        return 0;
+    case KEY_WAIT:
+        read_number(arg, &request->wait_ms, state);
+        return 0;
+    case KEY_SEED:
+        if (lull_text_parse_int(arg, 0, INT64_MAX, &request->seed) < 0)
+            argp_error(state, "--seed %s: expected a whole number from 0", arg);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -128,33 +163,74 @@ static void print_answer(const struct lull_oracle_job *job, const struct lull_or
     printf("\n  ]\n}\n");
 }
 
+static int print_clocks(const struct lull_oracle_job *job, struct lull_error *err)
+{
+    static struct lull_oracle_answer answer;
+    const int result = lull_oracle_ask(job, &answer, err);
+
+    if (result == 0)
+        print_answer(job, &answer);
+    return result;
+}
+
+/* From the highest limit down, the lowest one included. */
+static int print_limits(const struct request *request, struct lull_error *err)
+{
+    const struct lull_gpu_model *model = request->job.model;
+    const struct lull_oracle_limit_job job = {
+        .model = model,
+        .gpus = request->job.gpus,
+        .seed = (uint64_t)request->seed,
+        .compute_ms = request->job.compute_ms,
+        .wait_ms = request->wait_ms,
+        .profile = request->job.profile,
+    };
+    struct lull_oracle_limit limits[MOST_LIMITS];
+    uint32_t count = 0;
+    int result;
+
+    for (double limit_w = model->limit_max_w;
+         limit_w > model->limit_min_w && count < MOST_LIMITS - 1; limit_w -= request->step_w)
+        limits[count++].limit_w = limit_w;
+    limits[count++].limit_w = model->limit_min_w;
+    result = lull_oracle_ask_limits(&job, limits, count, err);
+    if (result < 0)
+        return result;
+    printf("{\n  \"model\": \"%s\",\n  \"gpus\": %u,\n  \"limits\": [", model->name, job.gpus);
+    for (uint32_t i = 0; i < count; i++)
+        printf(
+            "%s\n    {\"limit_w\": %g, \"iteration_ms\": %.4f, \"energy_per_iteration_j\": %.4f}",
+            i > 0 ? "," : "", limits[i].limit_w, limits[i].time_s * 1e3, limits[i].energy_j);
+    printf("\n  ]\n}\n");
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const struct argp parser = {
         .options = options,
         .parser = parse_option,
-        .doc = "Prints what lowering the clock in a collective could save at best.",
+        .doc = "Prints what lowering the clock in a collective could save at best, or what power "
+               "limits make of a job.",
     };
-    struct lull_oracle_job job = {
-        .model = lull_gpu_model_find("A100-SXM4-40GB", 14),
-        .gpus = 1,
-        .compute_ms = 100,
-        .bytes = 2.3e9,
-        .link_gbs = 23,
-        .channels = 4,
-        .tolerance_ratio = 0.01,
-    };
-    static struct lull_oracle_answer answer;
+    struct request request = {.job = {
+                                  .model = lull_gpu_model_find("A100-SXM4-40GB", 14),
+                                  .gpus = 1,
+                                  .compute_ms = 100,
+                                  .bytes = 2.3e9,
+                                  .link_gbs = 23,
+                                  .channels = 4,
+                                  .tolerance_ratio = 0.01,
+                              }};
     struct lull_error err = {0};
     int result;
 
     argp_err_exit_status = LULL_EXIT_USAGE;
-    argp_parse(&parser, argc, argv, 0, NULL, &job);
-    result = lull_oracle_ask(&job, &answer, &err);
+    argp_parse(&parser, argc, argv, 0, NULL, &request);
+    result = request.step_w > 0.0 ? print_limits(&request, &err) : print_clocks(&request.job, &err);
     if (result < 0) {
         fprintf(stderr, "error: %s\n", err.text);
         return (int)lull_error_exit_status(result);
     }
-    print_answer(&job, &answer);
     return LULL_EXIT_OK;
 }

@@ -416,6 +416,27 @@ static int begin_search(struct lull_limits *limits, struct lull_control *control
     return lull_limit_search_create(&config, settings, count, &limits->search, err);
 }
 
+/* All GPUs of the job, at the limit that is theirs; one that tells no temperature counts as warm.
+ */
+static bool are_warm(struct lull_limits *limits, const struct lull_control *control, int64_t now_ns)
+{
+    bool are_all = true;
+
+    for (uint32_t i = 0; i < limits->gpu_count; i++) {
+        struct lull_limited_gpu *gpu = &limits->gpus[i];
+        struct lull_device_reading reading;
+
+        if (!gpu->is_warm && lull_warmth_is_due(&gpu->warmth, now_ns)) {
+            lull_device_read(limits->devices, lull_control_gpu(control, gpu->index)->device,
+                             LULL_READING_TEMPERATURE, &reading);
+            gpu->is_warm = (reading.valid & LULL_READING_TEMPERATURE) == 0 ||
+                           lull_warmth_take(&gpu->warmth, now_ns, reading.temperature_c);
+        }
+        are_all = are_all && gpu->is_warm;
+    }
+    return are_all;
+}
+
 /* Once the job iterates: what is known of it, or how it is to be found. */
 static void begin(struct lull_limits *limits, struct lull_control *control,
                   struct lull_error *note_out)
@@ -436,8 +457,7 @@ static void begin(struct lull_limits *limits, struct lull_control *control,
     } else if (begin_search(limits, control, highest_w, note_out) < 0) {
         give_up(limits, control);
     } else {
-        limits->seen = iterations_of(control, limits->gpus[0].index);
-        limits->stage = LULL_LIMITS_PROFILING;
+        limits->stage = LULL_LIMITS_WARMING;
         lull_control_set_phase(control, LULL_PHASE_DESCENDING);
     }
 }
@@ -449,6 +469,10 @@ void lull_limits_tick(struct lull_limits *limits, struct lull_control *control,
 
     if (limits->stage == LULL_LIMITS_WAITING && find_job(limits, control))
         begin(limits, control, note_out);
+    if (limits->stage == LULL_LIMITS_WARMING && are_warm(limits, control, lull_now_ns())) {
+        limits->seen = iterations_of(control, limits->gpus[0].index);
+        limits->stage = LULL_LIMITS_PROFILING;
+    }
     if (limits->stage == LULL_LIMITS_PROFILING) {
         poll_gpus(limits, control);
         wanted = lull_limit_search_now(limits->search);
@@ -478,6 +502,10 @@ void lull_limits_end(const struct lull_limits *limits, struct lull_error *note_o
     if (limits->stage == LULL_LIMITS_WAITING)
         lull_error_set(note_out, -ENOENT,
                        "power limits were left alone: no iteration was found in the job");
+    if (limits->stage == LULL_LIMITS_WARMING)
+        lull_error_set(note_out, -EAGAIN,
+                       "the job ended before its GPUs had come to their temperature: its power "
+                       "limits were left alone");
     if (limits->stage == LULL_LIMITS_PROFILING)
         lull_error_set(
             note_out, -EAGAIN,

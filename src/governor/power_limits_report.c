@@ -3,9 +3,8 @@
 #include "governor/power_limits_state.h"
 
 static const char *const stage_names[] = {
-    [LULL_LIMITS_WAITING] = "waiting",
-    [LULL_LIMITS_PROFILING] = "profiling",
-    [LULL_LIMITS_HELD] = "held",
+    [LULL_LIMITS_WAITING] = "waiting",     [LULL_LIMITS_WARMING] = "warming up",
+    [LULL_LIMITS_PROFILING] = "profiling", [LULL_LIMITS_HELD] = "held",
     [LULL_LIMITS_GIVEN_UP] = "given up",
 };
 

@@ -1,15 +1,18 @@
 /*
- * What power_limits.c and power_limits_report.c share, and nobody else. SPDX-License-Identifier: Apache-2.0
+ * What power_limits.c and power_limits_report.c share, and nobody else. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #ifndef LULL_GOVERNOR_POWER_LIMITS_STATE_H
 #define LULL_GOVERNOR_POWER_LIMITS_STATE_H
 
+#include "core/job/warmth.h"
 #include "core/stats/counter.h"
 #include "governor/power_limits.h"
 #include "store/limit_profiles.h"
 
 enum lull_limits_stage {
     LULL_LIMITS_WAITING, /* for the job's GPUs and its iteration */
+    LULL_LIMITS_WARMING, /* until the temperature has settled at the present limit */
     LULL_LIMITS_PROFILING,
     LULL_LIMITS_HELD, /* the result, or what was asked for */
     LULL_LIMITS_GIVEN_UP,
@@ -20,6 +23,8 @@ struct lull_limited_gpu {
     uint32_t index;    /* of the control */
     uint64_t sequence; /* of the request that was made last */
     struct lull_counter counter;
+    struct lull_warmth warmth;
+    bool is_warm;
     double begin_j; /* at the begin of the piece; valid with begin_known */
 };
 

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "core/job/limit_search.h"
+#include "core/job/warmth.h"
 #include "power_log.h"
 
 enum { MAX_POINTS = 16 };
@@ -187,7 +188,7 @@ static void test_steady_jobs_need_short_slices(void **state)
         spent_s[noisy] = lull_limit_search_spent_s(search);
         lull_limit_search_destroy(search);
     }
-    assert_true(spent_s[0] < 13 * 4.0);
+    assert_true(spent_s[0] < 13 * 4.5);
     assert_true(spent_s[0] < spent_s[1]);
     assert_true(spent_s[1] < 120.0);
 }
@@ -313,6 +314,36 @@ static void test_clocks_are_searched_under_the_best_limit(void **state)
     lull_limit_search_destroy(search);
 }
 
+/* Readings of whole degrees of a GPU that goes from one temperature to another; returns seconds. */
+static double warm_up(double from_c, double to_c, double tau_s)
+{
+    struct lull_warmth warmth = {0};
+    double seconds = 0.0;
+
+    for (;; seconds += 0.05) {
+        const int64_t now_ns = 1000 + (int64_t)(seconds * 1e9);
+        const double celsius = to_c + (from_c - to_c) * exp(-seconds / tau_s);
+
+        if (lull_warmth_is_due(&warmth, now_ns) &&
+            lull_warmth_take(&warmth, now_ns, floor(celsius)))
+            return seconds;
+    }
+}
+
+static void test_nothing_is_measured_before_the_gpu_is_warm(void **state)
+{
+    (void)state;
+    assert_near(warm_up(60.0, 60.0, 20.0), LULL_WARMTH_SPAN_S, 0.5);
+    for (int sign = -1; sign <= 1; sign += 2) {
+        const double seconds = warm_up(60.0 - sign * 30.0, 60.0, 20.0);
+
+        /* Two degrees in five seconds leave seven: 2 % of the power. */
+        assert_true(30.0 * exp(-seconds / 20.0) < 7.1);
+        assert_true(seconds < LULL_WARMTH_MOST_S);
+    }
+    assert_near(warm_up(0.0, 1000.0, 200.0), LULL_WARMTH_MOST_S, 1.0); /* never in sight */
+}
+
 static void test_ladders_include_both_ends(void **state)
 {
     struct lull_limit_setting settings[LULL_LIMIT_SEARCH_SETTINGS];
@@ -361,6 +392,7 @@ int main(void)
         cmocka_unit_test(test_a_slowdown_that_is_passed_ends_the_search),
         cmocka_unit_test(test_noise_misleads_little),
         cmocka_unit_test(test_clocks_are_searched_under_the_best_limit),
+        cmocka_unit_test(test_nothing_is_measured_before_the_gpu_is_warm),
         cmocka_unit_test(test_ladders_include_both_ends),
         cmocka_unit_test(test_nonsense_is_refused),
     };

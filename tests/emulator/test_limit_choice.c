@@ -1,43 +1,49 @@
 /*
- * The search for a power limit on emulated GPUs in virtual time: within one step of what an
- * exhaustive sweep of long, settled runs finds, or as good (limits above what a job draws are all
- * the same), for less than two minutes of the job. The sweep reads true energies, the search the
- * counter that a driver publishes. SPDX-License-Identifier: Apache-2.0
+ * The search for a power limit on emulated GPUs in virtual time: within one step of what an oracle
+ * finds that knows the settled truth of every limit, or as good (limits above what a job draws are
+ * all the same), for less than two minutes of the job. The search reads the counter that a driver
+ * publishes. Jobs: the presets of the GPU models, then made-up ones of seeds.
+ *
+ * usage: test_limit_choice [JOBS [FIRST_SEED]]: so many made-up jobs.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
+#include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
 #include "base/clock.h"
 #include "core/job/limit_search.h"
+#include "core/job/warmth.h"
 #include "core/stats/counter.h"
-#include "emulator/gpu_model.h"
+#include "core/stats/random.h"
+#include "emulator/noise.h"
+#include "emulator/oracle_limits.h"
 #include "emulator/physics/physics.h"
 
-enum { POLL_MS = 50, EXCHANGE_MS = 20, SETTLED_ITERATIONS = 100, SWEEP_ITERATIONS = 100 };
+enum { POLL_MS = 50, AIMS = 4, MOST_LIMITS = LULL_LIMIT_SEARCH_SETTINGS };
+
+static const double step_w = 25.0;
 
 static struct lull_physics gpu;
 static struct lull_counter counter;
 static int64_t poll_ns;
 static int context;
 static const struct lull_gpu_profile *profile;
+static struct lull_oracle_limit_job job;
+static double warm_w; /* the GPU begins as warm as a job that draws so much leaves it */
+static uint32_t made_up_jobs = 40;
+static uint64_t first_seed = 1;
 
-static const struct lull_gpu_model *find_model(const char *name)
+static void start_job(void)
 {
-    for (uint32_t i = 0; i < lull_gpu_model_count; i++)
-        if (strcmp(lull_gpu_models[i].name, name) == 0)
-            return &lull_gpu_models[i];
-    fail_msg("%s: no such model", name);
-    return NULL;
-}
-
-static void start_job(const struct lull_gpu_model *model, double warm_w)
-{
-    lull_physics_init(&gpu, model, 1, 0);
+    lull_physics_init(&gpu, job.model, job.seed == 0 ? 0 : lull_noise_mix(job.seed), 0);
     lull_physics_warm(&gpu, warm_w);
     context = lull_physics_open(&gpu, 1, 0);
     memset(&counter, 0, sizeof(counter));
@@ -57,9 +63,9 @@ static void pass_until(int64_t time_ns)
 }
 
 /* A kernel, then a while without one. */
-static void iterate(double kernel_s)
+static void iterate(void)
 {
-    assert_true(lull_physics_launch(&gpu, context, kernel_s, profile));
+    assert_true(lull_physics_launch(&gpu, context, job.compute_ms * 1e-3, profile));
     for (;;) {
         const int64_t end_ns = lull_physics_queue_end_ns(&gpu, context);
         const int64_t change_ns = lull_physics_rate_change_ns(&gpu);
@@ -68,33 +74,7 @@ static void iterate(double kernel_s)
             break;
         pass_until(end_ns < change_ns ? end_ns : change_ns);
     }
-    pass_until(gpu.now_ns + EXCHANGE_MS * LULL_NS_PER_MS);
-}
-
-/* ---- exhaustive -------------------------------------------------------------------------- */
-
-static void sweep(const struct lull_gpu_model *model, double kernel_s,
-                  const struct lull_limit_setting *settings, uint32_t count,
-                  struct lull_job_point *points_out)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        int64_t begin_ns;
-        double begin_j;
-
-        start_job(model, fmin(settings[i].limit_w, model->limit_default_w * 0.9));
-        lull_physics_set_limit(&gpu, settings[i].limit_w);
-        for (int k = 0; k < SETTLED_ITERATIONS; k++)
-            iterate(kernel_s);
-        begin_ns = gpu.now_ns;
-        begin_j = lull_physics_energy_j(&gpu);
-        for (int k = 0; k < SWEEP_ITERATIONS; k++)
-            iterate(kernel_s);
-        points_out[i] = (struct lull_job_point){
-            .level = settings[i].limit_w,
-            .energy_j = (lull_physics_energy_j(&gpu) - begin_j) / SWEEP_ITERATIONS,
-            .time_s = (double)(gpu.now_ns - begin_ns) * 1e-9 / SWEEP_ITERATIONS,
-        };
-    }
+    pass_until(gpu.now_ns + lull_ns_from_ms(job.wait_ms));
 }
 
 /* ---- searched ---------------------------------------------------------------------------- */
@@ -108,7 +88,7 @@ struct piece {
     uint64_t later; /* iterations that have ended since */
 };
 
-static double run_piece(double kernel_s, int64_t length_ns, struct piece *piece)
+static double run_piece(int64_t length_ns, struct piece *piece)
 {
     double begin_j = 0.0;
     double end_j = 0.0;
@@ -117,7 +97,7 @@ static double run_piece(double kernel_s, int64_t length_ns, struct piece *piece)
     piece->iterations = piece->later;
     piece->later = 0;
     while (piece->end_ns == 0 || !lull_counter_at(&counter, piece->end_ns, &end_j)) {
-        iterate(kernel_s);
+        iterate();
         if (piece->end_ns != 0) {
             piece->later++;
         } else {
@@ -130,21 +110,35 @@ static double run_piece(double kernel_s, int64_t length_ns, struct piece *piece)
     return end_j - begin_j;
 }
 
-static uint32_t search(const struct lull_gpu_model *model, double kernel_s,
-                       const struct lull_limit_search_config *config,
-                       const struct lull_limit_setting *settings, uint32_t count,
-                       double *spent_s_out, uint32_t *measured_out)
+/* What the search came to. */
+struct outcome {
+    uint32_t found;
+    uint32_t measured;
+    double spent_s;
+};
+
+static void warm_up(void)
+{
+    struct lull_warmth warmth = {0};
+
+    do
+        iterate();
+    while (!lull_warmth_is_due(&warmth, gpu.now_ns) ||
+           !lull_warmth_take(&warmth, gpu.now_ns, floor(lull_physics_temperature_c(&gpu))));
+}
+
+static struct outcome search(const struct lull_limit_search_config *config,
+                             const struct lull_limit_setting *settings, uint32_t count)
 {
     struct lull_limit_search *limits = NULL;
     const struct lull_limit_measure *measures;
     struct piece piece = {0};
+    struct outcome outcome;
     uint32_t all;
-    uint32_t best;
 
     assert_int_equal(lull_limit_search_create(config, settings, count, &limits, NULL), 0);
-    start_job(model, model->limit_default_w * 0.9);
-    while (gpu.now_ns < LULL_NS_PER_S)
-        iterate(kernel_s);
+    start_job();
+    warm_up();
     piece.begin_ns = gpu.now_ns;
     while (lull_limit_search_now(limits) != NULL) {
         const double limit_w = lull_limit_search_now(limits)->limit_w;
@@ -154,124 +148,200 @@ static uint32_t search(const struct lull_gpu_model *model, double kernel_s,
             lull_physics_set_limit(&gpu, limit_w);
             piece = (struct piece){.begin_ns = gpu.now_ns};
         }
-        joules = run_piece(kernel_s, LULL_NS_PER_S / 2, &piece);
+        joules = run_piece(LULL_NS_PER_S / 2, &piece);
         lull_limit_search_take(limits, piece.iterations,
                                (double)(piece.end_ns - piece.begin_ns) * 1e-9, joules);
         piece.begin_ns = piece.end_ns;
     }
-    measures = lull_limit_search_measures(limits, measured_out, &all);
-    assert_int_equal(lull_limit_choose(&config->selector, measures, *measured_out, &best, NULL), 0);
-    *spent_s_out = lull_limit_search_spent_s(limits);
+    measures = lull_limit_search_measures(limits, &outcome.measured, &all);
+    assert_int_equal(
+        lull_limit_choose(&config->selector, measures, outcome.measured, &outcome.found, NULL), 0);
+    outcome.spent_s = lull_limit_search_spent_s(limits);
     lull_limit_search_destroy(limits);
+    return outcome;
+}
+
+/* ---- judged ------------------------------------------------------------------------------ */
+
+static double value(const struct lull_job_selector *selector, const struct lull_oracle_limit *limit)
+{
+    if (selector->aim == LULL_JOB_COST)
+        return lull_job_cost(&selector->price, limit->energy_j, limit->time_s);
+    if (selector->aim == LULL_JOB_DELAY)
+        return limit->energy_j * limit->time_s;
+    return limit->energy_j;
+}
+
+static uint32_t find_best(const struct lull_job_selector *selector,
+                          const struct lull_oracle_limit *limits, uint32_t count)
+{
+    uint32_t best = 0;
+
+    for (uint32_t i = 1; i < count; i++)
+        if (value(selector, &limits[i]) < value(selector, &limits[best]) &&
+            (selector->aim != LULL_JOB_SLOWDOWN ||
+             limits[i].time_s <= limits[0].time_s * (1.0 + selector->slowdown_ratio)))
+            best = i;
     return best;
 }
 
-static double value(const struct lull_job_selector *selector, const struct lull_job_point *point)
-{
-    if (selector->aim == LULL_JOB_COST)
-        return lull_job_cost(&selector->price, point->energy_j, point->time_s);
-    if (selector->aim == LULL_JOB_DELAY)
-        return point->energy_j * point->time_s;
-    return point->energy_j;
-}
-
-/* Within one step of the best; or as good, to 0.1 %, as the better of the two beside it. */
-static bool is_near(const struct lull_job_selector *selector, const struct lull_job_point *points,
-                    uint32_t count, uint32_t found, size_t exact)
+/* As good, to 0.1 %, as the better of the two beside the best. */
+static bool is_as_good(const struct lull_job_selector *selector,
+                       const struct lull_oracle_limit *limits, uint32_t count, uint32_t found,
+                       uint32_t best)
 {
     double beside = INFINITY;
 
-    if (exact > 0)
-        beside = value(selector, &points[exact - 1]);
-    if (exact + 1 < count && selector->aim != LULL_JOB_SLOWDOWN) /* too slow, else it were best */
-        beside = fmin(beside, value(selector, &points[exact + 1]));
-    return (found <= exact + 1 && exact <= found + 1) ||
-           value(selector, &points[found]) <= 1.001 * beside;
+    if (best > 0)
+        beside = value(selector, &limits[best - 1]);
+    if (best + 1 < count && selector->aim != LULL_JOB_SLOWDOWN) /* too slow, else it were best */
+        beside = fmin(beside, value(selector, &limits[best + 1]));
+    return value(selector, &limits[found]) <= 1.001 * beside;
 }
 
-static void check_aim(const struct lull_gpu_model *model, double kernel_s,
-                      const struct lull_job_selector *selector,
-                      const struct lull_limit_setting *settings, uint32_t count,
-                      const struct lull_job_point *points)
-{
-    struct lull_limit_search_config config = lull_limit_search_defaults;
-    double spent_s;
-    uint32_t measured;
-    uint32_t found;
-    size_t exact;
-    double over;
+struct tally {
+    unsigned choices;
+    unsigned within_a_step;
+    unsigned near; /* that, or as good */
+    double worst_ratio;
+    double sum_ratio;
+    double longest_s;
+    double slowest_ratio; /* over a bound on slowdown */
+};
 
-    config.selector = *selector;
-    found = search(model, kernel_s, &config, settings, count, &spent_s, &measured);
-    assert_int_equal(lull_job_select(selector, points, count, &exact, NULL), 0);
-    over = value(selector, &points[found]) / value(selector, &points[exact]) - 1.0;
-    print_message("%-15s %-10s %4.0f ms %-12s %3.0f W, exhaustively %3.0f W: %+5.2f %%; "
-                  "%2u of %u limits in %.0f s\n",
-                  model->name, profile->name, kernel_s * 1e3, lull_job_aim_name(selector->aim),
-                  settings[found].limit_w, settings[exact].limit_w, 100.0 * over, measured, count,
-                  spent_s);
-    assert_true(is_near(selector, points, count, found, exact));
+static void judge(const struct lull_job_selector *selector, const struct lull_oracle_limit *limits,
+                  uint32_t count, const struct outcome *outcome, struct tally *tally)
+{
+    const uint32_t best = find_best(selector, limits, count);
+    const struct lull_oracle_limit *found = &limits[outcome->found];
+    const double over = value(selector, found) / value(selector, &limits[best]) - 1.0;
+    const bool is_within = outcome->found <= best + 1 && best <= outcome->found + 1;
+    const bool is_near = is_within || is_as_good(selector, limits, count, outcome->found, best);
+
+    tally->choices++;
+    tally->within_a_step += is_within;
+    tally->near += is_near;
+    tally->worst_ratio = fmax(tally->worst_ratio, over);
+    tally->sum_ratio += fmax(over, 0.0);
+    tally->longest_s = fmax(tally->longest_s, outcome->spent_s);
     if (selector->aim == LULL_JOB_SLOWDOWN)
-        assert_true(points[found].time_s <
-                    points[0].time_s * (1.0 + selector->slowdown_ratio) * 1.01);
-    assert_true(spent_s < 120.0);
+        tally->slowest_ratio = fmax(tally->slowest_ratio, found->time_s / limits[0].time_s - 1.0 -
+                                                              selector->slowdown_ratio);
+    print_message("%s %4" PRIu64
+                  " %-15s %-10s %4.0f + %3.0f ms %-12s %3.0f W, exhaustively %3.0f W: %+5.2f %%; "
+                  "%2u of %u limits in %.0f s\n",
+                  is_near ? "    " : "MISS", job.seed, job.model->name, profile->name,
+                  job.compute_ms, job.wait_ms, lull_job_aim_name(selector->aim), found->limit_w,
+                  limits[best].limit_w, 100.0 * over, outcome->measured, count, outcome->spent_s);
 }
 
-static void check_model(const char *name, const char *profile_name, double kernel_s)
+/* All aims, or one of them. */
+static void check_job(int only_aim, struct tally *tally)
 {
-    const struct lull_gpu_model *model = find_model(name);
-    const struct lull_job_price price = {0.5, model->limit_max_w, 1};
-    const struct lull_job_selector selectors[] = {
+    const struct lull_job_price price = {0.5, job.model->limit_max_w, 1};
+    const struct lull_job_selector selectors[AIMS] = {
         {.aim = LULL_JOB_COST, .price = price},
         {.aim = LULL_JOB_ENERGY},
         {.aim = LULL_JOB_DELAY},
         {.aim = LULL_JOB_SLOWDOWN, .slowdown_ratio = 0.05},
     };
-    struct lull_limit_setting settings[LULL_LIMIT_SEARCH_SETTINGS];
-    struct lull_job_point points[LULL_LIMIT_SEARCH_SETTINGS];
+    struct lull_limit_setting settings[MOST_LIMITS];
+    struct lull_oracle_limit limits[MOST_LIMITS];
     const uint32_t count =
-        lull_limit_search_ladder(model->limit_max_w, model->limit_min_w, 25.0, settings);
+        lull_limit_search_ladder(job.model->limit_max_w, job.model->limit_min_w, step_w, settings);
 
-    profile = lull_gpu_model_profile(model, profile_name);
-    assert_non_null(profile);
-    sweep(model, kernel_s, settings, count, points);
-    for (size_t i = 0; i < sizeof(selectors) / sizeof(selectors[0]); i++)
-        check_aim(model, kernel_s, &selectors[i], settings, count, points);
+    profile = lull_gpu_model_profile(job.model, job.profile);
+    for (uint32_t i = 0; i < count; i++)
+        limits[i].limit_w = settings[i].limit_w;
+    assert_int_equal(lull_oracle_ask_limits(&job, limits, count, NULL), 0);
+    for (int i = 0; i < AIMS; i++) {
+        struct lull_limit_search_config config = lull_limit_search_defaults;
+        struct outcome outcome;
+
+        if (only_aim >= 0 && i != only_aim)
+            continue;
+        config.selector = selectors[i];
+        outcome = search(&config, settings, count);
+        judge(&selectors[i], limits, count, &outcome, tally);
+    }
 }
 
-static void test_a100(void **state)
+static void print_tally(const struct tally *tally)
 {
-    (void)state;
-    check_model("A100-SXM4-40GB", "training", 0.2);
-    check_model("A100-SXM4-40GB", "llm_bwd", 0.05);
+    print_message("%u choices: %u within one step, %u so or as good; %.2f %% over the best on "
+                  "average, %.2f %% at worst; %.0f s at most; %.2f %% over a bound at worst\n",
+                  tally->choices, tally->within_a_step, tally->near,
+                  100.0 * tally->sum_ratio / tally->choices, 100.0 * tally->worst_ratio,
+                  tally->longest_s, 100.0 * tally->slowest_ratio);
 }
 
-static void test_v100(void **state)
+static const char *const model_names[] = {"A100-SXM4-40GB", "V100-PCIE-32GB", "A40", "H100-SXM5"};
+
+enum { MODELS = sizeof(model_names) / sizeof(model_names[0]) };
+
+static const struct lull_gpu_model *find_model(const char *name)
 {
-    (void)state;
-    check_model("V100-PCIE-32GB", "training", 0.2);
+    return lull_gpu_model_find(name, (uint32_t)strlen(name));
 }
 
-static void test_a40(void **state)
+static void test_training(void **state)
 {
+    struct tally tally = {.slowest_ratio = -1.0};
+
     (void)state;
-    check_model("A40", "training", 0.2);
+    for (int i = 0; i < MODELS; i++) {
+        job = (struct lull_oracle_limit_job){find_model(model_names[i]), 1, 1, 200, 20, "training"};
+        warm_w = 0.9 * job.model->limit_default_w;
+        check_job(-1, &tally);
+    }
+    job = (struct lull_oracle_limit_job){find_model("A100-SXM4-40GB"), 1, 1, 50, 20, "llm_bwd"};
+    warm_w = 360.0;
+    check_job(-1, &tally);
+    print_tally(&tally);
+    assert_int_equal(tally.near, tally.choices);
+    assert_true(tally.longest_s < 120.0);
 }
 
-static void test_h100(void **state)
+/* A GPU, what runs on it, how long and with what pauses, and a unit of that GPU. */
+static int make_up_job(uint64_t seed)
 {
-    (void)state;
-    check_model("H100-SXM5", "training", 0.2);
+    struct lull_random random;
+
+    lull_random_init(&random, seed);
+    job = (struct lull_oracle_limit_job){
+        .model = find_model(model_names[lull_random_below(&random, MODELS)]),
+        .gpus = 1,
+        .seed = seed,
+        .compute_ms = 20.0 * pow(20.0, lull_random_uniform(&random)),
+    };
+    warm_w = job.model->limit_default_w * lull_random_uniform(&random);
+    job.wait_ms = job.compute_ms * lull_random_uniform(&random);
+    job.profile = job.model->profiles[lull_random_below(&random, job.model->profile_count)].name;
+    return (int)lull_random_below(&random, AIMS);
 }
 
-int main(void)
+static void test_made_up_jobs(void **state)
+{
+    struct tally tally = {.slowest_ratio = -1.0};
+
+    (void)state;
+    for (uint32_t i = 0; i < made_up_jobs; i++)
+        check_job(make_up_job(first_seed + i), &tally);
+    print_tally(&tally);
+    assert_true(tally.near >= 0.95 * tally.choices);
+    assert_true(tally.longest_s < 120.0);
+}
+
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a100),
-        cmocka_unit_test(test_v100),
-        cmocka_unit_test(test_a40),
-        cmocka_unit_test(test_h100),
+        cmocka_unit_test(test_training),
+        cmocka_unit_test(test_made_up_jobs),
     };
 
+    if (argc > 1)
+        made_up_jobs = (uint32_t)strtoul(argv[1], NULL, 10);
+    if (argc > 2)
+        first_seed = strtoull(argv[2], NULL, 10);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include "core/stats/student.h"
 
 static const double widest_margin = 0.05;
+static const double hump_margin = 0.08;
 static const double narrowest_margin = 0.02;
 static const double over_margin = 0.02;
 static const double far_over_margin = 0.10;
@@ -299,7 +300,7 @@ static bool is_too_bad(struct lull_limit_search *search, const struct lull_limit
     else if (now > search->previous)
         search->worse++;
     search->previous = now;
-    return search->worse >= STRIKES;
+    return search->worse >= STRIKES && over > hump_margin;
 }
 
 static bool is_last(struct lull_limit_search *search, const struct lull_limit_measure *measure)

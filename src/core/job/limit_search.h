@@ -8,8 +8,8 @@
  * too cheap, and what makes it draw more for some seconds does not last for both visits.
  *
  * The job's iterations at a setting come in pieces of whole iterations; what a piece says stays
- * said, whatever interrupts the job, so short epochs only lose the piece that they break. A visit ends
- * when
+ * said, whatever interrupts the job, so short epochs only lose the piece that they break. A visit
+ * ends when
  * - half of slice_s has been measured, or its share of what is left of budget_s (never less than
  * one piece), or
  * - the iteration's time and energy are both known to precision_ratio (Student's 95 % interval over
@@ -18,10 +18,12 @@
  * Lower settings are not tried ("pruned") after
  * - one whose value (cost, energy, time, energy-delay product) is 30 % over the best, or
  * - two that are 5 % over the best (less, down to 2 %, where the intervals are narrower), each
- *   worse than the one before it, or
+ *   worse than the one before it, and the last one by 8 %: where a limit begins to bind, the
+ *   limiter's own loss makes a hump of some percent that lower limits may come down from again, or
  * - with a bound on slowdown: one that passes it by 10 percentage points, or two in a row by 2.
  * 5 % is above the noise of single slices of 5 s: on the twelve power-limit logs published with
- * Zeus no choice of seven selectors changes.
+ * Zeus no choice of seven selectors changes. The job must be as warm as it gets (warmth.h): a GPU
+ * that warms up on the way down looks ever dearer, as if no lower limit could pay.
  *
  * Pure; create/destroy; one thread. SPDX-License-Identifier: Apache-2.0
  */
