@@ -2,12 +2,15 @@
 administrator's is back at the end. SPDX-License-Identifier: Apache-2.0"""
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
-LULL, TOOL, JOB = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
+INSIDE = sys.argv[1] == "--inside" and sys.argv.pop(1)
+LULL, TOOL, JOB, LULLD = (os.path.abspath(sys.argv.pop(1)) for _ in range(4))
 SCRIPT = r"""
 uuid=$("$LULL" gpus --json | sed -n 's/.*"uuid": "\(.*\)",*/\1/p' | head -1)
 "$TOOL" admin "$uuid" 350 || exit 99
@@ -31,7 +34,8 @@ class PowerLimit(unittest.TestCase):
                               stdin=subprocess.DEVNULL, check=False)
 
     def run_job(self, *options, job=(JOB, "0", "40", "100", "20", "0")):
-        done = self.lull("emulate", "--warm", "300", "1xA100-SXM4-40GB", "--", "sh", "-c", SCRIPT, "sh", LULL, "run",
+        done = self.lull("emulate", "--warm", "300", "--report", os.path.join(self.directory.name, "truth.json"),
+                         "1xA100-SXM4-40GB", "--", "sh", "-c", SCRIPT, "sh", LULL, "run",
                          "--no-daemon", "--report", self.report, *options, "--", *job)
         with open(os.path.join(self.report, "report.json"), encoding="utf-8") as file:
             report = json.load(file)
@@ -42,7 +46,7 @@ class PowerLimit(unittest.TestCase):
 
     def test_found_stored_and_used_again(self):
         job = ("sh", "-c", f"{JOB} 0 $STEPS 100 20 0 && echo 42")
-        self.environment["STEPS"] = "120"
+        self.environment["STEPS"] = "160"
         done, report = self.run_job("--power-limit", "auto", "--slice-s", "1.5", "--limit-step-w", "125", job=job)
         self.assertEqual((done.returncode, done.stdout), (0, "42\n"), done.stderr)
         limit = report["power_limit"]
@@ -69,6 +73,39 @@ class PowerLimit(unittest.TestCase):
         self.assertIn("350 W", self.lull("limit", "--choose", "time", "--", *job).stdout)
         self.assertEqual(self.lull("limit", "--forget", "--", *job).returncode, 0)
         self.assertIn("no profile of", self.lull("limit", "--", *job).stderr)
+
+    def test_clocks_under_the_best_limit(self):
+        done, report = self.run_job("--power-limit", "auto", "--clocks", "--max-slowdown", "5%", "--slice-s", "0.6",
+                                    "--limit-step-w", "250", job=(JOB, "0", "420", "60", "5", "0"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        limit = report["power_limit"]
+        self.assertEqual(limit["state"], "held", done.stderr)
+        settings = limit["profile"]["settings"]
+
+        def least(rows):
+            return min((row for row in rows if row["slowdown_ratio"] <= 0.05), key=lambda row: row["energy_per_iteration_j"])
+
+        free = [row for row in settings if row["sm_mhz"] is None]
+        locked = [row for row in settings if row["sm_mhz"] is not None]
+        best = least(free)
+        self.assertGreaterEqual(len(locked), 2, settings)
+        self.assertEqual({row["limit_w"] for row in locked}, {best["limit_w"]})
+        clocks = [row["sm_mhz"] for row in locked]
+        self.assertEqual(clocks, sorted(set(clocks), reverse=True))
+        self.assertEqual([row for row in settings if row["chosen"]], [least(settings)])
+        # The locks were there: the last clock was given up because it was too slow.
+        self.assertGreater(locked[-1]["slowdown_ratio"], 0.05)
+        with open(os.path.join(self.directory.name, "truth.json"), encoding="utf-8") as file:
+            (truth,) = json.load(file)["gpus"]
+        self.assertGreater(truth["kernels_started_low"], 0)
+        self.assertFalse(truth["is_locked"])
+
+    def test_killed_while_profiling(self):
+        """The administrator's limit is back: by the daemon at once, without one by lull restore."""
+        for mode in ("daemon", "local"):
+            done = self.lull("emulate", "--warm", "340", "1xA100-SXM4-40GB", "--", sys.executable, __file__, "--inside", LULL,
+                             TOOL, JOB, LULLD, mode)
+            self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_held_as_given(self):
         done, report = self.run_job("--power-limit", "250")
@@ -97,5 +134,54 @@ class PowerLimit(unittest.TestCase):
         self.assertEqual((done.returncode, report["status"]), (0, 0))  # never the job's failure
 
 
-if __name__ == "__main__":
+def gpu():
+    return json.loads(subprocess.check_output([LULL, "gpus", "--json"]))["gpus"][0]
+
+
+def wait_for_limit(is_there, what):
+    until = time.monotonic() + 60
+    while not is_there(gpu()["power_limit_w"]):
+        if time.monotonic() > until:
+            sys.exit(f"{what}: the power limit is {gpu()['power_limit_w']} W")
+        time.sleep(0.05)
+
+
+def start_daemon():
+    ready, child_end = os.pipe()
+    daemon = subprocess.Popen([LULLD, "--ready-fd", str(child_end)], pass_fds=[child_end])
+    os.close(child_end)
+    os.read(ready, 1)
+    os.close(ready)
+    return daemon
+
+
+def kill_while_profiling(mode):
+    """On the node: SIGKILL for lull run once it has lowered the limit."""
+    subprocess.check_call([TOOL, "admin", gpu()["uuid"], "350"])
+    daemon = start_daemon() if mode == "daemon" else None
+    with tempfile.TemporaryDirectory(prefix="lull-") as directory:
+        command = [LULL, "run", "--quiet", "--report", os.path.join(directory, "report"), "--power-limit", "auto", "--slice-s",
+                   "2", "--limit-step-w", "50", *(["--no-daemon"] if daemon is None else []), "--", JOB, "0", "2000",
+                   "40", "5", "0"]
+        run = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        try:
+            wait_for_limit(lambda limit_w: limit_w < 350, "profiling has not begun")
+        finally:
+            run.send_signal(signal.SIGKILL)
+            run.wait()
+        if daemon is None:
+            subprocess.check_call([LULL, "restore"])
+        wait_for_limit(lambda limit_w: limit_w == 350, "not restored")
+        try:
+            os.killpg(run.pid, signal.SIGKILL)  # the job, where it has outlived lull run
+        except ProcessLookupError:
+            pass
+    if daemon is not None:
+        daemon.terminate()
+        daemon.wait()
+
+
+if INSIDE:
+    kill_while_profiling(sys.argv[1])
+elif __name__ == "__main__":
     unittest.main()
