@@ -25,34 +25,7 @@
 #include "core/stats/random.h"
 #include "store/batch_jobs.h"
 
-static const char *location;
-static char directory[64];
-
-static struct lull_batch_jobs *open_jobs(void)
-{
-    struct lull_batch_jobs *jobs = NULL;
-    struct lull_error err = {0};
-
-    if (lull_batch_jobs_open(location, true, &jobs, &err) < 0)
-        fail_msg("%s", err.text);
-    return jobs;
-}
-
-static struct lull_batch_job make_job(const char *name)
-{
-    struct lull_batch_job job = {
-        .sizes = {8, 16, 32, 64},
-        .size_count = 4,
-        .default_size = 16,
-        .price = {.eta_ratio = 0.5, .max_power_w = 400.1, .gpu_count = 2},
-        .beta_ratio = 2.0,
-        .seed = UINT64_MAX - 4,
-        .gpu_name = "GPU",
-    };
-
-    snprintf(job.name, sizeof(job.name), "%s", name);
-    return job;
-}
+#include "batch_case.h"
 
 /* What a made-up run costs; digits that no short text holds. */
 static struct lull_batch_progress result_of(uint64_t run, uint32_t size)
@@ -100,14 +73,6 @@ static size_t load(struct lull_batch_jobs *jobs, const char *name,
         fail_msg("%s", err.text);
     assert_true(job.seed == make_job(name).seed);
     return count;
-}
-
-static void forget(struct lull_batch_jobs *jobs, const char *name)
-{
-    struct lull_error err = {0};
-
-    if (lull_batch_jobs_forget(jobs, name, &err) < 0)
-        fail_msg("%s", err.text);
 }
 
 /* The same choices and bounds, to the last bit, as a search that lives in memory. */
@@ -348,19 +313,6 @@ static void test_killed_at_any_moment(void **state)
     }
 }
 
-static void remove_directory(void)
-{
-    static const char *const names[] = {"batch.db", "batch.db-wal", "batch.db-shm"};
-
-    for (int i = 0; i < 3; i++) {
-        char path[96];
-
-        snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
-        unlink(path);
-    }
-    rmdir(directory);
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -372,14 +324,9 @@ int main(int argc, char **argv)
     };
     int failed;
 
-    location = argc > 1 ? argv[1] : directory;
-    if (argc < 2) {
-        snprintf(directory, sizeof(directory), "/tmp/lull-batch-XXXXXX");
-        if (mkdtemp(directory) == NULL)
-            return 1;
-    }
+    if (batch_case_begin(argc, argv) < 0)
+        return 1;
     failed = cmocka_run_group_tests(tests, NULL, NULL);
-    if (argc < 2)
-        remove_directory();
+    batch_case_end();
     return failed;
 }
