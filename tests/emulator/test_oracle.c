@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "emulator/oracle.h"
+#include "emulator/oracle_limits.h"
 
 static struct lull_oracle_answer answer;
 
@@ -84,6 +85,35 @@ static void test_numbers_out_of_range_are_refused(void **state)
     assert_int_equal(lull_oracle_ask(&job, &answer, NULL), -EINVAL);
 }
 
+/* Limits above what the job draws are alike; below, it draws what they allow and is slower. */
+static void test_power_limits(void **state)
+{
+    const struct lull_gpu_model *model = lull_gpu_model_find("A100", 4);
+    const double idle_ms = 50;
+    struct lull_oracle_limit_job job = {model, 2, 0, 200, idle_ms, "namd"};
+    struct lull_oracle_limit limits[] = {
+        {.limit_w = 400}, {.limit_w = 390}, {.limit_w = 175}, {.limit_w = 150}, {.limit_w = 125}};
+    enum { LIMITS = sizeof(limits) / sizeof(limits[0]) };
+
+    (void)state;
+    assert_int_equal(lull_oracle_ask_limits(&job, limits, LIMITS, NULL), 0);
+    check_within("free, ms", limits[0].time_s * 1e3, 249.9, 251);
+    assert_true(limits[0].time_s == limits[1].time_s && limits[0].energy_j == limits[1].energy_j);
+    for (int i = 2; i < LIMITS; i++) {
+        assert_true(limits[i].time_s > limits[i - 1].time_s);
+        check_within("power of each GPU, share of its limit",
+                     limits[i].energy_j / job.gpus / limits[i].time_s / limits[i].limit_w, 0.9, 1);
+    }
+    job.seed = 3; /* units that are not alike: the slower one is waited for */
+    assert_int_equal(lull_oracle_ask_limits(&job, limits, LIMITS, NULL), 0);
+    assert_true(limits[0].energy_j > 0.0);
+    limits[0].limit_w = 401;
+    assert_int_equal(lull_oracle_ask_limits(&job, limits, LIMITS, NULL), -EINVAL);
+    limits[0].limit_w = 400;
+    job.wait_ms = NAN;
+    assert_int_equal(lull_oracle_ask_limits(&job, limits, LIMITS, NULL), -EINVAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -91,6 +121,7 @@ int main(void)
         cmocka_unit_test(test_latency_costs_but_does_not_invert),
         cmocka_unit_test(test_sections_shorter_than_the_latency_save_nothing_much),
         cmocka_unit_test(test_answers_repeat),
+        cmocka_unit_test(test_power_limits),
         cmocka_unit_test(test_numbers_out_of_range_are_refused),
     };
 
