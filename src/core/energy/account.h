@@ -76,12 +76,30 @@ struct lull_energy_edge {
     double energy_j;
     double edge_j2; /* variance from where the edge lies between readings */
     double path_j2; /* variance collected up to here; differences of it count */
+    double bias_j; /* how far it may be off each time an edge lies so: see struct lull_energy_sum */
 };
 
 struct lull_energy_figure {
     double seconds;
     double joules;
     double uncertainty_j; /* half of the 95 % interval, without the gain of the board */
+    double bias_j;        /* the part that many such windows may have in common */
+};
+
+/*
+ * Many windows, of one device or of several. Their errors cancel but for what they may have in
+ * common: windows that keep time with the work have their edges where power always rises, or always
+ * falls, and power that is seen through a sensor's window and polls of finite distance smears both.
+ * So uncertainties are added as squares and biases as they are, which is never more than all errors
+ * at their largest. Zero-initialised is empty.
+ */
+struct lull_energy_sum {
+    uint64_t count;
+    double seconds;
+    double joules;
+    double square_j2; /* of the uncertainties */
+    double largest_j; /* sum of the uncertainties */
+    double bias_j;
 };
 
 void lull_energy_account_init(struct lull_energy_account *account,
@@ -109,6 +127,11 @@ bool lull_energy_account_at(const struct lull_energy_account *account, int64_t t
 struct lull_energy_figure lull_energy_between(const struct lull_energy_account *account,
                                               const struct lull_energy_edge *begin,
                                               const struct lull_energy_edge *end);
+
+void lull_energy_sum_add(struct lull_energy_sum *sum, const struct lull_energy_figure *figure);
+
+/* Half of the 95 % interval of sum->joules, J. */
+double lull_energy_sum_uncertainty_j(const struct lull_energy_sum *sum);
 
 /*
  * The polled power's integral over the counter's count, minus 1, from the first point to the last;

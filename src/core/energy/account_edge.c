@@ -11,6 +11,10 @@
 
 /* Standard deviations in half of a 95 % interval. */
 static const double deviations = 2.0;
+/* Scatter that an average over many refreshes may hide, of the power. */
+static const double hidden_ratio = 0.5;
+/* Of a step that is smeared: how much of it may lie on the wrong side of an edge. */
+static const double smeared_ratio = 0.35;
 
 /* The polled integral up to time_ns: from the last point before it, or beyond the ends evenly. */
 static double polled_at(const struct lull_energy_account *account, int64_t time_ns)
@@ -102,6 +106,9 @@ static void look_at_power(const struct lull_energy_account *account, struct gap 
     gap->power_w = seen > 0 ? sum / seen : 0.5 * source->highest_w;
     gap->scatter_w2 =
         seen > 1 ? fmax(0.0, squares - seen * lull_energy_square(gap->power_w)) / (seen - 1) : 0.0;
+    if (source->power_window_s > source->power_refresh_s)
+        gap->scatter_w2 += lull_energy_square(hidden_ratio * gap->power_w) *
+                           (1.0 - source->power_refresh_s / source->power_window_s);
 }
 
 /* Behind the last reading and without power: as before it, if there was a reading. */
@@ -172,15 +179,20 @@ static double uneven_without_power(const struct lull_energy_account *account, co
     return lull_energy_square(fmax(0.0, high_j - low_j)) / 12.0;
 }
 
+/* Within which time the power readings do not tell when energy was drawn, s. */
+static double smear_s(const struct lull_energy_account *account, const struct gap *gap)
+{
+    return fmax(gap->polling_s, account->source.power_refresh_s) +
+           0.25 * account->source.power_window_s;
+}
+
 /*
  * The energy between readings lies unevenly: as a random walk with the scatter's variance per step
- * of the polling, tied to both readings; and the edge may lie beside a step in the power by half of
- * it.
+ * of the polling, tied to both readings; without a counter the edge lies within one such step.
  */
 static double uneven_with_power(const struct lull_energy_account *account, const struct gap *gap)
 {
-    const double step_s = fmax(gap->polling_s, account->source.power_refresh_s) +
-                          0.25 * account->source.power_window_s;
+    const double step_s = smear_s(account, gap);
     const double gap_s = gap->since_s + gap->until_s;
     double bridge_s;
 
@@ -190,6 +202,14 @@ static double uneven_with_power(const struct lull_energy_account *account, const
         return gap->scatter_w2 * lull_energy_square(0.5 * step_s);
     bridge_s = gap_s <= 0.0 ? 0.0 : gap->since_s * gap->until_s / gap_s;
     return gap->scatter_w2 * bridge_s * step_s;
+}
+
+/* A step in the power, by twice its scatter, that is smeared evenly over step_s around the edge. */
+static double edge_bias(const struct lull_energy_account *account, const struct gap *gap)
+{
+    if (!gap->has_power)
+        return sqrt(uneven_without_power(account, gap));
+    return smeared_ratio * sqrt(gap->scatter_w2) * smear_s(account, gap);
 }
 
 static double edge_variance(const struct lull_energy_account *account, const struct gap *gap)
@@ -220,6 +240,7 @@ bool lull_energy_account_at(const struct lull_energy_account *account, int64_t t
         .time_ns = time_ns,
         .energy_j = gap.before->energy_j + share_j(account, &gap, time_ns),
         .edge_j2 = edge_variance(account, &gap),
+        .bias_j = edge_bias(account, &gap),
         .path_j2 = gap.since_s <= 0.0 ? gap.before->variance_j2 : gap.after->variance_j2,
     };
     return true;
@@ -239,7 +260,23 @@ struct lull_energy_figure lull_energy_between(const struct lull_energy_account *
         .seconds = length_s,
         .joules = joules,
         .uncertainty_j = fmin(deviations * sqrt(variance_j2), fmax(joules, most_j - joules)),
+        .bias_j = begin->bias_j + end->bias_j,
     };
+}
+
+void lull_energy_sum_add(struct lull_energy_sum *sum, const struct lull_energy_figure *figure)
+{
+    sum->count++;
+    sum->seconds += figure->seconds;
+    sum->joules += figure->joules;
+    sum->square_j2 += lull_energy_square(figure->uncertainty_j);
+    sum->largest_j += figure->uncertainty_j;
+    sum->bias_j += fmin(figure->bias_j, figure->uncertainty_j);
+}
+
+double lull_energy_sum_uncertainty_j(const struct lull_energy_sum *sum)
+{
+    return fmin(sum->largest_j, sqrt(sum->square_j2) + sum->bias_j);
 }
 
 bool lull_energy_account_check(const struct lull_energy_account *account, double *ratio_out)
