@@ -376,6 +376,11 @@ void lull_control_set_pilot(struct lull_control *control, struct lull_pilot *pil
         *lull_pilot_known_cost(pilot, i) = *lull_controller_known_cost(control->controller, i);
 }
 
+void lull_control_set_accounting(struct lull_control *control, struct lull_accounting *accounting)
+{
+    control->accounting = accounting;
+}
+
 const struct lull_pilot *lull_control_pilot(const struct lull_control *control)
 {
     return control->pilot;

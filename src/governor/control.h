@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "core/section/controller/controller.h"
 #include "device/device.h"
+#include "governor/accounting.h"
 #include "governor/actuator.h"
 #include "governor/communicators.h"
 #include "governor/driver_watch.h"
@@ -53,6 +54,9 @@ int lull_control_create(struct lull_job *job, struct lull_devices *devices,
  * borrowed until destroy.
  */
 void lull_control_set_pilot(struct lull_control *control, struct lull_pilot *pilot);
+
+/* Who is told of the program's energy windows. Before start; borrowed until destroy. */
+void lull_control_set_accounting(struct lull_control *control, struct lull_accounting *accounting);
 
 /*
  * Power limits shall be set as well: leases ask for them. Before start. The clocks are then this

@@ -329,6 +329,7 @@ static json_t *report_json(const struct lull_report *report)
                         lull_pipeline_report_json(report->managed, report->online,
                                                   report->confidence));
     json_object_set_new(root, "power_limit", lull_limits_json(report->limits));
+    json_object_set_new(root, "energy", lull_energy_report_json(&report->energy));
     json_object_set_new(root, "notes", strings_json(report->notes));
     return root;
 }
@@ -420,4 +421,5 @@ void lull_report_print(const struct lull_report *report, FILE *out)
     for (uint32_t i = 0; i < lull_control_gpu_count(report->managed); i++)
         if (lull_control_gpu(report->managed, i)->process >= 0)
             print_gpu_sections(report, i, out);
+    lull_energy_report_print(&report->energy, out);
 }
