@@ -139,17 +139,15 @@ static void tell(enum lull_event_kind kind, const struct window *window, int64_t
 
 /* ---- the interface ----------------------------------------------------------------------- */
 
+/* The reading comes first: it may take long, and looks at the windows that are open. */
 static void begin(struct window *window, const char *name)
 {
-    window->turn = (window->turn + 1) % MAX_TURNS;
-    window->is_open = true;
-    window->pid = getpid();
-    window->name =
-        lull_client_join() ? lull_job_intern(lull_client.job, lull_client.slot, name) : 0;
-    for (uint32_t i = 0; i < LULL_WINDOW_MAX_GPUS; i++)
-        window->has_begun[i] = false;
     take_reading();
+    *window = (struct window){.turn = (window->turn + 1) % MAX_TURNS, .pid = getpid()};
+    if (lull_client_join())
+        window->name = lull_job_intern(lull_client.job, lull_client.slot, name);
     lull_window_gpus_own(&window->gpus);
+    window->is_open = true;
     window->begin_ns = lull_now_ns();
     tell(LULL_EVENT_WINDOW_BEGIN, window, window->begin_ns);
 }
