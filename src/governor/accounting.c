@@ -43,6 +43,7 @@ struct lull_accounting {
     struct told *taken;
     uint32_t queued;
     uint64_t lost;
+    uint64_t refused; /* edges with impossible times; the main thread's */
 };
 
 struct lull_accounting *lull_accounting_create(struct lull_devices *devices, const uint32_t *gpus,
@@ -165,11 +166,16 @@ void lull_accounting_tell(struct lull_accounting *accounting, const struct lull_
     pthread_mutex_unlock(&accounting->lock);
 }
 
+/* What a process says of its windows is not trusted: edges lie between the pass' begin and now. */
 static void enter_told(struct lull_accounting *accounting, const struct told *told)
 {
     uint32_t first = 0;
     uint32_t count = accounting->gpu_count;
 
+    if (told->event.time_ns < accounting->begin_ns || told->event.time_ns > lull_now_ns()) {
+        accounting->refused++;
+        return;
+    }
     if (told->event.kind == LULL_EVENT_WINDOW_END) {
         lull_window_book_close(accounting->book, told->slot, told->event.bytes,
                                told->event.time_ns);
@@ -296,5 +302,5 @@ uint64_t lull_accounting_open_windows(const struct lull_accounting *accounting)
 
 uint64_t lull_accounting_lost(const struct lull_accounting *accounting)
 {
-    return accounting->lost + lull_window_book_lost(accounting->book);
+    return accounting->lost + accounting->refused + lull_window_book_lost(accounting->book);
 }
