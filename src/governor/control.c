@@ -364,6 +364,11 @@ const struct lull_journey *lull_control_journey(const struct lull_control *contr
     return &control->gpus[gpu].journey;
 }
 
+const struct lull_device_info *lull_control_info(const struct lull_control *control, uint32_t gpu)
+{
+    return control->gpus[gpu].info;
+}
+
 struct lull_controller *lull_control_controlled(struct lull_control *control)
 {
     return control->controller;

@@ -123,10 +123,16 @@ json_t *lull_energy_report_json(const struct lull_energy_report *report)
 
 /* ---- the table --------------------------------------------------------------------------- */
 
+/* count 0: of the run itself, which is no window. */
 static void print_energy(FILE *out, const char *name, uint64_t count, double seconds,
                          const struct lull_energy_sum *sum)
 {
-    fprintf(out, "  %-20s %7" PRIu64 " %11.2f %13.1f +- %.1f\n", name, count, seconds, sum->joules,
+    fprintf(out, "  %-20s ", name);
+    if (count > 0)
+        fprintf(out, "%7" PRIu64, count);
+    else
+        fprintf(out, "%7s", "");
+    fprintf(out, " %11.2f %13.1f +- %.1f\n", seconds, sum->joules,
             lull_energy_sum_uncertainty_j(sum));
 }
 
@@ -134,7 +140,7 @@ static void print_total(FILE *out, const char *name, double seconds,
                         const struct lull_accounting_total *total)
 {
     if (total->is_known)
-        print_energy(out, name, 1, seconds, &total->sum);
+        print_energy(out, name, 0, seconds, &total->sum);
 }
 
 static void print_run(const struct lull_accounting *accounting, const char *name, FILE *out)
