@@ -59,33 +59,45 @@ LULL_API void lull_step(void);
 /* ---- energy windows: how much time and energy did this take? ---- */
 
 enum {
-    LULL_WINDOW_JOULES_VALID = 1, /* lull_window.joules may be used */
+    LULL_WINDOW_JOULES_VALID = 1, /* lull_window.joules and uncertainty_j may be used */
 };
 
 struct lull_window {
-    double seconds; /* wall time between begin and end, from 0 up */
-    double joules;  /* energy of all gpus over that time, from 0 up; see flags */
-    uint32_t gpus;  /* GPUs of this process that the energy is of; 0 none found */
-    uint32_t flags; /* LULL_WINDOW_... */
+    double seconds;       /* wall time between begin and end, from 0 up */
+    double joules;        /* energy of all gpus over that time, from 0 up; see flags */
+    double uncertainty_j; /* the truth is within joules +- this in 95 of 100 windows */
+    uint32_t gpus;        /* GPUs of this process that the energy is of; 0 none found */
+    uint32_t flags;       /* LULL_WINDOW_... */
 };
 
 /*
- * Opens a window. Works with and without Lull. The energy counters of this process' GPUs are read
- * through NVIDIA's driver library if the machine has one: the GPUs on which the driver lists this
- * process, else those in CUDA_VISIBLE_DEVICES, else the node's only GPU. The first call loads that
- * library, and every call may take milliseconds: open windows per epoch, not per iteration.
- * Windows of different names may overlap; beginning an open one starts it anew.
- * Returns 0, -EINVAL for NULL, or -ENOSPC with 16 windows open.
+ * Opens a window and returns its number, from 0 up. Windows may be nested, overlap, and have the same
+ * name; at most 47 bytes of a name count, and names count together with those of sections.
+ *
+ * With Lull, the report of `lull run` has a row for each name: how often, how long, how much energy
+ * on which GPU. That is the better figure, since Lull also sees how power goes between readings.
+ * With and without Lull, lull_window_end tells what this process measures by itself: it reads the
+ * energy counters of its GPUs through NVIDIA's driver library, if there is one, at the edges of
+ * windows but once a second at most. Its GPUs are those on which the driver lists this process, else
+ * those in CUDA_VISIBLE_DEVICES, else the node's only GPU. The first call loads that library, and one
+ * call per second may take milliseconds; the others take about a microsecond.
+ *
+ * Errors: -EINVAL for NULL; -ENOSPC with 64 windows open in this process.
  */
 LULL_API int lull_window_begin(const char *name);
 
 /*
- * Closes a window, from any thread, and fills *out on success. joules is not valid if there is no
- * GPU, a GPU has no counter, a reading failed, or the window is shorter than 200 ms, which is two
- * refreshes of the slowest counter known (100 ms); windows under 1 s are estimates.
- * Returns 0, -EINVAL for NULL, or -ENOENT if no such window is open in this process.
+ * Closes a window, from any thread of the process, and fills *out (NULL: only for the report) on
+ * success. joules is not valid if there is no GPU, a GPU has no counter, or no reading succeeded.
+ *
+ * uncertainty_j says what the counters' refreshes (every 20 to 100 ms) and the time to the nearest
+ * reading leave open: some 20 J for a window of any length whose edges were read, as much as the
+ * GPU can draw in it for one that lies between two readings. The gain of the board's sensor, up to
+ * 5 %, is not in it: it is the same in all figures of one GPU.
+ *
+ * A window that is never closed is in no report. Errors: -ENOENT no such window is open in this process.
  */
-LULL_API int lull_window_end(const char *name, struct lull_window *out);
+LULL_API int lull_window_end(int window, struct lull_window *out);
 
 #ifdef __cplusplus
 }

@@ -364,6 +364,11 @@ const struct lull_journey *lull_control_journey(const struct lull_control *contr
     return &control->gpus[gpu].journey;
 }
 
+const struct lull_device_info *lull_control_info(const struct lull_control *control, uint32_t gpu)
+{
+    return control->gpus[gpu].info;
+}
+
 struct lull_controller *lull_control_controlled(struct lull_control *control)
 {
     return control->controller;
@@ -374,6 +379,11 @@ void lull_control_set_pilot(struct lull_control *control, struct lull_pilot *pil
     control->pilot = pilot;
     for (uint32_t i = 0; i < control->gpu_count; i++)
         *lull_pilot_known_cost(pilot, i) = *lull_controller_known_cost(control->controller, i);
+}
+
+void lull_control_set_accounting(struct lull_control *control, struct lull_accounting *accounting)
+{
+    control->accounting = accounting;
 }
 
 const struct lull_pilot *lull_control_pilot(const struct lull_control *control)

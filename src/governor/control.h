@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "core/section/controller/controller.h"
 #include "device/device.h"
+#include "governor/accounting.h"
 #include "governor/actuator.h"
 #include "governor/communicators.h"
 #include "governor/driver_watch.h"
@@ -54,6 +55,9 @@ int lull_control_create(struct lull_job *job, struct lull_devices *devices,
  */
 void lull_control_set_pilot(struct lull_control *control, struct lull_pilot *pilot);
 
+/* Who is told of the program's energy windows. Before start; borrowed until destroy. */
+void lull_control_set_accounting(struct lull_control *control, struct lull_accounting *accounting);
+
 /*
  * Power limits shall be set as well: leases ask for them. Before start. The clocks are then this
  * caller's, so the control must be made to observe only.
@@ -90,12 +94,13 @@ void lull_control_disarm(struct lull_control *control);
 
 uint32_t lull_control_gpu_count(const struct lull_control *control);
 
-/* Between lock and unlock, the four below may be read while the loop runs. */
+/* Between lock and unlock, the five below may be read while the loop runs. */
 void lull_control_lock(struct lull_control *control);
 void lull_control_unlock(struct lull_control *control);
 const struct lull_controller *lull_control_controller(const struct lull_control *control);
 const struct lull_control_gpu *lull_control_gpu(const struct lull_control *control, uint32_t gpu);
 const struct lull_journey *lull_control_journey(const struct lull_control *control, uint32_t gpu);
+const struct lull_device_info *lull_control_info(const struct lull_control *control, uint32_t gpu);
 /* For its main thread only, and only while locked. */
 struct lull_controller *lull_control_controlled(struct lull_control *control);
 struct lull_job *lull_control_job(const struct lull_control *control);

@@ -283,6 +283,24 @@ static void take_event(struct lull_control *control, uint32_t index, const struc
     take_call(control, index, &call);
 }
 
+static bool is_of_window(const struct lull_event *event)
+{
+    return event->kind == LULL_EVENT_WINDOW_BEGIN || event->kind == LULL_EVENT_WINDOW_END;
+}
+
+/* An event of the process in that slot, which is on that GPU; -1: on none of its own. */
+static void take_event_of(struct lull_control *control, uint32_t slot, int32_t gpu,
+                          const struct lull_event *event)
+{
+    if (!is_of_window(event)) {
+        if (gpu >= 0)
+            take_event(control, (uint32_t)gpu, event);
+        return;
+    }
+    if (control->accounting != NULL)
+        lull_accounting_tell(control->accounting, control->job, slot, event);
+}
+
 void lull_control_drain(struct lull_control *control)
 {
     struct lull_event events[BATCH];
@@ -296,8 +314,8 @@ void lull_control_drain(struct lull_control *control)
         if (slot >= control->bound)
             return;
         while ((count = lull_job_read(control->job, slot, events, BATCH)) > 0)
-            for (uint32_t i = 0; gpu >= 0 && i < count; i++)
-                take_event(control, (uint32_t)gpu, &events[i]);
+            for (uint32_t i = 0; i < count; i++)
+                take_event_of(control, slot, gpu, &events[i]);
         if (gpu >= 0)
             control->gpus[gpu].state.lost_events = lull_job_lost(control->job, slot);
     }

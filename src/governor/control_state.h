@@ -54,6 +54,7 @@ struct lull_control {
     struct lull_actuator *actuator;
     struct lull_controller *controller;
     struct lull_pilot *pilot; /* NULL: the controller decides */
+    struct lull_accounting *accounting; /* is told of energy windows; NULL: nobody is */
     int64_t iteration_end_ns; /* of the pilot's last one; 0 none */
     pthread_mutex_t lock;     /* controller and journeys */
     pthread_t thread;

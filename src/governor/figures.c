@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "core/stats/student.h"
+#include "governor/energy_source.h"
 
 enum { BATCHES = 20, MIN_BATCHES = 3 };
 /* Degrees C around the last temperature that count as warm. */
@@ -124,6 +125,43 @@ static int64_t reading_offset_ns(const struct lull_control *control, uint32_t gp
     return lull_ns_from_ms(reading_share * sections[0].length_ms.mean);
 }
 
+/* How well the energy of one GPU between two times is known. */
+static bool measure_gpu(const struct lull_control *control, uint32_t gpu, int64_t begin_ns,
+                        int64_t end_ns, struct lull_energy_figure *figure_out)
+{
+    const struct lull_journey *journey = lull_control_journey(control, gpu);
+    const struct lull_energy_source source =
+        lull_energy_source_of_gpu(lull_control_info(control, gpu));
+    struct lull_energy_account account;
+    struct lull_energy_edge begin;
+    struct lull_energy_edge end;
+
+    if (!lull_journey_energy_j(journey, begin_ns, &begin.energy_j) ||
+        !lull_journey_edge(journey, &source, begin_ns, &begin) ||
+        !lull_journey_edge(journey, &source, end_ns, &end))
+        return false;
+    lull_journey_energy_j(journey, begin_ns, &begin.energy_j);
+    lull_journey_energy_j(journey, end_ns, &end.energy_j);
+    lull_energy_account_init(&account, &source);
+    *figure_out = lull_energy_between(&account, &begin, &end);
+    return true;
+}
+
+static void measure_stretch(const struct lull_control *control, int64_t begin_ns, int64_t end_ns,
+                            struct lull_figures *figures)
+{
+    for (uint32_t i = 0; i < lull_control_gpu_count(control); i++) {
+        struct lull_energy_figure figure;
+
+        if (lull_control_gpu(control, i)->process < 0)
+            continue;
+        if (measure_gpu(control, i, begin_ns, end_ns, &figure))
+            lull_energy_sum_add(&figures->measured, &figure);
+        else
+            figures->has_uncertainty = false;
+    }
+}
+
 /* Adds the energy of the stretch from boundary first to boundary last. */
 static void add_stretch(const struct lull_control *control,
                         const struct lull_boundaries *boundaries, size_t first, size_t last,
@@ -139,6 +177,7 @@ static void add_stretch(const struct lull_control *control,
         figures->energy_j += energy_j;
     else
         figures->has_energy = false;
+    measure_stretch(control, begin_ns + offset_ns, end_ns + offset_ns, figures);
 }
 
 static void add_stretches(const struct lull_control *control,
@@ -186,7 +225,7 @@ void lull_figures_compute(const struct lull_control *control, enum lull_figures_
     struct selection selection = {.part = part, .warm_ns = INT64_MIN};
     const struct lull_boundaries *boundaries;
 
-    *figures_out = (struct lull_figures){.has_energy = true};
+    *figures_out = (struct lull_figures){.has_energy = true, .has_uncertainty = true};
     if (lull_control_gpu_count(control) == 0)
         return;
     boundaries = &lull_control_journey(control, leading_gpu(control))->boundaries;
@@ -206,6 +245,21 @@ void lull_figures_compute(const struct lull_control *control, enum lull_figures_
 double lull_figures_energy_per_iteration_j(const struct lull_figures *figures)
 {
     return figures->has_energy ? figures->energy_j / (double)figures->iterations : 0.0;
+}
+
+void lull_figures_saving(const struct lull_figures *reference, const struct lull_figures *other,
+                         double *saving_out, double *uncertainty_out)
+{
+    const double before = lull_figures_energy_per_iteration_j(reference);
+    const double after = lull_figures_energy_per_iteration_j(other);
+
+    *saving_out = before > 0.0 && after > 0.0 ? 1.0 - after / before : NAN;
+    *uncertainty_out = NAN;
+    if (reference->has_uncertainty && other->has_uncertainty && !isnan(*saving_out))
+        *uncertainty_out =
+            after / before *
+            hypot(lull_energy_sum_uncertainty_j(&reference->measured) / reference->energy_j,
+                  lull_energy_sum_uncertainty_j(&other->measured) / other->energy_j);
 }
 
 bool lull_figures_slowdown(const struct lull_figures *reference, const struct lull_figures *other,

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/energy/account.h"
 #include "core/stats/moments.h"
 #include "governor/control.h"
 
@@ -28,6 +29,8 @@ struct lull_figures {
     double iteration_ms; /* mean */
     bool has_energy;
     double energy_j;             /* of all GPUs of the job over these iterations */
+    bool has_uncertainty;        /* of energy_j */
+    struct lull_energy_sum measured; /* its pieces; lull_energy_sum_uncertainty_j tells */
     double average_power_w;      /* over the same time */
     double span_s;               /* that these iterations took */
     struct lull_moments batches; /* means of consecutive iterations, ms: nearly independent */
@@ -43,6 +46,13 @@ void lull_figures_compute(const struct lull_control *control, enum lull_figures_
 
 /* Energy per iteration, J; 0 unknown. */
 double lull_figures_energy_per_iteration_j(const struct lull_figures *figures);
+
+/*
+ * Energy saved per iteration, 1 - other / reference, and half of the 95 % interval that the readings of
+ * energy leave of it; gains of boards cancel. NAN where something is not known.
+ */
+void lull_figures_saving(const struct lull_figures *reference, const struct lull_figures *other,
+                         double *saving_out, double *uncertainty_out);
 
 /*
  * Slowdown of one run against another by their batch means: the estimate and the one-sided upper

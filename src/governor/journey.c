@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+
 /* Makes room for one more item of a bounded array; NULL: full or no memory. */
 static void *grow(void **items, size_t *count, size_t *capacity, size_t item_size)
 {
@@ -150,4 +152,48 @@ bool lull_journey_energy_j(const struct lull_journey *journey, int64_t time_ns, 
     *energy_out = first_j + share * (last_j - first_j) -
                   (double)samples->items[start].reading.energy_mj * 1e-3;
     return true;
+}
+
+/* Energy is read once a second: so far behind a time there has been a reading that settles it. */
+static const int64_t settled_after_ns = 1500 * LULL_NS_PER_MS;
+
+/* Index of the first sample at or behind a time; count if there is none. */
+static size_t first_behind(const struct lull_samples *samples, int64_t time_ns)
+{
+    size_t low = 0;
+    size_t high = samples->count;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (samples->items[middle].time_ns < time_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+bool lull_journey_edge(const struct lull_journey *journey, const struct lull_energy_source *source,
+                       int64_t time_ns, struct lull_energy_edge *edge_out)
+{
+    const struct lull_samples *samples = &journey->samples;
+    const size_t last = first_behind(samples, time_ns + settled_after_ns);
+    struct lull_energy_account account;
+    size_t i = next_energy(samples, last > LULL_ENERGY_KEPT ? last - LULL_ENERGY_KEPT : 0);
+
+    lull_energy_account_init(&account, source);
+    for (; i < samples->count && i <= last; i++) {
+        const struct lull_sample *sample = &samples->items[i];
+
+        lull_energy_account_take(&account,
+                                 &(struct lull_energy_reading){
+                                     .time_ns = sample->time_ns,
+                                     .has_counter = has(sample, LULL_READING_ENERGY),
+                                     .has_power = has(sample, LULL_READING_POWER),
+                                     .counter_j = (double)sample->reading.energy_mj * 1e-3,
+                                     .power_w = (double)sample->reading.power_mw * 1e-3,
+                                 });
+    }
+    return lull_energy_account_at(&account, time_ns, edge_out);
 }

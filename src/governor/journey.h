@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/energy/account.h"
 #include "core/section/controller/controller.h"
 #include "device/device.h"
 
@@ -89,5 +90,12 @@ bool lull_journey_reaction_us(const struct lull_journey *journey, double p, doub
  * proportion to the power readings. False: no readings on both sides of that time.
  */
 bool lull_journey_energy_j(const struct lull_journey *journey, int64_t time_ns, double *energy_out);
+
+/*
+ * How well that is known: the variance and the bias of an edge at time_ns; its energy is not
+ * comparable with other edges'. False: no readings around that time.
+ */
+bool lull_journey_edge(const struct lull_journey *journey, const struct lull_energy_source *source,
+                       int64_t time_ns, struct lull_energy_edge *edge_out);
 
 #endif

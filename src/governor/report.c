@@ -25,11 +25,14 @@ static json_t *number_or_null(double value, bool known)
 static json_t *figures_json(const struct lull_figures *figures)
 {
     return json_pack(
-        "{s:I, s:I, s:o, s:o, s:o, s:o, s:f}", "iterations", (json_int_t)figures->iterations,
+        "{s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:f}", "iterations", (json_int_t)figures->iterations,
         "warming_iterations", (json_int_t)figures->warming, "iteration_ms",
         number_or_null(figures->iteration_ms, figures->iterations > 0), "energy_j",
-        number_or_null(figures->energy_j, figures->has_energy), "average_power_w",
-        number_or_null(figures->average_power_w, figures->has_energy), "energy_per_iteration_j",
+        number_or_null(figures->energy_j, figures->has_energy), "energy_uncertainty_j",
+        number_or_null(lull_energy_sum_uncertainty_j(&figures->measured),
+                       figures->has_energy && figures->has_uncertainty),
+        "average_power_w", number_or_null(figures->average_power_w, figures->has_energy),
+        "energy_per_iteration_j",
         number_or_null(lull_figures_energy_per_iteration_j(figures), figures->has_energy), "span_s",
         figures->span_s);
 }
@@ -238,14 +241,6 @@ static double whole_run_slowdown(const struct lull_report *report)
     return managed.iteration_ms / unmanaged.iteration_ms - 1.0;
 }
 
-static double saving_ratio(const struct lull_figures *unmanaged, const struct lull_figures *managed)
-{
-    double before = lull_figures_energy_per_iteration_j(unmanaged);
-    double after = lull_figures_energy_per_iteration_j(managed);
-
-    return before > 0.0 && after > 0.0 ? 1.0 - after / before : NAN;
-}
-
 /* The part of the managed run that the figures speak of: settled, or all if it never settled. */
 static enum lull_figures_part managed_part(const struct lull_control *managed)
 {
@@ -257,6 +252,8 @@ static void add_figures(const struct lull_report *report, json_t *root)
     struct lull_figures unmanaged = {0};
     struct lull_figures managed = {0};
     struct lull_figures descent = {0};
+    double saving;
+    double uncertainty;
     bool settled = false;
     uint64_t settled_after = 0;
 
@@ -275,8 +272,9 @@ static void add_figures(const struct lull_report *report, json_t *root)
     json_object_set_new(root, "settled", json_boolean(settled));
     json_object_set_new(root, "settled_after_iterations",
                         settled ? json_integer((json_int_t)settled_after) : json_null());
-    json_object_set_new(root, "saving_ratio",
-                        number_or_null(saving_ratio(&unmanaged, &managed), true));
+    lull_figures_saving(&unmanaged, &managed, &saving, &uncertainty);
+    json_object_set_new(root, "saving_ratio", number_or_null(saving, true));
+    json_object_set_new(root, "saving_uncertainty_ratio", number_or_null(uncertainty, true));
     json_object_set_new(root, "oracle_saving_ratio", json_null());
     add_slowdown(report, &unmanaged, &managed, root);
     json_object_set_new(root, "whole_run_slowdown_ratio",
@@ -329,6 +327,7 @@ static json_t *report_json(const struct lull_report *report)
                         lull_pipeline_report_json(report->managed, report->online,
                                                   report->confidence));
     json_object_set_new(root, "power_limit", lull_limits_json(report->limits));
+    json_object_set_new(root, "energy", lull_energy_report_json(&report->energy));
     json_object_set_new(root, "notes", strings_json(report->notes));
     return root;
 }
@@ -393,6 +392,8 @@ void lull_report_print(const struct lull_report *report, FILE *out)
     struct lull_figures unmanaged = {0};
     struct lull_figures descent = {0};
     struct lull_figures managed = {0};
+    double saving;
+    double uncertainty;
     double slowdown;
     double upper;
 
@@ -408,8 +409,11 @@ void lull_report_print(const struct lull_report *report, FILE *out)
     }
     print_figures(out, "descent", &descent);
     print_figures(out, "managed", &managed);
-    if (report->unmanaged != NULL && isfinite(saving_ratio(&unmanaged, &managed)))
-        fprintf(out, "  energy saved %.2f %%", saving_ratio(&unmanaged, &managed) * 100.0);
+    lull_figures_saving(&unmanaged, &managed, &saving, &uncertainty);
+    if (isfinite(saving))
+        fprintf(out, "  energy saved %.2f %%", saving * 100.0);
+    if (isfinite(saving) && isfinite(uncertainty))
+        fprintf(out, " +- %.2f", uncertainty * 100.0);
     if (report->unmanaged != NULL &&
         lull_figures_slowdown(&unmanaged, &managed, report->confidence, &slowdown, &upper))
         fprintf(out, ", slowdown %+.2f %% (at most %.2f %% at %.0f %% confidence)",
@@ -420,4 +424,5 @@ void lull_report_print(const struct lull_report *report, FILE *out)
     for (uint32_t i = 0; i < lull_control_gpu_count(report->managed); i++)
         if (lull_control_gpu(report->managed, i)->process >= 0)
             print_gpu_sections(report, i, out);
+    lull_energy_report_print(&report->energy, out);
 }

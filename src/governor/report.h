@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "governor/concert.h"
 #include "governor/control.h"
+#include "governor/energy_report.h"
 #include "governor/power_limits.h"
 #include "governor/pipeline/online.h"
 
@@ -30,6 +31,7 @@ struct lull_report {
     const char *const *notes;             /* NULL-terminated: what people should know */
     const struct lull_online *online;     /* NULL: no pipeline was profiled */
     const struct lull_limits *limits;     /* NULL: power limits were left alone */
+    struct lull_energy_report energy;
 };
 
 /* Writes DIR/report.json and DIR/trace.json, each whole or not at all. Errors: -errno, the path. */

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "governor/accounting.h"
 #include "governor/actuator.h"
 #include "governor/control.h"
 #include "governor/launch.h"
@@ -41,6 +42,8 @@ struct run {
     struct lull_probes probes;
     struct lull_concert_summary together; /* nodes 0: alone */
     struct lull_pipeline_plans plans;
+    struct lull_rapl *rapl;           /* NULL: for a reason */
+    struct lull_error rapl_reason;
     char *notes[MAX_NOTES + 1];
     uint32_t note_count;
 };
@@ -54,6 +57,7 @@ struct pass {
     struct lull_pilot *pilot; /* NULL: no plan is carried out */
     struct lull_online *online; /* NULL: plans are given, or none */
     struct lull_limits *limits; /* NULL: power limits are left alone */
+    struct lull_accounting *accounting; /* NULL: no GPU, or no memory */
     struct lull_child child;
     int status;
     bool ended;
@@ -151,22 +155,33 @@ static void on_signal(uv_signal_t *handle, int signal_number)
         lull_child_signal(&pass->child, signal_number);
 }
 
+/* GPUs without a rank are only accounted for. */
+static void sample_gpu(struct pass *pass, uint32_t gpu, bool energy)
+{
+    const bool is_bound = lull_control_gpu(pass->control, gpu)->process >= 0;
+    uint32_t wanted = LULL_READING_POWER;
+    struct lull_sample taken;
+
+    if (!is_bound && !energy)
+        return;
+    if (is_bound)
+        wanted |= LULL_READING_SM_CLOCK | LULL_READING_REASONS;
+    if (energy)
+        wanted |= LULL_READING_ENERGY | LULL_READING_TEMPERATURE;
+    lull_device_read(pass->run->devices, pass->run->gpus[gpu], wanted, &taken.reading);
+    taken.time_ns = lull_now_ns();
+    if (is_bound)
+        lull_control_sample(pass->control, gpu, &taken);
+    if (pass->accounting != NULL)
+        lull_accounting_take(pass->accounting, gpu, &taken);
+}
+
 static void sample(struct pass *pass, bool energy)
 {
-    struct run *run = pass->run;
-
-    for (uint32_t i = 0; i < run->gpu_count; i++) {
-        uint32_t wanted = LULL_READING_SM_CLOCK | LULL_READING_POWER | LULL_READING_REASONS;
-        struct lull_sample taken;
-
-        if (lull_control_gpu(pass->control, i)->process < 0)
-            continue;
-        if (energy)
-            wanted |= LULL_READING_ENERGY | LULL_READING_TEMPERATURE;
-        lull_device_read(run->devices, run->gpus[i], wanted, &taken.reading);
-        taken.time_ns = lull_now_ns();
-        lull_control_sample(pass->control, i, &taken);
-    }
+    if (pass->accounting != NULL)
+        lull_accounting_enter(pass->accounting);
+    for (uint32_t i = 0; i < pass->run->gpu_count; i++)
+        sample_gpu(pass, i, energy);
 }
 
 static void heartbeat(struct run *run, struct lull_control *control)
@@ -222,6 +237,8 @@ static void on_tick(uv_timer_t *timer)
             profile(pass);
         if (pass->limits != NULL)
             limit_power(pass);
+        if (pass->accounting != NULL && pass->ticks % ENERGY_TICKS == 0)
+            lull_accounting_read_node(pass->accounting);
         if (pass->ticks % HEARTBEAT_TICKS == 0) {
             heartbeat(pass->run, pass->control);
             if (!pass->run->options->quiet)
@@ -303,6 +320,9 @@ static int prepare_pilot(struct pass *pass, const struct lull_controller_config 
 
 static int start(struct pass *pass, struct lull_error *err)
 {
+    pass->accounting =
+        lull_accounting_create(pass->run->devices, pass->run->gpus, pass->run->gpu_count);
+    lull_control_set_accounting(pass->control, pass->accounting);
     if (pass->limits != NULL)
         lull_control_want_limits(pass->control);
     if (pass->pilot != NULL)
@@ -339,7 +359,9 @@ static void prepare(struct pass *pass, bool observe_only)
         start(pass, &err) < 0) {
         note(run, err.text);
         lull_control_destroy(pass->control);
+        lull_accounting_destroy(pass->accounting);
         lull_job_destroy(pass->job);
+        pass->accounting = NULL;
         pass->control = NULL;
         pass->job = NULL;
     }
@@ -350,21 +372,31 @@ static int make_pass(struct pass *pass, bool observe_only, struct lull_error *er
     struct run *run = pass->run;
     const char *const *environment = NULL;
     int64_t begin_ns;
+    int64_t end_ns;
     int result;
 
     prepare(pass, observe_only);
     if (pass->job != NULL)
         environment = lull_probes_environment(&run->probes, pass->job_path);
+    if (pass->control != NULL)
+        sample(pass, true);
     begin_ns = lull_now_ns();
+    if (pass->accounting != NULL)
+        lull_accounting_begin(pass->accounting, begin_ns, run->rapl);
     result = lull_child_start(run->options->command, environment, &pass->child, err);
     if (result < 0)
         return result;
     watch(pass);
-    pass->wall_s = (double)(lull_now_ns() - begin_ns) * 1e-9;
+    end_ns = lull_now_ns();
+    pass->wall_s = (double)(end_ns - begin_ns) * 1e-9;
     leave_nodes(pass);
     if (pass->control != NULL) {
         sample(pass, true);
         lull_control_stop(pass->control);
+    }
+    if (pass->accounting != NULL) {
+        lull_accounting_read_node(pass->accounting);
+        lull_accounting_end(pass->accounting, end_ns);
     }
     if (pass->limits != NULL) {
         struct lull_error told = {0};
@@ -382,6 +414,7 @@ static void end_pass(struct pass *pass)
 {
     lull_concert_destroy(pass->concert);
     lull_control_destroy(pass->control);
+    lull_accounting_destroy(pass->accounting);
     lull_pilot_destroy(pass->pilot);
     lull_online_destroy(pass->online);
     lull_limits_destroy(pass->limits);
@@ -417,6 +450,9 @@ static void write_report(struct run *run, const struct pass *unmanaged, const st
         .notes = (const char *const *)run->notes,
         .online = managed->online,
         .limits = managed->limits,
+        .energy = {.managed = managed->accounting,
+                   .unmanaged = unmanaged->accounting,
+                   .node_reason = run->rapl_reason.text},
     };
     struct lull_error err = {0};
 
@@ -435,6 +471,8 @@ int lull_run(const struct lull_run_options *options, int *status_out, struct lul
 
     open_devices(&run);
     choose_probes(&run);
+    if (run.gpu_count > 0 && lull_rapl_open(NULL, &run.rapl, &run.rapl_reason) < 0)
+        run.rapl = NULL;
     load_plans(&run);
     if (options->compare)
         result = make_pass(&unmanaged, true, err);
@@ -448,6 +486,7 @@ int lull_run(const struct lull_run_options *options, int *status_out, struct lul
     end_pass(&unmanaged);
     end_pass(&managed);
     lull_actuator_close(run.actuator);
+    lull_rapl_close(run.rapl);
     lull_devices_close(run.devices);
     lull_pipeline_plans_fini(&run.plans);
     for (uint32_t i = 0; i < run.note_count; i++)

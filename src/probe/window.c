@@ -1,57 +1,38 @@
 /*
- * Energy windows of liblull. NVML is loaded at the first window and never unloaded. Declared from
- * its documented ABI, so that the build needs no vendor SDK.
+ * Energy windows of liblull: told to Lull, if there is one, and measured here as well. What a
+ * window began with is worked out at the first reading after its begin, so readings may be rare.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "lull/lull.h"
 
-#include <dlfcn.h>
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stdbool.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "probe/client.h"
+#include "probe/window_gpus.h"
 
-#define SHORTEST_NS (200 * LULL_NS_PER_MS)
-
-enum { MAX_WINDOWS = 16, MAX_GPUS = 32, NAME_BYTES = 64, MAX_PROCESSES = 64, NVML_SUCCESS = 0 };
-
-struct gpu; /* nvmlDevice_st */
-
-struct process_info { /* nvmlProcessInfo_t, versions 2 and 3 */
-    unsigned pid;
-    unsigned long long used_bytes;
-    unsigned gpu_instance;
-    unsigned compute_instance;
-};
+/* A window's number: its place and how often that was taken, so that an old number is known as one.
+ */
+enum { MAX_WINDOWS = LULL_JOB_MAX_WINDOWS, MAX_TURNS = INT32_MAX / MAX_WINDOWS };
 
 struct window {
-    int is_open;
+    bool is_open;
     pid_t pid; /* a child does not inherit its parent's windows */
-    char name[NAME_BYTES];
+    int turn;
+    uint32_t name; /* index in the process' slot */
     int64_t begin_ns;
-    uint32_t gpu_count;
-    struct gpu *gpus[MAX_GPUS];
-    unsigned long long begin_mj[MAX_GPUS];
-    int has_energy;
+    struct lull_window_gpus gpus;
+    bool has_begun[LULL_WINDOW_MAX_GPUS]; /* begin is known */
+    struct lull_energy_edge begin[LULL_WINDOW_MAX_GPUS];
 };
 
-static struct {
-    int was_opened;
-    int is_usable;
-    int (*init)(void);
-    int (*count)(unsigned *count);
-    int (*by_index)(unsigned index, struct gpu **gpu);
-    int (*by_uuid)(const char *uuid, struct gpu **gpu);
-    int (*processes)(struct gpu *gpu, unsigned *count, struct process_info *processes);
-    int (*energy)(struct gpu *gpu, unsigned long long *millijoules);
-} nvml;
-
 static struct window windows[MAX_WINDOWS];
-static pthread_mutex_t windows_lock = PTHREAD_MUTEX_INITIALIZER; /* guards windows and nvml */
+static pthread_mutex_t windows_lock = PTHREAD_MUTEX_INITIALIZER; /* guards windows, and readings */
 
 static void before_fork(void)
 {
@@ -68,171 +49,145 @@ __attribute__((constructor)) static void prepare(void)
     pthread_atfork(before_fork, after_fork, after_fork);
 }
 
-static void open_nvml(void)
+static bool is_own(const struct window *window)
 {
-    void *library;
-
-    if (nvml.was_opened)
-        return;
-    nvml.was_opened = 1;
-    library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
-    if (library == NULL)
-        return;
-    *(void **)&nvml.init = dlsym(library, "nvmlInit_v2");
-    *(void **)&nvml.count = dlsym(library, "nvmlDeviceGetCount_v2");
-    *(void **)&nvml.by_index = dlsym(library, "nvmlDeviceGetHandleByIndex_v2");
-    *(void **)&nvml.by_uuid = dlsym(library, "nvmlDeviceGetHandleByUUID");
-    *(void **)&nvml.processes = dlsym(library, "nvmlDeviceGetComputeRunningProcesses_v3");
-    *(void **)&nvml.energy = dlsym(library, "nvmlDeviceGetTotalEnergyConsumption");
-    nvml.is_usable = nvml.init != NULL && nvml.count != NULL && nvml.by_index != NULL &&
-                     nvml.energy != NULL && nvml.init() == NVML_SUCCESS;
+    return window->is_open && window->pid == getpid();
 }
 
-static int runs_this_process(struct gpu *gpu)
+static int number_of(const struct window *window)
 {
-    struct process_info processes[MAX_PROCESSES];
-    unsigned count = MAX_PROCESSES;
-
-    if (nvml.processes == NULL || nvml.processes(gpu, &count, processes) != NVML_SUCCESS)
-        return 0;
-    for (unsigned i = 0; i < count && i < MAX_PROCESSES; i++)
-        if (processes[i].pid == (unsigned)getpid())
-            return 1;
-    return 0;
-}
-
-static int gpu_of_word(const char *word, struct gpu **gpu_out)
-{
-    char *end;
-    const unsigned long index = strtoul(word, &end, 10);
-
-    if (word[0] >= '0' && word[0] <= '9' && *end == '\0' && index < 1024)
-        return nvml.by_index((unsigned)index, gpu_out);
-    if (strncmp(word, "GPU-", 4) == 0 && nvml.by_uuid != NULL)
-        return nvml.by_uuid(word, gpu_out);
-    return -1;
-}
-
-/* All of the list or nothing: energy of some of the GPUs would look like that of all. */
-static uint32_t visible_gpus(const char *list, struct gpu **gpus)
-{
-    char copy[1024] = "";
-    char *rest = NULL;
-    uint32_t count = 0;
-
-    if (strlen(list) >= sizeof(copy))
-        return 0;
-    memcpy(copy, list, strlen(list));
-    for (char *word = strtok_r(copy, ",", &rest); word != NULL; word = strtok_r(NULL, ",", &rest)) {
-        if (count == MAX_GPUS || gpu_of_word(word, &gpus[count]) != NVML_SUCCESS)
-            return 0;
-        count++;
-    }
-    return count;
-}
-
-static uint32_t own_gpus(struct gpu **gpus)
-{
-    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    struct gpu *gpu = NULL;
-    unsigned total = 0;
-    uint32_t count = 0;
-
-    open_nvml();
-    if (!nvml.is_usable || nvml.count(&total) != NVML_SUCCESS)
-        return 0;
-    for (unsigned i = 0; i < total && count < MAX_GPUS; i++)
-        if (nvml.by_index(i, &gpu) == NVML_SUCCESS && runs_this_process(gpu))
-            gpus[count++] = gpu;
-    if (count > 0)
-        return count;
-    if (visible != NULL)
-        return visible_gpus(visible, gpus);
-    return total == 1 && nvml.by_index(0, &gpus[0]) == NVML_SUCCESS ? 1 : 0;
-}
-
-static struct window *find_open(const char *name)
-{
-    for (struct window *window = windows; window < windows + MAX_WINDOWS; window++)
-        if (window->is_open && window->pid == getpid() &&
-            strncmp(window->name, name, NAME_BYTES - 1) == 0)
-            return window;
-    return NULL;
+    return window->turn * MAX_WINDOWS + (int)(window - windows);
 }
 
 static struct window *find_free(void)
 {
     for (struct window *window = windows; window < windows + MAX_WINDOWS; window++)
-        if (!window->is_open || window->pid != getpid())
+        if (!is_own(window))
             return window;
     return NULL;
 }
 
-static void begin(struct window *window, const char *name)
+static struct window *find_open(int number)
 {
-    *window = (struct window){.is_open = 1, .pid = getpid()};
-    memcpy(window->name, name, strnlen(name, NAME_BYTES - 1));
-    window->gpu_count = own_gpus(window->gpus);
-    window->has_energy = window->gpu_count > 0;
-    window->begin_ns = lull_now_ns();
-    for (uint32_t i = 0; i < window->gpu_count; i++)
-        if (nvml.energy(window->gpus[i], &window->begin_mj[i]) != NVML_SUCCESS)
-            window->has_energy = 0;
+    struct window *window = number < 0 ? NULL : &windows[number % MAX_WINDOWS];
+
+    return window != NULL && is_own(window) && window->turn == number / MAX_WINDOWS ? window : NULL;
 }
 
-static void end(struct window *window, struct lull_window *out)
+/* ---- measuring --------------------------------------------------------------------------- */
+
+static void look_up_begin(struct window *window)
 {
-    const int64_t now_ns = lull_now_ns();
-    double joules = 0.0;
+    for (uint32_t i = 0; i < window->gpus.count; i++)
+        if (!window->has_begun[i])
+            window->has_begun[i] =
+                lull_energy_account_at(lull_window_gpus_account(window->gpus.numbers[i]),
+                                       window->begin_ns, &window->begin[i]);
+}
 
-    for (uint32_t i = 0; i < window->gpu_count && window->has_energy; i++) {
-        unsigned long long now_mj = 0;
+/* Windows that wait for a reading behind their begin have it now. */
+static void take_reading(void)
+{
+    if (!lull_window_gpus_read())
+        return;
+    for (struct window *window = windows; window < windows + MAX_WINDOWS; window++)
+        if (is_own(window))
+            look_up_begin(window);
+}
 
-        if (nvml.energy(window->gpus[i], &now_mj) != NVML_SUCCESS || now_mj < window->begin_mj[i])
-            window->has_energy = 0;
-        else
-            joules += (double)(now_mj - window->begin_mj[i]) * 1e-3;
+static void measure(struct window *window, int64_t end_ns, struct lull_window *out)
+{
+    double variance_j2 = 0.0;
+
+    *out = (struct lull_window){.seconds = (double)(end_ns - window->begin_ns) * 1e-9,
+                                .gpus = window->gpus.count};
+    look_up_begin(window);
+    for (uint32_t i = 0; i < window->gpus.count; i++) {
+        const struct lull_energy_account *account =
+            lull_window_gpus_account(window->gpus.numbers[i]);
+        struct lull_energy_figure figure;
+        struct lull_energy_edge end;
+
+        if (!window->has_begun[i] || !lull_energy_account_at(account, end_ns, &end)) {
+            out->joules = 0.0;
+            return;
+        }
+        figure = lull_energy_between(account, &window->begin[i], &end);
+        out->joules += figure.joules;
+        variance_j2 += figure.uncertainty_j * figure.uncertainty_j;
     }
-    *out = (struct lull_window){
-        .seconds = (double)(now_ns - window->begin_ns) * 1e-9,
-        .gpus = window->gpu_count,
+    out->uncertainty_j = sqrt(variance_j2);
+    out->flags = window->gpus.count > 0 ? LULL_WINDOW_JOULES_VALID : 0;
+}
+
+/* ---- telling ----------------------------------------------------------------------------- */
+
+static void tell(enum lull_event_kind kind, const struct window *window, int64_t time_ns)
+{
+    const struct lull_event event = {
+        .time_ns = time_ns,
+        .bytes = (uint64_t)number_of(window),
+        .communicator = LULL_EVENT_NO_COMMUNICATOR,
+        .peer = -1,
+        .kind = (uint16_t)kind,
+        .name = window->name,
     };
-    if (window->has_energy && now_ns - window->begin_ns >= SHORTEST_NS) {
-        out->joules = joules;
-        out->flags = LULL_WINDOW_JOULES_VALID;
-    }
-    window->is_open = 0;
+
+    if (lull_client_is_on())
+        lull_client_push(&event);
+}
+
+/* ---- the interface ----------------------------------------------------------------------- */
+
+/* The reading comes first: it may take long, and looks at the windows that are open. */
+static void begin(struct window *window, const char *name)
+{
+    take_reading();
+    *window = (struct window){.turn = (window->turn + 1) % MAX_TURNS, .pid = getpid()};
+    if (lull_client_join())
+        window->name = lull_job_intern(lull_client.job, lull_client.slot, name);
+    lull_window_gpus_own(&window->gpus);
+    window->is_open = true;
+    window->begin_ns = lull_now_ns();
+    tell(LULL_EVENT_WINDOW_BEGIN, window, window->begin_ns);
 }
 
 int lull_window_begin(const char *name)
 {
     const int saved_errno = errno;
     struct window *window;
+    int number = -ENOSPC;
 
     if (name == NULL)
         return -EINVAL;
     pthread_mutex_lock(&windows_lock);
-    window = find_open(name);
-    if (window == NULL)
-        window = find_free();
-    if (window != NULL)
+    window = find_free();
+    if (window != NULL) {
         begin(window, name);
+        number = number_of(window);
+    }
     pthread_mutex_unlock(&windows_lock);
     errno = saved_errno;
-    return window != NULL ? 0 : -ENOSPC;
+    return number;
 }
 
-int lull_window_end(const char *name, struct lull_window *out)
+int lull_window_end(int number, struct lull_window *out)
 {
+    const int64_t now_ns = lull_now_ns();
     const int saved_errno = errno;
     struct window *window;
 
-    if (name == NULL || out == NULL)
-        return -EINVAL;
     pthread_mutex_lock(&windows_lock);
-    window = find_open(name);
-    if (window != NULL)
-        end(window, out);
+    window = find_open(number);
+    if (window != NULL) {
+        const int64_t end_ns = now_ns > window->begin_ns ? now_ns : window->begin_ns;
+
+        tell(LULL_EVENT_WINDOW_END, window, end_ns);
+        take_reading();
+        if (out != NULL)
+            measure(window, end_ns, out);
+        window->is_open = false;
+    }
     pthread_mutex_unlock(&windows_lock);
     errno = saved_errno;
     return window != NULL ? 0 : -ENOENT;

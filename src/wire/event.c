@@ -41,7 +41,7 @@
 #define LONGEST_SLEEP_NS (100 * LULL_NS_PER_MS)
 
 enum {
-    FORMAT_VERSION = 2,
+    FORMAT_VERSION = 3,
     PAGE_BYTES = 4096,
     EVENT_WORDS = sizeof(struct lull_event) / sizeof(uint64_t),
     INFO_WORDS = sizeof(struct lull_process_info) / sizeof(uint64_t),

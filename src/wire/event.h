@@ -33,6 +33,7 @@ enum {
     LULL_JOB_MAX_NAMES = 64,     /* names of user sections per process */
     LULL_JOB_NAME_BYTES = 48,    /* NUL included */
     LULL_JOB_MAX_THREADS = 64,   /* numbered threads per process; the last number is shared */
+    LULL_JOB_MAX_WINDOWS = 64,   /* energy windows that a process may have open */
 };
 
 #define LULL_EVENT_NO_COMMUNICATOR UINT32_MAX
@@ -55,6 +56,11 @@ enum lull_event_kind {
                               * kernels has failed and ends here */
     LULL_EVENT_COMMUNICATOR, /* announces a communicator: ranks; bytes: its nodes; peer: own rank
                               * in it; name: its name, LULL_JOB_MAX_NAMES without one */
+
+    /* Of energy windows, from any thread; bytes: the window's number in the process. Its remainder by
+     * LULL_JOB_MAX_WINDOWS is the number of no other window that is open. */
+    LULL_EVENT_WINDOW_BEGIN, /* name: its name */
+    LULL_EVENT_WINDOW_END,
 };
 
 /* What the governor may ask of the probes of a process, beyond what costs next to nothing. */

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -268,24 +269,31 @@ static void fault_f35_no_job(void **state)
     }
 }
 
+enum { MOST_WINDOWS = LULL_JOB_MAX_WINDOWS };
+
 static int windows(void)
 {
     struct lull_window window = {.seconds = -1.0};
-    char name[16];
+    int numbers[MOST_WINDOWS];
 
-    if (lull_window_begin(NULL) != -EINVAL || lull_window_end("never", &window) != -ENOENT ||
-        lull_window_end("never", NULL) != -EINVAL || window.seconds >= 0.0)
+    errno = 7;
+    if (lull_window_begin(NULL) != -EINVAL || lull_window_end(-1, &window) != -ENOENT ||
+        lull_window_end(0, NULL) != -ENOENT || lull_window_end(INT32_MAX, &window) != -ENOENT ||
+        window.seconds >= 0.0)
         return 1;
-    for (int i = 0; i < 16; i++) {
-        snprintf(name, sizeof(name), "window %d", i);
-        if (lull_window_begin(name) != 0)
+    for (int i = 0; i < MOST_WINDOWS; i++) {
+        numbers[i] = lull_window_begin(i % 2 == 0 ? "even" : "odd");
+        if (numbers[i] < 0)
             return 2;
     }
-    if (lull_window_begin("one too many") != -ENOSPC || lull_window_begin("window 3") != 0)
+    if (lull_window_begin("one too many") != -ENOSPC)
         return 3;
-    if (lull_window_end("window 3", &window) != 0 || window.seconds < 0.0)
+    if (lull_window_end(numbers[3], &window) != 0 || window.seconds < 0.0 ||
+        lull_window_end(numbers[3], &window) != -ENOENT)
         return 4;
-    return (window.flags & LULL_WINDOW_JOULES_VALID) == 0 ? 0 : 5;
+    if (lull_window_begin("again") == numbers[3] || lull_window_end(numbers[4], NULL) != 0)
+        return 5;
+    return (window.flags & LULL_WINDOW_JOULES_VALID) == 0 && errno == 7 ? 0 : 6;
 }
 
 static void windows_without_gpus(void **state)
@@ -301,18 +309,61 @@ static const double v100_w = 40.0;
 static int measures(double power_w, uint32_t gpus, int is_valid)
 {
     struct lull_window window;
+    const int number = lull_window_begin("w");
 
-    lull_window_begin("w");
     usleep(1000000);
-    if (lull_window_end("w", &window) != 0 || window.seconds < 1.0 || window.gpus != gpus)
+    if (lull_window_end(number, &window) != 0 || window.seconds < 1.0 || window.gpus != gpus)
         return 1;
     if (((window.flags & LULL_WINDOW_JOULES_VALID) != 0) != is_valid)
         return 2;
-    /* The counter of an A100 moves every 0.1 s. */
-    if (is_valid && (window.joules < power_w * (window.seconds - 0.12) ||
-                     window.joules > power_w * (window.seconds + 0.12)))
+    if (is_valid && (window.joules < power_w * window.seconds - window.uncertainty_j ||
+                     window.joules > power_w * window.seconds + window.uncertainty_j ||
+                     window.uncertainty_j > 60.0))
         return 3;
     return 0;
+}
+
+static int number_of_window;
+static struct lull_window window_of_thread;
+
+static void *end_window(void *unused)
+{
+    (void)unused;
+    usleep(700000);
+    return (void *)(intptr_t)lull_window_end(number_of_window, &window_of_thread);
+}
+
+/* An outer window that another thread closes, inner ones of one name that overlap in it. */
+static int nested(void)
+{
+    struct lull_window inner[2];
+    void *result = NULL;
+    pthread_t thread;
+    int numbers[2];
+
+    setenv("CUDA_VISIBLE_DEVICES", "0", 1);
+    number_of_window = lull_window_begin("outer");
+    pthread_create(&thread, NULL, end_window, NULL);
+    numbers[0] = lull_window_begin("inner");
+    usleep(200000);
+    numbers[1] = lull_window_begin("inner");
+    usleep(200000);
+    if (lull_window_end(numbers[0], &inner[0]) != 0)
+        return 1;
+    usleep(800000); /* the thread closes the outer one; more than a second since the reading */
+    if (lull_window_end(numbers[1], &inner[1]) != 0)
+        return 2;
+    pthread_join(thread, &result);
+    if ((intptr_t)result != 0 || window_of_thread.seconds < 0.7 || inner[0].seconds < 0.4)
+        return 3;
+    for (int i = 0; i < 2; i++)
+        if ((inner[i].flags & LULL_WINDOW_JOULES_VALID) == 0 ||
+            fabs(inner[i].joules - a100_w * inner[i].seconds) > inner[i].uncertainty_j)
+            return 4;
+    /* 0.4 s without a reading at its end: hardly more is known than what the GPU can draw. */
+    return inner[0].uncertainty_j > 15.0 && inner[1].uncertainty_j < inner[0].uncertainty_j + 50.0
+               ? 0
+               : 5;
 }
 
 static int all_visible(void)
@@ -364,7 +415,36 @@ static void windows_with_gpus(void **state)
     assert_int_equal(in_child(NULL, one_by_uuid), 0);
     assert_int_equal(in_child(NULL, unknown_device), 0);
     assert_int_equal(in_child(NULL, whose_is_unknown), 0);
+    assert_int_equal(in_child(NULL, nested), 0);
     assert_int_equal(in_child(NULL, no_counter), 0);
+}
+
+static int tells_windows(void)
+{
+    const int outer = lull_window_begin("epoch");
+    const int inner = lull_window_begin("eval");
+
+    lull_window_end(outer, NULL);
+    lull_window_end(inner, NULL);
+    return outer == inner;
+}
+
+static void windows_are_told(void **state)
+{
+    struct fixture *fixture = *state;
+    struct lull_event events[5];
+    char name[LULL_JOB_NAME_BYTES];
+
+    assert_int_equal(in_child(fixture->path, tells_windows), 0);
+    assert_int_equal(lull_job_read(fixture->job, 0, events, 5), 4);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(events[i].kind, i < 2 ? LULL_EVENT_WINDOW_BEGIN : LULL_EVENT_WINDOW_END);
+        assert_int_equal(events[i].bytes, events[i % 2].bytes);
+        lull_job_name(fixture->job, 0, events[i].name, name);
+        assert_string_equal(name, i % 2 == 0 ? "epoch" : "eval");
+    }
+    assert_true(events[0].bytes % LULL_JOB_MAX_WINDOWS != events[1].bytes % LULL_JOB_MAX_WINDOWS);
+    assert_true(events[3].time_ns >= events[2].time_ns);
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
@@ -378,6 +458,7 @@ int main(void)
         TEST(fault_f40_fork),
         TEST(fork_in_a_busy_client),
         TEST(fault_f35_no_job),
+        TEST(windows_are_told),
         cmocka_unit_test(windows_without_gpus),
         cmocka_unit_test(windows_with_gpus),
     };

@@ -1,0 +1,290 @@
+/*
+ * Energies from an account: where an edge lies between readings, and how well that is known.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "core/energy/account.h"
+
+#include <math.h>
+#include <stddef.h>
+
+#include "core/energy/account_state.h"
+
+/* Standard deviations in half of a 95 % interval. */
+static const double deviations = 2.0;
+/* Scatter that an average over many refreshes may hide, of the power. */
+static const double hidden_ratio = 0.5;
+/* Of a step that is smeared: how much of it may lie on the wrong side of an edge. */
+static const double smeared_ratio = 0.35;
+
+/* The polled integral up to time_ns: from the last point before it, or beyond the ends evenly. */
+static double polled_at(const struct lull_energy_account *account, int64_t time_ns)
+{
+    uint64_t i = account->count - 1;
+    const struct lull_energy_point *before;
+    const struct lull_energy_point *after;
+    double gap_s;
+    double into_s;
+    double held_s;
+
+    while (i > lull_energy_oldest(account) && lull_energy_point(account, i)->time_ns > time_ns)
+        i--;
+    before = lull_energy_point(account, i);
+    into_s = lull_energy_seconds(before->time_ns, time_ns);
+    if (into_s <= 0.0 || i + 1 == account->count)
+        return before->polled_j + before->power_w * into_s;
+    after = lull_energy_point(account, i + 1);
+    gap_s = lull_energy_seconds(before->time_ns, after->time_ns);
+    held_s = lull_energy_held_s(account, gap_s);
+    return before->polled_j + before->power_w * fmin(into_s, gap_s - held_s) +
+           after->power_w * fmax(0.0, into_s - (gap_s - held_s));
+}
+
+/* The readings of energy around an edge, and what lies between. */
+struct gap {
+    const struct lull_energy_point *before;
+    const struct lull_energy_point *after; /* the same one: the edge lies behind the last */
+    double since_s;                        /* from the energy of before to the edge */
+    double until_s;                        /* from the edge to the energy of after; 0 behind */
+    double power_w;                        /* mean between them */
+    double scatter_w2;                     /* of the power, around that mean */
+    double polling_s;                      /* between readings of the power, at the widest */
+    bool has_power;
+};
+
+static bool find_gap(const struct lull_energy_account *account, int64_t time_ns, struct gap *gap)
+{
+    const double age_s = lull_energy_age_s(account);
+
+    gap->before = NULL;
+    gap->after = NULL;
+    for (uint64_t i = account->count; i-- > lull_energy_oldest(account);) {
+        if (!lull_energy_point(account, i)->has_energy)
+            continue;
+        gap->before = lull_energy_point(account, i);
+        if (gap->after == NULL)
+            gap->after = gap->before;
+        if (lull_energy_seconds(gap->before->time_ns, time_ns) + age_s >= 0.0)
+            break;
+        gap->after = gap->before;
+    }
+    if (gap->before == NULL)
+        return false;
+    gap->since_s = lull_energy_seconds(gap->before->time_ns, time_ns) + age_s;
+    if (gap->before->time_ns == lull_energy_last(account)->time_ns)
+        gap->after = gap->before;
+    gap->until_s =
+        gap->after == gap->before ? 0.0 : lull_energy_seconds(time_ns, gap->after->time_ns) - age_s;
+    return gap->since_s >= 0.0;
+}
+
+/* Scatter of the powers read from a little before the gap to a little behind it. */
+static void look_at_power(const struct lull_energy_account *account, struct gap *gap)
+{
+    const struct lull_energy_source *source = &account->source;
+    const int64_t margin_ns = (int64_t)((source->power_refresh_s + source->power_window_s) * 1e9);
+    const int64_t from_ns = gap->before->time_ns - margin_ns;
+    const int64_t to_ns = gap->after->time_ns + margin_ns;
+    int64_t last_ns = 0;
+    uint32_t seen = 0;
+    double sum = 0.0;
+    double squares = 0.0;
+
+    gap->polling_s = 0.0;
+    for (uint64_t i = lull_energy_oldest(account); i < account->count; i++) {
+        const struct lull_energy_point *read = lull_energy_point(account, i);
+
+        if (!read->has_power || read->time_ns < from_ns || read->time_ns > to_ns)
+            continue;
+        if (seen > 0)
+            gap->polling_s = fmax(gap->polling_s, lull_energy_seconds(last_ns, read->time_ns));
+        last_ns = read->time_ns;
+        seen++;
+        sum += read->power_w;
+        squares += lull_energy_square(read->power_w);
+    }
+    gap->has_power = seen > 0;
+    gap->power_w = seen > 0 ? sum / seen : 0.5 * source->highest_w;
+    gap->scatter_w2 =
+        seen > 1 ? fmax(0.0, squares - seen * lull_energy_square(gap->power_w)) / (seen - 1) : 0.0;
+    if (source->power_window_s > source->power_refresh_s)
+        gap->scatter_w2 += lull_energy_square(hidden_ratio * gap->power_w) *
+                           (1.0 - source->power_refresh_s / source->power_window_s);
+}
+
+/* Behind the last reading and without power: as before it, if there was a reading. */
+static void look_back(const struct lull_energy_account *account, struct gap *gap)
+{
+    for (uint64_t i = account->count - 1; i-- > lull_energy_oldest(account);) {
+        const struct lull_energy_point *earlier = lull_energy_point(account, i);
+
+        if (!earlier->has_energy || earlier->time_ns >= gap->before->time_ns)
+            continue;
+        gap->power_w = (gap->before->energy_j - earlier->energy_j) /
+                       lull_energy_seconds(earlier->time_ns, gap->before->time_ns);
+        return;
+    }
+}
+
+/* What the counter says of the gap's mean power; where power was read, they should agree. */
+static void compare_with_counter(const struct lull_energy_account *account, struct gap *gap)
+{
+    const double gap_s = gap->since_s + gap->until_s;
+    double counted_w;
+
+    if (gap->after == gap->before && !gap->has_power)
+        look_back(account, gap);
+    if (gap->after == gap->before || gap_s <= 0.0 || !account->has_counter)
+        return;
+    counted_w = (gap->after->energy_j - gap->before->energy_j) / gap_s;
+    if (gap->has_power)
+        gap->scatter_w2 += lull_energy_square(counted_w - gap->power_w);
+    gap->power_w = counted_w;
+}
+
+/* Energy from the reading before the edge up to the edge. */
+static double share_j(const struct lull_energy_account *account, const struct gap *gap,
+                      int64_t time_ns)
+{
+    const double energy_j = gap->after->energy_j - gap->before->energy_j;
+    const double gap_s = gap->since_s + gap->until_s;
+    const int64_t power_ns = (int64_t)(lull_energy_power_age_s(account) * 1e9);
+    const int64_t lead_ns = power_ns - (int64_t)(lull_energy_age_s(account) * 1e9);
+    double from_j;
+    double to_j;
+
+    if (gap->after == gap->before || gap_s <= 0.0)
+        return gap->power_w * gap->since_s;
+    if (!gap->has_power)
+        return energy_j * gap->since_s / gap_s;
+    from_j = polled_at(account, gap->before->time_ns + lead_ns);
+    to_j = polled_at(account, gap->after->time_ns + lead_ns);
+    if (to_j <= from_j)
+        return energy_j * gap->since_s / gap_s;
+    return energy_j * fmin(1.0, fmax(0.0, (polled_at(account, time_ns + power_ns) - from_j) /
+                                              (to_j - from_j)));
+}
+
+/* Between two readings without power: anywhere that the counts and the highest power allow. */
+static double uneven_without_power(const struct lull_energy_account *account, const struct gap *gap)
+{
+    const double energy_j = gap->after->energy_j - gap->before->energy_j;
+    const double highest_w = account->source.highest_w;
+    double low_j;
+    double high_j;
+
+    if (gap->after == gap->before)
+        return lull_energy_square(highest_w * gap->since_s) / 12.0;
+    low_j = fmax(0.0, energy_j - highest_w * gap->until_s);
+    high_j = fmin(energy_j, highest_w * gap->since_s);
+    return lull_energy_square(fmax(0.0, high_j - low_j)) / 12.0;
+}
+
+/* Within which time the power readings do not tell when energy was drawn, s. */
+static double smear_s(const struct lull_energy_account *account, const struct gap *gap)
+{
+    return fmax(gap->polling_s, account->source.power_refresh_s) +
+           0.25 * account->source.power_window_s;
+}
+
+/*
+ * The energy between readings lies unevenly: as a random walk with the scatter's variance per step
+ * of the polling, tied to both readings; without a counter the edge lies within one such step.
+ */
+static double uneven_with_power(const struct lull_energy_account *account, const struct gap *gap)
+{
+    const double step_s = smear_s(account, gap);
+    const double gap_s = gap->since_s + gap->until_s;
+    double bridge_s;
+
+    if (gap->after == gap->before)
+        return gap->scatter_w2 * gap->since_s * fmax(gap->since_s, step_s);
+    if (!account->has_counter)
+        return gap->scatter_w2 * lull_energy_square(0.5 * step_s);
+    bridge_s = gap_s <= 0.0 ? 0.0 : gap->since_s * gap->until_s / gap_s;
+    return gap->scatter_w2 * bridge_s * step_s;
+}
+
+/* A step in the power, by twice its scatter, that is smeared evenly over step_s around the edge. */
+static double edge_bias(const struct lull_energy_account *account, const struct gap *gap)
+{
+    if (!gap->has_power)
+        return sqrt(uneven_without_power(account, gap));
+    return smeared_ratio * sqrt(gap->scatter_w2) * smear_s(account, gap);
+}
+
+static double edge_variance(const struct lull_energy_account *account, const struct gap *gap)
+{
+    const double gap_s = gap->since_s + gap->until_s;
+    const double share = gap_s <= 0.0 || gap->after == gap->before ? 0.0 : gap->since_s / gap_s;
+    const double refresh_s =
+        account->has_counter ? account->source.counter_refresh_s : account->source.power_refresh_s;
+    const double refresh_j2 = lull_energy_square(refresh_s) / 12.0 *
+                              (lull_energy_square(gap->power_w) + gap->scatter_w2) *
+                              (lull_energy_square(1.0 - share) + lull_energy_square(share));
+
+    if (!gap->has_power)
+        return refresh_j2 + uneven_without_power(account, gap);
+    return refresh_j2 + uneven_with_power(account, gap);
+}
+
+bool lull_energy_account_at(const struct lull_energy_account *account, int64_t time_ns,
+                            struct lull_energy_edge *edge_out)
+{
+    struct gap gap;
+
+    if (account->count == 0 || !find_gap(account, time_ns, &gap))
+        return false;
+    look_at_power(account, &gap);
+    compare_with_counter(account, &gap);
+    *edge_out = (struct lull_energy_edge){
+        .time_ns = time_ns,
+        .energy_j = gap.before->energy_j + share_j(account, &gap, time_ns),
+        .edge_j2 = edge_variance(account, &gap),
+        .bias_j = edge_bias(account, &gap),
+        .path_j2 = gap.since_s <= 0.0 ? gap.before->variance_j2 : gap.after->variance_j2,
+    };
+    return true;
+}
+
+struct lull_energy_figure lull_energy_between(const struct lull_energy_account *account,
+                                              const struct lull_energy_edge *begin,
+                                              const struct lull_energy_edge *end)
+{
+    const double length_s = lull_energy_seconds(begin->time_ns, end->time_ns);
+    const double most_j = account->source.highest_w * length_s;
+    const double joules = fmax(0.0, end->energy_j - begin->energy_j);
+    const double variance_j2 =
+        begin->edge_j2 + end->edge_j2 + fmax(0.0, end->path_j2 - begin->path_j2);
+
+    return (struct lull_energy_figure){
+        .seconds = length_s,
+        .joules = joules,
+        .uncertainty_j = fmin(deviations * sqrt(variance_j2), fmax(joules, most_j - joules)),
+        .bias_j = begin->bias_j + end->bias_j,
+    };
+}
+
+void lull_energy_sum_add(struct lull_energy_sum *sum, const struct lull_energy_figure *figure)
+{
+    sum->count++;
+    sum->seconds += figure->seconds;
+    sum->joules += figure->joules;
+    sum->square_j2 += lull_energy_square(figure->uncertainty_j);
+    sum->largest_j += figure->uncertainty_j;
+    sum->bias_j += fmin(figure->bias_j, figure->uncertainty_j);
+}
+
+double lull_energy_sum_uncertainty_j(const struct lull_energy_sum *sum)
+{
+    return fmin(sum->largest_j, sqrt(sum->square_j2) + sum->bias_j);
+}
+
+bool lull_energy_account_check(const struct lull_energy_account *account, double *ratio_out)
+{
+    const struct lull_energy_point *last = lull_energy_last(account);
+
+    if (last == NULL || !account->has_counter || !last->has_power || last->energy_j <= 0.0)
+        return false;
+    *ratio_out = last->polled_j / last->energy_j - 1.0;
+    return true;
+}

@@ -1,0 +1,55 @@
+/*
+ * What the two files of an account share: account.c takes readings, account_edge.c tells energies.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_ENERGY_ACCOUNT_STATE_H
+#define LULL_CORE_ENERGY_ACCOUNT_STATE_H
+
+#include <math.h>
+
+#include "core/energy/account.h"
+
+static inline double lull_energy_seconds(int64_t from_ns, int64_t to_ns)
+{
+    return (double)(to_ns - from_ns) * 1e-9;
+}
+
+static inline double lull_energy_square(double value)
+{
+    return value * value;
+}
+
+static inline const struct lull_energy_point *
+lull_energy_point(const struct lull_energy_account *account, uint64_t i)
+{
+    return &account->points[i % LULL_ENERGY_KEPT];
+}
+
+/* Index of the oldest point that is kept. */
+static inline uint64_t lull_energy_oldest(const struct lull_energy_account *account)
+{
+    return account->count > LULL_ENERGY_KEPT ? account->count - LULL_ENERGY_KEPT : 0;
+}
+
+/* The last point with energy; NULL none. */
+const struct lull_energy_point *lull_energy_last(const struct lull_energy_account *account);
+
+/* How long before its reading the middle of a power lies, and the energy, s. */
+static inline double lull_energy_power_age_s(const struct lull_energy_account *account)
+{
+    return 0.5 * (account->source.power_refresh_s + account->source.power_window_s);
+}
+
+static inline double lull_energy_age_s(const struct lull_energy_account *account)
+{
+    return account->has_counter ? 0.5 * account->source.counter_refresh_s
+                                : lull_energy_power_age_s(account);
+}
+
+/* For how long before its reading a power is taken to hold already, gap_s after the one before. */
+static inline double lull_energy_held_s(const struct lull_energy_account *account, double gap_s)
+{
+    return 0.5 * fmin(gap_s, account->source.power_refresh_s);
+}
+
+#endif

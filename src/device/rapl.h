@@ -1,0 +1,62 @@
+/*
+ * Energy of this node's processors and memory by RAPL, as Linux tells it (powercap in sysfs).
+ *
+ * A zone intel-rapl:N named package-... is a processor (AMD's too): its energy holds that of its
+ * parts, so the zones core and uncore below it are not added. The zone dram below it is memory,
+ * which is not in the package's energy. psys (the whole platform, where it exists) holds both and
+ * is not added, and neither is intel-rapl-mmio, which tells the same package by another way.
+ *
+ * Counters wrap around at max_energy_range_uj, after minutes under load: read more often than that.
+ * Since 2020 energy_uj is for root alone on most systems (CVE-2020-8694).
+ *
+ * Threads: one. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_DEVICE_RAPL_H
+#define LULL_DEVICE_RAPL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* Names another directory than /sys/class/powercap. */
+#define LULL_POWERCAP_ENV "LULL_POWERCAP"
+
+enum { LULL_RAPL_MAX_ZONES = 64 };
+
+enum lull_rapl_kind { LULL_RAPL_CPU, LULL_RAPL_DRAM, LULL_RAPL_KINDS, LULL_RAPL_NOT_ADDED };
+
+/* Energy since opening; a kind is valid if every zone of it was read, and there is one. */
+struct lull_rapl_reading {
+    bool is_valid[LULL_RAPL_KINDS];
+    double energy_j[LULL_RAPL_KINDS];
+};
+
+struct lull_rapl; /* opaque */
+
+/*
+ * Finds the zones below directory (NULL: as LULL_POWERCAP says, else /sys/class/powercap) and reads
+ * them for the first time. Errors: LULL_E_UNSUPPORTED there is no such zone; -EACCES they may not
+ * be read; -errno; the text says which file.
+ */
+int lull_rapl_open(const char *directory, struct lull_rapl **rapl_out, struct lull_error *err);
+void lull_rapl_close(struct lull_rapl *rapl);
+
+uint32_t lull_rapl_zone_count(const struct lull_rapl *rapl, enum lull_rapl_kind kind);
+
+void lull_rapl_read(struct lull_rapl *rapl, struct lull_rapl_reading *reading_out);
+
+/* ---- what is parsed, for tests ---- */
+
+/* What a zone counts for, by its directory ("intel-rapl:0:2") and its name ("dram"). */
+enum lull_rapl_kind lull_rapl_kind_of(const char *zone, const char *name);
+
+/* A number of microjoules as sysfs writes it, a line feed behind it or not. -EINVAL: it is none. */
+int lull_rapl_parse_uj(const char *text, size_t size, uint64_t *value_out);
+
+/* What was counted between two readings of a counter that begins anew behind range_uj (0 unknown).
+ */
+uint64_t lull_rapl_grown_uj(uint64_t before_uj, uint64_t now_uj, uint64_t range_uj);
+
+#endif
