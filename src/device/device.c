@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/levelzero.h"
 #include "device/nvml.h"
 #include "device/rocm.h"
 
@@ -18,7 +19,8 @@ struct lull_devices {
 };
 
 /* In the order in which they are tried. */
-static const struct lull_vendor *const vendors[] = {&lull_nvml_vendor, &lull_rocm_vendor};
+static const struct lull_vendor *const vendors[] = {&lull_nvml_vendor, &lull_rocm_vendor,
+                                                  &lull_levelzero_vendor};
 
 enum { VENDOR_COUNT = sizeof(vendors) / sizeof(vendors[0]) };
 

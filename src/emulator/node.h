@@ -29,6 +29,8 @@ struct lull_node; /* this process's view; opaque */
 enum lull_node_setting {
     LULL_NODE_PERSISTENCE,
     LULL_NODE_COMPUTE_MODE,
+    LULL_NODE_STACK_RANGE_0, /* Intel: what each stack's clock is limited to */
+    LULL_NODE_STACK_RANGE_1,
     LULL_NODE_SETTINGS,
 };
 
