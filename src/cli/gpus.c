@@ -93,6 +93,7 @@ static int print_json(struct lull_devices *devices)
 
     for (uint32_t gpu = 0; gpu < lull_devices_count(devices); gpu++)
         json_array_append_new(gpus, gpu_as_json(devices, gpu));
+    json_object_set_new(document, "vendor", json_string(lull_devices_vendor(devices)));
     json_object_set_new(document, "driver_version",
                         json_string(lull_devices_driver_version(devices)));
     json_object_set_new(document, "gpus", gpus);

@@ -117,6 +117,11 @@ uint32_t lull_devices_count(const struct lull_devices *devices)
     return devices->count;
 }
 
+const char *lull_devices_vendor(const struct lull_devices *devices)
+{
+    return devices->vendor->name;
+}
+
 const char *lull_devices_driver_version(const struct lull_devices *devices)
 {
     return devices->vendor->driver_version(devices->state);
