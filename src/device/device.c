@@ -20,7 +20,7 @@ struct lull_devices {
 
 /* In the order in which they are tried. */
 static const struct lull_vendor *const vendors[] = {&lull_nvml_vendor, &lull_rocm_vendor,
-                                                  &lull_levelzero_vendor};
+                                                    &lull_levelzero_vendor};
 
 enum { VENDOR_COUNT = sizeof(vendors) / sizeof(vendors[0]) };
 
@@ -37,8 +37,8 @@ static int choose_vendors(uint32_t *first, uint32_t *end, struct lull_error *err
         (*first)++;
     *end = *first + 1;
     if (*first == VENDOR_COUNT)
-        return lull_error_set(err, -EINVAL,
-                              "LULL_VENDOR=%.40s: expected nvidia, amd or intel", name);
+        return lull_error_set(err, -EINVAL, "LULL_VENDOR=%.40s: expected nvidia, amd or intel",
+                              name);
     return 0;
 }
 
@@ -54,8 +54,8 @@ static int fail_open(const struct lull_error *error, struct lull_error *err)
  * The first vendor with a GPU. A driver that is there and fails for another reason than that it has
  * none ends the search: a sick GPU must not be passed over for another vendor's.
  */
-static int open_vendor(const struct lull_vendor **vendor_out, void **state_out,
-                       uint32_t *count_out, struct lull_error *err)
+static int open_vendor(const struct lull_vendor **vendor_out, void **state_out, uint32_t *count_out,
+                       struct lull_error *err)
 {
     struct lull_error kept = {0};
     uint32_t first;

@@ -113,8 +113,7 @@ static bool read_energy(struct levelzero *levelzero, const struct zes_card *card
     return true;
 }
 
-static bool read_activity(struct levelzero *levelzero, struct zes_card *card,
-                          uint32_t *percent_out)
+static bool read_activity(struct levelzero *levelzero, struct zes_card *card, uint32_t *percent_out)
 {
     struct zes_counter counter;
     double share;
@@ -146,8 +145,7 @@ static bool read_stacks(struct levelzero *levelzero, const struct zes_card *card
 
         if (!read_domain(levelzero, card->clocks[i], &state))
             return false;
-        all.actual_mhz =
-            state.actual_mhz > all.actual_mhz ? state.actual_mhz : all.actual_mhz;
+        all.actual_mhz = state.actual_mhz > all.actual_mhz ? state.actual_mhz : all.actual_mhz;
         all.reasons |= state.reasons;
     }
     *all_out = all;

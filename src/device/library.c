@@ -8,8 +8,7 @@
 #include <string.h>
 
 int lull_library_open(const char *variable, const char *const *names, const char *what,
-                      void **library_out, char *name_out, size_t name_size,
-                      struct lull_error *err)
+                      void **library_out, char *name_out, size_t name_size, struct lull_error *err)
 {
     const char *const chosen[] = {getenv(variable), NULL};
     char reason[160] = "";
@@ -46,8 +45,8 @@ void lull_library_bind(void *library, void *table, const struct lull_library_sym
     }
 }
 
-const struct lull_library_meaning *
-lull_library_meaning(const struct lull_library_meaning *rows, size_t count, int code)
+const struct lull_library_meaning *lull_library_meaning(const struct lull_library_meaning *rows,
+                                                        size_t count, int code)
 {
     for (size_t i = 0; i < count; i++)
         if (rows[i].code == code)

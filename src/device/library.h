@@ -32,16 +32,15 @@ struct lull_library_meaning {
  * can be opened; name_out gets its name. Errors: -ENOENT none; the text says why and what to do.
  */
 int lull_library_open(const char *variable, const char *const *names, const char *what,
-                      void **library_out, char *name_out, size_t name_size,
-                      struct lull_error *err);
+                      void **library_out, char *name_out, size_t name_size, struct lull_error *err);
 
 /* Stores the addresses of the symbols in the table; NULL for what the library lacks. */
 void lull_library_bind(void *library, void *table, const struct lull_library_symbol *symbols,
                        size_t count);
 
 /* The row of a code; the last row stands for every code that has none. Never NULL. */
-const struct lull_library_meaning *
-lull_library_meaning(const struct lull_library_meaning *rows, size_t count, int code);
+const struct lull_library_meaning *lull_library_meaning(const struct lull_library_meaning *rows,
+                                                        size_t count, int code);
 
 /* Sorts clocks from the highest to the lowest. */
 void lull_library_sort_clocks(uint32_t *clocks_mhz, uint32_t count);

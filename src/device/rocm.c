@@ -124,8 +124,7 @@ static bool read_power(struct rocm *rocm, const struct rocm_die *die, uint32_t *
     union amdsmi_room room = {.bytes = {0}};
     uint32_t watts;
 
-    if (rocm->power_info == NULL ||
-        rocm->power_info(counter->handle, &room) != AMDSMI_SUCCESS)
+    if (rocm->power_info == NULL || rocm->power_info(counter->handle, &room) != AMDSMI_SUCCESS)
         return false;
     *is_instant_out = is_told(room.words[rocm->power_offset]);
     watts = room.words[rocm->power_offset + (*is_instant_out ? 0 : 1)];
@@ -286,8 +285,9 @@ static int set_limit(struct rocm *rocm, const struct rocm_die *die, int limit, u
 }
 
 /*
- * Only the upper end: the driver takes the two ends in two calls, refuses one that crosses the other,
- * and nothing is gained by keeping an idle GPU up. The lower end is put to the lowest clock once.
+ * Only the upper end: the driver takes the two ends in two calls, refuses one that crosses the
+ * other, and nothing is gained by keeping an idle GPU up. The lower end is put to the lowest clock
+ * once.
  */
 static int rocm_lock_sm(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz,
                         struct lull_error *err)

@@ -16,7 +16,7 @@
 
 extern const struct lull_vendor lull_rocm_vendor;
 
-/* The row of an amdsmi_status_t; an undocumented one counts as unknown. Never NULL. Threads: any. */
+/* The row of an amdsmi_status_t; an undocumented one counts as unknown. Never NULL. */
 const struct lull_library_meaning *lull_rocm_meaning(int code);
 
 #endif

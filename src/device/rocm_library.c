@@ -77,11 +77,14 @@ const struct lull_library_meaning *lull_rocm_meaning(int code)
 
 static int load_library(struct rocm *rocm, struct lull_error *err)
 {
-    static const char *const names[] = {
-        "libamd_smi.so.26", "libamd_smi.so.25", "libamd_smi.so.24",
-        "libamd_smi.so",    "/opt/rocm/lib/libamd_smi.so", NULL};
-    int result = lull_library_open("LULL_AMD_SMI", names, "AMD", &rocm->library,
-                                   rocm->library_name, sizeof(rocm->library_name), err);
+    static const char *const names[] = {"libamd_smi.so.26",
+                                        "libamd_smi.so.25",
+                                        "libamd_smi.so.24",
+                                        "libamd_smi.so",
+                                        "/opt/rocm/lib/libamd_smi.so",
+                                        NULL};
+    int result = lull_library_open("LULL_AMD_SMI", names, "AMD", &rocm->library, rocm->library_name,
+                                   sizeof(rocm->library_name), err);
 
     if (result < 0)
         return result;
@@ -155,8 +158,8 @@ bool rocm_read_energy_uj(struct rocm *rocm, const struct rocm_die *die, double *
     uint64_t count;
 
     if (rocm->energy == NULL ||
-        rocm->energy(die->handle, &count, &resolution_uj, &time_ns) != AMDSMI_SUCCESS || count == 0 ||
-        count == UINT64_MAX || !(resolution_uj > 0.0F))
+        rocm->energy(die->handle, &count, &resolution_uj, &time_ns) != AMDSMI_SUCCESS ||
+        count == 0 || count == UINT64_MAX || !(resolution_uj > 0.0F))
         return false;
     *energy_uj_out = (double)count * (double)resolution_uj;
     return true;
@@ -182,8 +185,7 @@ static void find_modules(struct rocm *rocm)
 
         die->counter = i;
         die->sharers = 1;
-        if (i == 0 || rocm->dies[i - 1].sharers > 1 ||
-            rocm_read_energy_uj(rocm, die, &ignored) ||
+        if (i == 0 || rocm->dies[i - 1].sharers > 1 || rocm_read_energy_uj(rocm, die, &ignored) ||
             !rocm_read_energy_uj(rocm, &rocm->dies[i - 1], &ignored))
             continue;
         rocm_read_name(rocm, &rocm->dies[i - 1], names[0], sizeof(names[0]));
@@ -235,8 +237,8 @@ int rocm_library_open(struct rocm **rocm_out, struct lull_error *err)
 
         if (code != AMDSMI_SUCCESS)
             result = lull_error_set(err, lull_rocm_meaning(code)->error,
-                                    "%s: cannot start AMD SMI: %s (AMD SMI %d)",
-                                    rocm->library_name, lull_rocm_meaning(code)->text, code);
+                                    "%s: cannot start AMD SMI: %s (AMD SMI %d)", rocm->library_name,
+                                    lull_rocm_meaning(code)->text, code);
     }
     if (result < 0) {
         unload(rocm);

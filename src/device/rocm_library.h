@@ -15,8 +15,8 @@
 
 /*
  * ABI of amdsmi.h 24 to 26: int return codes, opaque handles. Structures only ever grew at their
- * end, except for power; so each is read through the fields at its front, in a buffer that is larger
- * than any version of it.
+ * end, except for power; so each is read through the fields at its front, in a buffer that is
+ * larger than any version of it.
  */
 enum { ROOM_BYTES = 4096 };
 
@@ -107,7 +107,8 @@ struct rocm_die {
     uint32_t lowest_mhz;
     uint32_t highest_mhz;
     bool is_floor_set; /* the lower limit is the lowest clock, by us */
-    /* Modules of two dies tell power and energy of both on the first: whose counter, for how many. */
+    /* Modules of two dies tell power and energy of both on the first: whose counter, for how many.
+     */
     uint32_t counter;
     uint32_t sharers;
 };

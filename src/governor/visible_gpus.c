@@ -6,8 +6,8 @@
 #include <string.h>
 
 /*
- * Variables that narrow the list: the second pair within what the first has left, of a pair the first
- * that is set.
+ * Variables that narrow the list: the second pair within what the first has left, of a pair the
+ * first that is set.
  */
 static const struct narrowing {
     const char *vendor;

@@ -33,7 +33,7 @@ struct vendor {
     uint32_t lowest_mhz;
     uint32_t target_mhz; /* in its list */
     uint32_t highest_limit_mw;
-    uint32_t codes[4]; /* not permitted, not supported, lost, busy */
+    uint32_t codes[4];   /* not permitted, not supported, lost, busy */
     bool is_asleep_at_0; /* tells a clock of 0 without work */
 };
 
@@ -43,17 +43,32 @@ enum {
 };
 
 static const struct vendor vendors[] = {
-    {"nvidia", "2xA100-SXM4-40GB", "", "A100", ALL, 1410, 210, 900, 400000,
-     {4, 3, 15, 23}, false},
+    {"nvidia", "2xA100-SXM4-40GB", "", "A100", ALL, 1410, 210, 900, 400000, {4, 3, 15, 23}, false},
     {"amd", "2xMI300X", "26", "MI300X", ALL, 2100, 132, 1000, 750000, {10, 2, 31, 30}, false},
-    {"amd-25", "2xMI300X", "25", "MI300X", ALL, 2100, 132, 1000, 750000, {10, 2, 31, 30},
+    {"amd-25", "2xMI300X", "25", "MI300X", ALL, 2100, 132, 1000, 750000, {10, 2, 31, 30}, false},
+    {"amd-24", "2xMI300X", "24", "MI300X", ALL, 2100, 132, 1000, 750000, {10, 2, 31, 30}, false},
+    {"amd-module",
+     "2xMI250X",
+     "26",
+     "MI250X",
+     SETS,
+     1700,
+     500,
+     1000,
+     560000,
+     {10, 2, 31, 30},
      false},
-    {"amd-24", "2xMI300X", "24", "MI300X", ALL, 2100, 132, 1000, 750000, {10, 2, 31, 30},
-     false},
-    {"amd-module", "2xMI250X", "26", "MI250X", SETS, 1700, 500, 1000, 560000,
-     {10, 2, 31, 30}, false},
-    {"intel", "2xMax1550", "", "Max 1550", ALL, 1600, 300, 900, 600000,
-     {0x70010000, 0x78000003, 0x70000001, 0x70010001}, true},
+    {"intel",
+     "2xMax1550",
+     "",
+     "Max 1550",
+     ALL,
+     1600,
+     300,
+     900,
+     600000,
+     {0x70010000, 0x78000003, 0x70000001, 0x70010001},
+     true},
 };
 
 static const struct vendor *vendor;
@@ -167,7 +182,8 @@ static double truth_j(uint32_t gpus)
     return sum_j;
 }
 
-/* Both GPUs together: dies of a module share a counter. Unit of the counters, not their accuracy. */
+/* Both GPUs together: dies of a module share a counter. Unit of the counters, not their accuracy.
+ */
 static void test_energy_and_power_are_what_is_drawn(void **state)
 {
     const uint32_t wanted = LULL_READING_ENERGY;
@@ -237,16 +253,16 @@ static void test_a_lock_takes_effect_and_a_reset_undoes_it(void **state)
     (void)state;
     open_contexts();
     wait_for_clock(0, vendor->highest_mhz);
-    assert_int_equal(lull_device_lock_sm(devices, 0, vendor->target_mhz, vendor->target_mhz, &error),
-                     0);
+    assert_int_equal(
+        lull_device_lock_sm(devices, 0, vendor->target_mhz, vendor->target_mhz, &error), 0);
     wait_for_clock(0, vendor->target_mhz);
     assert_int_equal(read_gpu(1, LULL_READING_SM_CLOCK).sm_mhz, vendor->highest_mhz);
     /* Down and up again: neither end stands in the other's way. */
-    assert_int_equal(lull_device_lock_sm(devices, 0, vendor->lowest_mhz, vendor->lowest_mhz, &error),
-                     0);
+    assert_int_equal(
+        lull_device_lock_sm(devices, 0, vendor->lowest_mhz, vendor->lowest_mhz, &error), 0);
     wait_for_clock(0, vendor->lowest_mhz);
-    assert_int_equal(lull_device_lock_sm(devices, 0, vendor->target_mhz, vendor->target_mhz, &error),
-                     0);
+    assert_int_equal(
+        lull_device_lock_sm(devices, 0, vendor->target_mhz, vendor->target_mhz, &error), 0);
     wait_for_clock(0, vendor->target_mhz);
     assert_int_equal(lull_device_reset_sm(devices, 0, &error), 0);
     wait_for_clock(0, vendor->highest_mhz);
@@ -261,8 +277,8 @@ static void test_a_lowered_gpu_is_still_known(void **state)
     struct lull_error error = {0};
 
     (void)state;
-    assert_int_equal(lull_device_lock_sm(devices, 0, vendor->target_mhz, vendor->target_mhz, &error),
-                     0);
+    assert_int_equal(
+        lull_device_lock_sm(devices, 0, vendor->target_mhz, vendor->target_mhz, &error), 0);
     assert_int_equal(lull_devices_open(&again, &error), 0);
     assert_int_equal(lull_device_info(again, 0)->sm_clocks_mhz[0], vendor->highest_mhz);
     lull_devices_close(again);
@@ -296,9 +312,9 @@ static void test_failures_have_lulls_codes(void **state)
         char code[16];
 
         set_fault(LULL_FAULT_SET_CODE, vendor->codes[i]);
-        assert_int_equal(lull_device_lock_sm(devices, 0, vendor->target_mhz, vendor->target_mhz,
-                                             &error),
-                         wanted[i]);
+        assert_int_equal(
+            lull_device_lock_sm(devices, 0, vendor->target_mhz, vendor->target_mhz, &error),
+            wanted[i]);
         snprintf(code, sizeof(code), vendor->codes[i] > 999 ? "%x" : "%u", vendor->codes[i]);
         assert_non_null(strstr(error.text, "GPU 0"));
         assert_non_null(strstr(error.text, code));

@@ -23,14 +23,8 @@ struct row {
 static void test_codes_of_amd_smi(void **state)
 {
     static const struct row rows[] = {
-        {0, 0},
-        {1, -EINVAL},
-        {2, LULL_E_UNSUPPORTED},
-        {10, -EPERM},
-        {30, -EAGAIN},
-        {31, LULL_E_NO_DEVICE},
-        {34, LULL_E_NO_DEVICE},
-        {55, LULL_E_UNSUPPORTED},
+        {0, 0},         {1, -EINVAL},           {2, LULL_E_UNSUPPORTED}, {10, -EPERM},
+        {30, -EAGAIN},  {31, LULL_E_NO_DEVICE}, {34, LULL_E_NO_DEVICE},  {55, LULL_E_UNSUPPORTED},
         {-1, -EAGAIN},  /* unknown error */
         {-2, -EAGAIN},  /* not mapped */
         {777, -EAGAIN}, /* not documented */

@@ -6,7 +6,14 @@
 
 #include "emulator/amdsmi/amdsmi_library.h"
 
-enum { CLOCK_GFX = 0, CLOCK_MEMORY = 4, LIMIT_MIN = 0, LIMIT_MAX = 1, LEVEL_AUTO = 0, LEVEL_MANUAL = 3 };
+enum {
+    CLOCK_GFX = 0,
+    CLOCK_MEMORY = 4,
+    LIMIT_MIN = 0,
+    LIMIT_MAX = 1,
+    LEVEL_AUTO = 0,
+    LEVEL_MANUAL = 3
+};
 
 /* What is allowed at present, in steps. */
 static void read_limits(const struct lull_physics *physics, uint32_t *min_out, uint32_t *max_out)
@@ -14,8 +21,7 @@ static void read_limits(const struct lull_physics *physics, uint32_t *min_out, u
     const bool is_locked = physics->asked.is_locked;
 
     *min_out = is_locked ? physics->asked.min_step : 0;
-    *max_out =
-        is_locked ? physics->asked.max_step : lull_gpu_model_step_count(&physics->model) - 1;
+    *max_out = is_locked ? physics->asked.max_step : lull_gpu_model_step_count(&physics->model) - 1;
 }
 
 /* The range of the graphics clock is the allowed one, not the possible one. */

@@ -128,8 +128,7 @@ AMDSMI_EXPORT(amdsmi_get_temp_metric, void *handle, int sensor, int metric, int6
         return code;
     if (sensor != hotspot || metric != 0) /* data centre boards have no edge sensor */
         return AMDSMI_UNSUPPORTED;
-    *celsius_out =
-        llround(lull_physics_temperature_c(lull_node_begin(gpu->node, gpu->index)));
+    *celsius_out = llround(lull_physics_temperature_c(lull_node_begin(gpu->node, gpu->index)));
     lull_node_end(gpu->node, gpu->index, false);
     return AMDSMI_OK;
 }

@@ -5,10 +5,15 @@
 
 #include "emulator/levelzero/levelzero_library.h"
 
-enum { TYPE_PROPERTIES = 9, TYPE_STATE = 0x1b, DOMAIN_GPU = 0, DOMAIN_MEMORY = 1, MOST_CLOCKS = 512 };
+enum {
+    TYPE_PROPERTIES = 9,
+    TYPE_STATE = 0x1b,
+    DOMAIN_GPU = 0,
+    DOMAIN_MEMORY = 1,
+    MOST_CLOCKS = 512
+};
 
-ZES_EXPORT(zesDeviceEnumFrequencyDomains, const void *device, uint32_t *count,
-           const void **domains)
+ZES_EXPORT(zesDeviceEnumFrequencyDomains, const void *device, uint32_t *count, const void **domains)
 {
     return zes_list_parts(device, ZES_STACK_CLOCK_0, ZES_MEMORY_CLOCK, count, domains);
 }
@@ -30,18 +35,17 @@ ZES_EXPORT(zesFrequencyGetProperties, const void *domain, struct zes_freq_facts 
     out->on_subdevice = is_stack(handle);
     out->subdevice = is_stack(handle) ? (uint32_t)handle->part - ZES_STACK_CLOCK_0 : 0;
     out->can_control = is_stack(handle);
-    out->min = is_stack(handle) ? handle->gpu->model.sm_min_mhz
-                                : handle->gpu->model.memory_clocks_mhz[0];
-    out->max = is_stack(handle) ? handle->gpu->model.sm_max_mhz
-                                : handle->gpu->model.memory_clocks_mhz[0];
+    out->min =
+        is_stack(handle) ? handle->gpu->model.sm_min_mhz : handle->gpu->model.memory_clocks_mhz[0];
+    out->max =
+        is_stack(handle) ? handle->gpu->model.sm_max_mhz : handle->gpu->model.memory_clocks_mhz[0];
     return ZE_SUCCESS;
 }
 
 ZES_EXPORT(zesFrequencyGetAvailableClocks, const void *domain, uint32_t *count, double *mhz)
 {
     const struct zes_handle *handle;
-    const int code =
-        zes_enter(domain, ZES_STACK_CLOCK_0, ZES_MEMORY_CLOCK, count, &handle);
+    const int code = zes_enter(domain, ZES_STACK_CLOCK_0, ZES_MEMORY_CLOCK, count, &handle);
     uint32_t there;
 
     if (code != ZE_SUCCESS)
@@ -107,8 +111,7 @@ ZES_EXPORT(zesFrequencySetRange, const void *domain, const struct zes_freq_range
 ZES_EXPORT(zesFrequencyGetRange, const void *domain, struct zes_freq_range *out)
 {
     const struct zes_handle *handle;
-    const int code =
-        zes_enter(domain, ZES_STACK_CLOCK_0, ZES_MEMORY_CLOCK, out, &handle);
+    const int code = zes_enter(domain, ZES_STACK_CLOCK_0, ZES_MEMORY_CLOCK, out, &handle);
     uint32_t min;
     uint32_t max;
 

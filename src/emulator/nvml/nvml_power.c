@@ -190,7 +190,8 @@ static int give_ulonglong(struct nvml_field *field, uint64_t value)
 
 static int give_energy(const struct nvml_gpu *gpu, struct nvml_field *field)
 {
-    return lull_driver_has_energy(gpu->driver) ? give_ulonglong(field, read_energy(gpu)) : NVML_NOT_SUPPORTED;
+    return lull_driver_has_energy(gpu->driver) ? give_ulonglong(field, read_energy(gpu))
+                                               : NVML_NOT_SUPPORTED;
 }
 
 /* Only the scope of the GPU: how memory and module power behave is not known. */
