@@ -7,6 +7,12 @@ SPDX-License-Identifier: Apache-2.0
 import json
 import sys
 
+VENDORS = {
+    "nvidia": "LULL_GPU_NVIDIA",
+    "amd": "LULL_GPU_AMD",
+    "intel": "LULL_GPU_INTEL",
+}
+
 
 def number(value):
     return repr(float(value))
@@ -34,21 +40,23 @@ def profile(name, kernel):
 
 
 def identity(gpu):
-    nvml = gpu["nvml"]
+    known = gpu["identity"]
     return {
-        "product": json.dumps(nvml["product"]),
-        "architecture": nvml["architecture"],
-        "brand": nvml["brand"],
-        "compute_major": nvml["compute"][0],
-        "compute_minor": nvml["compute"][1],
-        "sm_count": nvml["sms"],
-        "core_count": nvml["cores"],
-        "memory_mib": nvml["memory_mib"],
-        "bus_bits": nvml["bus_bits"],
-        "pci_device": "0x" + nvml["pci_device"],
-        "nvlink_count": nvml["nvlinks"],
-        "pcie_generation": nvml["pcie_generation"],
-        "has_fan": "true" if nvml["fan"] else "false",
+        "vendor": VENDORS[known.get("vendor", "nvidia")],
+        "dies_per_module": known.get("dies_per_module", 1),
+        "product": json.dumps(known["product"]),
+        "architecture": known["architecture"],
+        "brand": known["brand"],
+        "compute_major": known["compute"][0],
+        "compute_minor": known["compute"][1],
+        "sm_count": known["sms"],
+        "core_count": known["cores"],
+        "memory_mib": known["memory_mib"],
+        "bus_bits": known["bus_bits"],
+        "pci_device": "0x" + known["pci_device"],
+        "nvlink_count": known["nvlinks"],
+        "pcie_generation": known["pcie_generation"],
+        "has_fan": "true" if known["fan"] else "false",
     }
 
 

@@ -93,8 +93,9 @@ static const struct argp parser = {
     .parser = parse_option,
     .args_doc = "SPEC -- COMMAND [ARG...]",
     .doc = "Runs COMMAND on a node of emulated GPUs, e.g. 4xA100-SXM4-40GB or 2xH100,2xA40.\v"
-           "The command and its children see the GPUs through libnvidia-ml.so.1. They vanish with "
-           "the command. The status is the command's; 128+N if signal N ended it.",
+           "The command and its children see the GPUs through libnvidia-ml.so.1 (AMD's, 2xMI300X, "
+           "through libamd_smi.so.26; Intel's, 2xMax1550, through libze_loader.so.1). They vanish "
+           "with the command. The status is the command's; 128+N if signal N ended it.",
 };
 
 /* ---- the command ---- */

@@ -93,6 +93,7 @@ static int print_json(struct lull_devices *devices)
 
     for (uint32_t gpu = 0; gpu < lull_devices_count(devices); gpu++)
         json_array_append_new(gpus, gpu_as_json(devices, gpu));
+    json_object_set_new(document, "vendor", json_string(lull_devices_vendor(devices)));
     json_object_set_new(document, "driver_version",
                         json_string(lull_devices_driver_version(devices)));
     json_object_set_new(document, "gpus", gpus);
@@ -136,7 +137,9 @@ static void print_gpu(struct lull_devices *devices, uint32_t gpu)
         printf(" (%u to %u)", info->sm_clocks_mhz[count - 1], info->sm_clocks_mhz[0]);
     print_reading(now.valid & LULL_READING_MEMORY_CLOCK, "  memory ", now.memory_mhz, 0, "MHz");
     print_reading(now.valid & LULL_READING_POWER, "  power ", now.power_mw * 1e-3, 1, "W");
-    print_reading(now.valid & LULL_READING_POWER_LIMIT, " of ", now.power_limit_mw * 1e-3, 0, "W");
+    print_reading(now.valid & LULL_READING_POWER_LIMIT,
+                  (now.valid & LULL_READING_POWER) != 0 ? " of " : "  power limit ",
+                  now.power_limit_mw * 1e-3, 0, "W");
     print_reading(now.valid & LULL_READING_ENERGY, "  energy ", (double)now.energy_mj * 1e-3, 0,
                   "J");
     print_reading(now.valid & LULL_READING_TEMPERATURE, "  ", now.temperature_c, 0, "C");

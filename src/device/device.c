@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/levelzero.h"
 #include "device/nvml.h"
+#include "device/rocm.h"
 
 struct lull_devices {
     const struct lull_vendor *vendor;
@@ -16,13 +18,75 @@ struct lull_devices {
     struct lull_device_info infos[];
 };
 
+/* In the order in which they are tried. */
+static const struct lull_vendor *const vendors[] = {&lull_nvml_vendor, &lull_rocm_vendor,
+                                                    &lull_levelzero_vendor};
+
+enum { VENDOR_COUNT = sizeof(vendors) / sizeof(vendors[0]) };
+
+/* The vendor that the user asks for, all if none: [*first, *end). */
+static int choose_vendors(uint32_t *first, uint32_t *end, struct lull_error *err)
+{
+    const char *name = getenv("LULL_VENDOR");
+
+    *first = 0;
+    *end = VENDOR_COUNT;
+    if (name == NULL || name[0] == '\0')
+        return 0;
+    while (*first < VENDOR_COUNT && strcmp(vendors[*first]->name, name) != 0)
+        (*first)++;
+    *end = *first + 1;
+    if (*first == VENDOR_COUNT)
+        return lull_error_set(err, -EINVAL, "LULL_VENDOR=%.40s: expected nvidia, amd or intel",
+                              name);
+    return 0;
+}
+
+/* What an installed driver says comes before what is not installed. */
+static int fail_open(const struct lull_error *error, struct lull_error *err)
+{
+    if (error->code != -ENOENT)
+        return lull_error_set(err, error->code, "%s", error->text);
+    return lull_error_set(err, LULL_E_NO_DEVICE, "%s", error->text);
+}
+
+/*
+ * The first vendor with a GPU. A driver that is there and fails for another reason than that it has
+ * none ends the search: a sick GPU must not be passed over for another vendor's.
+ */
+static int open_vendor(const struct lull_vendor **vendor_out, void **state_out, uint32_t *count_out,
+                       struct lull_error *err)
+{
+    struct lull_error kept = {0};
+    uint32_t first;
+    uint32_t end;
+    int result = choose_vendors(&first, &end, err);
+
+    if (result < 0)
+        return result;
+    for (uint32_t i = first; i < end; i++) {
+        struct lull_error error = {0};
+
+        result = vendors[i]->open(state_out, count_out, &error);
+        if (result == 0) {
+            *vendor_out = vendors[i];
+            return 0;
+        }
+        if (result != -ENOENT && result != LULL_E_NO_DEVICE)
+            return fail_open(&error, err);
+        if (i == first || (kept.code == -ENOENT && result != -ENOENT))
+            kept = error;
+    }
+    return fail_open(&kept, err);
+}
+
 int lull_devices_open(struct lull_devices **devices_out, struct lull_error *err)
 {
-    const struct lull_vendor *vendor = &lull_nvml_vendor;
+    const struct lull_vendor *vendor;
     struct lull_devices *devices;
     void *state;
     uint32_t count;
-    int result = vendor->open(&state, &count, err);
+    int result = open_vendor(&vendor, &state, &count, err);
 
     if (result < 0)
         return result;
@@ -51,6 +115,11 @@ void lull_devices_close(struct lull_devices *devices)
 uint32_t lull_devices_count(const struct lull_devices *devices)
 {
     return devices->count;
+}
+
+const char *lull_devices_vendor(const struct lull_devices *devices)
+{
+    return devices->vendor->name;
 }
 
 const char *lull_devices_driver_version(const struct lull_devices *devices)

@@ -1,5 +1,5 @@
 /*
- * GPUs of this node behind one table of functions per vendor (nvml.c; ROCm and Level Zero later).
+ * GPUs of this node behind one table of functions per vendor (nvml.c, rocm.c, levelzero.c).
  *
  * A missing driver library or symbol is a capability that is off, never a crash; a missing reading
  * is an unset validity bit, never 0. Every set is a request: device/writer.h reads back whether
@@ -36,7 +36,7 @@ struct lull_device_info {
     char name[96];
     char uuid[96];
     char pci_bus_id[32];
-    uint32_t architecture; /* NVML's number: 5 Volta ... 10 Blackwell; 0 unknown */
+    uint32_t architecture; /* NVML's number: 5 Volta ... 10 Blackwell; 0 unknown, or no NVIDIA */
     uint32_t capabilities; /* enum lull_capability */
     uint32_t sm_clock_count;
     uint32_t sm_clocks_mhz[LULL_DEVICE_MAX_CLOCKS];
@@ -75,14 +75,19 @@ struct lull_device_reading {
 struct lull_devices; /* the opened driver library and its GPUs */
 
 /*
- * Opens the vendor library (LULL_NVML names another file than libnvidia-ml.so.1) and lists the
- * GPUs. Errors: LULL_E_NO_DEVICE no library or no GPU; -EPERM; LULL_E_UNSUPPORTED; the text says
- * which library was tried and what to do.
+ * Opens the driver library of the first vendor that has a GPU here, in the order NVIDIA, AMD, Intel
+ * (LULL_VENDOR=nvidia, amd or intel names one), and lists its GPUs; those of other vendors are not
+ * managed. LULL_NVML, LULL_AMD_SMI and LULL_LEVEL_ZERO name other files than libnvidia-ml.so.1,
+ * libamd_smi.so and libze_loader.so.1. Errors: LULL_E_NO_DEVICE no library or no GPU; -EPERM;
+ * LULL_E_UNSUPPORTED; -EINVAL no such vendor; the text says which library was tried and what to do.
  */
 int lull_devices_open(struct lull_devices **devices_out, struct lull_error *err);
 void lull_devices_close(struct lull_devices *devices);
 
 uint32_t lull_devices_count(const struct lull_devices *devices);
+
+/* Whose GPUs they are, as LULL_VENDOR has it. */
+const char *lull_devices_vendor(const struct lull_devices *devices);
 
 /* Version texts for reports; "" where unknown. Borrowed from devices. */
 const char *lull_devices_driver_version(const struct lull_devices *devices);

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/library.h"
+
 /* ABI of nvml.h (13.3): int return codes, opaque handles, a 40-byte field value. */
 typedef int nvml_call_init(void);
 typedef int nvml_call_text(char *text, unsigned int size);
@@ -109,11 +111,7 @@ struct nvml {
 };
 
 /* Newest name first; the plain name is the same call in older drivers. */
-static const struct symbol {
-    size_t offset;
-    const char *name;
-    const char *older_name;
-} symbols[] = {
+static const struct lull_library_symbol symbols[] = {
     {offsetof(struct nvml, init), "nvmlInit_v2", "nvmlInit"},
     {offsetof(struct nvml, shutdown), "nvmlShutdown", NULL},
     {offsetof(struct nvml, driver_version), "nvmlSystemGetDriverVersion", NULL},
@@ -201,32 +199,15 @@ static int check(int nvml_code, uint32_t gpu, const char *what, struct lull_erro
                           meaning->text, nvml_code);
 }
 
-/* A symbol is stored through memcpy: ISO C has no cast from object to function pointer. */
-static void bind_symbols(struct nvml *nvml)
-{
-    for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-        void *address = dlsym(nvml->library, symbols[i].name);
-
-        if (address == NULL && symbols[i].older_name != NULL)
-            address = dlsym(nvml->library, symbols[i].older_name);
-        memcpy((char *)nvml + symbols[i].offset, &address, sizeof(address));
-    }
-}
-
 static int load_library(struct nvml *nvml, struct lull_error *err)
 {
-    const char *wanted = getenv("LULL_NVML");
+    static const char *const names[] = {"libnvidia-ml.so.1", NULL};
+    int result = lull_library_open("LULL_NVML", names, "NVIDIA", &nvml->library, nvml->library_name,
+                                   sizeof(nvml->library_name), err);
 
-    if (wanted == NULL || wanted[0] == '\0')
-        wanted = "libnvidia-ml.so.1";
-    snprintf(nvml->library_name, sizeof(nvml->library_name), "%s", wanted);
-    nvml->library = dlopen(wanted, RTLD_NOW | RTLD_LOCAL);
-    if (nvml->library == NULL)
-        return lull_error_set(err, LULL_E_NO_DEVICE,
-                              "no NVIDIA driver library (%s): install the driver, or set LULL_NVML "
-                              "to the library's path",
-                              dlerror());
-    bind_symbols(nvml);
+    if (result < 0)
+        return result;
+    lull_library_bind(nvml->library, nvml, symbols, sizeof(symbols) / sizeof(symbols[0]));
     if (nvml->init == NULL || nvml->shutdown == NULL || nvml->count == NULL ||
         nvml->handle == NULL || nvml->uuid == NULL || nvml->clock == NULL)
         return lull_error_set(err, LULL_E_UNSUPPORTED,
@@ -318,14 +299,6 @@ static const char *nvml_driver_version(const void *state)
     return ((const struct nvml *)state)->version;
 }
 
-static int compare_descending(const void *left, const void *right)
-{
-    const uint32_t a = *(const uint32_t *)left;
-    const uint32_t b = *(const uint32_t *)right;
-
-    return (a < b) - (a > b);
-}
-
 static void describe_clocks(struct nvml *nvml, void *device, struct lull_device_info *info)
 {
     unsigned int count = sizeof(info->memory_clocks_mhz) / sizeof(info->memory_clocks_mhz[0]);
@@ -334,7 +307,7 @@ static void describe_clocks(struct nvml *nvml, void *device, struct lull_device_
         nvml->memory_clocks(device, &count, info->memory_clocks_mhz) != NVML_SUCCESS)
         return;
     info->memory_clock_count = count;
-    qsort(info->memory_clocks_mhz, count, sizeof(uint32_t), compare_descending);
+    lull_library_sort_clocks(info->memory_clocks_mhz, count);
 
     count = LULL_DEVICE_MAX_CLOCKS;
     if (info->memory_clock_count == 0 || nvml->graphics_clocks == NULL ||
@@ -342,7 +315,7 @@ static void describe_clocks(struct nvml *nvml, void *device, struct lull_device_
             NVML_SUCCESS)
         return;
     info->sm_clock_count = count;
-    qsort(info->sm_clocks_mhz, count, sizeof(uint32_t), compare_descending);
+    lull_library_sort_clocks(info->sm_clocks_mhz, count);
 }
 
 /* Reads one field value; 0 or NVML's code. */
@@ -543,6 +516,7 @@ static int nvml_set_power_limit(void *state, uint32_t gpu, uint32_t limit_mw,
 }
 
 const struct lull_vendor lull_nvml_vendor = {
+    .name = "nvidia",
     .open = nvml_open,
     .close = nvml_close,
     .driver_version = nvml_driver_version,

@@ -10,7 +10,12 @@
 #include "device/device.h"
 
 struct lull_vendor {
-    /* Opens the library; errors as lull_devices_open. The state is freed by close. */
+    const char *name; /* as LULL_VENDOR has it */
+
+    /*
+     * Opens the library; errors as lull_devices_open, and -ENOENT: there is no such library. The
+     * state is freed by close.
+     */
     int (*open)(void **state_out, uint32_t *count_out, struct lull_error *err);
     void (*close)(void *state);
     const char *(*driver_version)(const void *state);

@@ -12,13 +12,13 @@
 #include "base/error.h"
 
 enum lull_fault_kind {
-    LULL_FAULT_SET_CODE,      /* set_code: set calls return this NVML code and do nothing */
+    LULL_FAULT_SET_CODE,      /* set_code: set calls return this code of the vendor's and do nothing */
     LULL_FAULT_HANG_MS,       /* hang_ms: set calls take so much longer */
     LULL_FAULT_NO_EFFECT,     /* no_effect: set calls succeed and do nothing */
     LULL_FAULT_SETTLE_FACTOR, /* settle_factor: clocks settle so many times later */
     LULL_FAULT_NO_PERMISSION, /* no_permission: set calls are refused, even to root */
     LULL_FAULT_NO_ENERGY,     /* no_energy: the energy counter is not supported */
-    LULL_FAULT_GET_CODE,      /* get_code: readings return this NVML code */
+    LULL_FAULT_GET_CODE,      /* get_code: readings return this code */
     LULL_FAULT_ANY_USER,      /* any_user: set calls are allowed without root */
     LULL_FAULT_KINDS,
 };

@@ -44,12 +44,21 @@ enum lull_memory_lock {
     LULL_MEMORY_LOCK_LIVE,
 };
 
+/* Whose driver library a GPU is behind. */
+enum lull_gpu_vendor {
+    LULL_GPU_NVIDIA,
+    LULL_GPU_AMD,
+    LULL_GPU_INTEL,
+};
+
 struct lull_gpu_model {
     char name[24];
     uint32_t alias_count;
     char aliases[LULL_GPU_ALIASES][20];
 
-    /* Identity, in NVML's numbers. */
+    /* Identity; for NVIDIA in NVML's numbers. */
+    uint32_t vendor;          /* enum lull_gpu_vendor */
+    uint32_t dies_per_module; /* AMD: a GPU is one die of a module; Intel: a GPU has such stacks */
     char product[40];
     uint32_t architecture;
     uint32_t brand;

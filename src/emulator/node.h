@@ -29,6 +29,8 @@ struct lull_node; /* this process's view; opaque */
 enum lull_node_setting {
     LULL_NODE_PERSISTENCE,
     LULL_NODE_COMPUTE_MODE,
+    LULL_NODE_STACK_RANGE_0, /* Intel: what each stack's clock is limited to */
+    LULL_NODE_STACK_RANGE_1,
     LULL_NODE_SETTINGS,
 };
 
@@ -93,7 +95,7 @@ typedef void (*lull_node_apply)(struct lull_physics *gpu, double settle_factor, 
 
 /*
  * A set call: takes the node-wide driver lock, takes its time (api_factor times what locking
- * clocks takes), suffers the faults, applies. Gives NVML's return code, 0 success.
+ * clocks takes), suffers the faults, applies. Gives 0, or the code of an injected fault.
  */
 int lull_node_call(struct lull_node *node, uint32_t gpu, double api_factor, lull_node_apply apply,
                    const void *data);

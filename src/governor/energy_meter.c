@@ -10,7 +10,8 @@ static int check(struct lull_energy_meter *meter, struct lull_error *err)
 {
     if (meter->gpu_count == 0)
         return lull_error_set(err, LULL_E_NO_DEVICE,
-                              "the command sees no GPU; look at CUDA_VISIBLE_DEVICES");
+                              "the command sees no GPU; look at CUDA_VISIBLE_DEVICES, or HIP_ and "
+                              "ROCR_VISIBLE_DEVICES, or ZE_AFFINITY_MASK");
     meter->name = lull_device_info(meter->devices, meter->gpus[0])->name;
     for (uint32_t i = 0; i < meter->gpu_count; i++) {
         const struct lull_device_info *info = lull_device_info(meter->devices, meter->gpus[i]);

@@ -7,8 +7,10 @@
 #include "device/device.h"
 
 /*
- * The GPUs that a job started from here sees, in its order: CUDA_VISIBLE_DEVICES by index or UUID,
- * else all. Writes at most capacity indices of devices; returns how many. Threads: as getenv.
+ * The GPUs that a job started from here sees, in its order: CUDA_VISIBLE_DEVICES by index or UUID;
+ * for AMD ROCR_VISIBLE_DEVICES, and within it HIP_VISIBLE_DEVICES or else CUDA_VISIBLE_DEVICES; for
+ * Intel ZE_AFFINITY_MASK, whole cards; without them all. Writes at most capacity indices of
+ * devices; returns how many. Threads: as getenv.
  */
 uint32_t lull_visible_gpus(const struct lull_devices *devices, uint32_t *gpus_out,
                            uint32_t capacity);

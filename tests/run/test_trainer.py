@@ -35,12 +35,13 @@ class Trainer(unittest.TestCase):
         self.assertEqual(len(report["gpus"]), 2)
         for gpu in report["gpus"]:
             self.assertEqual(gpu["calls_per_iteration"], 3)
-            self.assertEqual(len(gpu["sections"]), 1)
+            # A busy machine may add a wait between two calls.
+            named = [section for section in gpu["sections"] if section["name"] == "allreduce"]
+            self.assertEqual(len(named), 1, gpu["sections"])
+            self.assertEqual(named[0]["kind"], "communication")
             self.assertGreater(gpu["switches"], 10)
-            self.assertEqual(gpu["sections"][0]["kind"], "communication")
-            self.assertEqual(gpu["sections"][0]["name"], "allreduce")
             # Whether 80 iterations are enough for a verdict is up to the noise of this machine.
-            for step in gpu["sections"][0]["descent"][:1]:
+            for step in named[0]["descent"][:1]:
                 self.assertEqual(step["sm_mhz"], 210)
             self.assertEqual(gpu["events_lost"], 0)
         for name in ("unmanaged", "managed"):

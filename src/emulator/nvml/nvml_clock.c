@@ -198,17 +198,6 @@ NVML_EXPORT(nvmlDeviceGetSupportedGraphicsClocks, nvmlDevice_t device, unsigned 
 
 /* ---- locking ---- */
 
-static void apply_lock(struct lull_physics *physics, double settle_factor, const void *data)
-{
-    const struct lull_clock_setting *lock = data;
-    struct lull_clock_setting setting = physics->asked;
-
-    setting.is_locked = lock->is_locked;
-    setting.min_step = lock->min_step;
-    setting.max_step = lock->max_step;
-    lull_physics_ask_clocks(physics, &setting, settle_factor);
-}
-
 static void apply_application(struct lull_physics *physics, double settle_factor, const void *data)
 {
     const struct lull_clock_setting *application = data;
@@ -252,18 +241,16 @@ NVML_EXPORT(nvmlDeviceSetGpuLockedClocks, nvmlDevice_t device, unsigned min_mhz,
         lock.min_step = lull_gpu_model_nearest_step(&gpu->model, min_mhz);
         lock.max_step = lull_gpu_model_nearest_step(&gpu->model, max_mhz);
     }
-    return lull_node_call(gpu->node, gpu->index, 1.0, apply_lock, &lock);
+    return lock.is_locked ? lull_driver_lock(gpu->driver, lock.min_step, lock.max_step)
+                          : lull_driver_unlock(gpu->driver);
 }
 
 NVML_EXPORT(nvmlDeviceResetGpuLockedClocks, nvmlDevice_t device)
 {
     const struct nvml_gpu *gpu;
-    const struct lull_clock_setting unlocked = {.is_locked = false};
     const int code = nvml_enter_root(device, &gpu);
 
-    if (code != NVML_SUCCESS)
-        return code;
-    return lull_node_call(gpu->node, gpu->index, 1.0, apply_lock, &unlocked);
+    return code == NVML_SUCCESS ? lull_driver_unlock(gpu->driver) : code;
 }
 
 NVML_EXPORT(nvmlDeviceSetApplicationsClocks, nvmlDevice_t device, unsigned memory_clock,

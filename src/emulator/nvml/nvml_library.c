@@ -1,31 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "emulator/nvml/nvml_library.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
-
-#include "emulator/noise.h"
 
 /* The library is one object per process by NVML's own interface, hence the only global. */
 static struct {
-    pthread_mutex_t mutex;
-    uint32_t references;
-    bool was_opened;
-    uint32_t gpu_count;
-    struct lull_node *node;
+    struct lull_driver driver;
     struct nvml_gpu gpus[LULL_NODE_MAX_GPUS];
-} library = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+} library = {.driver = {.mutex = PTHREAD_MUTEX_INITIALIZER}};
 
 /* ---- identity of the emulated boards ---- */
 
-static void name_uuid(struct nvml_gpu *gpu, uint64_t seed)
+static void name_uuid(struct nvml_gpu *gpu)
 {
-    const uint64_t high = lull_noise_mix(seed ^ lull_noise_mix(gpu->index));
-    const uint64_t low = lull_noise_mix(high);
+    const uint64_t high = gpu->driver->identity[0];
+    const uint64_t low = gpu->driver->identity[1];
 
     snprintf(gpu->uuid, sizeof(gpu->uuid), "GPU-%08x-%04x-%04x-%04x-%04x%08x",
              (unsigned)(high >> 32), (unsigned)(high >> 16) & 0xffff, (unsigned)high & 0xffff,
@@ -46,46 +38,26 @@ static void name_bus(struct nvml_gpu *gpu)
              pci->domain & 0xffff, pci->bus & 0xff, pci->device & 0xff);
 }
 
-static void describe(uint32_t index)
+static void describe(uint32_t position)
 {
-    struct nvml_gpu *gpu = &library.gpus[index];
+    struct nvml_gpu *gpu = &library.gpus[position];
 
-    gpu->index = index;
-    gpu->node = library.node;
-    gpu->model = lull_node_begin(library.node, index)->model;
-    lull_node_end(library.node, index, false);
-    name_uuid(gpu, lull_node_seed(library.node));
+    gpu->driver = lull_driver_gpu_at(&library.driver, position);
+    gpu->position = position;
+    gpu->index = gpu->driver->index;
+    gpu->node = gpu->driver->node;
+    gpu->model = gpu->driver->model;
+    name_uuid(gpu);
     name_bus(gpu);
-}
-
-static int open_locked(void)
-{
-    const char *path = getenv(LULL_NODE_VARIABLE);
-
-    if (library.node != NULL)
-        return NVML_SUCCESS;
-    if (path == NULL || *path == '\0' || lull_node_open(path, &library.node, NULL) < 0)
-        return NVML_DRIVER_NOT_LOADED;
-    library.was_opened = true;
-    library.gpu_count = lull_node_gpu_count(library.node);
-    for (uint32_t i = 0; i < library.gpu_count; i++)
-        describe(i);
-    return NVML_SUCCESS;
 }
 
 /* ---- entry ---- */
 
 NVML_EXPORT(nvmlInitWithFlags, unsigned flags)
 {
-    int code;
-
     (void)flags;
-    pthread_mutex_lock(&library.mutex);
-    code = open_locked();
-    if (code == NVML_SUCCESS)
-        library.references++;
-    pthread_mutex_unlock(&library.mutex);
-    return code;
+    return lull_driver_open(&library.driver, LULL_GPU_NVIDIA, describe) ? NVML_SUCCESS
+                                                                        : NVML_DRIVER_NOT_LOADED;
 }
 
 NVML_EXPORT(nvmlInit_v2, void)
@@ -97,37 +69,25 @@ NVML_ALIAS(nvmlInit, nvmlInit_v2);
 
 NVML_EXPORT(nvmlShutdown, void)
 {
-    int code = NVML_SUCCESS;
-
-    pthread_mutex_lock(&library.mutex);
-    if (library.references == 0 && !library.was_opened)
-        code = NVML_UNINITIALIZED;
-    if (library.references > 0 && --library.references == 0) {
-        lull_node_close(library.node);
-        library.node = NULL;
-    }
-    pthread_mutex_unlock(&library.mutex);
-    return code;
+    if (!library.driver.was_opened)
+        return NVML_UNINITIALIZED;
+    lull_driver_close(&library.driver);
+    return NVML_SUCCESS;
 }
 
 int nvml_ready(void)
 {
-    int code;
-
-    pthread_mutex_lock(&library.mutex);
-    code = library.references > 0 ? NVML_SUCCESS : NVML_UNINITIALIZED;
-    pthread_mutex_unlock(&library.mutex);
-    return code;
+    return lull_driver_is_open(&library.driver) ? NVML_SUCCESS : NVML_UNINITIALIZED;
 }
 
 uint32_t nvml_gpu_count(void)
 {
-    return library.gpu_count;
+    return library.driver.gpu_count;
 }
 
-nvmlDevice_t nvml_gpu_at(uint32_t index)
+nvmlDevice_t nvml_gpu_at(uint32_t position)
 {
-    return index < library.gpu_count ? &library.gpus[index] : NULL;
+    return position < library.driver.gpu_count ? &library.gpus[position] : NULL;
 }
 
 int nvml_enter(nvmlDevice_t device, const void *output, const struct nvml_gpu **gpu_out)
@@ -136,7 +96,7 @@ int nvml_enter(nvmlDevice_t device, const void *output, const struct nvml_gpu **
         return NVML_UNINITIALIZED;
     if (output == NULL)
         return NVML_INVALID_ARGUMENT;
-    for (uint32_t i = 0; i < library.gpu_count; i++) {
+    for (uint32_t i = 0; i < library.driver.gpu_count; i++) {
         if (device == &library.gpus[i]) {
             *gpu_out = device;
             return NVML_SUCCESS;
@@ -148,27 +108,19 @@ int nvml_enter(nvmlDevice_t device, const void *output, const struct nvml_gpu **
 int nvml_enter_reading(nvmlDevice_t device, const void *output, const struct nvml_gpu **gpu_out)
 {
     int code = nvml_enter(device, output, gpu_out);
-    double fault;
 
-    if (code == NVML_SUCCESS &&
-        lull_node_take_fault((*gpu_out)->node, (*gpu_out)->index, LULL_FAULT_GET_CODE, &fault))
-        code = (int)fault;
+    if (code == NVML_SUCCESS)
+        lull_driver_has_get_fault((*gpu_out)->driver, &code);
     return code;
 }
 
 int nvml_enter_root(nvmlDevice_t device, const struct nvml_gpu **gpu_out)
 {
     int code = nvml_enter(device, device, gpu_out);
-    double fault;
 
-    if (code != NVML_SUCCESS)
-        return code;
-    if (lull_node_take_fault((*gpu_out)->node, (*gpu_out)->index, LULL_FAULT_NO_PERMISSION, &fault))
-        return NVML_NO_PERMISSION;
-    if (geteuid() != 0 &&
-        !lull_node_take_fault((*gpu_out)->node, (*gpu_out)->index, LULL_FAULT_ANY_USER, &fault))
-        return NVML_NO_PERMISSION;
-    return NVML_SUCCESS;
+    if (code == NVML_SUCCESS && !lull_driver_may_set((*gpu_out)->driver))
+        code = NVML_NO_PERMISSION;
+    return code;
 }
 
 /* ---- idioms ---- */

@@ -9,12 +9,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "emulator/node.h"
+#include "emulator/driver.h"
 #include "emulator/nvml/nvml_abi.h"
 
 /* One GPU; its address is the handle. All but the node's state is fixed after nvmlInit. */
 struct nvml_gpu {
-    uint32_t index;
+    const struct lull_driver_gpu *driver;
+    uint32_t position; /* NVML's index */
+    uint32_t index;    /* in the node */
     struct lull_node *node;
     struct lull_gpu_model model;
     struct nvml_pci_info pci;
@@ -67,7 +69,7 @@ int nvml_enter_reading(nvmlDevice_t device, const void *output, const struct nvm
 int nvml_enter_root(nvmlDevice_t device, const struct nvml_gpu **gpu_out);
 
 uint32_t nvml_gpu_count(void);
-nvmlDevice_t nvml_gpu_at(uint32_t index);
+nvmlDevice_t nvml_gpu_at(uint32_t position);
 
 /* Copies text with its NUL. NVML_INSUFFICIENT_SIZE: it does not fit. */
 int nvml_copy_text(const char *text, char *out, uint32_t size);

@@ -5,8 +5,6 @@
 
 #include "emulator/nvml/nvml_library.h"
 
-static const double limit_api_factor = 2.2; /* about 10 ms */
-
 static unsigned mw_from_w(double w)
 {
     return (unsigned)lround(w * 1e3);
@@ -36,14 +34,6 @@ NVML_EXPORT(nvmlDeviceGetPowerManagementLimitConstraints, nvmlDevice_t device, u
     return NVML_SUCCESS;
 }
 
-static void apply_limit(struct lull_physics *physics, double settle_factor, const void *data)
-{
-    const double *limit_w = data;
-
-    (void)settle_factor; /* the limiter's own loop is what delays it */
-    lull_physics_set_limit(physics, *limit_w);
-}
-
 NVML_EXPORT(nvmlDeviceSetPowerManagementLimit, nvmlDevice_t device, unsigned mw)
 {
     const struct nvml_gpu *gpu;
@@ -54,7 +44,7 @@ NVML_EXPORT(nvmlDeviceSetPowerManagementLimit, nvmlDevice_t device, unsigned mw)
         return code;
     if (limit_w < gpu->model.limit_min_w || limit_w > gpu->model.limit_max_w)
         return NVML_INVALID_ARGUMENT;
-    return lull_node_call(gpu->node, gpu->index, limit_api_factor, apply_limit, &limit_w);
+    return lull_driver_set_limit(gpu->driver, limit_w);
 }
 
 NVML_EXPORT(nvmlDeviceSetPowerManagementLimit_v2, nvmlDevice_t device,
@@ -71,13 +61,6 @@ NVML_EXPORT(nvmlDeviceSetPowerManagementLimit_v2, nvmlDevice_t device,
 
 /* ---- energy ---- */
 
-static int has_energy_counter(const struct nvml_gpu *gpu)
-{
-    double ignored;
-
-    return !lull_node_take_fault(gpu->node, gpu->index, LULL_FAULT_NO_ENERGY, &ignored);
-}
-
 static uint64_t read_energy(const struct nvml_gpu *gpu)
 {
     const uint64_t mj = lull_physics_published_mj(lull_node_begin(gpu->node, gpu->index));
@@ -93,7 +76,7 @@ NVML_EXPORT(nvmlDeviceGetTotalEnergyConsumption, nvmlDevice_t device, unsigned l
 
     if (code != NVML_SUCCESS)
         return code;
-    if (!has_energy_counter(gpu))
+    if (!lull_driver_has_energy(gpu->driver))
         return NVML_NOT_SUPPORTED;
     *mj_out = read_energy(gpu);
     return NVML_SUCCESS;
@@ -207,7 +190,8 @@ static int give_ulonglong(struct nvml_field *field, uint64_t value)
 
 static int give_energy(const struct nvml_gpu *gpu, struct nvml_field *field)
 {
-    return has_energy_counter(gpu) ? give_ulonglong(field, read_energy(gpu)) : NVML_NOT_SUPPORTED;
+    return lull_driver_has_energy(gpu->driver) ? give_ulonglong(field, read_energy(gpu))
+                                               : NVML_NOT_SUPPORTED;
 }
 
 /* Only the scope of the GPU: how memory and module power behave is not known. */

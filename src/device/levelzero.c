@@ -1,0 +1,419 @@
+/*
+ * Level Zero's Sysman behind the vendor table: what section 4 of the design switches and reads.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "device/levelzero.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "device/levelzero_library.h"
+
+static int check(int code, uint32_t gpu, const char *what, struct lull_error *err)
+{
+    const struct lull_library_meaning *meaning = lull_levelzero_meaning(code);
+
+    if (meaning->error == 0)
+        return 0;
+    return lull_error_set(err, meaning->error, "GPU %u: cannot %s: %s (Level Zero 0x%x)", gpu, what,
+                          meaning->text, (unsigned)code);
+}
+
+static int levelzero_open(void **state_out, uint32_t *count_out, struct lull_error *err)
+{
+    struct levelzero *levelzero;
+    int result = levelzero_library_open(&levelzero, err);
+
+    if (result < 0)
+        return result;
+    *state_out = levelzero;
+    *count_out = levelzero->card_count;
+    return 0;
+}
+
+static void levelzero_close(void *state)
+{
+    levelzero_library_close(state);
+}
+
+static const char *levelzero_driver_version(const void *state)
+{
+    return ((const struct levelzero *)state)->cards[0].properties.driver_version;
+}
+
+/* ---- reading ---- */
+
+/* Of a number from 0; without libm, which lulld does not link. */
+static uint32_t rounded(double number)
+{
+    return (uint32_t)(number + 0.5);
+}
+
+/* The sum over a card's counters, with the time of the latest. False: one cannot be read. */
+static bool read_counter(struct levelzero *levelzero, const struct zes_card *card,
+                         struct zes_counter *sum_out)
+{
+    struct zes_counter sum = {0};
+
+    if (levelzero->energy == NULL || card->counter_count == 0)
+        return false;
+    for (uint32_t i = 0; i < card->counter_count; i++) {
+        struct zes_counter counter;
+
+        if (levelzero->energy(card->counters[i], &counter) != ZE_OK)
+            return false;
+        sum.value += counter.value;
+        sum.time_us = counter.time_us > sum.time_us ? counter.time_us : sum.time_us;
+    }
+    *sum_out = sum;
+    return true;
+}
+
+/* Growth per microsecond since the reading before; the same snapshot again has the same rate. */
+static bool take_rate(struct levelzero *levelzero, struct zes_meter *meter,
+                      const struct zes_counter *now, double *rate_out)
+{
+    bool has_rate;
+
+    pthread_mutex_lock(&levelzero->meters);
+    if (meter->has_latest && now->time_us > meter->latest.time_us &&
+        now->value >= meter->latest.value) {
+        meter->rate = (double)(now->value - meter->latest.value) /
+                      (double)(now->time_us - meter->latest.time_us);
+        meter->has_rate = true;
+    }
+    meter->has_latest = true;
+    meter->latest = *now;
+    has_rate = meter->has_rate;
+    *rate_out = meter->rate;
+    pthread_mutex_unlock(&levelzero->meters);
+    return has_rate;
+}
+
+static bool read_power(struct levelzero *levelzero, struct zes_card *card, uint32_t *power_mw_out)
+{
+    struct zes_counter counter;
+    double watts;
+
+    if (!read_counter(levelzero, card, &counter) ||
+        !take_rate(levelzero, &card->power_meter, &counter, &watts))
+        return false;
+    *power_mw_out = rounded(watts * 1e3);
+    return true;
+}
+
+static bool read_energy(struct levelzero *levelzero, const struct zes_card *card,
+                        uint64_t *energy_mj_out)
+{
+    struct zes_counter counter;
+
+    if (!read_counter(levelzero, card, &counter))
+        return false;
+    *energy_mj_out = counter.value / 1000;
+    return true;
+}
+
+static bool read_activity(struct levelzero *levelzero, struct zes_card *card, uint32_t *percent_out)
+{
+    struct zes_counter counter;
+    double share;
+
+    if (levelzero->activity == NULL || card->engines == NULL ||
+        levelzero->activity(card->engines, &counter) != ZE_OK ||
+        !take_rate(levelzero, &card->engine_meter, &counter, &share))
+        return false;
+    *percent_out = share < 1.0 ? rounded(share * 100.0) : 100;
+    return true;
+}
+
+static bool read_domain(struct levelzero *levelzero, void *domain,
+                        struct zes_frequency_state *state_out)
+{
+    *state_out = (struct zes_frequency_state){.head.type = ZES_TYPE_FREQUENCY_STATE};
+    return domain != NULL && levelzero->frequency_state(domain, &state_out->head) == ZE_OK &&
+           state_out->actual_mhz >= 0.0;
+}
+
+/* The clock of the fastest stack, and why any of them is held back. */
+static bool read_stacks(struct levelzero *levelzero, const struct zes_card *card,
+                        struct zes_frequency_state *all_out)
+{
+    struct zes_frequency_state all = {.actual_mhz = -1.0};
+
+    for (uint32_t i = 0; i < card->clock_count; i++) {
+        struct zes_frequency_state state;
+
+        if (!read_domain(levelzero, card->clocks[i], &state))
+            return false;
+        all.actual_mhz = state.actual_mhz > all.actual_mhz ? state.actual_mhz : all.actual_mhz;
+        all.reasons |= state.reasons;
+    }
+    *all_out = all;
+    return all.actual_mhz >= 0.0;
+}
+
+/* Sysman's reasons in NVML's bits; the range of the hardware itself is none. */
+static uint64_t as_reasons(const struct zes_frequency_state *state)
+{
+    static const struct {
+        uint32_t zes;
+        uint32_t nvml;
+    } rows[] = {
+        {0x1 | 0x2 | 0x200, 0x4}, /* power: average, burst, any */
+        {0x4 | 0x80, 0x8},        /* current, voltage: hardware slowdown */
+        {0x8 | 0x100, 0x20},      /* heat */
+        {0x10, 0x80},             /* power supply: power brake */
+        {0x20, 0x2},              /* the range that was set */
+    };
+    uint64_t reasons = state->actual_mhz == 0.0 ? 0x1 : 0;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if ((state->reasons & rows[i].zes) != 0)
+            reasons |= rows[i].nvml;
+    return reasons;
+}
+
+static bool read_memory_clock(struct levelzero *levelzero, const struct zes_card *card,
+                              uint32_t *mhz_out)
+{
+    struct zes_frequency_state state;
+
+    if (!read_domain(levelzero, card->memory_clock, &state))
+        return false;
+    *mhz_out = rounded(state.actual_mhz);
+    return true;
+}
+
+static bool read_temperature(struct levelzero *levelzero, const struct zes_card *card,
+                             uint32_t *celsius_out)
+{
+    double celsius;
+
+    if (levelzero->temperature == NULL || card->temperature == NULL ||
+        levelzero->temperature(card->temperature, &celsius) != ZE_OK ||
+        !(celsius >= 0.0 && celsius < 1000.0))
+        return false;
+    *celsius_out = rounded(celsius);
+    return true;
+}
+
+/* All limits of a card, and which of them holds for long. NULL: none that is told in watts. */
+static struct zes_power_limit *find_limit(struct levelzero *levelzero, const struct zes_card *card,
+                                          struct zes_power_limit limits[ZES_MAX_LIMITS],
+                                          uint32_t *count_out)
+{
+    *count_out = ZES_MAX_LIMITS;
+    for (uint32_t i = 0; i < ZES_MAX_LIMITS; i++)
+        limits[i] = (struct zes_power_limit){.head.type = ZES_TYPE_POWER_LIMIT};
+    if (levelzero->limits == NULL || card->counter_count != 1 ||
+        levelzero->limits(card->counters[0], count_out, limits) != ZE_OK)
+        return NULL;
+    for (uint32_t i = 0; i < *count_out && i < ZES_MAX_LIMITS; i++)
+        if (limits[i].level == ZES_LEVEL_SUSTAINED && limits[i].unit == ZES_UNIT_POWER)
+            return &limits[i];
+    return NULL;
+}
+
+static bool read_limit(struct levelzero *levelzero, const struct zes_card *card,
+                       uint32_t *limit_mw_out)
+{
+    struct zes_power_limit limits[ZES_MAX_LIMITS];
+    uint32_t count;
+    const struct zes_power_limit *limit = find_limit(levelzero, card, limits, &count);
+
+    if (limit == NULL || limit->limit <= 0)
+        return false;
+    *limit_mw_out = (uint32_t)limit->limit;
+    return true;
+}
+
+static bool read_one(struct levelzero *levelzero, uint32_t gpu, enum lull_reading_field field,
+                     struct lull_device_reading *out)
+{
+    struct zes_card *card = &levelzero->cards[gpu];
+    struct zes_frequency_state state;
+
+    switch (field) {
+    case LULL_READING_SM_CLOCK:
+        if (!read_stacks(levelzero, card, &state))
+            return false;
+        out->sm_mhz = rounded(state.actual_mhz);
+        return true;
+    case LULL_READING_REASONS:
+        if (!read_stacks(levelzero, card, &state))
+            return false;
+        out->reasons = as_reasons(&state);
+        return true;
+    case LULL_READING_MEMORY_CLOCK:
+        return read_memory_clock(levelzero, card, &out->memory_mhz);
+    case LULL_READING_POWER:
+        return read_power(levelzero, card, &out->power_mw);
+    case LULL_READING_ENERGY:
+        return read_energy(levelzero, card, &out->energy_mj);
+    case LULL_READING_TEMPERATURE:
+        return read_temperature(levelzero, card, &out->temperature_c);
+    case LULL_READING_POWER_LIMIT:
+        return read_limit(levelzero, card, &out->power_limit_mw);
+    case LULL_READING_UTILIZATION:
+        return read_activity(levelzero, card, &out->utilization_percent);
+    case LULL_READING_ALL:
+        break;
+    }
+    return false;
+}
+
+static void levelzero_read(void *state, uint32_t gpu, uint32_t wanted,
+                           struct lull_device_reading *out)
+{
+    for (uint32_t field = 1; field <= LULL_READING_ALL; field <<= 1)
+        if ((wanted & field) != 0 && read_one(state, gpu, (enum lull_reading_field)field, out))
+            out->valid |= field;
+}
+
+/* ---- describing ---- */
+
+static uint32_t list_clocks(struct levelzero *levelzero, void *domain, uint32_t *clocks_mhz,
+                            uint32_t capacity)
+{
+    double told_mhz[LULL_DEVICE_MAX_CLOCKS];
+    uint32_t count = capacity;
+
+    if (domain == NULL || levelzero->available_clocks == NULL ||
+        levelzero->available_clocks(domain, &count, told_mhz) != ZE_OK)
+        return 0;
+    count = count < capacity ? count : capacity;
+    for (uint32_t i = 0; i < count; i++)
+        clocks_mhz[i] = rounded(told_mhz[i]);
+    lull_library_sort_clocks(clocks_mhz, count);
+    return count;
+}
+
+static void name_card(const struct zes_card *card, struct lull_device_info *info)
+{
+    const uint8_t *id = card->properties.core.uuid;
+    char *at = info->uuid;
+
+    snprintf(info->name, sizeof(info->name), "%.*s", (int)sizeof(info->name) - 1,
+             card->properties.core.name);
+    for (uint32_t i = 0; i < sizeof(card->properties.core.uuid); i++)
+        at += snprintf(at, 4, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", id[i]);
+}
+
+static void describe_limits(const struct zes_card *card, struct lull_device_info *info)
+{
+    const int32_t default_mw = card->power.default_mw;
+    const int32_t highest_mw = card->power.max_mw > 0 ? card->power.max_mw : default_mw;
+
+    if (highest_mw <= 0)
+        return;
+    info->power_limit_max_mw = (uint32_t)highest_mw;
+    info->power_limit_min_mw = lull_library_least_limit_mw(
+        card->power.min_mw > 0 ? (uint64_t)card->power.min_mw : 0, info->power_limit_max_mw);
+    info->power_limit_default_mw = default_mw > 0 ? (uint32_t)default_mw : 0;
+}
+
+static void levelzero_describe(void *state, uint32_t gpu, struct lull_device_info *info)
+{
+    struct levelzero *levelzero = state;
+    struct zes_card *card = &levelzero->cards[gpu];
+    struct zes_pci_properties pci = {.head.type = ZES_TYPE_PCI_PROPERTIES};
+    uint32_t limit_mw;
+    uint64_t energy_mj;
+
+    name_card(card, info);
+    if (levelzero->pci_properties != NULL &&
+        levelzero->pci_properties(card->device, &pci.head) == ZE_OK)
+        snprintf(info->pci_bus_id, sizeof(info->pci_bus_id), "%08X:%02X:%02X.%X", pci.domain,
+                 pci.bus, pci.device, pci.function);
+    info->sm_clock_count = list_clocks(levelzero, card->clock_count > 0 ? card->clocks[0] : NULL,
+                                       info->sm_clocks_mhz, LULL_DEVICE_MAX_CLOCKS);
+    info->memory_clock_count =
+        list_clocks(levelzero, card->memory_clock, info->memory_clocks_mhz,
+                    sizeof(info->memory_clocks_mhz) / sizeof(info->memory_clocks_mhz[0]));
+    describe_limits(card, info);
+    if (card->can_control && info->sm_clock_count > 0)
+        info->capabilities |= LULL_CAPABILITY_SM_LOCK;
+    if (levelzero->set_limits != NULL && card->power.can_control != 0 &&
+        info->power_limit_max_mw > 0 && read_limit(levelzero, card, &limit_mw))
+        info->capabilities |= LULL_CAPABILITY_POWER_LIMIT;
+    /* Power is the counter's own rise between two readings, so as present as they are. */
+    if (read_energy(levelzero, card, &energy_mj))
+        info->capabilities |= LULL_CAPABILITY_ENERGY_COUNTER | LULL_CAPABILITY_INSTANT_POWER;
+}
+
+/* ---- setting ---- */
+
+static int set_range(struct levelzero *levelzero, const struct zes_card *card,
+                     const struct zes_frequency_range *range)
+{
+    int code = card->can_control && card->clock_count > 0 ? ZE_OK : ZE_UNSUPPORTED_FEATURE;
+
+    for (uint32_t i = 0; code == ZE_OK && i < card->clock_count; i++)
+        code = levelzero->set_range(card->clocks[i], range);
+    return code;
+}
+
+static int levelzero_lock_sm(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz,
+                             struct lull_error *err)
+{
+    struct levelzero *levelzero = state;
+    const struct zes_frequency_range range = {min_mhz, max_mhz};
+
+    return check(set_range(levelzero, &levelzero->cards[gpu], &range), gpu, "limit the clock", err);
+}
+
+static int levelzero_reset_sm(void *state, uint32_t gpu, struct lull_error *err)
+{
+    struct levelzero *levelzero = state;
+    const struct zes_frequency_range defaults = {-1.0, -1.0};
+
+    return check(set_range(levelzero, &levelzero->cards[gpu], &defaults), gpu, "reset the clock",
+                 err);
+}
+
+static int levelzero_lock_memory(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz,
+                                 struct lull_error *err)
+{
+    (void)state;
+    (void)min_mhz;
+    (void)max_mhz;
+    return check(ZE_UNSUPPORTED_FEATURE, gpu, "lock the memory clock", err);
+}
+
+static int levelzero_reset_memory(void *state, uint32_t gpu, struct lull_error *err)
+{
+    (void)state;
+    return check(ZE_UNSUPPORTED_FEATURE, gpu, "reset the memory clock", err);
+}
+
+static int levelzero_set_power_limit(void *state, uint32_t gpu, uint32_t limit_mw,
+                                     struct lull_error *err)
+{
+    struct levelzero *levelzero = state;
+    const struct zes_card *card = &levelzero->cards[gpu];
+    struct zes_power_limit limits[ZES_MAX_LIMITS];
+    uint32_t count;
+    struct zes_power_limit *limit = find_limit(levelzero, card, limits, &count);
+    int code = ZE_UNSUPPORTED_FEATURE;
+
+    if (limit != NULL && levelzero->set_limits != NULL && limit_mw <= INT32_MAX) {
+        limit->limit = (int32_t)limit_mw;
+        limit->is_enabled = 1;
+        code = levelzero->set_limits(card->counters[0], &count, limits);
+    }
+    return check(code, gpu, "set the power limit", err);
+}
+
+const struct lull_vendor lull_levelzero_vendor = {
+    .name = "intel",
+    .open = levelzero_open,
+    .close = levelzero_close,
+    .driver_version = levelzero_driver_version,
+    .describe = levelzero_describe,
+    .read = levelzero_read,
+    .lock_sm = levelzero_lock_sm,
+    .reset_sm = levelzero_reset_sm,
+    .lock_memory = levelzero_lock_memory,
+    .reset_memory = levelzero_reset_memory,
+    .set_power_limit = levelzero_set_power_limit,
+};

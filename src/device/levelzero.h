@@ -1,0 +1,17 @@
+/*
+ * Intel GPUs through Level Zero's Sysman (libze_loader.so.1, 1.5 or newer), opened at run time and
+ * declared here from its documented ABI, so that the build needs no vendor package. GPUs inside a
+ * CPU are passed over. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_DEVICE_LEVELZERO_H
+#define LULL_DEVICE_LEVELZERO_H
+
+#include "device/library.h"
+#include "device/vendor.h"
+
+extern const struct lull_vendor lull_levelzero_vendor;
+
+/* The row of a ze_result_t; an undocumented one counts as unknown. Never NULL. Threads: any. */
+const struct lull_library_meaning *lull_levelzero_meaning(int code);
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * What the vendors' files share: opening a driver library at run time, binding its symbols, and
+ * turning its codes into Lull's.
+ *
+ * Threads: any; nothing here is kept. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_DEVICE_LIBRARY_H
+#define LULL_DEVICE_LIBRARY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "device/device.h"
+
+/* A function of a library, and where in a table its address is kept. */
+struct lull_library_symbol {
+    size_t offset;
+    const char *name;
+    const char *older_name; /* the same call in older libraries; NULL: none */
+};
+
+/* What a code of a library means. */
+struct lull_library_meaning {
+    int code;
+    int error; /* 0, -errno or LULL_E_*: what device.h's functions return */
+    const char *text;
+};
+
+/*
+ * Opens the file that the environment variable names, else the first of names (ended by NULL) that
+ * can be opened; name_out gets its name. Errors: -ENOENT none; the text says why and what to do.
+ */
+int lull_library_open(const char *variable, const char *const *names, const char *what,
+                      void **library_out, char *name_out, size_t name_size, struct lull_error *err);
+
+/* Stores the addresses of the symbols in the table; NULL for what the library lacks. */
+void lull_library_bind(void *library, void *table, const struct lull_library_symbol *symbols,
+                       size_t count);
+
+/* The row of a code; the last row stands for every code that has none. Never NULL. */
+const struct lull_library_meaning *lull_library_meaning(const struct lull_library_meaning *rows,
+                                                        size_t count, int code);
+
+/* Sorts clocks from the highest to the lowest. */
+void lull_library_sort_clocks(uint32_t *clocks_mhz, uint32_t count);
+
+/*
+ * A lowest power limit where the driver names none (0): a quarter of the highest, mW. Nobody runs a
+ * job there, and a limit of 0 W must never be asked for.
+ */
+uint32_t lull_library_least_limit_mw(uint64_t told_mw, uint32_t highest_mw);
+
+#endif

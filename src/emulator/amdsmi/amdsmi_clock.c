@@ -1,0 +1,101 @@
+/*
+ * Clocks: reading, limiting, and the performance level that undoes limits.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <math.h>
+
+#include "emulator/amdsmi/amdsmi_library.h"
+
+enum {
+    CLOCK_GFX = 0,
+    CLOCK_MEMORY = 4,
+    LIMIT_MIN = 0,
+    LIMIT_MAX = 1,
+    LEVEL_AUTO = 0,
+    LEVEL_MANUAL = 3
+};
+
+/* What is allowed at present, in steps. */
+static void read_limits(const struct lull_physics *physics, uint32_t *min_out, uint32_t *max_out)
+{
+    const bool is_locked = physics->asked.is_locked;
+
+    *min_out = is_locked ? physics->asked.min_step : 0;
+    *max_out = is_locked ? physics->asked.max_step : lull_gpu_model_step_count(&physics->model) - 1;
+}
+
+/* The range of the graphics clock is the allowed one, not the possible one. */
+static struct amdsmi_clk read_graphics(const struct lull_physics *physics)
+{
+    uint32_t min;
+    uint32_t max;
+
+    read_limits(physics, &min, &max);
+    return (struct amdsmi_clk){
+        .clk = lull_physics_published_mhz(physics),
+        .min_clk = (uint32_t)lull_gpu_model_step_mhz(&physics->model, min),
+        .max_clk = (uint32_t)lull_gpu_model_step_mhz(&physics->model, max),
+        .locked = physics->asked.is_locked,
+    };
+}
+
+AMDSMI_EXPORT(amdsmi_get_clock_info, void *handle, int clock, struct amdsmi_clk *info)
+{
+    const struct lull_driver_gpu *gpu;
+    const int code = amdsmi_enter(handle, info, &gpu);
+    const uint32_t memory_mhz = code == AMDSMI_OK ? gpu->model.memory_clocks_mhz[0] : 0;
+
+    if (code != AMDSMI_OK)
+        return code;
+    if (clock != CLOCK_GFX && clock != CLOCK_MEMORY)
+        return AMDSMI_UNSUPPORTED;
+    *info = (struct amdsmi_clk){memory_mhz, memory_mhz, memory_mhz, 0, 0, {0}};
+    if (clock == CLOCK_GFX) {
+        *info = read_graphics(lull_node_begin(gpu->node, gpu->index));
+        lull_node_end(gpu->node, gpu->index, false);
+    }
+    return AMDSMI_OK;
+}
+
+AMDSMI_EXPORT(amdsmi_get_gpu_od_volt_info, void *handle, struct amdsmi_od *info)
+{
+    const struct lull_driver_gpu *gpu;
+    const int code = amdsmi_enter(handle, info, &gpu);
+
+    if (code == AMDSMI_OK)
+        *info = (struct amdsmi_od){.current_sclk = {(uint64_t)gpu->model.sm_min_mhz * 1000000,
+                                                    (uint64_t)gpu->model.sm_max_mhz * 1000000,
+                                                    {0}}};
+    return code;
+}
+
+AMDSMI_EXPORT(amdsmi_set_gpu_clk_limit, void *handle, int clock, int limit, uint64_t mhz)
+{
+    const struct lull_driver_gpu *gpu;
+    const int code = amdsmi_enter_root(handle, &gpu);
+    uint32_t min;
+    uint32_t max;
+
+    if (code != AMDSMI_OK)
+        return code;
+    if (clock != CLOCK_GFX || (limit != LIMIT_MIN && limit != LIMIT_MAX))
+        return AMDSMI_UNSUPPORTED;
+    if ((double)mhz < gpu->model.sm_min_mhz || (double)mhz > gpu->model.sm_max_mhz)
+        return AMDSMI_INVAL;
+    read_limits(lull_node_begin(gpu->node, gpu->index), &min, &max);
+    lull_node_end(gpu->node, gpu->index, false);
+    *(limit == LIMIT_MIN ? &min : &max) = lull_gpu_model_nearest_step(&gpu->model, (double)mhz);
+    return min > max ? AMDSMI_INVAL : lull_driver_lock(gpu, min, max);
+}
+
+AMDSMI_EXPORT(amdsmi_set_gpu_perf_level, void *handle, int level)
+{
+    const struct lull_driver_gpu *gpu;
+    const int code = amdsmi_enter_root(handle, &gpu);
+
+    if (code != AMDSMI_OK)
+        return code;
+    if (level == LEVEL_MANUAL)
+        return AMDSMI_OK;
+    return level == LEVEL_AUTO ? lull_driver_unlock(gpu) : AMDSMI_UNSUPPORTED;
+}

@@ -1,0 +1,203 @@
+/*
+ * Opening, listing and naming. SPDX-License-Identifier: Apache-2.0
+ */
+#include "emulator/amdsmi/amdsmi_library.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One per process by AMD SMI's own interface, hence the only global. */
+static struct lull_driver driver = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+uint32_t amdsmi_abi(void)
+{
+    const char *wanted = getenv("LULL_EMULATED_AMD_SMI");
+    const long abi = wanted != NULL ? strtol(wanted, NULL, 10) : 0;
+
+    return abi >= 24 && abi <= 26 ? (uint32_t)abi : 26;
+}
+
+AMDSMI_EXPORT(amdsmi_init, uint64_t flags)
+{
+    const uint64_t gpus = 2;
+
+    if ((flags & gpus) == 0)
+        return AMDSMI_INVAL;
+    return lull_driver_open(&driver, LULL_GPU_AMD, NULL) ? AMDSMI_OK : AMDSMI_NOT_LOADED;
+}
+
+AMDSMI_EXPORT(amdsmi_shut_down, void)
+{
+    lull_driver_close(&driver);
+    return AMDSMI_OK;
+}
+
+AMDSMI_EXPORT(amdsmi_get_lib_version, uint32_t *version_out)
+{
+    const struct amdsmi_version numbers = {amdsmi_abi() == 26 ? 26 : 7, 0, 0};
+
+    if (version_out == NULL)
+        return AMDSMI_INVAL;
+    if (amdsmi_abi() < 26)
+        *version_out++ = amdsmi_abi(); /* the year */
+    memcpy(version_out, &numbers, sizeof(numbers));
+    return AMDSMI_OK;
+}
+
+/* ---- handles ---- */
+
+/* By bus address, which here runs against HIP's order, as it may on a real node. */
+AMDSMI_EXPORT(amdsmi_get_socket_handles, uint32_t *count, void **sockets)
+{
+    if (!lull_driver_is_open(&driver))
+        return AMDSMI_NOT_INIT;
+    if (count == NULL)
+        return AMDSMI_INVAL;
+    if (sockets != NULL && *count < driver.gpu_count)
+        return AMDSMI_SMALL;
+    for (uint32_t i = 0; sockets != NULL && i < driver.gpu_count; i++)
+        sockets[i] = lull_driver_gpu_at(&driver, driver.gpu_count - 1 - i);
+    *count = driver.gpu_count;
+    return AMDSMI_OK;
+}
+
+static int find_gpu(const void *handle, const struct lull_driver_gpu **gpu_out)
+{
+    if (!lull_driver_is_open(&driver))
+        return AMDSMI_NOT_INIT;
+    for (uint32_t i = 0; i < driver.gpu_count; i++) {
+        *gpu_out = lull_driver_gpu_at(&driver, i);
+        if (*gpu_out == handle)
+            return AMDSMI_OK;
+    }
+    return AMDSMI_NOT_FOUND;
+}
+
+AMDSMI_EXPORT(amdsmi_get_processor_handles, void *socket, uint32_t *count, void **processors)
+{
+    const struct lull_driver_gpu *gpu;
+    const int code = find_gpu(socket, &gpu);
+
+    if (code != AMDSMI_OK || count == NULL)
+        return code != AMDSMI_OK ? code : AMDSMI_INVAL;
+    if (processors != NULL && *count < 1)
+        return AMDSMI_SMALL;
+    if (processors != NULL)
+        processors[0] = socket;
+    *count = 1;
+    return AMDSMI_OK;
+}
+
+AMDSMI_EXPORT(amdsmi_get_processor_type, void *handle, int *type_out)
+{
+    const int amd_gpu = 1;
+    const struct lull_driver_gpu *gpu;
+    const int code = amdsmi_enter(handle, type_out, &gpu);
+
+    if (code == AMDSMI_OK)
+        *type_out = amd_gpu;
+    return code;
+}
+
+int amdsmi_enter(void *handle, const void *output, const struct lull_driver_gpu **gpu_out)
+{
+    int code = find_gpu(handle, gpu_out);
+
+    if (code == AMDSMI_OK && output == NULL)
+        return AMDSMI_INVAL;
+    if (code == AMDSMI_OK)
+        lull_driver_has_get_fault(*gpu_out, &code);
+    return code;
+}
+
+int amdsmi_enter_root(void *handle, const struct lull_driver_gpu **gpu_out)
+{
+    const int code = find_gpu(handle, gpu_out);
+
+    if (code == AMDSMI_OK && !lull_driver_may_set(*gpu_out))
+        return AMDSMI_NO_PERM;
+    return code;
+}
+
+static bool is_next_die(const struct lull_driver_gpu *gpu, const struct lull_driver_gpu *next)
+{
+    return next != NULL && next->index == gpu->index + 1 &&
+           strcmp(gpu->model.name, next->model.name) == 0;
+}
+
+uint32_t amdsmi_module(const struct lull_driver_gpu *gpu, const struct lull_driver_gpu *dies[2])
+{
+    uint32_t before = 0;
+
+    dies[0] = gpu;
+    if (gpu->model.dies_per_module != 2)
+        return 1;
+    while (gpu->position > before &&
+           is_next_die(lull_driver_gpu_at(&driver, gpu->position - before - 1),
+                       lull_driver_gpu_at(&driver, gpu->position - before)))
+        before++;
+    if (before % 2 == 1)
+        return 0;
+    dies[1] = lull_driver_gpu_at(&driver, gpu->position + 1);
+    return is_next_die(gpu, dies[1]) ? 2 : 1;
+}
+
+/* ---- names ---- */
+
+AMDSMI_EXPORT(amdsmi_get_gpu_asic_info, void *handle, char *info)
+{
+    const struct lull_driver_gpu *gpu;
+    const int code = amdsmi_enter(handle, info, &gpu);
+
+    if (code == AMDSMI_OK) /* the name is the first field of a long structure */
+        snprintf(info, sizeof(gpu->model.product), "%s", gpu->model.product);
+    return code;
+}
+
+AMDSMI_EXPORT(amdsmi_get_gpu_driver_info, void *handle, char *info)
+{
+    const struct lull_driver_gpu *gpu;
+    const int code = amdsmi_enter(handle, info, &gpu);
+
+    if (code == AMDSMI_OK)
+        snprintf(info, 64, "6.12.12-emulated");
+    return code;
+}
+
+AMDSMI_EXPORT(amdsmi_get_gpu_enumeration_info, void *handle, struct amdsmi_enumeration *info)
+{
+    const struct lull_driver_gpu *gpu;
+    const int code = amdsmi_enter(handle, info, &gpu);
+
+    if (code == AMDSMI_OK)
+        *info = (struct amdsmi_enumeration){128 + gpu->position, gpu->position, gpu->position + 1,
+                                            gpu->position};
+    return code;
+}
+
+AMDSMI_EXPORT(amdsmi_get_gpu_device_bdf, void *handle, uint64_t *bdf_out)
+{
+    const struct lull_driver_gpu *gpu;
+    const int code = amdsmi_enter(handle, bdf_out, &gpu);
+
+    if (code == AMDSMI_OK)
+        *bdf_out = (uint64_t)((7 + 3 * (driver.gpu_count - 1 - gpu->position)) & 0xff) << 8;
+    return code;
+}
+
+AMDSMI_EXPORT(amdsmi_get_gpu_device_uuid, void *handle, unsigned *size, char *uuid)
+{
+    const unsigned least = 38;
+    const struct lull_driver_gpu *gpu;
+    const int code = amdsmi_enter(handle, uuid, &gpu);
+
+    if (code != AMDSMI_OK)
+        return code;
+    if (size == NULL || *size < least)
+        return AMDSMI_INVAL;
+    snprintf(uuid, *size, "%02x%s-0000-1000-%04x-%012llx", (unsigned)gpu->identity[0] & 0xff,
+             "ff74a1", (unsigned)gpu->identity[1] & 0xffff,
+             (unsigned long long)(gpu->identity[0] >> 16));
+    return AMDSMI_OK;
+}

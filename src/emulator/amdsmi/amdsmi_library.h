@@ -1,0 +1,103 @@
+/*
+ * The emulated libamd_smi: as much of its binary interface as managing power needs, declared from
+ * its documentation (versions 24 to 26), and what its files share. Handles of sockets and of
+ * processors are addresses of GPUs: each die is a socket of its own.
+ *
+ * Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_EMULATOR_AMDSMI_LIBRARY_H
+#define LULL_EMULATOR_AMDSMI_LIBRARY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "emulator/driver.h"
+
+enum amdsmi_code {
+    AMDSMI_OK = 0,
+    AMDSMI_INVAL = 1,
+    AMDSMI_UNSUPPORTED = 2,
+    AMDSMI_NO_PERM = 10,
+    AMDSMI_OUT_OF_BOUNDS = 17,
+    AMDSMI_NOT_FOUND = 31,
+    AMDSMI_NOT_INIT = 32,
+    AMDSMI_NOT_LOADED = 34,
+    AMDSMI_SMALL = 41,
+};
+
+struct amdsmi_version { /* 24 and 25 have the year before these */
+    uint32_t major, minor, release;
+};
+
+struct amdsmi_clk {
+    uint32_t clk, min_clk, max_clk; /* MHz */
+    uint8_t locked, deep_sleep;
+    uint32_t reserved[4];
+};
+
+struct amdsmi_cap {
+    uint64_t power_cap, default_power_cap, dpm_cap, min_power_cap, max_power_cap; /* uW */
+    uint64_t reserved[3];
+};
+
+struct amdsmi_power_24 {
+    uint32_t current_socket_power, average_socket_power; /* W */
+    uint32_t voltages[3];
+    uint32_t power_limit;
+    uint32_t reserved[11];
+};
+
+struct amdsmi_power_25 {
+    uint64_t socket_power;
+    uint32_t current_socket_power, average_socket_power; /* W */
+    uint64_t voltages[3];
+    uint32_t power_limit;
+    uint64_t reserved[18]; /* 26; 25 ends before it */
+};
+
+struct amdsmi_usage {
+    uint32_t gfx, umc, mm; /* percent */
+    uint32_t reserved[13];
+};
+
+struct amdsmi_enumeration {
+    uint32_t drm_render, drm_card, hsa_id, hip_id;
+};
+
+struct amdsmi_freq_range {
+    uint64_t lower, upper, reserved[2];
+};
+
+struct amdsmi_od {
+    struct amdsmi_freq_range current_sclk, current_mclk, sclk_limits, mclk_limits;
+};
+
+_Static_assert(sizeof(struct amdsmi_clk) == 32, "amdsmi_clk_info_t");
+_Static_assert(sizeof(struct amdsmi_cap) == 64, "amdsmi_power_cap_info_t");
+_Static_assert(sizeof(struct amdsmi_power_24) == 68, "amdsmi_power_info_t of 24");
+_Static_assert(sizeof(struct amdsmi_power_25) == 192, "amdsmi_power_info_t of 26");
+_Static_assert(sizeof(struct amdsmi_usage) == 64, "amdsmi_engine_usage_t");
+
+/* "Not told", in 32 bits. */
+#define AMDSMI_NOT_TOLD UINT32_MAX
+
+#define AMDSMI_EXPORT(name, ...)                                                                   \
+    int name(__VA_ARGS__);                                                                         \
+    int name(__VA_ARGS__)
+
+/* Which version's layouts are in use: LULL_EMULATED_AMD_SMI, 24 to 26; 26 without. */
+uint32_t amdsmi_abi(void);
+
+/* Checks initialisation, handle and output pointer, and suffers get faults. */
+int amdsmi_enter(void *handle, const void *output, const struct lull_driver_gpu **gpu_out);
+
+/* For set calls: checks initialisation, handle and permission. */
+int amdsmi_enter_root(void *handle, const struct lull_driver_gpu **gpu_out);
+
+/*
+ * The dies that share a die's power and energy counters: two of a module, told on its first one.
+ * Returns how many are told on this one: 0 on a second die.
+ */
+uint32_t amdsmi_module(const struct lull_driver_gpu *gpu, const struct lull_driver_gpu *dies[2]);
+
+#endif

@@ -1,0 +1,150 @@
+/*
+ * Power, its cap, energy, temperature and activity. SPDX-License-Identifier: Apache-2.0
+ */
+#include <math.h>
+#include <string.h>
+
+#include "emulator/amdsmi/amdsmi_library.h"
+
+static const double resolution_uj = 15.3; /* of one count, as the library tells it */
+
+/* What a module's dies draw together by the board's meters, mW and mJ. */
+struct drawn {
+    uint64_t power_mw;
+    uint64_t energy_mj;
+    double limit_w;
+    double highest_w;
+    double default_w;
+};
+
+static struct drawn read_drawn(const struct lull_driver_gpu *gpu)
+{
+    const struct lull_driver_gpu *dies[2];
+    const uint32_t count = amdsmi_module(gpu, dies);
+    struct drawn drawn = {0};
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct lull_driver_gpu *die = dies[i];
+        const struct lull_physics *physics = lull_node_begin(die->node, die->index);
+
+        drawn.power_mw += lull_physics_published_mw(physics, &physics->instant);
+        drawn.energy_mj += lull_physics_published_mj(physics);
+        drawn.limit_w += physics->limit_w;
+        drawn.highest_w += die->model.limit_max_w;
+        drawn.default_w += die->model.limit_default_w;
+        lull_node_end(die->node, die->index, false);
+    }
+    return drawn;
+}
+
+/* Boards with one die per module tell the present power, older ones an average. */
+AMDSMI_EXPORT(amdsmi_get_power_info, void *handle, void *info)
+{
+    const struct lull_driver_gpu *gpu;
+    const int code = amdsmi_enter(handle, info, &gpu);
+    uint32_t values[2] = {AMDSMI_NOT_TOLD, AMDSMI_NOT_TOLD};
+
+    if (code != AMDSMI_OK)
+        return code;
+    values[gpu->model.dies_per_module == 2 ? 1 : 0] =
+        (uint32_t)((read_drawn(gpu).power_mw + 500) / 1000);
+    if (amdsmi_abi() == 24) {
+        const struct amdsmi_power_24 power = {.current_socket_power = values[0],
+                                              .average_socket_power = values[1]};
+
+        memcpy(info, &power, sizeof(power));
+    } else {
+        const struct amdsmi_power_25 power = {.socket_power = UINT64_MAX,
+                                              .current_socket_power = values[0],
+                                              .average_socket_power = values[1]};
+
+        memcpy(info, &power,
+               amdsmi_abi() == 25 ? sizeof(power) - sizeof(power.reserved) : sizeof(power));
+    }
+    return AMDSMI_OK;
+}
+
+AMDSMI_EXPORT(amdsmi_get_energy_count, void *handle, uint64_t *count_out, float *resolution_out,
+              uint64_t *time_out)
+{
+    const struct lull_driver_gpu *gpu;
+    const int code = amdsmi_enter(handle, count_out, &gpu);
+
+    if (code != AMDSMI_OK || time_out == NULL)
+        return code != AMDSMI_OK ? code : AMDSMI_INVAL;
+    if (!lull_driver_has_energy(gpu))
+        return AMDSMI_UNSUPPORTED;
+    *count_out = (uint64_t)((double)read_drawn(gpu).energy_mj * 1e3 / resolution_uj);
+    if (resolution_out != NULL)
+        *resolution_out = (float)resolution_uj;
+    *time_out = (uint64_t)lull_node_now_ns(gpu->node);
+    return AMDSMI_OK;
+}
+
+/* The lowest cap is told as 0, as kernels before 6.7 do. */
+AMDSMI_EXPORT(amdsmi_get_power_cap_info, void *handle, uint32_t sensor, struct amdsmi_cap *info)
+{
+    const struct lull_driver_gpu *gpu;
+    const int code = amdsmi_enter(handle, info, &gpu);
+    struct drawn drawn;
+
+    if (code != AMDSMI_OK || sensor != 0)
+        return code != AMDSMI_OK ? code : AMDSMI_INVAL;
+    drawn = read_drawn(gpu);
+    *info = (struct amdsmi_cap){
+        .power_cap = (uint64_t)llround(drawn.limit_w * 1e6),
+        .default_power_cap = (uint64_t)llround(drawn.default_w * 1e6),
+        .max_power_cap = (uint64_t)llround(drawn.highest_w * 1e6),
+    };
+    return AMDSMI_OK;
+}
+
+/* Each die of a module gets its share. */
+AMDSMI_EXPORT(amdsmi_set_power_cap, void *handle, uint32_t sensor, uint64_t uw)
+{
+    const struct lull_driver_gpu *dies[2];
+    const struct lull_driver_gpu *gpu;
+    int code = amdsmi_enter_root(handle, &gpu);
+    uint32_t count;
+
+    if (code != AMDSMI_OK || sensor != 0)
+        return code != AMDSMI_OK ? code : AMDSMI_INVAL;
+    count = amdsmi_module(gpu, dies);
+    if (count == 0 || (double)uw * 1e-6 / count < gpu->model.limit_min_w ||
+        (double)uw * 1e-6 / count > gpu->model.limit_max_w)
+        return AMDSMI_INVAL;
+    for (uint32_t i = 0; code == AMDSMI_OK && i < count; i++)
+        code = lull_driver_set_limit(dies[i], (double)uw * 1e-6 / count);
+    return code;
+}
+
+AMDSMI_EXPORT(amdsmi_get_temp_metric, void *handle, int sensor, int metric, int64_t *celsius_out)
+{
+    const int hotspot = 1;
+    const struct lull_driver_gpu *gpu;
+    const int code = amdsmi_enter(handle, celsius_out, &gpu);
+
+    if (code != AMDSMI_OK)
+        return code;
+    if (sensor != hotspot || metric != 0) /* data centre boards have no edge sensor */
+        return AMDSMI_UNSUPPORTED;
+    *celsius_out = llround(lull_physics_temperature_c(lull_node_begin(gpu->node, gpu->index)));
+    lull_node_end(gpu->node, gpu->index, false);
+    return AMDSMI_OK;
+}
+
+AMDSMI_EXPORT(amdsmi_get_gpu_activity, void *handle, struct amdsmi_usage *usage)
+{
+    const struct lull_driver_gpu *gpu;
+    const int code = amdsmi_enter(handle, usage, &gpu);
+
+    if (code != AMDSMI_OK)
+        return code;
+    *usage = (struct amdsmi_usage){
+        .gfx = lull_node_begin(gpu->node, gpu->index)->utilization_percent,
+        .umc = AMDSMI_NOT_TOLD,
+        .mm = AMDSMI_NOT_TOLD,
+    };
+    lull_node_end(gpu->node, gpu->index, false);
+    return AMDSMI_OK;
+}

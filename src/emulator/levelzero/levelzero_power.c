@@ -1,0 +1,194 @@
+/*
+ * Power domains (each stack's and the card's), temperature and activity.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <math.h>
+
+#include "base/clock.h"
+#include "emulator/levelzero/levelzero_library.h"
+
+enum {
+    TYPE_POWER = 0xd,
+    TYPE_LIMIT = 0x27,
+    TYPE_TEMPERATURE = 0x14,
+    TYPE_ENGINE = 5,
+    LEVEL_SUSTAINED = 1,
+    LEVEL_PEAK = 3,
+    UNIT_POWER = 2,
+    LIMITS = 2,
+    STACKS = 2,
+};
+
+static int32_t mw_from_w(double w)
+{
+    return (int32_t)lround(w * 1e3);
+}
+
+/* ---- power ---- */
+
+ZES_EXPORT(zesDeviceEnumPowerDomains, const void *device, uint32_t *count, const void **domains)
+{
+    return zes_list_parts(device, ZES_STACK_POWER_0, ZES_CARD_POWER, count, domains);
+}
+
+/* The lowest limit is not told. */
+ZES_EXPORT(zesPowerGetProperties, const void *domain, struct zes_power_facts *out)
+{
+    const struct zes_handle *handle;
+    const int code = zes_enter_struct(domain, ZES_STACK_POWER_0, ZES_CARD_POWER,
+                                      out != NULL ? &out->base : NULL, TYPE_POWER, &handle);
+    const bool is_card = code == ZE_SUCCESS && handle->part == ZES_CARD_POWER;
+
+    if (code != ZE_SUCCESS)
+        return code;
+    out->on_subdevice = !is_card;
+    out->subdevice = is_card ? 0 : (uint32_t)handle->part - ZES_STACK_POWER_0;
+    out->can_control = is_card;
+    out->threshold = 0;
+    out->default_mw = is_card ? mw_from_w(handle->gpu->model.limit_default_w) : -1;
+    out->min_mw = -1;
+    out->max_mw = is_card ? mw_from_w(handle->gpu->model.limit_max_w) : -1;
+    return ZE_SUCCESS;
+}
+
+/* Its time is that of the counter's latest refresh, which is not that of the call. */
+ZES_EXPORT(zesPowerGetEnergyCounter, const void *domain, struct zes_snapshot *out)
+{
+    const struct zes_handle *handle;
+    const int code = zes_enter(domain, ZES_STACK_POWER_0, ZES_CARD_POWER, out, &handle);
+    const struct lull_physics *physics;
+
+    if (code != ZE_SUCCESS)
+        return code;
+    if (!lull_driver_has_energy(handle->gpu))
+        return ZE_UNSUPPORTED;
+    physics = lull_node_begin(handle->gpu->node, handle->gpu->index);
+    out->value = lull_physics_published_mj(physics) * 1000;
+    out->time_us = (uint64_t)(physics->energy_ns - /* of the next refresh */
+                              lull_ns_from_ms(physics->model.energy_period_ms)) /
+                   1000;
+    lull_node_end(handle->gpu->node, handle->gpu->index, false);
+    if (handle->part != ZES_CARD_POWER)
+        out->value /= STACKS;
+    return ZE_SUCCESS;
+}
+
+ZES_EXPORT(zesPowerGetLimitsExt, const void *domain, uint32_t *count, struct zes_limit *limits)
+{
+    const struct zes_handle *handle;
+    const int code = zes_enter(domain, ZES_STACK_POWER_0, ZES_CARD_POWER, count, &handle);
+    const struct lull_driver_gpu *gpu;
+    double watts[LIMITS];
+
+    if (code != ZE_SUCCESS || handle->part != ZES_CARD_POWER)
+        return code != ZE_SUCCESS ? code : ZE_UNSUPPORTED;
+    gpu = handle->gpu;
+    watts[0] = 1.5 * gpu->model.limit_max_w; /* the peak, which cannot be set */
+    watts[1] = lull_node_begin(gpu->node, gpu->index)->limit_w;
+    lull_node_end(gpu->node, gpu->index, false);
+    for (uint32_t i = 0; limits != NULL && i < *count && i < LIMITS; i++) {
+        if (limits[i].base.stype != TYPE_LIMIT)
+            return ZE_INVALID_ARGUMENT;
+        limits[i] = (struct zes_limit){.base = limits[i].base,
+                                       .level = i == 0 ? LEVEL_PEAK : LEVEL_SUSTAINED,
+                                       .unit = UNIT_POWER,
+                                       .enabled = 1,
+                                       .interval_locked = 1,
+                                       .limit_locked = i == 0,
+                                       .limit_mw = mw_from_w(watts[i])};
+    }
+    *count = *count == 0 || *count > LIMITS ? LIMITS : *count;
+    return ZE_SUCCESS;
+}
+
+ZES_EXPORT(zesPowerSetLimitsExt, const void *domain, const uint32_t *count,
+           const struct zes_limit *limits)
+{
+    const struct zes_handle *handle;
+    int code = zes_enter_root(domain, ZES_STACK_POWER_0, ZES_CARD_POWER, count, &handle);
+
+    if (code != ZE_SUCCESS || handle->part != ZES_CARD_POWER || limits == NULL)
+        return code != ZE_SUCCESS ? code : ZE_UNSUPPORTED;
+    for (uint32_t i = 0; code == ZE_SUCCESS && i < *count; i++) {
+        const double limit_w = limits[i].limit_mw * 1e-3;
+
+        if (limits[i].base.stype != TYPE_LIMIT)
+            return ZE_INVALID_ARGUMENT;
+        if (limits[i].level != LEVEL_SUSTAINED)
+            continue;
+        if (limit_w < handle->gpu->model.limit_min_w || limit_w > handle->gpu->model.limit_max_w)
+            return ZE_INVALID_ARGUMENT;
+        code = lull_driver_set_limit(handle->gpu, limit_w);
+    }
+    return code;
+}
+
+/* ---- temperature ---- */
+
+ZES_EXPORT(zesDeviceEnumTemperatureSensors, const void *device, uint32_t *count,
+           const void **sensors)
+{
+    return zes_list_parts(device, ZES_SENSOR, ZES_SENSOR, count, sensors);
+}
+
+ZES_EXPORT(zesTemperatureGetProperties, const void *sensor, struct zes_temp_facts *out)
+{
+    const struct zes_handle *handle;
+    const int code = zes_enter_struct(sensor, ZES_SENSOR, ZES_SENSOR,
+                                      out != NULL ? &out->base : NULL, TYPE_TEMPERATURE, &handle);
+
+    if (code != ZE_SUCCESS)
+        return code;
+    out->type = 0; /* the hottest of the device */
+    out->on_subdevice = 0;
+    out->max = handle->gpu->model.shutdown_c;
+    return ZE_SUCCESS;
+}
+
+ZES_EXPORT(zesTemperatureGetState, const void *sensor, double *celsius_out)
+{
+    const struct zes_handle *handle;
+    const int code = zes_enter(sensor, ZES_SENSOR, ZES_SENSOR, celsius_out, &handle);
+
+    if (code != ZE_SUCCESS)
+        return code;
+    *celsius_out =
+        lull_physics_temperature_c(lull_node_begin(handle->gpu->node, handle->gpu->index));
+    lull_node_end(handle->gpu->node, handle->gpu->index, false);
+    return ZE_SUCCESS;
+}
+
+/* ---- activity ---- */
+
+ZES_EXPORT(zesDeviceEnumEngineGroups, const void *device, uint32_t *count, const void **groups)
+{
+    return zes_list_parts(device, ZES_ENGINES, ZES_ENGINES, count, groups);
+}
+
+ZES_EXPORT(zesEngineGetProperties, const void *group, struct zes_engine_facts *out)
+{
+    const struct zes_handle *handle;
+    const int code = zes_enter_struct(group, ZES_ENGINES, ZES_ENGINES,
+                                      out != NULL ? &out->base : NULL, TYPE_ENGINE, &handle);
+
+    if (code != ZE_SUCCESS)
+        return code;
+    out->type = 1; /* all compute engines */
+    out->on_subdevice = 0;
+    return ZE_SUCCESS;
+}
+
+ZES_EXPORT(zesEngineGetActivity, const void *group, struct zes_snapshot *out)
+{
+    const struct zes_handle *handle;
+    const int code = zes_enter(group, ZES_ENGINES, ZES_ENGINES, out, &handle);
+    const struct lull_physics *physics;
+
+    if (code != ZE_SUCCESS)
+        return code;
+    physics = lull_node_begin(handle->gpu->node, handle->gpu->index);
+    out->value = (uint64_t)physics->busy_ns / 1000;
+    out->time_us = (uint64_t)physics->now_ns / 1000;
+    lull_node_end(handle->gpu->node, handle->gpu->index, false);
+    return ZE_SUCCESS;
+}

@@ -1,0 +1,395 @@
+/*
+ * Every vendor's GPUs behind lull_devices, by the same checks: what is told agrees with what the
+ * emulated node really does, what is set takes effect, failures have Lull's codes.
+ * Usage: test_vendor VENDOR (nvidia, amd, amd-24, amd-25, amd-module or intel). Which of the
+ * emulated libraries is loaded is for the library search path to say.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "device/device.h"
+#include "emulator/node.h"
+
+/* What differs. */
+struct vendor {
+    const char *argument;
+    const char *spec;
+    const char *abi;     /* of the emulated AMD SMI */
+    const char *product; /* of GPU 0, a part of it */
+    uint32_t capabilities;
+    uint32_t highest_mhz;
+    uint32_t lowest_mhz;
+    uint32_t target_mhz; /* in its list */
+    uint32_t highest_limit_mw;
+    uint32_t codes[4];   /* not permitted, not supported, lost, busy */
+    bool is_asleep_at_0; /* tells a clock of 0 without work */
+};
+
+enum {
+    SETS = LULL_CAPABILITY_SM_LOCK | LULL_CAPABILITY_POWER_LIMIT | LULL_CAPABILITY_ENERGY_COUNTER,
+    ALL = SETS | LULL_CAPABILITY_INSTANT_POWER,
+};
+
+static const struct vendor vendors[] = {
+    {"nvidia", "2xA100-SXM4-40GB", "", "A100", ALL, 1410, 210, 900, 400000, {4, 3, 15, 23}, false},
+    {"amd", "2xMI300X", "26", "MI300X", ALL, 2100, 132, 1000, 750000, {10, 2, 31, 30}, false},
+    {"amd-25", "2xMI300X", "25", "MI300X", ALL, 2100, 132, 1000, 750000, {10, 2, 31, 30}, false},
+    {"amd-24", "2xMI300X", "24", "MI300X", ALL, 2100, 132, 1000, 750000, {10, 2, 31, 30}, false},
+    {"amd-module",
+     "2xMI250X",
+     "26",
+     "MI250X",
+     SETS,
+     1700,
+     500,
+     1000,
+     560000,
+     {10, 2, 31, 30},
+     false},
+    {"intel",
+     "2xMax1550",
+     "",
+     "Max 1550",
+     ALL,
+     1600,
+     300,
+     900,
+     600000,
+     {0x70010000, 0x78000003, 0x70000001, 0x70010001},
+     true},
+};
+
+static const struct vendor *vendor;
+static struct lull_node *node;
+static struct lull_devices *devices;
+
+static int start(void **state)
+{
+    struct lull_node_spec spec = {.seed = 0, .time_scale = 1};
+    struct lull_error error = {0};
+
+    (void)state;
+    if (lull_node_spec_parse(vendor->spec, &spec, NULL) < 0 ||
+        lull_node_create(&spec, &node, NULL) < 0)
+        return -1;
+    setenv(LULL_NODE_VARIABLE, lull_node_path(node), 1);
+    setenv("LULL_EMULATED_AMD_SMI", vendor->abi, 1);
+    if (lull_devices_open(&devices, &error) == 0)
+        return 0;
+    fprintf(stderr, "%s\n", error.text);
+    return -1;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    lull_devices_close(devices);
+    lull_node_remove(node);
+    return 0;
+}
+
+/* A job, so that clocks are those of work. */
+static void open_contexts(void)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        lull_physics_open(lull_node_begin(node, i), getpid(), 0);
+        lull_node_end(node, i, true);
+    }
+}
+
+static struct lull_device_reading read_gpu(uint32_t gpu, uint32_t wanted)
+{
+    struct lull_device_reading reading;
+
+    lull_device_read(devices, gpu, wanted, &reading);
+    assert_int_equal(reading.valid & wanted, wanted);
+    return reading;
+}
+
+/* Until the clock is as wanted; settling takes some 10 ms, a busy machine may take longer. */
+static void wait_for_clock(uint32_t gpu, uint32_t mhz)
+{
+    const int64_t until_ns = lull_now_ns() + 10 * LULL_NS_PER_S;
+    uint32_t seen_mhz = 0;
+
+    while (seen_mhz != mhz && lull_now_ns() < until_ns) {
+        usleep(5000);
+        seen_mhz = read_gpu(gpu, LULL_READING_SM_CLOCK).sm_mhz;
+    }
+    assert_int_equal(seen_mhz, mhz);
+}
+
+static void set_fault(enum lull_fault_kind kind, uint32_t value)
+{
+    lull_node_set_fault(node, 0, kind, &(struct lull_fault){value, 1, 0});
+}
+
+static void test_gpus_are_listed_and_named(void **state)
+{
+    const struct lull_device_info *first = lull_device_info(devices, 0);
+    const struct lull_device_info *second = lull_device_info(devices, 1);
+
+    (void)state;
+    assert_int_equal(lull_devices_count(devices), 2);
+    assert_non_null(strstr(first->name, vendor->product));
+    assert_true(strlen(first->uuid) >= 36);
+    assert_string_not_equal(first->uuid, second->uuid);
+    assert_string_not_equal(first->pci_bus_id, second->pci_bus_id);
+    assert_int_equal(strlen(first->pci_bus_id), 14 + 2);
+    assert_int_equal(lull_device_find(devices, second->uuid), 1);
+    assert_true(lull_devices_driver_version(devices)[0] != '\0');
+    assert_int_equal(first->capabilities, vendor->capabilities);
+}
+
+static void test_clocks_are_listed_from_the_highest(void **state)
+{
+    const struct lull_device_info *info = lull_device_info(devices, 0);
+    bool has_target = false;
+
+    (void)state;
+    assert_true(info->sm_clock_count > 10);
+    assert_int_equal(info->sm_clocks_mhz[0], vendor->highest_mhz);
+    assert_int_equal(info->sm_clocks_mhz[info->sm_clock_count - 1], vendor->lowest_mhz);
+    for (uint32_t i = 1; i < info->sm_clock_count; i++) {
+        assert_true(info->sm_clocks_mhz[i] < info->sm_clocks_mhz[i - 1]);
+        has_target = has_target || info->sm_clocks_mhz[i] == vendor->target_mhz;
+    }
+    assert_true(has_target);
+    assert_int_equal(info->memory_clock_count, 1);
+}
+
+static double truth_j(uint32_t gpus)
+{
+    struct lull_node_truth truth;
+    double sum_j = 0;
+
+    for (uint32_t i = 0; i < gpus; i++) {
+        lull_node_read_truth(node, i, &truth);
+        sum_j += truth.energy_j;
+    }
+    return sum_j;
+}
+
+/* Both GPUs together: dies of a module share a counter. Unit of the counters, not their accuracy.
+ */
+static void test_energy_and_power_are_what_is_drawn(void **state)
+{
+    const uint32_t wanted = LULL_READING_ENERGY;
+    const struct lull_gpu_profile work = {"work", 200, 20, 0};
+    uint64_t before_mj = 0;
+    uint64_t after_mj = 0;
+    double drawn_j;
+
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        const int context = lull_physics_open(lull_node_begin(node, i), getpid(), 0);
+
+        lull_node_end(node, i, true);
+        lull_physics_launch(lull_node_begin(node, i), context, 60, &work);
+        lull_node_end(node, i, true);
+    }
+    usleep(250000); /* counters refresh every 100 ms at most */
+    drawn_j = truth_j(2);
+    for (uint32_t i = 0; i < 2; i++)
+        before_mj += read_gpu(i, wanted).energy_mj;
+    read_gpu(0, LULL_READING_TEMPERATURE);
+    for (uint32_t i = 0; i < 2; i++) { /* the first one begins where power is a rate */
+        struct lull_device_reading ignored;
+
+        lull_device_read(devices, i, LULL_READING_POWER | LULL_READING_UTILIZATION, &ignored);
+    }
+    usleep(1000000);
+    drawn_j = truth_j(2) - drawn_j;
+    for (uint32_t i = 0; i < 2; i++)
+        after_mj += read_gpu(i, wanted).energy_mj;
+    assert_true(fabs((double)(after_mj - before_mj) * 1e-3 - drawn_j) < 0.15 * drawn_j);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct lull_node_truth truth;
+        const struct lull_device_reading now =
+            read_gpu(i, LULL_READING_POWER | LULL_READING_UTILIZATION);
+
+        lull_node_read_truth(node, i, &truth);
+        assert_true(fabs(now.power_mw * 1e-3 - truth.power_w) < 0.1 * truth.power_w);
+        assert_true(now.utilization_percent > 50);
+    }
+}
+
+static void test_readings_are_near_the_truth(void **state)
+{
+    struct lull_node_truth truth;
+    struct lull_device_reading now;
+
+    (void)state;
+    now = read_gpu(0, LULL_READING_TEMPERATURE | LULL_READING_SM_CLOCK | LULL_READING_MEMORY_CLOCK |
+                          LULL_READING_POWER_LIMIT);
+    lull_node_read_truth(node, 0, &truth);
+    assert_true(fabs(now.temperature_c - truth.temperature_c) <= 1.0);
+    assert_int_equal(now.sm_mhz, vendor->is_asleep_at_0 ? 0 : vendor->lowest_mhz);
+    assert_int_equal(now.memory_mhz, lull_device_info(devices, 0)->memory_clocks_mhz[0]);
+    assert_int_equal(now.power_limit_mw, vendor->highest_limit_mw);
+    assert_int_equal(lull_device_info(devices, 0)->power_limit_max_mw, vendor->highest_limit_mw);
+    assert_int_equal(lull_device_info(devices, 0)->power_limit_default_mw,
+                     vendor->highest_limit_mw);
+    assert_true(lull_device_info(devices, 0)->power_limit_min_mw > 0);
+}
+
+static void test_a_lock_takes_effect_and_a_reset_undoes_it(void **state)
+{
+    struct lull_error error = {0};
+    struct lull_node_truth truth;
+
+    (void)state;
+    open_contexts();
+    wait_for_clock(0, vendor->highest_mhz);
+    assert_int_equal(
+        lull_device_lock_sm(devices, 0, vendor->target_mhz, vendor->target_mhz, &error), 0);
+    wait_for_clock(0, vendor->target_mhz);
+    assert_int_equal(read_gpu(1, LULL_READING_SM_CLOCK).sm_mhz, vendor->highest_mhz);
+    /* Down and up again: neither end stands in the other's way. */
+    assert_int_equal(
+        lull_device_lock_sm(devices, 0, vendor->lowest_mhz, vendor->lowest_mhz, &error), 0);
+    wait_for_clock(0, vendor->lowest_mhz);
+    assert_int_equal(
+        lull_device_lock_sm(devices, 0, vendor->target_mhz, vendor->target_mhz, &error), 0);
+    wait_for_clock(0, vendor->target_mhz);
+    assert_int_equal(lull_device_reset_sm(devices, 0, &error), 0);
+    wait_for_clock(0, vendor->highest_mhz);
+    lull_node_read_truth(node, 0, &truth);
+    assert_false(truth.is_locked);
+}
+
+/* What somebody has lowered must not be taken for what the GPU can do. */
+static void test_a_lowered_gpu_is_still_known(void **state)
+{
+    struct lull_devices *again;
+    struct lull_error error = {0};
+
+    (void)state;
+    assert_int_equal(
+        lull_device_lock_sm(devices, 0, vendor->target_mhz, vendor->target_mhz, &error), 0);
+    assert_int_equal(lull_devices_open(&again, &error), 0);
+    assert_int_equal(lull_device_info(again, 0)->sm_clocks_mhz[0], vendor->highest_mhz);
+    lull_devices_close(again);
+    assert_int_equal(lull_device_reset_sm(devices, 0, &error), 0);
+}
+
+static void test_a_power_limit_is_set_within_its_range(void **state)
+{
+    const struct lull_device_info *info = lull_device_info(devices, 0);
+    const uint32_t lower_mw = vendor->highest_limit_mw * 3 / 4;
+    struct lull_error error = {0};
+
+    (void)state;
+    assert_int_equal(lull_device_set_power_limit(devices, 0, lower_mw, &error), 0);
+    assert_int_equal(read_gpu(0, LULL_READING_POWER_LIMIT).power_limit_mw, lower_mw);
+    assert_int_equal(
+        lull_device_set_power_limit(devices, 0, info->power_limit_max_mw + 1000, &error), -EINVAL);
+    assert_int_equal(lull_device_set_power_limit(devices, 0, 1000, &error), -EINVAL);
+    assert_int_equal(read_gpu(0, LULL_READING_POWER_LIMIT).power_limit_mw, lower_mw);
+    assert_int_equal(lull_device_set_power_limit(devices, 0, info->power_limit_default_mw, &error),
+                     0);
+}
+
+static void test_failures_have_lulls_codes(void **state)
+{
+    static const int wanted[] = {-EPERM, LULL_E_UNSUPPORTED, LULL_E_NO_DEVICE, -EAGAIN};
+    struct lull_error error = {0};
+
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) {
+        char code[16];
+
+        set_fault(LULL_FAULT_SET_CODE, vendor->codes[i]);
+        assert_int_equal(
+            lull_device_lock_sm(devices, 0, vendor->target_mhz, vendor->target_mhz, &error),
+            wanted[i]);
+        snprintf(code, sizeof(code), vendor->codes[i] > 999 ? "%x" : "%u", vendor->codes[i]);
+        assert_non_null(strstr(error.text, "GPU 0"));
+        assert_non_null(strstr(error.text, code));
+        set_fault(LULL_FAULT_SET_CODE, vendor->codes[i]);
+        assert_int_equal(lull_device_set_power_limit(devices, 0, vendor->highest_limit_mw, &error),
+                         wanted[i]);
+    }
+    set_fault(LULL_FAULT_SET_CODE, 12345); /* not documented: may pass */
+    assert_int_equal(lull_device_reset_sm(devices, 0, &error), -EAGAIN);
+    assert_int_equal(lull_device_reset_sm(devices, 0, &error), 0);
+    assert_int_equal(lull_device_lock_memory(devices, 0, 1, 2, &error), LULL_E_UNSUPPORTED);
+    assert_int_equal(lull_device_reset_memory(devices, 0, &error), LULL_E_UNSUPPORTED);
+}
+
+static void test_a_missing_reading_is_not_zero(void **state)
+{
+    struct lull_device_reading reading;
+
+    (void)state;
+    set_fault(LULL_FAULT_GET_CODE, vendor->codes[3]);
+    lull_device_read(devices, 0, LULL_READING_SM_CLOCK, &reading);
+    assert_int_equal(reading.valid, 0);
+    set_fault(LULL_FAULT_NO_ENERGY, 0);
+    lull_device_read(devices, 0, LULL_READING_ENERGY, &reading);
+    assert_int_equal(reading.valid, 0);
+    read_gpu(0, LULL_READING_SM_CLOCK | LULL_READING_ENERGY);
+}
+
+static void test_only_root_may_set(void **state)
+{
+    struct lull_error error = {0};
+    int status;
+
+    (void)state;
+    if (fork() == 0) {
+        const int result = seteuid(65534) != 0 ? 0
+                                               : lull_device_lock_sm(devices, 0, vendor->target_mhz,
+                                                                     vendor->target_mhz, &error);
+
+        _exit(result == -EPERM ? 0 : 1);
+    }
+    wait(&status);
+    assert_int_equal(status, 0);
+    set_fault(LULL_FAULT_NO_PERMISSION, 1);
+    assert_int_equal(lull_device_reset_sm(devices, 0, &error), -EPERM);
+    assert_int_equal(lull_error_exit_status(error.code), LULL_EXIT_NOT_PERMITTED);
+}
+
+#define WITH_NODE(test) cmocka_unit_test_setup_teardown(test, start, stop)
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_NODE(test_gpus_are_listed_and_named),
+        WITH_NODE(test_clocks_are_listed_from_the_highest),
+        WITH_NODE(test_readings_are_near_the_truth),
+        WITH_NODE(test_energy_and_power_are_what_is_drawn),
+        WITH_NODE(test_a_lock_takes_effect_and_a_reset_undoes_it),
+        WITH_NODE(test_a_lowered_gpu_is_still_known),
+        WITH_NODE(test_a_power_limit_is_set_within_its_range),
+        WITH_NODE(test_failures_have_lulls_codes),
+        WITH_NODE(test_a_missing_reading_is_not_zero),
+        WITH_NODE(test_only_root_may_set),
+    };
+
+    for (size_t i = 0; argc == 2 && i < sizeof(vendors) / sizeof(vendors[0]); i++)
+        if (strcmp(argv[1], vendors[i].argument) == 0)
+            vendor = &vendors[i];
+    if (vendor == NULL) {
+        fprintf(stderr, "usage: test_vendor VENDOR\n");
+        return 2;
+    }
+    if (geteuid() != 0) {
+        printf("SKIP: only root may set clocks, on the emulated node too\n");
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
