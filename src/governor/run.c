@@ -114,6 +114,8 @@ static void choose_probes(struct run *run)
     if (run->options->markers ? lull_probes_add_markers(&run->probes, &err) < 0
                               : lull_probes_add_nccl(&run->probes, &err) < 0)
         note(run, err.text);
+    if (lull_probes_add_nvtx(&run->probes, &err) < 0)
+        note(run, err.text);
     if (run->options->exposure && lull_probes_add_exposure(&run->probes, &err) < 0)
         note(run, err.text);
 }
