@@ -22,6 +22,7 @@
 #include "governor/control.h"
 #include "governor/launch.h"
 #include "governor/pipeline/run.h"
+#include "governor/pipeline/straggle.h"
 #include "governor/probes.h"
 #include "governor/progress.h"
 #include "governor/report.h"
@@ -53,6 +54,7 @@ struct pass {
     struct lull_concert *concert; /* NULL: alone */
     struct lull_pilot *pilot; /* NULL: no plan is carried out */
     struct lull_online *online; /* NULL: plans are given, or none */
+    struct lull_straggle *straggle; /* NULL: stragglers are not looked for */
     struct lull_limits *limits; /* NULL: power limits are left alone */
     struct lull_child child;
     int status;
@@ -222,6 +224,8 @@ static void on_tick(uv_timer_t *timer)
             sample(pass, pass->pilot != NULL || pass->ticks % ENERGY_TICKS == 0);
         if (pass->ticks % SAMPLE_TICKS == 0 && is_profiling(pass))
             profile(pass);
+        if (pass->straggle != NULL && !is_profiling(pass))
+            lull_straggle_tick(pass->straggle, pass->control, pass->pilot);
         if (pass->limits != NULL)
             limit_power(pass);
         if (pass->ticks % HEARTBEAT_TICKS == 0) {
@@ -335,6 +339,8 @@ static void prepare(struct pass *pass, bool observe_only)
     lull_job_file_path(LULL_JOB_DIRECTORY, pass->name, pass->job_path, sizeof(pass->job_path));
     if (prepare_pilot(pass, &config, &err) < 0)
         note(run, err.text);
+    if (pass->pilot != NULL && !config.observe_only)
+        pass->straggle = lull_straggle_create();
     if (lull_job_create(pass->job_path, &pass->job, &err) < 0 ||
         lull_control_create(pass->job, run->devices, observe_only ? NULL : run->actuator, &config,
                             run->options->exposure, run->gpus, run->gpu_count, &pass->control, &err) < 0 ||
@@ -385,6 +391,7 @@ static void end_pass(struct pass *pass)
     lull_concert_destroy(pass->concert);
     lull_control_destroy(pass->control);
     lull_pilot_destroy(pass->pilot);
+    lull_straggle_destroy(pass->straggle);
     lull_online_destroy(pass->online);
     lull_limits_destroy(pass->limits);
     lull_job_destroy(pass->job);
@@ -418,6 +425,7 @@ static void write_report(struct run *run, const struct pass *unmanaged, const st
         .together = run->together.nodes > 0 ? &run->together : NULL,
         .notes = (const char *const *)run->notes,
         .online = managed->online,
+        .straggle = managed->straggle,
         .limits = managed->limits,
     };
     struct lull_error err = {0};
