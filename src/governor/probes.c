@@ -14,6 +14,8 @@
 #include "wire/event.h"
 
 #define CUDA_INJECTION_ENV "CUDA_INJECTION64_PATH"
+#define NVTX_INJECTION_ENV "NVTX_INJECTION64_PATH"
+#define NVTX_SECTIONS "liblull-nvtx.so"
 #define NCCL_PLUGIN_ENV "NCCL_PROFILER_PLUGIN"
 #define NCCL_PLUGIN "libnccl-profiler-lull.so"
 #define NCCL_DEFAULT_PLUGIN "libnccl-profiler.so" /* what NCCL looks for by itself */
@@ -91,6 +93,21 @@ int lull_probes_add_exposure(struct lull_probes *probes, struct lull_error *err)
     if (result == 0)
         add(probes, CUDA_INJECTION_ENV "=%s", path);
     return result;
+}
+
+int lull_probes_add_nvtx(struct lull_probes *probes, struct lull_error *err)
+{
+    const char *chosen = getenv(NVTX_INJECTION_ENV);
+    char path[PATH_MAX];
+    const int result = find_probe(NVTX_SECTIONS, path, sizeof(path), err);
+
+    if (result < 0)
+        return result;
+    add(probes, NVTX_INJECTION_ENV "=%s", path);
+    if (chosen != NULL && chosen[0] != '\0' && strstr(chosen, NVTX_SECTIONS) == NULL &&
+        getenv(LULL_NVTX_CHAIN_ENV) == NULL)
+        add(probes, LULL_NVTX_CHAIN_ENV "=%s", chosen);
+    return 0;
 }
 
 /* What ours has to load in its turn: the user's choice, if it is not ours already. */

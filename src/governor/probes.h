@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-enum { LULL_PROBES_VARIABLES = 8, LULL_PROBES_TEXT_BYTES = PATH_MAX + 32 };
+enum { LULL_PROBES_VARIABLES = 10, LULL_PROBES_TEXT_BYTES = PATH_MAX + 32 };
 
 /* Caller's storage; zero-initialised is empty. */
 struct lull_probes {
@@ -33,6 +33,13 @@ int lull_probes_add_gloo(struct lull_probes *probes, char *const command[], stru
  * user has given CUDA another library to load (CUDA_INJECTION64_PATH), which is respected.
  */
 int lull_probes_add_exposure(struct lull_probes *probes, struct lull_error *err);
+
+/*
+ * Adds the library that makes sections of the ranges that programs announce to profilers (NVTX).
+ * Another one that the user has chosen (NVTX_INJECTION64_PATH) is loaded by ours. Errors: it is not
+ * installed.
+ */
+int lull_probes_add_nvtx(struct lull_probes *probes, struct lull_error *err);
 
 /*
  * Adds the shim that marks NCCL's collectives on their streams, in place of the plugin: both would

@@ -16,6 +16,7 @@
 #include "governor/energy_report.h"
 #include "governor/power_limits.h"
 #include "governor/pipeline/online.h"
+#include "governor/pipeline/straggle.h"
 
 struct lull_report {
     char *const *command; /* NULL-terminated */
@@ -30,6 +31,7 @@ struct lull_report {
     const struct lull_concert_summary *together; /* NULL: the job has one node */
     const char *const *notes;             /* NULL-terminated: what people should know */
     const struct lull_online *online;     /* NULL: no pipeline was profiled */
+    const struct lull_straggle *straggle; /* NULL: there was no plan */
     const struct lull_limits *limits;     /* NULL: power limits were left alone */
     struct lull_energy_report energy;
 };

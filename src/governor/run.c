@@ -23,6 +23,7 @@
 #include "governor/control.h"
 #include "governor/launch.h"
 #include "governor/pipeline/run.h"
+#include "governor/pipeline/straggle.h"
 #include "governor/probes.h"
 #include "governor/progress.h"
 #include "governor/report.h"
@@ -56,6 +57,7 @@ struct pass {
     struct lull_concert *concert; /* NULL: alone */
     struct lull_pilot *pilot; /* NULL: no plan is carried out */
     struct lull_online *online; /* NULL: plans are given, or none */
+    struct lull_straggle *straggle; /* NULL: stragglers are not looked for */
     struct lull_limits *limits; /* NULL: power limits are left alone */
     struct lull_accounting *accounting; /* NULL: no GPU, or no memory */
     struct lull_child child;
@@ -117,6 +119,8 @@ static void choose_probes(struct run *run)
         note(run, err.text);
     if (run->options->markers ? lull_probes_add_markers(&run->probes, &err) < 0
                               : lull_probes_add_nccl(&run->probes, &err) < 0)
+        note(run, err.text);
+    if (lull_probes_add_nvtx(&run->probes, &err) < 0)
         note(run, err.text);
     if (run->options->exposure && lull_probes_add_exposure(&run->probes, &err) < 0)
         note(run, err.text);
@@ -235,6 +239,8 @@ static void on_tick(uv_timer_t *timer)
             sample(pass, pass->pilot != NULL || pass->ticks % ENERGY_TICKS == 0);
         if (pass->ticks % SAMPLE_TICKS == 0 && is_profiling(pass))
             profile(pass);
+        if (pass->straggle != NULL && !is_profiling(pass))
+            lull_straggle_tick(pass->straggle, pass->control, pass->pilot);
         if (pass->limits != NULL)
             limit_power(pass);
         if (pass->accounting != NULL && pass->ticks % ENERGY_TICKS == 0)
@@ -353,6 +359,8 @@ static void prepare(struct pass *pass, bool observe_only)
     lull_job_file_path(LULL_JOB_DIRECTORY, pass->name, pass->job_path, sizeof(pass->job_path));
     if (prepare_pilot(pass, &config, &err) < 0)
         note(run, err.text);
+    if (pass->pilot != NULL && !config.observe_only)
+        pass->straggle = lull_straggle_create();
     if (lull_job_create(pass->job_path, &pass->job, &err) < 0 ||
         lull_control_create(pass->job, run->devices, observe_only ? NULL : run->actuator, &config,
                             run->options->exposure, run->gpus, run->gpu_count, &pass->control, &err) < 0 ||
@@ -416,6 +424,7 @@ static void end_pass(struct pass *pass)
     lull_control_destroy(pass->control);
     lull_accounting_destroy(pass->accounting);
     lull_pilot_destroy(pass->pilot);
+    lull_straggle_destroy(pass->straggle);
     lull_online_destroy(pass->online);
     lull_limits_destroy(pass->limits);
     lull_job_destroy(pass->job);
@@ -449,6 +458,7 @@ static void write_report(struct run *run, const struct pass *unmanaged, const st
         .together = run->together.nodes > 0 ? &run->together : NULL,
         .notes = (const char *const *)run->notes,
         .online = managed->online,
+        .straggle = managed->straggle,
         .limits = managed->limits,
         .energy = {.managed = managed->accounting,
                    .unmanaged = unmanaged->accounting,

@@ -41,8 +41,9 @@ static int resolve_operation(const struct resolver *resolver, size_t i)
 {
     struct lull_plan_file *const plan = resolver->plan;
     const struct lull_plan_text_operation *const operation = &resolver->text->operations[i];
-    const int class_index = lull_pipeline_profile_find(
-        &plan->profile, (uint32_t)operation->stage, operation->kind, (uint32_t)operation->partner);
+    const int class_index = lull_pipeline_profile_find_copy(
+        &plan->profile, (uint32_t)operation->copy, (uint32_t)operation->stage, operation->kind,
+        (uint32_t)operation->partner);
     struct lull_pipeline_op op = {operation->device, 0, (uint32_t)operation->microbatch,
                                   (uint32_t)operation->chunk};
     int64_t option;

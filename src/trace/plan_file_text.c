@@ -20,6 +20,7 @@ struct class_fields {
     enum lull_pipeline_kind kind;
     int64_t stage;
     int64_t partner;
+    int64_t copy;
     struct lull_pipeline_option options[LULL_PIPELINE_MAX_OPTIONS];
     size_t option_count;
 };
@@ -120,6 +121,7 @@ static int read_class(struct lull_json_reader *reader, void *object)
         {"operation", 0, 0, 0, read_class_kind},
         {"stage", 0, LULL_PIPELINE_MAX_OPS, offsetof(struct class_fields, stage), NULL},
         {"partner", 0, LULL_PIPELINE_MAX_OPS, offsetof(struct class_fields, partner), NULL},
+        {"copy", 0, LULL_PIPELINE_MAX_OPS, offsetof(struct class_fields, copy), NULL},
         {"options", 0, 0, 0, read_options},
         {0},
     };
@@ -129,15 +131,15 @@ static int read_class(struct lull_json_reader *reader, void *object)
 
     (void)object;
     entry->kind = LULL_PIPELINE_KINDS;
-    entry->stage = entry->partner = 0;
+    entry->stage = entry->partner = entry->copy = 0;
     entry->option_count = 0;
     result = lull_json_read_fields(reader, fields, entry);
     if (result == 0 && (entry->kind == LULL_PIPELINE_KINDS || entry->option_count == 0))
         return lull_json_refuse(reader, "a class without operation or options");
     for (size_t i = 0; i < entry->option_count && result == 0; i++)
-        result = lull_pipeline_profile_add(&reading->text->plan.profile, (uint32_t)entry->stage,
-                                           entry->kind, (uint32_t)entry->partner,
-                                           &entry->options[i], reader->err);
+        result = lull_pipeline_profile_add_copy(
+            &reading->text->plan.profile, (uint32_t)entry->copy, (uint32_t)entry->stage,
+            entry->kind, (uint32_t)entry->partner, &entry->options[i], reader->err);
     return result;
 }
 
@@ -160,6 +162,7 @@ static int read_operation(struct lull_json_reader *reader, void *object)
         {"stage", 0, LULL_PIPELINE_MAX_OPS, offsetof(struct lull_plan_text_operation, stage), NULL},
         {"partner", 0, LULL_PIPELINE_MAX_OPS, offsetof(struct lull_plan_text_operation, partner),
          NULL},
+        {"copy", 0, LULL_PIPELINE_MAX_OPS, offsetof(struct lull_plan_text_operation, copy), NULL},
         {"microbatch", 0, LULL_PIPELINE_MAX_OPS,
          offsetof(struct lull_plan_text_operation, microbatch), NULL},
         {"chunk", 0, LULL_PIPELINE_MAX_OPS, offsetof(struct lull_plan_text_operation, chunk), NULL},

@@ -12,6 +12,7 @@ struct lull_plan_text_operation {
     enum lull_pipeline_kind kind;
     int64_t stage;
     int64_t partner;
+    int64_t copy;
     int64_t microbatch;
     int64_t chunk;
     int64_t sm_mhz;

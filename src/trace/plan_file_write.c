@@ -57,8 +57,11 @@ static void write_head(const struct lull_plan_file *plan, FILE *file)
 
 static void write_class(const struct lull_pipeline_class *operations, FILE *file)
 {
-    fprintf(file, "{\"operation\": \"%s\", \"stage\": %u, \"partner\": %u, \"options\": [",
+    fprintf(file, "{\"operation\": \"%s\", \"stage\": %u, \"partner\": %u",
             lull_pipeline_kind_name(operations->kind), operations->stage, operations->partner);
+    if (operations->copy != 0)
+        fprintf(file, ", \"copy\": %u", operations->copy);
+    fprintf(file, ", \"options\": [");
     for (size_t i = 0; i < operations->option_count; i++) {
         const struct lull_pipeline_option *const option = &operations->options[i];
 
@@ -80,6 +83,8 @@ static void write_operation(const struct lull_plan_file *plan, uint32_t op, FILE
             operations->options[plan->option[op]].sm_mhz);
     if (operations->partner != 0)
         fprintf(file, ", \"partner\": %u", operations->partner);
+    if (operations->copy != 0)
+        fprintf(file, ", \"copy\": %u", operations->copy);
     if (entry->chunk != 0)
         fprintf(file, ", \"chunk\": %u", entry->chunk);
     fprintf(file, ", \"flow\": %" PRId64 "}", plan->certificate.op_flow[op]);

@@ -26,6 +26,7 @@
 
 /* The user's NCCL profiler plugin, for which Lull's stands in; see probe/nccl_chain.h. */
 #define LULL_NCCL_CHAIN_ENV "LULL_NCCL_CHAIN"
+#define LULL_NVTX_CHAIN_ENV "LULL_NVTX_CHAIN"
 
 enum {
     LULL_JOB_MAX_PROCESSES = 256,

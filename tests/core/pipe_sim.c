@@ -65,6 +65,7 @@ struct pipe_sim {
     struct device devices[PIPE_SIM_DEVICES];
     struct lull_conductor *conductor;
     int64_t now_ns;
+    int64_t begin_ns; /* of the first device's iteration */
     int64_t driver_free_ns;
     double energy_j;
     double told_energy_j;
@@ -91,6 +92,7 @@ void pipe_sim_config_default(struct pipe_sim_config *config)
         .settle_spread_ms = 15,
         .iterations = 100,
         .seed = 1,
+        .slow_factor = 1,
     };
 }
 
@@ -228,8 +230,8 @@ struct lull_conductor *pipe_sim_conductor(const struct pipe_sim *sim,
     return lull_conductor_create(config, sim->config.devices, counts);
 }
 
-int pipe_sim_add_plan(const struct pipe_sim *sim, struct lull_conductor *conductor,
-                      const uint32_t *option, double slowdown_ratio)
+static int give_plan(const struct pipe_sim *sim, struct lull_conductor *conductor,
+                     const uint32_t *option, double slowdown_ratio, bool is_detour)
 {
     const struct lull_conductor_op *ops[PIPE_SIM_DEVICES];
     struct lull_conductor_op *room = calloc(sim->graph.op_count, sizeof(*room));
@@ -249,11 +251,24 @@ int pipe_sim_add_plan(const struct pipe_sim *sim, struct lull_conductor *conduct
                           room + sim->devices[i].first);
         ops[i] = room + sim->devices[i].first;
     }
-    result = lull_conductor_add_plan(conductor, ops, slowdown_ratio);
+    result = is_detour ? lull_conductor_detour(conductor, ops)
+                       : lull_conductor_add_plan(conductor, ops, slowdown_ratio);
     free(room);
     free(duration_ns);
     free(begin_ns);
     return result;
+}
+
+int pipe_sim_add_plan(const struct pipe_sim *sim, struct lull_conductor *conductor,
+                      const uint32_t *option, double slowdown_ratio)
+{
+    return give_plan(sim, conductor, option, slowdown_ratio, false);
+}
+
+int pipe_sim_detour(const struct pipe_sim *sim, struct lull_conductor *conductor,
+                    const uint32_t *option)
+{
+    return give_plan(sim, conductor, option, 0, true);
 }
 
 /* ---- what is seen ---- */
@@ -366,11 +381,21 @@ static void send_on(struct pipe_sim *sim, struct device *device, uint32_t op)
     }
 }
 
+static bool is_straggling(const struct pipe_sim *sim, uint32_t iteration)
+{
+    return iteration >= sim->config.straggle_from && iteration < sim->config.straggle_to;
+}
+
 static void begin_op(struct pipe_sim *sim, struct device *device, uint32_t op)
 {
+    const bool is_slow =
+        is_straggling(sim, device->iteration) && device == &sim->devices[sim->config.slow_device];
     const double ms = (double)class_of(sim, op)->options[0].time_ns * 1e-6 *
+                      (is_slow ? sim->config.slow_factor : 1.0) *
                       fmax(0.5, 1.0 + lull_random_normal(&sim->random, 0.0, sim->config.jitter));
 
+    if (device == &sim->devices[0] && device->next == 0)
+        sim->begin_ns = sim->now_ns;
     device->is_running = true;
     device->left_ms = ms;
     device->begin_ns = sim->now_ns;
@@ -393,6 +418,9 @@ static void end_op(struct pipe_sim *sim, struct device *device, uint32_t op)
     if (++device->next < device->count)
         return;
     device->next = 0;
+    if (is_straggling(sim, device->iteration) &&
+        device->end_ns < sim->begin_ns + (int64_t)(sim->config.peer_ms * 1e6))
+        device->end_ns = sim->begin_ns + (int64_t)(sim->config.peer_ms * 1e6);
     device->iteration++;
     device->end_ns += (int64_t)(sim->config.optimizer_ms * 1e6);
 }
@@ -484,22 +512,29 @@ static void take_commands(struct pipe_sim *sim)
 /* ---- all of it ---- */
 
 /* The iteration before the one that the first device is at: none of the others is further. */
-static void tell_ends(struct pipe_sim *sim, const struct lull_conductor_iteration *iteration)
+static void tell_times(struct pipe_sim *sim, const struct lull_conductor_iteration *iteration,
+                       double energy_j)
 {
+    int64_t *begin_ns;
     int64_t *end_ns;
 
     if (sim->config.on_iteration == NULL || sim->devices[0].iteration == 0)
         return;
+    begin_ns = calloc(sim->graph.op_count, sizeof(*begin_ns));
     end_ns = calloc(sim->graph.op_count, sizeof(*end_ns));
     for (uint32_t i = 0; i < sim->config.devices; i++) {
         const struct device *device = &sim->devices[i];
         const uint32_t half = (sim->devices[0].iteration - 1) % 2;
 
-        for (uint32_t k = 0; k < device->count; k++)
-            end_ns[sim->graph.on_device[device->first + k]] =
-                device->ends_ns[half * device->count + k];
+        for (uint32_t k = 0; k < device->count; k++) {
+            const uint32_t op = sim->graph.on_device[device->first + k];
+
+            begin_ns[op] = device->begins_ns[half * device->count + k];
+            end_ns[op] = device->ends_ns[half * device->count + k];
+        }
     }
-    sim->config.on_iteration(sim->config.context, iteration, end_ns);
+    sim->config.on_iteration(sim->config.context, iteration, begin_ns, end_ns, energy_j);
+    free(begin_ns);
     free(end_ns);
 }
 
@@ -517,7 +552,7 @@ static void take_iterations(struct pipe_sim *sim)
         sim->told_energy_j = sim->energy_j;
         is_known = iteration.number == sim->told_number + 1; /* the energy is of it alone */
         sim->told_number = iteration.number;
-        tell_ends(sim, &iteration);
+        tell_times(sim, &iteration, j);
         if (!iteration.is_measured || !is_known)
             continue;
         if (iteration.plan < 0) {

@@ -33,10 +33,18 @@ struct pipe_sim_config {
     uint32_t odd_at;       /* in this iteration the first device says a section too many; 0 never */
     bool ignores_lowering; /* the driver says yes and does nothing */
     uint64_t seed;
-    /* After every iteration that a conductor tells, if it is not NULL; end_ns: when each operation
-     * of it ended. */
+    /* From this iteration on and before that one, a device takes longer by slow_factor, and the
+     * other copies of the pipeline end their iteration only peer_ms after the begin of this one's.
+     */
+    uint32_t straggle_from;
+    uint32_t straggle_to;
+    uint32_t slow_device;
+    double slow_factor; /* 1: none */
+    double peer_ms;     /* 0: no other copies */
+    /* After every iteration that a conductor tells, if it is not NULL; begin_ns, end_ns: of each
+     * operation of it. energy_j: of all devices since the one told before. */
     void (*on_iteration)(void *context, const struct lull_conductor_iteration *iteration,
-                         const int64_t *end_ns);
+                         const int64_t *begin_ns, const int64_t *end_ns, double energy_j);
     void *context;
 };
 
@@ -70,6 +78,10 @@ const struct lull_pipeline_problem *pipe_sim_problem(const struct pipe_sim *sim)
 /* Adds a plan of one option per operation (an option is a point) to a conductor. */
 int pipe_sim_add_plan(const struct pipe_sim *sim, struct lull_conductor *conductor,
                       const uint32_t *option, double slowdown_ratio);
+
+/* The same as a detour. */
+int pipe_sim_detour(const struct pipe_sim *sim, struct lull_conductor *conductor,
+                    const uint32_t *option);
 
 struct lull_conductor *pipe_sim_conductor(const struct pipe_sim *sim,
                                           const struct lull_conductor_config *config);

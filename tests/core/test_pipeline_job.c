@@ -137,10 +137,12 @@ struct loop {
 };
 
 static void go_on(void *context, const struct lull_conductor_iteration *iteration,
-                  const int64_t *end_ns)
+                  const int64_t *begin_ns, const int64_t *end_ns, double energy_j)
 {
     struct loop *loop = context;
 
+    (void)begin_ns;
+    (void)energy_j;
     if (lull_raising_is_done(loop->raising) || !iteration->is_measured || !iteration->is_whole ||
         iteration->plan != loop->plans - 1)
         return;

@@ -10,6 +10,7 @@
 #include <coin/Clp_C_Interface.h>
 
 #include "core/pipeline/frontier/frontier.h"
+#include "core/pipeline/schedule/schedule.h"
 #include "pipeline_case.h"
 #include "property.h"
 
@@ -272,6 +273,83 @@ static void test_random_graphs(void **state)
     }
 }
 
+/* ---- data parallel copies of different GPUs ---- */
+
+enum { STAGES = 3, MOST_COPIES = 3, COPY_CASES = 40 };
+
+static void draw_profile(struct lull_random *random, struct lull_pipeline_profile *profile)
+{
+    const double slower = 1.0 + 0.4 * lull_random_uniform(random);
+
+    lull_pipeline_profile_init(profile);
+    for (uint32_t stage = 0; stage < STAGES; stage++)
+        for (int kind = 0; kind < 2; kind++)
+            for (uint32_t clock = 0; clock < 4; clock++) {
+                const double time_ms = (kind + 1) * slower * (40.0 + 6.0 * clock) *
+                                       (1.0 + 0.1 * lull_random_uniform(random));
+                const double watts =
+                    (400.0 - 50.0 * clock) * (1.0 + 0.1 * lull_random_uniform(random));
+                const struct lull_pipeline_option option = {
+                    (int64_t)(time_ms * 1e6), (int64_t)(time_ms * watts * 1e6), 1400 - 100 * clock};
+
+                assert_int_equal(lull_pipeline_profile_add(profile, stage,
+                                                           kind == 0 ? LULL_PIPELINE_FORWARD
+                                                                     : LULL_PIPELINE_BACKWARD,
+                                                           0, &option, NULL),
+                                 0);
+            }
+}
+
+/* 1F1B in copies, some of them measured by themselves; their all-reduce ends the iteration. */
+static void build_copies(struct pipeline_case *it, struct lull_random *random)
+{
+    static const int64_t sync_ns = 25000000;
+    const uint32_t copies = 2 + (uint32_t)(lull_random_uniform(random) * (MOST_COPIES - 1));
+    struct lull_pipeline_profile profiles[MOST_COPIES];
+    const struct lull_pipeline_profile *measured[MOST_COPIES] = {NULL};
+    struct lull_pipeline_schedule schedule;
+    struct lull_pipeline_shape shape = {
+        .devices = STAGES,
+        .microbatches = 2 + (uint32_t)(3.0 * lull_random_uniform(random)),
+        .replicas = {.count = copies, .sync_ns = &sync_ns, .sync_count = 1, .measured = measured}};
+
+    for (uint32_t i = 0; i < copies; i++) {
+        draw_profile(random, &profiles[i]);
+        if (i > 0 && lull_random_uniform(random) < 0.8)
+            measured[i] = &profiles[i];
+    }
+    assert_int_equal(lull_pipeline_schedule_parse("1f1b", &schedule, NULL), 0);
+    assert_int_equal(lull_pipeline_schedule_build(&schedule, &shape, &profiles[0], &it->profile,
+                                                  &it->graph, NULL),
+                     0);
+    it->blocking_w = array(it->graph.device_count, sizeof(double));
+    for (uint32_t i = 0; i < it->graph.device_count; i++)
+        it->blocking_w[i] = 60.0 + 30.0 * lull_random_uniform(random);
+    it->problem = (struct lull_pipeline_problem){&it->profile, &it->graph, it->blocking_w};
+    for (uint32_t i = 0; i < copies; i++)
+        lull_pipeline_profile_fini(&profiles[i]);
+}
+
+/* Every operation of a copy that was measured has what was measured of that copy. */
+static void test_copies_of_different_gpus(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < COPY_CASES; seed++) {
+        struct pipeline_case it;
+        struct lull_random random;
+
+        lull_random_init(&random, seed);
+        build_copies(&it, &random);
+        for (size_t op = 0; op < it.graph.op_count; op++) {
+            const struct lull_pipeline_class *class = class_of(&it, op);
+
+            holds(class->copy == 0 || class->copy == it.graph.ops[op].device / STAGES, seed);
+        }
+        check_deadlines(&it, true, seed);
+        pipeline_case_fini(&it);
+    }
+}
+
 static void check_1f1b(uint32_t stages, uint32_t microbatches, bool with_glpk)
 {
     static const char path[] = LULL_SHARED_DATA "/profiles/gpt3-175b_a100_sxm_bf16.csv";
@@ -301,6 +379,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_graphs),
+        cmocka_unit_test(test_copies_of_different_gpus),
         cmocka_unit_test(test_1f1b_of_4_stages),
         cmocka_unit_test(test_1f1b_of_8_stages),
     };

@@ -64,5 +64,31 @@ class NcclPlugin(unittest.TestCase):
             self.assertIn(word, notes[0])
 
 
+class NvtxSections(unittest.TestCase):
+    def run_job(self, **variables):
+        environment = {name: value for name, value in os.environ.items()
+                       if name not in ("NVTX_INJECTION64_PATH", "LULL_NVTX_CHAIN")}
+        with tempfile.TemporaryDirectory(prefix="lull-") as directory:
+            done = subprocess.run(
+                [LULL, "emulate", "1xA100-SXM4-40GB", "--", LULL, "run", "--quiet", "--report", directory, "--",
+                 "sh", "-c", 'echo "$NVTX_INJECTION64_PATH|$LULL_NVTX_CHAIN"'],
+                env=dict(environment, LULL_RUNTIME_DIR=directory, **variables), stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=True)
+        return done.stdout.splitlines()[-1].split("|")
+
+    def test_the_library_is_set_and_can_be_loaded(self):
+        library, chain = self.run_job()
+        self.assertEqual((os.path.basename(library), chain), ("liblull-nvtx.so", ""))
+        self.assertTrue(ctypes.CDLL(library).InitializeInjectionNvtx2)
+
+    def test_another_tools_library_is_chained(self):
+        library, chain = self.run_job(NVTX_INJECTION64_PATH="/opt/tool/libtool.so")
+        self.assertEqual((os.path.basename(library), chain), ("liblull-nvtx.so", "/opt/tool/libtool.so"))
+
+    def test_a_chosen_chain_stays(self):
+        chain = self.run_job(NVTX_INJECTION64_PATH="/opt/a.so", LULL_NVTX_CHAIN="/opt/b.so")[1]
+        self.assertEqual(chain, "/opt/b.so")
+
+
 if __name__ == "__main__":
     unittest.main()

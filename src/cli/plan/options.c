@@ -19,6 +19,7 @@ enum {
     KEY_BLOCKING,
     KEY_LATENCY,
     KEY_REPLICAS,
+    KEY_REPLICA_PROFILE,
     KEY_SYNC,
     KEY_MEMORY,
     KEY_DEADLINE,
@@ -66,6 +67,8 @@ static const struct argp_option options[] = {
      1},
     {"latency-ms", KEY_LATENCY, "MS", 0, "Of a transfer between stages (0)", 1},
     {"replicas", KEY_REPLICAS, "D", 0, "Data parallel copies of the pipeline (1)", 1},
+    {"replica-profile", KEY_REPLICA_PROFILE, "FILE", 0,
+     "Profile of the second copy, if it is not as the first; given again: of the next one", 1},
     {"sync-ms", KEY_SYNC, "MS", 0,
      "How long the copies of a stage synchronise in the end, gradients above all: one number, or "
      "one "
@@ -207,6 +210,11 @@ static int parse_source(int key, char *arg, struct lull_plan_source *source)
         return lull_text_parse_int(arg, 1, LULL_PIPELINE_MAX_MICROBATCHES, &source->microbatches);
     case KEY_REPLICAS:
         return lull_text_parse_int(arg, 1, LULL_PIPELINE_MAX_STAGES, &source->replicas);
+    case KEY_REPLICA_PROFILE:
+        if (source->copy_count == LULL_PLAN_COPY_PROFILES)
+            return -E2BIG;
+        source->copies[source->copy_count++] = arg;
+        return 0;
     case KEY_LATENCY:
         return parse_ms(arg, 0.0, &source->latency_ms);
     case KEY_SYNC:
@@ -286,6 +294,11 @@ static void check(const struct lull_plan_arguments *arguments, struct argp_state
         return;
     if (source->profile == NULL)
         argp_error(state, "give --profile FILE, or --verify PLAN");
+    if (source->copy_count >= (uint64_t)source->replicas)
+        argp_error(state,
+                   "%u --replica-profile and the first one's are more than %d copies: see "
+                   "--replicas",
+                   source->copy_count, (int)source->replicas);
     if (source->graph != NULL && source->schedule != NULL)
         argp_error(state, "--graph has its own order: leave out --schedule");
     if (source->graph != NULL && (source->stages != 0 || source->microbatches != 0))

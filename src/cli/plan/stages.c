@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "emulator/gpu_model.h"
+#include "trace/pipeline_profile.h"
 
 static const double most_w = 1e6;
 static const double most_sync_ms = 1e5; /* as long as an operation may be */
@@ -117,8 +118,36 @@ int lull_plan_stages_spread(struct lull_plan_task *task, struct lull_error *err)
 
 void lull_plan_sync_fini(struct lull_plan_sync *sync)
 {
+    for (uint32_t i = 0; i < sync->copy_count; i++)
+        lull_pipeline_profile_fini(&sync->copies[i]);
+    free(sync->copies);
+    free(sync->measured);
     free(sync->time_ns);
     free(sync->energy_nj);
+}
+
+/* Those of the second copy and the ones behind it, as far as they have any. */
+static int read_copies(const struct lull_plan_source *source, struct lull_plan_sync *sync,
+                       struct lull_error *err)
+{
+    int result = 0;
+
+    if (source->copy_count == 0)
+        return 0;
+    sync->copies = calloc(source->copy_count, sizeof(sync->copies[0]));
+    sync->measured = calloc((size_t)source->replicas, sizeof(sync->measured[0]));
+    if (sync->copies == NULL || sync->measured == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for the profiles of %u copies",
+                              source->copy_count);
+    for (uint32_t i = 0; i < source->copy_count && result == 0; i++) {
+        result = lull_pipeline_profile_read(source->copies[i], &sync->copies[i], err);
+        if (result < 0)
+            break;
+        sync->copy_count++;
+        sync->measured[i + 1] = &sync->copies[i];
+    }
+    sync->replicas.measured = sync->measured;
+    return result;
 }
 
 static int refuse_sync(const char *text, uint32_t stages, struct lull_error *err)
@@ -152,6 +181,8 @@ int lull_plan_sync_init(const struct lull_plan_source *source, const struct lull
     sync->replicas.sync_ns = sync->time_ns;
     sync->replicas.sync_energy_nj = sync->energy_nj;
     sync->replicas.sync_count = source->sync != NULL ? stages : 0;
+    if (result == 0)
+        result = read_copies(source, sync, err);
     free(time_ms);
     return result;
 }

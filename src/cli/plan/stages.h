@@ -25,10 +25,13 @@ struct lull_plan_sync {
     struct lull_pipeline_replicas replicas; /* points into this */
     int64_t *time_ns;
     int64_t *energy_nj;
+    struct lull_pipeline_profile *copies; /* of copies with their own, by copy */
+    const struct lull_pipeline_profile **measured;
+    uint32_t copy_count; /* of copies */
 };
 
 /* The blocking power of the stages is known. fini also after an error: -EINVAL times that are none;
- * -ENOMEM. */
+ * those of reading the copies' profiles; -ENOMEM. */
 int lull_plan_sync_init(const struct lull_plan_source *source, const struct lull_plan_task *task,
                         struct lull_plan_sync *sync, struct lull_error *err);
 void lull_plan_sync_fini(struct lull_plan_sync *sync);

@@ -13,8 +13,12 @@
 /* Measured by Kareus' authors on an A100 (2025); what --blocking-w is where it is not given. */
 #define LULL_PLAN_BLOCKING_W 85.0
 
+enum { LULL_PLAN_COPY_PROFILES = 63 };
+
 struct lull_plan_source {
     const char *profile;  /* a file; "-": standard input */
+    const char *copies[LULL_PLAN_COPY_PROFILES]; /* files, of the second copy and those behind it */
+    uint32_t copy_count;                         /* copies beyond are as the first one */
     const char *schedule; /* as core/pipeline/schedule/schedule.h parses it; NULL with a graph */
     const char *graph;    /* a file: torch's schedule or operations as JSON lines; or NULL */
     const char *blocking; /* watts, one for all or one per stage, or a GPU model; NULL: above */

@@ -62,6 +62,12 @@ static int fit_classes(const struct lull_plan_file *plan,
     for (size_t i = 0; i < plan->profile.class_count && result >= 0; i++) {
         const struct lull_pipeline_class *const class = &plan->profile.classes[i];
 
+        if (class->copy != 0)
+            result = lull_error_set(err, -EINVAL,
+                                    "copies of this plan have profiles of their own: verify it "
+                                    "without --profile");
+        if (result < 0)
+            break;
         if (class->kind == LULL_PIPELINE_FIXED) {
             result = copy_options(class, class, replaced, err);
             continue;

@@ -419,6 +419,7 @@ int lull_play_pipeline_create(const struct lull_play_pipeline *pipeline,
                                    : lull_play_create((uint32_t)ranks, &builder.play, err);
     if (result == 0) {
         builder.play->is_recorded = true; /* transfers beside computation are paid for */
+        builder.play->straggler = pipeline->straggler;
         result = build_ranks(&builder);
     }
     if (result == 0)

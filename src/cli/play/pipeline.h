@@ -34,6 +34,7 @@ struct lull_play_pipeline {
     double optimizer_ms;             /* 0: none */
     const char *forward_kernels;     /* the GPU model's profiles; borrowed for good */
     const char *backward_kernels;
+    struct lull_play_straggler straggler;
     bool announces; /* forward and backward as sections of liblull, on the GPU's time line */
 };
 

@@ -20,6 +20,7 @@ enum {
     KEY_OPTIMIZER,
     KEY_KERNELS,
     KEY_SECTIONS,
+    KEY_STRAGGLER,
     KEY_MEASURE,
 };
 
@@ -39,6 +40,8 @@ static const struct argp_option options[] = {
      "Kernel profiles of the GPU model (training,training)", 0},
     {"sections", KEY_SECTIONS, NULL, 0,
      "Announce forward and backward through liblull, as a program does that synchronises there", 0},
+    {"straggler", KEY_STRAGGLER, "RANK,FACTOR[,FROM[,TO]]", 0,
+     "A rank that computes longer by FACTOR, from iteration FROM (0) on, before TO (the end)", 0},
     {"measure", KEY_MEASURE, "FILE", 0,
      "Instead of playing: what a sweep of --model's clocks (--stride, --heat-w) would measure of "
      "the operations, as a profile for lull plan",
@@ -88,6 +91,35 @@ static int parse_time(int key, const char *text, struct lull_play_pipeline *pipe
     }
 }
 
+static int parse_straggler(const char *text, struct lull_play_straggler *straggler)
+{
+    char copy[96];
+    char *rest = NULL;
+    const char *words[4];
+    int64_t numbers[3] = {0, 0, INT32_MAX}; /* rank, from, to */
+    uint32_t count = 0;
+
+    if (strlen(text) >= sizeof(copy))
+        return -EINVAL;
+    snprintf(copy, sizeof(copy), "%s", text);
+    for (char *word = strtok_r(copy, ",", &rest); word != NULL; word = strtok_r(NULL, ",", &rest)) {
+        if (count == 4)
+            return -EINVAL;
+        words[count++] = word;
+    }
+    if (count < 2 || lull_text_parse_number(words[1], &straggler->factor) < 0 ||
+        !(straggler->factor > 0 && straggler->factor <= 100) ||
+        lull_text_parse_int(words[0], 0, LULL_PLAY_RANKS - 1, &numbers[0]) < 0)
+        return -EINVAL;
+    for (uint32_t i = 2; i < count; i++)
+        if (lull_text_parse_int(words[i], 0, INT32_MAX, &numbers[i - 1]) < 0)
+            return -EINVAL;
+    straggler->rank = (uint32_t)numbers[0];
+    straggler->from = (uint64_t)numbers[1];
+    straggler->to = (uint64_t)numbers[2];
+    return 0;
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     struct lull_play_pipeline_options *input = state->input;
@@ -123,6 +155,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         break;
     case KEY_SECTIONS:
         pipeline->announces = true;
+        break;
+    case KEY_STRAGGLER:
+        result = parse_straggler(arg, &pipeline->straggler);
         break;
     case KEY_MEASURE:
         input->measure = arg;

@@ -151,14 +151,15 @@ static int add_class(struct lull_pipeline_fit *fit, uint32_t stage, enum lull_pi
 
         if (!mix(recipe, fit->parts, first->options[i].sm_mhz, &option))
             continue;
-        rc = lull_pipeline_profile_add(fit->fitted, stage, kind, partner, &option, err);
+        rc = lull_pipeline_profile_add_copy(fit->fitted, fit->copy, stage, kind, partner, &option,
+                                            err);
         if (rc < 0)
             return rc;
         has_option = true;
     }
     if (!has_option)
         return no_class(fit, stage, kind, "has no clock in common with its partner", err);
-    return lull_pipeline_profile_find(fit->fitted, stage, kind, partner);
+    return lull_pipeline_profile_find_copy(fit->fitted, fit->copy, stage, kind, partner);
 }
 
 static int check_fit(const struct lull_pipeline_fit *fit, uint32_t stage, uint32_t partner,
@@ -179,7 +180,7 @@ static int check_fit(const struct lull_pipeline_fit *fit, uint32_t stage, uint32
 int lull_pipeline_fit_class(struct lull_pipeline_fit *fit, uint32_t stage,
                             enum lull_pipeline_kind kind, uint32_t partner, struct lull_error *err)
 {
-    const int known = lull_pipeline_profile_find(fit->fitted, stage, kind, partner);
+    const int known = lull_pipeline_profile_find_copy(fit->fitted, fit->copy, stage, kind, partner);
     struct recipe recipe = {.count = 0};
     uint32_t measured_partner = 0;
     int rc;

@@ -46,16 +46,23 @@ void lull_pipeline_profile_fini(struct lull_pipeline_profile *profile)
     lull_pipeline_profile_init(profile);
 }
 
-int lull_pipeline_profile_find(const struct lull_pipeline_profile *profile, uint32_t stage,
-                               enum lull_pipeline_kind kind, uint32_t partner)
+int lull_pipeline_profile_find_copy(const struct lull_pipeline_profile *profile, uint32_t copy,
+                                    uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner)
 {
     for (size_t i = 0; i < profile->class_count; i++) {
         const struct lull_pipeline_class *found = &profile->classes[i];
 
-        if (found->stage == stage && found->kind == kind && found->partner == partner)
+        if (found->stage == stage && found->kind == kind && found->partner == partner &&
+            found->copy == copy)
             return (int)i;
     }
     return -ENOENT;
+}
+
+int lull_pipeline_profile_find(const struct lull_pipeline_profile *profile, uint32_t stage,
+                               enum lull_pipeline_kind kind, uint32_t partner)
+{
+    return lull_pipeline_profile_find_copy(profile, 0, stage, kind, partner);
 }
 
 /* Where an option with this clock belongs: before the first one that is not higher. */
@@ -121,12 +128,14 @@ static int add_class(struct lull_pipeline_profile *profile, const struct lull_pi
     return 0;
 }
 
-int lull_pipeline_profile_add(struct lull_pipeline_profile *profile, uint32_t stage,
-                              enum lull_pipeline_kind kind, uint32_t partner,
-                              const struct lull_pipeline_option *option, struct lull_error *err)
+int lull_pipeline_profile_add_copy(struct lull_pipeline_profile *profile, uint32_t copy,
+                                   uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner,
+                                   const struct lull_pipeline_option *option,
+                                   struct lull_error *err)
 {
-    const int index = lull_pipeline_profile_find(profile, stage, kind, partner);
-    struct lull_pipeline_class operations = {.stage = stage, .kind = kind, .partner = partner};
+    const int index = lull_pipeline_profile_find_copy(profile, copy, stage, kind, partner);
+    struct lull_pipeline_class operations = {
+        .stage = stage, .kind = kind, .partner = partner, .copy = copy};
     int status = check_option(option, err);
 
     if (status != 0)
@@ -139,6 +148,13 @@ int lull_pipeline_profile_add(struct lull_pipeline_profile *profile, uint32_t st
     if (status != 0)
         free(operations.options);
     return status;
+}
+
+int lull_pipeline_profile_add(struct lull_pipeline_profile *profile, uint32_t stage,
+                              enum lull_pipeline_kind kind, uint32_t partner,
+                              const struct lull_pipeline_option *option, struct lull_error *err)
+{
+    return lull_pipeline_profile_add_copy(profile, 0, stage, kind, partner, option, err);
 }
 
 /* An option as the curve of time and effective energy has it. */

@@ -47,6 +47,7 @@ struct lull_pipeline_class {
     uint32_t stage;
     enum lull_pipeline_kind kind;
     uint32_t partner; /* of an overlap: the stage whose backward it is; else 0 */
+    uint32_t copy; /* the data parallel copy that it was measured of; 0: of all without their own */
     struct lull_pipeline_option *options; /* clocks descending, each once */
     size_t option_count;                  /* >= 1 */
 };
@@ -78,6 +79,14 @@ int lull_pipeline_profile_add(struct lull_pipeline_profile *profile, uint32_t st
 /* The index of a class, -ENOENT if there is none. */
 int lull_pipeline_profile_find(const struct lull_pipeline_profile *profile, uint32_t stage,
                                enum lull_pipeline_kind kind, uint32_t partner);
+
+/* The same two for a class of one data parallel copy; copy 0 are those above. */
+int lull_pipeline_profile_add_copy(struct lull_pipeline_profile *profile, uint32_t copy,
+                                   uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner,
+                                   const struct lull_pipeline_option *option,
+                                   struct lull_error *err);
+int lull_pipeline_profile_find_copy(const struct lull_pipeline_profile *profile, uint32_t copy,
+                                    uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner);
 
 /*
  * The options that a planner may choose: strictly falling effective energy with growing time, the

@@ -101,6 +101,18 @@ static double jitter_factor(const struct lull_play_feed *feed, uint64_t number)
     return fmax(1.0 + feed->play->jitter_ratio * fmin(fmax(normal, -3.0), 3.0), 0.1);
 }
 
+/* By a straggler. */
+static double straggling_factor(const struct lull_play_feed *feed, uint64_t number)
+{
+    const struct lull_play_straggler *straggler = &feed->play->straggler;
+    const uint64_t period = number / feed->ops->count;
+
+    return straggler->factor > 0 && feed->rank == straggler->rank && period >= straggler->from &&
+                   period < straggler->to
+               ? straggler->factor
+               : 1.0;
+}
+
 /* The number of a dependency of the operation with that number. */
 static uint64_t dependency_of(const struct lull_play_feed *feed, uint64_t number, int32_t index)
 {
@@ -159,7 +171,7 @@ static struct lull_physics_work work_of(const struct lull_play_feed *feed,
         work.is_held = op->meeting != LULL_PLAY_NO_MEETING;
     } else {
         work.profile = *lull_gpu_model_profile(model, op->profile);
-        work.duration_s *= jitter_factor(feed, number);
+        work.duration_s *= jitter_factor(feed, number) * straggling_factor(feed, number);
     }
     add_dependency(feed, number, op->depends[0], &work.after[0], &work);
     add_dependency(feed, number, op->depends[1], &work.after[1], &work);

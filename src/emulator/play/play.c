@@ -259,6 +259,12 @@ int lull_play_finish(struct lull_play *play, struct lull_error *err)
     if (!(play->lead_ms > 0) || !is_time(play->lead_ms) ||
         !(play->jitter_ratio >= 0 && play->jitter_ratio <= 1))
         return lull_error_set(err, -EINVAL, "play: lead or jitter is out of range");
+    if (!(play->straggler.factor >= 0 && play->straggler.factor <= 100) ||
+        (play->straggler.factor > 0 && play->straggler.rank >= play->rank_count))
+        return lull_error_set(err, -EINVAL,
+                              "play: the straggler is rank %u of %u, slower by %g: no such rank, "
+                              "or more than 100",
+                              play->straggler.rank, play->rank_count, play->straggler.factor);
     for (uint32_t rank = 0; rank < play->rank_count && result == 0; rank++) {
         result = check_rank(play, rank, err);
         if (result < 0)

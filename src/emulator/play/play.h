@@ -91,6 +91,14 @@ struct lull_play_rank {
     uint32_t steps; /* iterations in a period */
 };
 
+/* A rank whose computation takes longer by factor in the periods from..to - 1. */
+struct lull_play_straggler {
+    uint32_t rank;
+    double factor; /* > 0; 0: there is none */
+    uint64_t from;
+    uint64_t to;
+};
+
 struct lull_play {
     uint32_t rank_count;
     struct lull_play_rank ranks[LULL_PLAY_RANKS];
@@ -101,6 +109,7 @@ struct lull_play {
     double jitter_ratio; /* spread of each rank's computation from period to period; 0 */
     uint64_t seed;       /* of that */
     bool is_recorded;    /* durations hold what overlap cost: it costs nothing again */
+    struct lull_play_straggler straggler;
     /* Set by lull_play_finish(). */
     uint32_t meeting_count;
     uint32_t meeting_members[LULL_PLAY_MEETINGS]; /* bit per rank */

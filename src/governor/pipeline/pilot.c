@@ -167,7 +167,9 @@ static int place_ranks(struct lull_pilot *pilot, uint32_t gpu, const struct lull
                               "the plan is not carried out: it is for %u devices, the job has %u "
                               "ranks",
                               devices, world);
+    pilot->copies = world / devices;
     for (uint32_t i = 0; i < pilot->setup.gpu_count && first + i < world && result == 0; i++) {
+        pilot->gpus[i].copy = (first + i) % pilot->copies;
         pilot->gpus[i].device = (int32_t)device_of(pilot, first + i, world);
         pilot->gpu_count = i + 1;
         result = create_follower(pilot, &pilot->gpus[i]);
@@ -224,6 +226,10 @@ static void keep_end(const struct lull_pilot *pilot, struct pilot_gpu *gpu, uint
     const uint64_t iteration = lull_conductor_iteration_of(pilot->conductor, index);
     const uint32_t slot = (uint32_t)(iteration % ENDS);
 
+    if (!edge->is_end && edge->op == 0) {
+        gpu->begins_of[slot] = iteration;
+        gpu->begins_ns[slot] = edge->time_ns;
+    }
     if (!edge->is_end)
         return;
     if (gpu->ends_of[slot] != iteration)

@@ -109,6 +109,31 @@ bool lull_pilot_switching(const struct lull_pilot *pilot,
  * of it, or the iteration was not whole. */
 bool lull_pilot_ends(const struct lull_pilot *pilot, uint64_t iteration, int64_t *end_out);
 
+/* An iteration of one copy of all that is planned. */
+struct lull_pilot_times {
+    int64_t begin_ns;                            /* of its first operation */
+    int64_t end_ns;                              /* of its last one */
+    int64_t next_ns;                             /* begin of the next iteration's first operation */
+    double computed_ms[LULL_CONDUCTOR_MAX_GPUS]; /* length of all operations of each device */
+};
+
+/* Copies of all that is planned, in the whole job; 0: no rank is bound yet. A GPU's copy. */
+uint32_t lull_pilot_copy_count(const struct lull_pilot *pilot);
+uint32_t lull_pilot_copy(const struct lull_pilot *pilot, uint32_t gpu);
+
+/* How one of the latest iterations was. False: not known (yet): GPUs of other nodes are part of the
+ * copy, its ranks say no sections, the iteration was not whole, or the next one has not begun. */
+bool lull_pilot_times(const struct lull_pilot *pilot, uint32_t copy, uint64_t iteration,
+                      struct lull_pilot_times *times_out);
+
+/*
+ * A detour (lull_conductor_detour()): every GPU follows these options for the operations of the
+ * plan that holds, one array for each GPU. Returns the detour's number; errors: those, -EAGAIN
+ * without a plan that was given.
+ */
+int lull_pilot_detour(struct lull_pilot *pilot, const uint32_t *const *option_of_gpu);
+void lull_pilot_end_detour(struct lull_pilot *pilot);
+
 /* Looking. NULL before the first rank is bound. */
 const struct lull_conductor *lull_pilot_conductor(const struct lull_pilot *pilot);
 /* Of a plan of the conductor; NULL: none that was given. */

@@ -8,36 +8,58 @@
 
 /* ---- plans ------------------------------------------------------------------------------- */
 
-/* Room for what one plan says to all GPUs. */
-struct parts {
-    int64_t *begin_ns;
-    int64_t *duration_ns;
-    struct lull_conductor_op *room;
-    const struct lull_conductor_op *ops[LULL_CONDUCTOR_MAX_GPUS];
-};
+int pilot_parts_init(struct pilot_parts *parts, const struct lull_pilot *pilot, size_t op_count)
+{
+    *parts = (struct pilot_parts){
+        .begin_ns = calloc(op_count, sizeof(int64_t)),
+        .duration_ns = calloc(op_count, sizeof(int64_t)),
+        .room = calloc(op_count * (pilot->gpu_count + 1), sizeof(struct lull_conductor_op)),
+    };
+    return parts->begin_ns == NULL || parts->duration_ns == NULL || parts->room == NULL ? -ENOMEM
+                                                                                        : 0;
+}
 
-static void fill_parts(const struct lull_pilot *pilot, const struct lull_plan_file *plan,
-                       struct parts *parts)
+void pilot_parts_fini(struct pilot_parts *parts)
+{
+    free(parts->begin_ns);
+    free(parts->duration_ns);
+    free(parts->room);
+}
+
+static void fill_part(const struct lull_pilot *pilot, const struct lull_plan_file *plan,
+                      const uint32_t *option, uint32_t gpu, struct pilot_parts *parts,
+                      struct lull_conductor_op *room)
+{
+    const struct lull_pipeline_problem problem = pilot_problem(plan);
+    const struct lull_device_info *info = pilot->setup.gpus[gpu];
+
+    lull_part_conduct(&problem, option, parts->begin_ns, (uint32_t)pilot->gpus[gpu].device,
+                      info->sm_clocks_mhz, info->sm_clock_count, room);
+    parts->ops[gpu] = room;
+}
+
+void pilot_fill_parts(const struct lull_pilot *pilot, const struct lull_plan_file *plan,
+                      const uint32_t *const *option_of_gpu, struct pilot_parts *parts)
 {
     const struct lull_pipeline_problem problem = pilot_problem(plan);
     struct lull_conductor_op *next = parts->room;
+    const uint32_t *timed = NULL;
 
-    for (size_t i = 0; i < plan->graph.op_count; i++)
-        parts->duration_ns[i] =
-            plan->profile.classes[plan->graph.ops[i].class_index].options[plan->option[i]].time_ns;
-    lull_pipeline_earliest(&plan->graph, parts->duration_ns, parts->begin_ns);
     for (uint32_t i = 0; i < pilot->gpu_count; i++) {
-        const struct lull_device_info *info = pilot->setup.gpus[i];
-        const uint32_t device = (uint32_t)pilot->gpus[i].device;
+        const uint32_t *option = option_of_gpu[i];
 
-        lull_part_conduct(&problem, plan->option, parts->begin_ns, device, info->sm_clocks_mhz,
-                          info->sm_clock_count, next);
-        parts->ops[i] = next;
-        next += lull_part_count(&problem, device);
+        for (size_t op = 0; op < plan->graph.op_count && option != timed; op++)
+            parts->duration_ns[op] =
+                lull_pipeline_class_of(&problem, op)->options[option[op]].time_ns;
+        if (option != timed)
+            lull_pipeline_earliest(&plan->graph, parts->duration_ns, parts->begin_ns);
+        timed = option;
+        fill_part(pilot, plan, option, i, parts, next);
+        next += lull_part_count(&problem, (uint32_t)pilot->gpus[i].device);
     }
 }
 
-static double slowdown_of(const struct lull_plan_file *plan, struct parts *parts)
+static double slowdown_of(const struct lull_plan_file *plan, struct pilot_parts *parts)
 {
     int64_t highest_ns;
 
@@ -53,24 +75,20 @@ static double slowdown_of(const struct lull_plan_file *plan, struct parts *parts
 
 int pilot_add_plan(struct lull_pilot *pilot, const struct lull_plan_file *plan)
 {
-    const size_t room = plan->graph.op_count * (pilot->gpu_count + 1);
-    struct parts parts = {
-        .begin_ns = calloc(plan->graph.op_count, sizeof(int64_t)),
-        .duration_ns = calloc(plan->graph.op_count, sizeof(int64_t)),
-        .room = calloc(room, sizeof(struct lull_conductor_op)),
-    };
-    int result = -ENOMEM;
+    const uint32_t *option_of_gpu[LULL_CONDUCTOR_MAX_GPUS];
+    struct pilot_parts parts;
+    int result = pilot_parts_init(&parts, pilot, plan->graph.op_count);
 
-    if (parts.begin_ns != NULL && parts.duration_ns != NULL && parts.room != NULL) {
-        fill_parts(pilot, plan, &parts);
+    for (uint32_t i = 0; i < pilot->gpu_count; i++)
+        option_of_gpu[i] = plan->option;
+    if (result == 0) {
+        pilot_fill_parts(pilot, plan, option_of_gpu, &parts);
         result = lull_conductor_add_plan(pilot->conductor, parts.ops, slowdown_of(plan, &parts));
     }
     if (result == 0)
         pilot->conducted[pilot->conducted_count++] =
             (struct pilot_conducted){(int32_t)(plan - pilot->setup.plans), NOBODYS};
-    free(parts.begin_ns);
-    free(parts.duration_ns);
-    free(parts.room);
+    pilot_parts_fini(&parts);
     return result;
 }
 

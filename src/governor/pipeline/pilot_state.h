@@ -32,6 +32,7 @@ struct pilot_conducted {
 
 struct pilot_gpu {
     int32_t device; /* of the plan, -1 none */
+    uint32_t copy;  /* of all that is planned, that it belongs to */
     bool has_sections;
     struct lull_follower *follower;
     struct lull_switch_cost known;
@@ -40,6 +41,8 @@ struct pilot_gpu {
     struct lull_follower_op *ops;
     struct pilot_lengths lengths[LENGTHS]; /* by iteration */
     uint32_t op_count;
+    uint64_t begins_of[ENDS];    /* which iteration */
+    int64_t begins_ns[ENDS];     /* of its first operation */
     uint64_t ends_of[ENDS];      /* which iteration */
     uint32_t ends_counted[ENDS]; /* operations that ended in it */
     int64_t *ends_ns;            /* ENDS times op_count */
@@ -49,6 +52,7 @@ struct lull_pilot {
     struct lull_pilot_setup setup;
     uint32_t stages;    /* devices of one copy of the pipeline */
     uint32_t gpu_count; /* that the job uses here; 0 before the first rank */
+    uint32_t copies;    /* of all that is planned, in the whole job */
     bool is_refused;
     struct lull_conductor *conductor;
     uint32_t conducted_count;
@@ -63,6 +67,22 @@ static inline struct lull_pipeline_problem pilot_problem(const struct lull_plan_
 {
     return (struct lull_pipeline_problem){&plan->profile, &plan->graph, plan->blocking_w};
 }
+
+/* Room for what a plan, or one for each copy, says to all GPUs. */
+struct pilot_parts {
+    int64_t *begin_ns;
+    int64_t *duration_ns;
+    struct lull_conductor_op *room;
+    const struct lull_conductor_op *ops[LULL_CONDUCTOR_MAX_GPUS];
+};
+
+/* -ENOMEM; fini is safe after it. */
+int pilot_parts_init(struct pilot_parts *parts, const struct lull_pilot *pilot, size_t op_count);
+void pilot_parts_fini(struct pilot_parts *parts);
+
+/* What every GPU does, by the plan's graph and these options. */
+void pilot_fill_parts(const struct lull_pilot *pilot, const struct lull_plan_file *plan,
+                      const uint32_t *const *option_of_gpu, struct pilot_parts *parts);
 
 /* Gives the conductor a plan of setup.plans. -ENOMEM. */
 int pilot_add_plan(struct lull_pilot *pilot, const struct lull_plan_file *plan);

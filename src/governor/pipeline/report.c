@@ -28,8 +28,8 @@ static json_t *number_or_null(double value)
 
 /* ---- what was measured ------------------------------------------------------------------- */
 
-static bool energy_between(const struct lull_control *control, int64_t begin_ns, int64_t end_ns,
-                           double *energy_out)
+bool lull_pipeline_energy_between(const struct lull_control *control, int64_t begin_ns,
+                                  int64_t end_ns, double *energy_out)
 {
     double sum_j = 0.0;
 
@@ -54,7 +54,7 @@ static void add_stretch(const struct lull_control *control,
 {
     double energy_j;
 
-    if (!energy_between(control, first->begin_ns, last->end_ns, &energy_j))
+    if (!lull_pipeline_energy_between(control, first->begin_ns, last->end_ns, &energy_j))
         return;
     side->has_energy = true;
     side->iterations += (uint64_t)(last - first) + 1;
@@ -246,7 +246,8 @@ static json_t *carried_out_json(const struct lull_control *control, const struct
 }
 
 json_t *lull_pipeline_report_json(const struct lull_control *control,
-                                  const struct lull_online *online, double confidence)
+                                  const struct lull_online *online,
+                                  const struct lull_straggle *straggle, double confidence)
 {
     const struct lull_pilot *pilot = control == NULL ? NULL : lull_control_pilot(control);
     const struct lull_plan_file *plan;
@@ -266,12 +267,15 @@ json_t *lull_pipeline_report_json(const struct lull_control *control,
     if (json != NULL && online != NULL)
         json_object_set_new(json, "profiled_iterations",
                             json_integer(lull_online_iterations(online, &is_done)));
+    if (json != NULL && is_done && plan != NULL)
+        json_object_set_new(json, "stragglers", lull_straggle_json(straggle, control));
     if (json != NULL && online != NULL)
         json_object_set_new(json, "raisings", json_integer(lull_online_raisings(online)));
     return json;
 }
 
-void lull_pipeline_report_print(const struct lull_control *control, FILE *out)
+void lull_pipeline_report_print(const struct lull_control *control,
+                                const struct lull_straggle *straggle, FILE *out)
 {
     const struct lull_pilot *pilot = lull_control_pilot(control);
     const struct lull_plan_file *plan;
@@ -294,4 +298,5 @@ void lull_pipeline_report_print(const struct lull_control *control, FILE *out)
                 outcome.slowdown.slowdown_ratio * 100.0, outcome.slowdown.upper_ratio * 100.0);
     if (isfinite(saving(&outcome)))
         fprintf(out, "\n");
+    lull_straggle_print(straggle, control, out);
 }

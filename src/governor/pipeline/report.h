@@ -11,12 +11,20 @@
 
 #include "governor/control.h"
 #include "governor/pipeline/online.h"
+#include "governor/pipeline/straggle.h"
 
-/* A new reference; null where there was no plan. online: NULL where it was given. */
+/* A new reference; null where there was no plan. online: NULL where it was given. straggle: NULL
+ * where nobody looked for stragglers. */
 json_t *lull_pipeline_report_json(const struct lull_control *control,
-                                  const struct lull_online *online, double confidence);
+                                  const struct lull_online *online,
+                                  const struct lull_straggle *straggle, double confidence);
 
-/* The same for people, two lines; nothing where no plan was given. */
-void lull_pipeline_report_print(const struct lull_control *control, FILE *out);
+/* The same for people, two or three lines; nothing where no plan was given. */
+void lull_pipeline_report_print(const struct lull_control *control,
+                                const struct lull_straggle *straggle, FILE *out);
+
+/* What the job's GPUs drew between two moments, J. False: the counters were not read then. */
+bool lull_pipeline_energy_between(const struct lull_control *control, int64_t begin_ns,
+                                  int64_t end_ns, double *energy_out);
 
 #endif

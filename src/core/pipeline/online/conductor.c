@@ -55,7 +55,7 @@ struct lull_conductor *lull_conductor_create(const struct lull_conductor_config 
     return conductor;
 }
 
-static void destroy_plan(struct conductor_plan *plan)
+void conductor_destroy_plan(struct conductor_plan *plan)
 {
     if (plan == NULL)
         return;
@@ -68,8 +68,8 @@ void lull_conductor_destroy(struct lull_conductor *conductor)
 {
     if (conductor == NULL)
         return;
-    for (uint32_t i = 0; i < conductor->plan_count; i++)
-        destroy_plan(conductor->plans[i]);
+    for (uint32_t i = 0; i < CONDUCTOR_PLANS + CONDUCTOR_DETOURS; i++)
+        conductor_destroy_plan(conductor->plans[i]);
     for (uint32_t i = 0; i < conductor->gpu_count; i++)
         free(conductor->gpus[i].recent);
     free(conductor);
@@ -92,19 +92,32 @@ static int copy_ops(struct lull_conductor *conductor, struct conductor_plan *pla
     return 0;
 }
 
-int lull_conductor_add_plan(struct lull_conductor *conductor,
-                            const struct lull_conductor_op *const *ops, double slowdown_ratio)
+struct conductor_plan *conductor_create_plan(struct lull_conductor *conductor,
+                                             const struct lull_conductor_op *const *ops,
+                                             double slowdown_ratio)
 {
     struct conductor_plan *plan = calloc(1, sizeof(*plan));
-    int result = plan == NULL || conductor->plan_count == CONDUCTOR_PLANS ? -ENOMEM : 0;
+    int result = plan == NULL ? -ENOMEM : 0;
 
     for (uint32_t i = 0; i < conductor->gpu_count && result == 0; i++)
         result = copy_ops(conductor, plan, i, ops[i]);
     if (result < 0) {
-        destroy_plan(plan);
-        return result;
+        conductor_destroy_plan(plan);
+        return NULL;
     }
     plan->slowdown_ratio = slowdown_ratio;
+    return plan;
+}
+
+int lull_conductor_add_plan(struct lull_conductor *conductor,
+                            const struct lull_conductor_op *const *ops, double slowdown_ratio)
+{
+    struct conductor_plan *plan = conductor->plan_count == CONDUCTOR_PLANS
+                                      ? NULL
+                                      : conductor_create_plan(conductor, ops, slowdown_ratio);
+
+    if (plan == NULL)
+        return -ENOMEM;
     conductor->plans[conductor->plan_count++] = plan;
     if (conductor->plan_count == 1)
         lull_conductor_use_plan(conductor, 0);
@@ -113,6 +126,7 @@ int lull_conductor_add_plan(struct lull_conductor *conductor,
 
 void lull_conductor_use_plan(struct lull_conductor *conductor, int32_t plan)
 {
+    conductor->is_detoured = false;
     conductor_trial_init(conductor, plan, conductor->leader < 0 ? 2 : conductor->iteration + 2);
 }
 
@@ -206,7 +220,7 @@ static void end_iteration(struct lull_conductor *conductor, int64_t time_ns)
         .begin_ns = conductor->iteration_ns,
         .end_ns = time_ns,
         .plan = slot->plan,
-        .is_measured = slot->plan == before->plan,
+        .is_measured = slot->plan == before->plan && !slot->is_mixed,
         .is_whole = conductor->is_whole,
     };
 
@@ -361,14 +375,20 @@ void lull_conductor_take_switch(struct lull_conductor *conductor, uint32_t gpu, 
 
 /* ---- looking ----------------------------------------------------------------------------- */
 
+/* What goes on behind a detour. */
+static const struct conductor_trial *planned_trial(const struct lull_conductor *conductor)
+{
+    return conductor->is_detoured ? &conductor->suspended : &conductor->trial;
+}
+
 enum lull_conductor_phase lull_conductor_phase(const struct lull_conductor *conductor)
 {
-    return conductor->leader < 0 ? LULL_CONDUCTOR_WAITING : conductor->trial.phase;
+    return conductor->leader < 0 ? LULL_CONDUCTOR_WAITING : planned_trial(conductor)->phase;
 }
 
 int32_t lull_conductor_plan(const struct lull_conductor *conductor)
 {
-    return conductor->trial.plan;
+    return planned_trial(conductor)->plan;
 }
 
 uint64_t lull_conductor_iteration_of(const struct lull_conductor *conductor, uint32_t gpu)
@@ -386,7 +406,7 @@ uint32_t lull_conductor_planned(const struct lull_conductor *conductor, uint32_t
 void lull_conductor_slowdown(const struct lull_conductor *conductor,
                              struct lull_guard_estimate *estimate_out)
 {
-    lull_guard_estimate(&conductor->trial.watch, estimate_out);
+    lull_guard_estimate(&planned_trial(conductor)->watch, estimate_out);
 }
 
 uint64_t lull_conductor_late(const struct lull_conductor *conductor)

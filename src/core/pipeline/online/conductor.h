@@ -97,6 +97,24 @@ void lull_conductor_use_plan(struct lull_conductor *conductor, int32_t plan);
 /* Likewise, but the plan is not tried: it holds until another one is used (profiling). */
 void lull_conductor_hold_plan(struct lull_conductor *conductor, int32_t plan);
 
+/*
+ * Detour: these clocks hold from the next iteration that is still open on, untried and unjudged,
+ * while the trial of the plan rests. A detour may follow another. Where a trial rests, _phase(),
+ * _plan() and _slowdown() go on telling of it. Returns what iterations of the detour tell as their
+ * plan, from LULL_CONDUCTOR_DETOUR on. Errors: -EAGAIN no plan holds or is tried, or the detour
+ * before the last one is still under way (three iterations); -ENOMEM.
+ */
+enum { LULL_CONDUCTOR_DETOUR = 256 };
+int lull_conductor_detour(struct lull_conductor *conductor,
+                          const struct lull_conductor_op *const *ops);
+
+/*
+ * Back to the plan at once: in the middle of the iteration that runs, too. The trial goes on two
+ * iterations later. Nothing without a detour.
+ */
+void lull_conductor_end_detour(struct lull_conductor *conductor);
+bool lull_conductor_is_detoured(const struct lull_conductor *conductor);
+
 /* What switching costs on this GPU as far as it is known beforehand; may be filled in. */
 struct lull_switch_cost *lull_conductor_switch_cost(struct lull_conductor *conductor, uint32_t gpu);
 

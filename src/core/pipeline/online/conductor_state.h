@@ -11,6 +11,8 @@
 #include "core/section/schedule.h"
 
 enum { CONDUCTOR_RECENT = 4, CONDUCTOR_SLOTS = 8, CONDUCTOR_TOLD = 64, CONDUCTOR_PLANS = 256 };
+/* Detours take turns in two places behind the plans. */
+enum { CONDUCTOR_DETOURS = 2 };
 
 #define CONDUCTOR_HIGHEST (-1)
 
@@ -60,6 +62,7 @@ struct conductor_slot {
     int32_t plan;
     bool is_candidate;
     bool is_measured;
+    bool is_mixed; /* other clocks than these held for some of it */
     bool ends_window;
     bool ends_pair;
 };
@@ -75,6 +78,7 @@ struct conductor_trial {
     struct lull_schedule schedule;
     struct lull_guard guard;
     struct lull_guard watch; /* all pairs of the plan */
+    struct lull_guard before[2]; /* guard and watch without the latest pair */
     double sum_ms[2];        /* reference, candidate: of the present pair */
     uint32_t measured[2];
     bool is_broken; /* the present pair holds an iteration that was not whole */
@@ -84,8 +88,11 @@ struct lull_conductor {
     struct lull_conductor_config config;
     uint32_t gpu_count;
     uint32_t plan_count;
-    struct conductor_plan *plans[CONDUCTOR_PLANS];
+    struct conductor_plan *plans[CONDUCTOR_PLANS + CONDUCTOR_DETOURS];
     struct conductor_trial trial;
+    struct conductor_trial suspended; /* by a detour */
+    bool is_detoured;
+    uint32_t detours;                             /* so far */
     struct conductor_slot slots[CONDUCTOR_SLOTS]; /* by number */
     int32_t leader;                               /* GPU whose iterations count, -1 none yet */
     uint64_t iteration;                           /* of the leader */
@@ -117,7 +124,19 @@ uint32_t conductor_point_of(const struct lull_conductor *conductor, const struct
 /* Lead and the like, anew from what switching costs: quantiles are too dear for every poll. */
 void conductor_update_costs(const struct lull_conductor *conductor, struct conductor_gpu *gpu);
 
+/* ---- conductor.c ---- */
+
+/* A plan with its own copies of ops; NULL: no memory. */
+struct conductor_plan *conductor_create_plan(struct lull_conductor *conductor,
+                                             const struct lull_conductor_op *const *ops,
+                                             double slowdown_ratio);
+void conductor_destroy_plan(struct conductor_plan *plan);
+
 /* ---- conductor_trial.c ---- */
+
+/* A new test of the trial's plan, from iteration since on. */
+void conductor_begin_test(struct lull_conductor *conductor, enum lull_conductor_phase phase,
+                          uint64_t since);
 
 void conductor_trial_init(struct lull_conductor *conductor, int32_t plan, uint64_t since);
 

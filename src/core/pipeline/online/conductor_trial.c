@@ -29,8 +29,8 @@ static void clear_pair(struct conductor_trial *trial)
     trial->is_broken = false;
 }
 
-static void begin_test(struct lull_conductor *conductor, enum lull_conductor_phase phase,
-                       uint64_t since)
+void conductor_begin_test(struct lull_conductor *conductor, enum lull_conductor_phase phase,
+                          uint64_t since)
 {
     struct conductor_trial *trial = &conductor->trial;
     const uint32_t window = conductor->config.window_iterations;
@@ -66,7 +66,10 @@ void conductor_trial_init(struct lull_conductor *conductor, int32_t plan, uint64
     lull_guard_init(&trial->guard, &config);
     config.max_pairs = WATCHED_PAIRS;
     lull_guard_init(&trial->watch, &config);
-    begin_test(conductor, plan < 0 ? LULL_CONDUCTOR_GIVEN_UP : LULL_CONDUCTOR_WARMING, since);
+    trial->before[0] = trial->guard;
+    trial->before[1] = trial->watch;
+    conductor_begin_test(conductor, plan < 0 ? LULL_CONDUCTOR_GIVEN_UP : LULL_CONDUCTOR_WARMING,
+                         since);
 }
 
 /* ---- deciding ---------------------------------------------------------------------------- */
@@ -105,7 +108,7 @@ void conductor_decide(struct lull_conductor *conductor, uint64_t number)
     else if (trial->phase == LULL_CONDUCTOR_WARMING && trial->warming > 0)
         trial->warming--;
     else if (trial->phase == LULL_CONDUCTOR_WARMING && !trial->is_held) {
-        begin_test(conductor, LULL_CONDUCTOR_TRYING, number);
+        conductor_begin_test(conductor, LULL_CONDUCTOR_TRYING, number);
         slot->test = trial->test;
     } else if (trial->phase == LULL_CONDUCTOR_WARMING && conductor->config.is_trusted) {
         trial->phase = LULL_CONDUCTOR_KEPT;
@@ -129,7 +132,7 @@ static void judge_trial(struct lull_conductor *conductor, uint64_t since)
 {
     switch (lull_guard_verdict(&conductor->trial.guard)) {
     case LULL_VERDICT_NOT_DEGRADED:
-        begin_test(conductor, LULL_CONDUCTOR_KEPT, since);
+        conductor_begin_test(conductor, LULL_CONDUCTOR_KEPT, since);
         break;
     case LULL_VERDICT_DEGRADED:
         give_way(conductor, since);
@@ -153,7 +156,7 @@ static void judge_kept(struct lull_conductor *conductor, uint64_t since)
     }
     if (trial->stretch < LONGEST_STRETCH * conductor->config.window_iterations)
         trial->stretch *= 2;
-    begin_test(conductor, LULL_CONDUCTOR_KEPT, since);
+    conductor_begin_test(conductor, LULL_CONDUCTOR_KEPT, since);
 }
 
 static void end_pair(struct lull_conductor *conductor, uint64_t since)
@@ -165,6 +168,8 @@ static void end_pair(struct lull_conductor *conductor, uint64_t since)
         const double reference_ms = trial->sum_ms[0] / trial->measured[0];
         const double candidate_ms = trial->sum_ms[1] / trial->measured[1];
 
+        trial->before[0] = trial->guard;
+        trial->before[1] = trial->watch;
         lull_guard_add(&trial->guard, reference_ms, candidate_ms);
         lull_guard_add(&trial->watch, reference_ms, candidate_ms);
     }

@@ -84,6 +84,9 @@ struct lull_pipeline_replicas {
                              * sync_ns[0] for all where sync_count is 1; 0: there is none */
     const int64_t *sync_energy_nj; /* of it, each the same place; NULL: none */
     size_t sync_count;             /* 0: no sync, 1 or devices */
+    /* What was measured of each copy, count of them; NULL, or one that is NULL: as fit->measured.
+     */
+    const struct lull_pipeline_profile *const *measured;
 };
 
 /*

@@ -81,6 +81,46 @@ static int class_of(struct build *build, const struct lull_pipeline_action *acti
     return found;
 }
 
+/* The classes of all operations of a copy, device by device. */
+static int find_classes(struct build *build)
+{
+    const struct lull_pipeline_order *order = build->order;
+    uint32_t op = 0;
+
+    for (size_t i = 0; i < (size_t)order->stages * LULL_PIPELINE_KINDS; i++)
+        build->known[i] = NOBODY;
+    for (uint32_t d = 0; d < order->devices; d++) {
+        for (size_t i = 0; i < order->rows[d].count; i++, op++) {
+            const int found = class_of(build, &order->rows[d].actions[i]);
+
+            if (found < 0)
+                return found;
+            build->classes[op] = (uint32_t)found;
+        }
+    }
+    return 0;
+}
+
+/* Those of a copy that was measured by itself, else the first one's. */
+static int find_classes_of_copy(struct build *build, uint32_t copy)
+{
+    const struct lull_pipeline_replicas *replicas = build->replicas;
+    struct lull_pipeline_fit own = *build->fit;
+    struct lull_pipeline_fit *const common = build->fit;
+    int rc;
+
+    if (replicas->measured == NULL)
+        return 0; /* they are there */
+    if (replicas->measured[copy] != NULL) {
+        own.measured = replicas->measured[copy];
+        own.copy = copy;
+    }
+    build->fit = &own;
+    rc = find_classes(build);
+    build->fit = common;
+    return rc;
+}
+
 /* Numbers all operations of a copy, device by device, and finds their classes. */
 static int fill_tables(struct build *build)
 {
@@ -89,25 +129,16 @@ static int fill_tables(struct build *build)
 
     for (size_t i = 0; i < (size_t)order->stages * order->microbatches; i++)
         build->cells[i] = (struct cell){NOBODY, NOBODY, NOBODY, NOBODY};
-    for (size_t i = 0; i < (size_t)order->stages * LULL_PIPELINE_KINDS; i++)
-        build->known[i] = NOBODY;
     for (uint32_t d = 0; d < order->devices; d++)
         for (size_t i = 0; i < order->rows[d].count; i++)
             build->device_of[order->rows[d].actions[i].stage] = d;
     number_chunks(build);
     for (uint32_t d = 0; d < order->devices; d++) {
-        for (size_t i = 0; i < order->rows[d].count; i++, op++) {
-            const struct lull_pipeline_action *action = &order->rows[d].actions[i];
-            const int found = class_of(build, action);
-
-            if (found < 0)
-                return found;
-            build->classes[op] = (uint32_t)found;
-            enter(build, action, op);
-        }
+        for (size_t i = 0; i < order->rows[d].count; i++, op++)
+            enter(build, &order->rows[d].actions[i], op);
         build->end_of[d] = op;
     }
-    return 0;
+    return find_classes(build);
 }
 
 /* ---- operations and edges ---- */
@@ -269,8 +300,11 @@ static int fill_graph(struct build *build)
 {
     int rc = fill_tables(build);
 
-    for (uint32_t copy = 0; rc >= 0 && copy < build->replicas->count; copy++)
-        rc = add_copy(build, copy);
+    for (uint32_t copy = 0; rc >= 0 && copy < build->replicas->count; copy++) {
+        rc = find_classes_of_copy(build, copy);
+        if (rc >= 0)
+            rc = add_copy(build, copy);
+    }
     for (uint32_t copy = 0; rc >= 0 && copy < build->replicas->count; copy++)
         rc = connect_copy(build, copy);
     if (rc >= 0)

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/nvtx_names.h"
+
+#include <stddef.h>
+#include <string.h>
+#include <strings.h>
+
+enum { MOST_BYTES = 128 };
+
+/* Behind the last dot: names of functions are qualified. */
+static const char *tail_of(const char *name, size_t length)
+{
+    const char *tail = name;
+
+    for (size_t i = 0; i + 1 < length && name[i] != '('; i++)
+        if (name[i] == '.')
+            tail = name + i + 1;
+    return tail;
+}
+
+static int is_separator(char c)
+{
+    return c == ' ' || c == '_' || c == '-' || c == ':' || c == '#';
+}
+
+/* Nothing, or a number, with a word in front of it or in brackets. */
+static int is_number(const char *text)
+{
+    while (is_separator(*text))
+        text++;
+    if (*text == '(' || *text == '[')
+        return 1;
+    while (*text >= '0' && *text <= '9')
+        text++;
+    return *text == '\0';
+}
+
+static int skip(const char **text, const char *word)
+{
+    const size_t length = strlen(word);
+
+    if (strncasecmp(*text, word, length) != 0)
+        return 0;
+    *text += length;
+    return 1;
+}
+
+/* What may stand behind "forward". */
+static int is_end(const char *text)
+{
+    static const char *const words[] = {"step",       "pass",        "compute",
+                                        "microbatch", "micro_batch", "mb"};
+
+    if (is_number(text))
+        return 1;
+    while (is_separator(*text))
+        text++;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        const char *rest = text;
+
+        if (skip(&rest, words[i]) && is_number(rest))
+            return 1;
+    }
+    return 0;
+}
+
+enum lull_nvtx_kind lull_nvtx_kind_of(const char *name)
+{
+    const size_t length = name == NULL ? 0 : strnlen(name, MOST_BYTES);
+    enum lull_nvtx_kind kind;
+    const char *text;
+
+    if (length == 0 || length == MOST_BYTES)
+        return LULL_NVTX_NONE;
+    text = tail_of(name, length);
+    while (*text == '_')
+        text++;
+    skip(&text, "exec_");
+    if (skip(&text, "forward") || skip(&text, "fwd"))
+        kind = LULL_NVTX_FORWARD;
+    else if (skip(&text, "backward") || skip(&text, "bwd"))
+        kind = LULL_NVTX_BACKWARD;
+    else
+        return LULL_NVTX_NONE;
+    return is_end(text) ? kind : LULL_NVTX_NONE;
+}
