@@ -54,6 +54,12 @@ static int search_whole(struct prover *prover, const struct mark *mark, double e
     return result;
 }
 
+static uint64_t more(const struct prover *prover, uint64_t branchings)
+{
+    return branchings < prover->most_branchings / FACTOR ? FACTOR * branchings
+                                                         : prover->most_branchings;
+}
+
 /* Windows and the whole in turn, with ever more branchings. */
 static int search_all(struct prover *prover, struct windows *windows, double energy_j)
 {
@@ -61,12 +67,13 @@ static int search_all(struct prover *prover, struct windows *windows, double ene
     int result = lull_prover_mark(prover, &mark);
     bool goes_on = result == 0 && prover->report.bound_j <= energy_j;
 
-    for (uint64_t branchings = FIRST; goes_on; branchings *= FACTOR) {
+    for (uint64_t branchings = FIRST; goes_on; branchings = more(prover, branchings)) {
         result = lull_windows_raise(windows, prover, energy_j, branchings);
         if (result == -EAGAIN && !prover->is_given_up)
             result = search_whole(prover, &mark, energy_j, branchings);
         goes_on = result == -EAGAIN && !prover->is_given_up &&
-                  prover->report.branchings < prover->most_branchings;
+                  prover->report.branchings < prover->most_branchings &&
+                  branchings < prover->most_branchings;
     }
     lull_prover_forget(&mark);
     return result;
