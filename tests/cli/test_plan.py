@@ -164,7 +164,7 @@ def is_impossible(stages, microbatches, point, most_share):
         return False  # this would take minutes, or hours
     before = os.times()
     done = plan("--json", *gpt3(stages, microbatches, "--deadline-ms", f"{point.time_s * 1e3:.9f}", "--prove-j",
-                                f"{point.recorded_j:.9f}", "--branchings", str(BRANCHINGS or 1000)))
+                                f"{point.recorded_j:.9f}", "--branchings", str(BRANCHINGS or 4000)))
     proof = json.loads(done.stdout)
     print(f"  {point.time_s:.3f} s: {proof['outcome']} at {point.recorded_j:.2f} J, bound {proof['bound_j']:.2f}, "
           f"proven {proof['proven_j']:.2f}; {proof['branchings']} branchings, "
@@ -191,7 +191,7 @@ class Recorded(unittest.TestCase):
         """Recorded energies are those of fitted curves: some lie below what any plan needs, some so little above
         that bound that branching proves them impossible, and at some no plan of real clocks is known, nor a proof
         that there is none (docs/pipeline.md). All are counted. LULL_PROOF_BRANCHINGS=100000 tries all of them."""
-        for microbatches, most_open, least_impossible, most_share, nearest in ((12, 7, 5, 0.375, 1.0008),
+        for microbatches, most_open, least_impossible, most_share, nearest in ((12, 6, 6, 0.375, 1.0008),
                                                                                (24, 9, 4, 0.24, 1.0007)):
             name = os.path.join(DATA, "perseus_frontiers", f"gpt3-175b_a100_sxm_mb{microbatches}.csv")
             with open(name, encoding="ascii") as file:

@@ -60,6 +60,14 @@ static uint64_t more(const struct prover *prover, uint64_t branchings)
                                                          : prover->most_branchings;
 }
 
+/* The whole's branchings: fewer where there are windows, until the end, since it takes longer. */
+static uint64_t share(const struct prover *prover, const struct windows *windows,
+                      uint64_t branchings)
+{
+    return windows->count > 1 && branchings < prover->most_branchings ? branchings / FACTOR
+                                                                      : branchings;
+}
+
 /* Windows and the whole in turn, with ever more branchings. */
 static int search_all(struct prover *prover, struct windows *windows, double energy_j)
 {
@@ -70,7 +78,7 @@ static int search_all(struct prover *prover, struct windows *windows, double ene
     for (uint64_t branchings = FIRST; goes_on; branchings = more(prover, branchings)) {
         result = lull_windows_raise(windows, prover, energy_j, branchings);
         if (result == -EAGAIN && !prover->is_given_up)
-            result = search_whole(prover, &mark, energy_j, branchings);
+            result = search_whole(prover, &mark, energy_j, share(prover, windows, branchings));
         goes_on = result == -EAGAIN && !prover->is_given_up &&
                   prover->report.branchings < prover->most_branchings &&
                   branchings < prover->most_branchings;
