@@ -12,7 +12,7 @@
 #include "pipeline_case.h"
 #include "property.h"
 
-enum { CASES = 400, MOST_PLANS = 60000, LIMIT = 10000, DEADLINES = 3 };
+enum { CASES = 400, MOST_PLANS = 60000, LIMIT = 10000, DEADLINES = 3, GRIDS = 40 };
 
 static size_t options_of(const struct pipeline_case *it, size_t op)
 {
@@ -53,14 +53,15 @@ static double try_all(const struct pipeline_case *it, int64_t deadline_ns)
 }
 
 static struct lull_proof_report prove(const struct pipeline_case *it, int64_t deadline_ns,
-                                      double energy_j, uint64_t seed)
+                                      double energy_j, uint32_t window_ops, uint64_t seed)
 {
+    const struct lull_proof_limits limits = {LIMIT, window_ops};
     uint32_t *option = calloc(it->graph.op_count, sizeof(*option));
     struct lull_proof_report report;
     struct lull_error err = {0};
 
     assert_non_null(option);
-    holds(lull_pipeline_prove(&it->problem, deadline_ns, energy_j, LIMIT, NULL, NULL, option,
+    holds(lull_pipeline_prove(&it->problem, deadline_ns, energy_j, &limits, NULL, NULL, option,
                               &report, &err) == 0,
           seed);
     if (report.outcome == LULL_PROOF_FOUND) {
@@ -96,11 +97,13 @@ static void check_deadline(const struct pipeline_case *it, int64_t deadline_ns, 
     static const double ratios[] = {0.9, 0.999, 0.9999999, 1.0000001, 1.001};
     const double least_j = try_all(it, deadline_ns);
 
-    for (size_t i = 0; i < sizeof(ratios) / sizeof(ratios[0]); i++) {
-        const double energy_j = least_j * ratios[i];
-        const struct lull_proof_report report = prove(it, deadline_ns, energy_j, seed);
+    for (size_t i = 0; i < sizeof(ratios) / sizeof(ratios[0]) * 2; i++) {
+        const double energy_j = least_j * ratios[i / 2];
+        const uint32_t window_ops = i % 2 == 0 ? 0 : 3 + (uint32_t)(seed % 4);
+        const struct lull_proof_report report = prove(it, deadline_ns, energy_j, window_ops, seed);
 
-        holds(report.bound_j <= least_j, seed);
+        holds(report.bound_j <= report.proven_j, seed);
+        holds(report.proven_j <= least_j, seed);
         holds(report.outcome != LULL_PROOF_NONE || energy_j < least_j, seed);
         holds(report.outcome != LULL_PROOF_FOUND || energy_j >= least_j, seed);
         add(tally, &report, energy_j);
@@ -145,6 +148,80 @@ static void test_against_all_plans(void **state)
     assert_true(tally.above_bound > 100 && tally.branched > 100 && tally.found > 100);
 }
 
+/* The makespan of the fastest plan: the first options. */
+static int64_t fastest_ns(const struct pipeline_case *it)
+{
+    uint32_t *option = calloc(it->graph.op_count, sizeof(*option));
+    int64_t time_ns;
+
+    assert_non_null(option);
+    time_ns = lull_pipeline_plan_cost(&it->problem, option, 0).time_ns;
+    free(option);
+    return time_ns;
+}
+
+/* A grid of forwards and backwards, as pipelines are, where each operation is an own class of two
+ * options: the smallest graphs whose windows have something to lose. */
+static void draw_grid(struct pipeline_case *it, struct lull_random *random, uint32_t stages,
+                      uint32_t batches)
+{
+    lull_pipeline_profile_init(&it->profile);
+    lull_pipeline_graph_init(&it->graph);
+    it->blocking_w = calloc(stages, sizeof(*it->blocking_w));
+    for (uint32_t op = 0; op < 2 * stages * batches; op++) {
+        const uint32_t column = op % (2 * batches);
+        const int64_t fast_ns = 1000 + (int64_t)lull_random_below(random, 1000);
+        const int64_t slow_ns = fast_ns + 50 + (int64_t)lull_random_below(random, 500);
+        const struct lull_pipeline_option fast = {fast_ns, 4 * slow_ns, 2};
+        const struct lull_pipeline_option slow = {
+            slow_ns, 4 * slow_ns - 50 - (int64_t)lull_random_below(random, 1500), 1};
+
+        assert_int_equal(
+            lull_pipeline_profile_add(&it->profile, op, LULL_PIPELINE_FORWARD, 0, &fast, NULL) |
+                lull_pipeline_profile_add(&it->profile, op, LULL_PIPELINE_FORWARD, 0, &slow, NULL),
+            0);
+        assert_int_equal(
+            lull_pipeline_graph_add(&it->graph,
+                                    &(struct lull_pipeline_op){op / (2 * batches), op, column, 0}),
+            op);
+    }
+    for (uint32_t op = 0; op + 2 * batches < 2 * stages * batches; op++)
+        assert_int_equal(lull_pipeline_graph_connect(&it->graph, op, op + 2 * batches, 0), 0);
+    assert_int_equal(lull_pipeline_graph_finish(&it->graph, &it->profile, NULL), 0);
+    it->problem = (struct lull_pipeline_problem){&it->profile, &it->graph, it->blocking_w};
+}
+
+/* What windows prove is true, and at times more than the flow does, where no proof of the whole
+ * ends the search. */
+static void test_windows(void **state)
+{
+    unsigned above_bound = 0;
+
+    (void)state;
+    for (uint64_t seed = 0; seed < GRIDS; seed++) {
+        struct pipeline_case it;
+        struct lull_random random;
+        int64_t deadline_ns;
+        double least_j;
+
+        lull_random_init(&random, seed);
+        draw_grid(&it, &random, 2, 4);
+        deadline_ns = fastest_ns(&it) * 21 / 20;
+        least_j = try_all(&it, deadline_ns);
+        for (unsigned i = 0; i < 3; i++) {
+            const double energy_j = least_j * (0.999999 + 1e-6 * i);
+            const struct lull_proof_report report = prove(&it, deadline_ns, energy_j, 7 + i, seed);
+
+            holds(report.outcome == (i == 0 ? LULL_PROOF_NONE : LULL_PROOF_FOUND), seed);
+            holds(report.bound_j <= report.proven_j && report.proven_j <= least_j, seed);
+            above_bound += i > 0 && report.proven_j > report.bound_j;
+        }
+        pipeline_case_fini(&it);
+    }
+    printf("%u of %u bounds better by windows\n", above_bound, 2 * GRIDS);
+    assert_true(above_bound >= GRIDS / 4);
+}
+
 static bool stop_at_once(void *user, const struct lull_proof_report *report)
 {
     (void)report;
@@ -157,6 +234,8 @@ static void test_limits(void **state)
 {
     const char *path = LULL_SHARED_DATA "/profiles/gpt3-175b_a100_sxm_bf16.csv";
     const int64_t deadline_ns = INT64_C(2904000000);
+    const struct lull_proof_limits few = {3, LULL_PROOF_WINDOW_OPS};
+    const struct lull_proof_limits many = {LIMIT, LULL_PROOF_WINDOW_OPS};
     struct lull_proof_report report;
     struct lull_error err = {0};
     struct pipeline_case it;
@@ -169,19 +248,19 @@ static void test_limits(void **state)
         skip();
     }
     option = calloc(it.graph.op_count, sizeof(*option));
-    assert_int_equal(
-        lull_pipeline_prove(&it.problem, deadline_ns, 5913.4, 3, NULL, NULL, option, &report, &err),
-        0);
+    assert_int_equal(lull_pipeline_prove(&it.problem, deadline_ns, 5913.4, &few, NULL, NULL, option,
+                                         &report, &err),
+                     0);
     assert_int_equal(report.outcome, LULL_PROOF_UNDECIDED);
     assert_int_equal(report.branchings, 3);
     assert_true(report.bound_j > 5910.9 && report.bound_j < 5911.0 && report.done_ratio < 1.0);
-    assert_int_equal(lull_pipeline_prove(&it.problem, deadline_ns, 5913.4, LIMIT, stop_at_once,
+    assert_int_equal(lull_pipeline_prove(&it.problem, deadline_ns, 5913.4, &many, stop_at_once,
                                          &asked, option, &report, &err),
                      0);
     assert_int_equal(report.outcome, LULL_PROOF_UNDECIDED);
     assert_int_equal(asked, 1);
     assert_int_equal(
-        lull_pipeline_prove(&it.problem, 1000, 5913.4, LIMIT, NULL, NULL, option, &report, &err),
+        lull_pipeline_prove(&it.problem, 1000, 5913.4, &many, NULL, NULL, option, &report, &err),
         -ERANGE);
     free(option);
     pipeline_case_fini(&it);
@@ -191,6 +270,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_all_plans),
+        cmocka_unit_test(test_windows),
         cmocka_unit_test(test_limits),
     };
 

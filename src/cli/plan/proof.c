@@ -26,8 +26,8 @@ static bool show_progress(void *user, const struct lull_proof_report *report)
         !isatty(STDERR_FILENO))
         return true;
     watch->drawn_ns = now_ns;
-    fprintf(stderr, "\rlull plan: %" PRIu64 " branchings, %.3f %% of the search is over ",
-            report->branchings, 100.0 * report->done_ratio);
+    fprintf(stderr, "\rlull plan: %" PRIu64 " branchings, more than %.3f J is proven ",
+            report->branchings, report->proven_j);
     return true;
 }
 
@@ -37,9 +37,10 @@ static void print_json(int64_t deadline_ns, double energy_j, const struct lull_p
     static const char *const outcomes[] = {"none", "found", "undecided"};
 
     printf("{\"deadline_s\": %.9f, \"prove_j\": %.9f, \"outcome\": \"%s\", \"bound_j\": %.9f, "
-           "\"branchings\": %" PRIu64 ", \"closed\": %" PRIu64 ", \"done_ratio\": %.9g",
+           "\"proven_j\": %.9f, \"branchings\": %" PRIu64 ", \"closed\": %" PRIu64
+           ", \"done_ratio\": %.9g",
            (double)deadline_ns * 1e-9, energy_j, outcomes[report->outcome], report->bound_j,
-           report->branchings, report->closed, report->done_ratio);
+           report->proven_j, report->branchings, report->closed, report->done_ratio);
     if (report->outcome == LULL_PROOF_FOUND)
         printf(", \"time_s\": %.9f, \"energy_j\": %.9f", (double)found->time_ns * 1e-9,
                found->energy_j);
@@ -62,8 +63,8 @@ static void print_text(const struct lull_plan_task *task, int64_t deadline_ns, d
         break;
     default:
         printf("Not decided: whether a plan within %.6f s needs %.3f J or less (the flow proves "
-               "%.3f J; %.3f %% of the search is over",
-               (double)deadline_ns * 1e-9, energy_j, report->bound_j, 100.0 * report->done_ratio);
+               "%.3f J, the search %.3f J so far",
+               (double)deadline_ns * 1e-9, energy_j, report->bound_j, report->proven_j);
     }
     printf("; %" PRIu64 " branchings).\n", report->branchings);
 }
@@ -72,12 +73,13 @@ int lull_plan_prove(const struct lull_plan_task *task, int64_t deadline_ns, doub
                     uint64_t branchings_limit, bool is_json, struct lull_error *err)
 {
     uint32_t *option = calloc(task->graph.op_count, sizeof(*option));
+    const struct lull_proof_limits limits = {branchings_limit, LULL_PROOF_WINDOW_OPS};
     struct watch watch = {.begun_ns = lull_now_ns()};
     struct lull_proof_report report;
     struct lull_pipeline_cost found = {0};
     int result = option == NULL
                      ? -ENOMEM
-                     : lull_pipeline_prove(&task->problem, deadline_ns, energy_j, branchings_limit,
+                     : lull_pipeline_prove(&task->problem, deadline_ns, energy_j, &limits,
                                            show_progress, &watch, option, &report, err);
 
     if (watch.drawn_ns != 0)

@@ -123,8 +123,9 @@ static void add_cheapest(struct sum *sum, const struct lull_pipeline_class *oper
     add(sum, price_w * (double)option[best].time_ns);
 }
 
-double lull_certificate_bound(const struct lull_certificate *certificate,
-                              const struct lull_pipeline_problem *problem, int64_t time_ns)
+/* What the flow proves, nJ, and by how much roundings may have moved it. */
+static double add_up(const struct lull_certificate *certificate,
+                     const struct lull_pipeline_problem *problem, int64_t time_ns, double *slip_out)
 {
     const struct lull_pipeline_graph *graph = problem->graph;
     struct sum sum = {0.0, 0.0};
@@ -144,5 +145,24 @@ double lull_certificate_bound(const struct lull_certificate *certificate,
     for (uint32_t device = 0; device < graph->device_count; device++)
         add(&sum, problem->blocking_w[device] * (double)time_ns);
     /* Every term is off by a few roundings, every addition by one of what has been added. */
-    return (sum.value - DBL_EPSILON * terms * sum.magnitude) * 1e-9;
+    *slip_out = DBL_EPSILON * terms * sum.magnitude;
+    return sum.value;
+}
+
+double lull_certificate_bound(const struct lull_certificate *certificate,
+                              const struct lull_pipeline_problem *problem, int64_t time_ns)
+{
+    double slip_nj;
+    const double sum_nj = add_up(certificate, problem, time_ns, &slip_nj);
+
+    return (sum_nj - slip_nj) * 1e-9;
+}
+
+double lull_certificate_bound_above(const struct lull_certificate *certificate,
+                                    const struct lull_pipeline_problem *problem, int64_t time_ns)
+{
+    double slip_nj;
+    const double sum_nj = add_up(certificate, problem, time_ns, &slip_nj);
+
+    return (sum_nj + slip_nj) * 1e-9;
 }

@@ -49,4 +49,9 @@ int lull_certificate_check(const struct lull_certificate *certificate,
 double lull_certificate_bound(const struct lull_certificate *certificate,
                               const struct lull_pipeline_problem *problem, int64_t time_ns);
 
+/* The same sum rounded to the other side: at least what the flow proves in exact arithmetic. A bound
+ * that lies above it by some energy is better by no less. */
+double lull_certificate_bound_above(const struct lull_certificate *certificate,
+                                    const struct lull_pipeline_problem *problem, int64_t time_ns);
+
 #endif

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/pipeline/prove/state.h"
 
@@ -51,11 +52,13 @@ static int make_room(struct circulation *net, size_t options)
     net->distance = calloc(nodes, sizeof(*net->distance));
     net->way = calloc(nodes, sizeof(*net->way));
     net->settled = calloc(nodes, sizeof(*net->settled));
+    net->reached = calloc(nodes, sizeof(*net->reached));
     net->heap = calloc(2 * arcs + 1, sizeof(*net->heap));
     return net->arcs == NULL || net->first == NULL || net->touching == NULL ||
                    net->stairs == NULL || net->lengths == NULL || net->thresholds == NULL ||
                    net->flow == NULL || net->potential == NULL || net->distance == NULL ||
-                   net->way == NULL || net->settled == NULL || net->heap == NULL
+                   net->way == NULL || net->settled == NULL || net->reached == NULL ||
+                   net->heap == NULL
                ? -ENOMEM
                : 0;
 }
@@ -93,18 +96,28 @@ static void add_arcs(struct circulation *net, const struct lull_pipeline_graph *
     net->arc_count = arc;
 }
 
-static void index_arcs(struct circulation *net)
+/* Whether an arc joins nodes inside; the return never does. */
+static bool joins(const struct circulation *net, uint32_t arc, const bool *is_inside)
 {
-    for (uint32_t arc = 0; arc < net->arc_count; arc++) {
-        net->first[net->arcs[arc].from + 2]++;
-        net->first[net->arcs[arc].to + 2]++;
-    }
+    return is_inside == NULL || (arc != return_arc(net) && is_inside[net->arcs[arc].from] &&
+                                 is_inside[net->arcs[arc].to]);
+}
+
+void lull_circulation_confine(struct circulation *net, const bool *is_inside)
+{
+    memset(net->first, 0, (net->node_count + 2) * sizeof(*net->first));
+    for (uint32_t arc = 0; arc < net->arc_count; arc++)
+        if (joins(net, arc, is_inside)) {
+            net->first[net->arcs[arc].from + 2]++;
+            net->first[net->arcs[arc].to + 2]++;
+        }
     for (uint32_t node = 0; node < net->node_count; node++)
         net->first[node + 2] += net->first[node + 1];
-    for (uint32_t arc = 0; arc < net->arc_count; arc++) {
-        net->touching[net->first[net->arcs[arc].from + 1]++] = arc;
-        net->touching[net->first[net->arcs[arc].to + 1]++] = arc;
-    }
+    for (uint32_t arc = 0; arc < net->arc_count; arc++)
+        if (joins(net, arc, is_inside)) {
+            net->touching[net->first[net->arcs[arc].from + 1]++] = arc;
+            net->touching[net->first[net->arcs[arc].to + 1]++] = arc;
+        }
 }
 
 /* Its length is 0 or the deadline, negative: all between where just the blocking power flows. */
@@ -135,7 +148,7 @@ int lull_circulation_init(struct circulation *net, const struct choices *choices
     if (make_room(net, choices->first[count]) < 0)
         return -ENOMEM;
     add_arcs(net, graph, flow);
-    index_arcs(net);
+    lull_circulation_confine(net, NULL);
     for (uint32_t op = 0; op < count; op++) {
         net->stairs[op].length_ns = net->lengths + choices->first[op];
         net->stairs[op].threshold = net->thresholds + choices->first[op];
@@ -143,6 +156,8 @@ int lull_circulation_init(struct circulation *net, const struct choices *choices
         net->potential[2 * op] = begin_ns[op];
         net->potential[2 * op + 1] = begin_ns[op] + duration_ns[op];
     }
+    for (uint32_t node = 0; node < net->node_count; node++)
+        net->distance[node] = INT64_MAX;
     step_return(net, choices, deadline_ns);
     net->potential[2 * count + 1] = time_ns;
     return 0;
@@ -161,5 +176,6 @@ void lull_circulation_fini(struct circulation *net)
     free(net->distance);
     free(net->way);
     free(net->settled);
+    free(net->reached);
     free(net->heap);
 }

@@ -98,18 +98,27 @@ static struct key pop(struct circulation *net)
     return top;
 }
 
+static void reach(struct circulation *net, uint32_t node, int64_t distance)
+{
+    if (net->distance[node] == INT64_MAX)
+        net->reached[net->reached_count++] = node;
+    net->distance[node] = distance;
+    push(net, distance, node);
+}
+
 /* Distance from one node to another without an arc, at most `most`; where it is less, net->way
  * leads back. */
 static int64_t search(struct circulation *net, uint32_t from, uint32_t to, uint32_t without,
                       int64_t most)
 {
-    for (uint32_t node = 0; node < net->node_count; node++) {
-        net->distance[node] = most;
+    while (net->reached_count > 0) {
+        const uint32_t node = net->reached[--net->reached_count];
+
+        net->distance[node] = INT64_MAX;
         net->settled[node] = false;
     }
     net->heap_count = 0;
-    net->distance[from] = 0;
-    push(net, 0, from);
+    reach(net, from, 0);
     while (net->heap_count > 0) {
         const struct key here = pop(net);
 
@@ -127,11 +136,11 @@ static int64_t search(struct circulation *net, uint32_t from, uint32_t to, uint3
             if (arc == without || net->settled[next])
                 continue;
             slack = slack_ns(net, arc, here.node, &room);
-            if (slack < 0 || here.distance + slack >= net->distance[next])
+            if (slack < 0 || here.distance + slack >= most ||
+                here.distance + slack >= net->distance[next])
                 continue;
-            net->distance[next] = here.distance + slack;
             net->way[next] = arc;
-            push(net, net->distance[next], next);
+            reach(net, next, here.distance + slack);
         }
     }
     return most;
@@ -140,9 +149,12 @@ static int64_t search(struct circulation *net, uint32_t from, uint32_t to, uint3
 /* Raises what is nearer than by_ns, the start of the search by all of it. */
 static void raise(struct circulation *net, int64_t by_ns)
 {
-    for (uint32_t node = 0; node < net->node_count; node++)
+    for (uint32_t i = 0; i < net->reached_count; i++) {
+        const uint32_t node = net->reached[i];
+
         if (net->distance[node] < by_ns)
             net->potential[node] += by_ns - net->distance[node];
+    }
 }
 
 /* Pushes along the way that was found what it and `most` allow; INT64_MAX: any amount would go, and

@@ -62,7 +62,8 @@ struct circulation {
     uint32_t node_count;
     uint32_t arc_count;
     struct arc *arcs;
-    uint32_t *first; /* node_count + 1: arcs that touch a node are touching[first[n]..[n + 1]] */
+    uint32_t *first; /* node_count + 1: arcs that touch a node are touching[first[n]..[n + 1]]:
+                      * those that flow may be pushed over */
     uint32_t *touching;
     struct stairs *stairs; /* of each operation, then of the return */
     int64_t *lengths;      /* their memory */
@@ -72,9 +73,11 @@ struct circulation {
     int64_t *flow;      /* of every arc */
     int64_t *potential; /* of every node, ns */
 
-    int64_t *distance;
-    uint32_t *way; /* the arc that led to a node */
+    int64_t *distance; /* of the last search; INT64_MAX: not reached */
+    uint32_t *way;     /* the arc that led to a node */
     bool *settled;
+    uint32_t *reached; /* nodes */
+    uint32_t reached_count;
     struct key *heap;
     uint32_t heap_count;
 };
@@ -93,6 +96,9 @@ void lull_choices_pack(struct choices *choices, uint32_t op);
 int lull_circulation_init(struct circulation *net, const struct choices *choices,
                           int64_t deadline_ns, int64_t time_ns, const struct lull_certificate *flow,
                           const int64_t *begin_ns, const int64_t *duration_ns);
+/* From now on flow is pushed only over arcs that join two nodes inside (node_count of them), and
+ * never over the return; NULL: over all arcs. */
+void lull_circulation_confine(struct circulation *net, const bool *is_inside);
 void lull_circulation_fini(struct circulation *net);
 
 /* Brings an operation's stairs up to date with what is left of its options. */
