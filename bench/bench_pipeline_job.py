@@ -28,7 +28,7 @@ class Job:
     microbatches: int
     heat_w: float
     iterations: int
-    switching: tuple  # (DOWN,UP of lull plan --switch-ms; --feed-forward), as lull run learns them on such a node
+    switching: tuple  # (DOWN,UP of lull plan --switch-ms; --feed-forward; --driver-ms), as lull run learns them
 
     def ranks(self):
         return self.stages * self.replicas
@@ -40,19 +40,21 @@ class Job:
                 "--latency-ms", 0.5]
 
 
-# EnvPipe's two shapes: 4 GPUs of one node, 16 as PP8 x DP2. Iterations: to the guard's verdict where it is clear.
+# EnvPipe's two shapes: 4 GPUs of one node, 16 as PP8 x DP2 (there two nodes of 8, with a driver each; here one node, so
+# that twice as many calls queue). Iterations: to the guard's verdict where it is clear.
 JOBS = {
-    "4xV100": Job("V100-SXM2-16GB", 4, 1, 8, 200, 30, ("25,35", 10)),
-    "4xA100": Job("A100-SXM4-40GB", 4, 1, 8, 300, 30, ("16,25", 9)),
-    "16xV100": Job("V100-SXM2-16GB", 8, 2, 16, 200, 24, ("45,65", 20)),
-    "16xA100": Job("A100-SXM4-40GB", 8, 2, 16, 300, 24, ("40,60", 20)),
+    "4xV100": Job("V100-SXM2-16GB", 4, 1, 8, 200, 30, ("25,35", 10, 8)),
+    "4xA100": Job("A100-SXM4-40GB", 4, 1, 8, 300, 30, ("16,25", 9, 7)),
+    "16xV100": Job("V100-SXM2-16GB", 8, 2, 16, 200, 24, ("25,35", 10, 8)),
+    "16xA100": Job("A100-SXM4-40GB", 8, 2, 16, 300, 24, ("20,25", 9, 7)),
 }
 
 # How its plan is made.
 PLANNERS = {
     "uniform": lambda job: ["--planner", "envpipe:uniform"],
     "envpipe": lambda job: ["--planner", "envpipe"],
-    "frontier": lambda job: ["--slowdown", "0%", "--switch-ms", job.switching[0], "--feed-forward", job.switching[1]],
+    "frontier": lambda job: ["--slowdown", "0%", "--switch-ms", job.switching[0], "--feed-forward", job.switching[1],
+                             "--driver-ms", job.switching[2]],
 }
 
 PUBLISHED = """

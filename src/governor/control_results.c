@@ -14,7 +14,7 @@ static void tell_switch(struct lull_control *control, uint32_t index,
 {
     if (control->pilot != NULL)
         lull_pilot_take_switch(control->pilot, index, request->was_point, request->point, call_ms,
-                               settle_ms, failed);
+                               driver_ms, settle_ms, failed);
     else
         lull_controller_take_switch(control->controller, index, request->point, call_ms,
                                     driver_ms, settle_ms, failed);
@@ -80,6 +80,8 @@ static void take_calls(struct lull_control *control, uint32_t index,
                                  blocked_ms);
     gpu->calls = result->calls;
     lull_controller_take_blocked(control->controller, index, blocked_ms);
+    if (control->pilot != NULL)
+        lull_pilot_take_blocked(control->pilot, lull_now_ns(), blocked_ms);
 }
 
 /* Since when the oldest request that is still known has had no answer, earliest_ns or sooner. */
@@ -121,4 +123,6 @@ void lull_control_take_results(struct lull_control *control)
             gpu->seen = result;
     }
     lull_controller_take_waiting(control->controller, lull_ms_from_ns(now_ns - since_ns));
+    if (control->pilot != NULL)
+        lull_pilot_take_waiting(control->pilot, now_ns, lull_ms_from_ns(now_ns - since_ns));
 }

@@ -294,6 +294,17 @@ static int read_feed_forward(struct lull_json_reader *reader, void *object)
     return result;
 }
 
+static int read_drivers(struct lull_json_reader *reader, void *object)
+{
+    struct lull_pipeline_switching *const switching = object;
+    int64_t number = 0;
+    const int result = lull_json_read_integer(reader, 1, LULL_PIPELINE_MAX_DRIVERS, &number);
+
+    if (result == 0)
+        switching->drivers = (uint32_t)number;
+    return result;
+}
+
 static int read_switching(struct lull_json_reader *reader, void *object)
 {
     static const struct lull_json_field fields[] = {
@@ -306,6 +317,9 @@ static int read_switching(struct lull_json_reader *reader, void *object)
         {"feed_forward", 0, 0, 0, read_feed_forward},
         {"early_s", 9, LULL_PIPELINE_MAX_TIME_NS,
          offsetof(struct lull_pipeline_switching, early_ns), NULL},
+        {"call_s", 9, LULL_PIPELINE_MAX_TIME_NS, offsetof(struct lull_pipeline_switching, call_ns),
+         NULL},
+        {"drivers", 0, 0, 0, read_drivers},
         {0},
     };
     struct reading *const reading = reader->context;

@@ -51,6 +51,10 @@ static void write_head(const struct lull_plan_file *plan, FILE *file)
     if (plan->switching.is_fed_forward)
         lull_plan_file_write_seconds(
             file, ", \"feed_forward\": 1, \"early_s\": ", plan->switching.early_ns);
+    if (plan->switching.call_ns > 0) {
+        lull_plan_file_write_seconds(file, ", \"call_s\": ", plan->switching.call_ns);
+        fprintf(file, ", \"drivers\": %" PRIu32, plan->switching.drivers);
+    }
     lull_plan_file_write_real(file, "},\n  \"flow\": {\"unit_w\": ", plan->certificate.unit_w);
     fprintf(file, ", \"value\": %" PRId64 "},\n", plan->certificate.value);
 }

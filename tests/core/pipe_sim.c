@@ -36,7 +36,8 @@ struct device {
     int64_t effect_ns;
     uint32_t was_point;
     struct request request;
-    double call_ms;
+    double call_ms; /* since the request; the call itself: */
+    double driver_ms;
     double settle_ms;
     /* Who looks on. */
     struct lull_follower *follower;
@@ -54,6 +55,7 @@ struct sent {
 
 struct pipe_sim {
     struct pipe_sim_config config;
+    uint32_t devices_all; /* of all copies */
     struct lull_pipeline_profile profile;
     struct lull_pipeline_graph graph;
     struct lull_pipeline_problem problem;
@@ -80,6 +82,7 @@ void pipe_sim_config_default(struct pipe_sim_config *config)
     *config = (struct pipe_sim_config){
         .schedule = "1f1b",
         .devices = 4,
+        .replicas = 1,
         .microbatches = 8,
         .forward_ms = 50,
         .backward_ms = 100,
@@ -145,7 +148,7 @@ static int build(struct pipe_sim *sim)
         .devices = sim->config.devices,
         .microbatches = sim->config.microbatches,
         .links = {&latency_ns, 1},
-        .replicas = {.count = 1},
+        .replicas = {.count = sim->config.replicas},
     };
     struct lull_pipeline_schedule *schedule = calloc(1, sizeof(*schedule));
     struct lull_pipeline_profile measured;
@@ -187,14 +190,15 @@ struct pipe_sim *pipe_sim_create(const struct pipe_sim_config *config)
         free(sim);
         return NULL;
     }
-    for (uint32_t i = 0; i < config->devices; i++)
+    sim->devices_all = config->devices * config->replicas;
+    for (uint32_t i = 0; i < sim->devices_all; i++)
         sim->blocking_w[i] = blocking_w;
     sim->problem = (struct lull_pipeline_problem){&sim->profile, &sim->graph, sim->blocking_w};
     sim->highest = calloc(sim->graph.op_count, sizeof(uint32_t));
     sim->place = calloc(sim->graph.op_count, sizeof(uint32_t));
     sim->sent = calloc(sim->graph.op_count, sizeof(sim->sent[0]));
     lull_pipeline_plan_highest(&sim->problem, sim->highest);
-    for (uint32_t i = 0; i < config->devices; i++)
+    for (uint32_t i = 0; i < sim->devices_all; i++)
         prepare_device(sim, i);
     lull_random_init(&sim->random, config->seed);
     return sim;
@@ -202,7 +206,7 @@ struct pipe_sim *pipe_sim_create(const struct pipe_sim_config *config)
 
 void pipe_sim_destroy(struct pipe_sim *sim)
 {
-    for (uint32_t i = 0; i < sim->config.devices; i++) {
+    for (uint32_t i = 0; i < sim->devices_all; i++) {
         lull_follower_destroy(sim->devices[i].follower);
         free(sim->devices[i].begins_ns);
         free(sim->devices[i].ends_ns);
@@ -225,9 +229,9 @@ struct lull_conductor *pipe_sim_conductor(const struct pipe_sim *sim,
 {
     uint32_t counts[PIPE_SIM_DEVICES];
 
-    for (uint32_t i = 0; i < sim->config.devices; i++)
+    for (uint32_t i = 0; i < sim->devices_all; i++)
         counts[i] = sim->devices[i].count;
-    return lull_conductor_create(config, sim->config.devices, counts);
+    return lull_conductor_create(config, sim->devices_all, counts);
 }
 
 static int give_plan(const struct pipe_sim *sim, struct lull_conductor *conductor,
@@ -246,7 +250,7 @@ static int give_plan(const struct pipe_sim *sim, struct lull_conductor *conducto
         duration_ns[i] =
             sim->profile.classes[sim->graph.ops[i].class_index].options[option[i]].time_ns;
     lull_pipeline_earliest(&sim->graph, duration_ns, begin_ns);
-    for (uint32_t i = 0; i < sim->config.devices; i++) {
+    for (uint32_t i = 0; i < sim->devices_all; i++) {
         lull_part_conduct(&sim->problem, option, begin_ns, i, clocks, PIPE_SIM_POINTS,
                           room + sim->devices[i].first);
         ops[i] = room + sim->devices[i].first;
@@ -390,10 +394,13 @@ static void begin_op(struct pipe_sim *sim, struct device *device, uint32_t op)
 {
     const bool is_slow =
         is_straggling(sim, device->iteration) && device == &sim->devices[sim->config.slow_device];
-    const double ms = (double)class_of(sim, op)->options[0].time_ns * 1e-6 *
-                      (is_slow ? sim->config.slow_factor : 1.0) *
-                      fmax(0.5, 1.0 + lull_random_normal(&sim->random, 0.0, sim->config.jitter));
+    double ms = (double)class_of(sim, op)->options[0].time_ns * 1e-6 *
+                (is_slow ? sim->config.slow_factor : 1.0) *
+                fmax(0.5, 1.0 + lull_random_normal(&sim->random, 0.0, sim->config.jitter));
 
+    if (sim->config.stall_share > 0.0 &&
+        lull_random_uniform(&sim->random) < sim->config.stall_share)
+        ms += sim->config.stall_ms * lull_random_uniform(&sim->random);
     if (device == &sim->devices[0] && device->next == 0)
         sim->begin_ns = sim->now_ns;
     device->is_running = true;
@@ -425,6 +432,17 @@ static void end_op(struct pipe_sim *sim, struct device *device, uint32_t op)
     device->end_ns += (int64_t)(sim->config.optimizer_ms * 1e6);
 }
 
+/* All copies of the device's stage have ended the iteration before: they meet there. */
+static bool has_met(const struct pipe_sim *sim, const struct device *device)
+{
+    const uint32_t stage = (uint32_t)(device - sim->devices) % sim->config.devices;
+
+    for (uint32_t i = stage; i < sim->devices_all; i += sim->config.devices)
+        if (sim->devices[i].iteration < device->iteration)
+            return false;
+    return true;
+}
+
 /* What the operation has waited for will come anew in the next iteration. */
 static void use_up(struct pipe_sim *sim, uint32_t op)
 {
@@ -449,7 +467,8 @@ static void run_device(struct pipe_sim *sim, struct device *device)
             end_op(sim, device, op);
         return;
     }
-    if (sim->now_ns < device->end_ns || !is_received(sim, device, op))
+    if (sim->now_ns < device->end_ns || (device->next == 0 && !has_met(sim, device)) ||
+        !is_received(sim, device, op))
         return;
     use_up(sim, op);
     begin_op(sim, device, op);
@@ -464,22 +483,71 @@ static void receive_early(struct pipe_sim *sim, struct device *device)
 
 /* ---- the driver ---- */
 
-static void serve(struct pipe_sim *sim, uint32_t index)
+static bool is_raising(const struct device *device)
 {
-    struct device *device = &sim->devices[index];
-    const bool is_lowering = device->request.command.point > device->target;
+    return device->request.command.point < device->target;
+}
 
-    if (!device->request.waits || sim->driver_free_ns > sim->now_ns || device->effect_ns != 0)
+/* As the device writer chooses: raisings as they came, then the most urgent lowering. */
+static struct device *next_request(struct pipe_sim *sim)
+{
+    struct device *best = NULL;
+
+    for (uint32_t i = 0; i < sim->devices_all; i++) {
+        struct device *device = &sim->devices[i];
+        struct request *request = &device->request;
+
+        if (request->waits && (request->command.point == device->target ||
+                               (!is_raising(device) && sim->now_ns > request->command.deadline_ns)))
+            request->waits = false;
+        if (!request->waits)
+            continue;
+        if (best == NULL || is_raising(device) > is_raising(best) ||
+            (is_raising(device) == is_raising(best) &&
+             (is_raising(device)
+                  ? request->posted_ns < best->request.posted_ns
+                  : request->command.deadline_ns < best->request.command.deadline_ns)))
+            best = device;
+    }
+    return best;
+}
+
+static double draw_call_ms(struct pipe_sim *sim)
+{
+    const double share = exp(lull_random_normal(&sim->random, 0.0, sim->config.call_spread));
+
+    return sim->config.call_ms * fmin(fmax(share, 0.5), 4.0);
+}
+
+static double draw_settle_ms(struct pipe_sim *sim)
+{
+    if (sim->config.slow_settle_ms > 0.0 && lull_random_uniform(&sim->random) < 0.01)
+        return sim->config.slow_settle_ms;
+    return sim->config.settle_ms + sim->config.settle_spread_ms * lull_random_uniform(&sim->random);
+}
+
+static void tell_switch(struct pipe_sim *sim, struct device *device, double settle_ms)
+{
+    lull_conductor_take_switch(sim->conductor, (uint32_t)(device - sim->devices), device->was_point,
+                               device->target, device->call_ms, device->driver_ms, settle_ms,
+                               false);
+    device->effect_ns = 0;
+}
+
+static void serve(struct pipe_sim *sim)
+{
+    struct device *device = sim->driver_free_ns > sim->now_ns ? NULL : next_request(sim);
+
+    if (device == NULL)
         return;
+    if (device->effect_ns != 0)
+        tell_switch(sim, device, 0.0); /* overtaken */
     device->request.waits = false;
-    if (device->request.command.point == device->target ||
-        (is_lowering && sim->now_ns > device->request.command.deadline_ns))
-        return;
-    sim->driver_free_ns = sim->now_ns + (int64_t)(sim->config.call_ms * 1e6);
+    device->driver_ms = draw_call_ms(sim);
+    sim->driver_free_ns = sim->now_ns + (int64_t)(device->driver_ms * 1e6);
     device->was_point = device->target;
     device->call_ms = (double)(sim->driver_free_ns - device->request.posted_ns) * 1e-6;
-    device->settle_ms =
-        sim->config.settle_ms + sim->config.settle_spread_ms * lull_random_uniform(&sim->random);
+    device->settle_ms = draw_settle_ms(sim);
     device->target = device->request.command.point;
     device->effect_ns = sim->driver_free_ns + (int64_t)(device->settle_ms * 1e6);
 }
@@ -492,9 +560,7 @@ static void settle(struct pipe_sim *sim, uint32_t index)
         return;
     if (!sim->config.ignores_lowering || device->target < device->point)
         device->point = device->target;
-    device->effect_ns = 0;
-    lull_conductor_take_switch(sim->conductor, index, device->was_point, device->target,
-                               device->call_ms, device->settle_ms, false);
+    tell_switch(sim, device, device->settle_ms);
 }
 
 static void take_commands(struct pipe_sim *sim)
@@ -522,7 +588,7 @@ static void tell_times(struct pipe_sim *sim, const struct lull_conductor_iterati
         return;
     begin_ns = calloc(sim->graph.op_count, sizeof(*begin_ns));
     end_ns = calloc(sim->graph.op_count, sizeof(*end_ns));
-    for (uint32_t i = 0; i < sim->config.devices; i++) {
+    for (uint32_t i = 0; i < sim->devices_all; i++) {
         const struct device *device = &sim->devices[i];
         const uint32_t half = (sim->devices[0].iteration - 1) % 2;
 
@@ -562,6 +628,7 @@ static void take_iterations(struct pipe_sim *sim)
         } else {
             sim->plan_iterations++;
             sim->result.plan_ms += ms;
+            sim->result.longest_plan_ms = fmax(sim->result.longest_plan_ms, ms);
             sim->result.plan_j += j;
         }
     }
@@ -570,7 +637,7 @@ static void take_iterations(struct pipe_sim *sim)
 /* Nothing may run below what the plan says, but for the lateness of raisings. */
 static void check_points(struct pipe_sim *sim)
 {
-    for (uint32_t i = 0; i < sim->config.devices; i++) {
+    for (uint32_t i = 0; i < sim->devices_all; i++) {
         const struct device *device = &sim->devices[i];
         const bool is_below = device->point > lull_conductor_planned(sim->conductor, i);
 
@@ -584,7 +651,7 @@ static void check_points(struct pipe_sim *sim)
 
 static void use_energy(struct pipe_sim *sim)
 {
-    for (uint32_t i = 0; i < sim->config.devices; i++)
+    for (uint32_t i = 0; i < sim->devices_all; i++)
         sim->energy_j +=
             (sim->devices[i].is_running ? power_w(sim->devices[i].point) : blocking_w) *
             (double)step_ns * 1e-9;
@@ -592,7 +659,7 @@ static void use_energy(struct pipe_sim *sim)
 
 static void watch_lost(struct pipe_sim *sim)
 {
-    for (uint32_t i = 0; i < sim->config.devices; i++) {
+    for (uint32_t i = 0; i < sim->devices_all; i++) {
         const struct device *device = &sim->devices[i];
 
         if (device->lost_since_ns != 0 && device->point != 0)
@@ -609,21 +676,20 @@ void pipe_sim_run(struct pipe_sim *sim, struct lull_conductor *conductor,
     sim->told_number = UINT64_MAX - 1;
     while (sim->devices[0].iteration < sim->config.iterations) {
         sim->now_ns += step_ns;
-        for (uint32_t i = 0; i < sim->config.devices; i++) {
+        for (uint32_t i = 0; i < sim->devices_all; i++) {
             receive_early(sim, &sim->devices[i]);
             run_device(sim, &sim->devices[i]);
         }
-        for (uint32_t i = 0; i < sim->config.devices; i++)
+        for (uint32_t i = 0; i < sim->devices_all; i++)
             take_edges(sim, i);
         use_energy(sim);
         if (conductor == NULL)
             continue;
         check_points(sim);
         take_commands(sim);
-        for (uint32_t i = 0; i < sim->config.devices; i++) {
-            serve(sim, i);
+        serve(sim);
+        for (uint32_t i = 0; i < sim->devices_all; i++)
             settle(sim, i);
-        }
         take_iterations(sim);
         watch_lost(sim);
     }

@@ -16,7 +16,8 @@ enum { PIPE_SIM_POINTS = 11, PIPE_SIM_DEVICES = 16, PIPE_SIM_ITERATIONS = 1024 }
 
 struct pipe_sim_config {
     const char *schedule;
-    uint32_t devices;
+    uint32_t devices;  /* stages of a copy of the pipeline */
+    uint32_t replicas; /* data parallel copies, which meet at the end of an iteration */
     uint32_t microbatches;
     double forward_ms; /* at the highest clock */
     double backward_ms;
@@ -24,9 +25,13 @@ struct pipe_sim_config {
     double latency_ms;
     double optimizer_ms;
     double jitter;  /* relative standard deviation of each operation */
-    double call_ms; /* of the driver; serialised over GPUs */
+    double stall_share; /* of the operations: they take longer, ... */
+    double stall_ms;    /* ... by up to so much */
+    double call_ms;     /* of the driver, median; serialised over GPUs */
+    double call_spread; /* of its logarithm, up to four times the median; 0: always the same */
     double settle_ms;
     double settle_spread_ms; /* uniform on top */
+    double slow_settle_ms;   /* instead, one time in a hundred; 0: never */
     uint32_t iterations;
     bool sees_transfers;   /* what sends and receives is seen; else sections */
     double joins_ms;       /* nobody looks before that */
@@ -54,6 +59,7 @@ struct pipe_sim_result {
     double below_ms; /* time that operations ran so */
     double plan_ms;  /* mean iteration at the plan, at the highest clocks */
     double highest_ms;
+    double longest_plan_ms; /* of all at the plan */
     double plan_j; /* mean energy of those */
     double highest_j;
     uint64_t commands;

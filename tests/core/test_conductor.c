@@ -246,6 +246,67 @@ static void test_lowered_clocks_are_renewed(void **state)
     lull_conductor_destroy(conductor);
 }
 
+/* One GPU at a plan of one operation, lowered; time in ms. */
+static struct lull_conductor *lowered(struct lull_conductor_command *command)
+{
+    const struct lull_conductor_op op = {.point = 3, .begin_ns = 0, .end_ns = INT64_C(20000000000)};
+    const struct lull_conductor_op *ops[1] = {&op};
+    const uint32_t counts[1] = {1};
+    struct lull_conductor_config config;
+    struct lull_conductor *conductor;
+
+    lull_conductor_config_default(&config);
+    conductor = lull_conductor_create(&config, 1, counts);
+    assert_int_equal(lull_conductor_add_plan(conductor, ops, 0), 0);
+    for (int i = 0; i < 3; i++) {
+        lull_conductor_take_edge(conductor, 0, 0, false, 1 + i * 1000000);
+        if (i < 2)
+            lull_conductor_take_edge(conductor, 0, 0, true, 1 + i * 1000000 + 500000);
+    }
+    assert_int_equal(lull_conductor_poll(conductor, 3000000, command, 1), 1);
+    assert_int_equal(command->point, 3);
+    return conductor;
+}
+
+/* Half a second for a call: raised at once, lowered again only after a while. */
+static void test_a_driver_that_blocks_is_not_trusted(void **state)
+{
+    struct lull_conductor_command command;
+    struct lull_conductor *conductor = lowered(&command);
+    uint32_t withdrawals;
+
+    (void)state;
+    lull_conductor_take_blocked(conductor, 503000000, 500.0);
+    assert_int_equal(lull_conductor_phase(conductor), LULL_CONDUCTOR_WITHDRAWN);
+    assert_int_equal(lull_conductor_trouble(conductor, &withdrawals), LULL_CONDUCTOR_BLOCKS);
+    assert_int_equal(withdrawals, 1);
+    assert_int_equal(lull_conductor_poll(conductor, 503000000, &command, 1), 1);
+    assert_int_equal(command.point, 0);
+    for (int64_t ms = 600; ms < 20000; ms += 100)
+        assert_int_equal(lull_conductor_poll(conductor, ms * 1000000, &command, 1), 0);
+    lull_conductor_poll(conductor, INT64_C(60000000000), &command, 1);
+    assert_int_equal(lull_conductor_phase(conductor), LULL_CONDUCTOR_WARMING);
+    lull_conductor_destroy(conductor);
+}
+
+/* A GPU that does not follow: the plan goes for good, and no other one comes. */
+static void test_a_gpu_that_does_not_follow_ends_the_plan(void **state)
+{
+    struct lull_conductor_command command;
+    struct lull_conductor *conductor = lowered(&command);
+    uint32_t withdrawals;
+
+    (void)state;
+    lull_conductor_take_switch(conductor, 0, 0, 3, 5, 5, 0, true);
+    assert_int_equal(lull_conductor_phase(conductor), LULL_CONDUCTOR_WITHDRAWN);
+    assert_int_equal(lull_conductor_trouble(conductor, &withdrawals), LULL_CONDUCTOR_DISOBEYS);
+    assert_int_equal(lull_conductor_poll(conductor, 4000000, &command, 1), 1);
+    assert_int_equal(command.point, 0);
+    lull_conductor_use_plan(conductor, 0);
+    assert_int_equal(lull_conductor_plan(conductor), -1);
+    lull_conductor_destroy(conductor);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +317,8 @@ int main(void)
         cmocka_unit_test(test_a_driver_that_does_nothing_does_no_harm),
         cmocka_unit_test(test_observing_commands_nothing),
         cmocka_unit_test(test_lowered_clocks_are_renewed),
+        cmocka_unit_test(test_a_driver_that_blocks_is_not_trusted),
+        cmocka_unit_test(test_a_gpu_that_does_not_follow_ends_the_plan),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

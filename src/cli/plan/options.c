@@ -29,6 +29,8 @@ enum {
     KEY_PLANNER,
     KEY_SWITCH,
     KEY_FEED_FORWARD,
+    KEY_DRIVER,
+    KEY_NODES,
     KEY_DWELL,
     KEY_WAITING,
     KEY_WAKE,
@@ -96,6 +98,12 @@ static const struct argp_option options[] = {
      "so long before it is needed, no operation begins below its clock, and a lower one comes DOWN "
      "late",
      3},
+    {"driver-ms", KEY_DRIVER, "MS", 0,
+     "With --feed-forward: each change keeps its node's driver busy for so long, which serves one "
+     "after the other (0: all at once)",
+     3},
+    {"nodes", KEY_NODES, "N", 0,
+     "That the devices are on, as many on each, in the order of ranks (1)", 3},
     {"min-dwell-ms", KEY_DWELL, "MS", 0, "Between two changes of a device's clock (0)", 3},
     {"waiting-w", KEY_WAITING, "MHZ:W,...", 0,
      "Clocks that a stage may wait at, and its power there; or a GPU model such as 8xH100-SXM5", 3},
@@ -174,6 +182,10 @@ static int parse_wish(int key, char *arg, struct lull_plan_arguments *arguments)
         return lull_cli_parse_latency(arg, &arguments->down_ms, &arguments->up_ms);
     case KEY_FEED_FORWARD:
         return parse_ms(arg, 0.0, &arguments->early_ms);
+    case KEY_DRIVER:
+        return parse_ms(arg, 0.0, &arguments->driver_ms);
+    case KEY_NODES:
+        return lull_text_parse_int(arg, 1, LULL_PIPELINE_MAX_DRIVERS, &arguments->nodes);
     case KEY_DWELL:
         return parse_ms(arg, 0.0, &arguments->dwell_ms);
     case KEY_WAITING:
@@ -308,6 +320,8 @@ static void check(const struct lull_plan_arguments *arguments, struct argp_state
     if (arguments->early_ms >= 0.0 && arguments->up_ms < arguments->early_ms)
         argp_error(state, "--feed-forward: a clock cannot hold earlier than it is asked for; give "
                           "--switch-ms DOWN,UP with UP at least as long");
+    if (arguments->driver_ms > 0.0 && arguments->early_ms < 0.0)
+        argp_error(state, "--driver-ms: calls queue ahead of operations; give --feed-forward MS");
     if (wanted > 1)
         argp_error(state, "choose one of --frontier, --slowdown, --deadline-ms and --straggler-ms");
     if (arguments->prove_j > 0.0 &&
@@ -369,7 +383,8 @@ void lull_plan_parse(int argc, char **argv, struct lull_plan_arguments *argument
                                                   .early_ms = -1.0,
                                                   .wake_ms = -1.0,
                                                   .branchings = 100000,
-                                                  .effort = 1};
+                                                  .effort = 1,
+                                                  .nodes = 1};
     argp_parse(&parser, argc, argv, 0, NULL, arguments_out);
     if (arguments_out->source.schedule == NULL && arguments_out->source.graph == NULL)
         arguments_out->source.schedule = "1f1b";

@@ -19,6 +19,8 @@ struct lull_plan_arguments {
     double down_ms;
     double up_ms;
     double early_ms; /* below 0: not fed forward */
+    double driver_ms; /* of a call, where a node's devices share a driver; 0: they do not */
+    int64_t nodes;
     double dwell_ms;
     double fall_ms; /* to a clock for waiting; below 0: as switching */
     double wake_ms;

@@ -37,6 +37,8 @@ static void set_wish(const struct lull_plan_task *task, struct lull_plan_argumen
     wish->switching.is_fed_forward = arguments->early_ms >= 0.0;
     wish->switching.early_ns =
         wish->switching.is_fed_forward ? lull_ns_from_ms(arguments->early_ms) : 0;
+    wish->switching.call_ns = lull_ns_from_ms(arguments->driver_ms);
+    wish->switching.drivers = arguments->driver_ms > 0.0 ? (uint32_t)arguments->nodes : 0;
     wish->switching.dwell_ns = lull_ns_from_ms(arguments->dwell_ms);
     wish->effort = (uint32_t)arguments->effort;
     wish->straggler_ns = lull_ns_from_ms(arguments->straggler_ms);

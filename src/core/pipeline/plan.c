@@ -46,3 +46,28 @@ struct lull_pipeline_cost lull_pipeline_plan_cost(const struct lull_pipeline_pro
     cost.energy_j = (energy_nj + blocking_w * (double)period_ns) * 1e-9;
     return cost;
 }
+
+/* The stage of a device's first operation that is not fixed. */
+static uint32_t first_stage(const struct lull_pipeline_problem *problem, uint32_t device)
+{
+    const struct lull_pipeline_graph *graph = problem->graph;
+
+    for (uint32_t i = graph->first_on[device]; i < graph->first_on[device + 1]; i++) {
+        const struct lull_pipeline_class *class =
+            lull_pipeline_class_of(problem, graph->on_device[i]);
+
+        if (class->kind != LULL_PIPELINE_FIXED)
+            return class->stage;
+    }
+    return UINT32_MAX;
+}
+
+uint32_t lull_pipeline_stages(const struct lull_pipeline_problem *problem)
+{
+    uint32_t stages = 1;
+
+    while (stages < problem->graph->device_count &&
+           first_stage(problem, stages) != first_stage(problem, 0))
+        stages++;
+    return stages;
+}

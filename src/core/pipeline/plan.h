@@ -31,6 +31,9 @@ lull_pipeline_class_of(const struct lull_pipeline_problem *problem, size_t op)
     return &problem->profile->classes[problem->graph->ops[op].class_index];
 }
 
+/* Devices of one copy of the pipeline: copies stand one behind the other and begin alike. >= 1. */
+uint32_t lull_pipeline_stages(const struct lull_pipeline_problem *problem);
+
 struct lull_pipeline_cost {
     int64_t time_ns; /* makespan of the plan itself; -ENOMEM: no memory to find it */
     double energy_j; /* of an iteration that takes `period_ns` (below) */

@@ -9,31 +9,6 @@
 
 /* ---- which device a rank is -------------------------------------------------------------- */
 
-/* The stage of a device's first operation that is not fixed. */
-static uint32_t first_stage(const struct lull_plan_file *plan, uint32_t device)
-{
-    const struct lull_pipeline_graph *graph = &plan->graph;
-
-    for (uint32_t i = graph->first_on[device]; i < graph->first_on[device + 1]; i++) {
-        const struct lull_pipeline_class *class =
-            &plan->profile.classes[graph->ops[graph->on_device[i]].class_index];
-
-        if (class->kind != LULL_PIPELINE_FIXED)
-            return class->stage;
-    }
-    return UINT32_MAX;
-}
-
-/* Copies of the pipeline stand one behind the other: the second one begins as the first. */
-static uint32_t count_stages(const struct lull_plan_file *plan)
-{
-    uint32_t stages = 1;
-
-    while (stages < plan->graph.device_count && first_stage(plan, stages) != first_stage(plan, 0))
-        stages++;
-    return stages;
-}
-
 static uint32_t device_of(const struct lull_pilot *pilot, uint32_t rank, uint32_t world)
 {
     const uint32_t devices = pilot->setup.plans[0].graph.device_count;
@@ -72,6 +47,7 @@ static bool has_empty_device(const struct lull_plan_file *plan)
 int lull_pilot_create(const struct lull_pilot_setup *setup, struct lull_pilot **pilot_out,
                       struct lull_error *err)
 {
+    const struct lull_pipeline_problem first = pilot_problem(&setup->plans[0]);
     struct lull_pilot *pilot;
 
     if (has_empty_device(&setup->plans[0]))
@@ -85,7 +61,7 @@ int lull_pilot_create(const struct lull_pilot_setup *setup, struct lull_pilot **
     if (pilot == NULL)
         return lull_error_set(err, -ENOMEM, "no memory to carry out a plan");
     pilot->setup = *setup;
-    pilot->stages = count_stages(&setup->plans[0]);
+    pilot->stages = lull_pipeline_stages(&first);
     for (uint32_t i = 0; i < LULL_CONDUCTOR_MAX_GPUS; i++)
         pilot->gpus[i].device = -1;
     *pilot_out = pilot;
@@ -168,6 +144,7 @@ static int place_ranks(struct lull_pilot *pilot, uint32_t gpu, const struct lull
                               "ranks",
                               devices, world);
     pilot->copies = world / devices;
+    pilot->world = world;
     for (uint32_t i = 0; i < pilot->setup.gpu_count && first + i < world && result == 0; i++) {
         pilot->gpus[i].copy = (first + i) % pilot->copies;
         pilot->gpus[i].device = (int32_t)device_of(pilot, first + i, world);
@@ -320,11 +297,24 @@ void lull_pilot_take_event(struct lull_pilot *pilot, uint32_t gpu, const struct 
 /* ---- the conductor ----------------------------------------------------------------------- */
 
 void lull_pilot_take_switch(struct lull_pilot *pilot, uint32_t gpu, uint32_t was_point,
-                            uint32_t point, double call_ms, double settle_ms, bool failed)
+                            uint32_t point, double call_ms, double driver_ms, double settle_ms,
+                            bool failed)
 {
     if (is_piloted(pilot, gpu))
-        lull_conductor_take_switch(pilot->conductor, gpu, was_point, point, call_ms, settle_ms,
-                                   failed);
+        lull_conductor_take_switch(pilot->conductor, gpu, was_point, point, call_ms, driver_ms,
+                                   settle_ms, failed);
+}
+
+void lull_pilot_take_blocked(struct lull_pilot *pilot, int64_t now_ns, double blocked_ms)
+{
+    if (pilot->conductor != NULL)
+        lull_conductor_take_blocked(pilot->conductor, now_ns, blocked_ms);
+}
+
+void lull_pilot_take_waiting(struct lull_pilot *pilot, int64_t now_ns, double waiting_ms)
+{
+    if (pilot->conductor != NULL)
+        lull_conductor_take_waiting(pilot->conductor, now_ns, waiting_ms);
 }
 
 uint32_t lull_pilot_poll(struct lull_pilot *pilot, int64_t now_ns,

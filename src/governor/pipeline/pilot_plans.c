@@ -206,6 +206,9 @@ bool lull_pilot_switching(const struct lull_pilot *pilot,
         .up_ns = llround(lead_ms / pilot->gpu_count * 1e6),
         .is_fed_forward = true,
         .early_ns = llround(early_ms / pilot->gpu_count * 1e6),
+        .call_ns = llround(lull_conductor_call_ms(pilot->conductor) * 1e6) *
+                   (int64_t)(pilot->world / pilot->setup.plans[0].graph.device_count),
+        .drivers = (pilot->world + pilot->gpu_count - 1) / pilot->gpu_count,
     };
     return true;
 }

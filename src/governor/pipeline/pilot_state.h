@@ -51,6 +51,7 @@ struct pilot_gpu {
 struct lull_pilot {
     struct lull_pilot_setup setup;
     uint32_t stages;    /* devices of one copy of the pipeline */
+    uint32_t world;     /* ranks of the job, once one is bound */
     uint32_t gpu_count; /* that the job uses here; 0 before the first rank */
     uint32_t copies;    /* of all that is planned, in the whole job */
     bool is_refused;

@@ -100,6 +100,18 @@ static double saving(const struct outcome *outcome)
 
 /* ---- what was planned -------------------------------------------------------------------- */
 
+/* Of a plan that was withdrawn, now or before; empty: none was. */
+static const char *trouble_text(const struct lull_conductor *conductor, uint32_t *withdrawals_out)
+{
+    static const char *const texts[] = {
+        [LULL_CONDUCTOR_NO_TROUBLE] = "",
+        [LULL_CONDUCTOR_BLOCKS] = "driver calls block for too long",
+        [LULL_CONDUCTOR_DISOBEYS] = "a GPU's clock does not follow",
+    };
+
+    return texts[lull_conductor_trouble(conductor, withdrawals_out)];
+}
+
 static const char *state_text(const struct lull_pilot *pilot)
 {
     static const char *const texts[] = {
@@ -108,6 +120,7 @@ static const char *state_text(const struct lull_pilot *pilot)
         [LULL_CONDUCTOR_TRYING] = "the run ended while it was tried",
         [LULL_CONDUCTOR_KEPT] = "kept",
         [LULL_CONDUCTOR_GIVEN_UP] = "given up: not proven harmless",
+        [LULL_CONDUCTOR_WITHDRAWN] = "withdrawn: the driver is not to be trusted",
     };
 
     return lull_pilot_conductor(pilot) == NULL
@@ -230,11 +243,14 @@ static json_t *carried_out_json(const struct lull_control *control, const struct
 {
     const struct lull_conductor *conductor = lull_pilot_conductor(pilot);
     const struct outcome outcome = measure(control, pilot);
+    uint32_t withdrawals;
+    const char *const trouble = trouble_text(conductor, &withdrawals);
 
     return json_pack(
-        "{s:s, s:o, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:I, s:f}, s:I}", "plan",
-        plan->title, "planner", plan->planner[0] != '\0' ? json_string(plan->planner) : json_null(),
-        "state", state_text(pilot), "plan_index", (int)lull_conductor_plan(conductor), "predicted",
+        "{s:s, s:o, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:I, s:f}, s:I, s:I, s:s}",
+        "plan", plan->title, "planner",
+        plan->planner[0] != '\0' ? json_string(plan->planner) : json_null(), "state",
+        state_text(pilot), "plan_index", (int)lull_conductor_plan(conductor), "predicted",
         predicted_json(plan), "stages", stages_json(control, pilot, plan), "saving_ratio",
         number_or_null(saving(&outcome)), "reference", side_json(&outcome.sides[REFERENCE]),
         "planned", side_json(&outcome.sides[PLANNED]), "slowdown", "slowdown_ratio",
@@ -242,7 +258,8 @@ static json_t *carried_out_json(const struct lull_control *control, const struct
         "slowdown_upper_ratio",
         number_or_null(outcome.slowdown.pairs >= 2 ? outcome.slowdown.upper_ratio : NAN), "pairs",
         (json_int_t)outcome.slowdown.pairs, "confidence", confidence, "late_raisings",
-        (json_int_t)lull_conductor_late(conductor));
+        (json_int_t)lull_conductor_late(conductor), "withdrawals", (json_int_t)withdrawals,
+        "trouble", trouble);
 }
 
 json_t *lull_pipeline_report_json(const struct lull_control *control,
@@ -280,6 +297,8 @@ void lull_pipeline_report_print(const struct lull_control *control,
     const struct lull_pilot *pilot = lull_control_pilot(control);
     const struct lull_plan_file *plan;
     struct outcome outcome;
+    uint32_t withdrawals;
+    const char *trouble;
 
     if (pilot == NULL)
         return;
@@ -289,6 +308,10 @@ void lull_pipeline_report_print(const struct lull_control *control,
             plan != NULL ? plan->planner : "", state_text(pilot));
     if (lull_pilot_conductor(pilot) == NULL)
         return;
+    trouble = trouble_text(lull_pilot_conductor(pilot), &withdrawals);
+    if (withdrawals > 0)
+        fprintf(out, "    withdrawn %u time%s: %s\n", withdrawals, withdrawals > 1 ? "s" : "",
+                trouble);
     outcome = measure(control, pilot);
     if (isfinite(saving(&outcome)))
         fprintf(out, "    against iterations at the highest clock in between: saves %.2f %%",

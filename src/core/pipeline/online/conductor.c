@@ -8,10 +8,6 @@
 #include "core/pipeline/online/conductor_state.h"
 
 static const int64_t ms_ns = 1000000;
-/* A lowered clock is asked for again in time, and undone soon if nobody does. */
-static const int64_t renewal_ns = 1500 * ms_ns;
-static const int64_t validity_ns = 4000 * ms_ns;
-static const int64_t overdue_ns = 250 * ms_ns;
 /* The clock is read back every so often: a raising that is later than that is late. */
 static const int64_t late_ns = 2 * ms_ns;
 
@@ -38,13 +34,13 @@ struct lull_conductor *lull_conductor_create(const struct lull_conductor_config 
     conductor->config = *config;
     conductor->gpu_count = gpu_count;
     conductor->leader = -1;
+    conductor->wake_ns = INT64_MAX;
     for (uint32_t i = 0; i < gpu_count; i++) {
         struct conductor_gpu *gpu = &conductor->gpus[i];
 
         gpu->op_count = op_counts[i];
         gpu->is_lost = true;
         gpu->learnt_plan = CONDUCTOR_HIGHEST;
-        gpu->wake_ns = INT64_MAX;
         gpu->recent = calloc(op_counts[i], sizeof(gpu->recent[0]));
         if (gpu->recent == NULL) {
             lull_conductor_destroy(conductor);
@@ -127,6 +123,8 @@ int lull_conductor_add_plan(struct lull_conductor *conductor,
 void lull_conductor_use_plan(struct lull_conductor *conductor, int32_t plan)
 {
     conductor->is_detoured = false;
+    if (conductor->driver.is_disobedient)
+        plan = CONDUCTOR_HIGHEST;
     conductor_trial_init(conductor, plan, conductor->leader < 0 ? 2 : conductor->iteration + 2);
 }
 
@@ -144,69 +142,6 @@ struct lull_switch_cost *lull_conductor_switch_cost(struct lull_conductor *condu
 static int64_t ns_from_ms(double ms)
 {
     return (int64_t)(ms * 1e6);
-}
-
-/* ---- commands ---------------------------------------------------------------------------- */
-
-static void fill_command(struct conductor_gpu *gpu, uint32_t index,
-                         const struct conductor_decision *decision, int64_t now_ns,
-                         struct lull_conductor_command *command)
-{
-    const bool is_bounded = decision->raise_ns < now_ns + validity_ns - overdue_ns;
-
-    *command = (struct lull_conductor_command){
-        .gpu = index,
-        .point = decision->point,
-        .deadline_ns = is_bounded ? decision->raise_ns : now_ns + renewal_ns,
-        .valid_until_ns = is_bounded ? decision->raise_ns + overdue_ns : now_ns + validity_ns,
-    };
-    if (decision->point < gpu->requested) {
-        gpu->raised_ns = now_ns;
-        gpu->needed_ns = 0;
-    }
-    gpu->requested = decision->point;
-    gpu->requested_ns = now_ns;
-}
-
-static bool poll_gpu(struct lull_conductor *conductor, uint32_t index, int64_t now_ns,
-                     struct lull_conductor_command *command)
-{
-    struct conductor_gpu *gpu = &conductor->gpus[index];
-    struct conductor_decision decision;
-    bool is_due;
-
-    if (!gpu->has_news && now_ns < gpu->wake_ns)
-        return false;
-    decision = conductor_decide_clock(conductor, gpu, now_ns);
-    is_due = decision.point != gpu->requested ||
-             (gpu->requested != 0 && now_ns >= gpu->requested_ns + renewal_ns);
-    gpu->has_news = false;
-    if (is_due)
-        fill_command(gpu, index, &decision, now_ns, command);
-    gpu->wake_ns = decision.wake_ns;
-    if (gpu->requested != 0 && gpu->requested_ns + renewal_ns < gpu->wake_ns)
-        gpu->wake_ns = gpu->requested_ns + renewal_ns;
-    return is_due;
-}
-
-uint32_t lull_conductor_poll(struct lull_conductor *conductor, int64_t now_ns,
-                             struct lull_conductor_command *commands_out, uint32_t max)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < conductor->gpu_count && count < max; i++)
-        count += poll_gpu(conductor, i, now_ns, &commands_out[count]);
-    return count;
-}
-
-int64_t lull_conductor_wake_ns(const struct lull_conductor *conductor)
-{
-    int64_t wake_ns = INT64_MAX;
-
-    for (uint32_t i = 0; i < conductor->gpu_count; i++)
-        if (conductor->gpus[i].wake_ns < wake_ns)
-            wake_ns = conductor->gpus[i].wake_ns;
-    return wake_ns;
 }
 
 /* ---- iterations -------------------------------------------------------------------------- */
@@ -333,7 +268,7 @@ void lull_conductor_take_edge(struct lull_conductor *conductor, uint32_t gpu, ui
 
     if (op >= of->op_count)
         return;
-    of->has_news = true;
+    conductor->has_news = true;
     if (!is_end) {
         take_begin(conductor, gpu, op, time_ns);
     } else if (of->is_running && of->op == op) {
@@ -344,7 +279,7 @@ void lull_conductor_take_edge(struct lull_conductor *conductor, uint32_t gpu, ui
 
 void lull_conductor_take_lost(struct lull_conductor *conductor, uint32_t gpu)
 {
-    conductor->gpus[gpu].has_news = true;
+    conductor->has_news = true;
     conductor->gpus[gpu].is_lost = true;
     conductor->gpus[gpu].is_running = false;
     conductor->gpus[gpu].is_same_plan = false;
@@ -354,12 +289,13 @@ void lull_conductor_take_lost(struct lull_conductor *conductor, uint32_t gpu)
 }
 
 void lull_conductor_take_switch(struct lull_conductor *conductor, uint32_t gpu, uint32_t was_point,
-                                uint32_t point, double call_ms, double settle_ms, bool failed)
+                                uint32_t point, double call_ms, double driver_ms, double settle_ms,
+                                bool failed)
 {
     struct conductor_gpu *of = &conductor->gpus[gpu];
 
-    of->has_news |= failed;
-    of->is_refused |= failed;
+    if (failed)
+        conductor_withdraw_for_good(conductor);
     if (failed || was_point == point)
         return;
     if (point < was_point && of->raised_ns != 0) {
@@ -368,8 +304,10 @@ void lull_conductor_take_switch(struct lull_conductor *conductor, uint32_t gpu, 
         conductor->late += of->needed_ns != 0 && effect_ns > of->needed_ns + late_ns;
         of->raised_ns = 0;
     }
+    conductor_learn_call(conductor, driver_ms);
+    /* What waited in the driver's queue is planned for by itself. */
     lull_switch_cost_add(&of->cost, point > was_point ? LULL_DIRECTION_DOWN : LULL_DIRECTION_UP,
-                         call_ms, settle_ms);
+                         driver_ms, settle_ms);
     conductor_update_costs(conductor, of);
 }
 
@@ -383,6 +321,8 @@ static const struct conductor_trial *planned_trial(const struct lull_conductor *
 
 enum lull_conductor_phase lull_conductor_phase(const struct lull_conductor *conductor)
 {
+    if (conductor->driver.is_withheld || conductor->driver.is_disobedient)
+        return LULL_CONDUCTOR_WITHDRAWN;
     return conductor->leader < 0 ? LULL_CONDUCTOR_WAITING : planned_trial(conductor)->phase;
 }
 

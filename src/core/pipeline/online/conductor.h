@@ -6,7 +6,11 @@
  * lead that makes it late only little on average; lowering when the operation before ends, or ahead
  * of that by no more than a driver call takes at least, so that nothing runs below what the plan
  * says. Between two operations the clock stays where it is, or goes down already. A lowering that
- * would have to be taken back before it has effect is left out. Forecasts are the intervals of the
+ * would have to be taken back before it has effect is left out. All GPUs share one driver, which
+ * serves one call after the other: raisings that fall together are asked for the earlier
+ * (core/section/gaps/driver_plan.h), each call taken to last as long as all but one in ten do; and
+ * a lowering goes only where the driver is free, no raising is late for it, and its GPU is low for
+ * longer than it takes and than the others lose. Forecasts are the intervals of the
  * latest iterations at the same plan, before there are any the plan's own. Where the order of
  * operations is left, the GPU is raised at once, until its operation 0 begins again.
  *
@@ -15,6 +19,9 @@
  * their lengths. "Not degraded" allows what the plan itself costs, and the tolerance on top. A
  * plan that is not proven harmless gives way to the next one given, the last one to the highest
  * clocks. A plan that was kept is watched: reference windows go on, ever more rarely.
+ *
+ * Trust: while the driver blocks for too long (core/dvfs/call_trust.h) the plan is withdrawn, all
+ * clocks are raised, and later the trial begins anew; for good where a GPU does not follow.
  *
  * Points are indices into a GPU's clock list: 0 the highest, which stands for no lock at all. Pure;
  * create/destroy; one thread at a time; time is passed in. SPDX-License-Identifier: Apache-2.0
@@ -51,12 +58,24 @@ struct lull_conductor_op {
 };
 
 enum lull_conductor_phase {
-    LULL_CONDUCTOR_WAITING, /* no GPU is known to begin an iteration */
-    LULL_CONDUCTOR_WARMING, /* the first iterations at a plan: switching is being learnt */
-    LULL_CONDUCTOR_TRYING,  /* reference and plan in turn */
-    LULL_CONDUCTOR_KEPT,    /* the plan holds; references now and then */
-    LULL_CONDUCTOR_GIVEN_UP /* no plan was harmless: highest clocks */
+    LULL_CONDUCTOR_WAITING,  /* no GPU is known to begin an iteration */
+    LULL_CONDUCTOR_WARMING,  /* the first iterations at a plan: switching is being learnt */
+    LULL_CONDUCTOR_TRYING,   /* reference and plan in turn */
+    LULL_CONDUCTOR_KEPT,     /* the plan holds; references now and then */
+    LULL_CONDUCTOR_GIVEN_UP, /* no plan was harmless: highest clocks */
+    LULL_CONDUCTOR_WITHDRAWN /* the driver is not to be trusted: highest clocks */
 };
+
+/* Why a plan was withdrawn, now or before. */
+enum lull_conductor_trouble {
+    LULL_CONDUCTOR_NO_TROUBLE,
+    LULL_CONDUCTOR_BLOCKS,  /* calls blocked for too long */
+    LULL_CONDUCTOR_DISOBEYS /* clocks did not follow, or calls were refused */
+};
+
+/* The quantile of what calls take that is planned with: eight in a row hardly ever take longer than
+ * eight times as long (a thousandth of all cases where logarithms deviate by 0.45). */
+#define LULL_CONDUCTOR_PLANNED_CALL 0.9
 
 struct lull_conductor_command {
     uint32_t gpu;
@@ -125,9 +144,21 @@ void lull_conductor_take_edge(struct lull_conductor *conductor, uint32_t gpu, ui
 /* The GPU has left its order, or its rank the job. */
 void lull_conductor_take_lost(struct lull_conductor *conductor, uint32_t gpu);
 
-/* Outcome of a command, as lull_controller_take_switch(). was_point: asked for before. */
+/*
+ * Outcome of a command, as lull_controller_take_switch(). was_point: asked for before; call_ms:
+ * from the request to the call's return; driver_ms: of the call itself; failed: the GPU does not
+ * switch at all, and the plan is withdrawn for good.
+ */
 void lull_conductor_take_switch(struct lull_conductor *conductor, uint32_t gpu, uint32_t was_point,
-                                uint32_t point, double call_ms, double settle_ms, bool failed);
+                                uint32_t point, double call_ms, double driver_ms, double settle_ms,
+                                bool failed);
+
+/* A driver call has returned after blocked_ms; the oldest unanswered request has waited for so long
+ * (0: none is unanswered). */
+void lull_conductor_take_blocked(struct lull_conductor *conductor, int64_t now_ns,
+                                 double blocked_ms);
+void lull_conductor_take_waiting(struct lull_conductor *conductor, int64_t now_ns,
+                                 double waiting_ms);
 
 /* Commands due at now_ns, at most one per GPU; returns how many were written. */
 uint32_t lull_conductor_poll(struct lull_conductor *conductor, int64_t now_ns,
@@ -154,6 +185,13 @@ uint32_t lull_conductor_planned(const struct lull_conductor *conductor, uint32_t
 /* Slowdown of that plan against the interleaved references, as far as measured. */
 void lull_conductor_slowdown(const struct lull_conductor *conductor,
                              struct lull_guard_estimate *estimate_out);
+
+/* What a driver call takes, as it is planned with, ms. */
+double lull_conductor_call_ms(const struct lull_conductor *conductor);
+
+/* What made it withdraw a plan, and how often. */
+enum lull_conductor_trouble lull_conductor_trouble(const struct lull_conductor *conductor,
+                                                   uint32_t *withdrawals_out);
 
 /* Raisings that had effect only after the operation that they were for had begun. */
 uint64_t lull_conductor_late(const struct lull_conductor *conductor);

@@ -41,8 +41,8 @@ int lull_conductor_detour(struct lull_conductor *conductor,
     const uint64_t test = conductor->trial.test;
     struct conductor_plan *plan;
 
-    if (conductor->leader < 0 || conductor->config.observe_only ||
-        lull_conductor_plan(conductor) < 0 || is_in_use(conductor, place))
+    if (conductor->leader < 0 || conductor->config.observe_only || conductor->driver.is_withheld ||
+        conductor->driver.is_disobedient || lull_conductor_plan(conductor) < 0 || is_in_use(conductor, place))
         return -EAGAIN;
     plan = conductor_create_plan(conductor, ops, 0.0);
     if (plan == NULL)
@@ -84,8 +84,7 @@ void lull_conductor_end_detour(struct lull_conductor *conductor)
     conductor->trial.test = test;
     conductor_begin_test(conductor, conductor->trial.phase, conductor->iteration + 2);
     rewrite_slots(conductor);
-    for (uint32_t i = 0; i < conductor->gpu_count; i++)
-        conductor->gpus[i].has_news = true;
+    conductor->has_news = true;
 }
 
 bool lull_conductor_is_detoured(const struct lull_conductor *conductor)

@@ -133,11 +133,11 @@ static struct conductor_decision decide_present(const struct lull_conductor *con
     return decision;
 }
 
-/* Raises for what comes within the lead; finds when the next raising beyond that is due. */
+/* Raises for what must be asked for until until_ns; finds when the next raising is due. */
 static void look_ahead(const struct lull_conductor *conductor, const struct conductor_gpu *gpu,
-                       int64_t now_ns, struct conductor_decision *decision)
+                       int64_t now_ns, int64_t until_ns, struct conductor_decision *decision)
 {
-    const int64_t horizon_ns = now_ns + gpu->lead_ns + sight_ns;
+    const int64_t horizon_ns = until_ns + gpu->lead_ns + sight_ns;
     int64_t begin_ns = gpu->begin_ns;
 
     for (uint32_t ahead = 1; ahead <= gpu->op_count && begin_ns < horizon_ns; ahead++) {
@@ -149,27 +149,26 @@ static void look_ahead(const struct lull_conductor *conductor, const struct cond
             begin_ns = now_ns; /* it may begin at any time */
         if (point >= decision->point)
             continue;
-        if (begin_ns - gpu->lead_ns > now_ns) {
+        if (begin_ns - gpu->lead_ns > until_ns) {
             decision->raise_ns = begin_ns - gpu->lead_ns;
             break;
         }
         decision->point = point;
     }
-    if (decision->raise_ns < decision->wake_ns)
-        decision->wake_ns = decision->raise_ns;
 }
 
 struct conductor_decision conductor_decide_clock(const struct lull_conductor *conductor,
-                                                 const struct conductor_gpu *gpu, int64_t now_ns)
+                                                 const struct conductor_gpu *gpu, int64_t now_ns,
+                                                 int64_t until_ns, uint32_t lowest_point)
 {
     struct conductor_decision decision = {.raise_ns = INT64_MAX, .wake_ns = INT64_MAX};
 
-    if (gpu->is_lost || gpu->is_refused || conductor->config.observe_only)
+    if (gpu->is_lost || conductor->driver.is_withheld || conductor->driver.is_disobedient ||
+        conductor->config.observe_only)
         return decision;
     decision = decide_present(conductor, gpu, now_ns);
-    look_ahead(conductor, gpu, now_ns, &decision);
-    if (decision.point > gpu->requested && decision.raise_ns != INT64_MAX &&
-        decision.raise_ns - now_ns < gpu->down_ns)
-        decision.point = gpu->requested; /* it would have to come back first */
+    if (decision.point > lowest_point)
+        decision.point = lowest_point;
+    look_ahead(conductor, gpu, now_ns, until_ns, &decision);
     return decision;
 }

@@ -1,14 +1,16 @@
 /*
- * Inside the conductor; shared by conductor.c (events and commands), conductor_forecast.c (which
- * clock a moment wants) and conductor_trial.c (which iterations run at which plan). Nobody else
- * includes this.
+ * Inside the conductor; shared by conductor.c (events), conductor_queue.c (commands: what the one
+ * driver is asked for, and when), conductor_forecast.c (which clock a moment wants) and
+ * conductor_trial.c (which iterations run at which plan). Nobody else includes this.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_PIPELINE_ONLINE_CONDUCTOR_STATE_H
 #define LULL_CORE_PIPELINE_ONLINE_CONDUCTOR_STATE_H
 
+#include "core/dvfs/call_trust.h"
 #include "core/pipeline/online/conductor.h"
 #include "core/section/schedule.h"
+#include "core/stats/quantile.h"
 
 enum { CONDUCTOR_RECENT = 4, CONDUCTOR_SLOTS = 8, CONDUCTOR_TOLD = 64, CONDUCTOR_PLANS = 256 };
 /* Detours take turns in two places behind the plans. */
@@ -28,7 +30,6 @@ struct conductor_gpu {
     uint32_t op_count;
     bool is_lost;
     bool is_running;
-    bool is_refused; /* the device does not switch: left alone */
     uint32_t op;     /* that runs or has ended last */
     int64_t begin_ns;
     int64_t end_ns;
@@ -44,8 +45,17 @@ struct conductor_gpu {
     int64_t lead_ns;  /* a raising is asked for so long before its operation begins */
     int64_t down_ns;  /* a lowering that lasts for less has no effect */
     int64_t ahead_ns; /* one asked for so long ahead cannot have effect before its time */
-    bool has_news;    /* since the last poll */
-    int64_t wake_ns;
+};
+
+/* The node's driver, which serves one call after the other. */
+struct conductor_driver {
+    struct lull_quantile call_ms; /* that a call takes, its waiting for others left out */
+    int64_t call_ns;              /* planned with */
+    int64_t free_ns;              /* when it will have served what it was asked for, about */
+    struct lull_call_trust trust;
+    bool is_withheld;    /* no trust: nothing is lowered */
+    bool is_disobedient; /* a GPU does not follow: nothing is lowered any more */
+    uint32_t withdrawals;
 };
 
 struct conductor_plan {
@@ -102,6 +112,9 @@ struct lull_conductor {
     uint64_t told_written;
     uint64_t told_read;
     uint64_t late;
+    struct conductor_driver driver;
+    bool has_news; /* since the last poll */
+    int64_t wake_ns;
     struct conductor_gpu gpus[LULL_CONDUCTOR_MAX_GPUS];
 };
 
@@ -110,11 +123,16 @@ struct lull_conductor {
 struct conductor_decision {
     uint32_t point;
     int64_t raise_ns; /* when a higher clock must be asked for; INT64_MAX: not in sight */
-    int64_t wake_ns;
+    int64_t wake_ns;  /* when a lower one may be wanted though nothing has been told */
 };
 
+/*
+ * The clock that the GPU is to have, raisings that must be asked for until until_ns (>= now_ns)
+ * included; no lower than lowest_point until then.
+ */
 struct conductor_decision conductor_decide_clock(const struct lull_conductor *conductor,
-                                                 const struct conductor_gpu *gpu, int64_t now_ns);
+                                                 const struct conductor_gpu *gpu, int64_t now_ns,
+                                                 int64_t until_ns, uint32_t lowest_point);
 
 /* What the plan has for an operation, counted from the first one of the GPU's iteration; it may
  * reach into the next one. */
@@ -132,6 +150,14 @@ struct conductor_plan *conductor_create_plan(struct lull_conductor *conductor,
                                              double slowdown_ratio);
 void conductor_destroy_plan(struct conductor_plan *plan);
 
+/* ---- conductor_queue.c ---- */
+
+/* A call for this GPU has taken driver_ms, its waiting left out. */
+void conductor_learn_call(struct lull_conductor *conductor, double driver_ms);
+
+/* A GPU does not do as it is told: the plan goes, for good. */
+void conductor_withdraw_for_good(struct lull_conductor *conductor);
+
 /* ---- conductor_trial.c ---- */
 
 /* A new test of the trial's plan, from iteration since on. */
@@ -145,6 +171,9 @@ void conductor_decide(struct lull_conductor *conductor, uint64_t number);
 
 const struct conductor_slot *conductor_slot_of(const struct lull_conductor *conductor,
                                                uint64_t number);
+
+/* From the present iteration on the highest clocks hold; the trial begins anew once it resumes. */
+void conductor_trial_interrupt(struct lull_conductor *conductor);
 
 /* An iteration of the leader has ended. */
 void conductor_take_iteration(struct lull_conductor *conductor,

@@ -72,6 +72,18 @@ void conductor_trial_init(struct lull_conductor *conductor, int32_t plan, uint64
                          since);
 }
 
+void conductor_trial_interrupt(struct lull_conductor *conductor)
+{
+    const bool is_held = conductor->trial.is_held;
+
+    for (uint64_t number = conductor->iteration; number <= conductor->iteration + 1; number++)
+        conductor->slots[number % CONDUCTOR_SLOTS] =
+            (struct conductor_slot){.number = number, .plan = CONDUCTOR_HIGHEST};
+    conductor->is_whole = false;
+    conductor_trial_init(conductor, conductor->trial.plan, conductor->iteration + 2);
+    conductor->trial.is_held = is_held;
+}
+
 /* ---- deciding ---------------------------------------------------------------------------- */
 
 const struct conductor_slot *conductor_slot_of(const struct lull_conductor *conductor,
@@ -103,7 +115,7 @@ void conductor_decide(struct lull_conductor *conductor, uint64_t number)
     struct conductor_slot *slot = &conductor->slots[number % CONDUCTOR_SLOTS];
 
     *slot = (struct conductor_slot){.number = number, .test = trial->test, .plan = trial->plan};
-    if (conductor->config.observe_only)
+    if (conductor->config.observe_only || conductor->driver.is_withheld)
         slot->plan = CONDUCTOR_HIGHEST;
     else if (trial->phase == LULL_CONDUCTOR_WARMING && trial->warming > 0)
         trial->warming--;
@@ -113,7 +125,7 @@ void conductor_decide(struct lull_conductor *conductor, uint64_t number)
     } else if (trial->phase == LULL_CONDUCTOR_WARMING && conductor->config.is_trusted) {
         trial->phase = LULL_CONDUCTOR_KEPT;
     }
-    if (!conductor->config.observe_only && !trial->is_held &&
+    if (!conductor->config.observe_only && !conductor->driver.is_withheld && !trial->is_held &&
         (trial->phase == LULL_CONDUCTOR_TRYING || trial->phase == LULL_CONDUCTOR_KEPT))
         fill_slot(conductor, slot);
 }

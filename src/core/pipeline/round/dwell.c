@@ -11,6 +11,7 @@
 #include "core/pipeline/envpipe.h"
 #include "core/pipeline/frontier/frontier.h"
 #include "core/pipeline/round/dwell_state.h"
+#include "core/pipeline/round/queue.h"
 
 /* The best plan, if there is one, against the one that was asked for. */
 static int conclude(struct search *search, uint32_t *option_inout,
@@ -166,13 +167,11 @@ static int consider_fed_forward(struct search *search, struct lull_pipeline_roun
     return rc;
 }
 
-int lull_pipeline_dwell_replan(const struct lull_pipeline_problem *problem,
-                               struct lull_pipeline_rounding *rounding,
-                               struct lull_frontier *frontier,
-                               const struct lull_pipeline_switching *switching, int64_t deadline_ns,
-                               uint32_t *option_inout,
-                               struct lull_pipeline_dwell_report *report_out,
-                               struct lull_error *err)
+static int replan(const struct lull_pipeline_problem *problem,
+                  struct lull_pipeline_rounding *rounding, struct lull_frontier *frontier,
+                  const struct lull_pipeline_switching *switching, int64_t deadline_ns,
+                  uint32_t *option_inout, struct lull_pipeline_dwell_report *report_out,
+                  struct lull_error *err)
 {
     struct search search = {.problem = problem, .switching = switching, .deadline_ns = deadline_ns};
     int64_t *duration_ns = malloc(problem->graph->op_count * sizeof(*duration_ns));
@@ -196,4 +195,45 @@ int lull_pipeline_dwell_replan(const struct lull_pipeline_problem *problem,
     free(duration_ns);
     lull_dwell_end(&search);
     return rc;
+}
+
+/* ---- drivers that serve one call after the other ------------------------------------------ */
+
+/* What a change is taken to cost, of an operation's mean energy: a driver's time is scarce. */
+static const double call_price = 0.04;
+
+/* A plan that changes seldom, made one that can be delivered. */
+static int replan_queued(const struct lull_pipeline_problem *problem,
+                         struct lull_pipeline_rounding *rounding, struct lull_frontier *frontier,
+                         const struct lull_pipeline_switching *switching, int64_t deadline_ns,
+                         uint32_t *option_inout, struct lull_pipeline_dwell_report *report_out,
+                         struct lull_error *err)
+{
+    struct lull_pipeline_switching priced = *switching;
+    int rc;
+
+    priced.switch_j += call_price *
+                       lull_pipeline_plan_cost(problem, option_inout, 0).energy_j /
+                       (double)problem->graph->op_count;
+    rc = replan(problem, rounding, frontier, &priced, deadline_ns, option_inout, report_out, err);
+    if (rc == 0 && lull_pipeline_queue_deliver(problem, switching, option_inout) < 0)
+        rc = lull_error_set(err, -ENOMEM, "no memory for a plan");
+    if (rc == 0) /* what was left out may have made it faster */
+        report_out->time_ns =
+            lull_pipeline_dwell_timeline(problem, switching, option_inout, NULL, NULL);
+    return rc;
+}
+
+int lull_pipeline_dwell_replan(const struct lull_pipeline_problem *problem,
+                               struct lull_pipeline_rounding *rounding,
+                               struct lull_frontier *frontier,
+                               const struct lull_pipeline_switching *switching, int64_t deadline_ns,
+                               uint32_t *option_inout,
+                               struct lull_pipeline_dwell_report *report_out,
+                               struct lull_error *err)
+{
+    const bool is_queued = switching->is_fed_forward && switching->call_ns > 0;
+
+    return (is_queued ? replan_queued : replan)(problem, rounding, frontier, switching, deadline_ns,
+                                                option_inout, report_out, err);
 }

@@ -11,7 +11,8 @@
  * of the operations that need them. Then no operation begins below its clock, and switching takes
  * energy instead of time: a higher clock holds a little before its operation begins, a lower one
  * only a while after, and a lowering that would have to be taken back first is left out. That
- * operations end sooner by it is not counted on.
+ * operations end sooner by it is not counted on. Where devices share a driver (call_ns), a plan
+ * asks for no more than it can deliver, and pays for what waits in its queue (queue.h).
  *
  * Pure. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -25,6 +26,8 @@
 #include "core/pipeline/plan.h"
 #include "core/pipeline/round/round.h"
 
+enum { LULL_PIPELINE_MAX_DRIVERS = 4096 };
+
 struct lull_pipeline_switching {
     int64_t down_ns;  /* >= 0: from the command until a lower clock holds, in the worst case */
     int64_t up_ns;    /* the same for a higher one */
@@ -32,6 +35,9 @@ struct lull_pipeline_switching {
     double switch_j;  /* >= 0: what one change costs (the driver, the time of a host thread) */
     bool is_fed_forward; /* up_ns is how long ahead a raising is asked for */
     int64_t early_ns;    /* >= 0, fed forward: a higher clock holds so long before it is needed */
+    int64_t call_ns;     /* >= 0, fed forward: a node's driver is busy for so long with each change,
+                          * and serves one after the other (queue.h); 0: all are served at once */
+    uint32_t drivers;    /* nodes with as many devices each, in the order of ranks; 0: one */
 };
 
 /*
@@ -44,8 +50,8 @@ int64_t lull_pipeline_dwell_timeline(const struct lull_pipeline_problem *problem
 
 /*
  * What switching costs in energy, J: what operations need more because the clock is still, or
- * already, higher than the plan says; 0 unless it is fed forward. One iteration follows the other.
- * Changes themselves (switch_j) are not counted. NAN: no memory. O(n).
+ * already, higher than the plan says, the drivers' queues included; 0 unless it is fed forward. One
+ * iteration follows the other. Changes themselves (switch_j) are not counted. NAN: no memory. O(n).
  */
 double lull_pipeline_dwell_energy_j(const struct lull_pipeline_problem *problem,
                                     const struct lull_pipeline_switching *switching,

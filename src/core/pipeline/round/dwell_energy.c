@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "core/pipeline/round/dwell_state.h"
+#include "core/pipeline/round/queue.h"
 
 /* A device in one iteration after the other. */
 struct part {
@@ -195,19 +196,22 @@ double lull_pipeline_dwell_energy_j(const struct lull_pipeline_problem *problem,
                                     const struct lull_pipeline_switching *switching,
                                     const uint32_t *option)
 {
+    struct lull_pipeline_queue queue;
     int64_t *end_ns;
     int64_t time_ns;
-    double sum_nj;
+    double sum_nj = NAN;
 
     if (!switching->is_fed_forward)
         return 0.0;
     end_ns = malloc(problem->graph->op_count * sizeof(*end_ns));
-    if (end_ns == NULL)
-        return NAN;
-    time_ns = lull_pipeline_dwell_timeline(problem, switching, option, NULL, end_ns);
-    sum_nj = time_ns < 0
-                 ? (double)NAN
-                 : lull_dwell_switching_nj(problem, switching, option, end_ns, time_ns, NULL);
+    if (lull_pipeline_queue_init(&queue, problem) == 0 && end_ns != NULL) {
+        time_ns = lull_pipeline_dwell_timeline(problem, switching, option, NULL, end_ns);
+        if (time_ns >= 0)
+            sum_nj = lull_dwell_switching_nj(problem, switching, option, end_ns, time_ns, NULL) +
+                     lull_pipeline_queue_walk(&queue, problem, switching, option, end_ns, time_ns)
+                         .more_nj;
+    }
+    lull_pipeline_queue_fini(&queue);
     free(end_ns);
     return sum_nj * 1e-9;
 }
