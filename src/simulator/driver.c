@@ -189,16 +189,22 @@ static void begin_call(struct lull_virtual_driver *driver, int64_t now_ns)
     driver->calls++;
 }
 
+/* When an idle driver has to begin a call for this GPU: asked for, or to undo what is overdue. */
+static int64_t due_ns(const struct unit *unit)
+{
+    return unit->waits ? ready_ns(unit) : unit->valid_until_ns;
+}
+
+/* Until its call returns, a busy driver begins no other, however long overdue. */
 static int64_t next_ns(const struct lull_virtual_driver *driver)
 {
     int64_t next = driver->busy_with >= 0 ? driver->call_ends_ns : never_ns;
 
     for (uint32_t i = 0; i < driver->gpu_count; i++) {
         const struct unit *unit = &driver->units[i];
-        const int64_t ready = driver->busy_with >= 0 ? never_ns : ready_ns(unit);
+        const int64_t due = driver->busy_with >= 0 ? never_ns : due_ns(unit);
 
-        next = ready < next ? ready : next;
-        next = unit->valid_until_ns < next && !unit->waits ? unit->valid_until_ns : next;
+        next = due < next ? due : next;
         if (unit->settling_count > 0 && unit->settling[0].at_ns < next)
             next = unit->settling[0].at_ns;
     }

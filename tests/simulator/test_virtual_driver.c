@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "simulator/driver.h"
+
+enum { GPUS = 2, CALL_MS = 6, SETTLE_MS = 12, STEPS_MAX = 100 };
+
+static const int64_t ms_ns = 1000000;
+
+struct node {
+    struct lull_gpu_model model;
+    struct lull_physics gpus[GPUS];
+    struct lull_virtual_driver *driver;
+    uint32_t points[GPUS]; /* in effect */
+    int64_t now_ns;
+};
+
+static void on_driven(void *context, const struct lull_driven *driven)
+{
+    ((struct node *)context)->points[driven->gpu] = driven->point;
+}
+
+static void init(struct node *node)
+{
+    struct lull_physics *gpus[GPUS];
+
+    *node = (struct node){.model = *lull_gpu_model_find("A100-SXM4-40GB", 14)};
+    lull_gpu_model_fix_latency(&node->model, CALL_MS, SETTLE_MS);
+    for (uint32_t i = 0; i < GPUS; i++) {
+        lull_physics_init(&node->gpus[i], &node->model, 0, 0);
+        gpus[i] = &node->gpus[i];
+    }
+    node->driver = lull_virtual_driver_create(gpus, GPUS, 1, on_driven, node);
+    assert_non_null(node->driver);
+}
+
+static void ask(struct node *node, uint32_t gpu, uint32_t point, int64_t valid_until_ns)
+{
+    const struct lull_command command = {.gpu = gpu,
+                                         .point = point,
+                                         .deadline_ns = valid_until_ns,
+                                         .valid_until_ns = valid_until_ns};
+
+    lull_virtual_driver_ask(node->driver, &command, node->now_ns);
+}
+
+/* Until the driver has nothing left to do before until_ns. Every step goes forward in time. */
+static void play(struct node *node, int64_t until_ns)
+{
+    for (uint32_t step = 0; step < STEPS_MAX; step++) {
+        const int64_t next_ns = lull_virtual_driver_advance(node->driver, node->now_ns);
+
+        assert_true(next_ns > node->now_ns);
+        node->now_ns = next_ns < until_ns ? next_ns : until_ns;
+        for (uint32_t i = 0; i < GPUS; i++)
+            lull_physics_advance(&node->gpus[i], node->now_ns);
+        if (node->now_ns == until_ns)
+            return;
+    }
+    fail_msg("no end after %d steps", STEPS_MAX);
+}
+
+/* A lowering that nobody renews is undone, once, when its validity ends. */
+static void test_undoes_what_is_not_renewed(void **state)
+{
+    struct node node;
+
+    (void)state;
+    init(&node);
+    ask(&node, 0, 5, 100 * ms_ns);
+    play(&node, 90 * ms_ns);
+    assert_int_equal(node.points[0], 5);
+    play(&node, 200 * ms_ns);
+    assert_int_equal(node.points[0], 0);
+    assert_int_equal(lull_virtual_driver_calls(node.driver), 2);
+    lull_virtual_driver_destroy(node.driver);
+}
+
+/* What ends while the driver is busy, with this GPU or another, waits for its turn. */
+static void test_undoes_after_the_call_under_way(void **state)
+{
+    struct node node;
+
+    (void)state;
+    init(&node);
+    ask(&node, 0, 5, 100 * ms_ns);
+    ask(&node, 1, 5, 102 * ms_ns);
+    play(&node, 90 * ms_ns);
+    assert_int_equal(node.points[0], 5);
+    assert_int_equal(node.points[1], 5);
+    play(&node, 200 * ms_ns);
+    assert_int_equal(node.points[0], 0);
+    assert_int_equal(node.points[1], 0);
+    assert_int_equal(lull_virtual_driver_calls(node.driver), 4);
+    lull_virtual_driver_destroy(node.driver);
+}
+
+/* Renewed in time, it stays without a call. */
+static void test_renews_without_a_call(void **state)
+{
+    struct node node;
+
+    (void)state;
+    init(&node);
+    ask(&node, 0, 5, 100 * ms_ns);
+    play(&node, 90 * ms_ns);
+    ask(&node, 0, 5, 300 * ms_ns);
+    play(&node, 290 * ms_ns);
+    assert_int_equal(node.points[0], 5);
+    assert_int_equal(lull_virtual_driver_calls(node.driver), 1);
+    lull_virtual_driver_destroy(node.driver);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_undoes_what_is_not_renewed),
+        cmocka_unit_test(test_undoes_after_the_call_under_way),
+        cmocka_unit_test(test_renews_without_a_call),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
