@@ -14,8 +14,13 @@ struct rank {
     int64_t gaps_wake_ns;    /* when it has something to tell */
     uint32_t computing;      /* operations of compute under way */
     int64_t compute_from_ns; /* begin of the first of them */
+    bool is_measured;        /* the present period is */
+    int64_t from_ns;         /* begin of the measured periods */
+    int64_t until_ns;        /* and of the one behind them */
+    double from_j;
+    double until_j;
     bool step_is_low;
-    uint64_t steps; /* iterations begun in the measured part */
+    uint64_t steps; /* iterations begun in the measured periods */
     uint64_t low_steps;
 };
 
@@ -25,11 +30,7 @@ struct simulation {
     struct lull_controller *controller;
     struct lull_virtual_driver *driver;
     struct rank ranks[LULL_PLAY_RANKS];
-    uint64_t period; /* of rank 0 */
-    bool measures;
-    int64_t measured_from_ns;
-    double measured_from_j;
-    uint64_t settled_in;
+    uint64_t settled_in; /* period of rank 0, counted from 1 */
 };
 
 static uint32_t popcount(uint32_t bits)
@@ -103,45 +104,45 @@ static void take_compute(struct simulation *simulation, struct rank *rank,
     }
     if (--rank->computing == 0 && simulation->controller != NULL)
         lull_gap_map_take_compute(rank->gaps, rank->compute_from_ns, event->end_ns);
-    if (event->is_low && simulation->measures && !rank->step_is_low) {
+    if (event->is_low && rank->steps > 0 && rank->is_measured && !rank->step_is_low) {
         rank->step_is_low = true;
         rank->low_steps++;
     }
 }
 
-static double energy_j(const struct simulation *simulation)
-{
-    double sum_j = 0.0;
-
-    for (uint32_t i = 0; i < simulation->options->play->rank_count; i++)
-        sum_j += lull_physics_energy_j(lull_play_sim_gpu(simulation->sim, i));
-    return sum_j;
-}
-
-static void begin_period(struct simulation *simulation, int64_t now_ns)
+/*
+ * Each rank is measured over its own periods: of those that wait for nobody, one may be far ahead.
+ */
+static void begin_period(struct simulation *simulation, uint32_t index, uint64_t period,
+                         int64_t now_ns)
 {
     const struct lull_simulation_options *options = simulation->options;
+    struct rank *rank = &simulation->ranks[index];
+    const double now_j = lull_physics_energy_j(lull_play_sim_gpu(simulation->sim, index));
 
-    simulation->period++;
-    if (!simulation->measures && simulation->period > options->periods - options->measured) {
-        simulation->measures = true;
-        simulation->measured_from_ns = now_ns;
-        simulation->measured_from_j = energy_j(simulation);
+    rank->is_measured = period >= options->periods - options->measured && period < options->periods;
+    if (period == options->periods - options->measured) {
+        rank->from_ns = now_ns;
+        rank->from_j = now_j;
     }
-    if (simulation->settled_in == 0 && simulation->controller != NULL &&
+    if (period == options->periods) {
+        rank->until_ns = now_ns;
+        rank->until_j = now_j;
+    }
+    if (index == 0 && simulation->settled_in == 0 && simulation->controller != NULL &&
         lull_controller_phase(simulation->controller) == LULL_PHASE_SETTLED)
-        simulation->settled_in = simulation->period;
+        simulation->settled_in = period + 1;
 }
 
 static void on_event(void *context, uint32_t index, const struct lull_play_event *event)
 {
     struct simulation *simulation = context;
+    const uint32_t count = simulation->options->play->ranks[index].count;
     struct rank *rank = &simulation->ranks[index];
 
-    if (!event->is_end && index == 0 &&
-        event->number % simulation->options->play->ranks[0].count == 0)
-        begin_period(simulation, event->begin_ns);
-    if (!event->is_end && event->op->begins_step && simulation->measures) {
+    if (!event->is_end && event->number % count == 0)
+        begin_period(simulation, index, event->number / count, event->begin_ns);
+    if (!event->is_end && event->op->begins_step && rank->is_measured) {
         rank->steps++;
         rank->step_is_low = false;
     }
@@ -261,23 +262,25 @@ static void conclude(const struct simulation *simulation,
                      struct lull_simulation_outcome *outcome_out)
 {
     const struct lull_simulation_options *options = simulation->options;
-    const int64_t end_ns = lull_play_sim_gpu(simulation->sim, 0)->now_ns;
-    uint64_t steps = 0;
-    uint64_t low_steps = 0;
-
-    for (uint32_t i = 0; i < options->play->rank_count; i++) {
-        steps += simulation->ranks[i].steps;
-        low_steps += simulation->ranks[i].low_steps;
-    }
-    *outcome_out = (struct lull_simulation_outcome){
-        .period_ms = (double)(end_ns - simulation->measured_from_ns) * 1e-6 /
-                     (double)options->measured,
-        .energy_j = (energy_j(simulation) - simulation->measured_from_j) /
-                    (double)options->measured,
-        .late_ratio = steps == 0 ? 0.0 : (double)low_steps / (double)steps,
+    const uint32_t ranks = options->play->rank_count;
+    struct lull_simulation_outcome outcome = {
         .calls = simulation->driver == NULL ? 0 : lull_virtual_driver_calls(simulation->driver),
         .settled_in = simulation->settled_in,
     };
+    uint64_t steps = 0;
+    uint64_t low_steps = 0;
+
+    for (uint32_t i = 0; i < ranks; i++) {
+        const struct rank *rank = &simulation->ranks[i];
+
+        outcome.period_ms +=
+            (double)(rank->until_ns - rank->from_ns) * 1e-6 / (double)options->measured / ranks;
+        outcome.energy_j += (rank->until_j - rank->from_j) / (double)options->measured;
+        steps += rank->steps;
+        low_steps += rank->low_steps;
+    }
+    outcome.late_ratio = steps == 0 ? 0.0 : (double)low_steps / (double)steps;
+    *outcome_out = outcome;
     describe_target(simulation, outcome_out);
 }
 
@@ -291,10 +294,11 @@ int lull_simulate_node(const struct lull_simulation_options *options,
     if (simulation == NULL)
         return lull_error_set(err, -ENOMEM, "simulation: no memory");
     simulation->options = options;
-    result = options->measured == 0 || options->measured > options->periods
-                 ? lull_error_set(err, -EINVAL, "simulation: give 1 to all of the periods to measure")
-                 : lull_play_sim_create(options->play, options->model, options->periods,
-                                        &simulation->sim, err);
+    result =
+        options->measured == 0 || options->measured > options->periods
+            ? lull_error_set(err, -EINVAL, "simulation: give 1 to all of the periods to measure")
+            : lull_play_sim_create(options->play, options->model, options->periods + 1,
+                                   &simulation->sim, err);
     if (result == 0 && options->managed)
         result = make_managed(simulation, err);
     if (result == 0)

@@ -22,7 +22,7 @@ struct lull_simulation_options {
     const struct lull_play *play; /* finished */
     const struct lull_gpu_model *model;
     uint64_t periods;   /* of the play, > 0 */
-    uint64_t measured;  /* the last so many of them count, 1..periods */
+    uint64_t measured;  /* of each rank the last so many of them count, 1..periods */
     bool managed;       /* false: the highest clock throughout */
     bool exposure;      /* compute kernels are recorded in a window */
     struct lull_controller_config control;
@@ -30,9 +30,9 @@ struct lull_simulation_options {
 };
 
 struct lull_simulation_outcome {
-    /* Means of one period over the measured ones, all GPUs together. */
-    double period_ms;
-    double energy_j;
+    /* Means of one period over the measured ones. */
+    double period_ms;    /* mean over the ranks: those that wait for nobody differ */
+    double energy_j;     /* of all GPUs together */
     double late_ratio;   /* iterations in which a compute kernel began on a lowered clock */
     uint64_t calls;      /* of the driver, in all */
     uint64_t settled_in; /* period in which the descent had settled; 0: not */
