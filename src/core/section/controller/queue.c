@@ -34,20 +34,17 @@ static bool has_gaps(const struct lull_controller *controller)
     return false;
 }
 
-static struct lull_driver_plan make_plan(const struct lull_controller *controller)
+/* Of the plan's places only `count` are set: this runs at every poll. */
+static void make_plan(const struct lull_controller *controller, struct lull_driver_plan *plan_out)
 {
-    struct lull_driver_plan plan = {
-        .count = controller->gpu_count,
-        .call_ns = (int64_t)(call_ms(controller) * 1e6),
-    };
-
+    plan_out->count = controller->gpu_count;
+    plan_out->call_ns = (int64_t)(call_ms(controller) * 1e6);
     for (uint32_t i = 0; i < controller->gpu_count; i++) {
         const struct lull_controlled_gpu *gpu = &controller->gpus[i];
         const bool is_low = gpu->has_gaps && gpu->feed.requested != 0;
 
-        plan.raise_by_ns[i] = is_low ? gpu->feed.raise_by_ns : INT64_MAX;
+        plan_out->raise_by_ns[i] = is_low ? gpu->feed.raise_by_ns : INT64_MAX;
     }
-    return plan;
 }
 
 static int64_t sooner_ns(int64_t a, int64_t b)
@@ -128,7 +125,7 @@ void lull_controller_poll_gaps(struct lull_controller *controller, int64_t now_n
 
     if (!has_gaps(controller))
         return;
-    plan = make_plan(controller);
+    make_plan(controller, &plan);
     for (uint32_t i = 0; i < controller->gpu_count; i++)
         if (controller->gpus[i].command_waits)
             keep_driver_busy(controller, now_ns, plan.call_ns);
@@ -151,7 +148,7 @@ int64_t lull_controller_gaps_wake_ns(const struct lull_controller *controller)
 
     if (!has_gaps(controller))
         return INT64_MAX;
-    plan = make_plan(controller);
+    make_plan(controller, &plan);
     lull_driver_plan_begins(&plan, begins_ns);
     for (uint32_t i = 0; i < controller->gpu_count; i++) {
         const struct lull_controlled_gpu *gpu = &controller->gpus[i];
