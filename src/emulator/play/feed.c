@@ -22,7 +22,7 @@ struct lull_play_feed {
     uint64_t total;
     int64_t start_ns;
     uint64_t next; /* to be put on the queue */
-    uint64_t told_events; /* of the GPU, all of which have been told */
+    uint64_t told_events; /* of the GPU's; where they are as many as it counts, there is no news */
     uint32_t pending_count;
     struct pending pending[LULL_PHYSICS_KERNELS]; /* by number */
     int64_t ends_ns[];                            /* of each operation, when it ran last */
@@ -228,7 +228,6 @@ bool lull_play_feed_next(struct lull_play_feed *feed, const struct lull_physics 
         return false;
     for (uint32_t i = 0; i < feed->pending_count; i++) {
         const struct pending *pending = &feed->pending[i];
-        const struct lull_play_op *op = op_of(feed, pending->number);
         const struct lull_physics_kernel *kernel =
             lull_physics_find_work(gpu, context, pending->number);
         const int64_t time_ns = kernel != NULL ? news_ns(kernel, pending) : INT64_MAX;
@@ -239,18 +238,20 @@ bool lull_play_feed_next(struct lull_play_feed *feed, const struct lull_physics 
         index = i;
         *event_out = (struct lull_play_event){
             .number = pending->number,
-            .op = op,
+            .op = op_of(feed, pending->number),
             .is_end = pending->has_begun,
             .begin_ns = kernel->begin_ns,
             .end_ns = kernel->end_ns,
             /* Where it stands for many, some began all the time. */
-            .is_low = kernel->has_begun_low || (kernel->is_low && op->kernels > 1),
+            .is_low = kernel->has_begun_low ||
+                      (kernel->is_low && op_of(feed, pending->number)->kernels > 1),
         };
     }
     if (earliest_ns == INT64_MAX) {
         feed->told_events = gpu->work_events;
         return false;
     }
+    feed->told_events++; /* a begin or an end; those of other contexts are found to be no news */
     mark(feed, index, event_out);
     return true;
 }
