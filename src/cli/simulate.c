@@ -12,6 +12,7 @@
 #include <jansson.h>
 
 #include "base/text.h"
+#include "cli/cluster/cluster.h"
 #include "cli/command.h"
 #include "cli/play/source.h"
 #include "emulator/oracle_play.h"
@@ -230,7 +231,8 @@ int lull_simulate_main(int argc, char **argv)
         options, parse_option, "[TRACE...]",
         "Plays a recorded job, or a preset, in virtual time on emulated GPUs: at the highest "
         "clock, with clocks that react to its gaps, and with clocks that are ahead of them; beside "
-        "it the oracle, which knows everything beforehand.",
+        "it the oracle, which knows everything beforehand.\n\n"
+        "lull simulate cluster --help: many jobs on a cluster.",
         NULL, NULL, NULL};
     struct arguments arguments = {
         .source = {.jitter_ratio = -1},
@@ -245,6 +247,8 @@ int lull_simulate_main(int argc, char **argv)
     struct results results;
     int result;
 
+    if (argc >= 2 && strcmp(argv[1], "cluster") == 0)
+        return lull_cluster_main(argc - 1, argv + 1);
     parse_model("A100-SXM4-40GB", &arguments);
     argp_parse(&parser, argc, argv, 0, NULL, &arguments);
     fix_latency(&arguments);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cluster/cluster.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/stats/quantile.h"
+
+static int compare(const void *left, const void *right)
+{
+    const double a = *(const double *)left;
+    const double b = *(const double *)right;
+
+    return (a > b) - (a < b);
+}
+
+int lull_cluster_summarise_times(const double *completion_s, size_t count,
+                                 struct lull_cluster_summary *summary)
+{
+    double *sorted = malloc((count + 1) * sizeof(*sorted));
+    double sum_s = 0.0;
+
+    if (sorted == NULL)
+        return -ENOMEM;
+    memcpy(sorted, completion_s, count * sizeof(*sorted));
+    qsort(sorted, count, sizeof(*sorted), compare);
+    for (size_t i = 0; i < count; i++)
+        sum_s += sorted[i];
+    summary->average_completion_s = count > 0 ? sum_s / (double)count : 0.0;
+    summary->p99_completion_s = count > 0 ? lull_quantile_of_sorted(sorted, count, 0.99) : 0.0;
+    free(sorted);
+    return 0;
+}
+
+static double energy_j(const struct lull_cluster_summary *summary)
+{
+    return summary->run_j + summary->idle_j + summary->turn_on_j;
+}
+
+void lull_cluster_summary_print(const struct lull_cluster_summary *summary, FILE *out)
+{
+    fprintf(out, "jobs                %llu, %llu rejected, %llu after their deadline\n",
+            (unsigned long long)summary->jobs, (unsigned long long)summary->rejected,
+            (unsigned long long)summary->deadline_misses);
+    fprintf(out,
+            "completion          %.1f s on average, %.1f s for 99 of 100; the last at %.1f s\n",
+            summary->average_completion_s, summary->p99_completion_s, summary->makespan_s);
+    fprintf(out, "energy              %.6g MJ: running %.6g, idle %.6g, turning on %.6g\n",
+            energy_j(summary) * 1e-6, summary->run_j * 1e-6, summary->idle_j * 1e-6,
+            summary->turn_on_j * 1e-6);
+}
+
+json_t *lull_cluster_summary_json(const struct lull_cluster_summary *summary)
+{
+    return json_pack("{s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "jobs",
+                     (json_int_t)summary->jobs, "rejected", (json_int_t)summary->rejected,
+                     "average_completion_s", summary->average_completion_s, "p99_completion_s",
+                     summary->p99_completion_s, "makespan_s", summary->makespan_s, "energy_j",
+                     energy_j(summary), "run_j", summary->run_j, "idle_j", summary->idle_j,
+                     "turn_on_j", summary->turn_on_j, "deadline_misses",
+                     (json_int_t)summary->deadline_misses);
+}
