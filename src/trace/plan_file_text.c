@@ -298,7 +298,7 @@ static int read_drivers(struct lull_json_reader *reader, void *object)
 {
     struct lull_pipeline_switching *const switching = object;
     int64_t number = 0;
-    const int result = lull_json_read_integer(reader, 1, LULL_PIPELINE_MAX_DRIVERS, &number);
+    const int result = lull_json_read_integer(reader, 0, LULL_PIPELINE_MAX_DRIVERS, &number);
 
     if (result == 0)
         switching->drivers = (uint32_t)number;

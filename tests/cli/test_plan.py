@@ -303,6 +303,16 @@ class Single(unittest.TestCase):
             self.assertEqual(plan("--verify", path).returncode, 0)
         self.assertGreater(count_changes(free), count_changes(slow))
 
+    def test_a_plan_for_a_busy_driver_holds(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "plan.json")
+            for copies in ("1", "2"):
+                made = plan(*gpt3(4, 8, "--replicas", copies, "--slowdown", "0%", "--switch-ms", "24,20",
+                                  "--feed-forward", "9", "--driver-ms", "4", "--output", path))
+                self.assertEqual(made.returncode, 0, made.stderr)
+                done = plan("--verify", path)
+                self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_fed_forward_switches_take_energy_and_no_time(self):
         switching = ("--slowdown", "0%", "--switch-ms", "16,25")
         free = plan_json(*gpt3(4, 8, "--slowdown", "0%"))
