@@ -7,6 +7,8 @@ const struct lull_cluster_policy_ops *const *lull_cluster_policy_all(void)
 {
     static const struct lull_cluster_policy_ops *const all[] = {
         &lull_cluster_policy_fifo,
+        &lull_cluster_policy_edf,
+        &lull_cluster_policy_sjf,
         NULL,
     };
 

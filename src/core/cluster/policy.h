@@ -55,8 +55,10 @@ struct lull_cluster_policy_ops {
                    int64_t now_ns, struct lull_cluster_decision *decision);
 };
 
-/* In the order of their arrival; the first that does not fit holds up its pool. */
-extern const struct lull_cluster_policy_ops lull_cluster_policy_fifo;
+/* In an order, each pool by itself; the first that does not fit holds up its pool. */
+extern const struct lull_cluster_policy_ops lull_cluster_policy_fifo; /* of arrival */
+extern const struct lull_cluster_policy_ops lull_cluster_policy_edf;  /* of deadlines */
+extern const struct lull_cluster_policy_ops lull_cluster_policy_sjf;  /* of run times */
 
 /* By name; NULL: none such. */
 const struct lull_cluster_policy_ops *lull_cluster_policy_find(const char *name);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "simulator/cluster/ends.h"
+#include "core/cluster/heap.h"
 
 enum progress { ABSENT, WAITING, RUNNING, GONE };
 
@@ -24,7 +24,7 @@ struct lull_cluster_run {
     const struct lull_cluster_policy_ops *ops;
     struct lull_cluster_policy *policy;
     struct lull_cluster_state *state;
-    struct lull_cluster_ends ends;
+    struct lull_cluster_heap ends;
     struct lull_cluster_outcome *outcomes;
     struct life *lives;
     struct lull_cluster_share *scratch;
@@ -98,9 +98,9 @@ static int start(struct lull_cluster_run *run, const struct lull_cluster_decisio
         outcome->start_ns = now_ns;
     *life = (struct life){RUNNING, now_ns, ++run->starts, life->left_ratio};
     lull_cluster_state_take(run->state, shares, decision->share_count);
-    return lull_cluster_ends_add(
-        &run->ends, &(struct lull_cluster_end){now_ns + time_left_ns(run, decision->job),
-                                               life->order, decision->job});
+    return lull_cluster_heap_add(
+        &run->ends, &(struct lull_cluster_entry){now_ns + time_left_ns(run, decision->job),
+                                                 life->order, decision->job});
 }
 
 static int preempt(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
@@ -158,10 +158,10 @@ static int decide(struct lull_cluster_run *run, int64_t now_ns, struct lull_erro
 
 static void end_jobs(struct lull_cluster_run *run, int64_t now_ns)
 {
-    while (run->ends.count > 0 && run->ends.heap[0].time_ns == now_ns) {
-        const struct lull_cluster_end end = run->ends.heap[0];
+    while (run->ends.count > 0 && run->ends.entries[0].key == now_ns) {
+        const struct lull_cluster_entry end = run->ends.entries[0];
 
-        lull_cluster_ends_remove(&run->ends);
+        lull_cluster_heap_remove(&run->ends);
         if (run->lives[end.job].order != end.order)
             continue;
         stop(run, end.job, now_ns);
@@ -205,7 +205,7 @@ static int run_all(struct lull_cluster_run *run, struct lull_error *err)
         int rc;
 
         if (run->ends.count > 0)
-            now_ns = run->ends.heap[0].time_ns;
+            now_ns = run->ends.entries[0].key;
         if (next < run->jobs->count && run->jobs->all[next].arrival_ns < now_ns)
             now_ns = run->jobs->all[next].arrival_ns;
         if (now_ns == LULL_CLUSTER_NEVER)
@@ -285,7 +285,7 @@ void lull_cluster_run_destroy(struct lull_cluster_run *run)
     if (run->policy != NULL)
         run->ops->destroy(run->policy);
     lull_cluster_state_destroy(run->state);
-    lull_cluster_ends_fini(&run->ends);
+    lull_cluster_heap_fini(&run->ends);
     free(run->outcomes);
     free(run->lives);
     free(run->scratch);

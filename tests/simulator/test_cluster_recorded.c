@@ -1,6 +1,7 @@
 /*
  * The Helios simulator's schedule of the Philly jobs under FIFO, start by start and placement by
- * placement. Skips where the data are absent. SPDX-License-Identifier: Apache-2.0
+ * placement; and what an independent program found for Chronus's jobs under FIFO and EDF. Skips
+ * where the data are absent. SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +14,9 @@
 
 #include <cmocka.h>
 
+#include "../core/property.h"
 #include "simulator/cluster/engine.h"
+#include "trace/cluster_jobs.h"
 #include "trace/lines.h"
 
 enum { VCS = 11, NODE_GPUS = 8, MOST_IDS = 200000, MOST_JOBS = 100000 };
@@ -162,18 +165,92 @@ static void test_every_start_and_placement(void **state)
         assert_string_equal(text, it.placements[order[i]]);
     }
     assert_int_equal(lull_cluster_run_summarize(run, &summary), 0);
-    assert_float_equal(summary.average_completion_s, 11585.587142, 1e-6);
-    assert_float_equal(summary.average_queue_s, 104.906296, 1e-6);
-    assert_float_equal(summary.makespan_s, 6469551.0, 0.5);
+    assert_near(summary.average_completion_s, 11585.587142, 1e-6);
+    assert_near(summary.average_queue_s, 104.906296, 1e-6);
+    assert_near(summary.makespan_s, 6469551.0, 0.5);
     lull_cluster_run_destroy(run);
     for (size_t i = 0; i < it.count; i++)
         free(it.placements[i]);
+}
+
+/* ---- Chronus -------------------------------------------------------------------------------- */
+
+static const struct lull_cluster_jobs_table *named;
+
+static int by_submission_and_id(const void *a, const void *b)
+{
+    const struct lull_cluster_jobs_row *left = a;
+    const struct lull_cluster_jobs_row *right = b;
+
+    if (left->submit_ns != right->submit_ns)
+        return left->submit_ns < right->submit_ns ? -1 : 1;
+    return atoi(lull_cluster_jobs_name(named, left->id)) -
+           atoi(lull_cluster_jobs_name(named, right->id));
+}
+
+struct expected {
+    const struct lull_cluster_policy_ops *policy;
+    double completion_min, queue_min;
+    int64_t last_end_min;
+    uint64_t met;
+};
+
+static void compare_with_chronus(const struct lull_cluster_jobs *jobs,
+                                 const struct expected *expected)
+{
+    static struct lull_cluster_node nodes[120];
+    static const struct lull_cluster_type gpu = {.name = "P100"};
+    const struct lull_cluster cluster = {&gpu, 1, nodes, 120, 1};
+    struct lull_cluster_summary summary;
+    struct lull_cluster_run *run = NULL;
+    struct lull_error err;
+
+    for (size_t i = 0; i < 120; i++)
+        nodes[i].gpus = NODE_GPUS;
+    assert_int_equal(lull_cluster_simulate(&cluster, jobs, expected->policy, &run, &err), 0);
+    assert_int_equal(lull_cluster_run_summarize(run, &summary), 0);
+    assert_near(summary.average_completion_s / 60.0, expected->completion_min, 5e-5);
+    assert_near(summary.average_queue_s / 60.0, expected->queue_min, 5e-5);
+    assert_near(summary.makespan_s / 60.0, (double)expected->last_end_min, 1e-6);
+    assert_int_equal(27621 - summary.deadline_misses, expected->met);
+    lull_cluster_run_destroy(run);
+}
+
+static void test_chronus(void **state)
+{
+    static struct lull_cluster_mode modes[MOST_JOBS];
+    static struct lull_cluster_job all[MOST_JOBS];
+    struct lull_cluster_jobs jobs = {all, 0};
+    struct lull_cluster_jobs_table table;
+
+    (void)state;
+    assert_int_equal(
+        lull_cluster_jobs_read(LULL_CLUSTER_DATA "/chronus_philly_mix2.csv.gz", &table, NULL), 0);
+    named = &table;
+    qsort(table.rows, table.count, sizeof(table.rows[0]), by_submission_and_id);
+    for (; jobs.count < table.count; jobs.count++) {
+        const struct lull_cluster_jobs_row *row = &table.rows[jobs.count];
+
+        modes[jobs.count] =
+            (struct lull_cluster_mode){.gpus = row->gpus, .time_ns = row->duration_ns};
+        all[jobs.count] = (struct lull_cluster_job){.arrival_ns = row->submit_ns,
+                                                    .deadline_ns = row->deadline_ns,
+                                                    .weight = 1.0,
+                                                    .mode_count = 1,
+                                                    .modes = &modes[jobs.count]};
+    }
+    compare_with_chronus(
+        &jobs, &(struct expected){&lull_cluster_policy_fifo, 2467.8103, 2204.2982, 29021, 7664});
+    compare_with_chronus(
+        &jobs, &(struct expected){&lull_cluster_policy_edf, 1165.4374, 901.9253, 28740, 21736});
+    lull_cluster_jobs_fini(&table);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_start_and_placement),
+        cmocka_unit_test(test_chronus),
     };
 
     if (access(LULL_CLUSTER_DATA "/philly_helios_fifo.csv.gz", R_OK) < 0) {
