@@ -15,10 +15,11 @@
 #include <cmocka.h>
 
 #include "../core/property.h"
+#include "core/stats/random.h"
 #include "simulator/cluster/shared_gpus.h"
 #include "trace/lines.h"
 
-enum { JOBS = 160, MOST_COLUMNS = 40, SETS = 2 };
+enum { JOBS = 160, MOST_COLUMNS = 40, SETS = 2, OWN_SETS = 30 };
 
 static const int seeds[SETS] = {1, 3};
 
@@ -178,6 +179,73 @@ static void test_summaries(void **state)
     lull_lines_close(lines);
 }
 
+/* ---- job sets of our own, drawn from the published ranges ------------------------------------ */
+
+static void draw_jobs(uint64_t seed)
+{
+    static const struct lull_shared_job nets[] = {
+        {.forward_ms = 36, .backward_ms = 54, .model_mb = 526.4, .memory_mb = 4527.0},
+        {.forward_ms = 25, .backward_ms = 37, .model_mb = 99.2, .memory_mb = 3213.0},
+        {.forward_ms = 35, .backward_ms = 52, .model_mb = 103.0, .memory_mb = 3291.0},
+        {.forward_ms = 32, .backward_ms = 47, .model_mb = 251.8, .memory_mb = 2751.0},
+    };
+    static const uint32_t workers[][2] = {{1, 80}, {2, 14}, {4, 26}, {8, 30}, {16, 8}, {32, 2}};
+    struct lull_random random;
+    size_t count = 0;
+
+    lull_random_init(&random, seed);
+    for (size_t kind = 0; kind < sizeof(workers) / sizeof(workers[0]); kind++)
+        for (uint32_t i = 0; i < workers[kind][1]; i++) {
+            struct lull_shared_job *const job = &it.jobs[count++];
+
+            *job = nets[lull_random_below(&random, 4)];
+            job->workers = workers[kind][0];
+            job->iterations = 10 + (uint32_t)lull_random_below(&random, 51);
+            job->arrival_ms = (int64_t)lull_random_below(&random, 12000);
+        }
+    assert_int_equal(count, JOBS);
+}
+
+static double average_ms(enum lull_shared_rule rule)
+{
+    int64_t completion_ms[JOBS];
+    struct lull_shared_result result = {.completion_ms = completion_ms};
+    struct lull_shared_setup setup = lull_shared_published;
+    double sum_ms = 0.0;
+
+    setup.rule = rule;
+    assert_int_equal(lull_shared_simulate(&setup, it.jobs, JOBS, &result), 0);
+    for (size_t i = 0; i < JOBS; i++)
+        sum_ms += (double)completion_ms[i];
+    return sum_ms / JOBS;
+}
+
+/* Against one transfer at a time, LWF-1 both. AdaDUAL without its error is no better than that. */
+static void test_giving_way_is_better(void **state)
+{
+    double ratio = 0.0;
+    double adadual_ratio = 0.0;
+    int better = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= OWN_SETS; seed++) {
+        double one_ms;
+        double ours_ms;
+
+        draw_jobs(seed);
+        one_ms = average_ms(LULL_SHARED_SRSF);
+        ours_ms = average_ms(LULL_SHARED_SRTF);
+        better += ours_ms < one_ms;
+        ratio += ours_ms / one_ms / OWN_SETS;
+        adadual_ratio += average_ms(LULL_SHARED_ADADUAL) / one_ms / OWN_SETS;
+    }
+    print_message("average completion over %d sets, one transfer at a time 1: ours %.3f (better in "
+                  "%d), AdaDUAL %.3f\n",
+                  OWN_SETS, ratio, better, adadual_ratio);
+    assert_true(better >= 27 && ratio < 0.88);
+    assert_true(adadual_ratio > 1.0);
+}
+
 static void test_what_cannot_run(void **state)
 {
     const struct lull_shared_job jobs[] = {
@@ -203,6 +271,7 @@ int main(void)
     };
     const struct CMUnitTest own[] = {
         cmocka_unit_test(test_what_cannot_run),
+        cmocka_unit_test(test_giving_way_is_better),
     };
     const int rc = cmocka_run_group_tests(own, NULL, NULL);
 

@@ -37,12 +37,23 @@ static double placed_transfer_ms(const struct shared *shared, const struct job *
     return job->node_count > 1 ? job->asked->model_mb * shared->setup->placed_ms : 0.0;
 }
 
+double lull_shared_left(const struct shared *shared, const struct job *job)
+{
+    const double moving_mb =
+        job->node_count > 1 ? job->asked->model_mb * job->iterations_left - job->moved_mb : 0.0;
+
+    if (shared->setup->rule != LULL_SHARED_SRTF)
+        return job->service_ms;
+    return job->service_ms / job->asked->workers + moving_mb * shared->setup->beta_ms;
+}
+
 void lull_shared_synchronise(struct shared *shared, uint32_t number, int64_t now_ms)
 {
     struct job *const job = &shared->jobs[number];
 
     shared->has_changed = true;
     job->is_transferring = false;
+    job->moved_mb = 0.0;
     job->waiting = 0;
     job->iterations_left--;
     for (uint32_t i = 0; i < job->asked->workers; i++) {
@@ -232,7 +243,7 @@ static void start_part(struct shared *shared, struct gpu *gpu, int64_t now_ms)
         const struct job *job = &shared->jobs[gpu->placed[i].job];
 
         if (!is_ready(shared, &gpu->placed[i]) ||
-            (best != NULL && job->service_ms >= best->service_ms))
+            (best != NULL && lull_shared_left(shared, job) >= lull_shared_left(shared, best)))
             continue;
         best = job;
         gpu->running = gpu->placed[i];

@@ -32,6 +32,9 @@ struct lull_shared_job {
 enum lull_shared_rule {
     LULL_SHARED_SRSF,    /* a transfer starts while fewer than n are on each of its nodes */
     LULL_SHARED_ADADUAL, /* a second one starts if it is short beside the rest of the first */
+    LULL_SHARED_SRTF,    /* ours: shortest remaining time first, on GPUs and on links: one transfer
+                            at a time on each node, which gives way to that of a shorter job and
+                            keeps what it has moved */
 };
 
 enum { LULL_SHARED_FIRST_FIT = 0 };

@@ -89,6 +89,10 @@ void lull_shared_move_transfers(struct shared *shared, int64_t now_ms);
 /* For a slot in which nothing else happens: what there is moves on. */
 void lull_shared_keep_moving(struct shared *shared, int64_t now_ms);
 
+/* What jobs are ordered by: the service of all workers that remains, or, by our rule, the time:
+ * of one worker, and of transfers alone on the network. ms. */
+double lull_shared_left(const struct shared *shared, const struct job *job);
+
 /* All workers go on with the next iteration, or the job is done. */
 void lull_shared_synchronise(struct shared *shared, uint32_t job, int64_t now_ms);
 

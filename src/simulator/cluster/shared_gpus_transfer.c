@@ -49,7 +49,7 @@ static bool may_start(const struct shared *shared, const struct job *job, int64_
     const struct lull_shared_setup *setup = shared->setup;
     const uint32_t count = busiest(shared, job);
 
-    if (setup->rule == LULL_SHARED_SRSF)
+    if (setup->rule != LULL_SHARED_ADADUAL)
         return count < setup->at_once;
     if (count != 1)
         return count == 0;
@@ -63,7 +63,6 @@ static void start(struct shared *shared, uint32_t number, int64_t now_ms)
 
     shared->has_changed = true;
     job->is_transferring = true;
-    job->moved_mb = 0.0;
     job->speed_mb = 0.0;
     job->moved_at_ms = now_ms;
     for (uint32_t i = 0; i < job->node_count; i++) {
@@ -73,23 +72,29 @@ static void start(struct shared *shared, uint32_t number, int64_t now_ms)
     }
 }
 
-/* Candidates by remaining service, of equals in the order of running. */
+static bool may_transfer(const struct job *job)
+{
+    return !job->is_done && job->node_count > 1 && job->waiting == job->asked->workers;
+}
+
+/* Candidates by what is left of them, of equals in the order of running. */
 static uint32_t list_candidates(struct shared *shared, uint32_t *candidates, int64_t now_ms)
 {
+    const bool gives_way = shared->setup->rule == LULL_SHARED_SRTF;
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < shared->running.count; i++) {
         const uint32_t number = shared->running.jobs[i];
         const struct job *job = &shared->jobs[number];
         uint32_t at = count;
+        double left;
 
-        if (job->is_done || job->is_transferring || job->waiting < job->asked->workers)
-            continue;
-        if (job->node_count == 1) {
+        if (!job->is_done && job->node_count == 1 && job->waiting == job->asked->workers)
             lull_shared_synchronise(shared, number, now_ms);
+        if (!may_transfer(job) || (job->is_transferring && !gives_way))
             continue;
-        }
-        for (; at > 0 && shared->jobs[candidates[at - 1]].service_ms > job->service_ms; at--)
+        left = lull_shared_left(shared, job);
+        for (; at > 0 && lull_shared_left(shared, &shared->jobs[candidates[at - 1]]) > left; at--)
             candidates[at] = candidates[at - 1];
         candidates[at] = number;
         count++;
@@ -97,11 +102,28 @@ static uint32_t list_candidates(struct shared *shared, uint32_t *candidates, int
     return count;
 }
 
+/* All that runs stands still, with what it has moved. */
+static void pause_all(struct shared *shared, int64_t now_ms)
+{
+    for (uint32_t i = 0; i < shared->running.count; i++) {
+        struct job *const job = &shared->jobs[shared->running.jobs[i]];
+
+        if (!job->is_transferring)
+            continue;
+        move(job, now_ms);
+        job->is_transferring = false;
+    }
+    for (uint32_t i = 0; i < shared->setup->nodes; i++)
+        shared->nodes[i].transfers.count = 0;
+}
+
 void lull_shared_start_transfers(struct shared *shared, int64_t now_ms)
 {
     uint32_t *const candidates = shared->candidates;
     const uint32_t count = list_candidates(shared, candidates, now_ms);
 
+    if (shared->setup->rule == LULL_SHARED_SRTF)
+        pause_all(shared, now_ms);
     for (uint32_t i = 0; i < count; i++)
         if (may_start(shared, &shared->jobs[candidates[i]], now_ms))
             start(shared, candidates[i], now_ms);
