@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "simulator/cluster/queue.h"
+#include "core/cluster/heap.h"
 
 struct gpu {
     bool is_busy;
@@ -27,10 +27,10 @@ struct cluster {
     uint32_t node_count; /* that were ever on */
     uint32_t node_room;
     uint64_t on_count;
-    struct lull_queue idle;  /* GPUs, by the slot in which they may fall idle */
-    struct lull_queue leave; /* nodes, by the slot in which they may be turned off */
-    struct lull_queue off;   /* nodes that were on, by number */
-    int64_t last_slot;       /* in which a GPU falls idle */
+    struct lull_heap idle;  /* GPUs, by the slot in which they may fall idle */
+    struct lull_heap leave; /* nodes, by the slot in which they may be turned off */
+    struct lull_heap off;   /* nodes that were on, by number */
+    int64_t last_slot;      /* in which a GPU falls idle */
     struct lull_edl_outcome outcome;
 };
 
@@ -39,9 +39,9 @@ static void fini(struct cluster *cluster)
     lull_gpu_pool_destroy(cluster->pool);
     free(cluster->gpus);
     free(cluster->nodes);
-    lull_queue_fini(&cluster->idle);
-    lull_queue_fini(&cluster->leave);
-    lull_queue_fini(&cluster->off);
+    lull_heap_fini(&cluster->idle);
+    lull_heap_fini(&cluster->leave);
+    lull_heap_fini(&cluster->off);
 }
 
 /* ---- time goes on ------------------------------------------------------------------------- */
@@ -57,7 +57,7 @@ static int fall_idle(struct cluster *cluster, uint32_t gpu, int64_t slot)
     if (--node->busy_count > 0)
         return 0;
     node->idle_since = slot;
-    return lull_queue_add(&cluster->leave, slot + LULL_EDL_IDLE_SLOTS, number);
+    return lull_heap_add(&cluster->leave, slot + LULL_EDL_IDLE_SLOTS, number);
 }
 
 static void count_idle(struct cluster *cluster, uint32_t number, int64_t slot)
@@ -80,19 +80,19 @@ static int turn_off(struct cluster *cluster, uint32_t number, int64_t slot)
         lull_gpu_pool_remove(cluster->pool, number * per_node + i);
     node->is_on = false;
     cluster->on_count--;
-    return lull_queue_add(&cluster->off, number, number);
+    return lull_heap_add(&cluster->off, number, number);
 }
 
 /* What happens up to this slot, before tasks arrive in it. */
 static int proceed(struct cluster *cluster, int64_t slot)
 {
-    struct lull_queue_entry entry;
+    struct lull_heap_entry entry;
     int result = 0;
 
-    while (result == 0 && lull_queue_take(&cluster->idle, slot, &entry))
-        result = fall_idle(cluster, (uint32_t)entry.what, entry.due);
-    while (result == 0 && lull_queue_take(&cluster->leave, slot, &entry))
-        result = turn_off(cluster, (uint32_t)entry.what, entry.due);
+    while (result == 0 && lull_heap_take(&cluster->idle, slot, &entry))
+        result = fall_idle(cluster, (uint32_t)entry.number, entry.key);
+    while (result == 0 && lull_heap_take(&cluster->leave, slot, &entry))
+        result = turn_off(cluster, (uint32_t)entry.number, entry.key);
     return result;
 }
 
@@ -124,11 +124,11 @@ static int reserve(struct cluster *cluster)
 /* The lowest-numbered node that is off. */
 static int find_off(struct cluster *cluster, uint32_t *number_out)
 {
-    struct lull_queue_entry entry;
+    struct lull_heap_entry entry;
     int result;
 
-    if (lull_queue_take(&cluster->off, INT64_MAX, &entry)) {
-        *number_out = (uint32_t)entry.what;
+    if (lull_heap_take(&cluster->off, INT64_MAX, &entry)) {
+        *number_out = (uint32_t)entry.number;
         return 0;
     }
     result = reserve(cluster);
@@ -188,7 +188,7 @@ static int give(struct cluster *cluster, uint32_t number, struct lull_edl_job *j
         gpu->since = begun + 1;
     if (gpu->since > cluster->last_slot)
         cluster->last_slot = gpu->since;
-    return lull_queue_add(&cluster->idle, gpu->since, number);
+    return lull_heap_add(&cluster->idle, gpu->since, number);
 }
 
 static int place(struct cluster *cluster, struct lull_edl_job *job, int64_t slot)

@@ -1,0 +1,60 @@
+/*
+ * A job, as schedulers see it: when it came, what it is worth, and the modes it could run in. A
+ * mode is a GPU type, a number of GPUs and an operating point, with the time and energy they make:
+ * what the pipeline planner and the curves of time and power know of a job, collapsed.
+ *
+ * Pure. Threads: any for const objects. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_CLUSTER_JOB_H
+#define LULL_CORE_CLUSTER_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "core/cluster/cluster.h"
+
+enum { LULL_CLUSTER_MOST_MODES = 16 };
+
+/* Of times in a trace: about 30 years, so that no sum of a whole trace overflows. */
+#define LULL_CLUSTER_MOST_NS INT64_C(1000000000000000000)
+#define LULL_CLUSTER_NEVER INT64_MAX
+
+struct lull_cluster_mode {
+    uint32_t type;   /* of GPU */
+    uint32_t gpus;   /* > 0, all at once (a gang) */
+    uint32_t sm_mhz; /* 0: the default clock */
+    int64_t time_ns; /* > 0, start to end without a pause */
+    double energy_j; /* >= 0, of all its GPUs */
+};
+
+struct lull_cluster_job {
+    int64_t arrival_ns;  /* 0 to LULL_CLUSTER_MOST_NS */
+    int64_t deadline_ns; /* on the same clock; LULL_CLUSTER_NEVER: none */
+    double weight;       /* > 0: what a second of its completion time counts; 1 unless told */
+    uint32_t pool;
+    uint32_t memory_mib; /* of each GPU; 0: not known */
+    bool is_preemptible;
+    uint32_t mode_count; /* 1 to LULL_CLUSTER_MOST_MODES */
+    const struct lull_cluster_mode *modes;
+};
+
+/* Jobs by number, in the order of their arrival. The arrays may grow while a cluster runs. */
+struct lull_cluster_jobs {
+    const struct lull_cluster_job *all;
+    size_t count;
+};
+
+/* Whether the numbers of a job are within their ranges. -EINVAL, with what is wrong. */
+int lull_cluster_job_check(const struct lull_cluster_job *job, const struct lull_cluster *cluster,
+                           struct lull_error *err);
+
+/*
+ * Whether a mode of the job would fit into the empty cluster: enough GPUs of its type in the job's
+ * pool, and their memory. O(1) per mode: gpus_of holds the GPUs of [pool * type_count + type].
+ */
+bool lull_cluster_mode_is_possible(const struct lull_cluster_job *job, uint32_t mode,
+                                   const struct lull_cluster *cluster, const uint64_t *gpus_of);
+
+#endif

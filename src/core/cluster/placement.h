@@ -1,0 +1,20 @@
+/*
+ * Where a gang goes. Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_CLUSTER_PLACEMENT_H
+#define LULL_CORE_CLUSTER_PLACEMENT_H
+
+#include "core/cluster/state.h"
+
+/*
+ * Consolidated, as clusters place in practice (Helios, SC'21, section 2.1): a gang that fits into
+ * one node takes the node with the fewest free GPUs that still fits, which keeps whole nodes free
+ * for others; a larger one takes completely free nodes and puts its rest on the node with the most
+ * free GPUs. Of equals the lowest number. gpus > 0. shares_out: room for node_count, in the order
+ * of choice. Returns how many shares; 0: it does not fit.
+ */
+size_t lull_cluster_place_consolidated(const struct lull_cluster_state *state, uint32_t pool,
+                                       uint32_t type, uint32_t gpus,
+                                       struct lull_cluster_share *shares_out);
+
+#endif

@@ -1,0 +1,69 @@
+/*
+ * A scheduling policy: is told what happens to jobs, and asked what to do. The same code schedules
+ * a cluster in virtual time and a real one.
+ *
+ * Whoever drives it applies a decision to the state before asking for the next one, and asks after
+ * every change until there is none left. Pure; one thread at a time.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_CLUSTER_POLICY_H
+#define LULL_CORE_CLUSTER_POLICY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "core/cluster/job.h"
+#include "core/cluster/state.h"
+
+enum lull_cluster_act {
+    LULL_CLUSTER_START,   /* in this mode, on these shares, now */
+    LULL_CLUSTER_PREEMPT, /* a running job goes back to where it waits */
+    LULL_CLUSTER_REJECT,  /* it will never run */
+};
+
+struct lull_cluster_decision {
+    enum lull_cluster_act act;
+    uint32_t job;
+    uint32_t mode;                     /* start */
+    struct lull_cluster_share *shares; /* start; room for node_count, of the driver */
+    size_t share_count;
+    const char *reason; /* static, in the user's words; NULL: none */
+};
+
+struct lull_cluster_policy; /* a policy's own */
+
+/* What a policy is made of. */
+struct lull_cluster_policy_ops {
+    const char *name;
+    const char *summary; /* one line */
+
+    /* Borrows the cluster and the jobs, whose array may grow but keeps its order. -ENOMEM. */
+    int (*create)(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                  struct lull_cluster_policy **policy_out);
+    void (*destroy)(struct lull_cluster_policy *policy);
+
+    /* A job came, or came back from preemption. -ENOMEM. */
+    int (*arrive)(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
+
+    /* A job that ran has ended. */
+    void (*end)(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
+
+    /* The next thing to do now; false: nothing until something happens. */
+    bool (*decide)(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+                   int64_t now_ns, struct lull_cluster_decision *decision);
+};
+
+/* In an order, each pool by itself; the first that does not fit holds up its pool. */
+extern const struct lull_cluster_policy_ops lull_cluster_policy_fifo; /* of arrival */
+extern const struct lull_cluster_policy_ops lull_cluster_policy_edf;  /* of deadlines */
+extern const struct lull_cluster_policy_ops lull_cluster_policy_sjf;  /* of run times */
+
+/* By name; NULL: none such. */
+const struct lull_cluster_policy_ops *lull_cluster_policy_find(const char *name);
+
+/* All of them, NULL at the end. */
+const struct lull_cluster_policy_ops *const *lull_cluster_policy_all(void);
+
+#endif

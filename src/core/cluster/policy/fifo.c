@@ -1,0 +1,25 @@
+/*
+ * First come, first served. SPDX-License-Identifier: Apache-2.0
+ */
+#include "core/cluster/policy/ordered.h"
+
+static int64_t key(const struct lull_cluster_job *job)
+{
+    return job->arrival_ns;
+}
+
+static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                  struct lull_cluster_policy **policy_out)
+{
+    return lull_cluster_ordered_create(cluster, jobs, key, "came first", policy_out);
+}
+
+const struct lull_cluster_policy_ops lull_cluster_policy_fifo = {
+    .name = "fifo",
+    .summary = "first come, first served; the first that does not fit holds up its pool",
+    .create = create,
+    .destroy = lull_cluster_ordered_destroy,
+    .arrive = lull_cluster_ordered_arrive,
+    .end = lull_cluster_ordered_end,
+    .decide = lull_cluster_ordered_decide,
+};

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/cluster/policy/ordered.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/cluster/heap.h"
+#include "core/cluster/placement.h"
+
+struct queue {
+    struct lull_heap waiting;
+    bool has_changed; /* since its first job was last seen not to fit */
+};
+
+struct lull_cluster_policy {
+    const struct lull_cluster *cluster;
+    const struct lull_cluster_jobs *jobs;
+    lull_cluster_key key;
+    const char *reason;
+    struct queue *pools;
+};
+
+int lull_cluster_ordered_create(const struct lull_cluster *cluster,
+                                const struct lull_cluster_jobs *jobs, lull_cluster_key key,
+                                const char *reason, struct lull_cluster_policy **policy_out)
+{
+    struct lull_cluster_policy *policy = calloc(1, sizeof(*policy));
+    struct queue *pools = calloc(cluster->pool_count, sizeof(*pools));
+
+    if (policy == NULL || pools == NULL) {
+        free(policy);
+        free(pools);
+        return -ENOMEM;
+    }
+    *policy = (struct lull_cluster_policy){cluster, jobs, key, reason, pools};
+    *policy_out = policy;
+    return 0;
+}
+
+void lull_cluster_ordered_destroy(struct lull_cluster_policy *policy)
+{
+    for (uint32_t i = 0; i < policy->cluster->pool_count; i++)
+        lull_heap_fini(&policy->pools[i].waiting);
+    free(policy->pools);
+    free(policy);
+}
+
+int lull_cluster_ordered_arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+{
+    const struct lull_cluster_job *asked = &policy->jobs->all[job];
+    struct queue *const queue = &policy->pools[asked->pool];
+
+    (void)now_ns;
+    queue->has_changed = true;
+    return lull_heap_add(&queue->waiting, policy->key(asked), job);
+}
+
+void lull_cluster_ordered_end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+{
+    (void)now_ns;
+    policy->pools[policy->jobs->all[job].pool].has_changed = true;
+}
+
+/* The first of its modes that fits now. */
+static bool place(const struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+                  uint32_t job, struct lull_cluster_decision *decision)
+{
+    const struct lull_cluster_job *asked = &policy->jobs->all[job];
+
+    for (uint32_t mode = 0; mode < asked->mode_count; mode++) {
+        const size_t count = lull_cluster_place_consolidated(
+            state, asked->pool, asked->modes[mode].type, asked->modes[mode].gpus, decision->shares);
+
+        if (count == 0)
+            continue;
+        decision->act = LULL_CLUSTER_START;
+        decision->job = job;
+        decision->mode = mode;
+        decision->share_count = count;
+        decision->reason = policy->reason;
+        return true;
+    }
+    return false;
+}
+
+bool lull_cluster_ordered_decide(struct lull_cluster_policy *policy,
+                                 const struct lull_cluster_state *state, int64_t now_ns,
+                                 struct lull_cluster_decision *decision)
+{
+    (void)now_ns;
+    for (uint32_t i = 0; i < policy->cluster->pool_count; i++) {
+        struct queue *const queue = &policy->pools[i];
+        struct lull_heap_entry first;
+
+        if (!queue->has_changed)
+            continue;
+        if (queue->waiting.count > 0 &&
+            place(policy, state, (uint32_t)queue->waiting.entries[0].number, decision))
+            return lull_heap_take(&queue->waiting, INT64_MAX, &first);
+        queue->has_changed = false;
+    }
+    return false;
+}

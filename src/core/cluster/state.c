@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/cluster/state.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORD_BITS = 64 };
+
+/* Nodes of one pool and type; a node's place is its number among them. */
+struct group {
+    uint32_t *nodes; /* ascending */
+    uint32_t node_count;
+    uint32_t node_gpus; /* the most that one has */
+    uint64_t gpus;
+    uint64_t free;
+    size_t words;
+    uint64_t *having; /* [free GPUs][word]: the places of nodes with so many */
+    uint32_t *count;  /* [free GPUs]: how many nodes */
+};
+
+struct lull_cluster_state {
+    const struct lull_cluster *cluster;
+    struct group *groups; /* [pool][type] */
+    uint32_t *place;      /* [node] in its group */
+    uint32_t *free;       /* [node] */
+};
+
+static struct group *group_at(const struct lull_cluster_state *state, uint32_t pool, uint32_t type)
+{
+    return &state->groups[(size_t)pool * state->cluster->type_count + type];
+}
+
+static struct group *group_of(const struct lull_cluster_state *state, uint32_t node)
+{
+    return group_at(state, state->cluster->nodes[node].pool, state->cluster->nodes[node].type);
+}
+
+static void mark(struct group *group, uint32_t place, uint32_t free, bool has)
+{
+    uint64_t *const word = &group->having[free * group->words + place / WORD_BITS];
+    const uint64_t bit = UINT64_C(1) << place % WORD_BITS;
+
+    *word = has ? *word | bit : *word & ~bit;
+    group->count[free] += has ? 1 : UINT32_MAX;
+}
+
+static void set_free(struct lull_cluster_state *state, uint32_t node, uint32_t free)
+{
+    struct group *const group = group_of(state, node);
+
+    mark(group, state->place[node], state->free[node], false);
+    mark(group, state->place[node], free, true);
+    group->free = group->free - state->free[node] + free;
+    state->free[node] = free;
+}
+
+/* ---- beginning and end -------------------------------------------------------------------- */
+
+static void count_groups(struct lull_cluster_state *state)
+{
+    const struct lull_cluster *cluster = state->cluster;
+
+    for (uint32_t i = 0; i < cluster->node_count; i++) {
+        struct group *const group = group_of(state, i);
+
+        state->place[i] = group->node_count++;
+        state->free[i] = cluster->nodes[i].gpus;
+        group->gpus += cluster->nodes[i].gpus;
+        if (cluster->nodes[i].gpus > group->node_gpus)
+            group->node_gpus = cluster->nodes[i].gpus;
+    }
+}
+
+static int make_group(struct group *group)
+{
+    const size_t levels = (size_t)group->node_gpus + 1;
+
+    group->words = (group->node_count + WORD_BITS - 1) / WORD_BITS;
+    group->free = group->gpus;
+    group->nodes = calloc(group->node_count, sizeof(*group->nodes));
+    group->having = calloc(levels * group->words, sizeof(*group->having));
+    group->count = calloc(levels, sizeof(*group->count));
+    return group->nodes == NULL || group->having == NULL || group->count == NULL ? -ENOMEM : 0;
+}
+
+static int fill_groups(struct lull_cluster_state *state)
+{
+    const struct lull_cluster *cluster = state->cluster;
+
+    for (size_t i = 0; i < (size_t)cluster->pool_count * cluster->type_count; i++)
+        if (state->groups[i].node_count > 0 && make_group(&state->groups[i]) < 0)
+            return -ENOMEM;
+    for (uint32_t i = 0; i < cluster->node_count; i++) {
+        struct group *const group = group_of(state, i);
+
+        group->nodes[state->place[i]] = i;
+        mark(group, state->place[i], state->free[i], true);
+    }
+    return 0;
+}
+
+int lull_cluster_state_create(const struct lull_cluster *cluster,
+                              struct lull_cluster_state **state_out)
+{
+    struct lull_cluster_state *state = calloc(1, sizeof(*state));
+
+    if (state == NULL)
+        return -ENOMEM;
+    state->cluster = cluster;
+    state->groups =
+        calloc((size_t)cluster->pool_count * cluster->type_count, sizeof(*state->groups));
+    state->place = calloc(cluster->node_count, sizeof(*state->place));
+    state->free = calloc(cluster->node_count, sizeof(*state->free));
+    if (state->groups == NULL || state->place == NULL || state->free == NULL) {
+        lull_cluster_state_destroy(state);
+        return -ENOMEM;
+    }
+    count_groups(state);
+    if (fill_groups(state) < 0) {
+        lull_cluster_state_destroy(state);
+        return -ENOMEM;
+    }
+    *state_out = state;
+    return 0;
+}
+
+void lull_cluster_state_destroy(struct lull_cluster_state *state)
+{
+    if (state == NULL)
+        return;
+    for (size_t i = 0; state->groups != NULL &&
+                       i < (size_t)state->cluster->pool_count * state->cluster->type_count;
+         i++) {
+        free(state->groups[i].nodes);
+        free(state->groups[i].having);
+        free(state->groups[i].count);
+    }
+    free(state->groups);
+    free(state->place);
+    free(state->free);
+    free(state);
+}
+
+/* ---- looking ------------------------------------------------------------------------------ */
+
+const struct lull_cluster *lull_cluster_state_cluster(const struct lull_cluster_state *state)
+{
+    return state->cluster;
+}
+
+uint32_t lull_cluster_state_free(const struct lull_cluster_state *state, uint32_t node)
+{
+    return state->free[node];
+}
+
+uint64_t lull_cluster_state_free_of(const struct lull_cluster_state *state, uint32_t pool,
+                                    uint32_t type)
+{
+    return group_at(state, pool, type)->free;
+}
+
+uint64_t lull_cluster_state_gpus_of(const struct lull_cluster_state *state, uint32_t pool,
+                                    uint32_t type)
+{
+    return group_at(state, pool, type)->gpus;
+}
+
+uint32_t lull_cluster_state_node_gpus(const struct lull_cluster_state *state, uint32_t pool,
+                                      uint32_t type)
+{
+    return group_at(state, pool, type)->node_gpus;
+}
+
+/* The first place that is not of a node below from_node. */
+static uint32_t place_from(const struct group *group, uint32_t from_node)
+{
+    uint32_t low = 0;
+    uint32_t high = group->node_count;
+
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+
+        if (group->nodes[middle] < from_node)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+uint32_t lull_cluster_state_find(const struct lull_cluster_state *state, uint32_t pool,
+                                 uint32_t type, uint32_t free_gpus, uint32_t from_node)
+{
+    const struct group *group = group_at(state, pool, type);
+    uint32_t place;
+    uint64_t mask;
+
+    if (free_gpus > group->node_gpus || group->node_count == 0 || group->count[free_gpus] == 0)
+        return UINT32_MAX;
+    place = from_node == 0 ? 0 : place_from(group, from_node);
+    mask = ~UINT64_C(0) << place % WORD_BITS;
+    for (size_t word = place / WORD_BITS; word < group->words; word++) {
+        const uint64_t found = group->having[free_gpus * group->words + word] & mask;
+
+        if (found != 0)
+            return group->nodes[word * WORD_BITS + (size_t)__builtin_ctzll(found)];
+        mask = ~UINT64_C(0);
+    }
+    return UINT32_MAX;
+}
+
+/* ---- taking and giving -------------------------------------------------------------------- */
+
+void lull_cluster_state_take(struct lull_cluster_state *state,
+                             const struct lull_cluster_share *shares, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        assert(shares[i].gpus <= state->free[shares[i].node]);
+        set_free(state, shares[i].node, state->free[shares[i].node] - shares[i].gpus);
+    }
+}
+
+void lull_cluster_state_give(struct lull_cluster_state *state,
+                             const struct lull_cluster_share *shares, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t free = state->free[shares[i].node] + shares[i].gpus;
+
+        assert(free <= state->cluster->nodes[shares[i].node].gpus);
+        set_free(state, shares[i].node, free);
+    }
+}

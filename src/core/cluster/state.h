@@ -1,0 +1,49 @@
+/*
+ * Which GPUs of a cluster are free. Nodes of a group (pool and type) are indexed by how many of
+ * their GPUs are free, so that placement never walks over the cluster.
+ *
+ * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_CLUSTER_STATE_H
+#define LULL_CORE_CLUSTER_STATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/cluster/cluster.h"
+
+struct lull_cluster_state; /* opaque */
+
+/* All GPUs free. Borrows the cluster, which has been checked. -ENOMEM. */
+int lull_cluster_state_create(const struct lull_cluster *cluster,
+                              struct lull_cluster_state **state_out);
+void lull_cluster_state_destroy(struct lull_cluster_state *state);
+
+const struct lull_cluster *lull_cluster_state_cluster(const struct lull_cluster_state *state);
+
+/* GPUs of a node that are free; of a group all together; and of a group in all. O(1). */
+uint32_t lull_cluster_state_free(const struct lull_cluster_state *state, uint32_t node);
+uint64_t lull_cluster_state_free_of(const struct lull_cluster_state *state, uint32_t pool,
+                                    uint32_t type);
+uint64_t lull_cluster_state_gpus_of(const struct lull_cluster_state *state, uint32_t pool,
+                                    uint32_t type);
+
+/* The most GPUs that one node of the group has; 0: the group has no nodes. */
+uint32_t lull_cluster_state_node_gpus(const struct lull_cluster_state *state, uint32_t pool,
+                                      uint32_t type);
+
+/*
+ * The first node of a group, in the order of numbers and not below from_node, with exactly so many
+ * GPUs free; UINT32_MAX: none. O(nodes of the group / 64) at worst.
+ */
+uint32_t lull_cluster_state_find(const struct lull_cluster_state *state, uint32_t pool,
+                                 uint32_t type, uint32_t free_gpus, uint32_t from_node);
+
+/* The shares are free (take) or taken (give); each node at most once. O(shares). */
+void lull_cluster_state_take(struct lull_cluster_state *state,
+                             const struct lull_cluster_share *shares, size_t count);
+void lull_cluster_state_give(struct lull_cluster_state *state,
+                             const struct lull_cluster_share *shares, size_t count);
+
+#endif

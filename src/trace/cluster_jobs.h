@@ -1,0 +1,68 @@
+/*
+ * Job traces of GPU clusters: comma-separated tables with a header line, plain or gzip. Columns are
+ * known by their names, whose endings are units; those not named here are passed over:
+ *
+ *   job_id | pod                                      any text
+ *   submit_s | submit_min | creation_s                when it came
+ *   num_gpus | num_gpu | nworkers                     GPUs, all at once
+ *   duration_s | duration_min | duration_v100_s       run time without waiting; or both of
+ *   scheduled_s, deletion_s                           (openb), whose difference it is
+ *   deadline_s                                        on the clock of submission
+ *   deadlines_min                                     after submission: a list like 299-319-379, of
+ *                                                     which the first counts; empty: none
+ *   vc                                                virtual cluster; a name even where it looks
+ *                                                     like a number (6214e9)
+ *   model | job_type                                  what it trains
+ *
+ * So the traces of Philly, Chronus, ElasticFlow, Gavel and openb are read as they are published in
+ * tables. Jobs without GPUs, or without a known duration, are counted and left out.
+ *
+ * Threads: a table belongs to its caller. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_TRACE_CLUSTER_JOBS_H
+#define LULL_TRACE_CLUSTER_JOBS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "trace/lines.h"
+
+#define LULL_CLUSTER_JOBS_NO_DEADLINE INT64_MAX
+
+struct lull_cluster_jobs_row {
+    uint32_t id;         /* names by number: lull_cluster_jobs_name */
+    uint32_t vc;         /* UINT32_MAX: the table has no such column */
+    uint32_t model;      /* UINT32_MAX: no such column */
+    uint32_t gpus;       /* > 0 */
+    int64_t submit_ns;   /* >= 0 */
+    int64_t duration_ns; /* > 0 */
+    int64_t deadline_ns; /* on the clock of submission */
+    size_t line;         /* of the file, from 1 */
+};
+
+struct lull_cluster_jobs_table {
+    struct lull_cluster_jobs_row *rows; /* by submission; of equals in the order of the file */
+    size_t count;
+    size_t without_gpus;
+    size_t without_duration;
+    struct lull_string_set *names;
+};
+
+/*
+ * Reads a file ("-": standard input). Errors, with file, line and column: LULL_E_FORMAT a column
+ * missing, cells too few or too many, no such number, a negative time, a deadline before the
+ * submission; -ENOMEM; those of lull_lines_open. The table is left empty then.
+ */
+int lull_cluster_jobs_read(const char *path, struct lull_cluster_jobs_table *table_out,
+                           struct lull_error *err);
+
+/* The same from open lines, which stay the caller's. */
+int lull_cluster_jobs_read_lines(struct lull_lines *lines,
+                                 struct lull_cluster_jobs_table *table_out, struct lull_error *err);
+void lull_cluster_jobs_fini(struct lull_cluster_jobs_table *table);
+
+/* "" for UINT32_MAX. */
+const char *lull_cluster_jobs_name(const struct lull_cluster_jobs_table *table, uint32_t name);
+
+#endif

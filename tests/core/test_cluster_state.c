@@ -1,0 +1,170 @@
+/*
+ * Free GPUs and consolidated placement against walks over all nodes.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/cluster/placement.h"
+#include "core/stats/random.h"
+
+enum { NODES = 150, POOLS = 3, TYPES = 2, STEPS = 4000, MOST_JOBS = 64 };
+
+static struct lull_cluster_node nodes[NODES];
+static const struct lull_cluster_type types[TYPES] = {{.name = "A"}, {.name = "B"}};
+static const struct lull_cluster cluster = {types, TYPES, nodes, NODES, POOLS};
+
+static uint32_t node_gpus(uint32_t pool, uint32_t type)
+{
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < NODES; i++)
+        if (nodes[i].pool == pool && nodes[i].type == type && nodes[i].gpus > most)
+            most = nodes[i].gpus;
+    return most;
+}
+
+/* The node of least or most free GPUs, of equals the first, among those with at least gpus. */
+static uint32_t extreme(const uint32_t *free, uint32_t pool, uint32_t type, uint32_t gpus,
+                        bool wants_most)
+{
+    uint32_t best = UINT32_MAX;
+
+    for (uint32_t i = 0; i < NODES; i++)
+        if (nodes[i].pool == pool && nodes[i].type == type && free[i] >= gpus &&
+            (best == UINT32_MAX || (wants_most ? free[i] > free[best] : free[i] < free[best])))
+            best = i;
+    return best;
+}
+
+/* The rule as it is told, on a copy. */
+static size_t place_slowly(const uint32_t *free_now, uint32_t pool, uint32_t type, uint32_t gpus,
+                           struct lull_cluster_share *shares)
+{
+    const uint32_t most = node_gpus(pool, type);
+    uint32_t free[NODES];
+    size_t count = 0;
+    uint32_t node;
+
+    memcpy(free, free_now, sizeof(free));
+    if (most == 0)
+        return 0;
+    for (; gpus > most || (count > 0 && gpus == most); gpus -= most) {
+        node = extreme(free, pool, type, most, true);
+        if (node == UINT32_MAX)
+            return 0;
+        shares[count++] = (struct lull_cluster_share){node, most};
+        free[node] = 0;
+    }
+    if (gpus == 0)
+        return count;
+    node = extreme(free, pool, type, gpus, count > 0);
+    if (node == UINT32_MAX)
+        return 0;
+    shares[count++] = (struct lull_cluster_share){node, gpus};
+    return count;
+}
+
+struct gang {
+    struct lull_cluster_share shares[NODES];
+    size_t count;
+};
+
+static void compare(const struct lull_cluster_state *state, const uint32_t *free,
+                    struct lull_random *random, struct gang *gang)
+{
+    const uint32_t pool = (uint32_t)lull_random_below(random, POOLS);
+    const uint32_t type = (uint32_t)lull_random_below(random, TYPES);
+    const uint32_t gpus =
+        1 + (uint32_t)lull_random_below(random, lull_random_below(random, 2) ? 8 : 60);
+    struct lull_cluster_share expected[NODES];
+    const size_t count = place_slowly(free, pool, type, gpus, expected);
+
+    gang->count = lull_cluster_place_consolidated(state, pool, type, gpus, gang->shares);
+    assert_int_equal(gang->count, count);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(gang->shares[i].node, expected[i].node);
+        assert_int_equal(gang->shares[i].gpus, expected[i].gpus);
+    }
+}
+
+static void check_counts(const struct lull_cluster_state *state, const uint32_t *free)
+{
+    for (uint32_t pool = 0; pool < POOLS; pool++)
+        for (uint32_t type = 0; type < TYPES; type++) {
+            uint64_t sum = 0;
+
+            for (uint32_t i = 0; i < NODES; i++)
+                sum += nodes[i].pool == pool && nodes[i].type == type ? free[i] : 0;
+            assert_int_equal(lull_cluster_state_free_of(state, pool, type), sum);
+        }
+}
+
+static void test_gangs_come_and_go(void **context)
+{
+    static struct gang gangs[MOST_JOBS];
+    struct lull_cluster_state *state;
+    struct lull_random random;
+    uint32_t free[NODES];
+    size_t running = 0;
+
+    (void)context;
+    lull_random_init(&random, 1);
+    for (uint32_t i = 0; i < NODES; i++) {
+        nodes[i] = (struct lull_cluster_node){.pool = (uint32_t)lull_random_below(&random, POOLS),
+                                              .type = (uint32_t)lull_random_below(&random, TYPES),
+                                              .gpus = lull_random_below(&random, 4) ? 8 : 4};
+        free[i] = nodes[i].gpus;
+    }
+    assert_int_equal(lull_cluster_check(&cluster, NULL), 0);
+    assert_int_equal(lull_cluster_state_create(&cluster, &state), 0);
+    for (int step = 0; step < STEPS; step++) {
+        if (running == MOST_JOBS || (running > 0 && lull_random_below(&random, 3) == 0)) {
+            const size_t leaving = lull_random_below(&random, running);
+
+            lull_cluster_state_give(state, gangs[leaving].shares, gangs[leaving].count);
+            for (size_t i = 0; i < gangs[leaving].count; i++)
+                free[gangs[leaving].shares[i].node] += gangs[leaving].shares[i].gpus;
+            gangs[leaving] = gangs[--running];
+        } else {
+            compare(state, free, &random, &gangs[running]);
+            lull_cluster_state_take(state, gangs[running].shares, gangs[running].count);
+            for (size_t i = 0; i < gangs[running].count; i++)
+                free[gangs[running].shares[i].node] -= gangs[running].shares[i].gpus;
+            running += gangs[running].count > 0;
+        }
+        check_counts(state, free);
+    }
+    lull_cluster_state_destroy(state);
+}
+
+static void test_bad_clusters(void **context)
+{
+    struct lull_cluster bad = cluster;
+
+    (void)context;
+    bad.node_count = 0;
+    assert_int_equal(lull_cluster_check(&bad, NULL), -EINVAL);
+    bad = cluster;
+    bad.pool_count = 1;
+    assert_int_equal(lull_cluster_check(&bad, NULL), -EINVAL);
+    bad = cluster;
+    nodes[7].gpus = 0;
+    assert_int_equal(lull_cluster_check(&bad, NULL), -EINVAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gangs_come_and_go),
+        cmocka_unit_test(test_bad_clusters),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
