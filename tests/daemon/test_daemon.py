@@ -281,7 +281,9 @@ class Refusals(Case):
         self.assertEqual(lull("restore", **NOBODY).returncode, 3)
 
     def test_no_driver(self):
-        environment = dict(os.environ, LULL_NVML="/nonexistent/libnvidia-ml.so.1")
+        environment = dict(os.environ, LULL_NVML="/nonexistent/libnvidia-ml.so.1",
+                           LULL_AMD_SMI="/nonexistent/libamd_smi.so.26",
+                           LULL_LEVEL_ZERO="/nonexistent/libze_loader.so.1")
         gpus = lull("gpus", env=environment)
         self.assertEqual((gpus.returncode, gpus.stdout), (4, ""))
         self.assertIn("install the driver", gpus.stderr)
