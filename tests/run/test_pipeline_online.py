@@ -56,7 +56,6 @@ class PipelineOnline(unittest.TestCase):
         self.assertIn(pipeline["state"], ("kept", "the run ended while it was tried", "the run ended before it was tried",
                                           "given up: not proven harmless"))
         self.assertEqual(pipeline["profiled_iterations"], 16)
-        self.assertGreater(pipeline["predicted"]["saving_ratio"], -1e-9)
         # A late iteration makes a lower clock look faster than the highest one: then it is below 0.
         self.assertLess(pipeline["predicted"]["slowdown_ratio"], 1e-6)
         self.assertEqual([stage["device"] for stage in pipeline["stages"]], list(range(STAGES)))
@@ -67,6 +66,8 @@ class PipelineOnline(unittest.TestCase):
 
     def test_frontier(self):
         pipeline = self.check_planned("frontier")
+        # EnvPipe's plan may cost more than it saves: it does not know what changing clocks takes.
+        self.assertGreater(pipeline["predicted"]["saving_ratio"], -1e-9)
         self.assertEqual(pipeline["raisings"], 0)
         # On a busy machine iterations are late: they are profiled again, or the plan is given up early.
         if pipeline["state"] == "kept":
