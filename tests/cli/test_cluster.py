@@ -1,4 +1,4 @@
-"""lull simulate cluster --policy edl: recorded runs from the command line, sums that an independent
+"""lull simulate cluster: recorded runs from the command line, sums that an independent
 count of its own table agrees with, and bad input refused in words.
 
 Usage: test_cluster.py LULL DIRECTORY_OF_SCHEDULING_DATA
@@ -15,6 +15,7 @@ import unittest
 
 LULL = os.path.abspath(sys.argv[1])
 EDL = os.path.join(os.path.abspath(sys.argv[2]), "edl")
+TRACES = os.path.join(os.path.dirname(os.path.abspath(sys.argv[2])), "cluster")
 del sys.argv[1:3]
 HAS_DATA = os.path.exists(os.path.join(EDL, "golden_online.csv"))
 HEADER = "job_id,arrival,deadline,d,t0,delta,p0_w,gamma_w,cg_w\n"
@@ -26,8 +27,8 @@ def cluster(*options, text=None, policy="edl"):
     return subprocess.run(words, input=text, capture_output=True, text=True, check=False)
 
 
-def answer(*options, text=None):
-    done = cluster(*options, "--json", text=text)
+def answer(*options, text=None, policy="edl"):
+    done = cluster(*options, "--json", text=text, policy=policy)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -38,7 +39,7 @@ def table(path):
 
 
 @unittest.skipUnless(HAS_DATA, "no recorded runs")
-class Recorded(unittest.TestCase):
+class RecordedEdl(unittest.TestCase):
     def test_every_task(self):
         for variant, theta in (("published", "0.5"), ("repaired", "1.0")):
             with tempfile.TemporaryDirectory() as directory:
@@ -147,6 +148,85 @@ class BadInput(unittest.TestCase):
 
     def test_jobs_out(self):
         self.refused(cluster("-", "--jobs-out", "/nonexistent/jobs.csv", text=HEADER + ROW), 1, "/nonexistent")
+
+
+@unittest.skipUnless(os.path.exists(os.path.join(TRACES, "philly_helios_fifo.csv.gz")), "no recorded schedule")
+class RecordedQueue(unittest.TestCase):
+    def test_every_start_and_placement(self):
+        """68,503 jobs of Philly under FIFO, as the Helios simulator placed them."""
+        with gzip.open(os.path.join(TRACES, "philly_jobs.csv.gz"), "rt") as file:
+            known = {row["job_id"]: row for row in csv.DictReader(file)}
+        with gzip.open(os.path.join(TRACES, "philly_helios_fifo.csv.gz"), "rt") as file:
+            recorded = list(csv.DictReader(file))
+        with tempfile.TemporaryDirectory() as directory:
+            jobs, ran = os.path.join(directory, "jobs.csv"), os.path.join(directory, "ran.csv")
+            with open(jobs, "w", encoding="utf-8") as file:
+                file.write("job_id,submit_s,vc,num_gpus,duration_s\n")
+                for row in recorded:
+                    job = known[row["job_id"]]
+                    file.write(f"{row['job_id']},{row['submit_s']},{row['vc']},{job['num_gpus']},"
+                               f"{int(float(job['duration_s']))}\n")
+            got = answer(jobs, "--pools", os.path.join(TRACES, "philly_vc_nodes.csv"), "--jobs-out", ran, policy="fifo")
+            rows = {row["job_id"]: row for row in table(ran)}
+        self.assertEqual((got["jobs"], got["rejected"], got["never_started"], got["nodes"]), (68503, 0, 0, 352))
+        self.assertAlmostEqual(got["average_completion_s"], 11585.587142, places=6)
+        self.assertAlmostEqual(got["average_queue_s"], 104.906296, places=6)
+        for row in recorded:
+            self.assertEqual((float(rows[row["job_id"]]["start_s"]), rows[row["job_id"]]["placement"]),
+                             (float(row["start_s"]), row["placement"]))
+
+    def test_deadlines(self):
+        """Chronus's jobs in one pool, against an independent program (ties are in another order)."""
+        for policy, met in (("fifo", 7664), ("edf", 21736)):
+            got = answer(os.path.join(TRACES, "chronus_philly_mix2.csv.gz"), "--nodes", 120, policy=policy)
+            self.assertEqual((got["jobs"], got["without_gpus"]), (30746, 194))
+            self.assertAlmostEqual((27621 - got["deadline_misses"]) / met, 1.0, delta=0.002)
+
+
+class Queue(unittest.TestCase):
+    JOBS = "job_id,submit_s,vc,num_gpus,duration_s,deadline_s\n" \
+           "a,0,x,8,10,100\nb,1,x,8,20,100\nc,2,x,2,5,20\nd,3,x,17,5,100\ne,4,y,1,5,100\n"
+
+    def test_orders_and_energy(self):
+        ends = {"fifo": [10, 30, 35], "edf": [10, 35, 15], "sjf": [10, 35, 15]}
+        for policy, expected in ends.items():
+            with tempfile.TemporaryDirectory() as directory:
+                pools, ran = os.path.join(directory, "pools.csv"), os.path.join(directory, "ran.csv")
+                with open(pools, "w", encoding="utf-8") as file:
+                    file.write("vc,nodes\nx,1\n")
+                got = answer("-", "--pools", pools, "--run-w", 300, "--idle-w", 50, "--jobs-out", ran, text=self.JOBS,
+                             policy=policy)
+                rows = {row["job_id"]: row for row in table(ran)}
+            self.assertEqual([float(rows[name]["end_s"]) for name in "abc"], expected)
+            self.assertEqual([rows[name]["fate"] for name in "abcde"], ["done"] * 3 + ["rejected"] * 2)
+            self.assertEqual(rows["a"]["placement"], "0:8")
+            busy = 8 * 10 + 8 * 20 + 2 * 5
+            self.assertAlmostEqual(got["run_j"], 300 * busy)
+            self.assertAlmostEqual(got["idle_j"], 50 * (8 * got["makespan_s"] - busy))
+            late = sum(float(rows[name]["end_s"]) > due for name, due in (("a", 100), ("b", 100), ("c", 20)))
+            self.assertEqual((got["jobs"], got["rejected"], got["deadline_misses"]), (5, 2, late + 2))
+
+    def test_bad_input_is_said(self):
+        for text, options, said in (
+                ("", ["--nodes", 1], "is empty"),
+                ("job_id,submit_s,num_gpus,duration_s\na,-1,1,1\n", ["--nodes", 1], "line 2, submit_s"),
+                ("job_id,submit_s,num_gpus,duration_s,deadline_s\na,5,1,1,4\n", ["--nodes", 1], "before the job"),
+                (self.JOBS, [], "--pools or --nodes"), (self.JOBS, ["--nodes", 0], "usable"),
+                (self.JOBS, ["--nodes", 1, "--pools", "x"], "--pools or --nodes"),
+                (self.JOBS, ["--pools", "/nonexistent"], "/nonexistent"),
+                (self.JOBS, ["--nodes", 1, "--gpus-per-node", 65], "usable")):
+            done = cluster("-", *options, text=text, policy="fifo")
+            self.assertEqual(done.returncode, 1 if "nonexistent" in said else 2, done.stderr)
+            self.assertIn(said, done.stderr)
+        with tempfile.TemporaryDirectory() as directory:
+            pools = os.path.join(directory, "pools.csv")
+            for text, said in (("vc,node\n", "line 1"), ("vc,nodes\nx,0\n", "line 2"), ("vc,nodes\nx,1\nx,2\n", "line 3"),
+                               ("vc,nodes\n", "no cluster"), ("vc,nodes\n,1\n", "line 2"), ("vc,nodes\nx,1,2\n", "line 2")):
+                with open(pools, "w", encoding="utf-8") as file:
+                    file.write(text)
+                done = cluster("-", "--pools", pools, text=self.JOBS, policy="fifo")
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(said, done.stderr)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,14 @@
 
 static const struct {
     const char *name;
-    int (*run)(int argc, char **argv);
+    int (*run)(const char *policy, int argc, char **argv);
     const char *what;
 } policies[] = {
     {"edl", lull_cluster_edl_main,
      "tasks of one GPU with deadlines; clocks by least energy, readjusted (TPDS 2022)"},
+    {"fifo", lull_cluster_gangs_main, "gangs in queues: first come, first served"},
+    {"edf", lull_cluster_gangs_main, "gangs in queues: earliest deadline first"},
+    {"sjf", lull_cluster_gangs_main, "gangs in queues: shortest job first"},
 };
 
 enum { POLICY_COUNT = sizeof(policies) / sizeof(policies[0]) };
@@ -65,7 +68,7 @@ int lull_cluster_main(int argc, char **argv)
             continue;
         snprintf(name, sizeof(name), "lull " LULL_CLUSTER_COMMAND " --policy %s", wanted);
         argv[0] = name;
-        return policies[i].run(argc, argv);
+        return policies[i].run(wanted, argc, argv);
     }
     fprintf(stderr, "lull " LULL_CLUSTER_COMMAND ": %s is no policy; see --help\n", wanted);
     return LULL_EXIT_USAGE;

@@ -54,7 +54,7 @@ static int schedule(struct lull_edl_run *run, const struct lull_dvfs_task *tasks
     return result;
 }
 
-int lull_cluster_edl_main(int argc, char **argv)
+int lull_cluster_edl_main(const char *policy, int argc, char **argv)
 {
     struct lull_edl_options wish;
     struct lull_edl_run run = {.wish = &wish};
@@ -62,6 +62,7 @@ int lull_cluster_edl_main(int argc, char **argv)
     struct lull_error err = {0};
     int result;
 
+    (void)policy;
     lull_edl_options_parse(argc, argv, &wish);
     result = find_tasks(&wish, &tasks, &run.count, &err);
     if (result == 0)

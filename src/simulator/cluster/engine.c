@@ -297,24 +297,7 @@ const struct lull_cluster_outcome *lull_cluster_run_outcomes(const struct lull_c
     return run->outcomes;
 }
 
-/* ---- summary ------------------------------------------------------------------------------ */
-
-static int by_value(const void *a, const void *b)
-{
-    const double left = *(const double *)a;
-    const double right = *(const double *)b;
-
-    return (left > right) - (left < right);
-}
-
-/* The least value that 99 of 100 do not exceed. */
-static double p99(double *values, size_t count)
-{
-    const size_t rank = (size_t)ceil(0.99 * (double)count);
-
-    qsort(values, count, sizeof(*values), by_value);
-    return values[rank > 0 ? rank - 1 : 0];
-}
+/* ---- energy ------------------------------------------------------------------------------- */
 
 static double idle_w(const struct lull_cluster *cluster)
 {
@@ -325,37 +308,14 @@ static double idle_w(const struct lull_cluster *cluster)
     return sum_w;
 }
 
-int lull_cluster_run_summarize(const struct lull_cluster_run *run,
-                               struct lull_cluster_summary *summary_out)
+void lull_cluster_run_energy(const struct lull_cluster_run *run, double *run_j_out,
+                             double *idle_j_out)
 {
-    struct lull_cluster_summary sum = {.jobs = run->jobs->count};
-    double *completions_s = malloc((run->jobs->count + 1) * sizeof(*completions_s));
-    size_t done = 0;
+    int64_t last_ns = 0;
 
-    if (completions_s == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < run->jobs->count; i++) {
-        const struct lull_cluster_job *job = &run->jobs->all[i];
-        const struct lull_cluster_outcome *outcome = &run->outcomes[i];
-
-        sum.rejected += outcome->fate == LULL_CLUSTER_REJECTED;
-        sum.waited += outcome->fate == LULL_CLUSTER_WAITED;
-        sum.deadline_misses +=
-            job->deadline_ns != LULL_CLUSTER_NEVER &&
-            (outcome->fate != LULL_CLUSTER_DONE || outcome->end_ns > job->deadline_ns);
-        if (outcome->fate != LULL_CLUSTER_DONE)
-            continue;
-        completions_s[done] = (double)(outcome->end_ns - job->arrival_ns) * 1e-9;
-        sum.average_completion_s += completions_s[done++];
-        sum.average_queue_s += (double)(outcome->start_ns - job->arrival_ns) * 1e-9;
-        sum.makespan_s = fmax(sum.makespan_s, (double)outcome->end_ns * 1e-9);
-    }
-    sum.average_completion_s = done > 0 ? sum.average_completion_s / (double)done : NAN;
-    sum.average_queue_s = done > 0 ? sum.average_queue_s / (double)done : NAN;
-    sum.p99_completion_s = done > 0 ? p99(completions_s, done) : NAN;
-    sum.idle_j = idle_w(run->cluster) * sum.makespan_s - run->busy_idle_j;
-    sum.energy_j = run->busy_j + sum.idle_j;
-    free(completions_s);
-    *summary_out = sum;
-    return 0;
+    for (size_t i = 0; i < run->jobs->count; i++)
+        if (run->outcomes[i].fate == LULL_CLUSTER_DONE && run->outcomes[i].end_ns > last_ns)
+            last_ns = run->outcomes[i].end_ns;
+    *run_j_out = run->busy_j;
+    *idle_j_out = idle_w(run->cluster) * (double)last_ns * 1e-9 - run->busy_idle_j;
 }

@@ -47,21 +47,11 @@ void lull_cluster_run_destroy(struct lull_cluster_run *run);
 /* One per job, by number. */
 const struct lull_cluster_outcome *lull_cluster_run_outcomes(const struct lull_cluster_run *run);
 
-struct lull_cluster_summary {
-    uint64_t jobs;
-    uint64_t rejected;
-    uint64_t waited;             /* never started */
-    double average_completion_s; /* arrival to end, of the jobs that are done; NAN: none is */
-    double p99_completion_s;
-    double average_queue_s;   /* arrival to first start */
-    double makespan_s;        /* from time 0 to the last end */
-    double energy_j;          /* of jobs and idle GPUs */
-    double idle_j;            /* of GPUs without a job, until the makespan; all nodes stay on */
-    uint64_t deadline_misses; /* done late, rejected or never started */
-};
-
-/* O(n). -ENOMEM. */
-int lull_cluster_run_summarize(const struct lull_cluster_run *run,
-                               struct lull_cluster_summary *summary_out);
+/*
+ * What all jobs drew in their modes, J, and what GPUs without a job drew until the last one ended;
+ * all nodes stay on.
+ */
+void lull_cluster_run_energy(const struct lull_cluster_run *run, double *run_j_out,
+                             double *idle_j_out);
 
 #endif

@@ -1,0 +1,33 @@
+/*
+ * Private to gangs*.c: a trace's jobs on a cluster. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLI_CLUSTER_GANGS_H
+#define LULL_CLI_CLUSTER_GANGS_H
+
+#include "base/error.h"
+#include "cli/cluster/gangs_options.h"
+#include "simulator/cluster/engine.h"
+#include "trace/cluster_jobs.h"
+#include "trace/cluster_pools.h"
+
+struct lull_gangs {
+    const struct lull_gangs_options *wish;
+    const struct lull_cluster_policy_ops *policy;
+    struct lull_cluster_jobs_table table;
+    struct lull_cluster_pools_table pools; /* without rows: one pool */
+    struct lull_cluster_type type;
+    struct lull_cluster_node *nodes;
+    struct lull_cluster cluster; /* one pool more than there are, for jobs of others */
+    struct lull_cluster_mode *modes;
+    struct lull_cluster_job *all;
+    struct lull_cluster_jobs jobs;
+    struct lull_cluster_run *run;
+};
+
+/* gangs_report.c. -ENOMEM, said in err. */
+int lull_gangs_print(const struct lull_gangs *gangs, struct lull_error *err);
+
+/* Errors: -ENOMEM; those of lull_file_write_atomic. */
+int lull_gangs_write_jobs(const struct lull_gangs *gangs, struct lull_error *err);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cluster/gangs_options.h"
+
+#include <argp.h>
+#include <errno.h>
+
+#include "base/text.h"
+#include "core/cluster/cluster.h"
+
+enum { KEY_POOLS = 256, KEY_NODES, KEY_PER_NODE, KEY_RUN, KEY_IDLE, KEY_JOBS };
+
+static const struct argp_option options[] = {
+    {"pools", KEY_POOLS, "FILE", 0,
+     "Virtual clusters of their own: a table vc,nodes; jobs of others are rejected", 0},
+    {"nodes", KEY_NODES, "N", 0, "Without --pools: nodes of the one cluster", 0},
+    {"gpus-per-node", KEY_PER_NODE, "N", 0, "GPUs of a node (8)", 0},
+    {"run-w", KEY_RUN, "W", 0, "Of a GPU that has a job (350)", 0},
+    {"idle-w", KEY_IDLE, "W", 0, "Of one that has none; nodes stay on (60)", 0},
+    {"jobs-out", KEY_JOBS, "FILE", 0, "Write when and where each job ran, and why then (CSV)", 0},
+    {"json", 'j', NULL, 0, "Print one JSON document", 0},
+    {0},
+};
+
+static int parse_watts(const char *arg, double *watts_out)
+{
+    return lull_text_parse_number(arg, watts_out) < 0 || *watts_out < 0.0 ? -EINVAL : 0;
+}
+
+static int parse_value(int key, const char *arg, struct lull_gangs_options *wish)
+{
+    switch (key) {
+    case KEY_NODES:
+        return lull_text_parse_int(arg, 1, LULL_CLUSTER_MOST_NODES, &wish->nodes);
+    case KEY_PER_NODE:
+        return lull_text_parse_int(arg, 1, LULL_CLUSTER_MOST_NODE_GPUS, &wish->gpus_per_node);
+    case KEY_RUN:
+        return parse_watts(arg, &wish->run_w);
+    case KEY_IDLE:
+        return parse_watts(arg, &wish->idle_w);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    struct lull_gangs_options *const wish = state->input;
+    int result;
+
+    switch (key) {
+    case KEY_POOLS:
+        wish->pools = arg;
+        return 0;
+    case KEY_JOBS:
+        wish->jobs_out = arg;
+        return 0;
+    case 'j':
+        wish->is_json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (wish->path != NULL)
+            argp_error(state, "%s: one file of jobs is enough", arg);
+        wish->path = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (wish->path == NULL)
+            argp_error(state, "give a file of jobs");
+        if ((wish->pools == NULL) == (wish->nodes == 0))
+            argp_error(state, "give either --pools or --nodes");
+        return 0;
+    default:
+        break;
+    }
+    result = parse_value(key, arg, wish);
+    if (result == ARGP_ERR_UNKNOWN)
+        return ARGP_ERR_UNKNOWN;
+    if (result < 0)
+        argp_error(state, "%s: not a usable value", arg);
+    return 0;
+}
+
+void lull_gangs_options_parse(int argc, char **argv, struct lull_gangs_options *options_out)
+{
+    const struct argp parser = {
+        .options = options,
+        .parser = parse_option,
+        .args_doc = "JOBS.csv",
+        .doc = "Runs jobs that need their GPUs all at once, each as long as its table says, in "
+               "queues: one per virtual cluster.",
+    };
+
+    *options_out = (struct lull_gangs_options){.gpus_per_node = 8, .run_w = 350.0, .idle_w = 60.0};
+    argp_parse(&parser, argc, argv, 0, NULL, options_out);
+}

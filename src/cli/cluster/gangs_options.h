@@ -1,0 +1,22 @@
+/* The command line of policies for gangs. SPDX-License-Identifier: Apache-2.0 */
+#ifndef LULL_CLI_CLUSTER_GANGS_OPTIONS_H
+#define LULL_CLI_CLUSTER_GANGS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lull_gangs_options {
+    const char *path;  /* of the jobs */
+    const char *pools; /* NULL: one pool of all nodes */
+    int64_t nodes;     /* without pools */
+    int64_t gpus_per_node;
+    double run_w;  /* of a GPU with a job */
+    double idle_w; /* of one without */
+    bool is_json;
+    const char *jobs_out; /* NULL: none */
+};
+
+/* Prints --help and usage errors itself, as argp does, and then exits. Texts are those of argv. */
+void lull_gangs_options_parse(int argc, char **argv, struct lull_gangs_options *options_out);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cluster/gangs.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "cli/cluster/cluster.h"
+
+static const struct lull_cluster_outcome *outcome_of(const struct lull_gangs *gangs, size_t job)
+{
+    return &lull_cluster_run_outcomes(gangs->run)[job];
+}
+
+/* ---- summary ------------------------------------------------------------------------------ */
+
+/* What only some of the jobs have come to. */
+struct more {
+    uint64_t waited; /* never started */
+    double queue_s;  /* on average, of those that are done */
+};
+
+static bool is_late(const struct lull_cluster_job *job, const struct lull_cluster_outcome *outcome)
+{
+    return job->deadline_ns != LULL_CLUSTER_NEVER &&
+           (outcome->fate != LULL_CLUSTER_DONE || outcome->end_ns > job->deadline_ns);
+}
+
+static int summarise(const struct lull_gangs *gangs, struct lull_cluster_summary *summary,
+                     struct more *more)
+{
+    double *completion_s = malloc((gangs->jobs.count + 1) * sizeof(*completion_s));
+    size_t done = 0;
+    int result;
+
+    *summary = (struct lull_cluster_summary){.jobs = gangs->jobs.count};
+    *more = (struct more){0};
+    if (completion_s == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < gangs->jobs.count; i++) {
+        const struct lull_cluster_job *job = &gangs->jobs.all[i];
+        const struct lull_cluster_outcome *outcome = outcome_of(gangs, i);
+
+        summary->rejected += outcome->fate == LULL_CLUSTER_REJECTED;
+        summary->deadline_misses += is_late(job, outcome);
+        more->waited += outcome->fate == LULL_CLUSTER_WAITED;
+        if (outcome->fate != LULL_CLUSTER_DONE)
+            continue;
+        completion_s[done++] = (double)(outcome->end_ns - job->arrival_ns) * 1e-9;
+        more->queue_s += (double)(outcome->start_ns - job->arrival_ns) * 1e-9;
+        summary->makespan_s = fmax(summary->makespan_s, (double)outcome->end_ns * 1e-9);
+    }
+    more->queue_s /= fmax((double)done, 1.0);
+    lull_cluster_run_energy(gangs->run, &summary->run_j, &summary->idle_j);
+    result = lull_cluster_summarise_times(completion_s, done, summary);
+    free(completion_s);
+    return result;
+}
+
+static int print_json(const struct lull_gangs *gangs, const struct lull_cluster_summary *summary,
+                      const struct more *more)
+{
+    json_t *root = lull_cluster_summary_json(summary);
+    json_t *rest = json_pack(
+        "{s:s, s:I, s:f, s:I, s:I, s:I, s:f, s:f}", "policy", gangs->policy->name, "never_started",
+        (json_int_t)more->waited, "average_queue_s", more->queue_s, "without_gpus",
+        (json_int_t)gangs->table.without_gpus, "without_duration",
+        (json_int_t)gangs->table.without_duration, "nodes", (json_int_t)gangs->cluster.node_count,
+        "run_w", gangs->wish->run_w, "idle_w", gangs->wish->idle_w);
+    int result = 0;
+
+    if (root == NULL || rest == NULL || json_object_update(root, rest) < 0 ||
+        json_dumpf(root, stdout, JSON_INDENT(2)) < 0)
+        result = -ENOMEM;
+    else
+        putchar('\n');
+    json_decref(rest);
+    json_decref(root);
+    return result;
+}
+
+int lull_gangs_print(const struct lull_gangs *gangs, struct lull_error *err)
+{
+    struct lull_cluster_summary summary;
+    struct more more;
+    int result = summarise(gangs, &summary, &more);
+
+    if (result == 0 && gangs->wish->is_json)
+        result = print_json(gangs, &summary, &more);
+    if (result < 0)
+        return lull_error_set(err, result, "no memory for the summary");
+    if (gangs->wish->is_json)
+        return 0;
+    lull_cluster_summary_print(&summary, stdout);
+    printf("queue               %.1f s on average; %llu never started\n", more.queue_s,
+           (unsigned long long)more.waited);
+    printf("left out            %zu without GPUs, %zu of unknown duration\n",
+           gangs->table.without_gpus, gangs->table.without_duration);
+    return 0;
+}
+
+/* ---- jobs --------------------------------------------------------------------------------- */
+
+/* Nodes count from 0 in each pool. */
+static void write_placement(const struct lull_cluster_outcome *outcome, uint32_t first, FILE *file)
+{
+    for (uint32_t i = 0; i < outcome->share_count; i++)
+        fprintf(file, "%s%u:%u", i > 0 ? " " : "", outcome->shares[i].node - first,
+                outcome->shares[i].gpus);
+}
+
+static uint32_t first_node(const struct lull_gangs *gangs, uint32_t pool)
+{
+    uint32_t node = 0;
+
+    while (node < gangs->cluster.node_count && gangs->cluster.nodes[node].pool != pool)
+        node++;
+    return node;
+}
+
+static void write_job(const struct lull_gangs *gangs, size_t job, uint32_t first, FILE *file)
+{
+    static const char *const fates[] = {"waited", "done", "rejected"};
+    const struct lull_cluster_jobs_row *row = &gangs->table.rows[job];
+    const struct lull_cluster_outcome *outcome = outcome_of(gangs, job);
+
+    fprintf(file, "%s,%s,%u,%s,%.6f,", lull_cluster_jobs_name(&gangs->table, row->id),
+            lull_cluster_jobs_name(&gangs->table, row->vc), row->gpus, fates[outcome->fate],
+            (double)row->submit_ns * 1e-9);
+    if (outcome->fate == LULL_CLUSTER_DONE)
+        fprintf(file, "%.6f,%.6f,", (double)outcome->start_ns * 1e-9,
+                (double)outcome->end_ns * 1e-9);
+    else
+        fputs(",,", file);
+    write_placement(outcome, first, file);
+    fprintf(file, ",%s\n", outcome->reason != NULL ? outcome->reason : "");
+}
+
+static int write_all(const struct lull_gangs *gangs, FILE *file)
+{
+    uint32_t *first = calloc(gangs->cluster.pool_count, sizeof(*first));
+
+    if (first == NULL)
+        return -ENOMEM;
+    for (uint32_t pool = 0; pool < gangs->cluster.pool_count; pool++)
+        first[pool] = first_node(gangs, pool);
+    fputs("job_id,vc,gpus,fate,submit_s,start_s,end_s,placement,reason\n", file);
+    for (size_t i = 0; i < gangs->jobs.count; i++)
+        write_job(gangs, i, first[gangs->jobs.all[i].pool], file);
+    free(first);
+    return 0;
+}
+
+int lull_gangs_write_jobs(const struct lull_gangs *gangs, struct lull_error *err)
+{
+    const char *const path = gangs->wish->jobs_out;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *const file = open_memstream(&text, &size);
+    int result = -ENOMEM;
+
+    if (file != NULL) {
+        result = write_all(gangs, file);
+        if (fclose(file) != 0)
+            result = -ENOMEM;
+    }
+    if (result == 0)
+        result = lull_file_write_atomic(path, text, size, 0644, err);
+    else
+        lull_error_set(err, result, "%s: no memory to write it", path);
+    free(text);
+    return result;
+}
