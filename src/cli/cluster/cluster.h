@@ -11,6 +11,8 @@
 
 #include <jansson.h>
 
+#include "base/error.h"
+
 #define LULL_CLUSTER_COMMAND "simulate cluster"
 
 /* argv[0] is overwritten. */
@@ -42,7 +44,15 @@ int lull_cluster_summarise_times(const double *completion_s, size_t count,
 
 void lull_cluster_summary_print(const struct lull_cluster_summary *summary, FILE *out);
 
-/* A new object with the summary's fields; NULL: no memory. */
-json_t *lull_cluster_summary_json(const struct lull_cluster_summary *summary);
+/* Prints the summary's fields and those of more as one JSON document. Takes more, which may be NULL
+ * for no memory. Errors: -ENOMEM. */
+int lull_cluster_summary_print_json(const struct lull_cluster_summary *summary, json_t *more);
+
+/*
+ * Writes a table of jobs, whole or not at all; write_rows gets the open file and context, and
+ * returns 0 or -ENOMEM. Errors: -ENOMEM; those of lull_file_write_atomic.
+ */
+int lull_cluster_write_jobs(const char *path, int (*write_rows)(const void *context, FILE *file),
+                            const void *context, struct lull_error *err);
 
 #endif

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/file.h"
 #include "cli/cluster/cluster.h"
 
 /* ---- summary ------------------------------------------------------------------------------ */
@@ -43,10 +42,9 @@ static json_t *errors_json(unsigned errors)
     return list;
 }
 
-static int print_json(const struct lull_edl_run *run, const struct lull_cluster_summary *summary)
+static json_t *more_json(const struct lull_edl_run *run)
 {
-    json_t *root = lull_cluster_summary_json(summary);
-    json_t *more = json_pack(
+    return json_pack(
         "{s:s, s:s, s:o, s:b, s:b, s:s, s:f, s:b, s:I, s:I, s:f, s:f, s:f, s:I, s:I}", "policy",
         "edl", "variant", run->wish->variant, "errors", errors_json(run->wish->config.errors),
         "is_online", run->wish->is_online, "has_dvfs", run->wish->config.has_dvfs, "range",
@@ -55,16 +53,6 @@ static int print_json(const struct lull_edl_run *run, const struct lull_cluster_
         (json_int_t)run->wish->config.gpus_per_node, "idle_w", run->wish->idle_w, "node_turn_on_j",
         run->wish->turn_on_j, "idle_gpu_s", run->outcome.idle_s, "turn_ons",
         (json_int_t)run->outcome.turn_ons, "most_nodes_on", (json_int_t)run->outcome.most_nodes);
-    int result = 0;
-
-    if (root == NULL || more == NULL || json_object_update(root, more) < 0 ||
-        json_dumpf(root, stdout, JSON_INDENT(2)) < 0)
-        result = -ENOMEM;
-    else
-        putchar('\n');
-    json_decref(more);
-    json_decref(root);
-    return result;
 }
 
 int lull_edl_report_print(const struct lull_edl_run *run, struct lull_error *err)
@@ -73,7 +61,7 @@ int lull_edl_report_print(const struct lull_edl_run *run, struct lull_error *err
     int result = summarise(run, &summary);
 
     if (result == 0 && run->wish->is_json)
-        result = print_json(run, &summary);
+        result = lull_cluster_summary_print_json(&summary, more_json(run));
     if (result < 0)
         return lull_error_set(err, result, "no memory for the summary");
     if (!run->wish->is_json) {
@@ -95,24 +83,17 @@ static void write_job(const struct lull_edl_job *job, FILE *file)
             job->finish_s, job->node, job->gpu);
 }
 
+static int write_rows(const void *context, FILE *file)
+{
+    const struct lull_edl_run *run = context;
+
+    fputs("job_id,voltage,fc,fm,time,power_w,start,finish,node,gpu\n", file);
+    for (size_t i = 0; i < run->count; i++)
+        write_job(&run->jobs[i], file);
+    return 0;
+}
+
 int lull_edl_report_write_jobs(const struct lull_edl_run *run, struct lull_error *err)
 {
-    const char *const path = run->wish->jobs_out;
-    char *text = NULL;
-    size_t size = 0;
-    FILE *const file = open_memstream(&text, &size);
-    int result = -ENOMEM;
-
-    if (file != NULL) {
-        fputs("job_id,voltage,fc,fm,time,power_w,start,finish,node,gpu\n", file);
-        for (size_t i = 0; i < run->count; i++)
-            write_job(&run->jobs[i], file);
-        result = fclose(file) == 0 ? 0 : -ENOMEM;
-    }
-    if (result == 0)
-        result = lull_file_write_atomic(path, text, size, 0644, err);
-    else
-        lull_error_set(err, result, "%s: no memory to write it", path);
-    free(text);
-    return result;
+    return lull_cluster_write_jobs(run->wish->jobs_out, write_rows, run, err);
 }

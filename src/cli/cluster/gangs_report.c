@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/file.h"
 #include "cli/cluster/cluster.h"
 
 static const struct lull_cluster_outcome *outcome_of(const struct lull_gangs *gangs, size_t job)
@@ -58,26 +57,14 @@ static int summarise(const struct lull_gangs *gangs, struct lull_cluster_summary
     return result;
 }
 
-static int print_json(const struct lull_gangs *gangs, const struct lull_cluster_summary *summary,
-                      const struct more *more)
+static json_t *more_json(const struct lull_gangs *gangs, const struct more *more)
 {
-    json_t *root = lull_cluster_summary_json(summary);
-    json_t *rest = json_pack(
-        "{s:s, s:I, s:f, s:I, s:I, s:I, s:f, s:f}", "policy", gangs->policy->name, "never_started",
-        (json_int_t)more->waited, "average_queue_s", more->queue_s, "without_gpus",
-        (json_int_t)gangs->table.without_gpus, "without_duration",
-        (json_int_t)gangs->table.without_duration, "nodes", (json_int_t)gangs->cluster.node_count,
-        "run_w", gangs->wish->run_w, "idle_w", gangs->wish->idle_w);
-    int result = 0;
-
-    if (root == NULL || rest == NULL || json_object_update(root, rest) < 0 ||
-        json_dumpf(root, stdout, JSON_INDENT(2)) < 0)
-        result = -ENOMEM;
-    else
-        putchar('\n');
-    json_decref(rest);
-    json_decref(root);
-    return result;
+    return json_pack("{s:s, s:I, s:f, s:I, s:I, s:I, s:f, s:f}", "policy", gangs->policy->name,
+                     "never_started", (json_int_t)more->waited, "average_queue_s", more->queue_s,
+                     "without_gpus", (json_int_t)gangs->table.without_gpus, "without_duration",
+                     (json_int_t)gangs->table.without_duration, "nodes",
+                     (json_int_t)gangs->cluster.node_count, "run_w", gangs->wish->run_w, "idle_w",
+                     gangs->wish->idle_w);
 }
 
 int lull_gangs_print(const struct lull_gangs *gangs, struct lull_error *err)
@@ -87,7 +74,7 @@ int lull_gangs_print(const struct lull_gangs *gangs, struct lull_error *err)
     int result = summarise(gangs, &summary, &more);
 
     if (result == 0 && gangs->wish->is_json)
-        result = print_json(gangs, &summary, &more);
+        result = lull_cluster_summary_print_json(&summary, more_json(gangs, &more));
     if (result < 0)
         return lull_error_set(err, result, "no memory for the summary");
     if (gangs->wish->is_json)
@@ -137,8 +124,9 @@ static void write_job(const struct lull_gangs *gangs, size_t job, uint32_t first
     fprintf(file, ",%s\n", outcome->reason != NULL ? outcome->reason : "");
 }
 
-static int write_all(const struct lull_gangs *gangs, FILE *file)
+static int write_rows(const void *context, FILE *file)
 {
+    const struct lull_gangs *gangs = context;
     uint32_t *first = calloc(gangs->cluster.pool_count, sizeof(*first));
 
     if (first == NULL)
@@ -154,21 +142,5 @@ static int write_all(const struct lull_gangs *gangs, FILE *file)
 
 int lull_gangs_write_jobs(const struct lull_gangs *gangs, struct lull_error *err)
 {
-    const char *const path = gangs->wish->jobs_out;
-    char *text = NULL;
-    size_t size = 0;
-    FILE *const file = open_memstream(&text, &size);
-    int result = -ENOMEM;
-
-    if (file != NULL) {
-        result = write_all(gangs, file);
-        if (fclose(file) != 0)
-            result = -ENOMEM;
-    }
-    if (result == 0)
-        result = lull_file_write_atomic(path, text, size, 0644, err);
-    else
-        lull_error_set(err, result, "%s: no memory to write it", path);
-    free(text);
-    return result;
+    return lull_cluster_write_jobs(gangs->wish->jobs_out, write_rows, gangs, err);
 }

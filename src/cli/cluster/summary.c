@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "core/stats/quantile.h"
 
 static int compare(const void *left, const void *right)
@@ -51,7 +52,7 @@ void lull_cluster_summary_print(const struct lull_cluster_summary *summary, FILE
             summary->turn_on_j * 1e-6);
 }
 
-json_t *lull_cluster_summary_json(const struct lull_cluster_summary *summary)
+static json_t *summary_json(const struct lull_cluster_summary *summary)
 {
     return json_pack("{s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "jobs",
                      (json_int_t)summary->jobs, "rejected", (json_int_t)summary->rejected,
@@ -60,4 +61,40 @@ json_t *lull_cluster_summary_json(const struct lull_cluster_summary *summary)
                      energy_j(summary), "run_j", summary->run_j, "idle_j", summary->idle_j,
                      "turn_on_j", summary->turn_on_j, "deadline_misses",
                      (json_int_t)summary->deadline_misses);
+}
+
+int lull_cluster_summary_print_json(const struct lull_cluster_summary *summary, json_t *more)
+{
+    json_t *root = summary_json(summary);
+    int result = 0;
+
+    if (root == NULL || more == NULL || json_object_update(root, more) < 0 ||
+        json_dumpf(root, stdout, JSON_INDENT(2)) < 0)
+        result = -ENOMEM;
+    else
+        putchar('\n');
+    json_decref(more);
+    json_decref(root);
+    return result;
+}
+
+int lull_cluster_write_jobs(const char *path, int (*write_rows)(const void *context, FILE *file),
+                            const void *context, struct lull_error *err)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *const file = open_memstream(&text, &size);
+    int result = -ENOMEM;
+
+    if (file != NULL) {
+        result = write_rows(context, file);
+        if (fclose(file) != 0)
+            result = -ENOMEM;
+    }
+    if (result == 0)
+        result = lull_file_write_atomic(path, text, size, 0644, err);
+    else
+        lull_error_set(err, result, "%s: no memory to write it", path);
+    free(text);
+    return result;
 }
