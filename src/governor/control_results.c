@@ -9,15 +9,29 @@
 static const int64_t obedience_ns = 60 * LULL_NS_PER_MS;
 
 static void tell_switch(struct lull_control *control, uint32_t index,
-                        const struct lull_posted_request *request, double call_ms, double driver_ms,
-                        double settle_ms, bool failed)
+                        const struct lull_posted_request *request,
+                        const struct lull_switch_result *result, bool failed)
 {
+    const int64_t end_ns = result->call_begin_ns + result->call_ns;
+    struct lull_switch_outcome outcome = {
+        .was_point = request->was_point,
+        .point = request->point,
+        .call_ms = lull_ms_from_ns(end_ns - request->posted_ns),
+        .driver_ms = lull_ms_from_ns(result->call_ns),
+        .effect_ns = end_ns,
+        .failed = failed,
+    };
+
+    if (result->settle_ns != LULL_SETTLE_UNKNOWN)
+        outcome.settle_ms = lull_ms_from_ns(result->settle_ns);
+    if (result->settle_ns == LULL_SETTLE_NOT_OBEYED)
+        outcome.effect_ns += obedience_ns;
+    else if (result->settle_ns != LULL_SETTLE_UNKNOWN)
+        outcome.effect_ns += result->settle_ns;
     if (control->pilot != NULL)
-        lull_pilot_take_switch(control->pilot, index, request->was_point, request->point, call_ms,
-                               driver_ms, settle_ms, failed);
+        lull_pilot_take_switch(control->pilot, index, &outcome);
     else
-        lull_controller_take_switch(control->controller, index, request->point, call_ms,
-                                    driver_ms, settle_ms, failed);
+        lull_controller_take_switch(control->controller, index, &outcome);
 }
 
 /* What came of a request: settled, refused, or overtaken by the next one. */
@@ -42,11 +56,7 @@ static void take_outcome(struct lull_control *control, uint32_t index,
                  result->status == LULL_E_UNSUPPORTED || result->status == LULL_E_NO_DEVICE;
     /* Nothing had to be written: nothing was learnt about what writing costs. */
     if (request->sequence == result->sequence && (is_made || is_useless))
-        tell_switch(control, index, request, lull_ms_from_ns(end_ns - request->posted_ns),
-                    lull_ms_from_ns(result->call_ns),
-                    result->settle_ns == LULL_SETTLE_UNKNOWN ? 0.0
-                                                             : lull_ms_from_ns(result->settle_ns),
-                    is_useless);
+        tell_switch(control, index, request, result, is_useless);
     if (result->status == 0 && result->settle_ns >= 0)
         gpu->expected = (struct lull_clock_expectation){.set_mhz = result->sm_mhz,
                                                         .since_ns = end_ns + result->settle_ns};

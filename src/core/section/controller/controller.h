@@ -53,6 +53,7 @@
 #include <stdint.h>
 
 #include "core/dvfs/switch_cost.h"
+#include "core/dvfs/switch_outcome.h"
 #include "core/section/call.h"
 #include "core/section/descent.h"
 #include "core/section/track.h"
@@ -173,13 +174,9 @@ void lull_controller_take_exit(struct lull_controller *controller, uint32_t gpu)
  */
 bool lull_controller_take_start(struct lull_controller *controller, uint32_t gpu);
 
-/*
- * Outcome of a command: from posting it until the driver call returned, of this inside the driver,
- * and from the return until the clock read the target (< 0: never seen). failed: the device
- * refused; its GPU is left alone then.
- */
-void lull_controller_take_switch(struct lull_controller *controller, uint32_t gpu, uint32_t point,
-                                 double call_ms, double driver_ms, double settle_ms, bool failed);
+/* Outcome of a command. If it failed, the GPU is left alone from now on. */
+void lull_controller_take_switch(struct lull_controller *controller, uint32_t gpu,
+                                 const struct lull_switch_outcome *outcome);
 
 /*
  * A driver call for this GPU has returned after blocking for so long, whatever it was for; and how

@@ -173,6 +173,7 @@ void lull_controller_gap_begins(struct lull_controller *controller, struct lull_
     if (point != 0) {
         gpu->low_section = (int32_t)index;
         gpu->ahead_section = -1;
+        lull_low_span_gap_begins(&gpu->low, now_ns);
         lull_feed_forward_plan(&gpu->feed, now_ns, point, &expected);
     } else if (!is_ahead(gpu)) {
         look_ahead(controller, gpu, index, lull_quantile_most(&sections[index].recent_length),
@@ -180,28 +181,23 @@ void lull_controller_gap_begins(struct lull_controller *controller, struct lull_
     }
 }
 
-/* Computation begins low: an iteration counts once. */
-static void note_late(struct lull_controlled_gpu *gpu)
-{
-    if (gpu->late_now++ < gpu->fold)
-        lull_allowance_spend(&gpu->late);
-}
-
 void lull_controller_gap_ends(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
                               uint32_t index, int64_t now_ns)
 {
-    if (gpu->low_section == (int32_t)index && gpu->is_low)
-        note_late(gpu);
+    if (gpu->low_section == (int32_t)index)
+        lull_low_span_gap_ends(&gpu->low, now_ns);
     gpu->open_section = -1;
     gpu->low_section = -1;
     if (!is_ahead(gpu))
         look_ahead(controller, gpu, index, 0.0, now_ns);
 }
 
-/* Outside a gap that is switched, whatever computes next is late for it or was overtaken by it. */
-void lull_controller_note_clock(struct lull_controlled_gpu *gpu, bool is_low)
+/* Outside a gap that is switched something computes, low: an iteration counts once. */
+void lull_controller_note_clock(struct lull_controlled_gpu *gpu, bool is_low, int64_t effect_ns)
 {
-    if (is_low && gpu->switched_gaps > 0 && gpu->low_section < 0)
-        note_late(gpu);
-    gpu->is_low = is_low;
+    if (is_low)
+        lull_low_span_lowered(&gpu->low, effect_ns);
+    else if (lull_low_span_raised(&gpu->low, effect_ns) && gpu->switched_gaps > 0 &&
+             gpu->late_now++ < gpu->fold)
+        lull_allowance_spend(&gpu->late);
 }
