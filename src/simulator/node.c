@@ -222,6 +222,8 @@ static int make_managed(struct simulation *simulation, struct lull_error *err)
         lull_virtual_driver_create(gpus, count, options->seed, on_driven, simulation);
     if (!is_made || simulation->controller == NULL || simulation->driver == NULL)
         return lull_error_set(err, -ENOMEM, "simulation: no memory");
+    for (uint32_t i = 0; i < count; i++)
+        lull_controller_set_model(simulation->controller, i, 0);
     return 0;
 }
 

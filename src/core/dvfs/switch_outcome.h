@@ -15,7 +15,8 @@ struct lull_switch_outcome {
     uint32_t point;
     double call_ms;    /* from the request until the driver call returned */
     double driver_ms;  /* of this inside the driver */
-    double settle_ms;  /* from the return until the clock read the target; < 0: it never did */
+    double settle_ms;  /* from the return until the clock read the target, or at least so long
+                        * where it was changed again; < 0: it never did; NAN: nobody looked */
     int64_t effect_ns; /* when it read the target, or the return where nobody looked */
     bool failed;       /* refused: the GPU does not switch at all */
 };

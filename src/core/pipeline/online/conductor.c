@@ -139,11 +139,6 @@ struct lull_switch_cost *lull_conductor_switch_cost(struct lull_conductor *condu
     return &conductor->gpus[gpu].cost;
 }
 
-static int64_t ns_from_ms(double ms)
-{
-    return (int64_t)(ms * 1e6);
-}
-
 /* ---- iterations -------------------------------------------------------------------------- */
 
 static void end_iteration(struct lull_conductor *conductor, int64_t time_ns)
@@ -298,9 +293,7 @@ void lull_conductor_take_switch(struct lull_conductor *conductor, uint32_t gpu,
     if (outcome->failed || outcome->was_point == outcome->point)
         return;
     if (outcome->point < outcome->was_point && of->raised_ns != 0) {
-        const int64_t effect_ns = of->raised_ns + ns_from_ms(outcome->call_ms + outcome->settle_ms);
-
-        conductor->late += of->needed_ns != 0 && effect_ns > of->needed_ns + late_ns;
+        conductor->late += of->needed_ns != 0 && outcome->effect_ns > of->needed_ns + late_ns;
         of->raised_ns = 0;
     }
     conductor_learn_call(conductor, outcome->driver_ms);

@@ -39,6 +39,7 @@ struct lull_controller *lull_controller_create(const struct lull_controller_conf
             return NULL;
         }
         gpu->points = point_counts[i];
+        gpu->model = UINT32_MAX;
         gpu->open_section = -1;
         gpu->expected_section = -1;
         lull_controller_init_gaps(gpu);
@@ -158,10 +159,16 @@ static void apply_steady(struct lull_controller *controller, struct lull_control
     post(controller, gpu, point, now_ns + steady_valid_ns, now_ns + steady_valid_ns);
 }
 
-struct lull_switch_cost *lull_controller_known_cost(struct lull_controller *controller,
-                                                    uint32_t gpu)
+void lull_controller_teach_cost(struct lull_controller *controller, uint32_t gpu,
+                                const struct lull_switch_cost *cost)
 {
-    return &controller->gpus[gpu].cost;
+    controller->gpus[gpu].cost = *cost;
+    controller->gpus[gpu].model_cost = *cost;
+}
+
+void lull_controller_set_model(struct lull_controller *controller, uint32_t gpu, uint32_t model)
+{
+    controller->gpus[gpu].model = model;
 }
 
 static void forget_sections(struct lull_controlled_gpu *gpu)
@@ -259,12 +266,31 @@ bool lull_controller_take_start(struct lull_controller *controller, uint32_t ind
     return true;
 }
 
+/*
+ * What waited in the driver's queue against the plan says nothing of what can be planned; what
+ * waited there at all, nothing of other GPUs.
+ */
+static void learn_cost(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
+                       const struct lull_switch_outcome *outcome)
+{
+    const enum lull_direction direction =
+        outcome->point == 0 ? LULL_DIRECTION_UP : LULL_DIRECTION_DOWN;
+    const bool is_plain = gpu->has_gaps && !(outcome->point == 0 && gpu->raises_as_planned);
+
+    gpu->changes++;
+    lull_switch_cost_add(&gpu->cost, direction, is_plain ? outcome->driver_ms : outcome->call_ms,
+                         outcome->settle_ms);
+    for (uint32_t i = 0; i < controller->gpu_count; i++)
+        if (&controller->gpus[i] == gpu ||
+            (gpu->model != UINT32_MAX && controller->gpus[i].model == gpu->model))
+            lull_switch_cost_add(&controller->gpus[i].model_cost, direction, outcome->driver_ms,
+                                 outcome->settle_ms);
+}
+
 void lull_controller_take_switch(struct lull_controller *controller, uint32_t index,
                                  const struct lull_switch_outcome *outcome)
 {
     struct lull_controlled_gpu *gpu = &controller->gpus[index];
-    /* What waited in the driver's queue against the plan says nothing of what can be planned. */
-    const bool is_plain = gpu->has_gaps && !(outcome->point == 0 && gpu->raises_as_planned);
 
     if (outcome->failed) {
         gpu->failed = true;
@@ -278,8 +304,7 @@ void lull_controller_take_switch(struct lull_controller *controller, uint32_t in
     if (controller->withheld)
         return;
     lull_controller_learn_driver(controller, outcome->driver_ms);
-    lull_switch_cost_add(&gpu->cost, outcome->point == 0 ? LULL_DIRECTION_UP : LULL_DIRECTION_DOWN,
-                         is_plain ? outcome->driver_ms : outcome->call_ms, outcome->settle_ms);
+    learn_cost(controller, gpu, outcome);
 }
 
 void lull_controller_take_throttle(struct lull_controller *controller, uint32_t index)

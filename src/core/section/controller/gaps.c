@@ -24,6 +24,8 @@ static const double least_fullness = 0.05;
 /* Gaps switched per second, on average: very frequent calls delay NCCL (its issue 1551). As many as
  * the writer's budget lets through without a gap between them. */
 static const double gaps_per_s = 20.0;
+/* With fewer changes of its own a GPU goes by what all of its model have seen. */
+static const uint32_t own_changes = 64;
 /* A lowering is planned this long ahead, at most. */
 static const double horizon_ms = 200.0;
 
@@ -41,13 +43,19 @@ static double late_share(const struct lull_controlled_gpu *gpu, double fullness)
     return late_wanted * fmax(fullness, least_fullness) * gpu->fold;
 }
 
+/* A few slow changes of its own, and a GPU would never be switched and never know better. */
+static const struct lull_switch_cost *cost_of(const struct lull_controlled_gpu *gpu)
+{
+    return gpu->changes < own_changes ? &gpu->model_cost : &gpu->cost;
+}
+
 void lull_controller_expect_gap(const struct lull_controlled_gpu *gpu,
                                 const struct lull_section *section, struct lull_forecast *out)
 {
     const uint32_t sharing = gpu->switched_gaps > 0 ? gpu->switched_gaps : 1;
     struct lull_gap_need need;
 
-    lull_gap_need_find(&gpu->cost, late_share(gpu, lull_allowance_fullness(&gpu->late)) / sharing,
+    lull_gap_need_find(cost_of(gpu), late_share(gpu, lull_allowance_fullness(&gpu->late)) / sharing,
                        &need);
     /* Ends as early and begins as late as it ever did: no kernel shall begin low. */
     out->length_ms = lull_quantile_least(&section->recent_length);
@@ -82,7 +90,7 @@ double lull_controller_choose_gaps(struct lull_controlled_gpu *gpu)
     qsort(lengths_ms, lengths, sizeof(lengths_ms[0]), descending);
     gpu->switched_gaps =
         lull_gap_choose(lengths_ms, lengths, (uint32_t)(gaps_per_s * iteration_ms * 1e-3) + 1,
-                        &gpu->cost, late_share(gpu, late_earned / late_wanted));
+                        cost_of(gpu), late_share(gpu, late_earned / late_wanted));
     return gpu->switched_gaps == 0 ? INFINITY : lengths_ms[gpu->switched_gaps - 1];
 }
 

@@ -64,7 +64,10 @@ struct lull_controlled_gpu {
     uint32_t points;
     bool exited;
     bool failed;
+    uint32_t model; /* UINT32_MAX: one of its own */
+    uint32_t changes;
     struct lull_switch_cost cost;
+    struct lull_switch_cost model_cost; /* of all GPUs of its model, as if none had ever waited */
     struct lull_calibration calibration;
     struct lull_feed_forward feed;
     int32_t open_section;          /* -1 none */
