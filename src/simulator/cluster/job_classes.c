@@ -2,6 +2,7 @@
 #include "simulator/cluster/job_classes.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 #include <strings.h>
@@ -158,4 +159,50 @@ void lull_job_model_fill(const struct lull_gpu_model *model, enum lull_job_netwo
         .clock_count = count,
         .limit_w = model->limit_default_w * model->limit_settle_ratio,
     };
+}
+
+/* ---- types of GPU ------------------------------------------------------------------------- */
+
+/* Data sheets: a P100 of 250 W; one of the two GPUs of a K80 of 300 W. Idle power is nominal. */
+static const struct lull_job_type boards[] = {
+    {.name = "P100-PCIE-16GB", .memory_mib = 16384, .limit_w = 250.0, .idle_w = 26.0},
+    {.name = "K80-12GB", .memory_mib = 12288, .limit_w = 150.0, .idle_w = 26.0},
+};
+
+int lull_job_type_find(const char *name, uint32_t length, struct lull_job_type *type_out)
+{
+    const struct lull_gpu_model *model = lull_gpu_model_find(name, length);
+
+    if (model != NULL) {
+        *type_out = (struct lull_job_type){model->name, model, model->memory_mib,
+                                           model->limit_default_w, model->idle_w};
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof(boards) / sizeof(boards[0]); i++) {
+        if (strlen(boards[i].name) != length || strncasecmp(boards[i].name, name, length) != 0)
+            continue;
+        *type_out = boards[i];
+        return 0;
+    }
+    return -ENOENT;
+}
+
+uint32_t lull_job_type_tempo(const struct lull_job_type *type, uint32_t job_class,
+                             enum lull_job_network network, struct lull_job_tempo *tempo_out)
+{
+    const struct lull_gpu_model *model = type->model;
+    struct lull_job_model curves;
+    struct lull_job_work work;
+
+    if (model == NULL)
+        model = lull_gpu_model_find(MEASURED_ON, sizeof(MEASURED_ON) - 1);
+    lull_job_model_fill(model, network, &curves);
+    lull_job_class_work(job_class, model, network, &work);
+    lull_job_tempo(&curves.gpu, &work, tempo_out);
+    if (type->model != NULL)
+        return curves.gpu.clock_count;
+    tempo_out[0].sm_mhz = 0;
+    tempo_out[0].compute_w *= type->limit_w / model->limit_default_w;
+    tempo_out[0].transfer_w *= type->limit_w / model->limit_default_w;
+    return 1;
 }

@@ -57,4 +57,25 @@ struct lull_job_model {
 void lull_job_model_fill(const struct lull_gpu_model *model, enum lull_job_network network,
                          struct lull_job_model *job_model_out);
 
+/* ---- types of GPU ------------------------------------------------------------------------- */
+
+/*
+ * A model of the emulated node, or an older board of which no curve is known, only how fast it is
+ * (Gavel's rates): it has one clock, and draws the share of its limit that the A100 draws.
+ */
+struct lull_job_type {
+    const char *name;
+    const struct lull_gpu_model *model; /* NULL: a board */
+    uint32_t memory_mib;
+    double limit_w;
+    double idle_w;
+};
+
+/* By name or alias, case ignored; name need not end behind length. -ENOENT: not known. */
+int lull_job_type_find(const char *name, uint32_t length, struct lull_job_type *type_out);
+
+/* What a class is on a type; tempo_out: LULL_JOB_MOST_CLOCKS places. Returns how many clocks. */
+uint32_t lull_job_type_tempo(const struct lull_job_type *type, uint32_t job_class,
+                             enum lull_job_network network, struct lull_job_tempo *tempo_out);
+
 #endif
