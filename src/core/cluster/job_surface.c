@@ -70,6 +70,7 @@ void lull_job_tempo(const struct lull_job_gpu *gpu, const struct lull_job_work *
             .compute_w = here.energy / here.time,
             .transfer_ratio = gpu->clocks[0].transfer_ratio / clock->transfer_ratio,
             .transfer_w = clock->waiting_w + clock->transfer_w,
+            .waiting_w = clock->waiting_w,
         };
     }
 }

@@ -74,6 +74,7 @@ struct lull_job_tempo {
     double compute_w;      /* on average over that time */
     double transfer_ratio; /* time of communication; 1 at the highest clock */
     double transfer_w;     /* all that a GPU draws then */
+    double waiting_w;      /* with nothing to do */
 };
 
 /* tempo_out: gpu->clock_count places, in the order of the clocks. */

@@ -204,5 +204,6 @@ uint32_t lull_job_type_tempo(const struct lull_job_type *type, uint32_t job_clas
     tempo_out[0].sm_mhz = 0;
     tempo_out[0].compute_w *= type->limit_w / model->limit_default_w;
     tempo_out[0].transfer_w *= type->limit_w / model->limit_default_w;
+    tempo_out[0].waiting_w *= type->limit_w / model->limit_default_w;
     return 1;
 }
