@@ -16,6 +16,7 @@
 
 #include "core/cluster/job_modes.h"
 #include "core/cluster/job_parallel.h"
+#include "core/cluster/job_pipeline.h"
 
 static const struct lull_job_tempo highest = {1410, 1.0, 400.0, 1.0, 120.0, 90.0};
 
@@ -226,6 +227,90 @@ static void test_modes(void **state)
     lull_job_graph_fini(&graph);
 }
 
+/* ---- plans of the pipeline's own ---------------------------------------------------------- */
+
+enum { CLOCKS = 12, POINTS = 24 };
+
+/* The energy that mixing two modes needs at this time; INFINITY: none is as fast. */
+static double mixed_j(const struct lull_cluster_mode *modes, size_t count, int64_t time_ns)
+{
+    double best = (double)INFINITY;
+
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < count; k++) {
+            const struct lull_cluster_mode *fast = &modes[i];
+            const struct lull_cluster_mode *slow = &modes[k];
+
+            if (fast->time_ns > time_ns)
+                continue;
+            best = fmin(best, fast->energy_j);
+            if (slow->time_ns > time_ns)
+                best = fmin(best, fast->energy_j + (slow->energy_j - fast->energy_j) *
+                                                       (double)(time_ns - fast->time_ns) /
+                                                       (double)(slow->time_ns - fast->time_ns));
+        }
+    return best;
+}
+
+/* Clocks of its own for every operation are never dearer than one clock for all, and where stages
+ * differ and bubbles wait they are cheaper. */
+static void check_plans(const char *schedule, double least_saving)
+{
+    struct lull_job_tempo tempo[CLOCKS];
+    struct lull_cluster_mode one_clock[CLOCKS];
+    struct lull_cluster_mode plans[POINTS];
+    struct lull_job_parallel parallel = make(schedule, 4, 8);
+    struct lull_job_pipeline pipeline;
+    struct lull_job_graph graph;
+    double most = 0.0;
+
+    for (uint32_t i = 0; i < CLOCKS; i++) {
+        const double ghz = 1.41 - 0.03 * i;
+        const double volts = ghz > 1.1 ? 1.0 + 0.85 * (ghz - 1.1) : 1.0;
+
+        tempo[i] = (struct lull_job_tempo){(uint32_t)lround(1000.0 * ghz),
+                                           0.1 + 0.9 * 1.41 / ghz,
+                                           40.0 + 320.0 * ghz / 1.41 * volts * volts,
+                                           1.0,
+                                           120.0,
+                                           85.0};
+    }
+    parallel.forward_ns = 10000000;
+    parallel.backward_ns = 20000000;
+    parallel.head_forward_ns = 2000000;
+    parallel.head_backward_ns = 4000000;
+    parallel.tensor = 2;
+    parallel.forward_calls = parallel.backward_calls = 2;
+    parallel.call_bytes = 1e8;
+    parallel.tensor_link = (struct lull_job_link){5000, 0.005};
+    assert_int_equal(lull_job_parallel_build(&parallel, &graph, NULL), 0);
+    assert_int_equal(lull_job_parallel_modes(&parallel, &graph, tempo, CLOCKS, 10, 0, one_clock),
+                     CLOCKS);
+    lull_job_graph_fini(&graph);
+    assert_int_equal(lull_job_pipeline_init(&pipeline, &parallel, tempo, CLOCKS, NULL), 0);
+    const int64_t count = lull_job_pipeline_modes(&pipeline, POINTS, 10, 0, plans, NULL);
+
+    assert_in_range(count, POINTS / 2, POINTS);
+    for (int i = 0; i < CLOCKS; i++) {
+        const double plan_j = mixed_j(plans, (size_t)count, one_clock[i].time_ns);
+
+        assert_true(plan_j <= 1.001 * one_clock[i].energy_j);
+        most = fmax(most, 1.0 - plan_j / one_clock[i].energy_j);
+    }
+    print_message("%s: at most %.1f %% less at the same time\n", schedule, 100.0 * most);
+    assert_true(most >= least_saving);
+    assert_int_equal(plans[0].gpus, 8);
+    lull_job_pipeline_fini(&pipeline);
+}
+
+static void test_pipeline_plans(void **state)
+{
+    (void)state;
+    check_plans("1f1b", 0.05);
+    check_plans("interleaved:2", 0.02);
+    check_plans("gpipe", 0.05);
+}
+
 static void test_refused(void **state)
 {
     struct lull_job_graph graph;
@@ -254,6 +339,7 @@ int main(void)
         cmocka_unit_test(test_data_parallel),
         cmocka_unit_test(test_clocks),
         cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_pipeline_plans),
         cmocka_unit_test(test_refused),
     };
 

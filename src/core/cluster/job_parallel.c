@@ -31,6 +31,48 @@ int64_t lull_job_all_reduce_ns(const struct lull_job_link *link, double bytes, u
     return to_ns(ring_ns(link, bytes, ranks));
 }
 
+int64_t lull_job_parallel_compute_ns(const struct lull_job_parallel *parallel,
+                                     enum lull_pipeline_kind kind, bool is_last_chunk)
+{
+    const int64_t forward = parallel->forward_ns + (is_last_chunk ? parallel->head_forward_ns : 0);
+    const int64_t backward =
+        parallel->backward_ns + (is_last_chunk ? parallel->head_backward_ns : 0);
+
+    switch (kind) {
+    case LULL_PIPELINE_BACKWARD:
+        return backward;
+    case LULL_PIPELINE_INPUT:
+        return backward / 2;
+    case LULL_PIPELINE_WEIGHT:
+        return backward - backward / 2;
+    default:
+        return forward;
+    }
+}
+
+/* The gradient of the weights needs no collective. */
+int64_t lull_job_parallel_tensor_ns(const struct lull_job_parallel *parallel,
+                                    enum lull_pipeline_kind kind)
+{
+    const bool is_backward = kind == LULL_PIPELINE_BACKWARD || kind == LULL_PIPELINE_INPUT;
+    const uint32_t calls = is_backward ? parallel->backward_calls : parallel->forward_calls;
+
+    if (parallel->tensor == 1 || kind == LULL_PIPELINE_WEIGHT)
+        return 0;
+    return to_ns(calls * ring_ns(&parallel->tensor_link, parallel->call_bytes, parallel->tensor));
+}
+
+int64_t lull_job_parallel_bucket_ns(const struct lull_job_parallel *parallel)
+{
+    const uint32_t chunks = parallel->schedule.chunks;
+
+    return parallel->data > 1
+               ? lull_job_all_reduce_ns(&parallel->data_link,
+                                        parallel->gradient_bytes / chunks / parallel->buckets,
+                                        parallel->data)
+               : 0;
+}
+
 uint64_t lull_job_parallel_gpus(const struct lull_job_parallel *parallel)
 {
     return (uint64_t)parallel->data * parallel->tensor * parallel->pipeline;
@@ -79,44 +121,13 @@ static void connect(struct builder *builder, int64_t from, int64_t to)
         builder->rc = lull_job_graph_connect(&builder->graph, (uint32_t)from, (uint32_t)to);
 }
 
-static int64_t compute_ns(const struct lull_job_parallel *parallel,
-                          const struct lull_pipeline_action *action, bool is_last)
-{
-    const int64_t forward = parallel->forward_ns + (is_last ? parallel->head_forward_ns : 0);
-    const int64_t backward = parallel->backward_ns + (is_last ? parallel->head_backward_ns : 0);
-
-    switch (action->kind) {
-    case LULL_PIPELINE_BACKWARD:
-        return backward;
-    case LULL_PIPELINE_INPUT:
-        return backward / 2;
-    case LULL_PIPELINE_WEIGHT:
-        return backward - backward / 2;
-    default:
-        return forward;
-    }
-}
-
-/* The gradient of the weights needs no collective. */
-static int64_t tensor_ns(const struct lull_job_parallel *parallel,
-                         const struct lull_pipeline_action *action)
-{
-    const bool is_backward =
-        action->kind == LULL_PIPELINE_BACKWARD || action->kind == LULL_PIPELINE_INPUT;
-    const uint32_t calls = is_backward ? parallel->backward_calls : parallel->forward_calls;
-
-    if (parallel->tensor == 1 || action->kind == LULL_PIPELINE_WEIGHT)
-        return 0;
-    return to_ns(calls * ring_ns(&parallel->tensor_link, parallel->call_bytes, parallel->tensor));
-}
-
 /* One of `parts` equal pieces of an action behind what the device did before. */
 static void add_piece(struct builder *builder, const struct lull_pipeline_action *action,
                       uint32_t device, uint32_t part, uint32_t parts, struct done *done)
 {
     const bool is_last = action->stage + 1 == builder->order.stages;
-    const int64_t whole_ns = compute_ns(builder->parallel, action, is_last);
-    const int64_t link_ns = tensor_ns(builder->parallel, action);
+    const int64_t whole_ns = lull_job_parallel_compute_ns(builder->parallel, action->kind, is_last);
+    const int64_t link_ns = lull_job_parallel_tensor_ns(builder->parallel, action->kind);
     const int64_t compute = add(builder, LULL_JOB_COMPUTE, device, device,
                                 whole_ns * (part + 1) / parts - whole_ns * part / parts);
     int64_t last = compute;
@@ -165,16 +176,6 @@ static bool is_last_gradient(const struct lull_pipeline_row *row, size_t at)
     return true;
 }
 
-static int64_t bucket_ns(const struct builder *builder)
-{
-    const struct lull_job_parallel *parallel = builder->parallel;
-    const uint32_t chunks = builder->order.stages / parallel->pipeline;
-
-    return lull_job_all_reduce_ns(&parallel->data_link,
-                                  parallel->gradient_bytes / chunks / parallel->buckets,
-                                  parallel->data);
-}
-
 /* An action; where the chunk's gradient is complete with it, in pieces that each release a bucket,
  * which the optimizer waits for. */
 static struct done add_action(struct builder *builder, uint32_t device, size_t at,
@@ -191,7 +192,7 @@ static struct done add_action(struct builder *builder, uint32_t device, size_t a
         if (is_reduced) {
             const int64_t bucket =
                 add(builder, LULL_JOB_TRANSFER, resource(builder, device, DATA_LINK), device,
-                    bucket_ns(builder));
+                    lull_job_parallel_bucket_ns(builder->parallel));
 
             connect(builder, done.last, bucket);
             connect(builder, bucket, optimizer);

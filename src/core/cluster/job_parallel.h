@@ -17,6 +17,7 @@
 #ifndef LULL_CORE_CLUSTER_JOB_PARALLEL_H
 #define LULL_CORE_CLUSTER_JOB_PARALLEL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -59,6 +60,16 @@ struct lull_job_parallel {
 
 int64_t lull_job_transfer_ns(const struct lull_job_link *link, double bytes);
 int64_t lull_job_all_reduce_ns(const struct lull_job_link *link, double bytes, uint32_t ranks);
+
+/* Of one action of a chunk (forward, backward, input, weight or recompute) at the highest clock:
+ * what it computes, and its collectives among the tensor parallel GPUs. */
+int64_t lull_job_parallel_compute_ns(const struct lull_job_parallel *parallel,
+                                     enum lull_pipeline_kind kind, bool is_last_chunk);
+int64_t lull_job_parallel_tensor_ns(const struct lull_job_parallel *parallel,
+                                    enum lull_pipeline_kind kind);
+
+/* One bucket's all-reduce among the copies; 0: there is one copy. */
+int64_t lull_job_parallel_bucket_ns(const struct lull_job_parallel *parallel);
 
 /*
  * The finished graph; its devices are resources 0 to pipeline - 1. graph_out: not initialised
