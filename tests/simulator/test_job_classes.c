@@ -12,6 +12,8 @@
 #include <cmocka.h>
 
 #include "core/cluster/job_modes.h"
+#include "core/cluster/job_pipeline.h"
+#include "core/cluster/job_transformer.h"
 #include "simulator/cluster/job_classes.h"
 
 static struct lull_job_model job_model;
@@ -135,6 +137,64 @@ static void test_published_valleys(void **state)
     check_valley("A40", 299.4, 1740, -0.24, 0.18);
 }
 
+/*
+ * GPT-3 175B's layout with fewer micro-batches on 64 A100s: one clock for all and the planner's
+ * plans together are a job's modes. The planner has the better ones where stages wait.
+ */
+static void test_of_a_pipeline(void **state)
+{
+    static struct lull_cluster_mode candidates[LULL_JOB_MOST_CLOCKS + 12];
+    const struct lull_job_transformer model = {96, 12288, 2048, 51200, 1, false, true};
+    const struct lull_gpu_model *a100 = find("A100-SXM4-80GB");
+    struct lull_job_parallel parallel = {
+        .data = 1,
+        .tensor = 8,
+        .pipeline = 8,
+        .microbatches = 16,
+        .schedule = {.family = LULL_PIPELINE_1F1B, .chunks = 1},
+        .buckets = 1,
+        .tensor_link = {1000, 1.0 / 195.0},
+        .stage_link = {20000, 1.0 / 22.5},
+    };
+    struct lull_cluster_mode modes[LULL_CLUSTER_MOST_MODES];
+    struct lull_job_pipeline pipeline;
+    struct lull_job_graph graph;
+    struct lull_job_work work;
+    int64_t count;
+    int64_t plans;
+    size_t chosen;
+    size_t planned = 0;
+
+    (void)state;
+    lull_job_model_fill(a100, LULL_JOB_NVLINK, &job_model);
+    job_model.gpu.limit_w = INFINITY;
+    lull_job_class_work(lull_job_class_find("compute"), a100, LULL_JOB_NVLINK, &work);
+    lull_job_tempo(&job_model.gpu, &work, tempo);
+    lull_job_transformer_fill(&model, &lull_job_matrix_a100, &parallel);
+    assert_int_equal(lull_job_parallel_build(&parallel, &graph, NULL), 0);
+    count = lull_job_parallel_modes(&parallel, &graph, tempo, job_model.gpu.clock_count, 1000, 0,
+                                    candidates);
+    assert_int_equal(count, job_model.gpu.clock_count);
+    lull_job_graph_fini(&graph);
+    /* The planner gets the clocks down to 900 MHz, below which nothing is won. */
+    assert_int_equal(lull_job_pipeline_init(&pipeline, &parallel, tempo, 35, NULL), 0);
+    plans = lull_job_pipeline_modes(&pipeline, 12, 1000, 0, &candidates[count], NULL);
+    assert_in_range(plans, 6, 12);
+    lull_job_pipeline_fini(&pipeline);
+    chosen =
+        lull_job_modes_choose(candidates, (size_t)(count + plans), LULL_CLUSTER_MOST_MODES, modes);
+    assert_in_range(chosen, 4, LULL_CLUSTER_MOST_MODES);
+    for (size_t i = 0; i < chosen; i++) {
+        assert_int_equal(modes[i].gpus, 64);
+        planned += modes[i].sm_mhz == 0;
+    }
+    print_message("%zu modes, %zu of them plans; %.0f to %.0f s, %.1f to %.1f MJ\n", chosen,
+                  planned, (double)modes[0].time_ns * 1e-9,
+                  (double)modes[chosen - 1].time_ns * 1e-9, modes[0].energy_j * 1e-6,
+                  modes[chosen - 1].energy_j * 1e-6);
+    assert_true(2 * planned > chosen);
+}
+
 static void test_names(void **state)
 {
     struct lull_random random;
@@ -161,6 +221,7 @@ int main(void)
         cmocka_unit_test(test_emulated_physics),
         cmocka_unit_test(test_all),
         cmocka_unit_test(test_published_valleys),
+        cmocka_unit_test(test_of_a_pipeline),
         cmocka_unit_test(test_names),
     };
 
