@@ -103,8 +103,8 @@ static void test_fitted(void **state)
 
 /*
  * Narayanan et al., SC'21, table 1, nothing fitted: seconds from the published layouts and
- * operations per second. Micro-batches of one sequence; the models below 7.5B, whose data
- * parallelism and small products are not modelled well enough, are 18 to 28 % off.
+ * operations per second. Micro-batches of one sequence. The two smallest, narrow products whose
+ * other kernels are not modelled, are not claimed.
  */
 static void test_held_out(void **state)
 {
@@ -119,8 +119,14 @@ static void test_held_out(void **state)
         {"1T, 3072 GPUs", 25600, 128, 8, 64, 6, 1, 3072, 1, true, 102.6},
     };
 
+    static const struct step small[] = {
+        {"1.7B", 2304, 24, 1, 1, 32, 1, 512, 1, true, 3.5},
+        {"3.6B", 3072, 30, 2, 1, 32, 1, 512, 1, true, 3.7},
+    };
+
     (void)state;
     check(steps, sizeof(steps) / sizeof(steps[0]), false, -0.12, 0.08);
+    check(small, sizeof(small) / sizeof(small[0]), false, -0.30, 0.0);
 }
 
 /*
@@ -185,7 +191,7 @@ static void test_shares(void **state)
         print_message("%-12s bubble %.1f %%, Calculon %.1f; exposed %.1f %%\n", rows[i].step.name,
                       100.0 * iteration.bubble_ratio, rows[i].bubble_percent,
                       100.0 * iteration.exposed_ratio);
-        assert_true(fabs(100.0 * iteration.bubble_ratio - rows[i].bubble_percent) <= 1.5);
+        assert_true(fabs(100.0 * iteration.bubble_ratio - rows[i].bubble_percent) <= 1.0);
     }
 }
 
