@@ -90,8 +90,19 @@ class Modes(unittest.TestCase):
             self.assertEqual(done.returncode, 2)
             self.assertIn("has no rates on a A100-SXM4-40GB", done.stderr)
 
+    def test_pipelines(self):
+        text = "job_id,submit_s,num_gpus,duration_s,model\n" + "".join(
+            f"{i},0,{gpus},1000,gpt2\n" for i, gpus in enumerate((8, 16, 20, 64, 64)))
+        options = ["--nodes", 32, "--gpu", "A100-SXM4-80GB", "--clocks"]
+        plain, planned = answer(*options, text=text), answer(*options, "--pipelines", text=text)
+        self.assertEqual((plain["job_modes"]["pipelines"], planned["job_modes"]["pipelines"]), (0, 3))
+        for got in (plain, planned):
+            self.assertAlmostEqual(got["makespan_s"], 1000.0)
+            self.assertAlmostEqual(got["average_completion_s"], 1000.0)
+        self.assertEqual(answer(*options, "--pipelines", "--class", "host", text=text)["job_modes"]["pipelines"], 0)
+
     def test_bad_options_are_said(self):
-        for options, said in ((["--clocks"], "--gpu MODEL"), (["--gpu", "A101"], "known are"),
+        for options, said in ((["--gpu", "A100", "--pipelines"], "goes with --clocks"), (["--clocks"], "--gpu MODEL"), (["--gpu", "A101"], "known are"),
                               (["--gpu", "A100,V100"], "with :NODES"), (["--gpu", "A100:0"], "with :NODES"),
                               (["--gpu", "A100:1"], "either --pools or --nodes"), (["--class", "big"], "not a usable"),
                               (["--elastic", 3], "not a usable"), (["--network", "string"], "not a usable"),

@@ -17,6 +17,7 @@
 #include "core/cluster/job_modes.h"
 #include "core/cluster/job_parallel.h"
 #include "core/cluster/job_pipeline.h"
+#include "core/pipeline/frontier/frontier.h"
 
 static const struct lull_job_tempo highest = {1410, 1.0, 400.0, 1.0, 120.0, 90.0};
 
@@ -252,6 +253,21 @@ static double mixed_j(const struct lull_cluster_mode *modes, size_t count, int64
     return best;
 }
 
+/* No plan is below the relaxation's least energy for its time. */
+static void check_bound(const struct lull_job_pipeline *pipeline,
+                        const struct lull_cluster_mode *plans, int64_t count)
+{
+    struct lull_frontier *frontier = lull_frontier_create(&pipeline->problem, NULL);
+
+    assert_non_null(frontier);
+    for (int64_t i = 0; i < count; i++) {
+        assert_int_equal(lull_frontier_seek(frontier, plans[i].time_ns / 10), 0);
+        assert_true(plans[i].energy_j / 10.0 >=
+                    lull_frontier_here(frontier).energy_j * (1.0 - 1e-9));
+    }
+    lull_frontier_destroy(frontier);
+}
+
 /* Clocks of its own for every operation are never dearer than one clock for all, and where stages
  * differ and bubbles wait they are cheaper. */
 static void check_plans(const char *schedule, double least_saving)
@@ -300,6 +316,7 @@ static void check_plans(const char *schedule, double least_saving)
     print_message("%s: at most %.1f %% less at the same time\n", schedule, 100.0 * most);
     assert_true(most >= least_saving);
     assert_int_equal(plans[0].gpus, 8);
+    check_bound(&pipeline, plans, count);
     lull_job_pipeline_fini(&pipeline);
 }
 

@@ -153,6 +153,50 @@ static size_t make_modes(const struct lull_gangs_modes *modes, struct work *work
                           work->candidates, &modes->all[modes->count]);
 }
 
+/* The pipeline of so many GPUs on the first type, until the next is asked for. -ENOMEM. */
+static int find_pipelined(struct lull_gangs_modes *modes, uint32_t gpus,
+                          const struct lull_job_pipelined **pipelined_out, struct lull_error *err)
+{
+    int rc = 0;
+    struct lull_job_pipelined *more;
+    size_t i = 0;
+
+    while (i < modes->pipelined_count && modes->pipelined[i].gpus != gpus)
+        i++;
+    if (i == modes->pipelined_count) {
+        more = realloc(modes->pipelined, (i + 1) * sizeof(*more));
+        if (more == NULL)
+            return lull_error_set(err, -ENOMEM, "no memory for a pipeline of %u GPUs", gpus);
+        modes->pipelined = more;
+        rc = lull_job_pipelined_make(&modes->wish->types[0], modes->wish->network, gpus, &more[i],
+                                     err);
+        modes->pipelined_count += rc == 0;
+    }
+    *pipelined_out = &modes->pipelined[i];
+    return rc;
+}
+
+static bool is_pipeline(const struct lull_gangs_modes *modes, uint32_t job_class, uint32_t gpus)
+{
+    return modes->wish->has_pipelines && job_class == lull_job_class_find("compute") &&
+           lull_job_pipelined_is_possible(&modes->wish->types[0], gpus);
+}
+
+static int make_pipeline_modes(struct lull_gangs_modes *modes,
+                               const struct lull_cluster_jobs_row *row,
+                               struct lull_cluster_job *job, struct lull_error *err)
+{
+    const struct lull_job_pipelined *pipelined = NULL;
+    const int rc = find_pipelined(modes, row->gpus, &pipelined, err);
+
+    if (rc < 0)
+        return rc;
+    job->mode_count =
+        lull_job_pipelined_modes(pipelined, row->duration_ns, 0, &modes->all[modes->count]);
+    modes->pipelines++;
+    return 0;
+}
+
 static int make_room(struct lull_gangs_modes *modes, struct lull_error *err)
 {
     struct lull_cluster_mode *all;
@@ -178,14 +222,20 @@ static int make_all(struct lull_gangs_modes *modes, const struct lull_cluster_jo
     for (size_t i = 0; i < table->count; i++) {
         const struct lull_cluster_jobs_row *row = &table->rows[i];
         const char *model = lull_cluster_jobs_name(table, row->model);
-        const int rc = make_room(modes, err);
+        int rc = make_room(modes, err);
 
         if (rc < 0)
             return rc;
         modes->classes[i] = (uint8_t)choose_class(modes, model, &random);
-        make_offers(modes, work, modes->classes[i], row, model, gpus_per_node);
-        make_counts(modes->wish, work, row->gpus);
-        jobs[i].mode_count = (uint32_t)make_modes(modes, work);
+        if (is_pipeline(modes, modes->classes[i], row->gpus)) {
+            rc = make_pipeline_modes(modes, row, &jobs[i], err);
+        } else {
+            make_offers(modes, work, modes->classes[i], row, model, gpus_per_node);
+            make_counts(modes->wish, work, row->gpus);
+            jobs[i].mode_count = (uint32_t)make_modes(modes, work);
+        }
+        if (rc < 0)
+            return rc;
         modes->count += jobs[i].mode_count;
     }
     /* Now that they do not move any more. */
@@ -220,6 +270,7 @@ void lull_gangs_modes_fini(struct lull_gangs_modes *modes)
     lull_job_rates_fini(&modes->rates);
     free(modes->tempo);
     free(modes->classes);
+    free(modes->pipelined);
     free(modes->all);
     *modes = (struct lull_gangs_modes){0};
 }
@@ -247,11 +298,11 @@ json_t *lull_gangs_modes_json(const struct lull_gangs_modes *modes, size_t jobs)
     for (uint32_t i = 0; i < LULL_JOB_CLASSES; i++)
         json_object_set_new(classes, lull_job_classes[i].name,
                             json_integer((json_int_t)modes->of_class[i]));
-    return json_pack("{s:o, s:b, s:I, s:s, s:I, s:o, s:I, s:f}", "gpus", types, "clocks",
+    return json_pack("{s:o, s:b, s:I, s:s, s:I, s:o, s:I, s:I, s:f}", "gpus", types, "clocks",
                      (int)wish->has_clocks, "elastic", (json_int_t)wish->elastic, "network",
                      network_name(modes), "seed", (json_int_t)wish->seed, "classes", classes,
-                     "classes_drawn", (json_int_t)modes->drawn, "modes_per_job",
-                     mean_modes(modes, jobs));
+                     "classes_drawn", (json_int_t)modes->drawn, "pipelines",
+                     (json_int_t)modes->pipelines, "modes_per_job", mean_modes(modes, jobs));
 }
 
 void lull_gangs_modes_print(const struct lull_gangs_modes *modes, size_t jobs)

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "core/cluster/job.h"
 #include "simulator/cluster/job_classes.h"
+#include "simulator/cluster/job_pipelines.h"
 #include "trace/cluster_jobs.h"
 #include "trace/job_rates.h"
 
@@ -24,6 +25,7 @@ struct lull_gangs_modes_options {
     int64_t nodes[LULL_GANGS_MOST_TYPES];              /* 0: as --nodes or --pools have it */
     uint32_t type_count; /* 0: nothing is known of the GPUs but what they draw */
     bool has_clocks;
+    bool has_pipelines; /* large compute jobs are pipelines, with plans among their modes */
     uint32_t job_class; /* LULL_JOB_CLASSES: by the trace's model, else drawn */
     int64_t seed;
     int64_t elastic; /* GPUs by so much fewer or more, in powers of two; 1: as asked */
@@ -44,7 +46,10 @@ struct lull_gangs_modes {
     double sync_ratio[LULL_JOB_CLASSES];
     uint8_t *classes; /* by job */
     size_t of_class[LULL_JOB_CLASSES];
-    size_t drawn; /* of all, whose class the trace does not tell */
+    size_t drawn;                         /* of all, whose class the trace does not tell */
+    struct lull_job_pipelined *pipelined; /* one for each number of GPUs that was met */
+    size_t pipelined_count;
+    size_t pipelines; /* jobs */
     struct lull_cluster_mode *all;
     size_t count;
     size_t room;

@@ -6,13 +6,26 @@
 #include "base/text.h"
 #include "cli/cluster/gangs_modes.h"
 
-enum { KEY_GPU = 512, KEY_CLOCKS, KEY_CLASS, KEY_SEED, KEY_ELASTIC, KEY_NETWORK, KEY_RATES };
+enum {
+    KEY_GPU = 512,
+    KEY_CLOCKS,
+    KEY_CLASS,
+    KEY_SEED,
+    KEY_ELASTIC,
+    KEY_NETWORK,
+    KEY_RATES,
+    KEY_PIPELINES
+};
 
 static const struct argp_option options[] = {
     {0, 0, NULL, 0, "What jobs run on:", 1},
     {"gpu", KEY_GPU, "MODEL[:NODES],...", 0,
      "Types of GPU; durations are those on the first. Power by their curves, not by --run-w", 1},
     {"clocks", KEY_CLOCKS, NULL, 0, "Jobs have a mode for each clock that is worth it", 1},
+    {"pipelines", KEY_PIPELINES, NULL, 0,
+     "Compute jobs of 16 GPUs and more are pipelines, with the planner's plans as modes (A100, "
+     "H100)",
+     1},
     {"elastic", KEY_ELASTIC, "FACTOR", 0,
      "And for so much fewer and more GPUs than they ask for: 2, 4, 8 or 16", 1},
     {"class", KEY_CLASS, "NAME", 0,
@@ -95,6 +108,8 @@ static void refuse_type(struct argp_state *state)
 
 static void check(const struct lull_gangs_modes_options *wish, struct argp_state *state)
 {
+    if (wish->has_pipelines && !wish->has_clocks)
+        argp_error(state, "--pipelines goes with --clocks");
     if (wish->type_count == 0 && (wish->has_clocks || wish->elastic > 1 || wish->rates != NULL))
         argp_error(state, "say on which GPUs: --gpu MODEL");
     if (wish->type_count > 1 && wish->rates == NULL)
@@ -117,6 +132,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_CLOCKS:
         wish->has_clocks = true;
+        return 0;
+    case KEY_PIPELINES:
+        wish->has_pipelines = true;
         return 0;
     case KEY_ELASTIC:
         rc = parse_elastic(arg, wish);

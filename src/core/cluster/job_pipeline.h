@@ -4,8 +4,9 @@
  * that bubbles and stages that wait cost less energy for the same time.
  *
  * An action is one operation: its computation follows the clock, its collectives keep their time.
- * The last bucket of gradients and the optimizer end every device's iteration at the highest clock;
- * the other buckets are taken to be hidden.
+ * The last bucket of gradients and the optimizer end every device's iteration; the other buckets
+ * are taken to be hidden. A device waits at the clock of what it did last; while plans are made it
+ * is taken to wait, and to send gradients, at the clock at which computation costs least energy.
  *
  * Pure. One thread. SPDX-License-Identifier: Apache-2.0
  */
@@ -23,14 +24,14 @@ struct lull_job_pipeline {
     struct lull_pipeline_graph graph;
     double *blocking_w;
     struct lull_pipeline_problem problem; /* of the three above */
+    double *waiting_w;                    /* of a device, by option */
     uint64_t gpus;                        /* of the job */
 };
 
 /*
  * tempo: clock_count (1 to LULL_PIPELINE_MAX_OPTIONS) clocks, the highest first, each of another
- * MHz. A device that waits draws the highest clock's waiting_w. Written on success, and then the
- * caller's to fini; it points into itself, so it stays where it is. Errors: -EINVAL; those of
- * lull_pipeline_schedule_build.
+ * MHz. Written on success, and then the caller's to fini; it points into itself, so it stays where
+ * it is. Errors: -EINVAL; those of lull_pipeline_schedule_build.
  */
 int lull_job_pipeline_init(struct lull_job_pipeline *pipeline,
                            const struct lull_job_parallel *parallel,
