@@ -58,6 +58,30 @@ static void test_emulated_physics(void **state)
             check_kernel(&lull_gpu_models[i], &lull_gpu_models[i].profiles[k]);
 }
 
+/* How much more than a point of the surface a mix of modes needs that takes as long, at most. */
+static double find_excess(const struct lull_job_surface *surface, uint32_t gpus,
+                          const struct lull_cluster_mode *modes, size_t count)
+{
+    double worst = 0.0;
+
+    for (uint32_t clock = 0; clock < surface->clock_count; clock++) {
+        struct lull_job_point point;
+        size_t next = 0;
+        double mixed_j;
+
+        assert_true(lull_job_surface_at(surface, gpus, clock, &point));
+        while (next < count && modes[next].time_ns < point.time_ns)
+            next++;
+        mixed_j = next < count ? modes[next].energy_j : modes[count - 1].energy_j;
+        if (next > 0 && next < count)
+            mixed_j += (modes[next - 1].energy_j - modes[next].energy_j) *
+                       (double)(modes[next].time_ns - point.time_ns) /
+                       (double)(modes[next].time_ns - modes[next - 1].time_ns);
+        worst = fmax(worst, mixed_j / point.energy_j - 1.0);
+    }
+    return worst;
+}
+
 /* Every class has modes on every model, within the board's limit, and a lower clock saves. */
 static void check_class(const struct lull_gpu_model *model, uint32_t job_class,
                         enum lull_job_network network)
@@ -87,6 +111,8 @@ static void check_class(const struct lull_gpu_model *model, uint32_t job_class,
         assert_true(power_w > model->idle_w && power_w <= model->limit_default_w);
     }
     assert_true(modes[count - 1].energy_j < modes[0].energy_j);
+    /* What is lost by having 16 modes instead of all clocks. */
+    assert_true(find_excess(&offer.surface, gpus, modes, count) <= 0.002);
 }
 
 static void test_all(void **state)
