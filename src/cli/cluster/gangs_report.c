@@ -59,12 +59,16 @@ static int summarise(const struct lull_gangs *gangs, struct lull_cluster_summary
 
 static json_t *more_json(const struct lull_gangs *gangs, const struct more *more)
 {
-    return json_pack("{s:s, s:I, s:f, s:I, s:I, s:I, s:f, s:f}", "policy", gangs->policy->name,
-                     "never_started", (json_int_t)more->waited, "average_queue_s", more->queue_s,
-                     "without_gpus", (json_int_t)gangs->table.without_gpus, "without_duration",
-                     (json_int_t)gangs->table.without_duration, "nodes",
-                     (json_int_t)gangs->cluster.node_count, "run_w", gangs->wish->run_w, "idle_w",
-                     gangs->wish->idle_w);
+    json_t *const modes = gangs->wish->modes.type_count > 0
+                              ? lull_gangs_modes_json(&gangs->modes, gangs->jobs.count)
+                              : NULL;
+
+    return json_pack(
+        "{s:s, s:I, s:f, s:I, s:I, s:I, s:f, s:f, s:o*}", "policy", gangs->policy->name,
+        "never_started", (json_int_t)more->waited, "average_queue_s", more->queue_s, "without_gpus",
+        (json_int_t)gangs->table.without_gpus, "without_duration",
+        (json_int_t)gangs->table.without_duration, "nodes", (json_int_t)gangs->cluster.node_count,
+        "run_w", gangs->wish->run_w, "idle_w", gangs->types[0].idle_w, "job_modes", modes);
 }
 
 int lull_gangs_print(const struct lull_gangs *gangs, struct lull_error *err)
@@ -84,6 +88,8 @@ int lull_gangs_print(const struct lull_gangs *gangs, struct lull_error *err)
            (unsigned long long)more.waited);
     printf("left out            %zu without GPUs, %zu of unknown duration\n",
            gangs->table.without_gpus, gangs->table.without_duration);
+    if (gangs->wish->modes.type_count > 0)
+        lull_gangs_modes_print(&gangs->modes, gangs->jobs.count);
     return 0;
 }
 

@@ -24,7 +24,7 @@ enum { LULL_CLUSTER_MOST_MODES = 16 };
 struct lull_cluster_mode {
     uint32_t type;   /* of GPU */
     uint32_t gpus;   /* > 0, all at once (a gang) */
-    uint32_t sm_mhz; /* 0: the default clock */
+    uint32_t sm_mhz; /* 0: the default clock, or those of a plan (job_pipeline.h) */
     int64_t time_ns; /* > 0, start to end without a pause */
     double energy_j; /* >= 0, of all its GPUs */
 };
