@@ -18,14 +18,17 @@
 #include "core/cluster/state.h"
 
 enum lull_cluster_act {
-    LULL_CLUSTER_START,   /* in this mode, on these shares, now */
-    LULL_CLUSTER_PREEMPT, /* a running job goes back to where it waits */
-    LULL_CLUSTER_REJECT,  /* it will never run */
+    LULL_CLUSTER_START,    /* in this mode, on these shares, now */
+    LULL_CLUSTER_PREEMPT,  /* a running job goes back to where it waits */
+    LULL_CLUSTER_REJECT,   /* it will never run */
+    LULL_CLUSTER_NODE_ON,  /* a node that is off */
+    LULL_CLUSTER_NODE_OFF, /* a node that is on and has no job */
 };
 
 struct lull_cluster_decision {
     enum lull_cluster_act act;
-    uint32_t job;
+    uint32_t job;                      /* start, preempt, reject */
+    uint32_t node;                     /* node on, node off */
     uint32_t mode;                     /* start */
     struct lull_cluster_share *shares; /* start; room for node_count, of the driver */
     size_t share_count;
@@ -44,15 +47,35 @@ struct lull_cluster_policy_ops {
                   struct lull_cluster_policy **policy_out);
     void (*destroy)(struct lull_cluster_policy *policy);
 
-    /* A job came, or came back from preemption. -ENOMEM. */
+    /* A job came, or came back: from preemption, or after `end` from a failure. -ENOMEM. */
     int (*arrive)(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
 
-    /* A job that ran has ended. */
+    /* A job that ran runs no longer: it is done; or it could not be run after all, or lost its GPUs
+     * to a failure, and arrives again at once. */
     void (*end)(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
 
     /* The next thing to do now; false: nothing until something happens. */
     bool (*decide)(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
                    int64_t now_ns, struct lull_cluster_decision *decision);
+
+    /* What follows may be NULL. */
+
+    /* A node has been turned on or off, has failed, or works again: see state. */
+    void (*node)(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+                 uint32_t node, int64_t now_ns);
+
+    /* The last job of a node that is on has left it. */
+    void (*idle)(struct lull_cluster_policy *policy, uint32_t node, int64_t now_ns);
+
+    /* When to ask next although nothing has happened, after now_ns; LULL_CLUSTER_NEVER: not. */
+    int64_t (*wake_ns)(const struct lull_cluster_policy *policy, int64_t now_ns);
+};
+
+/* A policy at work. Others can stand around it, so that they see its decisions first
+ * (node_power.h, power_cap.h). */
+struct lull_cluster_decider {
+    const struct lull_cluster_policy_ops *ops;
+    struct lull_cluster_policy *policy;
 };
 
 /* In an order, each pool by itself; the first that does not fit holds up its pool. */

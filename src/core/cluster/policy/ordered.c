@@ -101,3 +101,12 @@ bool lull_cluster_ordered_decide(struct lull_cluster_policy *policy,
     }
     return false;
 }
+
+void lull_cluster_ordered_node(struct lull_cluster_policy *policy,
+                               const struct lull_cluster_state *state, uint32_t node,
+                               int64_t now_ns)
+{
+    (void)state;
+    (void)now_ns;
+    policy->pools[policy->cluster->nodes[node].pool].has_changed = true;
+}
