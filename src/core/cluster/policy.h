@@ -64,8 +64,8 @@ struct lull_cluster_policy_ops {
     void (*node)(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
                  uint32_t node, int64_t now_ns);
 
-    /* The last job of a node that is on has left it. */
-    void (*idle)(struct lull_cluster_policy *policy, uint32_t node, int64_t now_ns);
+    /* The last job of a node that is on has left it, or its first has come. */
+    void (*idle)(struct lull_cluster_policy *policy, uint32_t node, bool is_idle, int64_t now_ns);
 
     /* When to ask next although nothing has happened, after now_ns; LULL_CLUSTER_NEVER: not. */
     int64_t (*wake_ns)(const struct lull_cluster_policy *policy, int64_t now_ns);
