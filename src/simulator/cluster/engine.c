@@ -13,9 +13,10 @@ enum progress { ABSENT, WAITING, RUNNING, GONE };
 /* What a job is doing. */
 struct life {
     enum progress progress;
-    int64_t since_ns;  /* running: started this time */
-    int64_t end_ns;    /* running: unless it is preempted */
-    double left_ratio; /* of its work, when it started this time */
+    int64_t since_ns;   /* running: started this time */
+    int64_t end_ns;     /* running: unless it is preempted */
+    double left_ratio;  /* of its work, when it started this time */
+    int64_t restart_ns; /* then, before it goes on with its work */
 };
 
 struct lull_cluster_run {
@@ -41,23 +42,33 @@ static int64_t time_left_ns(const struct lull_cluster_run *run, uint32_t job)
     const struct lull_cluster_mode *mode = &run->jobs->all[job].modes[run->outcomes[job].mode];
     const double left_ns = ceil((double)mode->time_ns * run->lives[job].left_ratio);
 
-    return run->lives[job].left_ratio >= 1.0 ? mode->time_ns : (int64_t)fmax(left_ns, 1.0);
+    return run->lives[job].restart_ns +
+           (run->lives[job].left_ratio >= 1.0 ? mode->time_ns : (int64_t)fmax(left_ns, 1.0));
+}
+
+/* Accounts for the stretch that ends now. */
+static void account(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
+{
+    const struct lull_cluster_mode *mode = &run->jobs->all[job].modes[run->outcomes[job].mode];
+    struct life *const life = &run->lives[job];
+    const int64_t stretch_ns = now_ns - life->since_ns;
+    const int64_t again_ns = stretch_ns < life->restart_ns ? stretch_ns : life->restart_ns;
+    const double part =
+        fmin((double)(stretch_ns - again_ns) / (double)mode->time_ns, life->left_ratio);
+
+    run->busy_j += mode->energy_j * (part + (double)again_ns / (double)mode->time_ns);
+    run->busy_idle_j +=
+        run->cluster->types[mode->type].idle_w * mode->gpus * (double)stretch_ns * 1e-9;
+    life->left_ratio -= part;
+    life->restart_ns -= again_ns;
+    life->since_ns = now_ns;
 }
 
 /* Accounts for the stretch that ends now, and frees its GPUs. */
 static void stop(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
 {
-    const struct lull_cluster_outcome *outcome = &run->outcomes[job];
-    const struct lull_cluster_mode *mode = &run->jobs->all[job].modes[outcome->mode];
-    struct life *const life = &run->lives[job];
-    const double part =
-        fmin((double)(now_ns - life->since_ns) / (double)mode->time_ns, life->left_ratio);
-
-    run->busy_j += mode->energy_j * part;
-    run->busy_idle_j += run->cluster->types[mode->type].idle_w * mode->gpus *
-                        (double)(now_ns - life->since_ns) * 1e-9;
-    life->left_ratio -= part;
-    lull_cluster_state_give(run->state, outcome->shares, outcome->share_count);
+    account(run, job, now_ns);
+    lull_cluster_state_give(run->state, run->outcomes[job].shares, run->outcomes[job].share_count);
 }
 
 /* ---- decisions ---------------------------------------------------------------------------- */
@@ -95,18 +106,46 @@ static int start(struct lull_cluster_run *run, const struct lull_cluster_decisio
     outcome->reason = decision->reason;
     if (outcome->preemptions == 0)
         outcome->start_ns = now_ns;
-    *life =
-        (struct life){RUNNING, now_ns, now_ns + time_left_ns(run, decision->job), life->left_ratio};
+    life->progress = RUNNING;
+    life->since_ns = now_ns;
+    life->end_ns = now_ns + time_left_ns(run, decision->job);
     lull_cluster_state_take(run->state, shares, decision->share_count);
     return lull_heap_add(&run->ends, life->end_ns, decision->job);
 }
 
-static int preempt(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
+static int preempt(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
+                   int64_t now_ns)
 {
+    const uint32_t job = decision->job;
+
     stop(run, job, now_ns);
     run->outcomes[job].preemptions++;
     run->lives[job].progress = WAITING;
+    if (decision->restart_ns > run->lives[job].restart_ns)
+        run->lives[job].restart_ns = decision->restart_ns;
     return run->ops->arrive(run->policy, job, now_ns);
+}
+
+static bool differs_in_clock(const struct lull_cluster_run *run,
+                             const struct lull_cluster_decision *decision)
+{
+    const struct lull_cluster_job *job = &run->jobs->all[decision->job];
+    const struct lull_cluster_mode *old = &job->modes[run->outcomes[decision->job].mode];
+
+    return decision->mode < job->mode_count && job->modes[decision->mode].type == old->type &&
+           job->modes[decision->mode].gpus == old->gpus;
+}
+
+/* Its old end stays behind in the heap. */
+static int reclock(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
+                   int64_t now_ns)
+{
+    struct life *const life = &run->lives[decision->job];
+
+    account(run, decision->job, now_ns);
+    run->outcomes[decision->job].mode = decision->mode;
+    life->end_ns = now_ns + time_left_ns(run, decision->job);
+    return lull_heap_add(&run->ends, life->end_ns, decision->job);
 }
 
 static void reject(struct lull_cluster_run *run, uint32_t job, const char *reason, int64_t now_ns)
@@ -127,7 +166,10 @@ static int carry_out(struct lull_cluster_run *run, const struct lull_cluster_dec
     if (decision->act == LULL_CLUSTER_START && progress == WAITING && is_possible(run, decision)) {
         rc = start(run, decision, now_ns);
     } else if (decision->act == LULL_CLUSTER_PREEMPT && progress == RUNNING) {
-        rc = preempt(run, decision->job, now_ns);
+        rc = preempt(run, decision, now_ns);
+    } else if (decision->act == LULL_CLUSTER_RECLOCK && progress == RUNNING &&
+               differs_in_clock(run, decision)) {
+        rc = reclock(run, decision, now_ns);
     } else if (decision->act == LULL_CLUSTER_REJECT && progress == WAITING) {
         reject(run, decision->job, decision->reason, now_ns);
         rc = 0;
@@ -147,6 +189,7 @@ static int decide(struct lull_cluster_run *run, int64_t now_ns, struct lull_erro
 
         if (rc < 0)
             return rc;
+        decision = (struct lull_cluster_decision){.shares = run->scratch};
     }
     return 0;
 }
@@ -160,7 +203,7 @@ static void end_jobs(struct lull_cluster_run *run, int64_t now_ns)
     while (lull_heap_take(&run->ends, now_ns, &end)) {
         const uint32_t job = (uint32_t)end.number;
 
-        /* A preempted job has left its old end behind. */
+        /* A job that was preempted or is on another clock has left its old end behind. */
         if (run->lives[job].progress != RUNNING || run->lives[job].end_ns != now_ns)
             continue;
         stop(run, job, now_ns);
@@ -231,7 +274,7 @@ static int make_room(struct lull_cluster_run *run)
     run->gpus_of = calloc((size_t)cluster->pool_count * cluster->type_count, sizeof(*run->gpus_of));
     if (run->outcomes == NULL || run->lives == NULL || run->scratch == NULL ||
         run->gpus_of == NULL || lull_cluster_state_create(cluster, &run->state) < 0 ||
-        run->ops->create(cluster, run->jobs, &run->policy) < 0)
+        lull_cluster_policy_create(run->ops, cluster, run->jobs, &run->policy) < 0)
         return -ENOMEM;
     for (size_t i = 0; i < run->jobs->count; i++)
         run->lives[i].left_ratio = 1.0;
