@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "core/cluster/policy.h"
+#include "simulator/cluster/stretches.h"
 
 enum lull_cluster_fate {
     LULL_CLUSTER_WAITED, /* to the end, nothing could start it */
@@ -27,7 +28,7 @@ struct lull_cluster_outcome {
     int64_t end_ns;
     uint32_t preemptions;
     uint32_t share_count;
-    const struct lull_cluster_share *shares; /* in the order of choice */
+    const struct lull_cluster_share *shares; /* the last time; in the order of choice */
     const char *reason;                      /* static; NULL: none */
 };
 
@@ -46,6 +47,9 @@ void lull_cluster_run_destroy(struct lull_cluster_run *run);
 
 /* One per job, by number. */
 const struct lull_cluster_outcome *lull_cluster_run_outcomes(const struct lull_cluster_run *run);
+
+/* What ran when and where. */
+const struct lull_cluster_stretches *lull_cluster_run_stretches(const struct lull_cluster_run *run);
 
 /*
  * What all jobs drew in their modes, J, and what GPUs without a job drew until the last one ended;
