@@ -96,14 +96,13 @@ int lull_cluster_failures_draw(uint32_t node_count, int64_t mtbf_ns, int64_t rep
 
         lull_random_init(&random, lull_random_next(&seeds));
         while (rc == 0) {
-            const double works_ns =
-                -log(1.0 - lull_random_uniform(&random)) * (double)mtbf_ns;
+            const double works_ns = -log(1.0 - lull_random_uniform(&random)) * (double)mtbf_ns;
 
             if (works_ns >= (double)(until_ns - now_ns))
                 break;
             now_ns += (int64_t)works_ns;
-            rc = append(&list, (struct lull_cluster_failure){node, now_ns, now_ns + repair_ns},
-                        err);
+            rc =
+                append(&list, (struct lull_cluster_failure){node, now_ns, now_ns + repair_ns}, err);
             now_ns += repair_ns;
         }
     }

@@ -10,7 +10,7 @@
 /* Nodes of one pool and type. */
 struct group {
     uint64_t gpus;
-    uint32_t node_gpus;   /* the most that one has */
+    uint32_t node_gpus; /* the most that one has */
     uint32_t node_count;
     bool is_mixed;        /* some have fewer */
     uint64_t wanted;      /* nodes for the jobs that wait */
@@ -28,6 +28,7 @@ struct lull_cluster_policy {
     struct group *groups; /* [pool][type] */
     uint32_t *changed;    /* groups to look at */
     uint32_t changed_count;
+    uint8_t *waits;         /* [job]: counted in what groups want */
     uint8_t *power;         /* [node]: enum lull_cluster_power, as counted here */
     int64_t *idle_since_ns; /* [node]; LULL_CLUSTER_NEVER: it is not idle */
     struct lull_heap timers;
@@ -71,23 +72,37 @@ static uint64_t nodes_for(const struct group *group, uint32_t gpus)
     return group->is_mixed ? group->node_count : (gpus + group->node_gpus - 1) / group->node_gpus;
 }
 
-/* A job that waits, or does so no longer: nodes of the first type that could ever run it. */
+/* Whether an earlier mode of the job has this one's type and could run. */
+static bool is_counted(const struct lull_cluster_policy *policy, const struct lull_cluster_job *job,
+                       uint32_t mode)
+{
+    const size_t pool = (size_t)job->pool * policy->cluster->type_count;
+
+    for (uint32_t i = 0; i < mode; i++)
+        if (job->modes[i].type == job->modes[mode].type &&
+            job->modes[i].gpus <= policy->groups[pool + job->modes[i].type].gpus)
+            return true;
+    return false;
+}
+
+/* A job that waits, or does so no longer: nodes of every type that could ever run it. */
 static void want(struct lull_cluster_policy *policy, uint32_t job, bool waits)
 {
     const struct lull_cluster_job *asked = &policy->jobs->all[job];
 
+    if (policy->waits[job] == waits)
+        return;
+    policy->waits[job] = waits;
     for (uint32_t mode = 0; mode < asked->mode_count; mode++) {
-        const uint32_t number =
-            asked->pool * policy->cluster->type_count + asked->modes[mode].type;
+        const uint32_t number = asked->pool * policy->cluster->type_count + asked->modes[mode].type;
         const uint32_t gpus = asked->modes[mode].gpus;
 
-        if (gpus > policy->groups[number].gpus)
+        if (gpus > policy->groups[number].gpus || is_counted(policy, asked, mode))
             continue;
         if (waits)
             change(policy, number)->wanted += nodes_for(&policy->groups[number], gpus);
         else
             change(policy, number)->wanted -= nodes_for(&policy->groups[number], gpus);
-        return;
     }
 }
 
@@ -103,6 +118,13 @@ static int arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_
 static void end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
 {
     policy->inner.ops->end(policy->inner.policy, job, now_ns);
+}
+
+static void begin(struct lull_cluster_policy *policy, uint32_t job, uint32_t mode, int64_t now_ns)
+{
+    want(policy, job, false);
+    if (policy->inner.ops->begin != NULL)
+        policy->inner.ops->begin(policy->inner.policy, job, mode, now_ns);
 }
 
 /* ---- nodes -------------------------------------------------------------------------------- */
@@ -209,7 +231,7 @@ static bool decide(struct lull_cluster_policy *policy, const struct lull_cluster
                    int64_t now_ns, struct lull_cluster_decision *decision)
 {
     if (policy->inner.ops->decide(policy->inner.policy, state, now_ns, decision)) {
-        if (decision->act == LULL_CLUSTER_START || decision->act == LULL_CLUSTER_REJECT)
+        if (decision->act == LULL_CLUSTER_REJECT)
             want(policy, decision->job, false);
         return true;
     }
@@ -250,6 +272,7 @@ static const struct lull_cluster_policy_ops ops = {
     .arrive = arrive,
     .end = end,
     .decide = decide,
+    .begin = begin,
     .node = node_changed,
     .idle = idle,
     .wake_ns = wake_ns,
@@ -266,6 +289,7 @@ static void release(struct lull_cluster_policy *policy)
     lull_heap_fini(&policy->timers);
     free(policy->groups);
     free(policy->changed);
+    free(policy->waits);
     free(policy->power);
     free(policy->idle_since_ns);
     free(policy);
@@ -284,10 +308,12 @@ static int make_room(struct lull_cluster_policy *policy)
 
     policy->groups = calloc(count, sizeof(*policy->groups));
     policy->changed = calloc(count, sizeof(*policy->changed));
+    policy->waits =
+        calloc(policy->jobs->count > 0 ? policy->jobs->count : 1, sizeof(*policy->waits));
     policy->power = calloc(cluster->node_count, sizeof(*policy->power));
     policy->idle_since_ns = calloc(cluster->node_count, sizeof(*policy->idle_since_ns));
-    return policy->groups == NULL || policy->changed == NULL || policy->power == NULL ||
-                   policy->idle_since_ns == NULL
+    return policy->groups == NULL || policy->changed == NULL || policy->waits == NULL ||
+                   policy->power == NULL || policy->idle_since_ns == NULL
                ? -ENOMEM
                : 0;
 }

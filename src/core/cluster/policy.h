@@ -79,6 +79,10 @@ struct lull_cluster_policy_ops {
 
     /* What follows may be NULL. */
 
+    /* A job runs now as was decided, or, where somebody stands around the policy, in another mode.
+     */
+    void (*begin)(struct lull_cluster_policy *policy, uint32_t job, uint32_t mode, int64_t now_ns);
+
     /* A node has been turned on or off, has failed, or works again: see state. */
     void (*node)(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
                  uint32_t node, int64_t now_ns);

@@ -28,11 +28,10 @@
 #include "core/cluster/policy.h"
 
 struct lull_power_cap {
-    double cluster_w;  /* 0: none */
-    double node_w;     /* of each node; 0: none */
-    double peak_ratio; /* peak over mean power of a job, >= 1 */
-    bool can_turn_off; /* whether idle nodes are turned off in time: the cap may then be below what
-                          all of them draw idle */
+    double cluster_w;    /* 0: none */
+    double node_w;       /* of each node; 0: none */
+    double peak_ratio;   /* peak over mean power of a job, >= 1 */
+    bool turns_nodes_on; /* somebody turns nodes off and on: the cap must have room for that */
 };
 
 /* The 99th percentile of the power of a GPT-3 training on 512 H100 over its mean: 457.3 kW over
@@ -41,14 +40,13 @@ struct lull_power_cap {
 
 /*
  * Puts the cap around the decider, which it takes: destroying the new one destroys both. All nodes
- * are on and idle. Borrows cluster and jobs. On an error the decider is as it was: -EINVAL a cap
- * below what idle nodes draw, or a peak factor below 1; -ENOMEM.
+ * are on and idle. Borrows cluster and jobs, all of which are there already. On an error the
+ * decider is as it was: -EINVAL a cap
+ * below what all nodes draw idle, one of them turning on, or a peak factor below 1;
+ * -ENOMEM.
  */
 int lull_power_cap_wrap(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                         const struct lull_power_cap *cap, struct lull_cluster_decider *decider,
                         struct lull_error *err);
-
-/* What the caps count now, W: of the cluster, and of one node. */
-double lull_power_cap_counted_w(const struct lull_cluster_decider *decider);
 
 #endif

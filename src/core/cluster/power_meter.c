@@ -47,8 +47,8 @@ static void add(struct sum *sum, double value)
 {
     const double total = sum->high + value;
 
-    sum->low += fabs(sum->high) >= fabs(value) ? (sum->high - total) + value
-                                               : (value - total) + sum->high;
+    sum->low +=
+        fabs(sum->high) >= fabs(value) ? (sum->high - total) + value : (value - total) + sum->high;
     sum->high = total;
 }
 
