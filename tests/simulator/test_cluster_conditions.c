@@ -149,8 +149,7 @@ static void check_energy(const struct cluster_case *it, const struct lull_cluste
             metered_j += lull_power_meter_j(meter, type, (enum lull_power_part)part);
         holds(fabs(metered_j - total.part_j[part]) <= 1e-9 * (metered_j + 1.0), seed);
     }
-    /* A stretch ends on a whole nanosecond. */
-    holds(fabs(run_j - total.part_j[LULL_POWER_JOBS]) <= 1e-9 * run_j + 1e-5, seed);
+    holds(fabs(run_j - total.part_j[LULL_POWER_JOBS]) <= 1e-9 * (run_j + 1.0), seed);
     for (size_t i = 0; i < all->count; i++)
         stretch_j += all->all[i].energy_j;
     holds(fabs(run_j - stretch_j) <= 1e-9 * (run_j + 1.0), seed);

@@ -96,9 +96,9 @@ static int arrive_jobs(struct lull_cluster_run *run, int64_t now_ns)
 }
 
 /* Everything but what the policy decides. */
-static int happen(struct lull_cluster_run *run, int64_t now_ns, bool *ended_out)
+static int happen(struct lull_cluster_run *run, int64_t now_ns)
 {
-    int rc = lull_engine_end_jobs(run, now_ns, ended_out);
+    int rc = lull_engine_end_jobs(run, now_ns);
 
     if (rc == 0)
         rc = lull_engine_change_nodes(run, now_ns);
@@ -134,19 +134,19 @@ static int run_all(struct lull_cluster_run *run, struct lull_error *err)
     while (run->unfinished > 0) {
         const int64_t event_ns = next_ns(run);
         const int64_t asked_ns = wake_ns(run, now_ns);
-        bool has_ended = false;
         int64_t decisions;
 
         now_ns = asked_ns < event_ns ? asked_ns : event_ns;
         if (now_ns == LULL_CLUSTER_NEVER)
             return 0;
-        if (happen(run, now_ns, &has_ended) < 0)
+        if (happen(run, now_ns) < 0)
             return lull_error_set(err, -ENOMEM, "out of memory");
         decisions = decide(run, now_ns, err);
         if (decisions < 0)
             return (int)decisions;
-        if (has_ended)
+        if (run->has_stopped)
             lull_power_meter_mark(run->meter, now_ns);
+        run->has_stopped = false;
         idle_wakes = event_ns == LULL_CLUSTER_NEVER && decisions == 0 ? idle_wakes + 1 : 0;
         if (idle_wakes == MOST_IDLE_WAKES)
             return lull_error_set(err, -EINVAL, "policy %s wakes again and again to do nothing",

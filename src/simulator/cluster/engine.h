@@ -88,7 +88,8 @@ struct lull_cluster_node_counts lull_cluster_run_nodes(const struct lull_cluster
 
 /*
  * What all jobs drew in their modes, J, summed job by job; and what GPUs of nodes that were on drew
- * without a job, and nodes that were off, until the last job ended. Turning on is in the meter.
+ * without a job, and nodes that were off, until the last job left its GPUs. Turning on is in the
+ * meter.
  */
 void lull_cluster_run_energy(const struct lull_cluster_run *run, double *run_j_out,
                              double *idle_j_out);

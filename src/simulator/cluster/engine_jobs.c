@@ -55,8 +55,7 @@ static void account(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
     const int64_t again_ns = stretch_ns < life->restart_ns ? stretch_ns : life->restart_ns;
     const int64_t saved_ns = last_checkpoint_ns(run, job, now_ns);
     const double left_ratio = left_after(run, job, stretch_ns);
-    const double used_j =
-        mode->energy_j * (life->left_ratio - left_ratio + (double)again_ns / (double)mode->time_ns);
+    const double used_j = mode->energy_j * ((double)stretch_ns / (double)mode->time_ns);
 
     if (saved_ns > life->since_ns)
         life->kept_ratio = left_after(run, job, saved_ns - life->since_ns);
@@ -113,6 +112,7 @@ static void stop(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
     run->lives[run->running[place]].running = place;
     leave_gpus(run, job);
     lull_cluster_state_give(run->state, outcome->shares, outcome->share_count);
+    run->has_stopped = true;
     tell_idle(run, job, true, now_ns);
 }
 
@@ -248,7 +248,7 @@ void lull_engine_reject(struct lull_cluster_run *run, uint32_t job, const char *
 
 /* ---- events ------------------------------------------------------------------------------- */
 
-int lull_engine_end_jobs(struct lull_cluster_run *run, int64_t now_ns, bool *ended_out)
+int lull_engine_end_jobs(struct lull_cluster_run *run, int64_t now_ns)
 {
     struct lull_heap_entry end;
 
@@ -268,7 +268,6 @@ int lull_engine_end_jobs(struct lull_cluster_run *run, int64_t now_ns, bool *end
         run->outcomes[job].end_ns = now_ns;
         run->unfinished--;
         run->decider.ops->end(run->decider.policy, job, now_ns);
-        *ended_out = true;
     }
     return 0;
 }

@@ -55,6 +55,7 @@ struct lull_cluster_run {
     size_t unfinished; /* jobs */
     uint32_t *running; /* jobs */
     size_t running_count;
+    bool has_stopped;            /* a job, at this instant */
     struct lull_engine_use *use; /* [type] */
     int64_t *on_ns;              /* [node] turning on: until then */
     uint8_t *was_off;            /* [node] down: it was not on */
@@ -80,8 +81,8 @@ int lull_engine_reclock(struct lull_cluster_run *run, const struct lull_cluster_
 void lull_engine_reject(struct lull_cluster_run *run, uint32_t job, const char *reason,
                         int64_t now_ns);
 
-/* Jobs whose time is over; *ended_out is set if there are any. */
-int lull_engine_end_jobs(struct lull_cluster_run *run, int64_t now_ns, bool *ended_out);
+/* Jobs whose time is over. */
+int lull_engine_end_jobs(struct lull_cluster_run *run, int64_t now_ns);
 
 /* Jobs on a node that has just failed wait again; measures its type. */
 int lull_engine_lose_jobs(struct lull_cluster_run *run, uint32_t node, int64_t now_ns);
