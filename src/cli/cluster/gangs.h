@@ -21,6 +21,7 @@ struct lull_gangs {
     struct lull_cluster_mode *modes;
     struct lull_cluster_job *all;
     struct lull_cluster_jobs jobs;
+    struct lull_conditions conditions;
     struct lull_cluster_run *run;
 };
 

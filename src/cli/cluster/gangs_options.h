@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cli/cluster/conditions.h"
+
 struct lull_gangs_options {
     const char *path;  /* of the jobs */
     const char *pools; /* NULL: one pool of all nodes */
@@ -12,6 +14,7 @@ struct lull_gangs_options {
     int64_t gpus_per_node;
     double run_w;  /* of a GPU with a job */
     double idle_w; /* of one without */
+    struct lull_conditions_options conditions;
     bool is_json;
     const char *jobs_out; /* NULL: none */
 };

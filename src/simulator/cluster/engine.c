@@ -300,13 +300,25 @@ struct lull_cluster_node_counts lull_cluster_run_nodes(const struct lull_cluster
     return run->counts;
 }
 
+static double part_j(const struct lull_cluster_run *run, enum lull_power_part part)
+{
+    double sum_j = 0.0;
+
+    for (uint32_t type = 0; type < run->cluster->type_count; type++)
+        sum_j += lull_power_meter_j(run->meter, type, part);
+    return sum_j;
+}
+
 void lull_cluster_run_energy(const struct lull_cluster_run *run, double *run_j_out,
                              double *idle_j_out)
 {
     *run_j_out = run->busy_j;
-    *idle_j_out = 0.0;
-    for (uint32_t type = 0; type < run->cluster->type_count; type++)
-        *idle_j_out += lull_power_meter_j(run->meter, type, LULL_POWER_IDLE);
+    *idle_j_out = part_j(run, LULL_POWER_IDLE);
+}
+
+double lull_cluster_run_turn_on_j(const struct lull_cluster_run *run)
+{
+    return part_j(run, LULL_POWER_TURN_ON);
 }
 
 const struct lull_power_meter *lull_cluster_run_meter(const struct lull_cluster_run *run)

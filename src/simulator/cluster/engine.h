@@ -88,11 +88,13 @@ struct lull_cluster_node_counts lull_cluster_run_nodes(const struct lull_cluster
 
 /*
  * What all jobs drew in their modes, J, summed job by job; and what GPUs of nodes that were on drew
- * without a job, and nodes that were off, until the last job left its GPUs. Turning on is in the
- * meter.
+ * without a job, and nodes that were off, until the last job left its GPUs.
  */
 void lull_cluster_run_energy(const struct lull_cluster_run *run, double *run_j_out,
                              double *idle_j_out);
+
+/* What turning nodes on has taken until then, J. */
+double lull_cluster_run_turn_on_j(const struct lull_cluster_run *run);
 
 /* What the cluster drew until the last job ended: energy by GPU type and part, what it cost and
  * emitted, and, if kept, power over time. */
