@@ -230,15 +230,15 @@ static void expire(struct lull_cluster_policy *policy, int64_t now_ns)
 static bool decide(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
                    int64_t now_ns, struct lull_cluster_decision *decision)
 {
+    expire(policy, now_ns);
+    for (uint32_t i = 0; i < policy->changed_count; i++)
+        if (turn_off(policy, &policy->groups[policy->changed[i]], now_ns, decision))
+            return true;
     if (policy->inner.ops->decide(policy->inner.policy, state, now_ns, decision)) {
         if (decision->act == LULL_CLUSTER_REJECT)
             want(policy, decision->job, false);
         return true;
     }
-    expire(policy, now_ns);
-    for (uint32_t i = 0; i < policy->changed_count; i++)
-        if (turn_off(policy, &policy->groups[policy->changed[i]], now_ns, decision))
-            return true;
     while (policy->changed_count > 0) {
         struct group *const group = &policy->groups[policy->changed[policy->changed_count - 1]];
 
@@ -256,7 +256,9 @@ static int64_t wake_ns(const struct lull_cluster_policy *policy, int64_t now_ns)
     int64_t wake =
         inner->ops->wake_ns != NULL ? inner->ops->wake_ns(inner->policy, now_ns) : INT64_MAX;
 
-    if (policy->timers.count > 0 && policy->timers.entries[0].key < wake)
+    /* Those that are over have been looked at, or will be when next asked. */
+    if (policy->timers.count > 0 && policy->timers.entries[0].key > now_ns &&
+        policy->timers.entries[0].key < wake)
         wake = policy->timers.entries[0].key;
     return wake;
 }

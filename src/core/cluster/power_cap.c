@@ -11,7 +11,7 @@
 
 enum {
     NONE = UINT32_MAX,
-    MOST_LOOKS = 64, /* jobs refused at an instant, so that it takes bounded time */
+    MOST_LOOKS = 32, /* jobs refused at an instant, so that it takes bounded time */
 };
 
 struct lull_cluster_policy {
