@@ -52,22 +52,50 @@ static int check(const struct lull_power_room *room, struct lull_error *err)
     return 0;
 }
 
+static int make_room(struct lull_power_room *room)
+{
+    const uint32_t nodes = room->cluster->node_count;
+    const size_t groups = (size_t)room->cluster->pool_count * room->cluster->type_count;
+    const size_t jobs = room->jobs->count > 0 ? room->jobs->count : 1;
+
+    room->node_w = calloc(nodes, sizeof(*room->node_w));
+    room->empty_w = calloc(nodes, sizeof(*room->empty_w));
+    room->scratch = calloc(nodes, sizeof(*room->scratch));
+    room->gpus_of = calloc(groups, sizeof(*room->gpus_of));
+    room->node_gpus = calloc(groups, sizeof(*room->node_gpus));
+    room->loads = calloc(jobs, sizeof(*room->loads));
+    return room->node_w == NULL || room->empty_w == NULL || room->scratch == NULL ||
+                   room->gpus_of == NULL || room->node_gpus == NULL || room->loads == NULL
+               ? -ENOMEM
+               : 0;
+}
+
+static void count_node(struct lull_power_room *room, uint32_t number)
+{
+    const struct lull_cluster_node *node = &room->cluster->nodes[number];
+    const size_t group = (size_t)node->pool * room->cluster->type_count + node->type;
+
+    room->gpus_of[group] += node->gpus;
+    if (node->gpus > room->node_gpus[group])
+        room->node_gpus[group] = node->gpus;
+    room->idle_w += lull_power_room_idle_w(room->cluster, number);
+    lull_power_room_set_empty(room, number, lull_power_room_idle_w(room->cluster, number));
+}
+
 int lull_power_room_init(struct lull_power_room *room, const struct lull_cluster *cluster,
                          const struct lull_cluster_jobs *jobs, const struct lull_power_cap *cap,
                          struct lull_error *err)
 {
     int rc;
 
-    *room = (struct lull_power_room){.cluster = cluster, .jobs = jobs, .cap = *cap};
-    room->node_w = calloc(cluster->node_count, sizeof(*room->node_w));
-    room->empty_w = calloc(cluster->node_count, sizeof(*room->empty_w));
-    room->loads = calloc(jobs->count > 0 ? jobs->count : 1, sizeof(*room->loads));
-    if (room->node_w == NULL || room->empty_w == NULL || room->loads == NULL) {
+    *room = (struct lull_power_room){
+        .cluster = cluster, .jobs = jobs, .cap = *cap, .head = LULL_POWER_NONE};
+    if (make_room(room) < 0) {
         lull_power_room_fini(room);
         return lull_error_set(err, -ENOMEM, "out of memory");
     }
     for (uint32_t i = 0; i < cluster->node_count; i++)
-        lull_power_room_set_empty(room, i, lull_power_room_idle_w(cluster, i));
+        count_node(room, i);
     rc = check(room, err);
     if (rc < 0)
         lull_power_room_fini(room);
@@ -81,6 +109,9 @@ void lull_power_room_fini(struct lull_power_room *room)
     free(room->loads);
     free(room->node_w);
     free(room->empty_w);
+    free(room->scratch);
+    free(room->gpus_of);
+    free(room->node_gpus);
     lull_heap_fini(&room->ends);
 }
 
@@ -90,6 +121,11 @@ double lull_power_room_extra_w(const struct lull_power_room *room, uint32_t job,
     const double mean_w = asked->energy_j / ((double)asked->time_ns * 1e-9) / asked->gpus;
 
     return fmax(mean_w * room->cap.peak_ratio - room->cluster->types[asked->type].idle_w, 0.0);
+}
+
+double lull_power_room_total_w(const struct lull_power_room *room, uint32_t job, uint32_t mode)
+{
+    return lull_power_room_extra_w(room, job, mode) * room->jobs->all[job].modes[mode].gpus;
 }
 
 bool lull_power_room_has(const struct lull_power_room *room, double more_w)

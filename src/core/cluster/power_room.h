@@ -10,6 +10,8 @@
 #include "core/cluster/heap.h"
 #include "core/cluster/power_cap.h"
 
+enum { LULL_POWER_NONE = UINT32_MAX }; /* no job, mode or node */
+
 /* A job that runs. */
 struct lull_power_load {
     uint32_t mode;
@@ -27,7 +29,16 @@ struct lull_power_room {
     double sum_w;
     struct lull_power_load *loads; /* [job] */
     size_t running;
-    struct lull_heap ends; /* of loads; some have ended since */
+    struct lull_heap ends;              /* of loads; some have ended since */
+    uint64_t *gpus_of;                  /* [pool][type] */
+    uint32_t *node_gpus;                /* the same: the most that a node has */
+    double idle_w;                      /* of all nodes */
+    struct lull_cluster_share *scratch; /* [node] */
+
+    /* The job that waits for watts, and what it is promised. */
+    uint32_t head;   /* LULL_POWER_NONE: none */
+    int64_t head_ns; /* has its watts then at the latest */
+    double spare_w;  /* what others may take beyond */
 };
 
 /* All nodes on and idle. Errors: as lull_power_cap_wrap. */
@@ -38,6 +49,9 @@ void lull_power_room_fini(struct lull_power_room *room);
 
 /* What a GPU of a job in a mode draws more than an idle one, W; >= 0. */
 double lull_power_room_extra_w(const struct lull_power_room *room, uint32_t job, uint32_t mode);
+
+/* The same of all its GPUs. */
+double lull_power_room_total_w(const struct lull_power_room *room, uint32_t job, uint32_t mode);
 
 /* What a node draws without jobs, W: on and idle; while it turns on. */
 double lull_power_room_idle_w(const struct lull_cluster *cluster, uint32_t node);
@@ -67,5 +81,25 @@ void lull_power_room_set_empty(struct lull_power_room *room, uint32_t node, doub
  */
 int64_t lull_power_room_when(const struct lull_power_room *room, double more_w, int64_t now_ns,
                              double *spare_w_out);
+
+/* power_place.c */
+
+/* Whether the empty cluster could hold a mode, under the caps. */
+bool lull_power_room_could(const struct lull_power_room *room, uint32_t job, uint32_t mode);
+
+/* The job waits for watts from now on, unless another does: those of its most modest mode. */
+void lull_power_room_promise(struct lull_power_room *room, uint32_t job, int64_t now_ns);
+
+/* Whether the one that waits is no worse off for so much more until then; and that it is drawn. */
+bool lull_power_room_may_pass(const struct lull_power_room *room, uint32_t job, double more_w,
+                              int64_t until_ns);
+void lull_power_room_pass(struct lull_power_room *room, uint32_t job, double more_w,
+                          int64_t until_ns);
+
+/* Puts a start elsewhere, or into another mode, where it does not fit as it is; false: nothing
+ * fits. */
+bool lull_power_room_replace(const struct lull_power_room *room,
+                             const struct lull_cluster_state *state, int64_t now_ns,
+                             struct lull_cluster_decision *decision);
 
 #endif
