@@ -20,6 +20,7 @@ struct lull_cluster_policy {
 
     uint32_t refused[MOST_LOOKS]; /* jobs that are to go back to the policy */
     size_t refused_count;
+    size_t waiting;        /* jobs with the policy, or refused */
     uint32_t refused_node; /* was to be turned on; NONE: none */
     int64_t retried_ns;
     uint32_t *hopeless; /* jobs to reject */
@@ -32,8 +33,10 @@ static int arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_
 {
     lull_power_room_remove(&policy->room, job); /* preempted */
     for (uint32_t mode = 0; mode < policy->jobs->all[job].mode_count; mode++)
-        if (lull_power_room_could(&policy->room, job, mode))
+        if (lull_power_room_could(&policy->room, job, mode)) {
+            policy->waiting++;
             return policy->inner.ops->arrive(policy->inner.policy, job, now_ns);
+        }
     policy->hopeless[policy->hopeless_count++] = job;
     return 0;
 }
@@ -46,6 +49,7 @@ static void end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns
 
 static void begin(struct lull_cluster_policy *policy, uint32_t job, uint32_t mode, int64_t now_ns)
 {
+    policy->waiting--;
     if (policy->inner.ops->begin != NULL)
         policy->inner.ops->begin(policy->inner.policy, job, mode, now_ns);
 }
@@ -181,6 +185,9 @@ static bool look_at(struct lull_cluster_policy *policy, const struct lull_cluste
             return true;
         policy->refused_node = decision->node;
         return false;
+    case LULL_CLUSTER_REJECT:
+        policy->waiting--;
+        return true;
     default:
         return true;
     }
@@ -221,6 +228,8 @@ static bool decide(struct lull_cluster_policy *policy, const struct lull_cluster
         policy->room.head = NONE;
     if (ask(policy, state, now_ns, decision))
         return true;
+    if (policy->waiting > 0)
+        lull_power_room_learn(&policy->room, policy->room.head != NONE);
     hand_back(policy, state, now_ns);
     /* Preempting made room that nobody took, and nothing else may happen any more. */
     if (policy->room.running > 0 || policy->retried_ns == now_ns)

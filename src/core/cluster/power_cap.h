@@ -10,8 +10,9 @@
  * modes, those that draw most first; else the job goes back to the policy to wait. While the
  * first such job waits for the cluster's cap, later ones may pass only where they will not delay
  * it: they end before the watts that it needs are free, or leave enough of them (EASY backfill in
- * watts). A job that no mode could ever keep under the cap is rejected. Turning a node on waits
- * likewise.
+ * watts). Jobs start at the clock that takes least of what is short, watts or GPUs, as it is learnt
+ * from what jobs wait for, if their deadline allows: more gets done under the cap. A job that no
+ * mode could ever keep under the cap is rejected. Turning a node on waits likewise.
  *
  * What can exceed the cap: a node that turns on in no time (turn_on_ns 0) draws its turn_on_j at
  * once; and on real GPUs the latency of a clock that is lowered at the start of a job (about 25 ms

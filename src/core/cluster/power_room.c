@@ -75,6 +75,7 @@ static void count_node(struct lull_power_room *room, uint32_t number)
     const struct lull_cluster_node *node = &room->cluster->nodes[number];
     const size_t group = (size_t)node->pool * room->cluster->type_count + node->type;
 
+    room->gpus += node->gpus;
     room->gpus_of[group] += node->gpus;
     if (node->gpus > room->node_gpus[group])
         room->node_gpus[group] = node->gpus;

@@ -39,6 +39,10 @@ struct lull_power_room {
     uint32_t head;   /* LULL_POWER_NONE: none */
     int64_t head_ns; /* has its watts then at the latest */
     double spare_w;  /* what others may take beyond */
+
+    uint64_t gpus; /* of all nodes */
+    double
+        watts_ratio; /* what watts are worth of watts and GPUs together: 1 if only they are short */
 };
 
 /* All nodes on and idle. Errors: as lull_power_cap_wrap. */
@@ -95,6 +99,9 @@ bool lull_power_room_may_pass(const struct lull_power_room *room, uint32_t job, 
                               int64_t until_ns);
 void lull_power_room_pass(struct lull_power_room *room, uint32_t job, double more_w,
                           int64_t until_ns);
+
+/* A job waits, for watts or for GPUs: what is short counts more from now on. */
+void lull_power_room_learn(struct lull_power_room *room, bool are_watts_short);
 
 /* Puts a start elsewhere, or into another mode, where it does not fit as it is; false: nothing
  * fits. */
