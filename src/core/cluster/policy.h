@@ -63,8 +63,8 @@ struct lull_cluster_policy_ops {
     /* A job came, or came back: from preemption, or after `end` from a failure. -ENOMEM. */
     int (*arrive)(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
 
-    /* A job that ran runs no longer: it is done; or it could not be run after all, or lost its GPUs
-     * to a failure, and arrives again at once. */
+    /* A job that ran, or was to, runs no longer: it is done; or its start was refused, or a failure
+     * took its GPUs, and it arrives again before the next instant. */
     void (*end)(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
 
     /* The next thing to do now; false: nothing until something happens. */

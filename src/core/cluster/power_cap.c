@@ -157,11 +157,9 @@ static void hand_back(struct lull_cluster_policy *policy, const struct lull_clus
     const struct lull_cluster_decider *inner = &policy->inner;
     size_t kept = 0;
 
-    for (size_t i = 0; i < policy->refused_count; i++) {
-        inner->ops->end(inner->policy, policy->refused[i], now_ns);
+    for (size_t i = 0; i < policy->refused_count; i++)
         if (inner->ops->arrive(inner->policy, policy->refused[i], now_ns) < 0)
             policy->refused[kept++] = policy->refused[i]; /* no memory: later */
-    }
     policy->refused_count = kept;
     if (policy->refused_node != NONE && inner->ops->node != NULL)
         inner->ops->node(inner->policy, state, policy->refused_node, now_ns);
@@ -176,6 +174,7 @@ static bool look_at(struct lull_cluster_policy *policy, const struct lull_cluste
     case LULL_CLUSTER_START:
         if (admit(policy, state, now_ns, decision))
             return true;
+        policy->inner.ops->end(policy->inner.policy, decision->job, now_ns);
         policy->refused[policy->refused_count++] = decision->job;
         return false;
     case LULL_CLUSTER_RECLOCK:
