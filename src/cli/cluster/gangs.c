@@ -55,6 +55,7 @@ static int make_cluster(struct lull_gangs *gangs, struct lull_error *err)
             for (uint32_t i = 0; i < pool_nodes(gangs, pool, type); i++)
                 gangs->nodes[made++] = (struct lull_cluster_node){
                     .pool = pool, .type = type, .gpus = (uint32_t)gangs->wish->gpus_per_node};
+    lull_conditions_apply_types(&gangs->wish->conditions, gangs->types, types);
     gangs->cluster =
         (struct lull_cluster){gangs->types, types, gangs->nodes, made, pool_count(gangs) + 1};
     return lull_cluster_check(&gangs->cluster, err);
@@ -105,6 +106,7 @@ static int make_jobs(struct lull_gangs *gangs, struct lull_error *err)
             .deadline_ns = row->deadline_ns,
             .weight = 1.0,
             .pool = pool_of(gangs, row),
+            .checkpoint_ns = gangs->wish->conditions.checkpoint_ns,
         };
     }
     gangs->jobs = (struct lull_cluster_jobs){gangs->all, count};
@@ -125,8 +127,11 @@ static int simulate(struct lull_gangs *gangs, struct lull_error *err)
     if (result == 0)
         result = make_jobs(gangs, err);
     if (result == 0)
-        result =
-            lull_cluster_simulate(&gangs->cluster, &gangs->jobs, gangs->policy, &gangs->run, err);
+        result = lull_conditions_make(&gangs->wish->conditions, &gangs->cluster, &gangs->jobs,
+                                      &gangs->conditions, err);
+    if (result == 0)
+        result = lull_cluster_simulate_under(&gangs->cluster, &gangs->jobs, gangs->policy,
+                                             &gangs->conditions.all, &gangs->run, err);
     if (result == 0 && gangs->wish->jobs_out != NULL)
         result = lull_gangs_write_jobs(gangs, err);
     return result == 0 ? lull_gangs_print(gangs, err) : result;
@@ -142,6 +147,7 @@ int lull_cluster_gangs_main(const char *policy, int argc, char **argv)
     lull_gangs_options_parse(argc, argv, &wish);
     result = simulate(&gangs, &err);
     lull_cluster_run_destroy(gangs.run);
+    lull_conditions_fini(&gangs.conditions);
     free(gangs.nodes);
     free(gangs.plain);
     lull_gangs_modes_fini(&gangs.modes);

@@ -22,6 +22,7 @@ struct lull_gangs {
     struct lull_gangs_modes modes;   /* else */
     struct lull_cluster_job *all;
     struct lull_cluster_jobs jobs;
+    struct lull_conditions conditions;
     struct lull_cluster_run *run;
 };
 

@@ -15,7 +15,7 @@ static const struct argp_option options[] = {
     {"nodes", KEY_NODES, "N", 0, "Without --pools: nodes of the one cluster", 0},
     {"gpus-per-node", KEY_PER_NODE, "N", 0, "GPUs of a node (8)", 0},
     {"run-w", KEY_RUN, "W", 0, "Of a GPU that has a job (350), without --gpu", 0},
-    {"idle-w", KEY_IDLE, "W", 0, "Of one that has none; nodes stay on (60, or the model's)", 0},
+    {"idle-w", KEY_IDLE, "W", 0, "Of one of a node that is on that has none (60, or the model's)", 0},
     {"jobs-out", KEY_JOBS, "FILE", 0, "Write when and where each job ran, and why then (CSV)", 0},
     {"json", 'j', NULL, 0, "Print one JSON document", 0},
     {0},
@@ -50,6 +50,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &wish->modes;
+        state->child_inputs[1] = &wish->conditions;
         return 0;
     case KEY_POOLS:
         wish->pools = arg;
@@ -84,14 +85,15 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 void lull_gangs_options_parse(int argc, char **argv, struct lull_gangs_options *options_out)
 {
-    static const struct argp_child children[] = {{&lull_gangs_modes_argp, 0, NULL, 0}, {0}};
+    static const struct argp_child children[] = {
+        {&lull_gangs_modes_argp, 0, NULL, 0}, {&lull_conditions_argp, 0, NULL, 0}, {0}};
     const struct argp parser = {
         .options = options,
         .parser = parse_option,
-        .children = children,
         .args_doc = "JOBS.csv",
         .doc = "Runs jobs that need their GPUs all at once, each as long as its table says, in "
                "queues: one per virtual cluster.",
+        .children = children,
     };
 
     *options_out = (struct lull_gangs_options){.gpus_per_node = 8, .run_w = 350.0, .idle_w = -1.0};

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "cli/cluster/gangs_modes.h"
+#include "cli/cluster/conditions.h"
 
 struct lull_gangs_options {
     const char *path;  /* of the jobs */
@@ -15,6 +16,7 @@ struct lull_gangs_options {
     double run_w;  /* of a GPU with a job, where no model is told */
     double idle_w; /* of one without; below 0: as the models' */
     struct lull_gangs_modes_options modes;
+    struct lull_conditions_options conditions;
     bool is_json;
     const char *jobs_out; /* NULL: none */
 };

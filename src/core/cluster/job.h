@@ -36,7 +36,8 @@ struct lull_cluster_job {
     uint32_t pool;
     uint32_t memory_mib; /* of each GPU; 0: not known */
     bool is_preemptible;
-    uint32_t mode_count; /* 1 to LULL_CLUSTER_MOST_MODES */
+    int64_t checkpoint_ns; /* it saves its progress each time it has run so long; 0: never */
+    uint32_t mode_count;   /* 1 to LULL_CLUSTER_MOST_MODES */
     const struct lull_cluster_mode *modes;
 };
 
