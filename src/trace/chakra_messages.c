@@ -257,11 +257,14 @@ static int read_message(struct reading *reading, uint32_t length)
 int lull_chakra_read_messages(struct lull_chakra_input *input,
                               struct lull_chakra_building *building)
 {
-    struct reading reading = {.input = input, .building = building};
+    struct reading reading = {
+        .input = input, .building = building, .message = malloc(1), .room = 1};
     bool is_first = true;
     uint32_t length = 0;
     int rc;
 
+    if (reading.message == NULL)
+        return lull_error_set(building->err, -ENOMEM, "%s: no memory for a message", input->name);
     while ((rc = read_length(&reading, &length)) > 0) {
         rc = read_message(&reading, length);
         if (rc == 0) {
