@@ -13,6 +13,8 @@ static const struct {
 } policies[] = {
     {"edl", lull_cluster_edl_main,
      "tasks of one GPU with deadlines; clocks by least energy, readjusted (TPDS 2022)"},
+    {"ada-srsf", lull_cluster_shared_main,
+     "gangs that share GPUs in time and a network by contention (arXiv 2002.10105)"},
     {"fifo", lull_cluster_gangs_main, "gangs in queues: first come, first served"},
     {"edf", lull_cluster_gangs_main, "gangs in queues: earliest deadline first"},
     {"sjf", lull_cluster_gangs_main, "gangs in queues: shortest job first"},
