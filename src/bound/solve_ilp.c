@@ -43,6 +43,7 @@ static void solve_quietly(Cbc_Model *model)
         close(nowhere);
 }
 
+/* Also without any column, which the solver makes no sense of: all that may be is left out. */
 static int take_schedule(const struct lull_time_indexed *program, const double *x,
                          struct lull_ilp_result *result, struct lull_error *err)
 {
@@ -81,6 +82,20 @@ static int judge(Cbc_Model *model, const struct lull_time_indexed *program,
     return x != NULL ? take_schedule(program, x, result, err) : 0;
 }
 
+static int solve(Cbc_Model *model, const struct lull_time_indexed *program,
+                 const struct lull_ilp_wish *wish, struct lull_ilp_result *result,
+                 struct lull_error *err)
+{
+    if (program->columns == 0) {
+        result->is_optimal = true;
+        result->bound_j = program->constant_j;
+        return take_schedule(program, NULL, result, err);
+    }
+    load(model, program, wish);
+    solve_quietly(model);
+    return judge(model, program, result, err);
+}
+
 int lull_solve_ilp(const struct lull_time_indexed *program, const struct lull_ilp_wish *wish,
                    struct lull_ilp_result *result_out, struct lull_error *err)
 {
@@ -89,11 +104,8 @@ int lull_solve_ilp(const struct lull_time_indexed *program, const struct lull_il
 
     *result_out = (struct lull_ilp_result){
         .choices = calloc(program->problem->job_count + 1, sizeof(*result_out->choices))};
-    if (model != NULL && result_out->choices != NULL) {
-        load(model, program, wish);
-        solve_quietly(model);
-        result = judge(model, program, result_out, err);
-    }
+    if (model != NULL && result_out->choices != NULL)
+        result = solve(model, program, wish, result_out, err);
     if (model != NULL)
         Cbc_deleteModel(model);
     if (result == -ENOMEM)

@@ -13,8 +13,8 @@
  * `slot_s` is for readers of results only. A mode may give its window itself: `first` and `last`
  * start, and instead of `weight_j` its own `delay_j` for each slot later than `first`.
  *
- * Modes that do not fit (more GPUs than the type has, more slots than there are between arrival and
- * deadline) are dropped and counted.
+ * Modes that do not fit (more GPUs than the type has, more watts than the cap, more slots than there
+ * are between arrival and deadline) are dropped and counted.
  *
  * Threads: a file belongs to its caller. SPDX-License-Identifier: Apache-2.0
  */
