@@ -3,6 +3,7 @@
  * program of its own: CLP and CBC (EPL) must not share one with GPL libraries, which others of Lull
  * link. SPDX-License-Identifier: Apache-2.0
  */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "bound/report.h"
+#include "bound/solve_prices.h"
 
 /* ---- progress, on a terminal -------------------------------------------------------------- */
 
@@ -54,8 +56,12 @@ static void stop_progress(void)
 static int solve(struct lull_bound_run *run, struct lull_error *err)
 {
     const struct lull_ilp_wish integer = {run->wish->gap_ratio, run->wish->time_limit_s};
-    int result = lull_time_indexed_create(&run->file.problem, &run->program, err);
+    int result = run->wish->is_by_prices
+                     ? -E2BIG
+                     : lull_time_indexed_create(&run->file.problem, &run->program, err);
 
+    if (result == -E2BIG && !run->wish->is_integer)
+        return lull_solve_prices(&run->file.problem, run->wish->time_limit_s, &run->lp, err);
     if (result == 0)
         result = lull_solve_lp(&run->program, run->wish->time_limit_s, &run->lp, err);
     if (result == 0 && run->wish->is_integer && !run->lp.is_infeasible)

@@ -6,10 +6,15 @@
 #include "base/error.h"
 #include "base/text.h"
 
-enum { KEY_ILP = 256, KEY_GAP, KEY_TIME_LIMIT, KEY_PRICES, KEY_SCHEDULE };
+enum { KEY_ILP = 256, KEY_FAST, KEY_GAP, KEY_TIME_LIMIT, KEY_PRICES, KEY_SCHEDULE };
 
 static const struct argp_option options[] = {
     {"ilp", KEY_ILP, NULL, 0, "Look for a whole schedule too (integer program)", 0},
+    {"fast", KEY_FAST, NULL, 0,
+     "No linear program: the best bound that an ascent of prices finds, as where the program is "
+     "too "
+     "large to be written down",
+     0},
     {"gap", KEY_GAP, "R", 0, "With --ilp: be content within this of the best, e.g. 0.5% (0)", 0},
     {"time-limit", KEY_TIME_LIMIT, "S", 0, "Stop each solver after so many seconds (600)", 0},
     {"prices", KEY_PRICES, "FILE", 0, "Write what a GPU of each type is worth in each slot (CSV)",
@@ -26,6 +31,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     switch (key) {
     case KEY_ILP:
         wish->is_integer = true;
+        break;
+    case KEY_FAST:
+        wish->is_by_prices = true;
         break;
     case KEY_GAP:
         if (lull_text_parse_ratio(arg, &wish->gap_ratio) < 0)
@@ -52,6 +60,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (wish->path == NULL)
             argp_error(state, "give a file of an instance, or - for standard input");
+        if (wish->is_by_prices && wish->is_integer)
+            argp_error(state, "--fast does not go with --ilp");
         if (wish->schedule_out != NULL && !wish->is_integer)
             argp_error(state, "--schedule goes with --ilp");
         break;

@@ -6,6 +6,7 @@
 
 struct lull_bound_options {
     const char *path;
+    bool is_by_prices; /* no linear program */
     bool is_integer;
     double gap_ratio;
     double time_limit_s;

@@ -34,6 +34,11 @@ static bool is_infeasible(const struct lull_bound_run *run)
     return run->lp.is_infeasible || run->ilp.is_infeasible;
 }
 
+static bool is_by_prices(const struct lull_bound_run *run)
+{
+    return run->program.problem == NULL;
+}
+
 /* Of the schedule above what is proven. */
 static double gap_ratio(const struct lull_bound_run *run)
 {
@@ -51,13 +56,20 @@ static void print(const struct lull_bound_run *run)
            problem->job_count, values.count, problem->slots, problem->type_count);
     if (run->file.dropped > 0)
         printf("dropped   %zu modes that do not fit\n", run->file.dropped);
-    printf("program   %d columns, %d rows\n", run->program.columns, run->program.rows);
+    if (is_by_prices(run))
+        printf("program   none (%s)\n", run->wish->is_by_prices ? "--fast" : "too large");
+    else
+        printf("program   %d columns, %d rows\n", run->program.columns, run->program.rows);
     if (is_infeasible(run)) {
         printf("bound     none: no schedule runs all jobs that have to run\n");
         return;
     }
-    printf("bound     %.9g J, proven; the linear program's optimum is %.9g J%s\n", run->lp.bound_j,
-           run->lp.objective_j, run->lp.is_optimal ? "" : " so far (stopped at the time limit)");
+    printf("bound     %.9g J, proven; ", run->lp.bound_j);
+    if (run->lp.is_optimal)
+        printf("the linear program's optimum is %.9g J\n", run->lp.objective_j);
+    else
+        printf("%s\n", is_by_prices(run) ? "the best that prices were found to prove"
+                                         : "the solver was stopped at the time limit");
     if (values.count > 0)
         printf("saved     at most %.9g J of %.9g J that leaving jobs out would cost\n",
                values.sum_j - run->lp.bound_j, values.sum_j);
@@ -90,7 +102,8 @@ static int add_bounds(const struct lull_bound_run *run, json_t *root)
     const struct values values = add_values(&run->file.problem);
     int result = json_object_set_new(root, "bound_j", json_real(run->lp.bound_j));
 
-    result |= json_object_set_new(root, "lp_j", json_real(run->lp.objective_j));
+    if (run->lp.is_optimal)
+        result |= json_object_set_new(root, "lp_j", json_real(run->lp.objective_j));
     result |= json_object_set_new(root, "lp_optimal", json_boolean(run->lp.is_optimal));
     result |= json_object_set_new(root, "value_j", json_real(values.sum_j));
     if (run->wish->is_integer)
