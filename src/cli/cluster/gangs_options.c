@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "core/cluster/cluster.h"
 
-enum { KEY_POOLS = 256, KEY_NODES, KEY_PER_NODE, KEY_RUN, KEY_IDLE, KEY_JOBS };
+enum { KEY_POOLS = 256, KEY_NODES, KEY_PER_NODE, KEY_RUN, KEY_IDLE, KEY_JOBS, KEY_BOUND };
 
 static const struct argp_option options[] = {
     {"pools", KEY_POOLS, "FILE", 0,
@@ -17,6 +17,10 @@ static const struct argp_option options[] = {
     {"run-w", KEY_RUN, "W", 0, "Of a GPU that has a job (350)", 0},
     {"idle-w", KEY_IDLE, "W", 0, "Of one that has none; nodes stay on (60)", 0},
     {"jobs-out", KEY_JOBS, "FILE", 0, "Write when and where each job ran, and why then (CSV)", 0},
+    {"bound", KEY_BOUND, "SLOT_S", OPTION_ARG_OPTIONAL,
+     "What no schedule as good needs less than, by lull-bound in slots of so many seconds (a 288th "
+     "of the whole)",
+     0},
     {"json", 'j', NULL, 0, "Print one JSON document", 0},
     {0},
 };
@@ -53,6 +57,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_JOBS:
         wish->jobs_out = arg;
+        return 0;
+    case KEY_BOUND:
+        wish->is_bounded = true;
+        if (arg != NULL &&
+            (lull_text_parse_number(arg, &wish->bound_slot_s) < 0 || wish->bound_slot_s <= 0.0))
+            argp_error(state, "--bound=%s: expected seconds above 0", arg);
         return 0;
     case 'j':
         wish->is_json = true;
