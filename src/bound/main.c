@@ -53,6 +53,24 @@ static void stop_progress(void)
 
 /* ---- the work ----------------------------------------------------------------------------- */
 
+/* By prices alone, if they prove more than what is there. */
+static int solve_by_prices(struct lull_bound_run *run, struct lull_error *err)
+{
+    struct lull_lp_result found;
+    const int result = lull_solve_prices(&run->file.problem, run->wish->time_limit_s, &found, err);
+
+    if (result < 0)
+        return result;
+    if (run->lp.gpu_j != NULL && found.bound_j <= run->lp.bound_j) {
+        lull_lp_result_fini(&found);
+        return 0;
+    }
+    lull_lp_result_fini(&run->lp);
+    run->lp = found;
+    run->is_by_prices = true;
+    return 0;
+}
+
 static int solve(struct lull_bound_run *run, struct lull_error *err)
 {
     const struct lull_ilp_wish integer = {run->wish->gap_ratio, run->wish->time_limit_s};
@@ -61,9 +79,11 @@ static int solve(struct lull_bound_run *run, struct lull_error *err)
                      : lull_time_indexed_create(&run->file.problem, &run->program, err);
 
     if (result == -E2BIG && !run->wish->is_integer)
-        return lull_solve_prices(&run->file.problem, run->wish->time_limit_s, &run->lp, err);
+        return solve_by_prices(run, err);
     if (result == 0)
         result = lull_solve_lp(&run->program, run->wish->time_limit_s, &run->lp, err);
+    if (result == 0 && !run->lp.is_infeasible && !run->lp.is_optimal)
+        result = solve_by_prices(run, err);
     if (result == 0 && run->wish->is_integer && !run->lp.is_infeasible)
         result = lull_solve_ilp(&run->program, &integer, &run->ilp, err);
     return result;

@@ -34,11 +34,6 @@ static bool is_infeasible(const struct lull_bound_run *run)
     return run->lp.is_infeasible || run->ilp.is_infeasible;
 }
 
-static bool is_by_prices(const struct lull_bound_run *run)
-{
-    return run->program.problem == NULL;
-}
-
 /* Of the schedule above what is proven. */
 static double gap_ratio(const struct lull_bound_run *run)
 {
@@ -56,7 +51,7 @@ static void print(const struct lull_bound_run *run)
            problem->job_count, values.count, problem->slots, problem->type_count);
     if (run->file.dropped > 0)
         printf("dropped   %zu modes that do not fit\n", run->file.dropped);
-    if (is_by_prices(run))
+    if (run->program.problem == NULL)
         printf("program   none (%s)\n", run->wish->is_by_prices ? "--fast" : "too large");
     else
         printf("program   %d columns, %d rows\n", run->program.columns, run->program.rows);
@@ -68,7 +63,7 @@ static void print(const struct lull_bound_run *run)
     if (run->lp.is_optimal)
         printf("the linear program's optimum is %.9g J\n", run->lp.objective_j);
     else
-        printf("%s\n", is_by_prices(run) ? "the best that prices were found to prove"
+        printf("%s\n", run->is_by_prices ? "the best that prices were found to prove"
                                          : "the solver was stopped at the time limit");
     if (values.count > 0)
         printf("saved     at most %.9g J of %.9g J that leaving jobs out would cost\n",

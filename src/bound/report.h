@@ -12,6 +12,7 @@ struct lull_bound_run {
     struct lull_slot_file file;
     struct lull_time_indexed program;
     struct lull_lp_result lp;
+    bool is_by_prices;          /* lp is no linear program's */
     struct lull_ilp_result ilp; /* with --ilp, unless the linear program is infeasible */
 };
 

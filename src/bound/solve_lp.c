@@ -4,7 +4,6 @@
 #include <coin/Clp_C_Interface.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/cluster/dual_bound.h"
 
@@ -56,30 +55,11 @@ static void take_prices(const struct lull_time_indexed *program, const double *d
         }
 }
 
-/* By the solver's prices; where it was stopped and they prove less than none at all, by none. */
-static int prove(const struct lull_slot_problem *problem, struct lull_lp_result *result)
-{
-    const size_t size = (size_t)problem->type_count * problem->slots * sizeof(double);
-    const struct lull_dual_prices prices = {result->gpu_j, result->cap_j};
-    double *none = calloc(1, size);
-    const struct lull_dual_prices without = {none, NULL};
-    double without_j;
-    int rc = none == NULL ? -ENOMEM : lull_dual_bound(problem, &prices, &result->bound_j, NULL);
-
-    if (rc == 0)
-        rc = lull_dual_bound(problem, &without, &without_j, NULL);
-    if (rc == 0 && without_j > result->bound_j) {
-        result->bound_j = without_j;
-        memset(result->gpu_j, 0, size);
-        memset(result->cap_j, 0, problem->slots * sizeof(*result->cap_j));
-    }
-    free(none);
-    return rc;
-}
-
 static int judge(Clp_Simplex *model, const struct lull_time_indexed *program,
                  struct lull_lp_result *result, struct lull_error *err)
 {
+    const struct lull_dual_prices prices = {result->gpu_j, result->cap_j};
+
     switch (Clp_status(model)) {
     case CLP_OPTIMAL:
         result->is_optimal = true;
@@ -95,7 +75,7 @@ static int judge(Clp_Simplex *model, const struct lull_time_indexed *program,
     }
     result->objective_j = Clp_objectiveValue(model) * program->scale_j + program->constant_j;
     take_prices(program, Clp_dualRowSolution(model), result);
-    return prove(program->problem, result);
+    return lull_dual_bound(program->problem, &prices, &result->bound_j, NULL);
 }
 
 int lull_solve_lp(const struct lull_time_indexed *program, double time_limit_s,

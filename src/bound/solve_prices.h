@@ -1,9 +1,9 @@
 /*
  * A bound where the linear program is too large to be written down: prices are raised in slots that
  * the jobs' best schedules overfill and lowered in those they leave empty, and the best bound that
- * any of them proves is kept (subgradient ascent of the Lagrangian dual, with Polyak's steps towards
- * a level that comes nearer; Held, Wolfe, Crowder, Mathematical Programming 6, 1974). Proven like any
- * bound by prices; how near the program's optimum it comes is not known.
+ * any of them proves is kept (subgradient ascent of the Lagrangian dual, with Polyak's steps
+ * towards a level that comes nearer; Held, Wolfe, Crowder, Mathematical Programming 6, 1974).
+ * Proven like any bound by prices; how near the program's optimum it comes is not known.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_BOUND_SOLVE_PRICES_H

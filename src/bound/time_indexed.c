@@ -31,12 +31,6 @@ static bool is_needed(const struct lull_slot_job *job, uint32_t mode)
     return true;
 }
 
-static bool is_worth_it(const struct lull_slot_job *job, const struct lull_slot_mode *mode,
-                        uint32_t start)
-{
-    return isinf(job->reject_j) || cost_at(mode, start) < job->reject_j;
-}
-
 /* ---- rows --------------------------------------------------------------------------------- */
 
 /* The most that a job can take of a type, and when; once for each type, at its first mode. */
@@ -101,6 +95,23 @@ static void number_rows(struct lull_time_indexed *program, const int64_t *change
     }
 }
 
+/* How many rows the slots before each one have, so that those of a window are a difference. */
+static int count_rows(struct lull_time_indexed *program)
+{
+    const struct lull_slot_problem *problem = program->problem;
+    const size_t row = (size_t)problem->slots + 1;
+
+    program->rows_before = calloc((problem->type_count + 1) * row, sizeof(*program->rows_before));
+    if (program->rows_before == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i <= problem->type_count; i++)
+        for (uint32_t t = 0; t < problem->slots; t++)
+            program->rows_before[i * row + t + 1] =
+                program->rows_before[i * row + t] +
+                (program->row_of[(size_t)i * problem->slots + t] >= 0);
+    return 0;
+}
+
 static void limit_rows(struct lull_time_indexed *program)
 {
     const struct lull_slot_problem *problem = program->problem;
@@ -146,76 +157,122 @@ static int make_rows(struct lull_time_indexed *program)
     if (program->row_low == NULL || program->row_high == NULL)
         return -ENOMEM;
     limit_rows(program);
-    return 0;
+    return count_rows(program);
 }
 
 /* ---- columns ------------------------------------------------------------------------------ */
 
-/* Writes a column's entries, or only counts them (row NULL). */
-static int entries_of(const struct lull_time_indexed *program, const struct column *column,
-                      int *row, double *value)
+/* Of a resource in the slots that a column takes. */
+static int rows_within(const struct lull_time_indexed *program, uint32_t resource,
+                       const struct lull_slot_mode *mode, uint32_t start)
 {
-    const struct lull_slot_problem *problem = program->problem;
-    const struct lull_slot_mode *mode = &problem->jobs[column->job].modes[column->mode];
-    const uint32_t resources[] = {mode->type, problem->type_count};
-    const double amounts[] = {mode->gpus, mode->power_w};
-    int count = 1;
+    const int *before = program->rows_before + resource * ((size_t)program->problem->slots + 1);
 
-    if (row != NULL) {
-        row[0] = (int)column->job;
-        value[0] = 1.0;
-    }
-    for (int i = 0; i < 2; i++)
-        for (uint32_t t = column->start; t < column->start + mode->slots && amounts[i] > 0.0; t++) {
-            const int found = program->row_of[(size_t)resources[i] * problem->slots + t];
-
-            if (found < 0)
-                continue;
-            if (row != NULL) {
-                row[count] = found;
-                value[count] = amounts[i];
-            }
-            count++;
-        }
-    return count;
+    return before[start + mode->slots] - before[start];
 }
 
-/* Goes through the columns; with arrays it fills them in. Returns their number, and entries. */
-static int walk_columns(struct lull_time_indexed *program, bool is_filling, int64_t *entries_out)
+/* Of a column, the job's own one aside. */
+static int rows_of(const struct lull_time_indexed *program, const struct lull_slot_mode *mode,
+                   uint32_t start)
+{
+    const uint32_t power = program->problem->type_count;
+
+    return rows_within(program, mode->type, mode, start) +
+           (mode->power_w > 0 ? rows_within(program, power, mode, start) : 0);
+}
+
+/* What the job costs at most, since it can always be had so: left out, or where it is in nobody's
+   way. */
+static double most_cost(const struct lull_time_indexed *program, const struct lull_slot_job *job)
+{
+    double most_j = job->reject_j;
+
+    for (uint32_t m = 0; m < job->mode_count; m++) {
+        const struct lull_slot_mode *mode = &job->modes[m];
+
+        for (uint32_t start = mode->first; start <= mode->last; start++)
+            if (rows_of(program, mode, start) == 0) {
+                most_j = fmin(most_j, cost_at(mode, start));
+                break; /* later ones cost no less */
+            }
+    }
+    return most_j;
+}
+
+static void fill(struct lull_time_indexed *program, int column, int64_t entry)
 {
     const struct lull_slot_problem *problem = program->problem;
-    int64_t entries = 0;
-    int count = 0;
+    const struct column *it = &program->column[column];
+    const struct lull_slot_job *job = &problem->jobs[it->job];
+    const struct lull_slot_mode *mode = &job->modes[it->mode];
+    const uint32_t resources[] = {mode->type, problem->type_count};
+    const double amounts[] = {mode->gpus, mode->power_w};
+
+    program->begin[column] = (int)entry;
+    program->cost[column] =
+        (cost_at(mode, it->start) - (isinf(job->reject_j) ? 0.0 : job->reject_j)) /
+        program->scale_j;
+    program->row[entry] = (int)it->job;
+    program->value[entry++] = 1.0;
+    for (int i = 0; i < 2; i++)
+        for (uint32_t t = it->start; t < it->start + mode->slots && amounts[i] > 0.0; t++) {
+            const int row = program->row_of[(size_t)resources[i] * problem->slots + t];
+
+            if (row < 0)
+                continue;
+            program->row[entry] = row;
+            program->value[entry++] = amounts[i];
+        }
+}
+
+struct walk {
+    bool is_filling;
+    int64_t columns;
+    int64_t entries;
+};
+
+/* Columns of one mode; *has_free: the job has one that is in nobody's way, no other is needed. */
+static void walk_mode(struct lull_time_indexed *program, struct column column, double most_j,
+                      bool *has_free, struct walk *walk)
+{
+    const struct lull_slot_mode *mode = &program->problem->jobs[column.job].modes[column.mode];
+
+    for (uint32_t start = mode->first; start <= mode->last; start++) {
+        const int rows = rows_of(program, mode, start);
+        const double cost_j = cost_at(mode, start);
+        const bool is_free = rows == 0 && !*has_free && cost_j <= most_j;
+
+        if (cost_j > most_j)
+            break; /* later ones cost no less */
+        if (cost_j == most_j && !is_free)
+            continue;
+        if (walk->is_filling) {
+            column.start = start;
+            program->column[walk->columns] = column;
+            fill(program, (int)walk->columns, walk->entries);
+        }
+        walk->columns++;
+        walk->entries += 1 + rows;
+        *has_free |= rows == 0;
+        if (rows == 0)
+            break;
+    }
+}
+
+/* Goes through the columns; fills them in if there are arrays for them. */
+static void walk_columns(struct lull_time_indexed *program, struct walk *walk)
+{
+    const struct lull_slot_problem *problem = program->problem;
 
     for (uint32_t i = 0; i < problem->job_count; i++) {
         const struct lull_slot_job *job = &problem->jobs[i];
-        const double saved_j = isinf(job->reject_j) ? 0.0 : job->reject_j;
+        const double most_j = most_cost(program, job);
+        bool has_free = !isinf(most_j) && most_j == job->reject_j; /* left out is as good */
 
-        for (uint32_t m = 0; m < job->mode_count; m++) {
-            const struct lull_slot_mode *mode = &job->modes[m];
-
-            if (!is_needed(job, m))
-                continue;
-            for (uint32_t start = mode->first; start <= mode->last; start++) {
-                const struct column column = {i, m, start};
-
-                if (!is_worth_it(job, mode, start) || entries > LULL_TIME_INDEXED_MOST_ELEMENTS)
-                    break; /* later ones cost no less */
-                if (is_filling) {
-                    program->column[count] = column;
-                    program->begin[count] = (int)entries;
-                    program->cost[count] = (cost_at(mode, start) - saved_j) / program->scale_j;
-                    entries += entries_of(program, &column, program->row + entries,
-                                          program->value + entries);
-                } else {
-                    entries += entries_of(program, &column, NULL, NULL);
-                }
-                count++;
-            }
-        }
+        for (uint32_t m = 0; m < job->mode_count; m++)
+            if (is_needed(job, m))
+                walk_mode(program, (struct column){i, m, 0}, most_j, &has_free, walk);
     }
-    *entries_out = entries;
-    return count;
 }
 
 /* Costs of about 1 suit the solver's tolerances: the mean of the jobs' dearest modes is 1. */
@@ -238,26 +295,29 @@ static void choose_scale(struct lull_time_indexed *program)
 
 static int make_columns(struct lull_time_indexed *program, struct lull_error *err)
 {
-    int64_t entries = 0;
+    struct walk walk = {0};
     size_t room;
 
-    program->columns = walk_columns(program, false, &entries);
-    if (entries > LULL_TIME_INDEXED_MOST_ELEMENTS)
+    walk_columns(program, &walk);
+    if (walk.columns > LULL_TIME_INDEXED_MOST_COLUMNS ||
+        walk.entries > LULL_TIME_INDEXED_MOST_ENTRIES)
         return lull_error_set(err, -E2BIG,
-                              "the program has over %d million entries; take longer slots or fewer "
-                              "jobs",
-                              LULL_TIME_INDEXED_MOST_ELEMENTS / 1000000);
-    room = (size_t)program->columns + 1;
+                              "the program has %lld columns, over %d; take longer slots, or leave "
+                              "--ilp out",
+                              (long long)walk.columns, LULL_TIME_INDEXED_MOST_COLUMNS);
+    room = (size_t)walk.columns + 1;
+    program->columns = (int)walk.columns;
     program->column = calloc(room, sizeof(*program->column));
     program->begin = calloc(room, sizeof(*program->begin));
     program->cost = calloc(room, sizeof(*program->cost));
-    program->row = calloc((size_t)entries + 1, sizeof(*program->row));
-    program->value = calloc((size_t)entries + 1, sizeof(*program->value));
+    program->row = calloc((size_t)walk.entries + 1, sizeof(*program->row));
+    program->value = calloc((size_t)walk.entries + 1, sizeof(*program->value));
     if (program->column == NULL || program->begin == NULL || program->cost == NULL ||
         program->row == NULL || program->value == NULL)
         return -ENOMEM;
-    walk_columns(program, true, &entries);
-    program->begin[program->columns] = (int)entries;
+    walk = (struct walk){.is_filling = true};
+    walk_columns(program, &walk);
+    program->begin[program->columns] = (int)walk.entries;
     return 0;
 }
 
@@ -288,5 +348,6 @@ void lull_time_indexed_fini(struct lull_time_indexed *program)
     free(program->row_high);
     free(program->column);
     free(program->row_of);
+    free(program->rows_before);
     *program = (struct lull_time_indexed){0};
 }

@@ -8,7 +8,8 @@
  *
  * Left out, since no optimum needs them: modes that another mode of the job is never worse than
  * (same type, no more GPUs, slots and watts, no dearer at any start, at least the same starts);
- * columns no cheaper than leaving the job out; rows that all jobs together cannot fill.
+ * columns no cheaper than leaving the job out, or than one of its columns that no row limits; of
+ * those all but the cheapest; rows that all jobs together cannot fill.
  */
 #ifndef LULL_BOUND_TIME_INDEXED_H
 #define LULL_BOUND_TIME_INDEXED_H
@@ -17,7 +18,8 @@
 
 #include "core/cluster/slots.h"
 
-enum { LULL_TIME_INDEXED_MOST_ELEMENTS = 60000000 };
+/* What is still solved in minutes. */
+enum { LULL_TIME_INDEXED_MOST_COLUMNS = 1500000, LULL_TIME_INDEXED_MOST_ENTRIES = 40000000 };
 
 /* Columns by job, mode and start, compressed: entries begin[c] to begin[c + 1] of row and value. */
 struct lull_time_indexed {
@@ -35,14 +37,14 @@ struct lull_time_indexed {
         uint32_t mode;
         uint32_t start;
     } * column;
+    int *rows_before;  /* [resource * (slots + 1) + slot]: how many of its rows */
     int *row_of;       /* [(type or, behind them, power) * slots + slot]; -1: none */
     double scale_j;    /* > 0 */
     double constant_j; /* to be added to the objective, not scaled */
 };
 
 /*
- * Builds it; the problem is checked, and borrowed. -E2BIG: more than
- * LULL_TIME_INDEXED_MOST_ELEMENTS; -ENOMEM.
+ * Builds it; the problem is checked, and borrowed. -E2BIG: more than these; -ENOMEM.
  */
 int lull_time_indexed_create(const struct lull_slot_problem *problem,
                              struct lull_time_indexed *program_out, struct lull_error *err);

@@ -13,6 +13,7 @@
 #include <jansson.h>
 
 #include "base/file.h"
+#include "core/cluster/dual_bound.h"
 #include "core/cluster/slotted.h"
 #include "governor/launch.h"
 #include "trace/slot_file.h"
@@ -46,16 +47,22 @@ static size_t take_done(const struct lull_cluster_jobs *jobs, const struct lull_
     return count;
 }
 
-static int write_problem(const struct lull_cluster *cluster, const struct lull_cluster_jobs *done,
-                         const struct lull_slotting *slotting, FILE *out, struct lull_error *err)
+/* What the jobs need if nothing stands in the way of any: each its cheapest mode. */
+static int bound_alone(const struct lull_slot_problem *problem, double *bound_j_out)
 {
-    struct lull_slotted slotted;
-    const int result = lull_slotted_create(cluster, done, slotting, &slotted, err);
+    double *none = calloc((size_t)problem->type_count * problem->slots, sizeof(*none));
+    const struct lull_dual_prices prices = {none, NULL};
+    const int result =
+        none != NULL ? lull_dual_bound(problem, &prices, bound_j_out, NULL) : -ENOMEM;
 
-    if (result < 0)
-        return result;
-    lull_slot_file_write(&slotted.problem, (double)slotting->slot_ns * 1e-9, out);
-    lull_slotted_fini(&slotted);
+    free(none);
+    return result;
+}
+
+static int write_problem(const struct lull_slot_problem *problem, int64_t slot_ns, FILE *out,
+                         struct lull_error *err)
+{
+    lull_slot_file_write(problem, (double)slot_ns * 1e-9, out);
     if (fflush(out) != 0 || ferror(out))
         return lull_error_set(err, -EIO, "the problem for %s could not be written: disk full?",
                               program);
@@ -131,6 +138,35 @@ static int run_program(FILE *problem, double *bound_j_out, struct lull_error *er
     return result;
 }
 
+/* Where the run itself needed no more than its jobs do alone, nothing is left to be found out. */
+static int bound_problem(const struct lull_slot_problem *problem, int64_t slot_ns, double run_j,
+                         double *bound_j_out, struct lull_error *err)
+{
+    FILE *file;
+    int result = bound_alone(problem, bound_j_out);
+
+    if (result < 0)
+        return lull_error_set(err, result, "no memory for a bound of %u slots", problem->slots);
+    if (*bound_j_out >= run_j * (1.0 - 1e-12))
+        return 0;
+    file = tmpfile();
+    if (file == NULL)
+        return lull_error_set(err, -errno, "no temporary file: %s", strerror(errno));
+    result = write_problem(problem, slot_ns, file, err);
+    if (result == 0)
+        result = run_program(file, bound_j_out, err);
+    fclose(file);
+    return result;
+}
+
+static int64_t choose_slot_ns(double slot_s, int64_t last_end_ns)
+{
+    const int64_t slot_ns = slot_s > 0.0 ? (int64_t)fmin(slot_s * 1e9, (double)LULL_CLUSTER_MOST_NS)
+                                         : last_end_ns / USUAL_SLOTS;
+
+    return slot_ns > 0 ? slot_ns : 1;
+}
+
 int lull_cluster_bound(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                        const struct lull_cluster_run *run, double slot_s, double *bound_j_out,
                        struct lull_error *err)
@@ -138,26 +174,22 @@ int lull_cluster_bound(const struct lull_cluster *cluster, const struct lull_clu
     struct lull_cluster_job *all = calloc(jobs->count + 1, sizeof(*all));
     struct lull_slotting slotting = {.cap_w = LULL_SLOTS_UNCAPPED};
     struct lull_cluster_jobs done = {.all = all};
-    FILE *problem = NULL;
+    struct lull_slotted slotted;
+    double run_j, idle_j;
     int result = 0;
 
     if (all == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for %zu jobs", jobs->count);
     done.count = take_done(jobs, run, all, &slotting.horizon_ns);
-    slotting.slot_ns = slot_s > 0.0 ? (int64_t)fmin(slot_s * 1e9, (double)LULL_CLUSTER_MOST_NS)
-                                    : slotting.horizon_ns / USUAL_SLOTS;
-    if (slotting.slot_ns < 1)
-        slotting.slot_ns = 1;
+    slotting.slot_ns = choose_slot_ns(slot_s, slotting.horizon_ns);
+    lull_cluster_run_energy(run, &run_j, &idle_j);
     *bound_j_out = 0.0;
     if (done.count > 0) {
-        problem = tmpfile();
-        result = problem != NULL
-                     ? write_problem(cluster, &done, &slotting, problem, err)
-                     : lull_error_set(err, -errno, "no temporary file: %s", strerror(errno));
-        if (result == 0)
-            result = run_program(problem, bound_j_out, err);
-        if (problem != NULL)
-            fclose(problem);
+        result = lull_slotted_create(cluster, &done, &slotting, &slotted, err);
+        if (result == 0) {
+            result = bound_problem(&slotted.problem, slotting.slot_ns, run_j, bound_j_out, err);
+            lull_slotted_fini(&slotted);
+        }
     }
     free(all);
     return result;
