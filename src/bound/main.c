@@ -57,7 +57,8 @@ static void stop_progress(void)
 static int solve_by_prices(struct lull_bound_run *run, struct lull_error *err)
 {
     struct lull_lp_result found;
-    const int result = lull_solve_prices(&run->file.problem, run->wish->time_limit_s, &found, err);
+    const int result = lull_solve_prices(&run->file.problem, LULL_PRICES_FINE_RATIO,
+                                         run->wish->time_limit_s, &found, err);
 
     if (result < 0)
         return result;

@@ -65,7 +65,7 @@ static void print(const struct lull_bound_run *run)
     else
         printf("%s\n", run->is_by_prices ? "the best that prices were found to prove"
                                          : "the solver was stopped at the time limit");
-    if (values.count > 0)
+    if (values.count > 0 && values.count == problem->job_count)
         printf("saved     at most %.9g J of %.9g J that leaving jobs out would cost\n",
                values.sum_j - run->lp.bound_j, values.sum_j);
     if (!run->wish->is_integer)

@@ -89,7 +89,7 @@ static int look(struct ascent *ascent)
     return 0;
 }
 
-static int climb(struct ascent *ascent, double time_limit_s)
+static int climb(struct ascent *ascent, double fine_ratio, double time_limit_s)
 {
     const clock_t until = clock() + (clock_t)(fmin(time_limit_s, 1e5) * CLOCKS_PER_SEC);
 
@@ -101,7 +101,8 @@ static int climb(struct ascent *ascent, double time_limit_s)
         if (i == 0)
             ascent->level_j = 0.1 * fabs(ascent->best_j);
         square = length_of(ascent);
-        if (square <= 0.0 || ascent->level_j <= 1e-6 * fabs(ascent->best_j) || clock() > until)
+        if (square <= 0.0 || ascent->level_j <= fine_ratio * fabs(ascent->best_j) ||
+            clock() > until)
             break;
         step = (ascent->best_j + ascent->level_j - ascent->bound_j) / square;
         for (size_t at = 0; at < ascent->count; at++)
@@ -143,8 +144,9 @@ static int take(const struct ascent *ascent, struct lull_lp_result *result)
     return 0;
 }
 
-int lull_solve_prices(const struct lull_slot_problem *problem, double time_limit_s,
-                      struct lull_lp_result *result_out, struct lull_error *err)
+int lull_solve_prices(const struct lull_slot_problem *problem, double fine_ratio,
+                      double time_limit_s, struct lull_lp_result *result_out,
+                      struct lull_error *err)
 {
     const uint32_t resources =
         problem->type_count + (problem->cap_w != LULL_SLOTS_UNCAPPED ? 1u : 0u);
@@ -154,7 +156,7 @@ int lull_solve_prices(const struct lull_slot_problem *problem, double time_limit
 
     *result_out = (struct lull_lp_result){0};
     if (result == 0)
-        result = climb(&ascent, time_limit_s);
+        result = climb(&ascent, fine_ratio, time_limit_s);
     if (result == 0)
         result = take(&ascent, result_out);
     free(ascent.price_j);

@@ -11,8 +11,16 @@
 
 #include "bound/solve_lp.h"
 
-/* Stops after time_limit_s of processor time, but looks at prices of 0 at least. -ENOMEM. */
-int lull_solve_prices(const struct lull_slot_problem *problem, double time_limit_s,
-                      struct lull_lp_result *result_out, struct lull_error *err);
+/* What is worth waiting for, and for a first guess. */
+#define LULL_PRICES_FINE_RATIO 1e-6
+#define LULL_PRICES_COARSE_RATIO 1e-3
+
+/*
+ * Stops when the level aimed at is within fine_ratio (> 0) of the best bound, or after time_limit_s
+ * of processor time, but looks at prices of 0 at least. -ENOMEM.
+ */
+int lull_solve_prices(const struct lull_slot_problem *problem, double fine_ratio,
+                      double time_limit_s, struct lull_lp_result *result_out,
+                      struct lull_error *err);
 
 #endif

@@ -85,13 +85,16 @@ def write_program(path, instance, is_integer):
             print(f" + {jobs[j]['value_j']!r} y{j}", file=out)
         print("subject to", file=out)
         for j in range(len(jobs)):
-            terms = [f"x{i}" for i, column in enumerate(columns) if column[0] == j]
-            terms += [f"y{j}"] * (j in out_of)
-            print(f" j{j}: " + "\n + ".join(terms or ["0 z"]) + " = 1", file=out)
-        for row, ((resource, slot), room) in enumerate(rooms_of(instance[0]).items()):
-            terms = [f"{column[2][resource, slot]} x{i}" for i, column in enumerate(columns)
-                     if (resource, slot) in column[2]]
-            print(f" r{row}: " + "\n + ".join(terms or ["0 z"]) + f" <= {room}", file=out)
+            own = [f"x{i}" for i, column in enumerate(columns) if column[0] == j]
+            own += [f"y{j}"] * (j in out_of)
+            print(f" j{j}: " + "\n + ".join(own or ["0 z"]) + " = 1", file=out)
+        rooms = rooms_of(instance[0])
+        terms = {key: [] for key in rooms}
+        for i, (_, _, uses) in enumerate(columns):
+            for key, amount in uses.items():
+                terms[key].append(f"{amount} x{i}")
+        for row, (key, room) in enumerate(rooms.items()):
+            print(f" r{row}: " + "\n + ".join(terms[key] or ["0 z"]) + f" <= {room}", file=out)
         if is_integer:
             print("binary", file=out)
             print("\n".join(f" x{i}" for i in range(len(columns))), file=out)

@@ -87,6 +87,21 @@ class Programs(Case):
             # GLPK prints 15 digits.
             self.assert_within(told["bound_j"], expected, seed, 1e-14)
 
+    def test_large_programs_are_those_of_glpk(self):
+        for seed, share_left_out in enumerate((1.0, 0.97, 0.5)):
+            instance = instances.draw(random.Random(3000 + seed), 250, 90, 2, seed == 0, share_left_out)
+            could_run = {column[0] for column in instances.columns_of(instance)}
+            instance = instance[:1] + [job for i, job in enumerate(instance[1:])
+                                       if i in could_run or "value_j" in job]
+            told, expected = self.bound(instance), self.glpk(instance, False)
+            self.assertEqual(told["feasible"], expected is not None, f"seed {seed}")
+            self.assertGreater(told["columns"], 5000)
+            if expected is not None:
+                self.assertAlmostEqual(told["bound_j"], expected, delta=1e-8 * expected, msg=f"seed {seed}")
+                fast = self.bound(instance, "--fast")
+                self.assert_within(fast["bound_j"], expected, seed, 1e-14)
+                self.assertGreater(fast["bound_j"], 0.95 * expected)
+
     def test_integer_program_is_that_of_glpk(self):
         for seed in range(40):
             instance = draw(random.Random(1000 + seed), seed, 8, 8)
