@@ -18,6 +18,9 @@ import unittest
 
 import instances
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench"))
+import bench_bound
+
 BOUND = sys.argv[1]
 RANDOM_PROBLEMS = 200 # with a solution
 TINY_PROBLEMS = 60
@@ -129,6 +132,19 @@ class Tiny(Case):
         self.assertGreater(feasible, TINY_PROBLEMS // 3)
 
 
+class Order(Case):
+    def test_proven_bound_integer_bound_and_schedule(self):
+        """On jobs like the benchmark's the linear program is within 1.5 % of a schedule, and any prices below it."""
+        for row in bench_bound.WHOLE[:2]:
+            bench_bound.write_instance(self.path("instance"), *row[:4])
+            told = json.loads(run(self.path("instance"), "--json", "--ilp", "--gap", "0.5%").stdout)
+            fast = json.loads(run(self.path("instance"), "--json", "--fast").stdout)
+            self.assertLessEqual(fast["bound_j"], told["lp_j"] * (1 + 1e-12))
+            self.assertLessEqual(told["bound_j"], told["schedule_j"])
+            self.assertLessEqual(told["ilp_bound_j"], told["schedule_j"])
+            self.assertLessEqual(told["gap_ratio"], 0.015)
+
+
 class Files(Case):
     INSTANCE = [{"slots": 6, "types": [{"name": "V", "gpus": 2}], "cap_w": 900},
                 {"job": "a", "modes": [
@@ -174,6 +190,14 @@ class Files(Case):
         told = self.bound([self.INSTANCE[0], dict(one, job="a"), dict(one, job="b")], "--ilp")
         self.assertEqual(told["feasible"], False)
         self.assertNotIn("bound_j", told)
+
+    def test_whole_runs_bound_no_runs_in_pieces(self):
+        """One GPU, a job around another: in pieces they fit, whole they do not, nor do fractions of whole runs."""
+        mode = {"type": "V", "gpus": 1, "energy_j": 1}
+        told = self.bound([{"slots": 6, "types": [{"name": "V", "gpus": 1}]},
+                           {"job": "around", "modes": [dict(mode, slots=2)]},
+                           {"job": "inner", "arrival": 1, "deadline": 5, "modes": [dict(mode, slots=4)]}])
+        self.assertEqual(told["feasible"], False)
 
     def test_no_jobs_and_no_room(self):
         self.assertEqual(self.bound(self.INSTANCE[:1])["bound_j"], 0.0)

@@ -206,6 +206,16 @@ class Queue(unittest.TestCase):
             late = sum(float(rows[name]["end_s"]) > due for name, due in (("a", 100), ("b", 100), ("c", 20)))
             self.assertEqual((got["jobs"], got["rejected"], got["deadline_misses"]), (5, 2, late + 2))
 
+    def test_bound(self):
+        got = answer("-", "--nodes", 1, text=self.JOBS, policy="edf")
+        self.assertEqual((got["bound_j"], got["certificate_ratio"]), (None, None))
+        for option in ("--bound", "--bound=3"):
+            got = answer("-", "--nodes", 1, option, text=self.JOBS, policy="edf")
+            self.assertAlmostEqual(got["bound_j"], got["run_j"], delta=1e-9 * got["run_j"])  # of one mode each
+            self.assertAlmostEqual(got["certificate_ratio"], got["energy_j"] / got["bound_j"], delta=1e-12)
+        self.assertIn("bound ", cluster("-", "--nodes", 1, "--bound", text=self.JOBS, policy="fifo").stdout)
+        self.assertEqual(cluster("-", "--nodes", 1, "--bound=0", text=self.JOBS, policy="fifo").returncode, 2)
+
     def test_bad_input_is_said(self):
         for text, options, said in (
                 ("", ["--nodes", 1], "is empty"),
