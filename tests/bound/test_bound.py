@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """lull-bound against GLPK (a process), against all schedules of tiny problems, and on bad input.
 
-usage: test_bound.py LULL_BOUND
+usage: test_bound.py LULL_BOUND SOLVE_MANY
 """
 
 import csv
-import itertools
 import json
 import os
 import random
@@ -21,7 +20,7 @@ import instances
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench"))
 import bench_bound
 
-BOUND = sys.argv[1]
+BOUND, SOLVE_MANY = sys.argv[1:3]
 RANDOM_PROBLEMS = 200 # with a solution
 TINY_PROBLEMS = 60
 
@@ -46,6 +45,17 @@ class Case(unittest.TestCase):
             return {"feasible": False}
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return json.loads(done.stdout)
+
+    def solve_all(self, drawn, *options):
+        """Of each instance what solve_many tells; one process for all."""
+        for number, instance in enumerate(drawn):
+            instances.write_instance(self.path(str(number)), instance)
+        done = subprocess.run([SOLVE_MANY, *options] + [self.path(str(i)) for i in range(len(drawn))],
+                              check=True, stdout=subprocess.PIPE, universal_newlines=True, timeout=250)
+        names = ("feasible", "bound_j", "lp_j", "columns", "schedule_j", "ilp_bound_j", "ilp_optimal")
+        told = [dict(zip(names, map(float, line.split()))) for line in done.stdout.splitlines()]
+        self.assertEqual(len(told), len(drawn))
+        return told
 
     def glpk(self, instance, is_integer):
         """The optimum by glpsol, None: there is none."""
@@ -75,12 +85,12 @@ class Programs(Case):
 
     def test_linear_program_is_that_of_glpk(self):
         feasible = 0
-        for seed in itertools.count():
+        drawn = [draw(random.Random(seed), seed, 12, 14) for seed in range(2 * RANDOM_PROBLEMS)]
+        for seed, (instance, told) in enumerate(zip(drawn, self.solve_all(drawn))):
             if feasible == RANDOM_PROBLEMS:
                 break
-            instance = draw(random.Random(seed), seed, 12, 14)
-            told, expected = self.bound(instance), self.glpk(instance, False)
-            self.assertEqual(told["feasible"], expected is not None, f"seed {seed}")
+            expected = self.glpk(instance, False)
+            self.assertEqual(bool(told["feasible"]), expected is not None, f"seed {seed}")
             if expected is None:
                 continue
             feasible += 1
@@ -89,6 +99,7 @@ class Programs(Case):
             self.assertAlmostEqual(told["bound_j"], expected, delta=margin, msg=f"seed {seed}")
             # GLPK prints 15 digits.
             self.assert_within(told["bound_j"], expected, seed, 1e-14)
+        self.assertEqual(feasible, RANDOM_PROBLEMS)
 
     def test_large_programs_are_those_of_glpk(self):
         for seed, share_left_out in enumerate((1.0, 0.97, 0.5)):
@@ -106,10 +117,10 @@ class Programs(Case):
                 self.assertGreater(fast["bound_j"], 0.95 * expected)
 
     def test_integer_program_is_that_of_glpk(self):
-        for seed in range(40):
-            instance = draw(random.Random(1000 + seed), seed, 8, 8)
-            told, expected = self.bound(instance, "--ilp"), self.glpk(instance, True)
-            self.assertEqual(told["feasible"], expected is not None, f"seed {seed}")
+        drawn = [draw(random.Random(1000 + seed), seed, 8, 8) for seed in range(40)]
+        for seed, (instance, told) in enumerate(zip(drawn, self.solve_all(drawn, "--ilp"))):
+            expected = self.glpk(instance, True)
+            self.assertEqual(bool(told["feasible"]), expected is not None, f"seed {seed}")
             if expected is not None:
                 self.assertAlmostEqual(told["schedule_j"], expected,
                                        delta=1e-6 * max(1.0, abs(expected)), msg=f"seed {seed}")
@@ -118,10 +129,10 @@ class Programs(Case):
 class Tiny(Case):
     def test_against_all_schedules(self):
         feasible = 0
-        for seed in range(TINY_PROBLEMS):
-            instance = draw(random.Random(2000 + seed), seed, 4, 6)
-            told, best = self.bound(instance, "--ilp"), instances.best_of_all(instance)
-            self.assertEqual(told["feasible"], best is not None, f"seed {seed}")
+        drawn = [draw(random.Random(2000 + seed), seed, 4, 6) for seed in range(TINY_PROBLEMS)]
+        for seed, (instance, told) in enumerate(zip(drawn, self.solve_all(drawn, "--ilp"))):
+            best = instances.best_of_all(instance)
+            self.assertEqual(bool(told["feasible"]), best is not None, f"seed {seed}")
             if best is None:
                 continue
             feasible += 1
@@ -272,4 +283,4 @@ class BadInput(Case):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
