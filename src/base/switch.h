@@ -52,8 +52,9 @@ struct lull_switch_result {
     uint32_t sm_mhz;       /* the point that was requested, clamped; 0 is the reference point */
     int64_t call_begin_ns; /* when the driver call began */
     int64_t call_ns;       /* how long it blocked the writer; 0: nothing had to be written */
-    int64_t settle_ns;     /* from its return until the clock read the target; LULL_SETTLE_UNKNOWN
-                            * not seen yet, LULL_SETTLE_NOT_OBEYED given up */
+    int64_t settle_ns;     /* from its return until the clock followed: half way between the reading
+                            * that says so and the one before; LULL_SETTLE_UNKNOWN not seen yet,
+                            * LULL_SETTLE_NOT_OBEYED given up */
     uint32_t observed_mhz; /* last clock read back; 0 none */
     /* Of the driver itself: requests that need no call may hide one that was made before. */
     uint32_t calls;      /* that set a clock and have returned, since the lease began */

@@ -48,6 +48,7 @@ struct observation {
     bool is_running;
     uint32_t before_mhz; /* the point before the write; 0 the reference */
     int64_t call_end_ns;
+    int64_t read_ns; /* the reading before, or the call's end */
     int64_t next_ns;
     int64_t changed_ns; /* when the clock now seen was first seen */
 };
@@ -409,6 +410,7 @@ static void begin_observation(struct gpu *gpu, uint32_t before_mhz, int64_t call
         .is_running = true,
         .before_mhz = before_mhz,
         .call_end_ns = call_end_ns,
+        .read_ns = call_end_ns,
         .next_ns = call_end_ns + OBSERVE_STEP_NS,
         .changed_ns = call_end_ns,
     };
@@ -669,11 +671,12 @@ static void observe(struct lull_writer *writer, uint32_t index)
     gpu->state.observed_mhz = reading.sm_mhz;
     observation->next_ns = now_ns + OBSERVE_STEP_NS;
     if (reading.valid != 0 && is_settled(writer, index, reading.sm_mhz))
-        end_observation(gpu, now_ns - observation->call_end_ns);
+        end_observation(gpu, (observation->read_ns + now_ns) / 2 - observation->call_end_ns);
     else if (now_ns >= observation->call_end_ns + OBSERVE_LIMIT_NS)
         end_observation(gpu, is_obeyed(writer, index, reading.sm_mhz)
                                  ? observation->changed_ns - observation->call_end_ns
                                  : LULL_SETTLE_NOT_OBEYED);
+    observation->read_ns = now_ns;
     if (!observation->is_running || observation->changed_ns == now_ns) {
         publish(gpu, index);
         show_state(writer, index);

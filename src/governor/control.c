@@ -17,14 +17,31 @@ static const int64_t idle_wait_ns = 20 * LULL_NS_PER_MS;
 static const uint64_t throttle_reasons = 0x8 | 0x20 | 0x40 | 0x80;
 
 /* What `lull calibrate` has measured on GPUs of these models is where this run starts from. */
+/* GPUs of one name behind one driver switch alike: the first of them stands for all. */
+static void tell_models(struct lull_control *control)
+{
+    for (uint32_t i = 0; i < control->gpu_count; i++) {
+        uint32_t first = 0;
+
+        while (strcmp(control->gpus[first].info->name, control->gpus[i].info->name) != 0)
+            first++;
+        lull_controller_set_model(control->controller, i, first);
+    }
+}
+
 static void recall_calibrations(struct lull_control *control)
 {
     struct lull_calibration_record record;
 
-    for (uint32_t i = 0; i < control->gpu_count; i++)
+    for (uint32_t i = 0; i < control->gpu_count; i++) {
+        struct lull_switch_cost known = {0};
+
         if (lull_calibration_find(control->gpus[i].info->name,
-                                  lull_devices_driver_version(control->devices), &record) == 0)
-            lull_calibration_teach(&record, lull_controller_known_cost(control->controller, i));
+                                  lull_devices_driver_version(control->devices), &record) < 0)
+            continue;
+        lull_calibration_teach(&record, &known);
+        lull_controller_teach_cost(control->controller, i, &known);
+    }
 }
 
 int lull_control_create(struct lull_job *job, struct lull_devices *devices,
@@ -60,6 +77,7 @@ int lull_control_create(struct lull_job *job, struct lull_devices *devices,
         lull_control_destroy(control);
         return lull_error_set(err, -ENOMEM, "no memory for the controller");
     }
+    tell_models(control);
     recall_calibrations(control);
     *control_out = control;
     return 0;
@@ -378,7 +396,7 @@ void lull_control_set_pilot(struct lull_control *control, struct lull_pilot *pil
 {
     control->pilot = pilot;
     for (uint32_t i = 0; i < control->gpu_count; i++)
-        *lull_pilot_known_cost(pilot, i) = *lull_controller_known_cost(control->controller, i);
+        *lull_pilot_known_cost(pilot, i) = *lull_controller_switch_cost(control->controller, i);
 }
 
 void lull_control_set_accounting(struct lull_control *control, struct lull_accounting *accounting)

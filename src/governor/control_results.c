@@ -2,27 +2,51 @@
 #include "governor/control_state.h"
 
 #include <errno.h>
+#include <math.h>
 
 #include "base/clock.h"
 
 /* A clock that has not followed for so long does not follow. */
 static const int64_t obedience_ns = 60 * LULL_NS_PER_MS;
 
-static void tell_switch(struct lull_control *control, uint32_t index,
-                        const struct lull_posted_request *request, double call_ms, double driver_ms,
-                        double settle_ms, bool failed)
+/* From the return of a call until the clock followed, or at least so long; < 0: nobody looked. */
+static int64_t time_to_settle_ns(const struct lull_switch_result *result, int64_t end_ns,
+                                 int64_t overtaken_ns)
 {
-    if (control->pilot != NULL)
-        lull_pilot_take_switch(control->pilot, index, request->was_point, request->point, call_ms,
-                               driver_ms, settle_ms, failed);
-    else
-        lull_controller_take_switch(control->controller, index, request->point, call_ms,
-                                    driver_ms, settle_ms, failed);
+    if (result->settle_ns == LULL_SETTLE_NOT_OBEYED)
+        return obedience_ns;
+    if (result->settle_ns != LULL_SETTLE_UNKNOWN)
+        return result->settle_ns;
+    return overtaken_ns != 0 && result->observed_mhz != 0 ? overtaken_ns - end_ns : -1;
 }
 
-/* What came of a request: settled, refused, or overtaken by the next one. */
+static void tell_switch(struct lull_control *control, uint32_t index,
+                        const struct lull_posted_request *request,
+                        const struct lull_switch_result *result, int64_t overtaken_ns, bool failed)
+{
+    const int64_t end_ns = result->call_begin_ns + result->call_ns;
+    const int64_t settle_ns = time_to_settle_ns(result, end_ns, overtaken_ns);
+    struct lull_switch_outcome outcome = {
+        .was_point = request->was_point,
+        .point = request->point,
+        .call_ms = lull_ms_from_ns(end_ns - request->posted_ns),
+        .driver_ms = lull_ms_from_ns(result->call_ns),
+        .settle_ms = settle_ns < 0 ? NAN : lull_ms_from_ns(settle_ns),
+        .effect_ns = end_ns + (settle_ns < 0 ? 0 : settle_ns),
+        .failed = failed,
+    };
+
+    if (result->settle_ns == LULL_SETTLE_NOT_OBEYED)
+        outcome.settle_ms = -1.0;
+    if (control->pilot != NULL)
+        lull_pilot_take_switch(control->pilot, index, &outcome);
+    else
+        lull_controller_take_switch(control->controller, index, &outcome);
+}
+
+/* What came of a request: settled, refused, or overtaken by the next call, at overtaken_ns. */
 static void take_outcome(struct lull_control *control, uint32_t index,
-                         const struct lull_switch_result *result)
+                         const struct lull_switch_result *result, int64_t overtaken_ns)
 {
     struct lull_governed_gpu *gpu = &control->gpus[index];
     const struct lull_posted_request *request =
@@ -42,11 +66,7 @@ static void take_outcome(struct lull_control *control, uint32_t index,
                  result->status == LULL_E_UNSUPPORTED || result->status == LULL_E_NO_DEVICE;
     /* Nothing had to be written: nothing was learnt about what writing costs. */
     if (request->sequence == result->sequence && (is_made || is_useless))
-        tell_switch(control, index, request, lull_ms_from_ns(end_ns - request->posted_ns),
-                    lull_ms_from_ns(result->call_ns),
-                    result->settle_ns == LULL_SETTLE_UNKNOWN ? 0.0
-                                                             : lull_ms_from_ns(result->settle_ns),
-                    is_useless);
+        tell_switch(control, index, request, result, overtaken_ns, is_useless);
     if (result->status == 0 && result->settle_ns >= 0)
         gpu->expected = (struct lull_clock_expectation){.set_mhz = result->sm_mhz,
                                                         .since_ns = end_ns + result->settle_ns};
@@ -64,7 +84,7 @@ static void take_overtaken(struct lull_control *control, uint32_t index,
     if (overtaken.observed_mhz != 0 &&
         next->call_begin_ns - (overtaken.call_begin_ns + overtaken.call_ns) > obedience_ns)
         overtaken.settle_ns = LULL_SETTLE_NOT_OBEYED;
-    take_outcome(control, index, &overtaken);
+    take_outcome(control, index, &overtaken, next->call_begin_ns);
 }
 
 /* A call that no outcome need tell of: the next request may have needed none, and answered. */
@@ -118,7 +138,7 @@ void lull_control_take_results(struct lull_control *control)
         if (gpu->seen.sequence != 0 && gpu->seen.sequence != result.sequence)
             take_overtaken(control, i, &result);
         if (result.status != 0 || result.settle_ns != LULL_SETTLE_UNKNOWN)
-            take_outcome(control, i, &result);
+            take_outcome(control, i, &result, 0);
         else
             gpu->seen = result;
     }

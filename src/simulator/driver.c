@@ -12,11 +12,6 @@ static const int64_t never_ns = INT64_MAX;
 
 enum { SETTLING = 8 };
 
-struct settling {
-    int64_t at_ns;
-    struct lull_driven driven;
-};
-
 struct unit {
     struct lull_physics *gpu;
     bool waits;
@@ -25,7 +20,7 @@ struct unit {
     struct lull_switch_budget budget;
     int64_t valid_until_ns; /* of the lowering in force; never_ns: none */
     uint32_t point;
-    struct settling settling[SETTLING]; /* in time order */
+    struct lull_switch_outcome settling[SETTLING]; /* in time order */
     uint32_t settling_count;
 };
 
@@ -82,15 +77,17 @@ void lull_virtual_driver_ask(struct lull_virtual_driver *driver, const struct lu
     unit->asked_ns = now_ns;
 }
 
-static void settle(struct lull_virtual_driver *driver, struct unit *unit, int64_t now_ns)
+static void settle(struct lull_virtual_driver *driver, uint32_t gpu, int64_t now_ns)
 {
-    while (unit->settling_count > 0 && unit->settling[0].at_ns <= now_ns) {
-        const struct lull_driven driven = unit->settling[0].driven;
+    struct unit *unit = &driver->units[gpu];
+
+    while (unit->settling_count > 0 && unit->settling[0].effect_ns <= now_ns) {
+        const struct lull_switch_outcome outcome = unit->settling[0];
 
         unit->settling_count--;
         for (uint32_t i = 0; i < unit->settling_count; i++)
             unit->settling[i] = unit->settling[i + 1];
-        driver->driven(driver->context, &driven);
+        driver->driven(driver->context, gpu, &outcome);
     }
 }
 
@@ -114,13 +111,12 @@ static void finish_call(struct lull_virtual_driver *driver)
         lull_switch_budget_raise(&unit->budget, now_ns);
     if (unit->settling_count == SETTLING)
         unit->settling_count--;
-    unit->settling[unit->settling_count++] = (struct settling){
-        .at_ns = effective_ns,
-        .driven = {.gpu = (uint32_t)driver->busy_with,
-                   .point = point,
-                   .call_ms = (double)(now_ns - driver->call_asked_ns) * 1e-6,
-                   .driver_ms = (double)(now_ns - driver->call_begun_ns) * 1e-6,
-                   .settle_ms = (double)(effective_ns - now_ns) * 1e-6},
+    unit->settling[unit->settling_count++] = (struct lull_switch_outcome){
+        .point = point,
+        .call_ms = (double)(now_ns - driver->call_asked_ns) * 1e-6,
+        .driver_ms = (double)(now_ns - driver->call_begun_ns) * 1e-6,
+        .settle_ms = (double)(effective_ns - now_ns) * 1e-6,
+        .effect_ns = effective_ns,
     };
     driver->busy_with = -1;
 }
@@ -205,8 +201,8 @@ static int64_t next_ns(const struct lull_virtual_driver *driver)
         const int64_t due = driver->busy_with >= 0 ? never_ns : due_ns(unit);
 
         next = due < next ? due : next;
-        if (unit->settling_count > 0 && unit->settling[0].at_ns < next)
-            next = unit->settling[0].at_ns;
+        if (unit->settling_count > 0 && unit->settling[0].effect_ns < next)
+            next = unit->settling[0].effect_ns;
     }
     return next;
 }
@@ -216,7 +212,7 @@ int64_t lull_virtual_driver_advance(struct lull_virtual_driver *driver, int64_t 
     if (driver->busy_with >= 0 && driver->call_ends_ns <= now_ns)
         finish_call(driver);
     for (uint32_t i = 0; i < driver->gpu_count; i++)
-        settle(driver, &driver->units[i], now_ns);
+        settle(driver, i, now_ns);
     if (driver->busy_with < 0)
         begin_call(driver, now_ns);
     return next_ns(driver);

@@ -14,17 +14,9 @@
 #include "core/section/controller/controller.h"
 #include "emulator/physics/physics.h"
 
-/* A change that has come into effect. */
-struct lull_driven {
-    uint32_t gpu;
-    uint32_t point;
-    double call_ms;   /* from asking until the call returned */
-    double driver_ms; /* of this in the driver, behind those that were served before */
-    double settle_ms; /* from then on */
-};
-
 /* Called when the clock reads what was asked for. */
-typedef void (*lull_driven_function)(void *context, const struct lull_driven *driven);
+typedef void (*lull_driven_function)(void *context, uint32_t gpu,
+                                     const struct lull_switch_outcome *outcome);
 
 struct lull_virtual_driver; /* opaque */
 

@@ -154,12 +154,11 @@ static void on_event(void *context, uint32_t index, const struct lull_play_event
 
 /* ---- what is decided --------------------------------------------------------------------- */
 
-static void on_driven(void *context, const struct lull_driven *driven)
+static void on_driven(void *context, uint32_t gpu, const struct lull_switch_outcome *outcome)
 {
     struct simulation *simulation = context;
 
-    lull_controller_take_switch(simulation->controller, driven->gpu, driven->point, driven->call_ms,
-                                driven->driver_ms, driven->settle_ms, false);
+    lull_controller_take_switch(simulation->controller, gpu, outcome);
 }
 
 static int64_t on_timer(void *context, int64_t now_ns)
@@ -223,6 +222,8 @@ static int make_managed(struct simulation *simulation, struct lull_error *err)
         lull_virtual_driver_create(gpus, count, options->seed, on_driven, simulation);
     if (!is_made || simulation->controller == NULL || simulation->driver == NULL)
         return lull_error_set(err, -ENOMEM, "simulation: no memory");
+    for (uint32_t i = 0; i < count; i++)
+        lull_controller_set_model(simulation->controller, i, 0);
     return 0;
 }
 

@@ -7,161 +7,113 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "trace/decimal.h"
+#include "trace/columns.h"
 #include "trace/string_set.h"
 
-enum { MOST_COLUMNS = 64, MOST_GPUS = 1 << 20, NANO = 9 };
+enum { MOST_GPUS = 1 << 20, WHOLE_MILLI = 1000 };
 
-/* About 30 years: no sum of two such times overflows, nor a minute's 60 seconds. */
-#define MOST_NS INT64_C(1000000000000000000)
-
-enum field { ID, SUBMIT, GPUS, DURATION, SCHEDULED, DELETED, DEADLINE, VC, MODEL, FIELDS };
-
-struct column {
-    const char *name;
-    enum field field;
-    int64_t unit;     /* seconds; 0: no time */
-    bool is_relative; /* to the submission */
+enum field {
+    ID,
+    SUBMIT,
+    GPUS,
+    GPU_MILLI,
+    GPU_MODELS,
+    DURATION,
+    SCHEDULED,
+    DELETED,
+    DEADLINE,
+    DEADLINES,
+    VALUES,
+    VC,
+    MODEL,
 };
 
-static const struct column known[] = {
-    {"job_id", ID, 0, false},
-    {"pod", ID, 0, false},
-    {"submit_s", SUBMIT, 1, false},
-    {"submit_min", SUBMIT, 60, false},
-    {"creation_s", SUBMIT, 1, false},
-    {"num_gpus", GPUS, 0, false},
-    {"num_gpu", GPUS, 0, false},
-    {"nworkers", GPUS, 0, false},
-    {"duration_s", DURATION, 1, false},
-    {"duration_min", DURATION, 60, false},
-    {"duration_v100_s", DURATION, 1, false},
-    {"scheduled_s", SCHEDULED, 1, false},
-    {"deletion_s", DELETED, 1, false},
-    {"deadline_s", DEADLINE, 1, false},
-    {"deadlines_min", DEADLINE, 60, true},
-    {"vc", VC, 0, false},
-    {"model", MODEL, 0, false},
-    {"job_type", MODEL, 0, false},
+/* The unit of a time is seconds. */
+static const struct lull_column known[] = {
+    {"job_id", ID, 0},
+    {"pod", ID, 0},
+    {"submit_s", SUBMIT, 1},
+    {"submit_min", SUBMIT, 60},
+    {"creation_s", SUBMIT, 1},
+    {"num_gpus", GPUS, 0},
+    {"num_gpu", GPUS, 0},
+    {"nworkers", GPUS, 0},
+    {"gpu_milli", GPU_MILLI, 0},
+    {"gpu_spec", GPU_MODELS, 0},
+    {"duration_s", DURATION, 1},
+    {"duration_min", DURATION, 60},
+    {"duration_v100_s", DURATION, 1},
+    {"scheduled_s", SCHEDULED, 1},
+    {"deletion_s", DELETED, 1},
+    {"deadline_s", DEADLINE, 1},
+    {"deadlines_min", DEADLINES, 60},
+    {"values", VALUES, 0},
+    {"vc", VC, 0},
+    {"model", MODEL, 0},
+    {"job_type", MODEL, 0},
+    {NULL, 0, 0},
 };
 
 struct reading {
-    struct lull_lines *lines;
+    struct lull_columns columns;
     struct lull_cluster_jobs_table *table;
     size_t room;
-    const struct column *columns[MOST_COLUMNS]; /* NULL: passed over */
-    size_t column_count;
-    const char *cells[FIELDS]; /* of the line at hand; NULL: no such column */
-    const struct column *at[FIELDS];
+    size_t step_room;
+    struct lull_error *err;
 };
 
-static int refuse(const struct reading *reading, const char *column, const char *what,
-                  struct lull_error *err)
+static int refuse(const struct reading *reading, enum field field, const char *what)
 {
-    return lull_error_set(err, LULL_E_FORMAT, "%s: line %zu, %s: %s",
-                          lull_lines_name(reading->lines), lull_lines_number(reading->lines),
-                          column, what);
-}
-
-/* ---- the header --------------------------------------------------------------------------- */
-
-static const struct column *find_column(const char *name)
-{
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (strcmp(known[i].name, name) == 0)
-            return &known[i];
-    return NULL;
+    return lull_columns_refuse(&reading->columns, field, what, reading->err);
 }
 
 static bool has(const struct reading *reading, enum field field)
 {
-    return reading->at[field] != NULL;
+    return lull_columns_has(&reading->columns, field);
 }
 
-static int check_header(const struct reading *reading, struct lull_error *err)
+static bool is_filled(const struct reading *reading, enum field field)
 {
-    if (!has(reading, SUBMIT))
-        return refuse(reading, "header", "no column submit_s, submit_min or creation_s", err);
-    if (!has(reading, GPUS))
-        return refuse(reading, "header", "no column num_gpus, num_gpu or nworkers", err);
-    if (!has(reading, DURATION) && !(has(reading, SCHEDULED) && has(reading, DELETED)))
-        return refuse(reading, "header", "no column duration_s, duration_min or duration_v100_s",
-                      err);
-    return 0;
+    return lull_columns_is_filled(&reading->columns, field);
 }
 
-static int read_header(struct reading *reading, struct lull_error *err)
+static int out_of_memory(const struct reading *reading)
 {
-    char *rest = NULL;
-    const int rc = lull_lines_next(reading->lines, &rest, err);
+    return lull_error_set(reading->err, -ENOMEM, "%s: no memory for its jobs",
+                          reading->columns.name);
+}
 
-    if (rc < 0)
-        return rc;
+static int check_header(const struct reading *reading)
+{
+    const bool has_both = has(reading, SCHEDULED) && has(reading, DELETED);
+    int rc = lull_columns_need(&reading->columns, SUBMIT, reading->err);
+
     if (rc == 0)
-        return lull_error_set(err, LULL_E_FORMAT, "%s: is empty", lull_lines_name(reading->lines));
-    while (rest != NULL) {
-        const struct column *column = find_column(lull_lines_cell(&rest));
-
-        if (reading->column_count == MOST_COLUMNS)
-            return refuse(reading, "header", "more than 64 columns", err);
-        if (column != NULL && has(reading, column->field))
-            return refuse(reading, column->name, "another column says the same", err);
-        if (column != NULL)
-            reading->at[column->field] = column;
-        reading->columns[reading->column_count++] = column;
-    }
-    return check_header(reading, err);
+        rc = lull_columns_need(&reading->columns, GPUS, reading->err);
+    if (rc == 0 && !has_both)
+        rc = lull_columns_need(&reading->columns, DURATION, reading->err);
+    if (rc == 0 && has(reading, VALUES))
+        rc = lull_columns_need(&reading->columns, DEADLINES, reading->err);
+    if (rc == 0 && has(reading, DEADLINE) && has(reading, DEADLINES))
+        rc = lull_error_set(reading->err, LULL_E_FORMAT,
+                            "%s: line 1, deadlines_min: another column says the same",
+                            reading->columns.name);
+    return rc;
 }
 
-/* ---- a line ------------------------------------------------------------------------------- */
+/* ---- times -------------------------------------------------------------------------------- */
 
-static int read_cells(struct reading *reading, char *line, struct lull_error *err)
+static int read_time(const struct reading *reading, enum field field, int64_t *time_ns_out)
 {
-    char *rest = line;
-    size_t count = 0;
+    const char *const cell = reading->columns.cells[field];
+    const char *const wrong =
+        lull_cluster_time_parse(cell, strlen(cell), reading->columns.at[field]->unit, time_ns_out);
 
-    for (; rest != NULL && count < reading->column_count; count++) {
-        const char *cell = lull_lines_cell(&rest);
-
-        if (reading->columns[count] != NULL)
-            reading->cells[reading->columns[count]->field] = cell;
-    }
-    if (rest != NULL || count < reading->column_count)
-        return refuse(reading, "cells", "not as many as the header has", err);
-    return 0;
-}
-
-/* A time from a cell's first length bytes; what does not count beyond nanoseconds is rounded. */
-static int read_time(const struct reading *reading, enum field field, size_t length,
-                     int64_t *time_ns_out, struct lull_error *err)
-{
-    const struct column *column = reading->at[field];
-    int64_t time_ns = 0;
-
-    if (lull_decimal_parse(reading->cells[field], length, NANO, &time_ns) < 0)
-        return refuse(reading, column->name, "no such number", err);
-    if (time_ns < 0)
-        return refuse(reading, column->name, "a time below 0", err);
-    if (time_ns > MOST_NS / column->unit)
-        return refuse(reading, column->name, "a time of over 30 years", err);
-    *time_ns_out = time_ns * column->unit;
-    return 0;
-}
-
-static int read_whole_time(const struct reading *reading, enum field field, int64_t *time_ns_out,
-                           struct lull_error *err)
-{
-    return read_time(reading, field, strlen(reading->cells[field]), time_ns_out, err);
-}
-
-static bool is_empty(const struct reading *reading, enum field field)
-{
-    return reading->cells[field][0] == '\0';
+    return wrong == NULL ? 0 : refuse(reading, field, wrong);
 }
 
 /* 0 where the job has none. */
-static int read_duration(const struct reading *reading, int64_t *duration_ns_out,
-                         struct lull_error *err)
+static int read_duration(const struct reading *reading, int64_t *duration_ns_out)
 {
     int64_t from_ns = 0;
     int64_t to_ns = 0;
@@ -169,78 +121,131 @@ static int read_duration(const struct reading *reading, int64_t *duration_ns_out
 
     *duration_ns_out = 0;
     if (has(reading, DURATION))
-        return is_empty(reading, DURATION)
-                   ? 0
-                   : read_whole_time(reading, DURATION, duration_ns_out, err);
-    if (is_empty(reading, SCHEDULED) || is_empty(reading, DELETED))
+        return is_filled(reading, DURATION) ? read_time(reading, DURATION, duration_ns_out) : 0;
+    if (!is_filled(reading, SCHEDULED) || !is_filled(reading, DELETED))
         return 0;
-    rc = read_whole_time(reading, SCHEDULED, &from_ns, err);
+    rc = read_time(reading, SCHEDULED, &from_ns);
     if (rc == 0)
-        rc = read_whole_time(reading, DELETED, &to_ns, err);
+        rc = read_time(reading, DELETED, &to_ns);
     if (rc == 0 && to_ns < from_ns)
-        return refuse(reading, "deletion_s", "before scheduled_s", err);
+        return refuse(reading, DELETED, "before scheduled_s");
     *duration_ns_out = to_ns - from_ns;
     return rc;
 }
 
-static int read_deadline(const struct reading *reading, struct lull_cluster_jobs_row *row,
-                         struct lull_error *err)
+static int keep_steps(struct reading *reading, const struct lull_cluster_step *steps,
+                      uint32_t count, struct lull_cluster_jobs_row *row)
 {
-    int64_t deadline_ns = 0;
-    size_t length;
+    struct lull_cluster_jobs_table *const table = reading->table;
+
+    if (table->step_count + count > reading->step_room) {
+        const size_t room = 2 * reading->step_room + 1024;
+        struct lull_cluster_step *const more =
+            room <= UINT32_MAX ? realloc(table->steps, room * sizeof(*more)) : NULL;
+
+        if (more == NULL)
+            return out_of_memory(reading);
+        table->steps = more;
+        reading->step_room = room;
+    }
+    row->first_step = (uint32_t)table->step_count;
+    row->step_count = count;
+    row->deadline_ns = steps[0].deadline_ns;
+    memcpy(table->steps + table->step_count, steps, count * sizeof(*steps));
+    table->step_count += count;
+    return 0;
+}
+
+static int read_deadlines(struct reading *reading, struct lull_cluster_jobs_row *row)
+{
+    const struct lull_columns *const columns = &reading->columns;
+    struct lull_cluster_step steps[LULL_CLUSTER_STEPS_MAX];
+    uint32_t count = 0;
+    const char *wrong = lull_cluster_steps_parse(
+        columns->cells[DEADLINES], columns->at[DEADLINES]->unit, row->submit_ns, steps, &count);
+
+    if (wrong != NULL)
+        return refuse(reading, DEADLINES, wrong);
+    if (is_filled(reading, VALUES))
+        wrong = lull_cluster_values_parse(columns->cells[VALUES], steps, count);
+    return wrong != NULL ? refuse(reading, VALUES, wrong) : keep_steps(reading, steps, count, row);
+}
+
+static int read_deadline(struct reading *reading, struct lull_cluster_jobs_row *row)
+{
+    struct lull_cluster_step step = {.value = 1.0};
     int rc;
 
     row->deadline_ns = LULL_CLUSTER_JOBS_NO_DEADLINE;
-    if (!has(reading, DEADLINE) || is_empty(reading, DEADLINE))
+    row->first_step = row->step_count = 0;
+    if (is_filled(reading, DEADLINES))
+        return read_deadlines(reading, row);
+    if (!is_filled(reading, DEADLINE))
         return 0;
-    length = reading->at[DEADLINE]->is_relative ? strcspn(reading->cells[DEADLINE], "-")
-                                                : strlen(reading->cells[DEADLINE]);
-    rc = read_time(reading, DEADLINE, length, &deadline_ns, err);
+    rc = read_time(reading, DEADLINE, &step.deadline_ns);
     if (rc < 0)
         return rc;
-    row->deadline_ns = deadline_ns + (reading->at[DEADLINE]->is_relative ? row->submit_ns : 0);
-    if (row->deadline_ns < row->submit_ns)
-        return refuse(reading, reading->at[DEADLINE]->name, "before the job's submission", err);
-    return 0;
+    if (step.deadline_ns < row->submit_ns)
+        return refuse(reading, DEADLINE, "before the job's submission");
+    return keep_steps(reading, &step, 1, row);
 }
+
+/* ---- rows --------------------------------------------------------------------------------- */
 
 static int read_name(const struct reading *reading, enum field field, uint32_t *name_out)
 {
     int64_t name;
 
     *name_out = UINT32_MAX;
-    if (!has(reading, field))
+    if (!has(reading, field) || (field == GPU_MODELS && !is_filled(reading, field)))
         return 0;
-    name = lull_string_set_add(reading->table->names, reading->cells[field]);
-    if (name >= 0)
-        *name_out = (uint32_t)name;
-    return name < 0 ? (int)name : 0;
-}
-
-static int read_row(const struct reading *reading, struct lull_cluster_jobs_row *row,
-                    struct lull_error *err)
-{
-    int64_t gpus = 0;
-    int rc;
-
-    row->line = lull_lines_number(reading->lines);
-    if (lull_text_parse_int(reading->cells[GPUS], 0, MOST_GPUS, &gpus) < 0)
-        return refuse(reading, reading->at[GPUS]->name, "not a number of GPUs", err);
-    row->gpus = (uint32_t)gpus;
-    rc = read_whole_time(reading, SUBMIT, &row->submit_ns, err);
-    if (rc == 0)
-        rc = read_duration(reading, &row->duration_ns, err);
-    if (rc == 0)
-        rc = read_deadline(reading, row, err);
-    if (rc < 0)
-        return rc;
-    if (read_name(reading, ID, &row->id) < 0 || read_name(reading, VC, &row->vc) < 0 ||
-        read_name(reading, MODEL, &row->model) < 0)
-        return lull_error_set(err, -ENOMEM, "out of memory");
+    name = lull_string_set_add(reading->table->names, reading->columns.cells[field]);
+    if (name < 0)
+        return out_of_memory(reading);
+    *name_out = (uint32_t)name;
     return 0;
 }
 
-/* ---- the table ---------------------------------------------------------------------------- */
+static int read_names(const struct reading *reading, struct lull_cluster_jobs_row *row)
+{
+    int rc = read_name(reading, ID, &row->id);
+
+    if (rc == 0)
+        rc = read_name(reading, VC, &row->vc);
+    if (rc == 0)
+        rc = read_name(reading, MODEL, &row->model);
+    return rc == 0 ? read_name(reading, GPU_MODELS, &row->gpu_models) : rc;
+}
+
+static int read_gpus(const struct reading *reading, struct lull_cluster_jobs_row *row)
+{
+    const struct lull_columns *columns = &reading->columns;
+    int64_t gpus = 0;
+    int64_t milli = WHOLE_MILLI;
+    int rc = lull_columns_integer(columns, GPUS, 0, MOST_GPUS, "not a number of GPUs", &gpus,
+                                  reading->err);
+
+    if (rc == 0 && gpus > 0 && is_filled(reading, GPU_MILLI))
+        rc = lull_columns_integer(columns, GPU_MILLI, 1, WHOLE_MILLI, "not from 1 to 1000", &milli,
+                                  reading->err);
+    row->gpus = (uint32_t)gpus;
+    row->gpu_milli = (uint32_t)milli;
+    return rc;
+}
+
+static int read_row(struct reading *reading, struct lull_cluster_jobs_row *row)
+{
+    int rc = read_gpus(reading, row);
+
+    row->line = lull_lines_number(reading->columns.lines);
+    if (rc == 0)
+        rc = read_time(reading, SUBMIT, &row->submit_ns);
+    if (rc == 0)
+        rc = read_duration(reading, &row->duration_ns);
+    if (rc == 0)
+        rc = read_names(reading, row);
+    return rc == 0 ? read_deadline(reading, row) : rc;
+}
 
 static int keep(struct reading *reading, const struct lull_cluster_jobs_row *row)
 {
@@ -248,17 +253,20 @@ static int keep(struct reading *reading, const struct lull_cluster_jobs_row *row
 
     table->without_gpus += row->gpus == 0;
     table->without_duration += row->gpus > 0 && row->duration_ns == 0;
-    if (row->gpus == 0 || row->duration_ns == 0)
+    if (row->gpus == 0 || row->duration_ns == 0) {
+        table->step_count -= row->step_count;
         return 0;
+    }
     if (table->count == reading->room) {
         const size_t room = reading->room > 0 ? 2 * reading->room : 1024;
         struct lull_cluster_jobs_row *rows = realloc(table->rows, room * sizeof(*rows));
 
         if (rows == NULL)
-            return -ENOMEM;
+            return out_of_memory(reading);
         table->rows = rows;
         reading->room = room;
     }
+    table->fractional += row->gpu_milli < WHOLE_MILLI;
     table->rows[table->count++] = *row;
     return 0;
 }
@@ -273,22 +281,17 @@ static int by_submission(const void *a, const void *b)
     return left->line < right->line ? -1 : left->line > right->line;
 }
 
-static int read_all(struct reading *reading, struct lull_error *err)
+static int read_all(struct reading *reading, struct lull_lines *lines)
 {
-    int rc = read_header(reading, err);
+    struct lull_cluster_jobs_row row;
+    int rc = lull_columns_open(&reading->columns, known, lines, reading->err);
 
-    while (rc >= 0) {
-        struct lull_cluster_jobs_row row;
-        char *line = NULL;
-
-        rc = lull_lines_next(reading->lines, &line, err);
-        if (rc <= 0)
-            break;
-        rc = read_cells(reading, line, err);
+    if (rc == 0)
+        rc = check_header(reading);
+    while (rc >= 0 && (rc = lull_columns_next(&reading->columns, reading->err)) > 0) {
+        rc = read_row(reading, &row);
         if (rc == 0)
-            rc = read_row(reading, &row, err);
-        if (rc == 0 && keep(reading, &row) < 0)
-            rc = lull_error_set(err, -ENOMEM, "out of memory");
+            rc = keep(reading, &row);
     }
     if (rc == 0 && reading->table->count > 0)
         qsort(reading->table->rows, reading->table->count, sizeof(*reading->table->rows),
@@ -299,13 +302,13 @@ static int read_all(struct reading *reading, struct lull_error *err)
 int lull_cluster_jobs_read_lines(struct lull_lines *lines,
                                  struct lull_cluster_jobs_table *table_out, struct lull_error *err)
 {
-    struct reading reading = {.lines = lines, .table = table_out};
+    struct reading reading = {.table = table_out, .err = err};
     int rc;
 
     *table_out = (struct lull_cluster_jobs_table){.names = lull_string_set_create()};
     if (table_out->names == NULL)
-        return lull_error_set(err, -ENOMEM, "out of memory");
-    rc = read_all(&reading, err);
+        return lull_error_set(err, -ENOMEM, "%s: no memory for its jobs", lull_lines_name(lines));
+    rc = read_all(&reading, lines);
     if (rc < 0)
         lull_cluster_jobs_fini(table_out);
     return rc;
@@ -329,6 +332,7 @@ int lull_cluster_jobs_read(const char *path, struct lull_cluster_jobs_table *tab
 void lull_cluster_jobs_fini(struct lull_cluster_jobs_table *table)
 {
     free(table->rows);
+    free(table->steps);
     lull_string_set_destroy(table->names);
     *table = (struct lull_cluster_jobs_table){0};
 }

@@ -5,17 +5,23 @@
  *   job_id | pod                                      any text
  *   submit_s | submit_min | creation_s                when it came
  *   num_gpus | num_gpu | nworkers                     GPUs, all at once
+ *   gpu_milli                                         wanted of each of them, in thousandths
+ *   gpu_spec                                          GPU models that will do, parted by |; empty:
+ *                                                     all
  *   duration_s | duration_min | duration_v100_s       run time without waiting; or both of
  *   scheduled_s, deletion_s                           (openb), whose difference it is
  *   deadline_s                                        on the clock of submission
  *   deadlines_min                                     after submission: a list like 299-319-379, of
  *                                                     which the first counts; empty: none
+ *   values                                            what ending by each of them is worth, a list
+ *                                                     like 10-8-5
  *   vc                                                virtual cluster; a name even where it looks
  *                                                     like a number (6214e9)
  *   model | job_type                                  what it trains
  *
  * So the traces of Philly, Chronus, ElasticFlow, Gavel and openb are read as they are published in
  * tables. Jobs without GPUs, or without a known duration, are counted and left out.
+ * cluster_nodes.h reads openb's nodes.
  *
  * Threads: a table belongs to its caller. SPDX-License-Identifier: Apache-2.0
  */
@@ -26,6 +32,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "trace/cluster_times.h"
 #include "trace/lines.h"
 
 #define LULL_CLUSTER_JOBS_NO_DEADLINE INT64_MAX
@@ -35,15 +42,22 @@ struct lull_cluster_jobs_row {
     uint32_t vc;         /* UINT32_MAX: the table has no such column */
     uint32_t model;      /* UINT32_MAX: no such column */
     uint32_t gpus;       /* > 0 */
+    uint32_t gpu_milli;  /* of each: 1 to 1000 */
+    uint32_t gpu_models; /* as gpu_spec has it; UINT32_MAX: any model */
     int64_t submit_ns;   /* >= 0 */
     int64_t duration_ns; /* > 0 */
     int64_t deadline_ns; /* on the clock of submission */
+    uint32_t first_step; /* of the table's; by rising deadlines and falling values */
+    uint32_t step_count; /* 0: no deadline */
     size_t line;         /* of the file, from 1 */
 };
 
 struct lull_cluster_jobs_table {
     struct lull_cluster_jobs_row *rows; /* by submission; of equals in the order of the file */
     size_t count;
+    struct lull_cluster_step *steps;
+    size_t step_count;
+    size_t fractional; /* of these rows: less than a whole GPU would do */
     size_t without_gpus;
     size_t without_duration;
     struct lull_string_set *names;
@@ -52,7 +66,8 @@ struct lull_cluster_jobs_table {
 /*
  * Reads a file ("-": standard input). Errors, with file, line and column: LULL_E_FORMAT a column
  * missing, cells too few or too many, no such number, a negative time, a deadline before the
- * submission; -ENOMEM; those of lull_lines_open. The table is left empty then.
+ * submission, deadlines or values out of order; -ENOMEM; those of lull_lines_open. The table is
+ * left empty then.
  */
 int lull_cluster_jobs_read(const char *path, struct lull_cluster_jobs_table *table_out,
                            struct lull_error *err);

@@ -6,15 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "trace/columns.h"
 
 enum { MOST_NODES = 1 << 20 };
 
-static int refuse(const struct lull_lines *lines, const char *what, struct lull_error *err)
-{
-    return lull_error_set(err, LULL_E_FORMAT, "%s: line %zu: %s", lull_lines_name(lines),
-                          lull_lines_number(lines), what);
-}
+enum field { VC, NODES };
+
+static const struct lull_column known[] = {{"vc", VC, 0}, {"nodes", NODES, 0}, {NULL, 0, 0}};
 
 uint32_t lull_cluster_pools_find(const struct lull_cluster_pools_table *table, const char *name)
 {
@@ -24,36 +22,23 @@ uint32_t lull_cluster_pools_find(const struct lull_cluster_pools_table *table, c
     return table->count;
 }
 
-static int read_header(struct lull_lines *lines, struct lull_error *err)
+static int read_row(const struct lull_columns *columns, struct lull_cluster_pools_table *table,
+                    struct lull_error *err)
 {
-    char *line = NULL;
-    const int rc = lull_lines_next(lines, &line, err);
+    struct lull_cluster_pools_row *const row = &table->rows[table->count];
+    const char *const name = columns->cells[VC];
+    int64_t nodes = 0;
+    const int rc =
+        lull_columns_integer(columns, NODES, 1, MOST_NODES, "not a number of nodes", &nodes, err);
 
     if (rc < 0)
         return rc;
-    if (rc == 0 || strcmp(line, "vc,nodes") != 0)
-        return lull_error_set(err, LULL_E_FORMAT, "%s: line 1 is not the header vc,nodes",
-                              lull_lines_name(lines));
-    return 0;
-}
-
-static int read_row(const struct lull_lines *lines, char *line,
-                    struct lull_cluster_pools_table *table, struct lull_error *err)
-{
-    char *rest = line;
-    const char *name = lull_lines_cell(&rest);
-    const char *nodes_text = rest == NULL ? "" : lull_lines_cell(&rest);
-    struct lull_cluster_pools_row *const row = &table->rows[table->count];
-    int64_t nodes = 0;
-
-    if (rest != NULL || lull_text_parse_int(nodes_text, 1, MOST_NODES, &nodes) < 0)
-        return refuse(lines, "not a name and a number of nodes", err);
     if (name[0] == '\0' || strlen(name) >= sizeof(row->name))
-        return refuse(lines, "a name has 1 to 63 bytes", err);
+        return lull_columns_refuse(columns, VC, "a name has 1 to 63 bytes", err);
     if (lull_cluster_pools_find(table, name) < table->count)
-        return refuse(lines, "this name stands above already", err);
+        return lull_columns_refuse(columns, VC, "this name stands above already", err);
     if (table->count == LULL_CLUSTER_POOLS_MAX || nodes > MOST_NODES - (int64_t)table->nodes)
-        return refuse(lines, "more than 4096 clusters or a million nodes", err);
+        return lull_columns_refuse(columns, VC, "more than 4096 clusters or a million nodes", err);
     snprintf(row->name, sizeof(row->name), "%s", name);
     row->nodes = (uint32_t)nodes;
     table->nodes += row->nodes;
@@ -64,16 +49,15 @@ static int read_row(const struct lull_lines *lines, char *line,
 static int read_all(struct lull_lines *lines, struct lull_cluster_pools_table *table,
                     struct lull_error *err)
 {
-    int rc = read_header(lines, err);
+    struct lull_columns columns;
+    int rc = lull_columns_open(&columns, known, lines, err);
 
-    while (rc >= 0) {
-        char *line = NULL;
-
-        rc = lull_lines_next(lines, &line, err);
-        if (rc <= 0)
-            break;
-        rc = read_row(lines, line, table, err);
-    }
+    if (rc == 0)
+        rc = lull_columns_need(&columns, VC, err);
+    if (rc == 0)
+        rc = lull_columns_need(&columns, NODES, err);
+    while (rc >= 0 && (rc = lull_columns_next(&columns, err)) > 0)
+        rc = read_row(&columns, table, err);
     if (rc == 0 && table->count == 0)
         return lull_error_set(err, LULL_E_FORMAT, "%s: names no cluster", lull_lines_name(lines));
     return rc;

@@ -1,6 +1,6 @@
 /*
- * The virtual clusters of a trace and how many nodes each has: a comma-separated table with the
- * columns vc and nodes. Threads: a table belongs to its caller. SPDX-License-Identifier: Apache-2.0
+ * The virtual clusters of a trace and how many nodes each has: a table (columns.h)
+ * of vc and nodes. Threads: a table belongs to its caller. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TRACE_CLUSTER_POOLS_H
 #define LULL_TRACE_CLUSTER_POOLS_H
@@ -24,8 +24,8 @@ struct lull_cluster_pools_table {
 };
 
 /*
- * Reads a file ("-": standard input). Errors, with file and line: LULL_E_FORMAT another header, no
- * such number, a name that is empty, too long or there twice, no rows, or more than 2^20 nodes;
+ * Reads a file ("-": standard input). Errors, with file and line: LULL_E_FORMAT a column missing,
+ * no such number, a name that is empty, too long or there twice, no rows, or more than 2^20 nodes;
  * -ENOMEM; those of lull_lines_open. The table is left empty then.
  */
 int lull_cluster_pools_read(const char *path, struct lull_cluster_pools_table *table_out,

@@ -1,10 +1,20 @@
 /*
- * Tasks of one GPU each, with their time and power model (core/cluster/dvfs_task.h), from a table:
- * comma-separated, plain or gzip, the first line its header. Columns in any order, others ignored:
+ * Tasks of one GPU each, with their time and power model (core/cluster/dvfs_task.h): a table, plain
+ * or gzip (columns.h), a folder with a file per task or one such file (job_folder.h). Known names,
+ * in any order, others are passed over:
  *
- *   job_id,arrival,deadline,d,t0,delta,p0_w,gamma_w,cg_w
+ *   job_id                                  whole number
+ *   arrival                                 s
+ *   deadline | utilization                  s; or the share u of the time until then that the task
+ *                                           takes at base clocks: arrival + (t0 + d) / u; a table
+ *                                           may have both, the deadline counts
+ *   d | D, t0, delta                        time model, s and a ratio
+ *   p0_w | power_basic, gamma_w | gamma,
+ *   cg_w | cg                               power model, W. Some published sets have gamma and cg
+ * as fractions of an unknown power; they are taken as they stand, as by the program that was
+ * published with them
  *
- * Times in seconds. Threads: any. SPDX-License-Identifier: Apache-2.0
+ * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TRACE_DVFS_TASKS_H
 #define LULL_TRACE_DVFS_TASKS_H
@@ -15,18 +25,20 @@
 #include "core/cluster/dvfs_task.h"
 #include "trace/lines.h"
 
-enum { LULL_DVFS_TASKS_COLUMNS = 64 }; /* of a table; more are refused */
-
 /*
- * Reads a file ("-": standard input); the caller frees *tasks_out. Every task is as dvfs_task.h
- * wants it, and no number above 1e9. Errors: LULL_E_FORMAT with file, line and column; -ENODATA no
- * task; -ENOMEM; those of lull_lines_open.
+ * Reads a file ("-": a table from standard input) or folder; the caller frees *tasks_out. Every
+ * task is as dvfs_task.h wants it, and no number above 1e9. Errors: LULL_E_FORMAT with file, line
+ * and name; -ENODATA no task; -ENOMEM; those of lull_job_folder_read and lull_lines_open.
  */
 int lull_dvfs_tasks_read(const char *path, struct lull_dvfs_task **tasks_out, size_t *count_out,
                          struct lull_error *err);
 
-/* The same from open lines, which stay the caller's. */
+/* A table from open lines, which stay the caller's. */
 int lull_dvfs_tasks_read_lines(struct lull_lines *lines, struct lull_dvfs_task **tasks_out,
                                size_t *count_out, struct lull_error *err);
+
+/* One task of a text such as config_map.h reads, into which it writes. */
+int lull_dvfs_tasks_read_text(const char *name, char *text, struct lull_dvfs_task *task_out,
+                              struct lull_error *err);
 
 #endif

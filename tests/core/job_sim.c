@@ -407,9 +407,14 @@ static void settle_clocks(struct world *world)
         come_into_force(world, gpu);
         if (gpu->result_waits)
             lull_controller_take_switch(
-                controller_of(world, i), i % world->gpus_per_node, gpu->written, gpu->call_ms,
-                config->call_ms,
-                gpu->settle_ms + config->readback_ms * lull_random_uniform(&world->random), false);
+                controller_of(world, i), i % world->gpus_per_node,
+                &(struct lull_switch_outcome){
+                    .point = gpu->written,
+                    .call_ms = gpu->call_ms,
+                    .driver_ms = config->call_ms,
+                    .settle_ms =
+                        gpu->settle_ms + config->readback_ms * lull_random_uniform(&world->random),
+                    .effect_ns = world->now_ns});
         gpu->result_waits = false;
     }
 }

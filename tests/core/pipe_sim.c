@@ -528,9 +528,13 @@ static double draw_settle_ms(struct pipe_sim *sim)
 
 static void tell_switch(struct pipe_sim *sim, struct device *device, double settle_ms)
 {
-    lull_conductor_take_switch(sim->conductor, (uint32_t)(device - sim->devices), device->was_point,
-                               device->target, device->call_ms, device->driver_ms, settle_ms,
-                               false);
+    lull_conductor_take_switch(sim->conductor, (uint32_t)(device - sim->devices),
+                               &(struct lull_switch_outcome){.was_point = device->was_point,
+                                                             .point = device->target,
+                                                             .call_ms = device->call_ms,
+                                                             .driver_ms = device->driver_ms,
+                                                             .settle_ms = settle_ms,
+                                                             .effect_ns = sim->now_ns});
     device->effect_ns = 0;
 }
 

@@ -106,8 +106,26 @@ static void check_counts(const struct lull_cluster_state *state, const uint32_t 
         }
 }
 
+/* What may be given away of a node, as a policy sees it. */
+static void look(const uint32_t *free, const enum lull_cluster_power *power, uint32_t *seen)
+{
+    for (uint32_t i = 0; i < NODES; i++)
+        seen[i] = power[i] == LULL_CLUSTER_ON ? free[i] : 0;
+}
+
+static void check_node(const struct lull_cluster_state *state, const uint32_t *free,
+                       const enum lull_cluster_power *power, uint32_t node)
+{
+    assert_int_equal(lull_cluster_state_power(state, node), power[node]);
+    assert_int_equal(lull_cluster_state_is_idle(state, node),
+                     power[node] == LULL_CLUSTER_ON && free[node] == nodes[node].gpus);
+}
+
+/* Nodes change their power at any time, with gangs on them or not. */
 static void test_gangs_come_and_go(void **context)
 {
+    enum lull_cluster_power power[NODES] = {LULL_CLUSTER_ON};
+    uint32_t seen[NODES];
     static struct gang gangs[MOST_JOBS];
     struct lull_cluster_state *state;
     struct lull_random random;
@@ -125,6 +143,13 @@ static void test_gangs_come_and_go(void **context)
     assert_int_equal(lull_cluster_check(&cluster, NULL), 0);
     assert_int_equal(lull_cluster_state_create(&cluster, &state), 0);
     for (int step = 0; step < STEPS; step++) {
+        const uint32_t changed = (uint32_t)lull_random_below(&random, NODES);
+
+        power[changed] =
+            lull_random_below(&random, 4) ? LULL_CLUSTER_ON : (enum lull_cluster_power)(step % 4);
+        lull_cluster_state_set_power(state, changed, power[changed]);
+        check_node(state, free, power, changed);
+        look(free, power, seen);
         if (running == MOST_JOBS || (running > 0 && lull_random_below(&random, 3) == 0)) {
             const size_t leaving = lull_random_below(&random, running);
 
@@ -133,13 +158,14 @@ static void test_gangs_come_and_go(void **context)
                 free[gangs[leaving].shares[i].node] += gangs[leaving].shares[i].gpus;
             gangs[leaving] = gangs[--running];
         } else {
-            compare(state, free, &random, &gangs[running]);
+            compare(state, seen, &random, &gangs[running]);
             lull_cluster_state_take(state, gangs[running].shares, gangs[running].count);
             for (size_t i = 0; i < gangs[running].count; i++)
                 free[gangs[running].shares[i].node] -= gangs[running].shares[i].gpus;
             running += gangs[running].count > 0;
         }
-        check_counts(state, free);
+        look(free, power, seen);
+        check_counts(state, seen);
     }
     lull_cluster_state_destroy(state);
 }

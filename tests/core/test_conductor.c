@@ -297,7 +297,9 @@ static void test_a_gpu_that_does_not_follow_ends_the_plan(void **state)
     uint32_t withdrawals;
 
     (void)state;
-    lull_conductor_take_switch(conductor, 0, 0, 3, 5, 5, 0, true);
+    lull_conductor_take_switch(
+        conductor, 0,
+        &(struct lull_switch_outcome){.point = 3, .call_ms = 5, .driver_ms = 5, .failed = true});
     assert_int_equal(lull_conductor_phase(conductor), LULL_CONDUCTOR_WITHDRAWN);
     assert_int_equal(lull_conductor_trouble(conductor, &withdrawals), LULL_CONDUCTOR_DISOBEYS);
     assert_int_equal(lull_conductor_poll(conductor, 4000000, &command, 1), 1);

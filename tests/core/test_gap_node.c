@@ -78,8 +78,12 @@ static void settle(struct node *node, uint32_t index)
     gpu->low_since_ns = node->now_ns;
     gpu->point = gpu->target;
     gpu->effect_ns = INT64_MAX;
-    lull_controller_take_switch(node->controller, index, gpu->point, gpu->call_ms, node->call_ms,
-                                node->settle_ms, false);
+    lull_controller_take_switch(node->controller, index,
+                                &(struct lull_switch_outcome){.point = gpu->point,
+                                                              .call_ms = gpu->call_ms,
+                                                              .driver_ms = node->call_ms,
+                                                              .settle_ms = node->settle_ms,
+                                                              .effect_ns = node->now_ns});
 }
 
 /* Raisings first, as the writer serves them. */

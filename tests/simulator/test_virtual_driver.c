@@ -20,9 +20,9 @@ struct node {
     int64_t now_ns;
 };
 
-static void on_driven(void *context, const struct lull_driven *driven)
+static void on_driven(void *context, uint32_t gpu, const struct lull_switch_outcome *outcome)
 {
-    ((struct node *)context)->points[driven->gpu] = driven->point;
+    ((struct node *)context)->points[gpu] = outcome->point;
 }
 
 static void init(struct node *node)

@@ -1,5 +1,6 @@
 /*
- * Job traces: units, what is left out, what is refused; and the published ones, by their counts.
+ * Job traces and the nodes they ran on: units, what is left out, what is refused; and the published
+ * ones, by their counts.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>
@@ -13,6 +14,8 @@
 #include <cmocka.h>
 
 #include "trace/cluster_jobs.h"
+#include "trace/cluster_nodes.h"
+#include "trace/cluster_pools.h"
 
 static const char *data_folder;
 
@@ -77,6 +80,15 @@ static void test_refused_with_the_place(void **state)
         {"submit_s,num_gpus,duration_s\n1,2,1e12\n", "line 2, duration_s"},
         {"submit_s,num_gpus,duration_s,deadline_s\n5,2,1,4\n", "before the job's submission"},
         {"submit_s,num_gpus,scheduled_s,deletion_s\n5,2,9,8\n", "before scheduled_s"},
+        {"submit_s,num_gpus,duration_s,num_gpus\n", "is named twice"},
+        {"submit_s,num_gpus,duration_s,values\n", "no column deadlines_min"},
+        {"submit_s,num_gpus,duration_s,gpu_milli\n1,1,1,1001\n", "line 2, gpu_milli"},
+        {"submit_s,num_gpus,duration_s,deadlines_min\n\n1,1,1,9-8\n", "line 3, deadlines_min"},
+        {"submit_s,num_gpus,duration_s,deadlines_min\n1,1,1,-8\n", "line 2, deadlines_min"},
+        {"submit_s,num_gpus,duration_s,deadlines_min,deadline_s\n", "says the same"},
+        {"submit_s,num_gpus,duration_s,deadlines_min,values\n1,1,1,8-9,5\n", "not as many"},
+        {"submit_s,num_gpus,duration_s,deadlines_min,values\n1,1,1,8,5-4\n", "not as many"},
+        {"submit_s,num_gpus,duration_s,deadlines_min,values\n1,1,1,8-9,5-6\n", "for being later"},
     };
 
     (void)state;
@@ -88,6 +100,98 @@ static void test_refused_with_the_place(void **state)
         assert_non_null(strstr(err.text, cases[i].said));
         assert_null(table.rows);
     }
+}
+
+static void test_shares_of_gpus_and_values(void **state)
+{
+    struct lull_cluster_jobs_table table;
+
+    (void)state;
+    assert_int_equal(read_text("pod,submit_s,num_gpu,gpu_milli,gpu_spec,duration_s,deadlines_min,"
+                               "values\n"
+                               "a,0,1,460,V100M16|V100M32,9,1-2-3,10-8-2.5\n"
+                               "dropped,0,1,460,,,1-2,10-8\n"
+                               "b,0,2,1000,,9,5,\n"
+                               "c,0,0,0,,9,,\n"
+                               "d,0,1,,,9,,\n",
+                               &table, NULL),
+                     0);
+    assert_int_equal(table.count, 3);
+    assert_int_equal(table.fractional, 1);
+    assert_int_equal(table.rows[0].gpu_milli, 460);
+    assert_string_equal(lull_cluster_jobs_name(&table, table.rows[0].gpu_models),
+                        "V100M16|V100M32");
+    assert_int_equal(table.rows[1].gpu_models, UINT32_MAX);
+    assert_int_equal(table.rows[2].gpu_milli, 1000);
+    assert_int_equal(table.step_count, 4);
+    assert_int_equal(table.rows[0].step_count, 3);
+    assert_true(table.steps[2].value == 2.5);
+    assert_int_equal(table.steps[2].deadline_ns, 180 * INT64_C(1000000000));
+    assert_int_equal(table.rows[1].first_step, 3);
+    assert_true(table.steps[3].value == 1.0);
+    assert_int_equal(table.rows[2].step_count, 0);
+    lull_cluster_jobs_fini(&table);
+}
+
+/* Columns in any order; others are passed over. */
+static void test_nodes_and_pools(void **state)
+{
+    static const char nodes_text[] = "model,node,cpu_milli,gpus\nV100,n0,1,8\n,n1,1,0\n,n2,1,2\n";
+    static const char pools_text[] = "color,nodes,vc\nred,3,6214e9\nblue,4,x\n";
+    struct lull_cluster_nodes_table nodes;
+    struct lull_cluster_pools_table pools;
+    struct lull_lines *lines;
+    struct lull_error err = {0};
+
+    (void)state;
+    lull_lines_open_memory("nodes.csv", nodes_text, sizeof(nodes_text) - 1, &lines, NULL);
+    assert_int_equal(lull_cluster_nodes_read_lines(lines, &nodes, &err), 0);
+    lull_lines_close(lines);
+    assert_int_equal(nodes.count, 2);
+    assert_int_equal(nodes.without_gpus, 1);
+    assert_string_equal(lull_cluster_nodes_name(&nodes, nodes.rows[0].model), "V100");
+    assert_int_equal(nodes.rows[1].model, UINT32_MAX);
+    lull_cluster_nodes_fini(&nodes);
+
+    lull_lines_open_memory("pools.csv", pools_text, sizeof(pools_text) - 1, &lines, NULL);
+    assert_int_equal(lull_cluster_pools_read_lines(lines, &pools, &err), 0);
+    lull_lines_close(lines);
+    assert_int_equal(pools.nodes, 7);
+    assert_int_equal(lull_cluster_pools_find(&pools, "6214e9"), 0);
+    lull_cluster_pools_fini(&pools);
+
+    lull_lines_open_memory("nodes.csv", "node,gpus\na,0\n", 14, &lines, NULL);
+    assert_int_equal(lull_cluster_nodes_read_lines(lines, &nodes, &err), LULL_E_FORMAT);
+    assert_non_null(strstr(err.text, "no node with a GPU"));
+    lull_lines_close(lines);
+}
+
+static void check_published_nodes(void)
+{
+    /* Of cluster.md, section 2. */
+    static const struct {
+        const char *model;
+        size_t gpus;
+    } models[] = {{"G2", 4392},     {"T4", 842},      {"G3", 312}, {"P100", 265},
+                  {"V100M32", 204}, {"V100M16", 195}, {"A10", 2}};
+    struct lull_cluster_nodes_table nodes;
+    struct lull_error err;
+    char path[512];
+
+    snprintf(path, sizeof(path), "%s/openb_nodes.csv", data_folder);
+    if (lull_cluster_nodes_read(path, &nodes, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(nodes.count, 1213);
+    assert_int_equal(nodes.count + nodes.without_gpus, 1523);
+    for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
+        size_t gpus = 0;
+
+        for (size_t k = 0; k < nodes.count; k++)
+            if (strcmp(lull_cluster_nodes_name(&nodes, nodes.rows[k].model), models[i].model) == 0)
+                gpus += nodes.rows[k].gpus;
+        assert_int_equal(gpus, models[i].gpus);
+    }
+    lull_cluster_nodes_fini(&nodes);
 }
 
 static void test_published(void **state)
@@ -120,6 +224,10 @@ static void test_published(void **state)
     assert_int_equal(lull_cluster_jobs_read(path, &table, &err), 0);
     assert_int_equal(table.without_gpus, 1088);
     assert_int_equal(table.count + table.without_duration, 7064);
+    print_message("openb: %zu pods, %zu of unknown duration, %zu ask for less than a GPU\n",
+                  table.count, table.without_duration, table.fractional);
+    assert_true(table.fractional > table.count * 2 / 5 && table.fractional < table.count / 2);
+    check_published_nodes();
     lull_cluster_jobs_fini(&table);
 }
 
@@ -128,6 +236,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_units_and_order),
         cmocka_unit_test(test_refused_with_the_place),
+        cmocka_unit_test(test_shares_of_gpus_and_values),
+        cmocka_unit_test(test_nodes_and_pools),
         cmocka_unit_test(test_published),
     };
 

@@ -13,28 +13,52 @@ static uint32_t pool_count(const struct lull_gangs *gangs)
     return gangs->pools.rows != NULL ? gangs->pools.count : 1;
 }
 
-static uint32_t pool_nodes(const struct lull_gangs *gangs, uint32_t pool)
+/* Of a pool, of one type. */
+static uint32_t pool_nodes(const struct lull_gangs *gangs, uint32_t pool, uint32_t type)
 {
+    if (gangs->wish->modes.nodes[0] != 0)
+        return (uint32_t)gangs->wish->modes.nodes[type];
     return gangs->pools.rows != NULL ? gangs->pools.rows[pool].nodes : (uint32_t)gangs->wish->nodes;
+}
+
+/* Returns how many there are. */
+static uint32_t make_types(struct lull_gangs *gangs)
+{
+    const struct lull_gangs_options *wish = gangs->wish;
+
+    gangs->types[0] = (struct lull_cluster_type){.name = "GPU", .idle_w = wish->idle_w};
+    for (uint32_t i = 0; i < wish->modes.type_count; i++)
+        gangs->types[i] = (struct lull_cluster_type){
+            .name = wish->modes.types[i].name,
+            .memory_mib = wish->modes.types[i].memory_mib,
+            .idle_w = wish->idle_w >= 0.0 ? wish->idle_w : wish->modes.types[i].idle_w,
+        };
+    return wish->modes.type_count > 0 ? wish->modes.type_count : 1;
 }
 
 static int make_cluster(struct lull_gangs *gangs, struct lull_error *err)
 {
-    const struct lull_gangs_options *wish = gangs->wish;
-    const size_t count =
-        gangs->pools.rows != NULL ? gangs->pools.nodes : (size_t)gangs->wish->nodes;
+    const uint32_t types = make_types(gangs);
+    size_t count = 0;
     uint32_t made = 0;
 
-    gangs->type = (struct lull_cluster_type){.name = "GPU", .idle_w = wish->idle_w};
+    for (uint32_t pool = 0; pool < pool_count(gangs); pool++)
+        for (uint32_t type = 0; type < types; type++)
+            count += pool_nodes(gangs, pool, type);
+    if (count > LULL_CLUSTER_MOST_NODES)
+        return lull_error_set(err, -EINVAL, "%zu nodes are more than %d", count,
+                              LULL_CLUSTER_MOST_NODES);
     gangs->nodes = calloc(count, sizeof(*gangs->nodes));
     if (gangs->nodes == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for %zu nodes", count);
     for (uint32_t pool = 0; pool < pool_count(gangs); pool++)
-        for (uint32_t i = 0; i < pool_nodes(gangs, pool); i++)
-            gangs->nodes[made++] =
-                (struct lull_cluster_node){.pool = pool, .gpus = (uint32_t)wish->gpus_per_node};
+        for (uint32_t type = 0; type < types; type++)
+            for (uint32_t i = 0; i < pool_nodes(gangs, pool, type); i++)
+                gangs->nodes[made++] = (struct lull_cluster_node){
+                    .pool = pool, .type = type, .gpus = (uint32_t)gangs->wish->gpus_per_node};
+    lull_conditions_apply_types(&gangs->wish->conditions, gangs->types, types);
     gangs->cluster =
-        (struct lull_cluster){&gangs->type, 1, gangs->nodes, made, pool_count(gangs) + 1};
+        (struct lull_cluster){gangs->types, types, gangs->nodes, made, pool_count(gangs) + 1};
     return lull_cluster_check(&gangs->cluster, err);
 }
 
@@ -45,33 +69,52 @@ static uint32_t pool_of(const struct lull_gangs *gangs, const struct lull_cluste
     return lull_cluster_pools_find(&gangs->pools, lull_cluster_jobs_name(&gangs->table, row->vc));
 }
 
-static int make_jobs(struct lull_gangs *gangs, struct lull_error *err)
+/* One mode each, as long as the table says. */
+static int make_plain_modes(struct lull_gangs *gangs, struct lull_error *err)
 {
     const size_t count = gangs->table.count;
 
-    gangs->modes = calloc(count + 1, sizeof(*gangs->modes));
-    gangs->all = calloc(count + 1, sizeof(*gangs->all));
-    if (gangs->modes == NULL || gangs->all == NULL)
+    gangs->plain = calloc(count + 1, sizeof(*gangs->plain));
+    if (gangs->plain == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for %zu jobs", count);
     for (size_t i = 0; i < count; i++) {
         const struct lull_cluster_jobs_row *row = &gangs->table.rows[i];
 
-        gangs->modes[i] = (struct lull_cluster_mode){
+        gangs->plain[i] = (struct lull_cluster_mode){
             .gpus = row->gpus,
             .time_ns = row->duration_ns,
             .energy_j = gangs->wish->run_w * row->gpus * (double)row->duration_ns * 1e-9,
         };
+        gangs->all[i].mode_count = 1;
+        gangs->all[i].modes = &gangs->plain[i];
+    }
+    return 0;
+}
+
+static int make_jobs(struct lull_gangs *gangs, struct lull_error *err)
+{
+    const struct lull_gangs_options *wish = gangs->wish;
+    const size_t count = gangs->table.count;
+
+    gangs->all = calloc(count + 1, sizeof(*gangs->all));
+    if (gangs->all == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for %zu jobs", count);
+    for (size_t i = 0; i < count; i++) {
+        const struct lull_cluster_jobs_row *row = &gangs->table.rows[i];
+
         gangs->all[i] = (struct lull_cluster_job){
             .arrival_ns = row->submit_ns,
             .deadline_ns = row->deadline_ns,
             .weight = 1.0,
             .pool = pool_of(gangs, row),
-            .mode_count = 1,
-            .modes = &gangs->modes[i],
+            .checkpoint_ns = gangs->wish->conditions.checkpoint_ns,
         };
     }
     gangs->jobs = (struct lull_cluster_jobs){gangs->all, count};
-    return 0;
+    if (wish->modes.type_count == 0)
+        return make_plain_modes(gangs, err);
+    return lull_gangs_modes_make(&gangs->modes, &wish->modes, &gangs->table,
+                                 (uint32_t)wish->gpus_per_node, gangs->all, err);
 }
 
 static int simulate(struct lull_gangs *gangs, struct lull_error *err)
@@ -85,8 +128,11 @@ static int simulate(struct lull_gangs *gangs, struct lull_error *err)
     if (result == 0)
         result = make_jobs(gangs, err);
     if (result == 0)
-        result =
-            lull_cluster_simulate(&gangs->cluster, &gangs->jobs, gangs->policy, &gangs->run, err);
+        result = lull_conditions_make(&gangs->wish->conditions, &gangs->cluster, &gangs->jobs,
+                                      &gangs->conditions, err);
+    if (result == 0)
+        result = lull_cluster_simulate_under(&gangs->cluster, &gangs->jobs, gangs->policy,
+                                             &gangs->conditions.all, &gangs->run, err);
     if (result == 0 && gangs->wish->is_bounded)
         result = lull_cluster_bound(&gangs->cluster, &gangs->jobs, gangs->run,
                                     gangs->wish->bound_slot_s, &gangs->bound_j, err);
@@ -105,8 +151,10 @@ int lull_cluster_gangs_main(const char *policy, int argc, char **argv)
     lull_gangs_options_parse(argc, argv, &wish);
     result = simulate(&gangs, &err);
     lull_cluster_run_destroy(gangs.run);
+    lull_conditions_fini(&gangs.conditions);
     free(gangs.nodes);
-    free(gangs.modes);
+    free(gangs.plain);
+    lull_gangs_modes_fini(&gangs.modes);
     free(gangs.all);
     lull_cluster_pools_fini(&gangs.pools);
     lull_cluster_jobs_fini(&gangs.table);

@@ -15,12 +15,14 @@ struct lull_gangs {
     const struct lull_cluster_policy_ops *policy;
     struct lull_cluster_jobs_table table;
     struct lull_cluster_pools_table pools; /* without rows: one pool */
-    struct lull_cluster_type type;
+    struct lull_cluster_type types[LULL_GANGS_MOST_TYPES];
     struct lull_cluster_node *nodes;
-    struct lull_cluster cluster; /* one pool more than there are, for jobs of others */
-    struct lull_cluster_mode *modes;
+    struct lull_cluster cluster;     /* one pool more than there are, for jobs of others */
+    struct lull_cluster_mode *plain; /* one per job, where no model is told */
+    struct lull_gangs_modes modes;   /* else */
     struct lull_cluster_job *all;
     struct lull_cluster_jobs jobs;
+    struct lull_conditions conditions;
     struct lull_cluster_run *run;
     double bound_j; /* with --bound: what GPUs with jobs draw at least */
 };

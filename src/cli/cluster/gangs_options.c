@@ -14,8 +14,8 @@ static const struct argp_option options[] = {
      "Virtual clusters of their own: a table vc,nodes; jobs of others are rejected", 0},
     {"nodes", KEY_NODES, "N", 0, "Without --pools: nodes of the one cluster", 0},
     {"gpus-per-node", KEY_PER_NODE, "N", 0, "GPUs of a node (8)", 0},
-    {"run-w", KEY_RUN, "W", 0, "Of a GPU that has a job (350)", 0},
-    {"idle-w", KEY_IDLE, "W", 0, "Of one that has none; nodes stay on (60)", 0},
+    {"run-w", KEY_RUN, "W", 0, "Of a GPU that has a job (350), without --gpu", 0},
+    {"idle-w", KEY_IDLE, "W", 0, "Of one of a node that is on that has none (60, or the model's)", 0},
     {"jobs-out", KEY_JOBS, "FILE", 0, "Write when and where each job ran, and why then (CSV)", 0},
     {"bound", KEY_BOUND, "SLOT_S", OPTION_ARG_OPTIONAL,
      "What no schedule as good needs less than, by lull-bound in slots of so many seconds (a 288th "
@@ -52,6 +52,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     int result;
 
     switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &wish->modes;
+        state->child_inputs[1] = &wish->conditions;
+        return 0;
     case KEY_POOLS:
         wish->pools = arg;
         return 0;
@@ -75,8 +79,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (wish->path == NULL)
             argp_error(state, "give a file of jobs");
-        if ((wish->pools == NULL) == (wish->nodes == 0))
-            argp_error(state, "give either --pools or --nodes");
+        if ((wish->pools != NULL) + (wish->nodes != 0) + (wish->modes.nodes[0] != 0) != 1)
+            argp_error(state, "give either --pools or --nodes, or --gpu with nodes");
         return 0;
     default:
         break;
@@ -91,14 +95,20 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 void lull_gangs_options_parse(int argc, char **argv, struct lull_gangs_options *options_out)
 {
+    static const struct argp_child children[] = {
+        {&lull_gangs_modes_argp, 0, NULL, 0}, {&lull_conditions_argp, 0, NULL, 0}, {0}};
     const struct argp parser = {
         .options = options,
         .parser = parse_option,
         .args_doc = "JOBS.csv",
         .doc = "Runs jobs that need their GPUs all at once, each as long as its table says, in "
                "queues: one per virtual cluster.",
+        .children = children,
     };
 
-    *options_out = (struct lull_gangs_options){.gpus_per_node = 8, .run_w = 350.0, .idle_w = 60.0};
+    *options_out = (struct lull_gangs_options){.gpus_per_node = 8, .run_w = 350.0, .idle_w = -1.0};
+    lull_gangs_modes_options_default(&options_out->modes);
     argp_parse(&parser, argc, argv, 0, NULL, options_out);
+    if (options_out->idle_w < 0.0 && options_out->modes.type_count == 0)
+        options_out->idle_w = 60.0;
 }

@@ -5,13 +5,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cli/cluster/gangs_modes.h"
+#include "cli/cluster/conditions.h"
+
 struct lull_gangs_options {
     const char *path;  /* of the jobs */
     const char *pools; /* NULL: one pool of all nodes */
     int64_t nodes;     /* without pools */
     int64_t gpus_per_node;
-    double run_w;  /* of a GPU with a job */
-    double idle_w; /* of one without */
+    double run_w;  /* of a GPU with a job, where no model is told */
+    double idle_w; /* of one without; below 0: as the models' */
+    struct lull_gangs_modes_options modes;
+    struct lull_conditions_options conditions;
     bool is_json;
     const char *jobs_out; /* NULL: none */
     bool is_bounded;      /* by lull-bound */

@@ -52,10 +52,12 @@ static int summarise(const struct lull_gangs *gangs, struct lull_cluster_summary
     }
     more->queue_s /= fmax((double)done, 1.0);
     lull_cluster_run_energy(gangs->run, &summary->run_j, &summary->idle_j);
+    summary->turn_on_j = lull_cluster_run_turn_on_j(gangs->run);
     summary->bound_j = gangs->wish->is_bounded ? gangs->bound_j : (double)NAN;
-    summary->certificate_ratio = summary->bound_j > 0.0
-                                     ? (summary->run_j + summary->idle_j) / summary->bound_j
-                                     : (double)NAN;
+    summary->certificate_ratio =
+        summary->bound_j > 0.0
+            ? (summary->run_j + summary->idle_j + summary->turn_on_j) / summary->bound_j
+            : (double)NAN;
     result = lull_cluster_summarise_times(completion_s, done, summary);
     free(completion_s);
     return result;
@@ -63,12 +65,22 @@ static int summarise(const struct lull_gangs *gangs, struct lull_cluster_summary
 
 static json_t *more_json(const struct lull_gangs *gangs, const struct more *more)
 {
-    return json_pack("{s:s, s:I, s:f, s:I, s:I, s:I, s:f, s:f}", "policy", gangs->policy->name,
-                     "never_started", (json_int_t)more->waited, "average_queue_s", more->queue_s,
-                     "without_gpus", (json_int_t)gangs->table.without_gpus, "without_duration",
-                     (json_int_t)gangs->table.without_duration, "nodes",
-                     (json_int_t)gangs->cluster.node_count, "run_w", gangs->wish->run_w, "idle_w",
-                     gangs->wish->idle_w);
+    json_t *const modes = gangs->wish->modes.type_count > 0
+                              ? lull_gangs_modes_json(&gangs->modes, gangs->jobs.count)
+                              : NULL;
+    json_t *root = json_pack(
+        "{s:s, s:I, s:f, s:I, s:I, s:I, s:f, s:f, s:o*}", "policy", gangs->policy->name,
+        "never_started", (json_int_t)more->waited, "average_queue_s", more->queue_s, "without_gpus",
+        (json_int_t)gangs->table.without_gpus, "without_duration",
+        (json_int_t)gangs->table.without_duration, "nodes", (json_int_t)gangs->cluster.node_count,
+        "run_w", gangs->wish->run_w, "idle_w", gangs->types[0].idle_w, "job_modes", modes);
+
+    if (root != NULL &&
+        lull_conditions_json(&gangs->wish->conditions, gangs->run, gangs->jobs.count, root) < 0) {
+        json_decref(root);
+        return NULL;
+    }
+    return root;
 }
 
 int lull_gangs_print(const struct lull_gangs *gangs, struct lull_error *err)
@@ -84,10 +96,13 @@ int lull_gangs_print(const struct lull_gangs *gangs, struct lull_error *err)
     if (gangs->wish->is_json)
         return 0;
     lull_cluster_summary_print(&summary, stdout);
+    lull_conditions_print(&gangs->wish->conditions, gangs->run, gangs->jobs.count, stdout);
     printf("queue               %.1f s on average; %llu never started\n", more.queue_s,
            (unsigned long long)more.waited);
     printf("left out            %zu without GPUs, %zu of unknown duration\n",
            gangs->table.without_gpus, gangs->table.without_duration);
+    if (gangs->wish->modes.type_count > 0)
+        lull_gangs_modes_print(&gangs->modes, gangs->jobs.count);
     return 0;
 }
 

@@ -17,6 +17,8 @@ enum {
     LULL_CLUSTER_MOST_NODE_GPUS = 64,
 };
 
+#define LULL_CLUSTER_MOST_TURN_ON_NS INT64_C(1000000000000000) /* 11 days */
+
 /* What the GPUs of a node are. */
 struct lull_cluster_type {
     const char *name;    /* e.g. "A100-SXM4-40GB"; borrowed */
@@ -24,6 +26,7 @@ struct lull_cluster_type {
     double idle_w;       /* of one GPU without a job, its share of the node included; >= 0 */
     double turn_on_j;    /* of one node; >= 0 */
     int64_t turn_on_ns;  /* of one node; >= 0 */
+    double off_w;        /* of one node that is off; >= 0 */
 };
 
 struct lull_cluster_node {

@@ -29,6 +29,8 @@ int lull_cluster_job_check(const struct lull_cluster_job *job, const struct lull
         return lull_error_set(err, -EINVAL, "the cluster has no such pool");
     if (!(job->weight > 0.0) || isinf(job->weight))
         return lull_error_set(err, -EINVAL, "a weight is above 0");
+    if (job->checkpoint_ns < 0)
+        return lull_error_set(err, -EINVAL, "time between checkpoints is not below 0 s");
     if (job->mode_count == 0 || job->mode_count > LULL_CLUSTER_MOST_MODES)
         return lull_error_set(err, -EINVAL, "a job has 1 to %d modes", LULL_CLUSTER_MOST_MODES);
     for (uint32_t i = 0; i < job->mode_count; i++) {

@@ -24,7 +24,7 @@ enum { LULL_CLUSTER_MOST_MODES = 16 };
 struct lull_cluster_mode {
     uint32_t type;   /* of GPU */
     uint32_t gpus;   /* > 0, all at once (a gang) */
-    uint32_t sm_mhz; /* 0: the default clock */
+    uint32_t sm_mhz; /* 0: the default clock, or those of a plan (job_pipeline.h) */
     int64_t time_ns; /* > 0, start to end without a pause */
     double energy_j; /* >= 0, of all its GPUs */
 };
@@ -36,7 +36,8 @@ struct lull_cluster_job {
     uint32_t pool;
     uint32_t memory_mib; /* of each GPU; 0: not known */
     bool is_preemptible;
-    uint32_t mode_count; /* 1 to LULL_CLUSTER_MOST_MODES */
+    int64_t checkpoint_ns; /* it saves its progress each time it has run so long; 0: never */
+    uint32_t mode_count;   /* 1 to LULL_CLUSTER_MOST_MODES */
     const struct lull_cluster_mode *modes;
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/cluster/policy.h"
 
+#include <errno.h>
 #include <string.h>
 
 const struct lull_cluster_policy_ops *const *lull_cluster_policy_all(void)
@@ -22,4 +23,30 @@ const struct lull_cluster_policy_ops *lull_cluster_policy_find(const char *name)
         if (strcmp((*ops)->name, name) == 0)
             return *ops;
     return NULL;
+}
+
+int lull_cluster_policy_set(const struct lull_cluster_policy_ops *ops, double setting,
+                            struct lull_cluster_policy_ops *set_out, struct lull_error *err)
+{
+    if (ops->knob == NULL)
+        return lull_error_set(err, -EINVAL, "policy %s has no knob", ops->name);
+    if (!(setting >= ops->knob->least && setting <= ops->knob->most))
+        return lull_error_set(err, -EINVAL, "policy %s: its knob, %s, goes from %g to %g",
+                              ops->name, ops->knob->what, ops->knob->least, ops->knob->most);
+    *set_out = *ops;
+    set_out->setting = setting;
+    set_out->is_set = true;
+    return 0;
+}
+
+int lull_cluster_policy_create(const struct lull_cluster_policy_ops *ops,
+                               const struct lull_cluster *cluster,
+                               const struct lull_cluster_jobs *jobs,
+                               struct lull_cluster_policy **policy_out)
+{
+    const int rc = ops->create(cluster, jobs, policy_out);
+
+    if (rc == 0 && ops->is_set)
+        ops->turn(*policy_out, ops->setting);
+    return rc;
 }

@@ -24,7 +24,8 @@ struct lull_cluster_state {
     const struct lull_cluster *cluster;
     struct group *groups; /* [pool][type] */
     uint32_t *place;      /* [node] in its group */
-    uint32_t *free;       /* [node] */
+    uint32_t *free;       /* [node], whether it is on or not */
+    uint8_t *power;       /* [node]: enum lull_cluster_power */
 };
 
 static struct group *group_at(const struct lull_cluster_state *state, uint32_t pool, uint32_t type)
@@ -46,14 +47,23 @@ static void mark(struct group *group, uint32_t place, uint32_t free, bool has)
     group->count[free] += has ? 1 : UINT32_MAX;
 }
 
-static void set_free(struct lull_cluster_state *state, uint32_t node, uint32_t free)
+/* Of what may be given away. */
+static uint32_t usable(const struct lull_cluster_state *state, uint32_t node)
+{
+    return state->power[node] == LULL_CLUSTER_ON ? state->free[node] : 0;
+}
+
+static void set(struct lull_cluster_state *state, uint32_t node, uint32_t free,
+                enum lull_cluster_power power)
 {
     struct group *const group = group_of(state, node);
+    const uint32_t before = usable(state, node);
 
-    mark(group, state->place[node], state->free[node], false);
-    mark(group, state->place[node], free, true);
-    group->free = group->free - state->free[node] + free;
     state->free[node] = free;
+    state->power[node] = (uint8_t)power;
+    mark(group, state->place[node], before, false);
+    mark(group, state->place[node], usable(state, node), true);
+    group->free = group->free - before + usable(state, node);
 }
 
 /* ---- beginning and end -------------------------------------------------------------------- */
@@ -113,7 +123,9 @@ int lull_cluster_state_create(const struct lull_cluster *cluster,
         calloc((size_t)cluster->pool_count * cluster->type_count, sizeof(*state->groups));
     state->place = calloc(cluster->node_count, sizeof(*state->place));
     state->free = calloc(cluster->node_count, sizeof(*state->free));
-    if (state->groups == NULL || state->place == NULL || state->free == NULL) {
+    state->power = calloc(cluster->node_count, sizeof(*state->power));
+    if (state->groups == NULL || state->place == NULL || state->free == NULL ||
+        state->power == NULL) {
         lull_cluster_state_destroy(state);
         return -ENOMEM;
     }
@@ -140,6 +152,7 @@ void lull_cluster_state_destroy(struct lull_cluster_state *state)
     free(state->groups);
     free(state->place);
     free(state->free);
+    free(state->power);
     free(state);
 }
 
@@ -152,7 +165,18 @@ const struct lull_cluster *lull_cluster_state_cluster(const struct lull_cluster_
 
 uint32_t lull_cluster_state_free(const struct lull_cluster_state *state, uint32_t node)
 {
-    return state->free[node];
+    return usable(state, node);
+}
+
+enum lull_cluster_power lull_cluster_state_power(const struct lull_cluster_state *state,
+                                                 uint32_t node)
+{
+    return (enum lull_cluster_power)state->power[node];
+}
+
+bool lull_cluster_state_is_idle(const struct lull_cluster_state *state, uint32_t node)
+{
+    return usable(state, node) == state->cluster->nodes[node].gpus;
 }
 
 uint64_t lull_cluster_state_free_of(const struct lull_cluster_state *state, uint32_t pool,
@@ -217,8 +241,10 @@ void lull_cluster_state_take(struct lull_cluster_state *state,
                              const struct lull_cluster_share *shares, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        assert(shares[i].gpus <= state->free[shares[i].node]);
-        set_free(state, shares[i].node, state->free[shares[i].node] - shares[i].gpus);
+        const uint32_t node = shares[i].node;
+
+        assert(shares[i].gpus <= usable(state, node));
+        set(state, node, state->free[node] - shares[i].gpus, LULL_CLUSTER_ON);
     }
 }
 
@@ -226,9 +252,15 @@ void lull_cluster_state_give(struct lull_cluster_state *state,
                              const struct lull_cluster_share *shares, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const uint32_t free = state->free[shares[i].node] + shares[i].gpus;
+        const uint32_t node = shares[i].node;
 
-        assert(free <= state->cluster->nodes[shares[i].node].gpus);
-        set_free(state, shares[i].node, free);
+        assert(state->free[node] + shares[i].gpus <= state->cluster->nodes[node].gpus);
+        set(state, node, state->free[node] + shares[i].gpus, lull_cluster_state_power(state, node));
     }
+}
+
+void lull_cluster_state_set_power(struct lull_cluster_state *state, uint32_t node,
+                                  enum lull_cluster_power power)
+{
+    set(state, node, state->free[node], power);
 }

@@ -1,6 +1,7 @@
 /*
- * Which GPUs of a cluster are free. Nodes of a group (pool and type) are indexed by how many of
- * their GPUs are free, so that placement never walks over the cluster.
+ * Which GPUs of a cluster are free, and which nodes are on. Nodes of a group (pool and type) are
+ * indexed by how many of their GPUs are free, so that placement never walks over the cluster. A
+ * node that is not on has no free GPUs to whoever asks.
  *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -13,16 +14,24 @@
 
 #include "core/cluster/cluster.h"
 
+enum lull_cluster_power {
+    LULL_CLUSTER_ON,
+    LULL_CLUSTER_TURNING_ON,
+    LULL_CLUSTER_OFF,
+    LULL_CLUSTER_DOWN, /* by a failure */
+};
+
 struct lull_cluster_state; /* opaque */
 
-/* All GPUs free. Borrows the cluster, which has been checked. -ENOMEM. */
+/* All nodes on, all GPUs free. Borrows the cluster, which has been checked. -ENOMEM. */
 int lull_cluster_state_create(const struct lull_cluster *cluster,
                               struct lull_cluster_state **state_out);
 void lull_cluster_state_destroy(struct lull_cluster_state *state);
 
 const struct lull_cluster *lull_cluster_state_cluster(const struct lull_cluster_state *state);
 
-/* GPUs of a node that are free; of a group all together; and of a group in all. O(1). */
+/* GPUs of a node that are free; of a group all together; and of a group in all, whether its nodes
+ * are on or not. O(1). */
 uint32_t lull_cluster_state_free(const struct lull_cluster_state *state, uint32_t node);
 uint64_t lull_cluster_state_free_of(const struct lull_cluster_state *state, uint32_t pool,
                                     uint32_t type);
@@ -40,10 +49,20 @@ uint32_t lull_cluster_state_node_gpus(const struct lull_cluster_state *state, ui
 uint32_t lull_cluster_state_find(const struct lull_cluster_state *state, uint32_t pool,
                                  uint32_t type, uint32_t free_gpus, uint32_t from_node);
 
-/* The shares are free (take) or taken (give); each node at most once. O(shares). */
+/* The shares are free (take) or taken (give); each node at most once. A node that is not on can be
+ * given to. O(shares). */
 void lull_cluster_state_take(struct lull_cluster_state *state,
                              const struct lull_cluster_share *shares, size_t count);
 void lull_cluster_state_give(struct lull_cluster_state *state,
                              const struct lull_cluster_share *shares, size_t count);
+
+/* Whether a node is on. O(1). */
+enum lull_cluster_power lull_cluster_state_power(const struct lull_cluster_state *state,
+                                                 uint32_t node);
+void lull_cluster_state_set_power(struct lull_cluster_state *state, uint32_t node,
+                                  enum lull_cluster_power power);
+
+/* Whether a node is on and has no job. O(1). */
+bool lull_cluster_state_is_idle(const struct lull_cluster_state *state, uint32_t node);
 
 #endif

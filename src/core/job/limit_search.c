@@ -17,6 +17,13 @@ static const double steady_margin = 0.01;
 
 enum { STRIKES = 2, PATIENCE = 3 };
 
+enum direction {
+    DOWN,
+    TO_BEST, /* a setting would end the way down: once more what it is compared with... */
+    TO_LAST, /* ...and it, since noise may last longer than a visit */
+    UP,
+};
+
 struct lull_limit_search {
     struct lull_limit_search_config config;
     struct lull_limit_measure measures[LULL_LIMIT_SEARCH_SETTINGS];
@@ -24,7 +31,8 @@ struct lull_limit_search {
     uint32_t first;    /* of this descent: the limits', or the clocks' */
     uint32_t measured; /* the first so many */
     uint32_t end;      /* count, or fewer: pruned */
-    uint32_t now;      /* held: the next one, or on the way up an earlier one; count: the end */
+    uint32_t now;      /* held; count: the end */
+    enum direction direction;
     double settled_s;  /* in this visit of the present setting */
     double last_s;     /* an iteration of the piece before; 0: none in this visit */
     bool is_settled;
@@ -247,7 +255,7 @@ static double visits_left(const struct lull_limit_search *search)
     const struct lull_limit_measure *best = find_best(search);
     uint32_t contenders = 0;
 
-    if (search->now == search->measured)
+    if (search->direction != UP)
         return search->end - search->measured + 0.5 * search->end;
     for (uint32_t i = search->first; i < search->now; i++)
         contenders += is_contender(search, &search->measures[i], best);
@@ -311,6 +319,29 @@ static bool is_last(struct lull_limit_search *search, const struct lull_limit_me
     return search->over == 0 && is_too_bad(search, measure);
 }
 
+/* What a setting that ends the search is compared with. */
+static uint32_t find_measure_of_last(const struct lull_limit_search *search)
+{
+    const struct lull_limit_measure *best = find_best(search);
+
+    if (search->config.selector.aim == LULL_JOB_SLOWDOWN || best == NULL)
+        return 0;
+    return (uint32_t)(best - search->measures);
+}
+
+/* Whether what was seen twice still says that nothing below can be better. */
+static bool is_still_last(const struct lull_limit_search *search,
+                          const struct lull_limit_measure *last)
+{
+    const struct lull_job_selector *selector = &search->config.selector;
+    const struct lull_limit_measure *best = find_best(search);
+
+    if (selector->aim == LULL_JOB_SLOWDOWN &&
+        mean_s(last) / mean_s(&search->measures[0]) - 1.0 - selector->slowdown_ratio > over_margin)
+        return true;
+    return best != NULL && value_of(search, last) > (1.0 + hump_margin) * value_of(search, best);
+}
+
 /* On the way up: the next contender, as long as there is time; count: the end. */
 static uint32_t find_above(const struct lull_limit_search *search)
 {
@@ -346,19 +377,42 @@ static void begin_settling(struct lull_limit_search *search)
     search->is_settled = false;
 }
 
+static void go_on_down(struct lull_limit_search *search)
+{
+    search->now = search->measured;
+    search->direction = search->measured == search->end ? UP : DOWN;
+}
+
 /* The present setting is known; on to the next one, unless it tells that none can be better. */
 static void conclude(struct lull_limit_search *search)
 {
-    struct lull_limit_measure *measure = &search->measures[search->now];
+    const struct lull_limit_measure *measure = &search->measures[search->now];
 
-    measure->is_done = true;
-    if (search->now == search->measured) {
-        if (is_last(search, measure))
-            search->end = search->now + 1;
+    search->measures[search->now].is_done = true;
+    switch (search->direction) {
+    case DOWN:
         search->measured++;
-        search->now++;
+        if (is_last(search, measure)) {
+            search->direction = TO_BEST;
+            search->now = find_measure_of_last(search);
+        } else {
+            go_on_down(search);
+        }
+        break;
+    case TO_BEST:
+        search->direction = TO_LAST;
+        search->now = search->measured - 1;
+        break;
+    case TO_LAST:
+        if (is_still_last(search, measure))
+            search->end = search->measured;
+        search->worse = 0;
+        go_on_down(search);
+        break;
+    case UP:
+        break;
     }
-    if (search->now == search->end || search->now < search->measured)
+    if (search->direction == UP)
         search->now = find_above(search);
     begin_settling(search);
     search->visit_s = 0.0;
@@ -407,6 +461,7 @@ int lull_limit_search_refine(struct lull_limit_search *search, const uint32_t *c
     search->end = search->count;
     search->first = search->measured;
     search->now = search->measured;
+    search->direction = DOWN;
     search->config.budget_s += search->spent_s;
     search->previous = INFINITY;
     search->worse = 0;

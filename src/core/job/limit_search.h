@@ -21,6 +21,9 @@
  *   worse than the one before it, and the last one by 8 %: where a limit begins to bind, the
  *   limiter's own loss makes a hump of some percent that lower limits may come down from again, or
  * - with a bound on slowdown: one that passes it by 10 percentage points, or two in a row by 2.
+ * Whatever ends the way down is seen twice: it and what it is compared with are visited once more,
+ * and only if it still is 8 % over the best, or over the bound, it was the last. What makes some
+ * seconds dear, other programs on the machine for one, has often passed by then.
  * 5 % is above the noise of single slices of 5 s: on the twelve power-limit logs published with
  * Zeus no choice of seven selectors changes. The job must be as warm as it gets (warmth.h): a GPU
  * that warms up on the way down looks ever dearer, as if no lower limit could pay.

@@ -15,15 +15,15 @@ void lull_allowance_earn(struct lull_allowance *allowance, double trials)
 
 void lull_allowance_spend(struct lull_allowance *allowance)
 {
-    allowance->left = fmax(allowance->left - 1.0, -1.0);
+    allowance->left = fmax(allowance->left - 1.0, -2.0);
 }
 
 bool lull_allowance_is_open(const struct lull_allowance *allowance)
 {
-    return allowance->left > 0.0;
+    return allowance->left > -1.0;
 }
 
 double lull_allowance_fullness(const struct lull_allowance *allowance)
 {
-    return fmax(allowance->left, 0.0) / allowance->most;
+    return fmax(allowance->left + 1.0, 0.0) / (allowance->most + 1.0);
 }

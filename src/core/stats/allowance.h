@@ -2,10 +2,10 @@
  * An allowance of rare events: so many in a hundred trials and never more, whatever causes them.
  *
  * Every trial earns a share of an event, every event spends one, and no more than a few can be
- * saved up. Who acts only while the allowance is open sees at most rate * trials + most + 1 events
- * in any stretch of trials: a leaky bucket (Turner 1986). The fullness says how careful one has
- * to be; who makes an event as likely as rate_wanted * fullness settles where earning and spending
- * are equal, even if he misjudges the likelihood.
+ * saved up; one may be overdrawn. Who acts only while the allowance is open sees at most
+ * rate * trials + most + 2 events in any stretch of trials: a leaky bucket (Turner 1986). The
+ * fullness says how careful one has to be; who makes an event as likely as rate_wanted * fullness
+ * settles where earning and spending are equal, even if he misjudges the likelihood.
  *
  * Pure; caller's storage. SPDX-License-Identifier: Apache-2.0
  */
@@ -25,13 +25,13 @@ void lull_allowance_init(struct lull_allowance *allowance, double rate, double m
 
 void lull_allowance_earn(struct lull_allowance *allowance, double trials);
 
-/* An event has happened. Events that nobody could have prevented go down to minus one, no lower. */
+/* An event has happened. Events that nobody could have prevented go down to minus two, no lower. */
 void lull_allowance_spend(struct lull_allowance *allowance);
 
 /* False: do nothing that could bring another event. */
 bool lull_allowance_is_open(const struct lull_allowance *allowance);
 
-/* 0 (nothing left) to 1 (full). */
+/* 0 (overdrawn by one) to 1 (full). */
 double lull_allowance_fullness(const struct lull_allowance *allowance);
 
 #endif

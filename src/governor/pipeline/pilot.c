@@ -296,13 +296,11 @@ void lull_pilot_take_event(struct lull_pilot *pilot, uint32_t gpu, const struct 
 
 /* ---- the conductor ----------------------------------------------------------------------- */
 
-void lull_pilot_take_switch(struct lull_pilot *pilot, uint32_t gpu, uint32_t was_point,
-                            uint32_t point, double call_ms, double driver_ms, double settle_ms,
-                            bool failed)
+void lull_pilot_take_switch(struct lull_pilot *pilot, uint32_t gpu,
+                            const struct lull_switch_outcome *outcome)
 {
     if (is_piloted(pilot, gpu))
-        lull_conductor_take_switch(pilot->conductor, gpu, was_point, point, call_ms, driver_ms,
-                                   settle_ms, failed);
+        lull_conductor_take_switch(pilot->conductor, gpu, outcome);
 }
 
 void lull_pilot_take_blocked(struct lull_pilot *pilot, int64_t now_ns, double blocked_ms)

@@ -63,9 +63,8 @@ bool lull_pilot_wants_times(const struct lull_pilot *pilot, uint32_t gpu);
 
 /* As lull_conductor_take_switch(), _take_blocked(), _take_waiting(), _poll(), _wake_ns(),
  * _next_iteration(). */
-void lull_pilot_take_switch(struct lull_pilot *pilot, uint32_t gpu, uint32_t was_point,
-                            uint32_t point, double call_ms, double driver_ms, double settle_ms,
-                            bool failed);
+void lull_pilot_take_switch(struct lull_pilot *pilot, uint32_t gpu,
+                            const struct lull_switch_outcome *outcome);
 void lull_pilot_take_blocked(struct lull_pilot *pilot, int64_t now_ns, double blocked_ms);
 void lull_pilot_take_waiting(struct lull_pilot *pilot, int64_t now_ns, double waiting_ms);
 uint32_t lull_pilot_poll(struct lull_pilot *pilot, int64_t now_ns,

@@ -2,174 +2,73 @@
 #include "simulator/cluster/engine.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "core/cluster/heap.h"
+#include "core/cluster/node_power.h"
+#include "simulator/cluster/engine_state.h"
 
-enum progress { ABSENT, WAITING, RUNNING, GONE };
-
-/* What a job is doing. */
-struct life {
-    enum progress progress;
-    int64_t since_ns;  /* running: started this time */
-    int64_t end_ns;    /* running: unless it is preempted */
-    double left_ratio; /* of its work, when it started this time */
-};
-
-struct lull_cluster_run {
-    const struct lull_cluster *cluster;
-    const struct lull_cluster_jobs *jobs;
-    const struct lull_cluster_policy_ops *ops;
-    struct lull_cluster_policy *policy;
-    struct lull_cluster_state *state;
-    struct lull_heap ends;
-    struct lull_cluster_outcome *outcomes;
-    struct life *lives;
-    struct lull_cluster_share *scratch;
-    uint64_t *gpus_of;  /* [pool][type] */
-    double busy_j;      /* of jobs, so far */
-    double busy_idle_j; /* what their GPUs would have drawn idle meanwhile */
-};
-
-/* ---- what a job has used ------------------------------------------------------------------ */
-
-/* The time that a job needs from here on. At least a nanosecond, so that it ends after it began. */
-static int64_t time_left_ns(const struct lull_cluster_run *run, uint32_t job)
-{
-    const struct lull_cluster_mode *mode = &run->jobs->all[job].modes[run->outcomes[job].mode];
-    const double left_ns = ceil((double)mode->time_ns * run->lives[job].left_ratio);
-
-    return run->lives[job].left_ratio >= 1.0 ? mode->time_ns : (int64_t)fmax(left_ns, 1.0);
-}
-
-/* Accounts for the stretch that ends now, and frees its GPUs. */
-static void stop(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
-{
-    const struct lull_cluster_outcome *outcome = &run->outcomes[job];
-    const struct lull_cluster_mode *mode = &run->jobs->all[job].modes[outcome->mode];
-    struct life *const life = &run->lives[job];
-    const double part =
-        fmin((double)(now_ns - life->since_ns) / (double)mode->time_ns, life->left_ratio);
-
-    run->busy_j += mode->energy_j * part;
-    run->busy_idle_j += run->cluster->types[mode->type].idle_w * mode->gpus *
-                        (double)(now_ns - life->since_ns) * 1e-9;
-    life->left_ratio -= part;
-    lull_cluster_state_give(run->state, outcome->shares, outcome->share_count);
-}
+/* Times that a policy may ask to be asked again in a row, when nothing else is to come. */
+enum { MOST_IDLE_WAKES = 1 << 20 };
 
 /* ---- decisions ---------------------------------------------------------------------------- */
 
-static bool is_possible(const struct lull_cluster_run *run,
-                        const struct lull_cluster_decision *decision)
-{
-    uint64_t gpus = 0;
-
-    if (decision->mode >= run->jobs->all[decision->job].mode_count)
-        return false;
-    for (size_t i = 0; i < decision->share_count; i++) {
-        if (decision->shares[i].gpus >
-            lull_cluster_state_free(run->state, decision->shares[i].node))
-            return false;
-        gpus += decision->shares[i].gpus;
-    }
-    return gpus == run->jobs->all[decision->job].modes[decision->mode].gpus;
-}
-
-static int start(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
+static int apply(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
                  int64_t now_ns)
 {
-    struct lull_cluster_outcome *const outcome = &run->outcomes[decision->job];
-    struct life *const life = &run->lives[decision->job];
-    struct lull_cluster_share *shares = malloc(decision->share_count * sizeof(*shares));
-
-    if (shares == NULL)
-        return -ENOMEM;
-    memcpy(shares, decision->shares, decision->share_count * sizeof(*shares));
-    free((void *)outcome->shares);
-    outcome->shares = shares;
-    outcome->share_count = (uint32_t)decision->share_count;
-    outcome->mode = decision->mode;
-    outcome->reason = decision->reason;
-    if (outcome->preemptions == 0)
-        outcome->start_ns = now_ns;
-    *life =
-        (struct life){RUNNING, now_ns, now_ns + time_left_ns(run, decision->job), life->left_ratio};
-    lull_cluster_state_take(run->state, shares, decision->share_count);
-    return lull_heap_add(&run->ends, life->end_ns, decision->job);
-}
-
-static int preempt(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
-{
-    stop(run, job, now_ns);
-    run->outcomes[job].preemptions++;
-    run->lives[job].progress = WAITING;
-    return run->ops->arrive(run->policy, job, now_ns);
-}
-
-static void reject(struct lull_cluster_run *run, uint32_t job, const char *reason, int64_t now_ns)
-{
-    run->outcomes[job].fate = LULL_CLUSTER_REJECTED;
-    run->outcomes[job].reason = reason;
-    run->outcomes[job].end_ns = now_ns;
-    run->lives[job].progress = GONE;
+    if (decision->act == LULL_CLUSTER_NODE_ON)
+        return lull_engine_turn_on(run, decision->node, now_ns);
+    if (decision->act == LULL_CLUSTER_NODE_OFF)
+        return lull_engine_turn_off(run, decision->node, now_ns);
+    if (decision->job >= run->jobs->count)
+        return -EINVAL;
+    switch (decision->act) {
+    case LULL_CLUSTER_START:
+        return lull_engine_start(run, decision, now_ns);
+    case LULL_CLUSTER_PREEMPT:
+        return lull_engine_preempt(run, decision, now_ns);
+    case LULL_CLUSTER_RECLOCK:
+        return lull_engine_reclock(run, decision, now_ns);
+    case LULL_CLUSTER_REJECT:
+        if (run->lives[decision->job].progress != LULL_ENGINE_WAITING)
+            return -EINVAL;
+        lull_engine_reject(run, decision->job, decision->reason, now_ns);
+        return 0;
+    default:
+        return -EINVAL;
+    }
 }
 
 static int carry_out(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
                      int64_t now_ns, struct lull_error *err)
 {
-    const enum progress progress =
-        decision->job < run->jobs->count ? run->lives[decision->job].progress : ABSENT;
-    int rc = -EINVAL;
+    const bool is_node =
+        decision->act == LULL_CLUSTER_NODE_ON || decision->act == LULL_CLUSTER_NODE_OFF;
+    const int rc = apply(run, decision, now_ns);
 
-    if (decision->act == LULL_CLUSTER_START && progress == WAITING && is_possible(run, decision)) {
-        rc = start(run, decision, now_ns);
-    } else if (decision->act == LULL_CLUSTER_PREEMPT && progress == RUNNING) {
-        rc = preempt(run, decision->job, now_ns);
-    } else if (decision->act == LULL_CLUSTER_REJECT && progress == WAITING) {
-        reject(run, decision->job, decision->reason, now_ns);
-        rc = 0;
-    }
     if (rc == -EINVAL)
-        return lull_error_set(err, rc, "policy %s: job %u cannot be treated so", run->ops->name,
-                              decision->job);
+        return lull_error_set(err, rc, "policy %s: %s %u cannot be treated so", run->policy_name,
+                              is_node ? "node" : "job", is_node ? decision->node : decision->job);
     return rc < 0 ? lull_error_set(err, rc, "out of memory") : 0;
 }
 
-static int decide(struct lull_cluster_run *run, int64_t now_ns, struct lull_error *err)
+/* Returns how many decisions there were. */
+static int64_t decide(struct lull_cluster_run *run, int64_t now_ns, struct lull_error *err)
 {
     struct lull_cluster_decision decision = {.shares = run->scratch};
+    int64_t count = 0;
 
-    while (run->ops->decide(run->policy, run->state, now_ns, &decision)) {
+    while (run->decider.ops->decide(run->decider.policy, run->state, now_ns, &decision)) {
         const int rc = carry_out(run, &decision, now_ns, err);
 
         if (rc < 0)
             return rc;
+        count++;
+        decision = (struct lull_cluster_decision){.shares = run->scratch};
     }
-    return 0;
+    return count;
 }
 
 /* ---- events ------------------------------------------------------------------------------- */
-
-static void end_jobs(struct lull_cluster_run *run, int64_t now_ns)
-{
-    struct lull_heap_entry end;
-
-    while (lull_heap_take(&run->ends, now_ns, &end)) {
-        const uint32_t job = (uint32_t)end.number;
-
-        /* A preempted job has left its old end behind. */
-        if (run->lives[job].progress != RUNNING || run->lives[job].end_ns != now_ns)
-            continue;
-        stop(run, job, now_ns);
-        run->lives[job].progress = GONE;
-        run->outcomes[job].fate = LULL_CLUSTER_DONE;
-        run->outcomes[job].end_ns = now_ns;
-        run->ops->end(run->policy, job, now_ns);
-    }
-}
 
 static bool could_ever_run(const struct lull_cluster_run *run, uint32_t job)
 {
@@ -181,41 +80,79 @@ static bool could_ever_run(const struct lull_cluster_run *run, uint32_t job)
     return false;
 }
 
-/* From *next on; moves it to the first that has not arrived. */
-static int arrive_jobs(struct lull_cluster_run *run, uint32_t *next, int64_t now_ns)
+static int arrive_jobs(struct lull_cluster_run *run, int64_t now_ns)
 {
-    for (; *next < run->jobs->count && run->jobs->all[*next].arrival_ns == now_ns; (*next)++) {
-        run->lives[*next].progress = WAITING;
-        if (!could_ever_run(run, *next))
-            reject(run, *next, "its pool has not so many GPUs of a type with enough memory",
-                   now_ns);
-        else if (run->ops->arrive(run->policy, *next, now_ns) < 0)
+    for (; run->next_job < run->jobs->count && run->jobs->all[run->next_job].arrival_ns == now_ns;
+         run->next_job++) {
+        run->lives[run->next_job].progress = LULL_ENGINE_WAITING;
+        if (!could_ever_run(run, run->next_job))
+            lull_engine_reject(run, run->next_job,
+                               "its pool has not so many GPUs of a type with enough memory",
+                               now_ns);
+        else if (run->decider.ops->arrive(run->decider.policy, run->next_job, now_ns) < 0)
             return -ENOMEM;
     }
     return 0;
 }
 
+/* Everything but what the policy decides. */
+static int happen(struct lull_cluster_run *run, int64_t now_ns)
+{
+    int rc = lull_engine_end_jobs(run, now_ns);
+
+    if (rc == 0)
+        rc = lull_engine_change_nodes(run, now_ns);
+    return rc < 0 ? rc : arrive_jobs(run, now_ns);
+}
+
+/* When something happens next that the policy does not ask for. */
+static int64_t next_ns(const struct lull_cluster_run *run)
+{
+    int64_t next_ns = lull_engine_next_change_ns(run);
+
+    if (run->ends.count > 0 && run->ends.entries[0].key < next_ns)
+        next_ns = run->ends.entries[0].key;
+    if (run->next_job < run->jobs->count && run->jobs->all[run->next_job].arrival_ns < next_ns)
+        next_ns = run->jobs->all[run->next_job].arrival_ns;
+    return next_ns;
+}
+
+static int64_t wake_ns(const struct lull_cluster_run *run, int64_t now_ns)
+{
+    const struct lull_cluster_policy_ops *ops = run->decider.ops;
+    const int64_t wake_ns =
+        ops->wake_ns == NULL ? LULL_CLUSTER_NEVER : ops->wake_ns(run->decider.policy, now_ns);
+
+    return wake_ns > now_ns ? wake_ns : now_ns + 1;
+}
+
 static int run_all(struct lull_cluster_run *run, struct lull_error *err)
 {
-    uint32_t next = 0;
+    int64_t now_ns = -1;
+    uint32_t idle_wakes = 0;
 
-    for (;;) {
-        int64_t now_ns = LULL_CLUSTER_NEVER;
-        int rc;
+    while (run->unfinished > 0) {
+        const int64_t event_ns = next_ns(run);
+        const int64_t asked_ns = wake_ns(run, now_ns);
+        int64_t decisions;
 
-        if (run->ends.count > 0)
-            now_ns = run->ends.entries[0].key;
-        if (next < run->jobs->count && run->jobs->all[next].arrival_ns < now_ns)
-            now_ns = run->jobs->all[next].arrival_ns;
+        now_ns = asked_ns < event_ns ? asked_ns : event_ns;
         if (now_ns == LULL_CLUSTER_NEVER)
             return 0;
-        end_jobs(run, now_ns);
-        if (arrive_jobs(run, &next, now_ns) < 0)
+        if (happen(run, now_ns) < 0)
             return lull_error_set(err, -ENOMEM, "out of memory");
-        rc = decide(run, now_ns, err);
-        if (rc < 0)
-            return rc;
+        decisions = decide(run, now_ns, err);
+        if (decisions < 0)
+            return (int)decisions;
+        if (run->has_stopped)
+            lull_power_meter_mark(run->meter, now_ns);
+        run->has_stopped = false;
+        idle_wakes = event_ns == LULL_CLUSTER_NEVER && decisions == 0 ? idle_wakes + 1 : 0;
+        if (idle_wakes == MOST_IDLE_WAKES)
+            return lull_error_set(err, -EINVAL, "policy %s wakes again and again to do nothing",
+                                  run->policy_name);
     }
+    return 0;
 }
 
 /* ---- beginning and end -------------------------------------------------------------------- */
@@ -227,19 +164,53 @@ static int make_room(struct lull_cluster_run *run)
 
     run->outcomes = calloc(count, sizeof(*run->outcomes));
     run->lives = calloc(count, sizeof(*run->lives));
+    run->running = calloc(count, sizeof(*run->running));
     run->scratch = calloc(cluster->node_count, sizeof(*run->scratch));
+    run->on_ns = calloc(cluster->node_count, sizeof(*run->on_ns));
+    run->was_off = calloc(cluster->node_count, sizeof(*run->was_off));
+    run->use = calloc(cluster->type_count, sizeof(*run->use));
     run->gpus_of = calloc((size_t)cluster->pool_count * cluster->type_count, sizeof(*run->gpus_of));
-    if (run->outcomes == NULL || run->lives == NULL || run->scratch == NULL ||
-        run->gpus_of == NULL || lull_cluster_state_create(cluster, &run->state) < 0 ||
-        run->ops->create(cluster, run->jobs, &run->policy) < 0)
+    if (run->outcomes == NULL || run->lives == NULL || run->running == NULL ||
+        run->scratch == NULL || run->on_ns == NULL || run->was_off == NULL || run->use == NULL ||
+        run->gpus_of == NULL || lull_cluster_state_create(cluster, &run->state) < 0)
         return -ENOMEM;
+    return lull_power_meter_create(cluster->type_count, run->conditions.keeps_power,
+                                   run->conditions.price, run->conditions.carbon, &run->meter);
+}
+
+static int begin(struct lull_cluster_run *run)
+{
+    const struct lull_cluster *cluster = run->cluster;
+
     for (size_t i = 0; i < run->jobs->count; i++)
         run->lives[i].left_ratio = 1.0;
     for (uint32_t pool = 0; pool < cluster->pool_count; pool++)
         for (uint32_t type = 0; type < cluster->type_count; type++)
             run->gpus_of[(size_t)pool * cluster->type_count + type] =
                 lull_cluster_state_gpus_of(run->state, pool, type);
+    for (uint32_t node = 0; node < cluster->node_count; node++)
+        run->use[cluster->nodes[node].type].on_gpus += cluster->nodes[node].gpus;
+    for (uint32_t type = 0; type < cluster->type_count; type++)
+        if (lull_engine_measure(run, type, 0) < 0)
+            return -ENOMEM;
     return 0;
+}
+
+static int make_decider(struct lull_cluster_run *run, const struct lull_cluster_policy_ops *policy,
+                        struct lull_error *err)
+{
+    struct lull_power_cap *const cap = &run->conditions.cap;
+
+    if (lull_cluster_policy_create(policy, run->cluster, run->jobs, &run->decider.policy) < 0)
+        return lull_error_set(err, -ENOMEM, "out of memory");
+    run->decider.ops = policy;
+    if (run->conditions.turns_nodes_off &&
+        lull_node_power_wrap(run->cluster, run->jobs, &run->decider) < 0)
+        return lull_error_set(err, -ENOMEM, "out of memory");
+    cap->turns_nodes_on |= run->conditions.turns_nodes_off;
+    return cap->cluster_w > 0.0 || cap->node_w > 0.0
+               ? lull_power_cap_wrap(run->cluster, run->jobs, cap, &run->decider, err)
+               : 0;
 }
 
 static int check_order(const struct lull_cluster_jobs *jobs, struct lull_error *err)
@@ -250,9 +221,11 @@ static int check_order(const struct lull_cluster_jobs *jobs, struct lull_error *
     return 0;
 }
 
-int lull_cluster_simulate(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                          const struct lull_cluster_policy_ops *policy,
-                          struct lull_cluster_run **run_out, struct lull_error *err)
+int lull_cluster_simulate_under(const struct lull_cluster *cluster,
+                                const struct lull_cluster_jobs *jobs,
+                                const struct lull_cluster_policy_ops *policy,
+                                const struct lull_cluster_conditions *conditions,
+                                struct lull_cluster_run **run_out, struct lull_error *err)
 {
     struct lull_cluster_run *run;
     int rc = check_order(jobs, err);
@@ -264,9 +237,14 @@ int lull_cluster_simulate(const struct lull_cluster *cluster, const struct lull_
         return lull_error_set(err, -ENOMEM, "out of memory");
     run->cluster = cluster;
     run->jobs = jobs;
-    run->ops = policy;
-    rc = make_room(run);
-    rc = rc < 0 ? lull_error_set(err, rc, "out of memory") : run_all(run, err);
+    run->policy_name = policy->name;
+    run->unfinished = jobs->count;
+    if (conditions != NULL)
+        run->conditions = *conditions;
+    rc = make_room(run) < 0 || begin(run) < 0 ? lull_error_set(err, -ENOMEM, "out of memory")
+                                              : make_decider(run, policy, err);
+    if (rc == 0)
+        rc = run_all(run, err);
     if (rc < 0) {
         lull_cluster_run_destroy(run);
         return rc;
@@ -275,47 +253,75 @@ int lull_cluster_simulate(const struct lull_cluster *cluster, const struct lull_
     return 0;
 }
 
+int lull_cluster_simulate(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                          const struct lull_cluster_policy_ops *policy,
+                          struct lull_cluster_run **run_out, struct lull_error *err)
+{
+    return lull_cluster_simulate_under(cluster, jobs, policy, NULL, run_out, err);
+}
+
 void lull_cluster_run_destroy(struct lull_cluster_run *run)
 {
     if (run == NULL)
         return;
-    for (size_t i = 0; run->outcomes != NULL && i < run->jobs->count; i++)
-        free((void *)run->outcomes[i].shares);
-    if (run->policy != NULL)
-        run->ops->destroy(run->policy);
+    lull_cluster_stretches_fini(&run->stretches);
+    if (run->decider.policy != NULL)
+        run->decider.ops->destroy(run->decider.policy);
     lull_cluster_state_destroy(run->state);
+    lull_power_meter_destroy(run->meter);
     lull_heap_fini(&run->ends);
+    lull_heap_fini(&run->repairs);
+    lull_heap_fini(&run->turn_ons);
     free(run->outcomes);
     free(run->lives);
+    free(run->running);
     free(run->scratch);
+    free(run->on_ns);
+    free(run->was_off);
+    free(run->use);
     free(run->gpus_of);
     free(run);
 }
+
+/* ---- what came of it ---------------------------------------------------------------------- */
 
 const struct lull_cluster_outcome *lull_cluster_run_outcomes(const struct lull_cluster_run *run)
 {
     return run->outcomes;
 }
 
-/* ---- energy ------------------------------------------------------------------------------- */
-
-static double idle_w(const struct lull_cluster *cluster)
+const struct lull_cluster_stretches *lull_cluster_run_stretches(const struct lull_cluster_run *run)
 {
-    double sum_w = 0.0;
+    return &run->stretches;
+}
 
-    for (uint32_t i = 0; i < cluster->node_count; i++)
-        sum_w += cluster->types[cluster->nodes[i].type].idle_w * cluster->nodes[i].gpus;
-    return sum_w;
+struct lull_cluster_node_counts lull_cluster_run_nodes(const struct lull_cluster_run *run)
+{
+    return run->counts;
+}
+
+static double part_j(const struct lull_cluster_run *run, enum lull_power_part part)
+{
+    double sum_j = 0.0;
+
+    for (uint32_t type = 0; type < run->cluster->type_count; type++)
+        sum_j += lull_power_meter_j(run->meter, type, part);
+    return sum_j;
 }
 
 void lull_cluster_run_energy(const struct lull_cluster_run *run, double *run_j_out,
                              double *idle_j_out)
 {
-    int64_t last_ns = 0;
-
-    for (size_t i = 0; i < run->jobs->count; i++)
-        if (run->outcomes[i].fate == LULL_CLUSTER_DONE && run->outcomes[i].end_ns > last_ns)
-            last_ns = run->outcomes[i].end_ns;
     *run_j_out = run->busy_j;
-    *idle_j_out = idle_w(run->cluster) * (double)last_ns * 1e-9 - run->busy_idle_j;
+    *idle_j_out = part_j(run, LULL_POWER_IDLE);
+}
+
+double lull_cluster_run_turn_on_j(const struct lull_cluster_run *run)
+{
+    return part_j(run, LULL_POWER_TURN_ON);
+}
+
+const struct lull_power_meter *lull_cluster_run_meter(const struct lull_cluster_run *run)
+{
+    return run->meter;
 }

@@ -1,7 +1,8 @@
 /*
  * A cluster in virtual time under a scheduling policy (core/cluster/policy.h). Event-driven and
- * deterministic: at each instant jobs that end give their GPUs back, then jobs arrive, in the order
- * of their numbers, then the policy is asked until it has nothing left to do.
+ * deterministic: at each instant jobs that end give their GPUs back, nodes work again, have turned
+ * on, and fail, jobs arrive, in the order of their numbers, then the policy is asked until it has
+ * nothing left to do. A job that ends as its node fails is done.
  *
  * One thread. SPDX-License-Identifier: Apache-2.0
  */
@@ -11,7 +12,11 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "core/cluster/failures.h"
 #include "core/cluster/policy.h"
+#include "core/cluster/power_cap.h"
+#include "core/cluster/power_meter.h"
+#include "simulator/cluster/stretches.h"
 
 enum lull_cluster_fate {
     LULL_CLUSTER_WAITED, /* to the end, nothing could start it */
@@ -26,19 +31,48 @@ struct lull_cluster_outcome {
     int64_t start_ns; /* for the first time */
     int64_t end_ns;
     uint32_t preemptions;
+    uint32_t failures; /* of nodes that it ran on */
+    int64_t lost_ns;   /* what it had run since its last checkpoint, each time */
     uint32_t share_count;
-    const struct lull_cluster_share *shares; /* in the order of choice */
+    const struct lull_cluster_share *shares; /* the last time; in the order of choice */
     const char *reason;                      /* static; NULL: none */
+};
+
+/* What happens to the cluster beside its jobs. All zeros: nothing. */
+struct lull_cluster_conditions {
+    const struct lull_cluster_failure *failures; /* in order: lull_cluster_failures_order */
+    size_t failure_count;
+    bool turns_nodes_off;      /* idle nodes, by core/cluster/node_power.h; the policy may too */
+    struct lull_power_cap cap; /* core/cluster/power_cap.h */
+    const struct lull_tariff *price;  /* checked; NULL: none */
+    const struct lull_tariff *carbon; /* the same, in g */
+    bool keeps_power;                 /* the points of lull_cluster_run_meter */
+};
+
+/* What happened to nodes. */
+struct lull_cluster_node_counts {
+    uint64_t turn_ons;
+    uint64_t turn_offs;
+    uint64_t failures;
 };
 
 struct lull_cluster_run; /* opaque */
 
 /*
  * Runs all jobs, which are checked and come in the order of their arrival. Jobs that the empty
- * cluster could not hold in any mode are rejected on arrival, with the reason. Borrows all that it
- * is given until destroyed. Errors: -EINVAL jobs out of order, or a decision of the policy that
- * cannot be carried out; -ENOMEM.
+ * cluster could not hold in any mode are rejected on arrival, with the reason. A job whose node
+ * fails waits again, with the progress of its last checkpoint. Borrows all that it is given until
+ * destroyed; conditions: NULL: none. Errors: -EINVAL jobs out of order, a cap that cannot be kept,
+ * a decision of the policy that cannot be carried out, or one that only ever asks to be asked
+ * again; -ENOMEM.
  */
+int lull_cluster_simulate_under(const struct lull_cluster *cluster,
+                                const struct lull_cluster_jobs *jobs,
+                                const struct lull_cluster_policy_ops *policy,
+                                const struct lull_cluster_conditions *conditions,
+                                struct lull_cluster_run **run_out, struct lull_error *err);
+
+/* Without conditions. */
 int lull_cluster_simulate(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                           const struct lull_cluster_policy_ops *policy,
                           struct lull_cluster_run **run_out, struct lull_error *err);
@@ -47,11 +81,23 @@ void lull_cluster_run_destroy(struct lull_cluster_run *run);
 /* One per job, by number. */
 const struct lull_cluster_outcome *lull_cluster_run_outcomes(const struct lull_cluster_run *run);
 
+/* What ran when and where. */
+const struct lull_cluster_stretches *lull_cluster_run_stretches(const struct lull_cluster_run *run);
+
+struct lull_cluster_node_counts lull_cluster_run_nodes(const struct lull_cluster_run *run);
+
 /*
- * What all jobs drew in their modes, J, and what GPUs without a job drew until the last one ended;
- * all nodes stay on.
+ * What all jobs drew in their modes, J, summed job by job; and what GPUs of nodes that were on drew
+ * without a job, and nodes that were off, until the last job left its GPUs.
  */
 void lull_cluster_run_energy(const struct lull_cluster_run *run, double *run_j_out,
                              double *idle_j_out);
+
+/* What turning nodes on has taken until then, J. */
+double lull_cluster_run_turn_on_j(const struct lull_cluster_run *run);
+
+/* What the cluster drew until the last job ended: energy by GPU type and part, what it cost and
+ * emitted, and, if kept, power over time. */
+const struct lull_power_meter *lull_cluster_run_meter(const struct lull_cluster_run *run);
 
 #endif

@@ -22,4 +22,5 @@ const struct lull_cluster_policy_ops lull_cluster_policy_fifo = {
     .arrive = lull_cluster_ordered_arrive,
     .end = lull_cluster_ordered_end,
     .decide = lull_cluster_ordered_decide,
+    .node = lull_cluster_ordered_node,
 };

@@ -83,21 +83,47 @@ static bool place(const struct lull_cluster_policy *policy, const struct lull_cl
     return false;
 }
 
+static bool is_before(const struct lull_heap_entry *left, const struct lull_heap_entry *right)
+{
+    return left->key != right->key ? left->key < right->key : left->number < right->number;
+}
+
+/* Of the queues that have changed, the one whose first job goes first: pools may share power. */
+static struct queue *first_queue(struct lull_cluster_policy *policy)
+{
+    struct queue *first = NULL;
+
+    for (uint32_t i = 0; i < policy->cluster->pool_count; i++) {
+        struct queue *const queue = &policy->pools[i];
+
+        if (queue->has_changed && queue->waiting.count > 0 &&
+            (first == NULL || is_before(&queue->waiting.entries[0], &first->waiting.entries[0])))
+            first = queue;
+    }
+    return first;
+}
+
 bool lull_cluster_ordered_decide(struct lull_cluster_policy *policy,
                                  const struct lull_cluster_state *state, int64_t now_ns,
                                  struct lull_cluster_decision *decision)
 {
-    (void)now_ns;
-    for (uint32_t i = 0; i < policy->cluster->pool_count; i++) {
-        struct queue *const queue = &policy->pools[i];
-        struct lull_heap_entry first;
+    struct lull_heap_entry taken;
+    struct queue *queue;
 
-        if (!queue->has_changed)
-            continue;
-        if (queue->waiting.count > 0 &&
-            place(policy, state, (uint32_t)queue->waiting.entries[0].number, decision))
-            return lull_heap_take(&queue->waiting, INT64_MAX, &first);
+    (void)now_ns;
+    while ((queue = first_queue(policy)) != NULL) {
+        if (place(policy, state, (uint32_t)queue->waiting.entries[0].number, decision))
+            return lull_heap_take(&queue->waiting, INT64_MAX, &taken);
         queue->has_changed = false;
     }
     return false;
+}
+
+void lull_cluster_ordered_node(struct lull_cluster_policy *policy,
+                               const struct lull_cluster_state *state, uint32_t node,
+                               int64_t now_ns)
+{
+    (void)state;
+    (void)now_ns;
+    policy->pools[policy->cluster->nodes[node].pool].has_changed = true;
 }

@@ -22,5 +22,8 @@ void lull_cluster_ordered_end(struct lull_cluster_policy *policy, uint32_t job, 
 bool lull_cluster_ordered_decide(struct lull_cluster_policy *policy,
                                  const struct lull_cluster_state *state, int64_t now_ns,
                                  struct lull_cluster_decision *decision);
+void lull_cluster_ordered_node(struct lull_cluster_policy *policy,
+                               const struct lull_cluster_state *state, uint32_t node,
+                               int64_t now_ns);
 
 #endif

@@ -139,11 +139,6 @@ struct lull_switch_cost *lull_conductor_switch_cost(struct lull_conductor *condu
     return &conductor->gpus[gpu].cost;
 }
 
-static int64_t ns_from_ms(double ms)
-{
-    return (int64_t)(ms * 1e6);
-}
-
 /* ---- iterations -------------------------------------------------------------------------- */
 
 static void end_iteration(struct lull_conductor *conductor, int64_t time_ns)
@@ -288,26 +283,24 @@ void lull_conductor_take_lost(struct lull_conductor *conductor, uint32_t gpu)
         conductor->iteration_ns = 0;
 }
 
-void lull_conductor_take_switch(struct lull_conductor *conductor, uint32_t gpu, uint32_t was_point,
-                                uint32_t point, double call_ms, double driver_ms, double settle_ms,
-                                bool failed)
+void lull_conductor_take_switch(struct lull_conductor *conductor, uint32_t gpu,
+                                const struct lull_switch_outcome *outcome)
 {
     struct conductor_gpu *of = &conductor->gpus[gpu];
 
-    if (failed)
+    if (outcome->failed)
         conductor_withdraw_for_good(conductor);
-    if (failed || was_point == point)
+    if (outcome->failed || outcome->was_point == outcome->point)
         return;
-    if (point < was_point && of->raised_ns != 0) {
-        const int64_t effect_ns = of->raised_ns + ns_from_ms(call_ms + settle_ms);
-
-        conductor->late += of->needed_ns != 0 && effect_ns > of->needed_ns + late_ns;
+    if (outcome->point < outcome->was_point && of->raised_ns != 0) {
+        conductor->late += of->needed_ns != 0 && outcome->effect_ns > of->needed_ns + late_ns;
         of->raised_ns = 0;
     }
-    conductor_learn_call(conductor, driver_ms);
+    conductor_learn_call(conductor, outcome->driver_ms);
     /* What waited in the driver's queue is planned for by itself. */
-    lull_switch_cost_add(&of->cost, point > was_point ? LULL_DIRECTION_DOWN : LULL_DIRECTION_UP,
-                         driver_ms, settle_ms);
+    lull_switch_cost_add(
+        &of->cost, outcome->point > outcome->was_point ? LULL_DIRECTION_DOWN : LULL_DIRECTION_UP,
+        outcome->driver_ms, outcome->settle_ms);
     conductor_update_costs(conductor, of);
 }
 

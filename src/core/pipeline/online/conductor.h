@@ -33,6 +33,7 @@
 #include <stdint.h>
 
 #include "core/dvfs/switch_cost.h"
+#include "core/dvfs/switch_outcome.h"
 #include "core/stats/guard.h"
 
 enum { LULL_CONDUCTOR_MAX_GPUS = 64 };
@@ -144,14 +145,9 @@ void lull_conductor_take_edge(struct lull_conductor *conductor, uint32_t gpu, ui
 /* The GPU has left its order, or its rank the job. */
 void lull_conductor_take_lost(struct lull_conductor *conductor, uint32_t gpu);
 
-/*
- * Outcome of a command, as lull_controller_take_switch(). was_point: asked for before; call_ms:
- * from the request to the call's return; driver_ms: of the call itself; failed: the GPU does not
- * switch at all, and the plan is withdrawn for good.
- */
-void lull_conductor_take_switch(struct lull_conductor *conductor, uint32_t gpu, uint32_t was_point,
-                                uint32_t point, double call_ms, double driver_ms, double settle_ms,
-                                bool failed);
+/* Outcome of a command. If it failed, the plan is withdrawn for good. */
+void lull_conductor_take_switch(struct lull_conductor *conductor, uint32_t gpu,
+                                const struct lull_switch_outcome *outcome);
 
 /* A driver call has returned after blocked_ms; the oldest unanswered request has waited for so long
  * (0: none is unanswered). */

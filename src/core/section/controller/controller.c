@@ -39,6 +39,7 @@ struct lull_controller *lull_controller_create(const struct lull_controller_conf
             return NULL;
         }
         gpu->points = point_counts[i];
+        gpu->model = UINT32_MAX;
         gpu->open_section = -1;
         gpu->expected_section = -1;
         lull_controller_init_gaps(gpu);
@@ -158,10 +159,16 @@ static void apply_steady(struct lull_controller *controller, struct lull_control
     post(controller, gpu, point, now_ns + steady_valid_ns, now_ns + steady_valid_ns);
 }
 
-struct lull_switch_cost *lull_controller_known_cost(struct lull_controller *controller,
-                                                    uint32_t gpu)
+void lull_controller_teach_cost(struct lull_controller *controller, uint32_t gpu,
+                                const struct lull_switch_cost *cost)
 {
-    return &controller->gpus[gpu].cost;
+    controller->gpus[gpu].cost = *cost;
+    controller->gpus[gpu].model_cost = *cost;
+}
+
+void lull_controller_set_model(struct lull_controller *controller, uint32_t gpu, uint32_t model)
+{
+    controller->gpus[gpu].model = model;
 }
 
 static void forget_sections(struct lull_controlled_gpu *gpu)
@@ -170,6 +177,7 @@ static void forget_sections(struct lull_controlled_gpu *gpu)
     gpu->expected_section = -1;
     gpu->low_section = -1;
     gpu->ahead_section = -1;
+    gpu->low = (struct lull_low_span){0};
     gpu->has_gaps = false;
     /* An inner loop may have passed for the iteration: its times say nothing of the next one. */
     gpu->reference_iterations_ms = (struct lull_quantile){0};
@@ -258,27 +266,45 @@ bool lull_controller_take_start(struct lull_controller *controller, uint32_t ind
     return true;
 }
 
-void lull_controller_take_switch(struct lull_controller *controller, uint32_t index, uint32_t point,
-                                 double call_ms, double driver_ms, double settle_ms, bool failed)
+/*
+ * What waited in the driver's queue against the plan says nothing of what can be planned; what
+ * waited there at all, nothing of other GPUs.
+ */
+static void learn_cost(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
+                       const struct lull_switch_outcome *outcome)
+{
+    const enum lull_direction direction =
+        outcome->point == 0 ? LULL_DIRECTION_UP : LULL_DIRECTION_DOWN;
+    const bool is_plain = gpu->has_gaps && !(outcome->point == 0 && gpu->raises_as_planned);
+
+    gpu->changes++;
+    lull_switch_cost_add(&gpu->cost, direction, is_plain ? outcome->driver_ms : outcome->call_ms,
+                         outcome->settle_ms);
+    for (uint32_t i = 0; i < controller->gpu_count; i++)
+        if (&controller->gpus[i] == gpu ||
+            (gpu->model != UINT32_MAX && controller->gpus[i].model == gpu->model))
+            lull_switch_cost_add(&controller->gpus[i].model_cost, direction, outcome->driver_ms,
+                                 outcome->settle_ms);
+}
+
+void lull_controller_take_switch(struct lull_controller *controller, uint32_t index,
+                                 const struct lull_switch_outcome *outcome)
 {
     struct lull_controlled_gpu *gpu = &controller->gpus[index];
-    /* What waited in the driver's queue against the plan says nothing of what can be planned. */
-    const bool is_plain = gpu->has_gaps && !(point == 0 && gpu->raises_as_planned);
 
-    if (failed) {
+    if (outcome->failed) {
         gpu->failed = true;
         lull_controller_reconsider(controller);
         return;
     }
     lull_calibration_take_call(&gpu->calibration, controller->now_ns);
     if (!lull_calibration_runs(&gpu->calibration))
-        lull_controller_note_clock(gpu, point != 0);
+        lull_controller_note_clock(gpu, outcome->point != 0, outcome->effect_ns);
     /* What a breach took says nothing of the driver once it has proven itself anew. */
     if (controller->withheld)
         return;
-    lull_controller_learn_driver(controller, driver_ms);
-    lull_switch_cost_add(&gpu->cost, point == 0 ? LULL_DIRECTION_UP : LULL_DIRECTION_DOWN,
-                         is_plain ? driver_ms : call_ms, settle_ms);
+    lull_controller_learn_driver(controller, outcome->driver_ms);
+    learn_cost(controller, gpu, outcome);
 }
 
 void lull_controller_take_throttle(struct lull_controller *controller, uint32_t index)

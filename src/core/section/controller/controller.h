@@ -53,6 +53,7 @@
 #include <stdint.h>
 
 #include "core/dvfs/switch_cost.h"
+#include "core/dvfs/switch_outcome.h"
 #include "core/section/call.h"
 #include "core/section/descent.h"
 #include "core/section/track.h"
@@ -150,12 +151,16 @@ struct lull_controller *lull_controller_create(const struct lull_controller_conf
                                                uint32_t gpu_count, const uint32_t *point_counts);
 void lull_controller_destroy(struct lull_controller *controller);
 
+/* What switching costs on this GPU is known beforehand. Before the first call. */
+void lull_controller_teach_cost(struct lull_controller *controller, uint32_t gpu,
+                                const struct lull_switch_cost *cost);
+
 /*
- * What switching costs on this GPU as far as it is known beforehand; to be filled before the first
- * call.
+ * GPUs of one model (a number of the caller's) behind one driver switch alike: until a GPU has been
+ * switched often enough, what is learnt of the others holds for it. Unless told, each is a model of
+ * its own. Before the first call.
  */
-struct lull_switch_cost *lull_controller_known_cost(struct lull_controller *controller,
-                                                    uint32_t gpu);
+void lull_controller_set_model(struct lull_controller *controller, uint32_t gpu, uint32_t model);
 
 /* A call of the rank on this GPU. Calls of one GPU come in the order of their times. */
 void lull_controller_take_call(struct lull_controller *controller, uint32_t gpu,
@@ -173,13 +178,9 @@ void lull_controller_take_exit(struct lull_controller *controller, uint32_t gpu)
  */
 bool lull_controller_take_start(struct lull_controller *controller, uint32_t gpu);
 
-/*
- * Outcome of a command: from posting it until the driver call returned, of this inside the driver,
- * and from the return until the clock read the target (< 0: never seen). failed: the device
- * refused; its GPU is left alone then.
- */
-void lull_controller_take_switch(struct lull_controller *controller, uint32_t gpu, uint32_t point,
-                                 double call_ms, double driver_ms, double settle_ms, bool failed);
+/* Outcome of a command. If it failed, the GPU is left alone from now on. */
+void lull_controller_take_switch(struct lull_controller *controller, uint32_t gpu,
+                                 const struct lull_switch_outcome *outcome);
 
 /*
  * A driver call for this GPU has returned after blocking for so long, whatever it was for; and how

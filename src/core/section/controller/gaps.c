@@ -16,14 +16,16 @@
  * than the one in a hundred that is promised. What is aimed at with a full allowance is more, or the
  * allowance could never be spent: it settles where both are equal.
  */
-static const double late_earned = 0.008;
-static const double late_wanted = 0.015;
-static const double late_saved = 4.0;
+static const double late_earned = 0.007;
+static const double late_wanted = 0.0135;
+static const double late_saved = 2.0;
 /* With an empty allowance nothing is switched; just above it one is no more careful than this. */
 static const double least_fullness = 0.05;
 /* Gaps switched per second, on average: very frequent calls delay NCCL (its issue 1551). As many as
  * the writer's budget lets through without a gap between them. */
 static const double gaps_per_s = 20.0;
+/* With fewer changes of its own a GPU goes by what all of its model have seen. */
+static const uint32_t own_changes = 64;
 /* A lowering is planned this long ahead, at most. */
 static const double horizon_ms = 200.0;
 
@@ -41,13 +43,19 @@ static double late_share(const struct lull_controlled_gpu *gpu, double fullness)
     return late_wanted * fmax(fullness, least_fullness) * gpu->fold;
 }
 
+/* A few slow changes of its own, and a GPU would never be switched and never know better. */
+static const struct lull_switch_cost *cost_of(const struct lull_controlled_gpu *gpu)
+{
+    return gpu->changes < own_changes ? &gpu->model_cost : &gpu->cost;
+}
+
 void lull_controller_expect_gap(const struct lull_controlled_gpu *gpu,
                                 const struct lull_section *section, struct lull_forecast *out)
 {
     const uint32_t sharing = gpu->switched_gaps > 0 ? gpu->switched_gaps : 1;
     struct lull_gap_need need;
 
-    lull_gap_need_find(&gpu->cost, late_share(gpu, lull_allowance_fullness(&gpu->late)) / sharing,
+    lull_gap_need_find(cost_of(gpu), late_share(gpu, lull_allowance_fullness(&gpu->late)) / sharing,
                        &need);
     /* Ends as early and begins as late as it ever did: no kernel shall begin low. */
     out->length_ms = lull_quantile_least(&section->recent_length);
@@ -82,7 +90,7 @@ double lull_controller_choose_gaps(struct lull_controlled_gpu *gpu)
     qsort(lengths_ms, lengths, sizeof(lengths_ms[0]), descending);
     gpu->switched_gaps =
         lull_gap_choose(lengths_ms, lengths, (uint32_t)(gaps_per_s * iteration_ms * 1e-3) + 1,
-                        &gpu->cost, late_share(gpu, late_earned / late_wanted));
+                        cost_of(gpu), late_share(gpu, late_earned / late_wanted));
     return gpu->switched_gaps == 0 ? INFINITY : lengths_ms[gpu->switched_gaps - 1];
 }
 
@@ -173,6 +181,7 @@ void lull_controller_gap_begins(struct lull_controller *controller, struct lull_
     if (point != 0) {
         gpu->low_section = (int32_t)index;
         gpu->ahead_section = -1;
+        lull_low_span_gap_begins(&gpu->low, now_ns);
         lull_feed_forward_plan(&gpu->feed, now_ns, point, &expected);
     } else if (!is_ahead(gpu)) {
         look_ahead(controller, gpu, index, lull_quantile_most(&sections[index].recent_length),
@@ -180,28 +189,23 @@ void lull_controller_gap_begins(struct lull_controller *controller, struct lull_
     }
 }
 
-/* Computation begins low: an iteration counts once. */
-static void note_late(struct lull_controlled_gpu *gpu)
-{
-    if (gpu->late_now++ < gpu->fold)
-        lull_allowance_spend(&gpu->late);
-}
-
 void lull_controller_gap_ends(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
                               uint32_t index, int64_t now_ns)
 {
-    if (gpu->low_section == (int32_t)index && gpu->is_low)
-        note_late(gpu);
+    if (gpu->low_section == (int32_t)index)
+        lull_low_span_gap_ends(&gpu->low, now_ns);
     gpu->open_section = -1;
     gpu->low_section = -1;
     if (!is_ahead(gpu))
         look_ahead(controller, gpu, index, 0.0, now_ns);
 }
 
-/* Outside a gap that is switched, whatever computes next is late for it or was overtaken by it. */
-void lull_controller_note_clock(struct lull_controlled_gpu *gpu, bool is_low)
+/* Outside a gap that is switched something computes, low: an iteration counts once. */
+void lull_controller_note_clock(struct lull_controlled_gpu *gpu, bool is_low, int64_t effect_ns)
 {
-    if (is_low && gpu->switched_gaps > 0 && gpu->low_section < 0)
-        note_late(gpu);
-    gpu->is_low = is_low;
+    if (is_low)
+        lull_low_span_lowered(&gpu->low, effect_ns);
+    else if (lull_low_span_raised(&gpu->low, effect_ns) && gpu->switched_gaps > 0 &&
+             gpu->late_now++ < gpu->fold)
+        lull_allowance_spend(&gpu->late);
 }

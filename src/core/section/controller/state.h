@@ -19,6 +19,7 @@
 #include "core/section/calibration.h"
 #include "core/section/controller/controller.h"
 #include "core/section/gaps/feed_forward.h"
+#include "core/section/gaps/low_span.h"
 #include "core/section/schedule.h"
 #include "core/stats/allowance.h"
 #include "core/stats/joint_guard.h"
@@ -63,7 +64,10 @@ struct lull_controlled_gpu {
     uint32_t points;
     bool exited;
     bool failed;
+    uint32_t model; /* UINT32_MAX: one of its own */
+    uint32_t changes;
     struct lull_switch_cost cost;
+    struct lull_switch_cost model_cost; /* of all GPUs of its model, as if none had ever waited */
     struct lull_calibration calibration;
     struct lull_feed_forward feed;
     int32_t open_section;          /* -1 none */
@@ -87,7 +91,7 @@ struct lull_controlled_gpu {
     int32_t ahead_section;   /* gap whose lowering is planned or asked for ahead, -1 none */
     bool has_gaps;           /* its sections are gaps: switched by the node's plan */
     bool raises_as_planned;  /* the raising asked for last was foreseen */
-    bool is_low;             /* a lowering has had effect, no raising since */
+    struct lull_low_span low;
 };
 
 struct lull_controller {
@@ -178,8 +182,8 @@ void lull_controller_gap_begins(struct lull_controller *controller, struct lull_
 void lull_controller_gap_ends(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
                               uint32_t index, int64_t now_ns);
 
-/* The clock of a GPU with gaps follows: too early or too late? */
-void lull_controller_note_clock(struct lull_controlled_gpu *gpu, bool is_low);
+/* The clock of a GPU with gaps has followed since effect_ns: was it too early or too late? */
+void lull_controller_note_clock(struct lull_controlled_gpu *gpu, bool is_low, int64_t effect_ns);
 
 /* ---- queue.c ------------------------------------------------------------------ */
 

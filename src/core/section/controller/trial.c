@@ -24,6 +24,14 @@ enum { PATIENCE_ITERATIONS = 60 };
 /* Power samples on both sides before they may speak against a point. */
 enum { MIN_POWER_SAMPLES = 8 };
 
+/* So many of the job's iterations in iterations of the track, which may stand for several. */
+static uint32_t of_track(const struct lull_controller *controller, uint32_t iterations)
+{
+    const uint32_t fold = controller->gpus[0].fold;
+
+    return (iterations + fold - 1) / fold;
+}
+
 /*
  * Iterations per window: at least what the user wants, and with noise as many more as let some
  * eight pairs decide. The spread is taken below the median, where hiccups of the host do not reach.
@@ -36,12 +44,12 @@ uint32_t lull_controller_window(const struct lull_controller *controller)
     double ratio = deviation / (decisive_noise_share * controller->config.tolerance_ratio);
     double wanted = fmax(ceil(controller->config.window_ms / median_ms),
                          fmin(ceil(ratio * ratio), NOISY_WINDOW_MAX));
-    uint32_t least = controller->config.window_iterations;
+    uint32_t least = of_track(controller, controller->config.window_iterations);
 
     if (controller->config.tail_tolerance_ratio > 0.0)
         wanted = fmin(fmax(wanted, LULL_UPPER_TAIL_LEAST), LULL_UPPER_TAIL_MOST);
     if (recent->count >= LULL_TRACK_LEARN_ITERATIONS && ratio < steady_noise_share)
-        least = STEADY_WINDOW;
+        least = of_track(controller, STEADY_WINDOW);
     if (!isfinite(wanted) || wanted < least)
         return least;
     return wanted > WINDOW_MAX ? WINDOW_MAX : (uint32_t)wanted;

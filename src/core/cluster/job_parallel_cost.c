@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "core/cluster/job_parallel.h"
+
+/* Beyond what a task may take, where it is refused. */
+static int64_t to_ns(double time_ns)
+{
+    return llround(fmin(time_ns, 2.0 * (double)LULL_JOB_MOST_TASK_NS));
+}
+
+int64_t lull_job_transfer_ns(const struct lull_job_link *link, double bytes)
+{
+    return to_ns((double)link->latency_ns + link->ns_per_byte * bytes);
+}
+
+static double ring_ns(const struct lull_job_link *link, double bytes, uint32_t ranks)
+{
+    const double steps = 2.0 * (ranks - 1.0);
+
+    return steps * ((double)link->latency_ns + link->ns_per_byte * bytes / ranks);
+}
+
+int64_t lull_job_all_reduce_ns(const struct lull_job_link *link, double bytes, uint32_t ranks)
+{
+    return to_ns(ring_ns(link, bytes, ranks));
+}
+
+int64_t lull_job_parallel_compute_ns(const struct lull_job_parallel *parallel,
+                                     enum lull_pipeline_kind kind, bool is_last_chunk)
+{
+    const int64_t forward = parallel->forward_ns + (is_last_chunk ? parallel->head_forward_ns : 0);
+    const int64_t backward =
+        parallel->backward_ns + (is_last_chunk ? parallel->head_backward_ns : 0);
+
+    switch (kind) {
+    case LULL_PIPELINE_BACKWARD:
+        return backward;
+    case LULL_PIPELINE_INPUT:
+        return backward / 2;
+    case LULL_PIPELINE_WEIGHT:
+        return backward - backward / 2;
+    default:
+        return forward;
+    }
+}
+
+/* The gradient of the weights needs no collective. */
+int64_t lull_job_parallel_tensor_ns(const struct lull_job_parallel *parallel,
+                                    enum lull_pipeline_kind kind)
+{
+    const bool is_backward = kind == LULL_PIPELINE_BACKWARD || kind == LULL_PIPELINE_INPUT;
+    const uint32_t calls = is_backward ? parallel->backward_calls : parallel->forward_calls;
+
+    if (parallel->tensor == 1 || kind == LULL_PIPELINE_WEIGHT)
+        return 0;
+    return to_ns(calls * ring_ns(&parallel->tensor_link, parallel->call_bytes, parallel->tensor));
+}
+
+int64_t lull_job_parallel_bucket_ns(const struct lull_job_parallel *parallel)
+{
+    const uint32_t chunks = parallel->schedule.chunks;
+
+    return parallel->data > 1
+               ? lull_job_all_reduce_ns(&parallel->data_link,
+                                        parallel->gradient_bytes / chunks / parallel->buckets,
+                                        parallel->data)
+               : 0;
+}
+
+uint64_t lull_job_parallel_gpus(const struct lull_job_parallel *parallel)
+{
+    return (uint64_t)parallel->data * parallel->tensor * parallel->pipeline;
+}

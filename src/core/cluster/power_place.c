@@ -1,0 +1,239 @@
+/* Where a job goes under power caps, and in which mode. SPDX-License-Identifier: Apache-2.0 */
+#include "core/cluster/power_room.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/cluster/placement.h"
+
+/* How fast it is learnt whether watts or GPUs are short; below the least, watts are not. */
+#define LEARNING_RATIO 0.02
+#define LEAST_RATIO 1e-3
+
+/* Whether a mode stays under the caps where nothing else runs. */
+static bool could_stay_under(const struct lull_power_room *room, uint32_t job, uint32_t mode)
+{
+    const struct lull_cluster_mode *asked = &room->jobs->all[job].modes[mode];
+    const struct lull_power_cap *cap = &room->cap;
+    const uint32_t node_gpus =
+        room->node_gpus[room->jobs->all[job].pool * room->cluster->type_count + asked->type];
+    const double extra_w = lull_power_room_extra_w(room, job, mode);
+    const double node_w = room->cluster->types[asked->type].idle_w * node_gpus +
+                          extra_w * fmin(asked->gpus, node_gpus);
+
+    return (!(cap->node_w > 0.0) || node_w <= cap->node_w) &&
+           (!(cap->cluster_w > 0.0) || room->idle_w + extra_w * asked->gpus <= cap->cluster_w);
+}
+
+bool lull_power_room_could(const struct lull_power_room *room, uint32_t job, uint32_t mode)
+{
+    return lull_cluster_mode_is_possible(&room->jobs->all[job], mode, room->cluster,
+                                         room->gpus_of) &&
+           could_stay_under(room, job, mode);
+}
+
+/* ---- the job that waits for watts --------------------------------------------------------- */
+
+/* Whether it is no worse off for so much more, until then. */
+bool lull_power_room_may_pass(const struct lull_power_room *room, uint32_t job, double more_w,
+                              int64_t until_ns)
+{
+    return room->head == LULL_POWER_NONE || room->head == job || room->running == 0 ||
+           until_ns <= room->head_ns || more_w <= room->spare_w;
+}
+
+void lull_power_room_pass(struct lull_power_room *room, uint32_t job, double more_w,
+                          int64_t until_ns)
+{
+    if (room->head == job)
+        room->head = LULL_POWER_NONE;
+    if (room->head != LULL_POWER_NONE && until_ns > room->head_ns)
+        room->spare_w = fmax(room->spare_w - more_w, 0.0);
+}
+
+/* The watts of its most modest mode. */
+void lull_power_room_promise(struct lull_power_room *room, uint32_t job, int64_t now_ns)
+{
+    double least_w = INFINITY;
+
+    if (room->head != LULL_POWER_NONE)
+        return;
+    for (uint32_t mode = 0; mode < room->jobs->all[job].mode_count; mode++)
+        if (lull_power_room_could(room, job, mode))
+            least_w = fmin(least_w, lull_power_room_total_w(room, job, mode));
+    room->head = job;
+    room->head_ns = lull_power_room_when(room, least_w, now_ns, &room->spare_w);
+}
+
+/* ---- where and in which mode -------------------------------------------------------------- */
+
+/* A node of so many free GPUs, from a number on, with room for a job's GPUs. */
+static uint32_t find(const struct lull_power_room *room, const struct lull_cluster_state *state,
+                     const struct lull_cluster_node *group, uint32_t free_gpus, double more_w,
+                     uint32_t from)
+{
+    for (;;) {
+        const uint32_t node =
+            lull_cluster_state_find(state, group->pool, group->type, free_gpus, from);
+
+        if (node == UINT32_MAX || lull_power_room_has_on(room, node, more_w))
+            return node;
+        from = node + 1;
+    }
+}
+
+/* Consolidated (placement.h), but only on nodes with room under the node's cap. */
+static size_t place(const struct lull_power_room *room, const struct lull_cluster_state *state,
+                    uint32_t job, uint32_t mode, struct lull_cluster_share *shares)
+{
+    const struct lull_cluster_mode *asked = &room->jobs->all[job].modes[mode];
+    const struct lull_cluster_node group = {.pool = room->jobs->all[job].pool, .type = asked->type};
+    const uint32_t most = lull_cluster_state_node_gpus(state, group.pool, group.type);
+    const double gpu_w = lull_power_room_extra_w(room, job, mode);
+    uint32_t left = asked->gpus;
+    uint32_t from = 0;
+    size_t count = 0;
+
+    if (!(room->cap.node_w > 0.0))
+        return lull_cluster_place_consolidated(state, group.pool, group.type, left, shares);
+    for (; left > most; left -= most) {
+        const uint32_t node = find(room, state, &group, most, gpu_w * most, from);
+
+        if (node == UINT32_MAX || most == 0)
+            return 0;
+        shares[count++] = (struct lull_cluster_share){node, most};
+        from = node + 1;
+    }
+    for (uint32_t i = left; i <= most; i++) {
+        const uint32_t free_gpus = count > 0 ? most + left - i : i;
+        const uint32_t node =
+            find(room, state, &group, free_gpus, gpu_w * left, free_gpus == most ? from : 0);
+
+        if (node == UINT32_MAX)
+            continue;
+        shares[count++] = (struct lull_cluster_share){node, left};
+        return count;
+    }
+    return 0;
+}
+
+static bool fits(const struct lull_power_room *room, uint32_t job, uint32_t mode,
+                 const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
+{
+    const double gpu_w = lull_power_room_extra_w(room, job, mode);
+    const double more_w = lull_power_room_total_w(room, job, mode);
+
+    for (size_t i = 0; i < count; i++)
+        if (!lull_power_room_has_on(room, shares[i].node, gpu_w * shares[i].gpus))
+            return false;
+    return lull_power_room_has(room, more_w) &&
+           lull_power_room_may_pass(room, job, more_w,
+                                    now_ns + room->jobs->all[job].modes[mode].time_ns);
+}
+
+/* The untried mode that draws most; LULL_POWER_NONE: all have been tried. */
+static uint32_t next_mode(const struct lull_power_room *room, uint32_t job, uint32_t tried)
+{
+    uint32_t best = LULL_POWER_NONE;
+
+    for (uint32_t mode = 0; mode < room->jobs->all[job].mode_count; mode++)
+        if ((tried >> mode & 1) == 0 &&
+            (best == LULL_POWER_NONE ||
+             lull_power_room_total_w(room, job, mode) > lull_power_room_total_w(room, job, best)))
+            best = mode;
+    return best;
+}
+
+/* Another clock of what was decided. */
+static bool is_clock_of(const struct lull_power_room *room,
+                        const struct lull_cluster_decision *decision, uint32_t mode)
+{
+    const struct lull_cluster_mode *modes = room->jobs->all[decision->job].modes;
+
+    return modes[mode].type == modes[decision->mode].type &&
+           modes[mode].gpus == modes[decision->mode].gpus;
+}
+
+/* What a mode takes of all watts and of all GPUs, each for its time, by what they are worth. */
+static double cost(const struct lull_power_room *room, uint32_t job, uint32_t mode)
+{
+    const struct lull_cluster_mode *asked = &room->jobs->all[job].modes[mode];
+
+    return (double)asked->time_ns * (room->watts_ratio * lull_power_room_total_w(room, job, mode) /
+                                         (room->cap.cluster_w - room->idle_w) +
+                                     (1.0 - room->watts_ratio) * asked->gpus / (double)room->gpus);
+}
+
+/* The clock that takes least of what is short, but none that is late where what was decided is
+ * not. */
+static uint32_t thrifty_mode(const struct lull_power_room *room,
+                             const struct lull_cluster_decision *decision, int64_t now_ns)
+{
+    const struct lull_cluster_job *job = &room->jobs->all[decision->job];
+    const int64_t left_ns = job->deadline_ns - now_ns;
+    const bool is_late = left_ns < job->modes[decision->mode].time_ns;
+    double least = INFINITY;
+    uint32_t best = decision->mode;
+
+    for (uint32_t mode = 0; mode < job->mode_count && room->watts_ratio > 0.0; mode++) {
+        if (!is_clock_of(room, decision, mode) || cost(room, decision->job, mode) >= least ||
+            (!is_late && left_ns < job->modes[mode].time_ns))
+            continue;
+        least = cost(room, decision->job, mode);
+        best = mode;
+    }
+    return best;
+}
+
+void lull_power_room_learn(struct lull_power_room *room, bool are_watts_short)
+{
+    if (!(room->cap.cluster_w > room->idle_w))
+        return;
+    room->watts_ratio += LEARNING_RATIO * ((are_watts_short ? 1.0 : 0.0) - room->watts_ratio);
+    if (room->watts_ratio < LEAST_RATIO)
+        room->watts_ratio = 0.0;
+}
+
+static bool try_mode(const struct lull_power_room *room, const struct lull_cluster_state *state,
+                     int64_t now_ns, uint32_t mode, struct lull_cluster_decision *decision)
+{
+    const uint32_t job = decision->job;
+    size_t count;
+
+    if (!lull_power_room_could(room, job, mode))
+        return false;
+    if (is_clock_of(room, decision, mode) &&
+        fits(room, job, mode, decision->shares, decision->share_count, now_ns)) {
+        decision->mode = mode;
+        return true;
+    }
+    count = place(room, state, job, mode, room->scratch);
+    if (count == 0 || !fits(room, job, mode, room->scratch, count, now_ns))
+        return false;
+    memcpy(decision->shares, room->scratch, count * sizeof(*room->scratch));
+    decision->share_count = count;
+    decision->mode = mode;
+    return true;
+}
+
+bool lull_power_room_replace(const struct lull_power_room *room,
+                             const struct lull_cluster_state *state, int64_t now_ns,
+                             struct lull_cluster_decision *decision)
+{
+    uint32_t mode =
+        room->head == LULL_POWER_NONE ? decision->mode : thrifty_mode(room, decision, now_ns);
+    uint32_t tried = 0;
+
+    if (try_mode(room, state, now_ns, mode, decision))
+        return true;
+    tried |= UINT32_C(1) << mode;
+    if (mode != decision->mode && try_mode(room, state, now_ns, decision->mode, decision))
+        return true;
+    tried |= UINT32_C(1) << decision->mode;
+    while ((mode = next_mode(room, decision->job, tried)) != LULL_POWER_NONE) {
+        if (try_mode(room, state, now_ns, mode, decision))
+            return true;
+        tried |= UINT32_C(1) << mode;
+    }
+    return false;
+}

@@ -1,0 +1,112 @@
+/*
+ * What the nodes and jobs of a cluster are counted to draw, and what a power cap leaves. Private to
+ * power_cap*.c, which says what counts.
+ *
+ * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_CLUSTER_POWER_ROOM_H
+#define LULL_CORE_CLUSTER_POWER_ROOM_H
+
+#include "core/cluster/heap.h"
+#include "core/cluster/power_cap.h"
+
+enum { LULL_POWER_NONE = UINT32_MAX }; /* no job, mode or node */
+
+/* A job that runs. */
+struct lull_power_load {
+    uint32_t mode;
+    uint32_t share_count;              /* 0: it does not run */
+    struct lull_cluster_share *shares; /* its own */
+    int64_t end_ns;                    /* at the latest */
+};
+
+struct lull_power_room {
+    const struct lull_cluster *cluster;
+    const struct lull_cluster_jobs *jobs;
+    struct lull_power_cap cap;
+    double *node_w;  /* [node]: jobs included */
+    double *empty_w; /* [node]: without its jobs */
+    double sum_w;
+    struct lull_power_load *loads; /* [job] */
+    size_t running;
+    struct lull_heap ends;              /* of loads; some have ended since */
+    uint64_t *gpus_of;                  /* [pool][type] */
+    uint32_t *node_gpus;                /* the same: the most that a node has */
+    double idle_w;                      /* of all nodes */
+    struct lull_cluster_share *scratch; /* [node] */
+
+    /* The job that waits for watts, and what it is promised. */
+    uint32_t head;   /* LULL_POWER_NONE: none */
+    int64_t head_ns; /* has its watts then at the latest */
+    double spare_w;  /* what others may take beyond */
+
+    uint64_t gpus; /* of all nodes */
+    double
+        watts_ratio; /* what watts are worth of watts and GPUs together: 1 if only they are short */
+};
+
+/* All nodes on and idle. Errors: as lull_power_cap_wrap. */
+int lull_power_room_init(struct lull_power_room *room, const struct lull_cluster *cluster,
+                         const struct lull_cluster_jobs *jobs, const struct lull_power_cap *cap,
+                         struct lull_error *err);
+void lull_power_room_fini(struct lull_power_room *room);
+
+/* What a GPU of a job in a mode draws more than an idle one, W; >= 0. */
+double lull_power_room_extra_w(const struct lull_power_room *room, uint32_t job, uint32_t mode);
+
+/* The same of all its GPUs. */
+double lull_power_room_total_w(const struct lull_power_room *room, uint32_t job, uint32_t mode);
+
+/* What a node draws without jobs, W: on and idle; while it turns on. */
+double lull_power_room_idle_w(const struct lull_cluster *cluster, uint32_t node);
+double lull_power_room_turning_on_w(const struct lull_cluster *cluster, uint32_t node);
+
+/* Whether so much more fits under the cluster's cap, or on a node under that of the node. */
+bool lull_power_room_has(const struct lull_power_room *room, double more_w);
+bool lull_power_room_has_on(const struct lull_power_room *room, uint32_t node, double more_w);
+
+/* A job runs from now on. -ENOMEM: nothing has changed. */
+int lull_power_room_add(struct lull_power_room *room, uint32_t job, uint32_t mode,
+                        const struct lull_cluster_share *shares, size_t count, int64_t now_ns);
+
+/* A job that runs goes on in another mode of as many GPUs. -ENOMEM: nothing has changed. */
+int lull_power_room_reclock(struct lull_power_room *room, uint32_t job, uint32_t mode,
+                            int64_t now_ns);
+
+/* A job runs no longer; nothing if it did not. */
+void lull_power_room_remove(struct lull_power_room *room, uint32_t job);
+
+/* A node draws so much without its jobs. */
+void lull_power_room_set_empty(struct lull_power_room *room, uint32_t node, double w);
+
+/*
+ * When running jobs will have left room for so much more under the cluster's cap at the latest, and
+ * what is left over then, W. now_ns: there is no such time. O(k log k) for k ends until then.
+ */
+int64_t lull_power_room_when(const struct lull_power_room *room, double more_w, int64_t now_ns,
+                             double *spare_w_out);
+
+/* power_place.c */
+
+/* Whether the empty cluster could hold a mode, under the caps. */
+bool lull_power_room_could(const struct lull_power_room *room, uint32_t job, uint32_t mode);
+
+/* The job waits for watts from now on, unless another does: those of its most modest mode. */
+void lull_power_room_promise(struct lull_power_room *room, uint32_t job, int64_t now_ns);
+
+/* Whether the one that waits is no worse off for so much more until then; and that it is drawn. */
+bool lull_power_room_may_pass(const struct lull_power_room *room, uint32_t job, double more_w,
+                              int64_t until_ns);
+void lull_power_room_pass(struct lull_power_room *room, uint32_t job, double more_w,
+                          int64_t until_ns);
+
+/* A job waits, for watts or for GPUs: what is short counts more from now on. */
+void lull_power_room_learn(struct lull_power_room *room, bool are_watts_short);
+
+/* Puts a start elsewhere, or into another mode, where it does not fit as it is; false: nothing
+ * fits. */
+bool lull_power_room_replace(const struct lull_power_room *room,
+                             const struct lull_cluster_state *state, int64_t now_ns,
+                             struct lull_cluster_decision *decision);
+
+#endif

@@ -1,0 +1,320 @@
+/* Jobs that start, stop and end. SPDX-License-Identifier: Apache-2.0 */
+#include "simulator/cluster/engine_state.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+static const struct lull_cluster_mode *mode_of(const struct lull_cluster_run *run, uint32_t job)
+{
+    return &run->jobs->all[job].modes[run->outcomes[job].mode];
+}
+
+static double power_w(const struct lull_cluster_mode *mode)
+{
+    return mode->energy_j / ((double)mode->time_ns * 1e-9);
+}
+
+/* The time that a job needs from here on. At least a nanosecond, so that it ends after it began. */
+static int64_t time_left_ns(const struct lull_cluster_run *run, uint32_t job)
+{
+    const struct lull_engine_life *life = &run->lives[job];
+    const int64_t time_ns = mode_of(run, job)->time_ns;
+    const double left_ns = ceil((double)time_ns * life->left_ratio);
+
+    return life->restart_ns + (life->left_ratio >= 1.0 ? time_ns : (int64_t)fmax(left_ns, 1.0));
+}
+
+/* ---- what a job has used ------------------------------------------------------------------ */
+
+/* What is left of its work after so long from since_ns on. */
+static double left_after(const struct lull_cluster_run *run, uint32_t job, int64_t ran_ns)
+{
+    const struct lull_engine_life *life = &run->lives[job];
+    const int64_t worked_ns = ran_ns > life->restart_ns ? ran_ns - life->restart_ns : 0;
+
+    return life->left_ratio -
+           fmin((double)worked_ns / (double)mode_of(run, job)->time_ns, life->left_ratio);
+}
+
+/* When it last saved its progress since it got its GPUs; then, if it never did. */
+static int64_t last_checkpoint_ns(const struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
+{
+    const int64_t every_ns = run->jobs->all[job].checkpoint_ns;
+    const int64_t begun_ns = run->lives[job].begun_ns;
+
+    return every_ns == 0 ? begun_ns : now_ns - (now_ns - begun_ns) % every_ns;
+}
+
+/* Accounts for the time since it did so last. */
+static void account(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
+{
+    const struct lull_cluster_mode *mode = mode_of(run, job);
+    struct lull_engine_life *const life = &run->lives[job];
+    const int64_t stretch_ns = now_ns - life->since_ns;
+    const int64_t again_ns = stretch_ns < life->restart_ns ? stretch_ns : life->restart_ns;
+    const int64_t saved_ns = last_checkpoint_ns(run, job, now_ns);
+    const double left_ratio = left_after(run, job, stretch_ns);
+    const double used_j = mode->energy_j * ((double)stretch_ns / (double)mode->time_ns);
+
+    if (saved_ns > life->since_ns)
+        life->kept_ratio = left_after(run, job, saved_ns - life->since_ns);
+    run->busy_j += used_j;
+    run->stretches.all[life->stretch].energy_j += used_j;
+    life->left_ratio = left_ratio;
+    life->restart_ns -= again_ns;
+    life->since_ns = now_ns;
+}
+
+/* ---- GPUs of jobs ------------------------------------------------------------------------- */
+
+/* Nodes that a job has just left, or came to, with all their GPUs otherwise free. */
+static void tell_idle(struct lull_cluster_run *run, uint32_t job, bool is_idle, int64_t now_ns)
+{
+    const struct lull_cluster_outcome *outcome = &run->outcomes[job];
+
+    if (run->decider.ops->idle == NULL)
+        return;
+    for (uint32_t i = 0; i < outcome->share_count; i++) {
+        const uint32_t node = outcome->shares[i].node;
+
+        if (lull_cluster_state_is_idle(run->state, node))
+            run->decider.ops->idle(run->decider.policy, node, is_idle, now_ns);
+    }
+}
+
+static void use_gpus(struct lull_cluster_run *run, uint32_t job)
+{
+    const struct lull_cluster_mode *mode = mode_of(run, job);
+
+    run->use[mode->type].busy_gpus += mode->gpus;
+    run->use[mode->type].jobs_w += power_w(mode);
+}
+
+static void leave_gpus(struct lull_cluster_run *run, uint32_t job)
+{
+    const struct lull_cluster_mode *mode = mode_of(run, job);
+    struct lull_engine_use *const use = &run->use[mode->type];
+
+    use->busy_gpus -= mode->gpus;
+    use->jobs_w = use->busy_gpus > 0 ? use->jobs_w - power_w(mode) : 0.0;
+}
+
+/* Accounts for the stretch that ends now, and frees its GPUs. Does not measure. */
+static void stop(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
+{
+    const struct lull_cluster_outcome *outcome = &run->outcomes[job];
+    const size_t place = run->lives[job].running;
+
+    account(run, job, now_ns);
+    run->stretches.all[run->lives[job].stretch].end_ns = now_ns;
+    run->running[place] = run->running[--run->running_count];
+    run->lives[run->running[place]].running = place;
+    leave_gpus(run, job);
+    lull_cluster_state_give(run->state, outcome->shares, outcome->share_count);
+    run->has_stopped = true;
+    tell_idle(run, job, true, now_ns);
+}
+
+/* ---- decisions ---------------------------------------------------------------------------- */
+
+static bool can_start(const struct lull_cluster_run *run,
+                      const struct lull_cluster_decision *decision)
+{
+    const struct lull_cluster_job *job = &run->jobs->all[decision->job];
+    uint64_t gpus = 0;
+
+    if (run->lives[decision->job].progress != LULL_ENGINE_WAITING ||
+        decision->mode >= job->mode_count)
+        return false;
+    for (size_t i = 0; i < decision->share_count; i++) {
+        const struct lull_cluster_share *share = &decision->shares[i];
+
+        if (share->node >= run->cluster->node_count ||
+            run->cluster->nodes[share->node].pool != job->pool ||
+            run->cluster->nodes[share->node].type != job->modes[decision->mode].type ||
+            share->gpus > lull_cluster_state_free(run->state, share->node))
+            return false;
+        gpus += share->gpus;
+    }
+    return gpus == job->modes[decision->mode].gpus;
+}
+
+static int keep_stretch(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
+                        int64_t now_ns)
+{
+    const struct lull_cluster_stretch stretch = {
+        .job = decision->job,
+        .mode = decision->mode,
+        .begin_ns = now_ns,
+        .share_count = (uint32_t)decision->share_count,
+        .shares = decision->shares,
+    };
+
+    return lull_cluster_stretches_add(&run->stretches, &stretch);
+}
+
+int lull_engine_start(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
+                      int64_t now_ns)
+{
+    const uint32_t job = decision->job;
+    struct lull_cluster_outcome *const outcome = &run->outcomes[job];
+    struct lull_engine_life *const life = &run->lives[job];
+    int rc;
+
+    if (!can_start(run, decision))
+        return -EINVAL;
+    rc = keep_stretch(run, decision, now_ns);
+    if (rc < 0)
+        return rc;
+    life->stretch = run->stretches.count - 1;
+    outcome->shares = run->stretches.all[life->stretch].shares;
+    outcome->share_count = (uint32_t)decision->share_count;
+    outcome->mode = decision->mode;
+    outcome->reason = decision->reason;
+    if (outcome->preemptions + outcome->failures == 0)
+        outcome->start_ns = now_ns;
+    life->progress = LULL_ENGINE_RUNNING;
+    life->begun_ns = life->since_ns = now_ns;
+    life->end_ns = now_ns + time_left_ns(run, job);
+    life->kept_ratio = life->left_ratio;
+    life->running = run->running_count;
+    run->running[run->running_count++] = job;
+    tell_idle(run, job, false, now_ns);
+    lull_cluster_state_take(run->state, outcome->shares, outcome->share_count);
+    use_gpus(run, job);
+    rc = lull_heap_add(&run->ends, life->end_ns, job);
+    if (run->decider.ops->begin != NULL)
+        run->decider.ops->begin(run->decider.policy, job, decision->mode, now_ns);
+    return rc < 0 ? rc : lull_engine_measure(run, mode_of(run, job)->type, now_ns);
+}
+
+int lull_engine_preempt(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
+                        int64_t now_ns)
+{
+    const uint32_t job = decision->job;
+    struct lull_engine_life *const life = &run->lives[job];
+    int rc;
+
+    if (life->progress != LULL_ENGINE_RUNNING)
+        return -EINVAL;
+    stop(run, job, now_ns);
+    run->outcomes[job].preemptions++;
+    life->progress = LULL_ENGINE_WAITING;
+    if (decision->restart_ns > life->restart_ns)
+        life->restart_ns = decision->restart_ns;
+    rc = lull_engine_measure(run, mode_of(run, job)->type, now_ns);
+    return rc < 0 ? rc : run->decider.ops->arrive(run->decider.policy, job, now_ns);
+}
+
+static bool differs_in_clock(const struct lull_cluster_run *run,
+                             const struct lull_cluster_decision *decision)
+{
+    const struct lull_cluster_job *job = &run->jobs->all[decision->job];
+    const struct lull_cluster_mode *old = mode_of(run, decision->job);
+
+    return decision->mode < job->mode_count && job->modes[decision->mode].type == old->type &&
+           job->modes[decision->mode].gpus == old->gpus;
+}
+
+/* Its old end stays behind in the heap. */
+int lull_engine_reclock(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
+                        int64_t now_ns)
+{
+    const uint32_t job = decision->job;
+    struct lull_engine_life *const life = &run->lives[job];
+    int rc;
+
+    if (life->progress != LULL_ENGINE_RUNNING || !differs_in_clock(run, decision))
+        return -EINVAL;
+    account(run, job, now_ns);
+    leave_gpus(run, job);
+    run->outcomes[job].mode = decision->mode;
+    use_gpus(run, job);
+    life->end_ns = now_ns + time_left_ns(run, job);
+    rc = lull_heap_add(&run->ends, life->end_ns, job);
+    return rc < 0 ? rc : lull_engine_measure(run, mode_of(run, job)->type, now_ns);
+}
+
+void lull_engine_reject(struct lull_cluster_run *run, uint32_t job, const char *reason,
+                        int64_t now_ns)
+{
+    run->outcomes[job].fate = LULL_CLUSTER_REJECTED;
+    run->outcomes[job].reason = reason;
+    run->outcomes[job].end_ns = now_ns;
+    run->lives[job].progress = LULL_ENGINE_GONE;
+    run->unfinished--;
+}
+
+/* ---- events ------------------------------------------------------------------------------- */
+
+int lull_engine_end_jobs(struct lull_cluster_run *run, int64_t now_ns)
+{
+    struct lull_heap_entry end;
+
+    while (lull_heap_take(&run->ends, now_ns, &end)) {
+        const uint32_t job = (uint32_t)end.number;
+        int rc;
+
+        /* A job that was stopped before or is on another clock has left its old end behind. */
+        if (run->lives[job].progress != LULL_ENGINE_RUNNING || run->lives[job].end_ns != now_ns)
+            continue;
+        stop(run, job, now_ns);
+        rc = lull_engine_measure(run, mode_of(run, job)->type, now_ns);
+        if (rc < 0)
+            return rc;
+        run->lives[job].progress = LULL_ENGINE_GONE;
+        run->outcomes[job].fate = LULL_CLUSTER_DONE;
+        run->outcomes[job].end_ns = now_ns;
+        run->unfinished--;
+        run->decider.ops->end(run->decider.policy, job, now_ns);
+    }
+    return 0;
+}
+
+static bool runs_on(const struct lull_cluster_run *run, uint32_t job, uint32_t node)
+{
+    for (uint32_t i = 0; i < run->outcomes[job].share_count; i++)
+        if (run->outcomes[job].shares[i].node == node)
+            return true;
+    return false;
+}
+
+static void lose(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
+{
+    struct lull_engine_life *const life = &run->lives[job];
+
+    stop(run, job, now_ns);
+    life->left_ratio = life->kept_ratio;
+    life->progress = LULL_ENGINE_WAITING;
+    run->outcomes[job].failures++;
+    run->outcomes[job].lost_ns += now_ns - last_checkpoint_ns(run, job, now_ns);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const uint32_t left = *(const uint32_t *)a;
+    const uint32_t right = *(const uint32_t *)b;
+
+    return (left > right) - (left < right);
+}
+
+int lull_engine_lose_jobs(struct lull_cluster_run *run, uint32_t node, int64_t now_ns)
+{
+    uint32_t lost[LULL_CLUSTER_MOST_NODE_GPUS]; /* each has a GPU of the node */
+    size_t count = 0;
+    int rc;
+
+    for (size_t i = 0; i < run->running_count; i++)
+        if (runs_on(run, run->running[i], node))
+            lost[count++] = run->running[i];
+    qsort(lost, count, sizeof(*lost), by_number);
+    for (size_t i = 0; i < count; i++)
+        lose(run, lost[i], now_ns);
+    rc = lull_engine_measure(run, run->cluster->nodes[node].type, now_ns);
+    for (size_t i = 0; i < count && rc == 0; i++) {
+        run->decider.ops->end(run->decider.policy, lost[i], now_ns);
+        rc = run->decider.ops->arrive(run->decider.policy, lost[i], now_ns);
+    }
+    return rc;
+}

@@ -1,0 +1,105 @@
+/*
+ * Private to engine*.c: a run and what its parts do to it. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_SIMULATOR_CLUSTER_ENGINE_STATE_H
+#define LULL_SIMULATOR_CLUSTER_ENGINE_STATE_H
+
+#include "core/cluster/heap.h"
+#include "simulator/cluster/engine.h"
+
+enum lull_engine_progress {
+    LULL_ENGINE_ABSENT,
+    LULL_ENGINE_WAITING,
+    LULL_ENGINE_RUNNING,
+    LULL_ENGINE_GONE
+};
+
+/* What a job is doing. */
+struct lull_engine_life {
+    enum lull_engine_progress progress;
+    int64_t begun_ns;   /* running: got its GPUs this time */
+    int64_t since_ns;   /* running: accounted for until here */
+    int64_t end_ns;     /* running: unless it is preempted */
+    double left_ratio;  /* of its work, at since_ns */
+    double kept_ratio;  /* of its work, left for sure: at its last checkpoint */
+    int64_t restart_ns; /* then, before it goes on with its work */
+    size_t stretch;     /* running: this time */
+    size_t running;     /* its place among the running */
+};
+
+/* GPUs and nodes of a type. */
+struct lull_engine_use {
+    uint64_t on_gpus; /* of nodes that are on */
+    uint64_t busy_gpus;
+    uint64_t off_nodes;
+    uint64_t turning_on_nodes;
+    double jobs_w;
+};
+
+struct lull_cluster_run {
+    const struct lull_cluster *cluster;
+    const struct lull_cluster_jobs *jobs;
+    struct lull_cluster_conditions conditions;
+    const char *policy_name;
+    struct lull_cluster_decider decider;
+    struct lull_cluster_state *state;
+    struct lull_power_meter *meter;
+    struct lull_cluster_outcome *outcomes;
+    struct lull_engine_life *lives;
+    struct lull_cluster_stretches stretches;
+    struct lull_heap ends;    /* jobs; some have been preempted since, or are on another clock */
+    struct lull_heap repairs; /* nodes */
+    struct lull_heap turn_ons;
+    size_t next_failure;
+    uint32_t next_job; /* to arrive */
+    size_t unfinished; /* jobs */
+    uint32_t *running; /* jobs */
+    size_t running_count;
+    bool has_stopped;            /* a job, at this instant */
+    struct lull_engine_use *use; /* [type] */
+    int64_t *on_ns;              /* [node] turning on: until then */
+    uint8_t *was_off;            /* [node] down: it was not on */
+    struct lull_cluster_node_counts counts;
+    struct lull_cluster_share *scratch;
+    uint64_t *gpus_of; /* [pool][type] */
+    double busy_j;     /* of jobs, so far */
+};
+
+/* All of these: 0 or -ENOMEM unless told. */
+
+/* engine_jobs.c */
+
+/* -EINVAL: it cannot be carried out. */
+int lull_engine_start(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
+                      int64_t now_ns);
+int lull_engine_preempt(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
+                        int64_t now_ns);
+int lull_engine_reclock(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
+                        int64_t now_ns);
+
+/* A job that waits, or arrives. */
+void lull_engine_reject(struct lull_cluster_run *run, uint32_t job, const char *reason,
+                        int64_t now_ns);
+
+/* Jobs whose time is over. */
+int lull_engine_end_jobs(struct lull_cluster_run *run, int64_t now_ns);
+
+/* Jobs on a node that has just failed wait again; measures its type. */
+int lull_engine_lose_jobs(struct lull_cluster_run *run, uint32_t node, int64_t now_ns);
+
+/* engine_nodes.c */
+
+/* Tells the meter what jobs and idle GPUs of a type draw now. */
+int lull_engine_measure(struct lull_cluster_run *run, uint32_t type, int64_t now_ns);
+
+/* -EINVAL: the node is not off, or not on and idle. */
+int lull_engine_turn_on(struct lull_cluster_run *run, uint32_t node, int64_t now_ns);
+int lull_engine_turn_off(struct lull_cluster_run *run, uint32_t node, int64_t now_ns);
+
+/* Nodes that work again, have turned on, or fail now. */
+int lull_engine_change_nodes(struct lull_cluster_run *run, int64_t now_ns);
+
+/* When the next of them is; LULL_CLUSTER_NEVER: there is none. */
+int64_t lull_engine_next_change_ns(const struct lull_cluster_run *run);
+
+#endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "simulator/cluster/job_classes.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+
+/* Kernels were measured on it. */
+#define MEASURED_ON "A100-SXM4-40GB"
+
+const struct lull_job_class lull_job_classes[LULL_JOB_CLASSES] = {
+    {.name = "compute",
+     .what = "dense matrix products: transformers",
+     .parts = {{"llm_fwd", "llm_gemm", 1.0 / 3.0}, {"llm_bwd", "llm_gemm", 2.0 / 3.0}},
+     .sync_ratio = {0.115, 0.62}},
+    {.name = "vision",
+     .what = "convolutions, memory and matrix products in turn",
+     .parts = {{"training", NULL, 1.0}},
+     .sync_ratio = {0.07, 0.35}},
+    {.name = "memory",
+     .what = "bound by memory: embeddings, recurrent networks",
+     .parts = {{"lbm", NULL, 1.0}},
+     .sync_ratio = {0.05, 0.46}},
+    {.name = "host",
+     .what = "waits for the host: input, environments, small batches",
+     .parts = {{"host_bound", NULL, 1.0}},
+     .sync_ratio = {0.10, 0.74}},
+};
+
+static const struct {
+    const char *begin;
+    const char *name; /* of the class */
+} models[] = {
+    {"bert", "compute"},     {"gpt", "compute"},       {"transformer", "compute"},
+    {"llama", "compute"},    {"alexnet", "vision"},    {"cifar", "vision"},
+    {"cyclegan", "vision"},  {"imagenet", "vision"},   {"inception", "vision"},
+    {"mobilenet", "vision"}, {"resnet", "vision"},     {"vgg", "vision"},
+    {"yolo", "vision"},      {"deepspeech", "memory"}, {"lm (", "memory"},
+    {"lstm", "memory"},      {"ncf", "memory"},        {"recommendation", "memory"},
+    {"a3c", "host"},
+};
+
+uint32_t lull_job_class_find(const char *name)
+{
+    uint32_t found = 0;
+
+    while (found < LULL_JOB_CLASSES && strcmp(lull_job_classes[found].name, name) != 0)
+        found++;
+    return found;
+}
+
+uint32_t lull_job_class_of(const char *model)
+{
+    for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++)
+        if (strncasecmp(model, models[i].begin, strlen(models[i].begin)) == 0)
+            return lull_job_class_find(models[i].name);
+    return LULL_JOB_CLASSES;
+}
+
+uint32_t lull_job_class_draw(struct lull_random *random)
+{
+    return (uint32_t)lull_random_below(random, LULL_JOB_CLASSES);
+}
+
+/* ---- kernels ------------------------------------------------------------------------------ */
+
+static const struct lull_gpu_profile *find_kernel(const struct lull_gpu_model *model,
+                                                  const char *name)
+{
+    for (uint32_t i = 0; name != NULL && i < model->profile_count; i++)
+        if (strcmp(model->profiles[i].name, name) == 0)
+            return &model->profiles[i];
+    return NULL;
+}
+
+/* The model's own kernel, or the A100's in the proportion of a kernel that both have. */
+static struct lull_gpu_profile take_kernel(const struct lull_gpu_model *model, const char *name,
+                                           const char *like)
+{
+    const struct lull_gpu_model *a100 = lull_gpu_model_find(MEASURED_ON, sizeof(MEASURED_ON) - 1);
+    const struct lull_gpu_profile *own = find_kernel(model, name);
+
+    if (own == NULL)
+        own = find_kernel(model, like);
+    if (own != NULL)
+        return *own;
+
+    const struct lull_gpu_profile *both = find_kernel(model, "training");
+
+    if (both == NULL)
+        both = find_kernel(model, "llm_fwd");
+    assert(both != NULL); /* data/gpu_models.json: each model has one of them */
+
+    const struct lull_gpu_profile *measured = find_kernel(a100, name);
+    const struct lull_gpu_profile *beside = find_kernel(a100, both->name);
+    struct lull_gpu_profile kernel = *measured;
+
+    kernel.base_w *= both->base_w / beside->base_w;
+    kernel.slope_w *= both->slope_w / beside->slope_w;
+    return kernel;
+}
+
+void lull_job_class_work(uint32_t job_class, const struct lull_gpu_model *model,
+                         enum lull_job_network network, struct lull_job_work *work_out)
+{
+    const struct lull_job_class *asked = &lull_job_classes[job_class];
+
+    *work_out = (struct lull_job_work){.sync_ratio = asked->sync_ratio[network]};
+    for (uint32_t i = 0; i < LULL_JOB_MOST_PARTS && asked->parts[i].kernel != NULL; i++) {
+        const struct lull_gpu_profile kernel =
+            take_kernel(model, asked->parts[i].kernel, asked->parts[i].like);
+
+        work_out->parts[work_out->part_count++] = (struct lull_job_part){
+            .base_w = kernel.base_w,
+            .slope_w = kernel.slope_w,
+            .memory_ratio = kernel.memory_ratio,
+            .share_ratio = asked->parts[i].share_ratio,
+        };
+    }
+}
+
+/* ---- clocks ------------------------------------------------------------------------------- */
+
+static double link_gbs(const struct lull_gpu_model *model, enum lull_job_network network)
+{
+    const double ethernet_gbs = 25.0 / 8.0;
+
+    return network == LULL_JOB_NVLINK ? model->link_gbs : fmin(ethernet_gbs, model->link_gbs);
+}
+
+void lull_job_model_fill(const struct lull_gpu_model *model, enum lull_job_network network,
+                         struct lull_job_model *job_model_out)
+{
+    const uint32_t channels = network == LULL_JOB_NVLINK ? 16 : 4;
+    const double gbs = link_gbs(model, network);
+    const double best_gbs = lull_gpu_model_transfer_gbs(model, gbs, channels, model->sm_max_mhz);
+    const uint32_t count = lull_gpu_model_step_count(model);
+
+    assert(count <= LULL_JOB_MOST_CLOCKS);
+    for (uint32_t i = 0; i < count; i++) {
+        const double mhz = lull_gpu_model_step_mhz(model, count - 1 - i);
+        const double volts = lull_gpu_curve_at(&model->voltage, mhz);
+        const double rate_gbs = lull_gpu_model_transfer_gbs(model, gbs, channels, mhz);
+
+        job_model_out->clocks[i] = (struct lull_job_clock){
+            .sm_mhz = (uint32_t)mhz,
+            .core_ratio = mhz / model->sm_max_mhz,
+            .bandwidth_ratio = lull_gpu_curve_at(&model->bandwidth, mhz),
+            .dynamic_ratio = mhz / model->sm_max_mhz * volts * volts,
+            .waiting_w = lull_gpu_curve_at(&model->active_idle_w, mhz),
+            .transfer_ratio = rate_gbs / best_gbs,
+            .transfer_w = lull_gpu_model_transfer_w(model, rate_gbs, channels, mhz),
+        };
+    }
+    job_model_out->gpu = (struct lull_job_gpu){
+        .clocks = job_model_out->clocks,
+        .clock_count = count,
+        .limit_w = model->limit_default_w * model->limit_settle_ratio,
+    };
+}
+
+/* ---- types of GPU ------------------------------------------------------------------------- */
+
+/* Data sheets: a P100 of 250 W; one of the two GPUs of a K80 of 300 W. Idle power is nominal. */
+static const struct lull_job_type boards[] = {
+    {.name = "P100-PCIE-16GB", .memory_mib = 16384, .limit_w = 250.0, .idle_w = 26.0},
+    {.name = "K80-12GB", .memory_mib = 12288, .limit_w = 150.0, .idle_w = 26.0},
+};
+
+int lull_job_type_find(const char *name, uint32_t length, struct lull_job_type *type_out)
+{
+    const struct lull_gpu_model *model = lull_gpu_model_find(name, length);
+
+    if (model != NULL) {
+        *type_out = (struct lull_job_type){model->name, model, model->memory_mib,
+                                           model->limit_default_w, model->idle_w};
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof(boards) / sizeof(boards[0]); i++) {
+        if (strlen(boards[i].name) != length || strncasecmp(boards[i].name, name, length) != 0)
+            continue;
+        *type_out = boards[i];
+        return 0;
+    }
+    return -ENOENT;
+}
+
+uint32_t lull_job_type_tempo(const struct lull_job_type *type, uint32_t job_class,
+                             enum lull_job_network network, struct lull_job_tempo *tempo_out)
+{
+    const struct lull_gpu_model *model = type->model;
+    struct lull_job_model curves;
+    struct lull_job_work work;
+
+    if (model == NULL)
+        model = lull_gpu_model_find(MEASURED_ON, sizeof(MEASURED_ON) - 1);
+    lull_job_model_fill(model, network, &curves);
+    lull_job_class_work(job_class, model, network, &work);
+    lull_job_tempo(&curves.gpu, &work, tempo_out);
+    if (type->model != NULL)
+        return curves.gpu.clock_count;
+    tempo_out[0].sm_mhz = 0;
+    tempo_out[0].compute_w *= type->limit_w / model->limit_default_w;
+    tempo_out[0].transfer_w *= type->limit_w / model->limit_default_w;
+    tempo_out[0].waiting_w *= type->limit_w / model->limit_default_w;
+    return 1;
+}

@@ -1,0 +1,81 @@
+/*
+ * Kinds of jobs on models of GPUs: what a trace does not say. A class is a mix of kernels whose
+ * power and memory share were measured on an A100, and a share of exposed communication that was
+ * measured with data-parallel replicas; docs/cluster.md has the table and the sources.
+ *
+ * A model of GPU that lacks a kernel gets the A100's, its power by what the one draws more than the
+ * other in a kernel that both have. One thread. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_SIMULATOR_CLUSTER_JOB_CLASSES_H
+#define LULL_SIMULATOR_CLUSTER_JOB_CLASSES_H
+
+#include <stdint.h>
+
+#include "core/cluster/job_surface.h"
+#include "core/stats/random.h"
+#include "emulator/gpu_model.h"
+
+/* What joins the GPUs of a job. */
+enum lull_job_network {
+    LULL_JOB_NVLINK,   /* the model's own link, 16 SMs drive it */
+    LULL_JOB_ETHERNET, /* 10 to 25 Gbit/s, 4 SMs */
+};
+
+struct lull_job_class {
+    const char *name;
+    const char *what; /* one line */
+    struct {
+        const char *kernel; /* of the A100; NULL: no more */
+        const char *like;   /* another name that other models may have for it; NULL: none */
+        double share_ratio; /* of the time without communication */
+    } parts[LULL_JOB_MOST_PARTS];
+    double sync_ratio[2]; /* by enum lull_job_network; with LULL_JOB_SYNC_GPUS GPUs */
+};
+
+enum { LULL_JOB_CLASSES = 4 };
+extern const struct lull_job_class lull_job_classes[LULL_JOB_CLASSES];
+
+/* Index of a class; LULL_JOB_CLASSES: none of that name. */
+uint32_t lull_job_class_find(const char *name);
+
+/* The class of a trace's model or type of job, known by how its name begins ("resnet50", "BERT",
+ * "LM (batch size 20)"), case ignored; LULL_JOB_CLASSES: not known. */
+uint32_t lull_job_class_of(const char *model);
+
+/* One of all classes, each as likely. */
+uint32_t lull_job_class_draw(struct lull_random *random);
+
+/* A class on a model. */
+void lull_job_class_work(uint32_t job_class, const struct lull_gpu_model *model,
+                         enum lull_job_network network, struct lull_job_work *work_out);
+
+/* The model at its default power limit, and the clocks that it points at. */
+struct lull_job_model {
+    struct lull_job_gpu gpu;
+    struct lull_job_clock clocks[LULL_JOB_MOST_CLOCKS];
+};
+void lull_job_model_fill(const struct lull_gpu_model *model, enum lull_job_network network,
+                         struct lull_job_model *job_model_out);
+
+/* ---- types of GPU ------------------------------------------------------------------------- */
+
+/*
+ * A model of the emulated node, or an older board of which no curve is known, only how fast it is
+ * (Gavel's rates): it has one clock, and draws the share of its limit that the A100 draws.
+ */
+struct lull_job_type {
+    const char *name;
+    const struct lull_gpu_model *model; /* NULL: a board */
+    uint32_t memory_mib;
+    double limit_w;
+    double idle_w;
+};
+
+/* By name or alias, case ignored; name need not end behind length. -ENOENT: not known. */
+int lull_job_type_find(const char *name, uint32_t length, struct lull_job_type *type_out);
+
+/* What a class is on a type; tempo_out: LULL_JOB_MOST_CLOCKS places. Returns how many clocks. */
+uint32_t lull_job_type_tempo(const struct lull_job_type *type, uint32_t job_class,
+                             enum lull_job_network network, struct lull_job_tempo *tempo_out);
+
+#endif

@@ -1,0 +1,53 @@
+/*
+ * Large jobs as pipelines of transformers: what one iteration with one clock for all GPUs, and the
+ * pipeline planner's plans, are for a job of so many GPUs, relative to how long it runs. The layout
+ * is assumed: GPT-3's stages (12 layers of width 12288) on 8 tensor parallel GPUs each, as many
+ * stages up to 8 as the GPUs have room for, copies of that, 4 micro-batches per stage, 1F1B.
+ *
+ * One thread. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_SIMULATOR_CLUSTER_JOB_PIPELINES_H
+#define LULL_SIMULATOR_CLUSTER_JOB_PIPELINES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "core/cluster/job.h"
+#include "simulator/cluster/job_classes.h"
+
+enum {
+    LULL_JOB_PIPELINE_TENSOR = 8,
+    LULL_JOB_PIPELINE_STAGES = 8,
+    LULL_JOB_PIPELINE_LEAST_GPUS = 2 * LULL_JOB_PIPELINE_TENSOR,
+};
+
+struct lull_job_pipelined {
+    uint32_t gpus;
+    uint32_t stages;
+    uint32_t data; /* copies */
+    uint32_t count;
+    struct {
+        uint32_t sm_mhz;   /* 0: a plan's clocks */
+        double time_ratio; /* to the fastest, which is the first: 1 */
+        double energy_w;   /* of all GPUs, over the time of the fastest */
+    } points[LULL_CLUSTER_MOST_MODES];
+};
+
+/* Whether a job of so many GPUs can be laid out so, on a type whose matrix products are known (A100
+ * and H100). */
+bool lull_job_pipelined_is_possible(const struct lull_job_type *type, uint32_t gpus);
+
+/* Makes the points of a job that is possible. Takes about a tenth of a second. Errors: -ENOMEM. */
+int lull_job_pipelined_make(const struct lull_job_type *type, enum lull_job_network network,
+                            uint32_t gpus, struct lull_job_pipelined *pipelined_out,
+                            struct lull_error *err);
+
+/*
+ * The modes of a job that runs for time_ns in the fastest of them. modes_out: room for
+ * LULL_CLUSTER_MOST_MODES. Returns how many.
+ */
+uint32_t lull_job_pipelined_modes(const struct lull_job_pipelined *pipelined, int64_t time_ns,
+                                  uint32_t type, struct lull_cluster_mode *modes_out);
+
+#endif

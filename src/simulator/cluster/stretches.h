@@ -1,0 +1,37 @@
+/*
+ * What ran when and where: each time that a job had its GPUs, from a start to an end or a
+ * preemption. Everything that is told of a run afterwards comes from it.
+ *
+ * Threads: one, of the owner. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_SIMULATOR_CLUSTER_STRETCHES_H
+#define LULL_SIMULATOR_CLUSTER_STRETCHES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/cluster/cluster.h"
+
+struct lull_cluster_stretch {
+    uint32_t job;
+    uint32_t mode;
+    int64_t begin_ns;
+    int64_t end_ns;
+    double energy_j; /* of all its GPUs, in this stretch */
+    uint32_t share_count;
+    const struct lull_cluster_share *shares; /* in the order of choice */
+};
+
+/* In the order in which the policy started them. Zero-initialised is empty. */
+struct lull_cluster_stretches {
+    struct lull_cluster_stretch *all;
+    size_t count;
+    size_t room;
+};
+
+/* Appends a copy, shares included. -ENOMEM: nothing has changed. */
+int lull_cluster_stretches_add(struct lull_cluster_stretches *stretches,
+                               const struct lull_cluster_stretch *stretch);
+void lull_cluster_stretches_fini(struct lull_cluster_stretches *stretches);
+
+#endif

@@ -1,0 +1,118 @@
+"""lull simulate cluster: types of GPU and modes of jobs on the command line.
+
+Usage: test_cluster_modes.py LULL
+SPDX-License-Identifier: Apache-2.0"""
+import csv
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LULL = os.path.abspath(sys.argv[1])
+del sys.argv[1:2]
+JOBS = "job_id,submit_s,num_gpus,duration_s,model\n" + "".join(
+    f"{i},{7 * i},{1 << (i % 4)},{50 + 13 * i},{model}\n"
+    for i, model in enumerate(["resnet50", "bert", "unheard-of", "A3C", "LM (batch size 5)", "", "vgg16", "gpt2"]))
+RATES = "gpu,consolidated,job_type,num_gpus,iters_per_s\n" \
+        "v100,1,resnet50,1,10\nv100,1,resnet50,2,16\nv100,1,resnet50,4,30\nk80,1,resnet50,1,2\nk80,1,resnet50,2,4\n"
+
+
+def simulate(*options, text=JOBS, policy="fifo"):
+    return subprocess.run([LULL, "simulate", "cluster", "--policy", policy, "-"] + [str(o) for o in options],
+                          input=text, capture_output=True, text=True, check=False)
+
+
+def answer(*options, text=JOBS, policy="fifo"):
+    done = simulate(*options, "--json", text=text, policy=policy)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def ran(*options, text=JOBS):
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "ran.csv")
+        answer(*options, "--jobs-out", path, text=text)
+        with open(path, encoding="utf-8") as file:
+            return {row["job_id"]: row for row in csv.DictReader(file)}
+
+
+class Modes(unittest.TestCase):
+    def test_fastest_modes_keep_the_schedule(self):
+        plain = answer("--nodes", 1)
+        known = answer("--nodes", 1, "--gpu", "A100-SXM4-40GB")
+        clocks = answer("--nodes", 1, "--gpu", "A100-SXM4-40GB", "--clocks")
+        for name in ("average_completion_s", "makespan_s", "average_queue_s"):
+            self.assertEqual(plain[name], known[name])
+            self.assertEqual(plain[name], clocks[name])
+        self.assertNotIn("job_modes", plain)
+        self.assertEqual((plain["idle_w"], known["idle_w"]), (60.0, 59.7))
+        self.assertEqual(known["job_modes"]["modes_per_job"], 1.0)
+        self.assertGreater(clocks["job_modes"]["modes_per_job"], 5.0)
+        self.assertLessEqual(clocks["run_j"], known["run_j"])
+
+    def test_classes(self):
+        told = answer("--nodes", 1, "--gpu", "A100-SXM4-40GB")["job_modes"]
+        self.assertEqual(told["classes_drawn"], 2)
+        self.assertEqual(sum(told["classes"].values()), 8)
+        for name, least in (("compute", 2), ("vision", 2), ("memory", 1), ("host", 1)):
+            self.assertGreaterEqual(told["classes"][name], least)
+        self.assertEqual(told, answer("--nodes", 1, "--gpu", "a100", "--seed", 1)["job_modes"])
+        forced = answer("--nodes", 1, "--gpu", "A100-SXM4-40GB", "--class", "host")
+        self.assertEqual((forced["job_modes"]["classes"]["host"], forced["job_modes"]["classes_drawn"]), (8, 0))
+        self.assertLess(forced["run_j"], answer("--nodes", 1, "--gpu", "A100", "--class", "compute")["run_j"])
+
+    def test_elastic(self):
+        """The fastest mode of a job is that of most GPUs, if its time is worth it."""
+        text = "job_id,submit_s,num_gpus,duration_s\na,0,2,100\n"
+        rows = ran("--nodes", 1, "--gpu", "A100-SXM4-40GB", "--class", "vision", "--elastic", 2, text=text)
+        share = 0.07 / 0.93 * 8 / 7  # of computation, times what of a gradient a ring moves
+        wanted = 100 * (2 / 4 + share * 3 / 4) / (1 + share / 2)
+        self.assertAlmostEqual(float(rows["a"]["end_s"]), wanted, places=5)
+        self.assertEqual(rows["a"]["placement"], "0:4")
+
+    def test_measured_rates_of_types(self):
+        text = "job_id,submit_s,num_gpus,duration_s,model\n" \
+               "a,0,4,100,resnet50\nb,1,2,100,resnet50\nc,2,4,100,resnet50\nd,3,1,10,other\n"
+        with tempfile.TemporaryDirectory() as directory:
+            rates = os.path.join(directory, "rates.csv")
+            with open(rates, "w", encoding="utf-8") as file:
+                file.write(RATES)
+            options = ["--gpu", "V100-SXM2-16GB:1,K80-12GB:1", "--gpus-per-node", 4, "--rates", rates]
+            rows = ran(*options, text=text)
+            # a takes the V100s; b the K80s, a quarter as fast; c has no rate there and waits for a; d for c.
+            self.assertEqual([float(rows[name]["end_s"]) for name in "abcd"], [100, 401, 200, 210])
+            self.assertEqual([rows[name]["placement"] for name in "abcd"], ["0:4", "1:2", "0:4", "0:1"])
+            more = ran(*options, "--elastic", 2, text="job_id,submit_s,num_gpus,duration_s,model\na,0,2,100,resnet50\n")
+            self.assertAlmostEqual(float(more["a"]["end_s"]), 100 * 16 / 30, places=5)
+            done = simulate("--gpu", "A100-SXM4-40GB", "--nodes", 1, "--rates", rates)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("has no rates on a A100-SXM4-40GB", done.stderr)
+
+    def test_pipelines(self):
+        text = "job_id,submit_s,num_gpus,duration_s,model\n" + "".join(
+            f"{i},0,{gpus},1000,gpt2\n" for i, gpus in enumerate((8, 16, 20, 64, 64)))
+        options = ["--nodes", 32, "--gpu", "A100-SXM4-80GB", "--clocks"]
+        plain, planned = answer(*options, text=text), answer(*options, "--pipelines", text=text)
+        self.assertEqual((plain["job_modes"]["pipelines"], planned["job_modes"]["pipelines"]), (0, 3))
+        for got in (plain, planned):
+            self.assertAlmostEqual(got["makespan_s"], 1000.0)
+            self.assertAlmostEqual(got["average_completion_s"], 1000.0)
+        self.assertEqual(answer(*options, "--pipelines", "--class", "host", text=text)["job_modes"]["pipelines"], 0)
+
+    def test_bad_options_are_said(self):
+        for options, said in ((["--gpu", "A100", "--pipelines"], "goes with --clocks"), (["--clocks"], "--gpu MODEL"), (["--gpu", "A101"], "known are"),
+                              (["--gpu", "A100,V100"], "with :NODES"), (["--gpu", "A100:0"], "with :NODES"),
+                              (["--gpu", "A100:1"], "either --pools or --nodes"), (["--class", "big"], "not a usable"),
+                              (["--elastic", 3], "not a usable"), (["--network", "string"], "not a usable"),
+                              (["--seed", -1], "not a usable")):
+            done = simulate("--nodes", 1, *options)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(said, done.stderr)
+        done = simulate("--gpu", "A100:1,V100:1")
+        self.assertIn("needs --rates", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,59 @@
+/*
+ * Failures of nodes, prices and carbon: refused with a message, or rows in order and in their
+ * ranges. SPDX-License-Identifier: Apache-2.0
+ */
+#include "fuzz.h"
+
+#include <stdlib.h>
+
+#include "trace/cluster_failures.h"
+#include "trace/tariff.h"
+
+enum { NODES = 16 };
+
+static void check_failures(struct lull_lines *lines)
+{
+    struct lull_cluster_failure *failures = NULL;
+    struct lull_error err = {0};
+    size_t count = 0;
+
+    if (lull_cluster_failures_read_lines(lines, NODES, &failures, &count, &err) < 0) {
+        require(err.text[0] != '\0' && failures == NULL);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        require(failures[i].node < NODES && failures[i].from_ns >= 0);
+        require(failures[i].to_ns > failures[i].from_ns);
+        require(i == 0 || failures[i].from_ns >= failures[i - 1].from_ns);
+    }
+    free(failures);
+}
+
+static void check_tariff(struct lull_lines *lines, enum lull_tariff_kind kind)
+{
+    struct lull_tariff_table table;
+    struct lull_error err = {0};
+
+    if (lull_tariff_read_lines(lines, kind, &table, &err) < 0) {
+        require(err.text[0] != '\0' && table.time_ns == NULL);
+        return;
+    }
+    require(lull_tariff_check(&table.tariff, NULL) == 0 && table.time_ns[0] >= 0);
+    lull_tariff_fini(&table);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    for (int reader = 0; reader < 3; reader++) {
+        struct lull_lines *lines;
+
+        if (lull_lines_open_memory("fuzz", (const char *)data, size, &lines, NULL) < 0)
+            return 0;
+        if (reader == 0)
+            check_failures(lines);
+        else
+            check_tariff(lines, reader == 1 ? LULL_TARIFF_PRICE : LULL_TARIFF_CARBON);
+        lull_lines_close(lines);
+    }
+    return 0;
+}

@@ -1,0 +1,293 @@
+/*
+ * Nodes that fail, are turned off and are kept under a power cap, around all policies: jobs are
+ * never lost, power is what ran, caps hold.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "../core/property.h"
+#include "cluster_case.h"
+
+enum { SEEDS = 300 };
+
+static struct lull_cluster_run *run_case(struct cluster_case *it,
+                                         const struct lull_cluster_policy_ops *policy,
+                                         const struct lull_cluster_conditions *conditions,
+                                         uint64_t seed)
+{
+    struct lull_cluster_run *run = NULL;
+    struct lull_error err = {0};
+
+    if (lull_cluster_simulate_under(&it->cluster, &it->jobs, policy, conditions, &run, &err) < 0)
+        fail_msg("seed %" PRIu64 ", %s: %s", seed, policy->name, err.text);
+    return run;
+}
+
+/* ---- what must hold for every run ----------------------------------------------------------- */
+
+static bool was_down(const struct cluster_case *it, const struct lull_cluster_stretch *stretch,
+                     uint32_t node)
+{
+    for (size_t i = 0; i < it->failure_count; i++)
+        if (it->failures[i].node == node && it->failures[i].from_ns < stretch->end_ns &&
+            it->failures[i].to_ns > stretch->begin_ns)
+            return true;
+    return false;
+}
+
+/* GPUs of a node that run jobs just after a time. */
+static uint32_t busy_at(const struct lull_cluster_stretches *all, uint32_t node, int64_t at_ns)
+{
+    uint32_t gpus = 0;
+
+    for (size_t i = 0; i < all->count; i++)
+        for (uint32_t k = 0; k < all->all[i].share_count; k++)
+            if (all->all[i].shares[k].node == node && all->all[i].begin_ns <= at_ns &&
+                all->all[i].end_ns > at_ns)
+                gpus += all->all[i].shares[k].gpus;
+    return gpus;
+}
+
+static void check_places(const struct cluster_case *it, const struct lull_cluster_run *run,
+                         bool has_failures, uint64_t seed)
+{
+    const struct lull_cluster_stretches *all = lull_cluster_run_stretches(run);
+
+    for (size_t i = 0; i < all->count; i++)
+        for (uint32_t k = 0; k < all->all[i].share_count; k++) {
+            const struct lull_cluster_share *share = &all->all[i].shares[k];
+
+            holds(busy_at(all, share->node, all->all[i].begin_ns) <= it->nodes[share->node].gpus,
+                  seed);
+            holds(!has_failures || !was_down(it, &all->all[i], share->node), seed);
+        }
+}
+
+/* Each job has run for all of its work, or was rejected. */
+static void check_work(const struct cluster_case *it, const struct lull_cluster_run *run,
+                       uint64_t seed)
+{
+    const struct lull_cluster_stretches *all = lull_cluster_run_stretches(run);
+
+    for (uint32_t job = 0; job < it->jobs.count; job++) {
+        const struct lull_cluster_outcome *outcome = &lull_cluster_run_outcomes(run)[job];
+        double ran_ns = 0.0;
+
+        holds(outcome->fate != LULL_CLUSTER_WAITED || it->is_mixed, seed);
+        if (outcome->fate != LULL_CLUSTER_DONE || outcome->preemptions > 0)
+            continue;
+        for (size_t i = 0; i < all->count; i++)
+            if (all->all[i].job == job)
+                ran_ns += (double)(all->all[i].end_ns - all->all[i].begin_ns);
+        if (outcome->failures == 0)
+            holds(ran_ns == (double)it->modes[job][outcome->mode].time_ns, seed);
+        /* Stretches in slower modes take longer than the fastest one's time. */
+        holds(ran_ns - (double)outcome->lost_ns >= (double)it->modes[job][0].time_ns - 100.0, seed);
+        holds((outcome->failures == 0) <= (outcome->lost_ns == 0), seed);
+    }
+}
+
+struct total {
+    double part_j[LULL_POWER_PARTS];
+    double most_w; /* peaks of jobs */
+};
+
+static double now_w(double w[2][LULL_POWER_PARTS], double peak_ratio)
+{
+    double sum_w = 0.0;
+
+    for (int type = 0; type < 2; type++)
+        sum_w += w[type][LULL_POWER_JOBS] * peak_ratio + w[type][LULL_POWER_IDLE] +
+                 w[type][LULL_POWER_TURN_ON];
+    return sum_w;
+}
+
+/* The integral of the points. */
+static struct total integrate(const struct lull_power_meter *meter, double peak_ratio)
+{
+    struct total total = {0};
+    double w[2][LULL_POWER_PARTS] = {0};
+    size_t count;
+    const struct lull_power_point *points = lull_power_meter_points(meter, &count);
+
+    for (size_t i = 0; i < count; i++) {
+        const int64_t to_ns =
+            i + 1 < count ? points[i + 1].time_ns : lull_power_meter_marked_ns(meter);
+
+        memcpy(w[points[i].type], points[i].w, sizeof(w[0]));
+        total.part_j[LULL_POWER_TURN_ON] += points[i].at_once_j;
+        for (int type = 0; type < 2; type++)
+            for (int part = 0; part < LULL_POWER_PARTS; part++)
+                total.part_j[part] += w[type][part] * (double)(to_ns - points[i].time_ns) * 1e-9;
+        if (to_ns > points[i].time_ns)
+            total.most_w = fmax(total.most_w, now_w(w, peak_ratio));
+    }
+    return total;
+}
+
+static void check_energy(const struct cluster_case *it, const struct lull_cluster_run *run,
+                         uint64_t seed)
+{
+    const struct lull_power_meter *meter = lull_cluster_run_meter(run);
+    const struct lull_cluster_stretches *all = lull_cluster_run_stretches(run);
+    const struct total total = integrate(meter, 1.0);
+    double run_j, idle_j;
+    double stretch_j = 0.0;
+
+    lull_cluster_run_energy(run, &run_j, &idle_j);
+    for (int part = 0; part < LULL_POWER_PARTS; part++) {
+        double metered_j = 0.0;
+
+        for (uint32_t type = 0; type < it->cluster.type_count; type++)
+            metered_j += lull_power_meter_j(meter, type, (enum lull_power_part)part);
+        holds(fabs(metered_j - total.part_j[part]) <= 1e-9 * (metered_j + 1.0), seed);
+    }
+    holds(fabs(run_j - total.part_j[LULL_POWER_JOBS]) <= 1e-9 * (run_j + 1.0), seed);
+    for (size_t i = 0; i < all->count; i++)
+        stretch_j += all->all[i].energy_j;
+    holds(fabs(run_j - stretch_j) <= 1e-9 * (run_j + 1.0), seed);
+}
+
+/* All nodes on: what is not busy is idle. */
+static void check_idle(const struct cluster_case *it, const struct lull_cluster_run *run,
+                       uint64_t seed)
+{
+    const struct lull_cluster_stretches *all = lull_cluster_run_stretches(run);
+    const int64_t end_ns = lull_power_meter_marked_ns(lull_cluster_run_meter(run));
+    double expected_j = case_idle_w(&it->cluster) * (double)end_ns * 1e-9;
+    double run_j, idle_j;
+
+    for (size_t i = 0; i < all->count; i++) {
+        const struct lull_cluster_mode *mode = &it->modes[all->all[i].job][all->all[i].mode];
+
+        expected_j -= it->types[mode->type].idle_w * mode->gpus *
+                      (double)(all->all[i].end_ns - all->all[i].begin_ns) * 1e-9;
+    }
+    lull_cluster_run_energy(run, &run_j, &idle_j);
+    holds(fabs(idle_j - expected_j) <= 1e-9 * (expected_j + idle_j + 1.0), seed);
+}
+
+static void check_run(struct cluster_case *it, const struct lull_cluster_policy_ops *policy,
+                      const struct lull_cluster_conditions *conditions, uint64_t seed)
+{
+    struct lull_cluster_run *run = run_case(it, policy, conditions, seed);
+
+    check_places(it, run, conditions->failure_count > 0, seed);
+    check_work(it, run, seed);
+    check_energy(it, run, seed);
+    if (conditions->failure_count == 0 && !conditions->turns_nodes_off)
+        check_idle(it, run, seed);
+    lull_cluster_run_destroy(run);
+}
+
+static void test_failures_and_nodes_that_are_off(void **state)
+{
+    static struct cluster_case it;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++)
+        for (const struct lull_cluster_policy_ops *const *policy = lull_cluster_policy_all();
+             *policy != NULL; policy++) {
+            struct lull_cluster_conditions conditions = {.keeps_power = true,
+                                                         .turns_nodes_off = seed % 4 / 2 == 1};
+
+            case_draw(&it, seed);
+            assert_int_equal(lull_cluster_failures_order(it.failures, it.failure_count,
+                                                         it.cluster.node_count, NULL),
+                             0);
+            conditions.failures = it.failures;
+            conditions.failure_count = seed % 2 == 1 ? it.failure_count : 0;
+            check_run(&it, *policy, &conditions, seed);
+        }
+}
+
+/* ---- caps ----------------------------------------------------------------------------------- */
+
+/* The most that a node draws, jobs at their peaks; idle GPUs of nodes that are on counted. */
+static void check_node_cap(const struct cluster_case *it, const struct lull_cluster_run *run,
+                           const struct lull_power_cap *cap, uint64_t seed)
+{
+    const struct lull_cluster_stretches *all = lull_cluster_run_stretches(run);
+
+    for (size_t at = 0; at < all->count; at++)
+        for (uint32_t node = 0; node < it->cluster.node_count; node++) {
+            double w = it->types[it->nodes[node].type].idle_w *
+                       (it->nodes[node].gpus - busy_at(all, node, all->all[at].begin_ns));
+
+            for (size_t i = 0; i < all->count; i++) {
+                const struct lull_cluster_stretch *stretch = &all->all[i];
+                const struct lull_cluster_mode *mode = &it->modes[stretch->job][stretch->mode];
+
+                for (uint32_t k = 0; k < stretch->share_count; k++)
+                    if (stretch->shares[k].node == node &&
+                        stretch->begin_ns <= all->all[at].begin_ns &&
+                        stretch->end_ns > all->all[at].begin_ns)
+                        w += mode->energy_j / ((double)mode->time_ns * 1e-9) / mode->gpus *
+                             cap->peak_ratio * stretch->shares[k].gpus;
+            }
+            holds(w <= cap->node_w * (1.0 + 1e-8), seed);
+        }
+}
+
+/* Turning on in no time is what the cap is not asked about. */
+static void check_cap(struct cluster_case *it, const struct lull_cluster_policy_ops *policy,
+                      struct lull_cluster_conditions *conditions, uint64_t seed)
+{
+    const struct lull_power_cap *cap = &conditions->cap;
+    struct lull_cluster_run *run = run_case(it, policy, conditions, seed);
+    const struct total total = integrate(lull_cluster_run_meter(run), cap->peak_ratio);
+
+    if (cap->cluster_w > 0.0)
+        holds(total.most_w <= cap->cluster_w * (1.0 + 1e-8), seed);
+    if (cap->node_w > 0.0)
+        check_node_cap(it, run, cap, seed);
+    check_places(it, run, conditions->failure_count > 0, seed);
+    check_work(it, run, seed);
+    lull_cluster_run_destroy(run);
+}
+
+static void test_caps_hold(void **state)
+{
+    static struct cluster_case it;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++)
+        for (const struct lull_cluster_policy_ops *const *policy = lull_cluster_policy_all();
+             *policy != NULL; policy++) {
+            struct lull_random random;
+            struct lull_cluster_conditions conditions = {.keeps_power = true,
+                                                         .turns_nodes_off = seed % 3 == 1};
+
+            lull_random_init(&random, seed);
+            case_draw(&it, seed);
+            assert_int_equal(lull_cluster_failures_order(it.failures, it.failure_count,
+                                                         it.cluster.node_count, NULL),
+                             0);
+            conditions.failures = it.failures;
+            conditions.failure_count = seed % 2 == 1 ? it.failure_count : 0;
+            conditions.cap.peak_ratio = 1.0 + 0.1 * lull_random_uniform(&random);
+            if (seed % 5 != 0)
+                conditions.cap.cluster_w =
+                    case_least_cap_w(&it.cluster, conditions.turns_nodes_off) *
+                    (1.0 + 2.0 * lull_random_uniform(&random));
+            if (seed % 5 == 0 || seed % 7 == 0)
+                conditions.cap.node_w = 330.0 + 900.0 * lull_random_uniform(&random);
+            check_cap(&it, *policy, &conditions, seed);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_failures_and_nodes_that_are_off),
+        cmocka_unit_test(test_caps_hold),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
