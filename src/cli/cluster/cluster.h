@@ -39,6 +39,8 @@ struct lull_cluster_summary {
     double idle_j;
     double turn_on_j;
     uint64_t deadline_misses;
+    double bound_j;           /* no schedule of these jobs needs less; NAN: not known */
+    double certificate_ratio; /* how far from the optimum at most; NAN: not known */
 };
 
 /* Fills in the average and the p99 of these times; 0 for none. Errors: -ENOMEM. */

@@ -15,6 +15,8 @@ static int summarise(const struct lull_edl_run *run, struct lull_cluster_summary
     int result = -ENOMEM;
 
     *summary = (struct lull_cluster_summary){
+        .bound_j = (double)NAN,
+        .certificate_ratio = (double)NAN,
         .jobs = run->count,
         .run_j = run->outcome.run_j,
         .idle_j = run->outcome.idle_s * run->wish->idle_w,

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "cli/cluster/bound.h"
 #include "cli/cluster/cluster.h"
 #include "cli/command.h"
 
@@ -133,6 +134,9 @@ static int simulate(struct lull_gangs *gangs, struct lull_error *err)
     if (result == 0)
         result = lull_cluster_simulate_under(&gangs->cluster, &gangs->jobs, gangs->policy,
                                              &gangs->conditions.all, &gangs->run, err);
+    if (result == 0 && gangs->wish->is_bounded)
+        result = lull_cluster_bound(&gangs->cluster, &gangs->jobs, gangs->run,
+                                    gangs->wish->bound_slot_s, &gangs->bound_j, err);
     if (result == 0 && gangs->wish->jobs_out != NULL)
         result = lull_gangs_write_jobs(gangs, err);
     return result == 0 ? lull_gangs_print(gangs, err) : result;

@@ -24,6 +24,7 @@ struct lull_gangs {
     struct lull_cluster_jobs jobs;
     struct lull_conditions conditions;
     struct lull_cluster_run *run;
+    double bound_j; /* with --bound: what GPUs with jobs draw at least */
 };
 
 /* gangs_report.c. -ENOMEM, said in err. */

@@ -15,7 +15,8 @@ enum {
     KEY_IDLE,
     KEY_JOBS,
     KEY_KNOB,
-    KEY_PREEMPTIBLE
+    KEY_PREEMPTIBLE,
+    KEY_BOUND
 };
 
 static const struct argp_option options[] = {
@@ -32,6 +33,10 @@ static const struct argp_option options[] = {
     {"preemptible", KEY_PREEMPTIBLE, NULL, 0,
      "Jobs may be stopped for others; they go on after 7 to 60 s, by their GPUs", 0},
     {"jobs-out", KEY_JOBS, "FILE", 0, "Write when and where each job ran, and why then (CSV)", 0},
+    {"bound", KEY_BOUND, "SLOT_S", OPTION_ARG_OPTIONAL,
+     "What no schedule as good needs less than, by lull-bound in slots of so many seconds (a 288th "
+     "of the whole)",
+     0},
     {"json", 'j', NULL, 0, "Print one JSON document", 0},
     {0},
 };
@@ -78,6 +83,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_PREEMPTIBLE:
         wish->is_preemptible = true;
+        return 0;
+    case KEY_BOUND:
+        wish->is_bounded = true;
+        if (arg != NULL &&
+            (lull_text_parse_number(arg, &wish->bound_slot_s) < 0 || wish->bound_slot_s <= 0.0))
+            argp_error(state, "--bound=%s: expected seconds above 0", arg);
         return 0;
     case 'j':
         wish->is_json = true;

@@ -22,6 +22,8 @@ struct lull_gangs_options {
     bool is_preemptible;
     bool is_json;
     const char *jobs_out; /* NULL: none */
+    bool is_bounded;      /* by lull-bound */
+    double bound_slot_s;  /* 0: its own choice */
 };
 
 /* Prints --help and usage errors itself, as argp does, and then exits. Texts are those of argv. */

@@ -53,6 +53,11 @@ static int summarise(const struct lull_gangs *gangs, struct lull_cluster_summary
     more->queue_s /= fmax((double)done, 1.0);
     lull_cluster_run_energy(gangs->run, &summary->run_j, &summary->idle_j);
     summary->turn_on_j = lull_cluster_run_turn_on_j(gangs->run);
+    summary->bound_j = gangs->wish->is_bounded ? gangs->bound_j : (double)NAN;
+    summary->certificate_ratio =
+        summary->bound_j > 0.0
+            ? (summary->run_j + summary->idle_j + summary->turn_on_j) / summary->bound_j
+            : (double)NAN;
     result = lull_cluster_summarise_times(completion_s, done, summary);
     free(completion_s);
     return result;

@@ -2,6 +2,7 @@
 #include "cli/cluster/cluster.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,17 +51,30 @@ void lull_cluster_summary_print(const struct lull_cluster_summary *summary, FILE
     fprintf(out, "energy              %.6g MJ: running %.6g, idle %.6g, turning on %.6g\n",
             energy_j(summary) * 1e-6, summary->run_j * 1e-6, summary->idle_j * 1e-6,
             summary->turn_on_j * 1e-6);
+    if (!isnan(summary->bound_j))
+        fprintf(out, "bound               no schedule needs less than %.6g MJ\n",
+                summary->bound_j * 1e-6);
+    if (!isnan(summary->certificate_ratio))
+        fprintf(out, "certificate         at most %.3f times the optimum\n",
+                summary->certificate_ratio);
+}
+
+/* JSON has no number that is none. */
+static json_t *known(double value)
+{
+    return isnan(value) ? json_null() : json_real(value);
 }
 
 static json_t *summary_json(const struct lull_cluster_summary *summary)
 {
-    return json_pack("{s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "jobs",
+    return json_pack("{s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:o}", "jobs",
                      (json_int_t)summary->jobs, "rejected", (json_int_t)summary->rejected,
                      "average_completion_s", summary->average_completion_s, "p99_completion_s",
                      summary->p99_completion_s, "makespan_s", summary->makespan_s, "energy_j",
                      energy_j(summary), "run_j", summary->run_j, "idle_j", summary->idle_j,
                      "turn_on_j", summary->turn_on_j, "deadline_misses",
-                     (json_int_t)summary->deadline_misses);
+                     (json_int_t)summary->deadline_misses, "bound_j", known(summary->bound_j),
+                     "certificate_ratio", known(summary->certificate_ratio));
 }
 
 int lull_cluster_summary_print_json(const struct lull_cluster_summary *summary, json_t *more)
