@@ -36,6 +36,8 @@ struct lull_cluster_summary {
     double idle_j;
     double turn_on_j;
     uint64_t deadline_misses;
+    double bound_j;           /* no schedule of these jobs needs less; NAN: not known */
+    double certificate_ratio; /* how far from the optimum at most; NAN: not known */
 };
 
 /* Fills in the average and the p99 of these times; 0 for none. Errors: -ENOMEM. */
@@ -43,6 +45,12 @@ int lull_cluster_summarise_times(const double *completion_s, size_t count,
                                  struct lull_cluster_summary *summary);
 
 void lull_cluster_summary_print(const struct lull_cluster_summary *summary, FILE *out);
+
+/* The summary's fields. NULL: no memory. */
+json_t *lull_cluster_summary_json(const struct lull_cluster_summary *summary);
+
+/* Prints a document and takes it. Errors: -ENOMEM, also for NULL. */
+int lull_cluster_print_json(json_t *document);
 
 /* Prints the summary's fields and those of more as one JSON document. Takes more, which may be NULL
  * for no memory. Errors: -ENOMEM. */

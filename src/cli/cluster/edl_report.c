@@ -20,6 +20,8 @@ static int summarise(const struct lull_edl_run *run, struct lull_cluster_summary
         .idle_j = run->outcome.idle_s * run->wish->idle_w,
         .turn_on_j = (double)run->outcome.turn_ons * run->wish->turn_on_j,
         .deadline_misses = run->outcome.misses,
+        .bound_j = NAN,
+        .certificate_ratio = NAN,
     };
     for (size_t i = 0; i < run->count && completion_s != NULL; i++) {
         completion_s[i] = run->jobs[i].finish_s - run->jobs[i].task->arrival_s;

@@ -26,6 +26,9 @@ struct lull_gangs {
     struct lull_cluster_run *run;
 };
 
+/* "all" where there is one pool; "others" for jobs of pools that have no nodes. */
+const char *lull_gangs_pool_name(const struct lull_gangs *gangs, uint32_t pool);
+
 /* gangs_report.c. -ENOMEM, said in err. */
 int lull_gangs_print(const struct lull_gangs *gangs, struct lull_error *err);
 
