@@ -32,10 +32,10 @@ struct lull_amount lull_amount_count(uint64_t count)
 static struct lull_amount scaled(double value, int digits, const char *unit)
 {
     const int whole = fabs(value) >= 1.0 ? 1 + (int)log10(fabs(value)) : 1;
+    const int after = whole < digits && value != 0.0 ? digits - whole : 0;
     struct lull_amount amount;
 
-    snprintf(amount.text, sizeof(amount.text), "%.*f %s", whole < digits ? digits - whole : 0,
-             value, unit);
+    snprintf(amount.text, sizeof(amount.text), "%.*f %s", after, value, unit);
     return amount;
 }
 

@@ -4,6 +4,8 @@
 #ifndef LULL_CLI_CLUSTER_GANGS_H
 #define LULL_CLI_CLUSTER_GANGS_H
 
+#include <stdio.h>
+
 #include "base/error.h"
 #include "cli/cluster/gangs_options.h"
 #include "simulator/cluster/engine.h"
@@ -29,7 +31,14 @@ struct lull_gangs {
 /* "all" where there is one pool; "others" for jobs of pools that have no nodes. */
 const char *lull_gangs_pool_name(const struct lull_gangs *gangs, uint32_t pool);
 
-/* gangs_report.c. -ENOMEM, said in err. */
+/* Nodes of a placement count from 0 in each pool, so from its first node on. O(nodes). */
+uint32_t lull_gangs_first_node(const struct lull_gangs *gangs, uint32_t pool);
+
+/* "node:GPUs node:GPUs ..." */
+void lull_gangs_write_placement(const struct lull_cluster_outcome *outcome, uint32_t first,
+                                FILE *file);
+
+/* The summary, or what is asked of one job. Errors: -EINVAL no such job; -ENOMEM. */
 int lull_gangs_print(const struct lull_gangs *gangs, struct lull_error *err);
 
 /* Errors: -ENOMEM; those of lull_file_write_atomic. */

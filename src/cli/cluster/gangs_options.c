@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "core/cluster/cluster.h"
 
-enum { KEY_POOLS = 256, KEY_NODES, KEY_PER_NODE, KEY_RUN, KEY_IDLE, KEY_JOBS };
+enum { KEY_POOLS = 256, KEY_NODES, KEY_PER_NODE, KEY_RUN, KEY_IDLE, KEY_JOBS, KEY_EXPLAIN };
 
 static const struct argp_option options[] = {
     {"pools", KEY_POOLS, "FILE", 0,
@@ -17,6 +17,8 @@ static const struct argp_option options[] = {
     {"run-w", KEY_RUN, "W", 0, "Of a GPU that has a job (350), without --gpu", 0},
     {"idle-w", KEY_IDLE, "W", 0, "Of one of a node that is on that has none (60, or the model's)", 0},
     {"jobs-out", KEY_JOBS, "FILE", 0, "Write when and where each job ran, and why then (CSV)", 0},
+    {"explain", KEY_EXPLAIN, "JOB", 0,
+     "Why this job (its id, else its number) waited, why this place and clock", 0},
     {"json", 'j', NULL, 0, "Print one JSON document", 0},
     {0},
 };
@@ -57,6 +59,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_JOBS:
         wish->jobs_out = arg;
+        return 0;
+    case KEY_EXPLAIN:
+        wish->explain = arg;
         return 0;
     case 'j':
         wish->is_json = true;

@@ -19,6 +19,7 @@ struct lull_gangs_options {
     struct lull_conditions_options conditions;
     bool is_json;
     const char *jobs_out; /* NULL: none */
+    const char *explain;  /* a job; NULL: none */
 };
 
 /* Prints --help and usage errors itself, as argp does, and then exits. Texts are those of argv. */

@@ -6,6 +6,7 @@
 
 #include "cli/amount.h"
 #include "cli/cluster/cluster.h"
+#include "cli/cluster/explain.h"
 #include "cli/cluster/tally.h"
 
 static const struct lull_cluster_outcome *outcome_of(const struct lull_gangs *gangs, size_t job)
@@ -58,19 +59,20 @@ static json_t *pools_json(const struct lull_gangs *gangs, const struct lull_clus
 }
 
 static json_t *more_json(const struct lull_gangs *gangs, const struct lull_cluster_tally *tallies,
-                         double makespan_s)
+                         double makespan_s, json_t *explained)
 {
     const struct lull_cluster_tally *all = &tallies[gangs->cluster.pool_count];
 
-    json_t *root = json_pack(
-        "{s:s, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:o}", "policy", gangs->policy->name,
-        "never_started", (json_int_t)(all->jobs - all->done - all->rejected), "average_queue_s",
-        mean(all->wait_s, all->done), "utilisation_ratio",
+    json_t *const root = json_pack(
+        "{s:s, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o*}", "policy",
+        gangs->policy->name, "never_started", (json_int_t)(all->jobs - all->done - all->rejected),
+        "average_queue_s", mean(all->wait_s, all->done), "utilisation_ratio",
         lull_cluster_tally_utilisation(all, makespan_s), "preemptions",
         (json_int_t)all->preemptions, "without_gpus", (json_int_t)gangs->table.without_gpus,
         "without_duration", (json_int_t)gangs->table.without_duration, "nodes",
         (json_int_t)gangs->cluster.node_count, "run_w", gangs->wish->run_w, "idle_w",
-        gangs->types[0].idle_w, "pools", pools_json(gangs, tallies, makespan_s));
+        gangs->types[0].idle_w, "pools", pools_json(gangs, tallies, makespan_s), "explained",
+        explained);
 
     if (root != NULL && gangs->wish->modes.type_count > 0)
         json_object_set_new(root, "job_modes",
@@ -126,7 +128,7 @@ static void print(const struct lull_gangs *gangs, const struct lull_cluster_summ
         print_pools(gangs, tallies, summary->makespan_s);
 }
 
-int lull_gangs_print(const struct lull_gangs *gangs, struct lull_error *err)
+static int print_summary(const struct lull_gangs *gangs, json_t *explained)
 {
     const size_t pools = gangs->cluster.pool_count;
     struct lull_cluster_tally *tallies = malloc((pools + 1) * sizeof(*tallies));
@@ -138,25 +140,45 @@ int lull_gangs_print(const struct lull_gangs *gangs, struct lull_error *err)
         result = lull_cluster_summarise(&gangs->jobs, gangs->run, &tallies[pools], &summary);
     }
     if (result == 0 && gangs->wish->is_json)
-        result = lull_cluster_summary_print_json(&summary,
-                                                 more_json(gangs, tallies, summary.makespan_s));
+        result = lull_cluster_summary_print_json(
+            &summary, more_json(gangs, tallies, summary.makespan_s, explained));
     else if (result == 0)
         print(gangs, &summary, tallies);
     free(tallies);
+    return result;
+}
+
+int lull_gangs_print(const struct lull_gangs *gangs, struct lull_error *err)
+{
+    struct lull_explained explained;
+    json_t *document = NULL;
+    int result;
+
+    if (gangs->wish->explain != NULL) {
+        result = lull_explain_job(gangs, &explained, err);
+        if (result < 0)
+            return result;
+        if (!gangs->wish->is_json) {
+            lull_explain_print(&explained, stdout);
+            return 0;
+        }
+        document = lull_explain_json(&explained);
+    }
+    result = print_summary(gangs, document);
     return result < 0 ? lull_error_set(err, result, "no memory for the summary") : 0;
 }
 
 /* ---- jobs --------------------------------------------------------------------------------- */
 
-/* Nodes count from 0 in each pool. */
-static void write_placement(const struct lull_cluster_outcome *outcome, uint32_t first, FILE *file)
+void lull_gangs_write_placement(const struct lull_cluster_outcome *outcome, uint32_t first,
+                                FILE *file)
 {
     for (uint32_t i = 0; i < outcome->share_count; i++)
         fprintf(file, "%s%u:%u", i > 0 ? " " : "", outcome->shares[i].node - first,
                 outcome->shares[i].gpus);
 }
 
-static uint32_t first_node(const struct lull_gangs *gangs, uint32_t pool)
+uint32_t lull_gangs_first_node(const struct lull_gangs *gangs, uint32_t pool)
 {
     uint32_t node = 0;
 
@@ -179,7 +201,7 @@ static void write_job(const struct lull_gangs *gangs, size_t job, uint32_t first
                 (double)outcome->end_ns * 1e-9);
     else
         fputs(",,", file);
-    write_placement(outcome, first, file);
+    lull_gangs_write_placement(outcome, first, file);
     fprintf(file, ",%s\n", outcome->reason != NULL ? outcome->reason : "");
 }
 
@@ -191,7 +213,7 @@ static int write_rows(const void *context, FILE *file)
     if (first == NULL)
         return -ENOMEM;
     for (uint32_t pool = 0; pool < gangs->cluster.pool_count; pool++)
-        first[pool] = first_node(gangs, pool);
+        first[pool] = lull_gangs_first_node(gangs, pool);
     fputs("job_id,vc,gpus,fate,submit_s,start_s,end_s,placement,reason\n", file);
     for (size_t i = 0; i < gangs->jobs.count; i++)
         write_job(gangs, i, first[gangs->jobs.all[i].pool], file);
