@@ -21,7 +21,7 @@ int lull_cluster_main(int argc, char **argv);
 /* A policy, its options in argv, without --policy. Returns an enum lull_exit. */
 int lull_cluster_edl_main(const char *policy, int argc, char **argv);
 
-/* One of core/cluster/policy.h. */
+/* One of core/cluster/policy.h; NULL: argv has --compare. */
 int lull_cluster_gangs_main(const char *policy, int argc, char **argv);
 
 /* ---- what every policy tells -------------------------------------------------------------- */

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/cluster/cluster.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "core/cluster/policy.h"
 
+/* Beside those of core/cluster/policy.h, which run gangs in queues. */
 static const struct {
     const char *name;
     int (*run)(const char *policy, int argc, char **argv);
@@ -12,9 +15,6 @@ static const struct {
 } policies[] = {
     {"edl", lull_cluster_edl_main,
      "tasks of one GPU with deadlines; clocks by least energy, readjusted (TPDS 2022)"},
-    {"fifo", lull_cluster_gangs_main, "gangs in queues: first come, first served"},
-    {"edf", lull_cluster_gangs_main, "gangs in queues: earliest deadline first"},
-    {"sjf", lull_cluster_gangs_main, "gangs in queues: shortest job first"},
 };
 
 enum { POLICY_COUNT = sizeof(policies) / sizeof(policies[0]) };
@@ -22,9 +22,14 @@ enum { POLICY_COUNT = sizeof(policies) / sizeof(policies[0]) };
 static void print_usage(FILE *out)
 {
     fprintf(out, "Usage: lull " LULL_CLUSTER_COMMAND " --policy NAME [OPTION...] FILE\n"
+                 "  or:  lull " LULL_CLUSTER_COMMAND " --compare NAME,NAME... [OPTION...] FILE\n"
                  "Runs many jobs on a cluster in virtual time, under a policy:\n\n");
     for (int i = 0; i < POLICY_COUNT; i++)
-        fprintf(out, "  %-9s %s\n", policies[i].name, policies[i].what);
+        fprintf(out, "  %-13s %s\n", policies[i].name, policies[i].what);
+    fprintf(out, "\nor gangs in queues:\n\n");
+    for (const struct lull_cluster_policy_ops *const *ops = lull_cluster_policy_all(); *ops != NULL;
+         ops++)
+        fprintf(out, "  %-13s %s\n", (*ops)->name, (*ops)->summary);
     fprintf(out, "\n`lull " LULL_CLUSTER_COMMAND " --policy NAME --help` tells its options.\n");
 }
 
@@ -51,25 +56,45 @@ static const char *take_policy(int *argc, char **argv)
     return NULL;
 }
 
+static bool is_comparison(int argc, char **argv)
+{
+    static const char option[] = "--compare";
+
+    for (int i = 1; i < argc; i++)
+        if (strncmp(argv[i], option, sizeof(option) - 1) == 0)
+            return true;
+    return false;
+}
+
+static int run(const char *wanted, int argc, char **argv)
+{
+    for (int i = 0; i < POLICY_COUNT; i++)
+        if (strcmp(policies[i].name, wanted) == 0)
+            return policies[i].run(wanted, argc, argv);
+    if (lull_cluster_policy_find(wanted) != NULL)
+        return lull_cluster_gangs_main(wanted, argc, argv);
+    fprintf(stderr, "lull " LULL_CLUSTER_COMMAND ": %s is no policy; see --help\n", wanted);
+    return LULL_EXIT_USAGE;
+}
+
 int lull_cluster_main(int argc, char **argv)
 {
     static char name[96];
     const char *const wanted = take_policy(&argc, argv);
+    bool is_help;
 
-    if (wanted == NULL) {
-        const int is_help =
-            argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-?") == 0);
-
-        print_usage(is_help ? stdout : stderr);
-        return is_help ? LULL_EXIT_OK : LULL_EXIT_USAGE;
-    }
-    for (int i = 0; i < POLICY_COUNT; i++) {
-        if (strcmp(policies[i].name, wanted) != 0)
-            continue;
+    if (wanted != NULL) {
         snprintf(name, sizeof(name), "lull " LULL_CLUSTER_COMMAND " --policy %s", wanted);
         argv[0] = name;
-        return policies[i].run(wanted, argc, argv);
+        return run(wanted, argc, argv);
     }
-    fprintf(stderr, "lull " LULL_CLUSTER_COMMAND ": %s is no policy; see --help\n", wanted);
-    return LULL_EXIT_USAGE;
+    if (is_comparison(argc, argv)) {
+        snprintf(name, sizeof(name), "lull " LULL_CLUSTER_COMMAND);
+        argv[0] = name;
+        return lull_cluster_gangs_main(NULL, argc, argv);
+    }
+    is_help = argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-?") == 0);
+
+    print_usage(is_help ? stdout : stderr);
+    return is_help ? LULL_EXIT_OK : LULL_EXIT_USAGE;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "cli/cluster/cluster.h"
+#include "cli/cluster/compare.h"
 #include "cli/command.h"
 
 static uint32_t pool_count(const struct lull_gangs *gangs)
@@ -116,7 +117,23 @@ static int make_jobs(struct lull_gangs *gangs, struct lull_error *err)
                                  (uint32_t)wish->gpus_per_node, gangs->all, err);
 }
 
+int lull_gangs_run(const struct lull_gangs *gangs, const struct lull_cluster_policy_ops *policy,
+                   struct lull_cluster_run **run_out, struct lull_error *err)
+{
+    return lull_cluster_simulate_under(&gangs->cluster, &gangs->jobs, policy, &gangs->conditions.all,
+                                       run_out, err);
+}
+
 static int simulate(struct lull_gangs *gangs, struct lull_error *err)
+{
+    int result = lull_gangs_run(gangs, gangs->policy, &gangs->run, err);
+
+    if (result == 0 && gangs->wish->jobs_out != NULL)
+        result = lull_gangs_write_jobs(gangs, err);
+    return result == 0 ? lull_gangs_print(gangs, err) : result;
+}
+
+static int run(struct lull_gangs *gangs, struct lull_error *err)
 {
     int result = lull_cluster_jobs_read(gangs->wish->path, &gangs->table, err);
 
@@ -129,23 +146,24 @@ static int simulate(struct lull_gangs *gangs, struct lull_error *err)
     if (result == 0)
         result = lull_conditions_make(&gangs->wish->conditions, &gangs->cluster, &gangs->jobs,
                                       &gangs->conditions, err);
-    if (result == 0)
-        result = lull_cluster_simulate_under(&gangs->cluster, &gangs->jobs, gangs->policy,
-                                             &gangs->conditions.all, &gangs->run, err);
-    if (result == 0 && gangs->wish->jobs_out != NULL)
-        result = lull_gangs_write_jobs(gangs, err);
-    return result == 0 ? lull_gangs_print(gangs, err) : result;
+    if (result < 0)
+        return result;
+    return gangs->wish->compare != NULL || gangs->wish->sweep != NULL
+               ? lull_gangs_compare(gangs, err)
+               : simulate(gangs, err);
 }
 
 int lull_cluster_gangs_main(const char *policy, int argc, char **argv)
 {
     struct lull_gangs_options wish;
-    struct lull_gangs gangs = {.wish = &wish, .policy = lull_cluster_policy_find(policy)};
+    struct lull_gangs gangs = {.wish = &wish};
     struct lull_error err = {0};
     int result;
 
-    lull_gangs_options_parse(argc, argv, &wish);
-    result = simulate(&gangs, &err);
+    if (policy != NULL)
+        gangs.policy = lull_cluster_policy_find(policy);
+    lull_gangs_options_parse(argc, argv, policy != NULL, &wish);
+    result = run(&gangs, &err);
     lull_cluster_run_destroy(gangs.run);
     lull_conditions_fini(&gangs.conditions);
     free(gangs.nodes);

@@ -14,7 +14,7 @@
 
 struct lull_gangs {
     const struct lull_gangs_options *wish;
-    const struct lull_cluster_policy_ops *policy;
+    const struct lull_cluster_policy_ops *policy; /* NULL: to compare several */
     struct lull_cluster_jobs_table table;
     struct lull_cluster_pools_table pools; /* without rows: one pool */
     struct lull_cluster_type types[LULL_GANGS_MOST_TYPES];
@@ -27,6 +27,11 @@ struct lull_gangs {
     struct lull_conditions conditions;
     struct lull_cluster_run *run;
 };
+
+/* All jobs under a policy, with what the command line tells beside. Errors: those of
+ * lull_cluster_simulate. */
+int lull_gangs_run(const struct lull_gangs *gangs, const struct lull_cluster_policy_ops *policy,
+                   struct lull_cluster_run **run_out, struct lull_error *err);
 
 /* "all" where there is one pool; "others" for jobs of pools that have no nodes. */
 const char *lull_gangs_pool_name(const struct lull_gangs *gangs, uint32_t pool);

@@ -7,7 +7,17 @@
 #include "base/text.h"
 #include "core/cluster/cluster.h"
 
-enum { KEY_POOLS = 256, KEY_NODES, KEY_PER_NODE, KEY_RUN, KEY_IDLE, KEY_JOBS, KEY_EXPLAIN };
+enum {
+    KEY_POOLS = 256,
+    KEY_NODES,
+    KEY_PER_NODE,
+    KEY_RUN,
+    KEY_IDLE,
+    KEY_JOBS,
+    KEY_EXPLAIN,
+    KEY_COMPARE,
+    KEY_SWEEP
+};
 
 static const struct argp_option options[] = {
     {"pools", KEY_POOLS, "FILE", 0,
@@ -19,6 +29,10 @@ static const struct argp_option options[] = {
     {"jobs-out", KEY_JOBS, "FILE", 0, "Write when and where each job ran, and why then (CSV)", 0},
     {"explain", KEY_EXPLAIN, "JOB", 0,
      "Why this job (its id, else its number) waited, why this place and clock", 0},
+    {"compare", KEY_COMPARE, "NAMES", 0,
+     "Instead of --policy: several, with commas between, or all, side by side", 0},
+    {"sweep", KEY_SWEEP, "[FROM:TO:]COUNT", 0,
+     "The policy with so many settings of its knob, side by side", 0},
     {"json", 'j', NULL, 0, "Print one JSON document", 0},
     {0},
 };
@@ -44,6 +58,21 @@ static int parse_value(int key, const char *arg, struct lull_gangs_options *wish
     }
 }
 
+static void check(const struct lull_gangs_options *wish, struct argp_state *state)
+{
+    if (wish->path == NULL)
+        argp_error(state, "give a file of jobs");
+    if ((wish->pools != NULL) + (wish->nodes != 0) + (wish->modes.nodes[0] != 0) != 1)
+        argp_error(state, "give either --pools or --nodes, or --gpu with nodes");
+    if ((wish->compare == NULL) != wish->has_policy)
+        argp_error(state, "give either --policy or --compare");
+    if (wish->compare != NULL && wish->sweep != NULL)
+        argp_error(state, "--sweep is of one policy");
+    if ((wish->compare != NULL || wish->sweep != NULL) &&
+        (wish->explain != NULL || wish->jobs_out != NULL))
+        argp_error(state, "--explain and --jobs-out are of one run");
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     struct lull_gangs_options *const wish = state->input;
@@ -63,6 +92,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_EXPLAIN:
         wish->explain = arg;
         return 0;
+    case KEY_COMPARE:
+        wish->compare = arg;
+        return 0;
+    case KEY_SWEEP:
+        wish->sweep = arg;
+        return 0;
     case 'j':
         wish->is_json = true;
         return 0;
@@ -72,10 +107,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         wish->path = arg;
         return 0;
     case ARGP_KEY_END:
-        if (wish->path == NULL)
-            argp_error(state, "give a file of jobs");
-        if ((wish->pools != NULL) + (wish->nodes != 0) + (wish->modes.nodes[0] != 0) != 1)
-            argp_error(state, "give either --pools or --nodes, or --gpu with nodes");
+        check(wish, state);
         return 0;
     default:
         break;
@@ -88,7 +120,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     return 0;
 }
 
-void lull_gangs_options_parse(int argc, char **argv, struct lull_gangs_options *options_out)
+void lull_gangs_options_parse(int argc, char **argv, bool has_policy,
+                              struct lull_gangs_options *options_out)
 {
     static const struct argp_child children[] = {
         {&lull_gangs_modes_argp, 0, NULL, 0}, {&lull_conditions_argp, 0, NULL, 0}, {0}};
@@ -101,7 +134,8 @@ void lull_gangs_options_parse(int argc, char **argv, struct lull_gangs_options *
         .children = children,
     };
 
-    *options_out = (struct lull_gangs_options){.gpus_per_node = 8, .run_w = 350.0, .idle_w = -1.0};
+    *options_out = (struct lull_gangs_options){
+        .has_policy = has_policy, .gpus_per_node = 8, .run_w = 350.0, .idle_w = -1.0};
     lull_gangs_modes_options_default(&options_out->modes);
     argp_parse(&parser, argc, argv, 0, NULL, options_out);
     if (options_out->idle_w < 0.0 && options_out->modes.type_count == 0)

@@ -248,7 +248,9 @@ static void look_at_start(struct replay *replay)
             &replay->stretches->all[replay->events[i].stretch];
         bool is_near = false;
 
-        if (replay->events[i].is_begin || replay->events[i].time_ns != own->begin_ns)
+        /* One that changes its clock at that instant ends a stretch, but stays. */
+        if (replay->events[i].is_begin || replay->events[i].time_ns != own->begin_ns ||
+            replay->is_running[other->job])
             continue;
         for (uint32_t k = 0; k < other->share_count; k++)
             for (uint32_t n = 0; n < own->share_count; n++)
