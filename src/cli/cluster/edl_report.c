@@ -97,5 +97,5 @@ static int write_rows(const void *context, FILE *file)
 
 int lull_edl_report_write_jobs(const struct lull_edl_run *run, struct lull_error *err)
 {
-    return lull_cluster_write_jobs(run->wish->jobs_out, write_rows, run, err);
+    return lull_cluster_write_table(run->wish->jobs_out, write_rows, run, err);
 }

@@ -6,6 +6,7 @@
 
 #include "cli/cluster/cluster.h"
 #include "cli/cluster/compare.h"
+#include "cli/cluster/power_out.h"
 #include "cli/command.h"
 
 static uint32_t pool_count(const struct lull_gangs *gangs)
@@ -130,6 +131,8 @@ static int simulate(struct lull_gangs *gangs, struct lull_error *err)
 
     if (result == 0 && gangs->wish->jobs_out != NULL)
         result = lull_gangs_write_jobs(gangs, err);
+    if (result == 0 && gangs->wish->power_out != NULL)
+        result = lull_gangs_write_power(gangs, err);
     return result == 0 ? lull_gangs_print(gangs, err) : result;
 }
 

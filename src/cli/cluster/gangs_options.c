@@ -14,6 +14,8 @@ enum {
     KEY_RUN,
     KEY_IDLE,
     KEY_JOBS,
+    KEY_POWER,
+    KEY_GANTT,
     KEY_EXPLAIN,
     KEY_COMPARE,
     KEY_SWEEP
@@ -27,6 +29,10 @@ static const struct argp_option options[] = {
     {"run-w", KEY_RUN, "W", 0, "Of a GPU that has a job (350), without --gpu", 0},
     {"idle-w", KEY_IDLE, "W", 0, "Of one of a node that is on that has none (60, or the model's)", 0},
     {"jobs-out", KEY_JOBS, "FILE", 0, "Write when and where each job ran, and why then (CSV)", 0},
+    {"power-out", KEY_POWER, "FILE", 0,
+     "Write what the cluster drew over time, as Batsim does (CSV)", 0},
+    {"gantt", KEY_GANTT, "FILE", 0, "Draw what ran where, the power and who waited over time (SVG)",
+     0},
     {"explain", KEY_EXPLAIN, "JOB", 0,
      "Why this job (its id, else its number) waited, why this place and clock", 0},
     {"compare", KEY_COMPARE, "NAMES", 0,
@@ -69,8 +75,9 @@ static void check(const struct lull_gangs_options *wish, struct argp_state *stat
     if (wish->compare != NULL && wish->sweep != NULL)
         argp_error(state, "--sweep is of one policy");
     if ((wish->compare != NULL || wish->sweep != NULL) &&
-        (wish->explain != NULL || wish->jobs_out != NULL))
-        argp_error(state, "--explain and --jobs-out are of one run");
+        (wish->explain != NULL || wish->jobs_out != NULL || wish->power_out != NULL ||
+         wish->gantt != NULL))
+        argp_error(state, "--explain, --gantt, --jobs-out and --power-out are of one run");
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -88,6 +95,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_JOBS:
         wish->jobs_out = arg;
+        return 0;
+    case KEY_POWER:
+        wish->power_out = arg;
+        return 0;
+    case KEY_GANTT:
+        wish->gantt = arg;
         return 0;
     case KEY_EXPLAIN:
         wish->explain = arg;

@@ -19,10 +19,12 @@ struct lull_gangs_options {
     struct lull_gangs_modes_options modes;
     struct lull_conditions_options conditions;
     bool is_json;
-    const char *jobs_out; /* NULL: none */
-    const char *explain;  /* a job; NULL: none */
-    const char *compare;  /* policies; NULL: not */
-    const char *sweep;    /* settings of the policy's knob; NULL: not */
+    const char *jobs_out;  /* NULL: none */
+    const char *power_out; /* NULL: none */
+    const char *gantt;     /* NULL: none */
+    const char *explain;   /* a job; NULL: none */
+    const char *compare;   /* policies; NULL: not */
+    const char *sweep;     /* settings of the policy's knob; NULL: not */
 };
 
 /* has_policy: --policy was given, else --compare. Prints --help and usage errors itself, as argp

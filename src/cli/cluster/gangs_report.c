@@ -223,5 +223,5 @@ static int write_rows(const void *context, FILE *file)
 
 int lull_gangs_write_jobs(const struct lull_gangs *gangs, struct lull_error *err)
 {
-    return lull_cluster_write_jobs(gangs->wish->jobs_out, write_rows, gangs, err);
+    return lull_cluster_write_table(gangs->wish->jobs_out, write_rows, gangs, err);
 }

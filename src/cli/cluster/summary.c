@@ -108,8 +108,8 @@ int lull_cluster_summary_print_json(const struct lull_cluster_summary *summary, 
     return lull_cluster_print_json(root);
 }
 
-int lull_cluster_write_jobs(const char *path, int (*write_rows)(const void *context, FILE *file),
-                            const void *context, struct lull_error *err)
+int lull_cluster_write_table(const char *path, int (*write_rows)(const void *context, FILE *file),
+                             const void *context, struct lull_error *err)
 {
     char *text = NULL;
     size_t size = 0;

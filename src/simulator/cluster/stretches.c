@@ -36,6 +36,41 @@ int lull_cluster_stretches_add(struct lull_cluster_stretches *stretches,
     return 0;
 }
 
+/* At one instant GPUs are given back before they are taken. */
+static int compare(const void *left, const void *right)
+{
+    const struct lull_cluster_event *a = left;
+    const struct lull_cluster_event *b = right;
+
+    if (a->time_ns != b->time_ns)
+        return a->time_ns < b->time_ns ? -1 : 1;
+    if (a->is_begin != b->is_begin)
+        return a->is_begin ? 1 : -1;
+    return (a->stretch > b->stretch) - (a->stretch < b->stretch);
+}
+
+int lull_cluster_stretches_events(const struct lull_cluster_stretches *stretches,
+                                  struct lull_cluster_event **events_out, size_t *count_out)
+{
+    struct lull_cluster_event *events = calloc(2 * stretches->count + 1, sizeof(*events));
+    size_t count = 0;
+
+    if (events == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < stretches->count; i++) {
+        const struct lull_cluster_stretch *stretch = &stretches->all[i];
+
+        if (stretch->begin_ns == stretch->end_ns)
+            continue;
+        events[count++] = (struct lull_cluster_event){stretch->begin_ns, true, i};
+        events[count++] = (struct lull_cluster_event){stretch->end_ns, false, i};
+    }
+    qsort(events, count, sizeof(*events), compare);
+    *events_out = events;
+    *count_out = count;
+    return 0;
+}
+
 void lull_cluster_stretches_fini(struct lull_cluster_stretches *stretches)
 {
     for (size_t i = 0; i < stretches->count; i++)

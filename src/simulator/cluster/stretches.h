@@ -7,6 +7,7 @@
 #ifndef LULL_SIMULATOR_CLUSTER_STRETCHES_H
 #define LULL_SIMULATOR_CLUSTER_STRETCHES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,20 @@ struct lull_cluster_stretches {
 /* Appends a copy, shares included. -ENOMEM: nothing has changed. */
 int lull_cluster_stretches_add(struct lull_cluster_stretches *stretches,
                                const struct lull_cluster_stretch *stretch);
+
+/* A stretch begins or ends. */
+struct lull_cluster_event {
+    int64_t time_ns;
+    bool is_begin;
+    size_t stretch;
+};
+
+/*
+ * All of them that last, in the order of time; at one instant first those that end, then those that
+ * begin, each in the order of stretches. The caller frees *events_out. O(n log n). -ENOMEM.
+ */
+int lull_cluster_stretches_events(const struct lull_cluster_stretches *stretches,
+                                  struct lull_cluster_event **events_out, size_t *count_out);
 void lull_cluster_stretches_fini(struct lull_cluster_stretches *stretches);
 
 #endif

@@ -6,20 +6,13 @@
 
 #include "core/cluster/placement.h"
 
-/* A stretch of the job's pool begins or ends. */
-struct event {
-    int64_t time_ns;
-    bool is_begin;
-    size_t stretch;
-};
-
 struct replay {
     const struct lull_cluster *cluster;
     const struct lull_cluster_jobs *jobs;
     const struct lull_cluster_stretches *stretches;
     uint32_t job;
-    size_t own; /* its first stretch; SIZE_MAX: none */
-    struct event *events;
+    size_t own;                        /* its first stretch; SIZE_MAX: none */
+    struct lull_cluster_event *events; /* of its pool */
     size_t event_count;
     size_t next; /* the first event that has not been played */
     struct lull_cluster_state *state;
@@ -49,42 +42,27 @@ static void add_name(struct lull_cluster_names *names, uint32_t job, uint32_t gp
 
 /* ---- events ------------------------------------------------------------------------------- */
 
-/* At one instant GPUs are given back before they are taken. */
-static int compare(const void *left, const void *right)
-{
-    const struct event *a = left;
-    const struct event *b = right;
-
-    if (a->time_ns != b->time_ns)
-        return a->time_ns < b->time_ns ? -1 : 1;
-    if (a->is_begin != b->is_begin)
-        return a->is_begin ? 1 : -1;
-    return (a->stretch > b->stretch) - (a->stretch < b->stretch);
-}
-
 static int collect(struct replay *replay)
 {
     const struct lull_cluster_stretches *stretches = replay->stretches;
     const uint32_t pool = job_of(replay, replay->job)->pool;
+    size_t count;
 
-    replay->events = calloc(2 * stretches->count + 1, sizeof(*replay->events));
-    if (replay->events == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < stretches->count; i++) {
-        const struct lull_cluster_stretch *stretch = &stretches->all[i];
-
-        if (stretch->job == replay->job && replay->own == SIZE_MAX)
+    for (size_t i = 0; i < stretches->count && replay->own == SIZE_MAX; i++)
+        if (stretches->all[i].job == replay->job)
             replay->own = i;
-        if (job_of(replay, stretch->job)->pool != pool || stretch->begin_ns == stretch->end_ns)
-            continue;
-        replay->events[replay->event_count++] = (struct event){stretch->begin_ns, true, i};
-        replay->events[replay->event_count++] = (struct event){stretch->end_ns, false, i};
+    if (lull_cluster_stretches_events(stretches, &replay->events, &count) < 0)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        const struct lull_cluster_event event = replay->events[i];
+
+        if (job_of(replay, stretches->all[event.stretch].job)->pool == pool)
+            replay->events[replay->event_count++] = event;
     }
-    qsort(replay->events, replay->event_count, sizeof(*replay->events), compare);
     return 0;
 }
 
-static void play(struct replay *replay, const struct event *event)
+static void play(struct replay *replay, const struct lull_cluster_event *event)
 {
     const struct lull_cluster_stretch *stretch = &replay->stretches->all[event->stretch];
 
@@ -99,7 +77,7 @@ static void play(struct replay *replay, const struct event *event)
 static void play_until(struct replay *replay, int64_t time_ns, size_t before_stretch)
 {
     for (; replay->next < replay->event_count; replay->next++) {
-        const struct event *event = &replay->events[replay->next];
+        const struct lull_cluster_event *event = &replay->events[replay->next];
 
         if (event->time_ns > time_ns ||
             (event->time_ns == time_ns && event->is_begin && event->stretch >= before_stretch))
