@@ -6,6 +6,7 @@
 
 #include "cli/cluster/cluster.h"
 #include "cli/cluster/compare.h"
+#include "cli/cluster/gantt.h"
 #include "cli/cluster/power_out.h"
 #include "cli/command.h"
 
@@ -133,6 +134,8 @@ static int simulate(struct lull_gangs *gangs, struct lull_error *err)
         result = lull_gangs_write_jobs(gangs, err);
     if (result == 0 && gangs->wish->power_out != NULL)
         result = lull_gangs_write_power(gangs, err);
+    if (result == 0 && gangs->wish->gantt != NULL)
+        result = lull_gangs_write_gantt(gangs, err);
     return result == 0 ? lull_gangs_print(gangs, err) : result;
 }
 

@@ -1,0 +1,62 @@
+/* Private to gantt*.c: a picture in the making. SPDX-License-Identifier: Apache-2.0 */
+#ifndef LULL_CLI_CLUSTER_GANTT_DRAWING_H
+#define LULL_CLI_CLUSTER_GANTT_DRAWING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "cli/cluster/gangs.h"
+#include "cli/picture/bins.h"
+#include "cli/picture/colour.h"
+
+enum { LULL_GANTT_MOST_LAYERS = 8, LULL_GANTT_MOST_BANDS = 40 };
+
+/* Jobs of one colour. */
+struct lull_gantt_layer {
+    uint32_t low_mhz; /* 0: the colour is a state */
+    uint32_t high_mhz;
+    const char *name; /* of a state */
+    uint32_t rgb;
+    bool is_dark; /* text on it should be white */
+};
+
+struct lull_gantt {
+    FILE *file;
+    const struct lull_gangs *gangs;
+    const struct lull_cluster_stretches *stretches;
+    double span_s;
+    double left; /* pixels: time is shown from left to left + width */
+    double width;
+    struct lull_gantt_layer layers[LULL_GANTT_MOST_LAYERS];
+    uint32_t layer_count;
+    bool has_clocks;
+    bool has_late;                   /* some job is done after its deadline */
+    struct lull_picture_bins *wants; /* [pool]: GPUs that waiting jobs want */
+};
+
+double lull_gantt_x(const struct lull_gantt *gantt, double time_s);
+static inline double lull_gantt_s(int64_t time_ns)
+{
+    return (double)time_ns * 1e-9;
+}
+
+/* gantt_layers.c */
+void lull_gantt_find_layers(struct lull_gantt *gantt);
+uint32_t lull_gantt_layer_of(const struct lull_gantt *gantt,
+                             const struct lull_cluster_stretch *stretch);
+bool lull_gantt_is_late(const struct lull_gantt *gantt, uint32_t job);
+
+/*
+ * gantt_boxes.c: rows of GPUs from top on. *bottom_out: where they end; NAN: too many for boxes,
+ * nothing has been drawn. -ENOMEM.
+ */
+int lull_gantt_draw_boxes(struct lull_gantt *gantt, double top, double *bottom_out);
+
+/* gantt_bands.c: the same in bands. -ENOMEM. */
+int lull_gantt_draw_bands(struct lull_gantt *gantt, double top, double *bottom_out);
+
+/* The strip of a pool's waiting jobs, whose bottom is at bottom. */
+void lull_gantt_draw_wants(const struct lull_gantt *gantt, uint32_t pool, double bottom);
+
+#endif
