@@ -77,7 +77,7 @@ uint64_t lull_explain_gpus(const struct lull_cluster *cluster, uint32_t pool, ui
 
 static struct lull_amount at(int64_t time_ns)
 {
-    return lull_amount_seconds((double)time_ns * 1e-9);
+    return lull_amount_seconds((double)time_ns / 1e9);
 }
 
 static const char *plural(uint64_t count)

@@ -4,7 +4,7 @@
 
 static double seconds(int64_t time_ns)
 {
-    return (double)time_ns * 1e-9;
+    return (double)time_ns / 1e9;
 }
 
 static json_t *names_json(const struct lull_gangs *gangs, const struct lull_cluster_names *names)
