@@ -15,7 +15,7 @@
 static const double page_width = 1400.0;
 static const double left = 130.0;
 static const double right = 30.0;
-static const double header = 84.0;
+static const double header = 100.0;
 static const double panel_gap = 42.0;
 static const double power_height = 130.0;
 static const double waiting_height = 90.0;
@@ -109,21 +109,30 @@ void lull_gantt_draw_wants(const struct lull_gantt *gantt, uint32_t pool, double
 
 /* ---- header ------------------------------------------------------------------------------- */
 
-static double draw_key(FILE *file, double x, const char *class, uint32_t rgb, const char *what)
+struct key {
+    const char *class;
+    double x;
+    double y;
+    const char *paint; /* attributes */
+    uint32_t rgb;
+};
+
+static double draw_key(FILE *file, const struct key *key, const char *what)
 {
     fprintf(file,
-            "<rect class=\"%s\" x=\"%.0f\" y=\"62\" width=\"18\" height=\"12\" fill=\"#%06x\"/>"
-            "<text class=\"label\" x=\"%.0f\" y=\"72\">%s</text>\n",
-            class, x, rgb, x + 24.0, what);
-    return x + 44.0 + 5.9 * (double)strlen(what);
+            "<rect class=\"%s\" x=\"%.0f\" y=\"%.0f\" width=\"18\" height=\"12\" "
+            "%s=\"#%06x\"/><text class=\"label\" x=\"%.0f\" y=\"%.0f\">%s</text>\n",
+            key->class, key->x, key->y, key->paint, key->rgb, key->x + 24.0, key->y + 10.0, what);
+    return key->x + 44.0 + 5.9 * (double)strlen(what);
 }
 
-static void draw_keys(const struct lull_gantt *gantt)
+/* What colours of boxes and bands say. */
+static void draw_job_keys(const struct lull_gantt *gantt, bool has_boxes)
 {
-    double x = left;
+    struct key key = {"free", left, 58.0, "fill", 0xeceef1};
 
-    fprintf(gantt->file, "<g font-size=\"11\" fill=\"#444\">\n");
-    x = draw_key(gantt->file, x, "free", 0xeceef1, "free");
+    key.x = draw_key(gantt->file, &key, "free");
+    key.class = "key";
     for (uint32_t i = 0; i < gantt->layer_count; i++) {
         const struct lull_gantt_layer *layer = &gantt->layers[i];
         char text[32];
@@ -132,13 +141,26 @@ static void draw_keys(const struct lull_gantt *gantt)
             snprintf(text, sizeof(text), "%u MHz", layer->low_mhz);
         else
             snprintf(text, sizeof(text), "%u-%u MHz", layer->low_mhz, layer->high_mhz);
-        x = draw_key(gantt->file, x, "key", layer->rgb, gantt->has_clocks ? text : layer->name);
+        key.rgb = layer->rgb;
+        key.x = draw_key(gantt->file, &key, layer->name != NULL ? layer->name : text);
     }
-    x = draw_key(gantt->file, x + 12.0, "key", shades[1], "waiting jobs want GPUs");
-    x = draw_key(gantt->file, x, "key", shades[2], "1/4 of their pool");
-    x = draw_key(gantt->file, x, "key", shades[3], "all of it");
-    draw_key(gantt->file, x, "key", shades[SHADES], "4 times that, or more");
-    fprintf(gantt->file, "</g>\n");
+    if (has_boxes && gantt->has_clocks && gantt->has_late) {
+        key.paint = "fill=\"none\" stroke-width=\"1.6\" stroke";
+        key.rgb = 0xd1203a;
+        draw_key(gantt->file, &key, "will end late");
+    }
+}
+
+static void draw_wait_keys(const struct lull_gantt *gantt)
+{
+    static const char *const words[] = {"", "waiting jobs want GPUs", "1/4 of their pool or more",
+                                        "all of it or more", "4 times that or more"};
+    struct key key = {"key", left, 76.0, "fill", 0};
+
+    for (int shade = 1; shade <= SHADES; shade++) {
+        key.rgb = shades[shade];
+        key.x = draw_key(gantt->file, &key, words[shade]);
+    }
 }
 
 static void draw_header(const struct lull_gantt *gantt, bool has_boxes)
@@ -164,7 +186,10 @@ static void draw_header(const struct lull_gantt *gantt, bool has_boxes)
             lull_amount_time(gantt->span_s).text,
             has_boxes ? "; a row per GPU, a box per job"
                       : "; how many GPUs of each row are busy, as means over short times");
-    draw_keys(gantt);
+    fprintf(gantt->file, "<g font-size=\"11\" fill=\"#444\">\n");
+    draw_job_keys(gantt, has_boxes);
+    draw_wait_keys(gantt);
+    fprintf(gantt->file, "</g>\n");
 }
 
 /* ---- power and waiting -------------------------------------------------------------------- */

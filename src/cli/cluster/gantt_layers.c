@@ -57,16 +57,25 @@ static void pack(struct lull_gantt *gantt, const struct lull_clock_colours *colo
     }
 }
 
+/* Of all clocks that jobs could have, so that a colour is the same whatever the policy. */
+static void find_colours(const struct lull_gantt *gantt, struct lull_clock_colours *colours)
+{
+    const struct lull_cluster_jobs *jobs = &gantt->gangs->jobs;
+
+    lull_clock_colours_init(colours);
+    for (size_t i = 0; i < jobs->count; i++)
+        for (uint32_t mode = 0; mode < jobs->all[i].mode_count; mode++)
+            lull_clock_colours_add(colours, jobs->all[i].modes[mode].sm_mhz);
+    lull_clock_colours_finish(colours);
+}
+
 void lull_gantt_find_layers(struct lull_gantt *gantt)
 {
     struct lull_clock_colours colours;
 
-    lull_clock_colours_init(&colours);
-    for (size_t i = 0; i < gantt->stretches->count; i++) {
-        lull_clock_colours_add(&colours, clock_of(gantt, &gantt->stretches->all[i]));
+    for (size_t i = 0; i < gantt->stretches->count; i++)
         gantt->has_late |= lull_gantt_is_late(gantt, gantt->stretches->all[i].job);
-    }
-    lull_clock_colours_finish(&colours);
+    find_colours(gantt, &colours);
     gantt->has_clocks = colours.high_mhz > 0;
     if (!gantt->has_clocks) {
         gantt->layers[0] = in_time;
@@ -81,6 +90,8 @@ void lull_gantt_find_layers(struct lull_gantt *gantt)
             add_clock(gantt, mhz, &colours);
     }
     pack(gantt, &colours);
+    if (gantt->layer_count == 0)
+        gantt->layers[gantt->layer_count++] = in_time;
 }
 
 uint32_t lull_gantt_layer_of(const struct lull_gantt *gantt,

@@ -40,8 +40,7 @@ static void change(struct meter *meter, const struct lull_cluster_event *event)
     meter->idle_w -= sign * meter->gangs->cluster.types[mode->type].idle_w * mode->gpus;
 }
 
-/* Stretches of jobs that go on in another one at once, as they do when they change their clock, and
- * those others. -ENOMEM. */
+/* Stretches of jobs that go on at once in another mode, and those in which they do. -ENOMEM. */
 static int find_changes(struct meter *meter)
 {
     const size_t count = meter->stretches->count;
@@ -57,7 +56,8 @@ static int find_changes(struct meter *meter)
         const struct lull_cluster_stretch *stretch = &meter->stretches->all[i];
         const size_t before = last[stretch->job];
 
-        if (before > 0 && meter->stretches->all[before - 1].end_ns == stretch->begin_ns) {
+        if (before > 0 && meter->stretches->all[before - 1].end_ns == stretch->begin_ns &&
+            meter->stretches->all[before - 1].mode != stretch->mode) {
             meter->goes_on[before - 1] = true;
             meter->went_on[i] = true;
         }
