@@ -95,11 +95,12 @@ struct range {
     int64_t count;
 };
 
-/* "COUNT": over all that the knob can be; "FROM:TO:COUNT". -EINVAL. */
+/* "COUNT": around what is usual, a hundredth to a hundred times; "FROM:TO:COUNT". -EINVAL. */
 static int parse_range(const char *text, const struct lull_cluster_knob *knob,
                        struct range *range_out)
 {
-    struct range range = {knob->least, knob->most, 0};
+    struct range range = {fmax(knob->least, knob->usual / 100.0),
+                          fmin(knob->most, knob->usual * 100.0), 0};
     char from[64];
     char to[64];
     char count[64];
@@ -117,7 +118,7 @@ static int parse_range(const char *text, const struct lull_cluster_knob *knob,
     return 0;
 }
 
-/* By equal factors where the range spans more than two decades, else by equal steps. */
+/* By equal factors where the range spans a decade, else by equal steps. */
 static double setting_at(const struct range *range, int64_t i)
 {
     const double part = range->count > 1 ? (double)i / (double)(range->count - 1) : 0.0;
@@ -125,7 +126,7 @@ static double setting_at(const struct range *range, int64_t i)
 
     if (i == range->count - 1 && i > 0)
         return range->to;
-    if (low > 0.0 && fmax(range->from, range->to) > 100.0 * low)
+    if (low > 0.0 && fmax(range->from, range->to) > 10.0 * low)
         return range->from * pow(range->to / range->from, part);
     return range->from + part * (range->to - range->from);
 }

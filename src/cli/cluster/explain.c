@@ -6,6 +6,8 @@
 
 #include "base/text.h"
 
+enum { MOST_MODE_LINES = 8 };
+
 /* ---- which job ---------------------------------------------------------------------------- */
 
 static uint32_t find_job(const struct lull_gangs *gangs, const char *wanted)
@@ -179,31 +181,44 @@ static void print_place(const struct lull_explained *explained, FILE *out)
 
 /* ---- why this clock ----------------------------------------------------------------------- */
 
+static void print_mode(const struct lull_explained *explained, uint32_t number, FILE *out)
+{
+    const struct lull_cluster_mode *mode = &explained->asked->modes[number];
+    const bool is_done = explained->outcome->fate == LULL_CLUSTER_DONE;
+    const double time_s = (double)mode->time_ns / 1e9;
+    char clock[16] = "default";
+
+    if (mode->sm_mhz > 0)
+        snprintf(clock, sizeof(clock), "%u", mode->sm_mhz);
+    fprintf(out, "  %c %-18s %5u %8s %11s %11s %9s",
+            is_done && number == explained->outcome->mode ? '*' : ' ',
+            explained->gangs->cluster.types[mode->type].name, mode->gpus, clock,
+            lull_amount_time(time_s).text, lull_amount_energy(mode->energy_j).text,
+            lull_amount_power(mode->energy_j / time_s / mode->gpus).text);
+    if (is_done && explained->asked->deadline_ns != LULL_CLUSTER_NEVER)
+        fputs(mode->time_ns > explained->asked->deadline_ns - explained->outcome->start_ns
+                  ? "  late"
+                  : "  in time",
+              out);
+    fputc('\n', out);
+}
+
+/* Of many modes the first, the last, and those around the one that it ran in. */
 static void print_modes(const struct lull_explained *explained, FILE *out)
 {
     const struct lull_cluster_job *job = explained->asked;
-    const bool has_deadline = job->deadline_ns != LULL_CLUSTER_NEVER;
+    const uint32_t chosen = explained->outcome->mode;
     const bool is_done = explained->outcome->fate == LULL_CLUSTER_DONE;
 
     fprintf(out, "    %-18s %5s %8s %11s %11s %9s%s\n", "type", "GPUs", "MHz", "time", "energy",
-            "per GPU", has_deadline && is_done ? "  started then" : "");
+            "per GPU", job->deadline_ns != LULL_CLUSTER_NEVER && is_done ? "  started then" : "");
     for (uint32_t i = 0; i < job->mode_count; i++) {
-        const struct lull_cluster_mode *mode = &job->modes[i];
-        const double time_s = (double)mode->time_ns * 1e-9;
-        char clock[16] = "default";
+        const bool is_near = i + 2 >= chosen && i <= chosen + 2;
 
-        if (mode->sm_mhz > 0)
-            snprintf(clock, sizeof(clock), "%u", mode->sm_mhz);
-        fprintf(out, "  %c %-18s %5u %8s %11s %11s %9s",
-                is_done && i == explained->outcome->mode ? '*' : ' ',
-                explained->gangs->cluster.types[mode->type].name, mode->gpus, clock,
-                lull_amount_time(time_s).text, lull_amount_energy(mode->energy_j).text,
-                lull_amount_power(mode->energy_j / time_s / mode->gpus).text);
-        if (has_deadline && is_done)
-            fputs(mode->time_ns > job->deadline_ns - explained->outcome->start_ns ? "  late"
-                                                                                  : "  in time",
-                  out);
-        fputc('\n', out);
+        if (job->mode_count <= MOST_MODE_LINES || i == 0 || i == job->mode_count - 1 || is_near)
+            print_mode(explained, i, out);
+        else if (i == 1 || i == chosen + 3)
+            fputs("    ...\n", out);
     }
 }
 

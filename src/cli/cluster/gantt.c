@@ -17,11 +17,7 @@ static const double left = 130.0;
 static const double right = 30.0;
 static const double header = 100.0;
 static const double panel_gap = 42.0;
-static const double power_height = 130.0;
-static const double waiting_height = 90.0;
 static const double foot = 34.0;
-
-enum { BINS = 1240, SHADES = 4 };
 
 /* Presentation attributes are for light grounds; these come before them on dark ones. */
 static const char style[] =
@@ -35,76 +31,24 @@ double lull_gantt_x(const struct lull_gantt *gantt, double time_s)
     return gantt->left + gantt->width * time_s / gantt->span_s;
 }
 
-/* ---- who waited --------------------------------------------------------------------------- */
+/* ---- what panels share ------------------------------------------------------------------- */
 
-static void add_wait(struct lull_gantt *gantt, uint32_t job, double begin_s, double end_s,
-                     struct lull_picture_bins *count)
+void lull_gantt_draw_caption(const struct lull_gantt *gantt, double top, const char *caption)
 {
-    const struct lull_cluster_job *asked = &gantt->gangs->jobs.all[job];
-
-    lull_picture_bins_add(&gantt->wants[asked->pool], begin_s, end_s, asked->modes[0].gpus);
-    lull_picture_bins_add(count, begin_s, end_s, 1.0);
+    fprintf(gantt->file,
+            "<text class=\"title\" fill=\"#111\" x=\"%.0f\" y=\"%.1f\" font-size=\"13\" "
+            "font-weight=\"600\">%s</text>\n",
+            gantt->left, top - 10.0, caption);
 }
 
-/* Fills in wants and how many jobs waited. -ENOMEM. */
-static int find_waits(struct lull_gantt *gantt, struct lull_picture_bins *count)
+void lull_gantt_draw_area(const struct lull_gantt *gantt, const struct lull_picture_bins *bins,
+                          double bottom, double per_amount, const char *class, uint32_t rgb)
 {
-    const struct lull_cluster_jobs *jobs = &gantt->gangs->jobs;
-    const struct lull_cluster_outcome *outcomes = lull_cluster_run_outcomes(gantt->gangs->run);
-    double *since_s = calloc(jobs->count + 1, sizeof(*since_s));
+    const struct lull_picture_area area = {gantt->left, gantt->width, bottom, per_amount};
 
-    if (since_s == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < jobs->count; i++)
-        since_s[i] = lull_gantt_s(jobs->all[i].arrival_ns);
-    for (size_t i = 0; i < gantt->stretches->count; i++) {
-        const struct lull_cluster_stretch *stretch = &gantt->stretches->all[i];
-
-        add_wait(gantt, stretch->job, since_s[stretch->job], lull_gantt_s(stretch->begin_ns),
-                 count);
-        since_s[stretch->job] = lull_gantt_s(stretch->end_ns);
-    }
-    for (size_t i = 0; i < jobs->count; i++)
-        if (outcomes[i].fate != LULL_CLUSTER_DONE)
-            add_wait(gantt, (uint32_t)i, since_s[i],
-                     outcomes[i].fate == LULL_CLUSTER_REJECTED ? lull_gantt_s(outcomes[i].end_ns)
-                                                               : gantt->span_s,
-                     count);
-    free(since_s);
-    return 0;
-}
-
-/* 0: nobody waits; then by the share of the pool's GPUs that is wanted. */
-static int shade_of(double wanted, double gpus)
-{
-    if (wanted <= 0.0)
-        return 0;
-    return wanted < 0.25 * gpus ? 1 : wanted < gpus ? 2 : wanted < 4.0 * gpus ? 3 : SHADES;
-}
-
-static const uint32_t shades[SHADES + 1] = {0, 0xf7dfb0, 0xf0bf62, 0xdf9320, 0xad5f00};
-
-void lull_gantt_draw_wants(const struct lull_gantt *gantt, uint32_t pool, double bottom)
-{
-    const struct lull_picture_bins *wants = &gantt->wants[pool];
-    const double step = gantt->width / (double)wants->count;
-    double gpus = 0.0;
-
-    for (uint32_t i = 0; i < gantt->gangs->cluster.node_count; i++)
-        if (gantt->gangs->cluster.nodes[i].pool == pool)
-            gpus += gantt->gangs->cluster.nodes[i].gpus;
-    for (int shade = 1; shade <= SHADES; shade++) {
-        fprintf(gantt->file, "<path stroke=\"#%06x\" stroke-width=\"6\" d=\"", shades[shade]);
-        for (size_t begin = 0, end; begin < wants->count; begin = end) {
-            for (end = begin + 1; end < wants->count; end++)
-                if (shade_of(wants->mean[end], gpus) != shade_of(wants->mean[begin], gpus))
-                    break;
-            if (shade_of(wants->mean[begin], gpus) == shade)
-                fprintf(gantt->file, "M%.1f %.1fh%.1f", gantt->left + step * (double)begin,
-                        bottom - 3.0, step * (double)(end - begin));
-        }
-        fprintf(gantt->file, "\"/>\n");
-    }
+    fprintf(gantt->file, "<path class=\"%s\" fill=\"#%06x\" d=\"", class, rgb);
+    lull_picture_bins_write(bins, &area, gantt->file);
+    fprintf(gantt->file, "\"/>\n");
 }
 
 /* ---- header ------------------------------------------------------------------------------- */
@@ -157,8 +101,8 @@ static void draw_wait_keys(const struct lull_gantt *gantt)
                                         "all of it or more", "4 times that or more"};
     struct key key = {"key", left, 76.0, "fill", 0};
 
-    for (int shade = 1; shade <= SHADES; shade++) {
-        key.rgb = shades[shade];
+    for (int shade = 1; shade <= LULL_GANTT_WANT_SHADES; shade++) {
+        key.rgb = lull_gantt_want_rgb[shade];
         key.x = draw_key(gantt->file, &key, words[shade]);
     }
 }
@@ -192,106 +136,10 @@ static void draw_header(const struct lull_gantt *gantt, bool has_boxes)
     fprintf(gantt->file, "</g>\n");
 }
 
-/* ---- power and waiting -------------------------------------------------------------------- */
-
-static struct lull_amount count_text(double count)
-{
-    struct lull_amount amount;
-
-    if (count == floor(count))
-        return lull_amount_count((uint64_t)count);
-    snprintf(amount.text, sizeof(amount.text), "%g", count);
-    return amount;
-}
-
-static void draw_caption(const struct lull_gantt *gantt, double top, const char *caption)
-{
-    fprintf(gantt->file,
-            "<text class=\"title\" fill=\"#111\" x=\"%.0f\" y=\"%.1f\" font-size=\"13\" "
-            "font-weight=\"600\">%s</text>\n",
-            left, top - 10.0, caption);
-}
-
-static void draw_area(const struct lull_gantt *gantt, const struct lull_picture_bins *bins,
-                      double bottom, double per_amount, const char *class, uint32_t rgb)
-{
-    const struct lull_picture_area area = {gantt->left, gantt->width, bottom, per_amount};
-
-    fprintf(gantt->file, "<path class=\"%s\" fill=\"#%06x\" d=\"", class, rgb);
-    lull_picture_bins_write(bins, &area, gantt->file);
-    fprintf(gantt->file, "\"/>\n");
-}
-
-/* jobs_w: of jobs; all_w: with GPUs that had none. */
-static void find_power(const struct lull_gantt *gantt, struct lull_picture_bins *jobs_w,
-                       struct lull_picture_bins *all_w)
-{
-    const struct lull_cluster *cluster = &gantt->gangs->cluster;
-
-    for (uint32_t i = 0; i < cluster->node_count; i++)
-        lull_picture_bins_add(all_w, 0.0, gantt->span_s,
-                              cluster->types[cluster->nodes[i].type].idle_w *
-                                  cluster->nodes[i].gpus);
-    for (size_t i = 0; i < gantt->stretches->count; i++) {
-        const struct lull_cluster_stretch *stretch = &gantt->stretches->all[i];
-        const struct lull_cluster_mode *mode =
-            &gantt->gangs->jobs.all[stretch->job].modes[stretch->mode];
-        const double begin_s = lull_gantt_s(stretch->begin_ns);
-        const double end_s = lull_gantt_s(stretch->end_ns);
-
-        if (stretch->end_ns == stretch->begin_ns)
-            continue;
-        lull_picture_bins_add(jobs_w, begin_s, end_s, stretch->energy_j / (end_s - begin_s));
-        lull_picture_bins_add(all_w, begin_s, end_s,
-                              stretch->energy_j / (end_s - begin_s) -
-                                  cluster->types[mode->type].idle_w * mode->gpus);
-    }
-}
-
-static int draw_power(const struct lull_gantt *gantt, double top)
-{
-    const double bottom = top + power_height;
-    struct lull_picture_bins jobs_w = {0};
-    struct lull_picture_bins all_w = {0};
-    int result = -ENOMEM;
-
-    if (lull_picture_bins_init(&jobs_w, gantt->span_s, BINS) == 0 &&
-        lull_picture_bins_init(&all_w, gantt->span_s, BINS) == 0) {
-        double most;
-
-        find_power(gantt, &jobs_w, &all_w);
-        most = fmax(lull_picture_bins_most(&all_w) * 1.05, 1.0);
-        draw_caption(gantt, top, "Power: jobs, and GPUs without a job (grey)");
-        draw_area(gantt, &all_w, bottom, power_height / most, "idle", 0xc3c8d0);
-        draw_area(gantt, &jobs_w, bottom, power_height / most, "key", 0x4c78a8);
-        lull_picture_draw_amount_axis(
-            gantt->file, &(struct lull_picture_amount_axis){left, left + gantt->width, top, bottom,
-                                                            most, lull_amount_power});
-        result = 0;
-    }
-    lull_picture_bins_fini(&jobs_w);
-    lull_picture_bins_fini(&all_w);
-    return result;
-}
-
-static void draw_waiting(const struct lull_gantt *gantt, const struct lull_picture_bins *count,
-                         double top)
-{
-    const double bottom = top + waiting_height;
-    const double most = fmax(lull_picture_bins_most(count) * 1.05, 1.0);
-
-    draw_caption(gantt, top, "Jobs that wait");
-    draw_area(gantt, count, bottom, waiting_height / most, "key", shades[3]);
-    lull_picture_draw_amount_axis(gantt->file,
-                                  &(struct lull_picture_amount_axis){left, left + gantt->width, top,
-                                                                     bottom, most, count_text});
-}
-
 /* ---- all together ------------------------------------------------------------------------- */
 
 /* Draws below the header. *bottom_out: of the page. -ENOMEM. */
-static int draw_body(struct lull_gantt *gantt, const struct lull_picture_bins *count,
-                     bool *has_boxes_out, double *bottom_out)
+static int draw_body(struct lull_gantt *gantt, bool *has_boxes_out, double *bottom_out)
 {
     double bottom = NAN;
     int result;
@@ -302,13 +150,13 @@ static int draw_body(struct lull_gantt *gantt, const struct lull_picture_bins *c
     if (result == 0 && isnan(bottom))
         result = lull_gantt_draw_bands(gantt, header, &bottom);
     fprintf(gantt->file, "</g>\n");
+    bottom += panel_gap;
     if (result == 0)
-        result = draw_power(gantt, bottom + panel_gap);
+        result = lull_gantt_draw_power(gantt, &bottom);
     if (result < 0)
         return result;
-    bottom += panel_gap + power_height + panel_gap;
-    draw_waiting(gantt, count, bottom);
-    bottom += waiting_height;
+    bottom += panel_gap;
+    lull_gantt_draw_waiting(gantt, &bottom);
     lull_picture_draw_time_axis(
         gantt->file,
         &(struct lull_picture_time_axis){left, gantt->width, header + 8.0, bottom, gantt->span_s});
@@ -328,7 +176,7 @@ static void find_span(struct lull_gantt *gantt)
 }
 
 /* Writes the body to a text of its own, since the height of the page comes first. */
-static int draw(struct lull_gantt *gantt, const struct lull_picture_bins *count, FILE *file)
+static int draw(struct lull_gantt *gantt, FILE *file)
 {
     char *body = NULL;
     size_t size = 0;
@@ -338,7 +186,7 @@ static int draw(struct lull_gantt *gantt, const struct lull_picture_bins *count,
 
     gantt->file = open_memstream(&body, &size);
     if (gantt->file != NULL) {
-        result = draw_body(gantt, count, &has_boxes, &bottom);
+        result = draw_body(gantt, &has_boxes, &bottom);
         if (fclose(gantt->file) != 0)
             result = -ENOMEM;
     }
@@ -361,32 +209,20 @@ static int draw(struct lull_gantt *gantt, const struct lull_picture_bins *count,
 static int write_picture(const void *context, FILE *file)
 {
     const struct lull_gangs *gangs = context;
-    const uint32_t pools = gangs->cluster.pool_count;
     struct lull_gantt gantt = {
         .gangs = gangs,
         .stretches = lull_cluster_run_stretches(gangs->run),
         .left = left,
         .width = page_width - left - right,
-        .wants = calloc(pools, sizeof(*gantt.wants)),
     };
-    struct lull_picture_bins count = {0};
-    int result = gantt.wants == NULL ? -ENOMEM : 0;
+    int result;
 
     find_span(&gantt);
-    for (uint32_t i = 0; i < pools && result == 0; i++)
-        result = lull_picture_bins_init(&gantt.wants[i], gantt.span_s, BINS);
+    lull_gantt_find_layers(&gantt);
+    result = lull_gantt_find_waits(&gantt);
     if (result == 0)
-        result = lull_picture_bins_init(&count, gantt.span_s, BINS);
-    if (result == 0)
-        result = find_waits(&gantt, &count);
-    if (result == 0) {
-        lull_gantt_find_layers(&gantt);
-        result = draw(&gantt, &count, file);
-    }
-    for (uint32_t i = 0; i < pools && gantt.wants != NULL; i++)
-        lull_picture_bins_fini(&gantt.wants[i]);
-    free(gantt.wants);
-    lull_picture_bins_fini(&count);
+        result = draw(&gantt, file);
+    lull_gantt_waits_fini(&gantt);
     return result;
 }
 

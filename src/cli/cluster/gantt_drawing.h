@@ -10,7 +10,12 @@
 #include "cli/picture/bins.h"
 #include "cli/picture/colour.h"
 
-enum { LULL_GANTT_MOST_LAYERS = 8, LULL_GANTT_MOST_BANDS = 40 };
+enum {
+    LULL_GANTT_MOST_LAYERS = 8,
+    LULL_GANTT_MOST_BANDS = 40,
+    LULL_GANTT_BINS = 1240, /* a pixel each */
+    LULL_GANTT_WANT_SHADES = 4,
+};
 
 /* Jobs of one colour. */
 struct lull_gantt_layer {
@@ -31,8 +36,9 @@ struct lull_gantt {
     struct lull_gantt_layer layers[LULL_GANTT_MOST_LAYERS];
     uint32_t layer_count;
     bool has_clocks;
-    bool has_late;                   /* some job is done after its deadline */
-    struct lull_picture_bins *wants; /* [pool]: GPUs that waiting jobs want */
+    bool has_late;                    /* some job is done after its deadline */
+    struct lull_picture_bins *wants;  /* [pool]: GPUs that waiting jobs want */
+    struct lull_picture_bins waiting; /* how many jobs wait */
 };
 
 double lull_gantt_x(const struct lull_gantt *gantt, double time_s);
@@ -56,7 +62,23 @@ int lull_gantt_draw_boxes(struct lull_gantt *gantt, double top, double *bottom_o
 /* gantt_bands.c: the same in bands. -ENOMEM. */
 int lull_gantt_draw_bands(struct lull_gantt *gantt, double top, double *bottom_out);
 
+/* gantt_waits.c: fills in wants and waiting. -ENOMEM; to be ended then too. */
+int lull_gantt_find_waits(struct lull_gantt *gantt);
+void lull_gantt_waits_fini(struct lull_gantt *gantt);
+
+/* From 1 on, the more GPUs of their pool waiting jobs want. */
+extern const uint32_t lull_gantt_want_rgb[LULL_GANTT_WANT_SHADES + 1];
+
 /* The strip of a pool's waiting jobs, whose bottom is at bottom. */
 void lull_gantt_draw_wants(const struct lull_gantt *gantt, uint32_t pool, double bottom);
+
+/* Panels over time: from *bottom on, which they move to where they end. -ENOMEM. */
+int lull_gantt_draw_power(const struct lull_gantt *gantt, double *bottom); /* gantt_power.c */
+void lull_gantt_draw_waiting(const struct lull_gantt *gantt, double *bottom);
+
+/* gantt.c: above a panel that begins at top; a function of time over bottom. */
+void lull_gantt_draw_caption(const struct lull_gantt *gantt, double top, const char *caption);
+void lull_gantt_draw_area(const struct lull_gantt *gantt, const struct lull_picture_bins *bins,
+                          double bottom, double per_amount, const char *class, uint32_t rgb);
 
 #endif
