@@ -113,7 +113,7 @@ static void print_causes(const struct lull_explained *explained, FILE *out)
         "fewer GPUs were free than it needs",
         "enough GPUs were free, but spread over too many nodes",
         "it would have fitted, but others were to go first",
-        "it would have fitted and was the next: the policy let it wait",
+        "it would have fitted and was the next: the policy, or a cap, let it wait",
     };
     const struct lull_cluster_wait *wait = &explained->wait;
 
@@ -147,6 +147,8 @@ static void print_wait(const struct lull_explained *explained, FILE *out)
     if (room->free > 0)
         fprintf(out, ", on %u of %u node%s, %u at most on one", room->with_free, room->nodes,
                 plural(room->nodes), room->most_free);
+    if (room->not_on > 0)
+        fprintf(out, "; %u node%s not on", room->not_on, room->not_on == 1 ? " was" : "s were");
     fputc('\n', out);
     print_causes(explained, out);
     print_names(explained->gangs, "ran when it came", &wait->running, out);
@@ -295,9 +297,12 @@ static void print_end(const struct lull_explained *explained, FILE *out)
     else
         fputs(outcome->fate == LULL_CLUSTER_REJECTED ? ", was rejected" : ", never started", out);
     fputc('\n', out);
-    if (outcome->preemptions > 0)
-        fprintf(out, "was preempted %u time%s; what follows is of its first start\n",
-                outcome->preemptions, plural(outcome->preemptions));
+    if (outcome->preemptions + outcome->failures > 0)
+        fprintf(out,
+                "was preempted %u time%s and lost a node %u time%s; what follows is of its first "
+                "start\n",
+                outcome->preemptions, plural(outcome->preemptions), outcome->failures,
+                plural(outcome->failures));
     if (deadline_ns == LULL_CLUSTER_NEVER)
         return;
     fprintf(out, "deadline at %s", at(deadline_ns).text);

@@ -19,8 +19,9 @@ static json_t *names_json(const struct lull_gangs *gangs, const struct lull_clus
 
 static json_t *room_json(const struct lull_cluster_room *room)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "gpus", (json_int_t)room->gpus, "free_gpus",
-                     (json_int_t)room->free, "nodes", (json_int_t)room->nodes, "nodes_with_free",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "gpus", (json_int_t)room->gpus,
+                     "free_gpus", (json_int_t)room->free, "nodes", (json_int_t)room->nodes,
+                     "nodes_not_on", (json_int_t)room->not_on, "nodes_with_free",
                      (json_int_t)room->with_free, "most_free_on_node", (json_int_t)room->most_free,
                      "nodes_with_room", (json_int_t)room->with_room);
 }

@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "cli/amount.h"
 #include "cli/cluster/cluster.h"
 #include "cli/cluster/compare.h"
 #include "cli/cluster/gantt.h"
 #include "cli/cluster/power_out.h"
 #include "cli/command.h"
+#include "cli/watch.h"
 
 static uint32_t pool_count(const struct lull_gangs *gangs)
 {
@@ -122,14 +124,28 @@ static int make_jobs(struct lull_gangs *gangs, struct lull_error *err)
 int lull_gangs_run(const struct lull_gangs *gangs, const struct lull_cluster_policy_ops *policy,
                    struct lull_cluster_run **run_out, struct lull_error *err)
 {
-    return lull_cluster_simulate_under(&gangs->cluster, &gangs->jobs, policy, &gangs->conditions.all,
-                                       run_out, err);
+    return lull_cluster_simulate_under(&gangs->cluster, &gangs->jobs, policy,
+                                       &gangs->conditions.all, run_out, err);
+}
+
+static void tell(void *user, size_t gone, size_t jobs)
+{
+    if (lull_watch_is_due(user))
+        lull_watch_draw("lull: %s of %s jobs", lull_amount_count(gone).text,
+                        lull_amount_count(jobs).text);
 }
 
 static int simulate(struct lull_gangs *gangs, struct lull_error *err)
 {
-    int result = lull_gangs_run(gangs, gangs->policy, &gangs->run, err);
+    struct lull_watch watch = lull_watch_begin();
+    int result;
 
+    gangs->conditions.all.keeps_power =
+        gangs->wish->power_out != NULL || gangs->wish->gantt != NULL;
+    gangs->conditions.all.tell = tell;
+    gangs->conditions.all.user = &watch;
+    result = lull_gangs_run(gangs, gangs->policy, &gangs->run, err);
+    lull_watch_end(&watch);
     if (result == 0 && gangs->wish->jobs_out != NULL)
         result = lull_gangs_write_jobs(gangs, err);
     if (result == 0 && gangs->wish->power_out != NULL)

@@ -126,7 +126,8 @@ static void draw_header(const struct lull_gantt *gantt, bool has_boxes)
             "<text class=\"label\" fill=\"#444\" x=\"%.0f\" y=\"48\" font-size=\"12\">%s node%s; "
             "%s in %s%s</text>\n",
             left, lull_amount_count(gangs->cluster.node_count).text,
-            gangs->cluster.node_count == 1 ? "" : "s", lull_amount_energy(run_j + idle_j).text,
+            gangs->cluster.node_count == 1 ? "" : "s",
+            lull_amount_energy(run_j + idle_j + lull_cluster_run_turn_on_j(gangs->run)).text,
             lull_amount_time(gantt->span_s).text,
             has_boxes ? "; a row per GPU, a box per job"
                       : "; how many GPUs of each row are busy, as means over short times");

@@ -10,9 +10,10 @@
 
 /*
  * One line per event, in the order of time: time (s); energy (J) since time 0; wattmin (W), what
- * all GPUs would draw idle; epower (W), the mean since the line above, NA where no time has passed;
- * event_type, s: a job starts, e: it ends or is preempted, p: it changes its clock. Whole or not at
- * all. Errors: -ENOMEM; those of lull_file_write_atomic.
+ * all nodes would draw if no GPU had a job; epower (W), the mean since the line above, NA where no
+ * time has passed; event_type, s: a job starts, e: it ends or is preempted, p: it changes its
+ * clock, or a node is turned on or off, fails or works again. Whole or not at all. Errors: -ENOMEM;
+ * those of lull_file_write_atomic.
  */
 int lull_gangs_write_power(const struct lull_gangs *gangs, struct lull_error *err);
 

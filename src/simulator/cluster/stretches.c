@@ -36,6 +36,24 @@ int lull_cluster_stretches_add(struct lull_cluster_stretches *stretches,
     return 0;
 }
 
+int lull_cluster_stretches_add_change(struct lull_cluster_stretches *stretches, int64_t time_ns,
+                                      uint32_t node, enum lull_cluster_power power)
+{
+    if (stretches->change_count == stretches->change_room) {
+        const size_t wanted = stretches->change_room == 0 ? 64 : stretches->change_room * 2;
+        struct lull_cluster_node_change *const larger =
+            reallocarray(stretches->changes, wanted, sizeof(*larger));
+
+        if (larger == NULL)
+            return -ENOMEM;
+        stretches->changes = larger;
+        stretches->change_room = wanted;
+    }
+    stretches->changes[stretches->change_count++] =
+        (struct lull_cluster_node_change){time_ns, node, power, stretches->count};
+    return 0;
+}
+
 /* At one instant GPUs are given back before they are taken. */
 static int compare(const void *left, const void *right)
 {
@@ -76,5 +94,6 @@ void lull_cluster_stretches_fini(struct lull_cluster_stretches *stretches)
     for (size_t i = 0; i < stretches->count; i++)
         free((void *)stretches->all[i].shares);
     free(stretches->all);
+    free(stretches->changes);
     *stretches = (struct lull_cluster_stretches){0};
 }

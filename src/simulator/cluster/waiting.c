@@ -14,7 +14,8 @@ struct replay {
     size_t own;                        /* its first stretch; SIZE_MAX: none */
     struct lull_cluster_event *events; /* of its pool */
     size_t event_count;
-    size_t next; /* the first event that has not been played */
+    size_t next;        /* the first event that has not been played */
+    size_t next_change; /* the same of nodes */
     struct lull_cluster_state *state;
     bool *is_running; /* [job] */
     bool *is_named;   /* [job] in ahead or overtaking */
@@ -62,6 +63,21 @@ static int collect(struct replay *replay)
     return 0;
 }
 
+/* Nodes up to an instant, and in it up to a stretch. */
+static void play_nodes(struct replay *replay, int64_t time_ns, size_t before_stretch)
+{
+    const struct lull_cluster_stretches *stretches = replay->stretches;
+
+    for (; replay->next_change < stretches->change_count; replay->next_change++) {
+        const struct lull_cluster_node_change *change = &stretches->changes[replay->next_change];
+
+        if (change->time_ns > time_ns ||
+            (change->time_ns == time_ns && change->stretch > before_stretch))
+            return;
+        lull_cluster_state_set_power(replay->state, change->node, change->power);
+    }
+}
+
 static void play(struct replay *replay, const struct lull_cluster_event *event)
 {
     const struct lull_cluster_stretch *stretch = &replay->stretches->all[event->stretch];
@@ -81,9 +97,11 @@ static void play_until(struct replay *replay, int64_t time_ns, size_t before_str
 
         if (event->time_ns > time_ns ||
             (event->time_ns == time_ns && event->is_begin && event->stretch >= before_stretch))
-            return;
+            break;
+        play_nodes(replay, event->is_begin ? event->time_ns : event->time_ns - 1, event->stretch);
         play(replay, event);
     }
+    play_nodes(replay, time_ns, before_stretch);
 }
 
 /* ---- what was free ------------------------------------------------------------------------ */
@@ -105,6 +123,7 @@ static void look(const struct replay *replay, uint32_t of_first, struct lull_clu
         if (node->pool != job->pool || node->type != type)
             continue;
         room->nodes++;
+        room->not_on += lull_cluster_state_power(replay->state, i) != LULL_CLUSTER_ON;
         room->with_free += free > 0;
         room->with_room += free >= of_first;
         if (free > room->most_free)
@@ -192,6 +211,9 @@ static void measure(struct replay *replay, int64_t *behind_ns)
         play_until(replay, now_ns, SIZE_MAX);
         if (replay->next < replay->event_count && replay->events[replay->next].time_ns < until_ns)
             until_ns = replay->events[replay->next].time_ns;
+        if (replay->next_change < replay->stretches->change_count &&
+            replay->stretches->changes[replay->next_change].time_ns < until_ns)
+            until_ns = replay->stretches->changes[replay->next_change].time_ns;
         cause = cause_now(replay, now_ns, &behind);
         wait->lasted_ns[cause] += until_ns - now_ns;
         if (cause == LULL_CLUSTER_BEHIND) {
@@ -238,6 +260,16 @@ static void look_at_start(struct replay *replay)
     }
 }
 
+/* The first stretch that begins then or later. */
+static size_t first_from(const struct lull_cluster_stretches *stretches, int64_t time_ns)
+{
+    size_t first = 0;
+
+    while (first < stretches->count && stretches->all[first].begin_ns < time_ns)
+        first++;
+    return first;
+}
+
 static int explain(struct replay *replay, const struct lull_cluster_outcome *outcome)
 {
     const struct lull_cluster_job *job = job_of(replay, replay->job);
@@ -258,7 +290,7 @@ static int explain(struct replay *replay, const struct lull_cluster_outcome *out
                replay->events[replay->event_count - 1].time_ns > job->arrival_ns) {
         wait->end_ns = replay->events[replay->event_count - 1].time_ns;
     }
-    play_until(replay, job->arrival_ns, 0);
+    play_until(replay, job->arrival_ns, first_from(replay->stretches, job->arrival_ns));
     look(replay, of_first, &wait->on_arrival);
     count_running(replay);
     count_others(replay, replay->next);

@@ -14,7 +14,7 @@
 
 /* Of every instant of a wait the first that is true. */
 enum lull_cluster_cause {
-    LULL_CLUSTER_SHORT,     /* fewer GPUs were free than any of its modes needs */
+    LULL_CLUSTER_SHORT,     /* fewer GPUs were free, on nodes that are on, than any mode needs */
     LULL_CLUSTER_SCATTERED, /* enough, but on too many nodes for a gang (placement.h) */
     LULL_CLUSTER_BEHIND,    /* it would have fitted; of those who waited another was to go first */
     LULL_CLUSTER_HELD,      /* it would have fitted and was the next: the policy let it wait */
@@ -35,6 +35,7 @@ struct lull_cluster_room {
     uint64_t gpus; /* of its type there are in all */
     uint64_t free;
     uint32_t nodes;     /* of its type */
+    uint32_t not_on;    /* off, turning on or down */
     uint32_t with_free; /* nodes that had one or more free */
     uint32_t most_free; /* on one node */
     uint32_t with_room; /* nodes that had as many free as the job put on its first */
