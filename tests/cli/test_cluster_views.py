@@ -217,6 +217,38 @@ class Power(unittest.TestCase):
             self.assertAlmostEqual(energy_j / got["energy_j"], 1.0, delta=1e-9)
             self.assertEqual([sum(row["event_type"] == kind for row in rows) for kind in "sep"], [300, 300, 0])
 
+    def test_nodes(self):
+        """A node that idles for 10 s is turned off, which is what turning it on takes, in 20 s."""
+        options = ("--nodes", 1, "--run-w", 300, "--idle-w", 60, "--power-down", "--turn-on-j", 4800, "--turn-on-s", 20)
+        text = HEADER + "a,0,8,10,\nb,50,4,10,\n"
+        got, rows = self.series(text, "fifo", *options)
+        self.assertEqual([(float(row["time"]), float(row["energy"]), float(row["wattmin"]), row["event_type"])
+                          for row in rows], [
+            (0, 0, 480, "s"), (10, 24000, 480, "e"), (20, 28800, 0, "p"), (50, 28800, 240, "p"), (70, 33600, 480, "p"),
+            (70, 33600, 480, "s"), (80, 33600 + 12000 + 2400, 480, "e")])
+        self.assertEqual((got["energy_j"], got["turn_on_j"]), (48000, 4800))
+        b = explained("b", *options[2:], "--nodes", 1, text=text)["waiting"]
+        self.assertEqual((b["wait_s"], b["too_few_gpus_s"], b["on_arrival"]["nodes_not_on"],
+                          b["on_arrival"]["free_gpus"], b["at_start"]["free_gpus"]), (20, 20, 1, 0, 8))
+
+    def test_conditions(self):
+        for seed in range(4):
+            got, rows = self.series(random_trace(seed, 200, 20), "fifo", "--nodes", 30, "--power-down", "--turn-on-j",
+                                    3000 * seed, "--turn-on-s", 3 * seed, "--mtbf-h", 0.05, "--repair-minutes", 0.5,
+                                    "--failure-seed", seed)
+            self.assertGreater(got["node_failures"], 0)
+            self.assertGreater(got["turn_ons"], 0)
+            energy_j, before = 0.0, 0.0
+            for row in rows:
+                if row["epower"] != "NA":
+                    energy_j += float(row["epower"]) * (float(row["time"]) - before)
+                    self.assertGreaterEqual(float(row["epower"]), -1e-6)
+                before = float(row["time"])
+                self.assertGreaterEqual(float(row["wattmin"]), -1e-6)
+            self.assertAlmostEqual(float(rows[-1]["energy"]) / got["energy_j"], 1.0, delta=1e-9)
+            if seed > 0:
+                self.assertAlmostEqual(energy_j / got["energy_j"], 1.0, delta=1e-9)
+
     def test_no_such_place(self):
         done = cluster("-", "--nodes", 1, "--power-out", "/nonexistent/power.csv", text=HEADER + "a,0,1,1,\n")
         self.assertEqual(done.returncode, 1)
@@ -304,6 +336,19 @@ class Gantt(unittest.TestCase):
                 texts = ["".join(label.itertext()) for label in root.iter(SVG + "text")]
                 self.assertEqual("pool2: 88 GPUs" in texts, count == 30, count)
                 self.assertLess(sum(1 for _ in root.iter()), 4000)
+
+    def test_nodes(self):
+        options = ("--power-down", "--turn-on-j", 4800, "--turn-on-s", 20, "--idle-w", 60)
+        root, _ = self.draw(HEADER + "a,0,8,10,\nb,50,4,10,\n", "--nodes", 1, *options)
+        per_s = (1400 - 130 - 30) / 80
+        for rgb, begin, end in (("#aab1bd", 20, 50), ("#d8b365", 50, 70)):
+            paths = [path.get("d") for path in root.iter(SVG + "path") if path.get("fill") == rgb]
+            x, right = map(float, re.match(r"M([\d.]+) [\d.]+H([\d.]+)v", paths[0]).groups())
+            self.assertAlmostEqual(x, 130 + begin * per_s, delta=0.02)
+            self.assertAlmostEqual(right, 130 + end * per_s, delta=0.02)
+        root, _ = self.draw(random_trace(1, 3000, 30), "--nodes", 40, *options)
+        self.assertLess(sum(1 for _ in root.iter()), 4000)
+        self.assertIn("not on", ["".join(text.itertext()) for text in root.iter(SVG + "text")])
 
     def test_nothing(self):
         root, _ = self.draw(HEADER, "--nodes", 1)

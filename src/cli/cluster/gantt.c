@@ -23,7 +23,8 @@ static const double foot = 34.0;
 static const char style[] =
     "<style>@media (prefers-color-scheme: dark) {"
     ".ground{fill:#15171c}.title{fill:#f0f0f3}.label{fill:#b9bdc7}.line{stroke:#777d8a}"
-    ".grid{stroke:#ffffff24}.free{fill:#2b2f38}.idle{fill:#5c6471}.box{stroke:#15171c}}"
+    ".grid{stroke:#ffffff24}.free{fill:#2b2f38}.idle{fill:#5c6471}.off{fill:#454c59}.box{stroke:#"
+    "15171c}}"
     "</style>\n";
 
 double lull_gantt_x(const struct lull_gantt *gantt, double time_s)
@@ -76,6 +77,15 @@ static void draw_job_keys(const struct lull_gantt *gantt, bool has_boxes)
     struct key key = {"free", left, 58.0, "fill", 0xeceef1};
 
     key.x = draw_key(gantt->file, &key, "free");
+    for (int power = 0; power <= LULL_CLUSTER_DOWN && gantt->stretches->change_count > 0; power++) {
+        const struct lull_gantt_node_look *look = &lull_gantt_node_looks[power];
+
+        if (look->name == NULL || (!has_boxes && power != LULL_CLUSTER_OFF))
+            continue;
+        key.class = look->class;
+        key.rgb = look->rgb;
+        key.x = draw_key(gantt->file, &key, has_boxes ? look->name : "not on");
+    }
     key.class = "key";
     for (uint32_t i = 0; i < gantt->layer_count; i++) {
         const struct lull_gantt_layer *layer = &gantt->layers[i];

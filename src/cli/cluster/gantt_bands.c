@@ -17,6 +17,7 @@ struct band {
     uint32_t end;
     uint64_t gpus;
     struct lull_picture_bins busy[LULL_GANTT_MOST_LAYERS]; /* of this layer and those below */
+    struct lull_picture_bins not_on;
 };
 
 struct bands {
@@ -88,6 +89,16 @@ static void find_bands(struct bands *bands)
 
 /* ---- what ran ----------------------------------------------------------------------------- */
 
+static void see_state(void *user, uint32_t node, enum lull_cluster_power power, double begin_s,
+                      double end_s)
+{
+    struct bands *const bands = user;
+
+    (void)power;
+    lull_picture_bins_add(&bands->all[bands->of_node[node]].not_on, begin_s, end_s,
+                          bands->gantt->gangs->cluster.nodes[node].gpus);
+}
+
 static int fill(struct bands *bands)
 {
     const struct lull_gantt *gantt = bands->gantt;
@@ -96,10 +107,13 @@ static int fill(struct bands *bands)
                           : wanted > MOST_BINS ? MOST_BINS
                                                : wanted;
 
-    for (uint32_t band = 0; band < bands->count; band++)
+    for (uint32_t band = 0; band < bands->count; band++) {
+        if (lull_picture_bins_init(&bands->all[band].not_on, gantt->span_s, bins) < 0)
+            return -ENOMEM;
         for (uint32_t layer = 0; layer < gantt->layer_count; layer++)
             if (lull_picture_bins_init(&bands->all[band].busy[layer], gantt->span_s, bins) < 0)
                 return -ENOMEM;
+    }
     for (size_t i = 0; i < gantt->stretches->count; i++) {
         const struct lull_cluster_stretch *stretch = &gantt->stretches->all[i];
 
@@ -111,7 +125,7 @@ static int fill(struct bands *bands)
                     lull_gantt_s(stretch->begin_ns), lull_gantt_s(stretch->end_ns),
                     stretch->shares[k].gpus);
     }
-    return 0;
+    return lull_gantt_each_node_state(gantt, see_state, bands);
 }
 
 /* ---- drawing ------------------------------------------------------------------------------ */
@@ -151,6 +165,13 @@ static void draw_band(const struct bands *bands, const struct band *band, double
             "<rect class=\"free\" fill=\"#eceef1\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
             "height=\"%.1f\"/>\n",
             gantt->left, y, gantt->width, bands->height);
+    /* Nodes that are not on hang from above. */
+    fprintf(gantt->file, "<path class=\"off\" fill=\"#%06x\" d=\"",
+            lull_gantt_node_looks[LULL_CLUSTER_OFF].rgb);
+    lull_picture_bins_write(
+        &band->not_on, &(struct lull_picture_area){gantt->left, gantt->width, y, -area.per_amount},
+        gantt->file);
+    fprintf(gantt->file, "\"/>\n");
     for (uint32_t layer = gantt->layer_count; layer-- > 0;) {
         fprintf(gantt->file, "<path fill=\"#%06x\" d=\"", gantt->layers[layer].rgb);
         lull_picture_bins_write(&band->busy[layer], &area, gantt->file);
@@ -193,9 +214,11 @@ int lull_gantt_draw_bands(struct lull_gantt *gantt, double top, double *bottom_o
     }
     if (result == 0)
         *bottom_out = draw(bands, top);
-    for (uint32_t band = 0; band < bands->count; band++)
+    for (uint32_t band = 0; band < bands->count; band++) {
+        lull_picture_bins_fini(&bands->all[band].not_on);
         for (uint32_t layer = 0; layer < gantt->layer_count; layer++)
             lull_picture_bins_fini(&bands->all[band].busy[layer]);
+    }
     free(bands->of_node);
     free(bands);
     return result;

@@ -113,6 +113,42 @@ static double draw_rows(struct boxes *boxes, double top)
     return y;
 }
 
+struct state_drawing {
+    const struct boxes *boxes;
+    enum lull_cluster_power power;
+};
+
+static void write_state(void *user, uint32_t node, enum lull_cluster_power power, double begin_s,
+                        double end_s)
+{
+    const struct state_drawing *drawing = user;
+    const struct boxes *boxes = drawing->boxes;
+    const double begin = lull_gantt_x(boxes->gantt, begin_s);
+
+    if (power == drawing->power)
+        fprintf(boxes->gantt->file, "M%.2f %.1fH%.2fv%.1fH%.2fz", begin,
+                boxes->y[boxes->first[node]], lull_gantt_x(boxes->gantt, end_s),
+                boxes->height * boxes->gantt->gangs->cluster.nodes[node].gpus, begin);
+}
+
+static int draw_states(const struct boxes *boxes)
+{
+    int result = 0;
+
+    for (int power = 0; power <= LULL_CLUSTER_DOWN && result == 0; power++) {
+        const struct lull_gantt_node_look *look = &lull_gantt_node_looks[power];
+        struct state_drawing drawing = {boxes, (enum lull_cluster_power)power};
+
+        if (look->name == NULL)
+            continue;
+        fprintf(boxes->gantt->file, "<path class=\"%s\" fill=\"#%06x\" d=\"", look->class,
+                look->rgb);
+        result = lull_gantt_each_node_state(boxes->gantt, write_state, &drawing);
+        fprintf(boxes->gantt->file, "\"/>\n");
+    }
+    return result;
+}
+
 static void write_box(const struct boxes *boxes, const struct box *box)
 {
     const struct lull_gantt *gantt = boxes->gantt;
@@ -172,18 +208,18 @@ static void draw_names(const struct boxes *boxes)
     fprintf(gantt->file, "</g>\n");
 }
 
-static double draw(struct boxes *boxes, double top)
+static int draw(struct boxes *boxes, double top, double *bottom_out)
 {
-    double bottom;
-
     boxes->height = fmin(20.0, fmax(4.0, 420.0 / boxes->lane_count));
-    bottom = draw_rows(boxes, top);
+    *bottom_out = draw_rows(boxes, top);
+    if (draw_states(boxes) < 0)
+        return -ENOMEM;
     for (uint32_t layer = 0; layer < boxes->gantt->layer_count; layer++)
         draw_layer(boxes, layer);
     if (boxes->gantt->has_clocks && boxes->gantt->has_late)
         draw_late(boxes);
     draw_names(boxes);
-    return bottom;
+    return 0;
 }
 
 int lull_gantt_draw_boxes(struct lull_gantt *gantt, double top, double *bottom_out)
@@ -206,10 +242,9 @@ int lull_gantt_draw_boxes(struct lull_gantt *gantt, double top, double *bottom_o
     boxes->y = calloc(boxes->lane_count + 1, sizeof(*boxes->y));
     if (boxes->first != NULL && boxes->taken != NULL && boxes->y != NULL)
         result = lull_cluster_stretches_events(gantt->stretches, &events, &count);
-    if (result == 0)
-        *bottom_out = boxes->lane_count <= MOST_LANES && assign(boxes, events, count)
-                          ? draw(boxes, top)
-                          : NAN;
+    *bottom_out = NAN;
+    if (result == 0 && boxes->lane_count <= MOST_LANES && assign(boxes, events, count))
+        result = draw(boxes, top, bottom_out);
     free(events);
     free(boxes->first);
     free(boxes->taken);

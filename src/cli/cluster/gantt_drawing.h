@@ -62,6 +62,20 @@ int lull_gantt_draw_boxes(struct lull_gantt *gantt, double top, double *bottom_o
 /* gantt_bands.c: the same in bands. -ENOMEM. */
 int lull_gantt_draw_bands(struct lull_gantt *gantt, double top, double *bottom_out);
 
+/* gantt_nodes.c: how nodes that are not on look, by their power. */
+struct lull_gantt_node_look {
+    const char *name; /* NULL: on */
+    const char *class;
+    uint32_t rgb;
+};
+extern const struct lull_gantt_node_look lull_gantt_node_looks[LULL_CLUSTER_DOWN + 1];
+
+/* Each time that a node was not on. -ENOMEM. */
+int lull_gantt_each_node_state(const struct lull_gantt *gantt,
+                               void (*see)(void *user, uint32_t node, enum lull_cluster_power power,
+                                           double begin_s, double end_s),
+                               void *user);
+
 /* gantt_waits.c: fills in wants and waiting. -ENOMEM; to be ended then too. */
 int lull_gantt_find_waits(struct lull_gantt *gantt);
 void lull_gantt_waits_fini(struct lull_gantt *gantt);

@@ -64,8 +64,10 @@ int lull_gantt_draw_power(const struct lull_gantt *gantt, double *bottom)
         const double most = fmax(lull_picture_bins_most(&parts[LULL_POWER_PARTS - 1]) * 1.05, 1.0);
 
         lull_gantt_draw_caption(gantt, top,
-                                "Power: jobs, GPUs without a job (grey), nodes that are turning on "
-                                "(sand)");
+                                gantt->stretches->change_count > 0
+                                    ? "Power: jobs, GPUs without a job (grey), nodes that are "
+                                      "turning on (sand)"
+                                    : "Power: jobs, and GPUs without a job (grey)");
         for (int part = LULL_POWER_PARTS; part-- > 0;)
             lull_gantt_draw_area(gantt, &parts[part], *bottom, power_height / most,
                                  looks[part].class, looks[part].rgb);

@@ -30,7 +30,7 @@ struct lull_picture_area {
     double left;
     double width;
     double bottom;     /* of value 0 */
-    double per_amount; /* height of value 1 */
+    double per_amount; /* height of value 1; below 0: downwards */
 };
 
 /* Writes what stands in a path's d: the area between the function and 0. */
