@@ -281,6 +281,40 @@ class Compare(unittest.TestCase):
             self.assertIn(words, done.stderr)
 
 
+class EveryPolicy(unittest.TestCase):
+    """What holds whatever the policy: those that there are, preemptive and with clocks where there are such options."""
+
+    def test_views(self):
+        done = cluster("-", "--nodes", 1, "--compare", "none", text=HEADER, policy=None)
+        policies = re.search(r"there are (.*)", done.stderr).group(1).split(", ")
+        known = cluster("--help").stdout
+        more = ["--preemptible"] if "--preemptible" in known else []
+        more += ["--gpu", "A100-SXM4-40GB", "--clocks"] if "--clocks" in known else []
+        text = random_trace(2, 60, 10)
+        for policy in policies:
+            with tempfile.TemporaryDirectory() as directory:
+                power, picture = os.path.join(directory, "power.csv"), os.path.join(directory, "gantt.svg")
+                got = answer("-", "--nodes", 3, "--gpus-per-node", 4, "--power-out", power, "--gantt", picture, *more,
+                             text=text, policy=policy)
+                rows = table(power)
+                ElementTree.parse(picture)
+            self.assertAlmostEqual(float(rows[-1]["energy"]) / got["energy_j"], 1.0, delta=1e-9, msg=policy)
+            self.assertEqual(sum(row["event_type"] == "s" for row in rows),
+                             sum(row["event_type"] == "e" for row in rows), policy)
+            queue_s = 0.0
+            for job in range(60):
+                told = answer("-", "--nodes", 3, "--gpus-per-node", 4, "--explain", f"j{job}", *more, text=text,
+                              policy=policy)["explained"]
+                if told["waiting"] is None:
+                    continue
+                waiting = told["waiting"]
+                self.assertAlmostEqual(waiting["too_few_gpus_s"] + waiting["too_many_nodes_s"] +
+                                       waiting["behind_others_s"] + waiting["held_by_policy_s"], waiting["wait_s"],
+                                       places=6, msg=(policy, job))
+                queue_s += waiting["wait_s"]
+            self.assertAlmostEqual(queue_s, got["average_queue_s"] * (got["jobs"] - got["rejected"]), places=3)
+
+
 class Gantt(unittest.TestCase):
     def draw(self, text, *options, policy="fifo"):
         with tempfile.TemporaryDirectory() as directory:
