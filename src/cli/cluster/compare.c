@@ -219,34 +219,51 @@ static int print_json(const struct table *table)
     return lull_cluster_print_json(json_pack("{s:o}", "compared", rows));
 }
 
-static void print_row(const struct row *row)
+struct label {
+    char text[32];
+};
+
+static struct label label_of(const struct row *row)
 {
-    char label[32];
+    struct label label;
 
     if (row->policy.is_set)
-        snprintf(label, sizeof(label), "%g", row->policy.setting);
+        snprintf(label.text, sizeof(label.text), "%g", row->policy.setting);
     else
-        snprintf(label, sizeof(label), "%s", row->policy.name);
-    printf(
-        "%-16s %10s %10s %10s %10s %10s %6.1f %% %8s %8s\n", label,
-        lull_amount_time(row->summary.average_completion_s).text,
-        lull_amount_time(row->summary.p99_completion_s).text,
-        lull_amount_time(mean_wait_s(row)).text, lull_amount_time(row->summary.makespan_s).text,
-        lull_amount_energy(row->summary.run_j + row->summary.idle_j + row->summary.turn_on_j).text,
-        100.0 * lull_cluster_tally_utilisation(&row->all, row->summary.makespan_s),
-        lull_amount_count(row->summary.rejected).text,
-        lull_amount_count(row->summary.deadline_misses).text);
+        snprintf(label.text, sizeof(label.text), "%s", row->policy.name);
+    return label;
+}
+
+static void print_row(const struct row *row, int width)
+{
+    const double energy_j = row->summary.run_j + row->summary.idle_j + row->summary.turn_on_j;
+
+    printf("%-*s %10s %10s %10s %10s %10s %6.1f %% %8s %8s\n", width, label_of(row).text,
+           lull_amount_time(row->summary.average_completion_s).text,
+           lull_amount_time(row->summary.p99_completion_s).text,
+           lull_amount_time(mean_wait_s(row)).text, lull_amount_time(row->summary.makespan_s).text,
+           lull_amount_energy(energy_j).text,
+           100.0 * lull_cluster_tally_utilisation(&row->all, row->summary.makespan_s),
+           lull_amount_count(row->summary.rejected).text,
+           lull_amount_count(row->summary.deadline_misses).text);
 }
 
 static void print(const struct lull_gangs *gangs, const struct table *table)
 {
+    int width = (int)strlen("setting");
+
+    for (size_t i = 0; i < table->count; i++) {
+        const int length = (int)strlen(label_of(&table->rows[i]).text);
+
+        width = length > width ? length : width;
+    }
     if (gangs->wish->sweep != NULL)
         printf("%s: %s\n", gangs->policy->name, gangs->policy->knob->what);
-    printf("%-16s %10s %10s %10s %10s %10s %8s %8s %8s\n",
+    printf("%-*s %10s %10s %10s %10s %10s %8s %8s %8s\n", width,
            gangs->wish->sweep != NULL ? "setting" : "policy", "completion", "p99", "queue",
            "last end", "energy", "busy", "rejected", "late");
     for (size_t i = 0; i < table->count; i++)
-        print_row(&table->rows[i]);
+        print_row(&table->rows[i], width);
     printf("\n%s jobs on %s GPUs; completion and queue are means\n",
            lull_amount_count(gangs->jobs.count).text,
            lull_amount_count(table->rows[0].all.gpus).text);
