@@ -108,6 +108,23 @@ class Explain(unittest.TestCase):
             said = cluster("-", "--pools", pools, "--explain", "b", text=text).stdout
             self.assertIn("pools that could hold it: small, large", said)
 
+    def test_strange_names(self):
+        """Terminal escapes, XML, bytes that are no text: shown, but harmless."""
+        with tempfile.TemporaryDirectory() as directory:
+            jobs, pools, picture = (os.path.join(directory, name) for name in ("jobs.csv", "pools.csv", "gantt.svg"))
+            with open(pools, "wb") as file:
+                file.write(b"vc,nodes\nx\xff\x1b[31m<&>,1\n")
+            with open(jobs, "wb") as file:
+                file.write(b"job_id,submit_s,vc,num_gpus,duration_s\n\x1b\xed\xa0\x80\xc3\xa9<" + b"a" * 90 +
+                           b",0,x\xff\x1b[31m<&>,8,10\n\xf4\x90\x80\x80\xc2\x9b,1,x\xff\x1b[31m<&>,8,10\n")
+            got = answer(jobs, "--pools", pools, "--explain", 1, "--gantt", picture)
+            self.assertEqual(got["explained"]["job_id"], "??????")
+            self.assertEqual(got["pools"][0]["pool"], "x??[31m<&>")
+            self.assertEqual(got["explained"]["waiting"]["freed"]["first"], ["????\u00e9<" + "a" * 56])
+            said = cluster(jobs, "--pools", pools, "--explain", 1)
+            self.assertNotIn("\x1b", said.stdout)
+            ElementTree.parse(picture)
+
     def test_names(self):
         text = "job_id,submit_s,num_gpus,duration_s\n1,5,1,5\n7,6,1,5\n"
         self.assertEqual(explained("1", text=text)["number"], 0)  # the trace's own id first

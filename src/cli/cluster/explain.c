@@ -43,16 +43,14 @@ int lull_explain_job(const struct lull_gangs *gangs, struct lull_explained *expl
     return 0;
 }
 
-struct lull_amount lull_explain_name(const struct lull_gangs *gangs, uint32_t job)
+struct lull_printable lull_explain_name(const struct lull_gangs *gangs, uint32_t job)
 {
     const char *name = lull_cluster_jobs_name(&gangs->table, gangs->table.rows[job].id);
-    struct lull_amount amount;
+    struct lull_printable shown = lull_printable(name);
 
-    if (name[0] != '\0')
-        snprintf(amount.text, sizeof(amount.text), "%s", name);
-    else
-        snprintf(amount.text, sizeof(amount.text), "%u", job);
-    return amount;
+    if (name[0] == '\0')
+        snprintf(shown.text, sizeof(shown.text), "%u", job);
+    return shown;
 }
 
 const struct lull_cluster_mode *lull_explain_smallest(const struct lull_cluster_job *job)
@@ -249,7 +247,7 @@ static void print_pools_with(const struct lull_explained *explained,
         if (lull_explain_gpus(cluster, pool, mode->type) < mode->gpus)
             continue;
         fprintf(out, "%s%s", shown++ == 0 ? "  pools that could hold it: " : ", ",
-                lull_gangs_pool_name(explained->gangs, pool));
+                lull_gangs_pool_name(explained->gangs, pool).text);
     }
     fputs(shown > 0 ? "\n" : "  no pool could hold it\n", out);
 }
@@ -320,7 +318,7 @@ void lull_explain_print(const struct lull_explained *explained, FILE *out)
     fprintf(out, "job %s, number %u of %s by arrival, pool %s\n",
             lull_explain_name(gangs, explained->job).text, explained->job,
             lull_amount_count(gangs->jobs.count).text,
-            lull_gangs_pool_name(gangs, explained->asked->pool));
+            lull_gangs_pool_name(gangs, explained->asked->pool).text);
     print_end(explained, out);
     if (explained->outcome->fate == LULL_CLUSTER_REJECTED) {
         print_rejection(explained, out);

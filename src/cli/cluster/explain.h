@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "cli/amount.h"
 #include "cli/cluster/gangs.h"
+#include "cli/printable.h"
 #include "simulator/cluster/waiting.h"
 
 struct lull_explained {
@@ -32,7 +33,7 @@ void lull_explain_print(const struct lull_explained *explained, FILE *out);
 json_t *lull_explain_json(const struct lull_explained *explained);
 
 /* What the trace calls a job; its number where it has no name. */
-struct lull_amount lull_explain_name(const struct lull_gangs *gangs, uint32_t job);
+struct lull_printable lull_explain_name(const struct lull_gangs *gangs, uint32_t job);
 
 /* The mode that needs the fewest GPUs. */
 const struct lull_cluster_mode *lull_explain_smallest(const struct lull_cluster_job *job);

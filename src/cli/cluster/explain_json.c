@@ -81,7 +81,7 @@ json_t *lull_explain_json(const struct lull_explained *explained)
     return json_pack("{s:s, s:I, s:s, s:s, s:s?, s:o, s:o}", "job_id",
                      lull_explain_name(explained->gangs, explained->job).text, "number",
                      (json_int_t)explained->job, "pool",
-                     lull_gangs_pool_name(explained->gangs, explained->asked->pool), "fate",
+                     lull_gangs_pool_name(explained->gangs, explained->asked->pool).text, "fate",
                      fates[outcome->fate], "reason", outcome->reason, "modes",
                      modes_json(explained), "waiting",
                      outcome->fate == LULL_CLUSTER_REJECTED ? json_null() : wait_json(explained));

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "cli/cluster/gangs_options.h"
+#include "cli/printable.h"
 #include "simulator/cluster/engine.h"
 #include "trace/cluster_jobs.h"
 #include "trace/cluster_pools.h"
@@ -34,7 +35,7 @@ int lull_gangs_run(const struct lull_gangs *gangs, const struct lull_cluster_pol
                    struct lull_cluster_run **run_out, struct lull_error *err);
 
 /* "all" where there is one pool; "others" for jobs of pools that have no nodes. */
-const char *lull_gangs_pool_name(const struct lull_gangs *gangs, uint32_t pool);
+struct lull_printable lull_gangs_pool_name(const struct lull_gangs *gangs, uint32_t pool);
 
 /* Nodes of a placement count from 0 in each pool, so from its first node on. O(nodes). */
 uint32_t lull_gangs_first_node(const struct lull_gangs *gangs, uint32_t pool);

@@ -16,11 +16,11 @@ static const struct lull_cluster_outcome *outcome_of(const struct lull_gangs *ga
 
 /* ---- summary ------------------------------------------------------------------------------ */
 
-const char *lull_gangs_pool_name(const struct lull_gangs *gangs, uint32_t pool)
+struct lull_printable lull_gangs_pool_name(const struct lull_gangs *gangs, uint32_t pool)
 {
-    if (gangs->pools.rows == NULL)
-        return pool == 0 ? "all" : "others";
-    return pool < gangs->pools.count ? gangs->pools.rows[pool].name : "others";
+    if (gangs->pools.rows != NULL && pool < gangs->pools.count)
+        return lull_printable(gangs->pools.rows[pool].name);
+    return lull_printable(gangs->pools.rows == NULL && pool == 0 ? "all" : "others");
 }
 
 /* Of so many, each; 0 for none. */
@@ -39,8 +39,8 @@ static json_t *pool_json(const struct lull_gangs *gangs, uint32_t pool,
                          const struct lull_cluster_tally *tally, double makespan_s)
 {
     return json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:I}", "pool",
-                     lull_gangs_pool_name(gangs, pool), "gpus", (json_int_t)tally->gpus, "jobs",
-                     (json_int_t)tally->jobs, "rejected", (json_int_t)tally->rejected,
+                     lull_gangs_pool_name(gangs, pool).text, "gpus", (json_int_t)tally->gpus,
+                     "jobs", (json_int_t)tally->jobs, "rejected", (json_int_t)tally->rejected,
                      "average_queue_s", mean(tally->wait_s, tally->done), "average_completion_s",
                      mean(tally->completion_s, tally->done), "utilisation_ratio",
                      lull_cluster_tally_utilisation(tally, makespan_s), "deadline_misses",
@@ -95,7 +95,7 @@ static void print_pools(const struct lull_gangs *gangs, const struct lull_cluste
 
         if (!is_shown(tally))
             continue;
-        printf("%-16s %9s %9s %9s %12s %14s %5.1f %% %9s\n", lull_gangs_pool_name(gangs, pool),
+        printf("%-16s %9s %9s %9s %12s %14s %5.1f %% %9s\n", lull_gangs_pool_name(gangs, pool).text,
                lull_amount_count(tally->gpus).text, lull_amount_count(tally->jobs).text,
                lull_amount_count(tally->rejected).text,
                lull_amount_time(mean(tally->wait_s, tally->done)).text,

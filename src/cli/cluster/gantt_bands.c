@@ -141,7 +141,7 @@ static void draw_label(const struct bands *bands, const struct band *band, doubl
     fprintf(file, "<text class=\"label\" x=\"%.1f\" y=\"%.1f\">", bands->gantt->left - 8.0,
             y + bands->height / 2.0 + 4.0);
     if (gangs->pools.rows != NULL) {
-        lull_picture_write_text(file, lull_gangs_pool_name(gangs, node->pool));
+        lull_picture_write_text(file, lull_gangs_pool_name(gangs, node->pool).text);
         fputs(": ", file);
     }
     if (cluster->type_count > 1) {

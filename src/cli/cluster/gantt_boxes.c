@@ -102,7 +102,8 @@ static double draw_rows(struct boxes *boxes, double top)
                     y + height / 2.0 + 4.0);
             if (gantt->gangs->pools.rows != NULL)
                 lull_picture_write_text(
-                    gantt->file, lull_gangs_pool_name(gantt->gangs, cluster->nodes[node].pool));
+                    gantt->file,
+                    lull_gangs_pool_name(gantt->gangs, cluster->nodes[node].pool).text);
             fprintf(gantt->file, "%s%u</text>\n", gantt->gangs->pools.rows != NULL ? ":" : "node ",
                     node - lull_gangs_first_node(gantt->gangs, cluster->nodes[node].pool));
         }
@@ -194,7 +195,7 @@ static void draw_names(const struct boxes *boxes)
         const struct lull_cluster_stretch *stretch = &gantt->stretches->all[box->stretch];
         const double begin = lull_gantt_x(gantt, lull_gantt_s(stretch->begin_ns));
         const double width = lull_gantt_x(gantt, lull_gantt_s(stretch->end_ns)) - begin;
-        const struct lull_amount name = lull_explain_name(gantt->gangs, stretch->job);
+        const struct lull_printable name = lull_explain_name(gantt->gangs, stretch->job);
         const double height = boxes->height * box->lanes;
 
         if (height < 11.0 || width < 6.2 * (double)strlen(name.text) + 4.0)
