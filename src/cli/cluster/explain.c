@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "cli/amount.h"
 
 enum { MOST_MODE_LINES = 8 };
 

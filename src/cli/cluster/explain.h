@@ -8,7 +8,6 @@
 #include <jansson.h>
 
 #include "base/error.h"
-#include "cli/amount.h"
 #include "cli/cluster/gangs.h"
 #include "cli/printable.h"
 #include "simulator/cluster/waiting.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/amount.h"
 #include "cli/cluster/explain.h"
 
 static double seconds(int64_t time_ns)
