@@ -3,18 +3,20 @@ against an independent count of the table of jobs.
 
 Usage: test_cluster_views.py LULL
 SPDX-License-Identifier: Apache-2.0"""
-import csv
-import json
 import os
 import random
 import re
-import subprocess
 import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree as ElementTree
 
+import cluster_case
+from cluster_case import table
+
 LULL = os.path.abspath(sys.argv[1])
+RUNNER = cluster_case.Runner(LULL, "fifo")
+cluster, answer = RUNNER.run, RUNNER.answer
 del sys.argv[1]
 SVG = "{http://www.w3.org/2000/svg}"
 HEADER = "job_id,submit_s,num_gpus,duration_s,deadline_s\n"
@@ -24,24 +26,8 @@ HEADER = "job_id,submit_s,num_gpus,duration_s,deadline_s\n"
 SCATTERED = HEADER + ("a,0,6,30,\n" "b,0,6,20,\n" "c,10,4,10,\n" "d,12,16,5,100\n" "e,13,2,4,20\n" "f,14,17,5,\n")
 
 
-def cluster(*options, text=None, policy="fifo"):
-    words = [LULL, "simulate", "cluster"] + (["--policy", policy] if policy else []) + [str(o) for o in options]
-    return subprocess.run(words, input=text, capture_output=True, text=True, check=False)
-
-
-def answer(*options, text=None, policy="fifo"):
-    done = cluster(*options, "--json", text=text, policy=policy)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 def explained(job, *options, text=SCATTERED, policy="fifo"):
     return answer("-", "--nodes", 2, "--explain", job, *options, text=text, policy=policy)["explained"]
-
-
-def table(path):
-    with open(path, encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def random_trace(seed, jobs, most_gpus):
@@ -275,23 +261,23 @@ class Power(unittest.TestCase):
 class Compare(unittest.TestCase):
     def test_equals_single_runs(self):
         text = random_trace(11, 200, 16)
-        rows = answer("-", "--nodes", 3, "--compare", "sjf,fifo,edf", text=text, policy=None)["compared"]
+        rows = answer("-", "--nodes", 3, "--compare", "sjf,fifo,edf", text=text, policy="")["compared"]
         self.assertEqual([row["policy"] for row in rows], ["sjf", "fifo", "edf"])
         for row in rows:
             single = answer("-", "--nodes", 3, text=text, policy=row["policy"])
             self.assertEqual({name: single[name] for name in row if name != "setting"},
                              {name: value for name, value in row.items() if name != "setting"})
-        said = cluster("-", "--nodes", 3, "--compare", "all", text=text, policy=None).stdout
+        said = cluster("-", "--nodes", 3, "--compare", "all", text=text, policy="").stdout
         for words in ("completion", "fifo", "edf", "sjf", "200 jobs on 24 GPUs"):
             self.assertIn(words, said)
 
     def test_refused(self):
         text = HEADER + "a,0,1,1,\n"
-        for options, policy, words in ((["--compare", "fifo,none"], None, "none: no such policy; there are fifo"),
-                                       (["--compare", ","], None, "no such policy"),
+        for options, policy, words in ((["--compare", "fifo,none"], "", "none: no such policy; there are fifo"),
+                                       (["--compare", ","], "", "no such policy"),
                                        (["--compare", "fifo"], "fifo", "either --policy or --compare"),
-                                       (["--compare", "fifo", "--explain", "a"], None, "of one run"),
-                                       (["--compare", "fifo", "--gantt", "x.svg"], None, "of one run"),
+                                       (["--compare", "fifo", "--explain", "a"], "", "of one run"),
+                                       (["--compare", "fifo", "--gantt", "x.svg"], "", "of one run"),
                                        (["--sweep", "5"], "fifo", "fifo has no knob")):
             done = cluster("-", "--nodes", 1, *options, text=text, policy=policy)
             self.assertEqual((done.returncode, done.stdout), (2, ""), options)
@@ -302,7 +288,7 @@ class EveryPolicy(unittest.TestCase):
     """What holds whatever the policy: those that there are, preemptive and with clocks where there are such options."""
 
     def test_views(self):
-        done = cluster("-", "--nodes", 1, "--compare", "none", text=HEADER, policy=None)
+        done = cluster("-", "--nodes", 1, "--compare", "none", text=HEADER, policy="")
         policies = re.search(r"there are (.*)", done.stderr).group(1).split(", ")
         known = cluster("--help").stdout
         more = ["--preemptible"] if "--preemptible" in known else []
