@@ -271,6 +271,24 @@ class Compare(unittest.TestCase):
         for words in ("completion", "fifo", "edf", "sjf", "200 jobs on 24 GPUs"):
             self.assertIn(words, said)
 
+    def test_sweep(self):
+        policies = re.findall(r"^  (\S+) .*\n +--knob", cluster("--help", policy="").stdout, re.MULTILINE)
+        if not policies:
+            self.skipTest("no policy has a knob")
+        text = random_trace(4, 60, 8)
+        for policy in policies:
+            rows = answer("-", "--nodes", 3, "--sweep", "0.5:0.9:3", text=text, policy=policy)["compared"]
+            self.assertEqual([row["setting"] for row in rows], [0.5, 0.7, 0.9])
+            for row in rows:
+                single = answer("-", "--nodes", 3, "--knob", row["setting"], text=text, policy=policy)
+                self.assertEqual(single["energy_j"], row["energy_j"])
+                self.assertEqual(single["average_completion_s"], row["average_completion_s"])
+            rows = answer("-", "--nodes", 3, "--sweep", 5, text=text, policy=policy)["compared"]
+            self.assertEqual(sorted({row["setting"] for row in rows}), [row["setting"] for row in rows])
+            done = cluster("-", "--nodes", 3, "--sweep", "1:2", text=text, policy=policy)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("FROM:TO:COUNT", done.stderr)
+
     def test_refused(self):
         text = HEADER + "a,0,1,1,\n"
         for options, policy, words in ((["--compare", "fifo,none"], "", "none: no such policy; there are fifo"),

@@ -95,12 +95,13 @@ struct range {
     int64_t count;
 };
 
-/* "COUNT": around what is usual, a hundredth to a hundred times; "FROM:TO:COUNT". -EINVAL. */
+/* "COUNT": a hundredth to a hundred times what is usual, or 1 where that is 0; "FROM:TO:COUNT".
+ * -EINVAL. */
 static int parse_range(const char *text, const struct lull_cluster_knob *knob,
                        struct range *range_out)
 {
-    struct range range = {fmax(knob->least, knob->usual / 100.0),
-                          fmin(knob->most, knob->usual * 100.0), 0};
+    const double middle = knob->usual != 0.0 ? fabs(knob->usual) : 1.0;
+    struct range range = {fmax(knob->least, middle / 100.0), fmin(knob->most, middle * 100.0), 0};
     char from[64];
     char to[64];
     char count[64];
