@@ -15,9 +15,17 @@ static const struct {
 } policies[] = {
     {"edl", lull_cluster_edl_main,
      "tasks of one GPU with deadlines; clocks by least energy, readjusted (TPDS 2022)"},
+    {"ada-srsf", lull_cluster_shared_main,
+     "gangs that share GPUs in time and a network by contention (arXiv 2002.10105)"},
 };
 
 enum { POLICY_COUNT = sizeof(policies) / sizeof(policies[0]) };
+
+static void print_knob(const struct lull_cluster_policy_ops *ops, FILE *out)
+{
+    if (ops->knob != NULL)
+        fprintf(out, "  %-22s --knob: %s (%g)\n", "", ops->knob->what, ops->knob->usual);
+}
 
 static void print_usage(FILE *out)
 {
@@ -25,11 +33,13 @@ static void print_usage(FILE *out)
                  "  or:  lull " LULL_CLUSTER_COMMAND " --compare NAME,NAME... [OPTION...] FILE\n"
                  "Runs many jobs on a cluster in virtual time, under a policy:\n\n");
     for (int i = 0; i < POLICY_COUNT; i++)
-        fprintf(out, "  %-13s %s\n", policies[i].name, policies[i].what);
+        fprintf(out, "  %-22s %s\n", policies[i].name, policies[i].what);
     fprintf(out, "\nor gangs in queues:\n\n");
     for (const struct lull_cluster_policy_ops *const *ops = lull_cluster_policy_all(); *ops != NULL;
-         ops++)
-        fprintf(out, "  %-13s %s\n", (*ops)->name, (*ops)->summary);
+         ops++) {
+        fprintf(out, "  %-22s %s\n", (*ops)->name, (*ops)->summary);
+        print_knob(*ops, out);
+    }
     fprintf(out, "\n`lull " LULL_CLUSTER_COMMAND " --policy NAME --help` tells its options.\n");
 }
 

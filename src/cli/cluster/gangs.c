@@ -112,6 +112,7 @@ static int make_jobs(struct lull_gangs *gangs, struct lull_error *err)
             .weight = 1.0,
             .pool = pool_of(gangs, row),
             .checkpoint_ns = gangs->wish->conditions.checkpoint_ns,
+            .is_preemptible = gangs->wish->is_preemptible,
         };
     }
     gangs->jobs = (struct lull_cluster_jobs){gangs->all, count};
@@ -178,14 +179,20 @@ static int run(struct lull_gangs *gangs, struct lull_error *err)
 int lull_cluster_gangs_main(const char *policy, int argc, char **argv)
 {
     struct lull_gangs_options wish;
+    struct lull_cluster_policy_ops set;
     struct lull_gangs gangs = {.wish = &wish};
     struct lull_error err = {0};
-    int result;
+    int result = 0;
 
     if (policy != NULL)
         gangs.policy = lull_cluster_policy_find(policy);
     lull_gangs_options_parse(argc, argv, policy != NULL, &wish);
-    result = run(&gangs, &err);
+    if (wish.has_knob) {
+        result = lull_cluster_policy_set(gangs.policy, wish.knob, &set, &err);
+        gangs.policy = &set;
+    }
+    if (result == 0)
+        result = run(&gangs, &err);
     lull_cluster_run_destroy(gangs.run);
     lull_conditions_fini(&gangs.conditions);
     free(gangs.nodes);

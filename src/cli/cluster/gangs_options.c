@@ -18,7 +18,9 @@ enum {
     KEY_GANTT,
     KEY_EXPLAIN,
     KEY_COMPARE,
-    KEY_SWEEP
+    KEY_SWEEP,
+    KEY_KNOB,
+    KEY_PREEMPTIBLE
 };
 
 static const struct argp_option options[] = {
@@ -27,7 +29,14 @@ static const struct argp_option options[] = {
     {"nodes", KEY_NODES, "N", 0, "Without --pools: nodes of the one cluster", 0},
     {"gpus-per-node", KEY_PER_NODE, "N", 0, "GPUs of a node (8)", 0},
     {"run-w", KEY_RUN, "W", 0, "Of a GPU that has a job (350), without --gpu", 0},
-    {"idle-w", KEY_IDLE, "W", 0, "Of one of a node that is on that has none (60, or the model's)", 0},
+    {"idle-w", KEY_IDLE, "W", 0, "Of one of a node that is on that has none (60, or the model's)",
+     0},
+    {"knob", KEY_KNOB, "VALUE", 0,
+     "What the policy trades time for energy by, if it has such a number: see `lull "
+     "simulate cluster --help`",
+     0},
+    {"preemptible", KEY_PREEMPTIBLE, NULL, 0,
+     "Jobs may be stopped for others; they go on after 7 to 60 s, by their GPUs", 0},
     {"jobs-out", KEY_JOBS, "FILE", 0, "Write when and where each job ran, and why then (CSV)", 0},
     {"power-out", KEY_POWER, "FILE", 0,
      "Write what the cluster drew over time, as Batsim does (CSV)", 0},
@@ -59,6 +68,9 @@ static int parse_value(int key, const char *arg, struct lull_gangs_options *wish
         return parse_watts(arg, &wish->run_w);
     case KEY_IDLE:
         return parse_watts(arg, &wish->idle_w);
+    case KEY_KNOB:
+        wish->has_knob = true;
+        return lull_text_parse_number(arg, &wish->knob);
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -74,6 +86,8 @@ static void check(const struct lull_gangs_options *wish, struct argp_state *stat
         argp_error(state, "give either --policy or --compare");
     if (wish->compare != NULL && wish->sweep != NULL)
         argp_error(state, "--sweep is of one policy");
+    if (wish->has_knob && (wish->compare != NULL || wish->sweep != NULL))
+        argp_error(state, "--knob is of one run");
     if ((wish->compare != NULL || wish->sweep != NULL) &&
         (wish->explain != NULL || wish->jobs_out != NULL || wish->power_out != NULL ||
          wish->gantt != NULL))
@@ -110,6 +124,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_SWEEP:
         wish->sweep = arg;
+        return 0;
+    case KEY_PREEMPTIBLE:
+        wish->is_preemptible = true;
         return 0;
     case 'j':
         wish->is_json = true;
