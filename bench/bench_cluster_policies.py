@@ -72,7 +72,9 @@ class Panel:
     """Energy of running jobs over average completion time, which is on a logarithmic axis."""
 
     def __init__(self, rows, trace, x0):
-        self.rows = [row for row in rows if row["trace"] == trace]
+        mine = [row for row in rows if row["trace"] == trace]
+        best_s = min(row["completion_s"] for row in mine)
+        self.rows = [row for row in mine if row["completion_s"] <= 4 * best_s]
         self.trace, self.x0, self.parts = trace, x0, []
         times = [row["completion_s"] / 3600 for row in self.rows]
         joules = [row["run_j"] / 1e9 for row in self.rows]

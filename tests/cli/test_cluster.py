@@ -280,6 +280,15 @@ class Queue(unittest.TestCase):
         # c stops a at 2, e runs from 4 to 9; then b is shorter than a, which needs 30 s to begin again.
         self.assertEqual([float(rows[name]["end_s"]) for name in "abc"], [67, 29, 7])
         self.assertAlmostEqual(got["run_j"], 300 * (8 * 10 + 8 * 20 + 2 * 5 + 5 + 8 * 30))
+    def test_bound(self):
+        got = answer("-", "--nodes", 1, text=self.JOBS, policy="edf")
+        self.assertEqual((got["bound_j"], got["certificate_ratio"]), (None, None))
+        for option in ("--bound", "--bound=3"):
+            got = answer("-", "--nodes", 1, option, text=self.JOBS, policy="edf")
+            self.assertAlmostEqual(got["bound_j"], got["run_j"], delta=1e-9 * got["run_j"])  # of one mode each
+            self.assertAlmostEqual(got["certificate_ratio"], got["energy_j"] / got["bound_j"], delta=1e-12)
+        self.assertIn("bound ", cluster("-", "--nodes", 1, "--bound", text=self.JOBS, policy="fifo").stdout)
+        self.assertEqual(cluster("-", "--nodes", 1, "--bound=0", text=self.JOBS, policy="fifo").returncode, 2)
 
     def test_bad_input_is_said(self):
         for text, options, said in (

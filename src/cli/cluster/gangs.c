@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "cli/amount.h"
+#include "cli/cluster/bound.h"
 #include "cli/cluster/cluster.h"
 #include "cli/cluster/compare.h"
 #include "cli/cluster/gantt.h"
@@ -147,6 +148,9 @@ static int simulate(struct lull_gangs *gangs, struct lull_error *err)
     gangs->conditions.all.user = &watch;
     result = lull_gangs_run(gangs, gangs->policy, &gangs->run, err);
     lull_watch_end(&watch);
+    if (result == 0 && gangs->wish->is_bounded)
+        result = lull_cluster_bound(&gangs->cluster, &gangs->jobs, gangs->run,
+                                    gangs->wish->bound_slot_s, &gangs->bound_j, err);
     if (result == 0 && gangs->wish->jobs_out != NULL)
         result = lull_gangs_write_jobs(gangs, err);
     if (result == 0 && gangs->wish->power_out != NULL)

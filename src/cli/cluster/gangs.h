@@ -27,6 +27,7 @@ struct lull_gangs {
     struct lull_cluster_jobs jobs;
     struct lull_conditions conditions;
     struct lull_cluster_run *run;
+    double bound_j; /* with --bound: what GPUs with jobs draw at least */
 };
 
 /* All jobs under a policy, with what the command line tells beside. Errors: those of

@@ -20,7 +20,8 @@ enum {
     KEY_COMPARE,
     KEY_SWEEP,
     KEY_KNOB,
-    KEY_PREEMPTIBLE
+    KEY_PREEMPTIBLE,
+    KEY_BOUND
 };
 
 static const struct argp_option options[] = {
@@ -48,6 +49,10 @@ static const struct argp_option options[] = {
      "Instead of --policy: several, with commas between, or all, side by side", 0},
     {"sweep", KEY_SWEEP, "[FROM:TO:]COUNT", 0,
      "The policy with so many settings of its knob, side by side", 0},
+    {"bound", KEY_BOUND, "SLOT_S", OPTION_ARG_OPTIONAL,
+     "What no schedule as good needs less than, by lull-bound in slots of so many seconds (a 288th "
+     "of the whole)",
+     0},
     {"json", 'j', NULL, 0, "Print one JSON document", 0},
     {0},
 };
@@ -89,9 +94,9 @@ static void check(const struct lull_gangs_options *wish, struct argp_state *stat
     if (wish->has_knob && (wish->compare != NULL || wish->sweep != NULL))
         argp_error(state, "--knob is of one run");
     if ((wish->compare != NULL || wish->sweep != NULL) &&
-        (wish->explain != NULL || wish->jobs_out != NULL || wish->power_out != NULL ||
-         wish->gantt != NULL))
-        argp_error(state, "--explain, --gantt, --jobs-out and --power-out are of one run");
+        (wish->is_bounded || wish->explain != NULL || wish->jobs_out != NULL ||
+         wish->power_out != NULL || wish->gantt != NULL))
+        argp_error(state, "--bound, --explain, --gantt, --jobs-out and --power-out are of one run");
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -127,6 +132,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_PREEMPTIBLE:
         wish->is_preemptible = true;
+        return 0;
+    case KEY_BOUND:
+        wish->is_bounded = true;
+        if (arg != NULL &&
+            (lull_text_parse_number(arg, &wish->bound_slot_s) < 0 || wish->bound_slot_s <= 0.0))
+            argp_error(state, "--bound=%s: expected seconds above 0", arg);
         return 0;
     case 'j':
         wish->is_json = true;

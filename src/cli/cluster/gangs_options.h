@@ -28,6 +28,8 @@ struct lull_gangs_options {
     const char *explain;   /* a job; NULL: none */
     const char *compare;   /* policies; NULL: not */
     const char *sweep;     /* settings of the policy's knob; NULL: not */
+    bool is_bounded;      /* by lull-bound */
+    double bound_slot_s;  /* 0: its own choice */
 };
 
 /* has_policy: --policy was given, else --compare. Prints --help and usage errors itself, as argp

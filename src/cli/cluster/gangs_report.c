@@ -139,6 +139,12 @@ static int print_summary(const struct lull_gangs *gangs, json_t *explained)
         lull_cluster_tally(&gangs->cluster, &gangs->jobs, gangs->run, tallies);
         result = lull_cluster_summarise(&gangs->jobs, gangs->run, &tallies[pools], &summary);
     }
+    if (result == 0 && gangs->wish->is_bounded) {
+        summary.bound_j = gangs->bound_j;
+        if (gangs->bound_j > 0.0)
+            summary.certificate_ratio =
+                (summary.run_j + summary.idle_j + summary.turn_on_j) / gangs->bound_j;
+    }
     if (result == 0 && gangs->wish->is_json)
         result = lull_cluster_summary_print_json(
             &summary, more_json(gangs, tallies, summary.makespan_s, explained));

@@ -342,7 +342,8 @@ static int64_t find_on_many(struct lull_calendar *calendar, const struct lull_ca
                                                   wish->time_ns, now_ns, real) < 0))
             return LULL_CLUSTER_NEVER;
     }
-    qsort(calendar->changes, calendar->change_count, sizeof(*calendar->changes), by_time);
+    if (calendar->change_count > 0)
+        qsort(calendar->changes, calendar->change_count, sizeof(*calendar->changes), by_time);
     start_ns = first_time(calendar, (int32_t)(wish->gpus / most), wish->gpus % most > 0);
     if (start_ns != LULL_CLUSTER_NEVER)
         *share_count_out = choose_nodes(calendar, wish, start_ns, now_ns, real, shares_out);

@@ -31,11 +31,10 @@ struct lull_cluster_policy {
 static int arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
 {
     lull_power_room_remove(&policy->room, job); /* it may have been preempted */
-    for (uint32_t mode = 0; mode < policy->jobs->all[job].mode_count; mode++)
-        if (lull_power_room_could(&policy->room, job, mode)) {
-            policy->waiting++;
-            return policy->inner.ops->arrive(policy->inner.policy, job, now_ns);
-        }
+    if (lull_power_room_expect(&policy->room, job)) {
+        policy->waiting++;
+        return policy->inner.ops->arrive(policy->inner.policy, job, now_ns);
+    }
     policy->hopeless[policy->hopeless_count++] = job;
     return 0;
 }

@@ -1,0 +1,26 @@
+/* What lull-bound prints and writes. SPDX-License-Identifier: Apache-2.0 */
+#ifndef LULL_BOUND_REPORT_H
+#define LULL_BOUND_REPORT_H
+
+#include "bound/options.h"
+#include "bound/solve_ilp.h"
+#include "bound/solve_lp.h"
+#include "trace/slot_file.h"
+
+struct lull_bound_run {
+    const struct lull_bound_options *wish;
+    struct lull_slot_file file;
+    struct lull_time_indexed program;
+    struct lull_lp_result lp;
+    bool is_by_prices;          /* lp is no linear program's */
+    struct lull_ilp_result ilp; /* with --ilp, unless the linear program is infeasible */
+};
+
+/* For people, or one JSON document. -ENOMEM. */
+int lull_bound_print(const struct lull_bound_run *run, struct lull_error *err);
+
+/* The files that are wished for, each whole or not at all. Errors: -ENOMEM; those of
+ * lull_file_write_atomic. */
+int lull_bound_write(const struct lull_bound_run *run, struct lull_error *err);
+
+#endif

@@ -1,0 +1,34 @@
+/*
+ * The integer program by CBC: a schedule, and how far from the best it can be. The schedule is
+ * checked and its cost computed anew (core/cluster/slots.h). The solver's own bound rests on its
+ * arithmetic and tolerances; it is given lowered by a margin, and is not proven as that of the
+ * linear program is. One thread. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_BOUND_SOLVE_ILP_H
+#define LULL_BOUND_SOLVE_ILP_H
+
+#include "bound/time_indexed.h"
+
+/* By so much of its size the solver's bound is lowered: its tolerances are 1e-7 and finer. */
+#define LULL_ILP_MARGIN_RATIO 1e-6
+
+struct lull_ilp_wish {
+    double gap_j;        /* good enough: within this of the best; >= 0 */
+    double time_limit_s; /* > 0 */
+};
+
+struct lull_ilp_result {
+    bool is_infeasible; /* no schedule, says the solver */
+    bool is_optimal;    /* within gap_j; else it stopped at the time limit */
+    bool has_schedule;
+    double schedule_j;
+    double bound_j; /* the solver's, lowered */
+    struct lull_slot_choice *choices;
+};
+
+/* Errors: LULL_E_FORMAT the solver gave up, or its schedule does not fit; -ENOMEM. */
+int lull_solve_ilp(const struct lull_time_indexed *program, const struct lull_ilp_wish *wish,
+                   struct lull_ilp_result *result_out, struct lull_error *err);
+void lull_ilp_result_fini(struct lull_ilp_result *result);
+
+#endif

@@ -1,0 +1,25 @@
+/*
+ * The linear program by CLP. What comes back does not rest on the solver's arithmetic: of its
+ * solution only the dual prices are taken, and the bound is computed anew from them
+ * (core/cluster/dual_bound.h). One thread. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_BOUND_SOLVE_LP_H
+#define LULL_BOUND_SOLVE_LP_H
+
+#include "bound/time_indexed.h"
+
+struct lull_lp_result {
+    bool is_infeasible; /* no schedule runs all jobs that have to run */
+    bool is_optimal;    /* the solver says so; else it stopped at the time limit */
+    double objective_j; /* the solver's */
+    double bound_j;     /* proven */
+    double *gpu_j;      /* [type * slots + slot]: prices, >= 0 */
+    double *cap_j;      /* [slot] */
+};
+
+/* time_limit_s > 0. Errors: LULL_E_FORMAT the solver gave up; -ENOMEM. */
+int lull_solve_lp(const struct lull_time_indexed *program, double time_limit_s,
+                  struct lull_lp_result *result_out, struct lull_error *err);
+void lull_lp_result_fini(struct lull_lp_result *result);
+
+#endif

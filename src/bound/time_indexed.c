@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bound/time_indexed.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static double cost_at(const struct lull_slot_mode *mode, uint32_t start)
+{
+    return mode->cost_j + mode->delay_j * ((double)start - (double)mode->first);
+}
+
+/* ---- what is left out --------------------------------------------------------------------- */
+
+/* Costs are linear in the start: what holds at both ends holds between them. */
+static bool is_never_worse(const struct lull_slot_mode *a, const struct lull_slot_mode *b)
+{
+    return a->type == b->type && a->gpus <= b->gpus && a->slots <= b->slots &&
+           a->power_w <= b->power_w && a->first <= b->first && a->last >= b->last &&
+           cost_at(a, b->first) <= b->cost_j && cost_at(a, b->last) <= cost_at(b, b->last);
+}
+
+static bool is_needed(const struct lull_slot_job *job, uint32_t mode)
+{
+    for (uint32_t other = 0; other < job->mode_count; other++) {
+        if (other == mode || !is_never_worse(&job->modes[other], &job->modes[mode]))
+            continue;
+        /* Of two that are the same, the first stays. */
+        if (other < mode || !is_never_worse(&job->modes[mode], &job->modes[other]))
+            return false;
+    }
+    return true;
+}
+
+/* ---- rows --------------------------------------------------------------------------------- */
+
+/* The most that a job can take of a type, and when; once for each type, at its first mode. */
+static void add_most_of_type(const struct lull_slot_job *job, uint32_t mode, int64_t *change)
+{
+    const uint32_t type = job->modes[mode].type;
+    uint32_t begin = UINT32_MAX, end = 0, gpus = 0;
+
+    for (uint32_t m = 0; m < job->mode_count; m++) {
+        const struct lull_slot_mode *other = &job->modes[m];
+
+        if (other->type != type)
+            continue;
+        if (m < mode)
+            return;
+        begin = other->first < begin ? other->first : begin;
+        end = other->last + other->slots > end ? other->last + other->slots : end;
+        gpus = other->gpus > gpus ? other->gpus : gpus;
+    }
+    change[begin] += gpus;
+    change[end] -= gpus;
+}
+
+static void add_most_power(const struct lull_slot_job *job, int64_t *change)
+{
+    uint32_t begin = UINT32_MAX, end = 0, power_w = 0;
+
+    for (uint32_t m = 0; m < job->mode_count; m++) {
+        const struct lull_slot_mode *mode = &job->modes[m];
+
+        begin = mode->first < begin ? mode->first : begin;
+        end = mode->last + mode->slots > end ? mode->last + mode->slots : end;
+        power_w = mode->power_w > power_w ? mode->power_w : power_w;
+    }
+    if (job->mode_count > 0) {
+        change[begin] += power_w;
+        change[end] -= power_w;
+    }
+}
+
+static double room_of(const struct lull_slot_problem *problem, uint32_t resource)
+{
+    return resource < problem->type_count ? (double)problem->gpus[resource]
+                                          : (double)problem->cap_w;
+}
+
+/* Gives rows to the slots that could be too full; changes: as in add_most_*, per resource. */
+static void number_rows(struct lull_time_indexed *program, const int64_t *changes)
+{
+    const struct lull_slot_problem *problem = program->problem;
+
+    program->rows = (int)problem->job_count;
+    for (uint32_t i = 0; i <= problem->type_count; i++) {
+        const int64_t *change = changes + i * ((size_t)problem->slots + 1);
+        int64_t most = 0;
+
+        for (uint32_t t = 0; t < problem->slots; t++) {
+            most += change[t];
+            program->row_of[(size_t)i * problem->slots + t] =
+                (double)most > room_of(problem, i) ? program->rows++ : -1;
+        }
+    }
+}
+
+/* How many rows the slots before each one have, so that those of a window are a difference. */
+static int count_rows(struct lull_time_indexed *program)
+{
+    const struct lull_slot_problem *problem = program->problem;
+    const size_t row = (size_t)problem->slots + 1;
+
+    program->rows_before = calloc((problem->type_count + 1) * row, sizeof(*program->rows_before));
+    if (program->rows_before == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i <= problem->type_count; i++)
+        for (uint32_t t = 0; t < problem->slots; t++)
+            program->rows_before[i * row + t + 1] =
+                program->rows_before[i * row + t] +
+                (program->row_of[(size_t)i * problem->slots + t] >= 0);
+    return 0;
+}
+
+static void limit_rows(struct lull_time_indexed *program)
+{
+    const struct lull_slot_problem *problem = program->problem;
+
+    for (size_t i = 0; i < problem->job_count; i++) {
+        program->row_low[i] = isinf(problem->jobs[i].reject_j) ? 1.0 : -HUGE_VAL;
+        program->row_high[i] = 1.0;
+    }
+    for (uint32_t i = 0; i <= problem->type_count; i++)
+        for (uint32_t t = 0; t < problem->slots; t++) {
+            const int row = program->row_of[(size_t)i * problem->slots + t];
+
+            if (row < 0)
+                continue;
+            program->row_low[row] = -HUGE_VAL;
+            program->row_high[row] = room_of(problem, i);
+        }
+}
+
+static int make_rows(struct lull_time_indexed *program)
+{
+    const struct lull_slot_problem *problem = program->problem;
+    const size_t row = (size_t)problem->slots + 1;
+    int64_t *changes = calloc((problem->type_count + 1) * row, sizeof(*changes));
+
+    program->row_of =
+        calloc(((size_t)problem->type_count + 1) * problem->slots, sizeof(*program->row_of));
+    if (changes == NULL || program->row_of == NULL) {
+        free(changes);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < problem->job_count; i++) {
+        const struct lull_slot_job *job = &problem->jobs[i];
+
+        for (uint32_t m = 0; m < job->mode_count; m++)
+            add_most_of_type(job, m, changes + job->modes[m].type * row);
+        add_most_power(job, changes + problem->type_count * row);
+    }
+    number_rows(program, changes);
+    free(changes);
+    program->row_low = calloc((size_t)program->rows + 1, sizeof(*program->row_low));
+    program->row_high = calloc((size_t)program->rows + 1, sizeof(*program->row_high));
+    if (program->row_low == NULL || program->row_high == NULL)
+        return -ENOMEM;
+    limit_rows(program);
+    return count_rows(program);
+}
+
+/* ---- columns ------------------------------------------------------------------------------ */
+
+/* Of a resource in the slots that a column takes. */
+static int rows_within(const struct lull_time_indexed *program, uint32_t resource,
+                       const struct lull_slot_mode *mode, uint32_t start)
+{
+    const int *before = program->rows_before + resource * ((size_t)program->problem->slots + 1);
+
+    return before[start + mode->slots] - before[start];
+}
+
+/* Of a column, the job's own one aside. */
+static int rows_of(const struct lull_time_indexed *program, const struct lull_slot_mode *mode,
+                   uint32_t start)
+{
+    const uint32_t power = program->problem->type_count;
+
+    return rows_within(program, mode->type, mode, start) +
+           (mode->power_w > 0 ? rows_within(program, power, mode, start) : 0);
+}
+
+/* What the job costs at most, since it can always be had so: left out, or where it is in nobody's
+   way. */
+static double most_cost(const struct lull_time_indexed *program, const struct lull_slot_job *job)
+{
+    double most_j = job->reject_j;
+
+    for (uint32_t m = 0; m < job->mode_count; m++) {
+        const struct lull_slot_mode *mode = &job->modes[m];
+
+        for (uint32_t start = mode->first; start <= mode->last; start++)
+            if (rows_of(program, mode, start) == 0) {
+                most_j = fmin(most_j, cost_at(mode, start));
+                break; /* later ones cost no less */
+            }
+    }
+    return most_j;
+}
+
+static void fill(struct lull_time_indexed *program, int column, int64_t entry)
+{
+    const struct lull_slot_problem *problem = program->problem;
+    const struct column *it = &program->column[column];
+    const struct lull_slot_job *job = &problem->jobs[it->job];
+    const struct lull_slot_mode *mode = &job->modes[it->mode];
+    const uint32_t resources[] = {mode->type, problem->type_count};
+    const double amounts[] = {mode->gpus, mode->power_w};
+
+    program->begin[column] = (int)entry;
+    program->cost[column] =
+        (cost_at(mode, it->start) - (isinf(job->reject_j) ? 0.0 : job->reject_j)) /
+        program->scale_j;
+    program->row[entry] = (int)it->job;
+    program->value[entry++] = 1.0;
+    for (int i = 0; i < 2; i++)
+        for (uint32_t t = it->start; t < it->start + mode->slots && amounts[i] > 0.0; t++) {
+            const int row = program->row_of[(size_t)resources[i] * problem->slots + t];
+
+            if (row < 0)
+                continue;
+            program->row[entry] = row;
+            program->value[entry++] = amounts[i];
+        }
+}
+
+struct walk {
+    bool is_filling;
+    int64_t columns;
+    int64_t entries;
+};
+
+/* Columns of one mode; *has_free: the job has one that is in nobody's way, no other is needed. */
+static void walk_mode(struct lull_time_indexed *program, struct column column, double most_j,
+                      bool *has_free, struct walk *walk)
+{
+    const struct lull_slot_mode *mode = &program->problem->jobs[column.job].modes[column.mode];
+
+    for (uint32_t start = mode->first; start <= mode->last; start++) {
+        const int rows = rows_of(program, mode, start);
+        const double cost_j = cost_at(mode, start);
+        const bool is_free = rows == 0 && !*has_free && cost_j <= most_j;
+
+        if (cost_j > most_j)
+            break; /* later ones cost no less */
+        if (cost_j == most_j && !is_free)
+            continue;
+        if (walk->is_filling) {
+            column.start = start;
+            program->column[walk->columns] = column;
+            fill(program, (int)walk->columns, walk->entries);
+        }
+        walk->columns++;
+        walk->entries += 1 + rows;
+        *has_free |= rows == 0;
+        if (rows == 0)
+            break;
+    }
+}
+
+/* Goes through the columns; fills them in if there are arrays for them. */
+static void walk_columns(struct lull_time_indexed *program, struct walk *walk)
+{
+    const struct lull_slot_problem *problem = program->problem;
+
+    for (uint32_t i = 0; i < problem->job_count; i++) {
+        const struct lull_slot_job *job = &problem->jobs[i];
+        const double most_j = most_cost(program, job);
+        bool has_free = !isinf(most_j) && most_j == job->reject_j; /* left out is as good */
+
+        for (uint32_t m = 0; m < job->mode_count; m++)
+            if (is_needed(job, m))
+                walk_mode(program, (struct column){i, m, 0}, most_j, &has_free, walk);
+    }
+}
+
+/* Costs of about 1 suit the solver's tolerances: the mean of the jobs' dearest modes is 1. */
+static void choose_scale(struct lull_time_indexed *program)
+{
+    const struct lull_slot_problem *problem = program->problem;
+    double sum_j = 0.0;
+
+    for (size_t i = 0; i < problem->job_count; i++) {
+        const struct lull_slot_job *job = &problem->jobs[i];
+        double most_j = isinf(job->reject_j) ? 0.0 : fabs(job->reject_j);
+
+        for (uint32_t m = 0; m < job->mode_count; m++)
+            most_j = fmax(most_j, fabs(job->modes[m].cost_j));
+        sum_j += most_j;
+        program->constant_j += isinf(job->reject_j) ? 0.0 : job->reject_j;
+    }
+    program->scale_j = sum_j > 0.0 ? sum_j / (double)problem->job_count : 1.0;
+}
+
+static int make_columns(struct lull_time_indexed *program, struct lull_error *err)
+{
+    struct walk walk = {0};
+    size_t room;
+
+    walk_columns(program, &walk);
+    if (walk.columns > LULL_TIME_INDEXED_MOST_COLUMNS ||
+        walk.entries > LULL_TIME_INDEXED_MOST_ENTRIES)
+        return lull_error_set(err, -E2BIG,
+                              "the program has %lld columns, over %d; take longer slots, or leave "
+                              "--ilp out",
+                              (long long)walk.columns, LULL_TIME_INDEXED_MOST_COLUMNS);
+    room = (size_t)walk.columns + 1;
+    program->columns = (int)walk.columns;
+    program->column = calloc(room, sizeof(*program->column));
+    program->begin = calloc(room, sizeof(*program->begin));
+    program->cost = calloc(room, sizeof(*program->cost));
+    program->row = calloc((size_t)walk.entries + 1, sizeof(*program->row));
+    program->value = calloc((size_t)walk.entries + 1, sizeof(*program->value));
+    if (program->column == NULL || program->begin == NULL || program->cost == NULL ||
+        program->row == NULL || program->value == NULL)
+        return -ENOMEM;
+    walk = (struct walk){.is_filling = true};
+    walk_columns(program, &walk);
+    program->begin[program->columns] = (int)walk.entries;
+    return 0;
+}
+
+int lull_time_indexed_create(const struct lull_slot_problem *problem,
+                             struct lull_time_indexed *program_out, struct lull_error *err)
+{
+    int result;
+
+    *program_out = (struct lull_time_indexed){.problem = problem};
+    choose_scale(program_out);
+    result = make_rows(program_out);
+    if (result == 0)
+        result = make_columns(program_out, err);
+    if (result == -ENOMEM)
+        lull_error_set(err, result, "no memory for the program of %zu jobs", problem->job_count);
+    if (result < 0)
+        lull_time_indexed_fini(program_out);
+    return result;
+}
+
+void lull_time_indexed_fini(struct lull_time_indexed *program)
+{
+    free(program->begin);
+    free(program->row);
+    free(program->value);
+    free(program->cost);
+    free(program->row_low);
+    free(program->row_high);
+    free(program->column);
+    free(program->row_of);
+    free(program->rows_before);
+    *program = (struct lull_time_indexed){0};
+}

@@ -1,0 +1,56 @@
+/*
+ * Jobs on a cluster (job.h, cluster.h), in nanoseconds, as a problem in slots (slots.h) that no
+ * schedule of theirs can beat: what bounds the slotted problem from below bounds the real one.
+ *
+ * A slot is L long. A mode that takes p becomes one of floor(p / L) slots, none if it is shorter
+ * than a slot; it may start in the slots floor(arrival / L) to floor((deadline - p) / L), and costs
+ * its energy and what its completion counts if it starts as early as that slot allows.
+ *
+ * Why it is a bound. Take any real schedule, and let each job of it that starts at s start in slot
+ * floor(s / L) instead. A job that is then in slot t has floor(s / L) <= t, so s < (t + 1) L, and
+ * floor(s / L) + floor(p / L) >= t + 1, so s + p >= (t + 1) L: really it runs in the last instant
+ * before (t + 1) L. All jobs of slot t so run together in that instant, in which they had room:
+ * they have it in the slot. Starts are within their windows since floor is monotone, and no job
+ * costs more. Jobs keep their modes, so that mapped schedules are whole ones: the integer program
+ * bounds as well as the linear one.
+ *
+ * What it does not know can only make it lower: which nodes GPUs are on, networks, failures, idle
+ * GPUs. A preemptible job may run in pieces, which such windows do not cover: its modes take no
+ * room, so that it counts with the least energy alone (a program over whole runs would not bound
+ * it: on one GPU a job of 2 slots may run around another that holds slots 1 to 4, in slots 0 and
+ * 5).
+ *
+ * Types of the problem are [pool * type_count + type]. Pure. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_CLUSTER_SLOTTED_H
+#define LULL_CORE_CLUSTER_SLOTTED_H
+
+#include "core/cluster/job.h"
+#include "core/cluster/slots.h"
+
+struct lull_slotting {
+    int64_t slot_ns;     /* L > 0 */
+    int64_t horizon_ns;  /* > 0: every job ends by then, and by its deadline */
+    double completion_w; /* >= 0: J for each second of weighted completion (end - arrival); 0:
+                            energy alone */
+    int64_t cap_w;       /* of jobs' mean power over their runs; LULL_SLOTS_UNCAPPED */
+};
+
+struct lull_slotted {
+    struct lull_slot_problem problem; /* checked; jobs as given, all mandatory */
+    uint32_t *gpus;
+    struct lull_slot_job *jobs;
+    struct lull_slot_mode *modes;
+};
+
+/*
+ * The cluster and the jobs are checked. Modes that no deadline, no memory or too few GPUs allow are
+ * left out. Errors: -EINVAL a job that is left without a mode, with its number; -ERANGE more slots
+ * than LULL_SLOTS_MOST, or more types than there may be; -ENOMEM. The output is empty then.
+ */
+int lull_slotted_create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                        const struct lull_slotting *slotting, struct lull_slotted *slotted_out,
+                        struct lull_error *err);
+void lull_slotted_fini(struct lull_slotted *slotted);
+
+#endif
