@@ -17,7 +17,6 @@ from cluster_case import table
 
 LULL = os.path.abspath(sys.argv[1])
 EDL = os.path.join(os.path.abspath(sys.argv[2]), "edl")
-ADA = os.path.join(os.path.dirname(EDL), "ada")
 TRACES = os.path.join(os.path.dirname(os.path.abspath(sys.argv[2])), "cluster")
 RUNNER = cluster_case.Runner(LULL, "edl")
 cluster, answer = RUNNER.run, RUNNER.answer
@@ -172,80 +171,6 @@ class RecordedQueue(unittest.TestCase):
             self.assertAlmostEqual((27621 - got["deadline_misses"]) / met, 1.0, delta=0.002)
 
 
-class SharedGpus(unittest.TestCase):
-    NAMES = "job_id start_time nworkers dnn iters fw_time bw_time model_size train_mem".split()
-    JOBS = [(0, 5, 2, "a", 3, 10, 20, 10.5, 4000), (1, 0, 6, "b,c", 2, 5, 7, 99.5, 4000), (12, 0, 1, "d", 4, 1, 1, 0, 0)]
-
-    def as_table(self, jobs=None):
-        return "\n".join(",".join(str(cell).replace(",", "") for cell in row)
-                         for row in [self.NAMES] + (jobs or self.JOBS)) + "\n"
-
-    @unittest.skipUnless(HAS_DATA, "no recorded runs")
-    def test_recorded(self):
-        with open(os.path.join(ADA, "jct-160-s1-x10.csv"), encoding="utf-8") as file:
-            recorded = list(csv.DictReader(file))
-        for column, words in (("lwf1_ada", ["--variant", "published"]), ("lwf1_ada_corrected", []),
-                              ("ff_srsf2", ["--place", "ff", "--transfers", "srsf2"]),
-                              ("lwf4_srsf1", ["--place", "lwf-4", "--transfers", "srsf1"])):
-            with tempfile.TemporaryDirectory() as directory:
-                ran = os.path.join(directory, "ran.csv")
-                got = answer(os.path.join(ADA, "jobs-160-s1-x10.csv"), *words, "--jobs-out", ran, policy="ada-srsf")
-                rows = {row["job_id"]: row for row in table(ran)}
-            took = {row["job_id"]: int(row[column]) for row in recorded}
-            for job, row in rows.items():
-                self.assertEqual(round(1000 * (float(row["end_s"]) - float(row["submit_s"]))), took[job])
-            self.assertAlmostEqual(got["average_completion_s"], statistics.mean(took.values()) / 1000, places=9)
-
-    def test_forms_agree(self):
-        expected = answer("-", text=self.as_table(), policy="ada-srsf")
-        writers = [json.dumps, lambda job: "{" + ",\n ".join(f"{k}: '{v}'" for k, v in job.items()) + "}",
-                   lambda job: "".join(f"{k}: {v}\n" for k, v in job.items())]
-        with tempfile.TemporaryDirectory() as directory:
-            for row, write in zip(self.JOBS, writers):
-                with open(os.path.join(directory, f"job_{row[0]}.json"), "w", encoding="utf-8") as file:
-                    file.write(write(dict(zip(self.NAMES, row))))
-            ran = directory + "/ran.csv"
-            got = answer(directory, "--jobs-out", ran, policy="ada-srsf")
-            rows = table(ran)
-        self.assertEqual(got, expected)
-        self.assertEqual([row["job_id"] for row in rows], ["0", "1", "12"])
-        self.assertEqual([row["net"] for row in rows], ["a", "b;c", "d"])
-        self.assertEqual(sum(int(share.split(":")[1]) for share in rows[1]["placement"].split()), 6)
-        busy_s = sum(row[2] * row[4] * (row[5] + row[6]) for row in self.JOBS) / 1000
-        self.assertAlmostEqual(got["run_j"], 350 * busy_s)
-        self.assertAlmostEqual(got["idle_j"], 60 * (64 * got["makespan_s"] - busy_s))
-        self.assertEqual((got["variant"], got["errors"]), ("repaired", ["skips-after-removal"]))
-
-    def test_choices(self):
-        for words in (["--transfers", "ours"], ["--transfers", "srsf3"], ["--place", "random", "--seed", 4],
-                      ["--variant", "repaired-lists"], ["--nodes", 2, "--gpus-per-node", 3]):
-            got = answer("-", *words, text=self.as_table(), policy="ada-srsf")
-            self.assertEqual((got["jobs"], got["rejected"]), (3, 0))
-        jobs = self.JOBS + [(13, 0, 65, "e", 1, 1, 1, 0, 0), (14, 0, 1, "f", 1, 1, 1, 0, 40000)]
-        with tempfile.TemporaryDirectory() as directory:
-            got = answer("-", "--jobs-out", directory + "/ran.csv", text=self.as_table(jobs), policy="ada-srsf")
-            self.assertEqual([row["reason"] for row in table(directory + "/ran.csv")][3:],
-                             ["more GPUs than there are", "more memory than a GPU has"])
-        self.assertEqual((got["jobs"], got["rejected"]), (5, 2))
-        # nothing happens for 30 years
-        got = answer("-", text=self.as_table([(0, 10 ** 12, 1, "a", 1, 1, 1, 0, 0)]), policy="ada-srsf")
-        self.assertAlmostEqual(got["average_completion_s"], 0.002)
-
-    def test_bad_input_is_said(self):
-        one = self.as_table([self.JOBS[0]])
-        with tempfile.TemporaryDirectory() as empty:
-            for path, text, options, status, said in (
-                    ("-", "", [], 2, "is empty"), ("-", one.replace("iters", "turns"), [], 2, "no column iters"),
-                    ("-", one.replace(",3,", ",0,"), [], 2, "line 2, iters"), (empty, None, [], 2, "no files job_0.json"),
-                    ("/nonexistent", None, [], 1, "/nonexistent"), ("-", one, ["--transfers", "srsf0"], 2, "usable"),
-                    ("-", one, ["--place", "lwf"], 2, "usable"), ("-", one, ["--variant", "mended"], 2, "usable"),
-                    ("-", one, ["--error", "x"], 2, "usable"), ("-", one, ["--beta-ms", 0], 2, "usable"),
-                    ("-", self.as_table([(0, 0, 8, "a", 10 ** 9, 10 ** 3, 1, 1, 0)]), [], 1, "fewer iterations")):
-                done = cluster(path, *options, text=text, policy="ada-srsf")
-                self.assertEqual((done.returncode, done.stdout), (status, ""), done.stderr)
-                self.assertIn(said, done.stderr)
-
-
 class Queue(unittest.TestCase):
     JOBS = "job_id,submit_s,vc,num_gpus,duration_s,deadline_s\n" \
            "a,0,x,8,10,100\nb,1,x,8,20,100\nc,2,x,2,5,20\nd,3,x,17,5,100\ne,4,y,1,5,100\n"
@@ -271,15 +196,6 @@ class Queue(unittest.TestCase):
             late = sum(float(rows[name]["end_s"]) > due for name, due in (("a", 100), ("b", 100), ("c", 20)))
             self.assertEqual((got["jobs"], got["rejected"], got["deadline_misses"]), (5, 2, late + 2))
 
-    def test_preemption(self):
-        with tempfile.TemporaryDirectory() as directory:
-            ran = os.path.join(directory, "ran.csv")
-            got = answer("-", "--nodes", 1, "--preemptible", "--run-w", 300, "--idle-w", 0, "--jobs-out", ran,
-                         text=self.JOBS, policy="srtf")
-            rows = {row["job_id"]: row for row in table(ran)}
-        # c stops a at 2, e runs from 4 to 9; then b is shorter than a, which needs 30 s to begin again.
-        self.assertEqual([float(rows[name]["end_s"]) for name in "abc"], [67, 29, 7])
-        self.assertAlmostEqual(got["run_j"], 300 * (8 * 10 + 8 * 20 + 2 * 5 + 5 + 8 * 30))
     def test_bound(self):
         got = answer("-", "--nodes", 1, text=self.JOBS, policy="edf")
         self.assertEqual((got["bound_j"], got["certificate_ratio"]), (None, None))
@@ -289,6 +205,16 @@ class Queue(unittest.TestCase):
             self.assertAlmostEqual(got["certificate_ratio"], got["energy_j"] / got["bound_j"], delta=1e-12)
         self.assertIn("bound ", cluster("-", "--nodes", 1, "--bound", text=self.JOBS, policy="fifo").stdout)
         self.assertEqual(cluster("-", "--nodes", 1, "--bound=0", text=self.JOBS, policy="fifo").returncode, 2)
+
+    def test_preemption(self):
+        with tempfile.TemporaryDirectory() as directory:
+            ran = os.path.join(directory, "ran.csv")
+            got = answer("-", "--nodes", 1, "--preemptible", "--run-w", 300, "--idle-w", 0, "--jobs-out", ran,
+                         text=self.JOBS, policy="srtf")
+            rows = {row["job_id"]: row for row in table(ran)}
+        # c stops a at 2, e runs from 4 to 9; then b is shorter than a, which needs 30 s to begin again.
+        self.assertEqual([float(rows[name]["end_s"]) for name in "abc"], [67, 29, 7])
+        self.assertAlmostEqual(got["run_j"], 300 * (8 * 10 + 8 * 20 + 2 * 5 + 5 + 8 * 30))
 
     def test_bad_input_is_said(self):
         for text, options, said in (
