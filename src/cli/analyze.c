@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/text.h"
 #include "cli/analyze_report.h"
 #include "cli/command.h"
 #include "cli/prediction.h"
+#include "cli/watch.h"
 #include "emulator/spec.h"
 #include "trace/kineto.h"
 
@@ -92,35 +92,29 @@ static const struct argp parser = {
 
 struct progress {
     const char *file;
-    int64_t next_ns; /* when the line is written next */
-    bool is_shown;
+    struct lull_watch watch;
 };
 
 static void show_progress(void *context, int64_t text_bytes, double done_ratio)
 {
-    const int64_t pause_ns = 200 * LULL_NS_PER_MS;
     struct progress *const progress = context;
-    const int64_t now_ns = lull_now_ns();
 
-    if (now_ns < progress->next_ns)
+    if (!lull_watch_is_due(&progress->watch))
         return;
-    progress->next_ns = now_ns + pause_ns;
-    progress->is_shown = true;
-    fprintf(stderr, "\r\033[Klull: reading %s: %.0f MB", progress->file, (double)text_bytes * 1e-6);
     if (done_ratio >= 0.0)
-        fprintf(stderr, ", %.0f %%", 100.0 * done_ratio);
-    fflush(stderr);
+        lull_watch_draw("lull: reading %s: %.0f MB, %.0f %%", progress->file,
+                        (double)text_bytes * 1e-6, 100.0 * done_ratio);
+    else
+        lull_watch_draw("lull: reading %s: %.0f MB", progress->file, (double)text_bytes * 1e-6);
 }
 
-/* Nothing is shown of what takes less than two seconds. */
 static int read_trace(const char *file, struct lull_trace *trace, struct lull_error *err)
 {
-    struct progress progress = {.file = file, .next_ns = lull_now_ns() + 2 * LULL_NS_PER_S};
+    struct progress progress = {.file = file, .watch = lull_watch_begin()};
     const struct lull_trace_progress tell = {show_progress, &progress};
     const int result = lull_trace_read(file, isatty(STDERR_FILENO) ? &tell : NULL, trace, err);
 
-    if (progress.is_shown)
-        fputs("\r\033[K", stderr);
+    lull_watch_end(&progress.watch);
     return result;
 }
 

@@ -8,35 +8,23 @@ import gzip
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import unittest
+
+import cluster_case
+from cluster_case import table
 
 LULL = os.path.abspath(sys.argv[1])
 EDL = os.path.join(os.path.abspath(sys.argv[2]), "edl")
 ADA = os.path.join(os.path.dirname(EDL), "ada")
 TRACES = os.path.join(os.path.dirname(os.path.abspath(sys.argv[2])), "cluster")
+RUNNER = cluster_case.Runner(LULL, "edl")
+cluster, answer = RUNNER.run, RUNNER.answer
 del sys.argv[1:3]
 HAS_DATA = os.path.exists(os.path.join(EDL, "golden_online.csv"))
 HEADER = "job_id,arrival,deadline,d,t0,delta,p0_w,gamma_w,cg_w\n"
 ROW = "1,0,300,100,20,0.4,50,30,100\n"
-
-
-def cluster(*options, text=None, policy="edl"):
-    words = [LULL, "simulate", "cluster"] + (["--policy", policy] if policy else []) + [str(o) for o in options]
-    return subprocess.run(words, input=text, capture_output=True, text=True, check=False)
-
-
-def answer(*options, text=None, policy="edl"):
-    done = cluster(*options, "--json", text=text, policy=policy)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def table(path):
-    with open(path, encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 @unittest.skipUnless(HAS_DATA, "no recorded runs")
@@ -120,9 +108,9 @@ class BadInput(unittest.TestCase):
             self.assertIn(word, done.stderr)
 
     def test_options(self):
-        self.refused(cluster(policy=None), 2, "edl")
+        self.refused(cluster(policy=""), 2, "edl")
         self.refused(cluster("x.csv", policy="none"), 2, "none")
-        self.assertIn("edl", cluster("--help", policy=None).stdout)
+        self.assertIn("edl", cluster("--help", policy="").stdout)
         self.assertIn("--theta", cluster("--help").stdout)
         self.refused(cluster(), 2, "file of tasks or --draw")
         self.refused(cluster("a.csv", "b.csv"), 2, "b.csv")

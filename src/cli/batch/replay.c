@@ -3,12 +3,11 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "base/clock.h"
 #include "cli/batch/batch.h"
 #include "cli/batch/replay_options.h"
 #include "cli/command.h"
+#include "cli/watch.h"
 
 /* ---- traces ------------------------------------------------------------------------------- */
 
@@ -84,38 +83,25 @@ static void fill_policies(const struct lull_replay_options *arguments, struct lu
     }
 }
 
-static void show_progress(int64_t begun_ns, const char *name, uint32_t done, uint32_t all)
-{
-    const int64_t patience_ns = 2 * LULL_NS_PER_S;
-
-    if (lull_now_ns() - begun_ns < patience_ns || !isatty(STDERR_FILENO))
-        return;
-    if (done == all)
-        fprintf(stderr, "\r\033[K");
-    else
-        fprintf(stderr, "\r%s: %u of %u seeds", name, done, all);
-}
-
 static int play_policy(struct lull_replay *replay, struct lull_replay_policy *policy,
                        struct lull_error *err)
 {
-    const int64_t begun_ns = lull_now_ns();
+    struct lull_watch watch = lull_watch_begin();
+    int rc = 0;
 
     policy->outcomes = calloc(replay->seed_count, sizeof(*policy->outcomes));
     policy->cost_by_recurrence =
         calloc(replay->comparison.recurrences, sizeof(*policy->cost_by_recurrence));
     if (policy->outcomes == NULL || policy->cost_by_recurrence == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for %u seeds", replay->seed_count);
-    for (uint32_t i = 0; i < replay->seed_count; i++) {
-        const int rc =
-            lull_comparison_play(&replay->comparison, &policy->config, replay->first_seed + i,
-                                 policy->cost_by_recurrence, &policy->outcomes[i], err);
-
-        if (rc < 0)
-            return rc;
-        show_progress(begun_ns, policy->name, i + 1, replay->seed_count);
+    for (uint32_t i = 0; i < replay->seed_count && rc == 0; i++) {
+        rc = lull_comparison_play(&replay->comparison, &policy->config, replay->first_seed + i,
+                                  policy->cost_by_recurrence, &policy->outcomes[i], err);
+        if (lull_watch_is_due(&watch))
+            lull_watch_draw("%s: %u of %u seeds", policy->name, i + 1, replay->seed_count);
     }
-    return 0;
+    lull_watch_end(&watch);
+    return rc;
 }
 
 static int print_json(const struct lull_replay *replay, struct lull_error *err)

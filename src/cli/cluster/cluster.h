@@ -24,7 +24,7 @@ int lull_cluster_edl_main(const char *policy, int argc, char **argv);
 /* Jobs that share GPUs in time and a network by contention. */
 int lull_cluster_shared_main(const char *policy, int argc, char **argv);
 
-/* One of core/cluster/policy.h. */
+/* One of core/cluster/policy.h; NULL: argv has --compare. */
 int lull_cluster_gangs_main(const char *policy, int argc, char **argv);
 
 /* ---- what every policy tells -------------------------------------------------------------- */
@@ -49,15 +49,21 @@ int lull_cluster_summarise_times(const double *completion_s, size_t count,
 
 void lull_cluster_summary_print(const struct lull_cluster_summary *summary, FILE *out);
 
+/* The summary's fields. NULL: no memory. */
+json_t *lull_cluster_summary_json(const struct lull_cluster_summary *summary);
+
+/* Prints a document and takes it. Errors: -ENOMEM, also for NULL. */
+int lull_cluster_print_json(json_t *document);
+
 /* Prints the summary's fields and those of more as one JSON document. Takes more, which may be NULL
  * for no memory. Errors: -ENOMEM. */
 int lull_cluster_summary_print_json(const struct lull_cluster_summary *summary, json_t *more);
 
 /*
- * Writes a table of jobs, whole or not at all; write_rows gets the open file and context, and
+ * Writes a table, whole or not at all; write_rows gets the open file and context, and
  * returns 0 or -ENOMEM. Errors: -ENOMEM; those of lull_file_write_atomic.
  */
-int lull_cluster_write_jobs(const char *path, int (*write_rows)(const void *context, FILE *file),
-                            const void *context, struct lull_error *err);
+int lull_cluster_write_table(const char *path, int (*write_rows)(const void *context, FILE *file),
+                             const void *context, struct lull_error *err);
 
 #endif

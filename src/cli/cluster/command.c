@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/cluster/cluster.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "core/cluster/policy.h"
 
+/* Beside those of core/cluster/policy.h, which run gangs in queues. */
 static const struct {
     const char *name;
     int (*run)(const char *policy, int argc, char **argv);
@@ -15,41 +17,28 @@ static const struct {
      "tasks of one GPU with deadlines; clocks by least energy, readjusted (TPDS 2022)"},
     {"ada-srsf", lull_cluster_shared_main,
      "gangs that share GPUs in time and a network by contention (arXiv 2002.10105)"},
-    {"fifo", lull_cluster_gangs_main, "gangs in queues: first come, first served"},
-    {"edf", lull_cluster_gangs_main, "gangs in queues: earliest deadline first"},
-    {"sjf", lull_cluster_gangs_main, "gangs in queues: shortest job first"},
-    {"lpt", lull_cluster_gangs_main, "gangs in queues: longest job first"},
-    {"backfill", lull_cluster_gangs_main,
-     "gangs: first come, first served; others run ahead if they do not delay the first"},
-    {"backfill-conservative", lull_cluster_gangs_main,
-     "gangs: each at the earliest time that delays nobody who came before it"},
-    {"greedy-energy", lull_cluster_gangs_main,
-     "gangs: each where, when and at the clock that adds least energy and meets its deadline"},
-    {"srtf", lull_cluster_gangs_main, "gangs: shortest remaining time first, preemptive"},
-    {"srsf", lull_cluster_gangs_main, "gangs: shortest remaining time x GPUs first, preemptive"},
-    {"hdf", lull_cluster_gangs_main,
-     "gangs: most weight for its GPU time first; clocks by the weight that waits"},
-    {"powerflow", lull_cluster_gangs_main,
-     "gangs: best completion time at an energy budget; GPUs and clocks by time per joule"},
 };
 
 enum { POLICY_COUNT = sizeof(policies) / sizeof(policies[0]) };
 
-static void print_knob(const char *name, FILE *out)
+static void print_knob(const struct lull_cluster_policy_ops *ops, FILE *out)
 {
-    const struct lull_cluster_policy_ops *ops = lull_cluster_policy_find(name);
-
-    if (ops != NULL && ops->knob != NULL)
+    if (ops->knob != NULL)
         fprintf(out, "  %-22s --knob: %s (%g)\n", "", ops->knob->what, ops->knob->usual);
 }
 
 static void print_usage(FILE *out)
 {
     fprintf(out, "Usage: lull " LULL_CLUSTER_COMMAND " --policy NAME [OPTION...] FILE\n"
+                 "  or:  lull " LULL_CLUSTER_COMMAND " --compare NAME,NAME... [OPTION...] FILE\n"
                  "Runs many jobs on a cluster in virtual time, under a policy:\n\n");
-    for (int i = 0; i < POLICY_COUNT; i++) {
+    for (int i = 0; i < POLICY_COUNT; i++)
         fprintf(out, "  %-22s %s\n", policies[i].name, policies[i].what);
-        print_knob(policies[i].name, out);
+    fprintf(out, "\nor gangs in queues:\n\n");
+    for (const struct lull_cluster_policy_ops *const *ops = lull_cluster_policy_all(); *ops != NULL;
+         ops++) {
+        fprintf(out, "  %-22s %s\n", (*ops)->name, (*ops)->summary);
+        print_knob(*ops, out);
     }
     fprintf(out, "\n`lull " LULL_CLUSTER_COMMAND " --policy NAME --help` tells its options.\n");
 }
@@ -77,25 +66,45 @@ static const char *take_policy(int *argc, char **argv)
     return NULL;
 }
 
+static bool is_comparison(int argc, char **argv)
+{
+    static const char option[] = "--compare";
+
+    for (int i = 1; i < argc; i++)
+        if (strncmp(argv[i], option, sizeof(option) - 1) == 0)
+            return true;
+    return false;
+}
+
+static int run(const char *wanted, int argc, char **argv)
+{
+    for (int i = 0; i < POLICY_COUNT; i++)
+        if (strcmp(policies[i].name, wanted) == 0)
+            return policies[i].run(wanted, argc, argv);
+    if (lull_cluster_policy_find(wanted) != NULL)
+        return lull_cluster_gangs_main(wanted, argc, argv);
+    fprintf(stderr, "lull " LULL_CLUSTER_COMMAND ": %s is no policy; see --help\n", wanted);
+    return LULL_EXIT_USAGE;
+}
+
 int lull_cluster_main(int argc, char **argv)
 {
     static char name[96];
     const char *const wanted = take_policy(&argc, argv);
+    bool is_help;
 
-    if (wanted == NULL) {
-        const int is_help =
-            argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-?") == 0);
-
-        print_usage(is_help ? stdout : stderr);
-        return is_help ? LULL_EXIT_OK : LULL_EXIT_USAGE;
-    }
-    for (int i = 0; i < POLICY_COUNT; i++) {
-        if (strcmp(policies[i].name, wanted) != 0)
-            continue;
+    if (wanted != NULL) {
         snprintf(name, sizeof(name), "lull " LULL_CLUSTER_COMMAND " --policy %s", wanted);
         argv[0] = name;
-        return policies[i].run(wanted, argc, argv);
+        return run(wanted, argc, argv);
     }
-    fprintf(stderr, "lull " LULL_CLUSTER_COMMAND ": %s is no policy; see --help\n", wanted);
-    return LULL_EXIT_USAGE;
+    if (is_comparison(argc, argv)) {
+        snprintf(name, sizeof(name), "lull " LULL_CLUSTER_COMMAND);
+        argv[0] = name;
+        return lull_cluster_gangs_main(NULL, argc, argv);
+    }
+    is_help = argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-?") == 0);
+
+    print_usage(is_help ? stdout : stderr);
+    return is_help ? LULL_EXIT_OK : LULL_EXIT_USAGE;
 }

@@ -15,13 +15,13 @@ static int summarise(const struct lull_edl_run *run, struct lull_cluster_summary
     int result = -ENOMEM;
 
     *summary = (struct lull_cluster_summary){
-        .bound_j = (double)NAN,
-        .certificate_ratio = (double)NAN,
         .jobs = run->count,
         .run_j = run->outcome.run_j,
         .idle_j = run->outcome.idle_s * run->wish->idle_w,
         .turn_on_j = (double)run->outcome.turn_ons * run->wish->turn_on_j,
         .deadline_misses = run->outcome.misses,
+        .bound_j = NAN,
+        .certificate_ratio = NAN,
     };
     for (size_t i = 0; i < run->count && completion_s != NULL; i++) {
         completion_s[i] = run->jobs[i].finish_s - run->jobs[i].task->arrival_s;
@@ -97,5 +97,5 @@ static int write_rows(const void *context, FILE *file)
 
 int lull_edl_report_write_jobs(const struct lull_edl_run *run, struct lull_error *err)
 {
-    return lull_cluster_write_jobs(run->wish->jobs_out, write_rows, run, err);
+    return lull_cluster_write_table(run->wish->jobs_out, write_rows, run, err);
 }

@@ -4,9 +4,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "cli/amount.h"
 #include "cli/cluster/bound.h"
 #include "cli/cluster/cluster.h"
+#include "cli/cluster/compare.h"
+#include "cli/cluster/gantt.h"
+#include "cli/cluster/power_out.h"
 #include "cli/command.h"
+#include "cli/watch.h"
 
 static uint32_t pool_count(const struct lull_gangs *gangs)
 {
@@ -118,7 +123,44 @@ static int make_jobs(struct lull_gangs *gangs, struct lull_error *err)
                                  (uint32_t)wish->gpus_per_node, gangs->all, err);
 }
 
+int lull_gangs_run(const struct lull_gangs *gangs, const struct lull_cluster_policy_ops *policy,
+                   struct lull_cluster_run **run_out, struct lull_error *err)
+{
+    return lull_cluster_simulate_under(&gangs->cluster, &gangs->jobs, policy,
+                                       &gangs->conditions.all, run_out, err);
+}
+
+static void tell(void *user, size_t gone, size_t jobs)
+{
+    if (lull_watch_is_due(user))
+        lull_watch_draw("lull: %s of %s jobs", lull_amount_count(gone).text,
+                        lull_amount_count(jobs).text);
+}
+
 static int simulate(struct lull_gangs *gangs, struct lull_error *err)
+{
+    struct lull_watch watch = lull_watch_begin();
+    int result;
+
+    gangs->conditions.all.keeps_power =
+        gangs->wish->power_out != NULL || gangs->wish->gantt != NULL;
+    gangs->conditions.all.tell = tell;
+    gangs->conditions.all.user = &watch;
+    result = lull_gangs_run(gangs, gangs->policy, &gangs->run, err);
+    lull_watch_end(&watch);
+    if (result == 0 && gangs->wish->is_bounded)
+        result = lull_cluster_bound(&gangs->cluster, &gangs->jobs, gangs->run,
+                                    gangs->wish->bound_slot_s, &gangs->bound_j, err);
+    if (result == 0 && gangs->wish->jobs_out != NULL)
+        result = lull_gangs_write_jobs(gangs, err);
+    if (result == 0 && gangs->wish->power_out != NULL)
+        result = lull_gangs_write_power(gangs, err);
+    if (result == 0 && gangs->wish->gantt != NULL)
+        result = lull_gangs_write_gantt(gangs, err);
+    return result == 0 ? lull_gangs_print(gangs, err) : result;
+}
+
+static int run(struct lull_gangs *gangs, struct lull_error *err)
 {
     int result = lull_cluster_jobs_read(gangs->wish->path, &gangs->table, err);
 
@@ -131,32 +173,30 @@ static int simulate(struct lull_gangs *gangs, struct lull_error *err)
     if (result == 0)
         result = lull_conditions_make(&gangs->wish->conditions, &gangs->cluster, &gangs->jobs,
                                       &gangs->conditions, err);
-    if (result == 0)
-        result = lull_cluster_simulate_under(&gangs->cluster, &gangs->jobs, gangs->policy,
-                                             &gangs->conditions.all, &gangs->run, err);
-    if (result == 0 && gangs->wish->is_bounded)
-        result = lull_cluster_bound(&gangs->cluster, &gangs->jobs, gangs->run,
-                                    gangs->wish->bound_slot_s, &gangs->bound_j, err);
-    if (result == 0 && gangs->wish->jobs_out != NULL)
-        result = lull_gangs_write_jobs(gangs, err);
-    return result == 0 ? lull_gangs_print(gangs, err) : result;
+    if (result < 0)
+        return result;
+    return gangs->wish->compare != NULL || gangs->wish->sweep != NULL
+               ? lull_gangs_compare(gangs, err)
+               : simulate(gangs, err);
 }
 
 int lull_cluster_gangs_main(const char *policy, int argc, char **argv)
 {
     struct lull_gangs_options wish;
     struct lull_cluster_policy_ops set;
-    struct lull_gangs gangs = {.wish = &wish, .policy = lull_cluster_policy_find(policy)};
+    struct lull_gangs gangs = {.wish = &wish};
     struct lull_error err = {0};
     int result = 0;
 
-    lull_gangs_options_parse(argc, argv, &wish);
+    if (policy != NULL)
+        gangs.policy = lull_cluster_policy_find(policy);
+    lull_gangs_options_parse(argc, argv, policy != NULL, &wish);
     if (wish.has_knob) {
         result = lull_cluster_policy_set(gangs.policy, wish.knob, &set, &err);
         gangs.policy = &set;
     }
     if (result == 0)
-        result = simulate(&gangs, &err);
+        result = run(&gangs, &err);
     lull_cluster_run_destroy(gangs.run);
     lull_conditions_fini(&gangs.conditions);
     free(gangs.nodes);

@@ -4,15 +4,18 @@
 #ifndef LULL_CLI_CLUSTER_GANGS_H
 #define LULL_CLI_CLUSTER_GANGS_H
 
+#include <stdio.h>
+
 #include "base/error.h"
 #include "cli/cluster/gangs_options.h"
+#include "cli/printable.h"
 #include "simulator/cluster/engine.h"
 #include "trace/cluster_jobs.h"
 #include "trace/cluster_pools.h"
 
 struct lull_gangs {
     const struct lull_gangs_options *wish;
-    const struct lull_cluster_policy_ops *policy;
+    const struct lull_cluster_policy_ops *policy; /* NULL: to compare several */
     struct lull_cluster_jobs_table table;
     struct lull_cluster_pools_table pools; /* without rows: one pool */
     struct lull_cluster_type types[LULL_GANGS_MOST_TYPES];
@@ -27,7 +30,22 @@ struct lull_gangs {
     double bound_j; /* with --bound: what GPUs with jobs draw at least */
 };
 
-/* gangs_report.c. -ENOMEM, said in err. */
+/* All jobs under a policy, with what the command line tells beside. Errors: those of
+ * lull_cluster_simulate. */
+int lull_gangs_run(const struct lull_gangs *gangs, const struct lull_cluster_policy_ops *policy,
+                   struct lull_cluster_run **run_out, struct lull_error *err);
+
+/* "all" where there is one pool; "others" for jobs of pools that have no nodes. */
+struct lull_printable lull_gangs_pool_name(const struct lull_gangs *gangs, uint32_t pool);
+
+/* Nodes of a placement count from 0 in each pool, so from its first node on. O(nodes). */
+uint32_t lull_gangs_first_node(const struct lull_gangs *gangs, uint32_t pool);
+
+/* "node:GPUs node:GPUs ..." */
+void lull_gangs_write_placement(const struct lull_cluster_outcome *outcome, uint32_t first,
+                                FILE *file);
+
+/* The summary, or what is asked of one job. Errors: -EINVAL no such job; -ENOMEM. */
 int lull_gangs_print(const struct lull_gangs *gangs, struct lull_error *err);
 
 /* Errors: -ENOMEM; those of lull_file_write_atomic. */

@@ -14,6 +14,11 @@ enum {
     KEY_RUN,
     KEY_IDLE,
     KEY_JOBS,
+    KEY_POWER,
+    KEY_GANTT,
+    KEY_EXPLAIN,
+    KEY_COMPARE,
+    KEY_SWEEP,
     KEY_KNOB,
     KEY_PREEMPTIBLE,
     KEY_BOUND
@@ -25,7 +30,8 @@ static const struct argp_option options[] = {
     {"nodes", KEY_NODES, "N", 0, "Without --pools: nodes of the one cluster", 0},
     {"gpus-per-node", KEY_PER_NODE, "N", 0, "GPUs of a node (8)", 0},
     {"run-w", KEY_RUN, "W", 0, "Of a GPU that has a job (350), without --gpu", 0},
-    {"idle-w", KEY_IDLE, "W", 0, "Of one of a node that is on that has none (60, or the model's)", 0},
+    {"idle-w", KEY_IDLE, "W", 0, "Of one of a node that is on that has none (60, or the model's)",
+     0},
     {"knob", KEY_KNOB, "VALUE", 0,
      "What the policy trades time for energy by, if it has such a number: see `lull "
      "simulate cluster --help`",
@@ -33,6 +39,16 @@ static const struct argp_option options[] = {
     {"preemptible", KEY_PREEMPTIBLE, NULL, 0,
      "Jobs may be stopped for others; they go on after 7 to 60 s, by their GPUs", 0},
     {"jobs-out", KEY_JOBS, "FILE", 0, "Write when and where each job ran, and why then (CSV)", 0},
+    {"power-out", KEY_POWER, "FILE", 0,
+     "Write what the cluster drew over time, as Batsim does (CSV)", 0},
+    {"gantt", KEY_GANTT, "FILE", 0, "Draw what ran where, the power and who waited over time (SVG)",
+     0},
+    {"explain", KEY_EXPLAIN, "JOB", 0,
+     "Why this job (its id, else its number) waited, why this place and clock", 0},
+    {"compare", KEY_COMPARE, "NAMES", 0,
+     "Instead of --policy: several, with commas between, or all, side by side", 0},
+    {"sweep", KEY_SWEEP, "[FROM:TO:]COUNT", 0,
+     "The policy with so many settings of its knob, side by side", 0},
     {"bound", KEY_BOUND, "SLOT_S", OPTION_ARG_OPTIONAL,
      "What no schedule as good needs less than, by lull-bound in slots of so many seconds (a 288th "
      "of the whole)",
@@ -65,6 +81,24 @@ static int parse_value(int key, const char *arg, struct lull_gangs_options *wish
     }
 }
 
+static void check(const struct lull_gangs_options *wish, struct argp_state *state)
+{
+    if (wish->path == NULL)
+        argp_error(state, "give a file of jobs");
+    if ((wish->pools != NULL) + (wish->nodes != 0) + (wish->modes.nodes[0] != 0) != 1)
+        argp_error(state, "give either --pools or --nodes, or --gpu with nodes");
+    if ((wish->compare == NULL) != wish->has_policy)
+        argp_error(state, "give either --policy or --compare");
+    if (wish->compare != NULL && wish->sweep != NULL)
+        argp_error(state, "--sweep is of one policy");
+    if (wish->has_knob && (wish->compare != NULL || wish->sweep != NULL))
+        argp_error(state, "--knob is of one run");
+    if ((wish->compare != NULL || wish->sweep != NULL) &&
+        (wish->is_bounded || wish->explain != NULL || wish->jobs_out != NULL ||
+         wish->power_out != NULL || wish->gantt != NULL))
+        argp_error(state, "--bound, --explain, --gantt, --jobs-out and --power-out are of one run");
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     struct lull_gangs_options *const wish = state->input;
@@ -80,6 +114,21 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_JOBS:
         wish->jobs_out = arg;
+        return 0;
+    case KEY_POWER:
+        wish->power_out = arg;
+        return 0;
+    case KEY_GANTT:
+        wish->gantt = arg;
+        return 0;
+    case KEY_EXPLAIN:
+        wish->explain = arg;
+        return 0;
+    case KEY_COMPARE:
+        wish->compare = arg;
+        return 0;
+    case KEY_SWEEP:
+        wish->sweep = arg;
         return 0;
     case KEY_PREEMPTIBLE:
         wish->is_preemptible = true;
@@ -99,10 +148,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         wish->path = arg;
         return 0;
     case ARGP_KEY_END:
-        if (wish->path == NULL)
-            argp_error(state, "give a file of jobs");
-        if ((wish->pools != NULL) + (wish->nodes != 0) + (wish->modes.nodes[0] != 0) != 1)
-            argp_error(state, "give either --pools or --nodes, or --gpu with nodes");
+        check(wish, state);
         return 0;
     default:
         break;
@@ -115,7 +161,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     return 0;
 }
 
-void lull_gangs_options_parse(int argc, char **argv, struct lull_gangs_options *options_out)
+void lull_gangs_options_parse(int argc, char **argv, bool has_policy,
+                              struct lull_gangs_options *options_out)
 {
     static const struct argp_child children[] = {
         {&lull_gangs_modes_argp, 0, NULL, 0}, {&lull_conditions_argp, 0, NULL, 0}, {0}};
@@ -128,7 +175,8 @@ void lull_gangs_options_parse(int argc, char **argv, struct lull_gangs_options *
         .children = children,
     };
 
-    *options_out = (struct lull_gangs_options){.gpus_per_node = 8, .run_w = 350.0, .idle_w = -1.0};
+    *options_out = (struct lull_gangs_options){
+        .has_policy = has_policy, .gpus_per_node = 8, .run_w = 350.0, .idle_w = -1.0};
     lull_gangs_modes_options_default(&options_out->modes);
     argp_parse(&parser, argc, argv, 0, NULL, options_out);
     if (options_out->idle_w < 0.0 && options_out->modes.type_count == 0)

@@ -9,6 +9,7 @@
 #include "cli/cluster/conditions.h"
 
 struct lull_gangs_options {
+    bool has_policy;   /* else compare */
     const char *path;  /* of the jobs */
     const char *pools; /* NULL: one pool of all nodes */
     int64_t nodes;     /* without pools */
@@ -21,12 +22,19 @@ struct lull_gangs_options {
     double knob; /* of the policy */
     bool is_preemptible;
     bool is_json;
-    const char *jobs_out; /* NULL: none */
+    const char *jobs_out;  /* NULL: none */
+    const char *power_out; /* NULL: none */
+    const char *gantt;     /* NULL: none */
+    const char *explain;   /* a job; NULL: none */
+    const char *compare;   /* policies; NULL: not */
+    const char *sweep;     /* settings of the policy's knob; NULL: not */
     bool is_bounded;      /* by lull-bound */
     double bound_slot_s;  /* 0: its own choice */
 };
 
-/* Prints --help and usage errors itself, as argp does, and then exits. Texts are those of argv. */
-void lull_gangs_options_parse(int argc, char **argv, struct lull_gangs_options *options_out);
+/* has_policy: --policy was given, else --compare. Prints --help and usage errors itself, as argp
+ * does, and then exits. Texts are those of argv. */
+void lull_gangs_options_parse(int argc, char **argv, bool has_policy,
+                              struct lull_gangs_options *options_out);
 
 #endif

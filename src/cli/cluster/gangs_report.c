@@ -2,10 +2,12 @@
 #include "cli/cluster/gangs.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 
+#include "cli/amount.h"
 #include "cli/cluster/cluster.h"
+#include "cli/cluster/explain.h"
+#include "cli/cluster/tally.h"
 
 static const struct lull_cluster_outcome *outcome_of(const struct lull_gangs *gangs, size_t job)
 {
@@ -14,67 +16,67 @@ static const struct lull_cluster_outcome *outcome_of(const struct lull_gangs *ga
 
 /* ---- summary ------------------------------------------------------------------------------ */
 
-/* What only some of the jobs have come to. */
-struct more {
-    uint64_t waited; /* never started */
-    double queue_s;  /* on average, of those that are done */
-};
-
-static bool is_late(const struct lull_cluster_job *job, const struct lull_cluster_outcome *outcome)
+struct lull_printable lull_gangs_pool_name(const struct lull_gangs *gangs, uint32_t pool)
 {
-    return job->deadline_ns != LULL_CLUSTER_NEVER &&
-           (outcome->fate != LULL_CLUSTER_DONE || outcome->end_ns > job->deadline_ns);
+    if (gangs->pools.rows != NULL && pool < gangs->pools.count)
+        return lull_printable(gangs->pools.rows[pool].name);
+    return lull_printable(gangs->pools.rows == NULL && pool == 0 ? "all" : "others");
 }
 
-static int summarise(const struct lull_gangs *gangs, struct lull_cluster_summary *summary,
-                     struct more *more)
+/* Of so many, each; 0 for none. */
+static double mean(double sum, uint64_t count)
 {
-    double *completion_s = malloc((gangs->jobs.count + 1) * sizeof(*completion_s));
-    size_t done = 0;
-    int result;
-
-    *summary = (struct lull_cluster_summary){.jobs = gangs->jobs.count};
-    *more = (struct more){0};
-    if (completion_s == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < gangs->jobs.count; i++) {
-        const struct lull_cluster_job *job = &gangs->jobs.all[i];
-        const struct lull_cluster_outcome *outcome = outcome_of(gangs, i);
-
-        summary->rejected += outcome->fate == LULL_CLUSTER_REJECTED;
-        summary->deadline_misses += is_late(job, outcome);
-        more->waited += outcome->fate == LULL_CLUSTER_WAITED;
-        if (outcome->fate != LULL_CLUSTER_DONE)
-            continue;
-        completion_s[done++] = (double)(outcome->end_ns - job->arrival_ns) * 1e-9;
-        more->queue_s += (double)(outcome->start_ns - job->arrival_ns) * 1e-9;
-        summary->makespan_s = fmax(summary->makespan_s, (double)outcome->end_ns * 1e-9);
-    }
-    more->queue_s /= fmax((double)done, 1.0);
-    lull_cluster_run_energy(gangs->run, &summary->run_j, &summary->idle_j);
-    summary->turn_on_j = lull_cluster_run_turn_on_j(gangs->run);
-    summary->bound_j = gangs->wish->is_bounded ? gangs->bound_j : (double)NAN;
-    summary->certificate_ratio =
-        summary->bound_j > 0.0
-            ? (summary->run_j + summary->idle_j + summary->turn_on_j) / summary->bound_j
-            : (double)NAN;
-    result = lull_cluster_summarise_times(completion_s, done, summary);
-    free(completion_s);
-    return result;
+    return count > 0 ? sum / (double)count : 0.0;
 }
 
-static json_t *more_json(const struct lull_gangs *gangs, const struct more *more)
+/* A pool without GPUs is only for jobs that belong nowhere. */
+static bool is_shown(const struct lull_cluster_tally *tally)
 {
-    json_t *const modes = gangs->wish->modes.type_count > 0
-                              ? lull_gangs_modes_json(&gangs->modes, gangs->jobs.count)
-                              : NULL;
-    json_t *root = json_pack(
-        "{s:s, s:I, s:f, s:I, s:I, s:I, s:f, s:f, s:o*}", "policy", gangs->policy->name,
-        "never_started", (json_int_t)more->waited, "average_queue_s", more->queue_s, "without_gpus",
-        (json_int_t)gangs->table.without_gpus, "without_duration",
-        (json_int_t)gangs->table.without_duration, "nodes", (json_int_t)gangs->cluster.node_count,
-        "run_w", gangs->wish->run_w, "idle_w", gangs->types[0].idle_w, "job_modes", modes);
+    return tally->gpus > 0 || tally->jobs > 0;
+}
 
+static json_t *pool_json(const struct lull_gangs *gangs, uint32_t pool,
+                         const struct lull_cluster_tally *tally, double makespan_s)
+{
+    return json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:I}", "pool",
+                     lull_gangs_pool_name(gangs, pool).text, "gpus", (json_int_t)tally->gpus,
+                     "jobs", (json_int_t)tally->jobs, "rejected", (json_int_t)tally->rejected,
+                     "average_queue_s", mean(tally->wait_s, tally->done), "average_completion_s",
+                     mean(tally->completion_s, tally->done), "utilisation_ratio",
+                     lull_cluster_tally_utilisation(tally, makespan_s), "deadline_misses",
+                     (json_int_t)tally->misses);
+}
+
+static json_t *pools_json(const struct lull_gangs *gangs, const struct lull_cluster_tally *tallies,
+                          double makespan_s)
+{
+    json_t *const pools = json_array();
+
+    for (uint32_t pool = 0; pool < gangs->cluster.pool_count; pool++)
+        if (is_shown(&tallies[pool]))
+            json_array_append_new(pools, pool_json(gangs, pool, &tallies[pool], makespan_s));
+    return pools;
+}
+
+static json_t *more_json(const struct lull_gangs *gangs, const struct lull_cluster_tally *tallies,
+                         double makespan_s, json_t *explained)
+{
+    const struct lull_cluster_tally *all = &tallies[gangs->cluster.pool_count];
+
+    json_t *const root = json_pack(
+        "{s:s, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o*}", "policy",
+        gangs->policy->name, "never_started", (json_int_t)(all->jobs - all->done - all->rejected),
+        "average_queue_s", mean(all->wait_s, all->done), "utilisation_ratio",
+        lull_cluster_tally_utilisation(all, makespan_s), "preemptions",
+        (json_int_t)all->preemptions, "without_gpus", (json_int_t)gangs->table.without_gpus,
+        "without_duration", (json_int_t)gangs->table.without_duration, "nodes",
+        (json_int_t)gangs->cluster.node_count, "run_w", gangs->wish->run_w, "idle_w",
+        gangs->types[0].idle_w, "pools", pools_json(gangs, tallies, makespan_s), "explained",
+        explained);
+
+    if (root != NULL && gangs->wish->modes.type_count > 0)
+        json_object_set_new(root, "job_modes",
+                            lull_gangs_modes_json(&gangs->modes, gangs->jobs.count));
     if (root != NULL &&
         lull_conditions_json(&gangs->wish->conditions, gangs->run, gangs->jobs.count, root) < 0) {
         json_decref(root);
@@ -83,40 +85,106 @@ static json_t *more_json(const struct lull_gangs *gangs, const struct more *more
     return root;
 }
 
-int lull_gangs_print(const struct lull_gangs *gangs, struct lull_error *err)
+static void print_pools(const struct lull_gangs *gangs, const struct lull_cluster_tally *tallies,
+                        double makespan_s)
 {
-    struct lull_cluster_summary summary;
-    struct more more;
-    int result = summarise(gangs, &summary, &more);
+    printf("\n%-16s %9s %9s %9s %12s %14s %7s %9s\n", "pool", "GPUs", "jobs", "rejected", "queue",
+           "completion", "busy", "late");
+    for (uint32_t pool = 0; pool < gangs->cluster.pool_count; pool++) {
+        const struct lull_cluster_tally *tally = &tallies[pool];
 
-    if (result == 0 && gangs->wish->is_json)
-        result = lull_cluster_summary_print_json(&summary, more_json(gangs, &more));
-    if (result < 0)
-        return lull_error_set(err, result, "no memory for the summary");
-    if (gangs->wish->is_json)
-        return 0;
-    lull_cluster_summary_print(&summary, stdout);
+        if (!is_shown(tally))
+            continue;
+        printf("%-16s %9s %9s %9s %12s %14s %5.1f %% %9s\n", lull_gangs_pool_name(gangs, pool).text,
+               lull_amount_count(tally->gpus).text, lull_amount_count(tally->jobs).text,
+               lull_amount_count(tally->rejected).text,
+               lull_amount_time(mean(tally->wait_s, tally->done)).text,
+               lull_amount_time(mean(tally->completion_s, tally->done)).text,
+               100.0 * lull_cluster_tally_utilisation(tally, makespan_s),
+               lull_amount_count(tally->misses).text);
+    }
+}
+
+static void print(const struct lull_gangs *gangs, const struct lull_cluster_summary *summary,
+                  const struct lull_cluster_tally *tallies)
+{
+    const struct lull_cluster_tally *all = &tallies[gangs->cluster.pool_count];
+
+    lull_cluster_summary_print(summary, stdout);
     lull_conditions_print(&gangs->wish->conditions, gangs->run, gangs->jobs.count, stdout);
-    printf("queue               %.1f s on average; %llu never started\n", more.queue_s,
-           (unsigned long long)more.waited);
-    printf("left out            %zu without GPUs, %zu of unknown duration\n",
-           gangs->table.without_gpus, gangs->table.without_duration);
+    printf("queue               %s on average; %s never started\n",
+           lull_amount_seconds(mean(all->wait_s, all->done)).text,
+           lull_amount_count(all->jobs - all->done - all->rejected).text);
+    printf("GPUs                %s on %s node%s, busy for %.1f %% of the time\n",
+           lull_amount_count(all->gpus).text, lull_amount_count(gangs->cluster.node_count).text,
+           gangs->cluster.node_count == 1 ? "" : "s",
+           100.0 * lull_cluster_tally_utilisation(all, summary->makespan_s));
+    printf("left out            %s without GPUs, %s of unknown duration\n",
+           lull_amount_count(gangs->table.without_gpus).text,
+           lull_amount_count(gangs->table.without_duration).text);
     if (gangs->wish->modes.type_count > 0)
         lull_gangs_modes_print(&gangs->modes, gangs->jobs.count);
-    return 0;
+    if (gangs->pools.rows != NULL)
+        print_pools(gangs, tallies, summary->makespan_s);
+}
+
+static int print_summary(const struct lull_gangs *gangs, json_t *explained)
+{
+    const size_t pools = gangs->cluster.pool_count;
+    struct lull_cluster_tally *tallies = malloc((pools + 1) * sizeof(*tallies));
+    struct lull_cluster_summary summary;
+    int result = -ENOMEM;
+
+    if (tallies != NULL) {
+        lull_cluster_tally(&gangs->cluster, &gangs->jobs, gangs->run, tallies);
+        result = lull_cluster_summarise(&gangs->jobs, gangs->run, &tallies[pools], &summary);
+    }
+    if (result == 0 && gangs->wish->is_bounded) {
+        summary.bound_j = gangs->bound_j;
+        if (gangs->bound_j > 0.0)
+            summary.certificate_ratio =
+                (summary.run_j + summary.idle_j + summary.turn_on_j) / gangs->bound_j;
+    }
+    if (result == 0 && gangs->wish->is_json)
+        result = lull_cluster_summary_print_json(
+            &summary, more_json(gangs, tallies, summary.makespan_s, explained));
+    else if (result == 0)
+        print(gangs, &summary, tallies);
+    free(tallies);
+    return result;
+}
+
+int lull_gangs_print(const struct lull_gangs *gangs, struct lull_error *err)
+{
+    struct lull_explained explained;
+    json_t *document = NULL;
+    int result;
+
+    if (gangs->wish->explain != NULL) {
+        result = lull_explain_job(gangs, &explained, err);
+        if (result < 0)
+            return result;
+        if (!gangs->wish->is_json) {
+            lull_explain_print(&explained, stdout);
+            return 0;
+        }
+        document = lull_explain_json(&explained);
+    }
+    result = print_summary(gangs, document);
+    return result < 0 ? lull_error_set(err, result, "no memory for the summary") : 0;
 }
 
 /* ---- jobs --------------------------------------------------------------------------------- */
 
-/* Nodes count from 0 in each pool. */
-static void write_placement(const struct lull_cluster_outcome *outcome, uint32_t first, FILE *file)
+void lull_gangs_write_placement(const struct lull_cluster_outcome *outcome, uint32_t first,
+                                FILE *file)
 {
     for (uint32_t i = 0; i < outcome->share_count; i++)
         fprintf(file, "%s%u:%u", i > 0 ? " " : "", outcome->shares[i].node - first,
                 outcome->shares[i].gpus);
 }
 
-static uint32_t first_node(const struct lull_gangs *gangs, uint32_t pool)
+uint32_t lull_gangs_first_node(const struct lull_gangs *gangs, uint32_t pool)
 {
     uint32_t node = 0;
 
@@ -139,7 +207,7 @@ static void write_job(const struct lull_gangs *gangs, size_t job, uint32_t first
                 (double)outcome->end_ns * 1e-9);
     else
         fputs(",,", file);
-    write_placement(outcome, first, file);
+    lull_gangs_write_placement(outcome, first, file);
     fprintf(file, ",%s\n", outcome->reason != NULL ? outcome->reason : "");
 }
 
@@ -151,7 +219,7 @@ static int write_rows(const void *context, FILE *file)
     if (first == NULL)
         return -ENOMEM;
     for (uint32_t pool = 0; pool < gangs->cluster.pool_count; pool++)
-        first[pool] = first_node(gangs, pool);
+        first[pool] = lull_gangs_first_node(gangs, pool);
     fputs("job_id,vc,gpus,fate,submit_s,start_s,end_s,placement,reason\n", file);
     for (size_t i = 0; i < gangs->jobs.count; i++)
         write_job(gangs, i, first[gangs->jobs.all[i].pool], file);
@@ -161,5 +229,5 @@ static int write_rows(const void *context, FILE *file)
 
 int lull_gangs_write_jobs(const struct lull_gangs *gangs, struct lull_error *err)
 {
-    return lull_cluster_write_jobs(gangs->wish->jobs_out, write_rows, gangs, err);
+    return lull_cluster_write_table(gangs->wish->jobs_out, write_rows, gangs, err);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "cli/cluster/cluster.h"
@@ -26,6 +27,8 @@ static int summarise(const struct lull_shared_run *run, struct lull_cluster_summ
         .makespan_s = (double)run->result.makespan_ms * 1e-3,
         .run_j = run->result.busy_ratio * gpu_s * run->wish->run_w,
         .idle_j = (1.0 - run->result.busy_ratio) * gpu_s * run->wish->idle_w,
+        .bound_j = NAN,
+        .certificate_ratio = NAN,
     };
     if (completion_s == NULL)
         return -ENOMEM;
@@ -141,5 +144,5 @@ static int write_rows(const void *context, FILE *file)
 
 int lull_shared_report_write_jobs(const struct lull_shared_run *run, struct lull_error *err)
 {
-    return lull_cluster_write_jobs(run->wish->jobs_out, write_rows, run, err);
+    return lull_cluster_write_table(run->wish->jobs_out, write_rows, run, err);
 }

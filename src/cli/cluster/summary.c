@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "cli/amount.h"
 #include "core/stats/quantile.h"
 
 static int compare(const void *left, const void *right)
@@ -35,6 +36,8 @@ int lull_cluster_summarise_times(const double *completion_s, size_t count,
     return 0;
 }
 
+static const double j_per_kwh = 3.6e6;
+
 static double energy_j(const struct lull_cluster_summary *summary)
 {
     return summary->run_j + summary->idle_j + summary->turn_on_j;
@@ -42,18 +45,22 @@ static double energy_j(const struct lull_cluster_summary *summary)
 
 void lull_cluster_summary_print(const struct lull_cluster_summary *summary, FILE *out)
 {
-    fprintf(out, "jobs                %llu, %llu rejected, %llu after their deadline\n",
-            (unsigned long long)summary->jobs, (unsigned long long)summary->rejected,
-            (unsigned long long)summary->deadline_misses);
-    fprintf(out,
-            "completion          %.1f s on average, %.1f s for 99 of 100; the last at %.1f s\n",
-            summary->average_completion_s, summary->p99_completion_s, summary->makespan_s);
-    fprintf(out, "energy              %.6g MJ: running %.6g, idle %.6g, turning on %.6g\n",
-            energy_j(summary) * 1e-6, summary->run_j * 1e-6, summary->idle_j * 1e-6,
-            summary->turn_on_j * 1e-6);
+    fprintf(out, "jobs                %s, %s rejected, %s after their deadline\n",
+            lull_amount_count(summary->jobs).text, lull_amount_count(summary->rejected).text,
+            lull_amount_count(summary->deadline_misses).text);
+    fprintf(out, "completion          %s on average, %s for 99 of 100\n",
+            lull_amount_seconds(summary->average_completion_s).text,
+            lull_amount_seconds(summary->p99_completion_s).text);
+    fprintf(out, "last end            %s\n", lull_amount_seconds(summary->makespan_s).text);
+    fprintf(out, "energy              %s", lull_amount_energy(energy_j(summary)).text);
+    if (energy_j(summary) >= j_per_kwh)
+        fprintf(out, " (%s kWh)",
+                lull_amount_count((uint64_t)(energy_j(summary) / j_per_kwh)).text);
+    fprintf(out, ": running %s, idle %s, turning on %s\n", lull_amount_energy(summary->run_j).text,
+            lull_amount_energy(summary->idle_j).text, lull_amount_energy(summary->turn_on_j).text);
     if (!isnan(summary->bound_j))
-        fprintf(out, "bound               no schedule needs less than %.6g MJ\n",
-                summary->bound_j * 1e-6);
+        fprintf(out, "bound               no schedule needs less than %s\n",
+                lull_amount_energy(summary->bound_j).text);
     if (!isnan(summary->certificate_ratio))
         fprintf(out, "certificate         at most %.3f times the optimum\n",
                 summary->certificate_ratio);
@@ -65,7 +72,7 @@ static json_t *known(double value)
     return isnan(value) ? json_null() : json_real(value);
 }
 
-static json_t *summary_json(const struct lull_cluster_summary *summary)
+json_t *lull_cluster_summary_json(const struct lull_cluster_summary *summary)
 {
     return json_pack("{s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:o}", "jobs",
                      (json_int_t)summary->jobs, "rejected", (json_int_t)summary->rejected,
@@ -77,23 +84,32 @@ static json_t *summary_json(const struct lull_cluster_summary *summary)
                      "certificate_ratio", known(summary->certificate_ratio));
 }
 
-int lull_cluster_summary_print_json(const struct lull_cluster_summary *summary, json_t *more)
+int lull_cluster_print_json(json_t *document)
 {
-    json_t *root = summary_json(summary);
     int result = 0;
 
-    if (root == NULL || more == NULL || json_object_update(root, more) < 0 ||
-        json_dumpf(root, stdout, JSON_INDENT(2)) < 0)
+    if (document == NULL || json_dumpf(document, stdout, JSON_INDENT(2)) < 0)
         result = -ENOMEM;
     else
         putchar('\n');
-    json_decref(more);
-    json_decref(root);
+    json_decref(document);
     return result;
 }
 
-int lull_cluster_write_jobs(const char *path, int (*write_rows)(const void *context, FILE *file),
-                            const void *context, struct lull_error *err)
+int lull_cluster_summary_print_json(const struct lull_cluster_summary *summary, json_t *more)
+{
+    json_t *root = lull_cluster_summary_json(summary);
+
+    if (root == NULL || more == NULL || json_object_update(root, more) < 0) {
+        json_decref(root);
+        root = NULL;
+    }
+    json_decref(more);
+    return lull_cluster_print_json(root);
+}
+
+int lull_cluster_write_table(const char *path, int (*write_rows)(const void *context, FILE *file),
+                             const void *context, struct lull_error *err)
 {
     char *text = NULL;
     size_t size = 0;

@@ -128,7 +128,7 @@ static void draw_operations(const struct lull_plan_drawing *drawing)
         bool is_open = false;
 
         for (size_t op = 0; op < count; op++) {
-            if (lull_plan_colours_shade(&drawing->colours, lull_plan_drawing_clock(drawing, op)) !=
+            if (lull_clock_colours_shade(&drawing->colours, lull_plan_drawing_clock(drawing, op)) !=
                 shade)
                 continue;
             if (!is_open)
@@ -156,7 +156,7 @@ static void draw_numbers(const struct lull_plan_drawing *drawing)
         const double width = lull_plan_drawing_x(drawing, drawing->duration_ns[op]) - drawing->left;
         const uint32_t number = graph->ops[op].microbatch;
         const uint32_t shade =
-            lull_plan_colours_shade(&drawing->colours, lull_plan_drawing_clock(drawing, op));
+            lull_clock_colours_shade(&drawing->colours, lull_plan_drawing_clock(drawing, op));
 
         if (width < (number < 10    ? 7.0
                      : number < 100 ? 12.5
@@ -223,8 +223,8 @@ static int64_t cell_shade(const struct lull_plan_drawing *drawing, const struct 
 {
     if (cell->busy_ns < 0.5 * cell_ns)
         return -1;
-    return lull_plan_colours_shade(&drawing->colours,
-                                   (uint32_t)(cell->clock_ns / cell->busy_ns + 0.5));
+    return lull_clock_colours_shade(&drawing->colours,
+                                    (uint32_t)(cell->clock_ns / cell->busy_ns + 0.5));
 }
 
 static void draw_cell_row(const struct lull_plan_drawing *drawing, uint32_t device,

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "cli/plan/colour.h"
+#include "cli/picture/colour.h"
 #include "cli/plan/waiting.h"
 #include "core/pipeline/plan.h"
 
@@ -19,7 +19,7 @@ enum { LULL_PLAN_MOST_DETAILED = 6000 /* operations drawn one by one; more: in c
 struct lull_plan_drawing {
     FILE *file;
     const struct lull_pipeline_problem *problem;
-    struct lull_plan_colours colours;
+    struct lull_clock_colours colours;
     const struct lull_plan_waiting_points *waiting; /* clocks of gaps */
     int64_t span_ns; /* what the time axis shows, from left to left + width */
     double left;     /* pixels */

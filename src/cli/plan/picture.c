@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/file.h"
+#include "cli/picture/axis.h"
 #include "cli/plan/drawing.h"
 
 /* Pixels. */
@@ -66,38 +67,6 @@ static int draw_panel(struct lull_plan_drawing *drawing, const struct lull_plan_
 
 /* ---- what is around ---------------------------------------------------------------------- */
 
-/* 1, 2 or 5 times a power of ten, about an eighth of the span. */
-static double tick_of(double span_s)
-{
-    const double power = pow(10.0, floor(log10(span_s / 8.0)));
-    const double rest = span_s / 8.0 / power;
-
-    return power * (rest < 1.5 ? 1.0 : rest < 3.5 ? 2.0 : rest < 7.5 ? 5.0 : 10.0);
-}
-
-static void draw_axis(const struct lull_plan_drawing *drawing, double top, double bottom)
-{
-    const double span_s = (double)drawing->span_ns * 1e-9;
-    const double tick_s = tick_of(span_s);
-    const bool is_ms = span_s < 1.0;
-
-    fprintf(drawing->file, "<path stroke=\"#888\" d=\"M%.1f %.1fH%.1f", left, bottom,
-            page_width - right);
-    for (int i = 0; i * tick_s <= span_s; i++)
-        fprintf(drawing->file, "M%.1f %.1fv6",
-                lull_plan_drawing_x(drawing, (int64_t)(i * tick_s * 1e9)), bottom);
-    fprintf(drawing->file, "\"/>\n<path stroke=\"#0000000d\" d=\"");
-    for (int i = 0; i * tick_s <= span_s; i++)
-        fprintf(drawing->file, "M%.1f %.1fV%.1f",
-                lull_plan_drawing_x(drawing, (int64_t)(i * tick_s * 1e9)), top, bottom);
-    fprintf(drawing->file, "\"/>\n<g font-size=\"11\" text-anchor=\"middle\" fill=\"#444\">\n");
-    for (int i = 0; i * tick_s <= span_s; i++)
-        fprintf(drawing->file, "<text x=\"%.1f\" y=\"%.1f\">%g %s</text>\n",
-                lull_plan_drawing_x(drawing, (int64_t)(i * tick_s * 1e9)), bottom + 19.0,
-                is_ms ? i * tick_s * 1e3 : i * tick_s, is_ms ? "ms" : "s");
-    fprintf(drawing->file, "</g>\n");
-}
-
 /* What else there is to know: to the right of the clocks. */
 static void draw_keys(const struct lull_plan_drawing *drawing, double x)
 {
@@ -150,11 +119,10 @@ static void draw_waiting_keys(const struct lull_plan_drawing *drawing)
 static void draw_header(const struct lull_plan_drawing *drawing, const char *title)
 {
     fprintf(drawing->file, "<text x=\"%.0f\" y=\"30\" font-size=\"18\" font-weight=\"600\">", left);
-    for (; *title != '\0'; title++)
-        fprintf(drawing->file, *title == '<' ? "&lt;" : *title == '&' ? "&amp;" : "%c", *title);
+    lull_picture_write_text(drawing->file, title);
     fprintf(drawing->file, "</text>\n<g font-size=\"12\" fill=\"#333\">\n");
     draw_waiting_keys(drawing);
-    draw_keys(drawing, lull_plan_colours_draw(&drawing->colours, drawing->file, left, 48.0));
+    draw_keys(drawing, lull_clock_colours_draw(&drawing->colours, drawing->file, left, 48.0));
     fprintf(drawing->file, "</g>\n");
 }
 
@@ -177,7 +145,10 @@ static int draw(struct lull_plan_drawing *drawing, const char *title,
         drawing->top = top + panel_height * (double)i + caption_height;
         result = draw_panel(drawing, &panels[i]);
     }
-    draw_axis(drawing, top + caption_height, bottom);
+    lull_picture_draw_time_axis(drawing->file,
+                                &(struct lull_picture_time_axis){drawing->left, drawing->width,
+                                                                 top + caption_height, bottom,
+                                                                 (double)drawing->span_ns * 1e-9});
     fprintf(drawing->file, "</svg>\n");
     return result;
 }
@@ -200,13 +171,13 @@ static int64_t span_of(struct lull_plan_drawing *drawing, const struct lull_plan
 static void find_colours(struct lull_plan_drawing *drawing, const struct lull_plan_panel *panels,
                          size_t count)
 {
-    lull_plan_colours_init(&drawing->colours);
+    lull_clock_colours_init(&drawing->colours);
     for (size_t i = 0; i < count; i++) {
         drawing->option = panels[i].option;
         for (size_t op = 0; op < drawing->problem->graph->op_count; op++)
-            lull_plan_colours_add(&drawing->colours, lull_plan_drawing_clock(drawing, op));
+            lull_clock_colours_add(&drawing->colours, lull_plan_drawing_clock(drawing, op));
     }
-    lull_plan_colours_finish(&drawing->colours);
+    lull_clock_colours_finish(&drawing->colours);
 }
 
 static int write_text(struct lull_plan_drawing *drawing, const char *path, const char *title,

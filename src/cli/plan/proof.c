@@ -5,29 +5,15 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "base/clock.h"
+#include "cli/watch.h"
 #include "core/pipeline/prove/prove.h"
-
-enum { SILENT_NS = 2000000000, REDRAW_NS = 200000000 };
-
-struct watch {
-    int64_t begun_ns;
-    int64_t drawn_ns; /* 0: not yet */
-};
 
 static bool show_progress(void *user, const struct lull_proof_report *report)
 {
-    struct watch *watch = user;
-    const int64_t now_ns = lull_now_ns();
-
-    if (now_ns - watch->begun_ns < SILENT_NS || now_ns - watch->drawn_ns < REDRAW_NS ||
-        !isatty(STDERR_FILENO))
-        return true;
-    watch->drawn_ns = now_ns;
-    fprintf(stderr, "\rlull plan: %" PRIu64 " branchings, more than %.3f J is proven ",
-            report->branchings, report->proven_j);
+    if (lull_watch_is_due(user))
+        lull_watch_draw("lull plan: %" PRIu64 " branchings, more than %.3f J is proven",
+                        report->branchings, report->proven_j);
     return true;
 }
 
@@ -74,7 +60,7 @@ int lull_plan_prove(const struct lull_plan_task *task, int64_t deadline_ns, doub
 {
     uint32_t *option = calloc(task->graph.op_count, sizeof(*option));
     const struct lull_proof_limits limits = {branchings_limit, LULL_PROOF_WINDOW_OPS};
-    struct watch watch = {.begun_ns = lull_now_ns()};
+    struct lull_watch watch = lull_watch_begin();
     struct lull_proof_report report;
     struct lull_pipeline_cost found = {0};
     int result = option == NULL
@@ -82,8 +68,7 @@ int lull_plan_prove(const struct lull_plan_task *task, int64_t deadline_ns, doub
                      : lull_pipeline_prove(&task->problem, deadline_ns, energy_j, &limits,
                                            show_progress, &watch, option, &report, err);
 
-    if (watch.drawn_ns != 0)
-        fprintf(stderr, "\r\033[K");
+    lull_watch_end(&watch);
     if (result == 0 && report.outcome == LULL_PROOF_FOUND) {
         found = lull_pipeline_plan_cost(&task->problem, option, 0);
         result = found.time_ns < 0 ? (int)found.time_ns : 0;

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "cli/plan/solver.h"
 #include "core/pipeline/round/beam.h"
 
@@ -259,7 +258,7 @@ static int solver_init(struct lull_plan_solver *solver)
     const size_t count = solver->task->graph.op_count;
     int result = lull_certificate_init(&solver->certificate, &solver->task->graph);
 
-    solver->begun_ns = lull_now_ns();
+    solver->watch = lull_watch_begin();
     if (result == 0)
         result = lull_pipeline_rounding_create(&solver->task->problem, &solver->rounding);
     solver->duration_ns = calloc(count, sizeof(*solver->duration_ns));

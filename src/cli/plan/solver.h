@@ -7,6 +7,7 @@
 
 #include "cli/plan/long.h"
 #include "cli/plan/solve.h"
+#include "cli/watch.h"
 #include "core/pipeline/round/round.h"
 
 struct lull_plan_solver {
@@ -19,8 +20,7 @@ struct lull_plan_solver {
     struct lull_certificate certificate; /* of the relaxation at hand, where it is extended */
     int64_t *duration_ns;                /* relaxed */
     uint32_t *option;
-    int64_t begun_ns;
-    int64_t drawn_ns; /* when the progress line was; 0: not yet */
+    struct lull_watch watch;
 };
 
 /* Evaluates the plan in solver->option, which is made to respect switching first; its bound is left

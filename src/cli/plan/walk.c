@@ -9,37 +9,23 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
-
-#include "base/clock.h"
 
 enum {
     MOST_ROUNDED_OPS = 8000000, /* operations of all plans together */
     MOST_EXTENDED_OPS = 524288, /* where every plan has a flow of its own */
     LEAST_POINTS = 32,
-    SILENT_NS = 2000000000,
-    REDRAW_NS = 100000000,
 };
 
 /* ---- progress ---------------------------------------------------------------------------- */
 
 static void show_progress(struct lull_plan_solver *solver, int64_t time_ns)
 {
-    const int64_t now_ns = lull_now_ns();
     const struct lull_plan_task *const task = solver->task;
 
-    if (now_ns - solver->begun_ns < SILENT_NS || now_ns - solver->drawn_ns < REDRAW_NS ||
-        !isatty(STDERR_FILENO))
-        return;
-    solver->drawn_ns = now_ns;
-    fprintf(stderr, "\rlull plan: %zu operations, at %.3f s, down to %.3f s ", task->graph.op_count,
-            (double)time_ns * 1e-9, (double)task->shortest_ns * 1e-9);
-}
-
-static void end_progress(const struct lull_plan_solver *solver)
-{
-    if (solver->drawn_ns != 0)
-        fprintf(stderr, "\r\033[K");
+    if (lull_watch_is_due(&solver->watch))
+        lull_watch_draw("lull plan: %zu operations, at %.3f s, down to %.3f s",
+                        task->graph.op_count, (double)time_ns * 1e-9,
+                        (double)task->shortest_ns * 1e-9);
 }
 
 /* ---- the whole frontier ------------------------------------------------------------------ */
@@ -220,7 +206,7 @@ int lull_plan_walk(struct lull_plan_solver *solver, struct lull_plan_result *res
 {
     const int code = walk(solver, result);
 
-    end_progress(solver);
+    lull_watch_end(&solver->watch);
     if (code < 0)
         return code;
     keep_best(result);

@@ -8,7 +8,7 @@
 #include "simulator/cluster/engine_state.h"
 
 /* Times that a policy may ask to be asked again in a row, when nothing else is to come. */
-enum { MOST_IDLE_WAKES = 1 << 20 };
+enum { MOST_IDLE_WAKES = 1 << 20, TELL_EVERY = 64 /* instants */ };
 
 /* ---- decisions ---------------------------------------------------------------------------- */
 
@@ -130,6 +130,7 @@ static int run_all(struct lull_cluster_run *run, struct lull_error *err)
 {
     int64_t now_ns = -1;
     uint32_t idle_wakes = 0;
+    uint32_t told = 0;
 
     while (run->unfinished > 0) {
         const int64_t event_ns = next_ns(run);
@@ -147,6 +148,9 @@ static int run_all(struct lull_cluster_run *run, struct lull_error *err)
         if (run->has_stopped)
             lull_power_meter_mark(run->meter, now_ns);
         run->has_stopped = false;
+        if (run->conditions.tell != NULL && ++told % TELL_EVERY == 0)
+            run->conditions.tell(run->conditions.user, run->jobs->count - run->unfinished,
+                                 run->jobs->count);
         idle_wakes = event_ns == LULL_CLUSTER_NEVER && decisions == 0 ? idle_wakes + 1 : 0;
         if (idle_wakes == MOST_IDLE_WAKES)
             return lull_error_set(err, -EINVAL, "policy %s wakes again and again to do nothing",

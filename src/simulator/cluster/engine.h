@@ -47,6 +47,9 @@ struct lull_cluster_conditions {
     const struct lull_tariff *price;  /* checked; NULL: none */
     const struct lull_tariff *carbon; /* the same, in g */
     bool keeps_power;                 /* the points of lull_cluster_run_meter */
+    /* NULL: nobody. Told now and then how far the run is. */
+    void (*tell)(void *user, size_t gone, size_t jobs); /* gone: done or rejected */
+    void *user;
 };
 
 /* What happened to nodes. */

@@ -44,21 +44,23 @@ static void count(struct lull_cluster_run *run, uint32_t node, enum lull_cluster
 }
 
 /* Does not measure. */
-static void change(struct lull_cluster_run *run, uint32_t node, enum lull_cluster_power power,
-                   int64_t now_ns)
+static int change(struct lull_cluster_run *run, uint32_t node, enum lull_cluster_power power,
+                  int64_t now_ns)
 {
     count(run, node, lull_cluster_state_power(run->state, node), false);
     count(run, node, power, true);
     lull_cluster_state_set_power(run->state, node, power);
     if (run->decider.ops->node != NULL)
         run->decider.ops->node(run->decider.policy, run->state, node, now_ns);
+    return lull_cluster_stretches_add_change(&run->stretches, now_ns, node, power);
 }
 
 static int set_power(struct lull_cluster_run *run, uint32_t node, enum lull_cluster_power power,
                      int64_t now_ns)
 {
-    change(run, node, power, now_ns);
-    return lull_engine_measure(run, run->cluster->nodes[node].type, now_ns);
+    const int rc = change(run, node, power, now_ns);
+
+    return rc < 0 ? rc : lull_engine_measure(run, run->cluster->nodes[node].type, now_ns);
 }
 
 int lull_engine_turn_on(struct lull_cluster_run *run, uint32_t node, int64_t now_ns)
@@ -98,10 +100,9 @@ static int fail(struct lull_cluster_run *run, const struct lull_cluster_failure 
     run->counts.failures++;
     run->was_off[node] = lull_cluster_state_power(run->state, node) != LULL_CLUSTER_ON;
     rc = lull_heap_add(&run->repairs, failure->to_ns, node);
-    if (rc < 0)
-        return rc;
-    change(run, node, LULL_CLUSTER_DOWN, now_ns);
-    return lull_engine_lose_jobs(run, node, now_ns);
+    if (rc == 0)
+        rc = change(run, node, LULL_CLUSTER_DOWN, now_ns);
+    return rc < 0 ? rc : lull_engine_lose_jobs(run, node, now_ns);
 }
 
 int lull_engine_change_nodes(struct lull_cluster_run *run, int64_t now_ns)

@@ -36,10 +36,64 @@ int lull_cluster_stretches_add(struct lull_cluster_stretches *stretches,
     return 0;
 }
 
+int lull_cluster_stretches_add_change(struct lull_cluster_stretches *stretches, int64_t time_ns,
+                                      uint32_t node, enum lull_cluster_power power)
+{
+    if (stretches->change_count == stretches->change_room) {
+        const size_t wanted = stretches->change_room == 0 ? 64 : stretches->change_room * 2;
+        struct lull_cluster_node_change *const larger =
+            reallocarray(stretches->changes, wanted, sizeof(*larger));
+
+        if (larger == NULL)
+            return -ENOMEM;
+        stretches->changes = larger;
+        stretches->change_room = wanted;
+    }
+    stretches->changes[stretches->change_count++] =
+        (struct lull_cluster_node_change){time_ns, node, power, stretches->count};
+    return 0;
+}
+
+/* At one instant GPUs are given back before they are taken. */
+static int compare(const void *left, const void *right)
+{
+    const struct lull_cluster_event *a = left;
+    const struct lull_cluster_event *b = right;
+
+    if (a->time_ns != b->time_ns)
+        return a->time_ns < b->time_ns ? -1 : 1;
+    if (a->is_begin != b->is_begin)
+        return a->is_begin ? 1 : -1;
+    return (a->stretch > b->stretch) - (a->stretch < b->stretch);
+}
+
+int lull_cluster_stretches_events(const struct lull_cluster_stretches *stretches,
+                                  struct lull_cluster_event **events_out, size_t *count_out)
+{
+    struct lull_cluster_event *events = calloc(2 * stretches->count + 1, sizeof(*events));
+    size_t count = 0;
+
+    if (events == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < stretches->count; i++) {
+        const struct lull_cluster_stretch *stretch = &stretches->all[i];
+
+        if (stretch->begin_ns == stretch->end_ns)
+            continue;
+        events[count++] = (struct lull_cluster_event){stretch->begin_ns, true, i};
+        events[count++] = (struct lull_cluster_event){stretch->end_ns, false, i};
+    }
+    qsort(events, count, sizeof(*events), compare);
+    *events_out = events;
+    *count_out = count;
+    return 0;
+}
+
 void lull_cluster_stretches_fini(struct lull_cluster_stretches *stretches)
 {
     for (size_t i = 0; i < stretches->count; i++)
         free((void *)stretches->all[i].shares);
     free(stretches->all);
+    free(stretches->changes);
     *stretches = (struct lull_cluster_stretches){0};
 }

@@ -1,16 +1,18 @@
 /*
- * What ran when and where: each time that a job had its GPUs, from a start to an end or a
- * preemption. Everything that is told of a run afterwards comes from it.
+ * What ran when and where: each time that a job had its GPUs at a clock, from a start to an end, a
+ * preemption or another clock; and when nodes were not on. Everything that is told of a run
+ * afterwards comes from it.
  *
  * Threads: one, of the owner. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_SIMULATOR_CLUSTER_STRETCHES_H
 #define LULL_SIMULATOR_CLUSTER_STRETCHES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/cluster/cluster.h"
+#include "core/cluster/state.h"
 
 struct lull_cluster_stretch {
     uint32_t job;
@@ -22,16 +24,45 @@ struct lull_cluster_stretch {
     const struct lull_cluster_share *shares; /* in the order of choice */
 };
 
+/* A node is turned on or off, fails or works again. All are on at first. */
+struct lull_cluster_node_change {
+    int64_t time_ns;
+    uint32_t node;
+    enum lull_cluster_power power;
+    size_t stretch; /* at that instant it was before this one began, behind all that ended */
+};
+
 /* In the order in which the policy started them. Zero-initialised is empty. */
 struct lull_cluster_stretches {
     struct lull_cluster_stretch *all;
     size_t count;
     size_t room;
+    struct lull_cluster_node_change *changes;
+    size_t change_count;
+    size_t change_room;
 };
 
 /* Appends a copy, shares included. -ENOMEM: nothing has changed. */
 int lull_cluster_stretches_add(struct lull_cluster_stretches *stretches,
                                const struct lull_cluster_stretch *stretch);
+
+/* Appends a change of a node, behind the stretches that there are. -ENOMEM. */
+int lull_cluster_stretches_add_change(struct lull_cluster_stretches *stretches, int64_t time_ns,
+                                      uint32_t node, enum lull_cluster_power power);
+
+/* A stretch begins or ends. */
+struct lull_cluster_event {
+    int64_t time_ns;
+    bool is_begin;
+    size_t stretch;
+};
+
+/*
+ * All of them that last, in the order of time; at one instant first those that end, then those that
+ * begin, each in the order of stretches. The caller frees *events_out. O(n log n). -ENOMEM.
+ */
+int lull_cluster_stretches_events(const struct lull_cluster_stretches *stretches,
+                                  struct lull_cluster_event **events_out, size_t *count_out);
 void lull_cluster_stretches_fini(struct lull_cluster_stretches *stretches);
 
 #endif

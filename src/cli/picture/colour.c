@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/plan/colour.h"
+#include "cli/picture/colour.h"
 
 #include <math.h>
 
@@ -10,11 +10,11 @@ static const double stops[][3] = {
 
 enum { LAST_STOP = sizeof(stops) / sizeof(stops[0]) - 1 };
 
-static struct lull_plan_shade shade_at(double ratio)
+static struct lull_clock_shade shade_at(double ratio)
 {
     const double place = ratio * LAST_STOP;
     const int stop = place >= LAST_STOP ? LAST_STOP - 1 : (int)place;
-    struct lull_plan_shade shade = {0};
+    struct lull_clock_shade shade = {0};
     double channel[3];
 
     for (int i = 0; i < 3; i++) {
@@ -25,12 +25,12 @@ static struct lull_plan_shade shade_at(double ratio)
     return shade;
 }
 
-void lull_plan_colours_init(struct lull_plan_colours *colours)
+void lull_clock_colours_init(struct lull_clock_colours *colours)
 {
-    *colours = (struct lull_plan_colours){.low_mhz = UINT32_MAX};
+    *colours = (struct lull_clock_colours){.low_mhz = UINT32_MAX};
 }
 
-void lull_plan_colours_add(struct lull_plan_colours *colours, uint32_t mhz)
+void lull_clock_colours_add(struct lull_clock_colours *colours, uint32_t mhz)
 {
     if (mhz > colours->high_mhz)
         colours->high_mhz = mhz;
@@ -38,27 +38,27 @@ void lull_plan_colours_add(struct lull_plan_colours *colours, uint32_t mhz)
         colours->low_mhz = mhz;
 }
 
-void lull_plan_colours_finish(struct lull_plan_colours *colours)
+void lull_clock_colours_finish(struct lull_clock_colours *colours)
 {
-    colours->shade_count = LULL_PLAN_SHADES + 1;
-    colours->shades[0] = (struct lull_plan_shade){0x8a8a92, true};
-    for (int i = 0; i < LULL_PLAN_SHADES; i++)
-        colours->shades[i + 1] = shade_at((double)i / (LULL_PLAN_SHADES - 1));
+    colours->shade_count = LULL_CLOCK_SHADES + 1;
+    colours->shades[0] = (struct lull_clock_shade){0x8a8a92, true};
+    for (int i = 0; i < LULL_CLOCK_SHADES; i++)
+        colours->shades[i + 1] = shade_at((double)i / (LULL_CLOCK_SHADES - 1));
 }
 
-uint32_t lull_plan_colours_shade(const struct lull_plan_colours *colours, uint32_t mhz)
+uint32_t lull_clock_colours_shade(const struct lull_clock_colours *colours, uint32_t mhz)
 {
     if (mhz < colours->low_mhz)
         return 0;
     if (colours->high_mhz == colours->low_mhz)
-        return LULL_PLAN_SHADES;
+        return LULL_CLOCK_SHADES;
     return 1 + (uint32_t)lround((double)(mhz - colours->low_mhz) /
                                 (double)(colours->high_mhz - colours->low_mhz) *
-                                (LULL_PLAN_SHADES - 1));
+                                (LULL_CLOCK_SHADES - 1));
 }
 
-double lull_plan_colours_draw(const struct lull_plan_colours *colours, FILE *file, double x,
-                              double y)
+double lull_clock_colours_draw(const struct lull_clock_colours *colours, FILE *file, double x,
+                               double y)
 {
     const double width = 7.0;
     const bool is_one = colours->high_mhz <= colours->low_mhz;
@@ -67,7 +67,7 @@ double lull_plan_colours_draw(const struct lull_plan_colours *colours, FILE *fil
         return x;
     fprintf(file, "<text x=\"%.0f\" y=\"%.0f\">%u</text>\n", x, y + 11.0, colours->low_mhz);
     x += 36.0;
-    for (int i = is_one ? LULL_PLAN_SHADES : 1; i <= LULL_PLAN_SHADES; i++, x += width)
+    for (int i = is_one ? LULL_CLOCK_SHADES : 1; i <= LULL_CLOCK_SHADES; i++, x += width)
         fprintf(file, "<rect x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" height=\"14\" fill=\"#%06x\"/>",
                 x, y, width + 0.5, colours->shades[i].rgb);
     fprintf(file, "\n<text x=\"%.0f\" y=\"%.0f\">%u MHz</text>\n", x + 6.0, y + 11.0,

@@ -1,0 +1,24 @@
+/*
+ * The picture of a run (SVG): what ran where over time; below it the power and how many jobs
+ * waited.
+ *
+ * A small cluster has a row per GPU and a box per job. Where that would be too much, bands of
+ * nodes, pools or types of GPUs show how many of their GPUs are busy, as means over short times, so
+ * that a picture has at most LULL_GANTT_MOST_BOXES boxes and some hundred other elements whatever
+ * the run. Colours are clocks, where jobs have them, else whether the job is in time; above each
+ * pool stands a strip that is darker the more GPUs its waiting jobs want.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLI_CLUSTER_GANTT_H
+#define LULL_CLI_CLUSTER_GANTT_H
+
+#include "base/error.h"
+#include "cli/cluster/gangs.h"
+
+enum { LULL_GANTT_MOST_BOXES = 3500 };
+
+/* To wish->gantt, whole or not at all. Errors: -ENOMEM; those of lull_file_write_atomic. */
+int lull_gangs_write_gantt(const struct lull_gangs *gangs, struct lull_error *err);
+
+#endif
