@@ -15,6 +15,8 @@ static const struct {
     {"fifo", lull_cluster_gangs_main, "gangs in queues: first come, first served"},
     {"edf", lull_cluster_gangs_main, "gangs in queues: earliest deadline first"},
     {"sjf", lull_cluster_gangs_main, "gangs in queues: shortest job first"},
+    {"pd-rats", lull_cluster_gangs_main,
+     "gangs reserved by energy, completion time and posted prices; with a certificate"},
 };
 
 enum { POLICY_COUNT = sizeof(policies) / sizeof(policies[0]) };

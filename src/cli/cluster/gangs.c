@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/cluster/bound.h"
 #include "cli/cluster/cluster.h"
@@ -117,6 +118,16 @@ static int make_jobs(struct lull_gangs *gangs, struct lull_error *err)
                                  (uint32_t)wish->gpus_per_node, gangs->all, err);
 }
 
+bool lull_gangs_is_certified(const struct lull_gangs *gangs)
+{
+    return strcmp(gangs->policy->name, lull_cluster_policy_pd_rats.name) == 0;
+}
+
+static double setting_of(const struct lull_cluster_policy_ops *policy)
+{
+    return policy->is_set ? policy->setting : policy->knob->usual;
+}
+
 static int simulate(struct lull_gangs *gangs, struct lull_error *err)
 {
     int result = lull_cluster_jobs_read(gangs->wish->path, &gangs->table, err);
@@ -133,6 +144,9 @@ static int simulate(struct lull_gangs *gangs, struct lull_error *err)
     if (result == 0)
         result = lull_cluster_simulate_under(&gangs->cluster, &gangs->jobs, gangs->policy,
                                              &gangs->conditions.all, &gangs->run, err);
+    if (result == 0 && lull_gangs_is_certified(gangs))
+        result = lull_cluster_certify(&gangs->cluster, &gangs->jobs, gangs->run,
+                                      setting_of(gangs->policy), &gangs->certificate, err);
     if (result == 0 && gangs->wish->is_bounded)
         result = lull_cluster_bound(&gangs->cluster, &gangs->jobs, gangs->run,
                                     gangs->wish->bound_slot_s, &gangs->bound_j, err);

@@ -5,6 +5,7 @@
 #define LULL_CLI_CLUSTER_GANGS_H
 
 #include "base/error.h"
+#include "cli/cluster/certificate.h"
 #include "cli/cluster/gangs_options.h"
 #include "simulator/cluster/engine.h"
 #include "trace/cluster_jobs.h"
@@ -24,8 +25,12 @@ struct lull_gangs {
     struct lull_cluster_jobs jobs;
     struct lull_conditions conditions;
     struct lull_cluster_run *run;
+    struct lull_cluster_certificate certificate; /* of pd-rats */
     double bound_j; /* with --bound: what GPUs with jobs draw at least */
 };
+
+/* Whether the policy's run comes with a certificate: what pd-rats minimises has a bound. */
+bool lull_gangs_is_certified(const struct lull_gangs *gangs);
 
 /* gangs_report.c. -ENOMEM, said in err. */
 int lull_gangs_print(const struct lull_gangs *gangs, struct lull_error *err);

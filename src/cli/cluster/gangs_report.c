@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "cli/cluster/cluster.h"
+#include "core/cluster/dual_search.h"
 
 static const struct lull_cluster_outcome *outcome_of(const struct lull_gangs *gangs, size_t job)
 {
@@ -58,6 +59,9 @@ static int summarise(const struct lull_gangs *gangs, struct lull_cluster_summary
         summary->bound_j > 0.0
             ? (summary->run_j + summary->idle_j + summary->turn_on_j) / summary->bound_j
             : (double)NAN;
+    if (lull_gangs_is_certified(gangs) && !gangs->wish->is_bounded)
+        summary->certificate_ratio =
+            lull_dual_ratio(gangs->certificate.bound_j, gangs->certificate.cost_j);
     result = lull_cluster_summarise_times(completion_s, done, summary);
     free(completion_s);
     return result;
@@ -76,7 +80,11 @@ static json_t *more_json(const struct lull_gangs *gangs, const struct more *more
         "run_w", gangs->wish->run_w, "idle_w", gangs->types[0].idle_w, "job_modes", modes);
 
     if (root != NULL &&
-        lull_conditions_json(&gangs->wish->conditions, gangs->run, gangs->jobs.count, root) < 0) {
+        (lull_conditions_json(&gangs->wish->conditions, gangs->run, gangs->jobs.count, root) < 0 ||
+         (lull_gangs_is_certified(gangs) &&
+          (json_object_set_new(root, "cost_j", json_real(gangs->certificate.cost_j)) < 0 ||
+           json_object_set_new(root, "cost_bound_j", json_real(gangs->certificate.bound_j)) <
+               0)))) {
         json_decref(root);
         return NULL;
     }
@@ -99,6 +107,11 @@ int lull_gangs_print(const struct lull_gangs *gangs, struct lull_error *err)
     lull_conditions_print(&gangs->wish->conditions, gangs->run, gangs->jobs.count, stdout);
     printf("queue               %.1f s on average; %llu never started\n", more.queue_s,
            (unsigned long long)more.waited);
+    if (lull_gangs_is_certified(gangs))
+        printf(
+            "cost                %.6g MJ with the time of jobs; no schedule costs less than %.6g "
+            "MJ\n",
+            gangs->certificate.cost_j * 1e-6, gangs->certificate.bound_j * 1e-6);
     printf("left out            %zu without GPUs, %zu of unknown duration\n",
            gangs->table.without_gpus, gangs->table.without_duration);
     if (gangs->wish->modes.type_count > 0)

@@ -7,10 +7,8 @@
 const struct lull_cluster_policy_ops *const *lull_cluster_policy_all(void)
 {
     static const struct lull_cluster_policy_ops *const all[] = {
-        &lull_cluster_policy_fifo,
-        &lull_cluster_policy_edf,
-        &lull_cluster_policy_sjf,
-        NULL,
+        &lull_cluster_policy_fifo,    &lull_cluster_policy_edf,          &lull_cluster_policy_sjf,
+        &lull_cluster_policy_pd_rats, &lull_cluster_policy_pd_rats_safe, NULL,
     };
 
     return all;

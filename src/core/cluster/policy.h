@@ -106,6 +106,10 @@ extern const struct lull_cluster_policy_ops lull_cluster_policy_fifo; /* of arri
 extern const struct lull_cluster_policy_ops lull_cluster_policy_edf;  /* of deadlines */
 extern const struct lull_cluster_policy_ops lull_cluster_policy_sjf;  /* of run times */
 
+/* Online primal-dual with posted prices, tuned, and proven (docs/competitive.md). */
+extern const struct lull_cluster_policy_ops lull_cluster_policy_pd_rats;
+extern const struct lull_cluster_policy_ops lull_cluster_policy_pd_rats_safe;
+
 /*
  * A copy of a policy whose knob stands at `setting`; it refers to nothing that ends before the
  * program. -EINVAL: it has no knob, or the setting is out of range; nothing is written then.
