@@ -74,7 +74,7 @@ static int solve_by_prices(struct lull_bound_run *run, struct lull_error *err)
 
 static int solve(struct lull_bound_run *run, struct lull_error *err)
 {
-    const struct lull_ilp_wish integer = {run->wish->gap_ratio, run->wish->time_limit_s};
+    struct lull_ilp_wish integer = {.time_limit_s = run->wish->time_limit_s};
     int result = run->wish->is_by_prices
                      ? -E2BIG
                      : lull_time_indexed_create(&run->file.problem, &run->program, err);
@@ -85,6 +85,7 @@ static int solve(struct lull_bound_run *run, struct lull_error *err)
         result = lull_solve_lp(&run->program, run->wish->time_limit_s, &run->lp, err);
     if (result == 0 && !run->lp.is_infeasible && !run->lp.is_optimal)
         result = solve_by_prices(run, err);
+    integer.gap_j = run->wish->gap_ratio * fabs(run->lp.bound_j);
     if (result == 0 && run->wish->is_integer && !run->lp.is_infeasible)
         result = lull_solve_ilp(&run->program, &integer, &run->ilp, err);
     return result;

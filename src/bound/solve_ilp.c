@@ -18,8 +18,9 @@ static void load(Cbc_Model *model, const struct lull_time_indexed *program,
         Cbc_setInteger(model, i);
     }
     Cbc_setLogLevel(model, 0);
-    Cbc_setAllowableFractionGap(model, wish->gap_ratio);
-    Cbc_setAllowableGap(model, 0.0);
+    /* Not as a fraction: the solver's objective has what leaving jobs out costs taken off. */
+    Cbc_setAllowableFractionGap(model, 0.0);
+    Cbc_setAllowableGap(model, wish->gap_j / program->scale_j);
     Cbc_setMaximumSeconds(model, wish->time_limit_s);
 }
 

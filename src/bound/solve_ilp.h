@@ -13,13 +13,13 @@
 #define LULL_ILP_MARGIN_RATIO 1e-6
 
 struct lull_ilp_wish {
-    double gap_ratio;    /* good enough: within this of the best; 0..1 */
+    double gap_j;        /* good enough: within this of the best; >= 0 */
     double time_limit_s; /* > 0 */
 };
 
 struct lull_ilp_result {
     bool is_infeasible; /* no schedule, says the solver */
-    bool is_optimal;    /* within gap_ratio; else it stopped at the time limit */
+    bool is_optimal;    /* within gap_j; else it stopped at the time limit */
     bool has_schedule;
     double schedule_j;
     double bound_j; /* the solver's, lowered */

@@ -7,17 +7,18 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/text.h"
-
-#define HEADER "gpu,consolidated,job_type,num_gpus,iters_per_s"
+#include "trace/columns.h"
 
 enum { FIRST_ROOM = 512, MOST_GPUS = 1 << 16 };
 
-static int refuse(const struct lull_lines *lines, const char *what, struct lull_error *err)
-{
-    return lull_error_set(err, LULL_E_FORMAT, "%s: line %zu: %s", lull_lines_name(lines),
-                          lull_lines_number(lines), what);
-}
+enum field { GPU, CONSOLIDATED, JOB_TYPE, GPUS, RATE, FIELDS };
+
+static const struct lull_column known[] = {
+    {"gpu", GPU, 0},       {"consolidated", CONSOLIDATED, 0}, {"job_type", JOB_TYPE, 0},
+    {"num_gpus", GPUS, 0}, {"iters_per_s", RATE, 0},          {NULL, 0, 0},
+};
+
+static const double most_rate = 1e9;
 
 /* ---- order -------------------------------------------------------------------------------- */
 
@@ -65,57 +66,46 @@ static size_t lower_bound(const struct lull_job_rates_table *table, const char *
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-static int read_header(struct lull_lines *lines, struct lull_error *err)
+static int read_header(struct lull_columns *columns, struct lull_lines *lines,
+                       struct lull_error *err)
 {
-    char *line = NULL;
-    const int rc = lull_lines_next(lines, &line, err);
+    int rc = lull_columns_open(columns, known, lines, err);
 
-    if (rc < 0)
-        return rc;
-    if (rc == 0 || strcmp(line, HEADER) != 0)
-        return lull_error_set(err, LULL_E_FORMAT, "%s: line 1 is not the header " HEADER,
-                              lull_lines_name(lines));
-    return 0;
+    for (uint32_t field = 0; rc == 0 && field < FIELDS; field++)
+        rc = lull_columns_need(columns, field, err);
+    return rc;
 }
 
-static bool take_name(char **rest, char *name_out)
+static int read_name(const struct lull_columns *columns, enum field field, char *name_out,
+                     struct lull_error *err)
 {
-    const char *name = *rest != NULL ? lull_lines_cell(rest) : "";
+    const char *const name = columns->cells[field];
 
     if (name[0] == '\0' || strlen(name) >= LULL_JOB_RATES_NAME)
-        return false;
+        return lull_columns_refuse(columns, field, "not a name of 1 to 63 bytes", err);
     snprintf(name_out, LULL_JOB_RATES_NAME, "%s", name);
-    return true;
+    return 0;
 }
 
-static bool take_int(char **rest, int64_t min, int64_t max, int64_t *value_out)
-{
-    return *rest != NULL && lull_text_parse_int(lull_lines_cell(rest), min, max, value_out) == 0;
-}
-
-static int read_row(const struct lull_lines *lines, char *line, struct lull_job_rates_row *row,
+static int read_row(const struct lull_columns *columns, struct lull_job_rates_row *row,
                     struct lull_error *err)
 {
-    char *rest = line;
     int64_t is_consolidated = 0;
     int64_t gpus = 0;
+    int rc = read_name(columns, GPU, row->gpu, err);
 
-    if (!take_name(&rest, row->gpu))
-        return refuse(lines, "gpu is a name of 1 to 63 bytes", err);
-    if (!take_int(&rest, 0, 1, &is_consolidated))
-        return refuse(lines, "consolidated is 0 or 1", err);
-    if (!take_name(&rest, row->job_type))
-        return refuse(lines, "job_type is a name of 1 to 63 bytes", err);
-    if (!take_int(&rest, 1, MOST_GPUS, &gpus))
-        return refuse(lines, "num_gpus is a whole number from 1 on", err);
-    if (rest == NULL || lull_text_parse_number(lull_lines_cell(&rest), &row->rate) < 0 ||
-        row->rate < 0.0)
-        return refuse(lines, "iters_per_s is a number from 0 on", err);
-    if (rest != NULL)
-        return refuse(lines, "more than five cells", err);
+    if (rc == 0)
+        rc = lull_columns_integer(columns, CONSOLIDATED, 0, 1, "not 0 or 1", &is_consolidated, err);
+    if (rc == 0)
+        rc = read_name(columns, JOB_TYPE, row->job_type, err);
+    if (rc == 0)
+        rc = lull_columns_integer(columns, GPUS, 1, MOST_GPUS, "not a number from 1 to 65536",
+                                  &gpus, err);
+    if (rc == 0)
+        rc = lull_columns_real(columns, RATE, 0.0, most_rate, "not from 0 to 1e9", &row->rate, err);
     row->is_consolidated = is_consolidated != 0;
     row->gpus = (uint32_t)gpus;
-    return 0;
+    return rc;
 }
 
 static int make_room(struct lull_job_rates_table *table, size_t *room, struct lull_error *err)
@@ -135,20 +125,16 @@ static int make_room(struct lull_job_rates_table *table, size_t *room, struct lu
 static int read_rows(struct lull_lines *lines, struct lull_job_rates_table *table,
                      struct lull_error *err)
 {
+    struct lull_columns columns;
     size_t room = 0;
-    int rc = read_header(lines, err);
+    int rc = read_header(&columns, lines, err);
 
-    while (rc >= 0) {
-        char *line = NULL;
-
-        rc = lull_lines_next(lines, &line, err);
-        if (rc <= 0)
-            break;
+    while (rc >= 0 && (rc = lull_columns_next(&columns, err)) > 0) {
         if (table->count == LULL_JOB_RATES_MAX)
-            return refuse(lines, "more than 65536 rows", err);
+            return lull_columns_refuse(&columns, GPU, "more than 65536 rows", err);
         rc = make_room(table, &room, err);
         if (rc == 0)
-            rc = read_row(lines, line, &table->rows[table->count], err);
+            rc = read_row(&columns, &table->rows[table->count], err);
         table->count += rc == 0;
     }
     if (rc == 0 && table->count == 0)

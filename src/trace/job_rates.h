@@ -1,6 +1,6 @@
 /*
  * Rates of kinds of jobs on types and numbers of GPUs, as Gavel measured them (OSDI'20): a
- * comma-separated table with the columns gpu,consolidated,job_type,num_gpus,iters_per_s.
+ * table (columns.h) of gpu, consolidated, job_type, num_gpus and iters_per_s (up to 1e9).
  * consolidated: 1 if the GPUs are in one server. Threads: a table belongs to its caller.
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -31,8 +31,8 @@ struct lull_job_rates_table {
 };
 
 /*
- * Reads a file ("-": standard input). Errors, with file and line: LULL_E_FORMAT another header, no
- * such number, a name that is empty or too long, a row that is there twice, no rows or more than
+ * Reads a file ("-": standard input). Errors, with file and line: LULL_E_FORMAT a column missing,
+ * no such number, a name that is empty or too long, a row that is there twice, no rows or more than
  * LULL_JOB_RATES_MAX; -ENOMEM; those of lull_lines_open. The table is left empty then.
  */
 int lull_job_rates_read(const char *path, struct lull_job_rates_table *table_out,

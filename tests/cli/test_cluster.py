@@ -188,7 +188,9 @@ class Queue(unittest.TestCase):
            "a,0,x,8,10,100\nb,1,x,8,20,100\nc,2,x,2,5,20\nd,3,x,17,5,100\ne,4,y,1,5,100\n"
 
     def test_orders_and_energy(self):
-        ends = {"fifo": [10, 30, 35], "edf": [10, 35, 15], "sjf": [10, 35, 15]}
+        ends = {"fifo": [10, 30, 35], "edf": [10, 35, 15], "sjf": [10, 35, 15], "lpt": [10, 30, 35],
+                "backfill": [10, 30, 35], "backfill-conservative": [10, 30, 35], "srtf": [10, 35, 15],
+                "srsf": [10, 35, 15], "hdf": [10, 35, 15], "powerflow": [10, 35, 15]}
         for policy, expected in ends.items():
             with tempfile.TemporaryDirectory() as directory:
                 pools, ran = os.path.join(directory, "pools.csv"), os.path.join(directory, "ran.csv")
@@ -216,9 +218,19 @@ class Queue(unittest.TestCase):
         self.assertIn("bound ", cluster("-", "--nodes", 1, "--bound", text=self.JOBS, policy="fifo").stdout)
         self.assertEqual(cluster("-", "--nodes", 1, "--bound=0", text=self.JOBS, policy="fifo").returncode, 2)
 
+    def test_preemption(self):
+        with tempfile.TemporaryDirectory() as directory:
+            ran = os.path.join(directory, "ran.csv")
+            got = answer("-", "--nodes", 1, "--preemptible", "--run-w", 300, "--idle-w", 0, "--jobs-out", ran,
+                         text=self.JOBS, policy="srtf")
+            rows = {row["job_id"]: row for row in table(ran)}
+        # c stops a at 2, e runs from 4 to 9; then b is shorter than a, which needs 30 s to begin again.
+        self.assertEqual([float(rows[name]["end_s"]) for name in "abc"], [67, 29, 7])
+        self.assertAlmostEqual(got["run_j"], 300 * (8 * 10 + 8 * 20 + 2 * 5 + 5 + 8 * 30))
+
     def test_bad_input_is_said(self):
         for text, options, said in (
-                ("", ["--nodes", 1], "is empty"),
+                ("", ["--nodes", 1], "is empty"), (self.JOBS, ["--nodes", 1, "--knob", 3], "has no knob"),
                 ("job_id,submit_s,num_gpus,duration_s\na,-1,1,1\n", ["--nodes", 1], "line 2, submit_s"),
                 ("job_id,submit_s,num_gpus,duration_s,deadline_s\na,5,1,1,4\n", ["--nodes", 1], "before the job"),
                 (self.JOBS, [], "--pools or --nodes"), (self.JOBS, ["--nodes", 0], "usable"),

@@ -130,7 +130,10 @@ class Frontier(unittest.TestCase):
         self.assertGreater(checked, 3)
 
 
-NEAR = 1.0001  # where it is worth to search longer
+# How far proofs go at each point: some seconds for those near the bound, or as far as one asks, minutes a point.
+BRANCHINGS = int(os.environ.get("LULL_PROOF_BRANCHINGS", 0))
+# Where it is worth to search longer, and how long then: some seconds, or minutes.
+NEAR, EFFORTS = (1.0002, (32, 64)) if BRANCHINGS else (1.0001, (8,))
 Compared = collections.namedtuple("Compared", "time_s recorded_j ours_j bound_j")
 
 
@@ -149,13 +152,9 @@ def compare(stages, microbatches, recorded):
         elif ours_j > recorded_j:
             ours_j, bound_j = single_at(stages, microbatches, time_s)
             if recorded_j < ours_j < NEAR * recorded_j and recorded_j >= bound_j:
-                ours_j = min(ours_j, single_at(stages, microbatches, time_s, effort=8)[0])
+                ours_j = min(ours_j, *(single_at(stages, microbatches, time_s, effort)[0] for effort in EFFORTS))
         seen.append(Compared(time_s, recorded_j, ours_j, bound_j))
     return seen
-
-
-# How far proofs go at each point: some seconds for those near the bound, or as far as one asks, minutes a point.
-BRANCHINGS = int(os.environ.get("LULL_PROOF_BRANCHINGS", 0))
 
 
 def is_impossible(stages, microbatches, point, most_share):

@@ -64,16 +64,16 @@ static void test_refused_with_the_place(void **state)
         const char *text;
         const char *says;
     } cases[] = {
-        {"", "line 1 is not the header"},
-        {"gpu,rate\n", "line 1 is not the header"},
+        {"", "is empty"},
+        {"gpu,rate\n", "no column consolidated"},
         {HEADER, "has no rates"},
-        {HEADER ",1,A,1,1\n", "line 2: gpu"},
-        {HEADER "k80,2,A,1,1\n", "line 2: consolidated"},
-        {HEADER "k80,1,,1,1\n", "line 2: job_type"},
-        {HEADER "k80,1,A,0,1\n", "line 2: num_gpus"},
-        {HEADER "k80,1,A,1,1\nk80,1,A,2,-1\n", "line 3: iters_per_s"},
-        {HEADER "k80,1,A,1\n", "line 2: iters_per_s"},
-        {HEADER "k80,1,A,1,1,1\n", "line 2: more than five"},
+        {HEADER ",1,A,1,1\n", "line 2, gpu"},
+        {HEADER "k80,2,A,1,1\n", "line 2, consolidated"},
+        {HEADER "k80,1,,1,1\n", "line 2, job_type"},
+        {HEADER "k80,1,A,0,1\n", "line 2, num_gpus"},
+        {HEADER "k80,1,A,1,1\nk80,1,A,2,-1\n", "line 3, iters_per_s"},
+        {HEADER "k80,1,A,1\n", "line 2, cells: fewer"},
+        {HEADER "k80,1,A,1,1,1\n", "line 2, cells: more"},
         {HEADER "k80,1,A,1,1\nK80,1,A,1,2\n", "A on 1 k80 is there twice"},
     };
 

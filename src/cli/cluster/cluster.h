@@ -21,6 +21,9 @@ int lull_cluster_main(int argc, char **argv);
 /* A policy, its options in argv, without --policy. Returns an enum lull_exit. */
 int lull_cluster_edl_main(const char *policy, int argc, char **argv);
 
+/* Jobs that share GPUs in time and a network by contention. */
+int lull_cluster_shared_main(const char *policy, int argc, char **argv);
+
 /* One of core/cluster/policy.h. */
 int lull_cluster_gangs_main(const char *policy, int argc, char **argv);
 

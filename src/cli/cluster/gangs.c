@@ -109,6 +109,7 @@ static int make_jobs(struct lull_gangs *gangs, struct lull_error *err)
             .weight = 1.0,
             .pool = pool_of(gangs, row),
             .checkpoint_ns = gangs->wish->conditions.checkpoint_ns,
+            .is_preemptible = gangs->wish->is_preemptible,
         };
     }
     gangs->jobs = (struct lull_cluster_jobs){gangs->all, count};
@@ -158,12 +159,18 @@ static int simulate(struct lull_gangs *gangs, struct lull_error *err)
 int lull_cluster_gangs_main(const char *policy, int argc, char **argv)
 {
     struct lull_gangs_options wish;
+    struct lull_cluster_policy_ops set;
     struct lull_gangs gangs = {.wish = &wish, .policy = lull_cluster_policy_find(policy)};
     struct lull_error err = {0};
-    int result;
+    int result = 0;
 
     lull_gangs_options_parse(argc, argv, &wish);
-    result = simulate(&gangs, &err);
+    if (wish.has_knob) {
+        result = lull_cluster_policy_set(gangs.policy, wish.knob, &set, &err);
+        gangs.policy = &set;
+    }
+    if (result == 0)
+        result = simulate(&gangs, &err);
     lull_cluster_run_destroy(gangs.run);
     lull_conditions_fini(&gangs.conditions);
     free(gangs.nodes);

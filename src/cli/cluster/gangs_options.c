@@ -7,7 +7,17 @@
 #include "base/text.h"
 #include "core/cluster/cluster.h"
 
-enum { KEY_POOLS = 256, KEY_NODES, KEY_PER_NODE, KEY_RUN, KEY_IDLE, KEY_JOBS, KEY_BOUND };
+enum {
+    KEY_POOLS = 256,
+    KEY_NODES,
+    KEY_PER_NODE,
+    KEY_RUN,
+    KEY_IDLE,
+    KEY_JOBS,
+    KEY_KNOB,
+    KEY_PREEMPTIBLE,
+    KEY_BOUND
+};
 
 static const struct argp_option options[] = {
     {"pools", KEY_POOLS, "FILE", 0,
@@ -16,6 +26,12 @@ static const struct argp_option options[] = {
     {"gpus-per-node", KEY_PER_NODE, "N", 0, "GPUs of a node (8)", 0},
     {"run-w", KEY_RUN, "W", 0, "Of a GPU that has a job (350), without --gpu", 0},
     {"idle-w", KEY_IDLE, "W", 0, "Of one of a node that is on that has none (60, or the model's)", 0},
+    {"knob", KEY_KNOB, "VALUE", 0,
+     "What the policy trades time for energy by, if it has such a number: see `lull "
+     "simulate cluster --help`",
+     0},
+    {"preemptible", KEY_PREEMPTIBLE, NULL, 0,
+     "Jobs may be stopped for others; they go on after 7 to 60 s, by their GPUs", 0},
     {"jobs-out", KEY_JOBS, "FILE", 0, "Write when and where each job ran, and why then (CSV)", 0},
     {"bound", KEY_BOUND, "SLOT_S", OPTION_ARG_OPTIONAL,
      "What no schedule as good needs less than, by lull-bound in slots of so many seconds (a 288th "
@@ -41,6 +57,9 @@ static int parse_value(int key, const char *arg, struct lull_gangs_options *wish
         return parse_watts(arg, &wish->run_w);
     case KEY_IDLE:
         return parse_watts(arg, &wish->idle_w);
+    case KEY_KNOB:
+        wish->has_knob = true;
+        return lull_text_parse_number(arg, &wish->knob);
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -61,6 +80,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_JOBS:
         wish->jobs_out = arg;
+        return 0;
+    case KEY_PREEMPTIBLE:
+        wish->is_preemptible = true;
         return 0;
     case KEY_BOUND:
         wish->is_bounded = true;

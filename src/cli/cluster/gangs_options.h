@@ -17,6 +17,9 @@ struct lull_gangs_options {
     double idle_w; /* of one without; below 0: as the models' */
     struct lull_gangs_modes_options modes;
     struct lull_conditions_options conditions;
+    bool has_knob;
+    double knob; /* of the policy */
+    bool is_preemptible;
     bool is_json;
     const char *jobs_out; /* NULL: none */
     bool is_bounded;      /* by lull-bound */

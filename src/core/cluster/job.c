@@ -65,3 +65,14 @@ bool lull_cluster_mode_is_possible(const struct lull_cluster_job *job, uint32_t 
     return asked->gpus <= gpus_of[(size_t)job->pool * cluster->type_count + asked->type] &&
            (memory_mib == 0 || job->memory_mib <= memory_mib);
 }
+
+uint32_t lull_cluster_first_mode(const struct lull_cluster_job *job, uint32_t type,
+                                 const struct lull_cluster *cluster, const uint64_t *gpus_of)
+{
+    uint32_t mode = 0;
+
+    while (mode < job->mode_count && (job->modes[mode].type != type ||
+                                      !lull_cluster_mode_is_possible(job, mode, cluster, gpus_of)))
+        mode++;
+    return mode;
+}

@@ -68,4 +68,8 @@ double lull_cluster_gain_j(const struct lull_cluster_job *job, uint32_t mode, in
 bool lull_cluster_mode_is_possible(const struct lull_cluster_job *job, uint32_t mode,
                                    const struct lull_cluster *cluster, const uint64_t *gpus_of);
 
+/* The first mode of a type that is possible; mode_count: none. O(modes). */
+uint32_t lull_cluster_first_mode(const struct lull_cluster_job *job, uint32_t type,
+                                 const struct lull_cluster *cluster, const uint64_t *gpus_of);
+
 #endif

@@ -105,6 +105,20 @@ struct lull_cluster_decider {
 extern const struct lull_cluster_policy_ops lull_cluster_policy_fifo; /* of arrival */
 extern const struct lull_cluster_policy_ops lull_cluster_policy_edf;  /* of deadlines */
 extern const struct lull_cluster_policy_ops lull_cluster_policy_sjf;  /* of run times */
+extern const struct lull_cluster_policy_ops lull_cluster_policy_lpt;  /* the longest first */
+
+/* As fifo, but others may run ahead of the first if they do not delay it. */
+extern const struct lull_cluster_policy_ops lull_cluster_policy_backfill;
+
+/* Each job is given a mode, nodes and a time when it comes. */
+extern const struct lull_cluster_policy_ops lull_cluster_policy_backfill_conservative;
+extern const struct lull_cluster_policy_ops lull_cluster_policy_greedy_energy;
+
+/* Ranked, and preemptive where jobs are; one that does not fit holds up its like only. */
+extern const struct lull_cluster_policy_ops lull_cluster_policy_srtf; /* by remaining time */
+extern const struct lull_cluster_policy_ops lull_cluster_policy_srsf; /* by time times GPUs */
+extern const struct lull_cluster_policy_ops lull_cluster_policy_hdf;  /* by weight per GPU time */
+extern const struct lull_cluster_policy_ops lull_cluster_policy_powerflow; /* as srsf */
 
 /* Online primal-dual with posted prices, tuned, and proven (docs/competitive.md). */
 extern const struct lull_cluster_policy_ops lull_cluster_policy_pd_rats;

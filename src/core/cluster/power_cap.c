@@ -22,8 +22,7 @@ struct lull_cluster_policy {
     size_t refused_count;
     size_t waiting;        /* jobs with the policy, or refused */
     uint32_t refused_node; /* was to be turned on; NONE: none */
-    int64_t retried_ns;
-    uint32_t *hopeless; /* jobs to reject */
+    uint32_t *hopeless;    /* jobs to reject */
     size_t hopeless_count;
 };
 
@@ -31,12 +30,11 @@ struct lull_cluster_policy {
 
 static int arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
 {
-    lull_power_room_remove(&policy->room, job); /* preempted */
-    for (uint32_t mode = 0; mode < policy->jobs->all[job].mode_count; mode++)
-        if (lull_power_room_could(&policy->room, job, mode)) {
-            policy->waiting++;
-            return policy->inner.ops->arrive(policy->inner.policy, job, now_ns);
-        }
+    lull_power_room_remove(&policy->room, job); /* it may have been preempted */
+    if (lull_power_room_expect(&policy->room, job)) {
+        policy->waiting++;
+        return policy->inner.ops->arrive(policy->inner.policy, job, now_ns);
+    }
     policy->hopeless[policy->hopeless_count++] = job;
     return 0;
 }
@@ -230,14 +228,6 @@ static bool decide(struct lull_cluster_policy *policy, const struct lull_cluster
     if (policy->waiting > 0)
         lull_power_room_learn(&policy->room, policy->room.head != NONE);
     hand_back(policy, state, now_ns);
-    /* Preempting made room that nobody took, and nothing else may happen any more. */
-    if (policy->room.running > 0 || policy->retried_ns == now_ns)
-        return false;
-    policy->retried_ns = now_ns;
-    policy->room.head = NONE;
-    if (ask(policy, state, now_ns, decision))
-        return true;
-    hand_back(policy, state, now_ns);
     return false;
 }
 
@@ -278,11 +268,8 @@ int lull_power_cap_wrap(const struct lull_cluster *cluster, const struct lull_cl
 
     if (policy == NULL)
         return lull_error_set(err, -ENOMEM, "out of memory");
-    *policy = (struct lull_cluster_policy){.cluster = cluster,
-                                           .jobs = jobs,
-                                           .inner = *decider,
-                                           .refused_node = NONE,
-                                           .retried_ns = -1};
+    *policy = (struct lull_cluster_policy){
+        .cluster = cluster, .jobs = jobs, .inner = *decider, .refused_node = NONE};
     rc = lull_power_room_init(&policy->room, cluster, jobs, cap, err);
     if (rc < 0) {
         free(policy);

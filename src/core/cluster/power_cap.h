@@ -14,6 +14,9 @@
  * from what jobs wait for, if their deadline allows: more gets done under the cap. A job that no
  * mode could ever keep under the cap is rejected. Turning a node on waits likewise.
  *
+ * A policy that preempts may go back and forth around a cap, as what it starts instead is refused
+ * or gets another mode: tell it of no job that it may be preempted.
+ *
  * What can exceed the cap: a node that turns on in no time (turn_on_ns 0) draws its turn_on_j at
  * once; and on real GPUs the latency of a clock that is lowered at the start of a job (about 25 ms
  * on a V100), in which they draw up to what the highest clock does.

@@ -32,6 +32,19 @@ bool lull_power_room_could(const struct lull_power_room *room, uint32_t job, uin
            could_stay_under(room, job, mode);
 }
 
+bool lull_power_room_expect(struct lull_power_room *room, uint32_t job)
+{
+    bool could = false;
+
+    room->least_w[job] = INFINITY;
+    for (uint32_t mode = 0; mode < room->jobs->all[job].mode_count; mode++)
+        if (lull_power_room_could(room, job, mode)) {
+            could = true;
+            room->least_w[job] = fmin(room->least_w[job], lull_power_room_total_w(room, job, mode));
+        }
+    return could;
+}
+
 /* ---- the job that waits for watts --------------------------------------------------------- */
 
 /* Whether it is no worse off for so much more, until then. */
@@ -51,18 +64,12 @@ void lull_power_room_pass(struct lull_power_room *room, uint32_t job, double mor
         room->spare_w = fmax(room->spare_w - more_w, 0.0);
 }
 
-/* The watts of its most modest mode. */
 void lull_power_room_promise(struct lull_power_room *room, uint32_t job, int64_t now_ns)
 {
-    double least_w = INFINITY;
-
     if (room->head != LULL_POWER_NONE)
         return;
-    for (uint32_t mode = 0; mode < room->jobs->all[job].mode_count; mode++)
-        if (lull_power_room_could(room, job, mode))
-            least_w = fmin(least_w, lull_power_room_total_w(room, job, mode));
     room->head = job;
-    room->head_ns = lull_power_room_when(room, least_w, now_ns, &room->spare_w);
+    room->head_ns = lull_power_room_when(room, room->least_w[job], now_ns, &room->spare_w);
 }
 
 /* ---- where and in which mode -------------------------------------------------------------- */
@@ -200,7 +207,8 @@ static bool try_mode(const struct lull_power_room *room, const struct lull_clust
     const uint32_t job = decision->job;
     size_t count;
 
-    if (!lull_power_room_could(room, job, mode))
+    if (!lull_power_room_has(room, lull_power_room_total_w(room, job, mode)) ||
+        !lull_power_room_could(room, job, mode))
         return false;
     if (is_clock_of(room, decision, mode) &&
         fits(room, job, mode, decision->shares, decision->share_count, now_ns)) {
@@ -224,6 +232,8 @@ bool lull_power_room_replace(const struct lull_power_room *room,
         room->head == LULL_POWER_NONE ? decision->mode : thrifty_mode(room, decision, now_ns);
     uint32_t tried = 0;
 
+    if (!lull_power_room_has(room, room->least_w[decision->job]))
+        return false;
     if (try_mode(room, state, now_ns, mode, decision))
         return true;
     tried |= UINT32_C(1) << mode;

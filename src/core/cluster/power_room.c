@@ -64,8 +64,10 @@ static int make_room(struct lull_power_room *room)
     room->gpus_of = calloc(groups, sizeof(*room->gpus_of));
     room->node_gpus = calloc(groups, sizeof(*room->node_gpus));
     room->loads = calloc(jobs, sizeof(*room->loads));
+    room->least_w = calloc(jobs, sizeof(*room->least_w));
     return room->node_w == NULL || room->empty_w == NULL || room->scratch == NULL ||
-                   room->gpus_of == NULL || room->node_gpus == NULL || room->loads == NULL
+                   room->gpus_of == NULL || room->node_gpus == NULL || room->loads == NULL ||
+                   room->least_w == NULL
                ? -ENOMEM
                : 0;
 }
@@ -108,6 +110,7 @@ void lull_power_room_fini(struct lull_power_room *room)
     for (size_t i = 0; room->loads != NULL && i < room->jobs->count; i++)
         free(room->loads[i].shares);
     free(room->loads);
+    free(room->least_w);
     free(room->node_w);
     free(room->empty_w);
     free(room->scratch);

@@ -28,6 +28,7 @@ struct lull_power_room {
     double *empty_w; /* [node]: without its jobs */
     double sum_w;
     struct lull_power_load *loads; /* [job] */
+    double *least_w;               /* [job] of its most modest mode */
     size_t running;
     struct lull_heap ends;              /* of loads; some have ended since */
     uint64_t *gpus_of;                  /* [pool][type] */
@@ -90,6 +91,10 @@ int64_t lull_power_room_when(const struct lull_power_room *room, double more_w, 
 
 /* Whether the empty cluster could hold a mode, under the caps. */
 bool lull_power_room_could(const struct lull_power_room *room, uint32_t job, uint32_t mode);
+
+/* A job came: notes what it needs at least; false: the empty cluster could not hold any mode of it
+ * under the caps. */
+bool lull_power_room_expect(struct lull_power_room *room, uint32_t job);
 
 /* The job waits for watts from now on, unless another does: those of its most modest mode. */
 void lull_power_room_promise(struct lull_power_room *room, uint32_t job, int64_t now_ns);

@@ -196,21 +196,43 @@ static int begin(struct lull_cluster_run *run)
     return 0;
 }
 
+static bool is_capped(const struct lull_cluster_run *run)
+{
+    return run->conditions.cap.cluster_w > 0.0 || run->conditions.cap.node_w > 0.0;
+}
+
+/* Under a cap no job may be preempted: power_cap.h says why. */
+static int tell_jobs(struct lull_cluster_run *run)
+{
+    run->told_jobs = *run->jobs;
+    if (!is_capped(run) || run->jobs->count == 0)
+        return 0;
+    run->told = malloc(run->jobs->count * sizeof(*run->told));
+    if (run->told == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < run->jobs->count; i++) {
+        run->told[i] = run->jobs->all[i];
+        run->told[i].is_preemptible = false;
+    }
+    run->told_jobs.all = run->told;
+    return 0;
+}
+
 static int make_decider(struct lull_cluster_run *run, const struct lull_cluster_policy_ops *policy,
                         struct lull_error *err)
 {
     struct lull_power_cap *const cap = &run->conditions.cap;
 
-    if (lull_cluster_policy_create(policy, run->cluster, run->jobs, &run->decider.policy) < 0)
+    if (tell_jobs(run) < 0 ||
+        lull_cluster_policy_create(policy, run->cluster, &run->told_jobs, &run->decider.policy) < 0)
         return lull_error_set(err, -ENOMEM, "out of memory");
     run->decider.ops = policy;
     if (run->conditions.turns_nodes_off &&
         lull_node_power_wrap(run->cluster, run->jobs, &run->decider) < 0)
         return lull_error_set(err, -ENOMEM, "out of memory");
     cap->turns_nodes_on |= run->conditions.turns_nodes_off;
-    return cap->cluster_w > 0.0 || cap->node_w > 0.0
-               ? lull_power_cap_wrap(run->cluster, run->jobs, cap, &run->decider, err)
-               : 0;
+    return is_capped(run) ? lull_power_cap_wrap(run->cluster, run->jobs, cap, &run->decider, err)
+                          : 0;
 }
 
 static int check_order(const struct lull_cluster_jobs *jobs, struct lull_error *err)
@@ -272,6 +294,7 @@ void lull_cluster_run_destroy(struct lull_cluster_run *run)
     lull_heap_fini(&run->ends);
     lull_heap_fini(&run->repairs);
     lull_heap_fini(&run->turn_ons);
+    free(run->told);
     free(run->outcomes);
     free(run->lives);
     free(run->running);

@@ -43,7 +43,7 @@ struct lull_cluster_conditions {
     const struct lull_cluster_failure *failures; /* in order: lull_cluster_failures_order */
     size_t failure_count;
     bool turns_nodes_off;      /* idle nodes, by core/cluster/node_power.h; the policy may too */
-    struct lull_power_cap cap; /* core/cluster/power_cap.h */
+    struct lull_power_cap cap; /* core/cluster/power_cap.h; under it nothing is preempted */
     const struct lull_tariff *price;  /* checked; NULL: none */
     const struct lull_tariff *carbon; /* the same, in g */
     bool keeps_power;                 /* the points of lull_cluster_run_meter */

@@ -46,7 +46,7 @@ static int64_t last_checkpoint_ns(const struct lull_cluster_run *run, uint32_t j
     return every_ns == 0 ? begun_ns : now_ns - (now_ns - begun_ns) % every_ns;
 }
 
-/* Accounts for the time since it did so last. */
+/* Accounts for the stretch that ends now. */
 static void account(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
 {
     const struct lull_cluster_mode *mode = mode_of(run, job);
@@ -60,7 +60,8 @@ static void account(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
     if (saved_ns > life->since_ns)
         life->kept_ratio = left_after(run, job, saved_ns - life->since_ns);
     run->busy_j += used_j;
-    run->stretches.all[life->stretch].energy_j += used_j;
+    run->stretches.all[life->stretch].energy_j = used_j;
+    run->stretches.all[life->stretch].end_ns = now_ns;
     life->left_ratio = left_ratio;
     life->restart_ns -= again_ns;
     life->since_ns = now_ns;
@@ -100,14 +101,13 @@ static void leave_gpus(struct lull_cluster_run *run, uint32_t job)
     use->jobs_w = use->busy_gpus > 0 ? use->jobs_w - power_w(mode) : 0.0;
 }
 
-/* Accounts for the stretch that ends now, and frees its GPUs. Does not measure. */
+/* Ends the stretch and frees its GPUs. Does not measure. */
 static void stop(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
 {
     const struct lull_cluster_outcome *outcome = &run->outcomes[job];
     const size_t place = run->lives[job].running;
 
     account(run, job, now_ns);
-    run->stretches.all[run->lives[job].stretch].end_ns = now_ns;
     run->running[place] = run->running[--run->running_count];
     run->lives[run->running[place]].running = place;
     leave_gpus(run, job);
@@ -140,18 +140,25 @@ static bool can_start(const struct lull_cluster_run *run,
     return gpus == job->modes[decision->mode].gpus;
 }
 
-static int keep_stretch(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
-                        int64_t now_ns)
+static int begin_stretch(struct lull_cluster_run *run, uint32_t job, uint32_t mode,
+                         const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
 {
     const struct lull_cluster_stretch stretch = {
-        .job = decision->job,
-        .mode = decision->mode,
+        .job = job,
+        .mode = mode,
         .begin_ns = now_ns,
-        .share_count = (uint32_t)decision->share_count,
-        .shares = decision->shares,
+        .share_count = (uint32_t)count,
+        .shares = shares,
     };
+    const int rc = lull_cluster_stretches_add(&run->stretches, &stretch);
 
-    return lull_cluster_stretches_add(&run->stretches, &stretch);
+    if (rc < 0)
+        return rc;
+    run->lives[job].stretch = run->stretches.count - 1;
+    run->outcomes[job].shares = run->stretches.all[run->lives[job].stretch].shares;
+    run->outcomes[job].share_count = (uint32_t)count;
+    run->outcomes[job].mode = mode;
+    return 0;
 }
 
 int lull_engine_start(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
@@ -164,13 +171,9 @@ int lull_engine_start(struct lull_cluster_run *run, const struct lull_cluster_de
 
     if (!can_start(run, decision))
         return -EINVAL;
-    rc = keep_stretch(run, decision, now_ns);
+    rc = begin_stretch(run, job, decision->mode, decision->shares, decision->share_count, now_ns);
     if (rc < 0)
         return rc;
-    life->stretch = run->stretches.count - 1;
-    outcome->shares = run->stretches.all[life->stretch].shares;
-    outcome->share_count = (uint32_t)decision->share_count;
-    outcome->mode = decision->mode;
     outcome->reason = decision->reason;
     if (outcome->preemptions + outcome->failures == 0)
         outcome->start_ns = now_ns;
@@ -229,7 +232,10 @@ int lull_engine_reclock(struct lull_cluster_run *run, const struct lull_cluster_
         return -EINVAL;
     account(run, job, now_ns);
     leave_gpus(run, job);
-    run->outcomes[job].mode = decision->mode;
+    rc = begin_stretch(run, job, decision->mode, run->outcomes[job].shares,
+                       run->outcomes[job].share_count, now_ns);
+    if (rc < 0)
+        return rc;
     use_gpus(run, job);
     life->end_ns = now_ns + time_left_ns(run, job);
     rc = lull_heap_add(&run->ends, life->end_ns, job);

@@ -40,6 +40,8 @@ struct lull_cluster_run {
     const struct lull_cluster *cluster;
     const struct lull_cluster_jobs *jobs;
     struct lull_cluster_conditions conditions;
+    struct lull_cluster_job *told; /* the jobs as the policy sees them; NULL: as they are */
+    struct lull_cluster_jobs told_jobs;
     const char *policy_name;
     struct lull_cluster_decider decider;
     struct lull_cluster_state *state;

@@ -2,8 +2,8 @@
 #include "simulator/cluster/shared_gpus.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "simulator/cluster/shared_gpus_state.h"
 
@@ -20,21 +20,9 @@ const struct lull_shared_setup lull_shared_published = {
     .skips_after_removal = true,
 };
 
-void lull_shared_list_remove(struct job_list *list, uint32_t at)
-{
-    list->count--;
-    memmove(list->jobs + at, list->jobs + at + 1, (list->count - at) * sizeof(*list->jobs));
-}
-
 static uint32_t part_ms(const struct job *job, enum part part)
 {
     return part == FORWARD ? job->asked->forward_ms : job->asked->backward_ms;
-}
-
-/* What placement takes for an iteration's transfer. */
-static double placed_transfer_ms(const struct shared *shared, const struct job *job)
-{
-    return job->node_count > 1 ? job->asked->model_mb * shared->setup->placed_ms : 0.0;
 }
 
 double lull_shared_left(const struct shared *shared, const struct job *job)
@@ -57,7 +45,7 @@ void lull_shared_synchronise(struct shared *shared, uint32_t number, int64_t now
     job->waiting = 0;
     job->iterations_left--;
     for (uint32_t i = 0; i < job->asked->workers; i++) {
-        shared->gpus[job->workers[i].gpu].load_ms -= placed_transfer_ms(shared, job);
+        shared->gpus[job->workers[i].gpu].load_ms -= lull_shared_placed_transfer_ms(shared, job);
         job->workers[i].next = FORWARD;
     }
     job->is_done = job->iterations_left == 0;
@@ -117,115 +105,6 @@ static void end_all(struct shared *shared, int64_t now_ms)
     }
 }
 
-/* ---- jobs that leave and come ------------------------------------------------------------- */
-
-static void leave(struct shared *shared, uint32_t number)
-{
-    const struct job *job = &shared->jobs[number];
-
-    shared->has_changed = true;
-    for (uint32_t i = 0; i < job->asked->workers; i++) {
-        struct gpu *const gpu = &shared->gpus[job->workers[i].gpu];
-        uint32_t at = 0;
-
-        while (gpu->placed[at].job != number)
-            at++;
-        gpu->placed_count--;
-        memmove(gpu->placed + at, gpu->placed + at + 1,
-                (gpu->placed_count - at) * sizeof(*gpu->placed));
-        gpu->free_mb += job->asked->memory_mb;
-    }
-}
-
-/* Memory of a job that is done is freed in the slot behind, and one later behind another's. */
-static void remove_done(struct shared *shared)
-{
-    for (uint32_t i = 0; i < shared->running.count; i++) {
-        const uint32_t number = shared->running.jobs[i];
-
-        if (!shared->jobs[number].is_done)
-            continue;
-        leave(shared, number);
-        lull_shared_list_remove(&shared->running, i);
-        if (!shared->setup->skips_after_removal)
-            i--;
-    }
-}
-
-/* The nodes of a job, each once, in the order of its workers. */
-static void note_nodes(const struct shared *shared, struct job *job)
-{
-    for (uint32_t i = 0; i < job->asked->workers; i++) {
-        const uint32_t node = job->workers[i].gpu / shared->setup->gpus_per_node;
-        uint32_t at = 0;
-
-        while (at < job->node_count && job->nodes[at] != node)
-            at++;
-        if (at == job->node_count)
-            job->nodes[job->node_count++] = node;
-    }
-}
-
-static bool place(struct shared *shared, uint32_t number, uint32_t *gpus)
-{
-    struct job *const job = &shared->jobs[number];
-    double load_ms;
-
-    if (!lull_shared_place(shared, job->asked, gpus))
-        return false;
-    shared->has_changed = true;
-    for (uint32_t i = 0; i < job->asked->workers; i++)
-        job->workers[i] = (struct worker){gpus[i], FORWARD};
-    note_nodes(shared, job);
-    load_ms = ((double)(job->asked->forward_ms + job->asked->backward_ms) +
-               placed_transfer_ms(shared, job)) *
-              (double)job->asked->iterations;
-    for (uint32_t i = 0; i < job->asked->workers; i++) {
-        struct gpu *const gpu = &shared->gpus[gpus[i]];
-
-        gpu->free_mb -= job->asked->memory_mb;
-        gpu->load_ms += load_ms;
-        gpu->placed[gpu->placed_count++] = (struct placed){number, i};
-    }
-    shared->running.jobs[shared->running.count++] = number;
-    return true;
-}
-
-/* Whether the empty cluster could hold it. */
-static bool is_possible(const struct lull_shared_setup *setup, const struct lull_shared_job *job)
-{
-    return job->workers <= setup->nodes * setup->gpus_per_node &&
-           job->memory_mb <= setup->memory_mb;
-}
-
-static void queue_arrivals(struct shared *shared, int64_t now_ms)
-{
-    for (uint32_t number = 0; number < shared->job_count; number++) {
-        uint32_t at = shared->queue.count;
-
-        if (shared->jobs[number].asked->arrival_ms != now_ms ||
-            !is_possible(shared->setup, shared->jobs[number].asked))
-            continue;
-        for (; at > 0 && shared->jobs[shared->queue.jobs[at - 1]].service_ms >
-                             shared->jobs[number].service_ms;
-             at--)
-            shared->queue.jobs[at] = shared->queue.jobs[at - 1];
-        shared->queue.jobs[at] = number;
-        shared->queue.count++;
-    }
-}
-
-static void place_queued(struct shared *shared, uint32_t *gpus)
-{
-    for (uint32_t i = 0; i < shared->queue.count; i++) {
-        if (!place(shared, shared->queue.jobs[i], gpus))
-            continue;
-        lull_shared_list_remove(&shared->queue, i);
-        if (!shared->setup->skips_after_removal)
-            i--;
-    }
-}
-
 /* ---- what starts -------------------------------------------------------------------------- */
 
 static bool is_ready(const struct shared *shared, const struct placed *placed)
@@ -267,82 +146,7 @@ static void start_parts(struct shared *shared, int64_t now_ms)
         }
 }
 
-/* ---- beginning and end -------------------------------------------------------------------- */
-
-static int make_jobs(struct shared *shared, const struct lull_shared_job *jobs, uint32_t count)
-{
-    shared->jobs = calloc(count, sizeof(*shared->jobs));
-    if (shared->jobs == NULL)
-        return -ENOMEM;
-    shared->job_count = count;
-    for (uint32_t i = 0; i < count; i++) {
-        struct job *const job = &shared->jobs[i];
-
-        job->asked = &jobs[i];
-        job->iterations_left = jobs[i].iterations;
-        job->service_ms = (double)(jobs[i].forward_ms + jobs[i].backward_ms) * jobs[i].iterations *
-                          jobs[i].workers;
-        job->workers = calloc(jobs[i].workers, sizeof(*job->workers));
-        job->nodes = calloc(shared->setup->nodes, sizeof(*job->nodes));
-        if (job->workers == NULL || job->nodes == NULL)
-            return -ENOMEM;
-    }
-    return 0;
-}
-
-static int make_list(struct job_list *list, uint32_t count)
-{
-    list->jobs = calloc(count, sizeof(*list->jobs));
-    return list->jobs == NULL ? -ENOMEM : 0;
-}
-
-static int make_cluster(struct shared *shared, uint32_t count)
-{
-    const struct lull_shared_setup *setup = shared->setup;
-
-    shared->gpu_count = setup->nodes * setup->gpus_per_node;
-    shared->gpus = calloc(shared->gpu_count, sizeof(*shared->gpus));
-    shared->nodes = calloc(setup->nodes, sizeof(*shared->nodes));
-    shared->node_order = calloc(setup->nodes, sizeof(*shared->node_order));
-    shared->scratch = calloc(shared->gpu_count, sizeof(*shared->scratch));
-    shared->candidates = calloc(count, sizeof(*shared->candidates));
-    if (shared->gpus == NULL || shared->nodes == NULL || shared->node_order == NULL ||
-        shared->scratch == NULL || shared->candidates == NULL ||
-        make_list(&shared->queue, count) < 0 || make_list(&shared->running, count) < 0)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < setup->nodes; i++) {
-        shared->node_order[i] = i;
-        if (make_list(&shared->nodes[i].transfers, count) < 0)
-            return -ENOMEM;
-    }
-    for (uint32_t i = 0; i < shared->gpu_count; i++) {
-        shared->gpus[i].free_mb = setup->memory_mb;
-        shared->gpus[i].running.job = UINT32_MAX;
-        if ((shared->gpus[i].placed = calloc(count, sizeof(struct placed))) == NULL)
-            return -ENOMEM;
-    }
-    return 0;
-}
-
-static void fini(struct shared *shared)
-{
-    for (uint32_t i = 0; i < shared->job_count; i++) {
-        free(shared->jobs[i].workers);
-        free(shared->jobs[i].nodes);
-    }
-    for (uint32_t i = 0; shared->gpus != NULL && i < shared->gpu_count; i++)
-        free(shared->gpus[i].placed);
-    for (uint32_t i = 0; shared->nodes != NULL && i < shared->setup->nodes; i++)
-        free(shared->nodes[i].transfers.jobs);
-    free(shared->jobs);
-    free(shared->gpus);
-    free(shared->nodes);
-    free(shared->node_order);
-    free(shared->scratch);
-    free(shared->candidates);
-    free(shared->queue.jobs);
-    free(shared->running.jobs);
-}
+/* ---- slot by slot ------------------------------------------------------------------------- */
 
 static int64_t next_event_ms(const struct shared *shared, int64_t now_ms)
 {
@@ -362,53 +166,84 @@ static void run_slot(struct shared *shared, int64_t now_ms, uint32_t *gpus)
 {
     shared->has_changed = false;
     end_all(shared, now_ms);
-    remove_done(shared);
-    queue_arrivals(shared, now_ms);
-    place_queued(shared, gpus);
+    lull_shared_remove_done(shared);
+    lull_shared_queue_arrivals(shared, now_ms);
+    lull_shared_place_queued(shared, gpus, now_ms);
     lull_shared_start_transfers(shared, now_ms);
     lull_shared_move_transfers(shared, now_ms);
     start_parts(shared, now_ms);
     shared->next_ms = next_event_ms(shared, now_ms);
 }
 
-static int64_t run_all(struct shared *shared, uint32_t *gpus)
+/* In the slots up to the next event nothing happens, unless transfers move. */
+static int64_t pass_idle_slots(const struct shared *shared, int64_t now_ms)
+{
+    const bool is_idle = !shared->has_changed && isinf(shared->transfer_end_ms) != 0;
+
+    return is_idle && shared->next_ms > now_ms ? shared->next_ms : now_ms;
+}
+
+static int run_all(struct shared *shared, uint32_t *gpus, int64_t *makespan_ms_out)
 {
     int64_t now_ms = 0;
+    int64_t looked_at = 0;
 
     shared->has_changed = true;
+    shared->transfer_end_ms = INFINITY;
     for (; shared->left > 0; now_ms++) {
+        now_ms = pass_idle_slots(shared, now_ms);
+        if (now_ms == INT64_MAX || ++looked_at > LULL_SHARED_MOST_SLOTS)
+            return -EOVERFLOW;
         if (shared->has_changed || now_ms >= shared->next_ms ||
             (double)now_ms >= shared->transfer_end_ms)
             run_slot(shared, now_ms, gpus);
         else
             lull_shared_keep_moving(shared, now_ms);
     }
-    return now_ms;
+    *makespan_ms_out = now_ms;
+    return 0;
+}
+
+/* Where and when jobs began. */
+static void tell_places(const struct shared *shared, const struct lull_shared_result *result)
+{
+    size_t worker = 0;
+
+    for (uint32_t i = 0; i < shared->job_count; i++) {
+        const struct job *job = &shared->jobs[i];
+
+        if (result->placed_ms != NULL)
+            result->placed_ms[i] = job->placed_at_ms;
+        for (uint32_t k = 0; result->gpus != NULL && k < job->asked->workers; k++)
+            result->gpus[worker++] =
+                job->placed_at_ms >= 0 ? job->workers[k].gpu : LULL_SHARED_NOWHERE;
+    }
 }
 
 int lull_shared_simulate(const struct lull_shared_setup *setup, const struct lull_shared_job *jobs,
                          size_t count, struct lull_shared_result *result)
 {
     struct shared shared = {.setup = setup, .completion_ms = result->completion_ms};
-    uint32_t *gpus = NULL;
-    int rc = make_jobs(&shared, jobs, (uint32_t)count);
+    uint32_t *gpus = calloc((size_t)setup->nodes * setup->gpus_per_node, sizeof(*gpus));
+    int rc = gpus == NULL ? -ENOMEM : lull_shared_create(&shared, jobs, (uint32_t)count);
 
-    if (rc == 0)
-        rc = make_cluster(&shared, (uint32_t)count);
-    if (rc == 0)
-        gpus = calloc(shared.gpu_count, sizeof(*gpus));
-    if (gpus == NULL) {
-        fini(&shared);
-        return -ENOMEM;
-    }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; rc == 0 && i < count; i++) {
         result->completion_ms[i] = -1;
-        shared.left += is_possible(setup, &jobs[i]);
+        if (!lull_shared_is_possible(setup, &jobs[i]))
+            continue;
+        shared.left++;
+        if (jobs[i].iterations > LULL_SHARED_MOST_SLOTS / 2) /* two parts each */
+            rc = -EOVERFLOW;
     }
-    result->makespan_ms = run_all(&shared, gpus);
-    result->busy_ratio =
-        (double)shared.busy_ms / ((double)result->makespan_ms * (double)shared.gpu_count);
+    if (rc == 0)
+        rc = run_all(&shared, gpus, &result->makespan_ms);
+    if (rc == 0) {
+        const double slots = (double)result->makespan_ms * (double)shared.gpu_count;
+
+        result->busy_ratio = slots > 0.0 ? (double)shared.busy_ms / slots : 0.0;
+        tell_places(&shared, result);
+    }
     free(gpus);
-    fini(&shared);
-    return 0;
+    lull_shared_fini(&shared);
+    return rc;
 }

@@ -37,7 +37,14 @@ enum lull_shared_rule {
                             keeps what it has moved */
 };
 
-enum { LULL_SHARED_FIRST_FIT = 0 };
+/* Instead of a kappa: the first GPUs with room by number; or any, at random. */
+#define LULL_SHARED_FIRST_FIT 0U
+#define LULL_SHARED_RANDOM UINT32_MAX
+
+#define LULL_SHARED_NOWHERE UINT32_MAX /* a GPU that is none */
+
+/* Slots that a simulation looks at before it gives up: 18 hours of transfers. */
+#define LULL_SHARED_MOST_SLOTS (INT64_C(1) << 26)
 
 struct lull_shared_setup {
     uint32_t nodes;
@@ -46,7 +53,8 @@ struct lull_shared_setup {
     double beta_ms;   /* of a MB alone */
     double eta_ms;    /* more for each transfer beside it */
     double placed_ms; /* of a MB, for the load that placement sees */
-    uint32_t kappa;   /* LWF: gangs up to this may spread; LULL_SHARED_FIRST_FIT */
+    uint32_t kappa;   /* LWF: gangs up to this may spread; LULL_SHARED_FIRST_FIT or _RANDOM */
+    uint64_t seed;    /* of LULL_SHARED_RANDOM */
     enum lull_shared_rule rule;
     uint32_t at_once; /* SRSF: n */
     /* The released simulator's errors. */
@@ -59,13 +67,21 @@ extern const struct lull_shared_setup lull_shared_published;
 
 struct lull_shared_result {
     int64_t *completion_ms; /* per job: arrival to end; -1: could never run */
+    int64_t *placed_ms;     /* per job: when it got its GPUs; -1: never. NULL: not wanted */
+    uint32_t *gpus;         /* of workers, those of one job behind those of the one before; [node]
+                               [gpu] in one number; LULL_SHARED_NOWHERE. NULL: not wanted */
     int64_t makespan_ms;    /* slots until the last end */
     double busy_ratio;      /* mean over GPUs and slots */
 };
 
+/* Whether the empty cluster could hold the job. */
+bool lull_shared_is_possible(const struct lull_shared_setup *setup,
+                             const struct lull_shared_job *job);
+
 /*
- * Runs jobs, in any order of arrival, to their ends. completion_ms of the result is the caller's
- * room for count. O(slots * GPUs). -ENOMEM.
+ * Runs jobs, in any order of arrival, to their ends. The arrays of the result are the caller's room
+ * for count, that of gpus for all workers. O(slots in which something happens * GPUs + slots with
+ * transfers * jobs). Errors: -EOVERFLOW more than LULL_SHARED_MOST_SLOTS; -ENOMEM.
  */
 int lull_shared_simulate(const struct lull_shared_setup *setup, const struct lull_shared_job *jobs,
                          size_t count, struct lull_shared_result *result);

@@ -53,10 +53,23 @@ static uint32_t add_fitting(const struct shared *shared, const struct lull_share
     return count;
 }
 
+/* Puts a random choice of so many ahead (Fisher and Yates). */
+static void choose(struct shared *shared, uint32_t *gpus, uint32_t count, uint32_t wanted)
+{
+    for (uint32_t i = 0; i < wanted; i++) {
+        const uint32_t from = i + (uint32_t)lull_random_below(&shared->random, count - i);
+        const uint32_t chosen = gpus[from];
+
+        gpus[from] = gpus[i];
+        gpus[i] = chosen;
+    }
+}
+
 bool lull_shared_place(struct shared *shared, const struct lull_shared_job *job, uint32_t *gpus_out)
 {
     const struct lull_shared_setup *setup = shared->setup;
-    const bool is_first_fit = setup->kappa == LULL_SHARED_FIRST_FIT;
+    const bool is_random = setup->kappa == LULL_SHARED_RANDOM;
+    const bool is_first_fit = setup->kappa == LULL_SHARED_FIRST_FIT || is_random;
     const bool spreads = !is_first_fit && job->workers <= setup->kappa;
     uint32_t *const gpus = shared->scratch;
     uint32_t count = 0;
@@ -75,6 +88,8 @@ bool lull_shared_place(struct shared *shared, const struct lull_shared_job *job,
         sort_gpus(shared, gpus, count);
     if (count < job->workers)
         return false;
+    if (is_random)
+        choose(shared, gpus, count, job->workers);
     for (uint32_t i = 0; i < job->workers; i++)
         gpus_out[i] = gpus[i];
     return true;

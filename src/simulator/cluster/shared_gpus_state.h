@@ -4,6 +4,7 @@
 #ifndef LULL_SIMULATOR_CLUSTER_SHARED_GPUS_STATE_H
 #define LULL_SIMULATOR_CLUSTER_SHARED_GPUS_STATE_H
 
+#include "core/stats/random.h"
 #include "simulator/cluster/shared_gpus.h"
 
 /* A list of jobs by number, in order. */
@@ -33,6 +34,7 @@ struct job {
     int64_t moved_at_ms;
     double transfer_end_ms;
     bool is_done;
+    int64_t placed_at_ms; /* -1: not yet */
 };
 
 /* One worker of a job on a GPU. */
@@ -65,9 +67,10 @@ struct shared {
     struct job_list queue;   /* arrived, not placed */
     struct job_list running; /* placed, memory held */
     uint32_t *scratch;       /* GPUs */
-    uint32_t *candidates;    /* jobs */
-    size_t left;             /* jobs that are not done and could run */
-    int64_t *completion_ms;  /* of the result */
+    struct lull_random random;
+    uint32_t *candidates;   /* jobs */
+    size_t left;            /* jobs that are not done and could run */
+    int64_t *completion_ms; /* of the result */
     int64_t busy_ms;
     /* When something happens next but for transfers that go on; they are looked at in each slot. */
     bool has_changed;       /* in the slot behind, so that this one may do more */
@@ -75,8 +78,17 @@ struct shared {
     double transfer_end_ms; /* of the first to end */
 };
 
-/* Takes out the entry at a place; those behind it move up. */
-void lull_shared_list_remove(struct job_list *list, uint32_t at);
+/* shared_gpus_memory.c. -ENOMEM; fini takes what is half made, too. */
+int lull_shared_create(struct shared *shared, const struct lull_shared_job *jobs, uint32_t count);
+void lull_shared_fini(struct shared *shared);
+
+/* shared_gpus_jobs.c. Step by step of a slot; gpus is room for those of one job. */
+void lull_shared_remove_done(struct shared *shared);
+void lull_shared_queue_arrivals(struct shared *shared, int64_t now_ms);
+void lull_shared_place_queued(struct shared *shared, uint32_t *gpus, int64_t now_ms);
+
+/* What placement takes for an iteration's transfer. */
+double lull_shared_placed_transfer_ms(const struct shared *shared, const struct job *job);
 
 /* shared_gpus_placement.c. GPUs for a gang into gpus_out (its workers); false: no room. */
 bool lull_shared_place(struct shared *shared, const struct lull_shared_job *job,

@@ -61,6 +61,14 @@ void lull_cluster_ordered_end(struct lull_cluster_policy *policy, uint32_t job, 
     policy->pools[policy->jobs->all[job].pool].has_changed = true;
 }
 
+static bool has_memory(const struct lull_cluster_policy *policy, const struct lull_cluster_job *job,
+                       uint32_t type)
+{
+    const uint32_t memory_mib = policy->cluster->types[type].memory_mib;
+
+    return memory_mib == 0 || job->memory_mib <= memory_mib;
+}
+
 /* The first of its modes that fits now. */
 static bool place(const struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
                   uint32_t job, struct lull_cluster_decision *decision)
@@ -68,9 +76,12 @@ static bool place(const struct lull_cluster_policy *policy, const struct lull_cl
     const struct lull_cluster_job *asked = &policy->jobs->all[job];
 
     for (uint32_t mode = 0; mode < asked->mode_count; mode++) {
-        const size_t count = lull_cluster_place_consolidated(
-            state, asked->pool, asked->modes[mode].type, asked->modes[mode].gpus, decision->shares);
+        size_t count;
 
+        if (!has_memory(policy, asked, asked->modes[mode].type))
+            continue;
+        count = lull_cluster_place_consolidated(state, asked->pool, asked->modes[mode].type,
+                                                asked->modes[mode].gpus, decision->shares);
         if (count == 0)
             continue;
         decision->act = LULL_CLUSTER_START;

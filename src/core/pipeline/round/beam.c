@@ -10,6 +10,7 @@
 #include "core/pipeline/certificate.h"
 #include "core/pipeline/frontier/frontier.h"
 #include "core/pipeline/round/beam_state.h"
+#include "core/pipeline/round/smooth.h"
 
 /* The relaxed optima whose flows and times guide, as shares of the deadline. A plan of real options
  * does not quite reach the deadline on all paths, so those of shorter times suit as well. */
@@ -20,6 +21,15 @@ enum { GUIDE_COUNT = sizeof(GUIDES) / sizeof(GUIDES[0]) };
  * before has brought this much. */
 static const double NEAR_RATIO = 1.0005;
 static const double WORTH_RATIO = 0.0002;
+
+/* With springs: over how much of the distance of steps costs are averaged, how coarsely plans are
+ * told apart then (in grains), and what share of all flow ties. Which suits best is chance. */
+static const struct {
+    double share;
+    int64_t grains;
+} SPRINGS[] = {{0.55, 1}, {0.65, 2}, {0.8, 4}};
+enum { SPRINGS_COUNT = sizeof(SPRINGS) / sizeof(SPRINGS[0]) };
+static const double LEAST_FLOW = 5e-4;
 
 /* The first pass goes along the relaxed optimum, the others along the best plan so far. */
 enum guide { RELAXED, EARLIEST, BETWEEN, PASSES };
@@ -34,7 +44,7 @@ struct search {
     uint32_t *found; /* the best plan of this guide */
     uint32_t *best;  /* of all */
     int64_t found_cost;
-    bool is_thorough; /* all guides, however little they bring */
+    bool is_thorough; /* all guides, however little they bring, and springs */
 };
 
 static int search_create(struct search *search, uint32_t effort)
@@ -63,12 +73,12 @@ static void search_destroy(struct search *search)
 }
 
 /* The relaxed optimum's ends, stretched to the deadline. */
-static void guide_relaxed(struct search *search)
+static void guide_relaxed(struct search *search, const struct lull_frontier *frontier)
 {
     struct lull_pipeline_rounding *rounding = search->rounding;
     double stretch;
 
-    lull_frontier_durations(search->frontier, search->duration_ns);
+    lull_frontier_durations(frontier, search->duration_ns);
     for (uint32_t op = 0; op < rounding->count; op++)
         rounding->duration_ns[op] = search->duration_ns[rounding->place[op]];
     stretch =
@@ -107,24 +117,95 @@ static void keep_better(struct search *search, const uint32_t *step)
         memcpy(search->best, step, rounding->count * sizeof(*step));
 }
 
-/* All passes of one guide. */
-static void run_passes(struct search *search)
+/* A pass, and moves from what it finds. 1, 0: nothing is found, -ENOMEM. */
+static int run_pass(struct search *search)
 {
     struct lull_pipeline_rounding *rounding = search->rounding;
+    const int result = lull_beam_pass(&search->beam, rounding->step);
+
+    if (result == 1) {
+        lull_round_moves(rounding, search->deadline_ns, UINT64_MAX, rounding->step);
+        keep_better(search, rounding->step);
+    }
+    return result;
+}
+
+/* All passes of one guide. */
+static int run_passes(struct search *search)
+{
+    struct lull_pipeline_rounding *rounding = search->rounding;
+
+    int result;
 
     search->found_cost = INT64_MAX;
     for (enum guide guide = RELAXED; guide < PASSES; guide++) {
         if (guide == RELAXED)
-            guide_relaxed(search);
+            guide_relaxed(search, search->frontier);
         else
             guide_found(search, guide);
-        if (lull_beam_pass(&search->beam, rounding->step)) {
-            lull_round_moves(rounding, search->deadline_ns, UINT64_MAX, rounding->step);
-            keep_better(search, rounding->step);
-        } else if (guide == RELAXED) {
+        result = run_pass(search);
+        if (result < 0)
+            return result;
+        if (result == 0 && guide == RELAXED)
             memcpy(search->found, search->best, rounding->count * sizeof(*search->found));
-        }
     }
+    return 0;
+}
+
+/* Prices, times and stiffness of smooth costs. -ERANGE: time has no price; -ENOMEM. */
+static int set_springs(struct search *search, const struct smooth *smooth,
+                       struct lull_frontier *frontier)
+{
+    const struct lull_pipeline_rounding *rounding = search->rounding;
+    struct beam *beam = &search->beam;
+    const int result = lull_frontier_seek(frontier, search->deadline_ns);
+
+    if (result < 0)
+        return result;
+    lull_frontier_certify(frontier, &search->flow);
+    if (search->flow.value == 0)
+        return -ERANGE; /* the slow end */
+    lull_beam_set_flow(beam, &search->flow);
+    guide_relaxed(search, frontier);
+    beam->springs.least_w = LEAST_FLOW * (double)search->flow.value * search->flow.unit_w;
+    beam->springs.stiffness = calloc(rounding->count, sizeof(*beam->springs.stiffness));
+    if (beam->springs.stiffness == NULL)
+        return -ENOMEM;
+    for (uint32_t op = 0; op < rounding->count; op++)
+        if (beam->op_price_w[op] > beam->springs.least_w)
+            beam->springs.stiffness[op] = lull_smooth_stiffness(
+                smooth, rounding->ladder_of[op], (double)search->duration_ns[rounding->place[op]]);
+    return 0;
+}
+
+static int run_springs(struct search *search, double share, int64_t grains)
+{
+    struct beam *beam = &search->beam;
+    const int64_t grain_ns = beam->grain_ns;
+    const uint32_t width = beam->width;
+    struct lull_frontier *frontier = NULL;
+    struct lull_error err = {0};
+    struct smooth smooth;
+    int result = lull_smooth_create(&smooth, search->rounding, share);
+
+    if (result == 0) {
+        frontier = lull_frontier_create(&smooth.problem, &err);
+        result = frontier == NULL ? err.code : set_springs(search, &smooth, frontier);
+    }
+    if (result == 0) {
+        beam->has_springs = true;
+        beam->grain_ns = grains * grain_ns;
+        beam->width = beam->room;
+        search->found_cost = INT64_MAX;
+        result = run_pass(search);
+        beam->has_springs = false;
+        beam->grain_ns = grain_ns;
+        beam->width = width;
+    }
+    lull_springs_destroy(&beam->springs);
+    lull_frontier_destroy(frontier);
+    lull_smooth_destroy(&smooth);
+    return result == -ENOMEM ? result : 0;
 }
 
 /* Of an iteration that takes as long as the deadline. */
@@ -159,7 +240,8 @@ static int run_guides(struct search *search)
         if (!search->is_thorough && energy_j <= enough_j)
             return 0;
         lull_beam_set_flow(&search->beam, &search->flow);
-        run_passes(search);
+        if (run_passes(search) < 0)
+            return -ENOMEM;
         energy_j = best_energy_j(search);
         if (!search->is_thorough && energy_j > (1.0 - WORTH_RATIO) * before_j)
             return 0;
@@ -185,6 +267,8 @@ int lull_pipeline_beam(struct lull_pipeline_rounding *rounding, struct lull_fron
     }
     if (result == 0)
         result = run_guides(&search);
+    for (unsigned i = 0; i < SPRINGS_COUNT && result == 0 && search.is_thorough; i++)
+        result = run_springs(&search, SPRINGS[i].share, SPRINGS[i].grains);
     if (result == 0)
         lull_round_to_options(rounding, search.best, option_inout);
     search_destroy(&search);

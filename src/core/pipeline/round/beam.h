@@ -8,6 +8,10 @@
  * on, and of all that have come as far only those with the least loss are kept (beam search,
  * Lowerre 1976). They may drift from the relaxed optimum's times, but pay for it.
  *
+ * With more effort, prices and times come from smooth costs (smooth.h), and what a partial plan
+ * pays for being off is what it costs in the end, to second order (springs.h): of as many partial
+ * plans, the better ones are kept.
+ *
  * It finds what moves of many operations by one width (round.h) do not: combinations of different
  * steps that add up to the same time on every path.
  *
@@ -29,9 +33,11 @@ enum { LULL_BEAM_MOST_EFFORT = 64 };
  * never becomes dearer. The frontier, of the same problem, is left standing somewhere near. The
  * work is bounded. With an effort of 1, at most half a second for 512 operations: a plan within
  * 0.05 % of the relaxed optimum is left as it is, and a search along another flow follows only on
- * one that has saved 0.02 %. With more, up to LULL_BEAM_MOST_EFFORT, neither stops it, and so many
- * times as many partial plans are kept. The same input always gives the same plan. Errors:
- * -ERANGE the plan takes longer than the deadline; those of lull_frontier_seek; -ENOMEM.
+ * one that has saved 0.02 %. With more, up to LULL_BEAM_MOST_EFFORT, neither stops it, a quarter
+ * as many times as many partial plans are kept, and three passes with springs follow, of twice as
+ * many times as many; about a second for each effort, and up to 2 MB. The same input always gives
+ * the same plan. Errors: -ERANGE the plan takes longer than the deadline; those of
+ * lull_frontier_seek; -ENOMEM.
  */
 int lull_pipeline_beam(struct lull_pipeline_rounding *rounding, struct lull_frontier *frontier,
                        int64_t deadline_ns, uint32_t effort, uint32_t *option_inout);

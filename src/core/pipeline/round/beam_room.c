@@ -13,7 +13,10 @@ enum {
     WIDTH_LEAST = 16,
     WIDTH_MOST = 512,
     GRAINS = 1 << 16, /* of a deadline */
-    SEEN_PER_PARTIAL = 4
+    SEEN_PER_PARTIAL = 4,
+    /* More effort goes to passes with springs, which make more of it. */
+    SPRINGS_SHARE = 2,
+    GUIDES_SHARE = 4
 };
 
 static uint32_t width_for(uint32_t count)
@@ -63,11 +66,11 @@ static int make_tables(struct beam *beam)
 
 static int make_partials(struct beam *beam)
 {
-    const size_t width = beam->width;
+    const size_t width = beam->room;
     const size_t cells = width * beam->rounding->count;
 
     beam->seen_size = 1;
-    while (beam->seen_size < SEEN_PER_PARTIAL * beam->width)
+    while (beam->seen_size < SEEN_PER_PARTIAL * beam->room)
         beam->seen_size *= 2;
     beam->now = calloc(width, sizeof(*beam->now));
     beam->next = calloc(width, sizeof(*beam->next));
@@ -91,8 +94,10 @@ int lull_beam_create(struct beam *beam, const struct lull_pipeline_rounding *rou
     *beam = (struct beam){.rounding = rounding,
                           .deadline_ns = deadline_ns,
                           .grain_ns = deadline_ns / GRAINS + 1,
-                          .width = effort * width_for(rounding->count),
+                          .width = width_for(rounding->count),
                           .steps = effort > 1 ? BEAM_MOST_STEPS : BEAM_STEPS};
+    beam->room = effort > 1 ? SPRINGS_SHARE * effort * beam->width : beam->width;
+    beam->width *= effort > GUIDES_SHARE ? effort / GUIDES_SHARE : 1;
     result = make_tables(beam);
     if (result == 0)
         result = make_partials(beam);

@@ -1,6 +1,7 @@
 /*
- * Private to the beam (beam.c, beam_pass.c). Operations are numbered as in state.h, and take
- * their *turns* in the order in which a guide begins them. SPDX-License-Identifier: Apache-2.0
+ * Private to the beam (beam.c, beam_pass.c, beam_room.c). Operations are numbered as in state.h,
+ * and take their *turns* in the order in which a guide begins them. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #ifndef LULL_CORE_PIPELINE_ROUND_BEAM_STATE_H
 #define LULL_CORE_PIPELINE_ROUND_BEAM_STATE_H
@@ -8,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/pipeline/round/springs.h"
 #include "core/pipeline/round/state.h"
 
 struct lull_certificate;
@@ -45,12 +47,16 @@ struct beam {
     int64_t deadline_ns;
     int64_t grain_ns; /* plans whose ends differ by less are alike */
     uint32_t width;   /* partial plans kept */
+    uint32_t room;    /* there is memory for: with springs, so many are kept */
     uint32_t steps;   /* tried of an operation */
 
     double *op_price_w; /* the flow */
     double *in_price_w; /* of each edge, in the order of `in` */
     int64_t *tail_ns;   /* the shortest time from an operation's end to the end of all */
     int64_t *guide_ns;  /* where ends should be */
+
+    bool has_springs;       /* else what is off the guide pays by the nanosecond */
+    struct springs springs; /* has_springs: the stiffness is set, a pass makes the rest */
 
     struct turn *turns;
     uint32_t *turn_of;
@@ -77,7 +83,8 @@ void lull_beam_destroy(struct beam *beam);
 
 void lull_beam_set_flow(struct beam *beam, const struct lull_certificate *flow);
 
-/* One pass along beam->guide_ns: a plan within the deadline; false: none was found. */
-bool lull_beam_pass(struct beam *beam, uint32_t *step_out);
+/* One pass along beam->guide_ns: 1 a plan within the deadline, 0 none was found. With springs,
+ * they are used up; errors are those of lull_springs_create. */
+int lull_beam_pass(struct beam *beam, uint32_t *step_out);
 
 #endif

@@ -1,0 +1,342 @@
+/*
+ * First come, first served, with EASY backfill (Lifka 1995; Mu'alem and Feitelson, TPDS 2001): the
+ * first job of a pool that does not fit is given the earliest time and place that the ends of
+ * running jobs allow; others run meanwhile as far as they end by then or leave its GPUs alone. Run
+ * times are known, so the reservation holds until the job starts: it is made once per such job.
+ * Jobs run in the first mode of each type. SPDX-License-Identifier: Apache-2.0
+ */
+#include "core/cluster/policy.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/cluster/placement.h"
+#include "core/cluster/policy/backfill_state.h"
+
+static void touch(struct lull_cluster_policy *policy, uint32_t pool)
+{
+    if (policy->pools[pool].is_dirty)
+        return;
+    policy->pools[pool].is_dirty = true;
+    policy->dirty[policy->dirty_count++] = pool;
+}
+
+/* ---- what happens -------------------------------------------------------------------------- */
+
+/* NULL: no memory. */
+static struct lull_backfill_shape *shape_of(struct lull_backfill_pool *pool, uint32_t type,
+                                            uint32_t gpus)
+{
+    struct lull_backfill_shape *shapes;
+
+    for (uint32_t i = 0; i < pool->shape_count; i++)
+        if (pool->shapes[i].type == type && pool->shapes[i].gpus == gpus)
+            return &pool->shapes[i];
+    shapes = realloc(pool->shapes, (pool->shape_count + 1) * sizeof(*shapes));
+    if (shapes == NULL)
+        return NULL;
+    shapes[pool->shape_count] = (struct lull_backfill_shape){.type = type, .gpus = gpus};
+    pool->shapes = shapes;
+    return &shapes[pool->shape_count++];
+}
+
+static void leave(struct lull_cluster_policy *policy, uint32_t job)
+{
+    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const uint32_t type = asked->modes[policy->book.pages[job].mode].type;
+
+    lull_cluster_roster_remove(&policy->book, lull_backfill_roster_of(policy, asked->pool, type),
+                               job);
+}
+
+static void end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+{
+    (void)now_ns;
+    leave(policy, job);
+    lull_cluster_book_end(&policy->book, job);
+    touch(policy, policy->book.jobs->all[job].pool);
+}
+
+static int arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+{
+    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    struct lull_backfill_pool *const pool = &policy->pools[asked->pool];
+
+    if (job < policy->book.room && policy->book.pages[job].stage == LULL_CLUSTER_RUNS)
+        end(policy, job, now_ns);
+    if (lull_cluster_book_arrive(&policy->book, job) < 0)
+        return -ENOMEM;
+    for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
+        const uint32_t mode = lull_backfill_mode_of(policy, job, type);
+        struct lull_backfill_shape *shape;
+
+        if (mode == asked->mode_count)
+            continue;
+        shape = shape_of(pool, type, asked->modes[mode].gpus);
+        if (shape == NULL ||
+            lull_waiting_add(&shape->waiting, job,
+                             lull_cluster_book_need_ns(&policy->book, job, mode)) < 0)
+            return -ENOMEM;
+    }
+    /* What was promised counted on GPUs that are gone now. */
+    if (policy->book.pages[job].stamp > 1)
+        pool->reserved = LULL_WAITING_NONE;
+    touch(policy, asked->pool);
+    return 0;
+}
+
+static void begin(struct lull_cluster_policy *policy, uint32_t job, uint32_t mode, int64_t now_ns)
+{
+    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+
+    if (mode == policy->book.pages[job].mode)
+        return;
+    leave(policy, job);
+    lull_cluster_book_begin(&policy->book, job, mode, now_ns);
+    lull_cluster_roster_add(
+        &policy->book, lull_backfill_roster_of(policy, asked->pool, asked->modes[mode].type), job);
+}
+
+/* What was promised counted on other nodes. */
+static void node(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+                 uint32_t number, int64_t now_ns)
+{
+    (void)state;
+    (void)now_ns;
+    policy->pools[policy->cluster->nodes[number].pool].reserved = LULL_WAITING_NONE;
+    touch(policy, policy->cluster->nodes[number].pool);
+}
+
+/* ---- decisions ----------------------------------------------------------------------------- */
+
+static bool start(struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
+                  size_t share_count, const char *reason, int64_t now_ns,
+                  struct lull_cluster_decision *decision)
+{
+    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    struct lull_backfill_pool *const pool = &policy->pools[asked->pool];
+
+    for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
+        const uint32_t its = lull_backfill_mode_of(policy, job, type);
+
+        if (its < asked->mode_count)
+            lull_waiting_remove(&shape_of(pool, type, asked->modes[its].gpus)->waiting, job);
+    }
+    lull_cluster_book_start(&policy->book, job, mode, decision->shares, share_count, now_ns);
+    lull_cluster_roster_add(
+        &policy->book, lull_backfill_roster_of(policy, asked->pool, asked->modes[mode].type), job);
+    decision->act = LULL_CLUSTER_START;
+    decision->job = job;
+    decision->mode = mode;
+    decision->share_count = share_count;
+    decision->reason = reason;
+    return true;
+}
+
+static bool start_first(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+                        uint32_t job, int64_t now_ns, struct lull_cluster_decision *decision)
+{
+    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+
+    for (uint32_t mode = 0; mode < asked->mode_count; mode++) {
+        size_t count;
+
+        if (mode != lull_backfill_mode_of(policy, job, asked->modes[mode].type))
+            continue;
+        count = lull_cluster_place_consolidated(state, asked->pool, asked->modes[mode].type,
+                                                asked->modes[mode].gpus, decision->shares);
+        if (count == 0)
+            continue;
+        if (policy->pools[asked->pool].reserved == job)
+            policy->pools[asked->pool].reserved = LULL_WAITING_NONE;
+        return start(policy, job, mode, count, "came first", now_ns, decision);
+    }
+    return false;
+}
+
+/* The first job of a shape, but for the head, that may run ahead of it, and its shares. */
+static uint32_t find_filler(struct lull_cluster_policy *policy,
+                            const struct lull_cluster_state *state, uint32_t pool_number,
+                            const struct lull_backfill_shape *shape, int64_t now_ns,
+                            struct lull_cluster_share *shares_out, size_t *count_out)
+{
+    const struct lull_backfill_pool *pool = &policy->pools[pool_number];
+    const uint32_t head = pool->reserved;
+    const size_t anywhere =
+        lull_cluster_place_consolidated(state, pool_number, shape->type, shape->gpus, shares_out);
+    const bool is_apart = pool->start_ns == LULL_CLUSTER_NEVER || pool->type != shape->type;
+    uint32_t brief;
+    uint32_t any;
+    size_t beside;
+
+    if (anywhere == 0)
+        return LULL_WAITING_NONE;
+    *count_out = anywhere;
+    brief =
+        lull_waiting_first(&shape->waiting, head, is_apart ? INT64_MAX : pool->start_ns - now_ns);
+    if (is_apart)
+        return brief;
+    any = lull_waiting_first(&shape->waiting, head, INT64_MAX);
+    if (any == LULL_WAITING_NONE || any == brief)
+        return brief;
+    beside = lull_cluster_place_consolidated(policy->scratch.state, pool_number, shape->type,
+                                             shape->gpus, policy->shares);
+    if (beside == 0)
+        return brief;
+    memcpy(shares_out, policy->shares, beside * sizeof(*shares_out));
+    *count_out = beside;
+    return any;
+}
+
+static bool fill(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+                 uint32_t pool_number, int64_t now_ns, struct lull_cluster_decision *decision)
+{
+    struct lull_backfill_pool *const pool = &policy->pools[pool_number];
+    const struct lull_backfill_shape *best = NULL;
+    uint32_t job = LULL_WAITING_NONE;
+    uint32_t mode;
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < pool->shape_count; i++) {
+        const uint32_t found = find_filler(policy, state, pool_number, &pool->shapes[i], now_ns,
+                                           decision->shares, &count);
+
+        if (found != LULL_WAITING_NONE && (job == LULL_WAITING_NONE || found < job)) {
+            job = found;
+            best = &pool->shapes[i];
+        }
+    }
+    if (best == NULL)
+        return false;
+    find_filler(policy, state, pool_number, best, now_ns, decision->shares, &count);
+    mode = lull_backfill_mode_of(policy, job, best->type);
+    /* One that ends later than the reservation begins takes what it left over. */
+    if (pool->start_ns != LULL_CLUSTER_NEVER && pool->type == best->type &&
+        now_ns + lull_cluster_book_need_ns(&policy->book, job, mode) > pool->start_ns)
+        for (size_t i = 0; i < count; i++)
+            policy->later[decision->shares[i].node] -= decision->shares[i].gpus;
+    return start(policy, job, mode, count, "does not delay the first in the queue", now_ns,
+                 decision);
+}
+
+static uint32_t find_head(const struct lull_backfill_pool *pool)
+{
+    uint32_t head = LULL_WAITING_NONE;
+
+    for (uint32_t i = 0; i < pool->shape_count; i++) {
+        const uint32_t first =
+            lull_waiting_first(&pool->shapes[i].waiting, LULL_WAITING_NONE, INT64_MAX);
+
+        head = first < head ? first : head;
+    }
+    return head;
+}
+
+static bool decide_in_pool(struct lull_cluster_policy *policy,
+                           const struct lull_cluster_state *state, uint32_t pool_number,
+                           int64_t now_ns, struct lull_cluster_decision *decision)
+{
+    struct lull_backfill_pool *const pool = &policy->pools[pool_number];
+    const uint32_t head = find_head(pool);
+    const size_t group = (size_t)pool_number * policy->cluster->type_count;
+
+    if (head == LULL_WAITING_NONE)
+        return false;
+    if (start_first(policy, state, head, now_ns, decision))
+        return true;
+    if (pool->reserved != head || pool->start_ns == LULL_CLUSTER_NEVER || pool->start_ns <= now_ns)
+        lull_backfill_reserve(policy, state, pool_number, head);
+    if (pool->start_ns != LULL_CLUSTER_NEVER)
+        for (size_t i = policy->scratch.members.first[group + pool->type];
+             i < policy->scratch.members.first[group + pool->type + 1]; i++)
+            lull_backfill_show_spare(policy, state, policy->scratch.members.nodes[i]);
+    return fill(policy, state, pool_number, now_ns, decision);
+}
+
+static bool decide(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+                   int64_t now_ns, struct lull_cluster_decision *decision)
+{
+    while (policy->dirty_count > 0) {
+        const uint32_t pool = policy->dirty[policy->dirty_count - 1];
+
+        if (decide_in_pool(policy, state, pool, now_ns, decision))
+            return true;
+        policy->pools[pool].is_dirty = false;
+        policy->dirty_count--;
+    }
+    return false;
+}
+
+/* ---- beginning and end --------------------------------------------------------------------- */
+
+static void destroy(struct lull_cluster_policy *policy)
+{
+    const struct lull_cluster *cluster = policy->cluster;
+
+    for (size_t i = 0;
+         policy->running != NULL && i < (size_t)cluster->pool_count * cluster->type_count; i++)
+        free(policy->running[i].jobs);
+    for (uint32_t i = 0; policy->pools != NULL && i < cluster->pool_count; i++) {
+        for (uint32_t shape = 0; shape < policy->pools[i].shape_count; shape++)
+            lull_waiting_fini(&policy->pools[i].shapes[shape].waiting);
+        free(policy->pools[i].shapes);
+    }
+    lull_cluster_scratch_fini(&policy->scratch);
+    lull_cluster_book_fini(&policy->book);
+    free(policy->running);
+    free(policy->pools);
+    free(policy->dirty);
+    free(policy->later);
+    free(policy->shares);
+    free(policy->ends);
+    free(policy);
+}
+
+static int make_room(struct lull_cluster_policy *policy)
+{
+    const struct lull_cluster *cluster = policy->cluster;
+    const size_t groups = (size_t)cluster->pool_count * cluster->type_count;
+
+    policy->running = calloc(groups, sizeof(*policy->running));
+    policy->pools = calloc(cluster->pool_count, sizeof(*policy->pools));
+    policy->dirty = calloc(cluster->pool_count, sizeof(*policy->dirty));
+    policy->later = calloc(cluster->node_count, sizeof(*policy->later));
+    policy->shares = calloc(cluster->node_count, sizeof(*policy->shares));
+    if (policy->running == NULL || policy->pools == NULL || policy->dirty == NULL ||
+        policy->later == NULL || policy->shares == NULL ||
+        lull_cluster_scratch_init(&policy->scratch, cluster) < 0)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < cluster->pool_count; i++)
+        policy->pools[i].reserved = LULL_WAITING_NONE;
+    return 0;
+}
+
+static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                  struct lull_cluster_policy **policy_out)
+{
+    struct lull_cluster_policy *policy = calloc(1, sizeof(*policy));
+
+    if (policy == NULL)
+        return -ENOMEM;
+    policy->cluster = cluster;
+    policy->book.jobs = jobs;
+    if (make_room(policy) < 0) {
+        destroy(policy);
+        return -ENOMEM;
+    }
+    *policy_out = policy;
+    return 0;
+}
+
+const struct lull_cluster_policy_ops lull_cluster_policy_backfill = {
+    .name = "backfill",
+    .summary = "first come, first served; others run ahead if they do not delay the first (EASY)",
+    .create = create,
+    .destroy = destroy,
+    .arrive = arrive,
+    .end = end,
+    .decide = decide,
+    .begin = begin,
+    .node = node,
+};

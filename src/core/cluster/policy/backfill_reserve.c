@@ -1,0 +1,114 @@
+/* When the first job of a pool can start at the latest. SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "core/cluster/placement.h"
+#include "core/cluster/policy/backfill_state.h"
+
+/* Running jobs of a roster by their ends, into policy->ends as places in the roster. */
+static int by_end(const void *left, const void *right, void *context)
+{
+    const struct lull_cluster_policy *policy = context;
+    const uint32_t a = *(const uint32_t *)left;
+    const uint32_t b = *(const uint32_t *)right;
+    const int64_t a_ns = lull_cluster_book_end_ns(&policy->book, a);
+    const int64_t b_ns = lull_cluster_book_end_ns(&policy->book, b);
+
+    return a_ns != b_ns ? (a_ns > b_ns) - (a_ns < b_ns) : (a > b) - (a < b);
+}
+
+static bool has_room_for_ends(struct lull_cluster_policy *policy, uint32_t count)
+{
+    uint32_t *ends;
+
+    if (count <= policy->end_room)
+        return true;
+    ends = realloc(policy->ends, 2 * count * sizeof(*ends));
+    if (ends == NULL)
+        return false;
+    policy->ends = ends;
+    policy->end_room = 2 * count;
+    return true;
+}
+
+/*
+ * When a mode would fit if nothing more were started, at most before_ns; its shares are in
+ * policy->shares then, and the scratch is as the cluster will be. LULL_CLUSTER_NEVER: not before,
+ * or there is no memory.
+ */
+static int64_t find_start(struct lull_cluster_policy *policy,
+                          const struct lull_cluster_state *state, uint32_t pool,
+                          const struct lull_cluster_mode *mode, int64_t before_ns,
+                          size_t *share_count_out)
+{
+    const struct lull_cluster_roster *roster = lull_backfill_roster_of(policy, pool, mode->type);
+
+    if (!has_room_for_ends(policy, roster->count))
+        return LULL_CLUSTER_NEVER;
+    for (uint32_t i = 0; i < roster->count; i++)
+        policy->ends[i] = roster->jobs[i];
+    qsort_r(policy->ends, roster->count, sizeof(*policy->ends), by_end, policy);
+    lull_cluster_scratch_sync(&policy->scratch, state, pool, mode->type);
+    for (uint32_t i = 0; i < roster->count; i++) {
+        const uint32_t job = policy->ends[i];
+        const int64_t end_ns = lull_cluster_book_end_ns(&policy->book, job);
+
+        if (end_ns >= before_ns)
+            break;
+        lull_cluster_scratch_give(&policy->scratch, policy->book.pages[job].shares,
+                                  policy->book.pages[job].share_count);
+        if (i + 1 < roster->count &&
+            lull_cluster_book_end_ns(&policy->book, policy->ends[i + 1]) == end_ns)
+            continue;
+        *share_count_out = lull_cluster_place_consolidated(policy->scratch.state, pool, mode->type,
+                                                           mode->gpus, policy->shares);
+        if (*share_count_out > 0)
+            return end_ns;
+    }
+    return LULL_CLUSTER_NEVER;
+}
+
+void lull_backfill_show_spare(struct lull_cluster_policy *policy,
+                              const struct lull_cluster_state *state, uint32_t node)
+{
+    const uint32_t now = lull_cluster_state_free(state, node);
+    const uint32_t want = now < policy->later[node] ? now : policy->later[node];
+    const uint32_t have = lull_cluster_state_free(policy->scratch.state, node);
+
+    if (have > want)
+        lull_cluster_state_take(policy->scratch.state,
+                                &(struct lull_cluster_share){node, have - want}, 1);
+    else if (have < want)
+        lull_cluster_state_give(policy->scratch.state,
+                                &(struct lull_cluster_share){node, want - have}, 1);
+}
+
+void lull_backfill_reserve(struct lull_cluster_policy *policy,
+                           const struct lull_cluster_state *state, uint32_t pool_number,
+                           uint32_t job)
+{
+    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    struct lull_backfill_pool *const pool = &policy->pools[pool_number];
+    size_t count = 0;
+
+    pool->reserved = job;
+    pool->start_ns = LULL_CLUSTER_NEVER;
+    for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
+        const uint32_t mode = lull_backfill_mode_of(policy, job, type);
+        const size_t group = (size_t)pool_number * policy->cluster->type_count + type;
+        int64_t start_ns;
+
+        if (mode == asked->mode_count)
+            continue;
+        start_ns =
+            find_start(policy, state, pool_number, &asked->modes[mode], pool->start_ns, &count);
+        if (start_ns == LULL_CLUSTER_NEVER)
+            continue;
+        pool->start_ns = start_ns;
+        pool->type = type;
+        lull_cluster_state_take(policy->scratch.state, policy->shares, count);
+        for (size_t i = policy->scratch.members.first[group];
+             i < policy->scratch.members.first[group + 1]; i++)
+            policy->later[policy->scratch.members.nodes[i]] =
+                lull_cluster_state_free(policy->scratch.state, policy->scratch.members.nodes[i]);
+    }
+}

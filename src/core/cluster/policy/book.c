@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/cluster/policy/book.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void lull_cluster_book_fini(struct lull_cluster_book *book)
+{
+    for (size_t i = 0; i < book->room; i++)
+        free(book->pages[i].shares);
+    free(book->pages);
+}
+
+static int reach(struct lull_cluster_book *book, uint32_t job)
+{
+    size_t room = book->room > 0 ? book->room : 256;
+    struct lull_cluster_page *pages;
+
+    if (job < book->room)
+        return 0;
+    while (room <= job)
+        room *= 2;
+    pages = realloc(book->pages, room * sizeof(*pages));
+    if (pages == NULL)
+        return -ENOMEM;
+    memset(&pages[book->room], 0, (room - book->room) * sizeof(*pages));
+    for (size_t i = book->room; i < room; i++) {
+        pages[i].left_ratio = 1.0;
+        pages[i].room_ns = -1;
+    }
+    book->pages = pages;
+    book->room = room;
+    return 0;
+}
+
+static void leave(struct lull_cluster_page *page, enum lull_cluster_stage stage)
+{
+    page->stage = stage;
+    page->stamp++;
+    free(page->shares);
+    page->shares = NULL;
+    page->share_count = 0;
+}
+
+int lull_cluster_book_arrive(struct lull_cluster_book *book, uint32_t job)
+{
+    const int rc = reach(book, job);
+
+    if (rc < 0)
+        return rc;
+    leave(&book->pages[job], LULL_CLUSTER_QUEUED);
+    return 0;
+}
+
+void lull_cluster_book_start(struct lull_cluster_book *book, uint32_t job, uint32_t mode,
+                             const struct lull_cluster_share *shares, size_t share_count,
+                             int64_t now_ns)
+{
+    struct lull_cluster_page *const page = &book->pages[job];
+
+    leave(page, LULL_CLUSTER_RUNS);
+    page->mode = mode;
+    page->since_ns = now_ns;
+    page->shares = malloc(share_count * sizeof(*shares));
+    if (page->shares == NULL)
+        return;
+    memcpy(page->shares, shares, share_count * sizeof(*shares));
+    page->share_count = share_count;
+}
+
+void lull_cluster_book_settle(struct lull_cluster_book *book, uint32_t job, int64_t now_ns)
+{
+    struct lull_cluster_page *const page = &book->pages[job];
+    const int64_t stretch_ns = now_ns - page->since_ns;
+    const int64_t again_ns = stretch_ns < page->restart_ns ? stretch_ns : page->restart_ns;
+
+    page->left_ratio -= fmin((double)(stretch_ns - again_ns) /
+                                 (double)book->jobs->all[job].modes[page->mode].time_ns,
+                             page->left_ratio);
+    page->restart_ns -= again_ns;
+    page->since_ns = now_ns;
+}
+
+void lull_cluster_book_reclock(struct lull_cluster_book *book, uint32_t job, uint32_t mode,
+                               int64_t now_ns)
+{
+    lull_cluster_book_settle(book, job, now_ns);
+    book->pages[job].mode = mode;
+}
+
+void lull_cluster_book_begin(struct lull_cluster_book *book, uint32_t job, uint32_t mode,
+                             int64_t now_ns)
+{
+    const struct lull_cluster_mode *modes = book->jobs->all[job].modes;
+    struct lull_cluster_page *const page = &book->pages[job];
+
+    if (mode == page->mode)
+        return;
+    /* Not on the GPUs that were meant for it. */
+    if (modes[mode].gpus != modes[page->mode].gpus || modes[mode].type != modes[page->mode].type) {
+        free(page->shares);
+        page->shares = NULL;
+        page->share_count = 0;
+    }
+    lull_cluster_book_reclock(book, job, mode, now_ns);
+}
+
+void lull_cluster_book_pause(struct lull_cluster_book *book, uint32_t job, int64_t restart_ns,
+                             int64_t now_ns)
+{
+    lull_cluster_book_settle(book, job, now_ns);
+    if (restart_ns > book->pages[job].restart_ns)
+        book->pages[job].restart_ns = restart_ns;
+    leave(&book->pages[job], LULL_CLUSTER_PAUSED);
+}
+
+void lull_cluster_book_end(struct lull_cluster_book *book, uint32_t job)
+{
+    leave(&book->pages[job], LULL_CLUSTER_ABSENT);
+}
+
+int64_t lull_cluster_book_need_ns(const struct lull_cluster_book *book, uint32_t job, uint32_t mode)
+{
+    const struct lull_cluster_page *page = &book->pages[job];
+    const int64_t time_ns = book->jobs->all[job].modes[mode].time_ns;
+    const double left_ns = ceil((double)time_ns * page->left_ratio);
+
+    return page->restart_ns + (page->left_ratio >= 1.0 ? time_ns : (int64_t)fmax(left_ns, 1.0));
+}
+
+int64_t lull_cluster_book_end_ns(const struct lull_cluster_book *book, uint32_t job)
+{
+    return book->pages[job].since_ns + lull_cluster_book_need_ns(book, job, book->pages[job].mode);
+}
+
+void lull_cluster_roster_add(struct lull_cluster_book *book, struct lull_cluster_roster *roster,
+                             uint32_t job)
+{
+    if (roster->count == roster->room) {
+        const uint32_t room = roster->room > 0 ? 2 * roster->room : 16;
+        uint32_t *jobs = realloc(roster->jobs, room * sizeof(*jobs));
+
+        book->pages[job].position = UINT32_MAX;
+        if (jobs == NULL)
+            return;
+        roster->jobs = jobs;
+        roster->room = room;
+    }
+    book->pages[job].position = roster->count;
+    roster->jobs[roster->count++] = job;
+}
+
+void lull_cluster_roster_remove(struct lull_cluster_book *book, struct lull_cluster_roster *roster,
+                                uint32_t job)
+{
+    const uint32_t at = book->pages[job].position;
+
+    if (at == UINT32_MAX)
+        return;
+    roster->jobs[at] = roster->jobs[--roster->count];
+    book->pages[roster->jobs[at]].position = at;
+}

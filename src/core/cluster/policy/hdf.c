@@ -1,0 +1,213 @@
+/*
+ * Weighted completion time and energy: highest density first. A job's density is its weight by its
+ * GPU time; the densest run. A job goes to the type of GPU where it adds least to
+ *
+ *   rho (weighted completion times) + energy,
+ *
+ * as Devanur and Huang dispatch to unrelated machines (SODA'14): its own delay
+ * behind denser jobs, the delay of less dense ones behind it, its energy. Clocks follow the weight
+ * that is not done: the slowest with P >= rho W, W by GPU (Bansal, Chan, Pruhs, "Speed scaling with
+ * an arbitrary power function", SODA'09). SPDX-License-Identifier: Apache-2.0
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/cluster/policy/ranked.h"
+
+/* Classes of density, eight to an octave, the densest first. */
+enum { CLASSES = 512 };
+
+struct classes {
+    double work[CLASSES]; /* GPU seconds of jobs that are not done */
+    double weight[CLASSES];
+};
+
+struct hdf {
+    double rho_w; /* W by which a unit of weight raises the power that is worth it */
+    const struct lull_cluster *cluster;
+    const struct lull_cluster_jobs *jobs;
+    const uint64_t *gpus_of; /* [pool * types + type] */
+    size_t group_count;
+    struct classes *groups[]; /* [pool * types + type]; NULL: nothing yet */
+};
+
+static double rank(const struct lull_cluster_job *job, uint32_t gpus, int64_t full_ns,
+                   int64_t need_ns)
+{
+    (void)need_ns;
+    return (double)full_ns * gpus / job->weight;
+}
+
+/* ---- clocks -------------------------------------------------------------------------------- */
+
+static double gpu_power_w(const struct lull_cluster_mode *mode)
+{
+    return mode->energy_j / ((double)mode->time_ns * 1e-9) / mode->gpus;
+}
+
+/* W, by GPU, that the unfinished weight of a crowd is worth. */
+static double level(const struct lull_cluster_policy *policy,
+                    const struct lull_cluster_crowd *crowd)
+{
+    const struct hdf *hdf = lull_cluster_ranked_more(policy);
+
+    return hdf->rho_w * crowd->weight / fmax((double)crowd->gpus, 1.0);
+}
+
+static double cost(const struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
+                   const struct lull_cluster_crowd *crowd)
+{
+    const struct hdf *hdf = lull_cluster_ranked_more(policy);
+    const double power_w = gpu_power_w(&hdf->jobs->all[job].modes[mode]);
+    const double least_w = level(policy, crowd);
+
+    /* The least power that is enough; if none is, the most. */
+    return power_w >= least_w ? power_w : 1e15 - power_w;
+}
+
+/* ---- dispatch ------------------------------------------------------------------------------ */
+
+static uint32_t class_of(const struct lull_cluster_job *job, const struct lull_cluster_mode *mode)
+{
+    const double octaves = log2(fmax(rank(job, mode->gpus, mode->time_ns, 0), 1.0));
+
+    return (uint32_t)fmin(octaves * 8.0, CLASSES - 1);
+}
+
+/* What a job adds to the sum of all costs if it goes to a group. */
+static double added_cost(const struct hdf *hdf, const struct lull_cluster_job *job,
+                         const struct lull_cluster_mode *mode,
+                         const struct lull_cluster_crowd *crowd)
+{
+    const struct classes *queued =
+        hdf->groups[(size_t)job->pool * hdf->cluster->type_count + mode->type];
+    const double time_s = (double)mode->time_ns * 1e-9;
+    const uint32_t own = class_of(job, mode);
+    double ahead_gpu_s = 0.0;
+    double behind = 0.0;
+
+    for (uint32_t i = 0; queued != NULL && i < CLASSES; i++) {
+        ahead_gpu_s += i <= own ? queued->work[i] : 0.0;
+        behind += i > own ? queued->weight[i] : 0.0;
+    }
+    return mode->energy_j +
+           hdf->rho_w * (job->weight * (ahead_gpu_s / (double)crowd->gpus + time_s) +
+                         behind * time_s * mode->gpus / (double)crowd->gpus);
+}
+
+static void enter(struct hdf *hdf, const struct lull_cluster_job *job,
+                  const struct lull_cluster_mode *mode, double sign)
+{
+    struct classes **queued =
+        &hdf->groups[(size_t)job->pool * hdf->cluster->type_count + mode->type];
+    const uint32_t own = class_of(job, mode);
+
+    /* Without memory its weight on others is not seen. */
+    if (*queued == NULL)
+        *queued = calloc(1, sizeof(**queued));
+    if (*queued == NULL)
+        return;
+    (*queued)->work[own] += sign * (double)mode->time_ns * 1e-9 * mode->gpus;
+    (*queued)->weight[own] += sign * job->weight;
+}
+
+static uint32_t dispatch(const struct lull_cluster_policy *policy, uint32_t job,
+                         const struct lull_cluster_crowd *crowds)
+{
+    struct hdf *const hdf = lull_cluster_ranked_more(policy);
+    const struct lull_cluster_job *asked = &hdf->jobs->all[job];
+    const struct lull_cluster_mode *best = NULL;
+    double least = INFINITY;
+
+    for (uint32_t type = 0; type < hdf->cluster->type_count; type++) {
+        const uint32_t mode = lull_cluster_first_mode(asked, type, hdf->cluster, hdf->gpus_of);
+        double added;
+
+        if (mode == asked->mode_count)
+            continue;
+        added = added_cost(hdf, asked, &asked->modes[mode], &crowds[type]);
+        if (added < least) {
+            least = added;
+            best = &asked->modes[mode];
+        }
+    }
+    if (best == NULL)
+        return UINT32_MAX;
+    enter(hdf, asked, best, 1.0);
+    return best->type;
+}
+
+static void ended(struct lull_cluster_policy *policy, uint32_t job, uint32_t type)
+{
+    struct hdf *const hdf = lull_cluster_ranked_more(policy);
+    const struct lull_cluster_job *asked = &hdf->jobs->all[job];
+
+    enter(hdf, asked,
+          &asked->modes[lull_cluster_first_mode(asked, type, hdf->cluster, hdf->gpus_of)], -1.0);
+}
+
+/* ---- policy -------------------------------------------------------------------------------- */
+
+static const struct lull_cluster_knob knob = {
+    .what = "W per GPU that a waiting job of weight 1 per GPU is worth",
+    .least = 0.0,
+    .most = 1e9,
+    .usual = 100.0,
+};
+
+static void turn(struct lull_cluster_policy *policy, double setting)
+{
+    ((struct hdf *)lull_cluster_ranked_more(policy))->rho_w = setting;
+}
+
+static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                  struct lull_cluster_policy **policy_out)
+{
+    static const struct lull_cluster_ranking ranking = {
+        .reason = "had the most weight for its GPU time",
+        .rank = rank,
+        .is_fixed = true,
+        .cost = cost,
+        .level = level,
+        .dispatch = dispatch,
+        .ended = ended,
+    };
+    const size_t groups = (size_t)cluster->pool_count * cluster->type_count;
+    struct hdf *hdf = calloc(1, sizeof(*hdf) + groups * sizeof(hdf->groups[0]));
+    int rc;
+
+    if (hdf == NULL)
+        return -ENOMEM;
+    hdf->rho_w = knob.usual;
+    hdf->cluster = cluster;
+    hdf->jobs = jobs;
+    hdf->group_count = groups;
+    rc = lull_cluster_ranked_create(cluster, jobs, &ranking, hdf, policy_out);
+    if (rc == 0)
+        hdf->gpus_of = lull_cluster_ranked_gpus(*policy_out);
+    return rc;
+}
+
+static void destroy(struct lull_cluster_policy *policy)
+{
+    struct hdf *const hdf = lull_cluster_ranked_more(policy);
+
+    for (size_t i = 0; i < hdf->group_count; i++)
+        free(hdf->groups[i]);
+    lull_cluster_ranked_destroy(policy);
+}
+
+const struct lull_cluster_policy_ops lull_cluster_policy_hdf = {
+    .name = "hdf",
+    .summary = "most weight for its GPU time first; clocks by the weight that waits",
+    .create = create,
+    .destroy = destroy,
+    .arrive = lull_cluster_ranked_arrive,
+    .end = lull_cluster_ranked_end,
+    .decide = lull_cluster_ranked_decide,
+    .begin = lull_cluster_ranked_begin,
+    .node = lull_cluster_ranked_node,
+    .knob = &knob,
+    .turn = turn,
+};

@@ -1,0 +1,57 @@
+/*
+ * Policies that give each job, when it comes, a mode, nodes and a time to start, which stay its own
+ * (core/cluster/calendar.h): the choice of least cost among those that meet its deadline. Where
+ * none does, jobs that have not begun are moved to faster modes and other times to make room for
+ * it, if none of them becomes late by it; else it is late, and says so when it starts. A job that
+ * is thrown off its nodes, or finds them taken, is planned anew.
+ *
+ * A plan costs O(modes x (nodes and reservations of the pool)); a decision O(log n).
+ *
+ * Private to policies. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_CLUSTER_POLICY_PLANNED_H
+#define LULL_CORE_CLUSTER_POLICY_PLANNED_H
+
+#include "core/cluster/policy.h"
+
+/* A job's choice. */
+struct lull_cluster_choice {
+    const struct lull_cluster_job *job;
+    const struct lull_cluster_mode *mode;
+    const struct lull_cluster_type *type; /* of the mode's GPUs */
+    double run_s;                         /* what it needs, all of its time unless it was stopped */
+    double energy_j;                      /* for that */
+    double wait_s;                        /* until it starts */
+};
+
+struct lull_cluster_planning {
+    const char *reason; /* of a start; static */
+
+    /* What a choice costs; the least is taken, of equals the one that ends first. */
+    double (*cost)(const struct lull_cluster_choice *choice, double setting);
+    bool is_first_mode_only; /* of each type */
+    bool ignores_deadlines;
+};
+
+/* -ENOMEM. */
+int lull_cluster_planned_create(const struct lull_cluster *cluster,
+                                const struct lull_cluster_jobs *jobs,
+                                const struct lull_cluster_planning *planning, double setting,
+                                struct lull_cluster_policy **policy_out);
+
+/* What all of them are made of but for create, name, summary and knob. */
+void lull_cluster_planned_turn(struct lull_cluster_policy *policy, double setting);
+void lull_cluster_planned_destroy(struct lull_cluster_policy *policy);
+int lull_cluster_planned_arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
+void lull_cluster_planned_end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
+void lull_cluster_planned_begin(struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
+                                int64_t now_ns);
+void lull_cluster_planned_node(struct lull_cluster_policy *policy,
+                               const struct lull_cluster_state *state, uint32_t node,
+                               int64_t now_ns);
+int64_t lull_cluster_planned_wake_ns(const struct lull_cluster_policy *policy, int64_t now_ns);
+bool lull_cluster_planned_decide(struct lull_cluster_policy *policy,
+                                 const struct lull_cluster_state *state, int64_t now_ns,
+                                 struct lull_cluster_decision *decision);
+
+#endif

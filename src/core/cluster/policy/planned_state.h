@@ -1,0 +1,72 @@
+/* Private to planned*.c. SPDX-License-Identifier: Apache-2.0 */
+#ifndef LULL_CORE_CLUSTER_POLICY_PLANNED_STATE_H
+#define LULL_CORE_CLUSTER_POLICY_PLANNED_STATE_H
+
+#include "core/cluster/calendar.h"
+#include "core/cluster/heap.h"
+#include "core/cluster/members.h"
+#include "core/cluster/policy/book.h"
+#include "core/cluster/policy/planned.h"
+
+/* What a job is to do; share_count 0: nothing is planned. */
+struct lull_plan {
+    uint32_t mode;
+    uint32_t stamp; /* another one for each plan; entries of old ones are stale */
+    int64_t start_ns;
+    int64_t end_ns;
+    struct lull_cluster_share *shares;
+    size_t share_count;
+    uint32_t position; /* not begun: among the planned ones */
+};
+
+/* Numbers of jobs; room for all that came. */
+struct lull_job_list {
+    uint32_t *jobs;
+    size_t count;
+};
+
+struct lull_cluster_policy {
+    const struct lull_cluster *cluster;
+    const struct lull_cluster_planning *planning;
+    double setting;
+    struct lull_cluster_book book;
+    struct lull_calendar *calendar;
+    struct lull_cluster_members members;
+    struct lull_plan *plans; /* by job */
+    size_t plan_room;
+    struct lull_heap due;              /* starts; job << 32 | stamp */
+    struct lull_job_list unplanned;    /* came, in that order */
+    struct lull_job_list planned;      /* have a plan and have not begun */
+    struct lull_job_list stuck;        /* fit nowhere while nodes are gone */
+    struct lull_cluster_share *shares; /* of a choice */
+    struct lull_cluster_share *best;
+};
+
+/* What a plan is to achieve. */
+enum lull_plan_aim {
+    LULL_PLAN_LEAST_COST, /* in time if that is possible */
+    LULL_PLAN_IN_TIME,    /* least cost in time, or no plan */
+    LULL_PLAN_FASTEST,    /* ends first */
+};
+
+/*
+ * Plans a job that has no plan. False: it fits nowhere, or for LULL_PLAN_IN_TIME not in time, or
+ * there is no memory.
+ */
+bool lull_planned_plan(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+                       uint32_t job, enum lull_plan_aim aim, int64_t now_ns);
+
+/* Gives a job the plan that it once had, whose GPUs are free. It takes the shares. */
+bool lull_planned_restore(struct lull_cluster_policy *policy, uint32_t job,
+                          const struct lull_plan *old);
+
+/* A job that has not begun loses its plan, whose shares are the caller's then. */
+struct lull_plan lull_planned_withdraw(struct lull_cluster_policy *policy, uint32_t job);
+
+bool lull_planned_is_late(const struct lull_cluster_policy *policy, uint32_t job);
+
+/* planned_repair.c: plans a job in time at the cost of others; false: nothing has changed. */
+bool lull_planned_repair(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+                         uint32_t job, int64_t now_ns);
+
+#endif

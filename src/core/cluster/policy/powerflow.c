@@ -1,0 +1,152 @@
+/*
+ * PowerFlow's objective (Xiao et al., arXiv 2304.06381): the best average completion time at an
+ * energy budget. Jobs of least service run; GPUs and clock of a job are where a further joule would
+ * buy less completion time than elsewhere: the mode of least
+ *
+ *   energy + lambda (1 + q g / C) time
+ *
+ * for q jobs that wait for the C GPUs of the type, since a job holds up those behind it. lambda, in
+ * J per second of completion time, follows what is left of the budget: the budget is a share of the
+ * energy that all jobs so far would take in their first mode, and a job that would overdraw it gets
+ * its mode of least energy. Gangs take numbers of GPUs that are powers of two where they have such
+ * modes, so that nodes stay whole (buddy allocation). Energy of beginning again after a preemption
+ * and of lost work is not in the budget. SPDX-License-Identifier: Apache-2.0
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/cluster/policy/ranked.h"
+
+struct powerflow {
+    double budget_ratio;
+    const struct lull_cluster_jobs *jobs;
+    double lambda_w; /* J per second of completion time; 0: not known yet */
+    double spare_j;  /* of the budget, not booked */
+    double count;    /* of what was booked */
+    double sum_w;    /* its power and energy in first modes */
+    double sum_j;
+};
+
+/* Spare energy of so many jobs makes e of lambda: enough that one job does not swing it, few enough
+   that the budget is used. */
+static const double PATIENCE = 100.0;
+
+static double rank(const struct lull_cluster_job *job, uint32_t gpus, int64_t full_ns,
+                   int64_t need_ns)
+{
+    (void)job;
+    (void)need_ns;
+    return (double)full_ns * gpus;
+}
+
+static double price(const struct powerflow *powerflow, const struct lull_cluster_crowd *crowd,
+                    uint32_t gpus)
+{
+    return powerflow->lambda_w *
+           (1.0 + (double)crowd->waiting * gpus / fmax((double)crowd->gpus, 1.0));
+}
+
+static double level(const struct lull_cluster_policy *policy,
+                    const struct lull_cluster_crowd *crowd)
+{
+    return price(lull_cluster_ranked_more(policy), crowd, 1);
+}
+
+static bool has_no_buddy(const struct lull_cluster_job *job, uint32_t gpus)
+{
+    if ((gpus & (gpus - 1)) == 0)
+        return false;
+    for (uint32_t mode = 0; mode < job->mode_count; mode++)
+        if ((job->modes[mode].gpus & (job->modes[mode].gpus - 1)) == 0)
+            return true;
+    return false;
+}
+
+static double cost(const struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
+                   const struct lull_cluster_crowd *crowd)
+{
+    const struct powerflow *powerflow = lull_cluster_ranked_more(policy);
+    const struct lull_cluster_job *asked = &powerflow->jobs->all[job];
+    const struct lull_cluster_mode *it = &asked->modes[mode];
+    const struct lull_cluster_page *page = &lull_cluster_ranked_book(policy)->pages[job];
+    /* What a running job has booked is there to be spent again. */
+    const double booked_j =
+        page->stage == LULL_CLUSTER_RUNS
+            ? page->left_ratio * asked->modes[page->mode].energy_j
+            : powerflow->budget_ratio * page->left_ratio * asked->modes[0].energy_j;
+    double sum_j = it->energy_j + price(powerflow, crowd, it->gpus) * (double)it->time_ns * 1e-9;
+
+    if (it->energy_j * page->left_ratio > booked_j + fmax(powerflow->spare_j, 0.0))
+        sum_j = 1e18 + it->energy_j;
+    return has_no_buddy(asked, it->gpus) ? sum_j + 1e21 : sum_j;
+}
+
+static void book(struct lull_cluster_policy *policy, uint32_t job, uint32_t mode, double left_ratio,
+                 bool is_on)
+{
+    struct powerflow *const powerflow = lull_cluster_ranked_more(policy);
+    const struct lull_cluster_mode *first = &powerflow->jobs->all[job].modes[0];
+    const double power_w = first->energy_j / ((double)first->time_ns * 1e-9);
+    const double saved_j = left_ratio * (powerflow->budget_ratio * first->energy_j -
+                                         powerflow->jobs->all[job].modes[mode].energy_j);
+
+    powerflow->spare_j += is_on ? saved_j : -saved_j;
+    if (!is_on)
+        return;
+    powerflow->count += left_ratio;
+    powerflow->sum_w += left_ratio * power_w;
+    powerflow->sum_j += left_ratio * first->energy_j;
+    powerflow->lambda_w = powerflow->sum_w / fmax(powerflow->count, 1e-9) *
+                          exp(fmin(fmax(powerflow->spare_j * powerflow->count /
+                                            (PATIENCE * fmax(powerflow->sum_j, 1e-9)),
+                                        -10.0),
+                                   10.0));
+}
+
+static const struct lull_cluster_knob knob = {
+    .what = "the energy budget, a share of what all jobs take in their first modes",
+    .least = 0.0,
+    .most = 10.0,
+    .usual = 0.85,
+};
+
+static void turn(struct lull_cluster_policy *policy, double setting)
+{
+    ((struct powerflow *)lull_cluster_ranked_more(policy))->budget_ratio = setting;
+}
+
+static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                  struct lull_cluster_policy **policy_out)
+{
+    static const struct lull_cluster_ranking ranking = {
+        .reason = "had the least service, and this mode the most time for its energy",
+        .rank = rank,
+        .is_fixed = true,
+        .is_elastic = true,
+        .cost = cost,
+        .level = level,
+        .book = book,
+    };
+    struct powerflow *powerflow = calloc(1, sizeof(*powerflow));
+
+    if (powerflow == NULL)
+        return -ENOMEM;
+    powerflow->budget_ratio = knob.usual;
+    powerflow->jobs = jobs;
+    return lull_cluster_ranked_create(cluster, jobs, &ranking, powerflow, policy_out);
+}
+
+const struct lull_cluster_policy_ops lull_cluster_policy_powerflow = {
+    .name = "powerflow",
+    .summary = "best completion time at an energy budget; GPUs and clocks by time gained per joule",
+    .create = create,
+    .destroy = lull_cluster_ranked_destroy,
+    .arrive = lull_cluster_ranked_arrive,
+    .end = lull_cluster_ranked_end,
+    .decide = lull_cluster_ranked_decide,
+    .begin = lull_cluster_ranked_begin,
+    .node = lull_cluster_ranked_node,
+    .knob = &knob,
+    .turn = turn,
+};

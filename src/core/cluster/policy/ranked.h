@@ -1,0 +1,97 @@
+/*
+ * Policies that rank jobs and always run those that come first, as far as they fit: one that does
+ * not fit holds up nobody but jobs that want as many GPUs of the same type. A job that comes later
+ * but ranks first takes the GPUs of preemptible ones that rank last; a preempted job needs some
+ * seconds before it goes on (lull_cluster_restart_ns). Clocks may be chosen, and changed while a
+ * job runs, by a cost per mode.
+ *
+ * Jobs of equal shape (pool, type, GPUs) wait in one heap, so that a decision looks at the first of
+ * each shape and never at the whole queue: O(shapes + log n), and O(log n) for each running job
+ * that ranks behind a waiting one where that one wants its GPUs.
+ *
+ * Private to policies. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_CLUSTER_POLICY_RANKED_H
+#define LULL_CORE_CLUSTER_POLICY_RANKED_H
+
+#include "core/cluster/policy.h"
+#include "core/cluster/policy/book.h"
+
+/* What is known of a pool's GPUs of a type. */
+struct lull_cluster_crowd {
+    uint64_t gpus;    /* in all */
+    uint64_t waiting; /* jobs that could run there */
+    double weight;    /* of jobs, waiting and running, that are not done */
+};
+
+struct lull_cluster_ranking {
+    const char *reason; /* of a start; static */
+
+    /*
+     * What ranks first when it is least: a time in ns, of a job that needs need_ns more of
+     * full_ns in all with so many GPUs.
+     */
+    double (*rank)(const struct lull_cluster_job *job, uint32_t gpus, int64_t full_ns,
+                   int64_t need_ns);
+    bool is_fixed; /* need_ns does not count: a job's rank never changes */
+
+    /* A job may be given any of its modes of a type; otherwise only as many GPUs as the first of
+       the type has. */
+    bool is_elastic;
+
+    /* Of the modes that a job may be given now the one that costs least, of equals the first; NULL:
+       the first of the type. */
+    double (*cost)(const struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
+                   const struct lull_cluster_crowd *crowd);
+
+    /* Running jobs are put on the clock that costs least whenever this has changed by over a
+       twentieth in their crowd; NULL: never. */
+    double (*level)(const struct lull_cluster_policy *policy,
+                    const struct lull_cluster_crowd *crowd);
+
+    /* The one type that a new job may use, of those that its modes name; NULL: any. `crowds`: of
+       the job's pool, by type. */
+    uint32_t (*dispatch)(const struct lull_cluster_policy *policy, uint32_t job,
+                         const struct lull_cluster_crowd *crowds);
+
+    /*
+     * So much of a job is to run in a mode (is_on), or after all not there: it stops, or goes on in
+     * another one. NULL: nobody asks.
+     */
+    void (*book)(struct lull_cluster_policy *policy, uint32_t job, uint32_t mode, double left_ratio,
+                 bool is_on);
+
+    /* A job that dispatch() sent to a type has ended. NULL: nobody asks. */
+    void (*ended)(struct lull_cluster_policy *policy, uint32_t job, uint32_t type);
+};
+
+/* By how many GPUs it has: 7 s for one, 30 s up to 8, 60 s beyond (Helios, SC'21). */
+int64_t lull_cluster_restart_ns(uint32_t gpus);
+
+/* `more`: what the policy itself knows; it must have been allocated, and is freed in the end.
+ * -ENOMEM, and `more` is freed. */
+int lull_cluster_ranked_create(const struct lull_cluster *cluster,
+                               const struct lull_cluster_jobs *jobs,
+                               const struct lull_cluster_ranking *ranking, void *more,
+                               struct lull_cluster_policy **policy_out);
+void *lull_cluster_ranked_more(const struct lull_cluster_policy *policy);
+
+/* GPUs in all of [pool * types + type]. */
+const uint64_t *lull_cluster_ranked_gpus(const struct lull_cluster_policy *policy);
+const struct lull_cluster_book *lull_cluster_ranked_book(const struct lull_cluster_policy *policy);
+struct lull_cluster_ranked *lull_cluster_ranked_of(struct lull_cluster_policy *policy);
+
+/* What all of them are made of but for create, name, summary and knob. */
+void lull_cluster_ranked_destroy(struct lull_cluster_policy *policy);
+int lull_cluster_ranked_arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
+void lull_cluster_ranked_end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
+void lull_cluster_ranked_begin(struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
+                               int64_t now_ns);
+void lull_cluster_ranked_node(struct lull_cluster_policy *policy,
+                              const struct lull_cluster_state *state, uint32_t node,
+                              int64_t now_ns);
+bool lull_cluster_ranked_decide(struct lull_cluster_policy *policy,
+                                const struct lull_cluster_state *state, int64_t now_ns,
+                                struct lull_cluster_decision *decision);
+
+#endif

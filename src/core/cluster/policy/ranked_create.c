@@ -1,0 +1,108 @@
+/* What a ranking policy begins and ends with. SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/cluster/policy/ranked_state.h"
+
+int64_t lull_cluster_restart_ns(uint32_t gpus)
+{
+    return (gpus == 1 ? 7 : gpus <= 8 ? 30 : 60) * INT64_C(1000000000);
+}
+
+void *lull_cluster_ranked_more(const struct lull_cluster_policy *policy)
+{
+    return policy->more;
+}
+
+const struct lull_cluster_book *lull_cluster_ranked_book(const struct lull_cluster_policy *policy)
+{
+    return &policy->book;
+}
+
+const uint64_t *lull_cluster_ranked_gpus(const struct lull_cluster_policy *policy)
+{
+    return policy->scratch.members.gpus;
+}
+
+static int make_groups(struct lull_cluster_policy *policy)
+{
+    const struct lull_cluster *cluster = policy->cluster;
+    const size_t count = (size_t)cluster->pool_count * cluster->type_count;
+    uint64_t most = 1;
+
+    policy->groups = calloc(count, sizeof(*policy->groups));
+    policy->crowds = calloc(count, sizeof(*policy->crowds));
+    if (policy->groups == NULL || policy->crowds == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t gpus =
+            lull_cluster_state_gpus_of(policy->scratch.state, (uint32_t)(i / cluster->type_count),
+                                       (uint32_t)(i % cluster->type_count));
+
+        policy->crowds[i].gpus = gpus;
+        most = gpus > most ? gpus : most;
+    }
+    policy->popped_room = (uint32_t)most;
+    policy->popped = calloc(most, sizeof(*policy->popped));
+    policy->plan.stops = calloc(most, sizeof(*policy->plan.stops));
+    policy->plan.shares = calloc(cluster->node_count, sizeof(*policy->plan.shares));
+    policy->is_dirty = calloc(cluster->pool_count, sizeof(*policy->is_dirty));
+    policy->dirty = calloc(cluster->pool_count, sizeof(*policy->dirty));
+    return policy->popped == NULL || policy->plan.stops == NULL || policy->plan.shares == NULL ||
+                   policy->is_dirty == NULL || policy->dirty == NULL
+               ? -ENOMEM
+               : 0;
+}
+
+int lull_cluster_ranked_create(const struct lull_cluster *cluster,
+                               const struct lull_cluster_jobs *jobs,
+                               const struct lull_cluster_ranking *ranking, void *more,
+                               struct lull_cluster_policy **policy_out)
+{
+    struct lull_cluster_policy *policy = calloc(1, sizeof(*policy));
+
+    if (policy == NULL) {
+        free(more);
+        return -ENOMEM;
+    }
+    policy->cluster = cluster;
+    policy->ranking = ranking;
+    policy->more = more;
+    policy->book.jobs = jobs;
+    if (lull_cluster_scratch_init(&policy->scratch, cluster) < 0 || make_groups(policy) < 0) {
+        lull_cluster_ranked_destroy(policy);
+        return -ENOMEM;
+    }
+    *policy_out = policy;
+    return 0;
+}
+
+static void free_group(struct lull_ranked_group *group)
+{
+    for (uint32_t i = 0; i < group->shape_count; i++) {
+        lull_heap_fini(&group->shapes[i].waiting);
+        lull_heap_fini(&group->shapes[i].running);
+    }
+    free(group->shapes);
+    free(group->running.jobs);
+}
+
+void lull_cluster_ranked_destroy(struct lull_cluster_policy *policy)
+{
+    const size_t count = (size_t)policy->cluster->pool_count * policy->cluster->type_count;
+
+    for (size_t i = 0; policy->groups != NULL && i < count; i++)
+        free_group(&policy->groups[i]);
+    lull_cluster_scratch_fini(&policy->scratch);
+    lull_cluster_book_fini(&policy->book);
+    free(policy->groups);
+    free(policy->crowds);
+    free(policy->types);
+    free(policy->plan.stops);
+    free(policy->plan.shares);
+    free(policy->popped);
+    free(policy->is_dirty);
+    free(policy->dirty);
+    free(policy->more);
+    free(policy);
+}

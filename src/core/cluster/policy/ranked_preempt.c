@@ -1,0 +1,160 @@
+/*
+ * Who has to stop so that a job which ranks before them can start. SPDX-License-Identifier:
+ * Apache-2.0
+ */
+#include <stdlib.h>
+
+#include "core/cluster/placement.h"
+#include "core/cluster/policy/ranked_state.h"
+
+static uint32_t job_of(const struct lull_heap_entry *entry)
+{
+    return (uint32_t)(~entry->number >> 32);
+}
+
+static bool is_stale(const struct lull_cluster_policy *policy, const struct lull_heap_entry *entry)
+{
+    return policy->book.pages[job_of(entry)].stamp != (uint32_t)~entry->number;
+}
+
+static int64_t rank_of(const struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+{
+    return lull_ranked_rank(policy, job, policy->book.pages[job].mode, now_ns);
+}
+
+/* The running job that ranks last, if behind `rank`, leaves its heap for `popped`. */
+static bool pop_last(struct lull_cluster_policy *policy, struct lull_ranked_group *group,
+                     int64_t rank, int64_t now_ns, struct lull_heap_entry *popped)
+{
+    struct lull_ranked_shape *last = NULL;
+    int64_t most = rank;
+
+    for (uint32_t i = 0; i < group->shape_count; i++) {
+        struct lull_heap *const running = &group->shapes[i].running;
+        struct lull_heap_entry stale;
+        int64_t its;
+
+        while (running->count > 0 && is_stale(policy, running->entries))
+            lull_heap_take(running, INT64_MAX, &stale);
+        if (running->count == 0)
+            continue;
+        its = rank_of(policy, job_of(running->entries), now_ns);
+        if (its > most || (its == most && last != NULL &&
+                           job_of(running->entries) > job_of(last->running.entries))) {
+            most = its;
+            last = &group->shapes[i];
+        }
+    }
+    return last != NULL && lull_heap_take(&last->running, INT64_MAX, popped);
+}
+
+static void push_back(struct lull_cluster_policy *policy, struct lull_ranked_group *group,
+                      const struct lull_heap_entry *entry)
+{
+    const uint32_t job = job_of(entry);
+    const uint32_t gpus = policy->book.jobs->all[job].modes[policy->book.pages[job].mode].gpus;
+
+    /* There is room: it has just been there. */
+    for (uint32_t i = 0; i < group->shape_count; i++)
+        if (group->shapes[i].gpus == gpus)
+            lull_heap_add(&group->shapes[i].running, entry->key, entry->number);
+}
+
+static uint32_t gpus_of(const struct lull_cluster_policy *policy, uint32_t job)
+{
+    return policy->book.jobs->all[job].modes[policy->book.pages[job].mode].gpus;
+}
+
+static void give(struct lull_cluster_policy *policy, uint32_t job)
+{
+    lull_cluster_scratch_give(&policy->scratch, policy->book.pages[job].shares,
+                              policy->book.pages[job].share_count);
+}
+
+/* It ranks before whatever comes later at the same time; and it may not have come about, as
+   somebody around the policy can refuse a start (power_cap.h). */
+static bool has_just_begun(const struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+{
+    return policy->book.pages[job].since_ns == now_ns;
+}
+
+/*
+ * Pops jobs from the last one on until a job of so many GPUs fits; its shares are in the plan then,
+ * and the scratch is as it would be without those that were popped. Returns how many; *fits_out.
+ */
+static uint32_t pop_enough(struct lull_cluster_policy *policy, struct lull_ranked_group *group,
+                           const struct lull_cluster_state *state, uint32_t job,
+                           uint32_t entry_mode, int64_t now_ns)
+{
+    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_mode *entry = &asked->modes[entry_mode];
+    const int64_t rank = lull_ranked_rank(policy, job, entry_mode, now_ns);
+    uint64_t free = lull_cluster_state_free_of(state, asked->pool, entry->type);
+    bool is_synced = false;
+    uint32_t popped = 0;
+
+    policy->plan.share_count = 0;
+    while (policy->plan.share_count == 0 && popped < policy->popped_room &&
+           pop_last(policy, group, rank, now_ns, &policy->popped[popped])) {
+        const uint32_t last = job_of(&policy->popped[popped++]);
+
+        if (has_just_begun(policy, last, now_ns))
+            continue;
+        free += gpus_of(policy, last);
+        if (is_synced)
+            give(policy, last);
+        if (free < entry->gpus)
+            continue;
+        if (!is_synced) {
+            lull_cluster_scratch_sync(&policy->scratch, state, asked->pool, entry->type);
+            for (uint32_t i = 0; i < popped; i++)
+                if (!has_just_begun(policy, job_of(&policy->popped[i]), now_ns))
+                    give(policy, job_of(&policy->popped[i]));
+            is_synced = true;
+        }
+        policy->plan.share_count = lull_cluster_place_consolidated(
+            policy->scratch.state, asked->pool, entry->type, entry->gpus, policy->plan.shares);
+    }
+    return popped;
+}
+
+bool lull_ranked_make_room(struct lull_cluster_policy *policy,
+                           const struct lull_cluster_state *state, uint32_t job,
+                           uint32_t entry_mode, int64_t now_ns)
+{
+    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    struct lull_ranked_group *const group =
+        &policy->groups[(size_t)asked->pool * policy->cluster->type_count +
+                        asked->modes[entry_mode].type];
+    struct lull_ranked_plan *const plan = &policy->plan;
+    uint32_t popped;
+
+    /* Somebody around the policy, as a power cap, does not let it start. */
+    if (policy->book.pages[job].room_ns == now_ns)
+        return false;
+    popped = pop_enough(policy, group, state, job, entry_mode, now_ns);
+    plan->stop_count = 0;
+    plan->next_stop = 0;
+    plan->job = job;
+    plan->mode = lull_ranked_cheapest(policy, job, entry_mode, asked->modes[entry_mode].gpus, 0);
+    plan->has_start = plan->share_count > 0;
+    if (plan->has_start) {
+        lull_cluster_state_take(policy->scratch.state, plan->shares, plan->share_count);
+        policy->book.pages[job].room_ns = now_ns;
+    }
+    /* Of those, the ones that rank first stay where they are if there is room. */
+    while (popped-- > 0) {
+        const struct lull_heap_entry *entry = &policy->popped[popped];
+        const struct lull_cluster_page *page = &policy->book.pages[job_of(entry)];
+
+        if (!plan->has_start ||
+            lull_cluster_shares_fit(policy->scratch.state, page->shares, page->share_count)) {
+            if (plan->has_start)
+                lull_cluster_state_take(policy->scratch.state, page->shares, page->share_count);
+            push_back(policy, group, entry);
+        } else {
+            plan->stops[plan->stop_count++] = job_of(entry);
+        }
+    }
+    return plan->has_start;
+}

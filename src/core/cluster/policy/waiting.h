@@ -1,0 +1,33 @@
+/*
+ * Jobs of equal shape that wait, in the order of their numbers, and the first of them that is short
+ * enough: a tree of least times over them, O(log n). Private to policies.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_CLUSTER_POLICY_WAITING_H
+#define LULL_CORE_CLUSTER_POLICY_WAITING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Zero-initialised is empty. */
+struct lull_waiting {
+    uint32_t *jobs;    /* ascending; those that have gone keep their places */
+    int64_t *least_ns; /* of a tree's nodes, the root at 1, the leaves from `room` on */
+    size_t count;
+    size_t room;
+};
+
+#define LULL_WAITING_NONE UINT32_MAX
+
+void lull_waiting_fini(struct lull_waiting *waiting);
+
+/* A job whose number is above all others', or that has been there before. -ENOMEM. */
+int lull_waiting_add(struct lull_waiting *waiting, uint32_t job, int64_t time_ns);
+
+/* One that is there. */
+void lull_waiting_remove(struct lull_waiting *waiting, uint32_t job);
+
+/* The first job above `after` (LULL_WAITING_NONE: of all) that takes at most most_ns. */
+uint32_t lull_waiting_first(const struct lull_waiting *waiting, uint32_t after, int64_t most_ns);
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/chakra_build.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/string_set.h"
+
+static int out_of_memory(const struct lull_chakra_building *building)
+{
+    return lull_error_set(building->err, -ENOMEM, "%s: no memory for its graph", building->name);
+}
+
+static int refuse(const struct lull_chakra_building *building, const char *what)
+{
+    return lull_error_set(building->err, LULL_E_FORMAT, "%s: %s", building->name, what);
+}
+
+void lull_chakra_node_init(struct lull_chakra_node *node)
+{
+    *node = (struct lull_chakra_node){
+        .name = UINT32_MAX,
+        .group = UINT32_MAX,
+        .collective = LULL_CHAKRA_UNTOLD,
+        .size_bytes = -1,
+        .tensor_bytes = -1,
+        .operations = -1,
+        .source = -1,
+        .target = -1,
+        .tag = -1,
+    };
+}
+
+/* ---- nodes as they come ------------------------------------------------------------------- */
+
+int lull_chakra_want(struct lull_chakra_building *building, uint64_t id, bool is_control)
+{
+    if (is_control) {
+        building->graph->control_count++;
+        return 0;
+    }
+    if (building->wanted_count == LULL_CHAKRA_MAX_DEPENDENCIES)
+        return refuse(building, "more than 268 million dependencies");
+    if (building->wanted_count == building->wanted_room) {
+        const size_t room = 2 * building->wanted_room + 1024;
+        uint64_t *const wanted = realloc(building->wanted, room * sizeof(*wanted));
+
+        if (wanted == NULL)
+            return out_of_memory(building);
+        building->wanted = wanted;
+        building->wanted_room = room;
+    }
+    building->wanted[building->wanted_count++] = id;
+    return 0;
+}
+
+int lull_chakra_add_name(struct lull_chakra_building *building, const char *bytes, size_t length,
+                         uint32_t *name_out)
+{
+    char text[LULL_STRING_SET_BYTES + 1];
+    const size_t kept = length < sizeof(text) - 1 ? length : sizeof(text) - 1;
+    int64_t number;
+
+    memcpy(text, bytes, kept);
+    text[kept] = '\0';
+    number = lull_string_set_add(building->graph->names, text);
+    if (number < 0)
+        return out_of_memory(building);
+    *name_out = (uint32_t)number;
+    return 0;
+}
+
+int lull_chakra_add(struct lull_chakra_building *building, struct lull_chakra_node *node)
+{
+    struct lull_chakra_graph *const graph = building->graph;
+    const struct lull_chakra_node *last = graph->count > 0 ? &graph->nodes[graph->count - 1] : NULL;
+
+    if (graph->count == LULL_CHAKRA_MAX_NODES)
+        return refuse(building, "more than 16 million nodes");
+    node->first_dependency = last != NULL ? last->first_dependency + last->dependency_count : 0;
+    node->dependency_count = (uint32_t)(building->wanted_count - node->first_dependency);
+    if (graph->count == building->node_room) {
+        const size_t room = 2 * building->node_room + 256;
+        struct lull_chakra_node *const nodes = realloc(graph->nodes, room * sizeof(*nodes));
+
+        if (nodes == NULL)
+            return out_of_memory(building);
+        graph->nodes = nodes;
+        building->node_room = room;
+    }
+    graph->nodes[graph->count++] = *node;
+    return 0;
+}
+
+/* ---- whom ids mean ------------------------------------------------------------------------ */
+
+struct place {
+    uint64_t id;
+    uint32_t at;
+};
+
+static int compare(const void *left, const void *right)
+{
+    const struct place *a = left;
+    const struct place *b = right;
+
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+static int sort_ids(const struct lull_chakra_building *building, struct place *places)
+{
+    const struct lull_chakra_graph *graph = building->graph;
+
+    for (size_t i = 0; i < graph->count; i++)
+        places[i] = (struct place){graph->nodes[i].id, (uint32_t)i};
+    qsort(places, graph->count, sizeof(*places), compare);
+    for (size_t i = 1; i < graph->count; i++)
+        if (places[i].id == places[i - 1].id)
+            return lull_error_set(building->err, LULL_E_FORMAT,
+                                  "%s: two nodes have the id %" PRIu64, building->name,
+                                  places[i].id);
+    return 0;
+}
+
+static void resolve(struct lull_chakra_building *building, const struct place *places)
+{
+    struct lull_chakra_graph *const graph = building->graph;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < graph->count; i++) {
+        struct lull_chakra_node *const node = &graph->nodes[i];
+        const size_t first = node->first_dependency;
+
+        node->first_dependency = kept;
+        for (size_t k = first; k < first + node->dependency_count; k++) {
+            const struct place wanted = {building->wanted[k], 0};
+            const struct place *found =
+                bsearch(&wanted, places, graph->count, sizeof(*places), compare);
+
+            if (found != NULL)
+                graph->dependencies[kept++] = found->at;
+        }
+        node->dependency_count = (uint32_t)(kept - node->first_dependency);
+    }
+    graph->dependency_count = kept;
+    graph->missing = building->wanted_count - kept;
+}
+
+/* ---- an order ----------------------------------------------------------------------------- */
+
+/* Who depends on whom: of node i the places begin[i] to begin[i + 1] of followers. */
+struct followers {
+    size_t *begin;
+    uint32_t *all;
+    uint32_t *waits; /* for so many dependencies */
+};
+
+static void list_followers(const struct lull_chakra_graph *graph, struct followers *followers)
+{
+    for (size_t i = 0; i < graph->dependency_count; i++)
+        followers->begin[graph->dependencies[i] + 2]++;
+    for (size_t i = 2; i < graph->count + 2; i++)
+        followers->begin[i] += followers->begin[i - 1];
+    for (size_t i = 0; i < graph->count; i++) {
+        const struct lull_chakra_node *node = &graph->nodes[i];
+
+        followers->waits[i] = node->dependency_count;
+        for (uint32_t k = 0; k < node->dependency_count; k++) {
+            const uint32_t ahead = graph->dependencies[node->first_dependency + k];
+
+            followers->all[followers->begin[ahead + 1]++] = (uint32_t)i;
+        }
+    }
+}
+
+/* How many nodes could be ordered: fewer than there are if some wait in a circle. */
+static size_t walk(struct lull_chakra_graph *graph, struct followers *followers)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < graph->count; i++)
+        if (followers->waits[i] == 0)
+            graph->order[count++] = (uint32_t)i;
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t node = graph->order[i];
+
+        for (size_t k = followers->begin[node]; k < followers->begin[node + 1]; k++)
+            if (--followers->waits[followers->all[k]] == 0)
+                graph->order[count++] = followers->all[k];
+    }
+    return count;
+}
+
+static int refuse_circle(const struct lull_chakra_building *building,
+                         const struct followers *followers)
+{
+    size_t node = 0;
+
+    while (followers->waits[node] == 0)
+        node++;
+    return lull_error_set(building->err, LULL_E_FORMAT,
+                          "%s: node %" PRIu64 " (%.60s) waits for a circle of dependencies",
+                          building->name, building->graph->nodes[node].id,
+                          lull_chakra_name(building->graph, building->graph->nodes[node].name));
+}
+
+static int find_order(struct lull_chakra_building *building)
+{
+    struct lull_chakra_graph *const graph = building->graph;
+    struct followers followers = {
+        .begin = calloc(graph->count + 2, sizeof(*followers.begin)),
+        .all = calloc(graph->dependency_count + 1, sizeof(*followers.all)),
+        .waits = calloc(graph->count, sizeof(*followers.waits)),
+    };
+    int rc = 0;
+
+    graph->order = calloc(graph->count, sizeof(*graph->order));
+    if (followers.begin == NULL || followers.all == NULL || followers.waits == NULL ||
+        graph->order == NULL) {
+        rc = out_of_memory(building);
+    } else {
+        list_followers(graph, &followers);
+        if (walk(graph, &followers) < graph->count)
+            rc = refuse_circle(building, &followers);
+    }
+    free(followers.begin);
+    free(followers.all);
+    free(followers.waits);
+    return rc;
+}
+
+int lull_chakra_finish(struct lull_chakra_building *building)
+{
+    struct lull_chakra_graph *const graph = building->graph;
+    struct place *places;
+    int rc;
+
+    if (graph->count == 0)
+        return refuse(building, "a trace without nodes");
+    places = calloc(graph->count, sizeof(*places));
+    graph->dependencies = calloc(building->wanted_count + 1, sizeof(*graph->dependencies));
+    rc = places == NULL || graph->dependencies == NULL ? out_of_memory(building)
+                                                       : sort_ids(building, places);
+    if (rc == 0)
+        resolve(building, places);
+    free(places);
+    return rc == 0 ? find_order(building) : rc;
+}
