@@ -353,6 +353,14 @@ static bool decide(struct lull_cluster_policy *policy, const struct lull_cluster
     return false;
 }
 
+static void node(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+                 uint32_t node, int64_t now_ns)
+{
+    (void)state;
+    (void)now_ns;
+    policy->pools[policy->cluster->nodes[node].pool].has_changed = true;
+}
+
 /* When a plan gets stale: prices fade, and a job that waits for better-paying ones may go. */
 static int64_t wake_ns(const struct lull_cluster_policy *policy, int64_t now_ns)
 {
@@ -381,5 +389,6 @@ const struct lull_cluster_policy_ops lull_cluster_policy_pd_rats = {
     .decide = decide,
     .knob = &knob,
     .turn = turn,
+    .node = node,
     .wake_ns = wake_ns,
 };
