@@ -24,9 +24,9 @@ static const char program[] = "lull-bound";
 
 /* ---- the problem -------------------------------------------------------------------------- */
 
-/* The jobs that were done; what was late has no deadline. all_out: room for all. */
-static size_t take_done(const struct lull_cluster_jobs *jobs, const struct lull_cluster_run *run,
-                        struct lull_cluster_job *all_out, int64_t *last_end_ns_out)
+size_t lull_cluster_take_done(const struct lull_cluster_jobs *jobs,
+                              const struct lull_cluster_run *run, struct lull_cluster_job *all_out,
+                              int64_t *last_end_ns_out)
 {
     const struct lull_cluster_outcome *outcomes = lull_cluster_run_outcomes(run);
     size_t count = 0;
@@ -180,7 +180,7 @@ int lull_cluster_bound(const struct lull_cluster *cluster, const struct lull_clu
 
     if (all == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for %zu jobs", jobs->count);
-    done.count = take_done(jobs, run, all, &slotting.horizon_ns);
+    done.count = lull_cluster_take_done(jobs, run, all, &slotting.horizon_ns);
     slotting.slot_ns = choose_slot_ns(slot_s, slotting.horizon_ns);
     lull_cluster_run_energy(run, &run_j, &idle_j);
     *bound_j_out = 0.0;

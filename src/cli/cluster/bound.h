@@ -21,4 +21,9 @@ int lull_cluster_bound(const struct lull_cluster *cluster, const struct lull_clu
                        const struct lull_cluster_run *run, double slot_s, double *bound_j_out,
                        struct lull_error *err);
 
+/* The jobs that were done; what was late has no deadline. all_out: room for all. How many. */
+size_t lull_cluster_take_done(const struct lull_cluster_jobs *jobs,
+                              const struct lull_cluster_run *run, struct lull_cluster_job *all_out,
+                              int64_t *last_end_ns_out);
+
 #endif

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/amount.h"
 #include "cli/cluster/bound.h"
@@ -123,6 +124,16 @@ static int make_jobs(struct lull_gangs *gangs, struct lull_error *err)
                                  (uint32_t)wish->gpus_per_node, gangs->all, err);
 }
 
+bool lull_gangs_is_certified(const struct lull_gangs *gangs)
+{
+    return strcmp(gangs->policy->name, lull_cluster_policy_pd_rats.name) == 0;
+}
+
+static double setting_of(const struct lull_cluster_policy_ops *policy)
+{
+    return policy->is_set ? policy->setting : policy->knob->usual;
+}
+
 int lull_gangs_run(const struct lull_gangs *gangs, const struct lull_cluster_policy_ops *policy,
                    struct lull_cluster_run **run_out, struct lull_error *err)
 {
@@ -148,6 +159,9 @@ static int simulate(struct lull_gangs *gangs, struct lull_error *err)
     gangs->conditions.all.user = &watch;
     result = lull_gangs_run(gangs, gangs->policy, &gangs->run, err);
     lull_watch_end(&watch);
+    if (result == 0 && lull_gangs_is_certified(gangs))
+        result = lull_cluster_certify(&gangs->cluster, &gangs->jobs, gangs->run,
+                                      setting_of(gangs->policy), &gangs->certificate, err);
     if (result == 0 && gangs->wish->is_bounded)
         result = lull_cluster_bound(&gangs->cluster, &gangs->jobs, gangs->run,
                                     gangs->wish->bound_slot_s, &gangs->bound_j, err);

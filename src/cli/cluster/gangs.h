@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "cli/cluster/certificate.h"
 #include "cli/cluster/gangs_options.h"
 #include "cli/printable.h"
 #include "simulator/cluster/engine.h"
@@ -27,6 +28,7 @@ struct lull_gangs {
     struct lull_cluster_jobs jobs;
     struct lull_conditions conditions;
     struct lull_cluster_run *run;
+    struct lull_cluster_certificate certificate; /* of pd-rats */
     double bound_j; /* with --bound: what GPUs with jobs draw at least */
 };
 
@@ -44,6 +46,9 @@ uint32_t lull_gangs_first_node(const struct lull_gangs *gangs, uint32_t pool);
 /* "node:GPUs node:GPUs ..." */
 void lull_gangs_write_placement(const struct lull_cluster_outcome *outcome, uint32_t first,
                                 FILE *file);
+
+/* Whether the policy's run comes with a certificate: what pd-rats minimises has a bound. */
+bool lull_gangs_is_certified(const struct lull_gangs *gangs);
 
 /* The summary, or what is asked of one job. Errors: -EINVAL no such job; -ENOMEM. */
 int lull_gangs_print(const struct lull_gangs *gangs, struct lull_error *err);

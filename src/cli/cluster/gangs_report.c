@@ -8,6 +8,7 @@
 #include "cli/cluster/cluster.h"
 #include "cli/cluster/explain.h"
 #include "cli/cluster/tally.h"
+#include "core/cluster/dual_search.h"
 
 static const struct lull_cluster_outcome *outcome_of(const struct lull_gangs *gangs, size_t job)
 {
@@ -58,6 +59,18 @@ static json_t *pools_json(const struct lull_gangs *gangs, const struct lull_clus
     return pools;
 }
 
+static int add_certificate(const struct lull_gangs *gangs, json_t *root)
+{
+    const struct lull_cluster_certificate *certificate = &gangs->certificate;
+
+    if (!lull_gangs_is_certified(gangs))
+        return 0;
+    if (json_object_set_new(root, "cost_j", json_real(certificate->cost_j)) < 0)
+        return -ENOMEM;
+    return json_object_set_new(root, "cost_bound_j", json_real(certificate->bound_j)) < 0 ? -ENOMEM
+                                                                                          : 0;
+}
+
 static json_t *more_json(const struct lull_gangs *gangs, const struct lull_cluster_tally *tallies,
                          double makespan_s, json_t *explained)
 {
@@ -78,7 +91,8 @@ static json_t *more_json(const struct lull_gangs *gangs, const struct lull_clust
         json_object_set_new(root, "job_modes",
                             lull_gangs_modes_json(&gangs->modes, gangs->jobs.count));
     if (root != NULL &&
-        lull_conditions_json(&gangs->wish->conditions, gangs->run, gangs->jobs.count, root) < 0) {
+        (add_certificate(gangs, root) < 0 ||
+         lull_conditions_json(&gangs->wish->conditions, gangs->run, gangs->jobs.count, root) < 0)) {
         json_decref(root);
         return NULL;
     }
@@ -119,6 +133,11 @@ static void print(const struct lull_gangs *gangs, const struct lull_cluster_summ
            lull_amount_count(all->gpus).text, lull_amount_count(gangs->cluster.node_count).text,
            gangs->cluster.node_count == 1 ? "" : "s",
            100.0 * lull_cluster_tally_utilisation(all, summary->makespan_s));
+    if (lull_gangs_is_certified(gangs))
+        printf(
+            "cost                %.6g MJ with the time of jobs; no schedule costs less than %.6g "
+            "MJ\n",
+            gangs->certificate.cost_j * 1e-6, gangs->certificate.bound_j * 1e-6);
     printf("left out            %s without GPUs, %s of unknown duration\n",
            lull_amount_count(gangs->table.without_gpus).text,
            lull_amount_count(gangs->table.without_duration).text);
@@ -139,6 +158,9 @@ static int print_summary(const struct lull_gangs *gangs, json_t *explained)
         lull_cluster_tally(&gangs->cluster, &gangs->jobs, gangs->run, tallies);
         result = lull_cluster_summarise(&gangs->jobs, gangs->run, &tallies[pools], &summary);
     }
+    if (result == 0 && lull_gangs_is_certified(gangs))
+        summary.certificate_ratio =
+            lull_dual_ratio(gangs->certificate.bound_j, gangs->certificate.cost_j);
     if (result == 0 && gangs->wish->is_bounded) {
         summary.bound_j = gangs->bound_j;
         if (gangs->bound_j > 0.0)

@@ -31,6 +31,8 @@ int lull_cluster_job_check(const struct lull_cluster_job *job, const struct lull
         return lull_error_set(err, -EINVAL, "a weight is above 0");
     if (job->checkpoint_ns < 0)
         return lull_error_set(err, -EINVAL, "time between checkpoints is not below 0 s");
+    if (!(job->value_j >= 0.0) || isinf(job->value_j))
+        return lull_error_set(err, -EINVAL, "a value is not below 0 J");
     if (job->mode_count == 0 || job->mode_count > LULL_CLUSTER_MOST_MODES)
         return lull_error_set(err, -EINVAL, "a job has 1 to %d modes", LULL_CLUSTER_MOST_MODES);
     for (uint32_t i = 0; i < job->mode_count; i++) {
@@ -40,6 +42,18 @@ int lull_cluster_job_check(const struct lull_cluster_job *job, const struct lull
             return rc;
     }
     return 0;
+}
+
+double lull_cluster_gain_j(const struct lull_cluster_job *job, uint32_t mode, int64_t start_ns,
+                           double second_j)
+{
+    const struct lull_cluster_mode *asked = &job->modes[mode];
+    const int64_t end_ns = start_ns + asked->time_ns;
+
+    if (job->value_j > 0.0 && end_ns > job->deadline_ns)
+        return -INFINITY;
+    return job->value_j - asked->energy_j -
+           second_j * job->weight * (double)(end_ns - job->arrival_ns) * 1e-9;
 }
 
 bool lull_cluster_mode_is_possible(const struct lull_cluster_job *job, uint32_t mode,

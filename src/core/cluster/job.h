@@ -33,6 +33,8 @@ struct lull_cluster_job {
     int64_t arrival_ns;  /* 0 to LULL_CLUSTER_MOST_NS */
     int64_t deadline_ns; /* on the same clock; LULL_CLUSTER_NEVER: none */
     double weight;       /* > 0: what a second of its completion time counts; 1 unless told */
+    double value_j;      /* what it is worth in time: the energy that one would spend on it; 0: not
+                            told, it has to run */
     uint32_t pool;
     uint32_t memory_mib; /* of each GPU; 0: not known */
     bool is_preemptible;
@@ -50,6 +52,14 @@ struct lull_cluster_jobs {
 /* Whether the numbers of a job are within their ranges. -EINVAL, with what is wrong. */
 int lull_cluster_job_check(const struct lull_cluster_job *job, const struct lull_cluster *cluster,
                            struct lull_error *err);
+
+/*
+ * What a schedule of a job is worth, J: its value (0 if it has to run) less the energy of the mode
+ * and less second_j for each second from its arrival to its end, times its weight. -INFINITY where
+ * a job that need not run would end after its deadline. second_j >= 0.
+ */
+double lull_cluster_gain_j(const struct lull_cluster_job *job, uint32_t mode, int64_t start_ns,
+                           double second_j);
 
 /*
  * Whether a mode of the job would fit into the empty cluster: enough GPUs of its type in the job's

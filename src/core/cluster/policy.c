@@ -7,12 +7,19 @@
 const struct lull_cluster_policy_ops *const *lull_cluster_policy_all(void)
 {
     static const struct lull_cluster_policy_ops *const all[] = {
-        &lull_cluster_policy_fifo,          &lull_cluster_policy_edf,
-        &lull_cluster_policy_sjf,           &lull_cluster_policy_lpt,
-        &lull_cluster_policy_backfill,      &lull_cluster_policy_backfill_conservative,
-        &lull_cluster_policy_greedy_energy, &lull_cluster_policy_srtf,
-        &lull_cluster_policy_srsf,          &lull_cluster_policy_hdf,
-        &lull_cluster_policy_powerflow,     NULL,
+        &lull_cluster_policy_fifo,
+        &lull_cluster_policy_edf,
+        &lull_cluster_policy_sjf,
+        &lull_cluster_policy_lpt,
+        &lull_cluster_policy_backfill,
+        &lull_cluster_policy_backfill_conservative,
+        &lull_cluster_policy_greedy_energy,
+        &lull_cluster_policy_srtf,
+        &lull_cluster_policy_srsf,
+        &lull_cluster_policy_hdf,
+        &lull_cluster_policy_powerflow,
+        &lull_cluster_policy_pd_rats,
+        NULL,
     };
 
     return all;

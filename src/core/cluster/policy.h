@@ -120,6 +120,11 @@ extern const struct lull_cluster_policy_ops lull_cluster_policy_srsf; /* by time
 extern const struct lull_cluster_policy_ops lull_cluster_policy_hdf;  /* by weight per GPU time */
 extern const struct lull_cluster_policy_ops lull_cluster_policy_powerflow; /* as srsf */
 
+/* Online primal-dual with posted prices, tuned, and proven (docs/competitive.md). The proven
+ * one rejects jobs without a value, and is not among those that take any job (below). */
+extern const struct lull_cluster_policy_ops lull_cluster_policy_pd_rats;
+extern const struct lull_cluster_policy_ops lull_cluster_policy_pd_rats_safe;
+
 /*
  * A copy of a policy whose knob stands at `setting`; it refers to nothing that ends before the
  * program. -EINVAL: it has no knob, or the setting is out of range; nothing is written then.

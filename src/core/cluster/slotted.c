@@ -50,7 +50,7 @@ static void add_mode(struct slotter *slotter, const struct lull_cluster_job *job
         .first = (uint32_t)first,
         .last = (uint32_t)((until_ns - mode->time_ns) / slot_ns),
         .power_w = (uint32_t)fmin(floor(mode->energy_j / seconds(mode->time_ns)), UINT32_MAX),
-        .cost_j = mode->energy_j +
+        .cost_j = mode->energy_j - job->value_j +
                   count_w * (seconds(first * slot_ns - job->arrival_ns) + seconds(mode->time_ns)),
         .delay_j = count_w * seconds(slot_ns),
     };
@@ -69,11 +69,11 @@ static int add_jobs(struct slotter *slotter, const struct lull_cluster_jobs *job
 
         for (uint32_t m = 0; m < jobs->all[i].mode_count; m++)
             add_mode(slotter, &jobs->all[i], m);
-        if (slotter->mode_count == before)
+        if (slotter->mode_count == before && jobs->all[i].value_j <= 0.0)
             return lull_error_set(err, -EINVAL,
                                   "job %zu fits nowhere between its arrival and its deadline", i);
         slotter->slotted->jobs[i] = (struct lull_slot_job){
-            .reject_j = LULL_SLOTS_MANDATORY,
+            .reject_j = jobs->all[i].value_j > 0.0 ? 0.0 : LULL_SLOTS_MANDATORY,
             .mode_count = (uint32_t)(slotter->mode_count - before),
             .modes = slotter->slotted->modes + before,
         };

@@ -4,7 +4,8 @@
  *
  * A slot is L long. A mode that takes p becomes one of floor(p / L) slots, none if it is shorter
  * than a slot; it may start in the slots floor(arrival / L) to floor((deadline - p) / L), and costs
- * its energy and what its completion counts if it starts as early as that slot allows.
+ * its energy and what its completion counts if it starts as early as that slot allows. A job that
+ * has a value need not run (leaving it out costs nothing), and costs so much less if it does.
  *
  * Why it is a bound. Take any real schedule, and let each job of it that starts at s start in slot
  * floor(s / L) instead. A job that is then in slot t has floor(s / L) <= t, so s < (t + 1) L, and
@@ -37,7 +38,7 @@ struct lull_slotting {
 };
 
 struct lull_slotted {
-    struct lull_slot_problem problem; /* checked; jobs as given, all mandatory */
+    struct lull_slot_problem problem; /* checked; jobs as given */
     uint32_t *gpus;
     struct lull_slot_job *jobs;
     struct lull_slot_mode *modes;
@@ -45,7 +46,8 @@ struct lull_slotted {
 
 /*
  * The cluster and the jobs are checked. Modes that no deadline, no memory or too few GPUs allow are
- * left out. Errors: -EINVAL a job that is left without a mode, with its number; -ERANGE more slots
+ * left out. Errors: -EINVAL a job that has to run is left without a
+ * mode, with its number; -ERANGE more slots
  * than LULL_SLOTS_MOST, or more types than there may be; -ENOMEM. The output is empty then.
  */
 int lull_slotted_create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,

@@ -1,0 +1,35 @@
+/*
+ * How far from the optimum a schedule can be at most, found after the run: prices that prove a
+ * tight bound (dual_bound.h). Any prices prove one; so they may be guessed, scaled and improved
+ * freely.
+ *
+ * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_CLUSTER_DUAL_SEARCH_H
+#define LULL_CORE_CLUSTER_DUAL_SEARCH_H
+
+#include "core/cluster/slots.h"
+
+/*
+ * Prices guessed from a schedule, one choice per job: where little more would have fitted into a
+ * slot of a type, the least that a job there gains per GPU and slot; else 0. gpu_j_out: [type *
+ * slots + slot]. -ENOMEM. O(jobs + the slots they take).
+ */
+int lull_dual_guess(const struct lull_slot_problem *problem, const struct lull_slot_choice *choices,
+                    double *gpu_j_out);
+
+/*
+ * The best bound on the least cost (J, see dual_bound.h) that is found: of the prices times 0, 0.1
+ * to 1.2, and then of `steps` steps along the subgradient, what is asked for at the prices less
+ * what there is, as long as Polyak's rule says for a goal between the best bound and achieved_j.
+ * achieved_j: what the schedule costs. gpu_j is overwritten by the best prices. O((steps + 13)
+ * starts). -ENOMEM.
+ */
+int lull_dual_search(const struct lull_slot_problem *problem, double achieved_j, uint32_t steps,
+                     double *gpu_j, double *bound_j_out);
+
+/* Optimum over achieved where both are welfare (-cost), achieved over optimum where both are cost:
+ * at least 1, and 1 where there is nothing to gain. INFINITY: nothing was achieved. */
+double lull_dual_ratio(double bound_j, double achieved_j);
+
+#endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/cluster/heap.h"
+#include "core/cluster/placement.h"
+#include "core/cluster/policy.h"
+#include "core/cluster/primal_dual.h"
+
+/* Coarse, because the proven ratio grows with the logarithm of a job's length in slots. */
+static const int64_t slot_ns = INT64_C(300000000000);
+
+struct lull_cluster_policy {
+    const struct lull_cluster *cluster;
+    const struct lull_cluster_jobs *jobs;
+    struct lull_prices *prices; /* types are [pool * type_count + type] */
+    struct lull_bid_account account;
+    struct lull_heap due;      /* admitted: modes and jobs by first slot */
+    struct lull_heap rejected; /* jobs */
+};
+
+/* ---- jobs in slots ------------------------------------------------------------------------ */
+
+/* A mode's own slots, whole and within the job's window; false: it has none. */
+static bool convert(const struct lull_cluster_policy *policy, const struct lull_cluster_job *job,
+                    uint32_t at, uint32_t known, struct lull_slot_mode *mode_out)
+{
+    const struct lull_cluster_mode *mode = &job->modes[at];
+    const uint32_t memory_mib = policy->cluster->types[mode->type].memory_mib;
+    const int64_t first = (job->arrival_ns + slot_ns - 1) / slot_ns;
+    const int64_t slots = (mode->time_ns + slot_ns - 1) / slot_ns;
+    const int64_t last = job->deadline_ns == LULL_CLUSTER_NEVER
+                             ? (first > known ? first : known)
+                             : job->deadline_ns / slot_ns - slots;
+
+    if (job->value_j <= 0.0 || last < first || last + slots > LULL_SLOTS_MOST ||
+        (memory_mib != 0 && job->memory_mib > memory_mib))
+        return false;
+    *mode_out = (struct lull_slot_mode){
+        .type = job->pool * policy->cluster->type_count + mode->type,
+        .gpus = mode->gpus,
+        .slots = (uint32_t)slots,
+        .first = (uint32_t)first,
+        .last = (uint32_t)last,
+        .cost_j = -lull_cluster_gain_j(job, at, job->arrival_ns, 0.0),
+    };
+    return true;
+}
+
+/* numbers_out: of the job's modes, those that are left. */
+static struct lull_slot_job convert_all(const struct lull_cluster_policy *policy,
+                                        const struct lull_cluster_job *job, uint32_t known,
+                                        struct lull_slot_mode *modes, uint32_t *numbers_out)
+{
+    struct lull_slot_job made = {.modes = modes};
+
+    for (uint32_t i = 0; i < job->mode_count; i++)
+        if (convert(policy, job, i, known, &modes[made.mode_count]))
+            numbers_out[made.mode_count++] = i;
+    return made;
+}
+
+/* ---- beginning and end -------------------------------------------------------------------- */
+
+static void destroy(struct lull_cluster_policy *policy)
+{
+    if (policy == NULL)
+        return;
+    lull_prices_destroy(policy->prices);
+    lull_heap_fini(&policy->due);
+    lull_heap_fini(&policy->rejected);
+    free(policy);
+}
+
+/* The theorem's ranges, of the jobs that are known to come. */
+static int make_prices(struct lull_cluster_policy *policy)
+{
+    const uint32_t types = policy->cluster->pool_count * policy->cluster->type_count;
+    struct lull_price_law *laws = calloc(types, sizeof(*laws));
+    int rc = -ENOMEM;
+
+    if (laws != NULL) {
+        for (uint32_t i = 0; i < policy->cluster->node_count; i++) {
+            const struct lull_cluster_node *node = &policy->cluster->nodes[i];
+
+            laws[node->pool * policy->cluster->type_count + node->type].gpus += node->gpus;
+        }
+        for (size_t i = 0; i < policy->jobs->count; i++) {
+            struct lull_slot_mode modes[LULL_CLUSTER_MOST_MODES];
+            uint32_t numbers[LULL_CLUSTER_MOST_MODES];
+            const struct lull_slot_job job =
+                convert_all(policy, &policy->jobs->all[i], 0, modes, numbers);
+
+            lull_bid_widen(&job, laws);
+        }
+        rc = lull_prices_create(laws, types, &policy->prices);
+    }
+    free(laws);
+    return rc;
+}
+
+static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                  struct lull_cluster_policy **policy_out)
+{
+    struct lull_cluster_policy *policy = calloc(1, sizeof(*policy));
+
+    if (policy == NULL)
+        return -ENOMEM;
+    policy->cluster = cluster;
+    policy->jobs = jobs;
+    if (make_prices(policy) < 0) {
+        destroy(policy);
+        return -ENOMEM;
+    }
+    *policy_out = policy;
+    return 0;
+}
+
+/* ---- events ------------------------------------------------------------------------------- */
+
+static int arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+{
+    struct lull_slot_mode modes[LULL_CLUSTER_MOST_MODES];
+    uint32_t numbers[LULL_CLUSTER_MOST_MODES];
+    const struct lull_slot_job asked = convert_all(
+        policy, &policy->jobs->all[job], lull_prices_slots(policy->prices), modes, numbers);
+    struct lull_bid bid;
+
+    /* One that was taken off its GPUs has had its slots. */
+    if (now_ns > policy->jobs->all[job].arrival_ns ||
+        !lull_bid_choose(policy->prices, &asked, &bid))
+        return lull_heap_add(&policy->rejected, 0, job);
+    lull_bid_admit(policy->prices, &asked, &bid, &policy->account);
+    return lull_heap_add(&policy->due, (int64_t)bid.choice.start * slot_ns,
+                         (uint64_t)job * LULL_CLUSTER_MOST_MODES + numbers[bid.choice.mode]);
+}
+
+static void end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+{
+    (void)policy;
+    (void)job;
+    (void)now_ns;
+}
+
+/* ---- decisions ---------------------------------------------------------------------------- */
+
+static const char *reason_for(const struct lull_cluster_job *job)
+{
+    return job->value_j > 0.0 ? "every schedule costs more in posted prices than it gains"
+                              : "it has no value that GPUs could be promised for";
+}
+
+static bool start(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+                  struct lull_cluster_decision *decision)
+{
+    const uint64_t number = policy->due.entries[0].number;
+    const uint32_t job = (uint32_t)(number / LULL_CLUSTER_MOST_MODES);
+    const uint32_t at = (uint32_t)(number % LULL_CLUSTER_MOST_MODES);
+    const struct lull_cluster_mode *mode = &policy->jobs->all[job].modes[at];
+    const uint32_t pool = policy->jobs->all[job].pool;
+    struct lull_heap_entry entry;
+
+    decision->share_count =
+        lull_cluster_place_consolidated(state, pool, mode->type, mode->gpus, decision->shares);
+    /* What was promised is there, if perhaps in pieces. */
+    if (decision->share_count == 0)
+        decision->share_count =
+            lull_cluster_place_scattered(state, pool, mode->type, mode->gpus, decision->shares);
+    if (decision->share_count == 0)
+        return false;
+    decision->act = LULL_CLUSTER_START;
+    decision->job = job;
+    decision->mode = at;
+    decision->reason = "its reserved time, at posted prices below its gain";
+    return lull_heap_take(&policy->due, INT64_MAX, &entry);
+}
+
+static bool decide(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+                   int64_t now_ns, struct lull_cluster_decision *decision)
+{
+    struct lull_heap_entry entry;
+
+    if (lull_heap_take(&policy->rejected, INT64_MAX, &entry)) {
+        decision->act = LULL_CLUSTER_REJECT;
+        decision->job = (uint32_t)entry.number;
+        decision->reason = reason_for(&policy->jobs->all[entry.number]);
+        return true;
+    }
+    return policy->due.count > 0 && policy->due.entries[0].key <= now_ns &&
+           start(policy, state, decision);
+}
+
+/* When the next promise begins. */
+static int64_t wake_ns(const struct lull_cluster_policy *policy, int64_t now_ns)
+{
+    return policy->due.count > 0 && policy->due.entries[0].key > now_ns ? policy->due.entries[0].key
+                                                                        : LULL_CLUSTER_NEVER;
+}
+
+const struct lull_cluster_policy_ops lull_cluster_policy_pd_rats_safe = {
+    .name = "pd-rats-safe",
+    .summary = "reservations on arrival, for good, at posted prices with a proven ratio",
+    .create = create,
+    .destroy = destroy,
+    .arrive = arrive,
+    .end = end,
+    .decide = decide,
+    .wake_ns = wake_ns,
+};

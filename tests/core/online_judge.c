@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "online_judge.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/cluster/dual_search.h"
+#include "core/cluster/primal_dual.h"
+#include "core/cluster/slotted.h"
+#include "slot_lp.h"
+
+enum { STEPS = 100 };
+
+/* The tuned policy's schedule. A problem's modes are the job's in order, without those of no use.
+ */
+static struct online_result run_tuned(const struct online_case *it, const struct lull_slotted *made,
+                                      struct lull_slot_choice *choices)
+{
+    uint32_t *starts = calloc(it->jobs.count + 1, sizeof(*starts));
+    uint32_t *modes = calloc(it->jobs.count + 1, sizeof(*modes));
+    const struct online_result result =
+        online_case_run(it, &lull_cluster_policy_pd_rats, starts, modes);
+
+    for (size_t j = 0; j < it->jobs.count; j++) {
+        const struct lull_cluster_job *job = &it->jobs.all[j];
+        uint32_t at = 0;
+
+        choices[j] = (struct lull_slot_choice){LULL_SLOT_REJECTED, 0};
+        if (starts[j] == UINT32_MAX)
+            continue;
+        while (at < made->jobs[j].mode_count &&
+               (made->jobs[j].modes[at].type != job->modes[modes[j]].type ||
+                -made->jobs[j].modes[at].cost_j !=
+                    lull_cluster_gain_j(job, modes[j], job->arrival_ns, 0.0)))
+            at++;
+        choices[j] = (struct lull_slot_choice){at, starts[j]};
+    }
+    free(starts);
+    free(modes);
+    return result;
+}
+
+static double proven_ratio(const struct lull_slotted *made)
+{
+    struct lull_price_law *laws = calloc(made->problem.type_count, sizeof(*laws));
+    double ratio;
+
+    for (uint32_t i = 0; i < made->problem.type_count; i++)
+        laws[i].gpus = made->problem.gpus[i];
+    for (size_t j = 0; j < made->problem.job_count; j++)
+        lull_bid_widen(&made->jobs[j], laws);
+    ratio = lull_bid_ratio(laws, made->problem.type_count);
+    free(laws);
+    return ratio;
+}
+
+static double certify(const struct lull_slot_problem *problem,
+                      const struct lull_slot_choice *choices, double welfare_j, uint32_t steps)
+{
+    double *prices_j = calloc((size_t)problem->type_count * problem->slots, sizeof(*prices_j));
+    double bound_j = -INFINITY;
+
+    if (lull_dual_guess(problem, choices, prices_j) < 0 ||
+        lull_dual_search(problem, -welfare_j, steps, prices_j, &bound_j) < 0)
+        abort();
+    free(prices_j);
+    return -bound_j;
+}
+
+struct online_verdict online_judge(const struct online_case *it)
+{
+    struct lull_slot_choice *choices = calloc(it->jobs.count + 1, sizeof(*choices));
+    const struct online_result safe =
+        online_case_run(it, &lull_cluster_policy_pd_rats_safe, NULL, NULL);
+    const struct online_result greedy = online_case_greedy(it);
+    struct online_result tuned;
+    struct online_verdict verdict;
+    const struct lull_slotting slotting = online_case_slotting(it);
+    struct lull_slotted made;
+    struct lull_error err;
+    double cost_j;
+
+    if (lull_slotted_create(&it->cluster, &it->jobs, &slotting, &made, &err) < 0)
+        abort();
+    tuned = run_tuned(it, &made, choices);
+    verdict = (struct online_verdict){
+        .optimum_j = slot_lp_welfare(&made.problem, NULL),
+        .greedy_j = greedy.welfare_j,
+        .safe_j = safe.welfare_j,
+        .tuned_j = tuned.welfare_j,
+        .scaled_j = certify(&made.problem, choices, tuned.welfare_j, 0),
+        .certified_j = certify(&made.problem, choices, tuned.welfare_j, STEPS),
+        .proven_ratio = proven_ratio(&made),
+        .is_sound = greedy.is_sound && safe.is_sound && tuned.is_sound &&
+                    lull_slot_cost(&made.problem, choices, &cost_j) == 0 &&
+                    fabs(cost_j + tuned.welfare_j) <= 1e-9 * fabs(cost_j),
+    };
+    lull_slotted_fini(&made);
+    free(choices);
+    return verdict;
+}
