@@ -294,6 +294,30 @@ static void test_out_of_pairs_counts_as_degraded(void **state)
     assert_int_equal(lull_guard_verdict(&guard), LULL_VERDICT_DEGRADED);
 }
 
+/* What costs more than it brings is refused, though it is allowed; noise alone refuses nothing. */
+static void test_a_slowdown_that_does_not_pay_is_refused(void **state)
+{
+    const double slowdowns[] = {0.0, 0.005};
+    uint32_t passed[2] = {0};
+
+    (void)state;
+    for (uint64_t seed = 0; seed < 400; seed++) {
+        struct lull_guard_config config = usual;
+        struct lull_random random;
+        struct lull_guard guard;
+
+        config.worth_ratio = 0.0015;
+        lull_random_init(&random, seed);
+        lull_guard_init(&guard, &config);
+        while (lull_guard_verdict(&guard) == LULL_VERDICT_UNDECIDED)
+            lull_guard_add(&guard, lull_random_normal(&random, 1.0, 0.002),
+                           lull_random_normal(&random, 1.0 + slowdowns[seed % 2], 0.002));
+        passed[seed % 2] += lull_guard_verdict(&guard) == LULL_VERDICT_NOT_DEGRADED;
+    }
+    assert_true(passed[0] >= 160); /* of 200 */
+    assert_true(passed[1] <= 10);
+}
+
 static void test_the_bounds_enclose_the_estimate(void **state)
 {
     (void)state;
@@ -330,6 +354,7 @@ int main(void)
         cmocka_unit_test(test_nonsense_is_ignored),
         cmocka_unit_test(test_equal_pairs_have_no_doubt),
         cmocka_unit_test(test_out_of_pairs_counts_as_degraded),
+        cmocka_unit_test(test_a_slowdown_that_does_not_pay_is_refused),
         cmocka_unit_test(test_the_bounds_enclose_the_estimate),
     };
 

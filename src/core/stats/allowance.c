@@ -5,7 +5,7 @@
 
 void lull_allowance_init(struct lull_allowance *allowance, double rate, double most)
 {
-    *allowance = (struct lull_allowance){.rate = rate, .most = most, .left = most / 4.0};
+    *allowance = (struct lull_allowance){.rate = rate, .most = most, .left = 0.0};
 }
 
 void lull_allowance_earn(struct lull_allowance *allowance, double trials)

@@ -20,7 +20,7 @@ struct lull_allowance {
     double left;
 };
 
-/* Starts a quarter full. */
+/* Starts with nothing saved up and nothing overdrawn. */
 void lull_allowance_init(struct lull_allowance *allowance, double rate, double most);
 
 void lull_allowance_earn(struct lull_allowance *allowance, double trials);

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdbool.h>
 
 #include "core/stats/student.h"
 
@@ -87,22 +88,36 @@ static double chance_to_pass(const struct lull_guard *guard)
     return lull_student_cdf(room / spread, pairs - 1.0);
 }
 
+static double worth(const struct lull_guard_config *config)
+{
+    return config->worth_ratio > 0.0 ? config->worth_ratio : config->tolerance_ratio;
+}
+
+static bool pays(const struct lull_guard *guard, double pairs, bool is_last_look)
+{
+    const double error =
+        is_last_look ? 0.0 : sqrt(lull_moments_variance(&guard->log_ratios) / pairs);
+
+    return guard->log_ratios.mean + error < log1p(worth(&guard->config));
+}
+
 enum lull_verdict lull_guard_verdict(const struct lull_guard *guard)
 {
     const double pairs = (double)guard->log_ratios.count;
     const double limit = log1p(guard->config.tolerance_ratio);
+    const bool is_last_look = guard->log_ratios.count >= guard->config.max_pairs;
 
     if (guard->aborted)
         return LULL_VERDICT_DEGRADED;
     if (guard->log_ratios.count < guard->config.min_pairs)
         return LULL_VERDICT_UNDECIDED;
 
-    if (guard->log_ratios.mean + bound_distance(guard, pairs) < limit)
+    if (guard->log_ratios.mean + bound_distance(guard, pairs) < limit &&
+        pays(guard, pairs, is_last_look))
         return LULL_VERDICT_NOT_DEGRADED;
     const double distance =
         distance_at(guard, pairs, look_error(guard, pairs) / together(guard));
-    if (guard->log_ratios.mean - distance > limit ||
-        guard->log_ratios.count >= guard->config.max_pairs ||
+    if (guard->log_ratios.mean - distance > log1p(worth(&guard->config)) || is_last_look ||
         chance_to_pass(guard) < LULL_GUARD_HOPELESS / together(guard))
         return LULL_VERDICT_DEGRADED;
     return LULL_VERDICT_UNDECIDED;

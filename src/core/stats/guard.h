@@ -20,7 +20,10 @@
  *   says "not degraded" is below LULL_GUARD_HOPELESS, whether because the candidate is too slow or
  *   because the noise is too large for max_pairs, or
  * - max_pairs are used up.
- * The last two can only make "not degraded" rarer. A verdict is that of the present pairs: stop at
+ * The last two can only make "not degraded" rarer. So does worth_ratio: a slowdown that would cost
+ * more than the candidate brings. It is a matter of profit, not of the promise, so it is judged by
+ * the estimate: one standard error above it must be below the worth, after max_pairs the estimate
+ * itself; a lower bound above it is "degraded". A verdict is that of the present pairs: stop at
  * the first one that decides. Pure; caller's storage; one thread at a time.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -46,6 +49,8 @@ struct lull_guard_config {
     uint32_t min_pairs;     /* no verdict before; >= 2 */
     uint32_t max_pairs;     /* then what is not proven harmless counts as degraded; >= min_pairs */
     double abort_ratio; /* a single pair slower than this ends the test at once, e.g. 0.2; > 0 */
+    double worth_ratio; /* slowdown from which the candidate does not pay, <= tolerance_ratio; 0: it
+                         * always does */
     uint32_t together;  /* tests of which any may say "degraded" for all (joint_guard.h); that
                          * verdict is made so many times rarer. 0 as 1 */
 };

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <math.h>
 
-/* Coupled ranks agree to this share of the tolerance. */
+/* Coupled ranks agree to this share of the tolerance, or of the worth. */
 static const double coupled_share = 0.25;
 
 void lull_joint_guard_init(struct lull_joint_guard *joint, const struct lull_guard_config *config,
@@ -44,7 +44,9 @@ void lull_joint_guard_add_mean(struct lull_joint_guard *joint, double reference,
 /* Whether the ranks' means of one side lie close together. */
 static bool agree(const struct lull_joint_guard *joint, bool candidate)
 {
-    const double margin = coupled_share * joint->mean.config.tolerance_ratio;
+    const struct lull_guard_config *config = &joint->mean.config;
+    const double margin =
+        coupled_share * (config->worth_ratio > 0.0 ? config->worth_ratio : config->tolerance_ratio);
     double lowest = INFINITY;
     double highest = 0.0;
     double sum = 0.0;

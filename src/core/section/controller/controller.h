@@ -59,9 +59,9 @@
 #include "core/section/track.h"
 #include "core/stats/guard.h"
 
-/* Slowdown that a steady point may cost by default, and that all clocks of gaps together may. */
+/* Slowdown that a steady point may cost by default, and from which clocks of gaps do not pay. */
 #define LULL_STEADY_TOLERANCE 0.0025
-#define LULL_GAP_TOLERANCE 0.0015
+#define LULL_GAP_WORTH 0.0015
 
 enum {
     LULL_CONTROLLER_MAX_GPUS = 64,

@@ -16,8 +16,8 @@
  * than the one in a hundred that is promised. What is aimed at with a full allowance is more, or the
  * allowance could never be spent: it settles where both are equal.
  */
-static const double late_earned = 0.007;
-static const double late_wanted = 0.0135;
+static const double late_earned = 0.0075;
+static const double late_wanted = 0.011;
 static const double late_saved = 2.0;
 /* With an empty allowance nothing is switched; just above it one is no more careful than this. */
 static const double least_fullness = 0.05;

@@ -55,23 +55,30 @@ uint32_t lull_controller_window(const struct lull_controller *controller)
     return wanted > WINDOW_MAX ? WINDOW_MAX : (uint32_t)wanted;
 }
 
-/* What a steady point, or the clocks of gaps, cost in time costs energy as well. */
+/* What a steady point costs in time costs energy as well. */
 static double tolerance_of(const struct lull_controller *controller)
 {
     double most = controller->config.tolerance_ratio;
 
     if (controller->steady)
         most = controller->config.steady_tolerance_ratio;
-    else if (controller->current != LULL_CONTROLLER_NO_TARGET &&
-             controller->targets[controller->current].of_gaps)
-        most = LULL_GAP_TOLERANCE;
     return fmin(most, controller->config.tolerance_ratio);
+}
+
+/* So do the clocks of gaps, but noise that hides so little shall not keep them high. */
+static double worth_of(const struct lull_controller *controller)
+{
+    const bool of_gaps = !controller->steady && controller->current != LULL_CONTROLLER_NO_TARGET &&
+                         controller->targets[controller->current].of_gaps;
+
+    return of_gaps ? fmin(LULL_GAP_WORTH, controller->config.tolerance_ratio) : 0.0;
 }
 
 static void begin_guards(struct lull_controller *controller)
 {
     struct lull_guard_config guard = {
         .tolerance_ratio = tolerance_of(controller),
+        .worth_ratio = worth_of(controller),
         .confidence = controller->config.confidence,
         .min_pairs = MIN_PAIRS,
         .max_pairs = MAX_PAIRS,
@@ -81,6 +88,7 @@ static void begin_guards(struct lull_controller *controller)
     lull_joint_guard_init(&controller->guard, &guard, controller->gpu_count);
     if (controller->config.tail_tolerance_ratio > 0.0)
         guard.tolerance_ratio = controller->config.tail_tolerance_ratio;
+    guard.worth_ratio = 0.0;
     lull_joint_guard_init(&controller->tail_guard, &guard, controller->gpu_count);
     for (uint32_t i = 0; i < controller->gpu_count; i++) {
         const struct lull_controlled_gpu *gpu = &controller->gpus[i];
