@@ -46,7 +46,7 @@ class PowerLimit(unittest.TestCase):
 
     def test_found_stored_and_used_again(self):
         job = ("sh", "-c", f"{JOB} 0 $STEPS 100 20 0 && echo 42")
-        self.environment["STEPS"] = "160"
+        self.environment["STEPS"] = "220"
         done, report = self.run_job("--power-limit", "auto", "--slice-s", "1.5", "--limit-step-w", "125", job=job)
         self.assertEqual((done.returncode, done.stdout), (0, "42\n"), done.stderr)
         limit = report["power_limit"]

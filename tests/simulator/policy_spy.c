@@ -82,7 +82,7 @@ static struct {
     bool is_waiting[SPY_JOBS];
 } spied;
 
-static struct spy_event *note(int64_t now_ns, int kind, uint32_t job)
+static struct spy_event *note(int64_t now_ns, enum spy_kind kind, uint32_t job)
 {
     struct spy_event *const event = &spied.log->events[spied.log->count++];
 
@@ -117,7 +117,7 @@ static void end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns
 static bool decide(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
                    int64_t now_ns, struct lull_cluster_decision *decision)
 {
-    static const int kinds[] = {[LULL_CLUSTER_START] = SPY_START,
+    static const enum spy_kind kinds[] = {[LULL_CLUSTER_START] = SPY_START,
                                 [LULL_CLUSTER_PREEMPT] = SPY_STOP,
                                 [LULL_CLUSTER_RECLOCK] = SPY_RECLOCK};
     struct spy_event *event;

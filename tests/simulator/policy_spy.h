@@ -36,9 +36,11 @@ struct spy_wish {
 
 void spy_make(struct spy_case *it, const struct spy_wish *wish, uint64_t seed);
 
+enum spy_kind { SPY_START, SPY_STOP, SPY_RECLOCK, SPY_END };
+
 struct spy_event {
     int64_t at_ns;
-    enum { SPY_START, SPY_STOP, SPY_RECLOCK, SPY_END } kind;
+    enum spy_kind kind;
     uint32_t job;
     uint32_t mode;
     int64_t restart_ns;
