@@ -372,7 +372,8 @@ static int read_all(struct reader *reader)
         return refuse(reader, "no cluster: the first line gives slots and types");
     file->problem.jobs = file->jobs;
     for (size_t i = 0; i < file->problem.job_count; i++) {
-        file->jobs[i].modes = file->modes + used;
+        if (file->modes != NULL)
+            file->jobs[i].modes = file->modes + used;
         used += file->jobs[i].mode_count;
     }
     return result;
