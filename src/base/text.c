@@ -48,6 +48,16 @@ int lull_text_parse_number(const char *text, double *value_out)
     return 0;
 }
 
+int lull_text_parse_between(const char *text, double least, double most, double *value_out)
+{
+    double value;
+
+    if (lull_text_parse_number(text, &value) < 0 || !(value >= least && value <= most))
+        return -EINVAL;
+    *value_out = value;
+    return 0;
+}
+
 int lull_text_parse_ratio(const char *text, double *ratio_out)
 {
     const char *end;

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/dvfs_tasks.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "trace/columns.h"
-#include "trace/config_map.h"
-#include "trace/job_folder.h"
+#include "trace/job_set.h"
 
 static const double most = 1e9;
 
@@ -31,12 +26,6 @@ static const struct lull_column known[] = {
     {"cg_w", CORE_W, 0},
     {"cg", CORE_W, 0},
     {NULL, 0, 0},
-};
-
-struct reading {
-    struct lull_dvfs_task *tasks;
-    size_t count;
-    size_t room;
 };
 
 /* ---- one task ----------------------------------------------------------------------------- */
@@ -99,9 +88,9 @@ static int check(const struct lull_columns *record, const struct lull_dvfs_task 
     return 0;
 }
 
-static int read_task(const struct lull_columns *record, struct lull_dvfs_task *task,
-                     struct lull_error *err)
+static int read_task(const struct lull_columns *record, void *task_out, struct lull_error *err)
 {
+    struct lull_dvfs_task *const task = task_out;
     int rc;
 
     *task = (struct lull_dvfs_task){0};
@@ -113,80 +102,38 @@ static int read_task(const struct lull_columns *record, struct lull_dvfs_task *t
 
 /* ---- many --------------------------------------------------------------------------------- */
 
-static int append(void *context, const struct lull_columns *record, struct lull_error *err)
-{
-    struct reading *const reading = context;
-    int rc = record->lines == NULL ? check_names(record, err) : 0;
-
-    if (rc < 0)
-        return rc;
-    if (reading->count == reading->room) {
-        const size_t room = reading->room > 0 ? 2 * reading->room : 256;
-        struct lull_dvfs_task *const tasks = realloc(reading->tasks, room * sizeof(*tasks));
-
-        if (tasks == NULL)
-            return lull_error_set(err, -ENOMEM, "%s: no memory for %zu tasks", record->name, room);
-        reading->tasks = tasks;
-        reading->room = room;
-    }
-    rc = read_task(record, &reading->tasks[reading->count], err);
-    reading->count += rc == 0;
-    return rc;
-}
-
-static int finish(struct reading *reading, int rc, struct lull_dvfs_task **tasks_out,
-                  size_t *count_out)
-{
-    if (rc < 0) {
-        free(reading->tasks);
-        return rc;
-    }
-    *tasks_out = reading->tasks;
-    *count_out = reading->count;
-    return 0;
-}
+static const struct lull_job_kind kind = {
+    .known = known,
+    .many = "tasks",
+    .size = sizeof(struct lull_dvfs_task),
+    .check = check_names,
+    .read = read_task,
+};
 
 int lull_dvfs_tasks_read_lines(struct lull_lines *lines, struct lull_dvfs_task **tasks_out,
                                size_t *count_out, struct lull_error *err)
 {
-    struct reading reading = {0};
-    struct lull_columns columns;
-    int rc = lull_columns_open(&columns, known, lines, err);
+    void *all;
+    const int rc = lull_job_set_read_lines(&kind, lines, &all, count_out, err);
 
     if (rc == 0)
-        rc = check_names(&columns, err);
-    while (rc >= 0 && (rc = lull_columns_next(&columns, err)) > 0)
-        rc = append(&reading, &columns, err);
-    if (rc == 0 && reading.count == 0)
-        rc = lull_error_set(err, -ENODATA, "%s: a header and no tasks", lull_lines_name(lines));
-    return finish(&reading, rc, tasks_out, count_out);
+        *tasks_out = all;
+    return rc;
 }
 
 int lull_dvfs_tasks_read_text(const char *name, char *text, struct lull_dvfs_task *task_out,
                               struct lull_error *err)
 {
-    struct lull_columns record;
-    int rc = lull_config_map_parse(name, text, known, &record, err);
-
-    if (rc == 0)
-        rc = check_names(&record, err);
-    return rc == 0 ? read_task(&record, task_out, err) : rc;
+    return lull_job_set_read_text(&kind, name, text, task_out, err);
 }
 
 int lull_dvfs_tasks_read(const char *path, struct lull_dvfs_task **tasks_out, size_t *count_out,
                          struct lull_error *err)
 {
-    struct lull_lines *lines = NULL;
-    struct reading reading = {0};
-    int rc;
+    void *all;
+    const int rc = lull_job_set_read(&kind, path, &all, count_out, err);
 
-    if (lull_job_folder_is(path)) {
-        rc = lull_job_folder_read(path, known, append, &reading, err);
-        return finish(&reading, rc, tasks_out, count_out);
-    }
-    rc = lull_lines_open(path, &lines, err);
     if (rc == 0)
-        rc = lull_dvfs_tasks_read_lines(lines, tasks_out, count_out, err);
-    lull_lines_close(lines);
+        *tasks_out = all;
     return rc;
 }

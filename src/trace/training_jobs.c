@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/training_jobs.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "trace/columns.h"
-#include "trace/config_map.h"
-#include "trace/job_folder.h"
+#include "trace/job_set.h"
 
 enum field {
     ID,
@@ -37,12 +33,6 @@ enum { MOST_WORKERS = 1 << 20, MOST_MS = 1 << 30 };
 #define MOST_ARRIVAL_MS INT64_C(1000000000000) /* 30 years */
 
 static const double most_mb = 1e9;
-
-struct reading {
-    struct lull_training_job *jobs;
-    size_t count;
-    size_t room;
-};
 
 /* ---- one job ------------------------------------------------------------------------------ */
 
@@ -85,9 +75,9 @@ static int read_counts(const struct lull_columns *record, struct lull_training_j
     return rc == 0 ? read_count(record, BACKWARD, MOST_MS, &job->backward_ms, err) : rc;
 }
 
-static int read_job(const struct lull_columns *record, struct lull_training_job *job,
-                    struct lull_error *err)
+static int read_job(const struct lull_columns *record, void *job_out, struct lull_error *err)
 {
+    struct lull_training_job *const job = job_out;
     int rc;
 
     *job = (struct lull_training_job){0};
@@ -108,80 +98,38 @@ static int read_job(const struct lull_columns *record, struct lull_training_job 
 
 /* ---- many --------------------------------------------------------------------------------- */
 
-static int append(void *context, const struct lull_columns *record, struct lull_error *err)
-{
-    struct reading *const reading = context;
-    int rc = record->lines == NULL ? check_names(record, err) : 0;
-
-    if (rc < 0)
-        return rc;
-    if (reading->count == reading->room) {
-        const size_t room = reading->room > 0 ? 2 * reading->room : 256;
-        struct lull_training_job *const jobs = realloc(reading->jobs, room * sizeof(*jobs));
-
-        if (jobs == NULL)
-            return lull_error_set(err, -ENOMEM, "%s: no memory for %zu jobs", record->name, room);
-        reading->jobs = jobs;
-        reading->room = room;
-    }
-    rc = read_job(record, &reading->jobs[reading->count], err);
-    reading->count += rc == 0;
-    return rc;
-}
-
-static int finish(struct reading *reading, int rc, struct lull_training_job **jobs_out,
-                  size_t *count_out)
-{
-    if (rc < 0) {
-        free(reading->jobs);
-        return rc;
-    }
-    *jobs_out = reading->jobs;
-    *count_out = reading->count;
-    return 0;
-}
+static const struct lull_job_kind kind = {
+    .known = known,
+    .many = "jobs",
+    .size = sizeof(struct lull_training_job),
+    .check = check_names,
+    .read = read_job,
+};
 
 int lull_training_jobs_read_lines(struct lull_lines *lines, struct lull_training_job **jobs_out,
                                   size_t *count_out, struct lull_error *err)
 {
-    struct reading reading = {0};
-    struct lull_columns columns;
-    int rc = lull_columns_open(&columns, known, lines, err);
+    void *all;
+    const int rc = lull_job_set_read_lines(&kind, lines, &all, count_out, err);
 
     if (rc == 0)
-        rc = check_names(&columns, err);
-    while (rc >= 0 && (rc = lull_columns_next(&columns, err)) > 0)
-        rc = append(&reading, &columns, err);
-    if (rc == 0 && reading.count == 0)
-        rc = lull_error_set(err, -ENODATA, "%s: a header and no jobs", lull_lines_name(lines));
-    return finish(&reading, rc, jobs_out, count_out);
+        *jobs_out = all;
+    return rc;
 }
 
 int lull_training_jobs_read_text(const char *name, char *text, struct lull_training_job *job_out,
                                  struct lull_error *err)
 {
-    struct lull_columns record;
-    int rc = lull_config_map_parse(name, text, known, &record, err);
-
-    if (rc == 0)
-        rc = check_names(&record, err);
-    return rc == 0 ? read_job(&record, job_out, err) : rc;
+    return lull_job_set_read_text(&kind, name, text, job_out, err);
 }
 
 int lull_training_jobs_read(const char *path, struct lull_training_job **jobs_out,
                             size_t *count_out, struct lull_error *err)
 {
-    struct lull_lines *lines = NULL;
-    struct reading reading = {0};
-    int rc;
+    void *all;
+    const int rc = lull_job_set_read(&kind, path, &all, count_out, err);
 
-    if (lull_job_folder_is(path)) {
-        rc = lull_job_folder_read(path, known, append, &reading, err);
-        return finish(&reading, rc, jobs_out, count_out);
-    }
-    rc = lull_lines_open(path, &lines, err);
     if (rc == 0)
-        rc = lull_training_jobs_read_lines(lines, jobs_out, count_out, err);
-    lull_lines_close(lines);
+        *jobs_out = all;
     return rc;
 }

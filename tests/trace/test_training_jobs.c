@@ -24,7 +24,7 @@ static int read_text(const char *text, struct lull_training_job *job, struct lul
     char copy[2048];
 
     assert_true(strlen(text) < sizeof(copy));
-    strcpy(copy, text);
+    memcpy(copy, text, strlen(text) + 1);
     return lull_training_jobs_read_text("job_7.json", copy, job, err);
 }
 

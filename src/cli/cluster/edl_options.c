@@ -114,16 +114,6 @@ static int parse_range(const char *arg, struct lull_edl_options *wish)
     return 0;
 }
 
-static int parse_between(const char *arg, double least, double most, double *value_out)
-{
-    double value;
-
-    if (lull_text_parse_number(arg, &value) < 0 || !(value >= least && value <= most))
-        return -EINVAL;
-    *value_out = value;
-    return 0;
-}
-
 static int parse_per_node(const char *arg, struct lull_edl_config *config)
 {
     int64_t count;
@@ -154,11 +144,11 @@ static int parse_value(int key, char *arg, struct lull_edl_options *wish, unsign
     case KEY_PER_NODE:
         return parse_per_node(arg, &wish->config);
     case KEY_IDLE:
-        return parse_between(arg, 0.0, 1e6, &wish->idle_w);
+        return lull_text_parse_between(arg, 0.0, 1e6, &wish->idle_w);
     case KEY_TURN_ON:
-        return parse_between(arg, 0.0, 1e9, &wish->turn_on_j);
+        return lull_text_parse_between(arg, 0.0, 1e9, &wish->turn_on_j);
     case KEY_DRAW:
-        return parse_between(arg, 1e-3, 100.0, &wish->utilisation);
+        return lull_text_parse_between(arg, 1e-3, 100.0, &wish->utilisation);
     case KEY_SEED:
         return lull_text_parse_int(arg, 0, INT64_MAX, &wish->seed);
     case KEY_FIRST:

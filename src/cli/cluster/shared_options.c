@@ -117,16 +117,6 @@ static int parse_count(const char *arg, int64_t max, uint32_t *count_out)
     return 0;
 }
 
-static int parse_between(const char *arg, double least, double most, double *value_out)
-{
-    double value;
-
-    if (lull_text_parse_number(arg, &value) < 0 || !(value >= least && value <= most))
-        return -EINVAL;
-    *value_out = value;
-    return 0;
-}
-
 static int parse_transfers(const char *arg, struct lull_shared_options *wish)
 {
     struct lull_shared_setup *const setup = &wish->setup;
@@ -185,17 +175,17 @@ static int parse_value(int key, char *arg, struct lull_shared_options *wish, boo
     case KEY_PER_NODE:
         return parse_count(arg, MOST_NODE_GPUS, &wish->setup.gpus_per_node);
     case KEY_MEMORY:
-        return parse_between(arg, 1.0, 1e9, &wish->setup.memory_mb);
+        return lull_text_parse_between(arg, 1.0, 1e9, &wish->setup.memory_mb);
     case KEY_BETA:
-        return parse_between(arg, 1e-6, 1e6, &wish->setup.beta_ms);
+        return lull_text_parse_between(arg, 1e-6, 1e6, &wish->setup.beta_ms);
     case KEY_ETA:
-        return parse_between(arg, 0.0, 1e6, &wish->setup.eta_ms);
+        return lull_text_parse_between(arg, 0.0, 1e6, &wish->setup.eta_ms);
     case KEY_SEED:
         return parse_seed(arg, &wish->setup.seed);
     case KEY_RUN:
-        return parse_between(arg, 0.0, 1e6, &wish->run_w);
+        return lull_text_parse_between(arg, 0.0, 1e6, &wish->run_w);
     case KEY_IDLE:
-        return parse_between(arg, 0.0, 1e6, &wish->idle_w);
+        return lull_text_parse_between(arg, 0.0, 1e6, &wish->idle_w);
     default:
         return ARGP_ERR_UNKNOWN;
     }
