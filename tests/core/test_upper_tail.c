@@ -93,6 +93,26 @@ static void test_the_recent_tail_follows(void **state)
     }
 }
 
+/* The quantile of an exponential tail that has met one value from elsewhere. */
+static void test_a_hiccup_says_little(void **state)
+{
+    const double truth = 10.0 - 2.0 * log(0.001);
+    double error = 0.0;
+
+    (void)state;
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        struct lull_random random;
+        struct lull_upper_tail tail = {0};
+
+        lull_random_init(&random, seed);
+        for (int i = 0; i < 1000; i++)
+            lull_upper_tail_add(&tail, 10.0 - 2.0 * log(lull_random_uniform(&random) + 1e-12));
+        lull_upper_tail_add(&tail, 300.0);
+        error += (lull_upper_tail_exceeded(&tail, 0.001) - truth) / 50;
+    }
+    assert_true(fabs(error) < 2.0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -100,6 +120,7 @@ int main(void)
         cmocka_unit_test(test_what_is_not_finite_is_ignored),
         cmocka_unit_test(test_merged_is_added),
         cmocka_unit_test(test_the_recent_tail_follows),
+        cmocka_unit_test(test_a_hiccup_says_little),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 #include "core/stats/upper_tail.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 void lull_upper_tail_add(struct lull_upper_tail *tail, double value)
 {
@@ -19,8 +20,7 @@ void lull_upper_tail_add(struct lull_upper_tail *tail, double value)
 
 void lull_upper_tail_merge(struct lull_upper_tail *tail, const struct lull_upper_tail *other)
 {
-    const uint32_t kept =
-        other->count < LULL_UPPER_TAIL_KEPT ? other->count : LULL_UPPER_TAIL_KEPT;
+    const uint32_t kept = other->count < LULL_UPPER_TAIL_KEPT ? other->count : LULL_UPPER_TAIL_KEPT;
 
     for (uint32_t i = 0; i < kept; i++)
         lull_upper_tail_add(tail, other->largest[i]);
@@ -39,18 +39,29 @@ double lull_upper_tail_p99(const struct lull_upper_tail *tail)
     return tail->largest[above - 1 < last ? above - 1 : last];
 }
 
+/* Of many values one is bound to be a hiccup, which says little of the others. */
+enum { CENSORED_FROM = 8 * LULL_UPPER_TAIL_KEPT };
+
+/* Of the kept values over the smallest of them. */
+static double mean_excess(const struct lull_upper_tail *tail, uint32_t kept)
+{
+    const bool is_censored = tail->count >= CENSORED_FROM;
+    double sum = 0.0;
+
+    for (uint32_t i = 0; i < kept; i++)
+        sum += tail->largest[is_censored && i == 0 ? 1 : i] - tail->largest[kept - 1];
+    return sum / (is_censored ? kept - 2 : kept);
+}
+
 double lull_upper_tail_exceeded(const struct lull_upper_tail *tail, double share)
 {
     const uint32_t kept = tail->count < LULL_UPPER_TAIL_KEPT ? tail->count : LULL_UPPER_TAIL_KEPT;
     const double smallest = kept == 0 ? NAN : tail->largest[kept - 1];
     const double kept_share = (double)kept / (double)tail->count;
-    double excess = 0.0;
 
-    for (uint32_t i = 0; i < kept; i++)
-        excess += (tail->largest[i] - smallest) / kept;
     if (kept == 0 || share >= kept_share)
         return smallest;
-    return smallest + excess * log(kept_share / share);
+    return smallest + mean_excess(tail, kept) * log(kept_share / share);
 }
 
 void lull_recent_tail_add(struct lull_recent_tail *tail, double value)

@@ -42,11 +42,11 @@ struct lull_controller *lull_controller_create(const struct lull_controller_conf
         gpu->model = UINT32_MAX;
         gpu->open_section = -1;
         gpu->expected_section = -1;
-        lull_controller_init_gaps(gpu);
         lull_feed_forward_init(&gpu->feed);
         lull_calibration_init(&gpu->calibration, i);
         controller->gpu_count++;
     }
+    lull_controller_init_gaps(controller);
     return controller;
 }
 
@@ -202,7 +202,7 @@ void lull_controller_take_call(struct lull_controller *controller, uint32_t inde
         !controller->withheld)
         lull_calibration_start(&gpu->calibration, call->time_ns);
     if (note.iteration_ended) {
-        lull_allowance_earn(&gpu->late, gpu->fold);
+        lull_allowance_earn(&controller->late, gpu->fold);
         gpu->late_now = 0;
         lull_controller_note_iteration(controller, gpu, note.iteration_ms);
         if (controller->phase == LULL_PHASE_LEARNING)
@@ -299,7 +299,7 @@ void lull_controller_take_switch(struct lull_controller *controller, uint32_t in
     }
     lull_calibration_take_call(&gpu->calibration, controller->now_ns);
     if (!lull_calibration_runs(&gpu->calibration))
-        lull_controller_note_clock(gpu, outcome->point != 0, outcome->effect_ns);
+        lull_controller_note_clock(controller, gpu, outcome->point != 0, outcome->effect_ns);
     /* What a breach took says nothing of the driver once it has proven itself anew. */
     if (controller->withheld)
         return;

@@ -26,10 +26,10 @@
  * latency seen, so that no computation runs low; a raising before the forecast end by a lead whose
  * mean lateness stays within a share of the tolerance. Of gaps in computation the longest are
  * switched, as many as are low for the longest time if computation is to begin low in less than
- * one of the job's iterations in a hundred (gap_choice.h). That is also counted, per GPU: what is
- * late is paid for from an allowance (stats/allowance.h); the less is left, the longer the leads,
- * and with nothing left no gap is switched. So in a
- * long run about 0.8 iterations in a hundred are late at most, and some five more in a short one.
+ * one of the job's iterations in a hundred (gap_choice.h). That is also counted, for all GPUs of a
+ * controller together: what is late is paid for from one allowance (stats/allowance.h); the less is
+ * left, the longer the leads, and with nothing left no gap is switched. So from the beginning on
+ * 0.75 of all GPUs' iterations in a hundred are late at most, and two more.
  *
  * GPUs of one node share a driver that serves one call at a time. Each call for a gap is asked for
  * when the node's plan says so (gaps/driver_plan.h): raisings that fall together one after the
@@ -70,19 +70,19 @@ enum {
 };
 
 struct lull_controller_config {
-    double tolerance_ratio;              /* slowdown that is allowed, (0, 1] */
+    double tolerance_ratio;      /* slowdown that is allowed, (0, 1] */
     double tail_tolerance_ratio; /* likewise of the 99 % quantile of iteration times (a token's
                                   * latency); 0: only the mean counts */
-    double confidence;                   /* of "not degraded", (0.5, 1) */
+    double confidence;           /* of "not degraded", (0.5, 1) */
     enum lull_descent_strategy strategy; /* for sections; the steady point always gallops */
     double window_ms;                    /* least length of a measured window */
     uint32_t window_iterations;          /* and its least number of iterations, >= 2 */
     double steady_tolerance_ratio;       /* slowdown that a steady point may cost at most */
     bool only_steady;                    /* one steady point, whatever sections there are */
     bool observe_only;                   /* learn sections, never command anything */
-    bool together;    /* other nodes of the job decide with this one: see lull_controller_agree */
-    bool only_joint;  /* never a point of a GPU's own */
-    bool reactive; /* for comparison: switch when a section begins and ends, never ahead */
+    bool together;   /* other nodes of the job decide with this one: see lull_controller_agree */
+    bool only_joint; /* never a point of a GPU's own */
+    bool reactive;   /* for comparison: switch when a section begins and ends, never ahead */
 };
 
 /* Tolerance 1 %, confidence 95 %, bisection, windows of 300 ms and 5 iterations. */
@@ -114,8 +114,8 @@ struct lull_descent_record {
 
 /* One section over all GPUs that have it, or the steady point (signature 0). */
 struct lull_target {
-    uint64_t signature; /* its sections' class */
-    bool of_gaps;       /* its sections are gaps in a GPU's computation */
+    uint64_t signature;          /* its sections' class */
+    bool of_gaps;                /* its sections are gaps in a GPU's computation */
     struct lull_descent descent; /* of all together */
     enum lull_reason reason;
     bool settled;
@@ -141,7 +141,8 @@ struct lull_command {
     uint32_t point;         /* 0: reference */
     int64_t deadline_ns;    /* a lowering served later is worthless */
     int64_t valid_until_ns; /* a lowering not renewed until then is undone */
-    int64_t answers_ns; /* begin of the section that it answers; 0: forecast, a gap's, pulse or raising */
+    int64_t answers_ns;     /* begin of the section that it answers; 0: forecast, a gap's, pulse or
+                               raising */
 };
 
 struct lull_controller;

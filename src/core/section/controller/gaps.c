@@ -12,13 +12,13 @@
 #include "core/section/gaps/gap_choice.h"
 
 /*
- * Of all iterations, those in which a kernel may begin on a lowered clock: what is earned is less
- * than the one in a hundred that is promised. What is aimed at with a full allowance is more, or the
- * allowance could never be spent: it settles where both are equal.
+ * Of all GPUs' iterations, those in which a kernel may begin on a lowered clock: what is earned is
+ * less than the one in a hundred that is promised. What is aimed at with a full allowance is more,
+ * or the allowance could never be spent: it settles where both are equal.
  */
 static const double late_earned = 0.0075;
 static const double late_wanted = 0.011;
-static const double late_saved = 2.0;
+static const double late_saved = 2.0; /* for each GPU */
 /* With an empty allowance nothing is switched; just above it one is no more careful than this. */
 static const double least_fullness = 0.05;
 /* Gaps switched per second, on average: very frequent calls delay NCCL (its issue 1551). As many as
@@ -29,12 +29,14 @@ static const uint32_t own_changes = 64;
 /* A lowering is planned this long ahead, at most. */
 static const double horizon_ms = 200.0;
 
-void lull_controller_init_gaps(struct lull_controlled_gpu *gpu)
+void lull_controller_init_gaps(struct lull_controller *controller)
 {
-    gpu->fold = 1;
-    gpu->low_section = -1;
-    gpu->ahead_section = -1;
-    lull_allowance_init(&gpu->late, late_earned, late_saved);
+    for (uint32_t i = 0; i < controller->gpu_count; i++) {
+        controller->gpus[i].fold = 1;
+        controller->gpus[i].low_section = -1;
+        controller->gpus[i].ahead_section = -1;
+    }
+    lull_allowance_init(&controller->late, late_earned, late_saved * controller->gpu_count);
 }
 
 /* Of the track's iterations, those in which something may be late, at this fullness. */
@@ -49,14 +51,15 @@ static const struct lull_switch_cost *cost_of(const struct lull_controlled_gpu *
     return gpu->changes < own_changes ? &gpu->model_cost : &gpu->cost;
 }
 
-void lull_controller_expect_gap(const struct lull_controlled_gpu *gpu,
+void lull_controller_expect_gap(const struct lull_controller *controller,
+                                const struct lull_controlled_gpu *gpu,
                                 const struct lull_section *section, struct lull_forecast *out)
 {
     const uint32_t sharing = gpu->switched_gaps > 0 ? gpu->switched_gaps : 1;
     struct lull_gap_need need;
 
-    lull_gap_need_find(cost_of(gpu), late_share(gpu, lull_allowance_fullness(&gpu->late)) / sharing,
-                       &need);
+    lull_gap_need_find(
+        cost_of(gpu), late_share(gpu, lull_allowance_fullness(&controller->late)) / sharing, &need);
     /* Ends as early and begins as late as it ever did: no kernel shall begin low. */
     out->length_ms = lull_quantile_least(&section->recent_length);
     out->gap_high_ms = lull_quantile_most(&section->recent_gap);
@@ -106,7 +109,7 @@ static uint32_t point_of(const struct lull_controller *controller,
     const uint32_t point =
         lull_controller_planned_point(controller, gpu, gpu->target_of[index], iteration);
 
-    if (point == 0 || section->place == 0 || !lull_allowance_is_open(&gpu->late) ||
+    if (point == 0 || section->place == 0 || !lull_allowance_is_open(&controller->late) ||
         section->recent_length.count < LULL_CONTROLLER_MIN_OCCURRENCES)
         return 0;
     lull_controller_forecast(controller, gpu, section, forecast_out);
@@ -166,6 +169,22 @@ static bool is_ahead(const struct lull_controlled_gpu *gpu)
     return gpu->ahead_section >= 0 && gpu->feed.requested != 0;
 }
 
+static bool is_under_test(const struct lull_controller *controller,
+                          const struct lull_controlled_gpu *gpu, uint32_t index)
+{
+    return controller->current != LULL_CONTROLLER_NO_TARGET &&
+           gpu->target_of[index] == controller->current;
+}
+
+void lull_controller_note_lowering(struct lull_controller *controller,
+                                   const struct lull_controlled_gpu *gpu)
+{
+    const int32_t index = gpu->ahead_section >= 0 ? gpu->ahead_section : gpu->low_section;
+
+    if (index >= 0 && is_under_test(controller, gpu, (uint32_t)index))
+        controller->lowered_gaps++;
+}
+
 void lull_controller_gap_begins(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
                                 uint32_t index, int64_t now_ns)
 {
@@ -175,6 +194,10 @@ void lull_controller_gap_begins(struct lull_controller *controller, struct lull_
     const uint32_t point =
         point_of(controller, gpu, index, lull_track_iteration(gpu->track), &expected);
 
+    if (is_under_test(controller, gpu, index) &&
+        lull_controller_planned_point(controller, gpu, gpu->target_of[index],
+                                      lull_track_iteration(gpu->track)) != 0)
+        controller->tested_gaps++;
     gpu->open_section = (int32_t)index;
     if (gpu->ahead_section == (int32_t)index)
         gpu->ahead_section = -1;
@@ -201,11 +224,12 @@ void lull_controller_gap_ends(struct lull_controller *controller, struct lull_co
 }
 
 /* Outside a gap that is switched something computes, low: an iteration counts once. */
-void lull_controller_note_clock(struct lull_controlled_gpu *gpu, bool is_low, int64_t effect_ns)
+void lull_controller_note_clock(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
+                                bool is_low, int64_t effect_ns)
 {
     if (is_low)
         lull_low_span_lowered(&gpu->low, effect_ns);
     else if (lull_low_span_raised(&gpu->low, effect_ns) && gpu->switched_gaps > 0 &&
              gpu->late_now++ < gpu->fold)
-        lull_allowance_spend(&gpu->late);
+        lull_allowance_spend(&controller->late);
 }

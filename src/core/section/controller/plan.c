@@ -105,7 +105,7 @@ void lull_controller_forecast(const struct lull_controller *controller,
         return;
     }
     if (section->place != 0) {
-        lull_controller_expect_gap(gpu, section, out);
+        lull_controller_expect_gap(controller, gpu, section, out);
         return;
     }
     expect_calls(controller, gpu, out);
@@ -157,8 +157,7 @@ static void make_gap_target(struct lull_target *target)
  * those that pay take part.
  */
 static void map_section(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
-                        const struct lull_section *section, double least_gap_ms,
-                        int32_t *target)
+                        const struct lull_section *section, double least_gap_ms, int32_t *target)
 {
     const bool is_forecast = section->recent_length.count >= LULL_CONTROLLER_MIN_OCCURRENCES;
     struct lull_forecast expected;
@@ -172,9 +171,9 @@ static void map_section(struct lull_controller *controller, struct lull_controll
         pays = is_forecast && expected.length_ms >= least_gap_ms;
     *target = find_target(controller, section->class);
     if (*target == LULL_CONTROLLER_NO_TARGET && pays) {
-        *target = lull_controller_add_target(
-            controller, section->class,
-            section->is_cautious ? LULL_DESCENT_GALLOP : controller->config.strategy);
+        *target = lull_controller_add_target(controller, section->class,
+                                             section->is_cautious ? LULL_DESCENT_GALLOP
+                                                                  : controller->config.strategy);
         if (*target != LULL_CONTROLLER_NO_TARGET && section->place != 0)
             make_gap_target(&controller->targets[*target]);
     }

@@ -135,6 +135,7 @@ void lull_controller_poll_gaps(struct lull_controller *controller, int64_t now_n
     lowered = find_lowering(controller, &plan, now_ns);
     if (lowered == NULL)
         return;
+    lull_controller_note_lowering(controller, lowered);
     lull_feed_forward_lower(&lowered->feed);
     lull_controller_post_feed(controller, lowered);
     keep_driver_busy(controller, now_ns, plan.call_ns);

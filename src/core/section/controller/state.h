@@ -29,8 +29,8 @@ enum {
     LULL_CONTROLLER_NO_TARGET = -1,
     LULL_CONTROLLER_NO_TURN = -1,
     LULL_CONTROLLER_COUPLED = -1,
-    LULL_CONTROLLER_WINDOWS_KEPT = 2, /* a pair's */
-    LULL_CONTROLLER_PAIRS_KEPT = 64,  /* by so many may a rank be ahead of the slowest */
+    LULL_CONTROLLER_WINDOWS_KEPT = 2,    /* a pair's */
+    LULL_CONTROLLER_PAIRS_KEPT = 64,     /* by so many may a rank be ahead of the slowest */
     LULL_CONTROLLER_MIN_OCCURRENCES = 3, /* of a section, for a forecast */
 };
 
@@ -83,14 +83,13 @@ struct lull_controlled_gpu {
     bool command_waits;
     struct lull_command command;
     int64_t steady_renew_ns;
-    uint32_t fold;           /* the job's iterations in one of the track's */
-    uint32_t switched_gaps;  /* in one of the track's iterations */
-    struct lull_allowance late; /* iterations in which computation begins low */
-    uint32_t late_now;          /* how often computation has begun low in the track's iteration */
-    int32_t low_section;     /* gap at whose begin its lower clock was wanted, -1 none is open */
-    int32_t ahead_section;   /* gap whose lowering is planned or asked for ahead, -1 none */
-    bool has_gaps;           /* its sections are gaps: switched by the node's plan */
-    bool raises_as_planned;  /* the raising asked for last was foreseen */
+    uint32_t fold;          /* the job's iterations in one of the track's */
+    uint32_t switched_gaps; /* in one of the track's iterations */
+    uint32_t late_now;      /* how often computation has begun low in the track's iteration */
+    int32_t low_section;    /* gap at whose begin its lower clock was wanted, -1 none is open */
+    int32_t ahead_section;  /* gap whose lowering is planned or asked for ahead, -1 none */
+    bool has_gaps;          /* its sections are gaps: switched by the node's plan */
+    bool raises_as_planned; /* the raising asked for last was foreseen */
     struct lull_low_span low;
 };
 
@@ -105,8 +104,8 @@ struct lull_controller {
     int32_t current; /* target under test, -1 none */
     struct lull_joint_guard guard;
     struct lull_joint_guard tail_guard; /* of the 99 % quantile, where that counts */
-    struct lull_guard settled_guard; /* all settled points against the reference */
-    struct lull_guard watch_guard;   /* the same since its last verdict, with other nodes */
+    struct lull_guard settled_guard;    /* all settled points against the reference */
+    struct lull_guard watch_guard;      /* the same since its last verdict, with other nodes */
     struct lull_schedule schedule;
     uint32_t settled_stretch;
     bool checking; /* settled, and a test whether the results still hold is under way */
@@ -118,12 +117,15 @@ struct lull_controller {
     bool tainted;
     uint32_t set_aside;
     uint64_t test_begin;
+    uint32_t tested_gaps;  /* of the target under test, that were to be lowered since */
+    uint32_t lowered_gaps; /* those that were */
     uint64_t settled_after;
     struct lull_quantile driver_ms; /* that the node's driver takes for one call */
     double usual_driver_ms;         /* a quantile of them */
     int64_t driver_free_ns;         /* when it will have served what it was asked for, about */
-    bool held;               /* by the other nodes */
-    int64_t now_ns;          /* latest time passed in */
+    struct lull_allowance late;     /* iterations, of all GPUs, in which computation begins low */
+    bool held;                      /* by the other nodes */
+    int64_t now_ns;                 /* latest time passed in */
     struct lull_call_trust trust;
     bool withheld;           /* no trust: nothing is lowered */
     bool went_deep;          /* below the first step, since trust began */
@@ -168,10 +170,11 @@ void lull_controller_post_feed(struct lull_controller *controller, struct lull_c
 
 /* ---- gaps.c ------------------------------------------------------------------- */
 
-void lull_controller_init_gaps(struct lull_controlled_gpu *gpu);
+void lull_controller_init_gaps(struct lull_controller *controller);
 
 /* What switching a gap needs now, and whether it may be switched at all. */
-void lull_controller_expect_gap(const struct lull_controlled_gpu *gpu,
+void lull_controller_expect_gap(const struct lull_controller *controller,
+                                const struct lull_controlled_gpu *gpu,
                                 const struct lull_section *section, struct lull_forecast *out);
 
 /* Decides which gaps of this GPU are switched; length from which they are; INFINITY: none. */
@@ -182,8 +185,13 @@ void lull_controller_gap_begins(struct lull_controller *controller, struct lull_
 void lull_controller_gap_ends(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
                               uint32_t index, int64_t now_ns);
 
+/* A lowering of a GPU with gaps is asked for now: so much of a test has taken place. */
+void lull_controller_note_lowering(struct lull_controller *controller,
+                                   const struct lull_controlled_gpu *gpu);
+
 /* The clock of a GPU with gaps has followed since effect_ns: was it too early or too late? */
-void lull_controller_note_clock(struct lull_controlled_gpu *gpu, bool is_low, int64_t effect_ns);
+void lull_controller_note_clock(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
+                                bool is_low, int64_t effect_ns);
 
 /* ---- queue.c ------------------------------------------------------------------ */
 
