@@ -312,6 +312,7 @@ class EveryPolicy(unittest.TestCase):
         known = cluster("--help").stdout
         more = ["--preemptible"] if "--preemptible" in known else []
         more += ["--gpu", "A100-SXM4-40GB", "--clocks"] if "--clocks" in known else []
+        more += ["--value", 3]
         text = random_trace(2, 60, 10)
         for policy in policies:
             with tempfile.TemporaryDirectory() as directory:
