@@ -52,12 +52,12 @@ class Values(unittest.TestCase):
 
     def test_option(self):
         text = "job_id,submit_s,num_gpus,duration_s,value_j\na,0,2,3600,\nb,0,4,3600,7e7\n"
-        got = answer("-", "--nodes", 1, "--value", 3, text=text, policy="pd-rats")
+        got = answer("-", "--nodes", 1, "--value", 3, "--knob", 0, text=text, policy="pd-rats")
         self.assertAlmostEqual(got["offered_j"], 3 * 2 * HOUR_J + 7e7, delta=1)
         # Of full clocks, whatever others there are.
         gpu = ["--gpu", "A100-SXM4-40GB", "--class", "compute"]
         full = answer("-", "--nodes", 1, *gpu, text=text, policy="fifo")
-        got = answer("-", "--nodes", 1, *gpu, "--clocks", "--value", 3,
+        got = answer("-", "--nodes", 1, *gpu, "--clocks", "--value", 3, "--knob", 0,
                      text=text.replace("7e7", ""), policy="pd-rats")
         self.assertAlmostEqual(got["offered_j"] / (3 * full["run_j"]), 1.0, delta=0.01)
         self.assertLess(got["run_j"], full["run_j"])
@@ -81,7 +81,10 @@ class Values(unittest.TestCase):
         shown = cluster("-", "--nodes", 1, text=text).stdout
         for said in ("value   ", "gain   ", "certificate   ", "proven   ", "not proven  ", "slots of 300 s"):
             self.assertIn(said, shown)
-        self.assertIn("no ratio", cluster("-", "--nodes", 1, text=text, policy="pd-rats").stdout)
+        self.assertIn("no ratio", cluster("-", "--nodes", 1, "--knob", 0, text=text, policy="pd-rats").stdout)
+        done = cluster("-", "--nodes", 1, text=text, policy="pd-rats")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("line 7: under pd-rats a job with a value needs a deadline", done.stderr)
 
     def test_side_by_side(self):
         for names, text, has_safe in (("all", JOBS, True), ("pd-rats-safe,fifo", JOBS, True),
