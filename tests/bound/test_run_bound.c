@@ -64,7 +64,7 @@ static void test_bound(void **state)
 
 /* ---- whatever happens to the cluster ------------------------------------------------------- */
 
-enum { CASES = 12, POLICIES = 5, SLOTS = 30 };
+enum { CASES = 8, POLICIES = 5, SLOTS = 20 };
 
 /* Those that leave the clocks of running jobs alone. */
 static const struct lull_cluster_policy_ops *const policies[POLICIES] = {
