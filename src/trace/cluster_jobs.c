@@ -1,32 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/cluster_jobs.h"
 
-#include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "trace/columns.h"
+#include "trace/cluster_jobs_reading.h"
 #include "trace/string_set.h"
 
 enum { MOST_GPUS = 1 << 20, WHOLE_MILLI = 1000 };
-
-enum field {
-    ID,
-    SUBMIT,
-    GPUS,
-    GPU_MILLI,
-    GPU_MODELS,
-    DURATION,
-    SCHEDULED,
-    DELETED,
-    DEADLINE,
-    DEADLINES,
-    VALUES,
-    VC,
-    MODEL,
-};
 
 /* The unit of a time is seconds. */
 static const struct lull_column known[] = {
@@ -48,40 +30,12 @@ static const struct lull_column known[] = {
     {"deadline_s", DEADLINE, 1},
     {"deadlines_min", DEADLINES, 60},
     {"values", VALUES, 0},
+    {"value_j", VALUE, 0},
     {"vc", VC, 0},
     {"model", MODEL, 0},
     {"job_type", MODEL, 0},
     {NULL, 0, 0},
 };
-
-struct reading {
-    struct lull_columns columns;
-    struct lull_cluster_jobs_table *table;
-    size_t room;
-    size_t step_room;
-    struct lull_error *err;
-};
-
-static int refuse(const struct reading *reading, enum field field, const char *what)
-{
-    return lull_columns_refuse(&reading->columns, field, what, reading->err);
-}
-
-static bool has(const struct reading *reading, enum field field)
-{
-    return lull_columns_has(&reading->columns, field);
-}
-
-static bool is_filled(const struct reading *reading, enum field field)
-{
-    return lull_columns_is_filled(&reading->columns, field);
-}
-
-static int out_of_memory(const struct reading *reading)
-{
-    return lull_error_set(reading->err, -ENOMEM, "%s: no memory for its jobs",
-                          reading->columns.name);
-}
 
 static int check_header(const struct reading *reading)
 {
@@ -103,15 +57,6 @@ static int check_header(const struct reading *reading)
 
 /* ---- times -------------------------------------------------------------------------------- */
 
-static int read_time(const struct reading *reading, enum field field, int64_t *time_ns_out)
-{
-    const char *const cell = reading->columns.cells[field];
-    const char *const wrong =
-        lull_cluster_time_parse(cell, strlen(cell), reading->columns.at[field]->unit, time_ns_out);
-
-    return wrong == NULL ? 0 : refuse(reading, field, wrong);
-}
-
 /* 0 where the job has none. */
 static int read_duration(const struct reading *reading, int64_t *duration_ns_out)
 {
@@ -121,73 +66,18 @@ static int read_duration(const struct reading *reading, int64_t *duration_ns_out
 
     *duration_ns_out = 0;
     if (has(reading, DURATION))
-        return is_filled(reading, DURATION) ? read_time(reading, DURATION, duration_ns_out) : 0;
+        return is_filled(reading, DURATION)
+                   ? lull_cluster_jobs_read_time(reading, DURATION, duration_ns_out)
+                   : 0;
     if (!is_filled(reading, SCHEDULED) || !is_filled(reading, DELETED))
         return 0;
-    rc = read_time(reading, SCHEDULED, &from_ns);
+    rc = lull_cluster_jobs_read_time(reading, SCHEDULED, &from_ns);
     if (rc == 0)
-        rc = read_time(reading, DELETED, &to_ns);
+        rc = lull_cluster_jobs_read_time(reading, DELETED, &to_ns);
     if (rc == 0 && to_ns < from_ns)
         return refuse(reading, DELETED, "before scheduled_s");
     *duration_ns_out = to_ns - from_ns;
     return rc;
-}
-
-static int keep_steps(struct reading *reading, const struct lull_cluster_step *steps,
-                      uint32_t count, struct lull_cluster_jobs_row *row)
-{
-    struct lull_cluster_jobs_table *const table = reading->table;
-
-    if (table->step_count + count > reading->step_room) {
-        const size_t room = 2 * reading->step_room + 1024;
-        struct lull_cluster_step *const more =
-            room <= UINT32_MAX ? realloc(table->steps, room * sizeof(*more)) : NULL;
-
-        if (more == NULL)
-            return out_of_memory(reading);
-        table->steps = more;
-        reading->step_room = room;
-    }
-    row->first_step = (uint32_t)table->step_count;
-    row->step_count = count;
-    row->deadline_ns = steps[0].deadline_ns;
-    memcpy(table->steps + table->step_count, steps, count * sizeof(*steps));
-    table->step_count += count;
-    return 0;
-}
-
-static int read_deadlines(struct reading *reading, struct lull_cluster_jobs_row *row)
-{
-    const struct lull_columns *const columns = &reading->columns;
-    struct lull_cluster_step steps[LULL_CLUSTER_STEPS_MAX];
-    uint32_t count = 0;
-    const char *wrong = lull_cluster_steps_parse(
-        columns->cells[DEADLINES], columns->at[DEADLINES]->unit, row->submit_ns, steps, &count);
-
-    if (wrong != NULL)
-        return refuse(reading, DEADLINES, wrong);
-    if (is_filled(reading, VALUES))
-        wrong = lull_cluster_values_parse(columns->cells[VALUES], steps, count);
-    return wrong != NULL ? refuse(reading, VALUES, wrong) : keep_steps(reading, steps, count, row);
-}
-
-static int read_deadline(struct reading *reading, struct lull_cluster_jobs_row *row)
-{
-    struct lull_cluster_step step = {.value = 1.0};
-    int rc;
-
-    row->deadline_ns = LULL_CLUSTER_JOBS_NO_DEADLINE;
-    row->first_step = row->step_count = 0;
-    if (is_filled(reading, DEADLINES))
-        return read_deadlines(reading, row);
-    if (!is_filled(reading, DEADLINE))
-        return 0;
-    rc = read_time(reading, DEADLINE, &step.deadline_ns);
-    if (rc < 0)
-        return rc;
-    if (step.deadline_ns < row->submit_ns)
-        return refuse(reading, DEADLINE, "before the job's submission");
-    return keep_steps(reading, &step, 1, row);
 }
 
 /* ---- rows --------------------------------------------------------------------------------- */
@@ -239,12 +129,14 @@ static int read_row(struct reading *reading, struct lull_cluster_jobs_row *row)
 
     row->line = lull_lines_number(reading->columns.lines);
     if (rc == 0)
-        rc = read_time(reading, SUBMIT, &row->submit_ns);
+        rc = lull_cluster_jobs_read_time(reading, SUBMIT, &row->submit_ns);
     if (rc == 0)
         rc = read_duration(reading, &row->duration_ns);
     if (rc == 0)
         rc = read_names(reading, row);
-    return rc == 0 ? read_deadline(reading, row) : rc;
+    if (rc == 0)
+        rc = lull_cluster_jobs_read_deadline(reading, row);
+    return rc == 0 ? lull_cluster_jobs_read_value(reading, row) : rc;
 }
 
 static int keep(struct reading *reading, const struct lull_cluster_jobs_row *row)

@@ -15,9 +15,10 @@
  *                                                     which the first counts; empty: none
  *   values                                            what ending by each of them is worth, a list
  *                                                     like 10-8-5
- *   vc                                                virtual cluster; a name even where it looks
- *                                                     like a number (6214e9)
- *   model | job_type                                  what it trains
+ *   value_j                                           what ending by its deadline is worth, J;
+ * empty: it has to run vc                                                virtual cluster; a name
+ * even where it looks like a number (6214e9) model | job_type                                  what
+ * it trains
  *
  * So the traces of Philly, Chronus, ElasticFlow, Gavel and openb are read as they are published in
  * tables. Jobs without GPUs, or without a known duration, are counted and left out.
@@ -36,6 +37,7 @@
 #include "trace/lines.h"
 
 #define LULL_CLUSTER_JOBS_NO_DEADLINE INT64_MAX
+#define LULL_CLUSTER_JOBS_MOST_VALUE_J 1e15
 
 struct lull_cluster_jobs_row {
     uint32_t id;         /* names by number: lull_cluster_jobs_name */
@@ -47,6 +49,7 @@ struct lull_cluster_jobs_row {
     int64_t submit_ns;   /* >= 0 */
     int64_t duration_ns; /* > 0 */
     int64_t deadline_ns; /* on the clock of submission */
+    double value_j;      /* 0: not told; else to LULL_CLUSTER_JOBS_MOST_VALUE_J */
     uint32_t first_step; /* of the table's; by rising deadlines and falling values */
     uint32_t step_count; /* 0: no deadline */
     size_t line;         /* of the file, from 1 */
@@ -66,8 +69,8 @@ struct lull_cluster_jobs_table {
 /*
  * Reads a file ("-": standard input). Errors, with file, line and column: LULL_E_FORMAT a column
  * missing, cells too few or too many, no such number, a negative time, a deadline before the
- * submission, deadlines or values out of order; -ENOMEM; those of lull_lines_open. The table is
- * left empty then.
+ * submission, deadlines or values out of order, a value that is not above 0; -ENOMEM; those of
+ * lull_lines_open. The table is left empty then.
  */
 int lull_cluster_jobs_read(const char *path, struct lull_cluster_jobs_table *table_out,
                            struct lull_error *err);

@@ -1,24 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/slot_file.h"
 
-#include <errno.h>
-#include <stdarg.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-
-#include "trace/string_set.h"
-
-struct reader {
-    struct lull_lines *lines;
-    struct lull_error *err;
-    struct lull_slot_file *file;
-    size_t job_room;
-    size_t mode_count;
-    size_t mode_room;
-};
+#include "trace/slot_reader.h"
 
 /* What a job's line says for all of its modes. */
 struct job_line {
@@ -27,115 +13,34 @@ struct job_line {
     double weight_j;
 };
 
-static int __attribute__((format(printf, 2, 3)))
-refuse(const struct reader *reader, const char *format, ...)
-{
-    char what[160];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(what, sizeof(what), format, arguments);
-    va_end(arguments);
-    return lull_error_set(reader->err, LULL_E_FORMAT, "%s: line %zu: %s",
-                          lull_lines_name(reader->lines), lull_lines_number(reader->lines), what);
-}
-
-static int no_memory(const struct reader *reader)
-{
-    return lull_error_set(reader->err, -ENOMEM, "%s: no memory", lull_lines_name(reader->lines));
-}
-
-/* ---- members ------------------------------------------------------------------------------ */
-
-static int check_keys(const struct reader *reader, const json_t *object, const char *const *known)
-{
-    const char *key;
-    json_t *member;
-
-    json_object_foreach((json_t *)object, key, member)
-    {
-        size_t i = 0;
-
-        while (known[i] != NULL && strcmp(key, known[i]) != 0)
-            i++;
-        if (known[i] == NULL)
-            return refuse(reader, "unknown \"%.40s\"", key);
-    }
-    return 0;
-}
-
-/* A whole number from least to most; left alone where it is not there and may be missing. */
-static int get_integer(const struct reader *reader, const json_t *object, const char *key,
-                       bool is_optional, int64_t least, int64_t most, int64_t *value)
-{
-    const json_t *member = json_object_get(object, key);
-
-    if (member == NULL && is_optional)
-        return 0;
-    if (!json_is_integer(member) || json_integer_value(member) < least ||
-        json_integer_value(member) > most)
-        return refuse(reader, "\"%s\" must be a whole number from %lld to %lld", key,
-                      (long long)least, (long long)most);
-    *value = json_integer_value(member);
-    return 0;
-}
-
-static int get_number(const struct reader *reader, const json_t *object, const char *key,
-                      bool is_optional, double least, double *value)
-{
-    const json_t *member = json_object_get(object, key);
-
-    if (member == NULL && is_optional)
-        return 0;
-    if (!json_is_number(member) || !(json_number_value(member) >= least) ||
-        json_number_value(member) > LULL_SLOTS_MOST_J)
-        return refuse(reader, "\"%s\" must be a number from %g to %g", key, least,
-                      LULL_SLOTS_MOST_J);
-    *value = json_number_value(member);
-    return 0;
-}
-
-static int get_name(const struct reader *reader, const json_t *object, const char *key,
-                    struct lull_string_set *names, uint32_t *name_out)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    int64_t number;
-
-    if (text == NULL || text[0] == '\0')
-        return refuse(reader, "\"%s\" must be a name", key);
-    number = lull_string_set_add(names, text);
-    if (number < 0)
-        return no_memory(reader);
-    *name_out = (uint32_t)number;
-    return 0;
-}
-
 /* ---- the cluster -------------------------------------------------------------------------- */
 
-static int read_types(struct reader *reader, const json_t *types)
+static int read_types(struct lull_slot_reader *reader, const json_t *types)
 {
     static const char *const known[] = {"name", "gpus", NULL};
     const size_t count = json_array_size(types);
 
     if (count == 0 || count > LULL_SLOTS_MOST_TYPES)
-        return refuse(reader, "\"types\" must be a list of 1 to %d types", LULL_SLOTS_MOST_TYPES);
+        return lull_slot_refuse(reader, "\"types\" must be a list of 1 to %d types",
+                                LULL_SLOTS_MOST_TYPES);
     reader->file->gpus = calloc(count, sizeof(*reader->file->gpus));
     if (reader->file->gpus == NULL)
-        return no_memory(reader);
+        return lull_slot_no_memory(reader);
     for (uint32_t i = 0; i < count; i++) {
         const json_t *type = json_array_get(types, i);
         uint32_t number = 0;
         int64_t gpus = 0;
-        int result = check_keys(reader, type, known);
+        int result = lull_slot_check_keys(reader, type, known);
 
         if (result == 0)
-            result = get_name(reader, type, "name", reader->file->type_names, &number);
+            result = lull_slot_get_name(reader, type, "name", reader->file->type_names, &number);
         if (result == 0)
-            result = get_integer(reader, type, "gpus", false, 0, LULL_SLOTS_MOST_GPUS, &gpus);
+            result =
+                lull_slot_get_integer(reader, type, "gpus", false, 0, LULL_SLOTS_MOST_GPUS, &gpus);
         if (result < 0)
             return result;
         if (number != i)
-            return refuse(reader, "two types have the same name");
+            return lull_slot_refuse(reader, "two types have the same name");
         reader->file->gpus[i] = (uint32_t)gpus;
     }
     reader->file->problem.gpus = reader->file->gpus;
@@ -143,21 +48,21 @@ static int read_types(struct reader *reader, const json_t *types)
     return 0;
 }
 
-static int read_cluster(struct reader *reader, const json_t *object)
+static int read_cluster(struct lull_slot_reader *reader, const json_t *object)
 {
     static const char *const known[] = {"slots", "types", "slot_s", "cap_w", NULL};
     struct lull_slot_problem *problem = &reader->file->problem;
     int64_t slots = 0;
-    int result = check_keys(reader, object, known);
+    int result = lull_slot_check_keys(reader, object, known);
 
     problem->cap_w = LULL_SLOTS_UNCAPPED;
     if (result == 0)
-        result = get_integer(reader, object, "slots", false, 1, LULL_SLOTS_MOST, &slots);
+        result = lull_slot_get_integer(reader, object, "slots", false, 1, LULL_SLOTS_MOST, &slots);
     if (result == 0)
-        result =
-            get_integer(reader, object, "cap_w", true, 0, LULL_SLOTS_MOST_CAP_W, &problem->cap_w);
+        result = lull_slot_get_integer(reader, object, "cap_w", true, 0, LULL_SLOTS_MOST_CAP_W,
+                                       &problem->cap_w);
     if (result == 0)
-        result = get_number(reader, object, "slot_s", true, 0.0, &reader->file->slot_s);
+        result = lull_slot_get_number(reader, object, "slot_s", true, 0.0, &reader->file->slot_s);
     if (result == 0)
         result = read_types(reader, json_object_get(object, "types"));
     problem->slots = (uint32_t)slots;
@@ -166,14 +71,14 @@ static int read_cluster(struct reader *reader, const json_t *object)
 
 /* ---- jobs --------------------------------------------------------------------------------- */
 
-static int add_mode(struct reader *reader, const struct lull_slot_mode *mode)
+static int add_mode(struct lull_slot_reader *reader, const struct lull_slot_mode *mode)
 {
     if (reader->mode_count == reader->mode_room) {
         const size_t room = reader->mode_room == 0 ? 1024 : 2 * reader->mode_room;
         void *grown = reallocarray(reader->file->modes, room, sizeof(*mode));
 
         if (grown == NULL)
-            return no_memory(reader);
+            return lull_slot_no_memory(reader);
         reader->file->modes = grown;
         reader->mode_room = room;
     }
@@ -181,7 +86,7 @@ static int add_mode(struct reader *reader, const struct lull_slot_mode *mode)
     return 0;
 }
 
-static int get_window(const struct reader *reader, const json_t *object,
+static int get_window(const struct lull_slot_reader *reader, const json_t *object,
                       const struct job_line *line, int64_t slots, int64_t *first, int64_t *last)
 {
     const int64_t horizon = reader->file->problem.slots;
@@ -189,28 +94,29 @@ static int get_window(const struct reader *reader, const json_t *object,
 
     *first = line->arrival;
     *last = line->deadline - slots;
-    result = get_integer(reader, object, "first", true, 0, horizon, first);
+    result = lull_slot_get_integer(reader, object, "first", true, 0, horizon, first);
     if (result == 0 && json_object_get(object, "last") != NULL) {
-        result = get_integer(reader, object, "last", true, *first, horizon, last);
+        result = lull_slot_get_integer(reader, object, "last", true, *first, horizon, last);
         if (result == 0 && *last > horizon - slots)
-            return refuse(reader, "a mode may end behind the last of %lld slots",
-                          (long long)horizon);
+            return lull_slot_refuse(reader, "a mode may end behind the last of %lld slots",
+                                    (long long)horizon);
     }
     return result;
 }
 
 /* Costs of a mode whose window is known. */
-static int get_costs(const struct reader *reader, const json_t *object, const struct job_line *line,
-                     struct lull_slot_mode *mode)
+static int get_costs(const struct lull_slot_reader *reader, const json_t *object,
+                     const struct job_line *line, struct lull_slot_mode *mode)
 {
     double energy_j = 0.0;
-    int result = get_number(reader, object, "energy_j", false, -LULL_SLOTS_MOST_J, &energy_j);
+    int result =
+        lull_slot_get_number(reader, object, "energy_j", false, -LULL_SLOTS_MOST_J, &energy_j);
 
     mode->delay_j = line->weight_j;
     if (result == 0 && json_object_get(object, "delay_j") != NULL) {
         if (line->weight_j > 0.0)
-            return refuse(reader, "give either \"weight_j\" or \"delay_j\"");
-        result = get_number(reader, object, "delay_j", false, 0.0, &mode->delay_j);
+            return lull_slot_refuse(reader, "give either \"weight_j\" or \"delay_j\"");
+        result = lull_slot_get_number(reader, object, "delay_j", false, 0.0, &mode->delay_j);
     }
     if (result == 0)
         mode->cost_j = energy_j + line->weight_j * ((double)mode->first + (double)mode->slots -
@@ -218,26 +124,28 @@ static int get_costs(const struct reader *reader, const json_t *object, const st
     return result;
 }
 
-static int read_mode(struct reader *reader, const json_t *object, const struct job_line *line)
+static int read_mode(struct lull_slot_reader *reader, const json_t *object,
+                     const struct job_line *line)
 {
     static const char *const known[] = {"type", "gpus",    "slots",   "energy_j", "first",
                                         "last", "delay_j", "power_w", NULL};
     const struct lull_slot_problem *problem = &reader->file->problem;
     struct lull_slot_mode mode = {0};
     int64_t gpus = 0, slots = 0, power_w = 0, first = 0, last = 0;
-    int result = check_keys(reader, object, known);
+    int result = lull_slot_check_keys(reader, object, known);
 
     if (result == 0)
-        result = get_name(reader, object, "type", reader->file->type_names, &mode.type);
+        result = lull_slot_get_name(reader, object, "type", reader->file->type_names, &mode.type);
     if (result == 0 && mode.type >= problem->type_count)
-        return refuse(reader, "there is no type \"%.60s\"",
-                      lull_string_set_get(reader->file->type_names, mode.type));
+        return lull_slot_refuse(reader, "there is no type \"%.60s\"",
+                                lull_string_set_get(reader->file->type_names, mode.type));
     if (result == 0)
-        result = get_integer(reader, object, "gpus", false, 1, LULL_SLOTS_MOST_GPUS, &gpus);
+        result =
+            lull_slot_get_integer(reader, object, "gpus", false, 1, LULL_SLOTS_MOST_GPUS, &gpus);
     if (result == 0)
-        result = get_integer(reader, object, "slots", false, 0, LULL_SLOTS_MOST, &slots);
+        result = lull_slot_get_integer(reader, object, "slots", false, 0, LULL_SLOTS_MOST, &slots);
     if (result == 0)
-        result = get_integer(reader, object, "power_w", true, 0, UINT32_MAX, &power_w);
+        result = lull_slot_get_integer(reader, object, "power_w", true, 0, UINT32_MAX, &power_w);
     if (result == 0)
         result = get_window(reader, object, line, slots, &first, &last);
     if (result < 0)
@@ -257,7 +165,7 @@ static int read_mode(struct reader *reader, const json_t *object, const struct j
     return add_mode(reader, &mode);
 }
 
-static int add_job(struct reader *reader, const struct lull_slot_job *job, uint32_t name)
+static int add_job(struct lull_slot_reader *reader, const struct lull_slot_job *job, uint32_t name)
 {
     struct lull_slot_file *file = reader->file;
 
@@ -267,11 +175,11 @@ static int add_job(struct reader *reader, const struct lull_slot_job *job, uint3
         void *names;
 
         if (jobs == NULL)
-            return no_memory(reader);
+            return lull_slot_no_memory(reader);
         file->jobs = jobs;
         names = reallocarray(file->name_of, room, sizeof(*file->name_of));
         if (names == NULL)
-            return no_memory(reader);
+            return lull_slot_no_memory(reader);
         file->name_of = names;
         reader->job_room = room;
     }
@@ -280,26 +188,27 @@ static int add_job(struct reader *reader, const struct lull_slot_job *job, uint3
     return 0;
 }
 
-static int read_job_line(const struct reader *reader, const json_t *object, struct job_line *line,
-                         struct lull_slot_job *job)
+static int read_job_line(const struct lull_slot_reader *reader, const json_t *object,
+                         struct job_line *line, struct lull_slot_job *job)
 {
     const int64_t slots = reader->file->problem.slots;
     int result;
 
     *line = (struct job_line){.deadline = slots};
     job->reject_j = LULL_SLOTS_MANDATORY;
-    result = get_integer(reader, object, "arrival", true, 0, slots, &line->arrival);
+    result = lull_slot_get_integer(reader, object, "arrival", true, 0, slots, &line->arrival);
     if (result == 0)
-        result =
-            get_integer(reader, object, "deadline", true, line->arrival, slots, &line->deadline);
+        result = lull_slot_get_integer(reader, object, "deadline", true, line->arrival, slots,
+                                       &line->deadline);
     if (result == 0)
-        result = get_number(reader, object, "weight_j", true, 0.0, &line->weight_j);
+        result = lull_slot_get_number(reader, object, "weight_j", true, 0.0, &line->weight_j);
     if (result == 0 && json_object_get(object, "value_j") != NULL)
-        result = get_number(reader, object, "value_j", false, -LULL_SLOTS_MOST_J, &job->reject_j);
+        result = lull_slot_get_number(reader, object, "value_j", false, -LULL_SLOTS_MOST_J,
+                                      &job->reject_j);
     return result;
 }
 
-static int read_job(struct reader *reader, const json_t *object)
+static int read_job(struct lull_slot_reader *reader, const json_t *object)
 {
     static const char *const known[] = {"job",     "arrival", "deadline", "weight_j",
                                         "value_j", "modes",   NULL};
@@ -308,28 +217,30 @@ static int read_job(struct reader *reader, const json_t *object)
     struct lull_slot_job job = {0};
     struct job_line line;
     uint32_t name = 0;
-    int result = check_keys(reader, object, known);
+    int result = lull_slot_check_keys(reader, object, known);
 
     if (result == 0)
-        result = get_name(reader, object, "job", reader->file->job_names, &name);
+        result = lull_slot_get_name(reader, object, "job", reader->file->job_names, &name);
     if (result == 0)
         result = read_job_line(reader, object, &line, &job);
     if (result == 0 && (!json_is_array(modes) || json_array_size(modes) > LULL_SLOTS_MOST_MODES))
-        return refuse(reader, "\"modes\" must be a list of at most %d", LULL_SLOTS_MOST_MODES);
+        return lull_slot_refuse(reader, "\"modes\" must be a list of at most %d",
+                                LULL_SLOTS_MOST_MODES);
     for (size_t i = 0; i < json_array_size(modes) && result == 0; i++)
         result = read_mode(reader, json_array_get(modes, i), &line);
     if (result < 0)
         return result;
     job.mode_count = (uint32_t)(reader->mode_count - before);
     if (job.mode_count == 0 && isinf(job.reject_j))
-        return refuse(reader, "no mode fits between arrival and deadline on the GPUs there are; "
-                              "with \"value_j\" the job may be left out");
+        return lull_slot_refuse(reader,
+                                "no mode fits between arrival and deadline on the GPUs there are; "
+                                "with \"value_j\" the job may be left out");
     return add_job(reader, &job, name);
 }
 
 /* ---- lines -------------------------------------------------------------------------------- */
 
-static int read_line(struct reader *reader, const char *text)
+static int read_line(struct lull_slot_reader *reader, const char *text)
 {
     json_error_t why;
     json_t *object;
@@ -339,9 +250,9 @@ static int read_line(struct reader *reader, const char *text)
         return 0;
     object = json_loads(text, JSON_REJECT_DUPLICATES, &why);
     if (object == NULL)
-        return refuse(reader, "byte %d: %.100s", why.position, why.text);
+        return lull_slot_refuse(reader, "byte %d: %.100s", why.position, why.text);
     if (!json_is_object(object))
-        result = refuse(reader, "not an object");
+        result = lull_slot_refuse(reader, "not an object");
     else if (reader->file->gpus == NULL)
         result = read_cluster(reader, object);
     else
@@ -350,7 +261,7 @@ static int read_line(struct reader *reader, const char *text)
     return result;
 }
 
-static int read_all(struct reader *reader)
+static int read_all(struct lull_slot_reader *reader)
 {
     struct lull_slot_file *file = reader->file;
     size_t used = 0;
@@ -359,7 +270,7 @@ static int read_all(struct reader *reader)
     file->type_names = lull_string_set_create();
     file->job_names = lull_string_set_create();
     if (file->type_names == NULL || file->job_names == NULL)
-        return no_memory(reader);
+        return lull_slot_no_memory(reader);
     do {
         char *text = NULL;
 
@@ -369,7 +280,7 @@ static int read_all(struct reader *reader)
         result = read_line(reader, text);
     } while (result == 0);
     if (result == 0 && file->gpus == NULL)
-        return refuse(reader, "no cluster: the first line gives slots and types");
+        return lull_slot_refuse(reader, "no cluster: the first line gives slots and types");
     file->problem.jobs = file->jobs;
     for (size_t i = 0; i < file->problem.job_count; i++) {
         if (file->modes != NULL)
@@ -382,7 +293,7 @@ static int read_all(struct reader *reader)
 int lull_slot_file_read_lines(struct lull_lines *lines, struct lull_slot_file *file_out,
                               struct lull_error *err)
 {
-    struct reader reader = {.lines = lines, .err = err, .file = file_out};
+    struct lull_slot_reader reader = {.lines = lines, .err = err, .file = file_out};
     struct lull_error why = {0};
     int result;
 

@@ -286,8 +286,17 @@ class Queue(unittest.TestCase):
         self.assertEqual((got["bound_j"], got["certificate_ratio"]), (None, None))
         for option in ("--bound", "--bound=3"):
             got = answer("-", "--nodes", 1, option, text=self.JOBS, policy="edf")
-            self.assertAlmostEqual(got["bound_j"], got["run_j"], delta=1e-9 * got["run_j"])  # of one mode each
+            self.assertAlmostEqual(got["run_bound_j"], got["run_j"], delta=1e-9 * got["run_j"])  # of one mode each
+            self.assertTrue(got["run_bound_j"] <= got["bound_j"] <= got["energy_j"])
+            self.assertEqual(got["not_bounded"], [])
             self.assertAlmostEqual(got["certificate_ratio"], got["energy_j"] / got["bound_j"], delta=1e-12)
+        # Idle GPUs, for 900 s of 1100, can only be saved where nodes may be turned off.
+        text = "submit_s,num_gpus,duration_s\n0,8,100\n1000,8,100\n"
+        got = answer("-", "--nodes", 1, "--bound", text=text, policy="fifo")
+        self.assertAlmostEqual(got["bound_j"] / got["energy_j"], 1.0, delta=1e-9)
+        got = answer("-", "--nodes", 1, "--bound", "--power-down", "--off-w", 10, text=text, policy="fifo")
+        self.assertAlmostEqual(got["bound_j"], got["run_j"] + 900 * 10, delta=1e-3)
+        self.assertTrue(any("turning on" in note for note in got["not_bounded"]))
         self.assertIn("bound ", cluster("-", "--nodes", 1, "--bound", text=self.JOBS, policy="fifo").stdout)
         self.assertEqual(cluster("-", "--nodes", 1, "--bound=0", text=self.JOBS, policy="fifo").returncode, 2)
 

@@ -83,6 +83,9 @@ static void test_refused_with_the_place(void **state)
         {"submit_s,num_gpus,duration_s,num_gpus\n", "is named twice"},
         {"submit_s,num_gpus,duration_s,values\n", "no column deadlines_min"},
         {"submit_s,num_gpus,duration_s,gpu_milli\n1,1,1,1001\n", "line 2, gpu_milli"},
+        {"submit_s,num_gpus,duration_s,value_j\n1,1,1,x\n", "line 2, value_j: not a number"},
+        {"submit_s,num_gpus,duration_s,value_j\n1,1,1,\n1,1,1,0\n", "line 3, value_j: not above"},
+        {"submit_s,num_gpus,duration_s,value_j\n1,1,1,1.1e15\n", "line 2, value_j: not above"},
         {"submit_s,num_gpus,duration_s,deadlines_min\n\n1,1,1,9-8\n", "line 3, deadlines_min"},
         {"submit_s,num_gpus,duration_s,deadlines_min\n1,1,1,-8\n", "line 2, deadlines_min"},
         {"submit_s,num_gpus,duration_s,deadlines_min,deadline_s\n", "says the same"},
@@ -130,6 +133,21 @@ static void test_shares_of_gpus_and_values(void **state)
     assert_int_equal(table.rows[1].first_step, 3);
     assert_true(table.steps[3].value == 1.0);
     assert_int_equal(table.rows[2].step_count, 0);
+    lull_cluster_jobs_fini(&table);
+}
+
+static void test_values_in_joules(void **state)
+{
+    struct lull_cluster_jobs_table table;
+
+    (void)state;
+    assert_int_equal(
+        read_text("submit_s,value_j,num_gpus,duration_s\n0,2.5e6,1,9\n1,,1,9\n", &table, NULL), 0);
+    assert_true(table.rows[0].value_j == 2.5e6);
+    assert_true(table.rows[1].value_j == 0.0);
+    lull_cluster_jobs_fini(&table);
+    assert_int_equal(read_text("submit_s,num_gpus,duration_s\n0,1,9\n", &table, NULL), 0);
+    assert_true(table.rows[0].value_j == 0.0);
     lull_cluster_jobs_fini(&table);
 }
 
@@ -262,11 +280,9 @@ static void test_published(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_units_and_order),
-        cmocka_unit_test(test_refused_with_the_place),
-        cmocka_unit_test(test_shares_of_gpus_and_values),
-        cmocka_unit_test(test_nodes_and_pools),
-        cmocka_unit_test(test_published),
+        cmocka_unit_test(test_units_and_order),  cmocka_unit_test(test_refused_with_the_place),
+        cmocka_unit_test(test_values_in_joules), cmocka_unit_test(test_shares_of_gpus_and_values),
+        cmocka_unit_test(test_nodes_and_pools),  cmocka_unit_test(test_published),
     };
 
     data_folder = argc > 1 ? argv[1] : ".";

@@ -9,21 +9,33 @@
 #include "core/cluster/job.h"
 #include "simulator/cluster/engine.h"
 
+/* What no schedule as good needs less than, J. 0 where no job was done. */
+struct lull_cluster_bound {
+    double all_j; /* all GPUs, with jobs and without; >= run_j */
+    double run_j; /* GPUs with jobs */
+};
+
 /*
- * A lower bound, J, on the energy of running GPUs in any schedule that runs the jobs which the
- * policy brought to their ends, each in one of its modes from start to end, ends no later than the
- * policy did, and meets every deadline that the policy met (core/cluster/slotted.h: how times
- * become slots of slot_s; 0: a 288th of the whole). 0 where no job was done. Errors: -ENOENT there
- * is no lull-bound, neither beside this program nor on the path; LULL_E_FORMAT it failed, and has
- * said why; -ENOMEM; -errno of the process.
+ * Lower bounds on the energy of any schedule that runs the jobs which the policy brought to their
+ * ends, each in one of its modes from start to end, ends no later than the policy did, meets every
+ * deadline that the policy met, and keeps under the run's power cap (core/cluster/slotted.h: how
+ * times become slots of slot_s; 0: a 288th of the whole; core/cluster/rest.h: what idle GPUs add).
+ * conditions are those of the run. Errors: -ENOENT there is no lull-bound, neither beside this
+ * program nor on the path; LULL_E_FORMAT it failed, and has said why; -ENOMEM; -errno of the
+ * process.
  */
 int lull_cluster_bound(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                       const struct lull_cluster_run *run, double slot_s, double *bound_j_out,
-                       struct lull_error *err);
+                       const struct lull_cluster_run *run,
+                       const struct lull_cluster_conditions *conditions, double slot_s,
+                       struct lull_cluster_bound *bound_out, struct lull_error *err);
 
-/* The jobs that were done; what was late has no deadline. all_out: room for all. How many. */
-size_t lull_cluster_take_done(const struct lull_cluster_jobs *jobs,
-                              const struct lull_cluster_run *run, struct lull_cluster_job *all_out,
-                              int64_t *last_end_ns_out);
+/*
+ * What such a bound does not count, in the user's words: notes_out has room for
+ * LULL_CLUSTER_BOUND_NOTES static texts. How many.
+ */
+enum { LULL_CLUSTER_BOUND_NOTES = 4 };
+size_t lull_cluster_bound_notes(const struct lull_cluster_jobs *jobs,
+                                const struct lull_cluster_conditions *conditions,
+                                const char **notes_out);
 
 #endif

@@ -8,13 +8,18 @@
 #include "base/error.h"
 #include "simulator/cluster/engine.h"
 
+/*
+ * Cost is the energy of jobs, and second_j for each second of theirs from arrival to end, times
+ * their weight, less the values of those that ended in time; below 0 it is a gain.
+ */
 struct lull_cluster_certificate {
-    double cost_j;  /* of the jobs that were done: energy, and second_j for each second until its
-                       end, times its weight */
-    double bound_j; /* no schedule of theirs costs less (core/cluster/slotted.h says which) */
+    double cost_j;  /* of the run */
+    double bound_j; /* no schedule costs less, whenever it ends, that runs the jobs without a value
+                       which this one brought to their ends, meets the deadlines of those that this
+                       one met, and runs any of the jobs with a value */
 };
 
-/* Times become a 2048th of the whole, at most. -ENOMEM; -EINVAL and -ERANGE of slotted.h. */
+/* Times become a 2048th of the run, or longer. -ENOMEM; -EINVAL and -ERANGE of slotted.h. */
 int lull_cluster_certify(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                          const struct lull_cluster_run *run, double second_j,
                          struct lull_cluster_certificate *certificate_out, struct lull_error *err);

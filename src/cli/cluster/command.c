@@ -27,6 +27,14 @@ static void print_knob(const struct lull_cluster_policy_ops *ops, FILE *out)
         fprintf(out, "  %-22s --knob: %s (%g)\n", "", ops->knob->what, ops->knob->usual);
 }
 
+static void print_policies(const struct lull_cluster_policy_ops *const *ops, FILE *out)
+{
+    for (; *ops != NULL; ops++) {
+        fprintf(out, "  %-22s %s\n", (*ops)->name, (*ops)->summary);
+        print_knob(*ops, out);
+    }
+}
+
 static void print_usage(FILE *out)
 {
     fprintf(out, "Usage: lull " LULL_CLUSTER_COMMAND " --policy NAME [OPTION...] FILE\n"
@@ -35,11 +43,9 @@ static void print_usage(FILE *out)
     for (int i = 0; i < POLICY_COUNT; i++)
         fprintf(out, "  %-22s %s\n", policies[i].name, policies[i].what);
     fprintf(out, "\nor gangs in queues:\n\n");
-    for (const struct lull_cluster_policy_ops *const *ops = lull_cluster_policy_all(); *ops != NULL;
-         ops++) {
-        fprintf(out, "  %-22s %s\n", (*ops)->name, (*ops)->summary);
-        print_knob(*ops, out);
-    }
+    print_policies(lull_cluster_policy_all(), out);
+    fprintf(out, "\nor those with a value:\n\n");
+    print_policies(lull_cluster_policy_of_values(), out);
     fprintf(out, "\n`lull " LULL_CLUSTER_COMMAND " --policy NAME --help` tells its options.\n");
 }
 

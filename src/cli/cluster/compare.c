@@ -12,6 +12,7 @@
 #include "cli/cluster/cluster.h"
 #include "cli/cluster/tally.h"
 #include "cli/watch.h"
+#include "core/cluster/dual_search.h"
 
 enum { MOST_ROWS = 100000 };
 
@@ -45,17 +46,21 @@ static int add_row(struct table *table, const struct lull_cluster_policy_ops *po
 
 /* ---- which policies ----------------------------------------------------------------------- */
 
+static void add_names(const struct lull_cluster_policy_ops *const *ops, char *text, size_t size)
+{
+    for (; *ops != NULL; ops++) {
+        const size_t length = strlen(text);
+
+        snprintf(text + length, size - length, "%s%s", length > 0 ? ", " : "", (*ops)->name);
+    }
+}
+
 static int refuse_policy(const char *name, struct lull_error *err)
 {
     char known[512] = "";
 
-    for (const struct lull_cluster_policy_ops *const *ops = lull_cluster_policy_all(); *ops != NULL;
-         ops++) {
-        const size_t length = strlen(known);
-
-        snprintf(known + length, sizeof(known) - length, "%s%s", length > 0 ? ", " : "",
-                 (*ops)->name);
-    }
+    add_names(lull_cluster_policy_all(), known, sizeof(known));
+    add_names(lull_cluster_policy_of_values(), known, sizeof(known));
     return lull_error_set(err, -EINVAL, "%s: no such policy; there are %s", name, known);
 }
 
@@ -77,14 +82,22 @@ static int add_named(struct table *table, const char *names, struct lull_error *
     return result;
 }
 
-static int add_all(struct table *table, struct lull_error *err)
+static int add_each(struct table *table, const struct lull_cluster_policy_ops *const *ops,
+                    struct lull_error *err)
 {
     int result = 0;
 
-    for (const struct lull_cluster_policy_ops *const *ops = lull_cluster_policy_all();
-         *ops != NULL && result == 0; ops++)
+    for (; *ops != NULL && result == 0; ops++)
         result = add_row(table, *ops, err);
     return result;
+}
+
+static int add_all(struct table *table, bool has_values, struct lull_error *err)
+{
+    const int result = add_each(table, lull_cluster_policy_all(), err);
+
+    return result == 0 && has_values ? add_each(table, lull_cluster_policy_of_values(), err)
+                                     : result;
 }
 
 /* ---- which settings ----------------------------------------------------------------------- */
@@ -155,6 +168,19 @@ static int add_settings(struct table *table, const struct lull_cluster_policy_op
 
 /* ---- running ------------------------------------------------------------------------------ */
 
+static int certify_row(const struct lull_gangs *gangs, const struct lull_cluster_run *run,
+                       struct row *row, struct lull_error *err)
+{
+    struct lull_cluster_certificate certificate;
+    const int result = lull_gangs_certify(gangs, &row->policy, run, &certificate, err);
+
+    if (result == 0) {
+        row->summary.bound_j = certificate.bound_j;
+        row->summary.certificate_ratio = lull_dual_ratio(certificate.bound_j, certificate.cost_j);
+    }
+    return result;
+}
+
 static int run_row(const struct lull_gangs *gangs, struct lull_cluster_tally *tallies,
                    struct row *row, struct lull_error *err)
 {
@@ -166,8 +192,12 @@ static int run_row(const struct lull_gangs *gangs, struct lull_cluster_tally *ta
     lull_cluster_tally(&gangs->cluster, &gangs->jobs, run, tallies);
     row->all = tallies[gangs->cluster.pool_count];
     result = lull_cluster_summarise(&gangs->jobs, run, &row->all, &row->summary);
+    if (result < 0)
+        lull_error_set(err, result, "no memory for the summary");
+    else if (lull_gangs_is_certified(&row->policy))
+        result = certify_row(gangs, run, row, err);
     lull_cluster_run_destroy(run);
-    return result < 0 ? lull_error_set(err, result, "no memory for the summary") : 0;
+    return result;
 }
 
 static int run_all(const struct lull_gangs *gangs, struct table *table, struct lull_error *err)
@@ -200,7 +230,8 @@ static json_t *row_json(const struct row *row)
     json_t *const root = lull_cluster_summary_json(&row->summary);
     json_t *const setting = row->policy.is_set ? json_real(row->policy.setting) : json_null();
     json_t *const more =
-        json_pack("{s:s, s:o, s:f, s:f, s:I}", "policy", row->policy.name, "setting", setting,
+        json_pack("{s:s, s:o, s:f, s:f, s:f, s:f, s:I}", "policy", row->policy.name, "setting",
+                  setting, "value_j", row->all.value_j, "offered_j", row->all.offered_j,
                   "average_queue_s", mean_wait_s(row), "utilisation_ratio",
                   lull_cluster_tally_utilisation(&row->all, row->summary.makespan_s), "preemptions",
                   (json_int_t)row->all.preemptions);
@@ -279,7 +310,7 @@ int lull_gangs_compare(const struct lull_gangs *gangs, struct lull_error *err)
     if (names == NULL)
         result = add_settings(&table, gangs->policy, gangs->wish->sweep, err);
     else if (strcmp(names, "all") == 0)
-        result = add_all(&table, err);
+        result = add_all(&table, gangs->has_values, err);
     else
         result = add_named(&table, names, err);
     if (result == 0)

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "cli/amount.h"
-#include "cli/cluster/bound.h"
 #include "cli/cluster/cluster.h"
 #include "cli/cluster/compare.h"
 #include "cli/cluster/gantt.h"
@@ -97,10 +96,50 @@ static int make_plain_modes(struct lull_gangs *gangs, struct lull_error *err)
     return 0;
 }
 
-static int make_jobs(struct lull_gangs *gangs, struct lull_error *err)
+/* Of the fastest mode on as many GPUs as the table says; of all modes, if there is none. */
+static double full_energy_j(const struct lull_cluster_job *job, uint32_t gpus)
+{
+    const struct lull_cluster_mode *best = NULL;
+
+    for (uint32_t i = 0; i < job->mode_count; i++) {
+        const struct lull_cluster_mode *mode = &job->modes[i];
+        const bool is_asked = mode->gpus == gpus;
+        const bool was_asked = best != NULL && best->gpus == gpus;
+
+        if (best == NULL || (is_asked && !was_asked) ||
+            (is_asked == was_asked && mode->time_ns < best->time_ns))
+            best = mode;
+    }
+    return best != NULL ? best->energy_j : 0.0;
+}
+
+static void set_values(struct lull_gangs *gangs)
+{
+    for (size_t i = 0; i < gangs->jobs.count; i++) {
+        const struct lull_cluster_jobs_row *row = &gangs->table.rows[i];
+        struct lull_cluster_job *job = &gangs->all[i];
+
+        job->value_j = row->value_j > 0.0
+                           ? row->value_j
+                           : gangs->wish->value_ratio * full_energy_j(job, row->gpus);
+        gangs->has_values |= job->value_j > 0.0;
+    }
+}
+
+static int make_modes(struct lull_gangs *gangs, struct lull_error *err)
 {
     const struct lull_gangs_options *wish = gangs->wish;
+
+    if (wish->modes.type_count == 0)
+        return make_plain_modes(gangs, err);
+    return lull_gangs_modes_make(&gangs->modes, &wish->modes, &gangs->table,
+                                 (uint32_t)wish->gpus_per_node, gangs->all, err);
+}
+
+static int make_jobs(struct lull_gangs *gangs, struct lull_error *err)
+{
     const size_t count = gangs->table.count;
+    int result;
 
     gangs->all = calloc(count + 1, sizeof(*gangs->all));
     if (gangs->all == NULL)
@@ -118,25 +157,72 @@ static int make_jobs(struct lull_gangs *gangs, struct lull_error *err)
         };
     }
     gangs->jobs = (struct lull_cluster_jobs){gangs->all, count};
-    if (wish->modes.type_count == 0)
-        return make_plain_modes(gangs, err);
-    return lull_gangs_modes_make(&gangs->modes, &wish->modes, &gangs->table,
-                                 (uint32_t)wish->gpus_per_node, gangs->all, err);
+    result = make_modes(gangs, err);
+    if (result == 0)
+        set_values(gangs);
+    return result;
 }
 
-bool lull_gangs_is_certified(const struct lull_gangs *gangs)
+bool lull_gangs_is_certified(const struct lull_cluster_policy_ops *policy)
 {
-    return strcmp(gangs->policy->name, lull_cluster_policy_pd_rats.name) == 0;
+    return strcmp(policy->name, lull_cluster_policy_pd_rats.name) == 0 ||
+           lull_cluster_policy_needs_value(policy);
 }
 
-static double setting_of(const struct lull_cluster_policy_ops *policy)
+/* What a second of completion time is worth to the policy. */
+static double second_j(const struct lull_cluster_policy_ops *policy)
 {
+    if (policy->knob == NULL)
+        return 0.0;
     return policy->is_set ? policy->setting : policy->knob->usual;
+}
+
+int lull_gangs_certify(const struct lull_gangs *gangs, const struct lull_cluster_policy_ops *policy,
+                       const struct lull_cluster_run *run,
+                       struct lull_cluster_certificate *certificate_out, struct lull_error *err)
+{
+    return lull_cluster_certify(&gangs->cluster, &gangs->jobs, run, second_j(policy),
+                                certificate_out, err);
+}
+
+static bool can_gain(const struct lull_cluster_job *job)
+{
+    for (uint32_t i = 0; i < job->mode_count; i++)
+        if (lull_cluster_gain_j(job, i, job->arrival_ns, 0.0) > 0.0)
+            return true;
+    return false;
+}
+
+/* pd-rats rejects a job when it can no longer end in time: it would keep one for ever that has no
+ * deadline and whose gain runs out. */
+static int check_gains(const struct lull_gangs *gangs, const struct lull_cluster_policy_ops *policy,
+                       struct lull_error *err)
+{
+    if (strcmp(policy->name, lull_cluster_policy_pd_rats.name) != 0)
+        return 0;
+    for (size_t i = 0; i < gangs->jobs.count; i++) {
+        const struct lull_cluster_job *job = &gangs->jobs.all[i];
+
+        if (job->value_j > 0.0 && job->deadline_ns == LULL_CLUSTER_NEVER &&
+            (second_j(policy) > 0.0 || !can_gain(job)))
+            return lull_error_set(err, -EINVAL,
+                                  "line %zu: under %s a job with a value needs a deadline, unless "
+                                  "its value is above its energy and --knob is 0",
+                                  gangs->table.rows[i].line, policy->name);
+    }
+    return 0;
 }
 
 int lull_gangs_run(const struct lull_gangs *gangs, const struct lull_cluster_policy_ops *policy,
                    struct lull_cluster_run **run_out, struct lull_error *err)
 {
+    if (lull_cluster_policy_needs_value(policy) && !gangs->has_values)
+        return lull_error_set(err, -EINVAL,
+                              "policy %s takes only jobs with a value, and none has one: give the "
+                              "table a column value_j, or --value FACTOR",
+                              policy->name);
+    if (check_gains(gangs, policy, err) < 0)
+        return -EINVAL;
     return lull_cluster_simulate_under(&gangs->cluster, &gangs->jobs, policy,
                                        &gangs->conditions.all, run_out, err);
 }
@@ -146,6 +232,24 @@ static void tell(void *user, size_t gone, size_t jobs)
     if (lull_watch_is_due(user))
         lull_watch_draw("lull: %s of %s jobs", lull_amount_count(gone).text,
                         lull_amount_count(jobs).text);
+}
+
+/* How good the run was. */
+static int judge(struct lull_gangs *gangs, struct lull_error *err)
+{
+    int result = 0;
+
+    if (lull_gangs_is_certified(gangs->policy)) {
+        result = lull_gangs_certify(gangs, gangs->policy, gangs->run, &gangs->certificate, err);
+        if (result == 0 && lull_cluster_prove(&gangs->cluster, &gangs->jobs, gangs->policy,
+                                              &gangs->wish->conditions, &gangs->proven) < 0)
+            result = lull_error_set(err, -ENOMEM, "no memory for what is proven");
+    }
+    if (result == 0 && gangs->wish->is_bounded)
+        result =
+            lull_cluster_bound(&gangs->cluster, &gangs->jobs, gangs->run, &gangs->conditions.all,
+                               gangs->wish->bound_slot_s, &gangs->bound, err);
+    return result;
 }
 
 static int simulate(struct lull_gangs *gangs, struct lull_error *err)
@@ -159,12 +263,8 @@ static int simulate(struct lull_gangs *gangs, struct lull_error *err)
     gangs->conditions.all.user = &watch;
     result = lull_gangs_run(gangs, gangs->policy, &gangs->run, err);
     lull_watch_end(&watch);
-    if (result == 0 && lull_gangs_is_certified(gangs))
-        result = lull_cluster_certify(&gangs->cluster, &gangs->jobs, gangs->run,
-                                      setting_of(gangs->policy), &gangs->certificate, err);
-    if (result == 0 && gangs->wish->is_bounded)
-        result = lull_cluster_bound(&gangs->cluster, &gangs->jobs, gangs->run,
-                                    gangs->wish->bound_slot_s, &gangs->bound_j, err);
+    if (result == 0)
+        result = judge(gangs, err);
     if (result == 0 && gangs->wish->jobs_out != NULL)
         result = lull_gangs_write_jobs(gangs, err);
     if (result == 0 && gangs->wish->power_out != NULL)

@@ -7,8 +7,10 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "cli/cluster/bound.h"
 #include "cli/cluster/certificate.h"
 #include "cli/cluster/gangs_options.h"
+#include "cli/cluster/proven.h"
 #include "cli/printable.h"
 #include "simulator/cluster/engine.h"
 #include "trace/cluster_jobs.h"
@@ -26,14 +28,16 @@ struct lull_gangs {
     struct lull_gangs_modes modes;   /* else */
     struct lull_cluster_job *all;
     struct lull_cluster_jobs jobs;
+    bool has_values; /* one of them, at least */
     struct lull_conditions conditions;
     struct lull_cluster_run *run;
-    struct lull_cluster_certificate certificate; /* of pd-rats */
-    double bound_j; /* with --bound: what GPUs with jobs draw at least */
+    struct lull_cluster_certificate certificate; /* where lull_gangs_is_certified() */
+    struct lull_cluster_proven proven;           /* there, too */
+    struct lull_cluster_bound bound;             /* with --bound */
 };
 
-/* All jobs under a policy, with what the command line tells beside. Errors: those of
- * lull_cluster_simulate. */
+/* All jobs under a policy, with what the command line tells beside. Errors: -EINVAL no job has the
+ * value that the policy needs; those of lull_cluster_simulate. */
 int lull_gangs_run(const struct lull_gangs *gangs, const struct lull_cluster_policy_ops *policy,
                    struct lull_cluster_run **run_out, struct lull_error *err);
 
@@ -47,8 +51,14 @@ uint32_t lull_gangs_first_node(const struct lull_gangs *gangs, uint32_t pool);
 void lull_gangs_write_placement(const struct lull_cluster_outcome *outcome, uint32_t first,
                                 FILE *file);
 
-/* Whether the policy's run comes with a certificate: what pd-rats minimises has a bound. */
-bool lull_gangs_is_certified(const struct lull_gangs *gangs);
+/* Whether runs of the policy come with a certificate: what pd-rats and pd-rats-safe minimise has a
+ * bound. */
+bool lull_gangs_is_certified(const struct lull_cluster_policy_ops *policy);
+
+/* That of a run. Errors: those of lull_cluster_certify. */
+int lull_gangs_certify(const struct lull_gangs *gangs, const struct lull_cluster_policy_ops *policy,
+                       const struct lull_cluster_run *run,
+                       struct lull_cluster_certificate *certificate_out, struct lull_error *err);
 
 /* The summary, or what is asked of one job. Errors: -EINVAL no such job; -ENOMEM. */
 int lull_gangs_print(const struct lull_gangs *gangs, struct lull_error *err);

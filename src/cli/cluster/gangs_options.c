@@ -21,8 +21,12 @@ enum {
     KEY_SWEEP,
     KEY_KNOB,
     KEY_PREEMPTIBLE,
-    KEY_BOUND
+    KEY_BOUND,
+    KEY_VALUE
 };
+
+/* Of a value over the energy of its job. */
+#define MOST_VALUE_RATIO 1e6
 
 static const struct argp_option options[] = {
     {"pools", KEY_POOLS, "FILE", 0,
@@ -38,6 +42,10 @@ static const struct argp_option options[] = {
      0},
     {"preemptible", KEY_PREEMPTIBLE, NULL, 0,
      "Jobs may be stopped for others; they go on after 7 to 60 s, by their GPUs", 0},
+    {"value", KEY_VALUE, "FACTOR", 0,
+     "Jobs are worth so many times the energy that they take at full clocks, if they end in time "
+     "and the table has no value_j for them; policies may reject those that pay less",
+     0},
     {"jobs-out", KEY_JOBS, "FILE", 0, "Write when and where each job ran, and why then (CSV)", 0},
     {"power-out", KEY_POWER, "FILE", 0,
      "Write what the cluster drew over time, as Batsim does (CSV)", 0},
@@ -73,6 +81,11 @@ static int parse_value(int key, const char *arg, struct lull_gangs_options *wish
         return parse_watts(arg, &wish->run_w);
     case KEY_IDLE:
         return parse_watts(arg, &wish->idle_w);
+    case KEY_VALUE:
+        return lull_text_parse_number(arg, &wish->value_ratio) < 0 ||
+                       !(wish->value_ratio > 0.0 && wish->value_ratio <= MOST_VALUE_RATIO)
+                   ? -EINVAL
+                   : 0;
     case KEY_KNOB:
         wish->has_knob = true;
         return lull_text_parse_number(arg, &wish->knob);

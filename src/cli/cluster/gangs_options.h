@@ -21,6 +21,7 @@ struct lull_gangs_options {
     bool has_knob;
     double knob; /* of the policy */
     bool is_preemptible;
+    double value_ratio; /* of the energy of jobs whose value the table does not tell; 0: none */
     bool is_json;
     const char *jobs_out;  /* NULL: none */
     const char *power_out; /* NULL: none */
@@ -28,8 +29,8 @@ struct lull_gangs_options {
     const char *explain;   /* a job; NULL: none */
     const char *compare;   /* policies; NULL: not */
     const char *sweep;     /* settings of the policy's knob; NULL: not */
-    bool is_bounded;      /* by lull-bound */
-    double bound_slot_s;  /* 0: its own choice */
+    bool is_bounded;       /* by lull-bound */
+    double bound_slot_s;   /* 0: its own choice */
 };
 
 /* has_policy: --policy was given, else --compare. Prints --help and usage errors itself, as argp

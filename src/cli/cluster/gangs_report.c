@@ -63,12 +63,30 @@ static int add_certificate(const struct lull_gangs *gangs, json_t *root)
 {
     const struct lull_cluster_certificate *certificate = &gangs->certificate;
 
-    if (!lull_gangs_is_certified(gangs))
+    if (!lull_gangs_is_certified(gangs->policy))
         return 0;
-    if (json_object_set_new(root, "cost_j", json_real(certificate->cost_j)) < 0)
+    if (json_object_set_new(root, "cost_j", json_real(certificate->cost_j)) < 0 ||
+        json_object_set_new(root, "cost_bound_j", json_real(certificate->bound_j)) < 0)
         return -ENOMEM;
-    return json_object_set_new(root, "cost_bound_j", json_real(certificate->bound_j)) < 0 ? -ENOMEM
-                                                                                          : 0;
+    return lull_cluster_proven_json(&gangs->proven, root);
+}
+
+static int add_bound(const struct lull_gangs *gangs, json_t *root)
+{
+    const char *notes[LULL_CLUSTER_BOUND_NOTES];
+    json_t *texts;
+    size_t count;
+
+    if (!gangs->wish->is_bounded)
+        return 0;
+    texts = json_array();
+    count = lull_cluster_bound_notes(&gangs->jobs, &gangs->conditions.all, notes);
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(texts, json_string(notes[i]));
+    if (json_object_set_new(root, "not_bounded", texts) < 0)
+        return -ENOMEM;
+    return json_object_set_new(root, "run_bound_j", json_real(gangs->bound.run_j)) < 0 ? -ENOMEM
+                                                                                       : 0;
 }
 
 static json_t *more_json(const struct lull_gangs *gangs, const struct lull_cluster_tally *tallies,
@@ -77,9 +95,10 @@ static json_t *more_json(const struct lull_gangs *gangs, const struct lull_clust
     const struct lull_cluster_tally *all = &tallies[gangs->cluster.pool_count];
 
     json_t *const root = json_pack(
-        "{s:s, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o*}", "policy",
-        gangs->policy->name, "never_started", (json_int_t)(all->jobs - all->done - all->rejected),
-        "average_queue_s", mean(all->wait_s, all->done), "utilisation_ratio",
+        "{s:s, s:f, s:f, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o*}", "policy",
+        gangs->policy->name, "value_j", all->value_j, "offered_j", all->offered_j, "never_started",
+        (json_int_t)(all->jobs - all->done - all->rejected), "average_queue_s",
+        mean(all->wait_s, all->done), "utilisation_ratio",
         lull_cluster_tally_utilisation(all, makespan_s), "preemptions",
         (json_int_t)all->preemptions, "without_gpus", (json_int_t)gangs->table.without_gpus,
         "without_duration", (json_int_t)gangs->table.without_duration, "nodes",
@@ -91,7 +110,7 @@ static json_t *more_json(const struct lull_gangs *gangs, const struct lull_clust
         json_object_set_new(root, "job_modes",
                             lull_gangs_modes_json(&gangs->modes, gangs->jobs.count));
     if (root != NULL &&
-        (add_certificate(gangs, root) < 0 ||
+        (add_certificate(gangs, root) < 0 || add_bound(gangs, root) < 0 ||
          lull_conditions_json(&gangs->wish->conditions, gangs->run, gangs->jobs.count, root) < 0)) {
         json_decref(root);
         return NULL;
@@ -119,6 +138,40 @@ static void print_pools(const struct lull_gangs *gangs, const struct lull_cluste
     }
 }
 
+/* Below 0 a cost is a gain. */
+static void print_cost(const struct lull_cluster_certificate *certificate)
+{
+    if (certificate->cost_j < 0.0)
+        printf(
+            "gain                %.6g MJ of value, less energy and the time of jobs; no schedule "
+            "gains more than %.6g MJ\n",
+            -certificate->cost_j * 1e-6, -certificate->bound_j * 1e-6);
+    else
+        printf("cost                %.6g MJ with the time of jobs; no schedule costs less than "
+               "%.6g MJ\n",
+               certificate->cost_j * 1e-6, certificate->bound_j * 1e-6);
+}
+
+static void print_quality(const struct lull_gangs *gangs, const struct lull_cluster_tally *all)
+{
+    const char *notes[LULL_CLUSTER_BOUND_NOTES];
+
+    if (gangs->has_values)
+        printf("value               %s of %s by jobs that ended in time\n",
+               lull_amount_energy(all->value_j).text, lull_amount_energy(all->offered_j).text);
+    if (lull_gangs_is_certified(gangs->policy)) {
+        print_cost(&gangs->certificate);
+        lull_cluster_proven_print(&gangs->proven, stdout);
+    }
+    if (gangs->wish->is_bounded) {
+        const size_t count = lull_cluster_bound_notes(&gangs->jobs, &gangs->conditions.all, notes);
+
+        printf("bound of running    %s\n", lull_amount_energy(gangs->bound.run_j).text);
+        for (size_t i = 0; i < count; i++)
+            printf("not in the bound    %s\n", notes[i]);
+    }
+}
+
 static void print(const struct lull_gangs *gangs, const struct lull_cluster_summary *summary,
                   const struct lull_cluster_tally *tallies)
 {
@@ -133,11 +186,7 @@ static void print(const struct lull_gangs *gangs, const struct lull_cluster_summ
            lull_amount_count(all->gpus).text, lull_amount_count(gangs->cluster.node_count).text,
            gangs->cluster.node_count == 1 ? "" : "s",
            100.0 * lull_cluster_tally_utilisation(all, summary->makespan_s));
-    if (lull_gangs_is_certified(gangs))
-        printf(
-            "cost                %.6g MJ with the time of jobs; no schedule costs less than %.6g "
-            "MJ\n",
-            gangs->certificate.cost_j * 1e-6, gangs->certificate.bound_j * 1e-6);
+    print_quality(gangs, all);
     printf("left out            %s without GPUs, %s of unknown duration\n",
            lull_amount_count(gangs->table.without_gpus).text,
            lull_amount_count(gangs->table.without_duration).text);
@@ -145,6 +194,24 @@ static void print(const struct lull_gangs *gangs, const struct lull_cluster_summ
         lull_gangs_modes_print(&gangs->modes, gangs->jobs.count);
     if (gangs->pools.rows != NULL)
         print_pools(gangs, tallies, summary->makespan_s);
+}
+
+/* For people, print_cost() tells that of a certificate. */
+static void fill_in_bounds(const struct lull_gangs *gangs, struct lull_cluster_summary *summary)
+{
+    const struct lull_cluster_certificate *certificate = &gangs->certificate;
+
+    if (lull_gangs_is_certified(gangs->policy)) {
+        if (gangs->wish->is_json)
+            summary->bound_j = certificate->bound_j;
+        summary->certificate_ratio = lull_dual_ratio(certificate->bound_j, certificate->cost_j);
+    }
+    if (!gangs->wish->is_bounded)
+        return;
+    summary->bound_j = gangs->bound.all_j;
+    if (gangs->bound.all_j > 0.0)
+        summary->certificate_ratio =
+            (summary->run_j + summary->idle_j + summary->turn_on_j) / gangs->bound.all_j;
 }
 
 static int print_summary(const struct lull_gangs *gangs, json_t *explained)
@@ -158,15 +225,8 @@ static int print_summary(const struct lull_gangs *gangs, json_t *explained)
         lull_cluster_tally(&gangs->cluster, &gangs->jobs, gangs->run, tallies);
         result = lull_cluster_summarise(&gangs->jobs, gangs->run, &tallies[pools], &summary);
     }
-    if (result == 0 && lull_gangs_is_certified(gangs))
-        summary.certificate_ratio =
-            lull_dual_ratio(gangs->certificate.bound_j, gangs->certificate.cost_j);
-    if (result == 0 && gangs->wish->is_bounded) {
-        summary.bound_j = gangs->bound_j;
-        if (gangs->bound_j > 0.0)
-            summary.certificate_ratio =
-                (summary.run_j + summary.idle_j + summary.turn_on_j) / gangs->bound_j;
-    }
+    if (result == 0)
+        fill_in_bounds(gangs, &summary);
     if (result == 0 && gangs->wish->is_json)
         result = lull_cluster_summary_print_json(
             &summary, more_json(gangs, tallies, summary.makespan_s, explained));

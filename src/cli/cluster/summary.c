@@ -61,15 +61,15 @@ void lull_cluster_summary_print(const struct lull_cluster_summary *summary, FILE
     if (!isnan(summary->bound_j))
         fprintf(out, "bound               no schedule needs less than %s\n",
                 lull_amount_energy(summary->bound_j).text);
-    if (!isnan(summary->certificate_ratio))
+    if (isfinite(summary->certificate_ratio))
         fprintf(out, "certificate         at most %.3f times the optimum\n",
                 summary->certificate_ratio);
 }
 
-/* JSON has no number that is none. */
+/* JSON has no number that is none, or too large for one. */
 static json_t *known(double value)
 {
-    return isnan(value) ? json_null() : json_real(value);
+    return isfinite(value) ? json_real(value) : json_null();
 }
 
 json_t *lull_cluster_summary_json(const struct lull_cluster_summary *summary)

@@ -23,11 +23,14 @@ static void add_job(const struct lull_cluster_job *job, const struct lull_cluste
     tally->rejected += outcome->fate == LULL_CLUSTER_REJECTED;
     tally->misses += is_late(job, outcome);
     tally->preemptions += outcome->preemptions;
+    tally->offered_j += job->value_j;
     if (outcome->fate != LULL_CLUSTER_DONE)
         return;
     tally->done++;
     tally->wait_s += seconds(job->arrival_ns, outcome->start_ns);
     tally->completion_s += seconds(job->arrival_ns, outcome->end_ns);
+    if (outcome->end_ns <= job->deadline_ns)
+        tally->value_j += job->value_j;
 }
 
 static void add_tally(struct lull_cluster_tally *all, const struct lull_cluster_tally *part)
@@ -41,6 +44,8 @@ static void add_tally(struct lull_cluster_tally *all, const struct lull_cluster_
     all->wait_s += part->wait_s;
     all->completion_s += part->completion_s;
     all->busy_gpu_s += part->busy_gpu_s;
+    all->value_j += part->value_j;
+    all->offered_j += part->offered_j;
 }
 
 void lull_cluster_tally(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,

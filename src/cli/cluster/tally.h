@@ -20,6 +20,8 @@ struct lull_cluster_tally {
     double wait_s;       /* sum over jobs that are done, until they started for the first time */
     double completion_s; /* sum over them, until they ended */
     double busy_gpu_s;
+    double value_j;   /* of jobs that ended in time */
+    double offered_j; /* of all */
 };
 
 /* tallies_out: one per pool of the cluster, and one more for all. O(jobs + stretches + nodes). */

@@ -25,13 +25,32 @@ const struct lull_cluster_policy_ops *const *lull_cluster_policy_all(void)
     return all;
 }
 
+const struct lull_cluster_policy_ops *const *lull_cluster_policy_of_values(void)
+{
+    static const struct lull_cluster_policy_ops *const all[] = {&lull_cluster_policy_pd_rats_safe,
+                                                                NULL};
+
+    return all;
+}
+
+static const struct lull_cluster_policy_ops *
+find_among(const struct lull_cluster_policy_ops *const *ops, const char *name)
+{
+    while (*ops != NULL && strcmp((*ops)->name, name) != 0)
+        ops++;
+    return *ops;
+}
+
 const struct lull_cluster_policy_ops *lull_cluster_policy_find(const char *name)
 {
-    for (const struct lull_cluster_policy_ops *const *ops = lull_cluster_policy_all(); *ops != NULL;
-         ops++)
-        if (strcmp((*ops)->name, name) == 0)
-            return *ops;
-    return NULL;
+    const struct lull_cluster_policy_ops *found = find_among(lull_cluster_policy_all(), name);
+
+    return found != NULL ? found : find_among(lull_cluster_policy_of_values(), name);
+}
+
+bool lull_cluster_policy_needs_value(const struct lull_cluster_policy_ops *ops)
+{
+    return find_among(lull_cluster_policy_of_values(), ops->name) != NULL;
 }
 
 int lull_cluster_policy_set(const struct lull_cluster_policy_ops *ops, double setting,

@@ -121,7 +121,7 @@ extern const struct lull_cluster_policy_ops lull_cluster_policy_hdf;  /* by weig
 extern const struct lull_cluster_policy_ops lull_cluster_policy_powerflow; /* as srsf */
 
 /* Online primal-dual with posted prices, tuned, and proven (docs/competitive.md). The proven
- * one rejects jobs without a value, and is not among those that take any job (below). */
+ * one rejects jobs without a value. */
 extern const struct lull_cluster_policy_ops lull_cluster_policy_pd_rats;
 extern const struct lull_cluster_policy_ops lull_cluster_policy_pd_rats_safe;
 
@@ -141,7 +141,9 @@ int lull_cluster_policy_create(const struct lull_cluster_policy_ops *ops,
 /* By name; NULL: none such. */
 const struct lull_cluster_policy_ops *lull_cluster_policy_find(const char *name);
 
-/* All of them, NULL at the end. */
+/* All that take any job, NULL at the end; and those that reject jobs without a value. */
 const struct lull_cluster_policy_ops *const *lull_cluster_policy_all(void);
+const struct lull_cluster_policy_ops *const *lull_cluster_policy_of_values(void);
+bool lull_cluster_policy_needs_value(const struct lull_cluster_policy_ops *ops);
 
 #endif

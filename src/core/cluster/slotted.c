@@ -30,35 +30,85 @@ static double seconds(int64_t ns)
     return (double)ns * 1e-9;
 }
 
+static double rest_w(const struct slotter *slotter, const struct lull_cluster_mode *mode)
+{
+    const struct lull_slotting *slotting = slotter->slotting;
+
+    return slotting->rest_w != NULL ? slotting->rest_w[mode->type] * mode->gpus : 0.0;
+}
+
+/* Above rest, at its peak; a GPU is never counted below an idle one. */
+static uint32_t power_w(const struct slotter *slotter, const struct lull_cluster_mode *mode)
+{
+    const double peak_ratio = fmax(slotter->slotting->peak_ratio, 1.0);
+    const double idle_w = slotter->cluster->types[mode->type].idle_w * mode->gpus;
+    const double peak_w = fmax(peak_ratio * mode->energy_j / seconds(mode->time_ns), idle_w);
+
+    return (uint32_t)fmin(floor(fmax(peak_w - rest_w(slotter, mode), 0.0)), UINT32_MAX);
+}
+
+/* If it begins so long after the job's arrival, which may be below 0 for the slot of it. */
+static double cost_j(const struct slotter *slotter, const struct lull_cluster_job *job,
+                     const struct lull_cluster_mode *mode, int64_t after_ns)
+{
+    const double count_w = slotter->slotting->completion_w * job->weight;
+    const double rest_j =
+        slotter->slotting->is_above_rest ? rest_w(slotter, mode) * seconds(mode->time_ns) : 0.0;
+
+    return mode->energy_j - rest_j - job->value_j +
+           count_w * (seconds(after_ns) + seconds(mode->time_ns));
+}
+
+/* Without room or a window: where that is a bound by itself. */
+static void add_free(struct slotter *slotter, const struct lull_cluster_job *job,
+                     const struct lull_cluster_mode *mode, int64_t first, int64_t after_ns)
+{
+    slotter->slotted->modes[slotter->mode_count++] = (struct lull_slot_mode){
+        .type = job->pool * slotter->cluster->type_count + mode->type,
+        .gpus = mode->gpus,
+        .first = (uint32_t)first,
+        .last = (uint32_t)first,
+        .cost_j = cost_j(slotter, job, mode, after_ns),
+    };
+}
+
 static void add_mode(struct slotter *slotter, const struct lull_cluster_job *job, uint32_t number)
 {
     const struct lull_cluster_mode *mode = &job->modes[number];
     const int64_t horizon_ns = slotter->slotting->horizon_ns;
-    const int64_t until_ns = job->deadline_ns < horizon_ns ? job->deadline_ns : horizon_ns;
+    const bool is_open = slotter->slotting->is_open;
+    const int64_t until_ns =
+        is_open || job->deadline_ns < horizon_ns ? job->deadline_ns : horizon_ns;
     const int64_t slot_ns = slotter->slotting->slot_ns;
     const int64_t first = job->arrival_ns / slot_ns;
+    const int64_t begun_ns = first * slot_ns - job->arrival_ns;
     const double count_w = slotter->slotting->completion_w * job->weight;
-    struct lull_slot_mode *out = &slotter->slotted->modes[slotter->mode_count];
+    int64_t last_ns = until_ns - mode->time_ns;
 
-    if (until_ns - mode->time_ns < job->arrival_ns ||
+    if (last_ns < job->arrival_ns ||
         !lull_cluster_mode_is_possible(job, number, slotter->cluster, slotter->gpus_of))
         return;
-    *out = (struct lull_slot_mode){
+    if (job->is_preemptible) {
+        add_free(slotter, job, mode, is_open ? 0 : first, begun_ns);
+        return;
+    }
+    if (is_open && last_ns > horizon_ns) {
+        last_ns = horizon_ns;
+        add_free(slotter, job, mode, 0,
+                 horizon_ns > job->arrival_ns ? horizon_ns - job->arrival_ns : 0);
+        if (count_w <= 0.0 || last_ns < job->arrival_ns)
+            return; /* no start is better than that one */
+    }
+    slotter->slotted->modes[slotter->mode_count++] = (struct lull_slot_mode){
         .type = job->pool * slotter->cluster->type_count + mode->type,
         .gpus = mode->gpus,
         .slots = (uint32_t)(mode->time_ns / slot_ns),
         .first = (uint32_t)first,
-        .last = (uint32_t)((until_ns - mode->time_ns) / slot_ns),
-        .power_w = (uint32_t)fmin(floor(mode->energy_j / seconds(mode->time_ns)), UINT32_MAX),
-        .cost_j = mode->energy_j - job->value_j +
-                  count_w * (seconds(first * slot_ns - job->arrival_ns) + seconds(mode->time_ns)),
+        .last = (uint32_t)(last_ns / slot_ns),
+        .power_w = power_w(slotter, mode),
+        .cost_j = cost_j(slotter, job, mode, begun_ns),
         .delay_j = count_w * seconds(slot_ns),
     };
-    if (job->is_preemptible) {
-        out->slots = 0;
-        out->last = out->first;
-    }
-    slotter->mode_count++;
 }
 
 static int add_jobs(struct slotter *slotter, const struct lull_cluster_jobs *jobs,
@@ -81,10 +131,24 @@ static int add_jobs(struct slotter *slotter, const struct lull_cluster_jobs *job
     return lull_slot_problem_check(&slotter->slotted->problem, err);
 }
 
-static int check_sizes(const struct lull_cluster *cluster, const struct lull_slotting *slotting,
-                       struct lull_error *err)
+/* How many slots there are: whatever begins by the horizon ends in them. */
+static int64_t slots_of(const struct lull_cluster_jobs *jobs, const struct lull_slotting *slotting)
 {
-    if (slotting->horizon_ns / slotting->slot_ns > LULL_SLOTS_MOST)
+    int64_t slots = slotting->horizon_ns / slotting->slot_ns;
+    int64_t longest_ns = 0;
+
+    for (size_t i = 0; i < jobs->count && slotting->is_open; i++)
+        for (uint32_t m = 0; m < jobs->all[i].mode_count; m++)
+            if (jobs->all[i].modes[m].time_ns > longest_ns)
+                longest_ns = jobs->all[i].modes[m].time_ns;
+    slots += longest_ns / slotting->slot_ns;
+    return slots > 0 ? slots : 1;
+}
+
+static int check_sizes(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                       const struct lull_slotting *slotting, struct lull_error *err)
+{
+    if (slots_of(jobs, slotting) > LULL_SLOTS_MOST)
         return lull_error_set(err, -ERANGE, "over %d slots; take longer ones", LULL_SLOTS_MOST);
     if ((uint64_t)cluster->pool_count * cluster->type_count > LULL_SLOTS_MOST_TYPES)
         return lull_error_set(err, -ERANGE, "over %d types of GPU in pools", LULL_SLOTS_MOST_TYPES);
@@ -95,17 +159,16 @@ static int make_room(struct slotter *slotter, const struct lull_cluster_jobs *jo
 {
     struct lull_slotted *slotted = slotter->slotted;
     const size_t types = (size_t)slotter->cluster->pool_count * slotter->cluster->type_count;
-    const int64_t slots = slotter->slotting->horizon_ns / slotter->slotting->slot_ns;
     size_t modes = 0;
 
     for (size_t i = 0; i < jobs->count; i++)
-        modes += jobs->all[i].mode_count;
+        modes += 2 * jobs->all[i].mode_count; /* one behind the horizon, too */
     slotter->gpus_of = calloc(types, sizeof(*slotter->gpus_of));
     slotted->gpus = calloc(types, sizeof(*slotted->gpus));
     slotted->jobs = calloc(jobs->count + 1, sizeof(*slotted->jobs));
     slotted->modes = calloc(modes + 1, sizeof(*slotted->modes));
     slotted->problem = (struct lull_slot_problem){
-        .slots = slots > 0 ? (uint32_t)slots : 1,
+        .slots = (uint32_t)slots_of(jobs, slotter->slotting),
         .type_count = (uint32_t)types,
         .gpus = slotted->gpus,
         .cap_w = slotter->slotting->cap_w,
@@ -123,7 +186,7 @@ int lull_slotted_create(const struct lull_cluster *cluster, const struct lull_cl
                         struct lull_error *err)
 {
     struct slotter slotter = {.cluster = cluster, .slotting = slotting, .slotted = slotted_out};
-    int result = check_sizes(cluster, slotting, err);
+    int result = check_sizes(cluster, jobs, slotting, err);
 
     *slotted_out = (struct lull_slotted){0};
     if (result < 0)

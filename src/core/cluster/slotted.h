@@ -21,6 +21,13 @@
  * it: on one GPU a job of 2 slots may run around another that holds slots 1 to 4, in slots 0 and
  * 5).
  *
+ * Under a power cap what jobs draw adds up in that instant as well: peaks, if the cap counts those,
+ * each above what its GPUs draw at rest (rest.h) and rounded down to watts. The cap is what is left
+ * above that of all GPUs.
+ *
+ * If schedules may end whenever they like (is_open), a job that begins after the horizon takes no
+ * room, and costs what it would if it began there: less than it does.
+ *
  * Types of the problem are [pool * type_count + type]. Pure. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_CLUSTER_SLOTTED_H
@@ -30,11 +37,15 @@
 #include "core/cluster/slots.h"
 
 struct lull_slotting {
-    int64_t slot_ns;     /* L > 0 */
-    int64_t horizon_ns;  /* > 0: every job ends by then, and by its deadline */
-    double completion_w; /* >= 0: J for each second of weighted completion (end - arrival); 0:
-                            energy alone */
-    int64_t cap_w;       /* of jobs' mean power over their runs; LULL_SLOTS_UNCAPPED */
+    int64_t slot_ns;      /* L > 0 */
+    int64_t horizon_ns;   /* > 0: every job ends by then, and by its deadline */
+    double completion_w;  /* >= 0: J for each second of weighted completion (end - arrival); 0:
+                             energy alone */
+    int64_t cap_w;        /* of what jobs draw above rest_w; LULL_SLOTS_UNCAPPED */
+    double peak_ratio;    /* for cap_w: a job draws so many times its mean power; 0: 1 */
+    const double *rest_w; /* [type] of a GPU, no more than any mode draws of it; NULL: 0 */
+    bool is_above_rest;   /* modes cost only what they draw above rest_w */
+    bool is_open;         /* jobs may end after the horizon, if their deadlines allow */
 };
 
 struct lull_slotted {
@@ -46,7 +57,8 @@ struct lull_slotted {
 
 /*
  * The cluster and the jobs are checked. Modes that no deadline, no memory or too few GPUs allow are
- * left out. Errors: -EINVAL a job that has to run is left without a
+ * left out. Types of GPU have idle_w, which a job's GPU is never counted below under a cap. Errors:
+ * -EINVAL a job that has to run is left without a
  * mode, with its number; -ERANGE more slots
  * than LULL_SLOTS_MOST, or more types than there may be; -ENOMEM. The output is empty then.
  */

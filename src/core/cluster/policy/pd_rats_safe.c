@@ -3,62 +3,19 @@
 #include <stdlib.h>
 
 #include "core/cluster/heap.h"
+#include "core/cluster/menu.h"
 #include "core/cluster/placement.h"
 #include "core/cluster/policy.h"
 #include "core/cluster/primal_dual.h"
 
-/* Coarse, because the proven ratio grows with the logarithm of a job's length in slots. */
-static const int64_t slot_ns = INT64_C(300000000000);
-
 struct lull_cluster_policy {
     const struct lull_cluster *cluster;
     const struct lull_cluster_jobs *jobs;
-    struct lull_prices *prices; /* types are [pool * type_count + type] */
+    struct lull_prices *prices; /* types as in menu.h */
     struct lull_bid_account account;
     struct lull_heap due;      /* admitted: modes and jobs by first slot */
     struct lull_heap rejected; /* jobs */
 };
-
-/* ---- jobs in slots ------------------------------------------------------------------------ */
-
-/* A mode's own slots, whole and within the job's window; false: it has none. */
-static bool convert(const struct lull_cluster_policy *policy, const struct lull_cluster_job *job,
-                    uint32_t at, uint32_t known, struct lull_slot_mode *mode_out)
-{
-    const struct lull_cluster_mode *mode = &job->modes[at];
-    const uint32_t memory_mib = policy->cluster->types[mode->type].memory_mib;
-    const int64_t first = (job->arrival_ns + slot_ns - 1) / slot_ns;
-    const int64_t slots = (mode->time_ns + slot_ns - 1) / slot_ns;
-    const int64_t last = job->deadline_ns == LULL_CLUSTER_NEVER
-                             ? (first > known ? first : known)
-                             : job->deadline_ns / slot_ns - slots;
-
-    if (job->value_j <= 0.0 || last < first || last + slots > LULL_SLOTS_MOST ||
-        (memory_mib != 0 && job->memory_mib > memory_mib))
-        return false;
-    *mode_out = (struct lull_slot_mode){
-        .type = job->pool * policy->cluster->type_count + mode->type,
-        .gpus = mode->gpus,
-        .slots = (uint32_t)slots,
-        .first = (uint32_t)first,
-        .last = (uint32_t)last,
-        .cost_j = -lull_cluster_gain_j(job, at, job->arrival_ns, 0.0),
-    };
-    return true;
-}
-
-/* numbers_out: of the job's modes, those that are left. */
-static struct lull_slot_job convert_all(const struct lull_cluster_policy *policy,
-                                        const struct lull_cluster_job *job, uint32_t known,
-                                        struct lull_slot_mode *modes, uint32_t *numbers_out)
-{
-    struct lull_slot_job made = {.modes = modes};
-
-    for (uint32_t i = 0; i < job->mode_count; i++)
-        if (convert(policy, job, i, known, &modes[made.mode_count]))
-            numbers_out[made.mode_count++] = i;
-    return made;
-}
 
 /* ---- beginning and end -------------------------------------------------------------------- */
 
@@ -80,19 +37,7 @@ static int make_prices(struct lull_cluster_policy *policy)
     int rc = -ENOMEM;
 
     if (laws != NULL) {
-        for (uint32_t i = 0; i < policy->cluster->node_count; i++) {
-            const struct lull_cluster_node *node = &policy->cluster->nodes[i];
-
-            laws[node->pool * policy->cluster->type_count + node->type].gpus += node->gpus;
-        }
-        for (size_t i = 0; i < policy->jobs->count; i++) {
-            struct lull_slot_mode modes[LULL_CLUSTER_MOST_MODES];
-            uint32_t numbers[LULL_CLUSTER_MOST_MODES];
-            const struct lull_slot_job job =
-                convert_all(policy, &policy->jobs->all[i], 0, modes, numbers);
-
-            lull_bid_widen(&job, laws);
-        }
+        lull_menu_laws(policy->cluster, policy->jobs, laws);
         rc = lull_prices_create(laws, types, &policy->prices);
     }
     free(laws);
@@ -120,19 +65,18 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
 
 static int arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
 {
-    struct lull_slot_mode modes[LULL_CLUSTER_MOST_MODES];
-    uint32_t numbers[LULL_CLUSTER_MOST_MODES];
-    const struct lull_slot_job asked = convert_all(
-        policy, &policy->jobs->all[job], lull_prices_slots(policy->prices), modes, numbers);
+    struct lull_menu menu;
     struct lull_bid bid;
 
+    lull_menu_make(policy->cluster, &policy->jobs->all[job], lull_prices_slots(policy->prices),
+                   &menu);
     /* One that was taken off its GPUs has had its slots. */
     if (now_ns > policy->jobs->all[job].arrival_ns ||
-        !lull_bid_choose(policy->prices, &asked, &bid))
+        !lull_bid_choose(policy->prices, &menu.job, &bid))
         return lull_heap_add(&policy->rejected, 0, job);
-    lull_bid_admit(policy->prices, &asked, &bid, &policy->account);
-    return lull_heap_add(&policy->due, (int64_t)bid.choice.start * slot_ns,
-                         (uint64_t)job * LULL_CLUSTER_MOST_MODES + numbers[bid.choice.mode]);
+    lull_bid_admit(policy->prices, &menu.job, &bid, &policy->account);
+    return lull_heap_add(&policy->due, (int64_t)bid.choice.start * LULL_MENU_SLOT_NS,
+                         (uint64_t)job * LULL_CLUSTER_MOST_MODES + menu.numbers[bid.choice.mode]);
 }
 
 static void end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
