@@ -46,7 +46,8 @@ static int64_t find_start(struct lull_cluster_policy *policy,
         return LULL_CLUSTER_NEVER;
     for (uint32_t i = 0; i < roster->count; i++)
         policy->ends[i] = roster->jobs[i];
-    qsort_r(policy->ends, roster->count, sizeof(*policy->ends), by_end, policy);
+    if (roster->count > 0)
+        qsort_r(policy->ends, roster->count, sizeof(*policy->ends), by_end, policy);
     lull_cluster_scratch_sync(&policy->scratch, state, pool, mode->type);
     for (uint32_t i = 0; i < roster->count; i++) {
         const uint32_t job = policy->ends[i];
