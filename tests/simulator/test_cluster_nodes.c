@@ -275,114 +275,6 @@ static void test_caps_that_cannot_be(void **state)
                      -EINVAL);
 }
 
-/* ---- throughput under a cap ----------------------------------------------------------------- */
-
-enum { CROWD = 3000, CROWD_NODES = 16, CLOCKS = 4 };
-
-static struct lull_cluster_mode crowd_modes[CROWD][CLOCKS];
-static struct lull_cluster_job crowd[CROWD];
-
-/* All there at the beginning, so that watts or GPUs are short until the end. */
-static void draw_crowd(uint64_t seed)
-{
-    struct lull_random random;
-
-    lull_random_init(&random, seed);
-    for (int i = 0; i < CROWD; i++) {
-        const uint32_t gpus = 1U << lull_random_below(&random, 3);
-        const double bound_ratio = lull_random_uniform(&random); /* by the clock */
-        const double time_s = 50.0 + 100.0 * lull_random_uniform(&random);
-
-        crowd[i] = (struct lull_cluster_job){.deadline_ns = LULL_CLUSTER_NEVER,
-                                             .weight = 1.0,
-                                             .mode_count = CLOCKS,
-                                             .modes = crowd_modes[i]};
-        for (int k = 0; k < CLOCKS; k++) {
-            const double clock = 1.0 - 0.15 * k;
-            const double slower = 1.0 - bound_ratio + bound_ratio / clock;
-
-            crowd_modes[i][k] = (struct lull_cluster_mode){
-                .gpus = gpus,
-                .time_ns = (int64_t)(time_s * slower * 1e9),
-                .energy_j = gpus * (80.0 + 270.0 * clock * clock * clock) * time_s * slower};
-        }
-    }
-}
-
-/*
- * The shortest that the linear program allows, jobs divided and modes mixed at will: for any weight
- * of watts against GPUs its dual is a bound; the best of many.
- */
-static double bound_s(const struct lull_power_cap *cap, double idle_gpu_w)
-{
-    const double gpus = 8.0 * CROWD_NODES;
-    const double watts = cap->cluster_w - gpus * idle_gpu_w;
-    double best_s = 0.0;
-
-    for (int weight = 0; weight <= 200; weight++) {
-        double sum_s = 0.0;
-
-        for (int i = 0; i < CROWD; i++) {
-            double least_s = INFINITY;
-
-            for (int k = 0; k < CLOCKS; k++) {
-                const struct lull_cluster_mode *mode = &crowd_modes[i][k];
-                const double time_s = (double)mode->time_ns * 1e-9;
-                const double extra_j =
-                    mode->energy_j * cap->peak_ratio - idle_gpu_w * mode->gpus * time_s;
-
-                least_s = fmin(least_s, weight / 200.0 * extra_j / watts +
-                                            (1.0 - weight / 200.0) * mode->gpus * time_s / gpus);
-            }
-            sum_s += least_s;
-        }
-        best_s = fmax(best_s, sum_s);
-    }
-    return best_s;
-}
-
-static double makespan_s(const struct lull_cluster_conditions *conditions,
-                         const struct lull_cluster_type *type)
-{
-    static struct lull_cluster_node nodes[CROWD_NODES];
-    const struct lull_cluster cluster = {type, 1, nodes, CROWD_NODES, 1};
-    const struct lull_cluster_jobs jobs = {crowd, CROWD};
-    struct lull_cluster_run *run = NULL;
-    int64_t last_ns = 0;
-
-    for (int i = 0; i < CROWD_NODES; i++)
-        nodes[i].gpus = 8;
-    assert_int_equal(lull_cluster_simulate_under(&cluster, &jobs, &lull_cluster_policy_fifo,
-                                                 conditions, &run, NULL),
-                     0);
-    for (int i = 0; i < CROWD; i++)
-        if (lull_cluster_run_outcomes(run)[i].end_ns > last_ns)
-            last_ns = lull_cluster_run_outcomes(run)[i].end_ns;
-    lull_cluster_run_destroy(run);
-    return (double)last_ns * 1e-9;
-}
-
-/* From watts that are very short to as many as all GPUs can take. */
-static void test_throughput_under_a_cap(void **state)
-{
-    static const double shares[] = {0.2, 0.35, 0.5, 0.65, 0.8, 1.1};
-    struct lull_cluster_type type = gpu;
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++) {
-        const struct lull_cluster_conditions conditions = {
-            .cap = {.cluster_w = 8.0 * CROWD_NODES * (50.0 + shares[i] * 317.5),
-                    .peak_ratio = 1.05}};
-        double took_s, least_s;
-
-        draw_crowd(i + 1);
-        took_s = makespan_s(&conditions, &type);
-        least_s = bound_s(&conditions.cap, type.idle_w);
-        /* Of which 6.5 % are FIFO's own: gangs wait for GPUs, and the last jobs leave some idle. */
-        assert_true(took_s >= least_s && took_s <= 1.16 * least_s);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,7 +284,6 @@ int main(void)
         cmocka_unit_test(test_price_and_carbon),
         cmocka_unit_test(test_a_cap),
         cmocka_unit_test(test_caps_that_cannot_be),
-        cmocka_unit_test(test_throughput_under_a_cap),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,6 @@ struct lull_cluster_policy {
 
     uint32_t refused[MOST_LOOKS]; /* jobs that are to go back to the policy */
     size_t refused_count;
-    size_t waiting;        /* jobs with the policy, or refused */
     uint32_t refused_node; /* was to be turned on; NONE: none */
     uint32_t *hopeless;    /* jobs to reject */
     size_t hopeless_count;
@@ -32,7 +31,7 @@ static int arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_
 {
     lull_power_room_remove(&policy->room, job); /* it may have been preempted */
     if (lull_power_room_expect(&policy->room, job)) {
-        policy->waiting++;
+        lull_power_room_wait(&policy->room, job, true);
         return policy->inner.ops->arrive(policy->inner.policy, job, now_ns);
     }
     policy->hopeless[policy->hopeless_count++] = job;
@@ -47,7 +46,7 @@ static void end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns
 
 static void begin(struct lull_cluster_policy *policy, uint32_t job, uint32_t mode, int64_t now_ns)
 {
-    policy->waiting--;
+    lull_power_room_wait(&policy->room, job, false);
     if (policy->inner.ops->begin != NULL)
         policy->inner.ops->begin(policy->inner.policy, job, mode, now_ns);
 }
@@ -183,7 +182,7 @@ static bool look_at(struct lull_cluster_policy *policy, const struct lull_cluste
         policy->refused_node = decision->node;
         return false;
     case LULL_CLUSTER_REJECT:
-        policy->waiting--;
+        lull_power_room_wait(&policy->room, decision->job, false);
         return true;
     default:
         return true;
@@ -225,8 +224,6 @@ static bool decide(struct lull_cluster_policy *policy, const struct lull_cluster
         policy->room.head = NONE;
     if (ask(policy, state, now_ns, decision))
         return true;
-    if (policy->waiting > 0)
-        lull_power_room_learn(&policy->room, policy->room.head != NONE);
     hand_back(policy, state, now_ns);
     return false;
 }

@@ -10,9 +10,10 @@
  * modes, those that draw most first; else the job goes back to the policy to wait. While the
  * first such job waits for the cluster's cap, later ones may pass only where they will not delay
  * it: they end before the watts that it needs are free, or leave enough of them (EASY backfill in
- * watts). Jobs start at the clock that takes least of what is short, watts or GPUs, as it is learnt
- * from what jobs wait for, if their deadline allows: more gets done under the cap. A job that no
- * mode could ever keep under the cap is rejected. Turning a node on waits likewise.
+ * watts). While others wait, a job starts at the clock that costs least at the prices of watts and
+ * GPUs that those who wait make (power_price.h), if its deadline allows: more gets done under the
+ * cap. A job that no mode could ever keep under the cap is rejected. Turning a node on waits
+ * likewise.
  *
  * A policy that preempts may go back and forth around a cap, as what it starts instead is refused
  * or gets another mode: tell it of no job that it may be preempted.

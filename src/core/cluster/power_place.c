@@ -6,10 +6,6 @@
 
 #include "core/cluster/placement.h"
 
-/* How fast it is learnt whether watts or GPUs are short; below the least, watts are not. */
-#define LEARNING_RATIO 0.02
-#define LEAST_RATIO 1e-3
-
 /* Whether a mode stays under the caps where nothing else runs. */
 static bool could_stay_under(const struct lull_power_room *room, uint32_t job, uint32_t mode)
 {
@@ -151,56 +147,6 @@ static uint32_t next_mode(const struct lull_power_room *room, uint32_t job, uint
     return best;
 }
 
-/* Another clock of what was decided. */
-static bool is_clock_of(const struct lull_power_room *room,
-                        const struct lull_cluster_decision *decision, uint32_t mode)
-{
-    const struct lull_cluster_mode *modes = room->jobs->all[decision->job].modes;
-
-    return modes[mode].type == modes[decision->mode].type &&
-           modes[mode].gpus == modes[decision->mode].gpus;
-}
-
-/* What a mode takes of all watts and of all GPUs, each for its time, by what they are worth. */
-static double cost(const struct lull_power_room *room, uint32_t job, uint32_t mode)
-{
-    const struct lull_cluster_mode *asked = &room->jobs->all[job].modes[mode];
-
-    return (double)asked->time_ns * (room->watts_ratio * lull_power_room_total_w(room, job, mode) /
-                                         (room->cap.cluster_w - room->idle_w) +
-                                     (1.0 - room->watts_ratio) * asked->gpus / (double)room->gpus);
-}
-
-/* The clock that takes least of what is short, but none that is late where what was decided is
- * not. */
-static uint32_t thrifty_mode(const struct lull_power_room *room,
-                             const struct lull_cluster_decision *decision, int64_t now_ns)
-{
-    const struct lull_cluster_job *job = &room->jobs->all[decision->job];
-    const int64_t left_ns = job->deadline_ns - now_ns;
-    const bool is_late = left_ns < job->modes[decision->mode].time_ns;
-    double least = INFINITY;
-    uint32_t best = decision->mode;
-
-    for (uint32_t mode = 0; mode < job->mode_count && room->watts_ratio > 0.0; mode++) {
-        if (!is_clock_of(room, decision, mode) || cost(room, decision->job, mode) >= least ||
-            (!is_late && left_ns < job->modes[mode].time_ns))
-            continue;
-        least = cost(room, decision->job, mode);
-        best = mode;
-    }
-    return best;
-}
-
-void lull_power_room_learn(struct lull_power_room *room, bool are_watts_short)
-{
-    if (!(room->cap.cluster_w > room->idle_w))
-        return;
-    room->watts_ratio += LEARNING_RATIO * ((are_watts_short ? 1.0 : 0.0) - room->watts_ratio);
-    if (room->watts_ratio < LEAST_RATIO)
-        room->watts_ratio = 0.0;
-}
-
 static bool try_mode(const struct lull_power_room *room, const struct lull_cluster_state *state,
                      int64_t now_ns, uint32_t mode, struct lull_cluster_decision *decision)
 {
@@ -210,7 +156,7 @@ static bool try_mode(const struct lull_power_room *room, const struct lull_clust
     if (!lull_power_room_has(room, lull_power_room_total_w(room, job, mode)) ||
         !lull_power_room_could(room, job, mode))
         return false;
-    if (is_clock_of(room, decision, mode) &&
+    if (lull_power_room_is_clock_of(room, job, mode, decision->mode) &&
         fits(room, job, mode, decision->shares, decision->share_count, now_ns)) {
         decision->mode = mode;
         return true;
@@ -228,12 +174,12 @@ bool lull_power_room_replace(const struct lull_power_room *room,
                              const struct lull_cluster_state *state, int64_t now_ns,
                              struct lull_cluster_decision *decision)
 {
-    uint32_t mode =
-        room->head == LULL_POWER_NONE ? decision->mode : thrifty_mode(room, decision, now_ns);
     uint32_t tried = 0;
+    uint32_t mode;
 
     if (!lull_power_room_has(room, room->least_w[decision->job]))
         return false;
+    mode = lull_power_room_thrifty_mode(room, decision, now_ns);
     if (try_mode(room, state, now_ns, mode, decision))
         return true;
     tried |= UINT32_C(1) << mode;

@@ -211,6 +211,7 @@ void lull_power_room_remove(struct lull_power_room *room, uint32_t job)
 void lull_power_room_set_empty(struct lull_power_room *room, uint32_t node, double w)
 {
     draw(room, node, w - room->empty_w[node]);
+    room->nodes_w += w - room->empty_w[node];
     room->empty_w[node] = w;
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/cluster/heap.h"
 #include "core/cluster/power_cap.h"
+#include "core/cluster/power_price.h"
 
 enum { LULL_POWER_NONE = UINT32_MAX }; /* no job, mode or node */
 
@@ -24,9 +25,10 @@ struct lull_power_room {
     const struct lull_cluster *cluster;
     const struct lull_cluster_jobs *jobs;
     struct lull_power_cap cap;
-    double *node_w;  /* [node]: jobs included */
-    double *empty_w; /* [node]: without its jobs */
-    double sum_w;
+    double *node_w;                /* [node]: jobs included */
+    double *empty_w;               /* [node]: without its jobs */
+    double sum_w;                  /* of all nodes, jobs included */
+    double nodes_w;                /* the same without jobs */
     struct lull_power_load *loads; /* [job] */
     double *least_w;               /* [job] of its most modest mode */
     size_t running;
@@ -41,9 +43,8 @@ struct lull_power_room {
     int64_t head_ns; /* has its watts then at the latest */
     double spare_w;  /* what others may take beyond */
 
-    uint64_t gpus; /* of all nodes */
-    double
-        watts_ratio; /* what watts are worth of watts and GPUs together: 1 if only they are short */
+    uint64_t gpus;                 /* of all nodes */
+    struct lull_power_price price; /* of watts, by the jobs that wait */
 };
 
 /* All nodes on and idle. Errors: as lull_power_cap_wrap. */
@@ -105,13 +106,27 @@ bool lull_power_room_may_pass(const struct lull_power_room *room, uint32_t job, 
 void lull_power_room_pass(struct lull_power_room *room, uint32_t job, double more_w,
                           int64_t until_ns);
 
-/* A job waits, for watts or for GPUs: what is short counts more from now on. */
-void lull_power_room_learn(struct lull_power_room *room, bool are_watts_short);
-
 /* Puts a start elsewhere, or into another mode, where it does not fit as it is; false: nothing
  * fits. */
 bool lull_power_room_replace(const struct lull_power_room *room,
                              const struct lull_cluster_state *state, int64_t now_ns,
                              struct lull_cluster_decision *decision);
+
+/* power_clock.c */
+
+/* Whether two modes of a job differ in nothing but their clock. */
+bool lull_power_room_is_clock_of(const struct lull_power_room *room, uint32_t job, uint32_t mode,
+                                 uint32_t of);
+
+/* A job for which lull_power_room_expect() was true waits for its start; it does so no longer. */
+void lull_power_room_wait(struct lull_power_room *room, uint32_t job, bool waits);
+
+/*
+ * The clock of what was decided that costs least at the price of watts that the jobs that wait make
+ * (power_price.h), but none that is late where what was decided is not. What was decided where
+ * nobody else waits: its clock costs nobody.
+ */
+uint32_t lull_power_room_thrifty_mode(const struct lull_power_room *room,
+                                      const struct lull_cluster_decision *decision, int64_t now_ns);
 
 #endif
