@@ -126,7 +126,8 @@ static int make_jobs(struct lull_gangs *gangs, struct lull_error *err)
 
 bool lull_gangs_is_certified(const struct lull_gangs *gangs)
 {
-    return strcmp(gangs->policy->name, lull_cluster_policy_pd_rats.name) == 0;
+    return strcmp(gangs->policy->name, lull_cluster_policy_pd_rats.name) == 0 &&
+           !gangs->wish->is_preemptible;
 }
 
 static double setting_of(const struct lull_cluster_policy_ops *policy)

@@ -47,7 +47,8 @@ uint32_t lull_gangs_first_node(const struct lull_gangs *gangs, uint32_t pool);
 void lull_gangs_write_placement(const struct lull_cluster_outcome *outcome, uint32_t first,
                                 FILE *file);
 
-/* Whether the policy's run comes with a certificate: what pd-rats minimises has a bound. */
+/* Whether the policy's run comes with a certificate: what pd-rats minimises has a bound, of
+   schedules without preemption. */
 bool lull_gangs_is_certified(const struct lull_gangs *gangs);
 
 /* The summary, or what is asked of one job. Errors: -EINVAL no such job; -ENOMEM. */
