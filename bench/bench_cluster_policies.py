@@ -24,6 +24,7 @@ SETTINGS = {
     "greedy-energy": [0, 100, 200, 400, 800, 1600],
     "hdf": [0, 100, 200, 400, 800, 3200, 20000],
     "powerflow": [0.75, 0.8, 0.85, 0.9, 0.95, 1.0],
+    "pd-rats": [0, 300, 1000, 3000, 10000, 1e9],
 }
 OTHERS = [0.1, 0.3, 1, 3, 10]
 # Policies of other kinds of jobs.

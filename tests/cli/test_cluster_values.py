@@ -82,9 +82,11 @@ class Values(unittest.TestCase):
         for said in ("value   ", "gain   ", "certificate   ", "proven   ", "not proven  ", "slots of 300 s"):
             self.assertIn(said, shown)
         self.assertIn("no ratio", cluster("-", "--nodes", 1, "--knob", 0, text=text, policy="pd-rats").stdout)
-        done = cluster("-", "--nodes", 1, text=text, policy="pd-rats")
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("line 7: under pd-rats a job with a value needs a deadline", done.stderr)
+
+    def test_a_job_whose_gain_runs_out(self):
+        text = HEADER + f"a,0,8,7200,,{100 * HOUR_J}\nb,10,8,600,,{2 * HOUR_J}\n"
+        got = answer("-", "--nodes", 1, "--knob", 1000, text=text, policy="pd-rats")
+        self.assertEqual((got["jobs"], got["rejected"]), (2, 1))
 
     def test_side_by_side(self):
         for names, text, has_safe in (("all", JOBS, True), ("pd-rats-safe,fifo", JOBS, True),

@@ -163,10 +163,12 @@ static int make_jobs(struct lull_gangs *gangs, struct lull_error *err)
     return result;
 }
 
-bool lull_gangs_is_certified(const struct lull_cluster_policy_ops *policy)
+bool lull_gangs_is_certified(const struct lull_gangs *gangs,
+                             const struct lull_cluster_policy_ops *policy)
 {
-    return strcmp(policy->name, lull_cluster_policy_pd_rats.name) == 0 ||
-           lull_cluster_policy_needs_value(policy);
+    if (strcmp(policy->name, lull_cluster_policy_pd_rats.name) == 0)
+        return !gangs->wish->is_preemptible || gangs->has_values;
+    return lull_cluster_policy_needs_value(policy);
 }
 
 /* What a second of completion time is worth to the policy. */
@@ -185,34 +187,6 @@ int lull_gangs_certify(const struct lull_gangs *gangs, const struct lull_cluster
                                 certificate_out, err);
 }
 
-static bool can_gain(const struct lull_cluster_job *job)
-{
-    for (uint32_t i = 0; i < job->mode_count; i++)
-        if (lull_cluster_gain_j(job, i, job->arrival_ns, 0.0) > 0.0)
-            return true;
-    return false;
-}
-
-/* pd-rats rejects a job when it can no longer end in time: it would keep one for ever that has no
- * deadline and whose gain runs out. */
-static int check_gains(const struct lull_gangs *gangs, const struct lull_cluster_policy_ops *policy,
-                       struct lull_error *err)
-{
-    if (strcmp(policy->name, lull_cluster_policy_pd_rats.name) != 0)
-        return 0;
-    for (size_t i = 0; i < gangs->jobs.count; i++) {
-        const struct lull_cluster_job *job = &gangs->jobs.all[i];
-
-        if (job->value_j > 0.0 && job->deadline_ns == LULL_CLUSTER_NEVER &&
-            (second_j(policy) > 0.0 || !can_gain(job)))
-            return lull_error_set(err, -EINVAL,
-                                  "line %zu: under %s a job with a value needs a deadline, unless "
-                                  "its value is above its energy and --knob is 0",
-                                  gangs->table.rows[i].line, policy->name);
-    }
-    return 0;
-}
-
 int lull_gangs_run(const struct lull_gangs *gangs, const struct lull_cluster_policy_ops *policy,
                    struct lull_cluster_run **run_out, struct lull_error *err)
 {
@@ -221,8 +195,6 @@ int lull_gangs_run(const struct lull_gangs *gangs, const struct lull_cluster_pol
                               "policy %s takes only jobs with a value, and none has one: give the "
                               "table a column value_j, or --value FACTOR",
                               policy->name);
-    if (check_gains(gangs, policy, err) < 0)
-        return -EINVAL;
     return lull_cluster_simulate_under(&gangs->cluster, &gangs->jobs, policy,
                                        &gangs->conditions.all, run_out, err);
 }
@@ -239,7 +211,7 @@ static int judge(struct lull_gangs *gangs, struct lull_error *err)
 {
     int result = 0;
 
-    if (lull_gangs_is_certified(gangs->policy)) {
+    if (lull_gangs_is_certified(gangs, gangs->policy)) {
         result = lull_gangs_certify(gangs, gangs->policy, gangs->run, &gangs->certificate, err);
         if (result == 0 && lull_cluster_prove(&gangs->cluster, &gangs->jobs, gangs->policy,
                                               &gangs->wish->conditions, &gangs->proven) < 0)

@@ -120,7 +120,8 @@ extern const struct lull_cluster_policy_ops lull_cluster_policy_srsf; /* by time
 extern const struct lull_cluster_policy_ops lull_cluster_policy_hdf;  /* by weight per GPU time */
 extern const struct lull_cluster_policy_ops lull_cluster_policy_powerflow; /* as srsf */
 
-/* Online primal-dual with posted prices, tuned, and proven (docs/competitive.md). The proven
+/* Online primal-dual with posted prices, tuned, and proven (docs/competitive.md). Jobs that all
+ * may be preempted and have to run are ranked by the tuned one, and resized. The proven
  * one rejects jobs without a value. */
 extern const struct lull_cluster_policy_ops lull_cluster_policy_pd_rats;
 extern const struct lull_cluster_policy_ops lull_cluster_policy_pd_rats_safe;

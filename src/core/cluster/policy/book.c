@@ -70,17 +70,21 @@ void lull_cluster_book_start(struct lull_cluster_book *book, uint32_t job, uint3
     page->share_count = share_count;
 }
 
-void lull_cluster_book_settle(struct lull_cluster_book *book, uint32_t job, int64_t now_ns)
+static void settle(struct lull_cluster_page *page, const struct lull_cluster_job *job,
+                   int64_t now_ns)
 {
-    struct lull_cluster_page *const page = &book->pages[job];
     const int64_t stretch_ns = now_ns - page->since_ns;
     const int64_t again_ns = stretch_ns < page->restart_ns ? stretch_ns : page->restart_ns;
 
-    page->left_ratio -= fmin((double)(stretch_ns - again_ns) /
-                                 (double)book->jobs->all[job].modes[page->mode].time_ns,
-                             page->left_ratio);
+    page->left_ratio -= fmin(
+        (double)(stretch_ns - again_ns) / (double)job->modes[page->mode].time_ns, page->left_ratio);
     page->restart_ns -= again_ns;
     page->since_ns = now_ns;
+}
+
+void lull_cluster_book_settle(struct lull_cluster_book *book, uint32_t job, int64_t now_ns)
+{
+    settle(&book->pages[job], &book->jobs->all[job], now_ns);
 }
 
 void lull_cluster_book_reclock(struct lull_cluster_book *book, uint32_t job, uint32_t mode,
@@ -121,13 +125,26 @@ void lull_cluster_book_end(struct lull_cluster_book *book, uint32_t job)
     leave(&book->pages[job], LULL_CLUSTER_ABSENT);
 }
 
-int64_t lull_cluster_book_need_ns(const struct lull_cluster_book *book, uint32_t job, uint32_t mode)
+static int64_t need_ns(const struct lull_cluster_page *page, int64_t time_ns)
 {
-    const struct lull_cluster_page *page = &book->pages[job];
-    const int64_t time_ns = book->jobs->all[job].modes[mode].time_ns;
     const double left_ns = ceil((double)time_ns * page->left_ratio);
 
     return page->restart_ns + (page->left_ratio >= 1.0 ? time_ns : (int64_t)fmax(left_ns, 1.0));
+}
+
+int64_t lull_cluster_book_need_ns(const struct lull_cluster_book *book, uint32_t job, uint32_t mode)
+{
+    return need_ns(&book->pages[job], book->jobs->all[job].modes[mode].time_ns);
+}
+
+int64_t lull_cluster_book_left_ns(const struct lull_cluster_book *book, uint32_t job, uint32_t mode,
+                                  int64_t now_ns)
+{
+    struct lull_cluster_page page = book->pages[job];
+
+    if (page.stage == LULL_CLUSTER_RUNS)
+        settle(&page, &book->jobs->all[job], now_ns);
+    return need_ns(&page, book->jobs->all[job].modes[mode].time_ns);
 }
 
 int64_t lull_cluster_book_end_ns(const struct lull_cluster_book *book, uint32_t job)

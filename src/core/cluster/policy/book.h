@@ -28,6 +28,7 @@ struct lull_cluster_page {
     int64_t restart_ns; /* before it goes on with it */
     struct lull_cluster_share *shares; /* running; NULL: not known, for want of memory */
     size_t share_count;
+    bool is_urgent;    /* its policy lets it go before those that are not */
     int64_t room_ns;   /* when others were last stopped for it; -1: never */
     uint32_t position; /* running: in its roster; UINT32_MAX: not there, for want of memory */
 };
@@ -86,5 +87,9 @@ void lull_cluster_roster_remove(struct lull_cluster_book *book, struct lull_clus
 int64_t lull_cluster_book_need_ns(const struct lull_cluster_book *book, uint32_t job,
                                   uint32_t mode);
 int64_t lull_cluster_book_end_ns(const struct lull_cluster_book *book, uint32_t job);
+
+/* What any job would need in a mode from now on, whether it runs or not. */
+int64_t lull_cluster_book_left_ns(const struct lull_cluster_book *book, uint32_t job, uint32_t mode,
+                                  int64_t now_ns);
 
 #endif

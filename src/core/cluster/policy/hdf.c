@@ -56,12 +56,13 @@ static double level(const struct lull_cluster_policy *policy,
 }
 
 static double cost(const struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
-                   const struct lull_cluster_crowd *crowd)
+                   const struct lull_cluster_crowd *crowd, int64_t now_ns)
 {
     const struct hdf *hdf = lull_cluster_ranked_more(policy);
     const double power_w = gpu_power_w(&hdf->jobs->all[job].modes[mode]);
     const double least_w = level(policy, crowd);
 
+    (void)now_ns;
     /* The least power that is enough; if none is, the most. */
     return power_w >= least_w ? power_w : 1e15 - power_w;
 }

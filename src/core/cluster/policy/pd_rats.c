@@ -1,120 +1,28 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * PD-RATS: least energy, and what a second of completion time is worth, at posted prices of GPU
+ * time (docs/competitive.md). Where all jobs that are known when the first one comes may be
+ * preempted and have to run, jobs are ranked, and their GPUs and clocks change while they run
+ * (pd_rats_ranked.c); else they get reservations (pd_rats_reserved.c).
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "core/cluster/policy/pd_rats.h"
+
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 
-#include "core/cluster/demand.h"
-#include "core/cluster/placement.h"
-#include "core/cluster/policy.h"
-#include "core/cluster/reservations.h"
+struct lull_cluster_policy {
+    const struct lull_cluster *cluster;
+    const struct lull_cluster_jobs *jobs;
+    double second_j;
+    struct lull_cluster_decider inner; /* ops NULL: no job has come yet */
+};
 
-/* How much a plan may try (reservations.h): about a millisecond. */
-static const double most_steps = 3e5;
-/* The time in which prices fade from near to far, in mean times of jobs. */
-static const double fade_means = 0.6;
-
-/* How long a plan stays good while nothing happens, in fades. */
-static const double stale_fades = 0.25;
-
-static const struct lull_cluster_knob knob = {
+const struct lull_cluster_knob lull_pd_rats_knob = {
     .what = "what a second of a job's completion time is worth, J",
     .least = 0.0,
     .most = 1e9,
     .usual = 500.0,
 };
-
-struct running {
-    uint32_t job;
-    uint32_t type;
-    uint32_t gpus;
-    int64_t end_ns; /* expected */
-};
-
-struct pool {
-    struct lull_demand *demand;
-    uint64_t *gpus;             /* [type] */
-    struct lull_timeline *free; /* [type], of running jobs */
-    struct running *running;
-    size_t running_count;
-    size_t running_room;
-    struct lull_reservation *plan; /* of all that wait, in the plan's order */
-    size_t count;
-    size_t room;
-    size_t held;      /* that need not run and are left out of the plan */
-    size_t next;      /* of the plan, to look at in this round */
-    bool has_changed; /* since it was planned */
-    int64_t planned_ns;
-};
-
-struct lull_cluster_policy {
-    const struct lull_cluster *cluster;
-    const struct lull_cluster_jobs *jobs;
-    struct lull_reserver *reserver;
-    struct lull_random random;
-    uint32_t *memory_mib; /* [type] */
-    struct pool *pools;
-    double second_j;
-};
-
-/* ---- beginning and end -------------------------------------------------------------------- */
-
-static int create_pool(struct lull_cluster_policy *policy, struct pool *pool)
-{
-    const uint32_t types = policy->cluster->type_count;
-
-    pool->gpus = calloc(types, sizeof(*pool->gpus));
-    pool->free = calloc(types, sizeof(*pool->free));
-    return pool->gpus == NULL || pool->free == NULL
-               ? -ENOMEM
-               : lull_demand_create(policy->jobs, pool->gpus, types, policy->second_j,
-                                    &pool->demand);
-}
-
-static void destroy(struct lull_cluster_policy *policy)
-{
-    if (policy == NULL)
-        return;
-    for (uint32_t i = 0; policy->pools != NULL && i < policy->cluster->pool_count; i++) {
-        struct pool *const pool = &policy->pools[i];
-
-        for (uint32_t type = 0; pool->free != NULL && type < policy->cluster->type_count; type++)
-            lull_timeline_fini(&pool->free[type]);
-        lull_demand_destroy(pool->demand);
-        free(pool->gpus);
-        free(pool->free);
-        free(pool->running);
-        free(pool->plan);
-    }
-    lull_reserver_destroy(policy->reserver);
-    free(policy->memory_mib);
-    free(policy->pools);
-    free(policy);
-}
-
-static int fill(struct lull_cluster_policy *policy)
-{
-    const struct lull_cluster *cluster = policy->cluster;
-
-    policy->pools = calloc(cluster->pool_count, sizeof(*policy->pools));
-    policy->memory_mib = calloc(cluster->type_count, sizeof(*policy->memory_mib));
-    if (policy->pools == NULL || policy->memory_mib == NULL ||
-        lull_reserver_create(cluster->type_count, &policy->reserver) < 0)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < cluster->type_count; i++)
-        policy->memory_mib[i] = cluster->types[i].memory_mib;
-    for (uint32_t i = 0; i < cluster->pool_count; i++)
-        if (create_pool(policy, &policy->pools[i]) < 0)
-            return -ENOMEM;
-    for (uint32_t i = 0; i < cluster->node_count; i++)
-        policy->pools[cluster->nodes[i].pool].gpus[cluster->nodes[i].type] +=
-            cluster->nodes[i].gpus;
-    for (uint32_t i = 0; i < cluster->pool_count; i++)
-        for (uint32_t type = 0; type < cluster->type_count; type++)
-            if (lull_timeline_reset(&policy->pools[i].free[type], 0,
-                                    (int64_t)policy->pools[i].gpus[type]) < 0)
-                return -ENOMEM;
-    return 0;
-}
 
 static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                   struct lull_cluster_policy **policy_out)
@@ -125,269 +33,96 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
         return -ENOMEM;
     policy->cluster = cluster;
     policy->jobs = jobs;
-    policy->second_j = knob.usual;
-    lull_random_init(&policy->random, 1);
-    if (fill(policy) < 0) {
-        destroy(policy);
-        return -ENOMEM;
-    }
+    policy->second_j = lull_pd_rats_knob.usual;
     *policy_out = policy;
     return 0;
+}
+
+static void destroy(struct lull_cluster_policy *policy)
+{
+    if (policy == NULL)
+        return;
+    if (policy->inner.ops != NULL)
+        policy->inner.ops->destroy(policy->inner.policy);
+    free(policy);
 }
 
 static void turn(struct lull_cluster_policy *policy, double setting)
 {
     policy->second_j = setting;
-    for (uint32_t i = 0; i < policy->cluster->pool_count; i++)
-        lull_demand_weigh(policy->pools[i].demand, setting);
 }
 
-/* ---- what runs ---------------------------------------------------------------------------- */
-
-static int run(struct pool *pool, uint32_t job, const struct lull_cluster_mode *mode,
-               int64_t now_ns)
+static bool can_be_ranked(const struct lull_cluster_jobs *jobs)
 {
-    if (pool->running_count == pool->running_room) {
-        const size_t room = pool->running_room < 8 ? 16 : pool->running_room * 2;
-        struct running *running = realloc(pool->running, room * sizeof(*running));
-
-        if (running == NULL)
-            return -ENOMEM;
-        pool->running = running;
-        pool->running_room = room;
-    }
-    if (lull_timeline_take(&pool->free[mode->type], now_ns, now_ns + mode->time_ns, mode->gpus) < 0)
-        return -ENOMEM;
-    pool->running[pool->running_count++] =
-        (struct running){job, mode->type, mode->gpus, now_ns + mode->time_ns};
-    return 0;
-}
-
-static void stop(struct pool *pool, uint32_t job)
-{
-    for (size_t i = 0; i < pool->running_count; i++)
-        if (pool->running[i].job == job) {
-            pool->running[i] = pool->running[--pool->running_count];
-            return;
-        }
-}
-
-/* From what runs: jobs have ended early, late or not at all. What should have ended is expected to
- * end in a moment. -ENOMEM. */
-static int rebuild(struct pool *pool, uint32_t type, int64_t now_ns, int64_t free)
-{
-    struct lull_timeline *const timeline = &pool->free[type];
-    int rc = lull_timeline_reset(timeline, now_ns, free);
-
-    for (size_t i = 0; rc == 0 && i < pool->running_count; i++)
-        if (pool->running[i].type == type)
-            rc = lull_timeline_take(
-                timeline, pool->running[i].end_ns > now_ns ? pool->running[i].end_ns : now_ns + 1,
-                INT64_MAX, -(int64_t)pool->running[i].gpus);
-    return rc;
-}
-
-static int look(struct lull_cluster_policy *policy, uint32_t at,
-                const struct lull_cluster_state *state, int64_t now_ns)
-{
-    struct pool *const pool = &policy->pools[at];
-
-    for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
-        const int64_t free = (int64_t)lull_cluster_state_free_of(state, at, type);
-
-        lull_timeline_advance(&pool->free[type], now_ns);
-        if (pool->free[type].steps[0].free != free && rebuild(pool, type, now_ns, free) < 0)
-            return -ENOMEM;
-    }
-    return 0;
-}
-
-/* ---- events ------------------------------------------------------------------------------- */
-
-static int arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
-{
-    struct pool *const pool = &policy->pools[policy->jobs->all[job].pool];
-
-    if (pool->count == pool->room) {
-        const size_t room = pool->room < 8 ? 16 : pool->room * 2;
-        struct lull_reservation *plan = realloc(pool->plan, room * sizeof(*plan));
-
-        if (plan == NULL)
-            return -ENOMEM;
-        pool->plan = plan;
-        pool->room = room;
-    }
-    stop(pool, job);
-    lull_demand_add(pool->demand, job, now_ns);
-    pool->plan[pool->count++] =
-        (struct lull_reservation){.job = job, .mode = LULL_RESERVATION_NONE};
-    pool->has_changed = true;
-    return 0;
-}
-
-static void end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
-{
-    struct pool *const pool = &policy->pools[policy->jobs->all[job].pool];
-
-    (void)now_ns;
-    stop(pool, job);
-    pool->has_changed = true;
-}
-
-/* ---- decisions ---------------------------------------------------------------------------- */
-
-static int plan(struct lull_cluster_policy *policy, uint32_t at,
-                const struct lull_cluster_state *state, int64_t now_ns)
-{
-    struct pool *const pool = &policy->pools[at];
-    struct lull_reservation_room room;
-
-    if (look(policy, at, state, now_ns) < 0)
-        return -ENOMEM;
-    room = (struct lull_reservation_room){
-        .jobs = policy->jobs->all,
-        .type_count = policy->cluster->type_count,
-        .gpus = pool->gpus,
-        .memory_mib = policy->memory_mib,
-        .free = pool->free,
-        .far_j = lull_demand_prices(pool->demand, now_ns),
-        .fade_ns = fmax(fade_means * lull_demand_mean_ns(pool->demand), 1.0),
-        .now_ns = now_ns,
-        .second_j = policy->second_j,
-    };
-    pool->has_changed = false;
-    pool->planned_ns = now_ns;
-    pool->next = 0;
-    if (lull_reserver_plan(policy->reserver, &room, &policy->random, most_steps, pool->plan,
-                           pool->count) < 0)
-        return -ENOMEM;
-    pool->held = 0;
-    for (size_t i = 0; i < pool->count; i++)
-        pool->held += pool->plan[i].mode == LULL_RESERVATION_NONE &&
-                      policy->jobs->all[pool->plan[i].job].value_j > 0.0;
-    return 0;
-}
-
-static int64_t stale_after_ns(const struct pool *pool)
-{
-    return (int64_t)fmax(stale_fades * fade_means * lull_demand_mean_ns(pool->demand), 1.0);
-}
-
-static bool is_stale(const struct pool *pool, int64_t now_ns)
-{
-    return pool->count > 0 &&
-           (pool->has_changed || now_ns - pool->planned_ns >= stale_after_ns(pool));
-}
-
-/* No mode of a job that need not run would end in time. */
-static bool is_hopeless(const struct lull_cluster_job *job, int64_t now_ns)
-{
-    for (uint32_t i = 0; i < job->mode_count; i++)
-        if (job->value_j <= 0.0 || now_ns + job->modes[i].time_ns <= job->deadline_ns)
+    for (size_t i = 0; i < jobs->count; i++)
+        if (!jobs->all[i].is_preemptible || jobs->all[i].value_j > 0.0)
             return false;
     return true;
 }
 
-static void drop(struct pool *pool, size_t at)
+static int choose(struct lull_cluster_policy *policy)
 {
-    pool->count--;
-    for (size_t i = at; i < pool->count; i++)
-        pool->plan[i] = pool->plan[i + 1];
+    const struct lull_cluster_policy_ops *const ops =
+        can_be_ranked(policy->jobs) ? &lull_pd_rats_ranked : &lull_pd_rats_reserved;
+    const int rc = ops->create(policy->cluster, policy->jobs, &policy->inner.policy);
+
+    if (rc < 0)
+        return rc;
+    policy->inner.ops = ops;
+    ops->turn(policy->inner.policy, policy->second_j);
+    return 0;
 }
 
-static bool start(struct lull_cluster_policy *policy, struct pool *pool,
-                  const struct lull_cluster_state *state, int64_t now_ns,
-                  struct lull_cluster_decision *decision)
+static int arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
 {
-    const struct lull_reservation *chosen = &pool->plan[pool->next];
-    const struct lull_cluster_job *job = &policy->jobs->all[chosen->job];
-    const struct lull_cluster_mode *mode = &job->modes[chosen->mode];
+    const int rc = policy->inner.ops == NULL ? choose(policy) : 0;
 
-    decision->share_count =
-        lull_cluster_place_consolidated(state, job->pool, mode->type, mode->gpus, decision->shares);
-    if (decision->share_count == 0 || run(pool, chosen->job, mode, now_ns) < 0)
-        return false;
-    decision->act = LULL_CLUSTER_START;
-    decision->job = chosen->job;
-    decision->mode = chosen->mode;
-    decision->reason = "its place in the plan of highest value less energy and prices";
-    drop(pool, pool->next);
-    return true;
+    return rc < 0 ? rc : policy->inner.ops->arrive(policy->inner.policy, job, now_ns);
 }
 
-static bool reject(struct pool *pool, struct lull_cluster_decision *decision)
+static void end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
 {
-    decision->act = LULL_CLUSTER_REJECT;
-    decision->job = pool->plan[pool->next].job;
-    decision->reason = "until its deadline others paid more for the GPUs";
-    drop(pool, pool->next);
-    return true;
-}
-
-static bool decide_pool(struct lull_cluster_policy *policy, uint32_t at,
-                        const struct lull_cluster_state *state, int64_t now_ns,
-                        struct lull_cluster_decision *decision)
-{
-    struct pool *const pool = &policy->pools[at];
-
-    if (is_stale(pool, now_ns) && plan(policy, at, state, now_ns) < 0)
-        return false;
-    for (; pool->next < pool->count; pool->next++) {
-        const struct lull_reservation *chosen = &pool->plan[pool->next];
-
-        if (chosen->mode != LULL_RESERVATION_NONE && chosen->start_ns <= now_ns &&
-            start(policy, pool, state, now_ns, decision))
-            return true;
-        if (is_hopeless(&policy->jobs->all[chosen->job], now_ns))
-            return reject(pool, decision);
-    }
-    return false;
+    policy->inner.ops->end(policy->inner.policy, job, now_ns);
 }
 
 static bool decide(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
                    int64_t now_ns, struct lull_cluster_decision *decision)
 {
-    for (uint32_t i = 0; i < policy->cluster->pool_count; i++)
-        if (decide_pool(policy, i, state, now_ns, decision))
-            return true;
-    return false;
+    return policy->inner.ops != NULL &&
+           policy->inner.ops->decide(policy->inner.policy, state, now_ns, decision);
+}
+
+static void begin(struct lull_cluster_policy *policy, uint32_t job, uint32_t mode, int64_t now_ns)
+{
+    if (policy->inner.ops->begin != NULL)
+        policy->inner.ops->begin(policy->inner.policy, job, mode, now_ns);
 }
 
 static void node(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
                  uint32_t node, int64_t now_ns)
 {
-    (void)state;
-    (void)now_ns;
-    policy->pools[policy->cluster->nodes[node].pool].has_changed = true;
+    if (policy->inner.ops != NULL)
+        policy->inner.ops->node(policy->inner.policy, state, node, now_ns);
 }
 
-/* When a plan gets stale: prices fade, and a job that waits for better-paying ones may go. */
 static int64_t wake_ns(const struct lull_cluster_policy *policy, int64_t now_ns)
 {
-    int64_t wake_ns = LULL_CLUSTER_NEVER;
+    const struct lull_cluster_policy_ops *ops = policy->inner.ops;
 
-    for (uint32_t i = 0; i < policy->cluster->pool_count; i++) {
-        const struct pool *pool = &policy->pools[i];
-        int64_t stale_ns;
-
-        if (pool->held == 0 || pool->count == 0)
-            continue;
-        stale_ns = pool->planned_ns + stale_after_ns(pool);
-        if (stale_ns > now_ns && stale_ns < wake_ns)
-            wake_ns = stale_ns;
-    }
-    return wake_ns;
+    return ops != NULL && ops->wake_ns != NULL ? ops->wake_ns(policy->inner.policy, now_ns)
+                                               : LULL_CLUSTER_NEVER;
 }
 
 const struct lull_cluster_policy_ops lull_cluster_policy_pd_rats = {
     .name = "pd-rats",
-    .summary = "reservations by value less energy and posted prices, moved until they begin",
+    .summary = "least energy and time at posted prices; reservations, or preemption and resizing",
     .create = create,
     .destroy = destroy,
     .arrive = arrive,
     .end = end,
     .decide = decide,
-    .knob = &knob,
+    .begin = begin,
+    .knob = &lull_pd_rats_knob,
     .turn = turn,
     .node = node,
     .wake_ns = wake_ns,

@@ -64,7 +64,7 @@ static bool has_no_buddy(const struct lull_cluster_job *job, uint32_t gpus)
 }
 
 static double cost(const struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
-                   const struct lull_cluster_crowd *crowd)
+                   const struct lull_cluster_crowd *crowd, int64_t now_ns)
 {
     const struct powerflow *powerflow = lull_cluster_ranked_more(policy);
     const struct lull_cluster_job *asked = &powerflow->jobs->all[job];
@@ -77,6 +77,7 @@ static double cost(const struct lull_cluster_policy *policy, uint32_t job, uint3
             : powerflow->budget_ratio * page->left_ratio * asked->modes[0].energy_j;
     double sum_j = it->energy_j + price(powerflow, crowd, it->gpus) * (double)it->time_ns * 1e-9;
 
+    (void)now_ns;
     if (it->energy_j * page->left_ratio > booked_j + fmax(powerflow->spare_j, 0.0))
         sum_j = 1e18 + it->energy_j;
     return has_no_buddy(asked, it->gpus) ? sum_j + 1e21 : sum_j;

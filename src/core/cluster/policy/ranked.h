@@ -22,6 +22,7 @@ struct lull_cluster_crowd {
     uint64_t gpus;    /* in all */
     uint64_t waiting; /* jobs that could run there */
     double weight;    /* of jobs, waiting and running, that are not done */
+    double weight_waiting;
 };
 
 struct lull_cluster_ranking {
@@ -39,10 +40,17 @@ struct lull_cluster_ranking {
        the type has. */
     bool is_elastic;
 
+    /* The number of GPUs changes while a job runs, where that is worth beginning again: cost() is
+       then that of the whole job, in proportion to its time. */
+    bool is_resized;
+
+    /* A waiting job that soon cannot meet its deadline any more goes before those that can wait. */
+    bool minds_deadlines;
+
     /* Of the modes that a job may be given now the one that costs least, of equals the first; NULL:
        the first of the type. */
     double (*cost)(const struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
-                   const struct lull_cluster_crowd *crowd);
+                   const struct lull_cluster_crowd *crowd, int64_t now_ns);
 
     /* Running jobs are put on the clock that costs least whenever this has changed by over a
        twentieth in their crowd; NULL: never. */

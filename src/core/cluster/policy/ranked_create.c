@@ -95,6 +95,7 @@ void lull_cluster_ranked_destroy(struct lull_cluster_policy *policy)
         free_group(&policy->groups[i]);
     lull_cluster_scratch_fini(&policy->scratch);
     lull_cluster_book_fini(&policy->book);
+    lull_heap_fini(&policy->urgent);
     free(policy->groups);
     free(policy->crowds);
     free(policy->types);

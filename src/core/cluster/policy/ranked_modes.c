@@ -23,6 +23,18 @@ uint32_t lull_ranked_entry_mode(const struct lull_cluster_policy *policy, uint32
     return best;
 }
 
+uint32_t lull_ranked_wanted(const struct lull_cluster_policy *policy, uint32_t job,
+                            uint32_t entry_mode, int64_t now_ns)
+{
+    const uint32_t type = policy->book.jobs->all[job].modes[entry_mode].type;
+
+    return policy->ranking->is_resized
+               ? lull_ranked_cheapest(policy, job, entry_mode, 0,
+                                      policy->crowds[lull_ranked_group_of(policy, job, type)].gpus,
+                                      now_ns)
+               : entry_mode;
+}
+
 int64_t lull_ranked_rank(const struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
                          int64_t now_ns)
 {
@@ -31,16 +43,21 @@ int64_t lull_ranked_rank(const struct lull_cluster_policy *policy, uint32_t job,
     const uint32_t its = policy->ranking->is_fixed
                              ? lull_ranked_entry_mode(policy, job, asked->modes[mode].type)
                              : mode;
-    const int64_t need_ns = is_running ? lull_cluster_book_end_ns(&policy->book, job) - now_ns
-                                       : lull_cluster_book_need_ns(&policy->book, job, its);
+    int64_t rank;
+    int64_t need_ns = is_running ? lull_cluster_book_end_ns(&policy->book, job) - now_ns
+                                 : lull_cluster_book_need_ns(&policy->book, job, its);
 
-    return (int64_t)fmin(
+    /* Whoever takes its GPUs would make it begin again. */
+    if (is_running && policy->ranking->is_resized)
+        need_ns -= lull_cluster_restart_ns(asked->modes[mode].gpus);
+    rank = (int64_t)fmin(
         policy->ranking->rank(asked, asked->modes[its].gpus, asked->modes[its].time_ns, need_ns),
         4e18);
+    return policy->book.pages[job].is_urgent ? rank - INT64_C(4000000000000000000) : rank;
 }
 
 uint32_t lull_ranked_cheapest(const struct lull_cluster_policy *policy, uint32_t job, uint32_t like,
-                              uint32_t gpus, uint64_t most)
+                              uint32_t gpus, uint64_t most, int64_t now_ns)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
     const struct lull_cluster_crowd *crowd =
@@ -56,7 +73,7 @@ uint32_t lull_ranked_cheapest(const struct lull_cluster_policy *policy, uint32_t
 
         if (it->type != asked->modes[like].type || (gpus > 0 ? it->gpus != gpus : it->gpus > most))
             continue;
-        cost = policy->ranking->cost(policy, job, mode, crowd);
+        cost = policy->ranking->cost(policy, job, mode, crowd, now_ns);
         if (best == asked->mode_count || cost < least) {
             best = mode;
             least = cost;
@@ -67,16 +84,16 @@ uint32_t lull_ranked_cheapest(const struct lull_cluster_policy *policy, uint32_t
 
 bool lull_ranked_choose(const struct lull_cluster_policy *policy,
                         const struct lull_cluster_state *state, uint32_t job, uint32_t entry_mode,
-                        uint32_t *mode_out, struct lull_cluster_share *shares_out,
-                        size_t *share_count_out)
+                        bool is_elastic, int64_t now_ns, uint32_t *mode_out,
+                        struct lull_cluster_share *shares_out, size_t *share_count_out)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
     const struct lull_cluster_mode *entry = &asked->modes[entry_mode];
     uint64_t most = lull_cluster_state_free_of(state, asked->pool, entry->type);
 
     while (most >= entry->gpus) {
-        const uint32_t mode = lull_ranked_cheapest(
-            policy, job, entry_mode, policy->ranking->is_elastic ? 0 : entry->gpus, most);
+        const uint32_t mode = lull_ranked_cheapest(policy, job, entry_mode,
+                                                   is_elastic ? 0 : entry->gpus, most, now_ns);
         const size_t shares = lull_cluster_place_consolidated(state, asked->pool, entry->type,
                                                               asked->modes[mode].gpus, shares_out);
 
@@ -98,6 +115,7 @@ bool lull_ranked_has_new_level(struct lull_cluster_policy *policy, size_t group)
     if (level <= *old * LEVEL_STEP && *old <= level * LEVEL_STEP)
         return false;
     *old = level;
+    policy->groups[group].barren_gpus = 0;
     return true;
 }
 
@@ -109,8 +127,8 @@ bool lull_ranked_reclock(struct lull_cluster_policy *policy, size_t at, int64_t 
     while (group->cursor < group->running.count) {
         const uint32_t job = group->running.jobs[group->cursor++];
         const uint32_t old = policy->book.pages[job].mode;
-        const uint32_t mode =
-            lull_ranked_cheapest(policy, job, old, policy->book.jobs->all[job].modes[old].gpus, 0);
+        const uint32_t mode = lull_ranked_cheapest(
+            policy, job, old, policy->book.jobs->all[job].modes[old].gpus, 0, now_ns);
 
         /* What was decided at this very time may not have come about (power_cap.h). */
         if (mode == old || policy->book.pages[job].since_ns == now_ns)
@@ -119,6 +137,10 @@ bool lull_ranked_reclock(struct lull_cluster_policy *policy, size_t at, int64_t 
         lull_ranked_book(policy, job, false);
         lull_cluster_book_reclock(&policy->book, job, mode, now_ns);
         lull_ranked_book(policy, job, true);
+        if (!policy->ranking->is_fixed) {
+            policy->book.pages[job].stamp++; /* it ends at another time */
+            lull_ranked_offer(policy, job, now_ns);
+        }
         decision->act = LULL_CLUSTER_RECLOCK;
         decision->job = job;
         decision->mode = mode;

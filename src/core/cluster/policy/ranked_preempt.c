@@ -136,7 +136,8 @@ bool lull_ranked_make_room(struct lull_cluster_policy *policy,
     plan->stop_count = 0;
     plan->next_stop = 0;
     plan->job = job;
-    plan->mode = lull_ranked_cheapest(policy, job, entry_mode, asked->modes[entry_mode].gpus, 0);
+    plan->mode =
+        lull_ranked_cheapest(policy, job, entry_mode, asked->modes[entry_mode].gpus, 0, now_ns);
     plan->has_start = plan->share_count > 0;
     if (plan->has_start) {
         lull_cluster_state_take(policy->scratch.state, plan->shares, plan->share_count);

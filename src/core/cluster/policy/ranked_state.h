@@ -14,7 +14,9 @@ struct lull_ranked_shape {
     uint32_t gpus;
     struct lull_heap waiting; /* by rank */
     struct lull_heap running; /* preemptible, what ranks last first */
-    bool is_blocked;          /* its first did not fit, and nothing has been freed since */
+    /* Its first did not fit, and nothing has been freed since: 1, with the GPUs that it wants; 2,
+       with any number. */
+    uint32_t tries;
 };
 
 /* A pool's GPUs of a type. */
@@ -22,8 +24,9 @@ struct lull_ranked_group {
     struct lull_ranked_shape *shapes; /* by GPUs */
     uint32_t shape_count;
     struct lull_cluster_roster running;
-    double level;    /* when clocks were last chosen */
-    uint32_t cursor; /* of running jobs whose clocks are being chosen; running.count: none */
+    double level;         /* when clocks were last chosen */
+    uint32_t cursor;      /* of running jobs whose clocks are being chosen; running.count: none */
+    uint64_t barren_gpus; /* that were free when no running job was worth more of them */
 };
 
 /* What is to be done one by one: jobs that stop, then one that starts. */
@@ -49,8 +52,9 @@ struct lull_cluster_policy {
     struct lull_cluster_crowd *crowds;
     struct lull_cluster_scratch scratch;
     struct lull_ranked_plan plan;
-    bool *is_dirty;  /* by pool: something may fit */
-    uint32_t *dirty; /* pools, the last first */
+    struct lull_heap urgent; /* waiting jobs, by when they have to start for their deadlines */
+    bool *is_dirty;          /* by pool: something may fit */
+    uint32_t *dirty;         /* pools, the last first */
     uint32_t dirty_count;
     struct lull_heap_entry *popped; /* room for all that can run in a group */
     uint32_t popped_room;
@@ -66,6 +70,29 @@ static inline size_t lull_ranked_group_of(const struct lull_cluster_policy *poli
 /* What is left of a running job is to run in its mode (is_on), or after all not. */
 void lull_ranked_book(struct lull_cluster_policy *policy, uint32_t job, bool is_on);
 
+/* ---- ranked_queue.c ------------------------------------------------------------------------ */
+
+/* A running job may be preempted, if it is that kind of job. */
+void lull_ranked_offer(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
+
+/* GPUs of the pool came free. */
+void lull_ranked_unblock(struct lull_cluster_policy *policy, uint32_t pool);
+
+/* A running job runs no longer. */
+void lull_ranked_forget(struct lull_cluster_policy *policy, uint32_t job);
+
+/* Counts the job in or out of the crowds that it may use: of those that wait (1, -1), and so much
+   weight of those that are not done. */
+void lull_ranked_count(struct lull_cluster_policy *policy, uint32_t job, int waiting,
+                       double weight);
+
+/* In the queues of its shapes. -ENOMEM. */
+int lull_ranked_enqueue(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
+
+/* Waiting jobs that have to start now for their deadlines, and can meet them yet, go before all
+   others from now on. */
+void lull_ranked_hurry(struct lull_cluster_policy *policy, int64_t now_ns);
+
 /* ---- ranked_modes.c ------------------------------------------------------------------------ */
 
 /* Whether clocks are to be chosen anew in a group; if so, they are taken to be. */
@@ -79,6 +106,11 @@ bool lull_ranked_reclock(struct lull_cluster_policy *policy, size_t group, int64
 uint32_t lull_ranked_entry_mode(const struct lull_cluster_policy *policy, uint32_t job,
                                 uint32_t type);
 
+/* The mode of least cost of the type, whatever is free, where running jobs are resized; else the
+   entry mode itself. */
+uint32_t lull_ranked_wanted(const struct lull_cluster_policy *policy, uint32_t job,
+                            uint32_t entry_mode, int64_t now_ns);
+
 /* Where a job stands in one of its modes; running: in the one that it has. */
 int64_t lull_ranked_rank(const struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
                          int64_t now_ns);
@@ -86,19 +118,32 @@ int64_t lull_ranked_rank(const struct lull_cluster_policy *policy, uint32_t job,
 /* The mode of least cost, of `like`'s type, with `gpus` GPUs; 0: any number up to `most`. Without a
    cost `like` itself. */
 uint32_t lull_ranked_cheapest(const struct lull_cluster_policy *policy, uint32_t job, uint32_t like,
-                              uint32_t gpus, uint64_t most);
+                              uint32_t gpus, uint64_t most, int64_t now_ns);
 
-/* The mode of least cost, of those with at most `gpus` GPUs that could be placed, and its shares.
-   False: none. */
+/* The mode of least cost that could be placed, and its shares: of those with as many GPUs as the
+   entry mode, or, if it is elastic, with fewer or more. False: none. */
 bool lull_ranked_choose(const struct lull_cluster_policy *policy,
                         const struct lull_cluster_state *state, uint32_t job, uint32_t entry_mode,
-                        uint32_t *mode_out, struct lull_cluster_share *shares_out,
-                        size_t *share_count_out);
+                        bool is_elastic, int64_t now_ns, uint32_t *mode_out,
+                        struct lull_cluster_share *shares_out, size_t *share_count_out);
 
 /* ranked_preempt.c: makes a plan for a job that does not fit; false: what ranks behind it has not
    enough GPUs, or it is not preemptible. */
 bool lull_ranked_make_room(struct lull_cluster_policy *policy,
                            const struct lull_cluster_state *state, uint32_t job,
                            uint32_t entry_mode, int64_t now_ns);
+
+/* ---- ranked_resize.c: plans, with room for node_count shares to work in -------------------- */
+
+/* A running job that is worth free GPUs stops to begin again on more. False: none is. */
+bool lull_ranked_grow(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+                      uint32_t pool, uint32_t type, int64_t now_ns,
+                      struct lull_cluster_share *shares);
+
+/* For a job that does not fit others stop that have more GPUs than they need, to begin again on
+   fewer. False: they have not enough, or it is not worth it. */
+bool lull_ranked_shrink(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+                        uint32_t job, uint32_t entry_mode, int64_t now_ns,
+                        struct lull_cluster_share *shares);
 
 #endif

@@ -1,0 +1,121 @@
+/*
+ * PD-RATS for jobs that may be preempted and have to run. What is made small is
+ *
+ *   energy + second_j (weighted completion times).
+ *
+ * Least GPU time for its weight goes first (Smith's rule, of what is left). A job's mode, clock and
+ * number of GPUs alike, is the one of least
+ *
+ *   energy + (second_j weight + price GPUs) time,
+ *   price = second_j (weight that waits) / (GPUs in all):
+ *
+ * the posted price of a second of a GPU is what those who wait lose by it, each of them a C-th of a
+ * second if C GPUs serve the queue together. The clock of a job follows the price while it runs,
+ * its number of GPUs where that is worth beginning again. Modes that would miss a deadline which
+ * the fastest one meets are the last choice, and a job that waits goes before all that can wait
+ * once its deadline is near. SPDX-License-Identifier: Apache-2.0
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/cluster/policy/pd_rats.h"
+#include "core/cluster/policy/ranked.h"
+
+struct pd_rats {
+    double second_j;
+    const struct lull_cluster_jobs *jobs;
+};
+
+/* Above all that a job can cost. */
+static const double LATE_J = 1e24;
+
+static double rank(const struct lull_cluster_job *job, uint32_t gpus, int64_t full_ns,
+                   int64_t need_ns)
+{
+    double least_ns = INFINITY;
+
+    (void)gpus;
+    for (uint32_t mode = 0; mode < job->mode_count; mode++)
+        least_ns = fmin(least_ns, (double)job->modes[mode].time_ns * job->modes[mode].gpus);
+    return (double)need_ns / (double)full_ns * least_ns / job->weight;
+}
+
+/* Weight that waits for a GPU. */
+static double waiting_by_gpu(const struct lull_cluster_crowd *crowd, double own_weight)
+{
+    return fmax(crowd->weight_waiting - own_weight, 0.0) / fmax((double)crowd->gpus, 1.0);
+}
+
+static double level(const struct lull_cluster_policy *policy,
+                    const struct lull_cluster_crowd *crowd)
+{
+    (void)policy;
+    return 1.0 + waiting_by_gpu(crowd, 0.0);
+}
+
+static bool is_late(const struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
+                    int64_t now_ns)
+{
+    const struct lull_cluster_book *book = lull_cluster_ranked_book(policy);
+    const struct lull_cluster_job *asked = &book->jobs->all[job];
+
+    return asked->deadline_ns != LULL_CLUSTER_NEVER &&
+           now_ns + lull_cluster_book_left_ns(book, job, mode, now_ns) > asked->deadline_ns;
+}
+
+static double cost(const struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
+                   const struct lull_cluster_crowd *crowd, int64_t now_ns)
+{
+    const struct pd_rats *pd_rats = lull_cluster_ranked_more(policy);
+    const struct lull_cluster_job *asked = &pd_rats->jobs->all[job];
+    const struct lull_cluster_mode *it = &asked->modes[mode];
+    const bool waits = lull_cluster_ranked_book(policy)->pages[job].stage == LULL_CLUSTER_QUEUED;
+    const double behind = waiting_by_gpu(crowd, waits ? asked->weight : 0.0);
+    const double second_j = pd_rats->second_j * (asked->weight + behind * it->gpus);
+    const double sum_j = it->energy_j + second_j * (double)it->time_ns * 1e-9;
+
+    return is_late(policy, job, mode, now_ns) && !is_late(policy, job, 0, now_ns) ? sum_j + LATE_J
+                                                                                  : sum_j;
+}
+
+static void turn(struct lull_cluster_policy *policy, double setting)
+{
+    ((struct pd_rats *)lull_cluster_ranked_more(policy))->second_j = setting;
+}
+
+static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                  struct lull_cluster_policy **policy_out)
+{
+    static const struct lull_cluster_ranking ranking = {
+        .reason = "had the least GPU time left for its weight, and this mode cost least at the "
+                  "price of GPUs",
+        .rank = rank,
+        .is_elastic = true,
+        .is_resized = true,
+        .minds_deadlines = true,
+        .cost = cost,
+        .level = level,
+    };
+    struct pd_rats *pd_rats = calloc(1, sizeof(*pd_rats));
+
+    if (pd_rats == NULL)
+        return -ENOMEM;
+    pd_rats->second_j = lull_pd_rats_knob.usual;
+    pd_rats->jobs = jobs;
+    return lull_cluster_ranked_create(cluster, jobs, &ranking, pd_rats, policy_out);
+}
+
+const struct lull_cluster_policy_ops lull_pd_rats_ranked = {
+    .name = "pd-rats",
+    .summary = "least GPU time for its weight first; GPUs and clocks at posted prices",
+    .create = create,
+    .destroy = lull_cluster_ranked_destroy,
+    .arrive = lull_cluster_ranked_arrive,
+    .end = lull_cluster_ranked_end,
+    .decide = lull_cluster_ranked_decide,
+    .begin = lull_cluster_ranked_begin,
+    .node = lull_cluster_ranked_node,
+    .knob = &lull_pd_rats_knob,
+    .turn = turn,
+};

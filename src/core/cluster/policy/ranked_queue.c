@@ -1,0 +1,164 @@
+/*
+ * Where jobs stand: queues by shape, those that run, and how many want a pool's GPUs.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/cluster/policy/ranked_state.h"
+
+/* A job that waits has to start when so many times what it needs is left until its deadline. */
+static const double URGENCY = 1.7;
+
+/* NULL: no memory. */
+static struct lull_ranked_shape *shape_of(struct lull_ranked_group *group, uint32_t gpus)
+{
+    struct lull_ranked_shape *shapes = group->shapes;
+    uint32_t at = 0;
+
+    while (at < group->shape_count && shapes[at].gpus < gpus)
+        at++;
+    if (at < group->shape_count && shapes[at].gpus == gpus)
+        return &shapes[at];
+    shapes = realloc(shapes, (group->shape_count + 1) * sizeof(*shapes));
+    if (shapes == NULL)
+        return NULL;
+    memmove(&shapes[at + 1], &shapes[at], (group->shape_count - at) * sizeof(*shapes));
+    shapes[at] = (struct lull_ranked_shape){.gpus = gpus};
+    group->shapes = shapes;
+    group->shape_count++;
+    return &shapes[at];
+}
+
+static uint64_t number_of(const struct lull_cluster_policy *policy, uint32_t job)
+{
+    return (uint64_t)job << 32 | policy->book.pages[job].stamp;
+}
+
+/* A running job may be preempted, if it is that kind of job. */
+void lull_ranked_offer(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+{
+    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_page *page = &policy->book.pages[job];
+    const uint32_t type = asked->modes[page->mode].type;
+    const uint32_t gpus = asked->modes[page->mode].gpus;
+    struct lull_ranked_shape *const shape =
+        shape_of(&policy->groups[lull_ranked_group_of(policy, job, type)], gpus);
+    const int64_t rank = lull_ranked_rank(policy, job, page->mode, now_ns);
+
+    /* Whoever runs on as many GPUs nears its end as fast as others do: the order of ends stays.
+       Without memory the job is not preempted, and no harm is done. */
+    if (asked->is_preemptible && page->shares != NULL && shape != NULL)
+        lull_heap_add(&shape->running,
+                      policy->ranking->is_fixed ? -rank
+                                                : -lull_cluster_book_end_ns(&policy->book, job),
+                      ~number_of(policy, job));
+}
+
+static void touch(struct lull_cluster_policy *policy, uint32_t pool)
+{
+    if (policy->is_dirty[pool])
+        return;
+    policy->is_dirty[pool] = true;
+    policy->dirty[policy->dirty_count++] = pool;
+}
+
+void lull_ranked_unblock(struct lull_cluster_policy *policy, uint32_t pool)
+{
+    for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
+        struct lull_ranked_group *const group =
+            &policy->groups[(size_t)pool * policy->cluster->type_count + type];
+
+        for (uint32_t i = 0; i < group->shape_count; i++)
+            group->shapes[i].tries = 0;
+        group->barren_gpus = 0;
+    }
+    touch(policy, pool);
+}
+
+void lull_ranked_forget(struct lull_cluster_policy *policy, uint32_t job)
+{
+    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    struct lull_ranked_group *const group = &policy->groups[lull_ranked_group_of(
+        policy, job, asked->modes[policy->book.pages[job].mode].type)];
+
+    lull_cluster_roster_remove(&policy->book, &group->running, job);
+    if (group->cursor > group->running.count)
+        group->cursor = group->running.count;
+}
+
+void lull_ranked_count(struct lull_cluster_policy *policy, uint32_t job, int waiting, double weight)
+{
+    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const uint32_t only = policy->types[job];
+
+    for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
+        struct lull_cluster_crowd *crowd;
+
+        if ((only != UINT32_MAX && only != type) ||
+            lull_ranked_entry_mode(policy, job, type) == asked->mode_count)
+            continue;
+        crowd = &policy->crowds[lull_ranked_group_of(policy, job, type)];
+        crowd->waiting += (uint64_t)waiting;
+        crowd->weight += weight;
+        /* From nothing, lest roundings add up. */
+        crowd->weight_waiting =
+            crowd->waiting == 0 ? 0.0 : crowd->weight_waiting + waiting * asked->weight;
+    }
+}
+
+/* Notes when a waiting job has to start for its deadline, the widest and fastest that it can. */
+static int note_urgency(struct lull_cluster_policy *policy, uint32_t job)
+{
+    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+
+    if (!policy->ranking->minds_deadlines || asked->deadline_ns == LULL_CLUSTER_NEVER ||
+        policy->book.pages[job].is_urgent)
+        return 0;
+    return lull_heap_add(&policy->urgent,
+                         asked->deadline_ns - (int64_t)(URGENCY * (double)lull_cluster_book_need_ns(
+                                                                      &policy->book, job, 0)),
+                         number_of(policy, job));
+}
+
+void lull_ranked_hurry(struct lull_cluster_policy *policy, int64_t now_ns)
+{
+    struct lull_heap_entry first;
+
+    while (lull_heap_take(&policy->urgent, now_ns, &first)) {
+        const uint32_t job = (uint32_t)(first.number >> 32);
+
+        if (number_of(policy, job) != first.number ||
+            now_ns + lull_cluster_book_need_ns(&policy->book, job, 0) >
+                policy->book.jobs->all[job].deadline_ns)
+            continue;
+        policy->book.pages[job].is_urgent = true;
+        policy->book.pages[job].stamp++;
+        (void)lull_ranked_enqueue(policy, job, now_ns);
+    }
+}
+
+int lull_ranked_enqueue(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+{
+    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const uint32_t only = policy->types[job];
+
+    for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
+        uint32_t mode = lull_ranked_entry_mode(policy, job, type);
+        struct lull_ranked_shape *shape;
+
+        if (mode == asked->mode_count || (only != UINT32_MAX && only != type))
+            continue;
+        mode = lull_ranked_wanted(policy, job, mode, now_ns);
+        shape = shape_of(&policy->groups[lull_ranked_group_of(policy, job, type)],
+                         asked->modes[mode].gpus);
+        if (shape == NULL ||
+            lull_heap_add(&shape->waiting, lull_ranked_rank(policy, job, mode, now_ns),
+                          number_of(policy, job)) < 0)
+            return -ENOMEM;
+        shape->tries = 0;
+    }
+    touch(policy, asked->pool);
+    return note_urgency(policy, job);
+}

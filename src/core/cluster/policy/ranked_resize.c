@@ -1,0 +1,261 @@
+/*
+ * Running jobs that get other numbers of GPUs: more where some are free that nobody who waits can
+ * use, fewer where a job that ranks before them would have to wait for longer than that takes.
+ * Either way the job stops and begins again. SPDX-License-Identifier: Apache-2.0
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/cluster/placement.h"
+#include "core/cluster/policy/ranked_state.h"
+
+/* A gain has to be so many times what beginning again costs. */
+static const double CLEARLY = 2.0;
+
+/* So many jobs give GPUs back for one that waits. */
+enum { MOST_SHRUNK = 8 };
+
+static const struct lull_cluster_mode *mode_of(const struct lull_cluster_policy *policy,
+                                               uint32_t job)
+{
+    return &policy->book.jobs->all[job].modes[policy->book.pages[job].mode];
+}
+
+/* It may be stopped, its place is known, and it did not begin just now. */
+static bool can_move(const struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+{
+    const struct lull_cluster_page *page = &policy->book.pages[job];
+
+    return policy->book.jobs->all[job].is_preemptible && page->shares != NULL &&
+           page->since_ns < now_ns;
+}
+
+static struct lull_ranked_group *group_of(struct lull_cluster_policy *policy, uint32_t pool,
+                                          uint32_t type)
+{
+    return &policy->groups[(size_t)pool * policy->cluster->type_count + type];
+}
+
+static void plan_start(struct lull_ranked_plan *plan, uint32_t job, uint32_t mode)
+{
+    plan->has_start = true;
+    plan->next_stop = 0;
+    plan->job = job;
+    plan->mode = mode;
+}
+
+/* ---- more GPUs ----------------------------------------------------------------------------- */
+
+/* What a running job gains by a mode with more GPUs, less what beginning again costs, for a second
+   of a GPU that it takes. */
+static double gain_by(const struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
+                      int64_t now_ns)
+{
+    const struct lull_cluster_mode *old = mode_of(policy, job);
+    const struct lull_cluster_mode *wide = &policy->book.jobs->all[job].modes[mode];
+    const struct lull_cluster_crowd *crowd =
+        &policy->crowds[lull_ranked_group_of(policy, job, old->type)];
+    const double left_ratio =
+        (double)(lull_cluster_book_end_ns(&policy->book, job) - now_ns) / (double)old->time_ns;
+    const double wide_cost = policy->ranking->cost(policy, job, mode, crowd, now_ns);
+    const double old_cost =
+        policy->ranking->cost(policy, job, policy->book.pages[job].mode, crowd, now_ns);
+    const double again_ratio = (double)lull_cluster_restart_ns(old->gpus) / (double)wide->time_ns;
+
+    return (left_ratio * (old_cost - wide_cost) - CLEARLY * again_ratio * wide_cost) /
+           (left_ratio * (double)wide->time_ns * (wide->gpus - old->gpus));
+}
+
+static size_t place_wider(struct lull_cluster_policy *policy, uint32_t job, uint32_t gpus,
+                          struct lull_cluster_share *shares_out)
+{
+    struct lull_cluster_state *const scratch = policy->scratch.state;
+    const struct lull_cluster_page *page = &policy->book.pages[job];
+    size_t count = 0;
+
+    lull_cluster_state_give(scratch, page->shares, page->share_count);
+    count = lull_cluster_place_consolidated(scratch, policy->book.jobs->all[job].pool,
+                                            mode_of(policy, job)->type, gpus, shares_out);
+    lull_cluster_state_take(scratch, page->shares, page->share_count);
+    return count;
+}
+
+/* Whether it may be moved to more GPUs at all. */
+static bool can_grow(const struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+{
+    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_mode *now = mode_of(policy, job);
+
+    for (uint32_t mode = 0; mode < asked->mode_count; mode++)
+        if (asked->modes[mode].gpus > now->gpus && asked->modes[mode].type == now->type)
+            return can_move(policy, job, now_ns);
+    return false;
+}
+
+bool lull_ranked_grow(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+                      uint32_t pool, uint32_t type, int64_t now_ns,
+                      struct lull_cluster_share *shares)
+{
+    struct lull_ranked_group *const group = group_of(policy, pool, type);
+    struct lull_ranked_plan *const plan = &policy->plan;
+    const uint64_t free = lull_cluster_state_free_of(state, pool, type);
+    double most = 0.0;
+
+    if (free == 0 || free == group->barren_gpus)
+        return false;
+    lull_cluster_scratch_sync(&policy->scratch, state, pool, type);
+    for (uint32_t i = 0; i < group->running.count; i++) {
+        const uint32_t job = group->running.jobs[i];
+        const uint32_t old = policy->book.pages[job].mode;
+        const uint32_t gpus = mode_of(policy, job)->gpus;
+        uint32_t mode;
+        size_t count;
+        double gain;
+
+        if (!can_grow(policy, job, now_ns))
+            continue;
+        mode = lull_ranked_cheapest(policy, job, old, 0, gpus + free, now_ns);
+        if (policy->book.jobs->all[job].modes[mode].gpus <= gpus)
+            continue;
+        gain = gain_by(policy, job, mode, now_ns);
+        if (gain <= most)
+            continue;
+        count = place_wider(policy, job, policy->book.jobs->all[job].modes[mode].gpus, shares);
+        if (count == 0)
+            continue;
+        most = gain;
+        plan_start(plan, job, mode);
+        plan->stops[0] = job;
+        plan->stop_count = 1;
+        plan->share_count = count;
+        for (size_t k = 0; k < count; k++)
+            plan->shares[k] = shares[k];
+    }
+    group->barren_gpus = most > 0.0 ? 0 : free;
+    return most > 0.0;
+}
+
+/* ---- fewer GPUs ---------------------------------------------------------------------------- */
+
+/* GPUs that a running job has beyond the fewest that it could have. */
+static uint32_t spare_of(const struct lull_cluster_policy *policy, uint32_t job)
+{
+    const struct lull_cluster_mode *now = mode_of(policy, job);
+    const uint32_t entry = lull_ranked_entry_mode(policy, job, now->type);
+
+    return now->gpus - policy->book.jobs->all[job].modes[entry].gpus;
+}
+
+/* How long so many GPUs take to come free, if jobs end as evenly as what is left of them says. */
+static double wait_s(const struct lull_cluster_policy *policy,
+                     const struct lull_ranked_group *group, double gpus, int64_t now_ns)
+{
+    double per_s = 0.0;
+
+    for (uint32_t i = 0; i < group->running.count; i++) {
+        const uint32_t job = group->running.jobs[i];
+        const int64_t left_ns = lull_cluster_book_end_ns(&policy->book, job) - now_ns;
+
+        per_s += mode_of(policy, job)->gpus / (fmax((double)left_ns, 1.0) * 1e-9);
+    }
+    return per_s > 0.0 ? gpus / per_s : INFINITY;
+}
+
+/* The job behind `rank` that has most GPUs to spare, of those that are not among the plan's;
+   UINT32_MAX: none. */
+static uint32_t find_widest(const struct lull_cluster_policy *policy,
+                            const struct lull_ranked_group *group, int64_t rank, int64_t now_ns)
+{
+    const struct lull_ranked_plan *plan = &policy->plan;
+    uint32_t widest = UINT32_MAX;
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < group->running.count; i++) {
+        const uint32_t job = group->running.jobs[i];
+        const uint32_t spare = can_move(policy, job, now_ns) ? spare_of(policy, job) : 0;
+        bool is_taken = false;
+
+        for (uint32_t k = 0; k < plan->stop_count; k++)
+            is_taken |= plan->stops[k] == job;
+        if (!is_taken && (spare > most || (spare == most && spare > 0 && job > widest)) &&
+            lull_ranked_rank(policy, job, policy->book.pages[job].mode, now_ns) > rank) {
+            widest = job;
+            most = spare;
+        }
+    }
+    return widest;
+}
+
+/* Whether the jobs that stop find places with the fewest GPUs that they could have. */
+static bool find_places(struct lull_cluster_policy *policy, uint32_t pool, uint32_t type,
+                        struct lull_cluster_share *shares)
+{
+    const struct lull_ranked_plan *plan = &policy->plan;
+
+    for (uint32_t i = 0; i < plan->stop_count; i++) {
+        const uint32_t entry = lull_ranked_entry_mode(policy, plan->stops[i], type);
+        const size_t count = lull_cluster_place_consolidated(
+            policy->scratch.state, pool, type,
+            policy->book.jobs->all[plan->stops[i]].modes[entry].gpus, shares);
+
+        if (count == 0)
+            return false;
+        lull_cluster_state_take(policy->scratch.state, shares, count);
+    }
+    return true;
+}
+
+/* With GPUs of those that stop, does the job fit, and they as well? Its shares are in the plan. */
+static bool is_enough(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+                      const struct lull_cluster_mode *mode, uint32_t pool,
+                      struct lull_cluster_share *shares)
+{
+    struct lull_ranked_plan *const plan = &policy->plan;
+
+    lull_cluster_scratch_sync(&policy->scratch, state, pool, mode->type);
+    for (uint32_t i = 0; i < plan->stop_count; i++)
+        lull_cluster_scratch_give(&policy->scratch, policy->book.pages[plan->stops[i]].shares,
+                                  policy->book.pages[plan->stops[i]].share_count);
+    plan->share_count = lull_cluster_place_consolidated(policy->scratch.state, pool, mode->type,
+                                                        mode->gpus, plan->shares);
+    if (plan->share_count == 0)
+        return false;
+    lull_cluster_state_take(policy->scratch.state, plan->shares, plan->share_count);
+    return find_places(policy, pool, mode->type, shares);
+}
+
+bool lull_ranked_shrink(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+                        uint32_t job, uint32_t entry_mode, int64_t now_ns,
+                        struct lull_cluster_share *shares)
+{
+    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_mode *mode = &asked->modes[entry_mode];
+    const struct lull_ranked_group *group = group_of(policy, asked->pool, mode->type);
+    struct lull_ranked_plan *const plan = &policy->plan;
+    double free = (double)lull_cluster_state_free_of(state, asked->pool, mode->type);
+    const double waits_s = wait_s(policy, group, fmax(mode->gpus - free, 1.0), now_ns);
+    const int64_t rank = lull_ranked_rank(policy, job, entry_mode, now_ns);
+    double lost_s = 0.0;
+
+    plan->stop_count = 0;
+    plan->has_start = false;
+    while (plan->stop_count < MOST_SHRUNK) {
+        const uint32_t widest = find_widest(policy, group, rank, now_ns);
+
+        if (widest == UINT32_MAX)
+            break;
+        lost_s += policy->book.jobs->all[widest].weight * 1e-9 *
+                  (double)lull_cluster_restart_ns(mode_of(policy, widest)->gpus);
+        if (CLEARLY * lost_s > asked->weight * waits_s)
+            break;
+        plan->stops[plan->stop_count++] = widest;
+        free += spare_of(policy, widest);
+        if (free >= mode->gpus && is_enough(policy, state, mode, asked->pool, shares)) {
+            plan_start(plan, job,
+                       lull_ranked_cheapest(policy, job, entry_mode, mode->gpus, 0, now_ns));
+            return true;
+        }
+    }
+    plan->stop_count = 0;
+    return false;
+}
