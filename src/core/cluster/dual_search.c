@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,9 +87,19 @@ static int look(struct search *search)
     return 0;
 }
 
+static bool is_zero(const double *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (values[i] > 0.0)
+            return false;
+    return true;
+}
+
 static int scale(struct search *search, const double *guess_j)
 {
-    for (int i = 0; i < SCALES; i++) {
+    const int scales = is_zero(guess_j, search->cells) ? 1 : SCALES;
+
+    for (int i = 0; i < scales; i++) {
         int rc;
 
         for (size_t cell = 0; cell < search->cells; cell++)
