@@ -21,7 +21,8 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tools"))
 import emulated_run
 
-MODELS = {"A100-SXM4-40GB": 360, "H100-SXM5": 560, "V100-PCIE-32GB": 185, "A40": 255}  # W while it trains
+# W that the oracle says a GPU draws while it trains: a GPU that is colder at first leaks less at the limit tried first.
+MODELS = {"A100-SXM4-40GB": 371, "H100-SXM5": 590, "V100-PCIE-32GB": 192, "A40": 272}
 AIMS = ["cost", "energy", "edp", "slowdown=5%"]
 RANKS, PLAIN_RUNS, PLAIN_STEPS, STEPS, STEP_W, GPU_MS, SEED = 2, 3, 80, 580, 25, 200, 1
 TOGETHER = 2  # jobs: MPI spins while one rank waits for the other, some percent of a core each
