@@ -6,12 +6,10 @@ Usage: bench_cluster_elastic.py LULL DIRECTORY_OF_CLUSTER_DATA RESULT_DIRECTORY
 Prints Markdown; RESULT_DIRECTORY gets cluster-elastic.csv.
 SPDX-License-Identifier: Apache-2.0"""
 import csv
-import json
 import os
-import subprocess
 import sys
 
-from bench_cluster_policies import TRACES
+from bench_cluster_policies import TRACES, ask
 
 KNOBS = [0, 100, 300, 1000, 1500, 3000, 10000, 1e9]
 BLIND = ["fifo", "edf", "sjf", "backfill", "srtf", "srsf"]
@@ -22,13 +20,7 @@ ENERGIES = {"running jobs": ("run_j", False, False), "all, nodes stay on": ("ene
 
 
 def simulate(lull, data, trace, policy, knob=None, elastic=False, power_down=False):
-    words = [os.path.join(data, word) if word.endswith(("csv", "gz")) else word for word in TRACES[trace]]
-    words += ["--knob", str(knob)] if knob is not None else []
-    words += ["--elastic", "2"] if elastic else []
-    words += ["--power-down"] if power_down else []
-    done = subprocess.run([lull, "simulate", "cluster", "--policy", policy, *words, "--gpu", "A100-SXM4-40GB", "--clocks",
-                           "--preemptible", "--json"], check=True, capture_output=True, text=True)
-    answer = json.loads(done.stdout)
+    answer = ask(lull, data, trace, policy, knob, *["--elastic", "2"] * elastic, *["--power-down"] * power_down)
     return {"trace": trace, "policy": policy, "knob": "" if knob is None else knob, "elastic": elastic,
             "power_down": power_down, "completion_s": answer["average_completion_s"],
             "run_j": answer["run_j"], "energy_j": answer["energy_j"], "deadline_misses": answer["deadline_misses"],

@@ -48,13 +48,18 @@ def policies(lull):
     return {name: usual for name, usual in found.items() if name not in LEFT_OUT}
 
 
-def simulate(lull, data, trace, policy, setting):
+def ask(lull, data, trace, policy, setting, *options):
+    """The summary of a run; setting of the knob, None: as it is unless told."""
     words = [os.path.join(data, word) if word.endswith(("csv", "gz")) else word for word in TRACES[trace]]
     if setting is not None:
         words += ["--knob", str(setting)]
     done = subprocess.run([lull, "simulate", "cluster", "--policy", policy, *words, "--gpu", "A100-SXM4-40GB", "--clocks",
-                           "--preemptible", "--json"], check=True, capture_output=True, text=True)
-    answer = json.loads(done.stdout)
+                           "--preemptible", "--json", *options], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+def simulate(lull, data, trace, policy, setting):
+    answer = ask(lull, data, trace, policy, setting)
     return {"trace": trace, "policy": policy, "setting": "" if setting is None else setting,
             "completion_s": answer["average_completion_s"], "p99_completion_s": answer["p99_completion_s"],
             "run_j": answer["run_j"], "idle_j": answer["idle_j"], "energy_j": answer["energy_j"],

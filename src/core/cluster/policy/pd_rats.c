@@ -17,7 +17,7 @@ struct lull_cluster_policy {
     struct lull_cluster_decider inner; /* ops NULL: no job has come yet */
 };
 
-const struct lull_cluster_knob lull_pd_rats_knob = {
+static const struct lull_cluster_knob knob = {
     .what = "what a second of a job's completion time is worth, J",
     .least = 0.0,
     .most = 1e9,
@@ -33,7 +33,7 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
         return -ENOMEM;
     policy->cluster = cluster;
     policy->jobs = jobs;
-    policy->second_j = lull_pd_rats_knob.usual;
+    policy->second_j = knob.usual;
     *policy_out = policy;
     return 0;
 }
@@ -122,7 +122,7 @@ const struct lull_cluster_policy_ops lull_cluster_policy_pd_rats = {
     .end = end,
     .decide = decide,
     .begin = begin,
-    .knob = &lull_pd_rats_knob,
+    .knob = &knob,
     .turn = turn,
     .node = node,
     .wake_ns = wake_ns,

@@ -101,14 +101,11 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
 
     if (pd_rats == NULL)
         return -ENOMEM;
-    pd_rats->second_j = lull_pd_rats_knob.usual;
     pd_rats->jobs = jobs;
     return lull_cluster_ranked_create(cluster, jobs, &ranking, pd_rats, policy_out);
 }
 
 const struct lull_cluster_policy_ops lull_pd_rats_ranked = {
-    .name = "pd-rats",
-    .summary = "least GPU time for its weight first; GPUs and clocks at posted prices",
     .create = create,
     .destroy = lull_cluster_ranked_destroy,
     .arrive = lull_cluster_ranked_arrive,
@@ -116,6 +113,5 @@ const struct lull_cluster_policy_ops lull_pd_rats_ranked = {
     .decide = lull_cluster_ranked_decide,
     .begin = lull_cluster_ranked_begin,
     .node = lull_cluster_ranked_node,
-    .knob = &lull_pd_rats_knob,
     .turn = turn,
 };

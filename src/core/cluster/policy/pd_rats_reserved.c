@@ -118,7 +118,6 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
         return -ENOMEM;
     policy->cluster = cluster;
     policy->jobs = jobs;
-    policy->second_j = lull_pd_rats_knob.usual;
     lull_random_init(&policy->random, 1);
     if (fill(policy) < 0) {
         destroy(policy);
@@ -373,14 +372,11 @@ static int64_t wake_ns(const struct lull_cluster_policy *policy, int64_t now_ns)
 }
 
 const struct lull_cluster_policy_ops lull_pd_rats_reserved = {
-    .name = "pd-rats",
-    .summary = "reservations by value less energy and posted prices, moved until they begin",
     .create = create,
     .destroy = destroy,
     .arrive = arrive,
     .end = end,
     .decide = decide,
-    .knob = &lull_pd_rats_knob,
     .turn = turn,
     .node = node,
     .wake_ns = wake_ns,
