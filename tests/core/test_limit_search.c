@@ -280,6 +280,33 @@ static void test_noise_misleads_little(void **state)
     assert_true(worst < 0.015);
 }
 
+/* Other programs slow the job down at the second and third limit, whenever they are visited. */
+static void test_limits_above_the_draw_do_not_end_the_search(void **state)
+{
+    const struct lull_limit_search_config config = config_of(LULL_JOB_DELAY, 1);
+    struct lull_limit_setting settings[LULL_LIMIT_SEARCH_SETTINGS];
+    const uint32_t count = lull_limit_search_ladder(400.0, 100.0, 25.0, settings);
+    struct job job = {.free_s = 0.1, .free_w = 320.0, .noise_ratio = 0.001};
+    struct lull_limit_search *search = create(&config, settings, count);
+
+    (void)state;
+    lull_random_init(&job.random, 3);
+    while (lull_limit_search_now(search) != NULL) {
+        const double limit_w = lull_limit_search_now(search)->limit_w;
+        double seconds;
+        double joules;
+
+        iterate(&job, limit_w, &seconds, &joules);
+        if (limit_w > 340.0 && limit_w < 400.0) {
+            seconds *= 1.1 + 0.001 * (400.0 - limit_w);
+            joules *= 1.1;
+        }
+        lull_limit_search_take(search, 5, 5.0 * seconds, 5.0 * joules);
+    }
+    assert_true(settings[choice_of(search, &config.selector)].limit_w < 320.0);
+    lull_limit_search_destroy(search);
+}
+
 static void test_clocks_are_searched_under_the_best_limit(void **state)
 {
     struct lull_limit_search_config config = config_of(LULL_JOB_ENERGY, 1);
@@ -391,6 +418,7 @@ int main(void)
         cmocka_unit_test(test_hopeless_limits_are_given_up_early),
         cmocka_unit_test(test_a_slowdown_that_is_passed_ends_the_search),
         cmocka_unit_test(test_noise_misleads_little),
+        cmocka_unit_test(test_limits_above_the_draw_do_not_end_the_search),
         cmocka_unit_test(test_clocks_are_searched_under_the_best_limit),
         cmocka_unit_test(test_nothing_is_measured_before_the_gpu_is_warm),
         cmocka_unit_test(test_ladders_include_both_ends),

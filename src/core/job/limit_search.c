@@ -14,6 +14,7 @@ static const double narrowest_margin = 0.02;
 static const double over_margin = 0.02;
 static const double far_over_margin = 0.10;
 static const double steady_margin = 0.01;
+static const double binding_margin = 0.05;
 
 enum { STRIKES = 2, PATIENCE = 3 };
 
@@ -144,6 +145,11 @@ static double mean_s(const struct lull_limit_measure *measure)
 static double mean_j(const struct lull_limit_measure *measure)
 {
     return measure->joules / (double)measure->iterations;
+}
+
+static double mean_w(const struct lull_limit_measure *measure)
+{
+    return measure->joules / measure->seconds;
 }
 
 /* What the aim makes of an iteration; a bound on slowdown is another matter. */
@@ -311,8 +317,17 @@ static bool is_too_bad(struct lull_limit_search *search, const struct lull_limit
     return search->worse >= STRIKES && over > hump_margin;
 }
 
+/* Whether the GPUs draw less than at the reference. */
+static bool is_binding(const struct lull_limit_search *search,
+                       const struct lull_limit_measure *measure)
+{
+    return mean_w(measure) < (1.0 - binding_margin) * mean_w(&search->measures[0]);
+}
+
 static bool is_last(struct lull_limit_search *search, const struct lull_limit_measure *measure)
 {
+    if (!is_binding(search, measure))
+        return false;
     if (search->config.selector.aim == LULL_JOB_SLOWDOWN && is_too_slow(search, measure))
         return true;
     /* Too slow to be chosen, whatever it saves. */

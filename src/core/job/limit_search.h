@@ -21,6 +21,8 @@
  *   worse than the one before it, and the last one by 8 %: where a limit begins to bind, the
  *   limiter's own loss makes a hump of some percent that lower limits may come down from again, or
  * - with a bound on slowdown: one that passes it by 10 percentage points, or two in a row by 2.
+ * None of them counts where the GPUs still draw within 5 % of what they drew at the first setting: a
+ * limit above the draw changes nothing, so that whatever grew there is noise.
  * Whatever ends the way down is seen twice: it and what it is compared with are visited once more,
  * and only if it still is 8 % over the best, or over the bound, it was the last. What makes some
  * seconds dear, other programs on the machine for one, has often passed by then.
