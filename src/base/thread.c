@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/thread.h"
 
+#include <sched.h>
 #include <signal.h>
 
 int lull_thread_start(pthread_t *thread_out, void *(*run)(void *), void *argument)
@@ -14,4 +15,11 @@ int lull_thread_start(pthread_t *thread_out, void *(*run)(void *), void *argumen
     result = pthread_create(thread_out, NULL, run, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return -result;
+}
+
+void lull_thread_be_prompt(void)
+{
+    const struct sched_param lowest = {.sched_priority = sched_get_priority_min(SCHED_RR)};
+
+    sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &lowest);
 }

@@ -10,4 +10,12 @@
 /* pthread_create() of a thread that blocks every signal. Errors: -errno, nothing runs then. */
 int lull_thread_start(pthread_t *thread_out, void *(*run)(void *), void *argument);
 
+/*
+ * The calling thread works for microseconds at a time and must not be late: asks that it run before
+ * all ordinary threads (SCHED_RR, the lowest real-time priority). Threads and processes that it
+ * starts are ordinary. Where that is not permitted (root, CAP_SYS_NICE, RLIMIT_RTPRIO) nothing
+ * changes.
+ */
+void lull_thread_be_prompt(void);
+
 #endif
