@@ -89,6 +89,50 @@ static void test_the_lower_mean_does_not_see_the_tail(void **state)
     assert_near(lull_quantile_lower_mean(&quantile), 1.5, 1e-12); /* 0, 1, 2, 3 */
 }
 
+/* Chances that fall by e per scale, from each value: the same as from the soft extreme. */
+static void test_soft_extremes_are_as_safe_as_each_value(void **state)
+{
+    struct lull_random random;
+
+    (void)state;
+    lull_random_init(&random, 5);
+    for (uint32_t trial = 0; trial < 200; trial++) {
+        const uint32_t count = 1 + trial % LULL_QUANTILE_WINDOW;
+        const double scale = 1.0 + 10.0 * lull_random_uniform(&random);
+        const double away = 60.0;
+        struct lull_quantile quantile = {0};
+        double above = 0.0;
+        double below = 0.0;
+
+        for (uint32_t i = 0; i < count; i++) {
+            const double value = lull_random_normal(&random, 50.0, 5.0);
+
+            lull_quantile_add(&quantile, value);
+            above += exp(-(away - value) / scale) / count;
+            below += exp(-(value + away) / scale) / count;
+        }
+        assert_near(lull_quantile_soft_most(&quantile, scale), away + scale * log(above), 1e-6);
+        assert_near(lull_quantile_soft_least(&quantile, scale), -away - scale * log(below), 1e-6);
+    }
+}
+
+static void test_soft_extremes_reach_from_the_mean_to_the_hard_ones(void **state)
+{
+    struct lull_quantile quantile = {0};
+
+    (void)state;
+    assert_true(isnan(lull_quantile_soft_most(&quantile, 1.0)));
+    assert_true(isnan(lull_quantile_soft_least(&quantile, 0.0)));
+    lull_quantile_add(&quantile, 1.0);
+    lull_quantile_add(&quantile, 2.0);
+    lull_quantile_add(&quantile, 6.0);
+    assert_near(lull_quantile_soft_most(&quantile, 0.0), 6.0, 0.0);
+    assert_near(lull_quantile_soft_least(&quantile, 0.0), 1.0, 0.0);
+    assert_near(lull_quantile_soft_most(&quantile, 0.01), 6.0, 0.02);
+    assert_near(lull_quantile_soft_most(&quantile, 1e6), 3.0, 1e-4);
+    assert_near(lull_quantile_soft_least(&quantile, 1e6), 3.0, 1e-4);
+}
+
 static void test_empty_and_bad_values(void **state)
 {
     struct lull_quantile quantile = {0};
@@ -119,6 +163,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quantile_and_excess_against_sorting),
         cmocka_unit_test(test_the_lower_mean_does_not_see_the_tail),
+        cmocka_unit_test(test_soft_extremes_are_as_safe_as_each_value),
+        cmocka_unit_test(test_soft_extremes_reach_from_the_mean_to_the_hard_ones),
         cmocka_unit_test(test_empty_and_bad_values),
         cmocka_unit_test(test_no_allowed_excess_gives_the_largest_value),
     };

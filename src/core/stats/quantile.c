@@ -43,22 +43,27 @@ double lull_quantile_of_sorted(const double *sorted, size_t count, double p)
     return sorted[below] + (place - (double)below) * (sorted[below + 1] - sorted[below]);
 }
 
-double lull_quantile_least(const struct lull_quantile *quantile)
-{
-    double least = quantile->count == 0 ? NAN : quantile->values[0];
-
-    for (uint32_t i = 1; i < quantile->count; i++)
-        least = fmin(least, quantile->values[i]);
-    return least;
-}
-
-double lull_quantile_most(const struct lull_quantile *quantile)
+double lull_quantile_soft_most(const struct lull_quantile *quantile, double scale)
 {
     double most = quantile->count == 0 ? NAN : quantile->values[0];
+    double sum = 0.0;
 
     for (uint32_t i = 1; i < quantile->count; i++)
         most = fmax(most, quantile->values[i]);
-    return most;
+    if (quantile->count == 0 || !(scale > 0.0))
+        return most;
+    for (uint32_t i = 0; i < quantile->count; i++)
+        sum += exp((quantile->values[i] - most) / scale);
+    return most + scale * log(sum / (double)quantile->count);
+}
+
+double lull_quantile_soft_least(const struct lull_quantile *quantile, double scale)
+{
+    struct lull_quantile negative = *quantile;
+
+    for (uint32_t i = 0; i < negative.count; i++)
+        negative.values[i] = -negative.values[i];
+    return -lull_quantile_soft_most(&negative, scale);
 }
 
 double lull_quantile_get(const struct lull_quantile *quantile, double p)

@@ -27,9 +27,15 @@ void lull_quantile_add(struct lull_quantile *quantile, double value);
  */
 double lull_quantile_get(const struct lull_quantile *quantile, double p);
 
-/* The smallest and the largest value; NAN when empty. O(n). */
-double lull_quantile_least(const struct lull_quantile *quantile);
-double lull_quantile_most(const struct lull_quantile *quantile);
+/*
+ * Soft extremes: scale * log of the mean of exp(value / scale), between the mean (large scales) and
+ * the largest value (scale 0); likewise the smallest. Where the chance of an event falls by e for
+ * each `scale` that one keeps away from it, keeping away from the soft extreme is as safe as
+ * keeping away from each value in turn: what is rare counts as rarely as it comes. Those of
+ * independent summands add up. NAN when empty. O(n).
+ */
+double lull_quantile_soft_least(const struct lull_quantile *quantile, double scale);
+double lull_quantile_soft_most(const struct lull_quantile *quantile, double scale);
 
 /* The p-quantile of values that are already sorted, any number of them. NAN for none. */
 double lull_quantile_of_sorted(const double *sorted, size_t count, double p);

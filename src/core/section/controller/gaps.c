@@ -51,18 +51,27 @@ static const struct lull_switch_cost *cost_of(const struct lull_controlled_gpu *
     return gpu->changes < own_changes ? &gpu->model_cost : &gpu->cost;
 }
 
-void lull_controller_expect_gap(const struct lull_controller *controller,
-                                const struct lull_controlled_gpu *gpu,
-                                const struct lull_section *section, struct lull_forecast *out)
+/* What switching each of the gaps that are switched needs now. */
+static struct lull_gap_need need_of(const struct lull_controller *controller,
+                                    const struct lull_controlled_gpu *gpu)
 {
     const uint32_t sharing = gpu->switched_gaps > 0 ? gpu->switched_gaps : 1;
     struct lull_gap_need need;
 
     lull_gap_need_find(
         cost_of(gpu), late_share(gpu, lull_allowance_fullness(&controller->late)) / sharing, &need);
-    /* Ends as early and begins as late as it ever did: no kernel shall begin low. */
-    out->length_ms = lull_quantile_least(&section->recent_length);
-    out->gap_high_ms = lull_quantile_most(&section->recent_gap);
+    return need;
+}
+
+void lull_controller_expect_gap(const struct lull_controller *controller,
+                                const struct lull_controlled_gpu *gpu,
+                                const struct lull_section *section, struct lull_forecast *out)
+{
+    const struct lull_gap_need need = need_of(controller, gpu);
+
+    /* Ends as early and begins as late as is as rare as a slow driver: both add up. */
+    out->length_ms = lull_quantile_soft_least(&section->recent_length, need.lead_scale_ms);
+    out->gap_high_ms = lull_quantile_soft_most(&section->recent_gap, need.ahead_scale_ms);
     out->gap_low_ms = out->gap_high_ms;
     out->ahead_ms = need.ahead_ms;
     out->lead_ms = need.lead_ms;
@@ -81,19 +90,22 @@ static int descending(const void *a, const void *b)
 double lull_controller_choose_gaps(struct lull_controlled_gpu *gpu)
 {
     const double iteration_ms = lull_track_iteration_ms(gpu->track)->mean;
+    const double share = late_share(gpu, late_earned / late_wanted);
+    struct lull_gap_need need;
     double lengths_ms[LULL_TRACK_MAX_SECTIONS];
     uint32_t lengths = 0;
     uint32_t count;
     const struct lull_section *sections = lull_track_sections(gpu->track, &count);
 
+    lull_gap_need_find(cost_of(gpu), share, &need);
     for (uint32_t i = 0; i < count; i++)
         if (sections[i].place != 0 &&
             sections[i].recent_length.count >= LULL_CONTROLLER_MIN_OCCURRENCES)
-            lengths_ms[lengths++] = lull_quantile_least(&sections[i].recent_length);
+            lengths_ms[lengths++] =
+                lull_quantile_soft_least(&sections[i].recent_length, need.lead_scale_ms);
     qsort(lengths_ms, lengths, sizeof(lengths_ms[0]), descending);
-    gpu->switched_gaps =
-        lull_gap_choose(lengths_ms, lengths, (uint32_t)(gaps_per_s * iteration_ms * 1e-3) + 1,
-                        cost_of(gpu), late_share(gpu, late_earned / late_wanted));
+    gpu->switched_gaps = lull_gap_choose(
+        lengths_ms, lengths, (uint32_t)(gaps_per_s * iteration_ms * 1e-3) + 1, cost_of(gpu), share);
     return gpu->switched_gaps == 0 ? INFINITY : lengths_ms[gpu->switched_gaps - 1];
 }
 
@@ -126,6 +138,7 @@ static uint32_t find_next(const struct lull_controller *controller,
 {
     uint32_t count;
     const struct lull_section *sections = lull_track_sections(gpu->track, &count);
+    const double scale_ms = need_of(controller, gpu).ahead_scale_ms;
     uint64_t iteration = lull_track_iteration(gpu->track);
     uint32_t next = index;
 
@@ -134,7 +147,7 @@ static uint32_t find_next(const struct lull_controller *controller,
 
         next = (next + 1) % count;
         iteration += next == 0;
-        wait_ms += lull_quantile_most(&sections[next].recent_gap);
+        wait_ms += lull_quantile_soft_most(&sections[next].recent_gap, scale_ms);
         point = point_of(controller, gpu, next, iteration, forecast_out);
         if (point != 0) {
             forecast_out->gap_low_ms = wait_ms;
@@ -142,7 +155,7 @@ static uint32_t find_next(const struct lull_controller *controller,
             *next_out = next;
             return point;
         }
-        wait_ms += lull_quantile_most(&sections[next].recent_length);
+        wait_ms += lull_quantile_soft_most(&sections[next].recent_length, scale_ms);
     }
     return 0;
 }
@@ -207,7 +220,9 @@ void lull_controller_gap_begins(struct lull_controller *controller, struct lull_
         lull_low_span_gap_begins(&gpu->low, now_ns);
         lull_feed_forward_plan(&gpu->feed, now_ns, point, &expected);
     } else if (!is_ahead(gpu)) {
-        look_ahead(controller, gpu, index, lull_quantile_most(&sections[index].recent_length),
+        look_ahead(controller, gpu, index,
+                   lull_quantile_soft_most(&sections[index].recent_length,
+                                           need_of(controller, gpu).ahead_scale_ms),
                    now_ns);
     }
 }

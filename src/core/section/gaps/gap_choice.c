@@ -15,18 +15,28 @@ static const double reading_ms = 0.1;
 /* Time that a gap must spend low to be worth two driver calls. */
 static const double least_low_ms = 1.0;
 
+static double ahead_for(const struct lull_switch_cost *cost, double late_share)
+{
+    return sure_ratio * lull_switch_cost_sure_ahead_ms(cost, early_ratio * late_share);
+}
+
+static double lead_for(const struct lull_switch_cost *cost, double late_share)
+{
+    return lull_switch_cost_sure_lead_ms(cost, (1.0 - early_ratio) * late_share) + reading_ms;
+}
+
 void lull_gap_need_find(const struct lull_switch_cost *cost, double late_share,
                         struct lull_gap_need *need_out)
 {
     const double call_ms = lull_switch_cost_call_ms(cost, LULL_DIRECTION_UP, 0.9);
-    const double ahead_ms =
-        sure_ratio * lull_switch_cost_sure_ahead_ms(cost, early_ratio * late_share);
-    const double lead_ms =
-        lull_switch_cost_sure_lead_ms(cost, (1.0 - early_ratio) * late_share) + reading_ms;
+    const double ahead_ms = ahead_for(cost, late_share);
+    const double lead_ms = lead_for(cost, late_share);
 
     *need_out = (struct lull_gap_need){
         .ahead_ms = ahead_ms,
         .lead_ms = lead_ms,
+        .ahead_scale_ms = ahead_ms - ahead_for(cost, late_share / M_E),
+        .lead_scale_ms = lead_for(cost, late_share / M_E) - lead_ms,
         .call_ms = call_ms,
         .least_ms = fmax(lead_ms - ahead_ms + fmax(call_ms, least_low_ms), lead_ms),
     };

@@ -19,6 +19,8 @@
 struct lull_gap_need {
     double ahead_ms; /* a lowering asked for so long before its begin is not early */
     double lead_ms;  /* a raising asked for so long before its end is not late */
+    double ahead_scale_ms; /* so much less ahead: early in a share smaller by e */
+    double lead_scale_ms;  /* so much more lead: late in a share smaller by e */
     double call_ms;  /* the driver's call of a raising, mostly: it waits for that of the lowering */
     double least_ms; /* length from which there is something to win */
 };
