@@ -245,6 +245,8 @@ void lull_controller_note_clock(struct lull_controller *controller, struct lull_
     if (is_low)
         lull_low_span_lowered(&gpu->low, effect_ns);
     else if (lull_low_span_raised(&gpu->low, effect_ns) && gpu->switched_gaps > 0 &&
-             gpu->late_now++ < gpu->fold)
+             gpu->late_now++ < gpu->fold) {
         lull_allowance_spend(&controller->late);
+        lull_controller_excuse_pair(controller);
+    }
 }

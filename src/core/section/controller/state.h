@@ -240,6 +240,10 @@ void lull_controller_settle(struct lull_target *target);
 void lull_controller_note_iteration(struct lull_controller *controller,
                                     struct lull_controlled_gpu *gpu, double iteration_ms);
 
+/* Computation has begun low once, which the allowance pays for: says nothing of a point under test,
+ * whose next pair is set aside. */
+void lull_controller_excuse_pair(struct lull_controller *controller);
+
 /* Judges the next pair if all active GPUs have completed it. */
 void lull_controller_look_for_pair(struct lull_controller *controller);
 

@@ -124,6 +124,12 @@ static bool is_watching(const struct lull_controller *controller)
     return controller->phase == LULL_PHASE_SETTLED && !controller->checking;
 }
 
+void lull_controller_excuse_pair(struct lull_controller *controller)
+{
+    if (!is_watching(controller))
+        controller->tainted = true;
+}
+
 static void act_on_verdict(struct lull_controller *controller)
 {
     const enum lull_verdict verdict = lull_controller_verdict(controller);
