@@ -101,6 +101,32 @@ static void test_it_saves_nearly_all_at_no_time(void **state)
     }
 }
 
+/* How often computation begins low until the descent begins. */
+static uint64_t begun_low_at_first(struct comparison *c, const struct lull_switch_cost *known)
+{
+    lull_controller_destroy(c->controller);
+    c->controller = create(&c->config, LULL_DESCENT_BISECT);
+    for (uint32_t i = 0; i < c->config.gpus; i++)
+        lull_controller_teach_cost(c->controller, i, known);
+    job_sim_run(&c->config, c->controller, &c->managed);
+    return c->managed.computed_low;
+}
+
+static void test_a_job_is_spared_pulses_where_their_result_is_known(void **state)
+{
+    struct comparison *c = *state;
+    struct lull_switch_cost known = {0};
+
+    c->config.iterations = 12;
+    assert_true(begun_low_at_first(c, &known) > 0);
+    for (uint32_t i = 0; i < 80; i++)
+        for (int k = 0; k < LULL_DIRECTION_COUNT; k++)
+            lull_switch_cost_add(&known, (enum lull_direction)k,
+                                 c->config.call_ms * c->config.gpus,
+                                 c->config.settle_ms + c->config.settle_spread_ms * i / 80.0);
+    assert_int_equal(begun_low_at_first(c, &known), 0);
+}
+
 static void test_all_strategies_end_at_the_knee(void **state)
 {
     static const enum lull_descent_strategy strategies[] = {LULL_DESCENT_STEP, LULL_DESCENT_BISECT,
@@ -315,6 +341,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_it_saves_nearly_all_at_no_time),
+        TEST(test_a_job_is_spared_pulses_where_their_result_is_known),
         TEST(test_all_strategies_end_at_the_knee),
         TEST(test_sections_too_short_are_left_alone),
         TEST(test_a_memory_bound_job_gets_a_steady_point),

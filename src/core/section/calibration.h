@@ -29,7 +29,10 @@ struct lull_calibration {
 
 void lull_calibration_init(struct lull_calibration *calibration, uint32_t index);
 
-/* Starts the pulses unless they have been started before. */
+/* What it would measure is known already: as if it had run to its end. */
+void lull_calibration_skip(struct lull_calibration *calibration);
+
+/* Starts the pulses unless they have been started, or skipped, before. */
 void lull_calibration_start(struct lull_calibration *calibration, int64_t now_ns);
 
 /* What was measured holds no longer: as if never started. Call stop first. */

@@ -164,6 +164,9 @@ void lull_controller_teach_cost(struct lull_controller *controller, uint32_t gpu
 {
     controller->gpus[gpu].cost = *cost;
     controller->gpus[gpu].model_cost = *cost;
+    if (cost->total_ms[LULL_DIRECTION_DOWN].count >= LULL_CALIBRATION_PULSES &&
+        cost->total_ms[LULL_DIRECTION_UP].count >= LULL_CALIBRATION_PULSES)
+        lull_calibration_skip(&controller->gpus[gpu].calibration);
 }
 
 void lull_controller_set_model(struct lull_controller *controller, uint32_t gpu, uint32_t model)

@@ -152,7 +152,8 @@ struct lull_controller *lull_controller_create(const struct lull_controller_conf
                                                uint32_t gpu_count, const uint32_t *point_counts);
 void lull_controller_destroy(struct lull_controller *controller);
 
-/* What switching costs on this GPU is known beforehand. Before the first call. */
+/* What switching costs on this GPU is known beforehand: with as much as a calibration measures, the
+ * job is spared one. Before the first call. */
 void lull_controller_teach_cost(struct lull_controller *controller, uint32_t gpu,
                                 const struct lull_switch_cost *cost);
 
