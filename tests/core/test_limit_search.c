@@ -307,6 +307,40 @@ static void test_limits_above_the_draw_do_not_end_the_search(void **state)
     lull_limit_search_destroy(search);
 }
 
+/* Energy and time of the bench's job on the emulated H100, by lull-oracle: where the limit begins
+ * to bind the product is 6 % higher than without a limit, and 4 % lower far below. */
+static const double hump[][2] = {
+    {1.000, 1.000}, {1.000, 1.000}, {1.000, 1.000}, {1.009, 1.017}, {1.005, 1.047}, {0.991, 1.063},
+    {0.980, 1.081}, {0.963, 1.099}, {0.934, 1.120}, {0.904, 1.142}, {0.875, 1.166}, {0.845, 1.192},
+    {0.815, 1.221}, {0.784, 1.254}, {0.753, 1.291}, {0.722, 1.333}, {0.693, 1.386}, {0.666, 1.458},
+    {0.656, 1.595}, {0.634, 1.703}, {0.600, 1.797},
+};
+
+static void test_a_hump_does_not_end_the_search(void **state)
+{
+    const struct lull_limit_search_config config = config_of(LULL_JOB_DELAY, 1);
+    struct lull_limit_setting settings[LULL_LIMIT_SEARCH_SETTINGS];
+    const uint32_t count = lull_limit_search_ladder(700.0, 200.0, 25.0, settings);
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        struct lull_limit_search *search = create(&config, settings, count);
+        struct lull_random random;
+
+        lull_random_init(&random, seed);
+        while (lull_limit_search_now(search) != NULL) {
+            const double limit_w = lull_limit_search_now(search)->limit_w;
+            const double *truth = hump[lround((700.0 - limit_w) / 25.0)];
+
+            lull_limit_search_take(search, 2,
+                                   0.4 * truth[1] * lull_random_normal(&random, 1.0, 0.02),
+                                   480.0 * truth[0] * lull_random_normal(&random, 1.0, 0.02));
+        }
+        assert_true(settings[choice_of(search, &config.selector)].limit_w < 425.0);
+        lull_limit_search_destroy(search);
+    }
+}
+
 static void test_clocks_are_searched_under_the_best_limit(void **state)
 {
     struct lull_limit_search_config config = config_of(LULL_JOB_ENERGY, 1);
@@ -419,6 +453,7 @@ int main(void)
         cmocka_unit_test(test_a_slowdown_that_is_passed_ends_the_search),
         cmocka_unit_test(test_noise_misleads_little),
         cmocka_unit_test(test_limits_above_the_draw_do_not_end_the_search),
+        cmocka_unit_test(test_a_hump_does_not_end_the_search),
         cmocka_unit_test(test_clocks_are_searched_under_the_best_limit),
         cmocka_unit_test(test_nothing_is_measured_before_the_gpu_is_warm),
         cmocka_unit_test(test_ladders_include_both_ends),

@@ -15,6 +15,7 @@ static const double over_margin = 0.02;
 static const double far_over_margin = 0.10;
 static const double steady_margin = 0.01;
 static const double binding_margin = 0.05;
+static const double usual_settling = 1.5; /* in settle_s */
 
 enum { STRIKES = 2, PATIENCE = 3 };
 
@@ -152,7 +153,8 @@ static double mean_w(const struct lull_limit_measure *measure)
     return measure->joules / measure->seconds;
 }
 
-/* What the aim makes of an iteration; a bound on slowdown is another matter. */
+/* What the aim makes of an iteration; a bound on slowdown is another matter. Of the product the
+ * root is taken: a per cent of energy or time is to weigh alike for all aims. */
 static double value(const struct lull_job_selector *selector, double energy_j, double time_s)
 {
     switch (selector->aim) {
@@ -161,7 +163,7 @@ static double value(const struct lull_job_selector *selector, double energy_j, d
     case LULL_JOB_TIME:
         return time_s;
     case LULL_JOB_DELAY:
-        return energy_j * time_s;
+        return sqrt(energy_j * time_s);
     case LULL_JOB_ENERGY:
     case LULL_JOB_SLOWDOWN:
         break;
@@ -254,18 +256,41 @@ static bool is_contender(const struct lull_limit_search *search,
            value_of(search, best) * (1.0 + margin_between(measure, best));
 }
 
+/* Visits of half a slice for which there is time yet. */
+static double affordable_visits(const struct lull_limit_search *search)
+{
+    const struct lull_limit_search_config *config = &search->config;
+
+    return (config->budget_s - search->spent_s) /
+           (usual_settling * config->settle_s + 0.5 * config->slice_s);
+}
+
+/* On the way up: a contender among the best of those still above, as many as there is time for. */
+static bool is_worth_another_visit(const struct lull_limit_search *search, uint32_t index)
+{
+    const struct lull_limit_measure *best = find_best(search);
+    const double own = value_of(search, &search->measures[index]);
+    uint32_t better = 0;
+
+    if (!is_contender(search, &search->measures[index], best))
+        return false;
+    for (uint32_t i = search->first; i < search->now; i++)
+        better += is_contender(search, &search->measures[i], best) &&
+                  value_of(search, &search->measures[i]) < own;
+    return better == 0 || better < affordable_visits(search);
+}
+
 /* The visits that are to be made yet, this one included; on the way down, as if half of the
  * settings were contenders. */
 static double visits_left(const struct lull_limit_search *search)
 {
-    const struct lull_limit_measure *best = find_best(search);
-    uint32_t contenders = 0;
+    uint32_t above = 0;
 
     if (search->direction != UP)
         return search->end - search->measured + 0.5 * search->end;
     for (uint32_t i = search->first; i < search->now; i++)
-        contenders += is_contender(search, &search->measures[i], best);
-    return contenders + 1.0;
+        above += is_worth_another_visit(search, i);
+    return above + 1.0;
 }
 
 /* The visits that are left share what is left of the budget. */
@@ -357,15 +382,13 @@ static bool is_still_last(const struct lull_limit_search *search,
     return best != NULL && value_of(search, last) > (1.0 + hump_margin) * value_of(search, best);
 }
 
-/* On the way up: the next contender, as long as there is time; count: the end. */
+/* On the way up: the next one, as long as there is time; count: the end. */
 static uint32_t find_above(const struct lull_limit_search *search)
 {
-    const struct lull_limit_measure *best = find_best(search);
-
     if (search->config.budget_s - search->spent_s <= search->config.settle_s)
         return search->count;
     for (uint32_t i = search->now; i-- > search->first;)
-        if (is_contender(search, &search->measures[i], best))
+        if (is_worth_another_visit(search, i))
             return i;
     return search->count;
 }

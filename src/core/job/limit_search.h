@@ -3,9 +3,10 @@
  * is to be tried next, how long, and which is best (Zeus, NSDI'23, section 4.2: just-in-time
  * profiling).
  *
- * Settings are tried from the highest limit down, and those that come near the best once more on
- * the way up: a GPU that cools down while its limit falls looks too dear at each, one that warms up
- * too cheap, and what makes it draw more for some seconds does not last for both visits.
+ * Settings are tried from the highest limit down, and those that come near the best, the best of
+ * them for which there is time, once more on the way up: a GPU that cools down while its limit
+ * falls looks too dear at each, one that warms up too cheap, and what makes it draw more for some
+ * seconds does not last for both visits.
  *
  * The job's iterations at a setting come in pieces of whole iterations; what a piece says stays
  * said, whatever interrupts the job, so short epochs only lose the piece that they break. A visit
@@ -16,19 +17,20 @@
  *   at least LULL_LIMIT_SEARCH_PIECES pieces), or
  * - it is hopeless: even the near end of its interval is LULL_LIMIT_SEARCH_FAR from the best.
  * Lower settings are not tried ("pruned") after
- * - one whose value (cost, energy, time, energy-delay product) is 30 % over the best, or
+ * - one whose value (cost, energy, time, root of the energy-delay product) is 30 % over the best,
+ *   or
  * - two that are 5 % over the best (less, down to 2 %, where the intervals are narrower), each
  *   worse than the one before it, and the last one by 8 %: where a limit begins to bind, the
  *   limiter's own loss makes a hump of some percent that lower limits may come down from again, or
  * - with a bound on slowdown: one that passes it by 10 percentage points, or two in a row by 2.
- * None of them counts where the GPUs still draw within 5 % of what they drew at the first setting: a
- * limit above the draw changes nothing, so that whatever grew there is noise.
- * Whatever ends the way down is seen twice: it and what it is compared with are visited once more,
- * and only if it still is 8 % over the best, or over the bound, it was the last. What makes some
- * seconds dear, other programs on the machine for one, has often passed by then.
- * 5 % is above the noise of single slices of 5 s: on the twelve power-limit logs published with
- * Zeus no choice of seven selectors changes. The job must be as warm as it gets (warmth.h): a GPU
- * that warms up on the way down looks ever dearer, as if no lower limit could pay.
+ * None of them counts where the GPUs still draw within 5 % of what they drew at the first setting:
+ * a limit above the draw changes nothing, so that whatever grew there is noise. Whatever ends the
+ * way down is seen twice: it and what it is compared with are visited once more, and only if it
+ * still is 8 % over the best, or over the bound, it was the last. What makes some seconds dear,
+ * other programs on the machine for one, has often passed by then. 5 % is above the noise of single
+ * slices of 5 s: on the twelve power-limit logs published with Zeus no choice of seven selectors
+ * changes. The job must be as warm as it gets (warmth.h): a GPU that warms up on the way down looks
+ * ever dearer, as if no lower limit could pay.
  *
  * Pure; create/destroy; one thread. SPDX-License-Identifier: Apache-2.0
  */
