@@ -20,12 +20,28 @@ status=$?
 exit $status
 """
 
+# A job that lasts until its profile has been stored, however long that takes on a busy machine.
+UNTIL_STORED = r"""
+"$@" &
+job=$!
+for turn in $(seq 90); do
+    sleep 2
+    [ -e "$LULL_STATE_DIR/limits.db" ] && break
+done
+kill $job
+wait $job
+echo 42
+"""
+
 
 class PowerLimit(unittest.TestCase):
     def setUp(self):
         self.directory = tempfile.TemporaryDirectory(prefix="lull-")
         self.addCleanup(self.directory.cleanup)
         self.report = os.path.join(self.directory.name, "report")
+        self.until_stored = os.path.join(self.directory.name, "until_stored")
+        with open(self.until_stored, "w", encoding="ascii") as file:
+            file.write(UNTIL_STORED)
         self.environment = dict(os.environ, LULL_RUNTIME_DIR=self.directory.name, LULL_STATE_DIR=self.directory.name,
                                 LULL=LULL, TOOL=TOOL)
 
@@ -45,8 +61,7 @@ class PowerLimit(unittest.TestCase):
         return done, report
 
     def test_found_stored_and_used_again(self):
-        job = ("sh", "-c", f"{JOB} 0 $STEPS 100 20 0 && echo 42")
-        self.environment["STEPS"] = "220"
+        job = ("sh", self.until_stored, JOB, "0", "100000", "100", "20", "0")
         done, report = self.run_job("--power-limit", "auto", "--slice-s", "1.5", "--limit-step-w", "125", job=job)
         self.assertEqual((done.returncode, done.stdout), (0, "42\n"), done.stderr)
         limit = report["power_limit"]
@@ -60,7 +75,6 @@ class PowerLimit(unittest.TestCase):
         self.assertIn("power limit", done.stderr)
         self.assertTrue(report["settled"])
 
-        self.environment["STEPS"] = "20"
         done, report = self.run_job("--power-limit", "auto", "--max-slowdown", "1%", job=job)
         limit = report["power_limit"]
         self.assertEqual((limit["state"], limit["from_stored_profile"], limit["profiling_s"]), ("held", True, 0))
@@ -76,7 +90,8 @@ class PowerLimit(unittest.TestCase):
 
     def test_clocks_under_the_best_limit(self):
         done, report = self.run_job("--power-limit", "auto", "--clocks", "--max-slowdown", "5%", "--slice-s", "0.6",
-                                    "--limit-step-w", "250", job=(JOB, "0", "420", "60", "5", "0"))
+                                    "--limit-step-w", "250",
+                                    job=("sh", self.until_stored, JOB, "0", "100000", "60", "5", "0"))
         self.assertEqual(done.returncode, 0, done.stderr)
         limit = report["power_limit"]
         self.assertEqual(limit["state"], "held", done.stderr)
