@@ -129,15 +129,15 @@ void lull_dual_destroy(struct lull_dual *dual)
 
 /* ---- schedules ---------------------------------------------------------------------------- */
 
-/* Exact. */
+/* The least cost below `most`, and its start; most: there is none. Exact. */
 static int64_t choose_start(const struct lull_dual *dual, const struct lull_slot_mode *mode,
-                            uint32_t *start_out)
+                            int64_t most, uint32_t *start_out)
 {
     const int64_t *gpu = dual->before[mode->type];
     const int64_t *power = dual->before[dual->problem->type_count];
     const int64_t delay = quanta_below(mode->delay_j, dual->exponent);
     int64_t own = quanta_below(mode->cost_j, dual->exponent);
-    int64_t best = INT64_MAX;
+    int64_t best = most;
 
     for (uint32_t start = mode->first; start <= mode->last && own < best; start++, own += delay) {
         const uint32_t end = start + mode->slots;
@@ -161,7 +161,7 @@ static int64_t choose(const struct lull_dual *dual, const struct lull_slot_job *
     *choice = (struct lull_slot_choice){.mode = LULL_SLOT_REJECTED};
     for (uint32_t m = 0; m < job->mode_count; m++) {
         uint32_t start = 0;
-        const int64_t cost = choose_start(dual, &job->modes[m], &start);
+        const int64_t cost = choose_start(dual, &job->modes[m], best, &start);
 
         if (cost < best) {
             best = cost;
@@ -174,7 +174,7 @@ static int64_t choose(const struct lull_dual *dual, const struct lull_slot_job *
 double lull_dual_choose_start(const struct lull_dual *dual, const struct lull_slot_mode *mode,
                               uint32_t *start_out)
 {
-    return joules_below(choose_start(dual, mode, start_out), dual->exponent);
+    return joules_below(choose_start(dual, mode, INT64_MAX, start_out), dual->exponent);
 }
 
 double lull_dual_choose(const struct lull_dual *dual, const struct lull_slot_job *job,
