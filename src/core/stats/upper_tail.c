@@ -40,7 +40,9 @@ double lull_upper_tail_p99(const struct lull_upper_tail *tail)
 }
 
 /* Of many values one is bound to be a hiccup, which says little of the others. */
-enum { CENSORED_FROM = 8 * LULL_UPPER_TAIL_KEPT };
+enum { CENSORED_FROM = 64 };
+/* The tail is a third of few values, but no fewer than so many. */
+enum { TAIL_SHARE = 3, TAIL_LEAST = 8 };
 
 /* Of the kept values over the smallest of them. */
 static double mean_excess(const struct lull_upper_tail *tail, uint32_t kept)
@@ -53,9 +55,19 @@ static double mean_excess(const struct lull_upper_tail *tail, uint32_t kept)
     return sum / (is_censored ? kept - 2 : kept);
 }
 
+/* How many of the kept values are taken for the tail. */
+static uint32_t tail_size(const struct lull_upper_tail *tail)
+{
+    uint32_t size = tail->count / TAIL_SHARE;
+
+    if (size < TAIL_LEAST)
+        size = tail->count < TAIL_LEAST ? tail->count : TAIL_LEAST;
+    return size < LULL_UPPER_TAIL_KEPT ? size : LULL_UPPER_TAIL_KEPT;
+}
+
 double lull_upper_tail_exceeded(const struct lull_upper_tail *tail, double share)
 {
-    const uint32_t kept = tail->count < LULL_UPPER_TAIL_KEPT ? tail->count : LULL_UPPER_TAIL_KEPT;
+    const uint32_t kept = tail_size(tail);
     const double smallest = kept == 0 ? NAN : tail->largest[kept - 1];
     const double kept_share = (double)kept / (double)tail->count;
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 enum {
-    LULL_UPPER_TAIL_KEPT = 8,
+    LULL_UPPER_TAIL_KEPT = 32,
     LULL_UPPER_TAIL_MOST = 100 * LULL_UPPER_TAIL_KEPT,
     LULL_UPPER_TAIL_LEAST = 100, /* values from which the quantile is more than the largest */
 };
