@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/thread.h"
 #include "governor/calibration_file.h"
 
 /* The loop looks around at least this often, for results that no event announces. */
@@ -176,7 +175,6 @@ static void *loop(void *argument)
 
     /* The default slack of 50 us would be most of the latency that we promise. */
     prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
-    lull_thread_be_prompt();
     while (!atomic_load(&control->stopping)) {
         int64_t wake_ns = lull_now_ns() + idle_wait_ns;
 
