@@ -11,8 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/thread.h"
-
 /* An address that is of no use in this process. */
 #define FOREIGN_POINTER ((void *)UINT64_C(0x7000dead0000))
 
@@ -155,7 +153,6 @@ static void *progress(void *argument)
 {
     struct nccl_comm *comm = argument;
 
-    lull_thread_be_prompt(); /* NCCL's polls, on a core of its own */
     pthread_mutex_lock(&comm->mutex);
     for (;;) {
         struct nccl_work **link = find_news(comm);

@@ -1,8 +1,7 @@
 /*
  * The two sides of a rank: the host (a thread that makes the calls, ahead of time) and the GPU (the
- * process's first thread, which follows the emulated GPU and tells what happens on it). Neither
- * waits for whatever else this machine does: a GPU would not, and the host's own delays are in the
- * play. SPDX-License-Identifier: Apache-2.0
+ * process's first thread, which follows the emulated GPU and tells what happens on it).
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "emulator/play/rank.h"
 
@@ -14,7 +13,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/thread.h"
 #include "emulator/node.h"
 #include "emulator/play/feed.h"
 #include "emulator/play/meeting.h"
@@ -131,7 +129,6 @@ static void *run_host(void *argument)
     const uint64_t total = lull_play_feed_total(rank->feed);
     struct lull_error err = {0};
 
-    lull_thread_be_prompt();
     for (uint64_t number = 0; number < total; number++) {
         wait_for_turn(rank, number);
         if (make_call(rank, number, &err) < 0) {
@@ -336,7 +333,6 @@ static int run_gpu(struct rank *rank, struct lull_error *err)
 {
     static struct lull_play_event events[EVENTS_AT_ONCE];
 
-    lull_thread_be_prompt();
     while (!lull_play_feed_is_done(rank->feed)) {
         uint32_t generation;
         int64_t until_ns;
