@@ -324,6 +324,22 @@ static bool find_energy(const struct lull_limits *limits, double *joules_out)
     return true;
 }
 
+/* Mean over the job's GPUs; NAN if one of them tells none. */
+static double temperature_c(struct lull_limits *limits, const struct lull_control *control)
+{
+    double sum_c = 0.0;
+
+    for (uint32_t i = 0; i < limits->gpu_count; i++) {
+        struct lull_device_reading reading;
+
+        lull_device_read(limits->devices, lull_control_gpu(control, limits->gpus[i].index)->device,
+                         LULL_READING_TEMPERATURE, &reading);
+        sum_c +=
+            (reading.valid & LULL_READING_TEMPERATURE) != 0 ? (double)reading.temperature_c : NAN;
+    }
+    return sum_c / (double)limits->gpu_count;
+}
+
 /* The clocks from what the limit led to downwards, a few percent apart; returns how many. */
 static uint32_t choose_clocks(const struct lull_device_info *info, double highest_mhz,
                               uint32_t *clocks_out)
@@ -388,7 +404,8 @@ static void profile_job(struct lull_limits *limits, struct lull_control *control
         return;
     if (limits->begin_known)
         lull_limit_search_take(limits->search, limits->iterations,
-                               (double)(limits->end_ns - limits->begin_ns) * 1e-9, joules);
+                               (double)(limits->end_ns - limits->begin_ns) * 1e-9, joules,
+                               temperature_c(limits, control));
     limits->spent_s = lull_limit_search_spent_s(limits->search);
     limits->begin_ns = limits->end_ns;
     for (uint32_t i = 0; i < limits->gpu_count && limits->begin_known; i++)

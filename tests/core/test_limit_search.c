@@ -78,7 +78,7 @@ static void search_log(const struct lull_job_point *points, uint32_t count,
             point++;
         tally->searched_s += point == &points[next] ? point->time_s : 0.0; /* the way up is free */
         next += point == &points[next];
-        assert_true(lull_limit_search_take(search, 1, point->time_s, point->energy_j));
+        assert_true(lull_limit_search_take(search, 1, point->time_s, point->energy_j, NAN));
     }
     assert_int_equal(lull_job_select(selector, points, count, &exhaustive, NULL), 0);
     tally->choices++;
@@ -153,7 +153,7 @@ static uint32_t run_job(struct lull_limit_search *search, struct job *job, uint6
 
         iterate(job, lull_limit_search_now(search)->limit_w, &seconds, &joules);
         lull_limit_search_take(search, iterations, seconds * (double)iterations,
-                               joules * (double)iterations);
+                               joules * (double)iterations, NAN);
         assert_true(++pieces < 100000);
     }
     return pieces;
@@ -301,7 +301,7 @@ static void test_limits_above_the_draw_do_not_end_the_search(void **state)
             seconds *= 1.1 + 0.001 * (400.0 - limit_w);
             joules *= 1.1;
         }
-        lull_limit_search_take(search, 5, 5.0 * seconds, 5.0 * joules);
+        lull_limit_search_take(search, 5, 5.0 * seconds, 5.0 * joules, NAN);
     }
     assert_true(settings[choice_of(search, &config.selector)].limit_w < 320.0);
     lull_limit_search_destroy(search);
@@ -334,7 +334,7 @@ static void test_a_hump_does_not_end_the_search(void **state)
 
             lull_limit_search_take(search, 2,
                                    0.4 * truth[1] * lull_random_normal(&random, 1.0, 0.02),
-                                   480.0 * truth[0] * lull_random_normal(&random, 1.0, 0.02));
+                                   480.0 * truth[0] * lull_random_normal(&random, 1.0, 0.02), NAN);
         }
         assert_true(settings[choice_of(search, &config.selector)].limit_w < 425.0);
         lull_limit_search_destroy(search);
@@ -358,16 +358,17 @@ static void test_clocks_are_searched_under_the_best_limit(void **state)
     search = create(&config, settings, 2);
     assert_int_equal(lull_limit_search_refine(search, clocks, 3, NULL), -EINVAL);
     for (int i = 0; i < 2; i++)
-        assert_true(lull_limit_search_take(search, 1, 1.0, joules[i]));
-    assert_true(lull_limit_search_take(search, 1, 1.0, joules[1])); /* once more on the way up */
+        assert_true(lull_limit_search_take(search, 1, 1.0, joules[i], NAN));
+    assert_true(
+        lull_limit_search_take(search, 1, 1.0, joules[1], NAN)); /* once more on the way up */
     assert_int_equal(lull_limit_search_refine(search, clocks, 3, NULL), 0);
     for (int i = 2; i < 5; i++) {
         assert_near(lull_limit_search_now(search)->limit_w, 200.0, 0.0);
         assert_int_equal(lull_limit_search_now(search)->sm_mhz, clocks[i - 2]);
-        assert_true(lull_limit_search_take(search, 1, 1.0, joules[i]));
+        assert_true(lull_limit_search_take(search, 1, 1.0, joules[i], NAN));
     }
     assert_int_equal(lull_limit_search_now(search)->sm_mhz, 1100);
-    assert_true(lull_limit_search_take(search, 1, 1.0, joules[3]));
+    assert_true(lull_limit_search_take(search, 1, 1.0, joules[3], NAN));
     assert_null(lull_limit_search_now(search));
     measures = lull_limit_search_measures(search, &measured, &count);
     assert_int_equal(measured, 5);
@@ -436,10 +437,10 @@ static void test_nonsense_is_refused(void **state)
     assert_int_equal(lull_limit_search_create(&config, rising, 1, &search, &err), -EINVAL);
     config.selector.price.eta_ratio = 0.5;
     search = create(&config, rising, 1);
-    assert_false(lull_limit_search_take(search, 0, 10.0, 1.0));
-    assert_false(lull_limit_search_take(search, 1, -1.0, 1.0));
-    assert_false(lull_limit_search_take(search, 1, NAN, 1.0));
-    assert_false(lull_limit_search_take(search, 1, 10.0, -1.0)); /* a counter that was reset */
+    assert_false(lull_limit_search_take(search, 0, 10.0, 1.0, NAN));
+    assert_false(lull_limit_search_take(search, 1, -1.0, 1.0, NAN));
+    assert_false(lull_limit_search_take(search, 1, NAN, 1.0, NAN));
+    assert_false(lull_limit_search_take(search, 1, 10.0, -1.0, NAN)); /* a counter that was reset */
     assert_near(lull_limit_search_spent_s(search), 0.0, 0.0);
     lull_limit_search_destroy(search);
 }

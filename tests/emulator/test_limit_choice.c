@@ -170,7 +170,8 @@ static struct outcome search(const struct lull_limit_search_config *config,
         }
         joules = run_piece(LULL_NS_PER_S / 2, &piece);
         lull_limit_search_take(limits, piece.iterations,
-                               (double)(piece.end_ns - piece.begin_ns) * 1e-9, joules);
+                               (double)(piece.end_ns - piece.begin_ns) * 1e-9, joules,
+                               floor(lull_physics_temperature_c(&gpu)));
         piece.begin_ns = piece.end_ns;
     }
     measures = lull_limit_search_measures(limits, &outcome.measured, &all);

@@ -17,7 +17,7 @@ static const double steady_margin = 0.01;
 static const double binding_margin = 0.05;
 static const double usual_settling = 1.5; /* in settle_s */
 
-enum { STRIKES = 2, PATIENCE = 3 };
+enum { STRIKES = 2, PATIENCE = 3, MOST_ROUNDS = 8 };
 
 enum direction {
     DOWN,
@@ -43,6 +43,8 @@ struct lull_limit_search {
     double previous; /* value of the setting before; INFINITY none */
     uint32_t worse;  /* settings that were worse and worse */
     uint32_t over;   /* in a row over the bound of slowdown */
+    uint32_t rounds; /* ways up that have ended */
+    struct lull_limit_visits visits;
 };
 
 const struct lull_limit_search_config lull_limit_search_defaults = {
@@ -98,6 +100,7 @@ int lull_limit_search_create(const struct lull_limit_search_config *config,
     search->previous = INFINITY;
     for (uint32_t i = 0; i < count; i++)
         search->measures[i].setting = settings[i];
+    lull_limit_visits_begin(&search->visits, 0);
     *search_out = search;
     return 0;
 }
@@ -217,13 +220,14 @@ static double relative_width(const struct lull_moments *pieces)
                                                     : lull_limit_half_width(pieces) / pieces->mean;
 }
 
-/* By how much one must be over the other for that not to be noise. */
-static double margin_between(const struct lull_limit_measure *a, const struct lull_limit_measure *b)
+/* By how much one must be over the other for that not to be noise, at least `least`. */
+static double margin_between(const struct lull_limit_measure *a, const struct lull_limit_measure *b,
+                             double least)
 {
     const double time = hypot(relative_width(&a->iteration_s), relative_width(&b->iteration_s));
     const double energy = hypot(relative_width(&a->iteration_j), relative_width(&b->iteration_j));
 
-    return fmin(fmax(fmax(time, energy), narrowest_margin), widest_margin);
+    return fmin(fmax(fmax(time, energy), least), widest_margin);
 }
 
 /* ---- one setting ------------------------------------------------------------------------- */
@@ -241,19 +245,23 @@ static bool is_hopeless(const struct lull_limit_search *search,
                LULL_LIMIT_SEARCH_FAR * value_of(search, best);
 }
 
-/* Whether it may turn out to be the best after all. */
+/* Whether it may turn out to be the best after all. The first time with some margin, for what would
+ * look different at another temperature or a minute later. */
 static bool is_contender(const struct lull_limit_search *search,
                          const struct lull_limit_measure *measure,
                          const struct lull_limit_measure *best)
 {
     const struct lull_job_selector *selector = &search->config.selector;
+    const struct lull_limit_measure *reference = &search->measures[0];
+    const bool is_first = search->rounds == 0;
+    const double over = mean_s(measure) / mean_s(reference) - 1.0 - selector->slowdown_ratio;
 
     if (selector->aim == LULL_JOB_SLOWDOWN &&
-        mean_s(measure) / mean_s(&search->measures[0]) - 1.0 - selector->slowdown_ratio >
-            over_margin)
+        over > fmin(over_margin, is_first ? INFINITY : margin_between(measure, reference, 0.0)))
         return false;
     return value_of(search, measure) <=
-           value_of(search, best) * (1.0 + margin_between(measure, best));
+           value_of(search, best) *
+               (1.0 + margin_between(measure, best, is_first ? narrowest_margin : 0.0));
 }
 
 /* Visits of half a slice for which there is time yet. */
@@ -334,7 +342,7 @@ static bool is_too_bad(struct lull_limit_search *search, const struct lull_limit
 
     if (over > LULL_LIMIT_SEARCH_FAR - 1.0)
         return true;
-    if (best == NULL || over <= margin_between(measure, best))
+    if (best == NULL || over <= margin_between(measure, best, narrowest_margin))
         search->worse = 0;
     else if (now > search->previous)
         search->worse++;
@@ -382,15 +390,40 @@ static bool is_still_last(const struct lull_limit_search *search,
     return best != NULL && value_of(search, last) > (1.0 + hump_margin) * value_of(search, best);
 }
 
-/* On the way up: the next one, as long as there is time; count: the end. */
-static uint32_t find_above(const struct lull_limit_search *search)
+/* Contenders of this descent that have been measured. */
+static uint32_t count_contenders(const struct lull_limit_search *search)
 {
-    if (search->config.budget_s - search->spent_s <= search->config.settle_s)
-        return search->count;
+    const struct lull_limit_measure *best = find_best(search);
+    uint32_t contenders = 0;
+
+    for (uint32_t i = search->first; i < search->measured; i++)
+        contenders += is_contender(search, &search->measures[i], best);
+    return contenders;
+}
+
+static uint32_t next_above(const struct lull_limit_search *search)
+{
     for (uint32_t i = search->now; i-- > search->first;)
         if (is_worth_another_visit(search, i))
             return i;
     return search->count;
+}
+
+/* On the way up: the next one, as long as there is time; at the top, up again from the bottom until
+ * one is left. count: the end. */
+static uint32_t find_above(struct lull_limit_search *search)
+{
+    uint32_t next;
+
+    if (search->config.budget_s - search->spent_s <= search->config.settle_s)
+        return search->count;
+    next = next_above(search);
+    if (next < search->count)
+        return next;
+    search->now = search->measured;
+    if (++search->rounds > MOST_ROUNDS || count_contenders(search) < 2)
+        return search->count;
+    return next_above(search);
 }
 
 /* A limiter may take its time: until two pieces agree, but not for ever. */
@@ -408,11 +441,13 @@ static bool has_settled(struct lull_limit_search *search, double seconds, double
     return search->is_settled;
 }
 
-static void begin_settling(struct lull_limit_search *search)
+static void begin_visit(struct lull_limit_search *search)
 {
     search->settled_s = 0.0;
     search->last_s = 0.0;
     search->is_settled = false;
+    search->visit_s = 0.0;
+    lull_limit_visits_begin(&search->visits, search->now);
 }
 
 static void go_on_down(struct lull_limit_search *search)
@@ -452,12 +487,36 @@ static void conclude(struct lull_limit_search *search)
     }
     if (search->direction == UP)
         search->now = find_above(search);
-    begin_settling(search);
-    search->visit_s = 0.0;
+    if (search->now < search->count)
+        begin_visit(search);
+}
+
+static enum lull_limit_kind kind_of(const struct lull_limit_search *search,
+                                    const struct lull_limit_measure *measure)
+{
+    if (measure->setting.sm_mhz != 0)
+        return LULL_LIMIT_LOCKED;
+    return is_binding(search, measure) ? LULL_LIMIT_BOUND : LULL_LIMIT_FREE;
+}
+
+/* What is known of all settings, now that the visits tell more of what warmth does. */
+static void settle_measures(struct lull_limit_search *search)
+{
+    enum lull_limit_kind kinds[LULL_LIMIT_SEARCH_SETTINGS];
+    double seconds[LULL_LIMIT_SEARCH_SETTINGS];
+    double joules[LULL_LIMIT_SEARCH_SETTINGS];
+
+    for (uint32_t i = 0; i < search->count; i++)
+        kinds[i] = kind_of(search, &search->measures[i]);
+    lull_limit_visits_settle(&search->visits, kinds, search->count, seconds, joules);
+    for (uint32_t i = 0; i < search->count; i++) {
+        search->measures[i].seconds = seconds[i];
+        search->measures[i].joules = joules[i];
+    }
 }
 
 bool lull_limit_search_take(struct lull_limit_search *search, uint64_t iterations, double seconds,
-                            double joules)
+                            double joules, double temperature_c)
 {
     struct lull_limit_measure *measure = &search->measures[search->now];
 
@@ -465,12 +524,13 @@ bool lull_limit_search_take(struct lull_limit_search *search, uint64_t iteration
         !isfinite(seconds) || !isfinite(joules))
         return false;
     search->spent_s += seconds;
+    lull_limit_visits_feel(&search->visits, seconds, joules / seconds, temperature_c);
     if (!has_settled(search, seconds, seconds / (double)iterations))
         return false;
     search->visit_s += seconds;
     measure->iterations += iterations;
-    measure->seconds += seconds;
-    measure->joules += joules;
+    lull_limit_visits_take(&search->visits, iterations, seconds, joules, temperature_c);
+    settle_measures(search);
     lull_moments_add(&measure->iteration_s, seconds / (double)iterations);
     lull_moments_add(&measure->iteration_j, joules / (double)iterations);
     if (!is_measured(search, measure))
@@ -504,5 +564,7 @@ int lull_limit_search_refine(struct lull_limit_search *search, const uint32_t *c
     search->previous = INFINITY;
     search->worse = 0;
     search->over = 0;
+    search->rounds = 0;
+    begin_visit(search);
     return 0;
 }

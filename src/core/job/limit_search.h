@@ -4,9 +4,11 @@
  * profiling).
  *
  * Settings are tried from the highest limit down, and those that come near the best, the best of
- * them for which there is time, once more on the way up: a GPU that cools down while its limit
- * falls looks too dear at each, one that warms up too cheap, and what makes it draw more for some
- * seconds does not last for both visits.
+ * them for which there is time, once more on the way up: what makes a GPU draw more for some
+ * seconds does not last for both visits, and both together tell what a GPU that is warmer or colder
+ * than its setting will leave it makes of energy and time (limit_visits.h). As long as there is
+ * time and more than one may be the best, they are visited again: near the best that costs next to
+ * nothing.
  *
  * The job's iterations at a setting come in pieces of whole iterations; what a piece says stays
  * said, whatever interrupts the job, so short epochs only lose the piece that they break. A visit
@@ -41,12 +43,13 @@
 #include <stdint.h>
 
 #include "core/job/cost.h"
+#include "core/job/limit_visits.h"
 #include "core/stats/moments.h"
 
 #define LULL_LIMIT_SEARCH_FAR 1.3
 
 enum {
-    LULL_LIMIT_SEARCH_SETTINGS = 128,
+    LULL_LIMIT_SEARCH_SETTINGS = LULL_LIMIT_VISITS_SETTINGS,
     LULL_LIMIT_SEARCH_PIECES = 4, /* least number of pieces of which a spread is believed */
 };
 
@@ -57,7 +60,7 @@ struct lull_limit_setting {
 
 struct lull_limit_search_config {
     struct lull_job_selector selector;
-    double slice_s;         /* of one setting, both visits, settling aside; > 0 */
+    double slice_s;         /* of one setting, down and up, settling aside; > 0 */
     double settle_s;        /* left out after each change, and more (three times as much at most)
                              * until two pieces agree to 1 % in time; >= 0 */
     double budget_s;        /* of the job, for all settings and their settling; > 0 */
@@ -72,9 +75,9 @@ extern const struct lull_limit_search_config lull_limit_search_defaults;
 struct lull_limit_measure {
     struct lull_limit_setting setting;
     uint64_t iterations;
-    double seconds;                  /* of these iterations */
-    double joules;                   /* of these iterations, all GPUs of the job */
-    struct lull_moments iteration_s; /* means of the pieces */
+    double seconds; /* of these iterations, once the GPUs are as warm as this setting leaves them */
+    double joules;  /* of these iterations, likewise, all GPUs of the job */
+    struct lull_moments iteration_s; /* means of the pieces, as they were */
     struct lull_moments iteration_j;
     bool is_done;
 };
@@ -101,11 +104,12 @@ const struct lull_limit_setting *lull_limit_search_now(const struct lull_limit_s
 
 /*
  * A piece: whole iterations that ran at the present setting from end to end. Those of each visit
- * that fall into settling are left out. Ignored unless iterations > 0, seconds > 0 and joules >= 0.
- * True: the setting to be held has changed, or the search is over.
+ * that fall into settling are left out. temperature_c: mean over the job's GPUs at its end; NAN
+ * unknown. Ignored unless iterations > 0, seconds > 0 and joules >= 0. True: the setting to be held
+ * has changed, or the search is over.
  */
 bool lull_limit_search_take(struct lull_limit_search *search, uint64_t iterations, double seconds,
-                            double joules);
+                            double joules, double temperature_c);
 
 /*
  * Goes on, after the end, with locked SM clocks under the best limit: from the highest clock down,
