@@ -295,7 +295,7 @@ static double visits_left(const struct lull_limit_search *search)
     uint32_t above = 0;
 
     if (search->direction != UP)
-        return search->end - search->measured + 0.5 * search->end;
+        return search->end - search->measured + 0.5 * (search->end - search->first);
     for (uint32_t i = search->first; i < search->now; i++)
         above += is_worth_another_visit(search, i);
     return above + 1.0;

@@ -25,8 +25,9 @@ static const double least_fullness = 0.05;
 /* Gaps switched per second, on average: very frequent calls delay NCCL (its issue 1551). As many as
  * the writer's budget lets through without a gap between them. */
 static const double gaps_per_s = 20.0;
-/* With fewer changes of its own a GPU goes by what all of its model have seen. */
-static const uint32_t own_changes = 64;
+/* With fewer changes of its own a GPU goes by what all of its model have seen: a tail that is known
+ * from some dozens is off by a third. */
+static const uint32_t own_changes = 1024;
 /* A lowering is planned this long ahead, at most. */
 static const double horizon_ms = 200.0;
 
