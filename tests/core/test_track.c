@@ -74,6 +74,37 @@ static void test_rounds_that_repeat_together_are_one_iteration(void **state)
     }
 }
 
+/* Two calls of 100 ms with next to nothing between them, but for 30 ms in every fourth round. */
+static void test_a_busy_host_parts_no_section(void **state)
+{
+    (void)state;
+    for (uint32_t first = 0; first < 4; first++) {
+        struct lull_track *const track = lull_track_create(true);
+        int64_t now_ns = 1000;
+        uint32_t sections;
+
+        assert_non_null(track);
+        for (uint32_t edge = 0; edge < 4 * ROUNDS; edge++) {
+            const uint32_t round = edge / 4;
+            const struct lull_call call = {.bytes = (uint64_t)1 << edge % 4 / 2,
+                                           .peer = -1,
+                                           .operation = 1,
+                                           .begin = edge % 2 == 0,
+                                           .time_ns = now_ns};
+
+            lull_track_take(track, &call);
+            if (edge % 4 == 1)
+                now_ns += round % 4 == first ? 30000000 : 100000;
+            else
+                now_ns += edge % 4 == 3 ? 200000000 : 100000000;
+        }
+        holds(lull_track_phase(track) == LULL_TRACK_KNOWN, first);
+        holds(lull_track_sections(track, &sections)->calls == 2, first);
+        holds(sections == 1, first);
+        lull_track_destroy(track);
+    }
+}
+
 static void test_noise_alone_joins_no_rounds(void **state)
 {
     const struct loop steady = {2, 1, {{100.0, 5.0}}, 1.0};
@@ -92,6 +123,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rounds_that_repeat_together_are_one_iteration),
+        cmocka_unit_test(test_a_busy_host_parts_no_section),
         cmocka_unit_test(test_noise_alone_joins_no_rounds),
     };
 

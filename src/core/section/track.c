@@ -34,6 +34,8 @@ struct position {
     bool is_cautious;
     struct lull_moments gap_ms; /* computation before it */
     struct lull_moments length_ms;
+    double
+        usual_gap_ms; /* of an iteration's, once folded; what a busy host adds now and then aside */
 };
 
 struct lull_track {
@@ -186,12 +188,35 @@ static uint32_t find_rounds(const struct lull_track *track)
     return 1;
 }
 
+/* The lower median of the gaps before a call, over the iterations learnt from: a few milliseconds
+ * that another program held the rank up between two calls do not make them two sections. */
+static double usual_gap_ms(const struct lull_track *track, uint32_t position, uint32_t period)
+{
+    double gaps_ms[LULL_TRACK_LEARN_ITERATIONS];
+    uint32_t count = 0;
+
+    for (uint32_t i = position; i < period_of(track); i += period) {
+        const struct lull_moments *gap_ms = &track->positions[i].gap_ms;
+        uint32_t place = count;
+
+        if (gap_ms->count == 0)
+            continue;
+        for (; place > 0 && gaps_ms[place - 1] > gap_ms->mean; place--)
+            gaps_ms[place] = gaps_ms[place - 1];
+        gaps_ms[place] = gap_ms->mean;
+        count++;
+    }
+    return count == 0 ? 0.0 : gaps_ms[(count - 1) / 2];
+}
+
 /* Folds what was learnt into the positions of one iteration. */
 static void fold_rounds(struct lull_track *track)
 {
     const uint32_t rounds = track->joins_rounds ? find_rounds(track) : 1;
     const uint32_t period = rounds * track->round_calls;
 
+    for (uint32_t i = 0; i < period; i++)
+        track->positions[i].usual_gap_ms = usual_gap_ms(track, i, period);
     for (uint32_t i = period; i < period_of(track); i++) {
         struct position *position = &track->positions[i % period];
 
@@ -206,7 +231,7 @@ static uint32_t longest_gap(const struct lull_track *track)
     uint32_t longest = 0;
 
     for (uint32_t i = 1; i < period_of(track); i++)
-        if (track->positions[i].gap_ms.mean > track->positions[longest].gap_ms.mean)
+        if (track->positions[i].usual_gap_ms > track->positions[longest].usual_gap_ms)
             longest = i;
     return longest;
 }
@@ -252,7 +277,7 @@ struct forming {
 
 static bool belongs(const struct forming *forming, const struct position *position)
 {
-    double gap_ms = position->gap_ms.mean;
+    double gap_ms = position->usual_gap_ms;
     double joint_ms = forming->length_ms + gap_ms + position->length_ms.mean;
 
     return position->place == 0 && forming->section.place == 0 && gap_ms <= merge_gap_ms &&
@@ -299,7 +324,7 @@ static void form_sections(struct lull_track *track)
             bool longest = position->length_ms.mean > forming.longest_call_ms;
 
             section_extend_with(&forming.section, position, longest);
-            forming.length_ms += position->gap_ms.mean + position->length_ms.mean;
+            forming.length_ms += position->usual_gap_ms + position->length_ms.mean;
         } else {
             if (i > 0)
                 keep(track, &forming, lengths_ms);
