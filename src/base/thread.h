@@ -13,9 +13,9 @@ int lull_thread_start(pthread_t *thread_out, void *(*run)(void *), void *argumen
 /*
  * The calling thread works for microseconds at a time and must not be late: asks that it run before
  * all ordinary threads (SCHED_RR, the lowest real-time priority). Not for one that every call of a
- * job wakes: it would push the caller aside, for milliseconds where ranks share processors. Threads and processes that it
- * starts are ordinary. Where that is not permitted (root, CAP_SYS_NICE, RLIMIT_RTPRIO) nothing
- * changes.
+ * job wakes: it would push the caller aside, for milliseconds where ranks share processors. Threads
+ * and processes that it starts are ordinary. Where that is not permitted (root, CAP_SYS_NICE,
+ * RLIMIT_RTPRIO) nothing changes.
  */
 void lull_thread_be_prompt(void);
 

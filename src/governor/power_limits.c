@@ -324,19 +324,24 @@ static bool find_energy(const struct lull_limits *limits, double *joules_out)
     return true;
 }
 
+/* NAN: it tells none. */
+static double gpu_temperature_c(const struct lull_limits *limits,
+                                const struct lull_control *control, uint32_t gpu)
+{
+    struct lull_device_reading reading;
+
+    lull_device_read(limits->devices, lull_control_gpu(control, limits->gpus[gpu].index)->device,
+                     LULL_READING_TEMPERATURE, &reading);
+    return (reading.valid & LULL_READING_TEMPERATURE) != 0 ? (double)reading.temperature_c : NAN;
+}
+
 /* Mean over the job's GPUs; NAN if one of them tells none. */
-static double temperature_c(struct lull_limits *limits, const struct lull_control *control)
+static double temperature_c(const struct lull_limits *limits, const struct lull_control *control)
 {
     double sum_c = 0.0;
 
-    for (uint32_t i = 0; i < limits->gpu_count; i++) {
-        struct lull_device_reading reading;
-
-        lull_device_read(limits->devices, lull_control_gpu(control, limits->gpus[i].index)->device,
-                         LULL_READING_TEMPERATURE, &reading);
-        sum_c +=
-            (reading.valid & LULL_READING_TEMPERATURE) != 0 ? (double)reading.temperature_c : NAN;
-    }
+    for (uint32_t i = 0; i < limits->gpu_count; i++)
+        sum_c += gpu_temperature_c(limits, control, i);
     return sum_c / (double)limits->gpu_count;
 }
 
@@ -441,13 +446,11 @@ static bool are_warm(struct lull_limits *limits, const struct lull_control *cont
 
     for (uint32_t i = 0; i < limits->gpu_count; i++) {
         struct lull_limited_gpu *gpu = &limits->gpus[i];
-        struct lull_device_reading reading;
 
         if (!gpu->is_warm && lull_warmth_is_due(&gpu->warmth, now_ns)) {
-            lull_device_read(limits->devices, lull_control_gpu(control, gpu->index)->device,
-                             LULL_READING_TEMPERATURE, &reading);
-            gpu->is_warm = (reading.valid & LULL_READING_TEMPERATURE) == 0 ||
-                           lull_warmth_take(&gpu->warmth, now_ns, reading.temperature_c);
+            const double celsius = gpu_temperature_c(limits, control, i);
+
+            gpu->is_warm = isnan(celsius) || lull_warmth_take(&gpu->warmth, now_ns, celsius);
         }
         are_all = are_all && gpu->is_warm;
     }

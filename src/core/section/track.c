@@ -34,8 +34,7 @@ struct position {
     bool is_cautious;
     struct lull_moments gap_ms; /* computation before it */
     struct lull_moments length_ms;
-    double
-        usual_gap_ms; /* of an iteration's, once folded; what a busy host adds now and then aside */
+    double usual_gap_ms; /* once folded: what a busy host adds now and then aside */
 };
 
 struct lull_track {
@@ -188,25 +187,16 @@ static uint32_t find_rounds(const struct lull_track *track)
     return 1;
 }
 
-/* The lower median of the gaps before a call, over the iterations learnt from: a few milliseconds
+/* Of the gaps before a call in the iterations learnt from, the shorter half: a few milliseconds
  * that another program held the rank up between two calls do not make them two sections. */
 static double usual_gap_ms(const struct lull_track *track, uint32_t position, uint32_t period)
 {
-    double gaps_ms[LULL_TRACK_LEARN_ITERATIONS];
-    uint32_t count = 0;
+    struct lull_quantile gaps_ms = {0};
 
-    for (uint32_t i = position; i < period_of(track); i += period) {
-        const struct lull_moments *gap_ms = &track->positions[i].gap_ms;
-        uint32_t place = count;
-
-        if (gap_ms->count == 0)
-            continue;
-        for (; place > 0 && gaps_ms[place - 1] > gap_ms->mean; place--)
-            gaps_ms[place] = gaps_ms[place - 1];
-        gaps_ms[place] = gap_ms->mean;
-        count++;
-    }
-    return count == 0 ? 0.0 : gaps_ms[(count - 1) / 2];
+    for (uint32_t i = position; i < period_of(track); i += period)
+        if (track->positions[i].gap_ms.count > 0)
+            lull_quantile_add(&gaps_ms, track->positions[i].gap_ms.mean);
+    return gaps_ms.count == 0 ? 0.0 : lull_quantile_lower_mean(&gaps_ms);
 }
 
 /* Folds what was learnt into the positions of one iteration. */
