@@ -25,7 +25,7 @@ static void test_events_stay_within_the_allowance(void **state)
         rate = 0.001 + 0.05 * lull_random_uniform(&random);
         most = 1.0 + 6.0 * lull_random_uniform(&random);
         misjudged = 20.0 * lull_random_uniform(&random);
-        lull_allowance_init(&allowance, rate, most);
+        lull_allowance_init(&allowance, rate, most, most * lull_random_uniform(&random));
         for (int trial = 0; trial < TRIALS; trial++) {
             const double slack = events - rate * trial;
 
@@ -59,7 +59,7 @@ static void test_it_settles_where_earning_is_spending(void **state)
         double events = 0.0;
 
         lull_random_init(&random, 7 + i);
-        lull_allowance_init(&allowance, 0.006, 4.0);
+        lull_allowance_init(&allowance, 0.006, 4.0, 0.0);
         for (int trial = 0; trial < TRIALS; trial++) {
             lull_allowance_earn(&allowance, 1.0);
             if (lull_allowance_is_open(&allowance) &&
@@ -79,7 +79,7 @@ static void test_it_closes_and_opens(void **state)
     struct lull_allowance allowance;
 
     (void)state;
-    lull_allowance_init(&allowance, 0.01, 2.0);
+    lull_allowance_init(&allowance, 0.01, 2.0, 0.0);
     assert_near(lull_allowance_fullness(&allowance), 1.0 / 3.0, 1e-12);
     assert_true(lull_allowance_is_open(&allowance));
     lull_allowance_spend(&allowance);

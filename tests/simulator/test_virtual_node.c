@@ -9,7 +9,7 @@
 
 #include "simulator/node.h"
 
-enum { PERIODS = 100, MEASURED = 25, RANKS = 2 };
+enum { PERIODS = 100, MEASURED = 25, RANKS = 2, LONG_PERIODS = 240, MANY_RANKS = 8, EXCHANGES = 5 };
 
 static const double lengths_ms[RANKS] = {10.0, 12.0};
 
@@ -61,9 +61,66 @@ static void test_each_rank_counts_as_if_alone(void **state)
     assert_true(both.late_ratio == 0.0);
 }
 
+/* Ranks that compute and exchange by turns, each in a job of its own. */
+static void add_exchanges(struct lull_play *play, uint32_t rank)
+{
+    const int communicator =
+        lull_play_add_communicator(play, "exchange", UINT32_C(1) << rank, NULL);
+
+    assert_true(communicator >= 0);
+    for (int32_t i = 0; i < 2 * EXCHANGES; i++) {
+        const bool computes = i % 2 == 0;
+        const struct lull_play_op op = {
+            .kind = computes ? LULL_PLAY_COMPUTE : LULL_PLAY_COMMUNICATION,
+            .depends = {LULL_PLAY_NONE, LULL_PLAY_NONE},
+            .duration_ms = computes ? 30.0 : 90.0 - 2.0 * i,
+            .begins_step = i == 0,
+            .profile = "training",
+            .kernels = 1,
+            .function = LULL_PLAY_ALL_TO_ALL,
+            .communicator = (uint32_t)communicator,
+            .bytes = 1 << 20,
+            .link_gbs = 10.0,
+            .channels = 4,
+        };
+
+        assert_int_equal(lull_play_add(play, rank, &op, NULL), i);
+    }
+}
+
+/* The driver has time for a third of the gaps: what is lowered is enough to tell what it costs. */
+static void test_descents_end_where_most_gaps_stay_high(void **state)
+{
+    struct lull_gpu_model model = *lull_gpu_model_find("A100-SXM4-40GB", 14);
+    struct lull_simulation_options options = {
+        .model = &model,
+        .periods = LONG_PERIODS,
+        .measured = MEASURED,
+        .managed = true,
+        .exposure = true,
+    };
+    struct lull_simulation_outcome outcome;
+    struct lull_play *play;
+
+    (void)state;
+    lull_gpu_model_fix_latency(&model, 16.7, 16.7);
+    lull_controller_config_default(&options.control);
+    assert_int_equal(lull_play_create(MANY_RANKS, &play, NULL), 0);
+    for (uint32_t rank = 0; rank < MANY_RANKS; rank++)
+        add_exchanges(play, rank);
+    assert_int_equal(lull_play_finish(play, NULL), 0);
+    options.play = play;
+    assert_int_equal(lull_simulate_node(&options, &outcome, NULL), 0);
+    lull_play_destroy(play);
+    assert_true(outcome.settled_in > 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_rank_counts_as_if_alone)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_rank_counts_as_if_alone),
+        cmocka_unit_test(test_descents_end_where_most_gaps_stay_high),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

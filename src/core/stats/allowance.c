@@ -3,9 +3,9 @@
 
 #include <math.h>
 
-void lull_allowance_init(struct lull_allowance *allowance, double rate, double most)
+void lull_allowance_init(struct lull_allowance *allowance, double rate, double most, double saved)
 {
-    *allowance = (struct lull_allowance){.rate = rate, .most = most, .left = 0.0};
+    *allowance = (struct lull_allowance){.rate = rate, .most = most, .left = saved};
 }
 
 void lull_allowance_earn(struct lull_allowance *allowance, double trials)

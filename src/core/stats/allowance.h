@@ -20,8 +20,8 @@ struct lull_allowance {
     double left;
 };
 
-/* Starts with nothing saved up and nothing overdrawn. */
-void lull_allowance_init(struct lull_allowance *allowance, double rate, double most);
+/* Starts with `saved` of the most that can be saved up. 0 <= saved <= most. */
+void lull_allowance_init(struct lull_allowance *allowance, double rate, double most, double saved);
 
 void lull_allowance_earn(struct lull_allowance *allowance, double trials);
 

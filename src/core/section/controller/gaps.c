@@ -19,7 +19,9 @@
  */
 static const double late_earned = 0.0075;
 static const double late_wanted = 0.02;
-static const double late_saved = 3.0; /* for each GPU */
+/* For each GPU; at first, about what is left where as much is earned as is spent. */
+static const double late_saved = 3.0;
+static const double late_saved_at_first = 1.0;
 /* With an empty allowance nothing is switched; just above it one is no more careful than this. */
 static const double least_fullness = 0.05;
 /* Gaps switched per second, on average: very frequent calls delay NCCL (its issue 1551). As many as
@@ -38,7 +40,8 @@ void lull_controller_init_gaps(struct lull_controller *controller)
         controller->gpus[i].low_section = -1;
         controller->gpus[i].ahead_section = -1;
     }
-    lull_allowance_init(&controller->late, late_earned, late_saved * controller->gpu_count);
+    lull_allowance_init(&controller->late, late_earned, late_saved * controller->gpu_count,
+                        late_saved_at_first * controller->gpu_count);
 }
 
 /* Of the track's iterations, those in which something may be late, at this fullness. */

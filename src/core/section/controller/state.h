@@ -117,8 +117,9 @@ struct lull_controller {
     bool tainted;
     uint32_t set_aside;
     uint64_t test_begin;
-    uint32_t tested_gaps;  /* of the target under test, that were to be lowered since */
-    uint32_t lowered_gaps; /* those that were */
+    uint32_t tested_gaps;   /* of the target under test, that were to be lowered in this pair */
+    uint32_t lowered_gaps;  /* those that were */
+    uint32_t untried_pairs; /* of this test, set aside because too few were */
     uint64_t settled_after;
     struct lull_quantile driver_ms; /* that the node's driver takes for one call */
     double usual_driver_ms;         /* a quantile of them */

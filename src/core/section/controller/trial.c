@@ -19,8 +19,6 @@ enum { WINDOW_MAX = 4000, NOISY_WINDOW_MAX = 12, STEADY_WINDOW = 2 };
 static const double steady_noise_share = 0.1;
 /* Pairs of windows before and until a verdict. */
 enum { MIN_PAIRS = 4, MAX_PAIRS = 14 };
-/* Of the gaps that a test is to lower, so many at least must have been. */
-static const double least_tried = 0.5;
 /* A track that is still searching is waited for this many iterations of another one. */
 enum { PATIENCE_ITERATIONS = 60 };
 /* Power samples on both sides before they may speak against a point. */
@@ -129,6 +127,7 @@ void lull_controller_begin_test(struct lull_controller *controller)
     controller->tainted = false;
     controller->tested_gaps = 0;
     controller->lowered_gaps = 0;
+    controller->untried_pairs = 0;
     controller->test_begin = lull_track_iteration(controller->gpus[0].track);
     for (uint32_t i = 0; i < controller->gpu_count; i++) {
         struct lull_controlled_gpu *gpu = &controller->gpus[i];
@@ -292,17 +291,6 @@ void lull_controller_back_off(struct lull_controller *controller)
     lull_controller_reconsider(controller);
 }
 
-/* Gaps stay high for want of allowance or of the driver's time, or while latencies are hardly
- * known: a test without them shows nothing. It goes on, but not for ever. */
-static bool was_tried(const struct lull_controller *controller)
-{
-    struct lull_guard_estimate estimate;
-
-    lull_guard_estimate(lull_joint_guard_worst(&controller->guard), &estimate);
-    return controller->lowered_gaps >= least_tried * controller->tested_gaps ||
-           estimate.pairs >= MAX_PAIRS;
-}
-
 enum lull_verdict lull_controller_verdict(const struct lull_controller *controller)
 {
     const enum lull_verdict mean = lull_joint_guard_verdict(&controller->guard);
@@ -312,8 +300,5 @@ enum lull_verdict lull_controller_verdict(const struct lull_controller *controll
         tail = lull_joint_guard_verdict(&controller->tail_guard);
     if (mean == LULL_VERDICT_DEGRADED || tail == LULL_VERDICT_DEGRADED)
         return LULL_VERDICT_DEGRADED;
-    if (mean != tail)
-        return LULL_VERDICT_UNDECIDED;
-    return mean == LULL_VERDICT_NOT_DEGRADED && !was_tried(controller) ? LULL_VERDICT_UNDECIDED
-                                                                       : mean;
+    return mean != tail ? LULL_VERDICT_UNDECIDED : mean;
 }

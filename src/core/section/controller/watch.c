@@ -15,6 +15,10 @@ enum { SETTLED_BLOCK = 16, CHECK_SPACING_MAX = 8192 };
 enum { ABORT_ITERATIONS = 3 };
 /* Throttled pairs set aside in a row before one is taken all the same. */
 enum { MAX_SET_ASIDE = 3 };
+/* Of the gaps that a pair is to lower, so many at least must have been; such pairs in a test before
+ * one counts all the same. */
+static const double least_tried = 0.25;
+enum { MAX_UNTRIED = 14 };
 /* Pairs by which a rank may be ahead of the slowest and still wait for it. */
 enum { AHEAD_MAX = 2 };
 
@@ -142,17 +146,33 @@ static void act_on_verdict(struct lull_controller *controller)
         lull_controller_conclude(controller, verdict);
 }
 
+static bool is_disturbed(const struct lull_controller *controller)
+{
+    return controller->tainted && controller->set_aside < MAX_SET_ASIDE;
+}
+
+/* Gaps stay high for want of allowance or of the driver's time, or while latencies are hardly
+ * known: a pair without them shows nothing. */
+static bool is_untried(const struct lull_controller *controller)
+{
+    return controller->lowered_gaps < least_tried * controller->tested_gaps &&
+           controller->untried_pairs < MAX_UNTRIED;
+}
+
 /* Means over the ranks of a pair that all have completed. */
 static void judge_pair(struct lull_controller *controller, const struct lull_window_pair *pair)
 {
+    const bool disturbed = is_disturbed(controller);
+    const bool untried = is_untried(controller);
+
     controller->next_pair++;
-    if (controller->tainted && controller->set_aside < MAX_SET_ASIDE) {
-        controller->tainted = false;
-        controller->set_aside++;
-        return;
-    }
+    controller->set_aside = disturbed ? controller->set_aside + 1 : 0;
+    controller->untried_pairs += untried;
     controller->tainted = false;
-    controller->set_aside = 0;
+    controller->tested_gaps = 0;
+    controller->lowered_gaps = 0;
+    if (disturbed || untried)
+        return;
     if (is_watching(controller)) {
         watch_settled(controller, pair->reference.mean_ms, pair->candidate.mean_ms);
         return;
@@ -222,8 +242,7 @@ static void take_pair(struct lull_controller *controller, struct lull_controlled
     const uint32_t rank = (uint32_t)(gpu - controller->gpus);
 
     gpu->pairs[pair->pair % LULL_CONTROLLER_PAIRS_KEPT] = *pair;
-    if (!is_watching(controller) &&
-        !(controller->tainted && controller->set_aside < MAX_SET_ASIDE)) {
+    if (!is_watching(controller) && !is_disturbed(controller) && !is_untried(controller)) {
         lull_joint_guard_add(&controller->guard, rank, pair->reference.mean_ms,
                              pair->candidate.mean_ms);
         lull_joint_guard_add(&controller->tail_guard, rank, pair->reference.p99_ms,
