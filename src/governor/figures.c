@@ -39,23 +39,35 @@ static bool is_selected(const struct lull_boundaries *boundaries, size_t i,
            boundaries->items[i].time_ns >= selection->warm_ns;
 }
 
-/* When the temperature came near its last value for good; INT64_MIN where it is not known. */
+static bool has_temperature(const struct lull_sample *sample)
+{
+    return (sample->reading.valid & LULL_READING_TEMPERATURE) != 0;
+}
+
+static uint32_t last_temperature_c(const struct lull_samples *samples)
+{
+    for (size_t i = samples->count; i-- > 0;)
+        if (has_temperature(&samples->items[i]))
+            return samples->items[i].reading.temperature_c;
+    return 0;
+}
+
+/* When the temperature first came near its last value; INT64_MIN where it always was, or is not
+ * known. Later excursions are the job's own: leaving them out would leave out what it costs. */
 static int64_t warm_since_ns(const struct lull_samples *samples)
 {
-    int64_t since_ns = INT64_MIN;
-    uint32_t last_c = 0;
+    const uint32_t last_c = last_temperature_c(samples);
+    bool was_away = false;
 
-    for (size_t i = samples->count; i-- > 0;) {
+    for (size_t i = 0; i < samples->count; i++) {
         const struct lull_sample *sample = &samples->items[i];
+        const uint32_t at_c = sample->reading.temperature_c;
 
-        if (!(sample->reading.valid & LULL_READING_TEMPERATURE))
+        if (!has_temperature(sample))
             continue;
-        if (since_ns == INT64_MIN)
-            last_c = sample->reading.temperature_c;
-        if (sample->reading.temperature_c + WARM_BAND_C < last_c ||
-            sample->reading.temperature_c > last_c + WARM_BAND_C)
-            return since_ns;
-        since_ns = sample->time_ns;
+        if (at_c + WARM_BAND_C >= last_c && at_c <= last_c + WARM_BAND_C)
+            return was_away ? sample->time_ns : INT64_MIN;
+        was_away = true;
     }
     return INT64_MIN;
 }
