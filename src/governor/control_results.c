@@ -33,6 +33,7 @@ static void tell_switch(struct lull_control *control, uint32_t index,
         .driver_ms = lull_ms_from_ns(result->call_ns),
         .settle_ms = settle_ns < 0 ? NAN : lull_ms_from_ns(settle_ns),
         .effect_ns = end_ns + (settle_ns < 0 ? 0 : settle_ns),
+        .overtaken = settle_ns >= 0 && result->settle_ns == LULL_SETTLE_UNKNOWN,
         .failed = failed,
     };
 

@@ -55,8 +55,11 @@ static void make_story(struct story *story, struct lull_random *random)
     for (int gap = 1; now_ns < LENGTH - 100; gap++) {
         const int64_t begin_ns = now_ns + 5 + (int64_t)lull_random_below(random, 10);
         const int64_t end_ns = begin_ns + 20 + (int64_t)lull_random_below(random, 20);
-        const int64_t low_ns = begin_ns - 2 + (int64_t)lull_random_below(random, 8);
         const int64_t high_ns = end_ns - 8 + (int64_t)lull_random_below(random, 12);
+        /* Some are overtaken: they would have had effect after the raising. */
+        const int64_t low_ns = lull_random_below(random, 8) == 0
+                                   ? high_ns + (int64_t)lull_random_below(random, 5)
+                                   : begin_ns - 2 + (int64_t)lull_random_below(random, 8);
         const int64_t read_ns = low_ns > told_ns ? low_ns : told_ns;
         const int64_t heard_ns =
             (high_ns > told_ns ? high_ns : told_ns) + (int64_t)lull_random_below(random, 30);
@@ -67,7 +70,8 @@ static void make_story(struct story *story, struct lull_random *random)
         tell(story, end_ns, GAP_ENDS, end_ns);
         if (lull_random_below(random, 4) != 0) {
             /* Raised before it was read back: both are told together. */
-            tell(story, lull_random_below(random, 2) != 0 ? heard_ns : read_ns, LOWERED, low_ns);
+            tell(story, low_ns >= high_ns || lull_random_below(random, 2) != 0 ? heard_ns : read_ns,
+                 LOWERED, low_ns);
             tell(story, heard_ns, RAISED, high_ns);
             told_ns = heard_ns;
         }
@@ -139,11 +143,26 @@ static void test_what_is_heard_late_was_not_late(void **state)
     assert_false(lull_low_span_raised(&span, 260));
 }
 
+/* The raising came first: whatever it was low for lies in nobody's time. */
+static void test_what_was_never_low_was_not_late(void **state)
+{
+    struct lull_low_span span = {0};
+
+    (void)state;
+    lull_low_span_gap_begins(&span, 100);
+    lull_low_span_gap_ends(&span, 120);
+    lull_low_span_lowered(&span, 140);
+    assert_false(lull_low_span_raised(&span, 135));
+    lull_low_span_lowered(&span, 140);
+    assert_true(lull_low_span_raised(&span, 141));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equals_the_picture),
         cmocka_unit_test(test_what_is_heard_late_was_not_late),
+        cmocka_unit_test(test_what_was_never_low_was_not_late),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,6 +43,22 @@ static void test_never_settled_counts_and_nonsense_does_not(void **state)
     assert_near(lull_switch_cost_lead_ms(&cost, 0.0), 305.0, 0.0);
 }
 
+static void test_what_was_overtaken_counts_where_it_was_slow(void **state)
+{
+    struct lull_switch_cost cost = {0};
+    struct lull_switch_outcome outcome = {.settle_ms = 15.0, .overtaken = true};
+
+    (void)state;
+    lull_switch_cost_add_outcome(&cost, LULL_DIRECTION_DOWN, 5.0, &outcome);
+    assert_int_equal(cost.total_ms[LULL_DIRECTION_DOWN].count, 0);
+    outcome.settle_ms = 45.0;
+    lull_switch_cost_add_outcome(&cost, LULL_DIRECTION_DOWN, 5.0, &outcome);
+    assert_near(lull_switch_cost_total_ms(&cost, LULL_DIRECTION_DOWN, 0.5), 50.0, 0.0);
+    outcome = (struct lull_switch_outcome){.settle_ms = 5.0};
+    lull_switch_cost_add_outcome(&cost, LULL_DIRECTION_DOWN, 5.0, &outcome);
+    assert_near(lull_switch_cost_total_ms(&cost, LULL_DIRECTION_DOWN, 0.0), 10.0, 0.0);
+}
+
 static double mean_lateness(const double *totals, uint32_t n, double lead)
 {
     double sum = 0.0;
@@ -114,6 +130,7 @@ int main(void)
         cmocka_unit_test(test_the_prior_holds_before_the_first_change),
         cmocka_unit_test(test_directions_are_apart),
         cmocka_unit_test(test_never_settled_counts_and_nonsense_does_not),
+        cmocka_unit_test(test_what_was_overtaken_counts_where_it_was_slow),
         cmocka_unit_test(test_the_lead_is_the_least_with_the_allowed_lateness),
         cmocka_unit_test(test_old_changes_are_forgotten),
         cmocka_unit_test(test_sure_leads_follow_the_tails),

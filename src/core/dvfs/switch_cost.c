@@ -22,6 +22,14 @@ void lull_switch_cost_add(struct lull_switch_cost *cost, enum lull_direction dir
         lull_recent_tail_add(&cost->quickest_down, -log(total_ms)); /* of 0 ms: ignored */
 }
 
+void lull_switch_cost_add_outcome(struct lull_switch_cost *cost, enum lull_direction direction,
+                                  double call_ms, const struct lull_switch_outcome *outcome)
+{
+    if (!outcome->overtaken ||
+        call_ms + outcome->settle_ms > lull_switch_cost_total_ms(cost, direction, 0.5))
+        lull_switch_cost_add(cost, direction, call_ms, outcome->settle_ms);
+}
+
 double lull_switch_cost_call_ms(const struct lull_switch_cost *cost, enum lull_direction direction,
                                 double p)
 {

@@ -12,6 +12,7 @@
 #ifndef LULL_CORE_DVFS_SWITCH_COST_H
 #define LULL_CORE_DVFS_SWITCH_COST_H
 
+#include "core/dvfs/switch_outcome.h"
 #include "core/stats/quantile.h"
 #include "core/stats/upper_tail.h"
 
@@ -30,6 +31,14 @@ struct lull_switch_cost {
  */
 void lull_switch_cost_add(struct lull_switch_cost *cost, enum lull_direction direction,
                           double call_ms, double settle_ms);
+
+/*
+ * The same of an outcome, whose call counts as call_ms. One that was overtaken took at least so
+ * long: that says nothing unless it is longer than usual, and would make clocks look quicker than
+ * they are.
+ */
+void lull_switch_cost_add_outcome(struct lull_switch_cost *cost, enum lull_direction direction,
+                                  double call_ms, const struct lull_switch_outcome *outcome);
 
 /* The p-quantile of call and of call + settle, with the prior where nothing was seen. ms. */
 double lull_switch_cost_call_ms(const struct lull_switch_cost *cost, enum lull_direction direction,

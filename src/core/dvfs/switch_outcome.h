@@ -16,8 +16,9 @@ struct lull_switch_outcome {
     double call_ms;    /* from the request until the driver call returned */
     double driver_ms;  /* of this inside the driver */
     double settle_ms;  /* from the return until the clock read the target, or at least so long
-                        * where it was changed again; < 0: it never did; NAN: nobody looked */
+                        * where it was overtaken; < 0: it never did; NAN: nobody looked */
     int64_t effect_ns; /* when it read the target, or the return where nobody looked */
+    bool overtaken;    /* changed again before the clock was seen to follow, at effect_ns */
     bool failed;       /* refused: the GPU does not switch at all */
 };
 

@@ -298,9 +298,9 @@ void lull_conductor_take_switch(struct lull_conductor *conductor, uint32_t gpu,
     }
     conductor_learn_call(conductor, outcome->driver_ms);
     /* What waited in the driver's queue is planned for by itself. */
-    lull_switch_cost_add(
+    lull_switch_cost_add_outcome(
         &of->cost, outcome->point > outcome->was_point ? LULL_DIRECTION_DOWN : LULL_DIRECTION_UP,
-        outcome->driver_ms, outcome->settle_ms);
+        outcome->driver_ms, outcome);
     conductor_update_costs(conductor, of);
 }
 

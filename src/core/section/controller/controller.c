@@ -281,13 +281,13 @@ static void learn_cost(struct lull_controller *controller, struct lull_controlle
     const bool is_plain = gpu->has_gaps && !(outcome->point == 0 && gpu->raises_as_planned);
 
     gpu->changes++;
-    lull_switch_cost_add(&gpu->cost, direction, is_plain ? outcome->driver_ms : outcome->call_ms,
-                         outcome->settle_ms);
+    lull_switch_cost_add_outcome(&gpu->cost, direction,
+                                 is_plain ? outcome->driver_ms : outcome->call_ms, outcome);
     for (uint32_t i = 0; i < controller->gpu_count; i++)
         if (&controller->gpus[i] == gpu ||
             (gpu->model != UINT32_MAX && controller->gpus[i].model == gpu->model))
-            lull_switch_cost_add(&controller->gpus[i].model_cost, direction, outcome->driver_ms,
-                                 outcome->settle_ms);
+            lull_switch_cost_add_outcome(&controller->gpus[i].model_cost, direction,
+                                         outcome->driver_ms, outcome);
 }
 
 void lull_controller_take_switch(struct lull_controller *controller, uint32_t index,
@@ -302,7 +302,7 @@ void lull_controller_take_switch(struct lull_controller *controller, uint32_t in
     }
     lull_calibration_take_call(&gpu->calibration, controller->now_ns);
     if (!lull_calibration_runs(&gpu->calibration))
-        lull_controller_note_clock(controller, gpu, outcome->point != 0, outcome->effect_ns);
+        lull_controller_note_clock(controller, gpu, outcome);
     /* What a breach took says nothing of the driver once it has proven itself anew. */
     if (controller->withheld)
         return;

@@ -9,19 +9,20 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "core/section/gaps/gap_choice.h"
 
 /*
  * Of all GPUs' iterations, those in which a kernel may begin on a lowered clock: what is earned is
- * less than the one in a hundred that is promised. What is aimed at with a full allowance is much
- * more, so that a tail that looks longer than it is gets corrected: it settles where both are
- * equal.
+ * less than the one in a hundred that is promised. What is aimed at with a full allowance is a
+ * third more, so that a tail that looks longer than it is gets corrected: it settles where both are
+ * equal. With much more it swings, and saves less on average.
  */
 static const double late_earned = 0.0075;
-static const double late_wanted = 0.02;
+static const double late_wanted = 0.01;
 /* For each GPU; at first, about what is left where as much is earned as is spent. */
 static const double late_saved = 3.0;
-static const double late_saved_at_first = 1.0;
+static const double late_saved_at_first = 2.0;
 /* With an empty allowance nothing is switched; just above it one is no more careful than this. */
 static const double least_fullness = 0.05;
 /* Gaps switched per second, on average: very frequent calls delay NCCL (its issue 1551). As many as
@@ -243,13 +244,24 @@ void lull_controller_gap_ends(struct lull_controller *controller, struct lull_co
         look_ahead(controller, gpu, index, 0.0, now_ns);
 }
 
+/* An overtaken lowering has effect when lowerings usually have, if the GPU is not high by then. */
+static int64_t low_from_ns(const struct lull_controlled_gpu *gpu,
+                           const struct lull_switch_outcome *outcome)
+{
+    const double usual_ms = lull_switch_cost_total_ms(&gpu->cost, LULL_DIRECTION_DOWN, 0.5) -
+                            lull_switch_cost_call_ms(&gpu->cost, LULL_DIRECTION_DOWN, 0.5);
+
+    return outcome->effect_ns +
+           (outcome->overtaken ? lull_ns_from_ms(fmax(usual_ms - outcome->settle_ms, 0.0)) : 0);
+}
+
 /* Outside a gap that is switched something computes, low: an iteration counts once. */
 void lull_controller_note_clock(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
-                                bool is_low, int64_t effect_ns)
+                                const struct lull_switch_outcome *outcome)
 {
-    if (is_low)
-        lull_low_span_lowered(&gpu->low, effect_ns);
-    else if (lull_low_span_raised(&gpu->low, effect_ns) && gpu->switched_gaps > 0 &&
+    if (outcome->point != 0)
+        lull_low_span_lowered(&gpu->low, low_from_ns(gpu, outcome));
+    else if (lull_low_span_raised(&gpu->low, outcome->effect_ns) && gpu->switched_gaps > 0 &&
              gpu->late_now++ < gpu->fold) {
         lull_allowance_spend(&controller->late);
         lull_controller_excuse_pair(controller);

@@ -192,7 +192,7 @@ void lull_controller_note_lowering(struct lull_controller *controller,
 
 /* The clock of a GPU with gaps has followed since effect_ns: was it too early or too late? */
 void lull_controller_note_clock(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
-                                bool is_low, int64_t effect_ns);
+                                const struct lull_switch_outcome *outcome);
 
 /* ---- queue.c ------------------------------------------------------------------ */
 

@@ -29,6 +29,8 @@ bool lull_low_span_raised(struct lull_low_span *span, int64_t effect_ns)
     if (!span->is_low)
         return false;
     span->is_low = false;
+    if (effect_ns <= span->from_ns)
+        return false;
     for (uint32_t i = 0; i < span->gap_count && i < LULL_LOW_SPAN_GAPS; i++)
         if (span->gaps[i].begin_ns <= span->from_ns && effect_ns <= span->gaps[i].end_ns)
             return false;

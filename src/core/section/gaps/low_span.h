@@ -29,10 +29,12 @@ struct lull_low_span {
 void lull_low_span_gap_begins(struct lull_low_span *span, int64_t time_ns);
 void lull_low_span_gap_ends(struct lull_low_span *span, int64_t time_ns);
 
-/* The clock is low since effect_ns. Lowered further: low since the first time. */
+/* The clock is low since effect_ns, which may lie ahead. Lowered further: low since the first time.
+ */
 void lull_low_span_lowered(struct lull_low_span *span, int64_t effect_ns);
 
-/* It is high again since effect_ns. True: it was low while no gap, or more than one, was on. */
+/* It is high again since effect_ns. True: it was low before, while no gap, or more than one, was
+ * on. */
 bool lull_low_span_raised(struct lull_low_span *span, int64_t effect_ns);
 
 #endif
