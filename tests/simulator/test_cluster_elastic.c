@@ -200,7 +200,8 @@ static void test_clocks_and_deadlines(void **state)
     assert_int_equal(end_s(0, 0.0), 120);
 }
 
-/* One whose deadline is near goes before a shorter one, unless it cannot meet it any more. */
+/* One whose deadline is near goes before one that is shorter, but not before one that takes less
+   than a fourth; nor where it cannot meet it any more. */
 static void test_urgent_jobs_go_first(void **state)
 {
     struct lull_cluster_job *job;
@@ -216,6 +217,11 @@ static void test_urgent_jobs_go_first(void **state)
     assert_int_equal(end_s(1, 500.0), 290);
     it.all[1].deadline_ns = 260 * SPY_S;
     assert_int_equal(end_s(1, 500.0), 200);
+    it.all[2].arrival_ns = 95 * SPY_S;
+    it.modes[2][0].time_ns = 24 * SPY_S;
+    assert_int_equal(end_s(1, 500.0), 224);
+    it.all[2].arrival_ns = 20 * SPY_S;
+    it.modes[2][0].time_ns = 90 * SPY_S;
     it.all[1].deadline_ns = 105 * SPY_S;
     assert_int_equal(end_s(1, 500.0), 290);
 }

@@ -28,7 +28,7 @@ struct lull_cluster_page {
     int64_t restart_ns; /* before it goes on with it */
     struct lull_cluster_share *shares; /* running; NULL: not known, for want of memory */
     size_t share_count;
-    bool is_urgent;    /* its policy lets it go before those that are not */
+    bool is_urgent;    /* its policy ranks it higher, for its deadline */
     int64_t room_ns;   /* when others were last stopped for it; -1: never */
     uint32_t position; /* running: in its roster; UINT32_MAX: not there, for want of memory */
 };

@@ -12,8 +12,8 @@
  * the posted price of a second of a GPU is what those who wait lose by it, each of them a C-th of a
  * second if C GPUs serve the queue together. The clock of a job follows the price while it runs,
  * its number of GPUs where that is worth beginning again. Modes that would miss a deadline which
- * the fastest one meets are the last choice, and a job that waits goes before all that can wait
- * once its deadline is near. SPDX-License-Identifier: Apache-2.0
+ * the fastest one meets are the last choice, and a job that waits counts four times once its
+ * deadline is near. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <math.h>

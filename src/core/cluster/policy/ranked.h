@@ -44,7 +44,7 @@ struct lull_cluster_ranking {
        then that of the whole job, in proportion to its time. */
     bool is_resized;
 
-    /* A waiting job that soon cannot meet its deadline any more goes before those that can wait. */
+    /* A waiting job that soon cannot meet its deadline any more ranks as if a fourth were left. */
     bool minds_deadlines;
 
     /* Of the modes that a job may be given now the one that costs least, of equals the first; NULL:

@@ -10,6 +10,10 @@
 /* A level that has changed less changes no clocks. */
 static const double LEVEL_STEP = 1.05;
 
+/* A job near its deadline counts as so many. Were it to go before all others, each job that is
+ * saved from being late would cost the others a hundred hours (docs/cluster.md). */
+static const double URGENT_WEIGHT = 4.0;
+
 uint32_t lull_ranked_entry_mode(const struct lull_cluster_policy *policy, uint32_t job,
                                 uint32_t type)
 {
@@ -43,17 +47,15 @@ int64_t lull_ranked_rank(const struct lull_cluster_policy *policy, uint32_t job,
     const uint32_t its = policy->ranking->is_fixed
                              ? lull_ranked_entry_mode(policy, job, asked->modes[mode].type)
                              : mode;
-    int64_t rank;
+    double rank;
     int64_t need_ns = is_running ? lull_cluster_book_end_ns(&policy->book, job) - now_ns
                                  : lull_cluster_book_need_ns(&policy->book, job, its);
 
     /* Whoever takes its GPUs would make it begin again. */
     if (is_running && policy->ranking->is_resized)
         need_ns -= lull_cluster_restart_ns(asked->modes[mode].gpus);
-    rank = (int64_t)fmin(
-        policy->ranking->rank(asked, asked->modes[its].gpus, asked->modes[its].time_ns, need_ns),
-        4e18);
-    return policy->book.pages[job].is_urgent ? rank - INT64_C(4000000000000000000) : rank;
+    rank = policy->ranking->rank(asked, asked->modes[its].gpus, asked->modes[its].time_ns, need_ns);
+    return (int64_t)fmin(policy->book.pages[job].is_urgent ? rank / URGENT_WEIGHT : rank, 4e18);
 }
 
 uint32_t lull_ranked_cheapest(const struct lull_cluster_policy *policy, uint32_t job, uint32_t like,
