@@ -71,6 +71,22 @@ class Values(unittest.TestCase):
         self.assertLess(got["certificate_ratio"], 1.01)
         self.assertEqual((got["value_j"], got["offered_j"], got["proven_ratio"]), (0, 0, None))
 
+    def test_jobs_that_pause(self):
+        text = HEADER + "a,0,8,300,,\nb,0,8,900,,\nc,100,4,60,,\n"
+        got = answer("-", "--nodes", 1, "--preemptible", text=text, policy="pd-rats")
+        self.assertLessEqual(got["bound_j"], got["cost_j"])
+        self.assertGreater(got["bound_j"], got["run_j"])
+        self.assertAlmostEqual(got["certificate_ratio"], got["cost_j"] / got["bound_j"], delta=1e-9)
+        self.assertLess(got["certificate_ratio"], 1.05)
+        got = answer("-", "--nodes", 1, "--preemptible", "--knob", 0, text=text, policy="pd-rats")
+        self.assertAlmostEqual(got["bound_j"] / (350 * (8 * 300 + 8 * 900 + 4 * 60)), 1.0, delta=1e-8)
+        # No other policy is below the bound.
+        gpu = ["--nodes", 1, "--preemptible", "--gpu", "A100-SXM4-40GB", "--clocks", "--class", "compute"]
+        bound = answer("-", *gpu, "--knob", 700, text=text, policy="pd-rats")["bound_j"]
+        for policy in ("srtf", "srsf", "powerflow"):
+            got = answer("-", *gpu, text=text, policy=policy)
+            self.assertGreater(got["run_j"] + 700 * 3 * got["average_completion_s"], bound)
+
     def test_what_is_not_proven(self):
         text = JOBS + f"e,0,8,300,7200,{10 * HOUR_J}\nf,0,1,300,,{10 * HOUR_J}\ng,0,1,300,,\n"
         got = answer("-", "--nodes", 1, "--power-down", "--power-cap", 4000, "--mtbf-h", 1e5, text=text)

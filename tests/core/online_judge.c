@@ -58,10 +58,11 @@ static double certify(const struct lull_slot_problem *problem,
                       const struct lull_slot_choice *choices, double welfare_j, uint32_t steps)
 {
     double *prices_j = calloc((size_t)problem->type_count * problem->slots, sizeof(*prices_j));
+    const struct lull_price_ascent ascent = {.achieved = -welfare_j, .steps = steps};
     double bound_j = -INFINITY;
 
     if (lull_dual_guess(problem, choices, prices_j) < 0 ||
-        lull_dual_search(problem, -welfare_j, steps, prices_j, &bound_j) < 0)
+        lull_dual_search(problem, &ascent, prices_j, &bound_j) < 0)
         abort();
     free(prices_j);
     return -bound_j;

@@ -93,10 +93,11 @@ static double any_schedule(struct lull_random *random, const struct drawn *drawn
 static double certify(const struct lull_slot_problem *problem, double achieved_j)
 {
     double *prices_j = calloc((size_t)problem->type_count * problem->slots, sizeof(*prices_j));
+    const struct lull_price_ascent ascent = {.achieved = achieved_j, .steps = 100};
     double bound_j;
 
     assert_non_null(prices_j);
-    assert_int_equal(lull_dual_search(problem, achieved_j, 100, prices_j, &bound_j), 0);
+    assert_int_equal(lull_dual_search(problem, &ascent, prices_j, &bound_j), 0);
     free(prices_j);
     return bound_j;
 }

@@ -39,8 +39,7 @@ static int64_t take_done(struct bounding *bounding, const struct lull_cluster_jo
             continue;
         *job = jobs->all[i];
         job->value_j = 0.0;
-        if (bounding->conditions->failure_count > 0 && job->checkpoint_ns > 0)
-            job->is_preemptible = true; /* it goes on after a failure: in pieces */
+        job->is_preemptible = lull_cluster_may_pause(job, bounding->conditions);
         if (outcomes[i].end_ns > job->deadline_ns)
             job->deadline_ns = LULL_CLUSTER_NEVER;
         if (outcomes[i].end_ns > last_end_ns)
@@ -188,8 +187,7 @@ size_t lull_cluster_bound_notes(const struct lull_cluster_jobs *jobs,
     size_t preemptible = 0;
 
     for (size_t i = 0; i < jobs->count; i++)
-        preemptible += jobs->all[i].is_preemptible ||
-                       (conditions->failure_count > 0 && jobs->all[i].checkpoint_ns > 0);
+        preemptible += lull_cluster_may_pause(&jobs->all[i], conditions);
     if (preemptible > 0)
         notes_out[count++] = "jobs that may run in pieces count with their least energy, and take "
                              "no room";

@@ -4,11 +4,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "cli/watch.h"
 #include "core/cluster/dual_search.h"
+#include "core/cluster/preemptive_bound.h"
 #include "core/cluster/slotted.h"
 
 enum {
     SLOTS = 2048,
+    PREEMPTIVE_SLOTS = 1024, /* these are not rounded to, and the more, the slower */
     STEPS = 60,
     /* Deadlines and long jobs reach beyond the run: looked at in slots so many times as far. */
     MOST_RUNS = 4,
@@ -42,28 +45,49 @@ static int64_t longer(int64_t a_ns, int64_t b_ns)
     return a_ns > b_ns ? a_ns : b_ns;
 }
 
-/* Jobs with a value may be run or left out, whatever this run did; all_out has room for all. How
- * many; the last end or arrival of theirs. */
-static size_t take(const struct lull_cluster_jobs *jobs, const struct lull_cluster_run *run,
-                   struct lull_cluster_job *all_out, int64_t *last_ns_out)
+/* Jobs that a schedule may run or has to. */
+struct judged {
+    struct lull_cluster_jobs jobs;
+    struct lull_cluster_job *all;
+    int64_t *end_ns; /* 0: not in this run */
+    int64_t last_ns; /* the last end or arrival */
+    bool may_pause;  /* any of them */
+};
+
+static void fini(struct judged *judged)
+{
+    free(judged->all);
+    free(judged->end_ns);
+}
+
+/* Jobs with a value may be run or left out, whatever this run did. -ENOMEM. */
+static int take(const struct lull_cluster_jobs *jobs, const struct lull_cluster_run *run,
+                const struct lull_cluster_conditions *conditions, struct judged *judged)
 {
     const struct lull_cluster_outcome *outcomes = lull_cluster_run_outcomes(run);
     size_t count = 0;
 
-    *last_ns_out = 1;
+    *judged = (struct judged){.all = calloc(jobs->count + 1, sizeof(*judged->all)),
+                              .end_ns = calloc(jobs->count + 1, sizeof(*judged->end_ns)),
+                              .last_ns = 1};
+    if (judged->all == NULL || judged->end_ns == NULL)
+        return -ENOMEM;
     for (size_t i = 0; i < jobs->count; i++) {
         const bool is_done = outcomes[i].fate == LULL_CLUSTER_DONE;
-        struct lull_cluster_job *job = &all_out[count];
+        struct lull_cluster_job *job = &judged->all[count];
 
         if (!is_done && jobs->all[i].value_j <= 0.0)
             continue;
         *job = jobs->all[i];
         if (job->value_j <= 0.0 && outcomes[i].end_ns > job->deadline_ns)
             job->deadline_ns = LULL_CLUSTER_NEVER;
-        *last_ns_out = longer(*last_ns_out, is_done ? outcomes[i].end_ns : jobs->all[i].arrival_ns);
+        judged->end_ns[count] = is_done ? outcomes[i].end_ns : 0;
+        judged->last_ns = longer(judged->last_ns, is_done ? outcomes[i].end_ns : job->arrival_ns);
+        judged->may_pause |= lull_cluster_may_pause(job, conditions);
         count++;
     }
-    return count;
+    judged->jobs = (struct lull_cluster_jobs){judged->all, count};
+    return 0;
 }
 
 /* Slots reach as far as deadlines do, within limits. */
@@ -90,41 +114,79 @@ static void choose_slots(const struct lull_cluster_jobs *jobs, int64_t last_ns,
 
 /* ---- its bound ---------------------------------------------------------------------------- */
 
-static int search(const struct lull_slot_problem *problem, double cost_j, double *bound_j_out)
+static void tell(void *user, uint32_t step)
 {
-    double *prices_j = calloc((size_t)problem->type_count * problem->slots, sizeof(*prices_j));
-    const int result = prices_j != NULL
-                           ? lull_dual_search(problem, cost_j, STEPS, prices_j, bound_j_out)
-                           : -ENOMEM;
+    if (lull_watch_is_due(user))
+        lull_watch_draw("lull: certificate, step %u of %d", step, STEPS);
+}
 
-    free(prices_j);
+/* Of jobs that each run whole. */
+static int bound_whole(const struct lull_cluster *cluster, const struct judged *judged,
+                       double second_j, const struct lull_price_ascent *ascent, double *bound_j_out,
+                       struct lull_error *err)
+{
+    struct lull_slotting slotting = {
+        .completion_w = second_j, .cap_w = LULL_SLOTS_UNCAPPED, .is_open = true};
+    struct lull_slotted slotted;
+    double *gpu_j;
+    int result;
+
+    choose_slots(&judged->jobs, judged->last_ns, &slotting);
+    result = lull_slotted_create(cluster, &judged->jobs, &slotting, &slotted, err);
+    if (result < 0)
+        return result;
+    gpu_j = calloc((size_t)slotted.problem.type_count * slotted.problem.slots, sizeof(*gpu_j));
+    result =
+        gpu_j != NULL ? lull_dual_search(&slotted.problem, ascent, gpu_j, bound_j_out) : -ENOMEM;
+    if (result < 0)
+        lull_error_set(err, result, "no memory for prices of %u slots", slotted.problem.slots);
+    free(gpu_j);
+    lull_slotted_fini(&slotted);
+    return result;
+}
+
+/* Of jobs that may stop and go on. */
+static int bound_paused(const struct lull_cluster *cluster, const struct judged *judged,
+                        double second_j, const struct lull_price_ascent *ascent,
+                        double *bound_j_out, struct lull_error *err)
+{
+    const struct lull_preemptive_problem problem = {
+        .cluster = cluster,
+        .jobs = &judged->jobs,
+        .second_j = second_j,
+        .slot_ns = judged->last_ns / PREEMPTIVE_SLOTS + 1,
+        .slots = PREEMPTIVE_SLOTS,
+    };
+    struct lull_preemptive *preemptive = NULL;
+    int result = lull_preemptive_create(&problem, &preemptive);
+
+    if (result == 0)
+        result = lull_preemptive_search(preemptive, judged->end_ns, ascent, bound_j_out);
+    if (result < 0)
+        lull_error_set(err, result, "no memory for prices of %u slots", problem.slots);
+    lull_preemptive_destroy(preemptive);
     return result;
 }
 
 int lull_cluster_certify(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                         const struct lull_cluster_run *run, double second_j,
+                         const struct lull_cluster_run *run,
+                         const struct lull_cluster_conditions *conditions, double second_j,
                          struct lull_cluster_certificate *certificate_out, struct lull_error *err)
 {
-    struct lull_cluster_job *all = calloc(jobs->count + 1, sizeof(*all));
-    struct lull_slotting slotting = {
-        .completion_w = second_j, .cap_w = LULL_SLOTS_UNCAPPED, .is_open = true};
-    struct lull_cluster_jobs taken = {.all = all};
-    struct lull_slotted slotted;
-    int64_t last_ns;
-    int result;
+    struct lull_watch watch = lull_watch_begin();
+    const double cost_j = cost_of(jobs, run, second_j);
+    const struct lull_price_ascent ascent = {
+        .achieved = cost_j, .steps = STEPS, .tell = tell, .user = &watch};
+    struct judged judged;
+    int result = take(jobs, run, conditions, &judged);
 
-    if (all == NULL)
-        return lull_error_set(err, -ENOMEM, "no memory for %zu jobs", jobs->count);
-    *certificate_out = (struct lull_cluster_certificate){.cost_j = cost_of(jobs, run, second_j)};
-    taken.count = take(jobs, run, all, &last_ns);
-    choose_slots(&taken, last_ns, &slotting);
-    result = lull_slotted_create(cluster, &taken, &slotting, &slotted, err);
-    if (result == 0) {
-        result = search(&slotted.problem, certificate_out->cost_j, &certificate_out->bound_j);
-        if (result < 0)
-            lull_error_set(err, result, "no memory for prices of %u slots", slotted.problem.slots);
-        lull_slotted_fini(&slotted);
-    }
-    free(all);
+    *certificate_out = (struct lull_cluster_certificate){.cost_j = cost_j};
+    if (result < 0)
+        lull_error_set(err, result, "no memory for %zu jobs", jobs->count);
+    else
+        result = (judged.may_pause ? bound_paused : bound_whole)(
+            cluster, &judged, second_j, &ascent, &certificate_out->bound_j, err);
+    fini(&judged);
+    lull_watch_end(&watch);
     return result;
 }

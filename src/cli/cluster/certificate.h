@@ -1,6 +1,7 @@
 /*
  * How far a run was from the optimum at most, by prices found after it
- * (core/cluster/dual_search.h). SPDX-License-Identifier: Apache-2.0
+ * (core/cluster/dual_search.h; preemptive_bound.h where jobs may stop and go on).
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_CLUSTER_CERTIFICATE_H
 #define LULL_CLI_CLUSTER_CERTIFICATE_H
@@ -19,9 +20,11 @@ struct lull_cluster_certificate {
                        one met, and runs any of the jobs with a value */
 };
 
-/* Times become a 2048th of the run, or longer. -ENOMEM; -EINVAL and -ERANGE of slotted.h. */
+/* Draws progress. Where jobs run whole, times become a 2048th of the run, or longer. -ENOMEM;
+ * -EINVAL and -ERANGE of slotted.h. */
 int lull_cluster_certify(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                         const struct lull_cluster_run *run, double second_j,
+                         const struct lull_cluster_run *run,
+                         const struct lull_cluster_conditions *conditions, double second_j,
                          struct lull_cluster_certificate *certificate_out, struct lull_error *err);
 
 #endif

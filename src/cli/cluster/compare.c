@@ -194,7 +194,7 @@ static int run_row(const struct lull_gangs *gangs, struct lull_cluster_tally *ta
     result = lull_cluster_summarise(&gangs->jobs, run, &row->all, &row->summary);
     if (result < 0)
         lull_error_set(err, result, "no memory for the summary");
-    else if (lull_gangs_is_certified(gangs, &row->policy))
+    else if (lull_gangs_is_certified(&row->policy))
         result = certify_row(gangs, run, row, err);
     lull_cluster_run_destroy(run);
     return result;

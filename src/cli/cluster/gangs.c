@@ -163,12 +163,10 @@ static int make_jobs(struct lull_gangs *gangs, struct lull_error *err)
     return result;
 }
 
-bool lull_gangs_is_certified(const struct lull_gangs *gangs,
-                             const struct lull_cluster_policy_ops *policy)
+bool lull_gangs_is_certified(const struct lull_cluster_policy_ops *policy)
 {
-    if (strcmp(policy->name, lull_cluster_policy_pd_rats.name) == 0)
-        return !gangs->wish->is_preemptible || gangs->has_values;
-    return lull_cluster_policy_needs_value(policy);
+    return strcmp(policy->name, lull_cluster_policy_pd_rats.name) == 0 ||
+           lull_cluster_policy_needs_value(policy);
 }
 
 /* What a second of completion time is worth to the policy. */
@@ -183,8 +181,8 @@ int lull_gangs_certify(const struct lull_gangs *gangs, const struct lull_cluster
                        const struct lull_cluster_run *run,
                        struct lull_cluster_certificate *certificate_out, struct lull_error *err)
 {
-    return lull_cluster_certify(&gangs->cluster, &gangs->jobs, run, second_j(policy),
-                                certificate_out, err);
+    return lull_cluster_certify(&gangs->cluster, &gangs->jobs, run, &gangs->conditions.all,
+                                second_j(policy), certificate_out, err);
 }
 
 int lull_gangs_run(const struct lull_gangs *gangs, const struct lull_cluster_policy_ops *policy,
@@ -211,7 +209,7 @@ static int judge(struct lull_gangs *gangs, struct lull_error *err)
 {
     int result = 0;
 
-    if (lull_gangs_is_certified(gangs, gangs->policy)) {
+    if (lull_gangs_is_certified(gangs->policy)) {
         result = lull_gangs_certify(gangs, gangs->policy, gangs->run, &gangs->certificate, err);
         if (result == 0 && lull_cluster_prove(&gangs->cluster, &gangs->jobs, gangs->policy,
                                               &gangs->wish->conditions, &gangs->proven) < 0)

@@ -52,9 +52,8 @@ void lull_gangs_write_placement(const struct lull_cluster_outcome *outcome, uint
                                 FILE *file);
 
 /* Whether runs of the policy come with a certificate: what pd-rats and pd-rats-safe minimise has a
- * bound, of schedules without preemption. */
-bool lull_gangs_is_certified(const struct lull_gangs *gangs,
-                             const struct lull_cluster_policy_ops *policy);
+ * bound. */
+bool lull_gangs_is_certified(const struct lull_cluster_policy_ops *policy);
 
 /* That of a run. Errors: those of lull_cluster_certify. */
 int lull_gangs_certify(const struct lull_gangs *gangs, const struct lull_cluster_policy_ops *policy,

@@ -63,7 +63,7 @@ static int add_certificate(const struct lull_gangs *gangs, json_t *root)
 {
     const struct lull_cluster_certificate *certificate = &gangs->certificate;
 
-    if (!lull_gangs_is_certified(gangs, gangs->policy))
+    if (!lull_gangs_is_certified(gangs->policy))
         return 0;
     if (json_object_set_new(root, "cost_j", json_real(certificate->cost_j)) < 0 ||
         json_object_set_new(root, "cost_bound_j", json_real(certificate->bound_j)) < 0)
@@ -159,7 +159,7 @@ static void print_quality(const struct lull_gangs *gangs, const struct lull_clus
     if (gangs->has_values)
         printf("value               %s of %s by jobs that ended in time\n",
                lull_amount_energy(all->value_j).text, lull_amount_energy(all->offered_j).text);
-    if (lull_gangs_is_certified(gangs, gangs->policy)) {
+    if (lull_gangs_is_certified(gangs->policy)) {
         print_cost(&gangs->certificate);
         lull_cluster_proven_print(&gangs->proven, stdout);
     }
@@ -201,7 +201,7 @@ static void fill_in_bounds(const struct lull_gangs *gangs, struct lull_cluster_s
 {
     const struct lull_cluster_certificate *certificate = &gangs->certificate;
 
-    if (lull_gangs_is_certified(gangs, gangs->policy)) {
+    if (lull_gangs_is_certified(gangs->policy)) {
         if (gangs->wish->is_json)
             summary->bound_j = certificate->bound_j;
         summary->certificate_ratio = lull_dual_ratio(certificate->bound_j, certificate->cost_j);

@@ -3,29 +3,12 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/cluster/dual_bound.h"
 
-enum { SCALES = 13, PATIENCE = 6 };
-
-/* How far beyond the best bound the goal lies, of the way to what was achieved. */
-static const double first_reach = 0.5;
 static const double full_ratio = 0.9; /* a slot with more booked has a price */
-
-/* What a search carries along. */
-struct search {
-    const struct lull_slot_problem *problem;
-    size_t cells; /* types * slots */
-    double *tried_j;
-    double *best_j; /* prices of the caller */
-    double *excess; /* asked for less what there is; sums of differences at first */
-    struct lull_slot_choice *choices;
-    double bound_j;      /* of the trial */
-    double best_bound_j; /* of all */
-};
 
 static size_t cells_of(const struct lull_slot_problem *problem)
 {
@@ -72,53 +55,19 @@ int lull_dual_guess(const struct lull_slot_problem *problem, const struct lull_s
 
 /* ---- the search --------------------------------------------------------------------------- */
 
-/* The bound of the trial; keeps the best. */
-static int look(struct search *search)
-{
-    const struct lull_dual_prices prices = {search->tried_j, NULL};
-    const int rc = lull_dual_bound(search->problem, &prices, &search->bound_j, search->choices);
+struct search {
+    const struct lull_slot_problem *problem;
+    struct lull_slot_choice *choices;
+    double *change; /* of what is asked for, from slot to slot; a place more than cells */
+};
 
-    if (rc < 0)
-        return rc;
-    if (search->bound_j > search->best_bound_j) {
-        search->best_bound_j = search->bound_j;
-        memcpy(search->best_j, search->tried_j, search->cells * sizeof(*search->tried_j));
-    }
-    return 0;
-}
-
-static bool is_zero(const double *values, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (values[i] > 0.0)
-            return false;
-    return true;
-}
-
-static int scale(struct search *search, const double *guess_j)
-{
-    const int scales = is_zero(guess_j, search->cells) ? 1 : SCALES;
-
-    for (int i = 0; i < scales; i++) {
-        int rc;
-
-        for (size_t cell = 0; cell < search->cells; cell++)
-            search->tried_j[cell] = guess_j[cell] * 0.1 * i;
-        rc = look(search);
-        if (rc < 0)
-            return rc;
-    }
-    return 0;
-}
-
-/* Of the choices at the trial's prices; its squared length, without what prices of 0 cannot follow.
- */
-static double find_excess(struct search *search)
+/* What the choices ask for less what there is. */
+static void find_excess(struct search *search, double *excess_out)
 {
     const struct lull_slot_problem *problem = search->problem;
-    double squares = 0.0;
+    double *change = search->change;
 
-    memset(search->excess, 0, (search->cells + 1) * sizeof(*search->excess));
+    memset(change, 0, (cells_of(problem) + 1) * sizeof(*change));
     for (size_t j = 0; j < problem->job_count; j++) {
         const struct lull_slot_choice choice = search->choices[j];
         const struct lull_slot_mode *mode;
@@ -127,7 +76,7 @@ static double find_excess(struct search *search)
         if (choice.mode == LULL_SLOT_REJECTED)
             continue;
         mode = &problem->jobs[j].modes[choice.mode];
-        row = &search->excess[(size_t)mode->type * problem->slots];
+        row = &change[(size_t)mode->type * problem->slots];
         row[choice.start] += mode->gpus;
         row[choice.start + mode->slots] -= mode->gpus; /* may be the next row's first: see below */
     }
@@ -135,79 +84,40 @@ static double find_excess(struct search *search)
         double load = 0.0;
 
         for (uint32_t slot = 0; slot < problem->slots; slot++, cell++) {
-            load += search->excess[cell];
-            search->excess[cell] = load - problem->gpus[type];
-            if (search->tried_j[cell] <= 0.0 && search->excess[cell] < 0.0)
-                search->excess[cell] = 0.0;
-            squares += search->excess[cell] * search->excess[cell];
+            load += change[cell];
+            excess_out[cell] = load - problem->gpus[type];
         }
         /* What ends with the last slot was counted into the next row: bring it back. */
-        search->excess[cell] += load;
+        change[cell] += load;
     }
-    return squares;
 }
 
-static int descend(struct search *search, double achieved_j, uint32_t steps)
+static int look(void *user, const double *gpu_j, double *bound_j_out, double *excess_out)
 {
-    double reach = first_reach;
-    int stuck = 0;
+    struct search *search = user;
+    const struct lull_dual_prices prices = {gpu_j, NULL};
+    const int rc = lull_dual_bound(search->problem, &prices, bound_j_out, search->choices);
 
-    memcpy(search->tried_j, search->best_j, search->cells * sizeof(*search->tried_j));
-    for (uint32_t i = 0; i < steps; i++) {
-        const double before_j = search->best_bound_j;
-        double squares;
-        double step;
-        int rc = look(search);
-
-        if (rc < 0)
-            return rc;
-        squares = find_excess(search);
-        if (squares <= 0.0)
-            return 0;
-        stuck = search->best_bound_j > before_j ? 0 : stuck + 1;
-        if (stuck > PATIENCE) {
-            reach *= 0.5;
-            stuck = 0;
-            memcpy(search->tried_j, search->best_j, search->cells * sizeof(*search->tried_j));
-            continue;
-        }
-        step =
-            (search->best_bound_j + reach * (achieved_j - search->best_bound_j) - search->bound_j) /
-            squares;
-        for (size_t cell = 0; cell < search->cells; cell++)
-            search->tried_j[cell] = fmax(search->tried_j[cell] + step * search->excess[cell], 0.0);
-    }
-    return look(search);
+    if (rc == 0)
+        find_excess(search, excess_out);
+    return rc;
 }
 
-int lull_dual_search(const struct lull_slot_problem *problem, double achieved_j, uint32_t steps,
-                     double *gpu_j, double *bound_j_out)
+int lull_dual_search(const struct lull_slot_problem *problem,
+                     const struct lull_price_ascent *ascent, double *gpu_j, double *bound_j_out)
 {
     const size_t cells = cells_of(problem);
     struct search search = {
         .problem = problem,
-        .cells = cells,
-        .tried_j = calloc(cells, sizeof(double)),
-        .best_j = calloc(cells, sizeof(double)),
-        .excess = calloc(cells + 1, sizeof(double)),
-        .choices = calloc(problem->job_count + 1, sizeof(struct lull_slot_choice)),
-        .best_bound_j = -INFINITY,
+        .choices = calloc(problem->job_count + 1, sizeof(*search.choices)),
+        .change = calloc(cells + 1, sizeof(*search.change)),
     };
     int rc = -ENOMEM;
 
-    if (search.tried_j != NULL && search.best_j != NULL && search.excess != NULL &&
-        search.choices != NULL)
-        rc = scale(&search, gpu_j);
-    if (rc == 0)
-        rc = descend(&search, achieved_j, steps);
-    if (rc == 0) {
-        memcpy(gpu_j, search.best_j, cells * sizeof(*gpu_j));
-        *bound_j_out = search.best_bound_j;
-    }
-    free(search.tried_j);
-    free(search.best_j);
-    free(search.excess);
+    if (search.choices != NULL && search.change != NULL)
+        rc = lull_price_ascend(cells, look, &search, ascent, gpu_j, bound_j_out);
     free(search.choices);
+    free(search.change);
     return rc;
 }
 

@@ -8,6 +8,7 @@
 #ifndef LULL_CORE_CLUSTER_DUAL_SEARCH_H
 #define LULL_CORE_CLUSTER_DUAL_SEARCH_H
 
+#include "core/cluster/price_ascent.h"
 #include "core/cluster/slots.h"
 
 /*
@@ -19,14 +20,11 @@ int lull_dual_guess(const struct lull_slot_problem *problem, const struct lull_s
                     double *gpu_j_out);
 
 /*
- * The best bound on the least cost (J, see dual_bound.h) that is found: of the prices times 0, 0.1
- * to 1.2, and then of `steps` steps along the subgradient, what is asked for at the prices less
- * what there is, as long as Polyak's rule says for a goal between the best bound and achieved_j.
- * achieved_j: what the schedule costs. gpu_j is overwritten by the best prices. O((steps + 13)
- * starts). -ENOMEM.
+ * The best bound on the least cost (J, see dual_bound.h) that the ascent finds; achieved: what a
+ * schedule costs. gpu_j: as above, overwritten by the best prices. O((steps + 13) starts). -ENOMEM.
  */
-int lull_dual_search(const struct lull_slot_problem *problem, double achieved_j, uint32_t steps,
-                     double *gpu_j, double *bound_j_out);
+int lull_dual_search(const struct lull_slot_problem *problem,
+                     const struct lull_price_ascent *ascent, double *gpu_j, double *bound_j_out);
 
 /* Optimum over achieved where both are welfare (-cost), achieved over optimum where both are cost:
  * at least 1, and 1 where there is nothing to gain. INFINITY: nothing was achieved. */

@@ -286,6 +286,12 @@ int lull_cluster_simulate(const struct lull_cluster *cluster, const struct lull_
     return lull_cluster_simulate_under(cluster, jobs, policy, NULL, run_out, err);
 }
 
+bool lull_cluster_may_pause(const struct lull_cluster_job *job,
+                            const struct lull_cluster_conditions *conditions)
+{
+    return job->is_preemptible || (conditions->failure_count > 0 && job->checkpoint_ns > 0);
+}
+
 void lull_cluster_run_destroy(struct lull_cluster_run *run)
 {
     if (run == NULL)

@@ -52,6 +52,10 @@ struct lull_cluster_conditions {
     void *user;
 };
 
+/* Whether a job may run in pieces: it is preemptible, or goes on after failures. */
+bool lull_cluster_may_pause(const struct lull_cluster_job *job,
+                            const struct lull_cluster_conditions *conditions);
+
 /* What happened to nodes. */
 struct lull_cluster_node_counts {
     uint64_t turn_ons;

@@ -1,0 +1,35 @@
+/*
+ * Prices that prove a high bound: steps along a subgradient, what is asked for at the prices less
+ * what there is, as long as Polyak's rule says for a goal between the best bound so far and what a
+ * schedule has achieved (Polyak 1969; Held, Wolfe, Crowder 1974). Any prices prove a bound, so that
+ * none of this can be wrong, only slow.
+ *
+ * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_CLUSTER_PRICE_ASCENT_H
+#define LULL_CORE_CLUSTER_PRICE_ASCENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* How far to go. */
+struct lull_price_ascent {
+    double achieved; /* above all bounds, but for what is left to gain */
+    uint32_t steps;
+    void (*tell)(void *user, uint32_t step); /* before each; may be NULL */
+    void *user;
+};
+
+/* The bound at these prices, and the excess of what is asked for. Returns 0 or an error, with which
+ * the search ends. */
+typedef int (*lull_price_look)(void *asked, const double *prices, double *bound_out,
+                               double *excess_out);
+
+/*
+ * The best bound: of the prices times 0, 0.1 to 1.2, then of the steps. prices: `cells` of them,
+ * >= 0, overwritten by the best. asked: for look. -ENOMEM, or what look returned.
+ */
+int lull_price_ascend(size_t cells, lull_price_look look, void *asked,
+                      const struct lull_price_ascent *ascent, double *prices, double *bound_out);
+
+#endif
