@@ -80,6 +80,9 @@ class Values(unittest.TestCase):
         self.assertLess(got["certificate_ratio"], 1.05)
         got = answer("-", "--nodes", 1, "--preemptible", "--knob", 0, text=text, policy="pd-rats")
         self.assertAlmostEqual(got["bound_j"] / (350 * (8 * 300 + 8 * 900 + 4 * 60)), 1.0, delta=1e-8)
+        ratios = [answer("-", "--nodes", 1, "--preemptible", "--certificate-slots", slots, "--certificate-steps", steps,
+                         text=text, policy="pd-rats")["certificate_ratio"] for slots, steps in ((7, 1), (300, 500))]
+        self.assertGreater(ratios[0], ratios[1])
         # No other policy is below the bound.
         gpu = ["--nodes", 1, "--preemptible", "--gpu", "A100-SXM4-40GB", "--clocks", "--class", "compute"]
         bound = answer("-", *gpu, "--knob", 700, text=text, policy="pd-rats")["bound_j"]

@@ -15,7 +15,7 @@ enum {
     STEPS = 60,
     /* Deadlines and long jobs reach beyond the run: looked at in slots so many times as far. */
     MOST_RUNS = 4,
-    MOST_SLOTS = 8 * SLOTS,
+    MOST_SLOTS = 8, /* of the run's */
 };
 
 static double cost_of(const struct lull_cluster_jobs *jobs, const struct lull_cluster_run *run,
@@ -91,7 +91,7 @@ static int take(const struct lull_cluster_jobs *jobs, const struct lull_cluster_
 }
 
 /* Slots reach as far as deadlines do, within limits. */
-static void choose_slots(const struct lull_cluster_jobs *jobs, int64_t last_ns,
+static void choose_slots(const struct lull_cluster_jobs *jobs, int64_t last_ns, int64_t slots,
                          struct lull_slotting *slotting)
 {
     const int64_t limit_ns = INT64_MAX / 2 / MOST_RUNS;
@@ -108,22 +108,29 @@ static void choose_slots(const struct lull_cluster_jobs *jobs, int64_t last_ns,
             longest_ns = longer(longest_ns, job->modes[m].time_ns);
     }
     slotting->horizon_ns = horizon_ns < MOST_RUNS * run_ns ? horizon_ns : MOST_RUNS * run_ns;
-    slotting->slot_ns =
-        longer(longer(run_ns / SLOTS, (slotting->horizon_ns + longest_ns) / MOST_SLOTS), 1);
+    slotting->slot_ns = longer(
+        longer(run_ns / slots, (slotting->horizon_ns + longest_ns) / (MOST_SLOTS * slots)), 1);
 }
 
 /* ---- its bound ---------------------------------------------------------------------------- */
 
+struct telling {
+    struct lull_watch watch;
+    uint32_t steps;
+};
+
 static void tell(void *user, uint32_t step)
 {
-    if (lull_watch_is_due(user))
-        lull_watch_draw("lull: certificate, step %u of %d", step, STEPS);
+    struct telling *telling = user;
+
+    if (lull_watch_is_due(&telling->watch))
+        lull_watch_draw("lull: certificate, step %u of %u", step, telling->steps);
 }
 
 /* Of jobs that each run whole. */
 static int bound_whole(const struct lull_cluster *cluster, const struct judged *judged,
-                       double second_j, const struct lull_price_ascent *ascent, double *bound_j_out,
-                       struct lull_error *err)
+                       double second_j, int64_t slots, const struct lull_price_ascent *ascent,
+                       double *bound_j_out, struct lull_error *err)
 {
     struct lull_slotting slotting = {
         .completion_w = second_j, .cap_w = LULL_SLOTS_UNCAPPED, .is_open = true};
@@ -131,7 +138,7 @@ static int bound_whole(const struct lull_cluster *cluster, const struct judged *
     double *gpu_j;
     int result;
 
-    choose_slots(&judged->jobs, judged->last_ns, &slotting);
+    choose_slots(&judged->jobs, judged->last_ns, slots, &slotting);
     result = lull_slotted_create(cluster, &judged->jobs, &slotting, &slotted, err);
     if (result < 0)
         return result;
@@ -147,15 +154,15 @@ static int bound_whole(const struct lull_cluster *cluster, const struct judged *
 
 /* Of jobs that may stop and go on. */
 static int bound_paused(const struct lull_cluster *cluster, const struct judged *judged,
-                        double second_j, const struct lull_price_ascent *ascent,
+                        double second_j, int64_t slots, const struct lull_price_ascent *ascent,
                         double *bound_j_out, struct lull_error *err)
 {
     const struct lull_preemptive_problem problem = {
         .cluster = cluster,
         .jobs = &judged->jobs,
         .second_j = second_j,
-        .slot_ns = judged->last_ns / PREEMPTIVE_SLOTS + 1,
-        .slots = PREEMPTIVE_SLOTS,
+        .slot_ns = judged->last_ns / slots + 1,
+        .slots = (uint32_t)slots,
     };
     struct lull_preemptive *preemptive = NULL;
     int result = lull_preemptive_create(&problem, &preemptive);
@@ -170,23 +177,30 @@ static int bound_paused(const struct lull_cluster *cluster, const struct judged 
 
 int lull_cluster_certify(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                          const struct lull_cluster_run *run,
-                         const struct lull_cluster_conditions *conditions, double second_j,
+                         const struct lull_cluster_conditions *conditions,
+                         const struct lull_certificate_effort *effort, double second_j,
                          struct lull_cluster_certificate *certificate_out, struct lull_error *err)
 {
-    struct lull_watch watch = lull_watch_begin();
-    const double cost_j = cost_of(jobs, run, second_j);
+    struct telling telling = {lull_watch_begin(),
+                              effort->steps > 0 ? (uint32_t)effort->steps : STEPS};
+    struct lull_cluster_certificate certificate = {.cost_j = cost_of(jobs, run, second_j)};
     const struct lull_price_ascent ascent = {
-        .achieved = cost_j, .steps = STEPS, .tell = tell, .user = &watch};
+        .achieved = certificate.cost_j, .steps = telling.steps, .tell = tell, .user = &telling};
     struct judged judged;
     int result = take(jobs, run, conditions, &judged);
 
-    *certificate_out = (struct lull_cluster_certificate){.cost_j = cost_j};
     if (result < 0)
         lull_error_set(err, result, "no memory for %zu jobs", jobs->count);
+    else if (judged.may_pause)
+        result = bound_paused(cluster, &judged, second_j,
+                              effort->slots > 0 ? effort->slots : PREEMPTIVE_SLOTS, &ascent,
+                              &certificate.bound_j, err);
     else
-        result = (judged.may_pause ? bound_paused : bound_whole)(
-            cluster, &judged, second_j, &ascent, &certificate_out->bound_j, err);
+        result = bound_whole(cluster, &judged, second_j, effort->slots > 0 ? effort->slots : SLOTS,
+                             &ascent, &certificate.bound_j, err);
     fini(&judged);
-    lull_watch_end(&watch);
+    lull_watch_end(&telling.watch);
+    if (result == 0)
+        *certificate_out = certificate;
     return result;
 }

@@ -20,11 +20,20 @@ struct lull_cluster_certificate {
                        one met, and runs any of the jobs with a value */
 };
 
-/* Draws progress. Where jobs run whole, times become a 2048th of the run, or longer. -ENOMEM;
+enum { LULL_CERTIFICATE_MOST = 100000 };
+
+/* How hard to search; each to LULL_CERTIFICATE_MOST, 0: its own choice. */
+struct lull_certificate_effort {
+    int64_t slots;
+    int64_t steps;
+};
+
+/* Draws progress. Where jobs run whole, times become a slot or longer. -ENOMEM;
  * -EINVAL and -ERANGE of slotted.h. */
 int lull_cluster_certify(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                          const struct lull_cluster_run *run,
-                         const struct lull_cluster_conditions *conditions, double second_j,
+                         const struct lull_cluster_conditions *conditions,
+                         const struct lull_certificate_effort *effort, double second_j,
                          struct lull_cluster_certificate *certificate_out, struct lull_error *err);
 
 #endif

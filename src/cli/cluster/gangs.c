@@ -182,7 +182,7 @@ int lull_gangs_certify(const struct lull_gangs *gangs, const struct lull_cluster
                        struct lull_cluster_certificate *certificate_out, struct lull_error *err)
 {
     return lull_cluster_certify(&gangs->cluster, &gangs->jobs, run, &gangs->conditions.all,
-                                second_j(policy), certificate_out, err);
+                                &gangs->wish->certificate, second_j(policy), certificate_out, err);
 }
 
 int lull_gangs_run(const struct lull_gangs *gangs, const struct lull_cluster_policy_ops *policy,

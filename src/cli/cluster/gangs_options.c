@@ -22,7 +22,9 @@ enum {
     KEY_KNOB,
     KEY_PREEMPTIBLE,
     KEY_BOUND,
-    KEY_VALUE
+    KEY_VALUE,
+    KEY_SLOTS,
+    KEY_STEPS
 };
 
 /* Of a value over the energy of its job. */
@@ -61,6 +63,10 @@ static const struct argp_option options[] = {
      "What no schedule as good needs less than, by lull-bound in slots of so many seconds (a 288th "
      "of the whole)",
      0},
+    {"certificate-slots", KEY_SLOTS, "N", 0,
+     "Of pd-rats and pd-rats-safe, in so many slots of time (2048; 1024 with --preemptible)", 0},
+    {"certificate-steps", KEY_STEPS, "N", 0, "Searched for in so many steps (60); more prove more",
+     0},
     {"json", 'j', NULL, 0, "Print one JSON document", 0},
     {0},
 };
@@ -77,6 +83,10 @@ static int parse_value(int key, const char *arg, struct lull_gangs_options *wish
         return lull_text_parse_int(arg, 1, LULL_CLUSTER_MOST_NODES, &wish->nodes);
     case KEY_PER_NODE:
         return lull_text_parse_int(arg, 1, LULL_CLUSTER_MOST_NODE_GPUS, &wish->gpus_per_node);
+    case KEY_SLOTS:
+        return lull_text_parse_int(arg, 1, LULL_CERTIFICATE_MOST, &wish->certificate.slots);
+    case KEY_STEPS:
+        return lull_text_parse_int(arg, 1, LULL_CERTIFICATE_MOST, &wish->certificate.steps);
     case KEY_RUN:
         return parse_watts(arg, &wish->run_w);
     case KEY_IDLE:

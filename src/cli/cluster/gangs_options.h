@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cli/cluster/certificate.h"
 #include "cli/cluster/gangs_modes.h"
 #include "cli/cluster/conditions.h"
 
@@ -31,6 +32,7 @@ struct lull_gangs_options {
     const char *sweep;     /* settings of the policy's knob; NULL: not */
     bool is_bounded;       /* by lull-bound */
     double bound_slot_s;   /* 0: its own choice */
+    struct lull_certificate_effort certificate;
 };
 
 /* has_policy: --policy was given, else --compare. Prints --help and usage errors itself, as argp
