@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/pipeline/frontier/frontier.h"
+#include "core/pipeline/prove/chains.h"
 #include "core/pipeline/prove/search.h"
 
 /* Branchings of each search at first, and how many times as many each time. */
@@ -151,14 +152,18 @@ int lull_pipeline_prove(const struct lull_pipeline_problem *problem, int64_t dea
                             .progress = progress,
                             .user = user,
                             .err = err};
-    const int result = prove(&prover, problem, energy_j, limits->window_ops);
+    struct chains chains;
+    int result = lull_chains_init(&chains, problem);
 
+    if (result == 0)
+        result = prove(&prover, &chains.problem, energy_j, limits->window_ops);
     if (result == 0 && prover.report.outcome == LULL_PROOF_FOUND)
-        memcpy(option_out, prover.found, problem->graph->op_count * sizeof(*option_out));
+        lull_chains_plan(&chains, prover.found, option_out);
     if (result == 0)
         *report_out = prover.report;
     lull_choices_fini(&prover.choices);
     lull_circulation_fini(&prover.net);
+    lull_chains_fini(&chains);
     free(prover.duration_ns);
     free(prover.rounded);
     free(prover.found);
