@@ -133,7 +133,7 @@ class Frontier(unittest.TestCase):
 # How far proofs go at each point: some seconds for those near the bound, or as far as one asks, minutes a point.
 BRANCHINGS = int(os.environ.get("LULL_PROOF_BRANCHINGS", 0))
 # Where it is worth to search longer, and how long then: some seconds, or minutes.
-NEAR, EFFORTS = (1.0002, (32, 64)) if BRANCHINGS else (1.0001, (8,))
+NEAR, EFFORTS = (1.0002, (32, 40, 64)) if BRANCHINGS else (1.0001, (8,))
 Compared = collections.namedtuple("Compared", "time_s recorded_j ours_j bound_j")
 
 

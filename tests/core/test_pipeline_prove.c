@@ -9,6 +9,7 @@
 
 #include "core/pipeline/frontier/frontier.h"
 #include "core/pipeline/prove/prove.h"
+#include "core/pipeline/round/exact.h"
 #include "pipeline_case.h"
 #include "property.h"
 
@@ -222,6 +223,55 @@ static void test_windows(void **state)
     assert_true(above_bound >= GRIDS / 4);
 }
 
+/* From the fastest plan on, by windows that are smaller than the graph or not. */
+static struct lull_pipeline_cost improve(const struct pipeline_case *it, int64_t deadline_ns,
+                                         uint32_t windows, int64_t *cheaper_out)
+{
+    uint32_t *option = calloc(it->graph.op_count, sizeof(*option));
+    struct lull_pipeline_cost cost;
+
+    assert_non_null(option);
+    *cheaper_out = lull_pipeline_exact(&it->problem, deadline_ns, windows, option);
+    cost = lull_pipeline_plan_cost(&it->problem, option, 0);
+    free(option);
+    return cost;
+}
+
+/* Where the window is everything, the best plan of all; else no dearer one, and the same again. */
+static void test_exact_windows(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < GRIDS / 2; seed++) {
+        struct lull_pipeline_cost cost = {0};
+        struct pipeline_case it;
+        struct lull_random random;
+        int64_t deadline_ns;
+        int64_t cheaper;
+
+        lull_random_init(&random, seed);
+        draw_grid(&it, &random, 2, 4);
+        deadline_ns = fastest_ns(&it) * 21 / 20;
+        cost = improve(&it, deadline_ns, 40, &cheaper);
+        holds(cost.time_ns <= deadline_ns && cheaper > 0 &&
+                  cost.energy_j <= try_all(&it, deadline_ns) * (1.0 + 2e-9),
+              seed);
+        pipeline_case_fini(&it);
+
+        draw_grid(&it, &random, 4, 8);
+        deadline_ns = fastest_ns(&it) * 21 / 20;
+        for (uint32_t windows = 0; windows < 8; windows += 3) {
+            const double before_j = cost.energy_j;
+
+            cost = improve(&it, deadline_ns, windows, &cheaper);
+            holds(cost.time_ns <= deadline_ns, seed);
+            holds(windows == 0 || cost.energy_j <= before_j, seed);
+            holds((cheaper == 0) == (windows == 0), seed);
+        }
+        holds(cost.energy_j == improve(&it, deadline_ns, 6, &cheaper).energy_j, seed);
+        pipeline_case_fini(&it);
+    }
+}
+
 static bool stop_at_once(void *user, const struct lull_proof_report *report)
 {
     (void)report;
@@ -271,6 +321,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_all_plans),
         cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_exact_windows),
         cmocka_unit_test(test_limits),
     };
 

@@ -110,7 +110,7 @@ static const struct argp_option options[] = {
     {"wake-ms", KEY_WAKE, "DOWN,UP", 0,
      "Until a waiting stage draws that power, and until it is awake again (as --switch-ms)", 3},
     {"effort", KEY_EFFORT, "N", 0,
-     "Search longer for one plan, 1 to 64: about N seconds (1: half a second)", 3},
+     "Search longer for one plan, 1 to 64: about N to 2 N seconds (1: half a second)", 3},
     {"branchings", KEY_BRANCHINGS, "N", 0, "After which --prove-j gives up (100000)", 3},
     {NULL, 0, NULL, 0, "Output:", 4},
     {"json", 'j', NULL, 0, "Print one JSON document", 4},
