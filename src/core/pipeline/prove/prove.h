@@ -9,6 +9,9 @@
  * operations is tried both ways before one is branched on; where one way is closed, the other
  * holds without branching (strong branching, probing: Savelsbergh 1994).
  *
+ * Operations in a chain that nothing else joins or leaves count as one, with the sums of their
+ * options: apart, each would make up for what branching tells the other.
+ *
  * Losses of parts of the graph that share no operation add up. So the operations are cut into
  * windows of about the same time, and a search over each one alone, the flow outside standing
  * still, shows what is lost there at least; each has only its share to show, and a few small
