@@ -30,13 +30,21 @@ struct asked {
     double time_s;
 };
 
-double lull_preemptive_least_j(const struct lull_preemptive_job *job)
+const struct lull_preemptive_mode *lull_preemptive_best_mode(const struct lull_preemptive_job *job,
+                                                             double *cost_j_out)
 {
-    double least_j = INFINITY;
+    const struct lull_preemptive_mode *best = NULL;
 
-    for (uint32_t i = 0; i < job->mode_count; i++)
-        least_j = fmin(least_j, job->modes[i].energy_j + job->second_j * job->modes[i].time_s);
-    return least_j;
+    *cost_j_out = INFINITY;
+    for (uint32_t i = 0; i < job->mode_count; i++) {
+        const double cost_j = job->modes[i].energy_j + job->second_j * job->modes[i].time_s;
+
+        if (cost_j < *cost_j_out) {
+            *cost_j_out = cost_j;
+            best = &job->modes[i];
+        }
+    }
+    return best;
 }
 
 /* ---- one worth ---------------------------------------------------------------------------- */
@@ -167,25 +175,19 @@ static void set_own(struct search *search)
     }
 }
 
-/* As long as in the best mode alone. */
-static void begin(struct lull_preemptive_job *job, double least_j)
-{
-    for (uint32_t i = 0; i < job->mode_count && job->tau_s <= 0.0; i++)
-        if (job->modes[i].energy_j + job->second_j * job->modes[i].time_s <= least_j)
-            job->tau_s = job->modes[i].time_s;
-    job->worth_j = least_j + 0.5 * job->second_j * job->tau_s;
-}
-
 double lull_preemptive_alone_j(struct lull_preemptive_job *job,
                                const struct lull_preemptive_slots *slots, const double *gpu_w,
                                double *use)
 {
     struct search search = {.job = job, .slots = slots, .gpu_w = gpu_w, .bound_j = -INFINITY};
-    const double alone_j = lull_preemptive_least_j(job);
+    double alone_j;
+    const struct lull_preemptive_mode *best = lull_preemptive_best_mode(job, &alone_j);
     struct asked asked;
 
-    if (job->tau_s <= 0.0)
-        begin(job, alone_j);
+    if (job->tau_s <= 0.0) {
+        job->tau_s = best->time_s;
+        job->worth_j = alone_j + 0.5 * job->second_j * job->tau_s;
+    }
     set_own(&search);
     climb(&search, most_worth_j(&search));
     if (fmax(search.bound_j, alone_j) >= job->value_j)

@@ -56,9 +56,10 @@ struct lull_preemptive_slots {
     uint32_t slots;
 };
 
-/* The most that the job can cost while nobody else is there: that of its best mode, without a
- * pause. J; the value is not looked at. */
-double lull_preemptive_least_j(const struct lull_preemptive_job *job);
+/* The mode that costs least while nobody else is there, in energy and completion time; and what it
+ * costs, J, without the value. */
+const struct lull_preemptive_mode *lull_preemptive_best_mode(const struct lull_preemptive_job *job,
+                                                             double *cost_j_out);
 
 /*
  * A bound on the least cost, J, at prices gpu_w >= 0, J for a second of a GPU; never above that of

@@ -124,6 +124,7 @@ double lull_preemptive_bound(struct lull_preemptive *preemptive, const double *g
                              double *excess_out)
 {
     const struct lull_preemptive_slots *slots = &preemptive->slots;
+    double worth_j = 0.0; /* of all GPUs, all the time */
     double bound_j = 0.0;
     double added_j = 0.0;
 
@@ -132,10 +133,9 @@ double lull_preemptive_bound(struct lull_preemptive *preemptive, const double *g
 
         for (uint32_t slot = 0; slot < slots->slots; slot++, cell++) {
             excess_out[cell] = -gpu_s;
-            bound_j -= gpu_s * gpu_w[cell];
+            worth_j += gpu_s * gpu_w[cell];
         }
     }
-    added_j -= bound_j;
     for (size_t i = 0; i < preemptive->count; i++) {
         const double alone_j =
             lull_preemptive_alone_j(&preemptive->jobs[i], slots, gpu_w, excess_out);
@@ -143,21 +143,10 @@ double lull_preemptive_bound(struct lull_preemptive *preemptive, const double *g
         bound_j += alone_j;
         added_j += fabs(alone_j);
     }
-    return bound_j - slip_ratio * added_j;
+    return bound_j - worth_j - slip_ratio * (added_j + worth_j);
 }
 
 /* ---- the search --------------------------------------------------------------------------- */
-
-/* The mode that it would have alone. */
-static const struct lull_preemptive_mode *best_mode(const struct lull_preemptive_job *job)
-{
-    const double least_j = lull_preemptive_least_j(job);
-    uint32_t best = 0;
-
-    while (job->modes[best].energy_j + job->second_j * job->modes[best].time_s > least_j)
-        best++;
-    return &job->modes[best];
-}
 
 /* Who is there in each slot: GPUs asked for, and what their seconds count. */
 static void count_present(const struct lull_preemptive *all, const int64_t *end_ns, double *gpus,
@@ -166,7 +155,9 @@ static void count_present(const struct lull_preemptive *all, const int64_t *end_
     const int64_t slot_ns = all->problem->slot_ns;
 
     for (size_t i = 0; i < all->count; i++) {
-        const struct lull_preemptive_mode *mode = best_mode(&all->jobs[i]);
+        double unused_j;
+        const struct lull_preemptive_mode *mode =
+            lull_preemptive_best_mode(&all->jobs[i], &unused_j);
         const int64_t arrival_ns = all->problem->jobs->all[all->number[i]].arrival_ns;
         const int64_t last_ns = end_ns[all->number[i]];
 
