@@ -63,6 +63,7 @@ void lull_cluster_book_start(struct lull_cluster_book *book, uint32_t job, uint3
     leave(page, LULL_CLUSTER_RUNS);
     page->mode = mode;
     page->since_ns = now_ns;
+    page->pace = 1.0;
     page->shares = malloc(share_count * sizeof(*shares));
     if (page->shares == NULL)
         return;
@@ -76,8 +77,9 @@ static void settle(struct lull_cluster_page *page, const struct lull_cluster_job
     const int64_t stretch_ns = now_ns - page->since_ns;
     const int64_t again_ns = stretch_ns < page->restart_ns ? stretch_ns : page->restart_ns;
 
-    page->left_ratio -= fmin(
-        (double)(stretch_ns - again_ns) / (double)job->modes[page->mode].time_ns, page->left_ratio);
+    page->left_ratio -=
+        fmin((double)(stretch_ns - again_ns) * page->pace / (double)job->modes[page->mode].time_ns,
+             page->left_ratio);
     page->restart_ns -= again_ns;
     page->since_ns = now_ns;
 }
@@ -92,6 +94,13 @@ void lull_cluster_book_reclock(struct lull_cluster_book *book, uint32_t job, uin
 {
     lull_cluster_book_settle(book, job, now_ns);
     book->pages[job].mode = mode;
+}
+
+void lull_cluster_book_pace(struct lull_cluster_book *book, uint32_t job, double pace,
+                            int64_t now_ns)
+{
+    lull_cluster_book_settle(book, job, now_ns);
+    book->pages[job].pace = pace;
 }
 
 void lull_cluster_book_begin(struct lull_cluster_book *book, uint32_t job, uint32_t mode,
@@ -127,9 +136,11 @@ void lull_cluster_book_end(struct lull_cluster_book *book, uint32_t job)
 
 static int64_t need_ns(const struct lull_cluster_page *page, int64_t time_ns)
 {
-    const double left_ns = ceil((double)time_ns * page->left_ratio);
+    const double pace = page->stage == LULL_CLUSTER_RUNS ? page->pace : 1.0;
+    const double left_ns = ceil((double)time_ns * page->left_ratio / pace);
 
-    return page->restart_ns + (page->left_ratio >= 1.0 ? time_ns : (int64_t)fmax(left_ns, 1.0));
+    return page->restart_ns +
+           (page->left_ratio >= 1.0 && pace >= 1.0 ? time_ns : (int64_t)fmax(left_ns, 1.0));
 }
 
 int64_t lull_cluster_book_need_ns(const struct lull_cluster_book *book, uint32_t job, uint32_t mode)

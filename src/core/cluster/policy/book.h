@@ -23,7 +23,8 @@ struct lull_cluster_page {
     enum lull_cluster_stage stage;
     uint32_t stamp;     /* another one whenever the stage changes; entries of old ones are stale */
     uint32_t mode;      /* running */
-    int64_t since_ns;   /* running in this mode */
+    int64_t since_ns;   /* running in this mode at this pace */
+    double pace;        /* running: of its mode's */
     double left_ratio;  /* of its work, at since_ns */
     int64_t restart_ns; /* before it goes on with it */
     struct lull_cluster_share *shares; /* running; NULL: not known, for want of memory */
@@ -66,6 +67,10 @@ void lull_cluster_book_settle(struct lull_cluster_book *book, uint32_t job, int6
 /* A running job goes on in a mode of the same type and GPUs. */
 void lull_cluster_book_reclock(struct lull_cluster_book *book, uint32_t job, uint32_t mode,
                                int64_t now_ns);
+
+/* A running job goes on at a pace (policy.h). */
+void lull_cluster_book_pace(struct lull_cluster_book *book, uint32_t job, double pace,
+                            int64_t now_ns);
 
 /* A job that has been started runs in this mode, perhaps not the one that was decided. */
 void lull_cluster_book_begin(struct lull_cluster_book *book, uint32_t job, uint32_t mode,
