@@ -14,7 +14,7 @@
 #include "core/cluster/placement.h"
 #include "core/stats/random.h"
 
-enum { NODES = 150, POOLS = 3, TYPES = 2, STEPS = 4000, MOST_JOBS = 64 };
+enum { NODES = 150, POOLS = 3, TYPES = 2, RACKS = 5, STEPS = 4000, MOST_JOBS = 64 };
 
 static struct lull_cluster_node nodes[NODES];
 static const struct lull_cluster_type types[TYPES] = {{.name = "A"}, {.name = "B"}};
@@ -43,28 +43,86 @@ static uint32_t extreme(const uint32_t *free, uint32_t pool, uint32_t type, uint
     return best;
 }
 
+static uint32_t whole_of(const uint32_t *free, uint32_t pool, uint32_t type, uint32_t rack)
+{
+    uint32_t whole = 0;
+
+    for (uint32_t i = 0; i < NODES; i++)
+        whole += nodes[i].pool == pool && nodes[i].type == type && nodes[i].rack == rack &&
+                 free[i] == node_gpus(pool, type);
+    return whole;
+}
+
+/* The rack of which to take so many whole nodes, or as many as there are; RACKS: none. */
+static uint32_t next_rack(const uint32_t *free, uint32_t pool, uint32_t type, uint32_t wanted)
+{
+    uint32_t fits = RACKS;
+    uint32_t fullest = RACKS;
+
+    for (uint32_t rack = RACKS; rack-- > 0;) {
+        const uint32_t whole = whole_of(free, pool, type, rack);
+
+        if (whole >= wanted && (fits == RACKS || whole <= whole_of(free, pool, type, fits)))
+            fits = rack;
+        if (whole > 0 && (fullest == RACKS || whole >= whole_of(free, pool, type, fullest)))
+            fullest = rack;
+    }
+    return fits < RACKS ? fits : fullest;
+}
+
+/* Whether one of the shares is in the node's rack. */
+static bool is_near(const struct lull_cluster_share *shares, size_t count, uint32_t node)
+{
+    for (size_t i = 0; i < count; i++)
+        if (nodes[shares[i].node].rack == nodes[node].rack)
+            return true;
+    return false;
+}
+
+static uint32_t place_rest(const uint32_t *free, uint32_t pool, uint32_t type, uint32_t gpus,
+                           const struct lull_cluster_share *shares, size_t count)
+{
+    uint32_t near[NODES];
+    uint32_t node;
+
+    for (uint32_t i = 0; i < NODES; i++)
+        near[i] = is_near(shares, count, i) ? free[i] : 0;
+    node = extreme(near, pool, type, gpus, true);
+    return node != UINT32_MAX ? node : extreme(free, pool, type, gpus, true);
+}
+
 /* The rule as it is told, on a copy. */
 static size_t place_slowly(const uint32_t *free_now, uint32_t pool, uint32_t type, uint32_t gpus,
                            struct lull_cluster_share *shares)
 {
     const uint32_t most = node_gpus(pool, type);
     uint32_t free[NODES];
+    uint32_t whole;
     size_t count = 0;
     uint32_t node;
 
     memcpy(free, free_now, sizeof(free));
     if (most == 0)
         return 0;
-    for (; gpus > most || (count > 0 && gpus == most); gpus -= most) {
-        node = extreme(free, pool, type, most, true);
-        if (node == UINT32_MAX)
+    whole = gpus > most ? gpus / most : 0;
+    while (whole > 0) {
+        const uint32_t rack = next_rack(free, pool, type, whole);
+
+        if (rack == RACKS)
             return 0;
-        shares[count++] = (struct lull_cluster_share){node, most};
-        free[node] = 0;
+        for (uint32_t i = 0; i < NODES && whole > 0; i++)
+            if (nodes[i].pool == pool && nodes[i].type == type && nodes[i].rack == rack &&
+                free[i] == most) {
+                shares[count++] = (struct lull_cluster_share){i, most};
+                free[i] = 0;
+                whole--;
+            }
     }
+    gpus -= (uint32_t)count * most;
     if (gpus == 0)
         return count;
-    node = extreme(free, pool, type, gpus, count > 0);
+    node = count > 0 ? place_rest(free, pool, type, gpus, shares, count)
+                     : extreme(free, pool, type, gpus, false);
     if (node == UINT32_MAX)
         return 0;
     shares[count++] = (struct lull_cluster_share){node, gpus};
@@ -122,7 +180,7 @@ static void check_node(const struct lull_cluster_state *state, const uint32_t *f
 }
 
 /* Nodes change their power at any time, with gangs on them or not. */
-static void test_gangs_come_and_go(void **context)
+static void come_and_go(uint64_t seed, uint32_t racks)
 {
     enum lull_cluster_power power[NODES] = {LULL_CLUSTER_ON};
     uint32_t seen[NODES];
@@ -132,12 +190,12 @@ static void test_gangs_come_and_go(void **context)
     uint32_t free[NODES];
     size_t running = 0;
 
-    (void)context;
-    lull_random_init(&random, 1);
+    lull_random_init(&random, seed);
     for (uint32_t i = 0; i < NODES; i++) {
         nodes[i] = (struct lull_cluster_node){.pool = (uint32_t)lull_random_below(&random, POOLS),
                                               .type = (uint32_t)lull_random_below(&random, TYPES),
-                                              .gpus = lull_random_below(&random, 4) ? 8 : 4};
+                                              .gpus = lull_random_below(&random, 4) ? 8 : 4,
+                                              .rack = (uint32_t)lull_random_below(&random, racks)};
         free[i] = nodes[i].gpus;
     }
     assert_int_equal(lull_cluster_check(&cluster, NULL), 0);
@@ -168,6 +226,13 @@ static void test_gangs_come_and_go(void **context)
         check_counts(state, seen);
     }
     lull_cluster_state_destroy(state);
+}
+
+static void test_gangs_come_and_go(void **context)
+{
+    (void)context;
+    come_and_go(1, 1);
+    come_and_go(2, RACKS);
 }
 
 static void test_bad_clusters(void **context)

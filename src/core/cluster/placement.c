@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/cluster/placement.h"
 
+#include <stdbool.h>
+
+/* ---- one node ----------------------------------------------------------------------------- */
+
 static size_t place_within_node(const struct lull_cluster_state *state, uint32_t pool,
                                 uint32_t type, uint32_t gpus, struct lull_cluster_share *shares_out)
 {
@@ -17,51 +21,151 @@ static size_t place_within_node(const struct lull_cluster_state *state, uint32_t
     return 0;
 }
 
-/* The node with the most free GPUs, but for the free nodes below after_full, which are taken. */
-static uint32_t emptiest(const struct lull_cluster_state *state, uint32_t pool, uint32_t type,
-                         uint32_t gpus, uint32_t after_full)
+/* Nodes of one pool and type, and what of them is taken. */
+struct taking {
+    const struct lull_cluster_state *state;
+    uint32_t pool;
+    uint32_t type;
+    uint32_t most; /* GPUs of a whole node */
+    struct lull_cluster_share *shares;
+    size_t count;
+};
+
+static bool is_taken(const struct taking *taking, uint32_t node)
 {
-    const uint32_t most = lull_cluster_state_node_gpus(state, pool, type);
+    for (size_t i = 0; i < taking->count; i++)
+        if (taking->shares[i].node == node)
+            return true;
+    return false;
+}
 
-    for (uint32_t free = most; free >= gpus; free--) {
+/* ---- whole nodes -------------------------------------------------------------------------- */
+
+static uint32_t rack_of(const struct taking *taking, uint32_t node)
+{
+    return lull_cluster_state_cluster(taking->state)->nodes[node].rack;
+}
+
+static bool is_rack_taken(const struct taking *taking, uint32_t rack)
+{
+    for (size_t i = 0; i < taking->count; i++)
+        if (rack_of(taking, taking->shares[i].node) == rack)
+            return true;
+    return false;
+}
+
+/* The rack with the fewest whole nodes that has so many; else the one with the most. UINT32_MAX:
+ * none that is not taken has any. */
+static uint32_t choose_rack(const struct taking *taking, uint32_t wanted)
+{
+    uint32_t count;
+    const uint32_t *racks =
+        lull_cluster_state_racks(taking->state, taking->pool, taking->type, &count);
+    uint32_t best = UINT32_MAX;
+    uint32_t best_whole = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t whole =
+            lull_cluster_state_whole_of(taking->state, taking->pool, taking->type, i);
+        const bool is_better =
+            best_whole >= wanted ? whole >= wanted && whole < best_whole : whole > best_whole;
+
+        if (whole == 0 || !is_better || is_rack_taken(taking, racks[i]))
+            continue;
+        best = racks[i];
+        best_whole = whole;
+    }
+    return best;
+}
+
+/* Up to so many whole nodes of a rack. Returns how many. */
+static uint32_t take_of_rack(struct taking *taking, uint32_t rack, uint32_t wanted)
+{
+    uint32_t taken = 0;
+    uint32_t from = 0;
+
+    while (taken < wanted) {
         const uint32_t node =
-            lull_cluster_state_find(state, pool, type, free, free == most ? after_full : 0);
+            lull_cluster_state_find(taking->state, taking->pool, taking->type, taking->most, from);
 
+        if (node == UINT32_MAX)
+            break;
+        from = node + 1;
+        if (rack_of(taking, node) != rack)
+            continue;
+        taking->shares[taking->count++] = (struct lull_cluster_share){node, taking->most};
+        taken++;
+    }
+    return taken;
+}
+
+/* Whether there were so many. */
+static bool take_whole(struct taking *taking, uint32_t wanted)
+{
+    while (wanted > 0) {
+        const uint32_t rack = choose_rack(taking, wanted);
+
+        if (rack == UINT32_MAX)
+            return false;
+        wanted -= take_of_rack(taking, rack, wanted);
+    }
+    return true;
+}
+
+/* ---- the rest ----------------------------------------------------------------------------- */
+
+/* The node with the most free GPUs that is not taken, in a rack that is or in any. */
+static uint32_t emptiest(const struct taking *taking, uint32_t gpus, bool is_near)
+{
+    for (uint32_t free = taking->most; free >= gpus; free--) {
+        uint32_t node = lull_cluster_state_find(taking->state, taking->pool, taking->type, free, 0);
+
+        while (node != UINT32_MAX && (is_taken(taking, node) ||
+                                      (is_near && !is_rack_taken(taking, rack_of(taking, node)))))
+            node =
+                lull_cluster_state_find(taking->state, taking->pool, taking->type, free, node + 1);
         if (node != UINT32_MAX)
             return node;
     }
     return UINT32_MAX;
 }
 
+static bool take_rest(struct taking *taking, uint32_t gpus)
+{
+    uint32_t node = emptiest(taking, gpus, true);
+
+    if (node == UINT32_MAX)
+        node = emptiest(taking, gpus, false);
+    if (node == UINT32_MAX)
+        return false;
+    taking->shares[taking->count++] = (struct lull_cluster_share){node, gpus};
+    return true;
+}
+
 size_t lull_cluster_place_consolidated(const struct lull_cluster_state *state, uint32_t pool,
                                        uint32_t type, uint32_t gpus,
                                        struct lull_cluster_share *shares_out)
 {
-    const uint32_t most = lull_cluster_state_node_gpus(state, pool, type);
-    uint32_t from = 0;
-    size_t count = 0;
+    struct taking taking = {
+        .state = state,
+        .pool = pool,
+        .type = type,
+        .most = lull_cluster_state_node_gpus(state, pool, type),
+        .shares = shares_out,
+    };
 
     if (gpus > lull_cluster_state_free_of(state, pool, type))
         return 0;
-    if (gpus <= most)
+    if (gpus <= taking.most)
         return place_within_node(state, pool, type, gpus, shares_out);
-    for (; gpus >= most; gpus -= most) {
-        const uint32_t node = lull_cluster_state_find(state, pool, type, most, from);
-
-        if (node == UINT32_MAX)
-            return 0;
-        shares_out[count++] = (struct lull_cluster_share){node, most};
-        from = node + 1;
-    }
-    if (gpus > 0) {
-        const uint32_t node = emptiest(state, pool, type, gpus, from);
-
-        if (node == UINT32_MAX)
-            return 0;
-        shares_out[count++] = (struct lull_cluster_share){node, gpus};
-    }
-    return count;
+    if (!take_whole(&taking, gpus / taking.most))
+        return 0;
+    if (gpus % taking.most > 0 && !take_rest(&taking, gpus % taking.most))
+        return 0;
+    return taking.count;
 }
+
+/* ---- anywhere ----------------------------------------------------------------------------- */
 
 size_t lull_cluster_place_scattered(const struct lull_cluster_state *state, uint32_t pool,
                                     uint32_t type, uint32_t gpus,

@@ -10,8 +10,10 @@
  * Consolidated, as clusters place in practice (Helios, SC'21, section 2.1): a gang that fits into
  * one node takes the node with the fewest free GPUs that still fits, which keeps whole nodes free
  * for others; a larger one takes completely free nodes and puts its rest on the node with the most
- * free GPUs. Of equals the lowest number. gpus > 0. shares_out: room for node_count, in the order
- * of choice. Returns how many shares; 0: it does not fit.
+ * free GPUs. The free nodes are those of the rack with the fewest that has enough of them; else of
+ * as few racks as that takes, the emptiest first. Of equals the lowest number. gpus > 0.
+ * shares_out: room for node_count, in the order of choice. Returns how many shares; 0: it does not
+ * fit.
  */
 size_t lull_cluster_place_consolidated(const struct lull_cluster_state *state, uint32_t pool,
                                        uint32_t type, uint32_t gpus,

@@ -18,6 +18,10 @@ struct group {
     size_t words;
     uint64_t *having; /* [free GPUs][word]: the places of nodes with so many */
     uint32_t *count;  /* [free GPUs]: how many nodes */
+    uint32_t *racks;  /* that it has nodes in, ascending */
+    uint32_t rack_count;
+    uint32_t *rack_at; /* [place] among the racks */
+    uint32_t *whole;   /* [rack]: nodes with node_gpus free */
 };
 
 struct lull_cluster_state {
@@ -45,6 +49,8 @@ static void mark(struct group *group, uint32_t place, uint32_t free, bool has)
 
     *word = has ? *word | bit : *word & ~bit;
     group->count[free] += has ? 1 : UINT32_MAX;
+    if (free == group->node_gpus)
+        group->whole[group->rack_at[place]] += has ? 1 : UINT32_MAX;
 }
 
 /* Of what may be given away. */
@@ -92,7 +98,37 @@ static int make_group(struct group *group)
     group->nodes = calloc(group->node_count, sizeof(*group->nodes));
     group->having = calloc(levels * group->words, sizeof(*group->having));
     group->count = calloc(levels, sizeof(*group->count));
-    return group->nodes == NULL || group->having == NULL || group->count == NULL ? -ENOMEM : 0;
+    group->racks = calloc(group->node_count, sizeof(*group->racks));
+    group->rack_at = calloc(group->node_count, sizeof(*group->rack_at));
+    group->whole = calloc(group->node_count, sizeof(*group->whole));
+    return group->nodes == NULL || group->having == NULL || group->count == NULL ||
+                   group->racks == NULL || group->rack_at == NULL || group->whole == NULL
+               ? -ENOMEM
+               : 0;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const uint32_t left = *(const uint32_t *)a;
+    const uint32_t right = *(const uint32_t *)b;
+
+    return (left > right) - (left < right);
+}
+
+static void fill_racks(const struct lull_cluster *cluster, struct group *group)
+{
+    for (uint32_t i = 0; i < group->node_count; i++)
+        group->racks[i] = cluster->nodes[group->nodes[i]].rack;
+    qsort(group->racks, group->node_count, sizeof(*group->racks), by_number);
+    for (uint32_t i = 0; i < group->node_count; i++)
+        if (i == 0 || group->racks[i] != group->racks[group->rack_count - 1])
+            group->racks[group->rack_count++] = group->racks[i];
+    for (uint32_t i = 0; i < group->node_count; i++) {
+        const uint32_t *found = bsearch(&cluster->nodes[group->nodes[i]].rack, group->racks,
+                                        group->rack_count, sizeof(*group->racks), by_number);
+
+        group->rack_at[i] = (uint32_t)(found - group->racks);
+    }
 }
 
 static int fill_groups(struct lull_cluster_state *state)
@@ -102,12 +138,13 @@ static int fill_groups(struct lull_cluster_state *state)
     for (size_t i = 0; i < (size_t)cluster->pool_count * cluster->type_count; i++)
         if (state->groups[i].node_count > 0 && make_group(&state->groups[i]) < 0)
             return -ENOMEM;
-    for (uint32_t i = 0; i < cluster->node_count; i++) {
-        struct group *const group = group_of(state, i);
-
-        group->nodes[state->place[i]] = i;
-        mark(group, state->place[i], state->free[i], true);
-    }
+    for (uint32_t i = 0; i < cluster->node_count; i++)
+        group_of(state, i)->nodes[state->place[i]] = i;
+    for (size_t i = 0; i < (size_t)cluster->pool_count * cluster->type_count; i++)
+        if (state->groups[i].node_count > 0)
+            fill_racks(cluster, &state->groups[i]);
+    for (uint32_t i = 0; i < cluster->node_count; i++)
+        mark(group_of(state, i), state->place[i], state->free[i], true);
     return 0;
 }
 
@@ -148,6 +185,9 @@ void lull_cluster_state_destroy(struct lull_cluster_state *state)
         free(state->groups[i].nodes);
         free(state->groups[i].having);
         free(state->groups[i].count);
+        free(state->groups[i].racks);
+        free(state->groups[i].rack_at);
+        free(state->groups[i].whole);
     }
     free(state->groups);
     free(state->place);
@@ -195,6 +235,21 @@ uint32_t lull_cluster_state_node_gpus(const struct lull_cluster_state *state, ui
                                       uint32_t type)
 {
     return group_at(state, pool, type)->node_gpus;
+}
+
+const uint32_t *lull_cluster_state_racks(const struct lull_cluster_state *state, uint32_t pool,
+                                         uint32_t type, uint32_t *count_out)
+{
+    const struct group *group = group_at(state, pool, type);
+
+    *count_out = group->rack_count;
+    return group->racks;
+}
+
+uint32_t lull_cluster_state_whole_of(const struct lull_cluster_state *state, uint32_t pool,
+                                     uint32_t type, uint32_t at)
+{
+    return group_at(state, pool, type)->whole[at];
 }
 
 /* The first place that is not of a node below from_node. */

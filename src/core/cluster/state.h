@@ -49,6 +49,15 @@ uint32_t lull_cluster_state_node_gpus(const struct lull_cluster_state *state, ui
 uint32_t lull_cluster_state_find(const struct lull_cluster_state *state, uint32_t pool,
                                  uint32_t type, uint32_t free_gpus, uint32_t from_node);
 
+/* Racks that the group has nodes in, by number, ascending. O(1). */
+const uint32_t *lull_cluster_state_racks(const struct lull_cluster_state *state, uint32_t pool,
+                                         uint32_t type, uint32_t *count_out);
+
+/* How many nodes of the group in its rack number `at` have lull_cluster_state_node_gpus() free.
+ * O(1). */
+uint32_t lull_cluster_state_whole_of(const struct lull_cluster_state *state, uint32_t pool,
+                                     uint32_t type, uint32_t at);
+
 /* The shares are free (take) or taken (give); each node at most once. A node that is not on can be
  * given to. O(shares). */
 void lull_cluster_state_take(struct lull_cluster_state *state,
