@@ -60,6 +60,43 @@ class Conditions(unittest.TestCase):
         self.assertEqual(drawn[0], drawn[1])
         self.assertNotEqual(drawn[0]["lost_s"], drawn[2]["lost_s"])
 
+    def test_links_that_are_shared(self):
+        # Each of two jobs has a node, and a GPU of the one between.
+        text = "job_id,submit_s,num_gpus,duration_s,model\na,0,3,100,bert\nb,0,3,100,bert\n"
+        cluster = ("--nodes", 3, "--gpus-per-node", 2, "--gpu", "A100-SXM4-40GB", "--network", "ethernet")
+        alone = answer(*cluster, text=text)
+        got = answer(*cluster, "--contention", text=text)
+        sends = 0.62 / 0.38 / (7 / 8) * 2 / 3
+        r = sends / (1 + sends)
+        duty = (r - 1 + ((1 - r) ** 2 + 4 * r * r) ** 0.5) / (2 * r)
+        self.assertEqual((alone["makespan_s"], alone["shared_s"], alone["sharing_jobs"]), (100.0, None, None))
+        self.assertAlmostEqual(got["makespan_s"], 100 * (1 + r * duty), delta=1e-3)
+        self.assertAlmostEqual(got["shared_s"], 2 * 100 * r * duty, delta=1e-3)
+        self.assertEqual(got["sharing_jobs"], 2)
+        self.assertGreater(got["run_j"], alone["run_j"])
+        worse = answer(*cluster, "--contention-penalty", 0.27, text=text)
+        self.assertGreater(worse["makespan_s"], got["makespan_s"])
+        said = queue(*cluster, "--contention", "--explain", "a", text=text).stdout
+        self.assertIn("longer, as it shared links or the storage with others", said)
+
+    def test_racks(self):
+        # Two jobs of two nodes keep to their racks; three nodes cannot.
+        table = "job_id,submit_s,num_gpus,duration_s,model\n"
+        cluster = ("--nodes", 4, "--gpus-per-node", 2, "--gpu", "A100-SXM4-40GB", "--rack-nodes", 2, "--rack-uplink", 0.5)
+        apart = answer(*cluster, text=table + "a,0,4,100,bert\nb,0,4,100,bert\n")
+        self.assertEqual((apart["makespan_s"], apart["shared_s"]), (100.0, 0.0))
+        across = answer(*cluster, text=table + "a,0,6,100,bert\n")
+        sends = 0.115 / 0.885 / (7 / 8) * 5 / 6
+        self.assertAlmostEqual(across["makespan_s"], 100 * (1 + sends / (1 + sends)), delta=1e-3)
+
+    def test_storage_that_is_shared(self):
+        text = "job_id,submit_s,num_gpus,duration_s,model\n" + "".join(f"{i},0,1,100,resnet50\n" for i in range(8))
+        cluster = ("--nodes", 1, "--gpu", "A100-SXM4-40GB", "--storage-mb-s")
+        self.assertEqual(answer(*cluster, 8 * 284, text=text)["makespan_s"], 100.0)
+        half = answer(*cluster, 4 * 284, text=text)
+        self.assertAlmostEqual(half["makespan_s"], 200.0, delta=1e-6)
+        self.assertAlmostEqual(half["shared_s"], 800.0, delta=1e-6)
+
     def test_price_and_carbon(self):
         price = self.written("time_s,price_per_kwh\n0,0.1\n50,0.4\n")
         carbon = self.written("time_s,g_per_kwh\n0,100\n")
@@ -78,7 +115,10 @@ class Conditions(unittest.TestCase):
         self.assertEqual(answer("--power-cap", 700, text=text)["rejected"], 8)
 
     def test_bad_input(self):
-        for words, said in ((("--power-cap", 100), "below the 480 W"), (("--node-cap", 100), "node 0"),
+        gpu = ("--gpu", "A100-SXM4-40GB")
+        for words, said in ((("--contention",), "only known with --gpu"), (gpu + ("--rack-nodes", 2), "or neither"),
+                            (gpu + ("--storage-mb-s", 0), "not a usable value"),
+                            (("--power-cap", 100), "below the 480 W"), (("--node-cap", 100), "node 0"),
                             (("--power-cap", 0), "usable"), (("--peak-ratio", 0.9), "usable"),
                             (("--mtbf-h", 0), "usable"), (("--turn-on-s", -1), "usable"),
                             (("--failures", "x", "--mtbf-h", 1), "either"),

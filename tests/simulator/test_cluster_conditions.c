@@ -1,6 +1,7 @@
 /*
- * Nodes that fail, are turned off and are kept under a power cap, around all policies: jobs are
- * never lost, power is what ran, caps hold.
+ * Nodes that fail, are turned off and are kept under a power cap, jobs that share links and a
+ * storage, around all policies: jobs are never lost, power is what ran, caps hold, and what a job
+ * runs longer is what sharing took.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>
@@ -13,6 +14,7 @@
 
 #include "../core/property.h"
 #include "cluster_case.h"
+#include "core/cluster/policy/ranked.h"
 
 enum { SEEDS = 300 };
 
@@ -290,11 +292,176 @@ static void test_caps_hold(void **state)
         }
 }
 
+/* ---- links and a storage that are shared ------------------------------------------------------
+ */
+
+static void draw_sharing(struct cluster_case *it, struct lull_random *random,
+                         struct lull_contention_rules *rules)
+{
+    *rules = (struct lull_contention_rules){
+        .shares_links = lull_random_below(random, 4) > 0,
+        .uplink_links = lull_random_below(random, 2) ? 0.2 + lull_random_uniform(random) : 0.0,
+        .storage_mb_s = lull_random_below(random, 2) ? 300.0 : 0.0,
+    };
+    for (uint32_t i = 0; i < it->cluster.node_count; i++)
+        it->nodes[i].rack = i / 3;
+    for (uint32_t job = 0; job < it->jobs.count; job++)
+        for (uint32_t i = 0; i < it->all[job].mode_count; i++) {
+            struct lull_cluster_mode *const mode = &it->modes[job][i];
+
+            mode->exposed_ratio = (float)(0.8 * lull_random_uniform(random));
+            mode->read_mb_s = (float)(100.0 * lull_random_uniform(random));
+            mode->waiting_w = (float)(100.0 * mode->gpus * lull_random_uniform(random));
+        }
+}
+
+/* Of one that began once and never changed its clock, how long it would have run alone. */
+static void check_sharing(const struct cluster_case *it, const struct lull_cluster_run *run,
+                          uint64_t seed)
+{
+    const struct lull_cluster_stretches *all = lull_cluster_run_stretches(run);
+
+    for (size_t i = 0; i < all->count; i++) {
+        const struct lull_cluster_stretch *stretch = &all->all[i];
+        const struct lull_cluster_outcome *outcome = &lull_cluster_run_outcomes(run)[stretch->job];
+        const struct lull_cluster_mode *mode = &it->modes[stretch->job][stretch->mode];
+        const double alone_s = (double)mode->time_ns * 1e-9;
+        const double longer_s = (double)outcome->shared_ns * 1e-9;
+
+        if (outcome->fate != LULL_CLUSTER_DONE || stretch->begin_ns != outcome->start_ns ||
+            stretch->end_ns != outcome->end_ns)
+            continue;
+        assert_near((double)(stretch->end_ns - stretch->begin_ns) * 1e-9, alone_s + longer_s,
+                    1e-6 * (alone_s + longer_s));
+        assert_near(stretch->energy_j, mode->energy_j + mode->waiting_w * longer_s,
+                    1e-6 * stretch->energy_j);
+    }
+    for (uint32_t job = 0; job < it->jobs.count; job++)
+        holds(lull_cluster_run_outcomes(run)[job].fate != LULL_CLUSTER_WAITED || it->is_mixed,
+              seed);
+}
+
+/* Paces found anew for those that ran from a time on. */
+static void replay_from(const struct cluster_case *it, const struct lull_cluster_run *run,
+                        const struct lull_contention_rules *rules, int64_t from_ns, int64_t to_ns,
+                        double *shared)
+{
+    const struct lull_cluster_stretches *all = lull_cluster_run_stretches(run);
+    struct lull_contention *contention;
+    const uint32_t *told;
+
+    assert_int_equal(lull_contention_create(&it->cluster, rules, &contention), 0);
+    for (size_t i = 0; i < all->count; i++)
+        if (all->all[i].begin_ns <= from_ns && all->all[i].end_ns >= to_ns)
+            assert_int_equal(lull_contention_add(contention, all->all[i].job,
+                                                 &it->modes[all->all[i].job][all->all[i].mode],
+                                                 all->all[i].shares, all->all[i].share_count),
+                             0);
+    assert_true(lull_contention_update(contention, &told) >= 0);
+    for (size_t i = 0; i < all->count; i++)
+        if (all->all[i].begin_ns <= from_ns && all->all[i].end_ns >= to_ns)
+            shared[all->all[i].job] += (double)(to_ns - from_ns) * 1e-9 *
+                                       (1.0 - lull_contention_pace(contention, all->all[i].job));
+    lull_contention_destroy(contention);
+}
+
+/* How long a job ran in all, and in how many modes. */
+static double ran_s(const struct lull_cluster_stretches *all, uint32_t job, uint32_t *modes_out)
+{
+    uint32_t seen = 0;
+    double sum_s = 0.0;
+
+    for (size_t i = 0; i < all->count; i++)
+        if (all->all[i].job == job) {
+            sum_s += (double)(all->all[i].end_ns - all->all[i].begin_ns) * 1e-9;
+            seen |= 1U << all->all[i].mode;
+        }
+    *modes_out = (uint32_t)__builtin_popcount(seen);
+    return sum_s;
+}
+
+/* What sharing took, job by job, from what ran when and where; in a restart nobody is slower. */
+static void check_shared(const struct cluster_case *it, const struct lull_cluster_run *run,
+                         const struct lull_contention_rules *rules)
+{
+    const struct lull_cluster_stretches *all = lull_cluster_run_stretches(run);
+    double replayed[CASE_MOST_JOBS] = {0};
+    struct lull_cluster_event *events;
+    size_t count;
+
+    assert_int_equal(lull_cluster_stretches_events(all, &events, &count), 0);
+    for (size_t i = 0; i + 1 < count; i++)
+        if (events[i + 1].time_ns > events[i].time_ns)
+            replay_from(it, run, rules, events[i].time_ns, events[i + 1].time_ns, replayed);
+    free(events);
+    for (uint32_t job = 0; job < it->jobs.count; job++) {
+        const struct lull_cluster_outcome *outcome = &lull_cluster_run_outcomes(run)[job];
+        const struct lull_cluster_mode *mode = &it->modes[job][outcome->mode];
+        const double got_s = (double)outcome->shared_ns * 1e-9;
+        uint32_t modes;
+        const double run_s = ran_s(all, job, &modes);
+
+        if (outcome->preemptions == 0)
+            assert_near(got_s, replayed[job], 1e-5 * (1.0 + run_s));
+        if (outcome->preemptions == 1 && modes == 1 && outcome->fate == LULL_CLUSTER_DONE)
+            assert_near(run_s - got_s - (double)mode->time_ns * 1e-9,
+                        (double)lull_cluster_restart_ns(mode->gpus) * 1e-9, 1e-6 * run_s);
+    }
+}
+
+static double shared_s(const struct cluster_case *it, const struct lull_cluster_run *run)
+{
+    double sum_s = 0.0;
+
+    for (uint32_t job = 0; job < it->jobs.count; job++)
+        sum_s += (double)lull_cluster_run_outcomes(run)[job].shared_ns * 1e-9;
+    return sum_s;
+}
+
+static void test_sharing(void **state)
+{
+    static struct cluster_case it;
+    double sum_s = 0.0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++)
+        for (const struct lull_cluster_policy_ops *const *policy = lull_cluster_policy_all();
+             *policy != NULL; policy++) {
+            struct lull_cluster_conditions conditions = {.keeps_power = true,
+                                                         .turns_nodes_off = seed % 4 / 2 == 1};
+            struct lull_cluster_run *run;
+            struct lull_random random;
+
+            lull_random_init(&random, seed);
+            case_draw(&it, seed);
+            draw_sharing(&it, &random, &conditions.contention);
+            if (seed % 3 == 0)
+                conditions.cap = (struct lull_power_cap){
+                    .cluster_w = 2.0 * case_least_cap_w(&it.cluster, true), .peak_ratio = 1.05};
+            run = run_case(&it, *policy, &conditions, seed);
+            check_places(&it, run, false, seed);
+            check_energy(&it, run, seed);
+            if (!conditions.turns_nodes_off)
+                check_idle(&it, run, seed);
+            check_sharing(&it, run, seed);
+            if (conditions.cap.cluster_w > 0.0)
+                holds(integrate(lull_cluster_run_meter(run), 1.05).most_w <=
+                          conditions.cap.cluster_w * (1.0 + 1e-8),
+                      seed);
+            if (seed % 5 == 0)
+                check_shared(&it, run, &conditions.contention);
+            sum_s += shared_s(&it, run);
+            lull_cluster_run_destroy(run);
+        }
+    assert_true(sum_s > 0.0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_failures_and_nodes_that_are_off),
         cmocka_unit_test(test_caps_hold),
+        cmocka_unit_test(test_sharing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,6 +22,11 @@ enum {
     KEY_PEAK,
     KEY_PRICE,
     KEY_CARBON,
+    KEY_CONTENTION,
+    KEY_RACK_NODES,
+    KEY_UPLINK,
+    KEY_PENALTY,
+    KEY_STORAGE,
 };
 
 static const struct argp_option options[] = {
@@ -44,6 +49,18 @@ static const struct argp_option options[] = {
     {"peak-ratio", KEY_PEAK, "R", 0, "Peak power of a job over its mean, for caps (1.05)", 0},
     {"price", KEY_PRICE, "FILE", 0, "What energy costs: a table time_s,price_per_kwh", 0},
     {"carbon", KEY_CARBON, "FILE", 0, "What it emits: a table time_s,g_per_kwh", 0},
+    {NULL, 0, NULL, 0, "What jobs share, with --gpu:", 0},
+    {"contention", KEY_CONTENTION, NULL, 0,
+     "Jobs on several nodes share the links of these: their communication takes longer beside "
+     "others",
+     0},
+    {"rack-nodes", KEY_RACK_NODES, "N", 0, "Nodes of a rack, with --rack-uplink", 0},
+    {"rack-uplink", KEY_UPLINK, "R", 0,
+     "What leaves or enters a rack at once, in links of a node; so with --contention", 0},
+    {"contention-penalty", KEY_PENALTY, "R", 0,
+     "What each further transfer on a link costs beyond its part, over the time alone (0)", 0},
+    {"storage-mb-s", KEY_STORAGE, "MB/S", 0,
+     "What all jobs together can read of their training data", 0},
     {0},
 };
 
@@ -101,6 +118,34 @@ static int parse_node(int key, const char *arg, struct lull_conditions_options *
     }
 }
 
+static int parse_sharing(int key, const char *arg, struct lull_conditions_options *wish)
+{
+    struct lull_contention_rules *const rules = &wish->contention;
+
+    switch (key) {
+    case KEY_CONTENTION:
+        rules->shares_links = true;
+        return 0;
+    case KEY_RACK_NODES:
+        return lull_text_parse_int(arg, 1, LULL_CLUSTER_MOST_NODES, &wish->rack_nodes);
+    case KEY_UPLINK:
+        rules->shares_links = true;
+        return parse_positive(arg, 1.0, 1e9, &rules->uplink_links) < 0 || rules->uplink_links == 0.0
+                   ? -EINVAL
+                   : 0;
+    case KEY_PENALTY:
+        rules->shares_links = true;
+        return parse_positive(arg, 1.0, 1e3, &rules->penalty_ratio);
+    case KEY_STORAGE:
+        return parse_positive(arg, 1.0, 1e15, &rules->storage_mb_s) < 0 ||
+                       rules->storage_mb_s == 0.0
+                   ? -EINVAL
+                   : 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
 static int parse_power(int key, char *arg, struct lull_conditions_options *wish)
 {
     switch (key) {
@@ -144,9 +189,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     }
     if (key == ARGP_KEY_END && wish->failures != NULL && wish->mtbf_ns > 0)
         argp_error(state, "give either --failures or --mtbf-h");
+    if (key == ARGP_KEY_END && (wish->rack_nodes > 0) != (wish->contention.uplink_links > 0.0))
+        argp_error(state, "give --rack-nodes and --rack-uplink, or neither");
     result = parse_node(key, arg, wish);
     if (result == ARGP_ERR_UNKNOWN)
         result = parse_power(key, arg, wish);
+    if (result == ARGP_ERR_UNKNOWN)
+        result = parse_sharing(key, arg, wish);
     if (result != 0 && result != ARGP_ERR_UNKNOWN)
         argp_error(state, "%s: not a usable value", arg);
     return result;
@@ -164,6 +213,13 @@ void lull_conditions_apply_types(const struct lull_conditions_options *wish,
         types[i].turn_on_ns = wish->turn_on_ns;
         types[i].off_w = wish->off_w;
     }
+}
+
+void lull_conditions_apply_racks(const struct lull_conditions_options *wish,
+                                 struct lull_cluster_node *nodes, uint32_t count)
+{
+    for (uint32_t i = 0; wish->rack_nodes > 0 && i < count; i++)
+        nodes[i].rack = i / (uint32_t)wish->rack_nodes;
 }
 
 /* The longest job, in its slowest mode, after the last arrival. */
@@ -191,6 +247,7 @@ int lull_conditions_make(const struct lull_conditions_options *wish,
         .cap = {.cluster_w = wish->cap_w,
                 .node_w = wish->node_cap_w,
                 .peak_ratio = wish->peak_ratio},
+        .contention = wish->contention,
     };
     if (wish->failures != NULL)
         rc = lull_cluster_failures_read(wish->failures, cluster->node_count,
@@ -230,6 +287,18 @@ static double lost_s(const struct lull_cluster_run *run, size_t job_count, uint6
     return sum_s;
 }
 
+static double shared_s(const struct lull_cluster_run *run, size_t job_count, size_t *jobs_out)
+{
+    double sum_s = 0.0;
+
+    *jobs_out = 0;
+    for (size_t i = 0; i < job_count; i++) {
+        sum_s += (double)lull_cluster_run_outcomes(run)[i].shared_ns * 1e-9;
+        *jobs_out += lull_cluster_run_outcomes(run)[i].shared_ns > 0;
+    }
+    return sum_s;
+}
+
 void lull_conditions_print(const struct lull_conditions_options *wish,
                            const struct lull_cluster_run *run, size_t job_count, FILE *out)
 {
@@ -237,6 +306,8 @@ void lull_conditions_print(const struct lull_conditions_options *wish,
     const struct lull_power_meter *meter = lull_cluster_run_meter(run);
     uint64_t failures;
     const double lost = lost_s(run, job_count, &failures);
+    size_t sharing;
+    const double longer_s = shared_s(run, job_count, &sharing);
 
     if (wish->turns_nodes_off)
         fprintf(out, "nodes               turned off %llu times, on %llu times\n",
@@ -245,6 +316,9 @@ void lull_conditions_print(const struct lull_conditions_options *wish,
         fprintf(out,
                 "failures            of nodes %llu; jobs hit %llu times, %.1f h of work lost\n",
                 (unsigned long long)nodes.failures, (unsigned long long)failures, lost / 3600.0);
+    if (lull_contention_is_on(&wish->contention))
+        fprintf(out, "sharing             made %zu jobs run %.1f h longer\n", sharing,
+                longer_s / 3600.0);
     if (wish->price != NULL)
         fprintf(out, "price               %.2f\n", lull_power_meter_price(meter));
     if (wish->carbon != NULL)
@@ -263,14 +337,19 @@ int lull_conditions_json(const struct lull_conditions_options *wish,
     const struct lull_power_meter *meter = lull_cluster_run_meter(run);
     uint64_t failures;
     const double lost = lost_s(run, job_count, &failures);
+    const bool is_shared = lull_contention_is_on(&wish->contention);
+    size_t sharing;
+    const double longer_s = shared_s(run, job_count, &sharing);
     json_t *fields = json_pack(
-        "{s:I, s:I, s:I, s:I, s:f, s:o, s:o, s:o, s:o}", "turn_ons", (json_int_t)nodes.turn_ons,
-        "turn_offs", (json_int_t)nodes.turn_offs, "node_failures", (json_int_t)nodes.failures,
-        "job_failures", (json_int_t)failures, "lost_s", lost, "price",
+        "{s:I, s:I, s:I, s:I, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "turn_ons",
+        (json_int_t)nodes.turn_ons, "turn_offs", (json_int_t)nodes.turn_offs, "node_failures",
+        (json_int_t)nodes.failures, "job_failures", (json_int_t)failures, "lost_s", lost, "price",
         real_or_null(lull_power_meter_price(meter), wish->price != NULL), "carbon_g",
         real_or_null(lull_power_meter_carbon(meter), wish->carbon != NULL), "power_cap_w",
         real_or_null(wish->cap_w, wish->cap_w > 0.0), "node_cap_w",
-        real_or_null(wish->node_cap_w, wish->node_cap_w > 0.0));
+        real_or_null(wish->node_cap_w, wish->node_cap_w > 0.0), "shared_s",
+        real_or_null(longer_s, is_shared), "sharing_jobs",
+        is_shared ? json_integer((json_int_t)sharing) : json_null());
     const int result = fields == NULL || into == NULL ? -1 : json_object_update(into, fields);
 
     json_decref(fields);

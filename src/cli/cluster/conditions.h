@@ -1,6 +1,7 @@
 /*
  * What happens to a simulated cluster beside its jobs, on the command line: nodes that are turned
- * off or fail, prices, power caps. SPDX-License-Identifier: Apache-2.0
+ * off or fail, prices, power caps, links and a storage that jobs share. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #ifndef LULL_CLI_CLUSTER_CONDITIONS_H
 #define LULL_CLI_CLUSTER_CONDITIONS_H
@@ -28,6 +29,8 @@ struct lull_conditions_options {
     double peak_ratio;
     const char *price; /* NULL: none */
     const char *carbon;
+    struct lull_contention_rules contention;
+    int64_t rack_nodes; /* 0: no racks */
 };
 
 /* A child parser: its input is a struct lull_conditions_options, which it sets to defaults. */
@@ -43,6 +46,10 @@ struct lull_conditions {
 /* What it says of nodes, into types of GPU. */
 void lull_conditions_apply_types(const struct lull_conditions_options *wish,
                                  struct lull_cluster_type *types, uint32_t count);
+
+/* What it says of racks, into nodes. */
+void lull_conditions_apply_racks(const struct lull_conditions_options *wish,
+                                 struct lull_cluster_node *nodes, uint32_t count);
 
 /*
  * Reads and draws what is wished for. Failures at random go on until the
@@ -60,7 +67,7 @@ void lull_conditions_print(const struct lull_conditions_options *wish,
 
 /*
  * The same as fields: turn_ons turn_offs node_failures job_failures lost_s price carbon_g
- * power_cap_w node_cap_w; null where not asked. -ENOMEM.
+ * power_cap_w node_cap_w shared_s sharing_jobs; null where not asked. -ENOMEM.
  */
 int lull_conditions_json(const struct lull_conditions_options *wish,
                          const struct lull_cluster_run *run, size_t job_count, json_t *into);

@@ -302,6 +302,9 @@ static void print_end(const struct lull_explained *explained, FILE *out)
                 "start\n",
                 outcome->preemptions, plural(outcome->preemptions), outcome->failures,
                 plural(outcome->failures));
+    if (outcome->shared_ns > 0)
+        fprintf(out, "ran %s longer, as it shared links or the storage with others\n",
+                at(outcome->shared_ns).text);
     if (deadline_ns == LULL_CLUSTER_NEVER)
         return;
     fprintf(out, "deadline at %s", at(deadline_ns).text);

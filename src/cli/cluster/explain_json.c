@@ -77,11 +77,11 @@ json_t *lull_explain_json(const struct lull_explained *explained)
     static const char *const fates[] = {"waited", "done", "rejected"};
     const struct lull_cluster_outcome *outcome = explained->outcome;
 
-    return json_pack("{s:s, s:I, s:s, s:s, s:s?, s:o, s:o}", "job_id",
+    return json_pack("{s:s, s:I, s:s, s:s, s:s?, s:f, s:o, s:o}", "job_id",
                      lull_explain_name(explained->gangs, explained->job).text, "number",
                      (json_int_t)explained->job, "pool",
                      lull_gangs_pool_name(explained->gangs, explained->asked->pool).text, "fate",
-                     fates[outcome->fate], "reason", outcome->reason, "modes",
-                     modes_json(explained), "waiting",
+                     fates[outcome->fate], "reason", outcome->reason, "shared_s",
+                     seconds(outcome->shared_ns), "modes", modes_json(explained), "waiting",
                      outcome->fate == LULL_CLUSTER_REJECTED ? json_null() : wait_json(explained));
 }

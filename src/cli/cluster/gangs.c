@@ -62,6 +62,7 @@ static int make_cluster(struct lull_gangs *gangs, struct lull_error *err)
                 gangs->nodes[made++] = (struct lull_cluster_node){
                     .pool = pool, .type = type, .gpus = (uint32_t)gangs->wish->gpus_per_node};
     lull_conditions_apply_types(&gangs->wish->conditions, gangs->types, types);
+    lull_conditions_apply_racks(&gangs->wish->conditions, gangs->nodes, made);
     gangs->cluster =
         (struct lull_cluster){gangs->types, types, gangs->nodes, made, pool_count(gangs) + 1};
     return lull_cluster_check(&gangs->cluster, err);

@@ -102,7 +102,8 @@ static void offer_type(const struct lull_gangs_modes *modes, struct work *work, 
                     .sync_ratio = modes->sync_ratio[job_class],
                     .rates = rate > 0.0 ? here : NULL,
                     .gpus = row->gpus,
-                    .time_ns = row->duration_ns},
+                    .time_ns = row->duration_ns,
+                    .read_mb_s = lull_job_classes[job_class].read_mb_s},
         .type = type,
     };
     if (type > 0) {
@@ -111,6 +112,7 @@ static void offer_type(const struct lull_gangs_modes *modes, struct work *work, 
         if (time_ns < 1.0 || time_ns > (double)LULL_CLUSTER_MOST_NS)
             return;
         offer->surface.time_ns = (int64_t)time_ns;
+        offer->surface.read_mb_s *= rate / reference;
     }
     work->offer_count++;
 }

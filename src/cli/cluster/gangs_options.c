@@ -110,6 +110,8 @@ static void check(const struct lull_gangs_options *wish, struct argp_state *stat
         argp_error(state, "give a file of jobs");
     if ((wish->pools != NULL) + (wish->nodes != 0) + (wish->modes.nodes[0] != 0) != 1)
         argp_error(state, "give either --pools or --nodes, or --gpu with nodes");
+    if (lull_contention_is_on(&wish->conditions.contention) && wish->modes.type_count == 0)
+        argp_error(state, "what jobs send and read is only known with --gpu");
     if ((wish->compare == NULL) != wish->has_policy)
         argp_error(state, "give either --policy or --compare");
     if (wish->compare != NULL && wish->sweep != NULL)

@@ -290,7 +290,8 @@ static void write_job(const struct lull_gangs *gangs, size_t job, uint32_t first
     else
         fputs(",,", file);
     lull_gangs_write_placement(outcome, first, file);
-    fprintf(file, ",%s\n", outcome->reason != NULL ? outcome->reason : "");
+    fprintf(file, ",%.6f,%s\n", (double)outcome->shared_ns * 1e-9,
+            outcome->reason != NULL ? outcome->reason : "");
 }
 
 static int write_rows(const void *context, FILE *file)
@@ -302,7 +303,7 @@ static int write_rows(const void *context, FILE *file)
         return -ENOMEM;
     for (uint32_t pool = 0; pool < gangs->cluster.pool_count; pool++)
         first[pool] = lull_gangs_first_node(gangs, pool);
-    fputs("job_id,vc,gpus,fate,submit_s,start_s,end_s,placement,reason\n", file);
+    fputs("job_id,vc,gpus,fate,submit_s,start_s,end_s,placement,shared_s,reason\n", file);
     for (size_t i = 0; i < gangs->jobs.count; i++)
         write_job(gangs, i, first[gangs->jobs.all[i].pool], file);
     free(first);

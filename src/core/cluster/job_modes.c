@@ -187,6 +187,9 @@ static size_t add_clocks(const struct lull_job_offer *offer, uint32_t gpus, uint
             .sm_mhz = surface->tempo[clock].sm_mhz,
             .time_ns = point.time_ns,
             .energy_j = point.energy_j,
+            .exposed_ratio = (float)point.exposed_ratio,
+            .waiting_w = (float)point.waiting_w,
+            .read_mb_s = (float)point.read_mb_s,
         };
     }
     return count;

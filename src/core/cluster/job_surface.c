@@ -158,5 +158,8 @@ bool lull_job_surface_at(const struct lull_job_surface *surface, uint32_t gpus, 
         stretch(surface->time_ns, (compute + transfer) / (own.compute + own.transfer));
     point_out->energy_j =
         gpus * unit_s * (compute * tempo->compute_w + transfer * tempo->transfer_w);
+    point_out->exposed_ratio = transfer / (compute + transfer);
+    point_out->waiting_w = gpus * tempo->waiting_w;
+    point_out->read_mb_s = surface->read_mb_s * surface->gpus * own.compute / (compute + transfer);
     return true;
 }

@@ -99,11 +99,15 @@ struct lull_job_surface {
     const struct lull_job_rates *rates; /* NULL: from sync_ratio */
     uint32_t gpus;                      /* that time_ns is with, at the highest clock; > 0 */
     int64_t time_ns;                    /* > 0 */
+    double read_mb_s; /* that a GPU reads from a storage while it computes then; >= 0 */
 };
 
 struct lull_job_point {
     int64_t time_ns; /* at least 1, at most LULL_CLUSTER_MOST_NS */
     double energy_j; /* of all its GPUs */
+    double exposed_ratio; /* of its time, that it only communicates */
+    double waiting_w;     /* of all its GPUs when they wait for others' transfers */
+    double read_mb_s;     /* by all of them, on average */
 };
 
 /*

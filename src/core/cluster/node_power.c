@@ -127,6 +127,13 @@ static void begin(struct lull_cluster_policy *policy, uint32_t job, uint32_t mod
         policy->inner.ops->begin(policy->inner.policy, job, mode, now_ns);
 }
 
+static void pace(struct lull_cluster_policy *policy, uint32_t job, double its_pace, int64_t end_ns,
+                 int64_t now_ns)
+{
+    if (policy->inner.ops->pace != NULL)
+        policy->inner.ops->pace(policy->inner.policy, job, its_pace, end_ns, now_ns);
+}
+
 /* ---- nodes -------------------------------------------------------------------------------- */
 
 static void set_idle(struct lull_cluster_policy *policy, uint32_t node, int64_t since_ns)
@@ -275,6 +282,7 @@ static const struct lull_cluster_policy_ops ops = {
     .end = end,
     .decide = decide,
     .begin = begin,
+    .pace = pace,
     .node = node_changed,
     .idle = idle,
     .wake_ns = wake_ns,

@@ -83,6 +83,11 @@ struct lull_cluster_policy_ops {
      */
     void (*begin)(struct lull_cluster_policy *policy, uint32_t job, uint32_t mode, int64_t now_ns);
 
+    /* A running job goes on at a pace (above 0, to 1) of that of its mode, since it shares links or
+     * a storage with others (contention.h): so it would end at end_ns. At its start it is 1. */
+    void (*pace)(struct lull_cluster_policy *policy, uint32_t job, double pace, int64_t end_ns,
+                 int64_t now_ns);
+
     /* A node has been turned on or off, has failed, or works again: see state. */
     void (*node)(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
                  uint32_t node, int64_t now_ns);

@@ -51,6 +51,14 @@ static void begin(struct lull_cluster_policy *policy, uint32_t job, uint32_t mod
         policy->inner.ops->begin(policy->inner.policy, job, mode, now_ns);
 }
 
+static void pace(struct lull_cluster_policy *policy, uint32_t job, double its_pace, int64_t end_ns,
+                 int64_t now_ns)
+{
+    lull_power_room_expect_end(&policy->room, job, end_ns);
+    if (policy->inner.ops->pace != NULL)
+        policy->inner.ops->pace(policy->inner.policy, job, its_pace, end_ns, now_ns);
+}
+
 /* ---- nodes -------------------------------------------------------------------------------- */
 
 static void node_changed(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
@@ -251,6 +259,7 @@ static const struct lull_cluster_policy_ops ops = {
     .end = end,
     .decide = decide,
     .begin = begin,
+    .pace = pace,
     .node = node_changed,
     .idle = idle,
     .wake_ns = wake_ns,

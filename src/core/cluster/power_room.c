@@ -192,6 +192,35 @@ int lull_power_room_reclock(struct lull_power_room *room, uint32_t job, uint32_t
     return 0;
 }
 
+/* Of ends that have been moved, when they are most of all. */
+static void drop_moved(struct lull_power_room *room)
+{
+    size_t kept = 0;
+
+    if (room->ends.count < 64 || room->ends.count < 4 * room->running)
+        return;
+    for (size_t i = 0; i < room->ends.count; i++) {
+        const struct lull_heap_entry end = room->ends.entries[i];
+
+        if (room->loads[end.number].end_ns == end.key)
+            room->ends.entries[kept++] = end;
+    }
+    /* Entries go back to where there is room for them. */
+    room->ends.count = 0;
+    for (size_t i = 0; i < kept; i++) {
+        const struct lull_heap_entry end = room->ends.entries[i];
+
+        (void)lull_heap_add(&room->ends, end.key, end.number);
+    }
+}
+
+void lull_power_room_expect_end(struct lull_power_room *room, uint32_t job, int64_t end_ns)
+{
+    drop_moved(room);
+    if (lull_heap_add(&room->ends, end_ns, job) == 0)
+        room->loads[job].end_ns = end_ns;
+}
+
 void lull_power_room_remove(struct lull_power_room *room, uint32_t job)
 {
     struct lull_power_load *const load = &room->loads[job];

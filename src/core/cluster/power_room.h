@@ -75,6 +75,9 @@ int lull_power_room_add(struct lull_power_room *room, uint32_t job, uint32_t mod
 int lull_power_room_reclock(struct lull_power_room *room, uint32_t job, uint32_t mode,
                             int64_t now_ns);
 
+/* A running job ends at another time; without memory for that the old one stands. */
+void lull_power_room_expect_end(struct lull_power_room *room, uint32_t job, int64_t end_ns);
+
 /* A job runs no longer; nothing if it did not. */
 void lull_power_room_remove(struct lull_power_room *room, uint32_t job);
 

@@ -145,6 +145,8 @@ static int run_all(struct lull_cluster_run *run, struct lull_error *err)
         decisions = decide(run, now_ns, err);
         if (decisions < 0)
             return (int)decisions;
+        if (lull_engine_change_paces(run, now_ns) < 0)
+            return lull_error_set(err, -ENOMEM, "out of memory");
         if (run->has_stopped)
             lull_power_meter_mark(run->meter, now_ns);
         run->has_stopped = false;
@@ -177,6 +179,9 @@ static int make_room(struct lull_cluster_run *run)
     if (run->outcomes == NULL || run->lives == NULL || run->running == NULL ||
         run->scratch == NULL || run->on_ns == NULL || run->was_off == NULL || run->use == NULL ||
         run->gpus_of == NULL || lull_cluster_state_create(cluster, &run->state) < 0)
+        return -ENOMEM;
+    if (lull_contention_is_on(&run->conditions.contention) &&
+        lull_contention_create(cluster, &run->conditions.contention, &run->contention) < 0)
         return -ENOMEM;
     return lull_power_meter_create(cluster->type_count, run->conditions.keeps_power,
                                    run->conditions.price, run->conditions.carbon, &run->meter);
@@ -301,6 +306,7 @@ void lull_cluster_run_destroy(struct lull_cluster_run *run)
         run->decider.ops->destroy(run->decider.policy);
     lull_cluster_state_destroy(run->state);
     lull_power_meter_destroy(run->meter);
+    lull_contention_destroy(run->contention);
     lull_heap_fini(&run->ends);
     lull_heap_fini(&run->repairs);
     lull_heap_fini(&run->turn_ons);

@@ -2,7 +2,8 @@
  * A cluster in virtual time under a scheduling policy (core/cluster/policy.h). Event-driven and
  * deterministic: at each instant jobs that end give their GPUs back, nodes work again, have turned
  * on, and fail, jobs arrive, in the order of their numbers, then the policy is asked until it has
- * nothing left to do. A job that ends as its node fails is done.
+ * nothing left to do. A job that ends as its node fails is done. Then those that share links or a
+ * storage with jobs that came or left get faster or slower.
  *
  * One thread. SPDX-License-Identifier: Apache-2.0
  */
@@ -12,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "core/cluster/contention.h"
 #include "core/cluster/failures.h"
 #include "core/cluster/policy.h"
 #include "core/cluster/power_cap.h"
@@ -33,6 +35,7 @@ struct lull_cluster_outcome {
     uint32_t preemptions;
     uint32_t failures; /* of nodes that it ran on */
     int64_t lost_ns;   /* what it had run since its last checkpoint, each time */
+    int64_t shared_ns; /* that it ran the longer for sharing links and the storage */
     uint32_t share_count;
     const struct lull_cluster_share *shares; /* the last time; in the order of choice */
     const char *reason;                      /* static; NULL: none */
@@ -44,6 +47,7 @@ struct lull_cluster_conditions {
     size_t failure_count;
     bool turns_nodes_off;      /* idle nodes, by core/cluster/node_power.h; the policy may too */
     struct lull_power_cap cap; /* core/cluster/power_cap.h; under it nothing is preempted */
+    struct lull_contention_rules contention; /* checked */
     const struct lull_tariff *price;  /* checked; NULL: none */
     const struct lull_tariff *carbon; /* the same, in g */
     bool keeps_power;                 /* the points of lull_cluster_run_meter */

@@ -10,9 +10,13 @@ static const struct lull_cluster_mode *mode_of(const struct lull_cluster_run *ru
     return &run->jobs->all[job].modes[run->outcomes[job].mode];
 }
 
-static double power_w(const struct lull_cluster_mode *mode)
+/* While it waits for others it draws less. */
+static double power_w(const struct lull_cluster_run *run, uint32_t job)
 {
-    return mode->energy_j / ((double)mode->time_ns * 1e-9);
+    const struct lull_cluster_mode *mode = mode_of(run, job);
+    const double pace = run->lives[job].pace;
+
+    return mode->energy_j / ((double)mode->time_ns * 1e-9) * pace + mode->waiting_w * (1.0 - pace);
 }
 
 /* The time that a job needs from here on. At least a nanosecond, so that it ends after it began. */
@@ -20,9 +24,10 @@ static int64_t time_left_ns(const struct lull_cluster_run *run, uint32_t job)
 {
     const struct lull_engine_life *life = &run->lives[job];
     const int64_t time_ns = mode_of(run, job)->time_ns;
-    const double left_ns = ceil((double)time_ns * life->left_ratio);
+    const double left_ns = ceil((double)time_ns * life->left_ratio / life->pace);
+    const bool is_whole = life->left_ratio >= 1.0 && life->pace >= 1.0;
 
-    return life->restart_ns + (life->left_ratio >= 1.0 ? time_ns : (int64_t)fmax(left_ns, 1.0));
+    return life->restart_ns + (is_whole ? time_ns : (int64_t)fmax(left_ns, 1.0));
 }
 
 /* ---- what a job has used ------------------------------------------------------------------ */
@@ -34,7 +39,8 @@ static double left_after(const struct lull_cluster_run *run, uint32_t job, int64
     const int64_t worked_ns = ran_ns > life->restart_ns ? ran_ns - life->restart_ns : 0;
 
     return life->left_ratio -
-           fmin((double)worked_ns / (double)mode_of(run, job)->time_ns, life->left_ratio);
+           fmin((double)worked_ns * life->pace / (double)mode_of(run, job)->time_ns,
+                life->left_ratio);
 }
 
 /* When it last saved its progress since it got its GPUs; then, if it never did. */
@@ -55,12 +61,15 @@ static void account(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
     const int64_t again_ns = stretch_ns < life->restart_ns ? stretch_ns : life->restart_ns;
     const int64_t saved_ns = last_checkpoint_ns(run, job, now_ns);
     const double left_ratio = left_after(run, job, stretch_ns);
-    const double used_j = mode->energy_j * ((double)stretch_ns / (double)mode->time_ns);
+    const double used_j =
+        mode->energy_j * ((double)stretch_ns / (double)mode->time_ns) * life->pace +
+        mode->waiting_w * (1.0 - life->pace) * (double)stretch_ns * 1e-9;
 
     if (saved_ns > life->since_ns)
         life->kept_ratio = left_after(run, job, saved_ns - life->since_ns);
     run->busy_j += used_j;
-    run->stretches.all[life->stretch].energy_j = used_j;
+    run->outcomes[job].shared_ns += llround((double)(stretch_ns - again_ns) * (1.0 - life->pace));
+    run->stretches.all[life->stretch].energy_j += used_j;
     run->stretches.all[life->stretch].end_ns = now_ns;
     life->left_ratio = left_ratio;
     life->restart_ns -= again_ns;
@@ -89,7 +98,7 @@ static void use_gpus(struct lull_cluster_run *run, uint32_t job)
     const struct lull_cluster_mode *mode = mode_of(run, job);
 
     run->use[mode->type].busy_gpus += mode->gpus;
-    run->use[mode->type].jobs_w += power_w(mode);
+    run->use[mode->type].jobs_w += power_w(run, job);
 }
 
 static void leave_gpus(struct lull_cluster_run *run, uint32_t job)
@@ -98,7 +107,32 @@ static void leave_gpus(struct lull_cluster_run *run, uint32_t job)
     struct lull_engine_use *const use = &run->use[mode->type];
 
     use->busy_gpus -= mode->gpus;
-    use->jobs_w = use->busy_gpus > 0 ? use->jobs_w - power_w(mode) : 0.0;
+    use->jobs_w = use->busy_gpus > 0 ? use->jobs_w - power_w(run, job) : 0.0;
+}
+
+/* Beside the others, in the mode that it has now. Until its pace is found it is alone. */
+static int share(struct lull_cluster_run *run, uint32_t job)
+{
+    const struct lull_cluster_outcome *outcome = &run->outcomes[job];
+
+    run->lives[job].pace = 1.0;
+    if (run->contention == NULL)
+        return 0;
+    lull_contention_remove(run->contention, job);
+    return lull_contention_add(run->contention, job, mode_of(run, job), outcome->shares,
+                               outcome->share_count);
+}
+
+/* From what is left now on. What stands in ends at an earlier time is looked at then. */
+static int expect_end(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
+{
+    struct lull_engine_life *const life = &run->lives[job];
+
+    life->end_ns = now_ns + time_left_ns(run, job);
+    if (life->looked_ns > now_ns && life->looked_ns <= life->end_ns)
+        return 0;
+    life->looked_ns = life->end_ns;
+    return lull_heap_add(&run->ends, life->end_ns, job);
 }
 
 /* Ends the stretch and frees its GPUs. Does not measure. */
@@ -111,6 +145,8 @@ static void stop(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
     run->running[place] = run->running[--run->running_count];
     run->lives[run->running[place]].running = place;
     leave_gpus(run, job);
+    if (run->contention != NULL)
+        lull_contention_remove(run->contention, job);
     lull_cluster_state_give(run->state, outcome->shares, outcome->share_count);
     run->has_stopped = true;
     tell_idle(run, job, true, now_ns);
@@ -179,14 +215,15 @@ int lull_engine_start(struct lull_cluster_run *run, const struct lull_cluster_de
         outcome->start_ns = now_ns;
     life->progress = LULL_ENGINE_RUNNING;
     life->begun_ns = life->since_ns = now_ns;
-    life->end_ns = now_ns + time_left_ns(run, job);
     life->kept_ratio = life->left_ratio;
     life->running = run->running_count;
     run->running[run->running_count++] = job;
     tell_idle(run, job, false, now_ns);
     lull_cluster_state_take(run->state, outcome->shares, outcome->share_count);
+    rc = share(run, job);
     use_gpus(run, job);
-    rc = lull_heap_add(&run->ends, life->end_ns, job);
+    if (rc == 0)
+        rc = expect_end(run, job, now_ns);
     if (run->decider.ops->begin != NULL)
         run->decider.ops->begin(run->decider.policy, job, decision->mode, now_ns);
     return rc < 0 ? rc : lull_engine_measure(run, mode_of(run, job)->type, now_ns);
@@ -220,7 +257,6 @@ static bool differs_in_clock(const struct lull_cluster_run *run,
            job->modes[decision->mode].gpus == old->gpus;
 }
 
-/* Its old end stays behind in the heap. */
 int lull_engine_reclock(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
                         int64_t now_ns)
 {
@@ -236,10 +272,39 @@ int lull_engine_reclock(struct lull_cluster_run *run, const struct lull_cluster_
                        run->outcomes[job].share_count, now_ns);
     if (rc < 0)
         return rc;
+    rc = share(run, job);
     use_gpus(run, job);
-    life->end_ns = now_ns + time_left_ns(run, job);
-    rc = lull_heap_add(&run->ends, life->end_ns, job);
+    if (rc == 0)
+        rc = expect_end(run, job, now_ns);
     return rc < 0 ? rc : lull_engine_measure(run, mode_of(run, job)->type, now_ns);
+}
+
+static int change_pace(struct lull_cluster_run *run, uint32_t job, double pace, int64_t now_ns)
+{
+    struct lull_engine_life *const life = &run->lives[job];
+    int rc;
+
+    account(run, job, now_ns);
+    leave_gpus(run, job);
+    life->pace = pace;
+    use_gpus(run, job);
+    rc = expect_end(run, job, now_ns);
+    if (run->decider.ops->pace != NULL)
+        run->decider.ops->pace(run->decider.policy, job, pace, life->end_ns, now_ns);
+    return rc < 0 ? rc : lull_engine_measure(run, mode_of(run, job)->type, now_ns);
+}
+
+int lull_engine_change_paces(struct lull_cluster_run *run, int64_t now_ns)
+{
+    const uint32_t *jobs;
+    int64_t count = 0;
+    int rc = 0;
+
+    if (run->contention != NULL)
+        count = lull_contention_update(run->contention, &jobs);
+    for (int64_t i = 0; rc == 0 && i < count; i++)
+        rc = change_pace(run, jobs[i], lull_contention_pace(run->contention, jobs[i]), now_ns);
+    return count < 0 ? (int)count : rc;
 }
 
 void lull_engine_reject(struct lull_cluster_run *run, uint32_t job, const char *reason,
@@ -260,16 +325,23 @@ int lull_engine_end_jobs(struct lull_cluster_run *run, int64_t now_ns)
 
     while (lull_heap_take(&run->ends, now_ns, &end)) {
         const uint32_t job = (uint32_t)end.number;
+        struct lull_engine_life *const life = &run->lives[job];
         int rc;
 
-        /* A job that was stopped before or is on another clock has left its old end behind. */
-        if (run->lives[job].progress != LULL_ENGINE_RUNNING || run->lives[job].end_ns != now_ns)
+        /* A job that was stopped before or got faster has left its old end behind. */
+        if (life->progress != LULL_ENGINE_RUNNING || life->looked_ns != now_ns)
             continue;
+        if (life->end_ns > now_ns) {
+            life->looked_ns = life->end_ns;
+            if (lull_heap_add(&run->ends, life->end_ns, job) < 0)
+                return -ENOMEM;
+            continue;
+        }
         stop(run, job, now_ns);
         rc = lull_engine_measure(run, mode_of(run, job)->type, now_ns);
         if (rc < 0)
             return rc;
-        run->lives[job].progress = LULL_ENGINE_GONE;
+        life->progress = LULL_ENGINE_GONE;
         run->outcomes[job].fate = LULL_CLUSTER_DONE;
         run->outcomes[job].end_ns = now_ns;
         run->unfinished--;

@@ -19,7 +19,9 @@ struct lull_engine_life {
     enum lull_engine_progress progress;
     int64_t begun_ns;   /* running: got its GPUs this time */
     int64_t since_ns;   /* running: accounted for until here */
-    int64_t end_ns;     /* running: unless it is preempted */
+    double pace;        /* running: of its mode's, since since_ns */
+    int64_t end_ns;     /* running: unless it is preempted or its pace changes */
+    int64_t looked_ns;  /* running: when it stands in ends first */
     double left_ratio;  /* of its work, at since_ns */
     double kept_ratio;  /* of its work, left for sure: at its last checkpoint */
     int64_t restart_ns; /* then, before it goes on with its work */
@@ -49,7 +51,8 @@ struct lull_cluster_run {
     struct lull_cluster_outcome *outcomes;
     struct lull_engine_life *lives;
     struct lull_cluster_stretches stretches;
-    struct lull_heap ends;    /* jobs; some have been preempted since, or are on another clock */
+    struct lull_contention *contention; /* NULL: nothing is shared */
+    struct lull_heap ends;              /* jobs; some have been preempted since, or end later */
     struct lull_heap repairs; /* nodes */
     struct lull_heap turn_ons;
     size_t next_failure;
@@ -78,6 +81,9 @@ int lull_engine_preempt(struct lull_cluster_run *run, const struct lull_cluster_
                         int64_t now_ns);
 int lull_engine_reclock(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
                         int64_t now_ns);
+
+/* Tells all whose pace has changed. */
+int lull_engine_change_paces(struct lull_cluster_run *run, int64_t now_ns);
 
 /* A job that waits, or arrives. */
 void lull_engine_reject(struct lull_cluster_run *run, uint32_t job, const char *reason,

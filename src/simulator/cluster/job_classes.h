@@ -30,6 +30,7 @@ struct lull_job_class {
         double share_ratio; /* of the time without communication */
     } parts[LULL_JOB_MOST_PARTS];
     double sync_ratio[2]; /* by enum lull_job_network; with LULL_JOB_SYNC_GPUS GPUs */
+    double read_mb_s;     /* of training data, by one GPU that does not communicate */
 };
 
 enum { LULL_JOB_CLASSES = 4 };

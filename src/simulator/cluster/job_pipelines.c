@@ -106,9 +106,11 @@ static int64_t make_candidates(const struct lull_job_parallel *parallel,
     return plans < 0 ? plans : count + plans;
 }
 
+/* What is sent to other nodes, and seen, are gradients: nothing of an iteration hides the last. */
 static void keep(struct lull_cluster_mode *candidates, size_t count,
-                 struct lull_job_pipelined *pipelined)
+                 const struct lull_job_parallel *parallel, struct lull_job_pipelined *pipelined)
 {
+    const double bucket_ns = (double)lull_job_parallel_bucket_ns(parallel);
     struct lull_cluster_mode modes[LULL_CLUSTER_MOST_MODES];
 
     pipelined->count =
@@ -117,6 +119,7 @@ static void keep(struct lull_cluster_mode *candidates, size_t count,
         pipelined->points[i].sm_mhz = modes[i].sm_mhz;
         pipelined->points[i].time_ratio = (double)modes[i].time_ns / (double)modes[0].time_ns;
         pipelined->points[i].energy_w = modes[i].energy_j / ((double)modes[0].time_ns * 1e-9);
+        pipelined->points[i].exposed_ratio = bucket_ns / (double)modes[i].time_ns;
     }
 }
 
@@ -140,9 +143,10 @@ int lull_job_pipelined_make(const struct lull_job_type *type, enum lull_job_netw
 
         lay_out(type, network, pipelined_out, &parallel);
         count = make_candidates(&parallel, tempo, clocks, candidates, err);
+        pipelined_out->waiting_w = gpus * tempo[clocks - 1].waiting_w;
     }
     if (count > 0)
-        keep(candidates, (size_t)count, pipelined_out);
+        keep(candidates, (size_t)count, &parallel, pipelined_out);
     free(tempo);
     free(candidates);
     return count < 0 ? (int)count : 0;
@@ -164,6 +168,8 @@ uint32_t lull_job_pipelined_modes(const struct lull_job_pipelined *pipelined, in
             .sm_mhz = pipelined->points[i].sm_mhz,
             .time_ns = i == 0 ? time_ns : llround(stretched_ns),
             .energy_j = (double)time_ns * 1e-9 * pipelined->points[i].energy_w,
+            .exposed_ratio = (float)pipelined->points[i].exposed_ratio,
+            .waiting_w = (float)pipelined->waiting_w,
         };
     }
     return count;

@@ -98,6 +98,18 @@ static void begin(struct lull_cluster_policy *policy, uint32_t job, uint32_t mod
         &policy->book, lull_backfill_roster_of(policy, asked->pool, asked->modes[mode].type), job);
 }
 
+/* What was promised counted on another end. */
+static void pace(struct lull_cluster_policy *policy, uint32_t job, double its_pace, int64_t end_ns,
+                 int64_t now_ns)
+{
+    const uint32_t pool = policy->book.jobs->all[job].pool;
+
+    (void)end_ns;
+    lull_cluster_book_pace(&policy->book, job, its_pace, now_ns);
+    policy->pools[pool].reserved = LULL_WAITING_NONE;
+    touch(policy, pool);
+}
+
 /* What was promised counted on other nodes. */
 static void node(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
                  uint32_t number, int64_t now_ns)
@@ -338,5 +350,6 @@ const struct lull_cluster_policy_ops lull_cluster_policy_backfill = {
     .end = end,
     .decide = decide,
     .begin = begin,
+    .pace = pace,
     .node = node,
 };

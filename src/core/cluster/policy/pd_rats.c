@@ -98,6 +98,12 @@ static void begin(struct lull_cluster_policy *policy, uint32_t job, uint32_t mod
         policy->inner.ops->begin(policy->inner.policy, job, mode, now_ns);
 }
 
+static void pace(struct lull_cluster_policy *policy, uint32_t job, double its_pace, int64_t end_ns,
+                 int64_t now_ns)
+{
+    policy->inner.ops->pace(policy->inner.policy, job, its_pace, end_ns, now_ns);
+}
+
 static void node(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
                  uint32_t node, int64_t now_ns)
 {
@@ -122,6 +128,7 @@ const struct lull_cluster_policy_ops lull_cluster_policy_pd_rats = {
     .end = end,
     .decide = decide,
     .begin = begin,
+    .pace = pace,
     .knob = &knob,
     .turn = turn,
     .node = node,

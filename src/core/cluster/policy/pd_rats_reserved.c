@@ -36,6 +36,7 @@ struct pool {
     size_t held;      /* that need not run and are left out of the plan */
     size_t next;      /* of the plan, to look at in this round */
     bool has_changed; /* since it was planned */
+    bool is_late;     /* a running job ends at another time than `free` has it */
     int64_t planned_ns;
 };
 
@@ -188,9 +189,11 @@ static int look(struct lull_cluster_policy *policy, uint32_t at,
         const int64_t free = (int64_t)lull_cluster_state_free_of(state, at, type);
 
         lull_timeline_advance(&pool->free[type], now_ns);
-        if (pool->free[type].steps[0].free != free && rebuild(pool, type, now_ns, free) < 0)
+        if ((pool->is_late || pool->free[type].steps[0].free != free) &&
+            rebuild(pool, type, now_ns, free) < 0)
             return -ENOMEM;
     }
+    pool->is_late = false;
     return 0;
 }
 
@@ -224,6 +227,19 @@ static void end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns
     (void)now_ns;
     stop(pool, job);
     pool->has_changed = true;
+}
+
+static void pace(struct lull_cluster_policy *policy, uint32_t job, double its_pace, int64_t end_ns,
+                 int64_t now_ns)
+{
+    struct pool *const pool = &policy->pools[policy->jobs->all[job].pool];
+
+    (void)its_pace;
+    (void)now_ns;
+    for (size_t i = 0; i < pool->running_count; i++)
+        if (pool->running[i].job == job)
+            pool->running[i].end_ns = end_ns;
+    pool->is_late = pool->has_changed = true;
 }
 
 /* ---- decisions ---------------------------------------------------------------------------- */
@@ -378,6 +394,7 @@ const struct lull_cluster_policy_ops lull_pd_rats_reserved = {
     .end = end,
     .decide = decide,
     .turn = turn,
+    .pace = pace,
     .node = node,
     .wake_ns = wake_ns,
 };

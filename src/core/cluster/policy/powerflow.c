@@ -147,6 +147,7 @@ const struct lull_cluster_policy_ops lull_cluster_policy_powerflow = {
     .end = lull_cluster_ranked_end,
     .decide = lull_cluster_ranked_decide,
     .begin = lull_cluster_ranked_begin,
+    .pace = lull_cluster_ranked_pace,
     .node = lull_cluster_ranked_node,
     .knob = &knob,
     .turn = turn,

@@ -100,6 +100,15 @@ void lull_cluster_ranked_begin(struct lull_cluster_policy *policy, uint32_t job,
     lull_ranked_book(policy, job, true);
 }
 
+/* Among those that may be preempted it stays where it was: who shares with it is as slow, for the
+ * most part, and paces change all the time. */
+void lull_cluster_ranked_pace(struct lull_cluster_policy *policy, uint32_t job, double pace,
+                              int64_t end_ns, int64_t now_ns)
+{
+    (void)end_ns;
+    lull_cluster_book_pace(&policy->book, job, pace, now_ns);
+}
+
 void lull_cluster_ranked_node(struct lull_cluster_policy *policy,
                               const struct lull_cluster_state *state, uint32_t node, int64_t now_ns)
 {

@@ -93,6 +93,8 @@ struct lull_cluster_ranked *lull_cluster_ranked_of(struct lull_cluster_policy *p
 void lull_cluster_ranked_destroy(struct lull_cluster_policy *policy);
 int lull_cluster_ranked_arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
 void lull_cluster_ranked_end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
+void lull_cluster_ranked_pace(struct lull_cluster_policy *policy, uint32_t job, double pace,
+                              int64_t end_ns, int64_t now_ns);
 void lull_cluster_ranked_begin(struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
                                int64_t now_ns);
 void lull_cluster_ranked_node(struct lull_cluster_policy *policy,
