@@ -162,6 +162,28 @@ static void test_tensor_parallel(void **state)
     assert_true(iteration.bubble_ratio == 0.0);
 }
 
+/* Those of known time come beside those by size, and need no tensor parallelism. */
+static void test_known_collectives(void **state)
+{
+    struct lull_job_parallel parallel = make("1f1b", 1, 5);
+    struct lull_job_graph graph;
+
+    (void)state;
+    parallel.forward_link_ns = 100;
+    parallel.backward_link_ns = 20;
+    parallel.gradient_link_ns = 900; /* of one copy: nothing to reduce */
+    assert_int_equal(iterate(&parallel, &highest).time_ns, 5 * (31000 + 120));
+    parallel.data = 2;
+    assert_int_equal(iterate(&parallel, &highest).time_ns, 5 * (31000 + 120) + 900);
+    parallel.tensor = 2;
+    parallel.forward_calls = 1;
+    parallel.call_bytes = 7.0;
+    parallel.tensor_link = (struct lull_job_link){0, 1.0};
+    assert_int_equal(iterate(&parallel, &highest).time_ns, 5 * (31000 + 127) + 900);
+    parallel.backward_link_ns = -1;
+    assert_int_equal(lull_job_parallel_build(&parallel, &graph, NULL), -EINVAL);
+}
+
 /* Buckets leave beside the rest of the last backward; what sticks out is exposed. */
 static void test_data_parallel(void **state)
 {
@@ -353,6 +375,7 @@ int main(void)
         cmocka_unit_test(test_equal_to_pipelines),
         cmocka_unit_test(test_bubbles),
         cmocka_unit_test(test_tensor_parallel),
+        cmocka_unit_test(test_known_collectives),
         cmocka_unit_test(test_data_parallel),
         cmocka_unit_test(test_clocks),
         cmocka_unit_test(test_modes),

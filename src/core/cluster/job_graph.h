@@ -33,6 +33,7 @@ enum {
 enum lull_job_task_kind {
     LULL_JOB_COMPUTE, /* follows the clock */
     LULL_JOB_TRANSFER,
+    LULL_JOB_HOST, /* keeps its time: of the host, or a copy of memory. On a device of its own */
 };
 
 enum lull_job_order {

@@ -200,7 +200,9 @@ static int check(const struct lull_job_parallel *parallel, struct lull_error *er
         parallel->buckets == 0)
         return lull_error_set(err, -EINVAL, "data, tensor, pipeline and buckets are above 0");
     if (parallel->forward_ns <= 0 || parallel->backward_ns <= 0 || parallel->head_forward_ns < 0 ||
-        parallel->head_backward_ns < 0 || parallel->optimizer_ns < 0)
+        parallel->head_backward_ns < 0 || parallel->optimizer_ns < 0 ||
+        parallel->forward_link_ns < 0 || parallel->backward_link_ns < 0 ||
+        parallel->gradient_link_ns < 0)
         return lull_error_set(err, -EINVAL, "a time of the job is not above 0");
     if (!is_within(parallel->call_bytes, most_bytes) ||
         !is_within(parallel->stage_bytes, most_bytes) ||

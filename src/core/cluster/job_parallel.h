@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "core/cluster/job.h"
 #include "core/cluster/job_graph.h"
+#include "core/cluster/job_iteration.h"
 #include "core/cluster/job_surface.h"
 #include "core/pipeline/schedule/schedule.h"
 
@@ -48,6 +49,11 @@ struct lull_job_parallel {
     uint32_t backward_calls;
     double call_bytes;  /* of one of them */
     double stage_bytes; /* from chunk to chunk */
+
+    /* Collectives whose time is known, beside those told by size; >= 0. */
+    int64_t forward_link_ns;  /* of a forward, among the GPUs of a device */
+    int64_t backward_link_ns; /* of a backward, or what of it makes the input's gradient */
+    int64_t gradient_link_ns; /* of all gradients of one GPU, among the copies */
 
     double gradient_bytes; /* of one GPU, all its chunks */
     uint32_t buckets;      /* of each chunk, > 0 */
@@ -79,21 +85,7 @@ int64_t lull_job_parallel_bucket_ns(const struct lull_job_parallel *parallel);
 int lull_job_parallel_build(const struct lull_job_parallel *parallel,
                             struct lull_job_graph *graph_out, struct lull_error *err);
 
-/* What an iteration comes to. */
-struct lull_job_iteration {
-    int64_t time_ns;
-    double energy_j; /* of all GPUs of all copies */
-    /* Of the time of an average device; they add up to 1. */
-    double compute_ratio;
-    double exposed_ratio; /* communication */
-    double bubble_ratio;
-};
-
-/*
- * An iteration with all GPUs at one clock: computation takes tempo's compute_ratio as long,
- * transfers its transfer_ratio; a GPU draws compute_w, exposed transfer_w or in bubbles waiting_w.
- * Errors: -ENOMEM.
- */
+/* lull_job_iterate of the job: all GPUs of all copies, at one clock. Errors: -ENOMEM. */
 int lull_job_parallel_iterate(const struct lull_job_parallel *parallel,
                               const struct lull_job_graph *graph,
                               const struct lull_job_tempo *tempo,

@@ -51,20 +51,24 @@ int64_t lull_job_parallel_tensor_ns(const struct lull_job_parallel *parallel,
 {
     const bool is_backward = kind == LULL_PIPELINE_BACKWARD || kind == LULL_PIPELINE_INPUT;
     const uint32_t calls = is_backward ? parallel->backward_calls : parallel->forward_calls;
+    const int64_t known_ns = is_backward ? parallel->backward_link_ns : parallel->forward_link_ns;
 
-    if (parallel->tensor == 1 || kind == LULL_PIPELINE_WEIGHT)
+    if (kind == LULL_PIPELINE_WEIGHT)
         return 0;
-    return to_ns(calls * ring_ns(&parallel->tensor_link, parallel->call_bytes, parallel->tensor));
+    if (parallel->tensor == 1)
+        return known_ns;
+    return known_ns +
+           to_ns(calls * ring_ns(&parallel->tensor_link, parallel->call_bytes, parallel->tensor));
 }
 
 int64_t lull_job_parallel_bucket_ns(const struct lull_job_parallel *parallel)
 {
     const uint32_t chunks = parallel->schedule.chunks;
+    const double bytes = parallel->gradient_bytes / chunks / parallel->buckets;
 
     return parallel->data > 1
-               ? lull_job_all_reduce_ns(&parallel->data_link,
-                                        parallel->gradient_bytes / chunks / parallel->buckets,
-                                        parallel->data)
+               ? lull_job_all_reduce_ns(&parallel->data_link, bytes, parallel->data) +
+                     parallel->gradient_link_ns / chunks / parallel->buckets
                : 0;
 }
 
