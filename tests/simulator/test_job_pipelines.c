@@ -64,7 +64,7 @@ static void check(const char *name, uint32_t gpus, uint32_t stages, uint32_t dat
     print_message("%u x %s: %u modes, %u plans, %.0f to %.0f W, time +%.0f %%, energy %+.0f %%\n",
                   gpus, name, count, plans, modes[0].energy_j / 1e3 / gpus,
                   modes[count - 1].energy_j / ((double)modes[count - 1].time_ns * 1e-9) / gpus,
-                  100.0 * pipelined.points[count - 1].time_ratio - 100.0,
+                  100.0 * pipelined.points.all[count - 1].time_ratio - 100.0,
                   100.0 * modes[count - 1].energy_j / modes[0].energy_j - 100.0);
     assert_true(2 * plans > count);
     /* What would take over 30 years is not a mode. */

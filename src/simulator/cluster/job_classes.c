@@ -190,6 +190,20 @@ int lull_job_type_find(const char *name, uint32_t length, struct lull_job_type *
     return -ENOENT;
 }
 
+struct lull_job_links lull_job_type_links(const struct lull_job_type *type,
+                                          enum lull_job_network network)
+{
+    /* A port of 25 GB/s for each GPU between nodes, or what Ethernet is. */
+    const double port_gbs = network == LULL_JOB_NVLINK ? 22.5 : 25.0 / 8.0;
+    const double own_gbs = type->model != NULL ? type->model->link_gbs : port_gbs;
+
+    return (struct lull_job_links){
+        .inside = {1000, 1.0 / own_gbs},
+        .between = {1000, 1.0 / port_gbs},
+        .stage = {20000, 1.0 / port_gbs},
+    };
+}
+
 uint32_t lull_job_type_tempo(const struct lull_job_type *type, uint32_t job_class,
                              enum lull_job_network network, struct lull_job_tempo *tempo_out)
 {

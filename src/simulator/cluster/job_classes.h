@@ -11,6 +11,7 @@
 
 #include <stdint.h>
 
+#include "core/cluster/job_parallel.h"
 #include "core/cluster/job_surface.h"
 #include "core/stats/random.h"
 #include "emulator/gpu_model.h"
@@ -74,6 +75,15 @@ struct lull_job_type {
 
 /* By name or alias, case ignored; name need not end behind length. -ENOENT: not known. */
 int lull_job_type_find(const char *name, uint32_t length, struct lull_job_type *type_out);
+
+/* What large jobs send over: a + b M for M bytes of one GPU. */
+struct lull_job_links {
+    struct lull_job_link inside;  /* a node: the type's own; a board's are those between nodes */
+    struct lull_job_link between; /* nodes, in a collective */
+    struct lull_job_link stage;   /* of a pipeline and the next one */
+};
+struct lull_job_links lull_job_type_links(const struct lull_job_type *type,
+                                          enum lull_job_network network);
 
 /* What a class is on a type; tempo_out: LULL_JOB_MOST_CLOCKS places. Returns how many clocks. */
 uint32_t lull_job_type_tempo(const struct lull_job_type *type, uint32_t job_class,

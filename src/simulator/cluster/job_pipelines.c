@@ -2,11 +2,9 @@
 #include "simulator/cluster/job_pipelines.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/cluster/job_modes.h"
 #include "core/cluster/job_pipeline.h"
 #include "core/cluster/job_transformer.h"
 
@@ -39,9 +37,7 @@ static uint32_t count_stages(uint32_t gpus)
 static void lay_out(const struct lull_job_type *type, enum lull_job_network network,
                     const struct lull_job_pipelined *pipelined, struct lull_job_parallel *parallel)
 {
-    /* A port of 25 GB/s for each GPU between nodes, or what Ethernet is; in a node the GPUs' own.
-     */
-    const double port_gbs = network == LULL_JOB_NVLINK ? 22.5 : 25.0 / 8.0;
+    const struct lull_job_links links = lull_job_type_links(type, network);
     const struct lull_job_transformer model = {
         .layers = 12 * pipelined->stages,
         .hidden = 12288,
@@ -58,9 +54,9 @@ static void lay_out(const struct lull_job_type *type, enum lull_job_network netw
         .microbatches = 4 * pipelined->stages,
         .schedule = {.family = LULL_PIPELINE_1F1B, .chunks = 1},
         .buckets = 1,
-        .tensor_link = {1000, 1.0 / type->model->link_gbs},
-        .stage_link = {20000, 1.0 / port_gbs},
-        .data_link = {1000, 1.0 / port_gbs},
+        .tensor_link = links.inside,
+        .stage_link = links.stage,
+        .data_link = links.between,
     };
     lull_job_transformer_fill(&model, matrix_of(type), parallel);
 }
@@ -107,19 +103,14 @@ static int64_t make_candidates(const struct lull_job_parallel *parallel,
 }
 
 /* What is sent to other nodes, and seen, are gradients: nothing of an iteration hides the last. */
-static void keep(struct lull_cluster_mode *candidates, size_t count,
-                 const struct lull_job_parallel *parallel, struct lull_job_pipelined *pipelined)
+static void fill_sharing(const struct lull_job_parallel *parallel, double waiting_w,
+                         struct lull_cluster_mode *candidates, int64_t count)
 {
     const double bucket_ns = (double)lull_job_parallel_bucket_ns(parallel);
-    struct lull_cluster_mode modes[LULL_CLUSTER_MOST_MODES];
 
-    pipelined->count =
-        (uint32_t)lull_job_modes_choose(candidates, count, LULL_CLUSTER_MOST_MODES, modes);
-    for (uint32_t i = 0; i < pipelined->count; i++) {
-        pipelined->points[i].sm_mhz = modes[i].sm_mhz;
-        pipelined->points[i].time_ratio = (double)modes[i].time_ns / (double)modes[0].time_ns;
-        pipelined->points[i].energy_w = modes[i].energy_j / ((double)modes[0].time_ns * 1e-9);
-        pipelined->points[i].exposed_ratio = bucket_ns / (double)modes[i].time_ns;
+    for (int64_t i = 0; i < count; i++) {
+        candidates[i].exposed_ratio = (float)(bucket_ns / (double)candidates[i].time_ns);
+        candidates[i].waiting_w = (float)(waiting_w * candidates[i].gpus);
     }
 }
 
@@ -143,10 +134,10 @@ int lull_job_pipelined_make(const struct lull_job_type *type, enum lull_job_netw
 
         lay_out(type, network, pipelined_out, &parallel);
         count = make_candidates(&parallel, tempo, clocks, candidates, err);
-        pipelined_out->waiting_w = gpus * tempo[clocks - 1].waiting_w;
+        fill_sharing(&parallel, tempo[clocks - 1].waiting_w, candidates, count);
     }
     if (count > 0)
-        keep(candidates, (size_t)count, &parallel, pipelined_out);
+        lull_job_points_choose(candidates, (size_t)count, &pipelined_out->points);
     free(tempo);
     free(candidates);
     return count < 0 ? (int)count : 0;
@@ -155,22 +146,5 @@ int lull_job_pipelined_make(const struct lull_job_type *type, enum lull_job_netw
 uint32_t lull_job_pipelined_modes(const struct lull_job_pipelined *pipelined, int64_t time_ns,
                                   uint32_t type, struct lull_cluster_mode *modes_out)
 {
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < pipelined->count; i++) {
-        const double stretched_ns = (double)time_ns * pipelined->points[i].time_ratio;
-
-        if (i > 0 && stretched_ns > (double)LULL_CLUSTER_MOST_NS)
-            break;
-        modes_out[count++] = (struct lull_cluster_mode){
-            .type = type,
-            .gpus = pipelined->gpus,
-            .sm_mhz = pipelined->points[i].sm_mhz,
-            .time_ns = i == 0 ? time_ns : llround(stretched_ns),
-            .energy_j = (double)time_ns * 1e-9 * pipelined->points[i].energy_w,
-            .exposed_ratio = (float)pipelined->points[i].exposed_ratio,
-            .waiting_w = (float)pipelined->waiting_w,
-        };
-    }
-    return count;
+    return lull_job_points_modes(&pipelined->points, time_ns, type, pipelined->gpus, modes_out);
 }

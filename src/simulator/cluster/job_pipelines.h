@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "core/cluster/job.h"
 #include "simulator/cluster/job_classes.h"
+#include "simulator/cluster/job_points.h"
 
 enum {
     LULL_JOB_PIPELINE_TENSOR = 8,
@@ -26,14 +27,7 @@ struct lull_job_pipelined {
     uint32_t gpus;
     uint32_t stages;
     uint32_t data; /* copies */
-    double waiting_w; /* of all GPUs while they wait for others */
-    uint32_t count;
-    struct {
-        uint32_t sm_mhz;   /* 0: a plan's clocks */
-        double time_ratio; /* to the fastest, which is the first: 1 */
-        double energy_w;   /* of all GPUs, over the time of the fastest */
-        double exposed_ratio; /* of its time, for the last gradients of the copies */
-    } points[LULL_CLUSTER_MOST_MODES];
+    struct lull_job_points points;
 };
 
 /* Whether a job of so many GPUs can be laid out so, on a type whose matrix products are known (A100

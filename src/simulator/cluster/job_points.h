@@ -1,0 +1,36 @@
+/*
+ * Modes of a job relative to how long it runs: made once for all jobs that are alike but for their
+ * number of iterations. One thread. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_SIMULATOR_CLUSTER_JOB_POINTS_H
+#define LULL_SIMULATOR_CLUSTER_JOB_POINTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/cluster/job.h"
+
+struct lull_job_points {
+    uint32_t count;
+    struct {
+        uint32_t sm_mhz;     /* 0: a plan's clocks */
+        double time_ratio;   /* to the fastest, which is the first: 1 */
+        double energy_w;     /* of all GPUs, over the time of the fastest */
+        float exposed_ratio; /* as of a mode */
+        float waiting_w;
+    } all[LULL_CLUSTER_MOST_MODES];
+};
+
+/* Those of count > 0 candidates of one iteration that lull_job_modes_choose keeps; candidates are
+ * put into another order. */
+void lull_job_points_choose(struct lull_cluster_mode *candidates, size_t count,
+                            struct lull_job_points *points_out);
+
+/*
+ * The modes of a job on so many GPUs of a type that runs for time_ns in the fastest of them;
+ * modes_out: room for LULL_CLUSTER_MOST_MODES. Returns how many: those whose time is in range.
+ */
+uint32_t lull_job_points_modes(const struct lull_job_points *points, int64_t time_ns, uint32_t type,
+                               uint32_t gpus, struct lull_cluster_mode *modes_out);
+
+#endif
