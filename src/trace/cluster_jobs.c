@@ -34,6 +34,7 @@ static const struct lull_column known[] = {
     {"vc", VC, 0},
     {"model", MODEL, 0},
     {"job_type", MODEL, 0},
+    {"workload", WORKLOAD, 0},
     {NULL, 0, 0},
 };
 
@@ -82,18 +83,32 @@ static int read_duration(const struct reading *reading, int64_t *duration_ns_out
 
 /* ---- rows --------------------------------------------------------------------------------- */
 
+/* Where an empty cell is no name. */
+static bool is_optional(enum field field)
+{
+    return field == GPU_MODELS || field == WORKLOAD;
+}
+
 static int read_name(const struct reading *reading, enum field field, uint32_t *name_out)
 {
     int64_t name;
 
     *name_out = UINT32_MAX;
-    if (!has(reading, field) || (field == GPU_MODELS && !is_filled(reading, field)))
+    if (!has(reading, field) || (is_optional(field) && !is_filled(reading, field)))
         return 0;
     name = lull_string_set_add(reading->table->names, reading->columns.cells[field]);
     if (name < 0)
         return out_of_memory(reading);
     *name_out = (uint32_t)name;
     return 0;
+}
+
+/* A name is kept so far; half of a file's name would be another file. */
+static int read_workload(const struct reading *reading, struct lull_cluster_jobs_row *row)
+{
+    if (has(reading, WORKLOAD) && strlen(reading->columns.cells[WORKLOAD]) > LULL_STRING_SET_BYTES)
+        return refuse(reading, WORKLOAD, "a name of more than 255 bytes");
+    return read_name(reading, WORKLOAD, &row->workload);
 }
 
 static int read_names(const struct reading *reading, struct lull_cluster_jobs_row *row)
@@ -104,7 +119,9 @@ static int read_names(const struct reading *reading, struct lull_cluster_jobs_ro
         rc = read_name(reading, VC, &row->vc);
     if (rc == 0)
         rc = read_name(reading, MODEL, &row->model);
-    return rc == 0 ? read_name(reading, GPU_MODELS, &row->gpu_models) : rc;
+    if (rc == 0)
+        rc = read_name(reading, GPU_MODELS, &row->gpu_models);
+    return rc == 0 ? read_workload(reading, row) : rc;
 }
 
 static int read_gpus(const struct reading *reading, struct lull_cluster_jobs_row *row)

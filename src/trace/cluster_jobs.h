@@ -16,9 +16,12 @@
  *   values                                            what ending by each of them is worth, a list
  *                                                     like 10-8-5
  *   value_j                                           what ending by its deadline is worth, J;
- * empty: it has to run vc                                                virtual cluster; a name
- * even where it looks like a number (6214e9) model | job_type                                  what
- * it trains
+ *                                                     empty: it has to run
+ *   vc                                                virtual cluster; a name even where it looks
+ *                                                     like a number (6214e9)
+ *   model | job_type                                  what it trains
+ *   workload                                          a file with one rank's iteration, from the
+ *                                                     table's folder on; empty: not recorded
  *
  * So the traces of Philly, Chronus, ElasticFlow, Gavel and openb are read as they are published in
  * tables. Jobs without GPUs, or without a known duration, are counted and left out.
@@ -43,6 +46,7 @@ struct lull_cluster_jobs_row {
     uint32_t id;         /* names by number: lull_cluster_jobs_name */
     uint32_t vc;         /* UINT32_MAX: the table has no such column */
     uint32_t model;      /* UINT32_MAX: no such column */
+    uint32_t workload;   /* UINT32_MAX: none; never read here */
     uint32_t gpus;       /* > 0 */
     uint32_t gpu_milli;  /* of each: 1 to 1000 */
     uint32_t gpu_models; /* as gpu_spec has it; UINT32_MAX: any model */
@@ -69,8 +73,8 @@ struct lull_cluster_jobs_table {
 /*
  * Reads a file ("-": standard input). Errors, with file, line and column: LULL_E_FORMAT a column
  * missing, cells too few or too many, no such number, a negative time, a deadline before the
- * submission, deadlines or values out of order, a value that is not above 0; -ENOMEM; those of
- * lull_lines_open. The table is left empty then.
+ * submission, deadlines or values out of order, a value that is not above 0, a workload's name of
+ * more than 255 bytes; -ENOMEM; those of lull_lines_open. The table is left empty then.
  */
 int lull_cluster_jobs_read(const char *path, struct lull_cluster_jobs_table *table_out,
                            struct lull_error *err);

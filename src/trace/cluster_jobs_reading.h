@@ -25,6 +25,7 @@ enum field {
     VALUE,
     VC,
     MODEL,
+    WORKLOAD,
 };
 
 struct reading {

@@ -18,6 +18,8 @@ static void check_table(const struct lull_cluster_jobs_table *table)
         require(row->deadline_ns >= row->submit_ns);
         require(i == 0 || row->submit_ns >= table->rows[i - 1].submit_ns);
         require(lull_cluster_jobs_name(table, row->vc) != NULL);
+        require(row->workload == UINT32_MAX ||
+                lull_cluster_jobs_name(table, row->workload)[0] != '\0');
         require(row->value_j >= 0.0 && row->value_j <= LULL_CLUSTER_JOBS_MOST_VALUE_J);
         require(row->gpu_milli > 0 && row->gpu_milli <= 1000);
         require((size_t)row->first_step + row->step_count <= table->step_count);

@@ -151,6 +151,32 @@ static void test_values_in_joules(void **state)
     lull_cluster_jobs_fini(&table);
 }
 
+static void test_workloads(void **state)
+{
+    char text[512];
+    struct lull_cluster_jobs_table table;
+    struct lull_error err = {0};
+
+    (void)state;
+    assert_int_equal(read_text("job_id,submit_s,num_gpus,duration_s,workload\n"
+                               "a,0,1,5,ranks/0.et\nb,1,1,5,\nc,2,1,5, ranks/0.et\nd,3,1,5,x\n",
+                               &table, NULL),
+                     0);
+    assert_string_equal(lull_cluster_jobs_name(&table, table.rows[0].workload), "ranks/0.et");
+    assert_int_equal(table.rows[1].workload, UINT32_MAX);
+    assert_int_equal(table.rows[2].workload, table.rows[0].workload);
+    assert_true(table.rows[3].workload != table.rows[0].workload);
+    assert_int_equal(table.rows[3].line, 5);
+    lull_cluster_jobs_fini(&table);
+    for (int length = 255; length <= 256; length++) {
+        snprintf(text, sizeof(text), "submit_s,num_gpus,duration_s,job_id,workload\n0,1,5,a,%0*d\n",
+                 length, 7);
+        assert_int_equal(read_text(text, &table, &err), length == 255 ? 0 : LULL_E_FORMAT);
+        lull_cluster_jobs_fini(&table);
+    }
+    assert_non_null(strstr(err.text, "line 2, workload: a name of more than 255 bytes"));
+}
+
 /* Columns in any order; others are passed over. */
 static void test_nodes_and_pools(void **state)
 {
@@ -282,7 +308,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_units_and_order),  cmocka_unit_test(test_refused_with_the_place),
         cmocka_unit_test(test_values_in_joules), cmocka_unit_test(test_shares_of_gpus_and_values),
-        cmocka_unit_test(test_nodes_and_pools),  cmocka_unit_test(test_published),
+        cmocka_unit_test(test_workloads),        cmocka_unit_test(test_nodes_and_pools),
+        cmocka_unit_test(test_published),
     };
 
     data_folder = argc > 1 ? argv[1] : ".";
