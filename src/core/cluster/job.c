@@ -16,12 +16,12 @@ static int check_mode(const struct lull_cluster_mode *mode, const struct lull_cl
                               (double)LULL_CLUSTER_MOST_NS * 1e-9);
     if (!(mode->energy_j >= 0.0) || isinf(mode->energy_j))
         return lull_error_set(err, -EINVAL, "an energy is not below 0 J");
-    if (!(mode->exposed_ratio >= 0.0F) || !(mode->exposed_ratio < 1.0F) ||
+    if (!(mode->exposed_ratio >= 0.0F) || !(mode->exposed_ratio <= 1.0F) ||
         !(mode->waiting_w >= 0.0F) || !(mode->read_mb_s >= 0.0F))
         return lull_error_set(
             err, -EINVAL,
-            "what a job asks of links and the storage is not below 0, and it does "
-            "not only communicate");
+            "what a job asks of links and the storage is not below 0, nor "
+            "more of its time than all");
     return 0;
 }
 

@@ -26,7 +26,7 @@ struct lull_cluster_mode {
     uint32_t gpus;   /* > 0, all at once (a gang) */
     uint32_t sm_mhz; /* 0: the default clock, or those of a plan (job_pipeline.h) */
     /* What it asks of a network and a storage that jobs share (contention.h); zeros: nothing. */
-    float exposed_ratio; /* of its time, it only communicates with other nodes; 0 to below 1 */
+    float exposed_ratio; /* of its time, it only communicates with other nodes; 0 to 1 */
     int64_t time_ns;     /* > 0, start to end without a pause */
     double energy_j;     /* >= 0, of all its GPUs */
     float waiting_w;     /* of all its GPUs while it waits for others; >= 0, at most the mean */
