@@ -223,12 +223,30 @@ static void print_modes(const struct lull_explained *explained, FILE *out)
     }
 }
 
+static void print_workload(const struct lull_explained *explained, FILE *out)
+{
+    const struct lull_gangs *gangs = explained->gangs;
+    const struct lull_cluster_jobs_row *row = &gangs->table.rows[explained->job];
+    const struct lull_gangs_recorded *recorded =
+        lull_gangs_workloads_of(&gangs->modes.workloads, explained->job);
+
+    if (recorded == NULL)
+        return;
+    fprintf(out, "  its modes are of the iteration recorded in %s:",
+            lull_printable(lull_cluster_jobs_name(&gangs->table, row->workload)).text);
+    fprintf(out, " %.3f ms, about %s of them; %.1f %% of it exposed communication\n",
+            (double)recorded->made.step_ns * 1e-6,
+            lull_amount_count((uint64_t)(row->duration_ns / recorded->made.step_ns)).text,
+            100.0 * (double)recorded->made.points.all[0].exposed_ratio);
+}
+
 static void print_clock(const struct lull_explained *explained, FILE *out)
 {
     const char *const reason = explained->outcome->reason;
 
     fputs("\nWhy this clock\n", out);
     print_modes(explained, out);
+    print_workload(explained, out);
     if (explained->asked->mode_count == 1)
         fputs("  there was no choice: the job has one mode\n", out);
     if (reason != NULL)

@@ -72,16 +72,39 @@ static json_t *modes_json(const struct lull_explained *explained)
     return modes;
 }
 
+/* null: its modes are not of a recorded iteration. */
+static json_t *workload_json(const struct lull_explained *explained)
+{
+    const struct lull_gangs *gangs = explained->gangs;
+    const struct lull_cluster_jobs_row *row = &gangs->table.rows[explained->job];
+    const struct lull_gangs_recorded *recorded =
+        lull_gangs_workloads_of(&gangs->modes.workloads, explained->job);
+    json_t *exposed;
+
+    if (recorded == NULL)
+        return json_null();
+    exposed = json_array();
+    for (uint32_t i = 0; i < explained->asked->mode_count; i++)
+        json_array_append_new(exposed, json_real((double)explained->asked->modes[i].exposed_ratio));
+    return json_pack(
+        "{s:s, s:s, s:f, s:f, s:o}", "file",
+        lull_printable(lull_cluster_jobs_name(&gangs->table, row->workload)).text, "form",
+        lull_job_workload_form(gangs->modes.workloads.files[recorded->file].read), "step_s",
+        seconds(recorded->made.step_ns), "iterations",
+        (double)row->duration_ns / (double)recorded->made.step_ns, "exposed_ratio", exposed);
+}
+
 json_t *lull_explain_json(const struct lull_explained *explained)
 {
     static const char *const fates[] = {"waited", "done", "rejected"};
     const struct lull_cluster_outcome *outcome = explained->outcome;
 
-    return json_pack("{s:s, s:I, s:s, s:s, s:s?, s:f, s:o, s:o}", "job_id",
+    return json_pack("{s:s, s:I, s:s, s:s, s:s?, s:f, s:o, s:o, s:o}", "job_id",
                      lull_explain_name(explained->gangs, explained->job).text, "number",
                      (json_int_t)explained->job, "pool",
                      lull_gangs_pool_name(explained->gangs, explained->asked->pool).text, "fate",
                      fates[outcome->fate], "reason", outcome->reason, "shared_s",
-                     seconds(outcome->shared_ns), "modes", modes_json(explained), "waiting",
+                     seconds(outcome->shared_ns), "modes", modes_json(explained), "workload",
+                     workload_json(explained), "waiting",
                      outcome->fate == LULL_CLUSTER_REJECTED ? json_null() : wait_json(explained));
 }

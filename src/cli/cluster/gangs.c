@@ -131,9 +131,12 @@ static int make_modes(struct lull_gangs *gangs, struct lull_error *err)
 {
     const struct lull_gangs_options *wish = gangs->wish;
 
-    if (wish->modes.type_count == 0)
-        return make_plain_modes(gangs, err);
-    return lull_gangs_modes_make(&gangs->modes, &wish->modes, &gangs->table,
+    if (wish->modes.type_count == 0) {
+        const int rc = lull_gangs_workloads_refuse(wish->path, &gangs->table, err);
+
+        return rc == 0 ? make_plain_modes(gangs, err) : rc;
+    }
+    return lull_gangs_modes_make(&gangs->modes, &wish->modes, wish->path, &gangs->table,
                                  (uint32_t)wish->gpus_per_node, gangs->all, err);
 }
 

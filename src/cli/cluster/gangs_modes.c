@@ -34,8 +34,11 @@ static int prepare(struct lull_gangs_modes *modes, size_t jobs, struct lull_erro
     modes->tempo = calloc((size_t)wish->type_count * LULL_JOB_CLASSES * LULL_JOB_MOST_CLOCKS,
                           sizeof(*modes->tempo));
     modes->classes = calloc(jobs + 1, sizeof(*modes->classes));
-    if (modes->tempo == NULL || modes->classes == NULL)
+    modes->workloads.of_job = malloc((jobs + 1) * sizeof(*modes->workloads.of_job));
+    if (modes->tempo == NULL || modes->classes == NULL || modes->workloads.of_job == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for the modes of %zu jobs", jobs);
+    for (size_t i = 0; i < jobs; i++)
+        modes->workloads.of_job[i] = UINT32_MAX;
     for (uint32_t type = 0; type < wish->type_count; type++)
         for (uint32_t i = 0; i < LULL_JOB_CLASSES; i++) {
             modes->clocks[type] =
@@ -62,14 +65,17 @@ static int read_rates(struct lull_gangs_modes *modes, struct lull_error *err)
 
 /* ---- one job ------------------------------------------------------------------------------ */
 
-static uint32_t choose_class(struct lull_gangs_modes *modes, const char *model,
+/* What is recorded trains something large, if nothing tells. */
+static uint32_t choose_class(struct lull_gangs_modes *modes, const char *model, bool is_recorded,
                              struct lull_random *random)
 {
     uint32_t job_class = modes->wish->job_class;
 
     if (job_class == LULL_JOB_CLASSES)
         job_class = lull_job_class_of(model);
-    if (job_class == LULL_JOB_CLASSES) {
+    if (job_class == LULL_JOB_CLASSES && is_recorded) {
+        job_class = lull_job_class_find("compute");
+    } else if (job_class == LULL_JOB_CLASSES) {
         job_class = lull_job_class_draw(random);
         modes->drawn++;
     }
@@ -199,6 +205,28 @@ static int make_pipeline_modes(struct lull_gangs_modes *modes,
     return 0;
 }
 
+static int make_recorded_modes(struct lull_gangs_modes *modes,
+                               const struct lull_cluster_jobs_table *table, size_t row,
+                               struct lull_cluster_job *job, struct lull_error *err)
+{
+    const struct lull_job_setting setting = {
+        .type = &modes->wish->types[0],
+        .job_class = modes->classes[row],
+        .network = modes->wish->network,
+        .gpus = table->rows[row].gpus,
+        .has_clocks = modes->wish->has_clocks,
+    };
+    const int rc =
+        lull_gangs_workloads_add(&modes->workloads, modes->path, table, row, &setting, err);
+
+    if (rc < 0)
+        return rc;
+    job->mode_count = lull_job_recorded_modes(
+        &lull_gangs_workloads_of(&modes->workloads, row)->made, table->rows[row].duration_ns, 0,
+        setting.gpus, &modes->all[modes->count]);
+    return 0;
+}
+
 static int make_room(struct lull_gangs_modes *modes, struct lull_error *err)
 {
     struct lull_cluster_mode *all;
@@ -213,6 +241,25 @@ static int make_room(struct lull_gangs_modes *modes, struct lull_error *err)
     return 0;
 }
 
+/* Of one job, at modes->all[modes->count]; work has room to do so. */
+static int make_job(struct lull_gangs_modes *modes, const struct lull_cluster_jobs_table *table,
+                    size_t number, uint32_t gpus_per_node, struct work *work,
+                    struct lull_cluster_job *job, struct lull_error *err)
+{
+    const struct lull_cluster_jobs_row *row = &table->rows[number];
+    const uint32_t job_class = modes->classes[number];
+
+    if (row->workload != UINT32_MAX)
+        return make_recorded_modes(modes, table, number, job, err);
+    if (is_pipeline(modes, job_class, row->gpus))
+        return make_pipeline_modes(modes, row, job, err);
+    make_offers(modes, work, job_class, row, lull_cluster_jobs_name(table, row->model),
+                gpus_per_node);
+    make_counts(modes->wish, work, row->gpus);
+    job->mode_count = (uint32_t)make_modes(modes, work);
+    return 0;
+}
+
 static int make_all(struct lull_gangs_modes *modes, const struct lull_cluster_jobs_table *table,
                     uint32_t gpus_per_node, struct work *work, struct lull_cluster_job *jobs,
                     struct lull_error *err)
@@ -223,19 +270,13 @@ static int make_all(struct lull_gangs_modes *modes, const struct lull_cluster_jo
     lull_random_init(&random, (uint64_t)modes->wish->seed);
     for (size_t i = 0; i < table->count; i++) {
         const struct lull_cluster_jobs_row *row = &table->rows[i];
-        const char *model = lull_cluster_jobs_name(table, row->model);
         int rc = make_room(modes, err);
 
         if (rc < 0)
             return rc;
-        modes->classes[i] = (uint8_t)choose_class(modes, model, &random);
-        if (is_pipeline(modes, modes->classes[i], row->gpus)) {
-            rc = make_pipeline_modes(modes, row, &jobs[i], err);
-        } else {
-            make_offers(modes, work, modes->classes[i], row, model, gpus_per_node);
-            make_counts(modes->wish, work, row->gpus);
-            jobs[i].mode_count = (uint32_t)make_modes(modes, work);
-        }
+        modes->classes[i] = (uint8_t)choose_class(modes, lull_cluster_jobs_name(table, row->model),
+                                                  row->workload != UINT32_MAX, &random);
+        rc = make_job(modes, table, i, gpus_per_node, work, &jobs[i], err);
         if (rc < 0)
             return rc;
         modes->count += jobs[i].mode_count;
@@ -249,7 +290,7 @@ static int make_all(struct lull_gangs_modes *modes, const struct lull_cluster_jo
 }
 
 int lull_gangs_modes_make(struct lull_gangs_modes *modes,
-                          const struct lull_gangs_modes_options *wish,
+                          const struct lull_gangs_modes_options *wish, const char *path,
                           const struct lull_cluster_jobs_table *table, uint32_t gpus_per_node,
                           struct lull_cluster_job *jobs, struct lull_error *err)
 {
@@ -257,6 +298,7 @@ int lull_gangs_modes_make(struct lull_gangs_modes *modes,
     int rc;
 
     modes->wish = wish;
+    modes->path = path;
     rc = work == NULL ? lull_error_set(err, -ENOMEM, "no memory for modes")
                       : prepare(modes, table->count, err);
     if (rc == 0)
@@ -273,6 +315,7 @@ void lull_gangs_modes_fini(struct lull_gangs_modes *modes)
     free(modes->tempo);
     free(modes->classes);
     free(modes->pipelined);
+    lull_gangs_workloads_fini(&modes->workloads);
     free(modes->all);
     *modes = (struct lull_gangs_modes){0};
 }
@@ -300,11 +343,13 @@ json_t *lull_gangs_modes_json(const struct lull_gangs_modes *modes, size_t jobs)
     for (uint32_t i = 0; i < LULL_JOB_CLASSES; i++)
         json_object_set_new(classes, lull_job_classes[i].name,
                             json_integer((json_int_t)modes->of_class[i]));
-    return json_pack("{s:o, s:b, s:I, s:s, s:I, s:o, s:I, s:I, s:f}", "gpus", types, "clocks",
-                     (int)wish->has_clocks, "elastic", (json_int_t)wish->elastic, "network",
-                     network_name(modes), "seed", (json_int_t)wish->seed, "classes", classes,
-                     "classes_drawn", (json_int_t)modes->drawn, "pipelines",
-                     (json_int_t)modes->pipelines, "modes_per_job", mean_modes(modes, jobs));
+    return json_pack("{s:o, s:b, s:I, s:s, s:I, s:o, s:I, s:I, s:I, s:I, s:f}", "gpus", types,
+                     "clocks", (int)wish->has_clocks, "elastic", (json_int_t)wish->elastic,
+                     "network", network_name(modes), "seed", (json_int_t)wish->seed, "classes",
+                     classes, "classes_drawn", (json_int_t)modes->drawn, "pipelines",
+                     (json_int_t)modes->pipelines, "workloads", (json_int_t)modes->workloads.jobs,
+                     "workload_files", (json_int_t)modes->workloads.file_count, "modes_per_job",
+                     mean_modes(modes, jobs));
 }
 
 void lull_gangs_modes_print(const struct lull_gangs_modes *modes, size_t jobs)
@@ -318,4 +363,7 @@ void lull_gangs_modes_print(const struct lull_gangs_modes *modes, size_t jobs)
     for (uint32_t i = 0; i < LULL_JOB_CLASSES; i++)
         printf("%s%s %zu", i > 0 ? ", " : "", lull_job_classes[i].name, modes->of_class[i]);
     printf("; %zu of them drawn (seed %lld)\n", modes->drawn, (long long)wish->seed);
+    if (modes->workloads.jobs > 0)
+        printf("recorded workloads  %zu jobs, of %zu files\n", modes->workloads.jobs,
+               modes->workloads.file_count);
 }

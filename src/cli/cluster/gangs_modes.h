@@ -12,6 +12,7 @@
 #include <jansson.h>
 
 #include "base/error.h"
+#include "cli/cluster/gangs_workloads.h"
 #include "core/cluster/job.h"
 #include "simulator/cluster/job_classes.h"
 #include "simulator/cluster/job_pipelines.h"
@@ -40,6 +41,7 @@ void lull_gangs_modes_options_default(struct lull_gangs_modes_options *options_o
 /* What jobs are made of, and their modes. */
 struct lull_gangs_modes {
     const struct lull_gangs_modes_options *wish;
+    const char *path;                  /* of the table of jobs */
     struct lull_job_rates_table rates; /* no rows: none */
     struct lull_job_tempo *tempo;      /* [type * LULL_JOB_CLASSES + class][clock] */
     uint32_t clocks[LULL_GANGS_MOST_TYPES];
@@ -50,6 +52,7 @@ struct lull_gangs_modes {
     struct lull_job_pipelined *pipelined; /* one for each number of GPUs that was met */
     size_t pipelined_count;
     size_t pipelines; /* jobs */
+    struct lull_gangs_workloads workloads;
     struct lull_cluster_mode *all;
     size_t count;
     size_t room;
@@ -57,11 +60,12 @@ struct lull_gangs_modes {
 
 /*
  * Gives the jobs their modes, which stay this one's; wish->type_count > 0, jobs by row of the
- * table. gpus_per_node: rates within a node are those of consolidated GPUs. Errors: those of
- * lull_job_rates_read; -EINVAL a type that the table lacks; -ENOMEM.
+ * table, which was read from path. gpus_per_node: rates within a node are those of consolidated
+ * GPUs. Errors: those of lull_job_rates_read and lull_gangs_workloads_add; -EINVAL a type that the
+ * table lacks; -ENOMEM.
  */
 int lull_gangs_modes_make(struct lull_gangs_modes *modes,
-                          const struct lull_gangs_modes_options *wish,
+                          const struct lull_gangs_modes_options *wish, const char *path,
                           const struct lull_cluster_jobs_table *table, uint32_t gpus_per_node,
                           struct lull_cluster_job *jobs, struct lull_error *err);
 void lull_gangs_modes_fini(struct lull_gangs_modes *modes);
