@@ -155,19 +155,54 @@ static void test_known_schedules(void **state)
  * As PyTorch records: only launches are known. Kernels in their order, 20 + 30; the gradient's
  * collective (40) behind the first, beside the second; the optimizer (5) behind both.
  */
+static const struct node launched[] = {
+    {COMPUTE, 1, 0, 1, {-1}},        {COMPUTE, 0, 0, 20, {0, -1}},   {COMPUTE, 1, 0, 1, {0, -1}},
+    {COLLECTIVE, 0, 0, 40, {2, -1}}, {COMPUTE, 1, 0, 1, {2, -1}},    {COMPUTE, 0, 0, 30, {4, -1}},
+    {COMPUTE, 1, 0, 1, {4, -1}},     {COLLECTIVE, 0, 0, 8, {6, -1}}, {COMPUTE, 1, 0, 1, {6, -1}},
+    {COMPUTE, 0, 0, 5, {8, -1}},
+};
+
 static void test_streams(void **state)
 {
-    static const struct node launched[] = {
-        {COMPUTE, 1, 0, 1, {-1}},    {COMPUTE, 0, 0, 20, {0, -1}},
-        {COMPUTE, 1, 0, 1, {0, -1}}, {COLLECTIVE, 0, 0, 40, {2, -1}},
-        {COMPUTE, 1, 0, 1, {2, -1}}, {COMPUTE, 0, 0, 30, {4, -1}},
-        {COMPUTE, 1, 0, 1, {4, -1}}, {COLLECTIVE, 0, 0, 8, {6, -1}},
-        {COMPUTE, 1, 0, 1, {6, -1}}, {COMPUTE, 0, 0, 5, {8, -1}},
-    };
+    struct node reversed[10];
 
     (void)state;
     /* 1 + 20 | 40, with 30 of it hidden | 8 | 5 */
     check_step(launched, 10, 1 + 20 + 40 + 8 + 5, 10.0 + 8.0);
+    /* Where the file's order is none, dependencies give one. */
+    for (int i = 0; i < 10; i++) {
+        reversed[i] = launched[9 - i];
+        if (reversed[i].deps[0] >= 0)
+            reversed[i].deps[0] = 9 - reversed[i].deps[0];
+    }
+    check_step(reversed, 10, 1 + 20 + 40 + 8 + 5, 10.0 + 8.0);
+}
+
+/* Copies are in the order of kernels, but the GPU waits, at any clock; marks take no time. */
+static void test_copies(void **state)
+{
+    static const char text[] =
+        "{\"workload_graph\": ["
+        "{\"Id\": 1, \"NodeType\": 1, \"runtime\": 900, \"is_cpu_op\": true},"
+        "{\"Id\": 2, \"NodeType\": 4, \"runtime\": 10, \"is_cpu_op\": false, \"data_deps\": [1]},"
+        "{\"Id\": 3, \"NodeType\": 4, \"runtime\": 30, \"is_cpu_op\": false, \"Name\": \"Memcpy "
+        "HtoD\"},"
+        "{\"Id\": 4, \"NodeType\": 2, \"runtime\": 2000, \"is_cpu_op\": false},"
+        "{\"Id\": 5, \"NodeType\": 4, \"runtime\": 5, \"is_cpu_op\": false}]}";
+    static struct lull_job_tempo tempo[LULL_JOB_MOST_CLOCKS];
+    struct lull_job_workload *workload = read_text(text);
+    const struct lull_job_recorded recorded = make(workload, "A100-SXM4-40GB", 0, 1, false);
+    const struct lull_job_recorded all = make(workload, "A100-SXM4-40GB", 0, 1, true);
+    const struct lull_job_type type = find("A100-SXM4-40GB");
+
+    (void)state;
+    lull_job_workload_destroy(workload);
+    (void)lull_job_type_tempo(&type, 0, LULL_JOB_NVLINK, tempo);
+    assert_int_equal(recorded.step_ns, 2045000);
+    assert_true((double)recorded.points.all[0].exposed_ratio == 0.0);
+    assert_true(fabs(recorded.points.all[0].energy_w * 2045.0 - 15.0 * tempo[0].compute_w -
+                     2030.0 * tempo[0].waiting_w) < 1e-6);
+    assert_true(all.points.all[all.points.count - 1].time_ratio < 1.05);
 }
 
 /* ---- against the longest path ------------------------------------------------------------- */
@@ -544,11 +579,17 @@ static int remove_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_schedules), cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_longest_paths),   cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_board),           cmocka_unit_test(test_layers),
-        cmocka_unit_test(test_hidden_gradient), cmocka_unit_test(test_gpus_of_the_job),
-        cmocka_unit_test(test_stages),          cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_known_schedules),
+        cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_longest_paths),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_board),
+        cmocka_unit_test(test_layers),
+        cmocka_unit_test(test_hidden_gradient),
+        cmocka_unit_test(test_gpus_of_the_job),
+        cmocka_unit_test(test_stages),
+        cmocka_unit_test(test_refused),
     };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
