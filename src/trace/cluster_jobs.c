@@ -8,7 +8,7 @@
 #include "trace/cluster_jobs_reading.h"
 #include "trace/string_set.h"
 
-enum { MOST_GPUS = 1 << 20, WHOLE_MILLI = 1000 };
+enum { GPUS_MAX = 1 << 20, WHOLE_MILLI = 1000, MEMORY_MAX_MIB = 1 << 30 };
 
 /* The unit of a time is seconds. */
 static const struct lull_column known[] = {
@@ -35,6 +35,11 @@ static const struct lull_column known[] = {
     {"model", MODEL, 0},
     {"job_type", MODEL, 0},
     {"workload", WORKLOAD, 0},
+    {"weight", WEIGHT, 0},
+    {"gpu_memory_mib", MEMORY, 0},
+    {"preemptible", PREEMPTIBLE, 0},
+    {"least_gpus", LEAST_GPUS, 0},
+    {"most_gpus", MOST_GPUS, 0},
     {NULL, 0, 0},
 };
 
@@ -129,7 +134,7 @@ static int read_gpus(const struct reading *reading, struct lull_cluster_jobs_row
     const struct lull_columns *columns = &reading->columns;
     int64_t gpus = 0;
     int64_t milli = WHOLE_MILLI;
-    int rc = lull_columns_integer(columns, GPUS, 0, MOST_GPUS, "not a number of GPUs", &gpus,
+    int rc = lull_columns_integer(columns, GPUS, 0, GPUS_MAX, "not a number of GPUs", &gpus,
                                   reading->err);
 
     if (rc == 0 && gpus > 0 && is_filled(reading, GPU_MILLI))
@@ -138,6 +143,47 @@ static int read_gpus(const struct reading *reading, struct lull_cluster_jobs_row
     row->gpus = (uint32_t)gpus;
     row->gpu_milli = (uint32_t)milli;
     return rc;
+}
+
+/* An empty cell leaves *value_out as it is. */
+static int read_filled(const struct reading *reading, enum field field, int64_t min, int64_t max,
+                       const char *what, int64_t *value_out)
+{
+    return is_filled(reading, field) ? lull_columns_integer(&reading->columns, field, min, max,
+                                                            what, value_out, reading->err)
+                                     : 0;
+}
+
+/* Of one that has GPUs. One end alone: the other is what it asks for. */
+static int read_range(const struct reading *reading, struct lull_cluster_jobs_row *row)
+{
+    int64_t least = row->gpus;
+    int64_t most = row->gpus;
+    int rc = read_filled(reading, LEAST_GPUS, 1, least, "not from 1 to num_gpus", &least);
+
+    if (rc == 0)
+        rc = read_filled(reading, MOST_GPUS, most, GPUS_MAX, "below num_gpus", &most);
+    row->least_gpus = least < most ? (uint32_t)least : 0;
+    row->most_gpus = least < most ? (uint32_t)most : 0;
+    return rc;
+}
+
+static int read_needs(const struct reading *reading, struct lull_cluster_jobs_row *row)
+{
+    int64_t memory_mib = 0;
+    int64_t preemptible = -1;
+    int rc = read_filled(reading, MEMORY, 0, MEMORY_MAX_MIB, "not a number of MiB", &memory_mib);
+
+    row->weight = 1.0;
+    if (rc == 0)
+        rc = read_filled(reading, PREEMPTIBLE, 0, 1, "not 0 or 1", &preemptible);
+    if (rc == 0 && is_filled(reading, WEIGHT))
+        rc = lull_columns_real(&reading->columns, WEIGHT, 1e-6, LULL_CLUSTER_JOBS_MOST_WEIGHT,
+                               "not from 0.000001 to 1000000", &row->weight, reading->err);
+    row->memory_mib = (uint32_t)memory_mib;
+    row->preemptible = (int32_t)preemptible;
+    row->least_gpus = row->most_gpus = 0;
+    return rc == 0 && row->gpus > 0 ? read_range(reading, row) : rc;
 }
 
 static int read_row(struct reading *reading, struct lull_cluster_jobs_row *row)
@@ -151,6 +197,8 @@ static int read_row(struct reading *reading, struct lull_cluster_jobs_row *row)
         rc = read_duration(reading, &row->duration_ns);
     if (rc == 0)
         rc = read_names(reading, row);
+    if (rc == 0)
+        rc = read_needs(reading, row);
     if (rc == 0)
         rc = lull_cluster_jobs_read_deadline(reading, row);
     return rc == 0 ? lull_cluster_jobs_read_value(reading, row) : rc;

@@ -20,6 +20,11 @@
  *   vc                                                virtual cluster; a name even where it looks
  *                                                     like a number (6214e9)
  *   model | job_type                                  what it trains
+ *   weight                                            what a second of its completion counts
+ *                                                     beside others; empty: 1
+ *   gpu_memory_mib                                    that it needs of each GPU
+ *   preemptible                                       1 or 0
+ *   least_gpus, most_gpus                             that it can have instead, both or one
  *   workload                                          a file with one rank's iteration, from the
  *                                                     table's folder on; empty: not recorded
  *
@@ -41,6 +46,7 @@
 
 #define LULL_CLUSTER_JOBS_NO_DEADLINE INT64_MAX
 #define LULL_CLUSTER_JOBS_MOST_VALUE_J 1e15
+#define LULL_CLUSTER_JOBS_MOST_WEIGHT 1e6
 
 struct lull_cluster_jobs_row {
     uint32_t id;         /* names by number: lull_cluster_jobs_name */
@@ -53,6 +59,11 @@ struct lull_cluster_jobs_row {
     int64_t submit_ns;   /* >= 0 */
     int64_t duration_ns; /* > 0 */
     int64_t deadline_ns; /* on the clock of submission */
+    double weight;       /* > 0, to LULL_CLUSTER_JOBS_MOST_WEIGHT; 1: not told */
+    uint32_t memory_mib; /* of each GPU; 0: not told */
+    int32_t preemptible; /* 1, 0; -1: not told */
+    uint32_t least_gpus; /* 0: not told; else 1 to gpus */
+    uint32_t most_gpus;  /* 0: not told; else gpus or more */
     double value_j;      /* 0: not told; else to LULL_CLUSTER_JOBS_MOST_VALUE_J */
     uint32_t first_step; /* of the table's; by rising deadlines and falling values */
     uint32_t step_count; /* 0: no deadline */
@@ -73,7 +84,8 @@ struct lull_cluster_jobs_table {
 /*
  * Reads a file ("-": standard input). Errors, with file, line and column: LULL_E_FORMAT a column
  * missing, cells too few or too many, no such number, a negative time, a deadline before the
- * submission, deadlines or values out of order, a value that is not above 0, a workload's name of
+ * submission, deadlines or values out of order, a value or a weight that is not above 0, numbers of
+ * GPUs not around num_gpus, a workload's name of
  * more than 255 bytes; -ENOMEM; those of lull_lines_open. The table is left empty then.
  */
 int lull_cluster_jobs_read(const char *path, struct lull_cluster_jobs_table *table_out,

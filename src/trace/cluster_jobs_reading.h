@@ -26,6 +26,11 @@ enum field {
     VC,
     MODEL,
     WORKLOAD,
+    WEIGHT,
+    MEMORY,
+    PREEMPTIBLE,
+    LEAST_GPUS,
+    MOST_GPUS,
 };
 
 struct reading {

@@ -30,10 +30,10 @@ def answer(*options, text=JOBS, policy="fifo"):
     return json.loads(done.stdout)
 
 
-def ran(*options, text=JOBS):
+def ran(*options, text=JOBS, policy="fifo"):
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "ran.csv")
-        answer(*options, "--jobs-out", path, text=text)
+        answer(*options, "--jobs-out", path, text=text, policy=policy)
         with open(path, encoding="utf-8") as file:
             return {row["job_id"]: row for row in csv.DictReader(file)}
 
@@ -51,6 +51,25 @@ class Modes(unittest.TestCase):
         self.assertEqual(known["job_modes"]["modes_per_job"], 1.0)
         self.assertGreater(clocks["job_modes"]["modes_per_job"], 5.0)
         self.assertLessEqual(clocks["run_j"], known["run_j"])
+
+    def test_what_a_job_needs(self):
+        """Its own range of GPUs, memory, weight and whether it may be stopped, by the table's columns."""
+        options = ("--nodes", 1, "--gpu", "A100-SXM4-40GB", "--clocks")
+        head = "job_id,submit_s,num_gpus,duration_s,model,least_gpus,most_gpus,gpu_memory_mib,weight,preemptible\n"
+        text = head + "a,0,2,100,bert,1,8,,,\nb,0,2,100,bert,,,,,\nc,0,1,100,bert,,,50000,,\n"
+        for job, gpus in (("a", {1, 2, 4, 8}), ("b", {2})):
+            modes = answer(*options, "--explain", job, text=text)["explained"]["modes"]
+            self.assertEqual({mode["gpus"] for mode in modes}, gpus)
+        got = answer(*options, "--explain", "c", text=text)
+        self.assertEqual((got["rejected"], got["explained"]["fate"]), (1, "rejected"))
+        # The whole node, then a short job: stopped for it only where it may be.
+        for may, end in (("1", 11.0), ("0", 110.0)):
+            text = head + f"long,0,8,100,,,,,,{may}\nshort,1,8,10,,,,,,\n"
+            self.assertAlmostEqual(float(ran(*options[:4], text=text, policy="srtf")["short"]["end_s"]), end)
+        # Of two that wait the heavier goes first.
+        text = head + "first,0,8,10,,,,,,\nlight,1,8,10,,,,,1,\nheavy,1,8,11,,,,,5,\n"
+        starts = {name: float(row["start_s"]) for name, row in ran(*options[:4], text=text, policy="hdf").items()}
+        self.assertLess(starts["heavy"], starts["light"])
 
     def test_classes(self):
         told = answer("--nodes", 1, "--gpu", "A100-SXM4-40GB")["job_modes"]

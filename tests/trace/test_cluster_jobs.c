@@ -82,6 +82,11 @@ static void test_refused_with_the_place(void **state)
         {"submit_s,num_gpus,scheduled_s,deletion_s\n5,2,9,8\n", "before scheduled_s"},
         {"submit_s,num_gpus,duration_s,num_gpus\n", "is named twice"},
         {"submit_s,num_gpus,duration_s,values\n", "no column deadlines_min"},
+        {"submit_s,num_gpus,duration_s,weight\n1,1,1,0\n", "line 2, weight: not from"},
+        {"submit_s,num_gpus,duration_s,gpu_memory_mib\n1,1,1,-1\n", "line 2, gpu_memory_mib"},
+        {"submit_s,num_gpus,duration_s,preemptible\n1,1,1,yes\n", "line 2, preemptible"},
+        {"submit_s,num_gpus,duration_s,least_gpus\n1,4,1,5\n", "not from 1 to num_gpus"},
+        {"submit_s,num_gpus,duration_s,most_gpus\n1,4,1,3\n", "below num_gpus"},
         {"submit_s,num_gpus,duration_s,gpu_milli\n1,1,1,1001\n", "line 2, gpu_milli"},
         {"submit_s,num_gpus,duration_s,value_j\n1,1,1,x\n", "line 2, value_j: not a number"},
         {"submit_s,num_gpus,duration_s,value_j\n1,1,1,\n1,1,1,0\n", "line 3, value_j: not above"},
@@ -103,6 +108,32 @@ static void test_refused_with_the_place(void **state)
         assert_non_null(strstr(err.text, cases[i].said));
         assert_null(table.rows);
     }
+}
+
+static void test_needs(void **state)
+{
+    struct lull_cluster_jobs_table table;
+
+    (void)state;
+    assert_int_equal(read_text("job_id,submit_s,num_gpus,duration_s,weight,gpu_memory_mib,"
+                               "preemptible,least_gpus,most_gpus\n"
+                               "a,0,4,9,2.5,40000,1,2,16\n"
+                               "b,0,4,9,,,0,,8\n"
+                               "c,0,4,9,,,,4,\n",
+                               &table, NULL),
+                     0);
+    assert_true(table.rows[0].weight == 2.5 && table.rows[1].weight == 1.0);
+    assert_int_equal(table.rows[0].memory_mib, 40000);
+    assert_int_equal(table.rows[1].memory_mib, 0);
+    assert_int_equal(table.rows[0].preemptible, 1);
+    assert_int_equal(table.rows[1].preemptible, 0);
+    assert_int_equal(table.rows[2].preemptible, -1);
+    assert_int_equal(table.rows[0].least_gpus, 2);
+    assert_int_equal(table.rows[0].most_gpus, 16);
+    assert_int_equal(table.rows[1].least_gpus, 4);
+    assert_int_equal(table.rows[1].most_gpus, 8);
+    assert_int_equal(table.rows[2].most_gpus, 0);
+    lull_cluster_jobs_fini(&table);
 }
 
 static void test_shares_of_gpus_and_values(void **state)
@@ -306,9 +337,13 @@ static void test_published(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_units_and_order),  cmocka_unit_test(test_refused_with_the_place),
-        cmocka_unit_test(test_values_in_joules), cmocka_unit_test(test_shares_of_gpus_and_values),
-        cmocka_unit_test(test_workloads),        cmocka_unit_test(test_nodes_and_pools),
+        cmocka_unit_test(test_needs),
+        cmocka_unit_test(test_units_and_order),
+        cmocka_unit_test(test_refused_with_the_place),
+        cmocka_unit_test(test_values_in_joules),
+        cmocka_unit_test(test_shares_of_gpus_and_values),
+        cmocka_unit_test(test_workloads),
+        cmocka_unit_test(test_nodes_and_pools),
         cmocka_unit_test(test_published),
     };
 

@@ -154,10 +154,12 @@ static int make_jobs(struct lull_gangs *gangs, struct lull_error *err)
         gangs->all[i] = (struct lull_cluster_job){
             .arrival_ns = row->submit_ns,
             .deadline_ns = row->deadline_ns,
-            .weight = 1.0,
+            .weight = row->weight,
             .pool = pool_of(gangs, row),
+            .memory_mib = row->memory_mib,
             .checkpoint_ns = gangs->wish->conditions.checkpoint_ns,
-            .is_preemptible = gangs->wish->is_preemptible,
+            .is_preemptible =
+                row->preemptible >= 0 ? row->preemptible == 1 : gangs->wish->is_preemptible,
         };
     }
     gangs->jobs = (struct lull_cluster_jobs){gangs->all, count};

@@ -139,16 +139,22 @@ static void make_offers(const struct lull_gangs_modes *modes, struct work *work,
     }
 }
 
+/* In the range that the job has of its own, else by the factor for all. */
 static void make_counts(const struct lull_gangs_modes_options *wish, struct work *work,
-                        uint32_t gpus)
+                        const struct lull_cluster_jobs_row *row)
 {
+    const bool has_range = row->most_gpus > 0;
+    const uint32_t most_factor = has_range ? LULL_GANGS_MOST_ELASTIC : (uint32_t)wish->elastic;
+    const uint32_t least = has_range ? row->least_gpus : 1;
+    const uint32_t most = has_range ? row->most_gpus : UINT32_MAX;
+
     work->gpus_count = 0;
-    work->gpus[work->gpus_count++] = gpus;
-    for (uint32_t factor = 2; factor <= (uint32_t)wish->elastic; factor *= 2) {
-        if (gpus % factor == 0)
-            work->gpus[work->gpus_count++] = gpus / factor;
-        if (gpus <= UINT32_MAX / factor)
-            work->gpus[work->gpus_count++] = gpus * factor;
+    work->gpus[work->gpus_count++] = row->gpus;
+    for (uint32_t factor = 2; factor <= most_factor; factor *= 2) {
+        if (row->gpus % factor == 0 && row->gpus / factor >= least)
+            work->gpus[work->gpus_count++] = row->gpus / factor;
+        if (row->gpus <= most / factor)
+            work->gpus[work->gpus_count++] = row->gpus * factor;
     }
 }
 
@@ -255,7 +261,7 @@ static int make_job(struct lull_gangs_modes *modes, const struct lull_cluster_jo
         return make_pipeline_modes(modes, row, job, err);
     make_offers(modes, work, job_class, row, lull_cluster_jobs_name(table, row->model),
                 gpus_per_node);
-    make_counts(modes->wish, work, row->gpus);
+    make_counts(modes->wish, work, row);
     job->mode_count = (uint32_t)make_modes(modes, work);
     return 0;
 }
