@@ -2,7 +2,7 @@
  * What the cluster engine costs: random jobs, like those of Philly in shape, on a cluster of so
  * many GPUs that they fill to 85 %. Prints one JSON object.
  *
- * Usage: bench_cluster POLICY GPUS JOBS [power-down|cap]
+ * Usage: bench_cluster POLICY GPUS JOBS [power-down|cap|links|storage]
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
@@ -15,12 +15,14 @@
 #include "core/stats/random.h"
 #include "simulator/cluster/engine.h"
 
-enum { NODE_GPUS = 8, MOST_GANG = 64 };
+enum { NODE_GPUS = 8, RACK_NODES = 6, MOST_GANG = 64 };
 
 #define LOAD_RATIO 0.85
 #define MEAN_S 13000.0
 #define RUN_W 350.0
 #define IDLE_W 60.0
+#define EXPOSED_RATIO 0.2F
+#define READ_MB_S 100.0F /* of a GPU */
 
 struct bench {
     struct lull_cluster_type type;
@@ -57,7 +59,7 @@ static int make(struct bench *bench, uint32_t gpus, size_t jobs)
     bench->type = (struct lull_cluster_type){
         .name = "GPU", .idle_w = IDLE_W, .turn_on_j = 1e5, .turn_on_ns = INT64_C(180000000000)};
     for (uint32_t i = 0; i < nodes; i++)
-        bench->nodes[i].gpus = NODE_GPUS;
+        bench->nodes[i] = (struct lull_cluster_node){.gpus = NODE_GPUS, .rack = i / RACK_NODES};
     bench->cluster = (struct lull_cluster){&bench->type, 1, bench->nodes, nodes, 1};
     lull_random_init(&random, 1);
     for (size_t i = 0; i < jobs; i++) {
@@ -67,7 +69,12 @@ static int make(struct bench *bench, uint32_t gpus, size_t jobs)
             1.0 + MEAN_S * exp(lull_random_normal(&random, -2.25 * 2.25 / 2.0, 2.25));
 
         bench->modes[i] = (struct lull_cluster_mode){
-            .gpus = gang, .time_ns = (int64_t)(time_s * 1e9), .energy_j = RUN_W * gang * time_s};
+            .gpus = gang,
+            .time_ns = (int64_t)(time_s * 1e9),
+            .energy_j = RUN_W * gang * time_s,
+            .exposed_ratio = EXPOSED_RATIO,
+            .read_mb_s = READ_MB_S * (float)gang,
+        };
         bench->all[i] =
             (struct lull_cluster_job){.arrival_ns = (int64_t)(wanted_s / (gpus * LOAD_RATIO) * 1e9),
                                       .deadline_ns = LULL_CLUSTER_NEVER,
@@ -123,7 +130,8 @@ int main(int argc, char **argv)
 
     if (policy == NULL || lull_text_parse_int(argv[2], NODE_GPUS, 1 << 23, &gpus) < 0 ||
         lull_text_parse_int(argv[3], 1, 1 << 24, &jobs) < 0) {
-        fprintf(stderr, "Usage: bench_cluster POLICY GPUS JOBS [power-down|cap]\n");
+        fprintf(stderr, "Usage: bench_cluster POLICY GPUS JOBS "
+                        "[power-down|cap|links|storage]\n");
         return 2;
     }
     if (make(&bench, (uint32_t)gpus, (size_t)jobs) < 0) {
@@ -135,6 +143,11 @@ int main(int argc, char **argv)
         conditions.cap = (struct lull_power_cap){
             .cluster_w = (double)gpus * (IDLE_W + (RUN_W - IDLE_W) * LOAD_RATIO),
             .peak_ratio = LULL_POWER_CAP_PEAK_RATIO};
+    if (argc > 4 && strcmp(argv[4], "links") == 0)
+        conditions.contention =
+            (struct lull_contention_rules){.shares_links = true, .uplink_links = 1.0};
+    if (argc > 4 && strcmp(argv[4], "storage") == 0)
+        conditions.contention.storage_mb_s = (double)READ_MB_S * (double)gpus * LOAD_RATIO * 0.6;
     result = measure(&bench, policy, &conditions);
     free(bench.nodes);
     free(bench.modes);

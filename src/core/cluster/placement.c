@@ -54,8 +54,8 @@ static bool is_rack_taken(const struct taking *taking, uint32_t rack)
     return false;
 }
 
-/* The rack with the fewest whole nodes that has so many; else the one with the most. UINT32_MAX:
- * none that is not taken has any. */
+/* The rack with the fewest whole nodes that has so many; else the one with the most. There is
+ * one that is not taken. */
 static uint32_t choose_rack(const struct taking *taking, uint32_t wanted)
 {
     uint32_t count;
@@ -64,7 +64,7 @@ static uint32_t choose_rack(const struct taking *taking, uint32_t wanted)
     uint32_t best = UINT32_MAX;
     uint32_t best_whole = 0;
 
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count && best_whole != wanted; i++) {
         const uint32_t whole =
             lull_cluster_state_whole_of(taking->state, taking->pool, taking->type, i);
         const bool is_better =
@@ -99,16 +99,13 @@ static uint32_t take_of_rack(struct taking *taking, uint32_t rack, uint32_t want
     return taken;
 }
 
-/* Whether there were so many. */
+/* Whether there are so many. */
 static bool take_whole(struct taking *taking, uint32_t wanted)
 {
-    while (wanted > 0) {
-        const uint32_t rack = choose_rack(taking, wanted);
-
-        if (rack == UINT32_MAX)
-            return false;
-        wanted -= take_of_rack(taking, rack, wanted);
-    }
+    if (lull_cluster_state_count(taking->state, taking->pool, taking->type, taking->most) < wanted)
+        return false;
+    while (wanted > 0)
+        wanted -= take_of_rack(taking, choose_rack(taking, wanted), wanted);
     return true;
 }
 

@@ -237,6 +237,14 @@ uint32_t lull_cluster_state_node_gpus(const struct lull_cluster_state *state, ui
     return group_at(state, pool, type)->node_gpus;
 }
 
+uint32_t lull_cluster_state_count(const struct lull_cluster_state *state, uint32_t pool,
+                                  uint32_t type, uint32_t free_gpus)
+{
+    const struct group *group = group_at(state, pool, type);
+
+    return group->node_count == 0 || free_gpus > group->node_gpus ? 0 : group->count[free_gpus];
+}
+
 const uint32_t *lull_cluster_state_racks(const struct lull_cluster_state *state, uint32_t pool,
                                          uint32_t type, uint32_t *count_out)
 {

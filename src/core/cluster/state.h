@@ -49,6 +49,10 @@ uint32_t lull_cluster_state_node_gpus(const struct lull_cluster_state *state, ui
 uint32_t lull_cluster_state_find(const struct lull_cluster_state *state, uint32_t pool,
                                  uint32_t type, uint32_t free_gpus, uint32_t from_node);
 
+/* How many nodes of a group have exactly so many GPUs free. O(1). */
+uint32_t lull_cluster_state_count(const struct lull_cluster_state *state, uint32_t pool,
+                                  uint32_t type, uint32_t free_gpus);
+
 /* Racks that the group has nodes in, by number, ascending. O(1). */
 const uint32_t *lull_cluster_state_racks(const struct lull_cluster_state *state, uint32_t pool,
                                          uint32_t type, uint32_t *count_out);
