@@ -6,7 +6,9 @@
 #include "core/pipeline/prove/search.h"
 
 enum {
-    TRIED = 32,  /* operations that are tried both ways before one is branched on */
+    TRIED = 16,  /* operations that are tried both ways before one is branched on, at most */
+    IN_VAIN = 6, /* so many one after the other that are no better than the best: no more tries */
+    RECENT = 16, /* tries that a mean gain is of, about */
     ROUNDS = 64, /* of leaving out options and trying, per branching */
 };
 
@@ -19,19 +21,55 @@ struct branch {
     double score;
 };
 
-/* The score of two bounds on the sides of a branch: their gains multiplied. */
-static double score_of(const struct prover *prover, double bound_j, double fast_j, double slow_j)
+/* The score of what the two sides of a branch gain: both multiplied. most_j: what closes a side. */
+static double score_of(const double gain_j[2], double most_j)
 {
-    const double most_j = prover->energy_j - bound_j;
     double product = 1.0;
 
-    for (unsigned i = 0; i < 2; i++) {
-        const double gain_j = (i == 0 ? fast_j : slow_j) - bound_j;
-
-        product *= gain_j < least_gain_j ? least_gain_j : gain_j > most_j ? most_j : gain_j;
-    }
+    for (unsigned i = 0; i < 2; i++)
+        product *= gain_j[i] < least_gain_j ? least_gain_j : fmin(gain_j[i], most_j);
     return product;
 }
+
+/* ---- whom to try first -------------------------------------------------------------------- */
+
+/* Keeps in mind what a side gained, at most as much as closes it. */
+static void learn(struct gain *gain, unsigned side, double gain_j, double most_j)
+{
+    const uint32_t tries = gain->tries[side] < RECENT ? ++gain->tries[side] : RECENT;
+
+    gain->mean_j[side] += (fmin(gain_j, most_j) - gain->mean_j[side]) / tries;
+}
+
+/* What was never tried promises all. */
+static double promise(const struct gain *gain, double most_j)
+{
+    const double gain_j[2] = {gain->tries[0] > 0 ? gain->mean_j[0] : most_j,
+                              gain->tries[1] > 0 ? gain->mean_j[1] : most_j};
+
+    return score_of(gain_j, most_j);
+}
+
+static int by_promise(const void *left, const void *right)
+{
+    const struct mixed *a = left;
+    const struct mixed *b = right;
+
+    if (a->promise < b->promise || a->promise > b->promise)
+        return a->promise > b->promise ? -1 : 1;
+    return (a->op > b->op) - (a->op < b->op);
+}
+
+/* Who has gained most is tried first (pseudo-costs: Benichou et al. 1971; reliability branching:
+ * Achterberg, Koch, Martin 2005). */
+static void order(const struct prover *prover, struct mixed *mixed, uint32_t count, double most_j)
+{
+    for (uint32_t i = 0; i < count; i++)
+        mixed[i].promise = promise(&prover->gains[mixed[i].op], most_j);
+    qsort(mixed, count, sizeof(*mixed), by_promise);
+}
+
+/* ---- trying ------------------------------------------------------------------------------- */
 
 /*
  * Tries an operation both ways. Returns 1 if one way is closed: the other has been taken then; 0 if
@@ -40,15 +78,19 @@ static double score_of(const struct prover *prover, double bound_j, double fast_
 static int try_both(struct prover *prover, const struct mixed *mixed, double *bound_j,
                     struct branch *best)
 {
+    const double most_j = prover->energy_j - *bound_j;
     struct mark mark;
-    double side_j[2];
+    double gain_j[2];
     double score;
     int result = lull_prover_mark(prover, &mark);
 
     for (unsigned is_fast = 0; is_fast < 2 && result == 0; is_fast++) {
-        side_j[is_fast] = lull_prover_restrict(prover, mixed->op, mixed->window_ns, is_fast);
+        const double side_j = lull_prover_restrict(prover, mixed->op, mixed->window_ns, is_fast);
+
+        gain_j[is_fast] = side_j - *bound_j;
+        learn(&prover->gains[mixed->op], is_fast, gain_j[is_fast], most_j);
         lull_prover_return(prover, &mark);
-        if (side_j[is_fast] > prover->energy_j) {
+        if (side_j > prover->energy_j) {
             prover->report.closed++;
             *bound_j = lull_prover_restrict(prover, mixed->op, mixed->window_ns, !is_fast);
             result = 1;
@@ -57,10 +99,27 @@ static int try_both(struct prover *prover, const struct mixed *mixed, double *bo
     lull_prover_forget(&mark);
     if (result != 0)
         return result;
-    score = score_of(prover, *bound_j, side_j[1], side_j[0]);
+    score = score_of(gain_j, most_j);
     if (score > best->score)
-        *best = (struct branch){*mixed, side_j[1] >= side_j[0], score};
+        *best = (struct branch){*mixed, gain_j[1] >= gain_j[0], score};
     return 0;
+}
+
+/* Tries until one closes, or there is little hope for a better one; returns as above. */
+static int try_some(struct prover *prover, struct mixed *mixed, uint32_t count, double *bound_j,
+                    struct branch *best)
+{
+    unsigned in_vain = 0;
+    int result = 0;
+
+    order(prover, mixed, count, prover->energy_j - *bound_j);
+    for (uint32_t i = 0; i < count && i < TRIED && in_vain < IN_VAIN && result == 0; i++) {
+        const double score = best->score;
+
+        result = try_both(prover, &mixed[i], bound_j, best);
+        in_vain = best->score > score ? 0 : in_vain + 1;
+    }
+    return result;
 }
 
 /*
@@ -93,8 +152,7 @@ static int narrow(struct prover *prover, struct branch *best)
             result = result == 1 ? -EEXIST : result;
             break;
         }
-        for (uint32_t i = 0; i < count && i < TRIED && result == 0; i++)
-            result = try_both(prover, &mixed[i], &bound_j, best);
+        result = try_some(prover, mixed, count, &bound_j, best);
         if (result == 0) {
             result = best->score > 0.0 ? 1 : -EAGAIN;
             break;

@@ -111,7 +111,7 @@ uint32_t lull_prover_list_mixed(struct prover *prover, struct mixed *mixed, doub
 
         *sum_j_out += cost_nj * 1e-9;
         if (cost_nj > LULL_PROVE_SLIP_NJ && prover->choices.profile.classes[op].option_count > 1)
-            mixed[count++] = (struct mixed){cost_nj, window_ns(prover, op), op};
+            mixed[count++] = (struct mixed){cost_nj, window_ns(prover, op), op, 0.0};
     }
     qsort(mixed, count, sizeof(*mixed), by_cost);
     return count;

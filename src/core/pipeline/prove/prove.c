@@ -124,10 +124,11 @@ static int prove(struct prover *prover, const struct lull_pipeline_problem *prob
     prover->duration_ns = calloc(count, sizeof(*prover->duration_ns));
     prover->rounded = calloc(count, sizeof(*prover->rounded));
     prover->found = calloc(count, sizeof(*prover->found));
+    prover->gains = calloc(count, sizeof(*prover->gains));
     prover->is_inside = malloc(count * sizeof(*prover->is_inside));
     if (result == 0 &&
         (begin_ns == NULL || prover->duration_ns == NULL || prover->rounded == NULL ||
-         prover->found == NULL || prover->is_inside == NULL))
+         prover->found == NULL || prover->gains == NULL || prover->is_inside == NULL))
         result = -ENOMEM;
     if (result == 0 && !lull_prover_can_hold(prover))
         result = -ERANGE;
@@ -167,6 +168,7 @@ int lull_pipeline_prove(const struct lull_pipeline_problem *problem, int64_t dea
     free(prover.duration_ns);
     free(prover.rounded);
     free(prover.found);
+    free(prover.gains);
     free(prover.is_inside);
     return result;
 }

@@ -10,6 +10,13 @@
 /* What rounding may make of a loss, nJ. */
 #define LULL_PROVE_SLIP_NJ 1.0
 
+/* What leaving an operation only its slower or its faster options has gained of late, on average.
+ */
+struct gain {
+    double mean_j[2];
+    uint32_t tries[2];
+};
+
 struct prover {
     struct choices choices;
     struct circulation net;
@@ -23,6 +30,7 @@ struct prover {
     int64_t *duration_ns;
     uint32_t *rounded; /* options left, for the plan within the relaxed optimum */
     uint32_t *found;   /* options asked */
+    struct gain *gains;
     struct lull_error *err;
 
     /* The search at hand. */
@@ -45,6 +53,7 @@ struct mixed {
     double cost_nj;
     int64_t window_ns;
     uint32_t op;
+    double promise; /* its score if it gains what it has so far */
 };
 
 /* bound.c. -ENOMEM; to be freed by forget. */
