@@ -10,8 +10,9 @@
 #include "core/pipeline/prove/chains.h"
 #include "core/pipeline/prove/search.h"
 
-/* Branchings of each search at first, and how many times as many each time. */
-enum { FIRST = 16, FACTOR = 4 };
+/* Branchings of each search at first, and how many times as many each time; where there are
+ * windows, the whole has one for so many of each of theirs. */
+enum { FIRST = 16, FACTOR = 4, OF_WINDOW = 32 };
 
 /* The relaxed optimum: a flow, and when operations begin and how long they take in it. */
 static int begin_search(struct prover *prover, int64_t *begin_ns)
@@ -65,7 +66,7 @@ static uint64_t more(const struct prover *prover, uint64_t branchings)
 static uint64_t share(const struct prover *prover, const struct windows *windows,
                       uint64_t branchings)
 {
-    return windows->count > 1 && branchings < prover->most_branchings ? branchings / FACTOR
+    return windows->count > 1 && branchings < prover->most_branchings ? branchings / OF_WINDOW
                                                                       : branchings;
 }
 

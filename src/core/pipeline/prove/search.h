@@ -97,12 +97,17 @@ int lull_prover_is_found(struct prover *prover, double bound_j, double sum_j);
 int lull_prover_explore(struct prover *prover, double share);
 
 /* windows.c. */
+struct window {
+    double level_j; /* what every plan loses in it at least */
+    double step_j;  /* by which the level is raised */
+    bool is_exhausted;
+};
+
 struct windows {
     uint32_t count;
     uint32_t *window_of; /* of each operation; count: none */
-    double *level_j;     /* what every plan loses in each window at least */
-    bool *is_exhausted;  /* the next level can be reached */
-    double step_j;
+    struct window *each;
+    double step_j; /* at first */
     double root_j; /* the bound before any branching, rounded up */
     double sum_j;  /* of the levels */
 };
@@ -112,7 +117,7 @@ int lull_windows_init(struct windows *windows, const struct prover *prover, uint
 void lull_windows_fini(struct windows *windows);
 
 /* Raises the levels until they show the energy out of reach (0), or each needs more branchings than
- * that for the next (-EAGAIN). -ENOMEM. */
+ * that for the next (-EAGAIN); neighbours that can go no further become one. -ENOMEM. */
 int lull_windows_raise(struct windows *windows, struct prover *prover, double energy_j,
                        uint64_t branchings);
 
