@@ -166,9 +166,12 @@ static uint32_t exhausted_pair(const struct windows *windows, const struct prove
     uint32_t pair = windows->count;
 
     for (uint32_t i = 0; i + 1 < windows->count; i++) {
-        const uint32_t count = ops_in(windows, prover, i) + ops_in(windows, prover, i + 1);
+        uint32_t count;
 
-        if (windows->each[i].is_exhausted && windows->each[i + 1].is_exhausted && count < least) {
+        if (!windows->each[i].is_exhausted || !windows->each[i + 1].is_exhausted)
+            continue;
+        count = ops_in(windows, prover, i) + ops_in(windows, prover, i + 1);
+        if (count < least) {
             least = count;
             pair = i;
         }
