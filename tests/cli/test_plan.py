@@ -189,7 +189,7 @@ class Recorded(unittest.TestCase):
     def test_recorded_frontiers_of_perseus(self):
         """Recorded energies are those of fitted curves: some lie below what any plan needs, some so little above
         that bound that branching proves them impossible, and at some no plan of real clocks is known, nor a proof
-        that there is none (docs/pipeline.md). All are counted. LULL_PROOF_BRANCHINGS=100000 tries all of them."""
+        that there is none (docs/pipeline.md). All are counted. LULL_PROOF_BRANCHINGS=400000 tries all of them."""
         for microbatches, most_open, least_impossible, most_share, nearest in ((12, 6, 6, 0.375, 1.0008),
                                                                                (24, 9, 4, 0.24, 1.0007)):
             name = os.path.join(DATA, "perseus_frontiers", f"gpt3-175b_a100_sxm_mb{microbatches}.csv")
