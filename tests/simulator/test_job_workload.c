@@ -101,20 +101,22 @@ struct node {
 static const char *write_graph(const struct node *nodes, int count)
 {
     static char text[1 << 16];
-    size_t used = (size_t)sprintf(text, "{\"workload_graph\": [");
+    FILE *const file = fmemopen(text, sizeof(text), "w");
 
+    assert_non_null(file);
+    fputs("{\"workload_graph\": [", file);
     for (int i = 0; i < count; i++) {
-        used +=
-            (size_t)sprintf(text + used,
-                            "%s{\"Id\": %d, \"Name\": \"n\", \"NodeType\": %d, \"runtime\": %d, "
-                            "\"is_cpu_op\": %s, \"pg_name\": \"%d\", \"data_deps\": [",
-                            i > 0 ? ", " : "", 100 + i, nodes[i].kind, nodes[i].time_us,
-                            nodes[i].is_host ? "true" : "false", nodes[i].group);
+        fprintf(file,
+                "%s{\"Id\": %d, \"Name\": \"n\", \"NodeType\": %d, \"runtime\": %d, "
+                "\"is_cpu_op\": %s, \"pg_name\": \"%d\", \"data_deps\": [",
+                i > 0 ? ", " : "", 100 + i, nodes[i].kind, nodes[i].time_us,
+                nodes[i].is_host ? "true" : "false", nodes[i].group);
         for (int k = 0; nodes[i].deps[k] >= 0; k++)
-            used += (size_t)sprintf(text + used, "%s%d", k > 0 ? ", " : "", 100 + nodes[i].deps[k]);
-        used += (size_t)sprintf(text + used, "]}");
+            fprintf(file, "%s%d", k > 0 ? ", " : "", 100 + nodes[i].deps[k]);
+        fputs("]}", file);
     }
-    sprintf(text + used, "]}");
+    fputs("]}", file);
+    assert_int_equal(fclose(file), 0);
     return text;
 }
 
