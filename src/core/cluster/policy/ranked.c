@@ -213,15 +213,6 @@ static bool takes_fewer(const struct lull_cluster_policy *policy, uint32_t pool,
     return !policy->ranking->is_resized || crowd->waiting <= 1 + crowd->gpus / MANY;
 }
 
-static bool try_room(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
-                     uint32_t job, uint32_t entry, int64_t now_ns,
-                     struct lull_cluster_share *shares)
-{
-    return (policy->ranking->is_resized &&
-            lull_ranked_shrink(policy, state, job, entry, now_ns, shares)) ||
-           lull_ranked_make_room(policy, state, job, entry, now_ns);
-}
-
 /* Jobs start, in the order of their ranks: those of shapes that were tried less often. */
 static bool try_pool(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
                      uint32_t pool, uint32_t tries, int64_t now_ns,
@@ -243,7 +234,7 @@ static bool try_pool(struct lull_cluster_policy *policy, const struct lull_clust
         if (is_tried && lull_ranked_choose(policy, state, job, entry, is_elastic, now_ns, &mode,
                                            decision->shares, &shares))
             return start(policy, job, mode, shares, now_ns, decision);
-        if (is_tried && try_room(policy, state, job, entry, now_ns, decision->shares))
+        if (is_tried && lull_ranked_make_room(policy, state, job, entry, now_ns))
             return carry_on(policy, state, now_ns, decision);
         shape->tries = tries;
     }

@@ -1,7 +1,7 @@
 /*
- * Running jobs that get other numbers of GPUs: more where some are free that nobody who waits can
- * use, fewer where a job that ranks before them would have to wait for longer than that takes.
- * Either way the job stops and begins again. SPDX-License-Identifier: Apache-2.0
+ * Running jobs that get more GPUs, where some are free that nobody who waits can use: they stop and
+ * begin again. Fewer they get as whoever is preempted: by what is free when they start once more.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 #include <stdlib.h>
@@ -11,9 +11,6 @@
 
 /* A gain has to be so many times what beginning again costs. */
 static const double CLEARLY = 2.0;
-
-/* So many jobs give GPUs back for one that waits. */
-enum { MOST_SHRUNK = 8 };
 
 static const struct lull_cluster_mode *mode_of(const struct lull_cluster_policy *policy,
                                                uint32_t job)
@@ -43,8 +40,6 @@ static void plan_start(struct lull_ranked_plan *plan, uint32_t job, uint32_t mod
     plan->job = job;
     plan->mode = mode;
 }
-
-/* ---- more GPUs ----------------------------------------------------------------------------- */
 
 /* What a running job gains by a mode with more GPUs, less what beginning again costs, for a second
    of a GPU that it takes. */
@@ -133,129 +128,4 @@ bool lull_ranked_grow(struct lull_cluster_policy *policy, const struct lull_clus
     }
     group->barren_gpus = most > 0.0 ? 0 : free;
     return most > 0.0;
-}
-
-/* ---- fewer GPUs ---------------------------------------------------------------------------- */
-
-/* GPUs that a running job has beyond the fewest that it could have. */
-static uint32_t spare_of(const struct lull_cluster_policy *policy, uint32_t job)
-{
-    const struct lull_cluster_mode *now = mode_of(policy, job);
-    const uint32_t entry = lull_ranked_entry_mode(policy, job, now->type);
-
-    return now->gpus - policy->book.jobs->all[job].modes[entry].gpus;
-}
-
-/* How long so many GPUs take to come free, if jobs end as evenly as what is left of them says. */
-static double wait_s(const struct lull_cluster_policy *policy,
-                     const struct lull_ranked_group *group, double gpus, int64_t now_ns)
-{
-    double per_s = 0.0;
-
-    for (uint32_t i = 0; i < group->running.count; i++) {
-        const uint32_t job = group->running.jobs[i];
-        const int64_t left_ns = lull_cluster_book_end_ns(&policy->book, job) - now_ns;
-
-        per_s += mode_of(policy, job)->gpus / (fmax((double)left_ns, 1.0) * 1e-9);
-    }
-    return per_s > 0.0 ? gpus / per_s : INFINITY;
-}
-
-/* The job behind `rank` that has most GPUs to spare, of those that are not among the plan's;
-   UINT32_MAX: none. */
-static uint32_t find_widest(const struct lull_cluster_policy *policy,
-                            const struct lull_ranked_group *group, int64_t rank, int64_t now_ns)
-{
-    const struct lull_ranked_plan *plan = &policy->plan;
-    uint32_t widest = UINT32_MAX;
-    uint32_t most = 0;
-
-    for (uint32_t i = 0; i < group->running.count; i++) {
-        const uint32_t job = group->running.jobs[i];
-        const uint32_t spare = can_move(policy, job, now_ns) ? spare_of(policy, job) : 0;
-        bool is_taken = false;
-
-        for (uint32_t k = 0; k < plan->stop_count; k++)
-            is_taken |= plan->stops[k] == job;
-        if (!is_taken && (spare > most || (spare == most && spare > 0 && job > widest)) &&
-            lull_ranked_rank(policy, job, policy->book.pages[job].mode, now_ns) > rank) {
-            widest = job;
-            most = spare;
-        }
-    }
-    return widest;
-}
-
-/* Whether the jobs that stop find places with the fewest GPUs that they could have. */
-static bool find_places(struct lull_cluster_policy *policy, uint32_t pool, uint32_t type,
-                        struct lull_cluster_share *shares)
-{
-    const struct lull_ranked_plan *plan = &policy->plan;
-
-    for (uint32_t i = 0; i < plan->stop_count; i++) {
-        const uint32_t entry = lull_ranked_entry_mode(policy, plan->stops[i], type);
-        const size_t count = lull_cluster_place_consolidated(
-            policy->scratch.state, pool, type,
-            policy->book.jobs->all[plan->stops[i]].modes[entry].gpus, shares);
-
-        if (count == 0)
-            return false;
-        lull_cluster_state_take(policy->scratch.state, shares, count);
-    }
-    return true;
-}
-
-/* With GPUs of those that stop, does the job fit, and they as well? Its shares are in the plan. */
-static bool is_enough(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
-                      const struct lull_cluster_mode *mode, uint32_t pool,
-                      struct lull_cluster_share *shares)
-{
-    struct lull_ranked_plan *const plan = &policy->plan;
-
-    lull_cluster_scratch_sync(&policy->scratch, state, pool, mode->type);
-    for (uint32_t i = 0; i < plan->stop_count; i++)
-        lull_cluster_scratch_give(&policy->scratch, policy->book.pages[plan->stops[i]].shares,
-                                  policy->book.pages[plan->stops[i]].share_count);
-    plan->share_count = lull_cluster_place_consolidated(policy->scratch.state, pool, mode->type,
-                                                        mode->gpus, plan->shares);
-    if (plan->share_count == 0)
-        return false;
-    lull_cluster_state_take(policy->scratch.state, plan->shares, plan->share_count);
-    return find_places(policy, pool, mode->type, shares);
-}
-
-bool lull_ranked_shrink(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
-                        uint32_t job, uint32_t entry_mode, int64_t now_ns,
-                        struct lull_cluster_share *shares)
-{
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
-    const struct lull_cluster_mode *mode = &asked->modes[entry_mode];
-    const struct lull_ranked_group *group = group_of(policy, asked->pool, mode->type);
-    struct lull_ranked_plan *const plan = &policy->plan;
-    double free = (double)lull_cluster_state_free_of(state, asked->pool, mode->type);
-    const double waits_s = wait_s(policy, group, fmax(mode->gpus - free, 1.0), now_ns);
-    const int64_t rank = lull_ranked_rank(policy, job, entry_mode, now_ns);
-    double lost_s = 0.0;
-
-    plan->stop_count = 0;
-    plan->has_start = false;
-    while (plan->stop_count < MOST_SHRUNK) {
-        const uint32_t widest = find_widest(policy, group, rank, now_ns);
-
-        if (widest == UINT32_MAX)
-            break;
-        lost_s += policy->book.jobs->all[widest].weight * 1e-9 *
-                  (double)lull_cluster_restart_ns(mode_of(policy, widest)->gpus);
-        if (CLEARLY * lost_s > asked->weight * waits_s)
-            break;
-        plan->stops[plan->stop_count++] = widest;
-        free += spare_of(policy, widest);
-        if (free >= mode->gpus && is_enough(policy, state, mode, asked->pool, shares)) {
-            plan_start(plan, job,
-                       lull_ranked_cheapest(policy, job, entry_mode, mode->gpus, 0, now_ns));
-            return true;
-        }
-    }
-    plan->stop_count = 0;
-    return false;
 }

@@ -133,17 +133,12 @@ bool lull_ranked_make_room(struct lull_cluster_policy *policy,
                            const struct lull_cluster_state *state, uint32_t job,
                            uint32_t entry_mode, int64_t now_ns);
 
-/* ---- ranked_resize.c: plans, with room for node_count shares to work in -------------------- */
+/* ---- ranked_resize.c ----------------------------------------------------------------------- */
 
-/* A running job that is worth free GPUs stops to begin again on more. False: none is. */
+/* A plan: a running job that is worth free GPUs stops to begin again on more. False: none is.
+   `shares`: room for node_count to work in. */
 bool lull_ranked_grow(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
                       uint32_t pool, uint32_t type, int64_t now_ns,
                       struct lull_cluster_share *shares);
-
-/* For a job that does not fit others stop that have more GPUs than they need, to begin again on
-   fewer. False: they have not enough, or it is not worth it. */
-bool lull_ranked_shrink(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
-                        uint32_t job, uint32_t entry_mode, int64_t now_ns,
-                        struct lull_cluster_share *shares);
 
 #endif
