@@ -201,7 +201,7 @@ static void test_clocks_and_deadlines(void **state)
 }
 
 /* One whose deadline is near goes before one that is shorter, but not before one that takes less
-   than a fourth; nor where it cannot meet it any more. */
+   than a fourth; nor where it cannot meet it any more, or only time counts. */
 static void test_urgent_jobs_go_first(void **state)
 {
     struct lull_cluster_job *job;
@@ -217,6 +217,8 @@ static void test_urgent_jobs_go_first(void **state)
     assert_int_equal(end_s(1, 500.0), 290);
     it.all[1].deadline_ns = 260 * SPY_S;
     assert_int_equal(end_s(1, 500.0), 200);
+    assert_int_equal(end_s(1, 10000.0), 200);
+    assert_int_equal(end_s(1, 1e9), 290);
     it.all[2].arrival_ns = 95 * SPY_S;
     it.modes[2][0].time_ns = 24 * SPY_S;
     assert_int_equal(end_s(1, 500.0), 224);

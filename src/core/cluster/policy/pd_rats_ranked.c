@@ -12,8 +12,9 @@
  * the posted price of a second of a GPU is what those who wait lose by it, each of them a C-th of a
  * second if C GPUs serve the queue together. The clock of a job follows the price while it runs,
  * its number of GPUs where that is worth beginning again. Modes that would miss a deadline which
- * the fastest one meets are the last choice, and a job that waits counts four times once its
- * deadline is near. SPDX-License-Identifier: Apache-2.0
+ * the fastest one meets are the last choice. A second of a job that waits is worth a fixed price
+ * more once its deadline is near: slow clocks make jobs late and it counts several times, where
+ * only time counts it goes in its turn. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <math.h>
@@ -29,6 +30,12 @@ struct pd_rats {
 
 /* Above all that a job can cost. */
 static const double LATE_J = 1e24;
+
+/* What a second of a job near its deadline is worth on top of second_j. It counts no more than four
+   times: were it to go before all others, each job that is saved from being late would cost the
+   others a hundred hours (docs/cluster.md). */
+static const double URGENT_SECOND_J = 10000.0;
+static const double MOST_URGENCY = 4.0;
 
 static double rank(const struct lull_cluster_job *job, uint32_t gpus, int64_t full_ns,
                    int64_t need_ns)
@@ -79,6 +86,13 @@ static double cost(const struct lull_cluster_policy *policy, uint32_t job, uint3
                                                                                   : sum_j;
 }
 
+static double urgency(const struct lull_cluster_policy *policy)
+{
+    const struct pd_rats *pd_rats = lull_cluster_ranked_more(policy);
+
+    return fmin(1.0 + URGENT_SECOND_J / fmax(pd_rats->second_j, 1.0), MOST_URGENCY);
+}
+
 static void turn(struct lull_cluster_policy *policy, double setting)
 {
     ((struct pd_rats *)lull_cluster_ranked_more(policy))->second_j = setting;
@@ -93,7 +107,7 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
         .rank = rank,
         .is_elastic = true,
         .is_resized = true,
-        .minds_deadlines = true,
+        .urgency = urgency,
         .cost = cost,
         .level = level,
     };

@@ -44,8 +44,9 @@ struct lull_cluster_ranking {
        then that of the whole job, in proportion to its time. */
     bool is_resized;
 
-    /* A waiting job that soon cannot meet its deadline any more ranks as if a fourth were left. */
-    bool minds_deadlines;
+    /* As how many a waiting job counts that soon cannot meet its deadline any more, >= 1 and always
+       the same; NULL: deadlines are not minded. */
+    double (*urgency)(const struct lull_cluster_policy *policy);
 
     /* Of the modes that a job may be given now the one that costs least, of equals the first; NULL:
        the first of the type. */

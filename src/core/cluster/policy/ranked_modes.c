@@ -10,10 +10,6 @@
 /* A level that has changed less changes no clocks. */
 static const double LEVEL_STEP = 1.05;
 
-/* A job near its deadline counts as so many. Were it to go before all others, each job that is
- * saved from being late would cost the others a hundred hours (docs/cluster.md). */
-static const double URGENT_WEIGHT = 4.0;
-
 uint32_t lull_ranked_entry_mode(const struct lull_cluster_policy *policy, uint32_t job,
                                 uint32_t type)
 {
@@ -55,7 +51,9 @@ int64_t lull_ranked_rank(const struct lull_cluster_policy *policy, uint32_t job,
     if (is_running && policy->ranking->is_resized)
         need_ns -= lull_cluster_restart_ns(asked->modes[mode].gpus);
     rank = policy->ranking->rank(asked, asked->modes[its].gpus, asked->modes[its].time_ns, need_ns);
-    return (int64_t)fmin(policy->book.pages[job].is_urgent ? rank / URGENT_WEIGHT : rank, 4e18);
+    if (policy->book.pages[job].is_urgent)
+        rank /= policy->ranking->urgency(policy);
+    return (int64_t)fmin(rank, 4e18);
 }
 
 uint32_t lull_ranked_cheapest(const struct lull_cluster_policy *policy, uint32_t job, uint32_t like,

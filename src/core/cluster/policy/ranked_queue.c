@@ -113,7 +113,7 @@ static int note_urgency(struct lull_cluster_policy *policy, uint32_t job)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
 
-    if (!policy->ranking->minds_deadlines || asked->deadline_ns == LULL_CLUSTER_NEVER ||
+    if (policy->ranking->urgency == NULL || asked->deadline_ns == LULL_CLUSTER_NEVER ||
         policy->book.pages[job].is_urgent)
         return 0;
     return lull_heap_add(&policy->urgent,

@@ -89,8 +89,8 @@ void lull_ranked_count(struct lull_cluster_policy *policy, uint32_t job, int wai
 /* In the queues of its shapes. -ENOMEM. */
 int lull_ranked_enqueue(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
 
-/* Waiting jobs that have to start now for their deadlines, and can meet them yet, count four times
-   from now on. */
+/* Waiting jobs that have to start now for their deadlines, and can meet them yet, are urgent from
+   now on. */
 void lull_ranked_hurry(struct lull_cluster_policy *policy, int64_t now_ns);
 
 /* ---- ranked_modes.c ------------------------------------------------------------------------ */
