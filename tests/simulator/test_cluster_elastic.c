@@ -228,20 +228,26 @@ static void test_urgent_jobs_go_first(void **state)
     assert_int_equal(end_s(1, 500.0), 290);
 }
 
-/* A preemption has to be worth the seconds that it costs. */
-static void test_preempts_what_is_worth_it(void **state)
+/* Where only time counts, one without other modes goes in the order of srsf, restarts and all. */
+static void test_is_srsf_where_only_time_counts(void **state)
 {
-    struct lull_cluster_job *job;
+    struct spy_wish wish = wish_of(3);
 
     (void)state;
-    begin_case(1);
-    job = add_job(0);
-    add_mode(job, 1, 1000, 1e5);
-    job = add_job(500);
-    add_mode(job, 1, 496, 1e4);
-    assert_int_equal(end_s(0, 500.0), 1000);
-    it.modes[1][0].time_ns = 400 * SPY_S;
-    assert_int_equal(end_s(0, 500.0), 500 + 400 + 7 + 500);
+    wish.clocks = wish.elastic = wish.types = 1;
+    wish.has_deadlines = wish.has_weights = false;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        const struct lull_cluster_policy_ops ops = at_knob(1e9);
+
+        spy_make(&it, &wish, seed);
+        for (uint32_t i = 0; i < it.jobs.count; i++)
+            it.all[i].is_preemptible = true;
+        lull_cluster_run_destroy(spy_run(&it, &ops, NULL, &spied));
+        lull_cluster_run_destroy(spy_run(&it, &lull_cluster_policy_srsf, NULL, &again));
+        holds(spied.count == again.count &&
+                  memcmp(spied.events, again.events, spied.count * sizeof(spied.events[0])) == 0,
+              seed);
+    }
 }
 
 int main(void)
@@ -253,7 +259,7 @@ int main(void)
         cmocka_unit_test(test_shrinks_for_who_waits),
         cmocka_unit_test(test_clocks_and_deadlines),
         cmocka_unit_test(test_urgent_jobs_go_first),
-        cmocka_unit_test(test_preempts_what_is_worth_it),
+        cmocka_unit_test(test_is_srsf_where_only_time_counts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,12 +44,9 @@ int64_t lull_ranked_rank(const struct lull_cluster_policy *policy, uint32_t job,
                              ? lull_ranked_entry_mode(policy, job, asked->modes[mode].type)
                              : mode;
     double rank;
-    int64_t need_ns = is_running ? lull_cluster_book_end_ns(&policy->book, job) - now_ns
-                                 : lull_cluster_book_need_ns(&policy->book, job, its);
+    const int64_t need_ns = is_running ? lull_cluster_book_end_ns(&policy->book, job) - now_ns
+                                       : lull_cluster_book_need_ns(&policy->book, job, its);
 
-    /* Whoever takes its GPUs would make it begin again. */
-    if (is_running && policy->ranking->is_resized)
-        need_ns -= lull_cluster_restart_ns(asked->modes[mode].gpus);
     rank = policy->ranking->rank(asked, asked->modes[its].gpus, asked->modes[its].time_ns, need_ns);
     if (policy->book.pages[job].is_urgent)
         rank /= policy->ranking->urgency(policy);
