@@ -4,6 +4,7 @@
 #include "core/pipeline/round/beam.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,13 +23,21 @@ enum { GUIDE_COUNT = sizeof(GUIDES) / sizeof(GUIDES[0]) };
 static const double NEAR_RATIO = 1.0005;
 static const double WORTH_RATIO = 0.0002;
 
-/* With springs: over how much of the distance of steps costs are averaged, how coarsely plans are
- * told apart then (in grains), and what share of all flow ties. Which suits best is chance. */
-static const struct {
-    double share;
-    int64_t grains;
-} SPRINGS[] = {{0.55, 1}, {0.65, 2}, {0.8, 4}};
-enum { SPRINGS_COUNT = sizeof(SPRINGS) / sizeof(SPRINGS[0]) };
+/*
+ * With springs: over how much of the distance of steps costs are averaged, how coarsely plans are
+ * told apart then (in grains), and which relaxed optimum guides. Which suit best is chance, and so
+ * whether one wide pass finds more than many narrow ones. So there are rounds, each of twice as
+ * many passes half as wide (as restarts of unknown length share their time: Luby, Sinclair,
+ * Zuckerman 1993), another one whenever effort doubles; and passes are spread evenly over a box
+ * (the additive recurrence of Roberts 2018).
+ */
+static const double SHARE_LEAST = 0.3;
+static const double SHARE_RANGE = 0.6;
+static const double GRAINS_RANGE = 9.0;
+static const double SOONER_RANGE = 0.002;
+static const double RECURRENCE[] = {0.8191725133961645, 0.6710436067037893, 0.5497004779019703};
+
+/* What share of all flow ties. */
 static const double LEAST_FLOW = 5e-4;
 
 /* The first pass goes along the relaxed optimum, the others along the best plan so far. */
@@ -152,13 +161,22 @@ static int run_passes(struct search *search)
     return 0;
 }
 
-/* Prices, times and stiffness of smooth costs. -ERANGE: time has no price; -ENOMEM. */
+/* A pass's place in a side of the box, 0 to 1. */
+static double place(uint32_t number, unsigned side)
+{
+    const double along = number * RECURRENCE[side];
+
+    return along - floor(along);
+}
+
+/* Prices, times and stiffness of smooth costs. -ERANGE: time has no price, or none is that fast;
+ * -ENOMEM. */
 static int set_springs(struct search *search, const struct smooth *smooth,
-                       struct lull_frontier *frontier)
+                       struct lull_frontier *frontier, int64_t guide_ns)
 {
     const struct lull_pipeline_rounding *rounding = search->rounding;
     struct beam *beam = &search->beam;
-    const int result = lull_frontier_seek(frontier, search->deadline_ns);
+    const int result = lull_frontier_seek(frontier, guide_ns);
 
     if (result < 0)
         return result;
@@ -178,8 +196,13 @@ static int set_springs(struct search *search, const struct smooth *smooth,
     return 0;
 }
 
-static int run_springs(struct search *search, double share, int64_t grains)
+/* One of the passes with springs, numbered from 1 on; kept: its width. */
+static int run_springs(struct search *search, uint32_t number, uint32_t kept)
 {
+    const double share = SHARE_LEAST + SHARE_RANGE * place(number, 0);
+    const int64_t grains = 1 + (int64_t)(GRAINS_RANGE * place(number, 1));
+    const double sooner = SOONER_RANGE * place(number, 2);
+    const int64_t guide_ns = (int64_t)((double)search->deadline_ns * (1.0 - sooner));
     struct beam *beam = &search->beam;
     const int64_t grain_ns = beam->grain_ns;
     const uint32_t width = beam->width;
@@ -190,12 +213,12 @@ static int run_springs(struct search *search, double share, int64_t grains)
 
     if (result == 0) {
         frontier = lull_frontier_create(&smooth.problem, &err);
-        result = frontier == NULL ? err.code : set_springs(search, &smooth, frontier);
+        result = frontier == NULL ? err.code : set_springs(search, &smooth, frontier, guide_ns);
     }
     if (result == 0) {
         beam->has_springs = true;
         beam->grain_ns = grains * grain_ns;
-        beam->width = beam->room;
+        beam->width = kept;
         search->found_cost = INT64_MAX;
         result = run_pass(search);
         beam->has_springs = false;
@@ -206,6 +229,19 @@ static int run_springs(struct search *search, double share, int64_t grains)
     lull_frontier_destroy(frontier);
     lull_smooth_destroy(&smooth);
     return result == -ENOMEM ? result : 0;
+}
+
+/* Pass 1 is round 0, 2 and 3 are round 1, 4 to 7 round 2. */
+static int run_rounds(struct search *search, uint32_t effort)
+{
+    unsigned round = 0;
+    int result = 0;
+
+    for (uint32_t number = 1; 2U << round <= effort && result == 0; number++) {
+        result = run_springs(search, number, search->beam.room >> round);
+        round += number + 1 == 2U << round;
+    }
+    return result;
 }
 
 /* Of an iteration that takes as long as the deadline. */
@@ -267,8 +303,8 @@ int lull_pipeline_beam(struct lull_pipeline_rounding *rounding, struct lull_fron
     }
     if (result == 0)
         result = run_guides(&search);
-    for (unsigned i = 0; i < SPRINGS_COUNT && result == 0 && search.is_thorough; i++)
-        result = run_springs(&search, SPRINGS[i].share, SPRINGS[i].grains);
+    if (result == 0 && search.is_thorough)
+        result = run_rounds(&search, effort);
     if (result == 0)
         lull_round_to_options(rounding, search.best, option_inout);
     search_destroy(&search);

@@ -34,10 +34,10 @@ enum { LULL_BEAM_MOST_EFFORT = 64 };
  * work is bounded. With an effort of 1, at most half a second for 512 operations: a plan within
  * 0.05 % of the relaxed optimum is left as it is, and a search along another flow follows only on
  * one that has saved 0.02 %. With more, up to LULL_BEAM_MOST_EFFORT, neither stops it, a quarter
- * as many times as many partial plans are kept, and three passes with springs follow, of twice as
- * many times as many; about a second for each effort, and up to 2 MB. The same input always gives
- * the same plan. Errors: -ERANGE the plan takes longer than the deadline; those of
- * lull_frontier_seek; -ENOMEM.
+ * as many times as many partial plans are kept, and as many rounds of passes with springs follow as
+ * effort can be halved, the first of one pass that keeps twice as many times as many; one to two
+ * seconds for each effort, and up to 2 MB. The same input always gives the same plan. Errors:
+ * -ERANGE the plan takes longer than the deadline; those of lull_frontier_seek; -ENOMEM.
  */
 int lull_pipeline_beam(struct lull_pipeline_rounding *rounding, struct lull_frontier *frontier,
                        int64_t deadline_ns, uint32_t effort, uint32_t *option_inout);
