@@ -11,7 +11,7 @@ import sys
 
 from bench_cluster_policies import TRACES, ask
 
-KNOBS = [0, 100, 300, 1000, 1500, 3000, 10000, 1e9]
+KNOBS = [0, 20, 100, 300, 1000, 1500, 3000, 10000, 1e9]
 BLIND = ["fifo", "edf", "sjf", "backfill", "srtf", "srsf"]
 BLIND_ELASTIC = [("srtf", None), ("srsf", None), ("powerflow", 10), ("pd-rats", 1e9)]
 ENERGIES = {"running jobs": ("run_j", False, False), "all, nodes stay on": ("energy_j", False, False),
