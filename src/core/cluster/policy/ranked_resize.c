@@ -3,8 +3,7 @@
  * begin again. Fewer they get as whoever is preempted: by what is free when they start once more.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include <math.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "core/cluster/placement.h"
 #include "core/cluster/policy/ranked_state.h"
@@ -25,20 +24,6 @@ static bool can_move(const struct lull_cluster_policy *policy, uint32_t job, int
 
     return policy->book.jobs->all[job].is_preemptible && page->shares != NULL &&
            page->since_ns < now_ns;
-}
-
-static struct lull_ranked_group *group_of(struct lull_cluster_policy *policy, uint32_t pool,
-                                          uint32_t type)
-{
-    return &policy->groups[(size_t)pool * policy->cluster->type_count + type];
-}
-
-static void plan_start(struct lull_ranked_plan *plan, uint32_t job, uint32_t mode)
-{
-    plan->has_start = true;
-    plan->next_stop = 0;
-    plan->job = job;
-    plan->mode = mode;
 }
 
 /* What a running job gains by a mode with more GPUs, less what beginning again costs, for a second
@@ -66,7 +51,7 @@ static size_t place_wider(struct lull_cluster_policy *policy, uint32_t job, uint
 {
     struct lull_cluster_state *const scratch = policy->scratch.state;
     const struct lull_cluster_page *page = &policy->book.pages[job];
-    size_t count = 0;
+    size_t count;
 
     lull_cluster_state_give(scratch, page->shares, page->share_count);
     count = lull_cluster_place_consolidated(scratch, policy->book.jobs->all[job].pool,
@@ -87,12 +72,26 @@ static bool can_grow(const struct lull_cluster_policy *policy, uint32_t job, int
     return false;
 }
 
+/* It stops, and begins again there in a mode. */
+static void plan_move(struct lull_ranked_plan *plan, uint32_t job, uint32_t mode,
+                      const struct lull_cluster_share *shares, size_t share_count)
+{
+    plan->stops[0] = job;
+    plan->stop_count = 1;
+    plan->next_stop = 0;
+    plan->has_start = true;
+    plan->job = job;
+    plan->mode = mode;
+    memcpy(plan->shares, shares, share_count * sizeof(*shares));
+    plan->share_count = share_count;
+}
+
 bool lull_ranked_grow(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
                       uint32_t pool, uint32_t type, int64_t now_ns,
                       struct lull_cluster_share *shares)
 {
-    struct lull_ranked_group *const group = group_of(policy, pool, type);
-    struct lull_ranked_plan *const plan = &policy->plan;
+    struct lull_ranked_group *const group =
+        &policy->groups[(size_t)pool * policy->cluster->type_count + type];
     const uint64_t free = lull_cluster_state_free_of(state, pool, type);
     double most = 0.0;
 
@@ -119,12 +118,7 @@ bool lull_ranked_grow(struct lull_cluster_policy *policy, const struct lull_clus
         if (count == 0)
             continue;
         most = gain;
-        plan_start(plan, job, mode);
-        plan->stops[0] = job;
-        plan->stop_count = 1;
-        plan->share_count = count;
-        for (size_t k = 0; k < count; k++)
-            plan->shares[k] = shares[k];
+        plan_move(&policy->plan, job, mode, shares, count);
     }
     group->barren_gpus = most > 0.0 ? 0 : free;
     return most > 0.0;
