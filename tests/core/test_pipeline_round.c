@@ -46,9 +46,8 @@ static void check_beam(const struct pipeline_case *it, struct lull_pipeline_roun
                        uint64_t seed)
 {
     const double before_j = lull_pipeline_plan_cost(&it->problem, option, deadline_ns).energy_j;
-    const uint32_t effort = seed % (2 * BEAM_EVERY) == 0 ? 1 : 5; /* two rounds */
 
-    assert_int_equal(lull_pipeline_beam(rounding, frontier, deadline_ns, effort, option), 0);
+    assert_int_equal(lull_pipeline_beam(rounding, frontier, deadline_ns, option), 0);
     check_plan(it, frontier, option, deadline_ns, seed);
     holds(lull_pipeline_plan_cost(&it->problem, option, deadline_ns).energy_j <=
               before_j + 1e-9 * (1.0 + fabs(before_j)),
@@ -93,7 +92,7 @@ static void check_random(uint64_t seed)
         if (seed % BEAM_EVERY == 0)
             check_beam(&it, rounding, frontier, deadline_ns, option, seed);
     }
-    assert_int_equal(lull_pipeline_beam(rounding, frontier, fastest_ns - 1, 1, option), -ERANGE);
+    assert_int_equal(lull_pipeline_beam(rounding, frontier, fastest_ns - 1, option), -ERANGE);
     memset(option, 0xff, sizeof(option));
     assert_int_equal(lull_pipeline_round_quick(rounding, duration_ns, fastest_ns - 1, option),
                      -ERANGE);
@@ -218,7 +217,7 @@ static void compare(const struct pipeline_case *it, bool beamed, int deadlines, 
 
         assert_int_equal(lull_pipeline_round_thorough(rounding, frontier, deadline_ns, option), 0);
         if (beamed)
-            assert_int_equal(lull_pipeline_beam(rounding, frontier, deadline_ns, 1, option), 0);
+            assert_int_equal(lull_pipeline_beam(rounding, frontier, deadline_ns, option), 0);
         ours_j = lull_pipeline_plan_cost(&it->problem, option, deadline_ns).energy_j;
         holds(ours_j >= best_j - 1e-9 * (1.0 + fabs(best_j)), seed);
         tally->plans++;

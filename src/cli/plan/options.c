@@ -7,7 +7,6 @@
 
 #include "base/text.h"
 #include "cli/command.h"
-#include "core/pipeline/round/beam.h"
 #include "core/pipeline/schedule/schedule.h"
 
 enum {
@@ -38,13 +37,9 @@ enum {
     KEY_OUTPUT,
     KEY_PERSEUS,
     KEY_VERIFY,
-    KEY_PROVE,
-    KEY_BRANCHINGS,
-    KEY_EFFORT,
 };
 
 static const double most_ms = 1e8; /* a day */
-static const double most_prove_j = 1e15;
 
 static const struct argp_option options[] = {
     {NULL, 0, NULL, 0, "The pipeline:", 1},
@@ -85,8 +80,6 @@ static const struct argp_option options[] = {
     {"deadline-ms", KEY_DEADLINE, "MS", 0, "The plan of least energy that holds this time", 2},
     {"straggler-ms", KEY_STRAGGLER, "MS", 0,
      "The same where somebody else takes this long, so that waiting is paid for anyway", 2},
-    {"prove-j", KEY_PROVE, "J", 0,
-     "With --slowdown or --deadline-ms, instead of a plan: whether any needs so little, proven", 2},
     {NULL, 0, NULL, 0, "How:", 3},
     {"planner", KEY_PLANNER, "NAME", 0,
      "frontier (the default), or envpipe, envpipe:greedy, envpipe:envelope, envpipe:uniform", 3},
@@ -109,9 +102,6 @@ static const struct argp_option options[] = {
      "Clocks that a stage may wait at, and its power there; or a GPU model such as 8xH100-SXM5", 3},
     {"wake-ms", KEY_WAKE, "DOWN,UP", 0,
      "Until a waiting stage draws that power, and until it is awake again (as --switch-ms)", 3},
-    {"effort", KEY_EFFORT, "N", 0,
-     "Search longer for one plan, 1 to 64: about N to 2 N seconds (1: half a second)", 3},
-    {"branchings", KEY_BRANCHINGS, "N", 0, "After which --prove-j gives up (100000)", 3},
     {NULL, 0, NULL, 0, "Output:", 4},
     {"json", 'j', NULL, 0, "Print one JSON document", 4},
     {"svg", KEY_SVG, "FILE", 0, "Draw all at the highest clock and the plan over time", 4},
@@ -167,15 +157,6 @@ static int parse_wish(int key, char *arg, struct lull_plan_arguments *arguments)
         return lull_text_parse_ratio(arg, &arguments->slowdown_ratio);
     case KEY_STRAGGLER:
         return parse_ms(arg, least_ms, &arguments->straggler_ms);
-    case KEY_PROVE:
-        return lull_text_parse_number(arg, &arguments->prove_j) < 0 ||
-                       !(arguments->prove_j > 0.0 && arguments->prove_j <= most_prove_j)
-                   ? -EINVAL
-                   : 0;
-    case KEY_BRANCHINGS:
-        return lull_text_parse_int(arg, 0, INT64_MAX, &arguments->branchings);
-    case KEY_EFFORT:
-        return lull_text_parse_int(arg, 1, LULL_BEAM_MOST_EFFORT, &arguments->effort);
     case KEY_PLANNER:
         return parse_planner(arg, &arguments->wish);
     case KEY_SWITCH:
@@ -324,15 +305,6 @@ static void check(const struct lull_plan_arguments *arguments, struct argp_state
         argp_error(state, "--driver-ms: calls queue ahead of operations; give --feed-forward MS");
     if (wanted > 1)
         argp_error(state, "choose one of --frontier, --slowdown, --deadline-ms and --straggler-ms");
-    if (arguments->prove_j > 0.0 &&
-        (arguments->deadline_ms > 0.0) == (arguments->slowdown_ratio >= 0.0))
-        argp_error(state, "--prove-j is about one time: give --slowdown or --deadline-ms");
-    if (arguments->prove_j > 0.0 &&
-        (arguments->svg != NULL || arguments->output != NULL || arguments->perseus != NULL ||
-         arguments->wish.planner == LULL_PLAN_ENVPIPE || arguments->down_ms > 0.0 ||
-         arguments->up_ms > 0.0 || arguments->dwell_ms > 0.0 || arguments->waiting != NULL))
-        argp_error(state, "--prove-j makes no plan, and knows nothing of switching: leave out "
-                          "--svg, --output, --perseus, --planner, --switch-ms and --min-dwell-ms");
     if (arguments->is_frontier && arguments->wish.planner == LULL_PLAN_ENVPIPE)
         argp_error(state, "EnvPipe has one plan and no frontier: leave out --frontier");
     if (!is_single(arguments) &&
@@ -382,8 +354,6 @@ void lull_plan_parse(int argc, char **argv, struct lull_plan_arguments *argument
                                                   .slowdown_ratio = -1.0,
                                                   .early_ms = -1.0,
                                                   .wake_ms = -1.0,
-                                                  .branchings = 100000,
-                                                  .effort = 1,
                                                   .nodes = 1};
     argp_parse(&parser, argc, argv, 0, NULL, arguments_out);
     if (arguments_out->source.schedule == NULL && arguments_out->source.graph == NULL)

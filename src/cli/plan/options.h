@@ -26,9 +26,6 @@ struct lull_plan_arguments {
     double wake_ms;
     const char *waiting;
     const char *memory;
-    double prove_j; /* 0: not given */
-    int64_t branchings;
-    int64_t effort;
     bool is_frontier;
     bool is_json;
     const char *svg;

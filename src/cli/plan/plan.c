@@ -8,7 +8,6 @@
 #include "cli/command.h"
 #include "cli/plan/options.h"
 #include "cli/plan/output.h"
-#include "cli/plan/proof.h"
 #include "cli/plan/report.h"
 #include "cli/plan/solve.h"
 #include "cli/plan/task.h"
@@ -40,7 +39,6 @@ static void set_wish(const struct lull_plan_task *task, struct lull_plan_argumen
     wish->switching.call_ns = lull_ns_from_ms(arguments->driver_ms);
     wish->switching.drivers = arguments->driver_ms > 0.0 ? (uint32_t)arguments->nodes : 0;
     wish->switching.dwell_ns = lull_ns_from_ms(arguments->dwell_ms);
-    wish->effort = (uint32_t)arguments->effort;
     wish->straggler_ns = lull_ns_from_ms(arguments->straggler_ms);
     wish->deadline_ns = lull_ns_from_ms(arguments->deadline_ms);
     if (arguments->slowdown_ratio >= 0.0)
@@ -78,20 +76,6 @@ static int print(const struct lull_plan_arguments *arguments, const struct lull_
     else if (lull_plan_print_json(task, &arguments->wish, result) < 0)
         return lull_error_set(err, -EIO, "cannot write to standard output");
     return 0;
-}
-
-static int prove(const struct lull_plan_arguments *arguments, const struct lull_plan_task *task,
-                 struct lull_error *err)
-{
-    const int64_t deadline_ns = arguments->wish.deadline_ns;
-
-    if (deadline_ns < task->shortest_ns)
-        return lull_error_set(err, -ERANGE,
-                              "a deadline of %.6f ms: no plan is that fast, the shortest takes "
-                              "%.6f ms (T_min)",
-                              (double)deadline_ns * 1e-6, (double)task->shortest_ns * 1e-6);
-    return lull_plan_prove(task, deadline_ns, arguments->prove_j, (uint64_t)arguments->branchings,
-                           arguments->is_json, err);
 }
 
 /* Names the order of --schedule best, and the deadline at which it is the best. */
@@ -145,11 +129,6 @@ static int plan(struct lull_plan_arguments *arguments, struct lull_error *err)
         code = build(arguments, &orders, &task, err);
     if (code < 0)
         return code;
-    if (arguments->prove_j > 0.0) {
-        code = prove(arguments, &task, err);
-        lull_plan_task_fini(&task);
-        return code;
-    }
     code = lull_plan_solve(&task, &arguments->wish, &result, err);
     if (code == 0) {
         code = write_files(arguments, &task, &result, err);

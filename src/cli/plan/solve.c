@@ -6,11 +6,9 @@
 
 #include "cli/plan/solver.h"
 #include "core/pipeline/round/beam.h"
-#include "core/pipeline/round/exact.h"
 
 enum {
     MOST_THOROUGH_OPS = 2048,     /* larger plans are rounded quickly: moves take too long */
-    WINDOWS_PER_EFFORT = 4,       /* as long as the beam */
     MOST_BOUNDED_OPS = 4096,      /* beside EnvPipe's plan the bound is a courtesy */
     MOST_COMPARED_OPS = 20000000, /* operations times EnvPipe's iterations */
 };
@@ -201,19 +199,6 @@ static int plan_extended(struct lull_plan_solver *solver, int64_t target_ns)
                                                   solver->option);
 }
 
-/* As long as was wished for. */
-static int search(struct lull_plan_solver *solver, int64_t target_ns)
-{
-    const uint32_t effort = solver->wish->effort;
-    int64_t result =
-        lull_pipeline_beam(solver->rounding, solver->frontier, target_ns, effort, solver->option);
-
-    if (result == 0 && effort > 1)
-        result = lull_pipeline_exact(&solver->task->problem, target_ns, WINDOWS_PER_EFFORT * effort,
-                                     solver->option);
-    return result < 0 ? (int)result : 0;
-}
-
 static int plan_directly(struct lull_plan_solver *solver, int64_t target_ns)
 {
     int result;
@@ -221,7 +206,9 @@ static int plan_directly(struct lull_plan_solver *solver, int64_t target_ns)
     if (solver->task->graph.op_count <= MOST_THOROUGH_OPS) {
         result = lull_pipeline_round_thorough(solver->rounding, solver->frontier, target_ns,
                                               solver->option);
-        return result < 0 ? result : search(solver, target_ns);
+        if (result < 0)
+            return result;
+        return lull_pipeline_beam(solver->rounding, solver->frontier, target_ns, solver->option);
     }
     result = lull_frontier_seek(solver->frontier, target_ns);
     if (result < 0)

@@ -30,7 +30,6 @@ enum lull_plan_planner {
 struct lull_plan_wish {
     enum lull_plan_planner planner;
     enum lull_envpipe_method method;
-    uint32_t effort;      /* of the search for one plan (round/beam.h), >= 1 */
     int64_t deadline_ns;  /* 0: the whole frontier (frontier planner) */
     int64_t straggler_ns; /* the iteration takes no less than this; 0: nobody to wait for */
     struct lull_pipeline_switching switching; /* all 0: switching takes no time */

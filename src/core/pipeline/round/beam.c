@@ -11,7 +11,6 @@
 #include "core/pipeline/certificate.h"
 #include "core/pipeline/frontier/frontier.h"
 #include "core/pipeline/round/beam_state.h"
-#include "core/pipeline/round/smooth.h"
 
 /* The relaxed optima whose flows and times guide, as shares of the deadline. A plan of real options
  * does not quite reach the deadline on all paths, so those of shorter times suit as well. */
@@ -22,23 +21,6 @@ enum { GUIDE_COUNT = sizeof(GUIDES) / sizeof(GUIDES[0]) };
  * before has brought this much. */
 static const double NEAR_RATIO = 1.0005;
 static const double WORTH_RATIO = 0.0002;
-
-/*
- * With springs: over how much of the distance of steps costs are averaged, how coarsely plans are
- * told apart then (in grains), and which relaxed optimum guides. Which suit best is chance, and so
- * whether one wide pass finds more than many narrow ones. So there are rounds, each of twice as
- * many passes half as wide (as restarts of unknown length share their time: Luby, Sinclair,
- * Zuckerman 1993), another one whenever effort doubles; and passes are spread evenly over a box
- * (the additive recurrence of Roberts 2018).
- */
-static const double SHARE_LEAST = 0.3;
-static const double SHARE_RANGE = 0.6;
-static const double GRAINS_RANGE = 9.0;
-static const double SOONER_RANGE = 0.002;
-static const double RECURRENCE[] = {0.8191725133961645, 0.6710436067037893, 0.5497004779019703};
-
-/* What share of all flow ties. */
-static const double LEAST_FLOW = 5e-4;
 
 /* The first pass goes along the relaxed optimum, the others along the best plan so far. */
 enum guide { RELAXED, EARLIEST, BETWEEN, PASSES };
@@ -53,14 +35,13 @@ struct search {
     uint32_t *found; /* the best plan of this guide */
     uint32_t *best;  /* of all */
     int64_t found_cost;
-    bool is_thorough; /* all guides, however little they bring, and springs */
 };
 
-static int search_create(struct search *search, uint32_t effort)
+static int search_create(struct search *search)
 {
     const struct lull_pipeline_rounding *rounding = search->rounding;
     const size_t count = rounding->count;
-    int result = lull_beam_create(&search->beam, rounding, search->deadline_ns, effort);
+    int result = lull_beam_create(&search->beam, rounding, search->deadline_ns);
 
     if (result == 0)
         result = lull_certificate_init(&search->flow, rounding->problem->graph);
@@ -126,25 +107,10 @@ static void keep_better(struct search *search, const uint32_t *step)
         memcpy(search->best, step, rounding->count * sizeof(*step));
 }
 
-/* A pass, and moves from what it finds. 1, 0: nothing is found, -ENOMEM. */
-static int run_pass(struct search *search)
+/* All passes of one guide, each followed by moves from what it finds. */
+static void run_passes(struct search *search)
 {
     struct lull_pipeline_rounding *rounding = search->rounding;
-    const int result = lull_beam_pass(&search->beam, rounding->step);
-
-    if (result == 1) {
-        lull_round_moves(rounding, search->deadline_ns, UINT64_MAX, rounding->step);
-        keep_better(search, rounding->step);
-    }
-    return result;
-}
-
-/* All passes of one guide. */
-static int run_passes(struct search *search)
-{
-    struct lull_pipeline_rounding *rounding = search->rounding;
-
-    int result;
 
     search->found_cost = INT64_MAX;
     for (enum guide guide = RELAXED; guide < PASSES; guide++) {
@@ -152,96 +118,13 @@ static int run_passes(struct search *search)
             guide_relaxed(search, search->frontier);
         else
             guide_found(search, guide);
-        result = run_pass(search);
-        if (result < 0)
-            return result;
-        if (result == 0 && guide == RELAXED)
+        if (lull_beam_pass(&search->beam, rounding->step)) {
+            lull_round_moves(rounding, search->deadline_ns, UINT64_MAX, rounding->step);
+            keep_better(search, rounding->step);
+        } else if (guide == RELAXED) {
             memcpy(search->found, search->best, rounding->count * sizeof(*search->found));
+        }
     }
-    return 0;
-}
-
-/* A pass's place in a side of the box, 0 to 1. */
-static double place(uint32_t number, unsigned side)
-{
-    const double along = number * RECURRENCE[side];
-
-    return along - floor(along);
-}
-
-/* Prices, times and stiffness of smooth costs. -ERANGE: time has no price, or none is that fast;
- * -ENOMEM. */
-static int set_springs(struct search *search, const struct smooth *smooth,
-                       struct lull_frontier *frontier, int64_t guide_ns)
-{
-    const struct lull_pipeline_rounding *rounding = search->rounding;
-    struct beam *beam = &search->beam;
-    const int result = lull_frontier_seek(frontier, guide_ns);
-
-    if (result < 0)
-        return result;
-    lull_frontier_certify(frontier, &search->flow);
-    if (search->flow.value == 0)
-        return -ERANGE; /* the slow end */
-    lull_beam_set_flow(beam, &search->flow);
-    guide_relaxed(search, frontier);
-    beam->springs.least_w = LEAST_FLOW * (double)search->flow.value * search->flow.unit_w;
-    beam->springs.stiffness = calloc(rounding->count, sizeof(*beam->springs.stiffness));
-    if (beam->springs.stiffness == NULL)
-        return -ENOMEM;
-    for (uint32_t op = 0; op < rounding->count; op++)
-        if (beam->op_price_w[op] > beam->springs.least_w)
-            beam->springs.stiffness[op] = lull_smooth_stiffness(
-                smooth, rounding->ladder_of[op], (double)search->duration_ns[rounding->place[op]]);
-    return 0;
-}
-
-/* One of the passes with springs, numbered from 1 on; kept: its width. */
-static int run_springs(struct search *search, uint32_t number, uint32_t kept)
-{
-    const double share = SHARE_LEAST + SHARE_RANGE * place(number, 0);
-    const int64_t grains = 1 + (int64_t)(GRAINS_RANGE * place(number, 1));
-    const double sooner = SOONER_RANGE * place(number, 2);
-    const int64_t guide_ns = (int64_t)((double)search->deadline_ns * (1.0 - sooner));
-    struct beam *beam = &search->beam;
-    const int64_t grain_ns = beam->grain_ns;
-    const uint32_t width = beam->width;
-    struct lull_frontier *frontier = NULL;
-    struct lull_error err = {0};
-    struct smooth smooth;
-    int result = lull_smooth_create(&smooth, search->rounding, share);
-
-    if (result == 0) {
-        frontier = lull_frontier_create(&smooth.problem, &err);
-        result = frontier == NULL ? err.code : set_springs(search, &smooth, frontier, guide_ns);
-    }
-    if (result == 0) {
-        beam->has_springs = true;
-        beam->grain_ns = grains * grain_ns;
-        beam->width = kept;
-        search->found_cost = INT64_MAX;
-        result = run_pass(search);
-        beam->has_springs = false;
-        beam->grain_ns = grain_ns;
-        beam->width = width;
-    }
-    lull_springs_destroy(&beam->springs);
-    lull_frontier_destroy(frontier);
-    lull_smooth_destroy(&smooth);
-    return result == -ENOMEM ? result : 0;
-}
-
-/* Pass 1 is round 0, 2 and 3 are round 1, 4 to 7 round 2. */
-static int run_rounds(struct search *search, uint32_t effort)
-{
-    unsigned round = 0;
-    int result = 0;
-
-    for (uint32_t number = 1; 2U << round <= effort && result == 0; number++) {
-        result = run_springs(search, number, search->beam.room >> round);
-        round += number + 1 == 2U << round;
-    }
-    return result;
 }
 
 /* Of an iteration that takes as long as the deadline. */
@@ -273,26 +156,23 @@ static int run_guides(struct search *search)
             return 0; /* the slow end: every operation has its cheapest option */
         if (i == 0)
             enough_j = NEAR_RATIO * lull_frontier_here(search->frontier).energy_j;
-        if (!search->is_thorough && energy_j <= enough_j)
+        if (energy_j <= enough_j)
             return 0;
         lull_beam_set_flow(&search->beam, &search->flow);
-        if (run_passes(search) < 0)
-            return -ENOMEM;
+        run_passes(search);
         energy_j = best_energy_j(search);
-        if (!search->is_thorough && energy_j > (1.0 - WORTH_RATIO) * before_j)
+        if (energy_j > (1.0 - WORTH_RATIO) * before_j)
             return 0;
     }
     return 0;
 }
 
 int lull_pipeline_beam(struct lull_pipeline_rounding *rounding, struct lull_frontier *frontier,
-                       int64_t deadline_ns, uint32_t effort, uint32_t *option_inout)
+                       int64_t deadline_ns, uint32_t *option_inout)
 {
-    struct search search = {.rounding = rounding,
-                            .frontier = frontier,
-                            .deadline_ns = deadline_ns,
-                            .is_thorough = effort > 1};
-    int result = search_create(&search, effort);
+    struct search search = {
+        .rounding = rounding, .frontier = frontier, .deadline_ns = deadline_ns};
+    int result = search_create(&search);
 
     if (result == 0)
         result = lull_round_prepare_moves(rounding);
@@ -303,8 +183,6 @@ int lull_pipeline_beam(struct lull_pipeline_rounding *rounding, struct lull_fron
     }
     if (result == 0)
         result = run_guides(&search);
-    if (result == 0 && search.is_thorough)
-        result = run_rounds(&search, effort);
     if (result == 0)
         lull_round_to_options(rounding, search.best, option_inout);
     search_destroy(&search);

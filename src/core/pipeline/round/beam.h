@@ -8,10 +8,6 @@
  * on, and of all that have come as far only those with the least loss are kept (beam search,
  * Lowerre 1976). They may drift from the relaxed optimum's times, but pay for it.
  *
- * With more effort, prices and times come from smooth costs (smooth.h), and what a partial plan
- * pays for being off is what it costs in the end, to second order (springs.h): of as many partial
- * plans, the better ones are kept.
- *
  * It finds what moves of many operations by one width (round.h) do not: combinations of different
  * steps that add up to the same time on every path.
  *
@@ -26,20 +22,16 @@
 
 struct lull_frontier;
 
-enum { LULL_BEAM_MOST_EFFORT = 64 };
-
 /*
- * option_inout: a plan within deadline_ns, from lull_pipeline_round_thorough, say. It stays so and
- * never becomes dearer. The frontier, of the same problem, is left standing somewhere near. The
- * work is bounded. With an effort of 1, at most half a second for 512 operations: a plan within
- * 0.05 % of the relaxed optimum is left as it is, and a search along another flow follows only on
- * one that has saved 0.02 %. With more, up to LULL_BEAM_MOST_EFFORT, neither stops it, a quarter
- * as many times as many partial plans are kept, and as many rounds of passes with springs follow as
- * effort can be halved, the first of one pass that keeps twice as many times as many; one to two
- * seconds for each effort, and up to 2 MB. The same input always gives the same plan. Errors:
- * -ERANGE the plan takes longer than the deadline; those of lull_frontier_seek; -ENOMEM.
+ * Looks for a cheaper plan within deadline_ns. option_inout: a plan within deadline_ns, such as
+ * lull_pipeline_round_thorough's; it stays within and never becomes dearer. The frontier, of the
+ * same problem, is left standing somewhere near. The work is bounded, at most half a second for 512
+ * operations: a plan within 0.05 % of the relaxed optimum is left as it is, and a search along
+ * another flow follows only on one that has saved 0.02 %. The same input always gives the same
+ * plan. Errors: -ERANGE the plan takes longer than the deadline; those of lull_frontier_seek;
+ * -ENOMEM.
  */
 int lull_pipeline_beam(struct lull_pipeline_rounding *rounding, struct lull_frontier *frontier,
-                       int64_t deadline_ns, uint32_t effort, uint32_t *option_inout);
+                       int64_t deadline_ns, uint32_t *option_inout);
 
 #endif

@@ -92,9 +92,9 @@ static uint32_t list_choices(const struct beam *beam, uint32_t op, struct choice
     for (uint32_t step = 0; step < ladder->count; step++) {
         const struct lull_pipeline_option *option = &options[ladder->steps[step].option];
         const double cost_nj = (double)option->energy_nj + price_w * (double)option->time_ns;
-        uint32_t at = count < beam->steps ? count++ : beam->steps;
+        uint32_t at = count < BEAM_STEPS ? count++ : BEAM_STEPS;
 
-        if (at == beam->steps && cost_nj >= choices[--at].loss_nj)
+        if (at == BEAM_STEPS && cost_nj >= choices[--at].loss_nj)
             continue;
         for (; at > 0 && choices[at - 1].loss_nj > cost_nj; at--)
             choices[at] = choices[at - 1];
@@ -141,19 +141,14 @@ static uint32_t list_candidates(struct beam *beam, uint32_t turn, uint32_t parti
 {
     const uint32_t op = beam->turns[turn].op;
     const struct ladder *ladder = ladder_at(beam->rounding, op);
-    struct choice choices[BEAM_MOST_STEPS];
+    struct choice choices[BEAM_STEPS];
     const uint32_t choice_count = list_choices(beam, op, choices);
     uint32_t count = 0;
 
-    if (beam->has_springs)
-        lull_springs_turn(&beam->springs, beam, turn);
     for (uint32_t from = 0; from < partials; from++) {
         const int64_t *ends_ns = beam->now_end_ns + (size_t)from * beam->slot_count;
         struct partial begun = beam->now[from];
         const int64_t begin_ns = begin_turn(beam, turn, ends_ns, &begun);
-
-        if (beam->has_springs)
-            lull_springs_enter(&beam->springs, ends_ns);
 
         for (uint32_t i = 0; i < choice_count; i++) {
             const int64_t end_ns = begin_ns + ladder->steps[choices[i].step].time_ns;
@@ -164,9 +159,7 @@ static uint32_t list_candidates(struct beam *beam, uint32_t turn, uint32_t parti
             then.lost_nj += choices[i].loss_nj;
             if (beam->slot[op] == NO_SLOT)
                 then.lost_nj += beam->op_price_w[op] * (double)(beam->deadline_ns - end_ns);
-            if (beam->has_springs)
-                then.astray_nj = lull_springs_held_nj(&beam->springs, end_ns);
-            else if (beam->slot[op] != NO_SLOT)
+            if (beam->slot[op] != NO_SLOT)
                 then.astray_nj += astray_nj(beam, op, end_ns);
             beam->candidates[count++] = (struct candidate){then, then.lost_nj + then.astray_nj,
                                                            from, choices[i].step, end_ns};
@@ -299,24 +292,20 @@ static void swap_sides(struct beam *beam)
     beam->next_end_ns = end_ns;
 }
 
-int lull_beam_pass(struct beam *beam, uint32_t *step_out)
+bool lull_beam_pass(struct beam *beam, uint32_t *step_out)
 {
     const uint32_t count = beam->rounding->count;
     uint32_t partials = 1;
     uint32_t at = 0; /* the best comes first */
-    int result;
 
     take_turns(beam);
     assign_slots(beam);
-    result = beam->has_springs ? lull_springs_create(&beam->springs, beam) : 0;
-    if (result < 0)
-        return result;
     beam->now[0] = (struct partial){0.0, 0.0};
     memset(beam->now_end_ns, 0, beam->slot_count * sizeof(*beam->now_end_ns));
     for (uint32_t turn = 0; turn < count; turn++) {
         partials = keep(beam, turn, list_candidates(beam, turn, partials));
         if (partials == 0)
-            return 0;
+            return false;
         swap_sides(beam);
     }
     for (uint32_t turn = count; turn-- > 0;) {
@@ -325,5 +314,5 @@ int lull_beam_pass(struct beam *beam, uint32_t *step_out)
         step_out[beam->turns[turn].op] = origin->step;
         at = origin->from;
     }
-    return 1;
+    return true;
 }

@@ -14,9 +14,6 @@ enum {
     WIDTH_MOST = 512,
     GRAINS = 1 << 16, /* of a deadline */
     SEEN_PER_PARTIAL = 4,
-    /* More effort goes to passes with springs, which make more of it. */
-    SPRINGS_SHARE = 2,
-    GUIDES_SHARE = 4
 };
 
 static uint32_t width_for(uint32_t count)
@@ -66,17 +63,17 @@ static int make_tables(struct beam *beam)
 
 static int make_partials(struct beam *beam)
 {
-    const size_t width = beam->room;
+    const size_t width = beam->width;
     const size_t cells = width * beam->rounding->count;
 
     beam->seen_size = 1;
-    while (beam->seen_size < SEEN_PER_PARTIAL * beam->room)
+    while (beam->seen_size < SEEN_PER_PARTIAL * beam->width)
         beam->seen_size *= 2;
     beam->now = calloc(width, sizeof(*beam->now));
     beam->next = calloc(width, sizeof(*beam->next));
     beam->now_end_ns = calloc(cells, sizeof(*beam->now_end_ns));
     beam->next_end_ns = calloc(cells, sizeof(*beam->next_end_ns));
-    beam->candidates = calloc(width * beam->steps, sizeof(*beam->candidates));
+    beam->candidates = calloc(width * BEAM_STEPS, sizeof(*beam->candidates));
     beam->seen = calloc(beam->seen_size, sizeof(*beam->seen));
     beam->origins = calloc(cells, sizeof(*beam->origins));
     return beam->now == NULL || beam->next == NULL || beam->now_end_ns == NULL ||
@@ -87,17 +84,14 @@ static int make_partials(struct beam *beam)
 }
 
 int lull_beam_create(struct beam *beam, const struct lull_pipeline_rounding *rounding,
-                     int64_t deadline_ns, uint32_t effort)
+                     int64_t deadline_ns)
 {
     int result;
 
     *beam = (struct beam){.rounding = rounding,
                           .deadline_ns = deadline_ns,
                           .grain_ns = deadline_ns / GRAINS + 1,
-                          .width = width_for(rounding->count),
-                          .steps = effort > 1 ? BEAM_MOST_STEPS : BEAM_STEPS};
-    beam->room = effort > 1 ? SPRINGS_SHARE * effort * beam->width : beam->width;
-    beam->width *= effort > GUIDES_SHARE ? effort / GUIDES_SHARE : 1;
+                          .width = width_for(rounding->count)};
     result = make_tables(beam);
     if (result == 0)
         result = make_partials(beam);

@@ -9,13 +9,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/pipeline/round/springs.h"
 #include "core/pipeline/round/state.h"
 
 struct lull_certificate;
 
-/* How many steps of an operation are tried, those with the least loss: at effort 1, and at most. */
-enum { BEAM_STEPS = 6, BEAM_MOST_STEPS = 10 };
+/* The steps of an operation that are tried: the ones with the least loss. */
+enum { BEAM_STEPS = 6 };
 
 /* A plan as far as it has come: what it has lost, and what it pays for being off the guide. */
 struct partial {
@@ -47,16 +46,11 @@ struct beam {
     int64_t deadline_ns;
     int64_t grain_ns; /* plans whose ends differ by less are alike */
     uint32_t width;   /* partial plans kept */
-    uint32_t room;    /* there is memory for: with springs, so many are kept */
-    uint32_t steps;   /* tried of an operation */
 
     double *op_price_w; /* the flow */
     double *in_price_w; /* of each edge, in the order of `in` */
     int64_t *tail_ns;   /* the shortest time from an operation's end to the end of all */
     int64_t *guide_ns;  /* where ends should be */
-
-    bool has_springs;       /* else what is off the guide pays by the nanosecond */
-    struct springs springs; /* has_springs: the stiffness is set, a pass makes the rest */
 
     struct turn *turns;
     uint32_t *turn_of;
@@ -78,13 +72,12 @@ struct beam {
 
 /* -ENOMEM; destroy it even then. */
 int lull_beam_create(struct beam *beam, const struct lull_pipeline_rounding *rounding,
-                     int64_t deadline_ns, uint32_t effort);
+                     int64_t deadline_ns);
 void lull_beam_destroy(struct beam *beam);
 
 void lull_beam_set_flow(struct beam *beam, const struct lull_certificate *flow);
 
-/* One pass along beam->guide_ns: 1 a plan within the deadline, 0 none was found. With springs,
- * they are used up; errors are those of lull_springs_create. */
-int lull_beam_pass(struct beam *beam, uint32_t *step_out);
+/* One pass along beam->guide_ns. Returns whether it found a plan within the deadline. */
+bool lull_beam_pass(struct beam *beam, uint32_t *step_out);
 
 #endif
