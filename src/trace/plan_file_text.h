@@ -43,9 +43,4 @@ int lull_plan_text_read(struct lull_json *json, const char *name, struct lull_pl
                         struct lull_error *err);
 void lull_plan_text_fini(struct lull_plan_text *text);
 
-/* Of the writer: text, then seconds with 9 decimals; text, then the fewest digits that read as the
- * same number. */
-void lull_plan_file_write_seconds(FILE *file, const char *before, int64_t time_ns);
-void lull_plan_file_write_real(FILE *file, const char *before, double value);
-
 #endif

@@ -2,54 +2,12 @@
 #include "trace/plan_file_waits.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 
-#include "trace/decimal.h"
-#include "trace/plan_file_text.h"
 
 enum { MOST_POINTS = 1024 };
 
 static const int64_t most_time_ns = INT64_C(1000000000000000); /* 11 days */
-
-/* ---- writing ----------------------------------------------------------------------------- */
-
-static void write_point(const struct lull_pipeline_waiting_point *point, FILE *file)
-{
-    fprintf(file, "{\"sm_mhz\": %u", point->sm_mhz);
-    lull_plan_file_write_real(file, ", \"power_w\": ", point->power_w);
-    lull_plan_file_write_seconds(file, ", \"down_s\": ", point->down_ns);
-    lull_plan_file_write_seconds(file, ", \"up_s\": ", point->up_ns);
-    lull_plan_file_write_real(file, ", \"switch_j\": ", point->switch_j);
-    fprintf(file, "}");
-}
-
-void lull_plan_waits_write(const struct lull_plan_file *plan, const uint32_t *number, FILE *file)
-{
-    if (plan->waiting_point_count == 0)
-        return;
-    lull_plan_file_write_real(file, "  \"waiting\": {\"saved_j\": ", plan->waiting_saved_j);
-    fprintf(file, ", \"points\": [");
-    for (size_t i = 0; i < plan->waiting_point_count; i++) {
-        fprintf(file, "%s\n    ", i > 0 ? "," : "");
-        write_point(&plan->waiting_points[i], file);
-    }
-    fprintf(file, "],\n    \"gaps\": [");
-    for (size_t i = 0; i < plan->wait_count; i++) {
-        const struct lull_pipeline_wait *const wait = &plan->waits[i];
-        const size_t before =
-            wait->before_op == UINT32_MAX ? plan->graph.op_count : number[wait->before_op];
-
-        fprintf(file, "%s[%u, %zu, %u, ", i % 4 == 0 ? (i > 0 ? ",\n    " : "\n    ") : ", ",
-                wait->device, before, wait->point);
-        lull_plan_file_write_seconds(file, "", wait->begin_ns);
-        lull_plan_file_write_seconds(file, ", ", wait->wake_ns);
-        fprintf(file, "]");
-    }
-    fprintf(file, "]},\n");
-}
-
-/* ---- reading ----------------------------------------------------------------------------- */
 
 static int no_memory(const struct lull_json_reader *reader)
 {

@@ -5,15 +5,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "trace/plan_file_text.h"
-#include "trace/plan_file_waits.h"
-
-void lull_plan_file_write_seconds(FILE *file, const char *before, int64_t time_ns)
+static void write_seconds(FILE *file, const char *before, int64_t time_ns)
 {
     fprintf(file, "%s%" PRId64 ".%09" PRId64, before, time_ns / 1000000000, time_ns % 1000000000);
 }
 
-void lull_plan_file_write_real(FILE *file, const char *before, double value)
+static void write_real(FILE *file, const char *before, double value)
 {
     char text[40];
 
@@ -39,23 +36,21 @@ static void write_head(const struct lull_plan_file *plan, FILE *file)
     if (plan->planner[0] != '\0')
         write_text(file, "planner", plan->planner);
     fprintf(file, "  \"parts\": %" PRId64 ",\n", plan->parts);
-    lull_plan_file_write_seconds(file, "  \"deadline_s\": ", plan->deadline_ns);
-    lull_plan_file_write_seconds(file, ",\n  \"period_s\": ", plan->period_ns);
-    lull_plan_file_write_seconds(file, ",\n  \"time_s\": ", plan->time_ns);
-    lull_plan_file_write_real(file, ",\n  \"energy_j\": ", plan->energy_j);
-    lull_plan_file_write_real(file, ",\n  \"bound_j\": ", plan->bound_j);
-    lull_plan_file_write_seconds(file,
-                                 ",\n  \"switching\": {\"down_s\": ", plan->switching.down_ns);
-    lull_plan_file_write_seconds(file, ", \"up_s\": ", plan->switching.up_ns);
-    lull_plan_file_write_seconds(file, ", \"dwell_s\": ", plan->switching.dwell_ns);
+    write_seconds(file, "  \"deadline_s\": ", plan->deadline_ns);
+    write_seconds(file, ",\n  \"period_s\": ", plan->period_ns);
+    write_seconds(file, ",\n  \"time_s\": ", plan->time_ns);
+    write_real(file, ",\n  \"energy_j\": ", plan->energy_j);
+    write_real(file, ",\n  \"bound_j\": ", plan->bound_j);
+    write_seconds(file, ",\n  \"switching\": {\"down_s\": ", plan->switching.down_ns);
+    write_seconds(file, ", \"up_s\": ", plan->switching.up_ns);
+    write_seconds(file, ", \"dwell_s\": ", plan->switching.dwell_ns);
     if (plan->switching.is_fed_forward)
-        lull_plan_file_write_seconds(
-            file, ", \"feed_forward\": 1, \"early_s\": ", plan->switching.early_ns);
+        write_seconds(file, ", \"feed_forward\": 1, \"early_s\": ", plan->switching.early_ns);
     if (plan->switching.call_ns > 0) {
-        lull_plan_file_write_seconds(file, ", \"call_s\": ", plan->switching.call_ns);
+        write_seconds(file, ", \"call_s\": ", plan->switching.call_ns);
         fprintf(file, ", \"drivers\": %" PRIu32, plan->switching.drivers);
     }
-    lull_plan_file_write_real(file, "},\n  \"flow\": {\"unit_w\": ", plan->certificate.unit_w);
+    write_real(file, "},\n  \"flow\": {\"unit_w\": ", plan->certificate.unit_w);
     fprintf(file, ", \"value\": %" PRId64 "},\n", plan->certificate.value);
 }
 
@@ -70,7 +65,7 @@ static void write_class(const struct lull_pipeline_class *operations, FILE *file
         const struct lull_pipeline_option *const option = &operations->options[i];
 
         fprintf(file, "%s[%u, ", i > 0 ? ", " : "", option->sm_mhz);
-        lull_plan_file_write_seconds(file, "", option->time_ns);
+        write_seconds(file, "", option->time_ns);
         fprintf(file, ", %" PRId64 ".%09" PRId64 "]", option->energy_nj / 1000000000,
                 option->energy_nj % 1000000000);
     }
@@ -98,13 +93,58 @@ static void write_device(const struct lull_plan_file *plan, uint32_t device, FIL
 {
     const struct lull_pipeline_graph *const graph = &plan->graph;
 
-    lull_plan_file_write_real(file, "    {\"blocking_w\": ", plan->blocking_w[device]);
+    write_real(file, "    {\"blocking_w\": ", plan->blocking_w[device]);
     fprintf(file, ", \"operations\": [");
     for (uint32_t i = graph->first_on[device]; i < graph->first_on[device + 1]; i++) {
         fprintf(file, "%s\n      ", i > graph->first_on[device] ? "," : "");
         write_operation(plan, graph->on_device[i], file);
     }
     fprintf(file, "]}");
+}
+
+/* What stands ahead of the tuple with this index: four of them share a line. */
+static void write_separator(size_t index, FILE *file)
+{
+    if (index > 0)
+        putc(',', file);
+    fputs(index % 4 == 0 ? "\n    " : " ", file);
+}
+
+static void write_point(const struct lull_pipeline_waiting_point *point, FILE *file)
+{
+    fprintf(file, "{\"sm_mhz\": %u", point->sm_mhz);
+    write_real(file, ", \"power_w\": ", point->power_w);
+    write_seconds(file, ", \"down_s\": ", point->down_ns);
+    write_seconds(file, ", \"up_s\": ", point->up_ns);
+    write_real(file, ", \"switch_j\": ", point->switch_j);
+    fprintf(file, "}");
+}
+
+/* The member "waiting", with a comma and a line behind it. number: of every operation in the file.
+ * It writes nothing where the plan has no clocks for waiting. */
+static void write_waits(const struct lull_plan_file *plan, const uint32_t *number, FILE *file)
+{
+    if (plan->waiting_point_count == 0)
+        return;
+    write_real(file, "  \"waiting\": {\"saved_j\": ", plan->waiting_saved_j);
+    fprintf(file, ", \"points\": [");
+    for (size_t i = 0; i < plan->waiting_point_count; i++) {
+        fprintf(file, "%s\n    ", i > 0 ? "," : "");
+        write_point(&plan->waiting_points[i], file);
+    }
+    fprintf(file, "],\n    \"gaps\": [");
+    for (size_t i = 0; i < plan->wait_count; i++) {
+        const struct lull_pipeline_wait *const wait = &plan->waits[i];
+        const size_t before =
+            wait->before_op == UINT32_MAX ? plan->graph.op_count : number[wait->before_op];
+
+        write_separator(i, file);
+        fprintf(file, "[%u, %zu, %u, ", wait->device, before, wait->point);
+        write_seconds(file, "", wait->begin_ns);
+        write_seconds(file, ", ", wait->wake_ns);
+        fprintf(file, "]");
+    }
+    fprintf(file, "]},\n");
 }
 
 /* Operations are numbered as they stand in the file: device by device, each in its order. */
@@ -116,12 +156,9 @@ static void write_edges(const struct lull_plan_file *plan, const uint32_t *numbe
     for (size_t i = 0; i < graph->edge_count; i++) {
         const struct lull_pipeline_edge *const edge = &graph->edges[i];
 
-        fprintf(file, "%s[%u, %u, ",
-                i == 0       ? "\n    "
-                : i % 4 == 0 ? ",\n    "
-                             : ", ",
-                number[edge->from], number[edge->to]);
-        lull_plan_file_write_seconds(file, "", edge->latency_ns);
+        write_separator(i, file);
+        fprintf(file, "[%u, %u, ", number[edge->from], number[edge->to]);
+        write_seconds(file, "", edge->latency_ns);
         fprintf(file, ", %" PRId64 "]", plan->certificate.edge_flow[i]);
     }
     fprintf(file, "]\n}\n");
@@ -137,7 +174,7 @@ int lull_plan_file_write(const struct lull_plan_file *plan, FILE *file)
     for (uint32_t i = 0; i < graph->op_count; i++)
         number[graph->on_device[i]] = i;
     write_head(plan, file);
-    lull_plan_waits_write(plan, number, file);
+    write_waits(plan, number, file);
     fprintf(file, "  \"classes\": [\n");
     for (size_t i = 0; i < plan->profile.class_count; i++) {
         fprintf(file, "%s    ", i > 0 ? ",\n" : "");
