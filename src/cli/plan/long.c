@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/pipeline/frontier/periodic.h"
 #include "core/pipeline/schedule/schedule.h"
@@ -79,11 +78,11 @@ static int build(struct lull_plan_long *extended, const struct lull_plan_task *t
     int result;
 
     source.microbatches = length;
-    result = lull_plan_task_init(&source, &extended->shorter, &err);
+    result = lull_plan_task_init(&source, task->profiles, &extended->shorter, &err);
     if (result < 0)
         return result;
     source.microbatches = length + repetition_of(&source).period;
-    result = lull_plan_task_init(&source, &extended->longer, &err);
+    result = lull_plan_task_init(&source, task->profiles, &extended->longer, &err);
     if (result < 0)
         return result;
     extended->periodic = lull_periodic_create(
@@ -145,7 +144,7 @@ struct lull_plan_long *lull_plan_long_create(const struct lull_plan_task *task)
     struct lull_plan_long *extended = NULL;
 
     if (task->graph.op_count < LEAST_OPS || repetition.period == 0 ||
-        strcmp(task->source->profile, "-") == 0 || (can_be_solved && !repetition.soon))
+        (can_be_solved && !repetition.soon))
         return NULL;
     for (;; length *= 4) {
         length = fit_length(task, repetition.period, length);

@@ -16,9 +16,9 @@
 
 struct lull_plan_long;
 
-/* Extends the shortest pipeline whose relaxation comes near to its bound, as a few probes tell. NULL:
- * not worth while, not possible, or none is near and all of it can be solved in a few seconds; the
- * whole pipeline is then to be solved. */
+/* Extends the shortest pipeline whose relaxation comes near to its bound, as a few probes tell.
+ * NULL: not worth while, not possible, or none is near and all of it can be solved in a few
+ * seconds; the whole pipeline is then to be solved. */
 struct lull_plan_long *lull_plan_long_create(const struct lull_plan_task *task);
 void lull_plan_long_destroy(struct lull_plan_long *extended);
 

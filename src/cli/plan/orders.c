@@ -56,10 +56,8 @@ static int64_t deadline_of(const struct lull_plan_orders_wish *wish, int64_t all
                : all_max_ns + (int64_t)((double)all_max_ns * wish->slowdown_ratio);
 }
 
-static int choose(const struct lull_plan_source *source, const struct lull_plan_task *task,
-                  const struct lull_pipeline_profile *measured,
-                  const struct lull_plan_orders_wish *wish, uint32_t *in_flight,
-                  struct lull_plan_orders *orders, struct lull_error *err)
+static int choose(const struct lull_plan_task *task, const struct lull_plan_orders_wish *wish,
+                  uint32_t *in_flight, struct lull_plan_orders *orders, struct lull_error *err)
 {
     struct lull_plan_shape shape;
     int result = parse_memory(wish->memory, task->stages, in_flight, err);
@@ -67,11 +65,11 @@ static int choose(const struct lull_plan_source *source, const struct lull_plan_
     if (result < 0)
         return result;
     orders->deadline_ns = deadline_of(wish, task->all_max.time_ns);
-    result = lull_plan_shape_init(source, task, &shape, err);
+    result = lull_plan_shape_init(task, &shape, err);
     if (result == 0)
         result = lull_pipeline_choose_order(
             &(struct lull_pipeline_order_wish){.shape = &shape.shape,
-                                               .measured = measured,
+                                               .measured = &task->profiles->measured,
                                                .blocking_w = task->blocking_w,
                                                .in_flight = in_flight,
                                                .deadline_ns = orders->deadline_ns,
@@ -82,7 +80,7 @@ static int choose(const struct lull_plan_source *source, const struct lull_plan_
 }
 
 int lull_plan_orders_choose(const struct lull_plan_source *source,
-                            const struct lull_pipeline_profile *measured,
+                            const struct lull_plan_profiles *profiles,
                             const struct lull_plan_orders_wish *wish,
                             struct lull_plan_orders *orders_out, struct lull_error *err)
 {
@@ -92,12 +90,11 @@ int lull_plan_orders_choose(const struct lull_plan_source *source,
     int result;
 
     first.schedule = "1f1b";
-    result = lull_plan_task_build(&first, measured, &task, err);
+    result = lull_plan_task_init(&first, profiles, &task, err);
     if (result < 0)
         return result;
     in_flight = calloc(task.stages, sizeof(*in_flight));
-    result = in_flight == NULL ? -ENOMEM
-                               : choose(&first, &task, measured, wish, in_flight, orders_out, err);
+    result = in_flight == NULL ? -ENOMEM : choose(&task, wish, in_flight, orders_out, err);
     free(in_flight);
     lull_plan_task_fini(&task);
     if (result == 0 && name_of(&orders_out->choices.choices[orders_out->choices.best].schedule,

@@ -26,11 +26,12 @@ struct lull_plan_orders {
 };
 
 /*
- * source: without its schedule. Errors: -EINVAL a memory that is none; those of
- * lull_plan_task_build and lull_pipeline_choose_order.
+ * Compares the orders of the pipeline that the source names, whose own schedule it ignores. Errors:
+ * -EINVAL wish->memory is no number of micro-batches; those of lull_plan_task_init and
+ * lull_pipeline_choose_order.
  */
 int lull_plan_orders_choose(const struct lull_plan_source *source,
-                            const struct lull_pipeline_profile *measured,
+                            const struct lull_plan_profiles *profiles,
                             const struct lull_plan_orders_wish *wish,
                             struct lull_plan_orders *orders_out, struct lull_error *err);
 

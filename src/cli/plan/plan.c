@@ -12,21 +12,23 @@
 #include "cli/plan/solve.h"
 #include "cli/plan/task.h"
 #include "cli/plan/verify.h"
-#include "trace/pipeline_profile.h"
 
 static int set_waiting(struct lull_plan_arguments *arguments, struct lull_error *err)
 {
-    const bool is_given = arguments->wake_ms >= 0.0;
+    double down_ms = arguments->down_ms;
+    double up_ms = arguments->up_ms;
 
-    return arguments->waiting == NULL
-               ? 0
-               : lull_plan_waiting_parse(arguments->waiting,
-                                         is_given ? arguments->fall_ms : arguments->down_ms,
-                                         is_given ? arguments->wake_ms : arguments->up_ms,
-                                         &arguments->wish.waiting, err);
+    if (arguments->waiting == NULL)
+        return 0;
+    if (arguments->wake_ms >= 0.0) {
+        down_ms = arguments->fall_ms;
+        up_ms = arguments->wake_ms;
+    }
+    return lull_plan_waiting_parse(arguments->waiting, down_ms, up_ms, &arguments->wish.waiting,
+                                   err);
 }
 
-/* What is wanted, in nanoseconds of this task. */
+/* Sets what the user wants of the plan; a slowdown counts from this task's highest clocks. */
 static void set_wish(const struct lull_plan_task *task, struct lull_plan_arguments *arguments)
 {
     struct lull_plan_wish *const wish = &arguments->wish;
@@ -52,14 +54,15 @@ static int write_files(const struct lull_plan_arguments *arguments,
                        const struct lull_plan_task *task, const struct lull_plan_result *result,
                        struct lull_error *err)
 {
+    const struct lull_plan_single *const single = result->single;
     int code = 0;
 
     if (arguments->output != NULL)
-        code = lull_plan_write(arguments->output, task, &arguments->wish, result->single, err);
+        code = lull_plan_write(arguments->output, task, &arguments->wish, single, err);
     if (code == 0 && arguments->perseus != NULL)
-        code = lull_plan_write_perseus(arguments->perseus, task, result->single, err);
+        code = lull_plan_write_perseus(arguments->perseus, task, single, err);
     if (code == 0 && arguments->svg != NULL)
-        code = lull_plan_write_picture(arguments->svg, task, &arguments->wish, result->single, err);
+        code = lull_plan_write_picture(arguments->svg, task, &arguments->wish, single, err);
     return code;
 }
 
@@ -80,63 +83,76 @@ static int print(const struct lull_plan_arguments *arguments, const struct lull_
 
 /* Names the order of --schedule best, and the deadline at which it is the best. */
 static int choose_order(struct lull_plan_arguments *arguments,
-                        const struct lull_pipeline_profile *measured,
-                        struct lull_plan_orders *orders, struct lull_error *err)
+                        const struct lull_plan_profiles *profiles, struct lull_plan_orders *orders,
+                        struct lull_error *err)
 {
     const struct lull_plan_orders_wish wish = {
         .memory = arguments->memory,
         .deadline_ns = lull_ns_from_ms(arguments->deadline_ms),
         .straggler_ns = lull_ns_from_ms(arguments->straggler_ms),
         .slowdown_ratio = arguments->slowdown_ratio};
-    const int code = lull_plan_orders_choose(&arguments->source, measured, &wish, orders, err);
-
-    if (code == 0) {
-        arguments->source.schedule = orders->name;
-        arguments->wish.orders = orders;
-    }
-    return code;
-}
-
-static int build(struct lull_plan_arguments *arguments, struct lull_plan_orders *orders,
-                 struct lull_plan_task *task, struct lull_error *err)
-{
-    struct lull_pipeline_profile measured;
-    int code = lull_pipeline_profile_read(arguments->source.profile, &measured, err);
+    const int code = lull_plan_orders_choose(&arguments->source, profiles, &wish, orders, err);
 
     if (code < 0)
         return code;
-    if (lull_plan_is_best(arguments))
-        code = choose_order(arguments, &measured, orders, err);
-    if (code == 0)
-        code = lull_plan_task_build(&arguments->source, &measured, task, err);
-    lull_pipeline_profile_fini(&measured);
-    if (code == 0) {
-        set_wish(task, arguments);
-        if (arguments->wish.orders != NULL)
-            arguments->wish.deadline_ns = orders->deadline_ns;
+    arguments->source.schedule = orders->name;
+    arguments->wish.orders = orders;
+    return 0;
+}
+
+static int build(struct lull_plan_arguments *arguments, const struct lull_plan_profiles *profiles,
+                 struct lull_plan_orders *orders, struct lull_plan_task *task,
+                 struct lull_error *err)
+{
+    int code;
+
+    if (lull_plan_is_best(arguments)) {
+        code = choose_order(arguments, profiles, orders, err);
+        if (code < 0)
+            return code;
     }
+    code = lull_plan_task_init(&arguments->source, profiles, task, err);
+    if (code < 0)
+        return code;
+    set_wish(task, arguments);
+    if (arguments->wish.orders != NULL)
+        arguments->wish.deadline_ns = orders->deadline_ns;
+    return 0;
+}
+
+static int solve(const struct lull_plan_arguments *arguments, const struct lull_plan_task *task,
+                 struct lull_error *err)
+{
+    struct lull_plan_result result;
+    int code = lull_plan_solve(task, &arguments->wish, &result, err);
+
+    if (code < 0)
+        return code;
+    code = write_files(arguments, task, &result, err);
+    if (code == 0)
+        code = print(arguments, task, &result, err);
+    lull_plan_result_fini(&result);
     return code;
 }
 
 static int plan(struct lull_plan_arguments *arguments, struct lull_error *err)
 {
+    struct lull_plan_profiles profiles;
     struct lull_plan_orders orders;
     struct lull_plan_task task;
-    struct lull_plan_result result;
     int code = set_waiting(arguments, err);
 
-    if (code == 0)
-        code = build(arguments, &orders, &task, err);
     if (code < 0)
         return code;
-    code = lull_plan_solve(&task, &arguments->wish, &result, err);
+    code = lull_plan_profiles_read(&arguments->source, &profiles, err);
+    if (code < 0)
+        return code;
+    code = build(arguments, &profiles, &orders, &task, err);
     if (code == 0) {
-        code = write_files(arguments, &task, &result, err);
-        if (code == 0)
-            code = print(arguments, &task, &result, err);
-        lull_plan_result_fini(&result);
+        code = solve(arguments, &task, err);
+        lull_plan_task_fini(&task);
     }
-    lull_plan_task_fini(&task);
+    lull_plan_profiles_fini(&profiles);
     return code;
 }
 

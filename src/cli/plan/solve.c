@@ -25,57 +25,7 @@ const char *lull_plan_planner_name(const struct lull_plan_wish *wish)
     return wish->planner == LULL_PLAN_FRONTIER ? "frontier" : names[wish->method];
 }
 
-static bool has_switching(const struct lull_plan_wish *wish)
-{
-    return wish->switching.is_fed_forward || wish->switching.down_ns > 0 ||
-           wish->switching.up_ns > 0 || wish->switching.dwell_ns > 0;
-}
-
-/* EnvPipe knows nothing of switching: fed forward its plan holds its time as it is. */
-static bool is_judged_only(const struct lull_plan_wish *wish)
-{
-    return wish->planner == LULL_PLAN_ENVPIPE && wish->switching.is_fed_forward &&
-           wish->switching.dwell_ns == 0;
-}
-
 /* ---- one plan ---------------------------------------------------------------------------- */
-
-int lull_plan_evaluate(struct lull_plan_solver *solver, int64_t deadline_ns,
-                       struct lull_plan_point *point_out)
-{
-    const struct lull_plan_wish *const wish = solver->wish;
-    const struct lull_pipeline_problem *const problem = &solver->task->problem;
-    struct lull_pipeline_cost cost;
-
-    if (has_switching(wish) && is_judged_only(wish)) {
-        cost = lull_pipeline_plan_cost(problem, solver->option, wish->straggler_ns);
-        cost.energy_j += lull_pipeline_dwell_energy_j(problem, &wish->switching, solver->option);
-        point_out->time_ns = cost.time_ns;
-    } else if (has_switching(wish)) {
-        struct lull_pipeline_dwell_report report;
-        const bool is_frontier = wish->deadline_ns == 0 && wish->planner == LULL_PLAN_FRONTIER;
-        const int result =
-            wish->switching.is_fed_forward && !is_frontier && solver->frontier != NULL
-                ? lull_pipeline_dwell_replan(problem, solver->rounding, solver->frontier,
-                                             &wish->switching, deadline_ns, solver->option, &report,
-                                             solver->err)
-                : (is_frontier ? lull_pipeline_dwell_quick : lull_pipeline_dwell)(
-                      problem, &wish->switching, deadline_ns, solver->option, &report, solver->err);
-
-        if (result < 0)
-            return result;
-        cost = lull_pipeline_plan_cost(problem, solver->option,
-                                       report.time_ns > wish->straggler_ns ? report.time_ns
-                                                                           : wish->straggler_ns);
-        cost.energy_j += lull_pipeline_dwell_energy_j(problem, &wish->switching, solver->option);
-        point_out->time_ns = cost.time_ns < 0 ? cost.time_ns : report.time_ns;
-    } else {
-        cost = lull_pipeline_plan_cost(problem, solver->option, wish->straggler_ns);
-        point_out->time_ns = cost.time_ns;
-    }
-    point_out->energy_j = cost.energy_j;
-    return point_out->time_ns < 0 ? (int)point_out->time_ns : 0;
-}
 
 static int refuse_deadline(const struct lull_plan_solver *solver, int64_t deadline_ns)
 {
@@ -84,15 +34,6 @@ static int refuse_deadline(const struct lull_plan_solver *solver, int64_t deadli
                           "(T_min); the highest clocks take %.6f ms",
                           (double)deadline_ns * 1e-6, (double)solver->task->shortest_ns * 1e-6,
                           (double)solver->task->all_max.time_ns * 1e-6);
-}
-
-int lull_plan_solve_directly(struct lull_plan_solver *solver)
-{
-    lull_plan_long_destroy(solver->extended);
-    solver->extended = NULL;
-    if (solver->frontier == NULL)
-        solver->frontier = lull_frontier_create(&solver->task->problem, solver->err);
-    return solver->frontier != NULL ? 0 : solver->err->code;
 }
 
 /* The time of the least energy. */
@@ -253,32 +194,6 @@ static int solve_single(struct lull_plan_solver *solver, struct lull_plan_single
 
 /* ---- all together ------------------------------------------------------------------------ */
 
-static int solver_init(struct lull_plan_solver *solver)
-{
-    const size_t count = solver->task->graph.op_count;
-    int result = lull_certificate_init(&solver->certificate, &solver->task->graph);
-
-    solver->watch = lull_watch_begin();
-    if (result == 0)
-        result = lull_pipeline_rounding_create(&solver->task->problem, &solver->rounding);
-    solver->duration_ns = calloc(count, sizeof(*solver->duration_ns));
-    solver->option = calloc(count, sizeof(*solver->option));
-    if (result < 0 || solver->duration_ns == NULL || solver->option == NULL)
-        return -ENOMEM;
-    solver->extended = lull_plan_long_create(solver->task);
-    return solver->extended != NULL ? 0 : lull_plan_solve_directly(solver);
-}
-
-static void solver_fini(struct lull_plan_solver *solver)
-{
-    lull_plan_long_destroy(solver->extended);
-    lull_frontier_destroy(solver->frontier);
-    lull_pipeline_rounding_destroy(solver->rounding);
-    lull_certificate_fini(&solver->certificate);
-    free(solver->duration_ns);
-    free(solver->option);
-}
-
 static int solve_into_single(struct lull_plan_solver *solver, struct lull_plan_result *result)
 {
     int code;
@@ -308,13 +223,13 @@ int lull_plan_solve(const struct lull_plan_task *task, const struct lull_plan_wi
 {
     struct lull_plan_solver solver = {.task = task, .wish = wish, .err = err};
     struct lull_plan_result result = {0};
-    int code = solver_init(&solver);
+    int code = lull_plan_solver_init(&solver);
 
     if (code == 0)
         code = wish->deadline_ns > 0 || wish->planner == LULL_PLAN_ENVPIPE
                    ? solve_into_single(&solver, &result)
                    : lull_plan_walk(&solver, &result);
-    solver_fini(&solver);
+    lull_plan_solver_fini(&solver);
     if (code == 0) {
         *result_out = result;
         return 0;

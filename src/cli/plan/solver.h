@@ -1,6 +1,6 @@
 /*
- * Within the solver of `lull plan`: what its two ways, one plan and the whole frontier, share.
- * SPDX-License-Identifier: Apache-2.0
+ * Within the solver of `lull plan`: what its two ways, one plan (solve.c) and the whole frontier
+ * (walk.c), share. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_PLAN_SOLVER_H
 #define LULL_CLI_PLAN_SOLVER_H
@@ -14,24 +14,30 @@ struct lull_plan_solver {
     const struct lull_plan_task *task;
     const struct lull_plan_wish *wish;
     struct lull_error *err;
-    struct lull_plan_long *extended; /* NULL: solved directly */
+    struct lull_plan_long *extended; /* null: the pipeline is solved directly */
     struct lull_frontier *frontier;
     struct lull_pipeline_rounding *rounding;
     struct lull_certificate certificate; /* of the relaxation at hand, where it is extended */
-    int64_t *duration_ns;                /* relaxed */
-    uint32_t *option;
+    int64_t *duration_ns;                /* of the relaxation at hand */
+    uint32_t *option;                    /* of the plan at hand */
     struct lull_watch watch;
 };
 
-/* Evaluates the plan in solver->option, which is made to respect switching first; its bound is left
- * alone. -ERANGE: switching is too slow for this deadline. */
+/* Prepares a solver whose task, wish and err are set. The caller calls fini also after an error:
+ * those of lull_frontier_create; -ENOMEM. */
+int lull_plan_solver_init(struct lull_plan_solver *solver);
+void lull_plan_solver_fini(struct lull_plan_solver *solver);
+
+/* Evaluates the plan in solver->option, which is made to respect switching first; leaves its bound
+ * alone. Errors: -ERANGE switching is too slow for this deadline; -ENOMEM. */
 int lull_plan_evaluate(struct lull_plan_solver *solver, int64_t deadline_ns,
                        struct lull_plan_point *point_out);
 
-/* Makes sure that there is a frontier: it is not needed while the relaxation is extended. */
+/* Gives up extending a shorter pipeline, and makes sure that there is a frontier. Errors: those of
+ * lull_frontier_create. */
 int lull_plan_solve_directly(struct lull_plan_solver *solver);
 
-/* Fills the result with the whole frontier. */
+/* Fills the result with the whole frontier (walk.c). Errors: those of lull_plan_evaluate. */
 int lull_plan_walk(struct lull_plan_solver *solver, struct lull_plan_result *result);
 
 #endif

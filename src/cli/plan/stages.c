@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "emulator/gpu_model.h"
-#include "trace/pipeline_profile.h"
 
 static const double most_w = 1e6;
 static const double most_sync_ms = 1e5; /* as long as an operation may be */
@@ -118,36 +117,27 @@ int lull_plan_stages_spread(struct lull_plan_task *task, struct lull_error *err)
 
 void lull_plan_sync_fini(struct lull_plan_sync *sync)
 {
-    for (uint32_t i = 0; i < sync->copy_count; i++)
-        lull_pipeline_profile_fini(&sync->copies[i]);
-    free(sync->copies);
     free(sync->measured);
     free(sync->time_ns);
     free(sync->energy_nj);
 }
 
-/* Those of the second copy and the ones behind it, as far as they have any. */
-static int read_copies(const struct lull_plan_source *source, struct lull_plan_sync *sync,
-                       struct lull_error *err)
+/* The profiles of the copies that have their own. */
+static int set_profiles(const struct lull_plan_task *task, struct lull_plan_sync *sync,
+                        struct lull_error *err)
 {
-    int result = 0;
+    const struct lull_plan_profiles *const profiles = task->profiles;
 
-    if (source->copy_count == 0)
+    if (profiles->copy_count == 0)
         return 0;
-    sync->copies = calloc(source->copy_count, sizeof(sync->copies[0]));
-    sync->measured = calloc((size_t)source->replicas, sizeof(sync->measured[0]));
-    if (sync->copies == NULL || sync->measured == NULL)
+    sync->measured = calloc((size_t)task->source->replicas, sizeof(sync->measured[0]));
+    if (sync->measured == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for the profiles of %u copies",
-                              source->copy_count);
-    for (uint32_t i = 0; i < source->copy_count && result == 0; i++) {
-        result = lull_pipeline_profile_read(source->copies[i], &sync->copies[i], err);
-        if (result < 0)
-            break;
-        sync->copy_count++;
-        sync->measured[i + 1] = &sync->copies[i];
-    }
+                              profiles->copy_count);
+    for (uint32_t i = 0; i < profiles->copy_count; i++)
+        sync->measured[i + 1] = &profiles->copies[i];
     sync->replicas.measured = sync->measured;
-    return result;
+    return 0;
 }
 
 static int refuse_sync(const char *text, uint32_t stages, struct lull_error *err)
@@ -158,9 +148,10 @@ static int refuse_sync(const char *text, uint32_t stages, struct lull_error *err
                           text, stages);
 }
 
-int lull_plan_sync_init(const struct lull_plan_source *source, const struct lull_plan_task *task,
-                        struct lull_plan_sync *sync, struct lull_error *err)
+int lull_plan_sync_init(const struct lull_plan_task *task, struct lull_plan_sync *sync,
+                        struct lull_error *err)
 {
+    const struct lull_plan_source *const source = task->source;
     const uint32_t stages = task->stages;
     double *const time_ms = calloc(stages, sizeof(*time_ms));
     int result = 0;
@@ -182,15 +173,16 @@ int lull_plan_sync_init(const struct lull_plan_source *source, const struct lull
     sync->replicas.sync_energy_nj = sync->energy_nj;
     sync->replicas.sync_count = source->sync != NULL ? stages : 0;
     if (result == 0)
-        result = read_copies(source, sync, err);
+        result = set_profiles(task, sync, err);
     free(time_ms);
     return result;
 }
 
-int lull_plan_shape_init(const struct lull_plan_source *source, const struct lull_plan_task *task,
-                         struct lull_plan_shape *shape, struct lull_error *err)
+int lull_plan_shape_init(const struct lull_plan_task *task, struct lull_plan_shape *shape,
+                         struct lull_error *err)
 {
-    const int result = lull_plan_sync_init(source, task, &shape->sync, err);
+    const struct lull_plan_source *const source = task->source;
+    const int result = lull_plan_sync_init(task, &shape->sync, err);
 
     shape->latency_ns = lull_ns_from_ms(source->latency_ms);
     shape->shape = (struct lull_pipeline_shape){

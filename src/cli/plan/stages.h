@@ -10,33 +10,32 @@
 #include "core/pipeline/schedule/schedule.h"
 
 /*
- * task->blocking_w, new, of the stages of one copy: from watts or a GPU model (text), NULL: the
- * default. Errors: -EINVAL the text is neither; -ENOMEM.
+ * Sets task->blocking_w, which it allocates, for the stages of one copy. text: watts or a GPU
+ * model; null means LULL_PLAN_BLOCKING_W. Errors: -EINVAL the text is neither; -ENOMEM.
  */
 int lull_plan_stages_blocking(const char *text, struct lull_plan_task *task,
                               struct lull_error *err);
 
-/* From stages to devices: the copies are alike. The graph is finished. -ENOMEM. */
+/* Spreads task->blocking_w from the stages of one copy to all devices of the finished graph: the
+ * copies are alike. Error: -ENOMEM. */
 int lull_plan_stages_spread(struct lull_plan_task *task, struct lull_error *err);
 
 /* What the copies of a device do together in the end, and what it takes: nobody computes, so a
  * device draws its blocking power. */
 struct lull_plan_sync {
     struct lull_pipeline_replicas replicas; /* points into this */
-    int64_t *time_ns;
+    int64_t *time_ns;                       /* of each stage */
     int64_t *energy_nj;
-    struct lull_pipeline_profile *copies; /* of copies with their own, by copy */
-    const struct lull_pipeline_profile **measured;
-    uint32_t copy_count; /* of copies */
+    const struct lull_pipeline_profile **measured; /* of each copy; null where it has none */
 };
 
-/* The blocking power of the stages is known. fini also after an error: -EINVAL times that are none;
- * those of reading the copies' profiles; -ENOMEM. */
-int lull_plan_sync_init(const struct lull_plan_source *source, const struct lull_plan_task *task,
-                        struct lull_plan_sync *sync, struct lull_error *err);
+/* From the options of a task whose stages and blocking power are known. The caller calls fini also
+ * after an error: -EINVAL the times are none; -ENOMEM. */
+int lull_plan_sync_init(const struct lull_plan_task *task, struct lull_plan_sync *sync,
+                        struct lull_error *err);
 void lull_plan_sync_fini(struct lull_plan_sync *sync);
 
-/* The pipeline that a schedule of the source is for. */
+/* The shape of the pipeline that a task's schedule is for. */
 struct lull_plan_shape {
     struct lull_pipeline_shape shape; /* points into this */
     int64_t latency_ns;
@@ -44,11 +43,12 @@ struct lull_plan_shape {
 };
 
 /* As lull_plan_sync_init. */
-int lull_plan_shape_init(const struct lull_plan_source *source, const struct lull_plan_task *task,
-                         struct lull_plan_shape *shape, struct lull_error *err);
+int lull_plan_shape_init(const struct lull_plan_task *task, struct lull_plan_shape *shape,
+                         struct lull_error *err);
 void lull_plan_shape_fini(struct lull_plan_shape *shape);
 
-/* One whole number for all stages, or one for each, from 1 to most. -EINVAL. */
+/* Reads one whole number for all stages, or one for each, from 1 to most. Errors: -EINVAL the text
+ * is something else; -ENOMEM. */
 int lull_plan_stages_counts(const char *text, uint32_t stages, double most, uint32_t *counts_out);
 
 #endif

@@ -14,6 +14,34 @@
 #include "trace/source.h"
 #include "trace/torch_schedule.h"
 
+/* ---- profiles ---------------------------------------------------------------------------- */
+
+int lull_plan_profiles_read(const struct lull_plan_source *source,
+                            struct lull_plan_profiles *profiles_out, struct lull_error *err)
+{
+    int result = lull_pipeline_profile_read(source->profile, &profiles_out->measured, err);
+
+    profiles_out->copy_count = 0;
+    if (result < 0)
+        return result;
+    for (uint32_t i = 0; i < source->copy_count; i++) {
+        result = lull_pipeline_profile_read(source->copies[i], &profiles_out->copies[i], err);
+        if (result < 0) {
+            lull_plan_profiles_fini(profiles_out);
+            return result;
+        }
+        profiles_out->copy_count++;
+    }
+    return 0;
+}
+
+void lull_plan_profiles_fini(struct lull_plan_profiles *profiles)
+{
+    for (uint32_t i = 0; i < profiles->copy_count; i++)
+        lull_pipeline_profile_fini(&profiles->copies[i]);
+    lull_pipeline_profile_fini(&profiles->measured);
+}
+
 /* ---- the pipeline ------------------------------------------------------------------------ */
 
 static uint32_t count_stages(const struct lull_pipeline_profile *profile)
@@ -26,10 +54,10 @@ static uint32_t count_stages(const struct lull_pipeline_profile *profile)
     return last + 1;
 }
 
-static int build_schedule(const struct lull_plan_source *source,
-                          const struct lull_pipeline_profile *measured, struct lull_plan_task *task,
-                          struct lull_error *err)
+static int build_schedule(struct lull_plan_task *task, struct lull_error *err)
 {
+    const struct lull_plan_source *const source = task->source;
+    const struct lull_pipeline_profile *const measured = &task->profiles->measured;
     struct lull_pipeline_schedule schedule;
     struct lull_plan_shape shape;
     int result = lull_pipeline_schedule_parse(source->schedule, &schedule, err);
@@ -40,7 +68,7 @@ static int build_schedule(const struct lull_plan_source *source,
     result = lull_plan_stages_blocking(source->blocking, task, err);
     if (result < 0)
         return result;
-    result = lull_plan_shape_init(source, task, &shape, err);
+    result = lull_plan_shape_init(task, &shape, err);
     shape.shape.by_chunk =
         schedule.chunks > 1 && count_stages(measured) == schedule.chunks * task->stages;
     task->parts = shape.shape.by_chunk || schedule.chunks == 0 ? 1 : schedule.chunks;
@@ -82,7 +110,7 @@ static int build_torch(const struct lull_plan_source *source, struct lull_pipeli
              schedule.order.microbatches);
     result = lull_plan_stages_blocking(source->blocking, task, err);
     if (result == 0)
-        result = lull_plan_sync_init(source, task, &sync, err);
+        result = lull_plan_sync_init(task, &sync, err);
     if (result == 0)
         result = lull_pipeline_order_build(&schedule.order, &links, &sync.replicas, fit,
                                            &task->graph, err);
@@ -131,11 +159,10 @@ static int begins_with_brace(const char *path, struct lull_error *err)
     return first[strspn(first, " \t\r\n")] == '{';
 }
 
-static int build_graph(const struct lull_plan_source *source,
-                       const struct lull_pipeline_profile *measured, struct lull_plan_task *task,
+static int build_graph(const struct lull_plan_source *source, struct lull_plan_task *task,
                        struct lull_error *err)
 {
-    struct lull_pipeline_fit fit = {.measured = measured,
+    struct lull_pipeline_fit fit = {.measured = &task->profiles->measured,
                                     .fitted = &task->profile,
                                     .stages = 1,
                                     .parts = 1,
@@ -197,16 +224,15 @@ static void clean_title(char *title)
             *title = '?';
 }
 
-/* The problem points into the task. */
-int lull_plan_task_build(const struct lull_plan_source *source,
-                         const struct lull_pipeline_profile *measured,
-                         struct lull_plan_task *task_out, struct lull_error *err)
+int lull_plan_task_init(const struct lull_plan_source *source,
+                        const struct lull_plan_profiles *profiles, struct lull_plan_task *task_out,
+                        struct lull_error *err)
 {
     int result;
 
-    *task_out = (struct lull_plan_task){.source = source, .parts = 1};
-    result = source->graph != NULL ? build_graph(source, measured, task_out, err)
-                                   : build_schedule(source, measured, task_out, err);
+    *task_out = (struct lull_plan_task){.source = source, .profiles = profiles, .parts = 1};
+    result =
+        source->graph != NULL ? build_graph(source, task_out, err) : build_schedule(task_out, err);
     if (result < 0) {
         free(task_out->blocking_w);
         return result;
@@ -217,19 +243,6 @@ int lull_plan_task_build(const struct lull_plan_source *source,
         result = find_extremes(task_out, err);
     if (result < 0)
         lull_plan_task_fini(task_out);
-    return result;
-}
-
-int lull_plan_task_init(const struct lull_plan_source *source, struct lull_plan_task *task_out,
-                        struct lull_error *err)
-{
-    struct lull_pipeline_profile measured;
-    int result = lull_pipeline_profile_read(source->profile, &measured, err);
-
-    if (result < 0)
-        return result;
-    result = lull_plan_task_build(source, &measured, task_out, err);
-    lull_pipeline_profile_fini(&measured);
     return result;
 }
 

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/plan/solver.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int lull_plan_solver_init(struct lull_plan_solver *solver)
+{
+    const size_t count = solver->task->graph.op_count;
+    int result = lull_certificate_init(&solver->certificate, &solver->task->graph);
+
+    solver->watch = lull_watch_begin();
+    if (result == 0)
+        result = lull_pipeline_rounding_create(&solver->task->problem, &solver->rounding);
+    solver->duration_ns = calloc(count, sizeof(*solver->duration_ns));
+    solver->option = calloc(count, sizeof(*solver->option));
+    if (result < 0 || solver->duration_ns == NULL || solver->option == NULL)
+        return -ENOMEM;
+    solver->extended = lull_plan_long_create(solver->task);
+    return solver->extended != NULL ? 0 : lull_plan_solve_directly(solver);
+}
+
+void lull_plan_solver_fini(struct lull_plan_solver *solver)
+{
+    lull_plan_long_destroy(solver->extended);
+    lull_frontier_destroy(solver->frontier);
+    lull_pipeline_rounding_destroy(solver->rounding);
+    lull_certificate_fini(&solver->certificate);
+    free(solver->duration_ns);
+    free(solver->option);
+}
+
+int lull_plan_solve_directly(struct lull_plan_solver *solver)
+{
+    lull_plan_long_destroy(solver->extended);
+    solver->extended = NULL;
+    if (solver->frontier == NULL)
+        solver->frontier = lull_frontier_create(&solver->task->problem, solver->err);
+    return solver->frontier != NULL ? 0 : solver->err->code;
+}
+
+/* ---- evaluating a plan ------------------------------------------------------------------- */
+
+static bool has_switching(const struct lull_plan_wish *wish)
+{
+    return wish->switching.is_fed_forward || wish->switching.down_ns > 0 ||
+           wish->switching.up_ns > 0 || wish->switching.dwell_ns > 0;
+}
+
+/* EnvPipe knows nothing of switching: fed forward its plan holds its time as it is. */
+static bool is_judged_only(const struct lull_plan_wish *wish)
+{
+    return wish->planner == LULL_PLAN_ENVPIPE && wish->switching.is_fed_forward &&
+           wish->switching.dwell_ns == 0;
+}
+
+/* Makes the plan respect switching, by the search that suits what is asked for. */
+static int respect_switching(struct lull_plan_solver *solver, int64_t deadline_ns,
+                             struct lull_pipeline_dwell_report *report)
+{
+    const struct lull_plan_wish *const wish = solver->wish;
+    const struct lull_pipeline_problem *const problem = &solver->task->problem;
+
+    if (wish->deadline_ns == 0 && wish->planner == LULL_PLAN_FRONTIER)
+        return lull_pipeline_dwell_quick(problem, &wish->switching, deadline_ns, solver->option,
+                                         report, solver->err);
+    if (wish->switching.is_fed_forward && solver->frontier != NULL)
+        return lull_pipeline_dwell_replan(problem, solver->rounding, solver->frontier,
+                                          &wish->switching, deadline_ns, solver->option, report,
+                                          solver->err);
+    return lull_pipeline_dwell(problem, &wish->switching, deadline_ns, solver->option, report,
+                               solver->err);
+}
+
+int lull_plan_evaluate(struct lull_plan_solver *solver, int64_t deadline_ns,
+                       struct lull_plan_point *point_out)
+{
+    const struct lull_plan_wish *const wish = solver->wish;
+    const struct lull_pipeline_problem *const problem = &solver->task->problem;
+    struct lull_pipeline_dwell_report report = {0};
+    const bool is_changed = has_switching(wish) && !is_judged_only(wish);
+    int64_t period_ns = wish->straggler_ns;
+    struct lull_pipeline_cost cost;
+
+    if (is_changed) {
+        const int result = respect_switching(solver, deadline_ns, &report);
+
+        if (result < 0)
+            return result;
+        if (report.time_ns > period_ns)
+            period_ns = report.time_ns;
+    }
+    cost = lull_pipeline_plan_cost(problem, solver->option, period_ns);
+    if (cost.time_ns < 0)
+        return (int)cost.time_ns;
+    if (has_switching(wish))
+        cost.energy_j += lull_pipeline_dwell_energy_j(problem, &wish->switching, solver->option);
+    point_out->time_ns = is_changed ? report.time_ns : cost.time_ns;
+    point_out->energy_j = cost.energy_j;
+    return 0;
+}
