@@ -1,10 +1,10 @@
 /*
- * Beam: what passes are made. SPDX-License-Identifier: Apache-2.0
+ * Beam: which passes are made, and along which guides. SPDX-License-Identifier: Apache-2.0
  */
 #include "core/pipeline/round/beam.h"
 
+#include <assert.h>
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,17 +12,20 @@
 #include "core/pipeline/frontier/frontier.h"
 #include "core/pipeline/round/beam_state.h"
 
-/* The relaxed optima whose flows and times guide, as shares of the deadline. A plan of real options
- * does not quite reach the deadline on all paths, so those of shorter times suit as well. */
+/* The times of the relaxed optima whose flows and ends guide the passes, as shares of the deadline.
+ * A plan of real options does not quite reach the deadline on all paths, so optima of shorter times
+ * suit as well. Commit 1c63aea measured them. */
 static const double GUIDES[] = {1.0, 0.9995, 0.999};
 enum { GUIDE_COUNT = sizeof(GUIDES) / sizeof(GUIDES[0]) };
 
 /* Another guide is worth its time where the plan is farther from the bound than this, and the guide
- * before has brought this much. */
+ * before has saved this much: commit 93b18b1 measured that half the time is saved by it and 0.001 %
+ * of the energy lost. */
 static const double NEAR_RATIO = 1.0005;
 static const double WORTH_RATIO = 0.0002;
 
-/* The first pass goes along the relaxed optimum, the others along the best plan so far. */
+/* The first pass goes along the relaxed optimum, the others along the best plan found so far: along
+ * its earliest ends, and half-way between those and the latest. */
 enum guide { RELAXED, EARLIEST, BETWEEN, PASSES };
 
 struct search {
@@ -32,8 +35,8 @@ struct search {
     struct beam beam;
     struct lull_certificate flow;
     int64_t *duration_ns;
-    uint32_t *found; /* the best plan of this guide */
-    uint32_t *best;  /* of all */
+    uint32_t *found; /* the best plan of the flow at hand, in steps */
+    uint32_t *best;  /* the best plan of all */
     int64_t found_cost;
 };
 
@@ -62,7 +65,7 @@ static void search_destroy(struct search *search)
     free(search->best);
 }
 
-/* The relaxed optimum's ends, stretched to the deadline. */
+/* Guides along the relaxed optimum's ends, stretched to the deadline. */
 static void guide_relaxed(struct search *search, const struct lull_frontier *frontier)
 {
     struct lull_pipeline_rounding *rounding = search->rounding;
@@ -77,7 +80,7 @@ static void guide_relaxed(struct search *search, const struct lull_frontier *fro
         search->beam.guide_ns[op] = (int64_t)((double)rounding->end_ns[op] * stretch);
 }
 
-/* The earliest ends of the best plan of this guide, or half-way to the latest. */
+/* Guides along the ends of the best plan of this flow. */
 static void guide_found(struct search *search, enum guide guide)
 {
     struct lull_pipeline_rounding *rounding = search->rounding;
@@ -107,7 +110,7 @@ static void keep_better(struct search *search, const uint32_t *step)
         memcpy(search->best, step, rounding->count * sizeof(*step));
 }
 
-/* All passes of one guide, each followed by moves from what it finds. */
+/* Makes all passes of one flow, each followed by moves from the plan that it finds. */
 static void run_passes(struct search *search)
 {
     struct lull_pipeline_rounding *rounding = search->rounding;
@@ -127,7 +130,7 @@ static void run_passes(struct search *search)
     }
 }
 
-/* Of an iteration that takes as long as the deadline. */
+/* The best plan's energy in an iteration that takes as long as the deadline. */
 static double best_energy_j(const struct search *search)
 {
     struct lull_pipeline_rounding *rounding = search->rounding;
@@ -137,6 +140,7 @@ static double best_energy_j(const struct search *search)
         .energy_j;
 }
 
+/* Makes passes along one relaxed optimum after the other, while that is worth it. */
 static int run_guides(struct search *search)
 {
     double energy_j = best_energy_j(search);
@@ -153,7 +157,7 @@ static int run_guides(struct search *search)
             return result;
         lull_frontier_certify(search->frontier, &search->flow);
         if (search->flow.value == 0)
-            return 0; /* the slow end: every operation has its cheapest option */
+            return 0; /* this is the slow end: every operation has its cheapest option */
         if (i == 0)
             enough_j = NEAR_RATIO * lull_frontier_here(search->frontier).energy_j;
         if (energy_j <= enough_j)
@@ -170,21 +174,27 @@ static int run_guides(struct search *search)
 int lull_pipeline_beam(struct lull_pipeline_rounding *rounding, struct lull_frontier *frontier,
                        int64_t deadline_ns, uint32_t *option_inout)
 {
-    struct search search = {
-        .rounding = rounding, .frontier = frontier, .deadline_ns = deadline_ns};
+    struct search search = {.rounding = rounding, .frontier = frontier, .deadline_ns = deadline_ns};
     int result = search_create(&search);
+    int64_t makespan_ns;
 
-    if (result == 0)
-        result = lull_round_prepare_moves(rounding);
-    if (result == 0) {
-        lull_round_from_options(rounding, option_inout, search.best);
-        if (lull_round_earliest(rounding, search.best) > deadline_ns)
-            result = -ERANGE;
+    if (result < 0)
+        goto destroy;
+    result = lull_round_prepare_moves(rounding);
+    if (result < 0)
+        goto destroy;
+    lull_round_from_options(rounding, option_inout, search.best);
+    if (lull_round_earliest(rounding, search.best) > deadline_ns) {
+        result = -ERANGE;
+        goto destroy;
     }
-    if (result == 0)
-        result = run_guides(&search);
-    if (result == 0)
-        lull_round_to_options(rounding, search.best, option_inout);
+    result = run_guides(&search);
+    if (result < 0)
+        goto destroy;
+    makespan_ns = lull_round_earliest(rounding, search.best);
+    assert(makespan_ns <= deadline_ns);
+    lull_round_to_options(rounding, search.best, option_inout);
+destroy:
     search_destroy(&search);
     return result;
 }

@@ -2,14 +2,14 @@
  * Beam: a cheaper plan for the one deadline that a job will run with.
  *
  * A flow through the task graph (certificate.h) bounds what any plan needs, and tells where a given
- * plan loses against that bound: on every edge its flow times the time that it waits for the
- * operation behind it, and in every operation what its option is dearer than the cheapest at the
- * price of its flow. No loss is negative, so plans are built operation by operation, as time goes
- * on, and of all that have come as far only those with the least loss are kept (beam search,
- * Lowerre 1976). They may drift from the relaxed optimum's times, but pay for it.
+ * plan loses against that bound: on every edge it loses the flow times the slack, and in every
+ * operation what its option costs more than the cheapest one at the price of its flow. No loss is
+ * negative, so the search builds plans operation by operation, as time goes on, and of the partial
+ * plans that have come equally far it keeps only those with the least loss (beam search, Lowerre
+ * 1976). A plan may drift from the relaxed optimum's times, but pays for it.
  *
- * It finds what moves of many operations by one width (round.h) do not: combinations of different
- * steps that add up to the same time on every path.
+ * It finds what moves of many operations by one width (round.h) do not find: combinations of
+ * different steps that add up to the same time on every path.
  *
  * Pure. Threads: one per rounding. SPDX-License-Identifier: Apache-2.0
  */

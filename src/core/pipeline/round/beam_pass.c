@@ -1,19 +1,21 @@
 /*
  * Beam: one pass, operation by operation. SPDX-License-Identifier: Apache-2.0
  */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/pipeline/round/beam_state.h"
 
-/* What a partial plan pays for each nanosecond that an end is off the guide's, of the price of the
- * operation's flow: losses to come, about. */
+/* What a partial plan pays for each nanosecond that an end is off the guide, as a share of the
+ * price of the operation's flow: it stands for losses to come. Commit 1c63aea measured it. */
 #define ASTRAY_SHARE 0.2
 
+/* The slot of an operation whose end no later turn needs. */
 enum { NO_SLOT = UINT32_MAX };
 
-/* How many candidates are looked at for each that is kept: some are alike. */
+/* How many candidates are looked at for each that is kept, since some are alike; chosen. */
 enum { ALIKE = 2 };
 
 /* ---- turns and slots --------------------------------------------------------------------- */
@@ -28,7 +30,8 @@ static int by_begin(const void *left, const void *right)
     return (a->op > b->op) - (a->op < b->op);
 }
 
-/* In the order in which the guide begins them, but always after those that they wait for. */
+/* Operations take their turns in the order in which the guide begins them, but always after the
+ * operations that they wait for. */
 static void take_turns(struct beam *beam)
 {
     const struct lull_pipeline_rounding *rounding = beam->rounding;
@@ -51,6 +54,7 @@ static void take_turns(struct beam *beam)
         beam->turn_of[turns[turn].op] = turn;
 }
 
+/* Ends are kept in as few slots as there are ends that later turns need. */
 static void assign_slots(struct beam *beam)
 {
     const struct lull_pipeline_rounding *rounding = beam->rounding;
@@ -80,7 +84,8 @@ struct choice {
     double loss_nj;
 };
 
-/* The steps of least loss at the price of the operation's flow, the least first. */
+/* Lists the steps of least loss at the price of the operation's flow, the least first. Returns how
+ * many there are. */
 static uint32_t list_choices(const struct beam *beam, uint32_t op, struct choice *choices)
 {
     const struct ladder *ladder = ladder_at(beam->rounding, op);
@@ -110,8 +115,8 @@ static double astray_nj(const struct beam *beam, uint32_t op, int64_t end_ns)
     return ASTRAY_SHARE * beam->op_price_w[op] * fabs((double)(end_ns - beam->guide_ns[op]));
 }
 
-/* What a partial plan becomes when the operation begins; an end is no longer astray once nobody
- * asks for it. Returns when it begins. */
+/* Updates a partial plan when the operation begins: slack on its edges is lost, and an end that no
+ * later turn needs is no longer astray. Returns when the operation begins. */
 static int64_t begin_turn(const struct beam *beam, uint32_t turn, const int64_t *end_ns,
                           struct partial *partial)
 {
@@ -182,7 +187,8 @@ static int by_key(const void *left, const void *right)
     return (a->step > b->step) - (a->step < b->step);
 }
 
-/* Brings the `wanted` least keys to the front, in any order (quickselect, Hoare 1961). */
+/* Brings the candidates with the `wanted` least keys to the front, in any order (quickselect, Hoare
+ * 1961). */
 static void select_least(struct candidate *candidates, uint32_t count, uint32_t wanted)
 {
     uint32_t low = 0;
@@ -199,7 +205,7 @@ static void select_least(struct candidate *candidates, uint32_t count, uint32_t 
             } else if (candidates[right - 1].key > pivot) {
                 right--;
             } else if (left + 1 == right) {
-                break; /* the pivot itself, which begins the upper side */
+                break; /* only the pivot is left, which begins the upper side */
             } else {
                 const struct candidate swapped = candidates[left];
 
@@ -214,7 +220,7 @@ static void select_least(struct candidate *candidates, uint32_t count, uint32_t 
     }
 }
 
-/* The ends that are still asked for after the turn, in 64 bits; 0 stands for none. */
+/* Hashes the ends that later turns need; never 0, which marks a free place of the hash table. */
 static uint64_t describe(const struct beam *beam, const int64_t *end_ns)
 {
     uint64_t hash = UINT64_C(1469598103934665603);
@@ -226,7 +232,7 @@ static uint64_t describe(const struct beam *beam, const int64_t *end_ns)
     return hash | 1;
 }
 
-/* Whether it is the first alike; it is remembered then. */
+/* Whether no partial plan with this description has been kept yet; remembers it. */
 static bool is_new(struct beam *beam, uint64_t description)
 {
     const uint32_t mask = beam->seen_size - 1;
@@ -239,7 +245,7 @@ static bool is_new(struct beam *beam, uint64_t description)
     return true;
 }
 
-/* The ends after a candidate. */
+/* Writes the ends of the partial plan that a candidate makes. */
 static void extend(const struct beam *beam, uint32_t turn, const struct candidate *candidate,
                    int64_t *end_ns)
 {
@@ -255,7 +261,7 @@ static void extend(const struct beam *beam, uint32_t turn, const struct candidat
         end_ns[beam->slot[op]] = candidate->end_ns;
 }
 
-/* The best, of those alike only one. Returns how many. */
+/* Keeps the best candidates, only one of those alike. Returns how many are kept. */
 static uint32_t keep(struct beam *beam, uint32_t turn, uint32_t count)
 {
     uint32_t kept = 0;
@@ -296,10 +302,11 @@ bool lull_beam_pass(struct beam *beam, uint32_t *step_out)
 {
     const uint32_t count = beam->rounding->count;
     uint32_t partials = 1;
-    uint32_t at = 0; /* the best comes first */
+    uint32_t at = 0; /* the best partial plan comes first */
 
     take_turns(beam);
     assign_slots(beam);
+    assert(beam->slot_count <= count);
     beam->now[0] = (struct partial){0.0, 0.0};
     memset(beam->now_end_ns, 0, beam->slot_count * sizeof(*beam->now_end_ns));
     for (uint32_t turn = 0; turn < count; turn++) {
@@ -311,6 +318,7 @@ bool lull_beam_pass(struct beam *beam, uint32_t *step_out)
     for (uint32_t turn = count; turn-- > 0;) {
         const struct origin *origin = &beam->origins[(size_t)turn * beam->width + at];
 
+        assert(at < beam->width);
         step_out[beam->turns[turn].op] = origin->step;
         at = origin->from;
     }

@@ -1,6 +1,7 @@
 /*
- * Beam: what is prepared for all passes. SPDX-License-Identifier: Apache-2.0
+ * Beam: the memory and tables that all passes share. SPDX-License-Identifier: Apache-2.0
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,21 +9,27 @@
 #include "core/pipeline/certificate.h"
 #include "core/pipeline/round/beam_state.h"
 
+/* Commit 1c63aea measured these on GPT-3, 8 stages and 12 or 24 micro-batches: half a second for
+ * 512 operations. */
 enum {
     WORK = 128000, /* operations times width */
     WIDTH_LEAST = 16,
     WIDTH_MOST = 512,
-    GRAINS = 1 << 16, /* of a deadline */
-    SEEN_PER_PARTIAL = 4,
+    GRAINS = 1 << 16,     /* a deadline has this many */
+    SEEN_PER_PARTIAL = 4, /* so that the hash table stays at most a quarter full; chosen */
 };
 
 static uint32_t width_for(uint32_t count)
 {
     const uint32_t width = WORK / count;
 
-    return width < WIDTH_LEAST ? WIDTH_LEAST : width > WIDTH_MOST ? WIDTH_MOST : width;
+    if (width < WIDTH_LEAST)
+        return WIDTH_LEAST;
+    return width < WIDTH_MOST ? width : WIDTH_MOST;
 }
 
+/* The shortest time from each operation's end to the end of all: every operation after it runs at
+ * its fastest step. */
 static void find_tails(struct beam *beam)
 {
     const struct lull_pipeline_rounding *rounding = beam->rounding;
@@ -54,11 +61,11 @@ static int make_tables(struct beam *beam)
     beam->last_use = calloc(count, sizeof(*beam->last_use));
     beam->slot = calloc(count, sizeof(*beam->slot));
     beam->free_slots = calloc(count, sizeof(*beam->free_slots));
-    return beam->op_price_w == NULL || beam->in_price_w == NULL || beam->tail_ns == NULL ||
-                   beam->guide_ns == NULL || beam->turns == NULL || beam->turn_of == NULL ||
-                   beam->last_use == NULL || beam->slot == NULL || beam->free_slots == NULL
-               ? -ENOMEM
-               : 0;
+    if (beam->op_price_w == NULL || beam->in_price_w == NULL || beam->tail_ns == NULL ||
+        beam->guide_ns == NULL || beam->turns == NULL || beam->turn_of == NULL ||
+        beam->last_use == NULL || beam->slot == NULL || beam->free_slots == NULL)
+        return -ENOMEM;
+    return 0;
 }
 
 static int make_partials(struct beam *beam)
@@ -76,11 +83,11 @@ static int make_partials(struct beam *beam)
     beam->candidates = calloc(width * BEAM_STEPS, sizeof(*beam->candidates));
     beam->seen = calloc(beam->seen_size, sizeof(*beam->seen));
     beam->origins = calloc(cells, sizeof(*beam->origins));
-    return beam->now == NULL || beam->next == NULL || beam->now_end_ns == NULL ||
-                   beam->next_end_ns == NULL || beam->candidates == NULL || beam->seen == NULL ||
-                   beam->origins == NULL
-               ? -ENOMEM
-               : 0;
+    if (beam->now == NULL || beam->next == NULL || beam->now_end_ns == NULL ||
+        beam->next_end_ns == NULL || beam->candidates == NULL || beam->seen == NULL ||
+        beam->origins == NULL)
+        return -ENOMEM;
+    return 0;
 }
 
 int lull_beam_create(struct beam *beam, const struct lull_pipeline_rounding *rounding,
@@ -92,12 +99,15 @@ int lull_beam_create(struct beam *beam, const struct lull_pipeline_rounding *rou
                           .deadline_ns = deadline_ns,
                           .grain_ns = deadline_ns / GRAINS + 1,
                           .width = width_for(rounding->count)};
+    assert(rounding->count > 0 && deadline_ns > 0);
     result = make_tables(beam);
-    if (result == 0)
-        result = make_partials(beam);
-    if (result == 0)
-        find_tails(beam);
-    return result;
+    if (result < 0)
+        return result;
+    result = make_partials(beam);
+    if (result < 0)
+        return result;
+    find_tails(beam);
+    return 0;
 }
 
 void lull_beam_destroy(struct beam *beam)
@@ -125,6 +135,7 @@ void lull_beam_set_flow(struct beam *beam, const struct lull_certificate *flow)
     const struct lull_pipeline_rounding *rounding = beam->rounding;
     const struct lull_pipeline_graph *graph = rounding->problem->graph;
 
+    assert(flow->unit_w > 0.0);
     for (uint32_t op = 0; op < rounding->count; op++) {
         const uint32_t id = rounding->place[op];
         const uint32_t *in_edges = graph->in_edges + graph->first_in[id];

@@ -1,19 +1,26 @@
 /*
- * Which of the begins and ends of operations to move together: a minimum cut by blocking flows
- * (Dinic 1970), with sources and sinks implied by each node's excess, so that the graph is built
- * once. SPDX-License-Identifier: Apache-2.0
+ * Finds which of the begins and ends of operations to move together: a minimum cut by blocking
+ * flows (Dinic 1970). Each node's excess says how much a source or a sink at it carries, so that
+ * the graph is built only once. SPDX-License-Identifier: Apache-2.0
  */
 #include "core/pipeline/round/state.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { UNREACHED = UINT32_MAX };
 
-/* Not worth a path: what rounding to integers leaves at every node. */
+/* An excess no larger than this is not worth a path: rounding to integers leaves as much at every
+ * node. */
 #define CRUMB (COST_LIMIT >> 26)
 
+/* A smaller gain than this is not worth a move, nor the search for it. Commit 2e0c524 measured
+ * both. */
+#define WORTH (COST_LIMIT >> 18)
+
+/* Adds an arc and its reverse. */
 static void connect(struct cut *cut, uint32_t *fill, uint32_t from, uint32_t to)
 {
     uint32_t arc = (uint32_t)cut->arc_count;
@@ -47,6 +54,7 @@ static void lay_out(struct cut *cut, const struct lull_pipeline_rounding *roundi
     for (uint32_t op = 0; op < rounding->count; op++)
         for (uint32_t k = rounding->first_out[op]; k < rounding->first_out[op + 1]; k++)
             connect(cut, fill, 2 * op + 1, 2 * rounding->out[k].op);
+    assert(cut->first_arc[cut->node_count] == cut->arc_count);
 }
 
 int lull_cut_create(struct cut *cut, const struct lull_pipeline_rounding *rounding)
@@ -86,11 +94,8 @@ void lull_cut_destroy(struct cut *cut)
     *cut = (struct cut){0};
 }
 
-/* A smaller gain than this is not worth a move, nor the search for it. */
-#define WORTH (COST_LIMIT >> 18)
-
-/* Levels from all nodes with excess along arcs with room; whether a node that lacks is reached, and
- * what is left is worth it: no cut gains more than all the excess. */
+/* Finds levels from all nodes with excess along arcs with room. Returns whether they reach a node
+ * that lacks flow and the excess left is worth going on: no cut gains more than all of it. */
 static bool find_levels(struct cut *cut)
 {
     uint32_t reached = UNREACHED;
@@ -126,8 +131,8 @@ static bool find_levels(struct cut *cut)
     return reached != UNREACHED;
 }
 
-/* Sends what the path (arcs, `length` of them, from `source` to `sink`) takes; returns how much of
- * the path is still good: the number of arcs before the first that is full. */
+/* Sends as much as the path of `length` arcs from `source` to `sink` takes. Returns how many arcs
+ * of the path lie before the first that is full. */
 static uint32_t send(struct cut *cut, uint32_t source, uint32_t sink, uint32_t length)
 {
     int64_t most = cut->excess[source];
@@ -138,6 +143,7 @@ static uint32_t send(struct cut *cut, uint32_t source, uint32_t sink, uint32_t l
     for (uint32_t i = 0; i < length; i++)
         if (cut->room[cut->path[i]] < most)
             most = cut->room[cut->path[i]];
+    assert(most > 0);
     for (uint32_t i = length; i-- > 0;) {
         cut->room[cut->path[i]] -= most;
         cut->room[cut->path[i] ^ 1] += most;
@@ -149,7 +155,7 @@ static uint32_t send(struct cut *cut, uint32_t source, uint32_t sink, uint32_t l
     return good;
 }
 
-/* A blocking flow out of one node along the levels. */
+/* Sends a blocking flow out of one node along the levels. */
 static void drain(struct cut *cut, uint32_t source)
 {
     uint32_t length = 0;

@@ -6,18 +6,22 @@
  */
 #include "core/pipeline/round/state.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MUST (2 * COST_LIMIT) /* outweighs all costs together */
 #define UNLIMITED (INT64_C(1) << 62)
-enum { WIDTHS_TRIED = 20, ROUNDS = 1, TRIAL_LEVELS = 4 };
+
+/* How many widths a search tries, and how finely it reclaims slack after a move: measured by commit
+ * 2e0c524. */
+enum { WIDTHS_TRIED = 20, TRIAL_LEVELS = 4 };
 
 enum direction { PUT_OFF, BRING_FORWARD };
 
-/* What operation op gains by one width more, at least, and costs by one width less, at most, is
- * what may flow through it. */
+/* Sets what may flow through an operation: at least what it gains by one width more, at most what
+ * it costs by one width less. */
 static void weigh(struct lull_pipeline_rounding *rounding, enum direction direction, int64_t width,
                   const uint32_t *step, uint32_t op)
 {
@@ -33,7 +37,7 @@ static void weigh(struct lull_pipeline_rounding *rounding, enum direction direct
     bool on = direction == PUT_OFF;
 
     if (loss < gain)
-        loss = gain; /* gains both ways, which no cut can express; at no cost then */
+        loss = gain; /* It gains both ways, which no cut can express; then it costs nothing. */
     if (flow < gain)
         flow = gain;
     if (flow > loss)
@@ -45,7 +49,7 @@ static void weigh(struct lull_pipeline_rounding *rounding, enum direction direct
     cut->excess[on ? begin : end] -= flow;
 }
 
-/* Edges with too little slack: what moves takes the other end along. */
+/* Ties the ends of edges with too little slack together: what moves takes the other end along. */
 static void tie(struct lull_pipeline_rounding *rounding, enum direction direction, int64_t width,
                 const int64_t *begin_ns, const int64_t *end_ns)
 {
@@ -69,7 +73,7 @@ static void tie(struct lull_pipeline_rounding *rounding, enum direction directio
         }
 }
 
-/* The flow of one cut, per nanosecond of width, is where the next one begins. */
+/* Keeps the flow of a cut, per nanosecond of width: the next cut begins from it. */
 static void keep_flow(struct lull_pipeline_rounding *rounding, enum direction direction,
                       int64_t width)
 {
@@ -85,9 +89,10 @@ static void keep_flow(struct lull_pipeline_rounding *rounding, enum direction di
 }
 
 /*
- * The best set to move by width. Putting off starts from the earliest times, bringing forward from
- * the latest; nothing ends after the deadline or begins before 0. Whether there is one that gains,
- * by the cut's account.
+ * Finds the best set to move by a width, for apply(). Putting off starts from the earliest times,
+ * bringing forward from the latest; nothing ends after the deadline or begins before 0, and what
+ * ends after must_end_ns is in the set. Returns whether the set gains anything by the cut's
+ * account.
  */
 static bool find_set(struct lull_pipeline_rounding *rounding, enum direction direction,
                      int64_t width, int64_t deadline_ns, int64_t must_end_ns, const uint32_t *step)
@@ -121,7 +126,7 @@ static bool find_set(struct lull_pipeline_rounding *rounding, enum direction dir
     return gains;
 }
 
-/* The plan after the move; every operation takes the slowest step of its new length. */
+/* Writes the plan after the move: every operation takes the slowest step of its new length. */
 static void apply(const struct lull_pipeline_rounding *rounding, enum direction direction,
                   int64_t width, const uint32_t *step, uint32_t *moved_out)
 {
@@ -161,7 +166,8 @@ static int by_users(const void *left, const void *right)
     return by_ns(left, right);
 }
 
-/* The differences between the steps in use and their neighbours, the most frequent first. */
+/* Lists the differences between the steps in use and their neighbours, the most frequent first.
+ * Returns how many are to be tried. */
 static uint32_t list_widths(struct lull_pipeline_rounding *rounding, const uint32_t *step)
 {
     struct width *widths = rounding->widths;
@@ -193,7 +199,7 @@ static uint32_t list_widths(struct lull_pipeline_rounding *rounding, const uint3
     return kept < WIDTHS_TRIED ? kept : WIDTHS_TRIED;
 }
 
-/* Tries one move; whether the plan became cheaper by it. */
+/* Tries one move. Returns whether the plan became cheaper, and then keeps it. */
 static bool try_move(struct lull_pipeline_rounding *rounding, enum direction direction,
                      int64_t width, int64_t deadline_ns, uint32_t *step)
 {
@@ -218,25 +224,17 @@ static bool try_move(struct lull_pipeline_rounding *rounding, enum direction dir
 uint64_t lull_round_moves(struct lull_pipeline_rounding *rounding, int64_t deadline_ns,
                           uint64_t cuts_limit, uint32_t *step)
 {
+    const uint32_t widths = list_widths(rounding, step);
     uint64_t moves = 0;
-    bool better = true;
 
-    for (unsigned round = 0; round < ROUNDS && better; round++) {
-        uint32_t widths = list_widths(rounding, step);
-
-        better = false;
-        for (uint32_t i = 0; i < widths && cuts_limit > 1; i++, cuts_limit -= 2)
-            for (enum direction to = PUT_OFF; to <= BRING_FORWARD; to++)
-                if (try_move(rounding, to, rounding->widths[i].ns, deadline_ns, step)) {
-                    better = true;
-                    moves++;
-                }
-    }
+    for (uint32_t i = 0; i < widths && cuts_limit > 1; i++, cuts_limit -= 2)
+        for (enum direction to = PUT_OFF; to <= BRING_FORWARD; to++)
+            moves += try_move(rounding, to, rounding->widths[i].ns, deadline_ns, step);
     return moves;
 }
 
-/* Brings the end of the plan forward by at most the width; what it costs per nanosecond, infinite
- * if it cannot be done. The plan goes to moved_out. */
+/* Brings the end of the plan forward by at most the width, in moved_out. Returns what that costs
+ * per nanosecond, infinite if it cannot be done. */
 static double price_of_shortening(struct lull_pipeline_rounding *rounding, int64_t makespan_ns,
                                   int64_t deadline_ns, int64_t width, const uint32_t *step,
                                   uint32_t *moved_out)
@@ -247,6 +245,7 @@ static double price_of_shortening(struct lull_pipeline_rounding *rounding, int64
     lull_round_latest(rounding, step, makespan_ns);
     find_set(rounding, BRING_FORWARD, width, makespan_ns, goal, step);
     apply(rounding, BRING_FORWARD, width, step, moved_out);
+    assert(makespan_ns > deadline_ns);
     reached = lull_round_earliest(rounding, moved_out);
     if (reached >= makespan_ns)
         return (double)INFINITY;
@@ -254,7 +253,8 @@ static double price_of_shortening(struct lull_pipeline_rounding *rounding, int64
            (double)(makespan_ns - (reached > deadline_ns ? reached : deadline_ns));
 }
 
-/* What it costs to shorten by a width; of the plan before, until it is asked again. */
+/* What it costs to shorten the plan by a width. Unless it is asked, the price is that of an
+ * earlier, longer plan. */
 struct shortening {
     int64_t width;
     double price;
@@ -271,10 +271,12 @@ static uint32_t list_shortenings(struct lull_pipeline_rounding *rounding, const 
     return count;
 }
 
+/* The place of the lowest price in the list. */
 static uint32_t lowest(const struct shortening *list, uint32_t count)
 {
     uint32_t best = 0;
 
+    assert(count > 0);
     for (uint32_t i = 1; i < count; i++)
         if (list[i].price < list[best].price)
             best = i;
@@ -282,9 +284,9 @@ static uint32_t lowest(const struct shortening *list, uint32_t count)
 }
 
 /*
- * The cheapest step towards the deadline goes to rounding->shorter; false: none of the list
- * shortens. Prices rise as a plan becomes shorter, by and large, so only those widths are asked
- * again whose price was the lowest.
+ * Finds the cheapest step towards the deadline, in rounding->shorter. Returns false if no width of
+ * the list shortens the plan. Prices mostly rise as a plan becomes shorter, so only those widths
+ * are asked again whose price was the lowest.
  */
 static bool find_shortening(struct lull_pipeline_rounding *rounding, int64_t makespan_ns,
                             int64_t deadline_ns, const uint32_t *step, struct shortening *list,

@@ -3,6 +3,7 @@
  */
 #include "core/pipeline/round/round.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +12,9 @@
 #include "core/pipeline/frontier/frontier.h"
 #include "core/pipeline/round/state.h"
 
-/* How finely reclaiming slack tells much from little. */
+/* How finely reclaiming slack tells large savings from small ones. Commit 2e0c524 measured all
+ * numbers of rounding on GPT-3, 8 stages and 32 micro-batches, over the whole range of deadlines.
+ */
 enum { FINE_LEVELS = 4 };
 
 void lull_round_to_options(const struct lull_pipeline_rounding *rounding, const uint32_t *step,
@@ -21,8 +24,8 @@ void lull_round_to_options(const struct lull_pipeline_rounding *rounding, const 
         option_out[rounding->place[op]] = step_at(rounding, op, step[op])->option;
 }
 
-/* The step of an option; of one that is on no ladder, the slowest that takes no longer, and if none
- * is that fast the fastest. */
+/* The step of an option. An option that is on no ladder counts as the slowest step that takes no
+ * longer, or as the fastest step if none is that fast. */
 static uint32_t to_step(const struct lull_pipeline_rounding *rounding, uint32_t op, uint32_t option)
 {
     const struct ladder *ladder = ladder_at(rounding, op);
@@ -40,7 +43,7 @@ void lull_round_from_options(const struct lull_pipeline_rounding *rounding, cons
         step_out[op] = to_step(rounding, op, option[rounding->place[op]]);
 }
 
-/* The fastest plan there is; whether it holds the deadline. */
+/* Makes the fastest plan. Returns whether it holds the deadline. */
 static bool all_fastest(struct lull_pipeline_rounding *rounding, int64_t deadline_ns,
                         uint32_t *step_out)
 {
@@ -49,23 +52,23 @@ static bool all_fastest(struct lull_pipeline_rounding *rounding, int64_t deadlin
 }
 
 /*
- * Where relaxed durations do not hold the deadline, their mean with the fastest plan's does: the
- * longest path is convex in the durations.
+ * Where the relaxed durations do not hold the deadline, shortens them to a weighted mean with the
+ * fastest plan's, which does: the longest path is convex in the durations. Returns whether any plan
+ * holds the deadline.
  */
 static bool squeeze(struct lull_pipeline_rounding *rounding, int64_t deadline_ns)
 {
     int64_t fastest_ns;
-    int64_t relaxed_ns = 0;
+    int64_t relaxed_ns;
     double share;
 
-    for (uint32_t op = 0; op < rounding->count; op++)
-        rounding->step[op] = 0;
     if (!all_fastest(rounding, deadline_ns, rounding->step))
         return false;
     fastest_ns = lull_round_earliest(rounding, rounding->step);
     relaxed_ns = lull_round_longest(rounding, rounding->duration_ns);
     if (relaxed_ns <= deadline_ns)
         return true;
+    assert(fastest_ns <= deadline_ns);
     share = (double)(deadline_ns - fastest_ns) / (double)(relaxed_ns - fastest_ns);
     for (uint32_t op = 0; op < rounding->count; op++) {
         int64_t fastest = step_at(rounding, op, 0)->time_ns;
@@ -97,7 +100,8 @@ int lull_pipeline_round_quick(struct lull_pipeline_rounding *rounding, const int
     return 0;
 }
 
-/* The relaxed energy of an iteration of deadline_ns; the frontier may stand at an earlier time. */
+/* The relaxed energy of an iteration of deadline_ns. Where the frontier stands at an earlier time,
+ * every device waits from then on. */
 static double bound_at(const struct lull_pipeline_rounding *rounding,
                        const struct lull_frontier *frontier, int64_t deadline_ns)
 {
@@ -122,31 +126,34 @@ int64_t lull_pipeline_round_improve(struct lull_pipeline_rounding *rounding, int
     if (lull_round_earliest(rounding, step) > deadline_ns)
         return -ERANGE;
     made = lull_round_moves(rounding, deadline_ns, moves_limit, step);
+    assert(made <= INT64_MAX);
     lull_round_to_options(rounding, step, option_inout);
     return (int64_t)made;
 }
 
 /*
- * The relaxed optima that the thorough effort starts from, as shares of the deadline. Near a
- * time where many operations change between options that are far apart, a plan from above the
- * deadline that is made shorter beats one rounded in place.
+ * The times of the relaxed optima that the thorough search starts from, as shares of the deadline.
+ * Near a time where many operations change between options that are far apart, a plan for a later
+ * deadline that is made shorter beats one that is rounded in place.
  */
 static const double STARTS[] = {1.015, 1.01, 1.005, 1.0025, 1.0, 0.9975};
 enum { START_COUNT = sizeof(STARTS) / sizeof(STARTS[0]), IN_PLACE = 4 };
 
-/* Which start is tried when; in place first, since it is the cheapest to improve. */
+/* The order in which starts are tried: in place first, since that plan is the cheapest to improve.
+ */
 static const unsigned ORDER[START_COUNT] = {IN_PLACE, 2, 3, 5, 1, 0};
 
-/* No more starts where the plan is as near to the bound as this. */
+/* No other start is tried once the plan is this near to the bound. */
 static const double NEAR_RATIO = 1.0008;
 
 struct starts {
-    int64_t *duration_ns[START_COUNT]; /* of each, or of the next slower one where there is none */
-    unsigned count;                    /* those that exist; the rest are too fast for any plan */
-    double bound_j;                    /* of the deadline */
+    int64_t *duration_ns[START_COUNT]; /* the relaxed durations of each start */
+    unsigned count; /* how many starts exist; the rest are too fast for any plan */
+    double bound_j; /* the relaxed energy at the deadline */
 };
 
-/* Durations at every start, the slowest first, as the frontier walks. */
+/* Finds the durations at every start, the slowest first, in the direction that the frontier walks.
+ */
 static int find_starts(struct lull_pipeline_rounding *rounding, struct lull_frontier *frontier,
                        int64_t deadline_ns, int64_t *durations, struct starts *starts)
 {
@@ -167,7 +174,8 @@ static int find_starts(struct lull_pipeline_rounding *rounding, struct lull_fron
     return 0;
 }
 
-/* A plan from one start, in rounding->step; false: none within the deadline. */
+/* Makes a plan from one start in rounding->step. Returns false if it finds none within the
+ * deadline. */
 static bool from_start(struct lull_pipeline_rounding *rounding, const int64_t *relaxed_ns,
                        int64_t deadline_ns)
 {
@@ -215,12 +223,19 @@ int lull_pipeline_round_thorough(struct lull_pipeline_rounding *rounding,
 {
     struct starts starts = {.count = 0};
     int64_t *durations = malloc(START_COUNT * rounding->count * sizeof(*durations));
-    int rc = durations == NULL ? -ENOMEM : lull_round_prepare_moves(rounding);
+    int rc;
 
-    if (rc == 0)
-        rc = find_starts(rounding, frontier, deadline_ns, durations, &starts);
-    if (rc == 0)
-        rc = search(rounding, &starts, deadline_ns, option_out);
+    if (durations == NULL)
+        return -ENOMEM;
+    rc = lull_round_prepare_moves(rounding);
+    if (rc < 0)
+        goto done;
+    rc = find_starts(rounding, frontier, deadline_ns, durations, &starts);
+    if (rc < 0)
+        goto done;
+    assert(starts.count > IN_PLACE);
+    rc = search(rounding, &starts, deadline_ns, option_out);
+done:
     free(durations);
     return rc;
 }

@@ -3,12 +3,14 @@
  */
 #include "core/pipeline/round/state.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Which ladder is that of a class at a blocking power; a new one, still without steps, if none. */
+/* The number of the ladder of a class at a blocking power; it makes a new one, still without steps,
+ * where there is none. */
 static uint32_t find_ladder(struct lull_pipeline_rounding *rounding, uint32_t class_index,
                             double blocking_w)
 {
@@ -23,7 +25,8 @@ static uint32_t find_ladder(struct lull_pipeline_rounding *rounding, uint32_t cl
     return rounding->ladder_count++;
 }
 
-/* One for each class and blocking power; steps: room for all options of these. */
+/* Makes a ladder for each class and blocking power, and allocates steps for all options of these.
+ */
 static int make_ladders(struct lull_pipeline_rounding *rounding)
 {
     const struct lull_pipeline_problem *problem = rounding->problem;
@@ -68,6 +71,7 @@ static double choose_steps(struct lull_pipeline_rounding *rounding)
         ladder->steps = rounding->steps + ladder->first;
         ladder->count = (uint32_t)lull_pipeline_pareto(class, ladder->blocking_w, false, chosen);
         ladder->span_nj = span_nj(class, chosen, ladder->count, ladder->blocking_w);
+        assert(ladder->count > 0);
         for (uint32_t k = 0; k < ladder->count; k++)
             ladder->steps[k] =
                 (struct ladder_step){class->options[chosen[k]].time_ns, 0, chosen[k]};
@@ -78,7 +82,8 @@ static double choose_steps(struct lull_pipeline_rounding *rounding)
     return sum_nj;
 }
 
-/* Costs from 0 at the last step, scaled so that the dearest plan stays below COST_LIMIT. */
+/* Sets costs, which are 0 at the last step and scaled so that the dearest plan stays below
+ * COST_LIMIT. */
 static void price_steps(struct lull_pipeline_rounding *rounding, double sum_nj)
 {
     double scale = sum_nj > 0.0 ? (double)COST_LIMIT / 2.0 / sum_nj : 1.0;
@@ -95,11 +100,12 @@ static void price_steps(struct lull_pipeline_rounding *rounding, double sum_nj)
                 lull_pipeline_effective_nj(&options[ladder->steps[k].option], ladder->blocking_w);
 
             ladder->steps[k].cost = llround((nj - least) * scale);
+            assert(ladder->steps[k].cost >= 0 && ladder->steps[k].cost < COST_LIMIT);
         }
     }
 }
 
-/* Edges by the places of their operations, in both directions. */
+/* Lists the edges by the places of their operations, in both directions. */
 static int number_edges(struct lull_pipeline_rounding *rounding)
 {
     const struct lull_pipeline_graph *graph = rounding->problem->graph;
@@ -132,6 +138,7 @@ static int number_edges(struct lull_pipeline_rounding *rounding)
             rounding->out[outs++] = (struct link){where[edge->to], edge->latency_ns};
         }
     }
+    assert(ins == graph->edge_count && outs == graph->edge_count);
     rounding->first_in[rounding->count] = ins;
     rounding->first_out[rounding->count] = outs;
     return 0;
@@ -187,11 +194,9 @@ static void free_move_room(struct lull_pipeline_rounding *rounding)
 
 int lull_round_prepare_moves(struct lull_pipeline_rounding *rounding)
 {
-    int rc = rounding->cut.node_count > 0 ? 0 : make_move_room(rounding);
-
-    if (rc < 0) {
+    if (rounding->cut.node_count == 0 && make_move_room(rounding) < 0) {
         free_move_room(rounding);
-        return rc;
+        return -ENOMEM;
     }
     /* A plan must not depend on those made before. */
     memset(rounding->op_flow, 0, rounding->count * sizeof(*rounding->op_flow));
@@ -204,24 +209,27 @@ int lull_pipeline_rounding_create(const struct lull_pipeline_problem *problem,
                                   struct lull_pipeline_rounding **rounding_out)
 {
     struct lull_pipeline_rounding *rounding = calloc(1, sizeof(*rounding));
-    int rc = rounding == NULL ? -ENOMEM : 0;
+    int rc;
 
-    if (rc < 0)
-        return rc;
+    if (rounding == NULL)
+        return -ENOMEM;
     rounding->problem = problem;
     rounding->count = (uint32_t)problem->graph->op_count;
     rounding->place = problem->graph->topological;
     rc = make_room(rounding);
-    if (rc == 0)
-        rc = make_ladders(rounding);
-    if (rc == 0)
-        price_steps(rounding, choose_steps(rounding));
-    if (rc == 0)
-        rc = number_edges(rounding);
     if (rc < 0)
-        lull_pipeline_rounding_destroy(rounding);
-    else
-        *rounding_out = rounding;
+        goto fail;
+    rc = make_ladders(rounding);
+    if (rc < 0)
+        goto fail;
+    price_steps(rounding, choose_steps(rounding));
+    rc = number_edges(rounding);
+    if (rc < 0)
+        goto fail;
+    *rounding_out = rounding;
+    return 0;
+fail:
+    lull_pipeline_rounding_destroy(rounding);
     return rc;
 }
 

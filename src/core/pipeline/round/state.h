@@ -1,5 +1,6 @@
 /*
- * Private to rounding (round.c, reclaim.c, moves.c, cut.c, beam*.c): the problem as it is worked on.
+ * What the files of rounding share (round.c, state.c, reclaim.c, moves.c, cut.c, beam*.c): the
+ * problem as they work on it.
  *
  * Operations are numbered by their place in the topological order, so that every pass over the
  * graph walks through memory. A *ladder* holds the options that a planner may choose for an
@@ -24,18 +25,19 @@ struct ladder_step {
 struct ladder {
     struct ladder_step *steps;
     uint32_t count;
-    uint32_t first; /* place of its first step among all ladders' */
+    uint32_t first; /* the place of its first step among the steps of all ladders */
     uint32_t class_index;
     double blocking_w;
     double span_nj; /* how much dearer its first step is than its last */
 };
 
-/* How many widths each step of a ladder gives rise to: to REACH steps on either side. */
+/* The widths that each step of a ladder gives rise to: the distances to REACH steps on either side.
+ * Commit 2e0c524 measured it. */
 enum { REACH = 2, WIDTHS_OF_A_STEP = 2 * REACH };
 
 struct width {
     int64_t ns;
-    uint32_t users; /* how many operations would just reach another step by it */
+    uint32_t users; /* how many operations would exactly reach another step by it */
 };
 
 struct link {
@@ -57,7 +59,7 @@ struct cut {
     uint32_t *head;  /* where an arc leads to */
     int64_t *room;   /* what an arc still carries */
     int64_t *excess; /* > 0: what moving the node gains, < 0: what it costs */
-    uint32_t *level; /* solved: UINT32_MAX unless the node moves */
+    uint32_t *level; /* after solving: UINT32_MAX unless the node moves */
     uint32_t *current;
     uint32_t *queue;
     uint32_t *path;
@@ -79,9 +81,9 @@ struct lull_pipeline_rounding {
     uint32_t *first_out;
     struct link *out;
 
-    /* Room to work in, one of each per operation. */
+    /* Memory to work in, one of each per operation. */
     int64_t *end_ns;          /* earliest */
-    int64_t *latest_begin_ns; /* for the deadline worked on */
+    int64_t *latest_begin_ns; /* for the deadline at hand */
     int64_t *duration_ns;
     uint32_t *step;
     uint32_t *trial;
@@ -89,56 +91,62 @@ struct lull_pipeline_rounding {
     uint32_t *option; /* of the graph's operations */
     struct cut cut;
     int64_t *gain;
-    double *op_flow; /* of the last cut, costs per nanosecond */
+    double *op_flow; /* the last cut's flow, in costs per nanosecond */
     double *edge_flow;
-    struct width *widths; /* of moves (moves.c) */
-    uint32_t *users;      /* of each step of all ladders */
+    struct width *widths; /* the widths of moves (moves.c) */
+    uint32_t *users;      /* how many operations are at each step of all ladders */
 };
 
-/* Costs are scaled so that the sum over all operations of the whole of their ladders is below
- * this; a move that must (not) happen weighs twice as much. */
+/* Costs are scaled so that all operations' ladders together span less than this; a move that must
+ * (or must not) happen weighs twice as much. */
 #define COST_LIMIT (INT64_C(1) << 36)
 
-/* Room for moves is made when they are first asked for: frontiers never need it. To be called at
- * the beginning of every search. -ENOMEM. */
+/* Prepares for moves; every search calls it first. Their memory is allocated by the first call,
+ * since frontiers never need it. Error: -ENOMEM. */
 int lull_round_prepare_moves(struct lull_pipeline_rounding *rounding);
 
-/* Solving tells whether anything is worth moving; room and excess are set before. -ENOMEM. */
+/* cut.c. The caller of create destroys the cut also after an error: -ENOMEM. Before it calls solve,
+ * it sets room and excess; solve returns whether anything is worth moving. */
 int lull_cut_create(struct cut *cut, const struct lull_pipeline_rounding *rounding);
 void lull_cut_destroy(struct cut *cut);
 bool lull_cut_solve(struct cut *cut);
 
-/* round.c. Between steps and options of the graph's operations. */
+/* round.c. Translate between steps and options of the graph's operations. */
 void lull_round_to_options(const struct lull_pipeline_rounding *rounding, const uint32_t *step,
                            uint32_t *option_out);
 void lull_round_from_options(const struct lull_pipeline_rounding *rounding, const uint32_t *option,
                              uint32_t *step_out);
 
-/* reclaim.c. The slowest step that takes at most time_ns; UINT32_MAX: none does. */
+/* reclaim.c. The slowest step that takes at most time_ns, or UINT32_MAX if none does. */
 uint32_t lull_ladder_fit(const struct ladder *ladder, int64_t time_ns);
 
-/* Earliest ends of a plan; returns its makespan. Latest begins; returns whether none is below 0. */
+/* longest and earliest find the earliest ends, of durations or of a plan, in end_ns, and return the
+ * makespan. latest finds the latest begins in latest_begin_ns, and returns whether none is below 0.
+ * cost adds up the plan's cost in units of the rounding. */
 int64_t lull_round_longest(struct lull_pipeline_rounding *rounding, const int64_t *duration_ns);
 int64_t lull_round_earliest(struct lull_pipeline_rounding *rounding, const uint32_t *step);
 bool lull_round_latest(struct lull_pipeline_rounding *rounding, const uint32_t *step,
                        int64_t deadline_ns);
 int64_t lull_round_cost(const struct lull_pipeline_rounding *rounding, const uint32_t *step);
 
-/* Steps that fit relaxed durations and hand on what they leave; returns whether the deadline holds,
- * which it does if it holds for the relaxed durations. Latest begins are then of this plan.
- * step_inout: those of a plan that may be alike, of any; only how long it takes depends on it. */
+/* Finds steps that fit relaxed durations and hand on what they leave. Returns whether the deadline
+ * holds, which it does if it holds for the relaxed durations. Latest begins are then of this plan.
+ * step_inout: before, any plan; the search is faster where it is like the plan that is found. */
 bool lull_round_down(struct lull_pipeline_rounding *rounding, const int64_t *relaxed_ns,
                      int64_t deadline_ns, uint32_t *step_inout);
 
-/* Spends slack in one pass from the front. Latest begins are of this plan. */
+/* Spends slack in one pass from the first operation on. Latest begins must be those of this plan.
+ */
 void lull_round_spend(struct lull_pipeline_rounding *rounding, uint32_t *step);
 
-/* Spends slack, where a second of it saves most first, until nothing fits. levels: how finely it
- * tells more from less. */
+/* Spends slack until nothing fits, first where a second of it saves most. levels: how finely it
+ * tells larger savings from smaller ones. */
 void lull_round_reclaim(struct lull_pipeline_rounding *rounding, int64_t deadline_ns,
                         unsigned levels, uint32_t *step);
 
-/* moves.c. Shortens a plan to the deadline, cheaply; false: not found. */
+/* moves.c. shorten makes a plan hold the deadline, at little cost; it returns false if it finds no
+ * way. moves makes cheaper plans by moves until none helps or cuts_limit cuts are made; it returns
+ * how many moves it made. */
 bool lull_round_shorten(struct lull_pipeline_rounding *rounding, int64_t deadline_ns,
                         uint32_t *step);
 uint64_t lull_round_moves(struct lull_pipeline_rounding *rounding, int64_t deadline_ns,

@@ -1,20 +1,21 @@
 /*
- * Which gaps of a timeline are worth a lower clock. SPDX-License-Identifier: Apache-2.0
+ * Chooses the gaps of a timeline that are worth a lower clock. SPDX-License-Identifier: Apache-2.0
  */
 #include "core/pipeline/round/waiting.h"
 
+#include <assert.h>
 #include <stdbool.h>
 
 /* A device on its way through the timeline. */
 struct walk {
     const struct lull_pipeline_problem *problem;
     const struct lull_pipeline_timeline *timeline;
-    uint32_t first; /* places in on_device */
+    uint32_t first; /* its operations' places in on_device are [first, end) */
     uint32_t end;
-    uint32_t ahead;    /* the place before which the plan changes the clock next */
-    uint32_t mhz;      /* that the plan has told the device last */
-    int64_t last_ns;   /* the last change, of the iteration before at first; far away: none */
-    int64_t change_ns; /* the first one of this iteration; negative: none yet */
+    uint32_t ahead;  /* the place before which the plan changes the clock next */
+    uint32_t mhz;    /* the clock that the plan has told the device last */
+    int64_t last_ns; /* the last change, at first of the iteration before; -far_ns: there is none */
+    int64_t change_ns; /* the first change of this iteration; negative: none yet */
 };
 
 static const int64_t far_ns = INT64_MAX / 4;
@@ -24,7 +25,7 @@ static uint32_t op_at(const struct walk *walk, uint32_t place)
     return walk->problem->graph->on_device[place];
 }
 
-/* The clock of the operation at a place, 0: it has none. */
+/* The clock of the operation at a place, 0 if it has none. */
 static uint32_t clock_at(const struct walk *walk, uint32_t place)
 {
     const uint32_t op = op_at(walk, place);
@@ -34,13 +35,13 @@ static uint32_t clock_at(const struct walk *walk, uint32_t place)
     return lull_pipeline_class_of(walk->problem, op)->options[walk->timeline->option[op]].sm_mhz;
 }
 
-/* When the device is free for the operation at a place, and told its clock. */
+/* When the device becomes free for the operation at a place, and is told its clock. */
 static int64_t free_ns(const struct walk *walk, uint32_t place)
 {
     return place == walk->first ? 0 : walk->timeline->end_ns[op_at(walk, place - 1)];
 }
 
-/* The next place, from here on, whose operation has another clock than mhz. */
+/* The next place, from this one on, whose operation has another clock than mhz. */
 static uint32_t next_change(const struct walk *walk, uint32_t place, uint32_t mhz)
 {
     while (place < walk->end && (clock_at(walk, place) == 0 || clock_at(walk, place) == mhz))
@@ -69,13 +70,15 @@ static bool keeps_dwell(const struct walk *walk, int64_t begin_ns, int64_t wake_
 
     if (ahead < walk->end)
         next_ns = free_ns(walk, ahead);
+    else if (walk->change_ns >= 0)
+        next_ns = walk->timeline->period_ns + walk->change_ns;
     else
-        next_ns = walk->timeline->period_ns + (walk->change_ns >= 0 ? walk->change_ns : begin_ns);
+        next_ns = walk->timeline->period_ns + begin_ns;
     return wake_ns - begin_ns >= dwell_ns && next_ns - wake_ns >= dwell_ns &&
            begin_ns - walk->last_ns >= dwell_ns;
 }
 
-/* What a point saves in a gap of a device; not above 0 where it does not pay or fit. */
+/* What a point saves in a gap of a device, J; 0 or less where it does not pay or fit. */
 static double saving_j(const struct lull_pipeline_waiting_point *point, double blocking_w,
                        int64_t length_ns)
 {
@@ -86,7 +89,7 @@ static double saving_j(const struct lull_pipeline_waiting_point *point, double b
     return (blocking_w - point->power_w) * (double)below_ns * 1e-9 - point->switch_j;
 }
 
-/* The best point for the gap ahead of a place; false: none pays. */
+/* Chooses the best point for the gap ahead of a place. Returns false if none pays. */
 static bool choose(struct walk *walk, uint32_t place,
                    const struct lull_pipeline_waiting_point *points, size_t point_count,
                    struct lull_pipeline_wait *wait)
@@ -142,6 +145,7 @@ size_t lull_pipeline_waiting(const struct lull_pipeline_problem *problem,
                                               .end_ns = is_last ? timeline->period_ns
                                                                 : timeline->begin_ns[op]};
 
+            assert(wait.begin_ns <= wait.end_ns);
             if (choose(&walk, place, points, point_count, &wait)) {
                 waits_out[count++] = wait;
                 saved_j += wait.saved_j;
