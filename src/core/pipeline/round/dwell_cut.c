@@ -1,9 +1,10 @@
 /*
- * A device's stretches of one clock, by a dynamic program over where they end. The last stretch of
- * an iteration goes on into the next one. SPDX-License-Identifier: Apache-2.0
+ * Cuts a device into stretches of one clock by a dynamic program over where they end. The last
+ * stretch of an iteration goes on into the next one. SPDX-License-Identifier: Apache-2.0
  */
 #include "core/pipeline/round/dwell_cut.h"
 
+#include <assert.h>
 #include <math.h>
 
 static bool has_clock(const struct lull_pipeline_class *class)
@@ -20,7 +21,7 @@ static void add_clock(struct pricing *it, uint32_t mhz)
         it->clocks[it->clock_count++] = mhz;
 }
 
-/* Clocks worth having: the corners of its classes' hulls. */
+/* Lists the clocks worth having: the corners of its classes' hulls. */
 static void find_clocks(struct pricing *it, uint32_t device)
 {
     const struct lull_pipeline_problem *problem = it->search->problem;
@@ -44,7 +45,7 @@ static void find_clocks(struct pricing *it, uint32_t device)
     }
 }
 
-/* Energy and priced time of an operation; infinite: it lacks the clock. */
+/* The energy and priced time of an operation at a clock; infinite if it lacks the clock. */
 static double priced(const struct pricing *it, uint32_t device, uint32_t op, uint32_t mhz)
 {
     const struct lull_pipeline_class *class = lull_pipeline_class_of(it->search->problem, op);
@@ -66,7 +67,8 @@ static double stretch_nj(const struct pricing *it, uint32_t clock, uint32_t from
     return it->sums[clock][to] - it->sums[clock][from];
 }
 
-/* All places of a short device; of a long one those near its ends, and some between. */
+/* Chooses the places: all of a short device; of a long one those near its ends, and some between.
+ */
 static void find_places(struct pricing *it, uint32_t count)
 {
     uint32_t at = 0;
@@ -83,10 +85,12 @@ static void find_places(struct pricing *it, uint32_t count)
         else
             at = at + group < count - LULL_CUT_EDGE ? at + group : count - LULL_CUT_EDGE;
     }
+    assert(it->last <= LULL_CUT_PLACES);
     it->starts[it->last] = count;
 }
 
-/* Sums by clock, where infinities do not cancel out; and when the device is told its clocks. */
+/* Adds up costs by clock, with a large number for infinities, which would not cancel out; and finds
+ * when the device is told its clocks. */
 static void prepare(struct pricing *it, uint32_t device)
 {
     const struct search *search = it->search;
@@ -116,7 +120,7 @@ static void prepare(struct pricing *it, uint32_t device)
     it->time_ns[it->last] = search->deadline_ns > end_ns ? search->deadline_ns : end_ns;
 }
 
-/* The best clock of the places [from, to), or, if outer, of all others. */
+/* The cheapest clock for the places [from, to), or, if outer, for all others. */
 static struct stretch best_clock(const struct pricing *it, uint32_t from, uint32_t to, bool outer)
 {
     struct stretch best = {(double)INFINITY, 0};
@@ -132,8 +136,8 @@ static struct stretch best_clock(const struct pricing *it, uint32_t from, uint32
     return best;
 }
 
-/* What a change at a place costs: itself, and, about, the time until a raised clock has settled, in
- * which the operation is a quarter slower. Half of all changes raise it. */
+/* What a change at a place costs, about: itself, and the time until a raised clock has settled, in
+ * which the operation is taken to be a quarter slower. Half of all changes raise the clock. */
 static double change_nj(const struct pricing *it, uint32_t place)
 {
     const struct lull_pipeline_switching *switching = it->search->switching;
@@ -144,7 +148,8 @@ static double change_nj(const struct pricing *it, uint32_t place)
            0.5 * 0.25 * fmax(0.0, (double)switching->up_ns - ahead_ns) * it->price[op];
 }
 
-/* Stretches that fill [from, to) for every to: inner[to], and where the last of them begins. */
+/* For every `to`, finds the cheapest stretches that fill [from, to): what they cost in inner[to],
+ * and where the last of them begins in parent[to]. */
 static void fill_inner(struct pricing *it, uint32_t from)
 {
     const int64_t dwell_ns = it->search->switching->dwell_ns;
@@ -175,8 +180,8 @@ static void set_clock(const struct pricing *it, uint32_t from, uint32_t to, uint
     }
 }
 
-/* Inner stretches between two places, and one around them: behind the second it goes on into the
- * next iteration, up to the first. */
+/* A cut has inner stretches between two places, and one around them, which goes on from the second
+ * place into the next iteration up to the first. */
 struct cut {
     uint32_t from;
     uint32_t to;
@@ -184,7 +189,7 @@ struct cut {
     double cost_nj;
 };
 
-/* The cheapest cut that begins at cut->from, if it is cheaper than what is there. */
+/* Takes the cheapest cut whose inner stretches begin at `from` if it is cheaper than *cut. */
 static void cut_from(struct pricing *it, uint32_t from, struct cut *cut)
 {
     fill_inner(it, from);
@@ -225,6 +230,7 @@ void lull_dwell_cut(struct pricing *it, uint32_t device)
     set_clock(it, cut.to, it->last, cut.around.mhz);
     if (cut.to > cut.from)
         fill_inner(it, cut.from);
+    assert(cut.from <= cut.to && cut.to <= it->last);
     for (uint32_t to = cut.to; to > cut.from; to = it->parent[to])
         set_clock(it, it->parent[to], to, it->best[it->parent[to]][to].mhz);
 }

@@ -1,16 +1,17 @@
 /*
- * Private to the prices of dwell (dwell_stretches.c, dwell_cut.c): one device, cut into stretches
- * of one clock. SPDX-License-Identifier: Apache-2.0
+ * What dwell_stretches.c and dwell_cut.c share: one device, cut into stretches of one clock.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_PIPELINE_ROUND_DWELL_CUT_H
 #define LULL_CORE_PIPELINE_ROUND_DWELL_CUT_H
 
 #include "core/pipeline/round/dwell_state.h"
 
+/* Bounds of the dynamic program's work; commit 7051d5f measured what plans gain by it. */
 enum {
     LULL_CUT_CLOCKS = 64,
-    LULL_CUT_EDGE = 24, /* operations at both ends of a device that a stretch may end after, each */
-    LULL_CUT_PLACES = 64, /* of all that it may end after */
+    LULL_CUT_EDGE = 24,   /* a stretch may end after each of this many operations at either end */
+    LULL_CUT_PLACES = 64, /* a stretch may end at this many places of a device in all */
 };
 
 struct stretch {
@@ -21,15 +22,15 @@ struct stretch {
 /* Prices, and the device at hand. */
 struct pricing {
     struct search *search;
-    double *price; /* of every operation, nJ per ns; at a price of 0 time is worth nothing */
+    double *price; /* of every operation's time, nJ per ns */
     int64_t *begin_ns;
-    double level;    /* what the prices of a path add up to, about */
-    double least_nj; /* of the plans in time */
-    uint32_t *kept;
+    double level;    /* about what the prices of a path add up to */
+    uint32_t *kept;  /* the cheapest plan in time, or the least late one */
+    double least_nj; /* its cost; infinite while no plan was in time */
     int64_t least_late_ns;
 
-    /* Of the device at hand. Stretches begin at places, and end at them: place i is ahead of
-     * operation starts[i] of the device, the last place behind all of them. */
+    /* The device at hand. Stretches begin and end at places: place i is ahead of operation
+     * starts[i] of the device, the last place after all of them. */
     const uint32_t *ops;
     uint32_t last; /* place */
     uint32_t starts[LULL_CUT_PLACES + 1];
@@ -44,9 +45,9 @@ struct pricing {
 };
 
 /*
- * Gives the device, in search->plan, the stretches that are the cheapest at these prices: energy
- * and priced time together, none shorter than the dwell as far as the times of search->end_ns,
- * those of the plan walked through last, still hold. O(places^3 + places^2 clocks).
+ * Gives the device, in search->plan, the stretches that cost least at these prices: energy and
+ * priced time together. None is shorter than the dwell at the times of search->end_ns, those of the
+ * plan that was walked through last. O(places^3 + places^2 clocks).
  */
 void lull_dwell_cut(struct pricing *pricing, uint32_t device);
 

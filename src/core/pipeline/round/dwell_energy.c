@@ -1,14 +1,15 @@
 /*
- * What switching costs when it is fed forward: a conductor's requests, and the clocks that follow
- * them. SPDX-License-Identifier: Apache-2.0
+ * What switching costs when it is fed forward: which clocks a conductor asks for, and which clocks
+ * operations then run at. SPDX-License-Identifier: Apache-2.0
  */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "core/pipeline/round/dwell_state.h"
 #include "core/pipeline/round/queue.h"
 
-/* A device in one iteration after the other. */
+/* The operations of a device, one iteration after the other. */
 struct part {
     const struct lull_pipeline_problem *problem;
     const struct lull_pipeline_switching *switching;
@@ -19,7 +20,7 @@ struct part {
     int64_t period_ns;
 };
 
-/* Places count on through the iterations. */
+/* Places count on through the iterations: place `count` is the first operation of the next one. */
 static uint32_t op_at(const struct part *part, uint32_t place)
 {
     return part->ops[place % part->count];
@@ -45,7 +46,7 @@ static int64_t begin_at(const struct part *part, uint32_t place)
            lull_pipeline_class_of(part->problem, op)->options[part->option[op]].time_ns;
 }
 
-/* The clock asked for, one that still holds, and when the operation before really ended. */
+/* The clock that is asked for, one that still holds, and when the operation before really ended. */
 struct asked {
     uint32_t mhz;
     uint32_t held_mhz;
@@ -53,7 +54,7 @@ struct asked {
     int64_t ended_ns;
 };
 
-/* Whether the clock of an operation can have effect before the next raising is asked for. */
+/* Whether an operation's lower clock can take effect before the next raising is asked for. */
 static bool is_worth_lowering(const struct part *part, uint32_t place, const struct asked *asked)
 {
     const int64_t needed_ns = asked->ended_ns + part->switching->down_ns + part->switching->up_ns;
@@ -67,6 +68,7 @@ static bool is_worth_lowering(const struct part *part, uint32_t place, const str
     return true;
 }
 
+/* Asks for the clock of an operation, unless it is a lowering that is not worth it. */
 static void ask(const struct part *part, uint32_t place, struct asked *asked)
 {
     const uint32_t wanted = mhz_at(part, place);
@@ -80,7 +82,7 @@ static void ask(const struct part *part, uint32_t place, struct asked *asked)
     }
 }
 
-/* Effective energy of an operation at a clock. */
+/* The effective energy of an operation at a clock. */
 static double effective_nj(const struct part *part, uint32_t op, uint32_t mhz)
 {
     const struct lull_pipeline_class *class = lull_pipeline_class_of(part->problem, op);
@@ -98,8 +100,9 @@ static double time_of(const struct part *part, uint32_t op, uint32_t mhz)
 }
 
 /*
- * What an operation needs more than at the plan's clock: it begins at what still holds, and ends at
- * what the next one wants. It ends before its time by it; the next one begins at its own.
+ * What an operation needs more than at the plan's clock: it begins at the clock that still holds,
+ * and ends at the clock that the next operation wants. It ends before its time by that; the next
+ * operation begins at its time nevertheless.
  */
 static double more_nj(const struct part *part, uint32_t place, struct asked *asked)
 {
@@ -137,7 +140,8 @@ static bool is_undisturbed(const struct part *part, uint32_t place, const struct
            (asked->held_mhz <= own || asked->held_until_ns <= begin_at(part, place));
 }
 
-/* One iteration, from an operation at the highest clock on: there it is certain what is asked. */
+/* Adds up one iteration, from an operation at the highest clock on: there it is certain which clock
+ * is asked for. */
 static double device_nj(const struct part *part)
 {
     struct asked asked = {0};
@@ -149,6 +153,7 @@ static double device_nj(const struct part *part)
             asked.mhz = mhz_at(part, place);
             first = place;
         }
+    assert(part->count > 0);
     asked.ended_ns = end_at(part, first);
     for (uint32_t place = first + 1; place <= first + part->count; place++) {
         if (mhz_at(part, place) == 0) {
@@ -183,8 +188,10 @@ double lull_dwell_switching_nj(const struct lull_pipeline_problem *problem,
             .period_ns = period_ns,
         };
 
-        const double nj = switching->is_fed_forward && part.count > 0 ? device_nj(&part) : 0.0;
+        double nj = 0.0;
 
+        if (switching->is_fed_forward && part.count > 0)
+            nj = device_nj(&part);
         sum_nj += nj;
         if (device_nj_out != NULL)
             device_nj_out[device] = nj;
@@ -204,13 +211,14 @@ double lull_pipeline_dwell_energy_j(const struct lull_pipeline_problem *problem,
     if (!switching->is_fed_forward)
         return 0.0;
     end_ns = malloc(problem->graph->op_count * sizeof(*end_ns));
-    if (lull_pipeline_queue_init(&queue, problem) == 0 && end_ns != NULL) {
-        time_ns = lull_pipeline_dwell_timeline(problem, switching, option, NULL, end_ns);
-        if (time_ns >= 0)
-            sum_nj = lull_dwell_switching_nj(problem, switching, option, end_ns, time_ns, NULL) +
-                     lull_pipeline_queue_walk(&queue, problem, switching, option, end_ns, time_ns)
-                         .more_nj;
-    }
+    if (lull_pipeline_queue_init(&queue, problem) < 0 || end_ns == NULL)
+        goto done;
+    time_ns = lull_pipeline_dwell_timeline(problem, switching, option, NULL, end_ns);
+    if (time_ns < 0)
+        goto done;
+    sum_nj = lull_dwell_switching_nj(problem, switching, option, end_ns, time_ns, NULL) +
+             lull_pipeline_queue_walk(&queue, problem, switching, option, end_ns, time_ns).more_nj;
+done:
     lull_pipeline_queue_fini(&queue);
     free(end_ns);
     return sum_nj * 1e-9;

@@ -1,8 +1,9 @@
 /*
- * Plans whose changes are paid for: time has a price on each operation, the flow that proves the
- * frontier's bound; each device by itself then has a cheapest sequence of clocks, changes included.
- * SPDX-License-Identifier: Apache-2.0
+ * Plans that pay for their changes. Time has a price on each operation, from the flow that proves
+ * the frontier's bound; each device by itself then has a cheapest sequence of clocks, changes
+ * included. SPDX-License-Identifier: Apache-2.0
  */
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,16 +12,16 @@
 #include "core/pipeline/frontier/frontier.h"
 #include "core/pipeline/round/dwell_state.h"
 
-/* The operations of a device that have a clock, and the sequences that lead up to them. */
+/* The operations of a device that have a clock, and the cheapest sequences that lead up to them. */
 struct lane {
     const struct search *search;
     const struct lull_pipeline_problem *problem; /* the search's */
     const double *price_w;
     uint32_t *ops;
     uint32_t count;
-    uint32_t width;   /* the most options of an operation */
-    uint32_t *before; /* [place][option]: of the operation before */
-    double *cost_nj;  /* [option]: up to here */
+    uint32_t width;   /* the most options that an operation has */
+    uint32_t *before; /* [place][option]: the option of the operation before */
+    double *cost_nj;  /* [option]: the cost up to here */
     double *next_nj;
 };
 
@@ -32,7 +33,7 @@ static double effective_nj(const struct lane *lane, uint32_t op, uint32_t option
                                       problem->blocking_w[problem->graph->ops[op].device]);
 }
 
-/* An operation for so long at a higher clock than its option's. */
+/* What it costs if an operation runs at a higher clock than its option's for this long, nJ. */
 static double stray_nj(const struct lane *lane, uint32_t op, uint32_t option, uint32_t mhz,
                        int64_t time_ns)
 {
@@ -45,7 +46,7 @@ static double stray_nj(const struct lane *lane, uint32_t op, uint32_t option, ui
            (effective_nj(lane, op, stray) - effective_nj(lane, op, option));
 }
 
-/* From one operation's option to the next one's. */
+/* What the change from one operation's option to the next one's costs, nJ. */
 static double change_nj(const struct lane *lane, uint32_t place, uint32_t from, uint32_t to)
 {
     const struct lull_pipeline_switching *switching = lane->search->switching;
@@ -62,11 +63,12 @@ static double change_nj(const struct lane *lane, uint32_t place, uint32_t from, 
 
     if (to_mhz == from_mhz)
         return 0.0;
-    return change + (to_mhz > from_mhz
-                         ? stray_nj(lane, before, from, to_mhz, switching->early_ns - pause_ns)
-                         : stray_nj(lane, op, to, from_mhz, switching->down_ns - pause_ns));
+    if (to_mhz > from_mhz)
+        return change + stray_nj(lane, before, from, to_mhz, switching->early_ns - pause_ns);
+    return change + stray_nj(lane, op, to, from_mhz, switching->down_ns - pause_ns);
 }
 
+/* Extends the sequences by the operation at a place. */
 static void extend(struct lane *lane, uint32_t place)
 {
     const uint32_t op = lane->ops[place];
@@ -95,6 +97,7 @@ static void extend(struct lane *lane, uint32_t place)
     lane->next_nj = swapped;
 }
 
+/* Writes the cheapest sequence. */
 static void choose(const struct lane *lane, uint32_t *option_out)
 {
     const uint32_t last = lane->ops[lane->count - 1];
@@ -127,7 +130,7 @@ int lull_dwell_price(struct search *search, const double *price_w)
 {
     const struct lull_pipeline_graph *graph = search->problem->graph;
     struct lane lane = {.search = search, .problem = search->problem, .price_w = price_w};
-    int rc = -ENOMEM;
+    int rc = 0;
 
     for (size_t i = 0; i < search->problem->profile->class_count; i++)
         if (search->problem->profile->classes[i].option_count > lane.width)
@@ -136,14 +139,17 @@ int lull_dwell_price(struct search *search, const double *price_w)
     lane.before = malloc(graph->op_count * lane.width * sizeof(*lane.before));
     lane.cost_nj = malloc(lane.width * sizeof(*lane.cost_nj));
     lane.next_nj = malloc(lane.width * sizeof(*lane.next_nj));
-    if (lane.ops != NULL && lane.before != NULL && lane.cost_nj != NULL && lane.next_nj != NULL) {
-        lull_dwell_verdict(search, search->plan);
-        memcpy(search->trial, search->plan, graph->op_count * sizeof(*search->trial));
-        for (uint32_t device = 0; device < graph->device_count; device++)
-            plan_device(&lane, device, search->trial);
-        memcpy(search->plan, search->trial, graph->op_count * sizeof(*search->plan));
-        rc = 0;
+    if (lane.ops == NULL || lane.before == NULL || lane.cost_nj == NULL || lane.next_nj == NULL) {
+        rc = -ENOMEM;
+        goto done;
     }
+    assert(lane.width > 0);
+    lull_dwell_verdict(search, search->plan); /* changes read its times */
+    memcpy(search->trial, search->plan, graph->op_count * sizeof(*search->trial));
+    for (uint32_t device = 0; device < graph->device_count; device++)
+        plan_device(&lane, device, search->trial);
+    memcpy(search->plan, search->trial, graph->op_count * sizeof(*search->plan));
+done:
     free(lane.ops);
     free(lane.before);
     free(lane.cost_nj);

@@ -1,16 +1,17 @@
 /*
- * A local search over stretches of one device that are given one clock. It begins from the plan,
- * and from one clock for each device, where nothing changes; the cheaper result counts.
- * SPDX-License-Identifier: Apache-2.0
+ * A local search that gives stretches of one device one clock. It begins from the plan, and from
+ * one clock for each device; the cheaper result counts. SPDX-License-Identifier: Apache-2.0
  */
 #include "core/pipeline/round/dwell_state.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Plans walked through at the most, and operations in them all told. */
+/* How many plans a search walks through at most, and how many operations in all of them: commit
+ * 726112c chose them, a second or two of work. */
 #define WALKS_LIMIT 100000
 #define STEPS_LIMIT 20000000
 
@@ -19,7 +20,7 @@ static uint32_t mhz_of(const struct search *search, const uint32_t *option, uint
     return lull_pipeline_class_of(search->problem, op)->options[option[op]].sm_mhz;
 }
 
-/* Effective energy. */
+/* The effective energy of an operation at an option. */
 static double energy_nj(const struct search *search, uint32_t op, uint32_t option)
 {
     const struct lull_pipeline_option *it =
@@ -51,7 +52,7 @@ static int64_t excess(const struct search *search, const struct verdict *verdict
     return (late_ns > 0 ? late_ns : 0) + verdict->short_ns;
 }
 
-/* Of the plan that was walked through last. */
+/* What clocks on their way and changes cost in the plan that was walked through last. */
 static double switching_nj(const struct search *search, const uint32_t *option,
                            const struct verdict *verdict, double *device_nj_out)
 {
@@ -69,8 +70,8 @@ void lull_dwell_judge(struct search *search)
     search->cost_nj = lull_dwell_plan_nj(search, search->plan) + search->switching_nj;
 }
 
-/* The stretch, places [from, to) on a device, at one clock; false: the plan has it already, or an
- * operation cannot have it. */
+/* Writes to trial the plan with the stretch of places [from, to) on a device at one clock. Returns
+ * false if the plan has that clock there already, or an operation cannot have it. */
 static bool set_clock(struct search *search, uint32_t from, uint32_t to, uint32_t mhz)
 {
     const uint32_t *on_device = search->problem->graph->on_device;
@@ -92,7 +93,7 @@ static bool set_clock(struct search *search, uint32_t from, uint32_t to, uint32_
     return differs;
 }
 
-/* Takes a stretch's new clock if the plan becomes less wrong by it, or as good and cheaper. */
+/* Takes a stretch's new clock if that makes the plan less wrong, or no more wrong and cheaper. */
 static bool try_clock(struct search *search, uint32_t from, uint32_t to, uint32_t mhz)
 {
     const struct lull_pipeline_graph *graph = search->problem->graph;
@@ -110,7 +111,7 @@ static bool try_clock(struct search *search, uint32_t from, uint32_t to, uint32_
         saved_nj +=
             energy_nj(search, op, search->plan[op]) - energy_nj(search, op, search->trial[op]);
     }
-    /* At most two changes less besides, and what the device needs for its own. */
+    /* Besides, it can save at most two changes and what the device's clocks on their way cost. */
     if (search->excess_ns == 0 &&
         saved_nj + search->switching->switch_j * 2e9 +
                 search->device_nj[graph->ops[graph->on_device[from]].device] <=
@@ -147,7 +148,7 @@ static uint32_t run_end(const struct search *search, uint32_t from, uint32_t las
     return to;
 }
 
-/* The clock of the operation's option one place further up or down. */
+/* The clock of the option that is `way` places from the operation's; 0 if there is none. */
 static uint32_t next_mhz(const struct search *search, uint32_t op, int way)
 {
     const struct lull_pipeline_class *class = lull_pipeline_class_of(search->problem, op);
@@ -156,7 +157,7 @@ static uint32_t next_mhz(const struct search *search, uint32_t op, int way)
     return at < 0 || at >= (int64_t) class->option_count ? 0 : class->options[at].sm_mhz;
 }
 
-/* All that may be done with the run at [from, to) and its neighbours. */
+/* Tries all changes of the run at [from, to) and its neighbours. Returns whether it took any. */
 static bool change_run(struct search *search, uint32_t first, uint32_t from, uint32_t to,
                        uint32_t last)
 {
@@ -167,7 +168,8 @@ static bool change_run(struct search *search, uint32_t first, uint32_t from, uin
     uint32_t after_end = to < last ? run_end(search, to, last) : to;
     bool changed = try_clock(search, from, to, before) || try_clock(search, from, to, after);
 
-    /* One more operation, or one less, with either neighbour; both runs together; a notch. */
+    /* The run takes in an operation of either neighbour, or all of the next run, or moves by a
+     * step. */
     changed = changed || (to < last && try_clock(search, from, to + 1, own)) ||
               (from > first && try_clock(search, from - 1, to, own)) ||
               try_clock(search, from, after_end, own);
@@ -177,7 +179,8 @@ static bool change_run(struct search *search, uint32_t first, uint32_t from, uin
     return changed;
 }
 
-/* One operation alone, a notch up or down, or to the clock of the one before or after it. */
+/* Tries one operation alone: a step up or down, or the clock of the operation before or after it.
+ */
 static bool change_op(struct search *search, uint32_t first, uint32_t at, uint32_t last)
 {
     const uint32_t *on_device = search->problem->graph->on_device;
@@ -211,7 +214,7 @@ static bool change_device(struct search *search, uint32_t device)
     return changed;
 }
 
-/* Every clock of the device's first operation with one, for all of the device. */
+/* Tries, for all of the device, every clock that its first operation with a clock has. */
 static bool change_all_of(struct search *search, uint32_t device)
 {
     const struct lull_pipeline_graph *graph = search->problem->graph;
@@ -228,6 +231,7 @@ static bool change_all_of(struct search *search, uint32_t device)
     return changed;
 }
 
+/* Changes search->plan until no change helps or no walks are left. */
 static void descend(struct search *search)
 {
     bool changed = true;
@@ -242,8 +246,9 @@ static void descend(struct search *search)
     }
 }
 
-/* Whether the device, all at the clock `notches` below that of its first operation, keeps the
- * deadline, and what it saves for each nanosecond that the iteration becomes longer. */
+/* What it saves, for each nanosecond that the iteration becomes longer, if all of the device runs
+ * at the clock `notches` steps below that of its first operation; 0 if that makes the plan more
+ * wrong. */
 static double price_of_lowering(struct search *search, uint32_t device, int notches,
                                 int64_t time_ns, uint32_t *mhz_out)
 {
@@ -266,8 +271,8 @@ static double price_of_lowering(struct search *search, uint32_t device, int notc
     return saved_nj / (double)(verdict.time_ns > time_ns ? verdict.time_ns - time_ns : 1);
 }
 
-/* From the highest clocks throughout: one device after the other is lowered as a whole, always the
- * one that saves most for the time it takes. */
+/* Starts from the highest clocks everywhere, and lowers one device after the other as a whole,
+ * always the one that saves most for the time it takes. */
 static void lower_devices(struct search *search)
 {
     const struct lull_pipeline_graph *graph = search->problem->graph;
@@ -305,13 +310,13 @@ static void allow_walks(struct search *search)
     search->walks_left = STEPS_LIMIT / ops < WALKS_LIMIT ? STEPS_LIMIT / ops : WALKS_LIMIT;
 }
 
-/* Searches from search->plan; a good plan that is the cheapest so far goes to best. */
 void lull_dwell_consider(struct search *search)
 {
     allow_walks(search);
     descend(search);
     if (search->excess_ns < search->wrong_ns)
         search->wrong_ns = search->excess_ns;
+    assert(search->excess_ns >= 0);
     if (search->excess_ns > 0 || search->cost_nj >= search->least_nj)
         return;
     search->least_nj = search->cost_nj;

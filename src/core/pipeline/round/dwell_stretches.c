@@ -1,32 +1,34 @@
 /*
- * Plans of few changes from prices: what a nanosecond of each operation is worth.
+ * Plans of few changes from prices of time: what a nanosecond of each operation is worth.
  *
  * At given prices devices are independent of each other: each is cut into stretches of one clock,
- * no shorter than the dwell, so that energy and priced time together are least (a dynamic program;
- * the last stretch of an iteration goes on into the next one). The plan that comes of it is walked
- * through; then the prices on its critical path rise and the others fall, all of them the more the
- * later it is (a subgradient method on the deadline's dual; Held and Karp 1971). So a device finds
- * one clock for its warm-up, one for its steady phase and one for its cool-down where that is what
- * saves most. SPDX-License-Identifier: Apache-2.0
+ * no shorter than the dwell, so that energy and priced time together are least (dwell_cut.c). The
+ * plan that results is walked through; then the prices on its critical path rise and the others
+ * fall, and all of them rise the more the later the plan is (a subgradient method on the deadline's
+ * dual; Held and Karp 1971). So a device finds one clock for its warm-up, one for its steady phase
+ * and one for its cool-down where that saves most. SPDX-License-Identifier: Apache-2.0
  */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/pipeline/round/dwell_cut.h"
 
+/* Commit 7051d5f measured these on GPT-3, 8 stages and 12 micro-batches, with dwells up to 400 ms.
+ */
 enum {
     ROUNDS = 160,
     QUICK_ROUNDS = 40,
-    LEAST_ROUNDS = 8,
-    SEARCH_EVERY = 8,        /* rounds, */
-    MOST_SEARCHED_OPS = 256, /* of pipelines no longer than this */
-    STEPS_LIMIT = 200000000, /* of the dynamic programs, all rounds of one gain together */
+    LEAST_ROUNDS = 8,        /* where the limit of work allows fewer, there is no search at all */
+    SEARCH_EVERY = 8,        /* after this many rounds the local search takes its turn, */
+    MOST_SEARCHED_OPS = 256, /* in pipelines of at most this many operations */
+    STEPS_LIMIT = 200000000, /* steps of the dynamic programs in all rounds of one gain */
 };
 
 /* ---- prices ------------------------------------------------------------------------------ */
 
-/* What the plan at hand pays for a nanosecond: the slope of the hull at its option. */
+/* What the plan pays for a nanosecond of an operation: the slope of the hull at its option. */
 static double first_price(const struct pricing *it, uint32_t device, uint32_t op,
                           const uint32_t *option)
 {
@@ -68,7 +70,7 @@ static void begin_prices(struct pricing *it, const uint32_t *option)
     }
 }
 
-/* A share of all prices goes to the operations of the critical path. */
+/* Moves a share of all prices to the operations of the critical path. */
 static void move_prices(struct pricing *it, int64_t time_ns, double share)
 {
     const struct lull_pipeline_graph *graph = it->search->problem->graph;
@@ -105,7 +107,7 @@ static struct verdict walk(struct pricing *it)
                            search->clocks, it->begin_ns, search->end_ns);
 }
 
-/* Keeps the cheapest plan in time, or the least late. */
+/* Keeps the plan if it is the cheapest in time, or, while none is in time, the least late. */
 static void keep(struct pricing *it)
 {
     struct search *search = it->search;
@@ -121,7 +123,8 @@ static void keep(struct pricing *it)
     }
 }
 
-/* One round. share: how far prices move; gain: how far they move for being late, all of them. */
+/* Makes one round. share: how far prices move towards the critical path; gain: how far all of them
+ * rise for a plan that is late. */
 static void turn(struct pricing *it, double share, double gain)
 {
     const struct lull_pipeline_graph *graph = it->search->problem->graph;
@@ -137,10 +140,10 @@ static void turn(struct pricing *it, double share, double gain)
     move_prices(it, verdict.time_ns, share);
 }
 
-/* Rounds that the limit of work allows. */
+/* How many rounds the limit of work allows. */
 static int count_rounds(const struct lull_pipeline_graph *graph)
 {
-    const double clocks = 32.0; /* about */
+    const double clocks = 32.0; /* about as many corners as a device's hulls have */
     double steps = 1.0;
 
     for (uint32_t device = 0; device < graph->device_count; device++) {
@@ -152,13 +155,15 @@ static int count_rounds(const struct lull_pipeline_graph *graph)
     return steps * ROUNDS <= STEPS_LIMIT ? ROUNDS : (int)(STEPS_LIMIT / steps);
 }
 
-/* All rounds from a plan, and the search from the best of them; often: from some others too. */
+/* Makes all rounds from a plan, and searches from the best plan of them; with often, from some
+ * others too. */
 static void consider(struct pricing *it, const uint32_t *option, int rounds, double gain,
                      bool often)
 {
     struct search *search = it->search;
     const size_t size = search->problem->graph->op_count * sizeof(*option);
 
+    assert(rounds > 0);
     it->least_nj = (double)INFINITY;
     it->least_late_ns = INT64_MAX;
     memcpy(search->plan, option, size);
@@ -177,7 +182,7 @@ static void consider(struct pricing *it, const uint32_t *option, int rounds, dou
 
 void lull_dwell_consider_stretches(struct search *search, const uint32_t *option, bool quick)
 {
-    const double gains[] = {20.0, 300.0}; /* neither is the better one throughout */
+    const double gains[] = {20.0, 300.0}; /* neither is better everywhere */
     const size_t ops = search->problem->graph->op_count;
     const int most = quick ? QUICK_ROUNDS : ROUNDS;
     const int allowed = count_rounds(search->problem->graph);

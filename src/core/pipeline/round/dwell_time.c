@@ -1,13 +1,14 @@
 /*
- * What a plan takes when clocks need time to settle. SPDX-License-Identifier: Apache-2.0
+ * How long a plan takes when clocks need time to settle. SPDX-License-Identifier: Apache-2.0
  */
 #include "core/pipeline/round/dwell_state.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Clocks descend: the first option that is not above mhz. */
+/* The first option that is not above mhz: clocks descend. */
 static size_t first_not_above(const struct lull_pipeline_class *class, uint32_t mhz)
 {
     size_t low = 0;
@@ -35,6 +36,7 @@ uint32_t lull_dwell_option_below(const struct lull_pipeline_class *class, uint32
 {
     size_t at = first_not_above(class, mhz);
 
+    assert(class->option_count > 0);
     return (uint32_t)(at < class->option_count ? at : class->option_count - 1);
 }
 
@@ -59,7 +61,7 @@ static void command(struct clock_state *clock, const struct lull_pipeline_switch
     clock->commands++;
 }
 
-/* How long an operation takes that begins at begin_ns: until the clock has settled, at the
+/* How long an operation takes that begins at begin_ns. Until the clock has settled it runs at the
  * slower one. */
 static int64_t worst_duration(const struct lull_pipeline_class *class, uint32_t option,
                               const struct clock_state *clock, int64_t begin_ns)
@@ -75,11 +77,11 @@ static int64_t worst_duration(const struct lull_pipeline_class *class, uint32_t 
         return settled;
     if (settling >= slow)
         return slow;
-    /* What is left of the work, at the settled clock; rounded up. */
+    /* The work that is left runs at the settled clock; its time is rounded up. */
     return settling + (int64_t)((double)(slow - settling) / (double)slow * (double)settled) + 1;
 }
 
-/* The clocks that the iteration before leaves behind. */
+/* Sets the clocks that the iteration before leaves. */
 static void begin_clocks(const struct lull_pipeline_problem *problem, const uint32_t *option,
                          struct clock_state *clocks)
 {
@@ -96,7 +98,8 @@ static void begin_clocks(const struct lull_pipeline_problem *problem, const uint
         }
 }
 
-/* From the last change of an iteration to the first of the next one. */
+/* By how much the next iteration's first change comes too soon after the last one of this
+ * iteration. */
 static int64_t short_around(const struct clock_state *clock, int64_t dwell_ns, int64_t period_ns)
 {
     int64_t apart = period_ns + clock->first_command_ns - clock->last_command_ns;
@@ -128,9 +131,11 @@ struct verdict lull_dwell_walk(const struct lull_pipeline_problem *problem,
         }
         if (mhz > 0)
             command(clock, switching, mhz, &verdict.short_ns);
-        end_ns[op] =
-            begin + (switching->is_fed_forward ? class->options[option[op]].time_ns
-                                               : worst_duration(class, option[op], clock, begin));
+        assert(option[op] < class->option_count);
+        if (switching->is_fed_forward)
+            end_ns[op] = begin + class->options[option[op]].time_ns;
+        else
+            end_ns[op] = begin + worst_duration(class, option[op], clock, begin);
         clock->end_ns = end_ns[op];
         if (begin_ns != NULL)
             begin_ns[op] = begin;

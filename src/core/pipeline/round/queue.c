@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/round/queue.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -18,7 +19,9 @@ int lull_pipeline_queue_init(struct lull_pipeline_queue *queue,
         .order = malloc((ops + 1) * sizeof(*queue->order)),
         .busy_ns = malloc((ops + 1) * sizeof(*queue->busy_ns)),
     };
-    return queue->calls == NULL || queue->order == NULL || queue->busy_ns == NULL ? -ENOMEM : 0;
+    if (queue->calls == NULL || queue->order == NULL || queue->busy_ns == NULL)
+        return -ENOMEM;
+    return 0;
 }
 
 void lull_pipeline_queue_fini(struct lull_pipeline_queue *queue)
@@ -49,7 +52,8 @@ static uint32_t mhz_of(const struct timed *timed, uint32_t op)
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
-/* Ranks stand as the governor's pilot places them: rank = replica + replicas * stage. */
+/* The driver of a device. Ranks stand as the governor's pilot places them: rank = replica +
+ * replicas * stage. */
 static uint32_t driver_of(const struct lull_pipeline_queue *queue, const struct timed *timed,
                           uint32_t device)
 {
@@ -67,6 +71,7 @@ static void add_call(struct lull_pipeline_queue *queue, const struct timed *time
     const bool is_raising = mhz_of(timed, op) > mhz_of(timed, before);
     const int64_t begin_ns = timed->end_ns[op] - chosen(timed, op)->time_ns;
 
+    assert(queue->count < timed->problem->graph->op_count);
     queue->calls[queue->count++] = (struct lull_pipeline_call){
         .op = op,
         .before = before,
@@ -77,7 +82,8 @@ static void add_call(struct lull_pipeline_queue *queue, const struct timed *time
     };
 }
 
-/* The changes of a device, in its order; that to the first operation follows on the last one. */
+/* Adds the changes of a device, in its order. The first operation's change follows the last
+ * operation of the iteration before. */
 static void add_device(struct lull_pipeline_queue *queue, const struct timed *timed,
                        uint32_t device)
 {
@@ -109,7 +115,8 @@ static void add_device(struct lull_pipeline_queue *queue, const struct timed *ti
 
 /* ---- raisings ---------------------------------------------------------------------------- */
 
-/* Calls of a driver and a kind into order[], by when they are wanted; their number. */
+/* Sorts the calls of a driver and a kind into order[], by when they are wanted. Returns their
+ * number. */
 static size_t sort_calls(struct lull_pipeline_queue *queue, uint32_t driver, bool is_raising)
 {
     const struct lull_pipeline_call *calls = queue->calls;
@@ -128,7 +135,8 @@ static size_t sort_calls(struct lull_pipeline_queue *queue, uint32_t driver, boo
     return count;
 }
 
-/* Backwards through two iterations: what is behind the first one pushes into it. */
+/* Packs a driver's raisings, backwards through two iterations, since the second one's first
+ * raisings may have to begin in the first. Returns how many there are. */
 static size_t pack_raisings(struct lull_pipeline_queue *queue, const struct timed *timed,
                             uint32_t driver)
 {
@@ -158,7 +166,8 @@ static int64_t raising_ns(const struct lull_pipeline_queue *queue, const struct 
     return queue->busy_ns[i % count] + (int64_t)(i / count) * timed->period_ns;
 }
 
-/* Each at the first place that is free; through two iterations, the second of which counts. */
+/* Places each lowering at the first time when the driver is free; through two iterations, of which
+ * the second counts. */
 static void place_lowerings(struct lull_pipeline_queue *queue, const struct timed *timed,
                             uint32_t driver, size_t raisings)
 {
@@ -187,8 +196,8 @@ static void place_lowerings(struct lull_pipeline_queue *queue, const struct time
 
 /* ---- the verdict ------------------------------------------------------------------------- */
 
-/* When the change of the device behind this one is served, or wanted; it may be the next
- * iteration's. Calls of a device stand next to each other. */
+/* When the device's next change after this one is served, or wanted where it is a lowering; it may
+ * be the next iteration's. Calls of a device stand next to each other. */
 static int64_t next_change_ns(const struct lull_pipeline_queue *queue, const struct timed *timed,
                               size_t index)
 {
@@ -206,7 +215,7 @@ static int64_t next_change_ns(const struct lull_pipeline_queue *queue, const str
                                                    : queue->calls[next].want_ns);
 }
 
-/* An operation for so long at another one's clock instead of its own, which is lower. */
+/* What it costs if an operation runs at the higher clock of another one for this long, nJ. */
 static double stray_nj(const struct timed *timed, uint32_t op, uint32_t at, int64_t for_ns)
 {
     const struct lull_pipeline_class *class = lull_pipeline_class_of(timed->problem, op);
@@ -266,7 +275,8 @@ lull_pipeline_queue_walk(struct lull_pipeline_queue *queue,
 
 /* ---- delivering -------------------------------------------------------------------------- */
 
-/* The option of least clock that is not below mhz. */
+/* The option with the lowest clock that is not below mhz; the highest clock's where there is none.
+ */
 static uint32_t option_from(const struct lull_pipeline_class *class, uint32_t mhz)
 {
     uint32_t best = lull_pipeline_highest(class);
@@ -278,7 +288,7 @@ static uint32_t option_from(const struct lull_pipeline_class *class, uint32_t mh
     return best;
 }
 
-/* Places from an operation of the device on while the clock stays; where the next one begins. */
+/* The place of the device's next operation with another clock, round the end of the iteration. */
 static uint32_t next_place(const struct timed *timed, uint32_t place, uint32_t first, uint32_t last)
 {
     const uint32_t *on_device = timed->problem->graph->on_device;
@@ -290,7 +300,8 @@ static uint32_t next_place(const struct timed *timed, uint32_t place, uint32_t f
     return place;
 }
 
-/* Without the lowering, or up to the clock that follows. */
+/* Leaves a lowering out: its operations keep the clock from before, or take the clock that follows
+ * if that lies between. */
 static void leave_out(const struct timed *timed, const struct lull_pipeline_call *call,
                       uint32_t *option)
 {
@@ -317,7 +328,7 @@ static void leave_out(const struct timed *timed, const struct lull_pipeline_call
     }
 }
 
-/* The lowering that comes too late by most; NULL: none. */
+/* The lowering that comes too late by most; null if none does. */
 static const struct lull_pipeline_call *find_late(const struct lull_pipeline_queue *queue,
                                                   int64_t call_ns)
 {
@@ -334,7 +345,7 @@ static const struct lull_pipeline_call *find_late(const struct lull_pipeline_que
     return worst;
 }
 
-/* The calls of a plan; what is late of them. -ENOMEM. */
+/* Plans the calls of a plan, and tells by how much they are late. Error: -ENOMEM. */
 static int walk(struct lull_pipeline_queue *queue, const struct lull_pipeline_problem *problem,
                 const struct lull_pipeline_switching *switching, const uint32_t *option,
                 int64_t *end_ns, struct timed *timed_out, int64_t *short_out)
@@ -349,10 +360,9 @@ static int walk(struct lull_pipeline_queue *queue, const struct lull_pipeline_pr
     return 0;
 }
 
-/* option_out NULL: only looks. */
-static int deliver(const struct lull_pipeline_problem *problem,
-                   const struct lull_pipeline_switching *switching, const uint32_t *option,
-                   uint32_t *option_out, bool *is_out)
+int lull_pipeline_queue_deliver(const struct lull_pipeline_problem *problem,
+                                const struct lull_pipeline_switching *switching,
+                                uint32_t *option_inout)
 {
     int64_t *end_ns = malloc(problem->graph->op_count * sizeof(*end_ns));
     struct lull_pipeline_queue queue;
@@ -360,32 +370,20 @@ static int deliver(const struct lull_pipeline_problem *problem,
     int64_t short_ns = 0;
     struct timed timed;
 
-    if (end_ns == NULL)
+    if (rc < 0 || end_ns == NULL) {
         rc = -ENOMEM;
-    if (rc == 0)
-        rc = walk(&queue, problem, switching, option, end_ns, &timed, &short_ns);
-    while (rc == 0 && short_ns > 0 && option_out != NULL) {
-        leave_out(&timed, find_late(&queue, switching->call_ns), option_out);
-        rc = walk(&queue, problem, switching, option, end_ns, &timed, &short_ns);
+        goto done;
     }
-    *is_out = rc == 0 && short_ns == 0;
+    rc = walk(&queue, problem, switching, option_inout, end_ns, &timed, &short_ns);
+    while (rc == 0 && short_ns > 0) {
+        const struct lull_pipeline_call *late = find_late(&queue, switching->call_ns);
+
+        assert(late != NULL);
+        leave_out(&timed, late, option_inout);
+        rc = walk(&queue, problem, switching, option_inout, end_ns, &timed, &short_ns);
+    }
+done:
     lull_pipeline_queue_fini(&queue);
     free(end_ns);
     return rc;
-}
-
-int lull_pipeline_queue_is_deliverable(const struct lull_pipeline_problem *problem,
-                                       const struct lull_pipeline_switching *switching,
-                                       const uint32_t *option, bool *is_out)
-{
-    return deliver(problem, switching, option, NULL, is_out);
-}
-
-int lull_pipeline_queue_deliver(const struct lull_pipeline_problem *problem,
-                                const struct lull_pipeline_switching *switching,
-                                uint32_t *option_inout)
-{
-    bool is_delivered;
-
-    return deliver(problem, switching, option_inout, option_inout, &is_delivered);
 }
