@@ -1,7 +1,13 @@
-/* GPipe, 1F1B and what EnvPipe makes of it. SPDX-License-Identifier: Apache-2.0 */
+/*
+ * GPipe, 1F1B, what EnvPipe makes of it, and interleaved 1F1B as Megatron-LM runs it.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <assert.h>
+#include <errno.h>
+
 #include "core/pipeline/schedule/families.h"
 
-static uint32_t min(uint32_t a, uint32_t b)
+static int64_t min(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
@@ -44,10 +50,154 @@ int lull_pipeline_write_1f1b(struct lull_pipeline_order *order, const uint32_t *
 
     for (uint32_t d = 0; d < order->devices; d++) {
         const uint32_t more = hoist != NULL ? hoist[d] : 0;
-        const uint32_t warm_up = min(order->devices - d, order->microbatches) + more;
+        const int64_t warm_up = min(order->devices - d, order->microbatches) + more;
 
         writer.device = d;
-        write_row(&writer, min(warm_up, order->microbatches), recomputes);
+        write_row(&writer, (uint32_t)min(warm_up, order->microbatches), recomputes);
+    }
+    return writer.rc;
+}
+
+/* ---- EnvPipe's warm-up ------------------------------------------------------------------- */
+
+/* The measured class of a device's stage. */
+static const struct lull_pipeline_class *
+measured_class(const struct lull_pipeline_shape *shape,
+               const struct lull_pipeline_profile *measured, uint32_t device,
+               enum lull_pipeline_kind kind, struct lull_error *err)
+{
+    const struct lull_pipeline_fit fit = {
+        .measured = measured, .stages = shape->devices, .parts = 1};
+    const uint32_t stage = lull_pipeline_fit_stage(&fit, device);
+    const int found = lull_pipeline_profile_find(measured, stage, kind, 0);
+
+    if (found >= 0)
+        return &measured->classes[found];
+    (void)lull_error_set(err, -ENOENT, "envpipe needs %s of stage %u, which the profile lacks",
+                         lull_pipeline_kind_name(kind), stage);
+    return NULL;
+}
+
+/* The time at the clock of least energy; of equals the fastest one, which a sweep downwards meets
+ * first. */
+static int64_t low_time_ns(const struct lull_pipeline_class *operations)
+{
+    const struct lull_pipeline_option *best = &operations->options[0];
+
+    for (size_t i = 1; i < operations->option_count; i++)
+        if (operations->options[i].energy_nj < best->energy_nj)
+            best = &operations->options[i];
+    return best->time_ns;
+}
+
+/* How many micro-batches are left after a device's own warm-up. */
+static int64_t left_over(const struct lull_pipeline_shape *shape, uint32_t device)
+{
+    return (int64_t)shape->microbatches - (int64_t)(shape->devices - device);
+}
+
+/* How many more forwards a device wants, before lull_pipeline_envpipe_hoist evens them out.
+ * Negative: an error. */
+static int64_t wanted(const struct lull_pipeline_schedule *schedule,
+                      const struct lull_pipeline_shape *shape,
+                      const struct lull_pipeline_profile *measured, uint32_t device,
+                      struct lull_error *err)
+{
+    const struct lull_pipeline_class *forward =
+        measured_class(shape, measured, device, LULL_PIPELINE_FORWARD, err);
+    const struct lull_pipeline_class *backward =
+        measured_class(shape, measured, device, LULL_PIPELINE_BACKWARD, err);
+    int64_t more;
+
+    if (forward == NULL || backward == NULL)
+        return -ENOENT;
+    more = backward->options[lull_pipeline_highest(backward)].time_ns *
+           (int64_t)(shape->devices - device - 1) / low_time_ns(forward);
+    if (schedule->limits == 1)
+        more = min(more, schedule->limit[0]);
+    else if (schedule->limits > 1)
+        more = min(more, schedule->limit[device]);
+    more = min(more, left_over(shape, device));
+    return more > 0 ? more : 0;
+}
+
+int lull_pipeline_envpipe_hoist(const struct lull_pipeline_schedule *schedule,
+                                const struct lull_pipeline_shape *shape,
+                                const struct lull_pipeline_profile *measured, uint32_t *hoist_out,
+                                struct lull_error *err)
+{
+    for (uint32_t d = 0; d < shape->devices; d++) {
+        const int64_t more = wanted(schedule, shape, measured, d, err);
+
+        if (more < 0)
+            return (int)more;
+        hoist_out[d] = d + 1 < shape->devices ? (uint32_t)more : 0;
+    }
+    for (uint32_t d = 0; d + 1 < shape->devices; d++)
+        if (hoist_out[d] < hoist_out[d + 1] && hoist_out[d] != left_over(shape, d))
+            hoist_out[d + 1] = hoist_out[d];
+    return 0;
+}
+
+/* ---- interleaved ------------------------------------------------------------------------- */
+
+/* A forward of a device: groups of micro-batches pass chunk after chunk. */
+struct step {
+    uint32_t chunk;
+    uint32_t microbatch;
+};
+
+/* Forward number `step`. */
+static struct step step_at(const struct lull_pipeline_order *order, uint32_t group, uint64_t step)
+{
+    const uint32_t chunks = order->stages / order->devices;
+    const uint64_t first = step / ((uint64_t)group * chunks) * group;
+    const uint64_t rest = step - first * chunks;
+    const uint64_t left = order->microbatches - first;
+    const uint64_t size = left < group ? left : group; /* the last group may be smaller */
+
+    assert(left > 0);
+    return (struct step){(uint32_t)(rest / size), (uint32_t)(first + rest % size)};
+}
+
+static void write_forward(struct lull_pipeline_writer *writer, uint32_t group, uint64_t at)
+{
+    const struct step step = step_at(writer->order, group, at);
+
+    lull_pipeline_write(writer, LULL_PIPELINE_FORWARD,
+                        step.chunk * writer->order->devices + writer->device, step.microbatch);
+}
+
+/* Backwards pass the chunks in the opposite order. */
+static void write_backward(struct lull_pipeline_writer *writer, uint32_t group, uint64_t at)
+{
+    const struct lull_pipeline_order *order = writer->order;
+    const struct step step = step_at(order, group, at);
+    const uint32_t chunk = order->stages / order->devices - 1 - step.chunk;
+
+    lull_pipeline_write(writer, LULL_PIPELINE_BACKWARD, chunk * order->devices + writer->device,
+                        step.microbatch);
+}
+
+int lull_pipeline_write_interleaved(struct lull_pipeline_order *order, uint32_t group)
+{
+    const uint64_t chunks = order->stages / order->devices;
+    const uint64_t steps = chunks * order->microbatches;
+    struct lull_pipeline_writer writer = {.order = order};
+
+    for (uint32_t d = 0; d < order->devices; d++) {
+        const uint64_t wanted = 2 * (uint64_t)(order->devices - d - 1) + (chunks - 1) * group;
+        const uint64_t warm_up = wanted < steps ? wanted : steps;
+
+        writer.device = d;
+        for (uint64_t i = 0; i < warm_up; i++)
+            write_forward(&writer, group, i);
+        for (uint64_t i = warm_up; i < steps; i++) {
+            write_forward(&writer, group, i);
+            write_backward(&writer, group, i - warm_up);
+        }
+        for (uint64_t i = steps - warm_up; i < steps; i++)
+            write_backward(&writer, group, i);
     }
     return writer.rc;
 }

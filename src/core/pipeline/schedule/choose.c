@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/schedule/choose.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,11 +9,12 @@
 
 #include "core/pipeline/frontier/frontier.h"
 
+/* Bounds of the work, a few seconds; commit eafc37d chose them. */
 enum {
     MOST_TRIED = 64,
-    TRIED_OPS = 20000, /* of all frontiers together, about */
+    TRIED_OPS = 20000, /* about as many operations have all frontiers together */
     LEAST_TRIED = 5,
-    MOST_SEARCHED = 64, /* devices whose r_s are searched for one by one */
+    MOST_SEARCHED = 64, /* with more devices, r_s are not searched for one by one */
 };
 
 struct choosing {
@@ -44,7 +46,7 @@ static int count_in_flight(const struct choosing *it, struct lull_pipeline_choic
     return 0;
 }
 
-/* The least energy at the deadline, or sooner where that is cheaper. */
+/* Finds the least energy at the deadline, or at an earlier time where that is cheaper. */
 static int find_energy(const struct choosing *it, const struct lull_pipeline_problem *problem,
                        struct lull_pipeline_choice *choice)
 {
@@ -101,7 +103,7 @@ static bool is_better(const struct lull_pipeline_choice *one,
 
 /* ---- EnvPipe's warm-up ------------------------------------------------------------------- */
 
-/* As many more forwards as formula and memory allow, one number for each device. */
+/* Finds how many more forwards EnvPipe's formula and memory allow, one number for each device. */
 static int most_hoist(const struct choosing *it, struct lull_pipeline_schedule *schedule)
 {
     const struct lull_pipeline_shape *shape = it->wish->shape;
@@ -122,7 +124,7 @@ static int most_hoist(const struct choosing *it, struct lull_pipeline_schedule *
     return rc;
 }
 
-/* Takes the change of the limits if that needs less. */
+/* Takes the changed limits if that order needs less energy. Returns 1 then, 0 if not. */
 static int try_limits(struct choosing *it, const struct lull_pipeline_schedule *schedule,
                       struct lull_pipeline_choice *best)
 {
@@ -138,14 +140,15 @@ static int try_limits(struct choosing *it, const struct lull_pipeline_schedule *
     return 1;
 }
 
-/* One more or one less on a device and, where need be, on those behind or ahead of it, so that
- * r_s never rises from one device to the next. */
+/* Tries one more or one less on a device and, where need be, on its neighbours, so that r_s never
+ * rises from one device to the next. */
 static int step(struct choosing *it, const uint32_t *most, uint32_t device, int way,
                 struct lull_pipeline_choice *best)
 {
     struct lull_pipeline_schedule next = best->schedule;
     const uint32_t devices = it->wish->shape->devices;
 
+    assert(device < devices && devices <= LULL_PIPELINE_MAX_LIMITS);
     if ((way > 0 && next.limit[device] >= most[device]) || (way < 0 && next.limit[device] == 0))
         return 0;
     next.limit[device] = next.limit[device] + (uint32_t)way;
@@ -158,8 +161,8 @@ static int step(struct choosing *it, const uint32_t *most, uint32_t device, int 
     return try_limits(it, &next, best);
 }
 
-/* From one limit for all of them, and from all that there is room for, to a vector that no single
- * step makes better. */
+/* Searches from one limit for all devices, and from as much as there is room for, to a vector that
+ * no single step makes better. */
 static int search_hoist(struct choosing *it, struct lull_pipeline_choice *best)
 {
     const uint32_t devices = it->wish->shape->devices;
@@ -218,7 +221,7 @@ static bool has(const struct lull_pipeline_profile *measured, enum lull_pipeline
     return lull_pipeline_profile_find(measured, 0, kind, 0) >= 0;
 }
 
-/* Some family as it is. */
+/* Compares a family that has no parameters. */
 static int add_family(struct choosing *it, enum lull_pipeline_family family,
                       struct lull_pipeline_choices *choices)
 {
@@ -234,15 +237,13 @@ int lull_pipeline_choose_order(const struct lull_pipeline_order_wish *wish,
     const uint64_t ops = 2 * (uint64_t)wish->shape->devices * wish->shape->microbatches *
                          wish->shape->replicas.count;
     struct lull_pipeline_choices *const choices = calloc(1, sizeof(*choices));
-    const int allowed = ops > 0 && ops < TRIED_OPS ? (int)(TRIED_OPS / ops) : 0;
-    struct choosing it = {.wish = wish, .err = err};
+    struct choosing it = {.wish = wish, .err = err, .tries_left = LEAST_TRIED};
     int rc;
 
     if (choices == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for orders");
-    it.tries_left = allowed < LEAST_TRIED  ? LEAST_TRIED
-                    : allowed > MOST_TRIED ? MOST_TRIED
-                                           : allowed;
+    if (ops > 0 && TRIED_OPS / ops > LEAST_TRIED)
+        it.tries_left = TRIED_OPS / ops < MOST_TRIED ? (int)(TRIED_OPS / ops) : MOST_TRIED;
     rc = add_family(&it, LULL_PIPELINE_1F1B, choices);
     if (rc >= 0)
         rc = add_family(&it, LULL_PIPELINE_GPIPE, choices);

@@ -6,16 +6,18 @@
  */
 #include "core/pipeline/schedule/families.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
 struct dual_row {
     struct lull_pipeline_writer *writer;
     uint32_t forward[2];  /* the next micro-batch of each chunk */
-    uint32_t backward[2]; /* alone or as the input's part */
+    uint32_t backward[2]; /* the same for backwards, whole or the input's part */
 
-    /* Weight gradients put off: parts of backwards, in the order in which these came. */
-    struct lull_pipeline_action *pending; /* room for one per device and chunk */
+    /* Weight gradients that were put off, in the order of their backwards. There is room for one
+     * per device and chunk, and two more. */
+    struct lull_pipeline_action *pending;
     size_t pending_begin;
     size_t pending_end;
 };
@@ -47,6 +49,7 @@ static void write_input(struct dual_row *row, uint32_t chunk)
 
     lull_pipeline_write(row->writer, LULL_PIPELINE_INPUT, weight.stage, weight.microbatch);
     row->backward[chunk]++;
+    assert(row->pending_end < 2 * (size_t)row->writer->order->devices + 2);
     row->pending[row->pending_end++] = weight;
 }
 
@@ -60,7 +63,7 @@ static void write_pending(struct dual_row *row)
     lull_pipeline_write(row->writer, weight->kind, weight->stage, weight->microbatch);
 }
 
-/* The forward of one chunk with the backward of the other. */
+/* Writes the forward of one chunk with the backward of the other. */
 static void write_overlap(struct dual_row *row, uint32_t chunk)
 {
     const uint32_t other = 1 - chunk;

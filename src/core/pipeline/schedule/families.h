@@ -1,5 +1,5 @@
 /*
- * What the files of schedule.h share: a row is written action by action. Private to core/pipeline.
+ * What the files of schedule.h share: each family writes a device's row action by action.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_PIPELINE_SCHEDULE_FAMILIES_H
@@ -7,7 +7,7 @@
 
 #include "core/pipeline/schedule/schedule.h"
 
-/* One device's row. After the first failure nothing is added any more. */
+/* Writes one device's row. After the first failure it adds nothing any more. */
 struct lull_pipeline_writer {
     struct lull_pipeline_order *order;
     uint32_t device;
@@ -25,8 +25,8 @@ static inline void lull_pipeline_write(struct lull_pipeline_writer *writer,
         writer->rc = lull_pipeline_order_add(writer->order, writer->device, &action);
 }
 
-/* Each fills the rows of an order whose numbers are set and whose rows are empty. -ENOMEM, -E2BIG.
- * hoist: more forwards of warm-up, per device. */
+/* Each fills the rows of an order whose numbers are set and whose rows are empty. hoist: how many
+ * more forwards of warm-up each device has; null: none. Errors: -ENOMEM, -E2BIG. */
 int lull_pipeline_write_gpipe(struct lull_pipeline_order *order);
 int lull_pipeline_write_1f1b(struct lull_pipeline_order *order, const uint32_t *hoist,
                              bool recomputes);

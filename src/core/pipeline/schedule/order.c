@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/schedule/order.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -32,6 +33,7 @@ int lull_pipeline_order_add(struct lull_pipeline_order *order, uint32_t device,
 {
     struct lull_pipeline_row *row = &order->rows[device];
 
+    assert(device < order->devices);
     if (row->count == LULL_PIPELINE_MAX_ACTIONS)
         return -E2BIG;
     if (row->count == row->capacity) {
@@ -68,9 +70,9 @@ bool lull_pipeline_action_backward(const struct lull_pipeline_action *action, ui
 /* ---- every micro-batch passes every stage once ---- */
 
 enum seen {
-    SEEN_NOTHING = 0, /* of a micro-batch, by a fixed operation */
+    SEEN_NOTHING = 0, /* by a fixed operation */
     SEEN_FORWARD = 1,
-    SEEN_GRADIENT = 2, /* of the input */
+    SEEN_GRADIENT = 2, /* the gradient of the input */
     SEEN_WEIGHT = 4,
     SEEN_RECOMPUTE = 8,
     SEEN_ALL = SEEN_FORWARD | SEEN_GRADIENT | SEEN_WEIGHT,
@@ -79,17 +81,23 @@ enum seen {
 struct check {
     const struct lull_pipeline_order *order;
     uint8_t *seen;                    /* per stage and micro-batch */
-    uint32_t *device_of;              /* per stage; devices: nobody yet */
-    struct lull_pipeline_place place; /* that is looked at */
+    uint32_t *device_of;              /* per stage; the number of devices: none yet */
+    struct lull_pipeline_place place; /* the place at hand */
     struct lull_error *err;
 };
 
 static const char *name_of(enum seen what)
 {
-    return what == SEEN_FORWARD    ? "the forward"
-           : what == SEEN_GRADIENT ? "the backward"
-           : what == SEEN_WEIGHT   ? "the weight gradient"
-                                   : "the recomputation";
+    switch (what) {
+    case SEEN_FORWARD:
+        return "the forward";
+    case SEEN_GRADIENT:
+        return "the backward";
+    case SEEN_WEIGHT:
+        return "the weight gradient";
+    default:
+        return "the recomputation";
+    }
 }
 
 /* Notes one part of an action. */
@@ -139,12 +147,12 @@ static int note_action(struct check *check, uint32_t device,
         return rc < 0 ? rc : note(check, device, s, m, SEEN_WEIGHT);
     case LULL_PIPELINE_OVERLAP:
         rc = note(check, device, s, m, SEEN_FORWARD);
-        rc = rc < 0 ? rc
-                    : note(check, device, action->partner_stage, action->partner_microbatch,
-                           SEEN_GRADIENT);
-        return rc < 0 ? rc
-                      : note(check, device, action->partner_stage, action->partner_microbatch,
-                             SEEN_WEIGHT);
+        if (rc < 0)
+            return rc;
+        rc = note(check, device, action->partner_stage, action->partner_microbatch, SEEN_GRADIENT);
+        if (rc < 0)
+            return rc;
+        return note(check, device, action->partner_stage, action->partner_microbatch, SEEN_WEIGHT);
     default:
         return note(check, device, s, 0, SEEN_NOTHING);
     }
@@ -198,7 +206,8 @@ size_t lull_pipeline_order_actions(const struct lull_pipeline_order *order)
     return actions;
 }
 
-/* Ahead of the table, whose size a few large numbers in a file would decide. */
+/* Checks sizes before the table is allocated, since a few large numbers in a file decide its size.
+ */
 static int check_size(const struct lull_pipeline_order *order, struct lull_error *err)
 {
     const size_t actions = lull_pipeline_order_actions(order);
@@ -225,14 +234,15 @@ int lull_pipeline_order_check(const struct lull_pipeline_order *order,
     struct check check = {.order = order, .place = {order->devices, 0}, .err = err};
     int rc = check_size(order, err);
 
-    if (rc >= 0) {
-        check.seen = calloc((size_t)order->stages * order->microbatches, sizeof(*check.seen));
-        check.device_of = calloc(order->stages, sizeof(*check.device_of));
-        if (check.seen == NULL || check.device_of == NULL)
-            rc = lull_error_set(err, -ENOMEM, "no memory for a schedule");
-        else
-            rc = check_all(&check);
-    }
+    if (rc < 0)
+        goto done;
+    check.seen = calloc((size_t)order->stages * order->microbatches, sizeof(*check.seen));
+    check.device_of = calloc(order->stages, sizeof(*check.device_of));
+    if (check.seen == NULL || check.device_of == NULL)
+        rc = lull_error_set(err, -ENOMEM, "no memory for a schedule");
+    else
+        rc = check_all(&check);
+done:
     free(check.device_of);
     free(check.seen);
     if (rc < 0 && place_out != NULL)

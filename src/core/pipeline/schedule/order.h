@@ -1,6 +1,7 @@
 /*
- * Order: what each device runs, one action after the other. The common form of schedules, whether
- * generated (schedule.h) or read from a file (trace/torch_schedule.h); it becomes a task graph.
+ * Order: what each device runs, one action after the other. All schedules take this form, whether
+ * they are generated (schedule.h) or read from a file (trace/torch_schedule.h), and become task
+ * graphs from it.
  *
  * Data edges, for stage s and micro-batch m (pytorch's pipelining, Megatron and the zero-bubble
  * papers agree): F(s,m) -> F(s+1,m); B or I(s+1,m) -> B or I(s,m); F(s,m) -> B, I or R(s,m);
@@ -20,16 +21,16 @@
 
 enum {
     LULL_PIPELINE_MAX_MICROBATCHES = 1 << 16,
-    LULL_PIPELINE_MAX_ACTIONS = 1 << 22, /* of all devices */
+    LULL_PIPELINE_MAX_ACTIONS = 1 << 22, /* of all devices together */
 };
 
 struct lull_pipeline_action {
     enum lull_pipeline_kind kind;
     uint32_t stage;
     uint32_t microbatch;
-    uint32_t partner_stage; /* of an overlap: its backward; else 0 */
+    uint32_t partner_stage; /* the stage of an overlap's backward; else 0 */
     uint32_t partner_microbatch;
-    int64_t time_ns; /* of a fixed one; else 0 */
+    int64_t time_ns; /* of a fixed action; else 0 */
     int64_t energy_nj;
 };
 
@@ -42,7 +43,7 @@ struct lull_pipeline_row {
 struct lull_pipeline_order {
     struct lull_pipeline_row *rows; /* one per device */
     uint32_t devices;
-    uint32_t stages;       /* model chunks counted: every stage is on one device */
+    uint32_t stages;       /* model chunks; every stage is on one device */
     uint32_t microbatches; /* each passes every stage once */
 };
 
@@ -55,22 +56,22 @@ void lull_pipeline_order_fini(struct lull_pipeline_order *order);
 int lull_pipeline_order_add(struct lull_pipeline_order *order, uint32_t device,
                             const struct lull_pipeline_action *action);
 
-/* Where in an order. */
+/* A place in an order, which an error is about. */
 struct lull_pipeline_place {
-    uint32_t device; /* as many as there are: nowhere in particular */
-    size_t index;    /* of an action in the device's row; its count: one is missing */
+    uint32_t device; /* the number of devices: nowhere in particular */
+    size_t index;    /* of an action in the device's row; the row's count: an action is missing */
 };
 
 /*
  * Checks that every micro-batch passes every stage exactly once, forward and backward, on one
- * device. Errors: -EINVAL, with stage, micro-batch and device in the text, and in *place_out (may
- * be NULL) where; -ENOMEM. O(n).
+ * device. Errors: -EINVAL, with stage, micro-batch and device in the text, and the place in
+ * *place_out, which may be null; -ENOMEM. O(n).
  */
 int lull_pipeline_order_check(const struct lull_pipeline_order *order,
                               struct lull_pipeline_place *place_out, struct lull_error *err);
 
-/* The transfer between stage s and s + 1, if they are on two devices: latency_ns[s], or
- * latency_ns[0] for all where count is 1; none where count is 0. */
+/* What transfers take. Between the stages s and s + 1, where they are on two devices, it is
+ * latency_ns[s]; latency_ns[0] for all where count is 1, and 0 where count is 0. */
 struct lull_pipeline_links {
     const int64_t *latency_ns;
     size_t count; /* 0, 1 or stages - 1 */
@@ -79,19 +80,20 @@ struct lull_pipeline_links {
 /* Data parallel copies of the pipeline. At the end the copies of a device wait for each other: its
  * gradients are reduced, its optimizer runs. */
 struct lull_pipeline_replicas {
-    uint32_t count;         /* 1..; device d of copy r is device r * devices + d of the graph */
-    const int64_t *sync_ns; /* of the operation at the end of device d of every copy: sync_ns[d], or
-                             * sync_ns[0] for all where sync_count is 1; 0: there is none */
-    const int64_t *sync_energy_nj; /* of it, each the same place; NULL: none */
+    uint32_t count; /* >= 1; device d of copy r is device r * devices + d of the graph */
+    /* How long the operation takes at the end of device d of every copy: sync_ns[d], or sync_ns[0]
+     * for all where sync_count is 1. Where it is 0 there is no such operation. */
+    const int64_t *sync_ns;
+    const int64_t *sync_energy_nj; /* its energy, at the same places; null: it takes none */
     size_t sync_count;             /* 0: no sync, 1 or devices */
-    /* What was measured of each copy, count of them; NULL, or one that is NULL: as fit->measured.
-     */
+    /* The profile of each copy, count of them. Copies whose pointer is null, or all where this is
+     * null, have fit->measured. */
     const struct lull_pipeline_profile *const *measured;
 };
 
 /*
- * Checks the order and makes a finished task graph of it; classes come from fit (fit->stages is set
- * here). graph_out: not initialised before; written on success. Errors: as
+ * Checks the order and makes a finished task graph of it. Classes come from fit, whose stages it
+ * sets. graph_out need not be initialised; it is written on success. Errors: as
  * lull_pipeline_order_check, lull_pipeline_fit_class and lull_pipeline_graph_finish (-ELOOP: a
  * device waits for what comes later on it); -EINVAL links or syncs of another count, a sync or a
  * replica count out of range.
@@ -103,15 +105,15 @@ int lull_pipeline_order_build(const struct lull_pipeline_order *order,
                               struct lull_error *err);
 
 /*
- * Replays the order without times. Returns 0 if every action gets its turn; else 1, and where the
- * first device (lowest number) that is stuck waits in vain. Only for orders that pass
- * lull_pipeline_order_check. -ENOMEM.
+ * Replays an order that passes lull_pipeline_order_check, without times. Returns 0 if every action
+ * gets its turn; else 1, and in *place_out the action that the first stuck device (lowest number)
+ * waits for in vain. Error: -ENOMEM.
  */
 int lull_pipeline_order_stuck(const struct lull_pipeline_order *order,
                               struct lull_pipeline_place *place_out);
 
-/* The most micro-batches (one stage of one micro-batch each) that a device holds activations of at
- * a time: from the begin of the forward to the end of the weight gradient. */
+/* How many micro-batches (one stage of one micro-batch each) a device holds activations of at most:
+ * from the begin of the forward to the end of the weight gradient. */
 uint32_t lull_pipeline_order_in_flight(const struct lull_pipeline_order *order, uint32_t device);
 
 #endif

@@ -1,4 +1,5 @@
-/* Orders as task graphs. SPDX-License-Identifier: Apache-2.0 */
+/* Makes task graphs of orders. SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -7,11 +8,11 @@
 
 #define NOBODY UINT32_MAX
 
-/* Who does what for one stage and micro-batch: numbers of operations within a copy. */
+/* The operations of one stage and micro-batch, by their numbers within a copy. */
 struct cell {
     uint32_t forward;
-    uint32_t gradient; /* of the input: backward, input or overlap */
-    uint32_t weight;   /* alone */
+    uint32_t gradient; /* what computes the input's: backward, input or overlap */
+    uint32_t weight;   /* a weight gradient of its own */
     uint32_t recompute;
 };
 
@@ -24,15 +25,16 @@ struct build {
     struct lull_error *err;
     struct cell *cells;
     uint32_t *device_of; /* per stage */
-    uint32_t *chunk_of;  /* per stage: which of its device's */
-    uint32_t *classes;   /* of every action */
+    uint32_t *chunk_of;  /* per stage: which of its device's chunks it is */
+    uint32_t *classes;   /* per action of a copy */
     uint32_t *known;     /* per stage and kind: the class found last, or NOBODY */
     uint32_t *end_of;    /* per device: the number of its last operation, plus 1 */
-    uint32_t per_copy;   /* operations of a copy of the pipeline, the syncs left out */
+    uint32_t per_copy;   /* the operations of a copy of the pipeline without syncs */
 };
 
 static struct cell *cell_of(const struct build *build, uint32_t stage, uint32_t microbatch)
 {
+    assert(stage < build->order->stages && microbatch < build->order->microbatches);
     return &build->cells[(size_t)stage * build->order->microbatches + microbatch];
 }
 
@@ -81,7 +83,7 @@ static int class_of(struct build *build, const struct lull_pipeline_action *acti
     return found;
 }
 
-/* The classes of all operations of a copy, device by device. */
+/* Finds the classes of all operations of a copy, device by device. */
 static int find_classes(struct build *build)
 {
     const struct lull_pipeline_order *order = build->order;
@@ -101,7 +103,7 @@ static int find_classes(struct build *build)
     return 0;
 }
 
-/* Those of a copy that was measured by itself, else the first one's. */
+/* Finds the classes of a copy from its own profile, or from the first copy's where it has none. */
 static int find_classes_of_copy(struct build *build, uint32_t copy)
 {
     const struct lull_pipeline_replicas *replicas = build->replicas;
@@ -110,7 +112,7 @@ static int find_classes_of_copy(struct build *build, uint32_t copy)
     int rc;
 
     if (replicas->measured == NULL)
-        return 0; /* they are there */
+        return 0; /* The first copy's serve all. */
     if (replicas->measured[copy] != NULL) {
         own.measured = replicas->measured[copy];
         own.copy = copy;
@@ -172,7 +174,8 @@ static int add_copy(struct build *build, uint32_t copy)
     return 0;
 }
 
-/* Within a device the order says it already, unless it says the contrary: then it is a cycle. */
+/* Lets `to` wait for `from`. Within a device the order has it wait already, unless the order says
+ * the contrary: then the edge makes a cycle, which the graph reports. */
 static int depend(struct build *build, uint32_t copy, uint32_t from, uint32_t to,
                   int64_t latency_ns, bool is_same_device)
 {
@@ -197,7 +200,7 @@ static int64_t latency_after(const struct build *build, uint32_t stage)
     return links->latency_ns[links->count == 1 ? 0 : stage];
 }
 
-/* The edges between what stage s and the next do for one micro-batch. */
+/* Connects what a stage and the next one do for one micro-batch. */
 static int connect_stages(struct build *build, uint32_t copy, uint32_t stage, uint32_t microbatch)
 {
     const struct cell *here = cell_of(build, stage, microbatch);
@@ -254,27 +257,29 @@ static int64_t sync_ns(const struct lull_pipeline_replicas *replicas, uint32_t d
 static int add_sync(struct build *build, uint32_t copy, uint32_t device)
 {
     const struct lull_pipeline_replicas *replicas = build->replicas;
-    const int64_t energy_nj = replicas->sync_energy_nj != NULL
-                                  ? replicas->sync_energy_nj[sync_place(replicas, device)]
-                                  : 0;
-    const int class_index = lull_pipeline_fit_fixed(build->fit, device, sync_ns(replicas, device),
-                                                    energy_nj, build->err);
-    const struct lull_pipeline_op op = {
-        .device = copy * build->order->devices + device,
-        .class_index = (uint32_t)class_index,
-    };
+    struct lull_pipeline_op op = {.device = copy * build->order->devices + device};
+    int64_t energy_nj = 0;
     int64_t added;
+    int class_index;
 
+    assert(build->end_of[device] > 0);
+    if (replicas->sync_energy_nj != NULL)
+        energy_nj = replicas->sync_energy_nj[sync_place(replicas, device)];
+    class_index = lull_pipeline_fit_fixed(build->fit, device, sync_ns(replicas, device), energy_nj,
+                                          build->err);
     if (class_index < 0)
         return class_index;
+    op.class_index = (uint32_t)class_index;
     added = lull_pipeline_graph_add(build->graph, &op);
     if (added < 0)
         return out_of_memory(build, (int)added);
     for (uint32_t other = 0; other < replicas->count; other++) {
         const uint32_t last = other * build->per_copy + build->end_of[device] - 1;
-        const int rc =
-            other == copy ? 0 : lull_pipeline_graph_connect(build->graph, last, (uint32_t)added, 0);
+        int rc;
 
+        if (other == copy)
+            continue;
+        rc = lull_pipeline_graph_connect(build->graph, last, (uint32_t)added, 0);
         if (rc < 0)
             return out_of_memory(build, rc);
     }
@@ -285,10 +290,11 @@ static int add_syncs(struct build *build)
 {
     for (uint32_t copy = 0; copy < build->replicas->count; copy++) {
         for (uint32_t d = 0; d < build->order->devices; d++) {
-            const bool has_sync =
-                build->order->rows[d].count > 0 && sync_ns(build->replicas, d) > 0;
-            const int rc = has_sync ? add_sync(build, copy, d) : 0;
+            int rc;
 
+            if (build->order->rows[d].count == 0 || sync_ns(build->replicas, d) == 0)
+                continue;
+            rc = add_sync(build, copy, d);
             if (rc < 0)
                 return rc;
         }
@@ -300,18 +306,25 @@ static int fill_graph(struct build *build)
 {
     int rc = fill_tables(build);
 
-    for (uint32_t copy = 0; rc >= 0 && copy < build->replicas->count; copy++) {
+    if (rc < 0)
+        return rc;
+    for (uint32_t copy = 0; copy < build->replicas->count; copy++) {
         rc = find_classes_of_copy(build, copy);
-        if (rc >= 0)
-            rc = add_copy(build, copy);
+        if (rc < 0)
+            return rc;
+        rc = add_copy(build, copy);
+        if (rc < 0)
+            return rc;
     }
-    for (uint32_t copy = 0; rc >= 0 && copy < build->replicas->count; copy++)
+    for (uint32_t copy = 0; copy < build->replicas->count; copy++) {
         rc = connect_copy(build, copy);
-    if (rc >= 0)
-        rc = add_syncs(build);
-    if (rc >= 0)
-        rc = lull_pipeline_graph_finish(build->graph, build->fit->fitted, build->err);
-    return rc;
+        if (rc < 0)
+            return rc;
+    }
+    rc = add_syncs(build);
+    if (rc < 0)
+        return rc;
+    return lull_pipeline_graph_finish(build->graph, build->fit->fitted, build->err);
 }
 
 /* ---- building ---- */

@@ -1,4 +1,5 @@
-/* Orders replayed without times: who waits in vain. SPDX-License-Identifier: Apache-2.0 */
+/* Replays orders without times, and finds who waits in vain. SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -10,11 +11,12 @@ enum { DONE_FORWARD = 1, DONE_GRADIENT = 2, DONE_RECOMPUTE = 4, HAS_RECOMPUTE = 
 struct replay {
     const struct lull_pipeline_order *order;
     uint8_t *cells; /* per stage and micro-batch */
-    size_t *next;   /* per device: its first action that had no turn yet */
+    size_t *next;   /* per device: its first action that has not run yet */
 };
 
 static uint8_t *cell_of(const struct replay *replay, uint32_t stage, uint32_t microbatch)
 {
+    assert(stage < replay->order->stages && microbatch < replay->order->microbatches);
     return &replay->cells[(size_t)stage * replay->order->microbatches + microbatch];
 }
 
@@ -71,7 +73,7 @@ static void take(const struct replay *replay, const struct lull_pipeline_action 
         mark(replay, action->stage, action->microbatch, DONE_RECOMPUTE);
 }
 
-/* Lets every device go on as far as it can. False: none could. */
+/* Lets every device go on as far as it can. Returns false if none could. */
 static bool advance(struct replay *replay)
 {
     bool has_moved = false;
@@ -123,12 +125,13 @@ int lull_pipeline_order_stuck(const struct lull_pipeline_order *order,
     };
     int rc = -ENOMEM;
 
-    if (replay.cells != NULL && replay.next != NULL) {
-        note_recomputations(&replay);
-        while (advance(&replay))
-            ;
-        rc = find_stuck(&replay, place_out);
-    }
+    if (replay.cells == NULL || replay.next == NULL)
+        goto done;
+    note_recomputations(&replay);
+    while (advance(&replay))
+        ;
+    rc = find_stuck(&replay, place_out);
+done:
     free(replay.next);
     free(replay.cells);
     return rc;

@@ -1,4 +1,4 @@
-/* Schedules as people write them. SPDX-License-Identifier: Apache-2.0 */
+/* Reads schedules as people write them. SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 struct family {
     const char *name;
     uint32_t chunks;
-    uint32_t numbers; /* that may follow the colon */
+    uint32_t numbers; /* how many may follow the colon */
     const char *usage;
 };
 
@@ -35,7 +35,7 @@ static int find_family(const char *text, size_t length, enum lull_pipeline_famil
     return -EINVAL;
 }
 
-/* Digits at *at, which is moved behind them. */
+/* Reads the digits at *at, and moves it after them. */
 static int parse_number(const char **at, uint32_t *number_out)
 {
     const char *c = *at;
@@ -68,7 +68,7 @@ static int parse_numbers(const char *text, uint32_t most, uint32_t *numbers_out)
     return -EINVAL;
 }
 
-/* What follows the colon. False: the schedule cannot have such numbers. */
+/* Takes what follows the colon. Returns false if the schedule cannot have such numbers. */
 static bool take_numbers(struct lull_pipeline_schedule *schedule, const char *text)
 {
     const int count = parse_numbers(text, families[schedule->family].numbers, schedule->limit);

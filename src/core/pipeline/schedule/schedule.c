@@ -6,8 +6,9 @@
 
 #include "core/pipeline/schedule/families.h"
 
-/* ---- what a schedule cannot be ---- */
+/* ---- shapes that a schedule cannot have ---- */
 
+/* How many micro-batches a group has. */
 static uint32_t group_of(const struct lull_pipeline_schedule *schedule,
                          const struct lull_pipeline_shape *shape)
 {
@@ -16,8 +17,8 @@ static uint32_t group_of(const struct lull_pipeline_schedule *schedule,
     return group < shape->microbatches ? group : shape->microbatches;
 }
 
-/* Megatron's rule: a group, also the last one, keeps all devices busy. Fewer micro-batches than
- * devices are one group. */
+/* Checks Megatron's rule: every group, also the last one, keeps all devices busy. Fewer
+ * micro-batches than devices are one group. */
 static int check_group(const struct lull_pipeline_schedule *schedule,
                        const struct lull_pipeline_shape *shape, struct lull_error *err)
 {

@@ -1,6 +1,7 @@
 /*
- * Schedules: in which order every device of a pipeline runs its operations. M micro-batches, S
- * devices, device s counted from the first; w forwards of warm-up.
+ * Schedules: the order in which every device of a pipeline runs its operations. Below, M is the
+ * number of micro-batches, S that of devices, s the number of a device, and w its forwards of
+ * warm-up.
  *
  *   gpipe              all forwards, then all backwards (Huang et al. 2019)
  *   1f1b               w = min(S - s, M), then backward and forward in turn (PipeDream-flush,
@@ -24,7 +25,7 @@
  *                      flight of half a stage each
  *
  * tests/trace compares the orders with torch.distributed.pipelining's: gpipe, 1f1b, interleaved (G
- * = M / max(1, M / S)), zb-h1 (as InterleavedZeroBubble with one chunk), zbv and dualpipev are equal.
+ * = M / max(1, M / S)), zb-h1 (InterleavedZeroBubble with one chunk), zbv and dualpipev are equal.
  *
  * Stages of the pipeline are model chunks: stage c * S + d is chunk c of device d; in a V, chunk 1
  * of device d is stage 2S - 1 - d.
@@ -59,30 +60,32 @@ enum lull_pipeline_family {
 
 struct lull_pipeline_schedule {
     enum lull_pipeline_family family;
-    uint32_t chunks; /* of the model, per device */
-    uint32_t group;  /* interleaved: micro-batches; 0: as many as devices */
-    uint32_t limits; /* envpipe: numbers in limit, 0: no limit, 1: for all devices */
+    uint32_t chunks; /* model chunks per device */
+    uint32_t group;  /* interleaved: micro-batches of a group; 0: as many as devices */
+    uint32_t limits; /* envpipe: how many numbers limit has; 0: no limit, 1: one for all devices */
     uint32_t limit[LULL_PIPELINE_MAX_LIMITS];
 };
 
 /* The pipeline that a schedule is for. */
 struct lull_pipeline_shape {
-    uint32_t devices; /* of one copy: a device is a stage's GPUs together */
+    uint32_t devices; /* of one copy; a device is all GPUs of a stage together */
     uint32_t microbatches;
     struct lull_pipeline_links links; /* count 0: transfers take no time */
     struct lull_pipeline_replicas replicas;
-    double input_ratio; /* fit.h; 0 or less: 0.5 */
-    bool by_chunk;      /* the profile's stages are model chunks, not devices' whole stages */
+    double input_ratio; /* as in fit.h; 0 or less means 0.5 */
+    bool by_chunk; /* whether the profile's stages are model chunks, not devices' whole stages */
 };
 
-/* "1f1b", "interleaved:2,8", ... -EINVAL with what is wrong, and where no such schedule: all. */
+/* Reads "1f1b", "interleaved:2,8" and the like. Error: -EINVAL, the text says what is wrong, and
+ * lists all schedules where there is none of that name. */
 int lull_pipeline_schedule_parse(const char *text, struct lull_pipeline_schedule *schedule_out,
                                  struct lull_error *err);
 
 /*
- * The order of every device. measured: for envpipe's r_s alone, others may pass NULL. order_out:
- * not initialised before; written on success. Errors: -EINVAL a shape that the schedule cannot have
- * (text says which number), -ENOENT a class that envpipe needs; -ENOMEM. O(actions).
+ * Finds the order of every device. Only envpipe needs measured, for its r_s; it may be null for
+ * others. order_out need not be initialised; it is written on success. Errors: -EINVAL the schedule
+ * cannot have this shape (the text says which number), -ENOENT a class is missing that envpipe
+ * needs; -ENOMEM. O(actions).
  */
 int lull_pipeline_schedule_order(const struct lull_pipeline_schedule *schedule,
                                  const struct lull_pipeline_shape *shape,
@@ -90,9 +93,9 @@ int lull_pipeline_schedule_order(const struct lull_pipeline_schedule *schedule,
                                  struct lull_pipeline_order *order_out, struct lull_error *err);
 
 /*
- * The finished task graph, and the profile whose classes its operations have: measured, fitted to
- * the pipeline's stages (fit.h). Neither is initialised before; both written on success and
- * then the caller's to fini. Errors: as lull_pipeline_schedule_order and
+ * Makes the finished task graph, and the profile whose classes its operations have: measured,
+ * fitted to the pipeline's stages (fit.h). Neither need be initialised; both are written on
+ * success, and the caller calls fini. Errors: as lull_pipeline_schedule_order and
  * lull_pipeline_order_build.
  */
 int lull_pipeline_schedule_build(const struct lull_pipeline_schedule *schedule,
@@ -102,10 +105,11 @@ int lull_pipeline_schedule_build(const struct lull_pipeline_schedule *schedule,
                                  struct lull_pipeline_graph *graph_out, struct lull_error *err);
 
 /*
- * EnvPipe's r_s for every device (reference: ATC'23, section 4.2; runtime/pipe/schedule.py): at
- * most t_B(highest clock) * (S - s - 1) / t_F(clock of the least energy), the memory limit, and
- * M - (S - s), 0 on the last; then r_{s+1} = r_s where r_s < r_{s+1} and device s still has
- * forwards to issue. shape->devices numbers to hoist_out. Errors: -ENOENT.
+ * Finds EnvPipe's r_s for every device (reference: ATC'23, section 4.2; runtime/pipe/schedule.py):
+ * the least of t_B(highest clock) * (S - s - 1) / t_F(clock of the least energy), the memory limit,
+ * and M - (S - s), and 0 on the last device; then r_{s+1} = r_s where r_s < r_{s+1} and device s
+ * still has forwards to issue. hoist_out has shape->devices places. Error: -ENOENT a class is
+ * missing.
  */
 int lull_pipeline_envpipe_hoist(const struct lull_pipeline_schedule *schedule,
                                 const struct lull_pipeline_shape *shape,

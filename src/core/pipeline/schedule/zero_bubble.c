@@ -1,4 +1,6 @@
-/* Zero bubble: the backward in two parts. SPDX-License-Identifier: Apache-2.0 */
+/* Zero-bubble schedules, whose backward is in two parts. SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+
 #include "core/pipeline/schedule/families.h"
 
 /* ---- ZB-H1 ---- */
@@ -39,7 +41,8 @@ int lull_pipeline_write_zb_h1(struct lull_pipeline_order *order)
 /* Counters of one device: the next micro-batch of each chunk (0 the way down, 1 the way back). */
 struct v_row {
     struct lull_pipeline_writer *writer;
-    uint32_t microbatches; /* that are played; those that the order lacks are left out */
+    uint32_t
+        microbatches; /* those that the pattern plays; those that the order lacks are left out */
     uint32_t forward[2];
     uint32_t input[2];
     uint32_t weight[2];
@@ -49,14 +52,18 @@ static void write_v(struct v_row *row, enum lull_pipeline_kind kind, uint32_t ch
 {
     const struct lull_pipeline_order *order = row->writer->order;
     const uint32_t device = row->writer->device;
-    uint32_t *const next = kind == LULL_PIPELINE_FORWARD ? row->forward
-                           : kind == LULL_PIPELINE_INPUT ? row->input
-                                                         : row->weight;
-    const uint32_t microbatch = next[chunk]++;
+    const uint32_t stage = chunk == 0 ? device : order->stages - 1 - device;
+    uint32_t *next = row->weight;
+    uint32_t microbatch;
 
+    assert(chunk < 2);
+    if (kind == LULL_PIPELINE_FORWARD)
+        next = row->forward;
+    else if (kind == LULL_PIPELINE_INPUT)
+        next = row->input;
+    microbatch = next[chunk]++;
     if (microbatch < order->microbatches)
-        lull_pipeline_write(row->writer, kind, chunk == 0 ? device : order->stages - 1 - device,
-                            microbatch);
+        lull_pipeline_write(row->writer, kind, stage, microbatch);
 }
 
 static void write_v_backward(struct v_row *row, uint32_t chunk)
@@ -65,7 +72,8 @@ static void write_v_backward(struct v_row *row, uint32_t chunk)
     write_v(row, LULL_PIPELINE_WEIGHT, chunk);
 }
 
-/* Until the first backward can begin: in the last of three parts they already do, one chunk. */
+/* Writes what comes before all backwards run. In the last of the three parts those of one chunk
+ * already do. */
 static void write_v_warm_up(struct v_row *row, uint32_t from_end, uint32_t from_begin)
 {
     for (uint32_t i = 0; i < 2 * from_end + 1; i++)
@@ -91,7 +99,7 @@ static void write_v_steady(struct v_row *row)
     }
 }
 
-/* Others wait for inputs' gradients first; weights fill what is left. */
+/* Gradients of inputs come first, since others wait for them; weights' fill what is left. */
 static void write_v_end(struct v_row *row, uint32_t from_end, uint32_t from_begin)
 {
     for (uint32_t i = 0; i < from_begin; i++) {
@@ -108,7 +116,7 @@ static void write_v_end(struct v_row *row, uint32_t from_end, uint32_t from_begi
 
 int lull_pipeline_write_zbv(struct lull_pipeline_order *order)
 {
-    const uint32_t fewest = 2 * order->devices - 1; /* that the pattern needs */
+    const uint32_t fewest = 2 * order->devices - 1; /* micro-batches that the pattern needs */
     struct lull_pipeline_writer writer = {.order = order};
 
     for (uint32_t d = 0; d < order->devices; d++) {
