@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/certificate.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <float.h>
 #include <inttypes.h>
@@ -28,7 +29,7 @@ void lull_certificate_fini(struct lull_certificate *certificate)
     *certificate = (struct lull_certificate){.unit_w = 1.0};
 }
 
-/* Adds a flow; false if it is negative or the sum leaves int64_t. */
+/* Adds a flow. Returns false if it is negative or the sum leaves int64_t. */
 static bool add_flow(int64_t *sum, int64_t flow)
 {
     if (flow < 0 || *sum > INT64_MAX - flow)
@@ -37,7 +38,7 @@ static bool add_flow(int64_t *sum, int64_t flow)
     return true;
 }
 
-/* What flows over edges into an operation, or out of it; -1 if an edge's flow is impossible. */
+/* The sum of the flows over an operation's edges on one side; -1 if one of them is impossible. */
 static int64_t over_edges(const struct lull_certificate *certificate, const uint32_t *edges,
                           uint32_t first, uint32_t last)
 {
@@ -65,7 +66,9 @@ int lull_certificate_check(const struct lull_certificate *certificate,
     int64_t to_sink = 0;
 
     if (!(certificate->unit_w > 0.0) || isinf(certificate->unit_w))
-        return lull_error_set(err, -EINVAL, "certificate: a unit of %g W", certificate->unit_w);
+        return lull_error_set(err, -EINVAL,
+                              "certificate: its unit of flow is %g W, which is not above 0",
+                              certificate->unit_w);
     for (size_t op = 0; op < graph->op_count; op++) {
         const int64_t through = certificate->op_flow[op];
         const bool is_first = graph->first_in[op] == graph->first_in[op + 1];
@@ -85,8 +88,8 @@ int lull_certificate_check(const struct lull_certificate *certificate,
     }
     if (from_source != certificate->value || to_sink != certificate->value)
         return lull_error_set(err, -EINVAL,
-                              "certificate: value %" PRId64 ", but %" PRId64 " comes and %" PRId64
-                              " goes",
+                              "certificate: its value is %" PRId64 ", but %" PRId64
+                              " flows from the source and %" PRId64 " to the sink",
                               certificate->value, from_source, to_sink);
     return 0;
 }
@@ -103,7 +106,7 @@ static void add(struct sum *sum, double term)
     sum->magnitude += fabs(term);
 }
 
-/* The option that is cheapest where time costs price_w. */
+/* Adds the option that is cheapest where time costs price_w. */
 static void add_cheapest(struct sum *sum, const struct lull_pipeline_class *operations,
                          double price_w)
 {
@@ -119,11 +122,12 @@ static void add_cheapest(struct sum *sum, const struct lull_pipeline_class *oper
             best = i;
         }
     }
+    assert(operations->option_count > 0);
     add(sum, (double)option[best].energy_nj);
     add(sum, price_w * (double)option[best].time_ns);
 }
 
-/* What the flow proves, nJ, and by how much roundings may have moved it. */
+/* Adds up what the flow proves, nJ, and by how much roundings may have moved it. */
 static double add_up(const struct lull_certificate *certificate,
                      const struct lull_pipeline_problem *problem, int64_t time_ns, double *slip_out)
 {
@@ -156,13 +160,4 @@ double lull_certificate_bound(const struct lull_certificate *certificate,
     const double sum_nj = add_up(certificate, problem, time_ns, &slip_nj);
 
     return (sum_nj - slip_nj) * 1e-9;
-}
-
-double lull_certificate_bound_above(const struct lull_certificate *certificate,
-                                    const struct lull_pipeline_problem *problem, int64_t time_ns)
-{
-    double slip_nj;
-    const double sum_nj = add_up(certificate, problem, time_ns, &slip_nj);
-
-    return (sum_nj + slip_nj) * 1e-9;
 }

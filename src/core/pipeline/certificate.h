@@ -25,33 +25,27 @@
  * edges comes from the source and goes to the sink, only where it has no edges on that side. */
 struct lull_certificate {
     double unit_w;      /* watts per unit of flow, > 0 */
-    int64_t value;      /* from source to sink */
+    int64_t value;      /* what flows from the source to the sink */
     int64_t *op_flow;   /* graph->op_count, >= 0 */
     int64_t *edge_flow; /* graph->edge_count, >= 0, in the order of the finished graph's edges */
 };
 
-/* Room for a graph's flow, all 0: proves that no plan is below the cheapest options. -ENOMEM. */
+/* Allocates a flow for a graph, all 0, which proves that no plan is below the cheapest options.
+ * Error: -ENOMEM. */
 int lull_certificate_init(struct lull_certificate *certificate,
                           const struct lull_pipeline_graph *graph);
 void lull_certificate_fini(struct lull_certificate *certificate);
 
-/*
- * Checks the flow. Errors: -EINVAL, the text says which operation or edge breaks which rule. O(n).
- */
+/* Checks the flow. Error: -EINVAL, the text says which operation breaks which rule. O(n). */
 int lull_certificate_check(const struct lull_certificate *certificate,
                            const struct lull_pipeline_graph *graph, struct lull_error *err);
 
 /*
- * The energy in joules below which no plan of an iteration time of time_ns lies; the rounding of
- * the sum is on the safe side. The flow has been checked. The bound is tight for the time
- * that the flow was found at, and true for any other. O(n * options).
+ * The energy in joules below which no plan of an iteration time of time_ns lies, from a flow that
+ * has been checked; the rounding of the sum is on the safe side. The bound is tight at the time
+ * that the flow was found for, and true at any other. O(n * options).
  */
 double lull_certificate_bound(const struct lull_certificate *certificate,
                               const struct lull_pipeline_problem *problem, int64_t time_ns);
-
-/* The same sum rounded to the other side: at least what the flow proves in exact arithmetic. A bound
- * that lies above it by some energy is better by no less. */
-double lull_certificate_bound_above(const struct lull_certificate *certificate,
-                                    const struct lull_pipeline_problem *problem, int64_t time_ns);
 
 #endif

@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/envpipe.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { GREEDY_STEPS = 3 };
+enum { GREEDY_STEPS = 3 }; /* as published */
 
 struct lull_envpipe {
     const struct lull_pipeline_problem *problem;
     enum lull_envpipe_method method;
     uint32_t *option;
     bool *is_envelope;    /* of every operation */
-    int64_t *duration_ns; /* at its option */
-    int64_t *end_ns;      /* as they should be by that */
-    uint32_t *path;       /* the last operation first */
+    int64_t *duration_ns; /* of every operation at its option */
+    int64_t *end_ns;      /* when it ends by the profile */
+    uint32_t *path;       /* the critical path, the last operation first */
     size_t path_length;
 };
 
 static void choose(struct lull_envpipe *planner, uint32_t op, uint32_t option)
 {
+    assert(option < lull_pipeline_class_of(planner->problem, op)->option_count);
     planner->option[op] = option;
     planner->duration_ns[op] =
         lull_pipeline_class_of(planner->problem, op)->options[option].time_ns;
@@ -74,8 +76,8 @@ static void set_initial(struct lull_envpipe *planner, enum lull_envpipe_method m
 /* ---- the critical path ------------------------------------------------------------------- */
 
 /*
- * The operation that this one waited for, -1 if none. Where there are several, the one that
- * reproduces what was recorded: before a forward what another device sent, else the device's own.
+ * The operation that this one waited for, or -1. Where there are several it takes the one that
+ * reproduces what was recorded: before a forward the one of another device, else the device's own.
  */
 static int64_t critical_before(const struct lull_envpipe *planner, uint32_t op,
                                const int64_t *end_ns, int64_t tie_ns)
@@ -111,8 +113,10 @@ static void find_path(struct lull_envpipe *planner, const int64_t *end_ns, int64
         if (end_ns[i] > end_ns[op])
             op = i;
     planner->path_length = 0;
-    for (; op >= 0; op = critical_before(planner, (uint32_t)op, end_ns, tie_ns))
+    for (; op >= 0; op = critical_before(planner, (uint32_t)op, end_ns, tie_ns)) {
+        assert(planner->path_length < planner->problem->graph->op_count);
         planner->path[planner->path_length++] = (uint32_t)op;
+    }
 }
 
 static bool is_inside_envelope(const struct lull_envpipe *planner)
@@ -125,7 +129,8 @@ static bool is_inside_envelope(const struct lull_envpipe *planner)
 
 /* ---- reconfiguring ----------------------------------------------------------------------- */
 
-/* Clocks descend with the index, so a step up is one index down. */
+/* Whether an operation's clock can be raised. Clocks descend with the index, so a step up is one
+ * index down. */
 static bool can_rise(const struct lull_envpipe *planner, uint32_t op)
 {
     return planner->option[op] >
@@ -173,12 +178,16 @@ static bool raise_last(struct lull_envpipe *planner)
 enum lull_envpipe_step lull_envpipe_step(struct lull_envpipe *envpipe, const int64_t *end_ns,
                                          int64_t tie_ns)
 {
+    bool is_raised;
+
     find_path(envpipe, end_ns, tie_ns);
     if (is_inside_envelope(envpipe))
         return LULL_ENVPIPE_INSIDE;
-    return (envpipe->method == LULL_ENVPIPE_GREEDY ? raise_last(envpipe) : raise_lowest(envpipe))
-               ? LULL_ENVPIPE_RAISED
-               : LULL_ENVPIPE_EXHAUSTED;
+    if (envpipe->method == LULL_ENVPIPE_GREEDY)
+        is_raised = raise_last(envpipe);
+    else
+        is_raised = raise_lowest(envpipe);
+    return is_raised ? LULL_ENVPIPE_RAISED : LULL_ENVPIPE_EXHAUSTED;
 }
 
 /* ---- all together ------------------------------------------------------------------------ */
@@ -227,7 +236,7 @@ const uint32_t *lull_envpipe_options(const struct lull_envpipe *envpipe)
     return envpipe->option;
 }
 
-/* An iteration as it should be by the profile. */
+/* Finds when operations end by the profile. */
 static void imagine(struct lull_envpipe *envpipe)
 {
     const struct lull_pipeline_graph *const graph = envpipe->problem->graph;

@@ -8,9 +8,10 @@
  * of energy.
  *
  * What differs from the publication: the critical path is the longest one of the task graph, where
- * EnvPipe guesses it from receive times; the low clock is of each class, not one for a stage; a
- * step is one clock of the profile; the path is believed at once, not after ten iterations. So
- * emulated, the energies recorded for it with Perseus (SOSP'24) come out to 9 digits (tests/core).
+ * EnvPipe guesses it from receive times; each class has a low clock, not each stage; a step is one
+ * clock of the profile; the path is believed at once, not after ten iterations. This emulation
+ * gives the energies that were recorded for EnvPipe with Perseus (SOSP'24) to 9 digits
+ * (tests/core).
  *
  * Pure. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -25,16 +26,16 @@
 
 enum lull_envpipe_method {
     LULL_ENVPIPE_UNIFORM,  /* low clocks everywhere */
-    LULL_ENVPIPE_ENVELOPE, /* and the envelope at the highest; nothing is raised */
-    LULL_ENVPIPE_BALANCED, /* raises what is lowest on the path, one step */
-    LULL_ENVPIPE_GREEDY,   /* raises the path's last operation that can be, three steps */
+    LULL_ENVPIPE_ENVELOPE, /* the envelope at the highest clocks as well; nothing is raised */
+    LULL_ENVPIPE_BALANCED, /* raises the lowest clocks on the path by one step */
+    LULL_ENVPIPE_GREEDY,   /* raises the path's last operation that can be raised by three steps */
     LULL_ENVPIPE_METHODS
 };
 
 struct lull_envpipe_outcome {
-    uint32_t iterations; /* in which clocks were raised */
-    bool is_settled;     /* the critical path lies in the envelope, or all on it is at the highest;
-                            false: most_iterations came first */
+    uint32_t iterations; /* how many iterations raised clocks */
+    bool is_settled;     /* whether the critical path lies in the envelope, or all of it is at the
+                          * highest clocks; false: most_iterations came first */
 };
 
 /* What a look at the critical path led to. */
@@ -46,28 +47,28 @@ enum lull_envpipe_step {
 
 /*
  * The planner step by step, for a job that executes its plan between two looks (EnvPipe's loop:
- * execute, find the critical path, reconfigure). The problem is borrowed until destroy; method is
- * not UNIFORM or ENVELOPE where steps are taken. NULL: no memory.
+ * execute, find the critical path, reconfigure). It borrows the problem until destroy. Steps need a
+ * method other than UNIFORM and ENVELOPE. create returns null where there is no memory.
  */
 struct lull_envpipe;
 struct lull_envpipe *lull_envpipe_create(const struct lull_pipeline_problem *problem,
                                          enum lull_envpipe_method method);
 void lull_envpipe_destroy(struct lull_envpipe *envpipe);
 
-/* The plan as it is, op_count indices into the options; valid until the next step. */
+/* The current plan, op_count indices into the options; valid until the next step. */
 const uint32_t *lull_envpipe_options(const struct lull_envpipe *envpipe);
 
 /*
- * Looks at an iteration and raises clocks: when every operation ended, measured, by a clock that
- * all devices share, ns. The path goes to what an operation waited for, the latest to arrive;
- * arrivals that are no more than tie_ns (>= 0) apart count as one. O(operations).
+ * Looks at an iteration and raises clocks. end_ns says when every operation ended, as measured by a
+ * clock that all devices share. The critical path goes back to what an operation waited for
+ * longest; arrivals that are at most tie_ns (>= 0) apart count as one. O(operations).
  */
 enum lull_envpipe_step lull_envpipe_step(struct lull_envpipe *envpipe, const int64_t *end_ns,
                                          int64_t tie_ns);
 
 /*
- * option_out: op_count indices into the options. outcome_out is true of what was returned, settled
- * or not. Errors: -ENOMEM. O(operations) for every iteration.
+ * Makes EnvPipe's plan. option_out receives op_count indices into the options; outcome_out
+ * describes that plan, settled or not. Error: -ENOMEM. O(operations) for every iteration.
  */
 int lull_envpipe_plan(const struct lull_pipeline_problem *problem, enum lull_envpipe_method method,
                       uint32_t most_iterations, uint32_t *option_out,

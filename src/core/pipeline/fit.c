@@ -35,6 +35,7 @@ uint32_t lull_pipeline_fit_stage(const struct lull_pipeline_fit *fit, uint32_t s
     const uint32_t whole = stage / fit->parts;
     const uint32_t last = (fit->stages - 1) / fit->parts;
 
+    assert(fit->stages > 0 && whole <= last);
     if (measured < 2)
         return 0;
     if (whole == last)
@@ -50,7 +51,7 @@ static const struct lull_pipeline_class *find(const struct lull_pipeline_fit *fi
     return found >= 0 ? &fit->measured->classes[found] : NULL;
 }
 
-/* Adds a share of a measured class. False: it was not measured. */
+/* Adds a share of a measured class. Returns false if that was not measured. */
 static bool take(const struct lull_pipeline_fit *fit, uint32_t stage, enum lull_pipeline_kind kind,
                  double ratio, struct recipe *recipe)
 {
@@ -72,7 +73,8 @@ static bool take_backward(const struct lull_pipeline_fit *fit, uint32_t stage,
             take(fit, stage, LULL_PIPELINE_WEIGHT, 1.0, recipe));
 }
 
-/* What a class is made of, in measured stages. False: it can neither be found nor derived. */
+/* Finds what a class is made of, in measured stages. Returns false if it was neither measured nor
+ * can be derived. */
 static bool choose_recipe(const struct lull_pipeline_fit *fit, uint32_t stage,
                           enum lull_pipeline_kind kind, uint32_t partner, struct recipe *recipe)
 {
@@ -108,7 +110,7 @@ static const struct lull_pipeline_option *at_clock(const struct lull_pipeline_cl
     return NULL;
 }
 
-/* The recipe at one clock. False: a share has no such clock. */
+/* Mixes the recipe at one clock. Returns false if a share has no such clock. */
 static bool mix(const struct recipe *recipe, uint32_t parts, uint32_t sm_mhz,
                 struct lull_pipeline_option *option_out)
 {
@@ -145,6 +147,7 @@ static int add_class(struct lull_pipeline_fit *fit, uint32_t stage, enum lull_pi
     const struct lull_pipeline_class *first = recipe->shares[0].operations;
     bool has_option = false;
 
+    assert(recipe->count > 0);
     for (size_t i = 0; i < first->option_count; i++) {
         struct lull_pipeline_option option;
         int rc;
@@ -201,7 +204,7 @@ int lull_pipeline_fit_fixed(struct lull_pipeline_fit *fit, uint32_t stage, int64
                             int64_t energy_nj, struct lull_error *err)
 {
     const struct lull_pipeline_option option = {time_ns, energy_nj, 0};
-    uint32_t number = 0; /* of the stage's fixed classes; told apart as partners */
+    uint32_t number = 0; /* fixed classes of a stage are told apart by it, as by partners */
     int rc;
 
     for (size_t i = 0; i < fit->fitted->class_count; i++) {

@@ -1,6 +1,6 @@
 /*
- * Fit: a measured profile brought to the stages of a pipeline. What is fitted has one class for
- * every (stage of the pipeline, kind) that its operations need, made when first asked for.
+ * Fit: brings a measured profile to the stages of a pipeline. The fitted profile has one class for
+ * every (stage of the pipeline, kind) that operations need, made when it is first asked for.
  *
  * Stages: a profile of stages 0..n - 1 serves a pipeline of any number of them: the last stays the
  * last (it has the head of the model), stage i before it takes profile stage min(i, n - 2).
@@ -45,7 +45,7 @@ int lull_pipeline_fit_class(struct lull_pipeline_fit *fit, uint32_t stage,
                             enum lull_pipeline_kind kind, uint32_t partner, struct lull_error *err);
 
 /* Adds a class of one fixed option, for collectives and the like, and returns its index; equal
- * ones of a stage are one class. Errors: as lull_pipeline_profile_add. */
+ * classes of a stage become one. Errors: as lull_pipeline_profile_add. */
 int lull_pipeline_fit_fixed(struct lull_pipeline_fit *fit, uint32_t stage, int64_t time_ns,
                             int64_t energy_nj, struct lull_error *err);
 

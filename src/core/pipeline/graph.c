@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/graph.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -28,7 +29,7 @@ void lull_pipeline_graph_fini(struct lull_pipeline_graph *graph)
     lull_pipeline_graph_init(graph);
 }
 
-/* Room for one more of `size` bytes; the array may move. */
+/* Makes room for one more element of `size` bytes; the array may move. */
 static int make_room(void **array, size_t count, size_t *room, size_t size)
 {
     const size_t larger = *room == 0 ? 64 : 2 * *room;
@@ -89,9 +90,9 @@ int lull_pipeline_graph_connect(struct lull_pipeline_graph *graph, uint32_t from
 }
 
 /*
- * Lists, for every key, the members that have it, in their order: members_out[first_out[k]..[k +
- * 1]] for key k. key_at: a field of each of count structs of `stride` bytes. first_out has
- * keys + 1 places.
+ * Lists, for every key, the members that have it, in their order: those of key k are
+ * members_out[first_out[k]..first_out[k + 1]]. key_at points to the key in the first of `count`
+ * structs of `stride` bytes. first_out has keys + 1 places.
  */
 static void list_by_key(const uint32_t *key_at, size_t stride, size_t count, size_t keys,
                         uint32_t *first_out, uint32_t *members_out)
@@ -190,8 +191,9 @@ static int list_edges(struct lull_pipeline_graph *graph)
 }
 
 /*
- * Takes operations one after the other that wait for none that is left (Kahn). waiting: op_count
- * places; says in the end what each operation still waits for. Returns how many were taken.
+ * Takes one operation after the other that waits for none that is left (Kahn). waiting has op_count
+ * places; in the end it says how many operations each one still waits for. Returns how many were
+ * taken.
  */
 static size_t sort_operations(struct lull_pipeline_graph *graph, uint32_t *waiting)
 {
@@ -209,6 +211,7 @@ static size_t sort_operations(struct lull_pipeline_graph *graph, uint32_t *waiti
         for (uint32_t i = graph->first_out[op]; i < graph->first_out[op + 1]; i++) {
             const uint32_t next = graph->edges[graph->out_edges[i]].to;
 
+            assert(waiting[next] > 0);
             if (--waiting[next] == 0)
                 graph->topological[ready++] = next;
         }
@@ -244,7 +247,7 @@ static void sort_edges(struct lull_pipeline_graph *graph, uint32_t *place)
                 graph->first_out, graph->out_edges);
 }
 
-/* An operation that waits and that `op`, which waits itself, waits for. */
+/* An operation that waits, and that `op`, which waits as well, waits for. */
 static uint32_t waits_for(const struct lull_pipeline_graph *graph, const uint32_t *waiting,
                           uint32_t op)
 {
@@ -268,7 +271,8 @@ static void append_name(const struct lull_pipeline_graph *graph,
                    named->microbatch, named->device);
 }
 
-/* What still waits after sorting waits for itself in the end: walks back until it comes round. */
+/* Names a cycle: an operation that still waits after sorting waits for itself in the end, so that a
+ * walk back comes round. */
 static int name_cycle(const struct lull_pipeline_graph *graph,
                       const struct lull_pipeline_profile *profile, const uint32_t *waiting,
                       struct lull_error *err)
@@ -351,7 +355,8 @@ int64_t lull_pipeline_earliest(const struct lull_pipeline_graph *graph, const in
             const struct lull_pipeline_edge *edge = &graph->edges[graph->in_edges[j]];
             const int64_t arrival = begin[edge->from] + duration_ns[edge->from] + edge->latency_ns;
 
-            ready = arrival > ready ? arrival : ready;
+            if (arrival > ready)
+                ready = arrival;
         }
         begin[op] = ready;
         if (ready + duration_ns[op] > makespan)

@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "core/pipeline/profile.h"
 
-/* Operations of a graph, devices and edges: bounds that keep sums of times within int64_t. */
+/* Bounds of a graph's operations, devices and edges, which keep sums of times within int64_t. */
 enum {
     LULL_PIPELINE_MAX_OPS = 1 << 24,
     LULL_PIPELINE_MAX_DEVICES = 1 << 16,
@@ -28,8 +28,8 @@ enum {
 struct lull_pipeline_op {
     uint32_t device;
     uint32_t class_index; /* into the profile's classes */
-    uint32_t microbatch;  /* for people: pictures, plans */
-    uint32_t chunk;       /* of the device's model chunks, for people */
+    uint32_t microbatch;  /* for pictures and plan files */
+    uint32_t chunk;       /* which of the device's model chunks it is of; also for these */
 };
 
 struct lull_pipeline_edge {
@@ -43,27 +43,27 @@ struct lull_pipeline_graph {
     size_t op_count;
     struct lull_pipeline_edge *edges; /* finished: in topological order of `from` */
     size_t edge_count;
-    size_t op_room; /* how many there is memory for */
+    size_t op_room; /* how many operations there is memory for */
     size_t edge_room;
     uint32_t device_count; /* the largest device + 1 */
 
-    /* Finished only. */
+    /* The rest is there once the graph is finished. */
     uint32_t *topological; /* operations, each after all that it waits for */
     uint32_t *first_in;    /* op_count + 1: edges into op i are in_edges[first_in[i]..[i + 1]] */
     uint32_t *in_edges;    /* indices into edges */
     uint32_t *first_out;   /* the same for edges out of op i */
     uint32_t *out_edges;
-    uint32_t *first_on;  /* device_count + 1: operations of device d in its order are */
-    uint32_t *on_device; /* on_device[first_on[d]..[d + 1]] */
+    uint32_t *first_on;  /* device_count + 1: device d's operations, in its order, are */
+    uint32_t *on_device; /* on_device[first_on[d]..first_on[d + 1]] */
 };
 
 void lull_pipeline_graph_init(struct lull_pipeline_graph *graph);
 void lull_pipeline_graph_fini(struct lull_pipeline_graph *graph);
 
 /*
- * Returns the operation's index. The operations of a device are added in its order; the edge from
- * the one before is added by finish. Errors: -E2BIG too many operations, or a device from
- * LULL_PIPELINE_MAX_DEVICES on; -ENOMEM.
+ * Adds an operation and returns its index. The operations of a device are added in its order;
+ * finish adds the edge from the one before. Errors: -E2BIG there are too many operations, or the
+ * device is LULL_PIPELINE_MAX_DEVICES or more; -ENOMEM.
  */
 int64_t lull_pipeline_graph_add(struct lull_pipeline_graph *graph,
                                 const struct lull_pipeline_op *op);
@@ -84,14 +84,14 @@ int lull_pipeline_graph_finish(struct lull_pipeline_graph *graph,
                                const struct lull_pipeline_profile *profile, struct lull_error *err);
 
 /*
- * When each operation begins at the earliest, for given durations (op_count of them, ns); returns
- * the makespan, the longest path. begin_out may be NULL; it then takes memory, and returns -ENOMEM
- * where there is none. O(n).
+ * Finds when each operation begins at the earliest, for given durations (op_count of them, ns), and
+ * returns the makespan, the longest path. begin_out may be null; the function then allocates
+ * memory, and returns -ENOMEM where there is none. O(n).
  */
 int64_t lull_pipeline_earliest(const struct lull_pipeline_graph *graph, const int64_t *duration_ns,
                                int64_t *begin_out);
 
-/* When each operation must begin at the latest so that all ends by deadline_ns. O(n). */
+/* Finds when each operation must begin at the latest so that all end by deadline_ns. O(n). */
 void lull_pipeline_latest(const struct lull_pipeline_graph *graph, const int64_t *duration_ns,
                           int64_t deadline_ns, int64_t *begin_out);
 

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/plan.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
-/* Option of an operation. */
+/* The option that a plan gives an operation. */
 static const struct lull_pipeline_option *chosen(const struct lull_pipeline_problem *problem,
                                                  const uint32_t *option, size_t op)
 {
-    return &lull_pipeline_class_of(problem, op)->options[option[op]];
+    const struct lull_pipeline_class *class = lull_pipeline_class_of(problem, op);
+
+    assert(option[op] < class->option_count);
+    return &class->options[option[op]];
 }
 
 void lull_pipeline_plan_highest(const struct lull_pipeline_problem *problem, uint32_t *option_out)

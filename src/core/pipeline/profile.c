@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/profile.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -16,6 +17,7 @@ static const char *const kind_names[LULL_PIPELINE_KINDS] = {
 
 const char *lull_pipeline_kind_name(enum lull_pipeline_kind kind)
 {
+    assert(kind < LULL_PIPELINE_KINDS);
     return kind_names[kind];
 }
 
@@ -65,7 +67,7 @@ int lull_pipeline_profile_find(const struct lull_pipeline_profile *profile, uint
     return lull_pipeline_profile_find_copy(profile, 0, stage, kind, partner);
 }
 
-/* Where an option with this clock belongs: before the first one that is not higher. */
+/* Where an option with this clock belongs: before the first option whose clock is not higher. */
 static size_t place_of(const struct lull_pipeline_class *operations, uint32_t sm_mhz)
 {
     size_t place = 0;
@@ -157,7 +159,7 @@ int lull_pipeline_profile_add(struct lull_pipeline_profile *profile, uint32_t st
     return lull_pipeline_profile_add_copy(profile, 0, stage, kind, partner, option, err);
 }
 
-/* An option as the curve of time and effective energy has it. */
+/* An option as a point of time and effective energy. */
 struct point {
     int64_t time_ns;
     double effective_nj;
@@ -196,6 +198,7 @@ size_t lull_pipeline_pareto(const struct lull_pipeline_class *operations, double
     struct point points[LULL_PIPELINE_MAX_OPTIONS];
     size_t kept = 0;
 
+    assert(operations->option_count > 0 && operations->option_count <= LULL_PIPELINE_MAX_OPTIONS);
     for (size_t i = 0; i < operations->option_count; i++) {
         const struct lull_pipeline_option *option = &operations->options[i];
 

@@ -20,8 +20,8 @@
 
 enum { LULL_PIPELINE_MAX_OPTIONS = 512 };
 /*
- * Of one option: 100 s and 10 MJ. The longest path of LULL_PIPELINE_MAX_OPS operations (graph.h)
- * stays within int64_t; energies are summed as double.
+ * The limits of one option are 100 s and 10 MJ. So the longest path of LULL_PIPELINE_MAX_OPS
+ * operations (graph.h) stays within int64_t; energies are summed as double.
  */
 #define LULL_PIPELINE_MAX_TIME_NS INT64_C(100000000000)
 #define LULL_PIPELINE_MAX_ENERGY_NJ INT64_C(10000000000000000)
@@ -29,8 +29,8 @@ enum { LULL_PIPELINE_MAX_OPTIONS = 512 };
 enum lull_pipeline_kind {
     LULL_PIPELINE_FORWARD,
     LULL_PIPELINE_BACKWARD,  /* input and weight gradients in one */
-    LULL_PIPELINE_INPUT,     /* gradient of the input alone */
-    LULL_PIPELINE_WEIGHT,    /* gradient of the weights alone */
+    LULL_PIPELINE_INPUT,     /* the gradient of the input alone */
+    LULL_PIPELINE_WEIGHT,    /* the gradient of the weights alone */
     LULL_PIPELINE_OVERLAP,   /* a forward and a backward at once (DualPipe) */
     LULL_PIPELINE_FIXED,     /* nothing to choose: collectives, optimizer */
     LULL_PIPELINE_RECOMPUTE, /* a forward repeated ahead of the backward */
@@ -40,14 +40,15 @@ enum lull_pipeline_kind {
 struct lull_pipeline_option {
     int64_t time_ns;   /* > 0 */
     int64_t energy_nj; /* >= 0, of all GPUs of the stage */
-    uint32_t sm_mhz;   /* 0: no clock to set (fixed) */
+    uint32_t sm_mhz;   /* 0: it has no clock (fixed) */
 };
 
 struct lull_pipeline_class {
     uint32_t stage;
     enum lull_pipeline_kind kind;
-    uint32_t partner; /* of an overlap: the stage whose backward it is; else 0 */
-    uint32_t copy; /* the data parallel copy that it was measured of; 0: of all without their own */
+    uint32_t partner; /* the stage of an overlap's backward; else 0 */
+    uint32_t
+        copy; /* the data parallel copy that it was measured on; 0: all copies without their own */
     struct lull_pipeline_option *options; /* clocks descending, each once */
     size_t option_count;                  /* >= 1 */
 };
@@ -61,7 +62,7 @@ struct lull_pipeline_profile {
  * "recompute". */
 const char *lull_pipeline_kind_name(enum lull_pipeline_kind kind);
 
-/* Errors: -EINVAL unknown word; kind_out is left alone. */
+/* Error: -EINVAL the word is unknown; kind_out is then left alone. */
 int lull_pipeline_kind_parse(const char *word, enum lull_pipeline_kind *kind_out);
 
 void lull_pipeline_profile_init(struct lull_pipeline_profile *profile);
@@ -80,7 +81,7 @@ int lull_pipeline_profile_add(struct lull_pipeline_profile *profile, uint32_t st
 int lull_pipeline_profile_find(const struct lull_pipeline_profile *profile, uint32_t stage,
                                enum lull_pipeline_kind kind, uint32_t partner);
 
-/* The same two for a class of one data parallel copy; copy 0 are those above. */
+/* The same two for a class of one data parallel copy; with copy 0 they are the ones above. */
 int lull_pipeline_profile_add_copy(struct lull_pipeline_profile *profile, uint32_t copy,
                                    uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner,
                                    const struct lull_pipeline_option *option,
@@ -89,18 +90,18 @@ int lull_pipeline_profile_find_copy(const struct lull_pipeline_profile *profile,
                                     uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner);
 
 /*
- * The options that a planner may choose: strictly falling effective energy with growing time, the
- * fastest first. Of two options of equal time and effective energy the one with the higher clock.
- * With hull, only the corners of its lower convex hull (the relaxation's). blocking_w >= 0, of the
- * whole stage. chosen_out: indices into the class's options, room for option_count. Returns their
- * number, at least 1. O(n log n).
+ * Lists the options that a planner may choose, the fastest first: effective energy falls strictly
+ * as time grows. Of two options of equal time and effective energy it takes the one with the higher
+ * clock. With hull, it lists only the corners of their lower convex hull (the relaxation's).
+ * blocking_w >= 0 is that of the whole stage. chosen_out receives indices into the class's options,
+ * and has room for option_count. Returns their number, at least 1. O(n log n).
  */
 size_t lull_pipeline_pareto(const struct lull_pipeline_class *operations, double blocking_w,
                             bool hull, uint32_t *chosen_out);
 
 /*
- * What an option costs beyond waiting as long, nJ; may be negative. blocking_w >= 0. Watts times
- * nanoseconds are nanojoules.
+ * What an option costs beyond waiting for the same time, nJ; it may be negative. blocking_w >= 0.
+ * Watts times nanoseconds are nanojoules.
  */
 static inline double lull_pipeline_effective_nj(const struct lull_pipeline_option *option,
                                                 double blocking_w)
