@@ -1,5 +1,5 @@
 /*
- * --eta and --beta, which lull batch run and replay share. SPDX-License-Identifier: Apache-2.0
+ * The options --eta and --beta of lull batch run. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_BATCH_WEIGHTS_H
 #define LULL_CLI_BATCH_WEIGHTS_H

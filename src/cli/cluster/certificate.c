@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "cli/watch.h"
+#include "base/watch.h"
 #include "core/cluster/dual_search.h"
 #include "core/cluster/preemptive_bound.h"
 #include "core/cluster/slotted.h"

@@ -7,19 +7,10 @@
 #include "base/error.h"
 #include "core/cluster/policy.h"
 
-/* Beside those of core/cluster/policy.h, which run gangs in queues. */
-static const struct {
-    const char *name;
-    int (*run)(const char *policy, int argc, char **argv);
-    const char *what;
-} policies[] = {
-    {"edl", lull_cluster_edl_main,
-     "tasks of one GPU with deadlines; clocks by least energy, readjusted (TPDS 2022)"},
-    {"ada-srsf", lull_cluster_shared_main,
-     "gangs that share GPUs in time and a network by contention (arXiv 2002.10105)"},
-};
+/* Policies that are no longer here: lull-reproduce has a command of the same name for each. */
+static const char *const reproduced[] = {"edl", "ada-srsf"};
 
-enum { POLICY_COUNT = sizeof(policies) / sizeof(policies[0]) };
+enum { REPRODUCED_COUNT = sizeof(reproduced) / sizeof(reproduced[0]) };
 
 static void print_knob(const struct lull_cluster_policy_ops *ops, FILE *out)
 {
@@ -37,14 +28,12 @@ static void print_policies(const struct lull_cluster_policy_ops *const *ops, FIL
 
 static void print_usage(FILE *out)
 {
-    fprintf(out, "Usage: lull " LULL_CLUSTER_COMMAND " --policy NAME [OPTION...] FILE\n"
-                 "  or:  lull " LULL_CLUSTER_COMMAND " --compare NAME,NAME... [OPTION...] FILE\n"
-                 "Runs many jobs on a cluster in virtual time, under a policy:\n\n");
-    for (int i = 0; i < POLICY_COUNT; i++)
-        fprintf(out, "  %-22s %s\n", policies[i].name, policies[i].what);
-    fprintf(out, "\nor gangs in queues:\n\n");
+    fprintf(out,
+            "Usage: lull " LULL_CLUSTER_COMMAND " --policy NAME [OPTION...] FILE\n"
+            "  or:  lull " LULL_CLUSTER_COMMAND " --compare NAME,NAME... [OPTION...] FILE\n"
+            "Runs many jobs on a cluster in virtual time, under a policy for gangs in queues:\n\n");
     print_policies(lull_cluster_policy_all(), out);
-    fprintf(out, "\nor those with a value:\n\n");
+    fprintf(out, "\nor for those with a value:\n\n");
     print_policies(lull_cluster_policy_of_values(), out);
     fprintf(out, "\n`lull " LULL_CLUSTER_COMMAND " --policy NAME --help` tells its options.\n");
 }
@@ -82,11 +71,21 @@ static bool is_comparison(int argc, char **argv)
     return false;
 }
 
+static int refuse_reproduced(const char *name)
+{
+    fprintf(stderr,
+            "lull " LULL_CLUSTER_COMMAND
+            ": the policy %s is now a command of a program of its own, "
+            "with the same options; type: lull-reproduce %s\n",
+            name, name);
+    return LULL_EXIT_USAGE;
+}
+
 static int run(const char *wanted, int argc, char **argv)
 {
-    for (int i = 0; i < POLICY_COUNT; i++)
-        if (strcmp(policies[i].name, wanted) == 0)
-            return policies[i].run(wanted, argc, argv);
+    for (int i = 0; i < REPRODUCED_COUNT; i++)
+        if (strcmp(reproduced[i], wanted) == 0)
+            return refuse_reproduced(wanted);
     if (lull_cluster_policy_find(wanted) != NULL)
         return lull_cluster_gangs_main(wanted, argc, argv);
     fprintf(stderr, "lull " LULL_CLUSTER_COMMAND ": %s is no policy; see --help\n", wanted);

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "cli/amount.h"
+#include "base/amount.h"
 #include "cli/cluster/cluster.h"
 #include "cli/cluster/tally.h"
-#include "cli/watch.h"
+#include "base/watch.h"
 #include "core/cluster/dual_search.h"
 
 enum { MOST_ROWS = 100000 };

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "cli/amount.h"
+#include "base/amount.h"
 
 enum { MOST_MODE_LINES = 8 };
 

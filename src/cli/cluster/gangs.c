@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/amount.h"
+#include "base/amount.h"
 #include "cli/cluster/cluster.h"
 #include "cli/cluster/compare.h"
 #include "cli/cluster/gantt.h"
 #include "cli/cluster/power_out.h"
 #include "cli/command.h"
-#include "cli/watch.h"
+#include "base/watch.h"
 
 static uint32_t pool_count(const struct lull_gangs *gangs)
 {

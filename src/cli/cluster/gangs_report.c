@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "cli/amount.h"
+#include "base/amount.h"
 #include "cli/cluster/cluster.h"
 #include "cli/cluster/explain.h"
 #include "cli/cluster/tally.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/amount.h"
+#include "base/amount.h"
 #include "cli/cluster/cluster.h"
 #include "cli/cluster/gantt_drawing.h"
 #include "cli/picture/axis.h"

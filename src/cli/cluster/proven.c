@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/amount.h"
+#include "base/amount.h"
 
 enum { MOST_NOTES = 8 };
 

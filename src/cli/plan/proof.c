@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cli/watch.h"
+#include "base/watch.h"
 #include "core/pipeline/prove/prove.h"
 
 static bool show_progress(void *user, const struct lull_proof_report *report)
