@@ -68,17 +68,15 @@ static void fill_policies(const struct lull_replay_options *arguments, struct lu
     const uint32_t zeus_window = 10;
 
     for (int i = 0; i < LULL_REPLAY_POLICIES; i++) {
-        struct lull_batch_config *config = &replay->policies[i].config;
+        struct lull_zeus_config *config = &replay->policies[i].config;
 
         replay->policies[i].name = names[i];
-        lull_batch_config_default(config);
-        config->beta_ratio = arguments->beta_ratio;
-        if (i < 2)
-            lull_batch_config_publish(config);
+        lull_zeus_config_default(config, i < 2);
+        config->batch.beta_ratio = arguments->beta_ratio;
         if (i == 1)
-            config->window = zeus_window;
+            config->batch.window = zeus_window;
         if (i == 2 && arguments->window >= 0)
-            config->window = (uint32_t)arguments->window;
+            config->batch.window = (uint32_t)arguments->window;
     }
 }
 

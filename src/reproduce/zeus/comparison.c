@@ -56,7 +56,7 @@ static void observe(void *context, const struct lull_recurrence_step *step)
 }
 
 int lull_comparison_play(const struct lull_comparison *comparison,
-                         const struct lull_batch_config *policy, uint64_t seed,
+                         const struct lull_zeus_config *policy, uint64_t seed,
                          double *cost_by_recurrence, struct lull_comparison_outcome *outcome_out,
                          struct lull_error *err)
 {
@@ -68,11 +68,11 @@ int lull_comparison_play(const struct lull_comparison *comparison,
         .observe = observe,
         .context = &tally,
     };
-    struct lull_batch_config config = *policy;
+    struct lull_zeus_config config = *policy;
     uint32_t last;
     int rc;
 
-    config.price.eta_ratio = comparison->eta_ratio;
+    config.batch.price.eta_ratio = comparison->eta_ratio;
     rc = lull_recurrence_play(&series, &config, &tally.outcome.change_count, err);
     if (rc < 0)
         return rc;

@@ -51,7 +51,7 @@ struct lull_comparison_outcome {
  * recurrence's cost is added, or NULL. Errors: those of lull_recurrence_play.
  */
 int lull_comparison_play(const struct lull_comparison *comparison,
-                         const struct lull_batch_config *policy, uint64_t seed,
+                         const struct lull_zeus_config *policy, uint64_t seed,
                          double *cost_by_recurrence, struct lull_comparison_outcome *outcome_out,
                          struct lull_error *err);
 

@@ -12,7 +12,7 @@
 struct golden_checker {
     const struct lull_batch_trace *trace;
     double eta_ratio;
-    struct lull_batch *batch;
+    struct lull_zeus *search;
     struct lull_golden_verdict verdict;
     struct lull_batch_golden_row row;
     uint32_t next_arm; /* of the row, whose draw comes next */
@@ -178,7 +178,7 @@ static int learn(struct golden_checker *checker, const struct lull_recurrence_ru
                   checker->row.cost, "cost_seen");
     checker->recurrence += run->has_reached;
     checker->attempt = run->has_reached ? 1 : checker->attempt + 1;
-    return lull_batch_apply(checker->batch, &ended, err);
+    return lull_zeus_apply(checker->search, &ended, err);
 }
 
 static int check_row(struct golden_checker *checker, struct lull_error *err)
@@ -191,19 +191,19 @@ static int check_row(struct golden_checker *checker, struct lull_error *err)
 
     checker->is_wrong = false;
     checker->next_arm = 0;
-    expect(checker, checker->row.is_pruning == lull_batch_is_exploring(checker->batch), "phase");
-    lull_batch_choose(checker->batch, before, &choice);
+    expect(checker, checker->row.is_pruning == lull_zeus_is_pruning(checker->search), "phase");
+    lull_zeus_choose(checker->search, before, &choice);
     check_choice(checker, &choice);
     if (arm == checker->trace->size_count)
         return lull_error_set(err, LULL_E_FORMAT, "step %u: batch size %u is not in the traces",
                               checker->row.step, checker->row.size);
-    rc = lull_batch_apply(checker->batch,
-                          &(struct lull_batch_record){.event = LULL_BATCH_SUBMITTED,
-                                                      .run = checker->verdict.steps + 1u,
-                                                      .retry_of = before,
-                                                      .size = checker->row.size,
-                                                      .bound = choice.bound},
-                          err);
+    rc = lull_zeus_apply(checker->search,
+                         &(struct lull_batch_record){.event = LULL_BATCH_SUBMITTED,
+                                                     .run = checker->verdict.steps + 1u,
+                                                     .retry_of = before,
+                                                     .size = checker->row.size,
+                                                     .bound = choice.bound},
+                         err);
     if (rc < 0)
         return rc;
     execute(checker, arm, choice.bound, &run);
@@ -212,25 +212,24 @@ static int check_row(struct golden_checker *checker, struct lull_error *err)
     return rc;
 }
 
-static int create_batch(struct golden_checker *checker, const struct lull_golden_setting *setting,
-                        struct lull_error *err)
+static int create_search(struct golden_checker *checker, const struct lull_golden_setting *setting,
+                         struct lull_error *err)
 {
     uint32_t sizes[LULL_BATCH_TRACE_SIZES];
-    struct lull_batch_config config;
+    struct lull_zeus_config config;
 
     for (uint32_t i = 0; i < checker->trace->size_count; i++)
         sizes[i] = checker->trace->sizes[i].size;
-    lull_batch_config_default(&config);
-    lull_batch_config_publish(&config);
-    config.sizes = sizes;
-    config.size_count = checker->trace->size_count;
-    config.default_size = checker->trace->job.default_size;
-    config.price.eta_ratio = setting->eta_ratio;
-    config.price.max_power_w = checker->trace->max_power_w;
-    config.beta_ratio = setting->beta_ratio;
-    config.window = setting->window;
-    config.draws = (struct lull_batch_draws){checker, replay_order, replay_normal};
-    return lull_batch_create(&config, &checker->batch, err);
+    lull_zeus_config_default(&config, true);
+    config.batch.sizes = sizes;
+    config.batch.size_count = checker->trace->size_count;
+    config.batch.default_size = checker->trace->job.default_size;
+    config.batch.price.eta_ratio = setting->eta_ratio;
+    config.batch.price.max_power_w = checker->trace->max_power_w;
+    config.batch.beta_ratio = setting->beta_ratio;
+    config.batch.window = setting->window;
+    config.draws = (struct lull_zeus_draws){checker, replay_order, replay_normal};
+    return lull_zeus_create(&config, &checker->search, err);
 }
 
 int lull_golden_check(const struct lull_batch_trace *trace,
@@ -241,10 +240,10 @@ int lull_golden_check(const struct lull_batch_trace *trace,
     int rc = lull_batch_golden_begin(lines, err);
 
     if (rc == 0)
-        rc = create_batch(&checker, setting, err);
+        rc = create_search(&checker, setting, err);
     while (rc >= 0 && (rc = lull_batch_golden_next(lines, &checker.row, err)) > 0)
         rc = check_row(&checker, err);
-    lull_batch_destroy(checker.batch);
+    lull_zeus_destroy(checker.search);
     if (rc < 0)
         return rc;
     *verdict_out = checker.verdict;

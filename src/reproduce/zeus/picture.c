@@ -125,7 +125,7 @@ static void draw_legend(FILE *file, const struct lull_replay *replay, const char
             fprintf(file, "oracle</text>\n");
         else
             fprintf(file, "%s, window %u</text>\n", replay->policies[i].name,
-                    replay->policies[i].config.window);
+                    replay->policies[i].config.batch.window);
         x += 200.0;
     }
 }

@@ -96,7 +96,7 @@ uint32_t lull_recurrence_count(const struct lull_batch_trace *trace)
 
 struct recurrence_player {
     const struct lull_recurrence_series *series;
-    struct lull_batch *batch;
+    struct lull_zeus *search;
     double eta_ratio;
     double max_power_w;
     uint64_t run;
@@ -127,12 +127,12 @@ static int play_run(struct recurrence_player *player, uint64_t retry_of,
     uint32_t arm = 0;
     int rc;
 
-    lull_batch_choose(player->batch, retry_of, &step->choice);
+    lull_zeus_choose(player->search, retry_of, &step->choice);
     while (trace->sizes[arm].size != step->choice.size)
         arm++;
     record.size = step->choice.size;
     record.bound = step->choice.bound;
-    rc = lull_batch_apply(player->batch, &record, err);
+    rc = lull_zeus_apply(player->search, &record, err);
     if (rc < 0)
         return rc;
     step->run = (struct lull_recurrence_run){
@@ -148,7 +148,7 @@ static int play_run(struct recurrence_player *player, uint64_t retry_of,
     record.event = step->run.has_reached ? LULL_BATCH_REACHED : LULL_BATCH_MISSED;
     record.energy_j = step->run.energy_j;
     record.time_s = step->run.time_s;
-    return lull_batch_apply(player->batch, &record, err);
+    return lull_zeus_apply(player->search, &record, err);
 }
 
 static int play_recurrence(struct recurrence_player *player, const struct lull_batch_trace *trace,
@@ -206,13 +206,14 @@ static int play_phases(struct recurrence_player *player, struct lull_error *err)
 }
 
 int lull_recurrence_play(const struct lull_recurrence_series *series,
-                         const struct lull_batch_config *policy, uint32_t *change_count_out,
+                         const struct lull_zeus_config *policy, uint32_t *change_count_out,
                          struct lull_error *err)
 {
     const struct lull_batch_trace *trace = series->phases[0].trace;
-    struct lull_batch_config config = *policy;
-    struct recurrence_player player = {
-        .series = series, .eta_ratio = policy->price.eta_ratio, .max_power_w = trace->max_power_w};
+    struct lull_zeus_config config = *policy;
+    struct recurrence_player player = {.series = series,
+                                       .eta_ratio = policy->batch.price.eta_ratio,
+                                       .max_power_w = trace->max_power_w};
     uint32_t sizes[LULL_BATCH_TRACE_SIZES];
     int rc;
 
@@ -221,18 +222,18 @@ int lull_recurrence_play(const struct lull_recurrence_series *series,
                               trace->job.dataset);
     for (uint32_t i = 0; i < trace->size_count; i++)
         sizes[i] = trace->sizes[i].size;
-    config.sizes = sizes;
-    config.size_count = trace->size_count;
-    config.default_size = trace->job.default_size;
-    config.price.max_power_w = player.max_power_w;
-    config.price.gpu_count = 1;
-    config.seed = series->seed;
-    rc = lull_batch_create(&config, &player.batch, err);
+    config.batch.sizes = sizes;
+    config.batch.size_count = trace->size_count;
+    config.batch.default_size = trace->job.default_size;
+    config.batch.price.max_power_w = player.max_power_w;
+    config.batch.price.gpu_count = 1;
+    config.batch.seed = series->seed;
+    rc = lull_zeus_create(&config, &player.search, err);
     if (rc == 0)
         rc = play_phases(&player, err);
     if (rc == 0 && change_count_out != NULL)
-        *change_count_out = lull_batch_change_count(player.batch);
-    lull_batch_destroy(player.batch);
+        *change_count_out = lull_batch_change_count(lull_zeus_history(player.search));
+    lull_zeus_destroy(player.search);
     return rc;
 }
 

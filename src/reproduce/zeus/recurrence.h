@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "core/job/batch.h"
+#include "reproduce/zeus/policy.h"
 #include "reproduce/zeus/trace.h"
 
 /* C = eta E + (1 - eta) P T of one epoch, P the highest limit recorded for this size. */
@@ -72,12 +72,12 @@ struct lull_recurrence_series {
 /*
  * Fills in a policy's sizes, default size, price and seed from the series, runs it, and tells of
  * each run. change_count_out: how many
- * changes it noticed, may be NULL. Errors: those of lull_batch_create; -EINVAL phases with other
+ * changes it noticed, may be NULL. Errors: those of lull_zeus_create; -EINVAL phases with other
  * sizes; -ENODATA a recurrence that misses its target 200
  * times in a row.
  */
 int lull_recurrence_play(const struct lull_recurrence_series *series,
-                         const struct lull_batch_config *policy, uint32_t *change_count_out,
+                         const struct lull_zeus_config *policy, uint32_t *change_count_out,
                          struct lull_error *err);
 
 /* As many recurrences as the published simulator runs: twice the sizes times the limits that have

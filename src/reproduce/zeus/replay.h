@@ -18,7 +18,7 @@ enum { LULL_REPLAY_POLICIES = 3 };
 
 struct lull_replay_policy {
     const char *name;
-    struct lull_batch_config config;
+    struct lull_zeus_config config;
     struct lull_comparison_outcome *outcomes; /* one per seed */
     double *cost_by_recurrence;               /* J, summed over the seeds */
 };

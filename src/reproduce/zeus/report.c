@@ -176,7 +176,7 @@ static json_t *policy_json(const struct lull_replay *replay,
 {
     return json_pack(
         "{s:s, s:I, s:o, s:o, s:o, s:o, s:o}", "policy", policy->name, "window",
-        (json_int_t)policy->config.window, "saving_ratio",
+        (json_int_t)policy->config.batch.window, "saving_ratio",
         spread_json(lull_replay_spread_of(replay, policy, lull_comparison_saving_ratio)),
         "last_saving_ratio",
         spread_json(lull_replay_spread_of(replay, policy, lull_comparison_last_saving_ratio)),
