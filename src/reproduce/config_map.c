@@ -39,7 +39,7 @@ static void skip_space(struct config_map_parsing *parsing)
 
 /* ---- words -------------------------------------------------------------------------------- */
 
-/* A word in quotes, cut off at the closing one. NULL: it does not end in its line. */
+/* Takes a word in quotes and cuts it off at the closing one. NULL: it does not end in its line. */
 static char *take_quoted(struct config_map_parsing *parsing)
 {
     const char quote = *parsing->at;
@@ -57,8 +57,8 @@ static char *take_quoted(struct config_map_parsing *parsing)
 }
 
 /*
- * A plain word up to one of ends, without space behind it. Its end is noted, not cut: what stands
- * there is wanted still.
+ * Takes a plain word up to one of the characters of `ends`, without the space before that. Its end
+ * is noted and not cut, because the caller still looks at the character there.
  */
 static char *take_plain(struct config_map_parsing *parsing, const char *ends, char **end_out)
 {
@@ -86,7 +86,7 @@ static int keep(struct config_map_parsing *parsing, const char *name, const char
 
 /* ---- flow style, JSON --------------------------------------------------------------------- */
 
-/* A list or map, to behind its end; quotes within are looked into for brackets only. */
+/* Passes over a list or map. */
 static int skip_nested(struct config_map_parsing *parsing)
 {
     char open[LULL_CONFIG_MAP_DEPTH];
@@ -96,18 +96,18 @@ static int skip_nested(struct config_map_parsing *parsing)
         skip_space(parsing);
         if (is_quote(*parsing->at)) {
             if (take_quoted(parsing) == NULL)
-                return refuse(parsing, "a quote without its end");
+                return refuse(parsing, "a quoted text does not end on its line");
             continue;
         }
         if (*parsing->at == '\0')
-            return refuse(parsing, "a list or map without its end");
+            return refuse(parsing, "a list or map does not end");
         if (*parsing->at == '[' || *parsing->at == '{') {
             if (depth == sizeof(open))
-                return refuse(parsing, "lists and maps nested too deeply");
+                return refuse(parsing, "lists and maps are nested too deeply");
             open[depth++] = *parsing->at;
         } else if (*parsing->at == ']' || *parsing->at == '}') {
             if ((*parsing->at == ']') != (open[depth - 1] == '['))
-                return refuse(parsing, "a bracket closed by another one");
+                return refuse(parsing, "a bracket is closed by one of the other kind");
             depth--;
         }
         parsing->at++;
@@ -115,7 +115,7 @@ static int skip_nested(struct config_map_parsing *parsing)
     return 0;
 }
 
-/* A name and its colon. */
+/* Takes a name and its colon. */
 static int take_flow_name(struct config_map_parsing *parsing, char **name_out)
 {
     char *end = NULL;
@@ -123,10 +123,10 @@ static int take_flow_name(struct config_map_parsing *parsing, char **name_out)
         is_quote(*parsing->at) ? take_quoted(parsing) : take_plain(parsing, ":,{}[]\n", &end);
 
     if (name == NULL || name == end)
-        return refuse(parsing, "a name should stand here");
+        return refuse(parsing, "there should be a name here");
     skip_space(parsing);
     if (*parsing->at != ':')
-        return refuse(parsing, "a colon should stand behind the name");
+        return refuse(parsing, "a colon should follow the name");
     parsing->at++;
     if (end != NULL)
         *end = '\0';
@@ -134,7 +134,7 @@ static int take_flow_name(struct config_map_parsing *parsing, char **name_out)
     return 0;
 }
 
-/* A value and the comma or brace behind it, which goes to *mark_out. */
+/* Takes a value and the comma or brace after it, which goes to *mark_out. */
 static int take_flow_value(struct config_map_parsing *parsing, const char *name, char *mark_out)
 {
     const size_t line = parsing->line;
@@ -145,8 +145,9 @@ static int take_flow_value(struct config_map_parsing *parsing, const char *name,
     if (*parsing->at == '[' || *parsing->at == '{')
         rc = skip_nested(parsing);
     else if (is_quote(*parsing->at))
-        rc =
-            (value = take_quoted(parsing)) == NULL ? refuse(parsing, "a quote without its end") : 0;
+        rc = (value = take_quoted(parsing)) == NULL
+                 ? refuse(parsing, "a quoted text does not end on its line")
+                 : 0;
     else
         value = take_plain(parsing, ",{}[]#\n", &end);
     if (rc < 0)
@@ -154,7 +155,7 @@ static int take_flow_value(struct config_map_parsing *parsing, const char *name,
     skip_space(parsing);
     *mark_out = *parsing->at;
     if (*mark_out != ',' && *mark_out != '}')
-        return refuse(parsing, "a comma or closing brace should stand here");
+        return refuse(parsing, "a comma or closing brace should be here");
     parsing->at++;
     if (end != NULL)
         *end = '\0';
@@ -171,7 +172,7 @@ static int parse_flow(struct config_map_parsing *parsing)
         int rc;
 
         skip_space(parsing);
-        if (*parsing->at == '}') { /* of an empty map, or behind a last comma */
+        if (*parsing->at == '}') { /* the map is empty, or its last comma is followed by its end */
             parsing->at++;
             break;
         }
@@ -184,12 +185,12 @@ static int parse_flow(struct config_map_parsing *parsing)
             return rc;
     }
     skip_space(parsing);
-    return *parsing->at == '\0' ? 0 : refuse(parsing, "more behind the closing brace");
+    return *parsing->at == '\0' ? 0 : refuse(parsing, "there is more text after the closing brace");
 }
 
 /* ---- block style -------------------------------------------------------------------------- */
 
-/* A line's value, from behind its colon; "" where lines of their own follow. */
+/* Takes the value after the colon of a line, which is empty where a list or map follows. */
 static int take_block_value(struct config_map_parsing *parsing, const char *name)
 {
     const size_t line = parsing->line;
@@ -201,7 +202,7 @@ static int take_block_value(struct config_map_parsing *parsing, const char *name
         return skip_nested(parsing);
     value = is_quote(*parsing->at) ? take_quoted(parsing) : take_plain(parsing, "#\n", &end);
     if (value == NULL)
-        return refuse(parsing, "a quote without its end");
+        return refuse(parsing, "a quoted text does not end on its line");
     skip_comment(parsing);
     if (*parsing->at == '\n') {
         *parsing->at++ = '\0';
@@ -212,7 +213,8 @@ static int take_block_value(struct config_map_parsing *parsing, const char *name
     return value[0] != '\0' ? keep(parsing, name, value, line) : 0;
 }
 
-/* What is indented, or is an item of a list, belongs to a value that is passed over. */
+/* Tells whether a line is indented or an item of a list: it belongs to a value that is passed over.
+ */
 static bool is_nested(const struct config_map_parsing *parsing)
 {
     const char *const at = parsing->at;
@@ -231,7 +233,7 @@ static int parse_block_line(struct config_map_parsing *parsing)
     char *name = is_quote(*parsing->at) ? take_quoted(parsing) : take_plain(parsing, ":\n", &end);
 
     if (name == NULL || name == end || *parsing->at != ':')
-        return refuse(parsing, "not a name, a colon and a value");
+        return refuse(parsing, "this is not a name, a colon and a value");
     parsing->at++;
     if (end != NULL)
         *end = '\0';
@@ -254,7 +256,7 @@ static int parse_block(struct config_map_parsing *parsing)
     return rc;
 }
 
-/* ------------------------------------------------------------------------------------------- */
+/* ---- both --------------------------------------------------------------------------------- */
 
 int lull_config_map_parse(const char *name, char *text, const struct lull_column *known,
                           struct lull_columns *columns_out, struct lull_error *err)

@@ -31,7 +31,7 @@ static int make_room(struct job_reading *reading, const char *name, struct lull_
         return 0;
     jobs = reallocarray(reading->jobs, room, reading->kind->size);
     if (jobs == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: no memory for %zu %s", name, room,
+        return lull_error_set(err, -ENOMEM, "%s: there is no memory for %zu %s", name, room,
                               reading->kind->many);
     reading->jobs = jobs;
     reading->room = room;
@@ -42,12 +42,15 @@ static int append(struct job_reading *reading, const struct lull_columns *record
                   struct lull_error *err)
 {
     const struct lull_job_kind *kind = reading->kind;
-    int rc = record->lines == NULL ? kind->check(record, err) : 0;
+    int rc = 0;
 
+    if (record->lines == NULL) /* the names of a table are checked once, in its header */
+        rc = kind->check(record, err);
     if (rc == 0)
         rc = make_room(reading, record->name, err);
-    if (rc == 0)
-        rc = kind->read(record, reading->jobs + reading->count * kind->size, err);
+    if (rc < 0)
+        return rc;
+    rc = kind->read(record, reading->jobs + reading->count * kind->size, err);
     reading->count += rc == 0;
     return rc;
 }
@@ -81,11 +84,13 @@ static int read_file(struct job_reading *reading, const char *path, struct lull_
     int rc = lull_file_read(path, LULL_CONFIG_MAP_BYTES, &text, &size, err);
 
     if (rc == -EFBIG)
-        return lull_error_set(err, LULL_E_FORMAT, "%s: longer than 64 KiB; is this a job?", path);
+        return lull_error_set(err, LULL_E_FORMAT,
+                              "%s: the file is longer than 64 KiB, too long to describe one job",
+                              path);
     if (rc < 0)
         return rc;
     if (strlen(text) != size)
-        rc = lull_error_set(err, LULL_E_FORMAT, "%s: byte %zu: a NUL byte; is this a text file?",
+        rc = lull_error_set(err, LULL_E_FORMAT, "%s: byte %zu is 0, so that this is no text file",
                             path, strlen(text) + 1);
     if (rc == 0)
         rc = lull_config_map_parse(path, text, reading->kind->known, &record, err);
@@ -95,8 +100,7 @@ static int read_file(struct job_reading *reading, const char *path, struct lull_
     return rc;
 }
 
-/* ---- a folder of files
- * ----------------------------------------------------------------------------- */
+/* ---- a folder of files -------------------------------------------------------------------- */
 
 struct job_numbers {
     int64_t *all;
@@ -104,7 +108,7 @@ struct job_numbers {
     size_t room;
 };
 
-/* The number in job_<number>.json; -1: another file, or a number that is written otherwise. */
+/* The number in job_<number>.json; -1: the file is another, or the number is written otherwise. */
 static int64_t number_of(const char *name)
 {
     char digits[32];
@@ -159,13 +163,15 @@ static int list_numbers(const char *path, struct job_numbers *numbers, struct lu
         if (number < 0)
             continue;
         if (numbers->count == MOST_JOBS)
-            rc = lull_error_set(err, LULL_E_FORMAT, "%s: more than a million jobs", path);
+            rc = lull_error_set(err, LULL_E_FORMAT,
+                                "%s: there are more than a million jobs in this folder", path);
         else if (add_number(numbers, number) < 0)
-            rc = lull_error_set(err, -ENOMEM, "%s: no memory to list its jobs", path);
+            rc = lull_error_set(err, -ENOMEM, "%s: there is no memory to list its jobs", path);
     }
     closedir(folder);
     if (rc == 0 && numbers->count == 0)
-        rc = lull_error_set(err, LULL_E_FORMAT, "%s: no files job_0.json, job_1.json ... in it",
+        rc = lull_error_set(err, LULL_E_FORMAT,
+                            "%s: there are no files job_0.json, job_1.json ... in this folder",
                             path);
     if (rc == 0)
         qsort(numbers->all, numbers->count, sizeof(*numbers->all), compare);
@@ -177,8 +183,9 @@ static int read_folder(struct job_reading *reading, const char *path, struct lul
     const size_t size = strlen(path) + 40;
     char *const file = malloc(size);
     struct job_numbers numbers = {0};
-    int rc = file == NULL ? lull_error_set(err, -ENOMEM, "%s: no memory for its name", path)
-                          : list_numbers(path, &numbers, err);
+    int rc = file == NULL
+                 ? lull_error_set(err, -ENOMEM, "%s: there is no memory for its name", path)
+                 : list_numbers(path, &numbers, err);
 
     for (size_t i = 0; rc == 0 && i < numbers.count; i++) {
         snprintf(file, size, "%s/job_%lld.json", path, (long long)numbers.all[i]);
@@ -214,8 +221,8 @@ int lull_job_set_read_lines(const struct lull_job_kind *kind, struct lull_lines 
     while (rc >= 0 && (rc = lull_columns_next(&columns, err)) > 0)
         rc = append(&reading, &columns, err);
     if (rc == 0 && reading.count == 0)
-        rc = lull_error_set(err, -ENODATA, "%s: a header and no %s", lull_lines_name(lines),
-                            kind->many);
+        rc = lull_error_set(err, -ENODATA, "%s: there are no %s after the header",
+                            lull_lines_name(lines), kind->many);
     return finish(&reading, rc, jobs_out, count_out);
 }
 
@@ -227,7 +234,9 @@ int lull_job_set_read_text(const struct lull_job_kind *kind, const char *name, c
 
     if (rc == 0)
         rc = kind->check(&record, err);
-    return rc == 0 ? kind->read(&record, job_out, err) : rc;
+    if (rc < 0)
+        return rc;
+    return kind->read(&record, job_out, err);
 }
 
 int lull_job_set_read(const struct lull_job_kind *kind, const char *path, void **jobs_out,

@@ -79,17 +79,17 @@ static void test_refused_with_the_place(void **state)
         {"", "tells no job_id"},
         {"{}", "tells no job_id"},
         {"{job_id: 1, nworkers: 2}", "tells no iters"},
-        {"[1, 2]", "line 1: not a name"},
+        {"[1, 2]", "line 1: this is not a name"},
         {"{job_id: 1,\n job_id: 2}", "line 2, job_id: is named twice"},
         {"{job_id 1}", "line 1: a colon"},
         {"{job_id: 1\n iters: 2}", "line 2: a comma or closing brace"},
         {"{job_id: 1", "line 1: a comma or closing brace"},
-        {"{job_id: \"1\n\"}", "line 1: a quote without its end"},
-        {"{a: [1, 2}", "line 1: a bracket closed by another"},
-        {"{a: [1, 2", "line 1: a list or map without its end"},
-        {"{a: 1} b", "line 1: more behind the closing brace"},
-        {"job_id 1\n", "line 1: not a name, a colon and a value"},
-        {"job_id: 1\n\nx\n", "line 3: not a name"},
+        {"{job_id: \"1\n\"}", "line 1: a quoted text does not end"},
+        {"{a: [1, 2}", "line 1: a bracket is closed by"},
+        {"{a: [1, 2", "line 1: a list or map does not end"},
+        {"{a: 1} b", "line 1: there is more text"},
+        {"job_id 1\n", "line 1: this is not a name, a colon and a value"},
+        {"job_id: 1\n\nx\n", "line 3: this is not a name"},
         {"{job_id: 1, nworkers: 0, iters: 1, fw_time: 1, bw_time: 1, model_size: 1}",
          "line 1, nworkers: not a whole number"},
         {"job_id: 1\nnworkers: 2\niters: x\nfw_time: 1\nbw_time: 1\nmodel_size: 1\n",
@@ -158,7 +158,7 @@ static void test_folder(void **state)
     (void)state;
     assert_non_null(mkdtemp(folder));
     assert_int_equal(lull_training_jobs_read(folder, &jobs, &count, &err), LULL_E_FORMAT);
-    assert_non_null(strstr(err.text, "no files job_0.json"));
+    assert_non_null(strstr(err.text, "are no files job_0.json"));
     for (int i = 0; i < 3; i++) {
         char text[128];
 

@@ -48,7 +48,7 @@ int lull_batch_main(int argc, char **argv)
                 "lull batch: replay is now a command of a program of its own, with the same "
                 "options; type: lull-reproduce zeus\n");
     else if (argc >= 2)
-        fprintf(stderr, "lull batch: %s is no command; see lull batch --help\n", argv[1]);
+        fprintf(stderr, "lull batch: there is no command %s; see lull batch --help\n", argv[1]);
     else
         print_usage(stderr);
     return LULL_EXIT_USAGE;

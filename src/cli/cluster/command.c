@@ -38,7 +38,7 @@ static void print_usage(FILE *out)
     fprintf(out, "\n`lull " LULL_CLUSTER_COMMAND " --policy NAME --help` tells its options.\n");
 }
 
-/* Takes --policy NAME, in one word or two, out of argv; NULL: it is not there, or has no name. */
+/* Takes --policy NAME, in one word or two, out of argv. NULL: it is not there, or has no name. */
 static const char *take_policy(int *argc, char **argv)
 {
     static const char option[] = "--policy";
@@ -51,7 +51,7 @@ static const char *take_policy(int *argc, char **argv)
         if (strncmp(argv[i], option, length) != 0 || (*name != '=' && *name != '\0'))
             continue;
         if (*name++ == '\0') {
-            name = argv[i + 1]; /* NULL behind the last */
+            name = argv[i + 1]; /* NULL after the last one */
             words = name == NULL ? 1 : 2;
         }
         memmove(&argv[i], &argv[i + words], (size_t)(*argc - i - words + 1) * sizeof(*argv));
@@ -88,7 +88,7 @@ static int run(const char *wanted, int argc, char **argv)
             return refuse_reproduced(wanted);
     if (lull_cluster_policy_find(wanted) != NULL)
         return lull_cluster_gangs_main(wanted, argc, argv);
-    fprintf(stderr, "lull " LULL_CLUSTER_COMMAND ": %s is no policy; see --help\n", wanted);
+    fprintf(stderr, "lull " LULL_CLUSTER_COMMAND ": there is no policy %s; see --help\n", wanted);
     return LULL_EXIT_USAGE;
 }
 

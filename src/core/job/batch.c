@@ -71,7 +71,7 @@ int lull_batch_create(const struct lull_batch_config *config, struct lull_batch 
         return rc;
     batch = calloc(1, sizeof(*batch));
     if (batch == NULL)
-        return lull_error_set(err, -ENOMEM, "no memory for a batch-size search");
+        return lull_error_set(err, -ENOMEM, "there is no memory for a batch-size search");
     batch->config = *config;
     memcpy(batch->sizes, config->sizes, config->size_count * sizeof(*config->sizes));
     batch->config.sizes = batch->sizes;
@@ -172,7 +172,7 @@ static int make_room(struct lull_batch *batch, struct lull_error *err)
     if (results != NULL)
         batch->results = results;
     if (runs == NULL || results == NULL)
-        return lull_error_set(err, -ENOMEM, "no memory for %zu runs", capacity);
+        return lull_error_set(err, -ENOMEM, "there is no memory for %zu runs", capacity);
     batch->run_capacity = capacity;
     return 0;
 }

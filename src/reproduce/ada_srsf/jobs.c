@@ -1,6 +1,6 @@
 /*
- * Jobs that come, get their GPUs, and leave.
- * SPDX-License-Identifier: Apache-2.0
+ * Jobs that come, get their GPUs by least workload first (arXiv 2002.10105, algorithm 1), and
+ * leave. SPDX-License-Identifier: Apache-2.0
  */
 #include <string.h>
 
@@ -33,12 +33,13 @@ static void leave(struct lull_shared_cluster *shared, uint32_t number)
         memmove(gpu->placed + at, gpu->placed + at + 1,
                 (gpu->placed_count - at) * sizeof(*gpu->placed));
         gpu->free_mb += job->asked->memory_mb;
-        if (gpu->placed_count == 0) /* without what rounding has left */
+        if (gpu->placed_count == 0) /* so that no rounding error is left */
             gpu->free_mb = shared->setup->memory_mb;
     }
 }
 
-/* Memory of a job that is done is freed in the slot behind, and one later behind another's. */
+/* As released, the memory of a job that is done is freed in the next slot, and another slot later
+ * where the entry before it in the list was taken out. */
 void lull_shared_remove_done(struct lull_shared_cluster *shared)
 {
     for (uint32_t i = 0; i < shared->running.count; i++) {
@@ -53,7 +54,7 @@ void lull_shared_remove_done(struct lull_shared_cluster *shared)
     }
 }
 
-/* The nodes of a job, each once, in the order of its workers. */
+/* Notes the nodes of a job, each once, in the order of its workers. */
 static void note_nodes(const struct lull_shared_cluster *shared, struct lull_shared_job_state *job)
 {
     for (uint32_t i = 0; i < job->asked->workers; i++) {
@@ -67,8 +68,7 @@ static void note_nodes(const struct lull_shared_cluster *shared, struct lull_sha
     }
 }
 
-/* ---- placement ---------------------------------------------------------------------------------
- */
+/* ---- placement ------------------------------------------------------------------------------- */
 
 static double node_load_ms(const struct lull_shared_cluster *shared, uint32_t node)
 {
@@ -108,7 +108,7 @@ static void sort_gpus(const struct lull_shared_cluster *shared, uint32_t *gpus, 
     }
 }
 
-/* The GPUs of a node with room for the job, behind count others. */
+/* Appends the GPUs of a node that have room for the job. Returns how many GPUs there are then. */
 static uint32_t add_fitting(const struct lull_shared_cluster *shared,
                             const struct lull_shared_job *job, uint32_t node, uint32_t *gpus,
                             uint32_t count)
@@ -121,9 +121,9 @@ static uint32_t add_fitting(const struct lull_shared_cluster *shared,
     return count;
 }
 
-/* Puts a random choice of so many ahead (Fisher and Yates). */
-static void choose(struct lull_shared_cluster *shared, uint32_t *gpus, uint32_t count,
-                   uint32_t wanted)
+/* Puts a random choice of `wanted` GPUs ahead of the others (Fisher and Yates). */
+static void put_random_ahead(struct lull_shared_cluster *shared, uint32_t *gpus, uint32_t count,
+                             uint32_t wanted)
 {
     for (uint32_t i = 0; i < wanted; i++) {
         const uint32_t from = i + (uint32_t)lull_random_below(&shared->random, count - i);
@@ -134,8 +134,9 @@ static void choose(struct lull_shared_cluster *shared, uint32_t *gpus, uint32_t 
     }
 }
 
-bool lull_shared_place(struct lull_shared_cluster *shared, const struct lull_shared_job *job,
-                       uint32_t *gpus_out)
+/* Chooses GPUs for a gang into gpus_out, one per worker. False: there is no room for it. */
+static bool choose_gpus(struct lull_shared_cluster *shared, const struct lull_shared_job *job,
+                        uint32_t *gpus_out)
 {
     const struct lull_shared_setup *setup = shared->setup;
     const bool is_random = setup->kappa == LULL_SHARED_RANDOM;
@@ -159,7 +160,7 @@ bool lull_shared_place(struct lull_shared_cluster *shared, const struct lull_sha
     if (count < job->workers)
         return false;
     if (is_random)
-        choose(shared, gpus, count, job->workers);
+        put_random_ahead(shared, gpus, count, job->workers);
     for (uint32_t i = 0; i < job->workers; i++)
         gpus_out[i] = gpus[i];
     return true;
@@ -171,7 +172,7 @@ static bool place(struct lull_shared_cluster *shared, uint32_t number, uint32_t 
     struct lull_shared_job_state *const job = &shared->jobs[number];
     double load_ms;
 
-    if (!lull_shared_place(shared, job->asked, gpus))
+    if (!choose_gpus(shared, job->asked, gpus))
         return false;
     shared->has_changed = true;
     for (uint32_t i = 0; i < job->asked->workers; i++)

@@ -28,8 +28,7 @@ enum { MOST_NODES = 4096, MOST_NODE_GPUS = 64, MOST_AT_ONCE = 1000 };
 static const struct argp_option options[] = {
     {"transfers", KEY_TRANSFERS, "RULE", 0,
      "Which transfers may start: adadual, srsfN (while fewer than N are on each node), or ours "
-     "(one "
-     "at a time, which gives way to that of a shorter job); default adadual",
+     "(one at a time, which gives way to that of a shorter job); default adadual",
      0},
     {"place", KEY_PLACE, "RULE", 0,
      "GPUs: lwf-K (least workload first; gangs of up to K may spread), ff (first fit) or random; "
@@ -40,17 +39,18 @@ static const struct argp_option options[] = {
      "network; the default) or repaired-lists (nor is a list's next entry passed over)",
      0},
     {"error", KEY_ERROR, "NAME", 0,
-     "One more error of the released code: asking-moves-transfers or skips-after-removal; may be "
+     "Make one more error of the released code: asking-moves-transfers or skips-after-removal; may "
+     "be "
      "given again",
      0},
     {"nodes", KEY_NODES, "N", 0, "Nodes (16)", 0},
     {"gpus-per-node", KEY_PER_NODE, "N", 0, "GPUs of a node (4)", 0},
-    {"memory-mb", KEY_MEMORY, "MB", 0, "Of a GPU (32768)", 0},
-    {"beta-ms", KEY_BETA, "MS", 0, "Of a MB on the network alone (0.856)", 0},
-    {"eta-ms", KEY_ETA, "MS", 0, "More for each transfer beside it (0.235)", 0},
-    {"seed", KEY_SEED, "N", 0, "Of random placement (1)", 0},
-    {"run-w", KEY_RUN, "W", 0, "Of a GPU that computes (350)", 0},
-    {"idle-w", KEY_IDLE, "W", 0, "Of one that does not; nodes stay on (60)", 0},
+    {"memory-mb", KEY_MEMORY, "MB", 0, "Memory of a GPU (32768)", 0},
+    {"beta-ms", KEY_BETA, "MS", 0, "Time that a MB takes alone on the network (0.856)", 0},
+    {"eta-ms", KEY_ETA, "MS", 0, "Time that it takes more for each transfer beside it (0.235)", 0},
+    {"seed", KEY_SEED, "N", 0, "Seed of random placement (1)", 0},
+    {"run-w", KEY_RUN, "W", 0, "Power of a GPU that computes (350)", 0},
+    {"idle-w", KEY_IDLE, "W", 0, "Power of a GPU that does not compute; nodes stay on (60)", 0},
     {"jobs-out", KEY_JOBS, "FILE", 0, "Write when and where each job ran (CSV)", 0},
     {"json", 'j', NULL, 0, "Print one JSON document", 0},
     {0},
@@ -193,7 +193,7 @@ static int parse_value(int key, char *arg, struct lull_shared_options *wish, boo
 
 struct shared_parsing {
     struct lull_shared_options *wish;
-    bool errors[2]; /* of --error; a variant after them does not undo them */
+    bool errors[2]; /* those of --error, which a --variant after them does not undo */
 };
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -211,7 +211,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (wish->path != NULL)
-            argp_error(state, "%s: one folder or file of jobs is enough", arg);
+            argp_error(state, "%s is a second folder or file of jobs; give one", arg);
         wish->path = arg;
         return 0;
     case ARGP_KEY_END:
@@ -227,7 +227,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     if (result == ARGP_ERR_UNKNOWN)
         return ARGP_ERR_UNKNOWN;
     if (result < 0)
-        argp_error(state, "%s: not a usable value", arg);
+        argp_error(state, "%s is not a usable value", arg);
     return 0;
 }
 

@@ -20,8 +20,7 @@ const struct lull_shared_setup lull_shared_published = {
     .skips_after_removal = true,
 };
 
-/* ---- memory ------------------------------------------------------------------------------------
- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static int make_jobs(struct lull_shared_cluster *shared, const struct lull_shared_job *jobs,
                      uint32_t count)
@@ -83,8 +82,8 @@ static int make_cluster(struct lull_shared_cluster *shared, uint32_t count)
     return 0;
 }
 
-int lull_shared_create(struct lull_shared_cluster *shared, const struct lull_shared_job *jobs,
-                       uint32_t count)
+static int create(struct lull_shared_cluster *shared, const struct lull_shared_job *jobs,
+                  uint32_t count)
 {
     const int rc = make_jobs(shared, jobs, count);
 
@@ -92,7 +91,7 @@ int lull_shared_create(struct lull_shared_cluster *shared, const struct lull_sha
     return rc == 0 ? make_cluster(shared, count) : rc;
 }
 
-void lull_shared_fini(struct lull_shared_cluster *shared)
+static void fini(struct lull_shared_cluster *shared)
 {
     for (uint32_t i = 0; i < shared->job_count; i++) {
         free(shared->jobs[i].workers);
@@ -112,8 +111,7 @@ void lull_shared_fini(struct lull_shared_cluster *shared)
     free(shared->running.jobs);
 }
 
-/* ---- what is left ------------------------------------------------------------------------------
- */
+/* ---- what is left ---------------------------------------------------------------------------- */
 
 static uint32_t part_ms(const struct lull_shared_job_state *job, enum lull_shared_part part)
 {
@@ -326,7 +324,7 @@ int lull_shared_simulate(const struct lull_shared_setup *setup, const struct lul
 {
     struct lull_shared_cluster shared = {.setup = setup, .completion_ms = result->completion_ms};
     uint32_t *gpus = calloc((size_t)setup->nodes * setup->gpus_per_node, sizeof(*gpus));
-    int rc = gpus == NULL ? -ENOMEM : lull_shared_create(&shared, jobs, (uint32_t)count);
+    int rc = gpus == NULL ? -ENOMEM : create(&shared, jobs, (uint32_t)count);
 
     for (size_t i = 0; rc == 0 && i < count; i++) {
         result->completion_ms[i] = -1;
@@ -345,6 +343,6 @@ int lull_shared_simulate(const struct lull_shared_setup *setup, const struct lul
         tell_places(&shared, result);
     }
     free(gpus);
-    lull_shared_fini(&shared);
+    fini(&shared);
     return rc;
 }

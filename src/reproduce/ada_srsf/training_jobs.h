@@ -1,7 +1,7 @@
 /*
  * Data-parallel training jobs, as the simulations of communication contention at HKBU describe them
- * (Wang et al., arXiv 2002.10105): a folder with a file per job (job_folder.h), one such file, or a
- * table, plain or gzip. Known names, in any order, others are passed over:
+ * (Wang et al., arXiv 2002.10105): a folder with a file per job (job_set.h), one such file, or a
+ * table, plain or gzip. Known names, in any order; others are passed over:
  *
  *   job_id                    whole number
  *   nworkers, iters           GPUs, one worker each; iterations
@@ -9,7 +9,7 @@
  *   model_size                MB that an iteration moves over the network
  *   train_mem                 MB of each GPU (0)
  *   start_time                ms, whole, when it comes (0)
- *   dnn                       what it trains
+ *   dnn                       the name of what it trains
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -32,7 +32,7 @@ struct lull_training_job {
     uint32_t forward_ms;  /* > 0 */
     uint32_t backward_ms; /* > 0 */
     double model_mb;      /* >= 0 */
-    double memory_mb;     /* of each GPU, >= 0 */
+    double memory_mb;     /* needed of each GPU, >= 0 */
     char net[LULL_TRAINING_JOBS_NAME];
 };
 
@@ -40,16 +40,16 @@ struct lull_training_job {
  * Reads a folder or file ("-": a table from standard input); the caller frees *jobs_out, whose
  * order is that of the folder's numbers or the table's lines. Errors, with file, line and name:
  * LULL_E_FORMAT what is missing or out of its range; -ENODATA no job; -ENOMEM; those of
- * lull_job_folder_read and lull_lines_open.
+ * lull_job_set_read and lull_lines_open.
  */
 int lull_training_jobs_read(const char *path, struct lull_training_job **jobs_out,
                             size_t *count_out, struct lull_error *err);
 
-/* A table from open lines, which stay the caller's. */
+/* Reads a table from open lines, which stay the caller's. */
 int lull_training_jobs_read_lines(struct lull_lines *lines, struct lull_training_job **jobs_out,
                                   size_t *count_out, struct lull_error *err);
 
-/* One job of a text such as config_map.h reads, into which it writes. */
+/* Reads one job from a text as config_map.h does, which it writes into. */
 int lull_training_jobs_read_text(const char *name, char *text, struct lull_training_job *job_out,
                                  struct lull_error *err);
 

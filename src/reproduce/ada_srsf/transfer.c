@@ -24,7 +24,7 @@ static void move(struct lull_shared_job_state *job, int64_t now_ms)
     job->moved_mb += (double)(now_ms - job->moved_at_ms) * job->speed_mb;
 }
 
-/* What a running transfer has still to move. */
+/* What a running transfer still has to move. The released code counts as moved what it asks for. */
 static double rest_mb(const struct lull_shared_cluster *shared, struct lull_shared_job_state *job,
                       int64_t now_ms)
 {
@@ -45,8 +45,8 @@ static struct lull_shared_job_state *first_transfer(const struct lull_shared_clu
     return NULL;
 }
 
-/* A second transfer is worth it beside one that has more than 2 (beta + eta) / beta times as much
- * to move (theorem 2). */
+/* AdaDUAL: a second transfer pays beside one that still has to move 2 (beta + eta) / beta times as
+ * much (theorem 2). */
 static bool may_start(const struct lull_shared_cluster *shared,
                       const struct lull_shared_job_state *job, int64_t now_ms)
 {
@@ -81,7 +81,7 @@ static bool may_transfer(const struct lull_shared_job_state *job)
     return !job->is_done && job->node_count > 1 && job->waiting == job->asked->workers;
 }
 
-/* Candidates by what is left of them, of equals in the order of running. */
+/* Lists the jobs that want to transfer by what is left of them, and equal ones as they run. */
 static uint32_t list_candidates(struct lull_shared_cluster *shared, uint32_t *candidates,
                                 int64_t now_ms)
 {
@@ -107,7 +107,7 @@ static uint32_t list_candidates(struct lull_shared_cluster *shared, uint32_t *ca
     return count;
 }
 
-/* All that runs stands still, with what it has moved. */
+/* Stops all transfers; what they have moved is kept. */
 static void pause_all(struct lull_shared_cluster *shared, int64_t now_ms)
 {
     for (uint32_t i = 0; i < shared->running.count; i++) {
@@ -163,7 +163,8 @@ void lull_shared_move_transfers(struct lull_shared_cluster *shared, int64_t now_
 
 void lull_shared_keep_moving(struct lull_shared_cluster *shared, int64_t now_ms)
 {
-    /* Nothing starts: the rest of what runs only falls. But the released simulator asks. */
+    /* Nothing can start, because what the running transfers have left only falls. The released
+     * simulator asks all the same, and its error moves them by that. */
     if (shared->setup->rule == LULL_SHARED_ADADUAL && shared->setup->asking_moves_transfers)
         lull_shared_start_transfers(shared, now_ms);
     shared->transfer_end_ms = INFINITY;

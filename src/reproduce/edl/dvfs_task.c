@@ -29,7 +29,7 @@ static struct lull_dvfs_point point_at(const struct lull_dvfs_task *task, double
 
 struct lull_dvfs_point lull_dvfs_base(const struct lull_dvfs_task *task)
 {
-    /* Not from the formula, which rounds: the base point's time and power are the task's own. */
+    /* The formula would round, and the time and power of the base point are the task's own. */
     return (struct lull_dvfs_point){
         .voltage_ratio = 1.0,
         .core_ratio = 1.0,

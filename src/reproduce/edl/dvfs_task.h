@@ -18,15 +18,17 @@ struct lull_dvfs_task {
     uint64_t id;
     double arrival_s;  /* >= 0 */
     double deadline_s; /* > arrival_s, finite */
-    double scaled_s;   /* D >= 0: the time that clocks change */
-    double constant_s; /* t0 >= 0: the time that they do not; D + t0 > 0 */
-    double core_share; /* delta, 0..1: of D, what follows the core clock; the rest the memory's */
+    double scaled_s;   /* D >= 0: the part of the time that depends on the clocks */
+    double constant_s; /* t0 >= 0: the part that does not; D + t0 > 0 */
+    double
+        core_share; /* delta, 0..1: this share of D follows the core clock, the rest the memory's */
     double constant_w; /* P0 >= 0 */
     double memory_w;   /* gamma >= 0 */
     double core_w;     /* cG >= 0; the sum of the three > 0 */
 };
 
-/* Which points are searched: V from voltage_min in so many steps of 0.05, fm between its bounds. */
+/* Which points are searched: this many voltages from voltage_min up in steps of 0.05, and memory
+ * clocks between their bounds. */
 struct lull_dvfs_range {
     double voltage_min;
     uint32_t voltages;
@@ -34,12 +36,12 @@ struct lull_dvfs_range {
     double memory_max;
 };
 
-/* V 0.50 to 1.25, fm 0.5 to 1.2: the published range, which nobody measured. */
+/* V is 0.50 to 1.25 and fm 0.5 to 1.2: the published range, which nobody measured. */
 extern const struct lull_dvfs_range lull_dvfs_assumed;
 
 /*
- * V 0.80 to 1.25 (fc 0.887 to 1.112), fm 0.8 to 1.1: where the clocks of the GTX 1080 Ti lay that
- * the published kernels were fitted on (1600 to 2000 MHz of 1800, 4000 to 5500 of 5000).
+ * V is 0.80 to 1.25 (fc 0.887 to 1.112) and fm 0.8 to 1.1: the clocks of the GTX 1080 Ti that the
+ * published kernels were fitted on (1600 to 2000 MHz of 1800, 4000 to 5500 of 5000).
  */
 extern const struct lull_dvfs_range lull_dvfs_measured;
 
@@ -56,7 +58,7 @@ static inline double lull_dvfs_energy_j(const struct lull_dvfs_point *point)
     return point->time_s * point->power_w;
 }
 
-/* The base point (1, 1, 1), and the one of the highest voltage and memory clock. */
+/* The base point (1, 1, 1), and the point of the highest voltage and memory clock. */
 struct lull_dvfs_point lull_dvfs_base(const struct lull_dvfs_task *task);
 struct lull_dvfs_point lull_dvfs_fastest(const struct lull_dvfs_task *task,
                                          const struct lull_dvfs_range *range);

@@ -109,7 +109,7 @@ static bool readjust(const struct lull_edl_config *config, struct lull_edl_job *
 
 /* ---- order -------------------------------------------------------------------------------- */
 
-/* By key, then as they came. */
+/* Orders by key, and equal jobs as they came. */
 static int compare(double a_key, double b_key, const struct lull_edl_job *a,
                    const struct lull_edl_job *b)
 {
@@ -217,8 +217,7 @@ void lull_edl_give(struct lull_gpu_pool *pool, uint32_t gpu, double now_s, struc
     lull_gpu_pool_set(pool, gpu, state);
 }
 
-/* ---- all tasks at once -------------------------------------------------------------------------
- */
+/* ---- all tasks at once ----------------------------------------------------------------------- */
 
 struct edl_schedule {
     const struct lull_edl_config *config;
@@ -261,7 +260,7 @@ static int place(struct edl_schedule *schedule, struct lull_edl_job *job)
     return 0;
 }
 
-/* A node is on until the last of its GPUs is done. */
+/* The node is on until the last of its GPUs is done. */
 static double idle_of_node(const struct edl_schedule *schedule, uint32_t node)
 {
     const uint32_t count = schedule->config->gpus_per_node;
@@ -285,7 +284,8 @@ static int place_all(struct edl_schedule *schedule, struct lull_edl_job *jobs,
         const int result = place(schedule, order[i]);
 
         if (result == -E2BIG)
-            return lull_error_set(err, result, "the tasks want more than %d GPUs; limit them",
+            return lull_error_set(err, result,
+                                  "the tasks need more than %d GPUs; limit them with --gpus",
                                   LULL_GPU_POOL_MOST);
         if (result < 0)
             return lull_error_set(err, result, "no memory for %u nodes", schedule->nodes + 1);
@@ -325,9 +325,10 @@ int lull_edl_schedule(const struct lull_edl_config *config, const struct lull_dv
 
     for (size_t i = 0; i < count; i++) {
         if (tasks[i].arrival_s > 0.0)
-            return lull_error_set(err, -EINVAL,
-                                  "task %llu arrives at %g s, not at 0: schedule it online",
-                                  (unsigned long long)tasks[i].id, tasks[i].arrival_s);
+            return lull_error_set(
+                err, -EINVAL,
+                "task %llu arrives at %g s, not at 0; schedule the tasks with --online",
+                (unsigned long long)tasks[i].id, tasks[i].arrival_s);
         jobs_out[i] = (struct lull_edl_job){
             .task = &tasks[i],
             .point = lull_edl_choose_point(config, &tasks[i], 0.0),

@@ -25,7 +25,8 @@ enum lull_edl_order {
     LULL_EDL_LPT, /* longest time first */
 };
 
-/* Which of the GPUs of nodes that are on. Only SPT and PACK readjust clocks to a deadline. */
+/* Which GPU a task gets, of the nodes that are on. Only SPT and PACK readjust clocks to a
+ * deadline. */
 enum lull_edl_place {
     LULL_EDL_SPT, /* the one that is free first, EDL's own rule */
     LULL_EDL_BF,  /* of those that meet the deadline the most loaded */
@@ -37,7 +38,7 @@ enum lull_edl_place {
     LULL_EDL_PACK,
 };
 
-/* Errors of the released code. */
+/* The errors of the released code. */
 enum lull_edl_error {
     /* On arrival clocks are chosen without a look at the deadline; such a task is late wherever it
        is put, and online it turns on a node of its own. */
@@ -55,30 +56,30 @@ enum lull_edl_error {
 struct lull_edl_config {
     enum lull_edl_order order;
     enum lull_edl_place place;
-    unsigned errors; /* enum lull_edl_error */
-    bool has_dvfs;   /* off: every task runs at the base point */
-    double
-        theta_ratio; /* 0..1: a task may be given so much less than its best time; 1: none less */
-    /* A task is readjusted only where that costs no more than a node for it would: turn_on_j, and
-       idle_w for each other GPU of the node while the task runs. INFINITY: always, as published. */
+    unsigned errors;    /* enum lull_edl_error */
+    bool has_dvfs;      /* off: every task runs at the base point */
+    double theta_ratio; /* 0..1: a task gets at least this share of its best time; 1: never less */
+    /* A task is readjusted only where that costs no more than another node for it would, which is
+       turn_on_j and, while the task runs, idle_w for each other GPU of the node. With INFINITY it
+       is always readjusted, as published. */
     double turn_on_j;
     double idle_w;
     uint32_t gpus_per_node; /* > 0 */
-    uint32_t node_limit;    /* 0: as many as are wanted, as the published figures were computed */
+    uint32_t node_limit;    /* 0: no limit, as in the published figures */
     struct lull_dvfs_range range;
 };
 
-/* EDF, SPT, no errors, DVFS, theta 1, always readjusted, 1 GPU per node, no limit, the assumed
- * range. */
+/* Sets EDF, SPT, no errors, DVFS, theta 1, tasks that are always readjusted, 1 GPU per node, no
+ * limit of nodes and the assumed range. */
 void lull_edl_config_default(struct lull_edl_config *config);
 
 /*
- * A set of errors by name: "published" all, "repaired" only the dedicated start, "repaired-shared"
- * none. -EINVAL: no such name; nothing is written then.
+ * Finds a set of errors by its name: "published" is all, "repaired" only the dedicated start,
+ * "repaired-shared" none. -EINVAL: there is no such name, and nothing is written.
  */
 int lull_edl_find_variant(const char *name, unsigned *errors_out);
 
-/* One error by name ("arrival-unchecked", ...); NULL in index order past the last. */
+/* The name of the error 1 << index, such as "arrival-unchecked"; NULL past the last one. */
 const char *lull_edl_error_name(unsigned index);
 
 struct lull_edl_job {
@@ -86,7 +87,7 @@ struct lull_edl_job {
     struct lull_dvfs_point point;
     double start_s;
     double finish_s;
-    uint32_t node; /* offline by order of turning on */
+    uint32_t node; /* offline they are numbered in the order in which they are turned on */
     uint32_t gpu;  /* of the node */
 };
 
@@ -98,7 +99,7 @@ struct lull_edl_outcome {
     uint64_t misses;     /* tasks that end over 1e-6 s after their deadline */
 };
 
-/* Fills in run_j and misses from the jobs, in their order. */
+/* Fills in run_j and misses, adding up over the jobs in their order. */
 void lull_edl_add_up(const struct lull_edl_job *jobs, size_t count,
                      struct lull_edl_outcome *outcome);
 
@@ -109,26 +110,26 @@ struct lull_dvfs_point lull_edl_choose_point(const struct lull_edl_config *confi
                                              const struct lull_dvfs_task *task, double now_s);
 
 /* Puts jobs, whose points are chosen, into the order in which they get GPUs; stable. The jobs lie
-   in one array, in the order in which they came. */
+ * in one array, in the order in which they came. */
 void lull_edl_sort(const struct lull_edl_config *config, struct lull_edl_job **jobs, size_t count);
 
 /*
- * The GPU for a job, whose point may be readjusted for it; LULL_GPU_NONE: turn on a node, and take
- * its first GPU whatever the deadline.
+ * Chooses the GPU for a job, whose point may be readjusted for it. LULL_GPU_NONE: turn on a node
+ * and take its first GPU, whatever the deadline.
  */
 int64_t lull_edl_choose_gpu(const struct lull_edl_config *config, const struct lull_gpu_pool *pool,
                             struct lull_edl_job *job, double now_s);
 
 /*
- * The same where all nodes are on and none of their GPUs fits: the one that is free first, with the
- * least energy that still meets the deadline, or else as fast as can be (as it was, where clocks
- * are not readjusted). LULL_GPU_NONE: no GPU at all.
+ * Chooses a GPU where all nodes are on and none of their GPUs fits: the one that is free first. The
+ * job gets the least energy that still meets the deadline, or else the fastest point; where clocks
+ * are not readjusted it keeps its point. LULL_GPU_NONE: there is no GPU at all.
  */
 int64_t lull_edl_choose_crowded_gpu(const struct lull_edl_config *config,
                                     const struct lull_gpu_pool *pool, struct lull_edl_job *job,
                                     double now_s);
 
-/* The job follows the tasks that the GPU has; sets its start and finish. */
+/* Puts the job behind the tasks that the GPU has already, and sets its start and finish. */
 void lull_edl_give(struct lull_gpu_pool *pool, uint32_t gpu, double now_s,
                    struct lull_edl_job *job);
 
@@ -136,9 +137,9 @@ void lull_edl_give(struct lull_gpu_pool *pool, uint32_t gpu, double now_s,
 
 /*
  * Schedules tasks that have all arrived at time 0; jobs_out has room for all, in the tasks' order.
- * Idle time of a GPU: the work of the busiest of its node, less its own. O(n log n) but for BF and
- * WF (gpu_pool.h). Errors: -EINVAL a task that arrives later; -ENOMEM; -E2BIG more GPUs than a pool
- * holds.
+ * The idle time of a GPU is the work of the busiest GPU of its node, less its own. O(n log n) but
+ * for BF and WF (gpu_pool.h). Errors: -EINVAL a task that arrives later; -ENOMEM; -E2BIG more GPUs
+ * than a pool holds.
  */
 int lull_edl_schedule(const struct lull_edl_config *config, const struct lull_dvfs_task *tasks,
                       size_t count, struct lull_edl_job *jobs_out,

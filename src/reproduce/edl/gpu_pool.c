@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a subtree; a leaf is one place. An empty place is never free and never the best. */
+/* The bounds over a subtree; a leaf is one place. Those of an empty place make it neither free nor
+ * the best. */
 struct gpu_pool_span {
     double least_end_s;
     double least_load;
@@ -24,7 +25,7 @@ struct lull_gpu_pool {
     struct gpu_pool_span *spans;
     struct lull_gpu_state *states;
     bool *is_new;
-    uint32_t *fresh; /* the new GPUs; may name some that were removed again */
+    uint32_t *fresh; /* the new GPUs, and perhaps some that were removed again */
     uint32_t fresh_count;
 };
 
@@ -110,7 +111,7 @@ void lull_gpu_pool_destroy(struct lull_gpu_pool *pool)
     free(pool);
 }
 
-/* Makes room for this GPU; nothing changes without memory. */
+/* Makes room for this GPU; without memory nothing changes. */
 static int reserve(struct lull_gpu_pool *pool, uint32_t gpu)
 {
     struct lull_gpu_pool larger = {0};
@@ -255,7 +256,7 @@ static void visit(struct gpu_pool_search *search, uint32_t node)
         search->gpu = gpu_at(search->pool, node);
         return;
     }
-    /* Only a better one replaces the best, so the one that equals shall keep comes first. */
+    /* Only a better GPU replaces the best one, so of equals the one to keep is visited first. */
     visit(search, 2 * node + (search->sign > 0));
     visit(search, 2 * node + (search->sign < 0));
 }

@@ -10,13 +10,13 @@
 
 struct edl_gpu {
     bool is_busy;
-    int64_t since; /* busy: the slot in which it will fall idle; else the slot since which it is */
+    int64_t since; /* while busy the slot in which it falls idle, else the slot in which it did */
 };
 
 struct edl_node {
     bool is_on;
     uint32_t busy_count;
-    int64_t idle_since; /* where none is busy: the slot in which the last one fell idle */
+    int64_t idle_since; /* the slot in which its last GPU fell idle; holds while none is busy */
 };
 
 struct edl_cluster {
@@ -52,7 +52,7 @@ static int fall_idle(struct edl_cluster *cluster, uint32_t gpu, int64_t slot)
     struct edl_node *node = &cluster->nodes[number];
 
     if (!cluster->gpus[gpu].is_busy || cluster->gpus[gpu].since != slot)
-        return 0; /* it was given more since */
+        return 0; /* it was given another task in the meantime */
     cluster->gpus[gpu].is_busy = false;
     if (--node->busy_count > 0)
         return 0;
@@ -74,7 +74,7 @@ static int turn_off(struct edl_cluster *cluster, uint32_t number, int64_t slot)
     struct edl_node *node = &cluster->nodes[number];
 
     if (!node->is_on || node->busy_count > 0 || node->idle_since + LULL_EDL_IDLE_SLOTS != slot)
-        return 0; /* it was given a task since */
+        return 0; /* one of its GPUs was given a task in the meantime */
     count_idle(cluster, number, slot);
     for (uint32_t i = 0; i < per_node; i++)
         lull_gpu_pool_remove(cluster->pool, number * per_node + i);
@@ -83,7 +83,7 @@ static int turn_off(struct edl_cluster *cluster, uint32_t number, int64_t slot)
     return lull_heap_add(&cluster->off, number, number);
 }
 
-/* What happens up to this slot, before tasks arrive in it. */
+/* Carries out what happens up to this slot, before tasks arrive in it. */
 static int proceed(struct edl_cluster *cluster, int64_t slot)
 {
     struct lull_heap_entry entry;
@@ -121,7 +121,7 @@ static int reserve(struct edl_cluster *cluster)
     return 0;
 }
 
-/* The lowest-numbered node that is off. */
+/* Finds the node with the lowest number that is off. */
 static int find_off(struct edl_cluster *cluster, uint32_t *number_out)
 {
     struct lull_heap_entry entry;
@@ -138,7 +138,7 @@ static int find_off(struct edl_cluster *cluster, uint32_t *number_out)
     return 0;
 }
 
-/* Its GPUs are idle from this slot on. */
+/* Turns on a node, whose GPUs are idle from this slot on. */
 static int turn_on(struct edl_cluster *cluster, int64_t slot, uint32_t *first_gpu_out)
 {
     const uint32_t per_node = cluster->config->gpus_per_node;
@@ -167,7 +167,8 @@ static bool is_full(const struct edl_cluster *cluster)
 
 /* ---- tasks arrive ------------------------------------------------------------------------- */
 
-/* A GPU looks once in a slot whether its task has ended, and first in the slot after it began. */
+/* As published, a GPU looks once per slot whether its task has ended, for the first time in the
+ * slot after the task began. */
 static int give(struct edl_cluster *cluster, uint32_t number, struct lull_edl_job *job,
                 int64_t slot)
 {
@@ -210,14 +211,14 @@ static int place(struct edl_cluster *cluster, struct lull_edl_job *job, int64_t 
 }
 
 /*
- * As published: each of these tasks gets a GPU of its own, node by node, as far as nodes go. Only
- * tasks that can be in time; the others stay in the list.
+ * As published, each task that can be in time gets a GPU of its own, node by node, as long as there
+ * are nodes. The others stay in the list.
  */
 static int dedicate(struct edl_cluster *cluster, struct lull_edl_job **jobs, size_t *count)
 {
     const uint32_t per_node = cluster->config->gpus_per_node;
     const size_t all = *count;
-    uint32_t next = 0; /* GPU to give, while left > 0 */
+    uint32_t next = 0; /* the GPU to give, while left > 0 */
     uint32_t left = 0;
 
     *count = 0;
@@ -266,7 +267,7 @@ static int64_t slot_of(const struct lull_edl_job *job)
     return (int64_t)ceil(job->task->arrival_s);
 }
 
-/* By slot, then as they are in the file. */
+/* Orders by slot, and equal jobs as they are in the file. */
 static int by_slot(const void *left, const void *right)
 {
     const struct lull_edl_job *const a = *(struct lull_edl_job *const *)left;
@@ -320,7 +321,8 @@ int lull_edl_simulate(const struct lull_edl_config *config, const struct lull_dv
     free(order);
     fini(&cluster);
     if (result == -E2BIG)
-        return lull_error_set(err, result, "the tasks want more than %d GPUs; limit them",
+        return lull_error_set(err, result,
+                              "the tasks need more than %d GPUs; limit them with --gpus",
                               LULL_GPU_POOL_MOST);
-    return result < 0 ? lull_error_set(err, result, "no memory for %zu tasks", count) : 0;
+    return result < 0 ? lull_error_set(err, result, "there is no memory for %zu tasks", count) : 0;
 }

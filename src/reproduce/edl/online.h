@@ -1,7 +1,7 @@
 /*
- * EDL as jobs arrive (core/cluster/edl.h), in virtual time: the published slot loop, in which only
- * slots where something happens cost anything. O(log n) for each arrival and each node turned on or
- * off, and a node's GPUs, where the published loop looks at every node in every slot.
+ * EDL (edl.h) as jobs arrive, in virtual time. This is the published slot loop, but only slots in
+ * which something happens cost time: O(log n) for each arrival, and O(log n) and a pass over the
+ * node's GPUs for each node turned on or off. The published loop looks at every node in every slot.
  *
  * In slot t, in this order: a GPU without a task since the slot before is idle for one slot; GPUs
  * whose task has ended take the next, at most one in a slot, or fall idle; DRS turns off the nodes
@@ -22,9 +22,9 @@
 enum { LULL_EDL_IDLE_SLOTS = 2 };
 
 /*
- * Runs the tasks, which may be in any order; one that arrives within a slot is seen at its end.
- * jobs_out has room for all, in the tasks' order; nodes are numbered. Times may not exceed 2^50 s.
- * Errors: -ENOMEM; -E2BIG more GPUs than a pool holds.
+ * Runs the tasks, which may be in any order; a task that arrives within a slot is seen at the end
+ * of the slot. jobs_out has room for all, in the tasks' order. Times may not exceed 2^50 s. Errors:
+ * -ENOMEM; -E2BIG more GPUs than a pool holds.
  */
 int lull_edl_simulate(const struct lull_edl_config *config, const struct lull_dvfs_task *tasks,
                       size_t count, struct lull_edl_job *jobs_out,

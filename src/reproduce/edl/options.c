@@ -33,7 +33,8 @@ static const struct argp_option options[] = {
      "repaired-shared (nor dedicated GPUs at time 0; the default)",
      0},
     {"error", KEY_ERROR, "NAME", 0,
-     "One more error of the released code: arrival-unchecked, readjusts-to-none, starts-in-past or "
+     "Make one more error of the released code: arrival-unchecked, readjusts-to-none, "
+     "starts-in-past or "
      "dedicated-start; may be given again",
      0},
     {"order", KEY_ORDER, "edf|lpt", 0, "Earliest deadline or longest time first (edf)", 0},
@@ -41,32 +42,31 @@ static const struct argp_option options[] = {
      "GPU: spt (free first, clocks readjusted), bf (most loaded that fits), wf (least loaded), ff "
      "(first that fits), bin (wf at time 0, then ff) or pack (ff, then spt); default spt",
      0},
-    {"theta", KEY_THETA, "RATIO", 0, "Least share of its best time that a task may be given (1)",
-     0},
+    {"theta", KEY_THETA, "RATIO", 0, "A task gets at least this share of its best time (1)", 0},
     {"frugal", KEY_FRUGAL, NULL, 0,
      "Readjust a task only where that costs no more than another node would", 0},
-    {"no-dvfs", KEY_NO_DVFS, NULL, 0, "Every task at the base clocks", 0},
+    {"no-dvfs", KEY_NO_DVFS, NULL, 0, "Run every task at the base clocks", 0},
     {"range", KEY_RANGE, "NAME", 0,
      "Voltages and clocks to search: assumed (V 0.5 to 1.25, as published) or measured (V 0.8 to "
      "1.25, where the GTX 1080 Ti was); default assumed",
      0},
-    {"gpus", KEY_GPUS, "N", 0, "GPUs of the cluster (2048); 0: as many as are wanted", 0},
+    {"gpus", KEY_GPUS, "N", 0, "GPUs of the cluster (2048); 0: no limit", 0},
     {"gpus-per-node", KEY_PER_NODE, "N", 0, "GPUs of a node (1)", 0},
     {"online", KEY_ONLINE, NULL, 0, "Tasks are known when they arrive; idle nodes are turned off",
      0},
-    {"idle-w", KEY_IDLE, "W", 0, "Of a GPU without a task in a node that is on (37)", 0},
+    {"idle-w", KEY_IDLE, "W", 0, "Power of a GPU without a task in a node that is on (37)", 0},
     {"turn-on-j", KEY_TURN_ON, "J", 0, "Energy of turning a node on (90)", 0},
     {"draw", KEY_DRAW, "U", 0,
      "Instead of a file: random tasks of the published ranges, 2048 times U of them", 0},
-    {"seed", KEY_SEED, "N", 0, "Of random tasks (1)", 0},
-    {"first", KEY_FIRST, "N", 0, "Only the first N tasks", 0},
+    {"seed", KEY_SEED, "N", 0, "Seed of the random tasks (1)", 0},
+    {"first", KEY_FIRST, "N", 0, "Schedule only the first N tasks", 0},
     {"jobs-out", KEY_JOBS, "FILE", 0, "Write where, when and at which clocks each task runs (CSV)",
      0},
     {"json", 'j', NULL, 0, "Print one JSON document", 0},
     {0},
 };
 
-/* The index of a word in a list that ends with NULL. */
+/* The index of a word in a list that ends with NULL; -EINVAL if it is not there. */
 static int find_word(const char *const *words, const char *word)
 {
     for (int i = 0; words[i] != NULL; i++)
@@ -160,7 +160,7 @@ static int parse_value(int key, char *arg, struct lull_edl_options *wish, unsign
 
 struct edl_parsing {
     struct lull_edl_options *wish;
-    unsigned errors; /* of --error; a variant after them does not undo them */
+    unsigned errors; /* those of --error, which a --variant after them does not undo */
 };
 
 static void finish(const struct edl_parsing *parsing, struct argp_state *state)
@@ -168,9 +168,9 @@ static void finish(const struct edl_parsing *parsing, struct argp_state *state)
     struct lull_edl_options *const wish = parsing->wish;
 
     if ((wish->path == NULL) == (wish->utilisation == 0.0))
-        argp_error(state, "give a file of tasks or --draw");
+        argp_error(state, "give either a file of tasks or --draw");
     if (wish->gpus % wish->config.gpus_per_node != 0)
-        argp_error(state, "--gpus is no multiple of --gpus-per-node");
+        argp_error(state, "--gpus is not a multiple of --gpus-per-node");
     wish->config.errors |= parsing->errors;
     if (wish->is_frugal) {
         wish->config.turn_on_j = wish->turn_on_j;
@@ -203,7 +203,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (wish->path != NULL)
-            argp_error(state, "%s: one file of tasks is enough", arg);
+            argp_error(state, "%s is a second file of tasks; give one", arg);
         wish->path = arg;
         return 0;
     case ARGP_KEY_END:
@@ -216,7 +216,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     if (result == ARGP_ERR_UNKNOWN)
         return ARGP_ERR_UNKNOWN;
     if (result < 0)
-        argp_error(state, "%s: not a usable value", arg);
+        argp_error(state, "%s is not a usable value", arg);
     return 0;
 }
 

@@ -81,7 +81,7 @@ static int read_deadline(const struct lull_columns *record, struct lull_dvfs_tas
     if (lull_columns_has(record, DEADLINE))
         return lull_columns_real(record, DEADLINE, 0.0, most, "not from 0 to 1e9",
                                  &task->deadline_s, err);
-    rc = lull_columns_real(record, LOAD, 1e-6, 1.0, "not over 0, to 1", &load, err);
+    rc = lull_columns_real(record, LOAD, 1e-6, 1.0, "not above 0 and at most 1", &load, err);
     task->deadline_s = task->arrival_s + (task->constant_s + task->scaled_s) / load;
     return rc;
 }
@@ -90,10 +90,12 @@ static int check(const struct lull_columns *record, const struct lull_dvfs_task 
                  struct lull_error *err)
 {
     if (!(task->scaled_s + task->constant_s > 0.0))
-        return lull_columns_refuse(record, SCALED, "with t0 it is no time at all", err);
+        return lull_columns_refuse(record, SCALED,
+                                   "d and t0 are both 0, so that the task takes no time", err);
     if (!(task->constant_w + task->memory_w + task->core_w > 0.0))
-        return lull_columns_refuse(record, CONSTANT_W, "with gamma and cg it is no power at all",
-                                   err);
+        return lull_columns_refuse(
+            record, CONSTANT_W, "p0_w, gamma_w and cg_w are all 0, so that the task draws no power",
+            err);
     if (!(task->deadline_s > task->arrival_s))
         return lull_columns_refuse(record, lull_columns_has(record, DEADLINE) ? DEADLINE : LOAD,
                                    "the deadline is not after the arrival", err);
@@ -150,8 +152,7 @@ int lull_dvfs_tasks_read(const char *path, struct lull_dvfs_task **tasks_out, si
     return rc;
 }
 
-/* ---- random tasks ------------------------------------------------------------------------------
- */
+/* ---- random tasks ---------------------------------------------------------------------------- */
 
 static double between(struct lull_random *random, double low, double high)
 {
@@ -168,7 +169,7 @@ size_t lull_edl_tasks_count(double utilisation, bool is_online)
     return (size_t)(utilisation * LULL_EDL_TASKS_GPUS) + (is_online ? LULL_EDL_TASKS_AT_ONCE : 0);
 }
 
-/* All but when it arrives. */
+/* Draws all of the task but its times of arrival and deadline. */
 static void draw_model(struct lull_random *random, struct lull_dvfs_task *task)
 {
     const double scale = whole_between(random, 10, 50);

@@ -1,6 +1,6 @@
 /*
  * Tasks of one GPU each, with their time and power model (core/cluster/dvfs_task.h): a table, plain
- * or gzip (columns.h), a folder with a file per task or one such file (job_folder.h). Known names,
+ * or gzip (columns.h), a folder with a file per task or one such file (job_set.h). Known names,
  * in any order, others are passed over:
  *
  *   job_id                                  whole number
@@ -28,16 +28,16 @@
 /*
  * Reads a file ("-": a table from standard input) or folder; the caller frees *tasks_out. Every
  * task is as dvfs_task.h wants it, and no number above 1e9. Errors: LULL_E_FORMAT with file, line
- * and name; -ENODATA no task; -ENOMEM; those of lull_job_folder_read and lull_lines_open.
+ * and name; -ENODATA no task; -ENOMEM; those of lull_job_set_read and lull_lines_open.
  */
 int lull_dvfs_tasks_read(const char *path, struct lull_dvfs_task **tasks_out, size_t *count_out,
                          struct lull_error *err);
 
-/* A table from open lines, which stay the caller's. */
+/* Reads a table from open lines, which stay the caller's. */
 int lull_dvfs_tasks_read_lines(struct lull_lines *lines, struct lull_dvfs_task **tasks_out,
                                size_t *count_out, struct lull_error *err);
 
-/* One task of a text such as config_map.h reads, into which it writes. */
+/* Reads one task from a text as config_map.h does, which it writes into. */
 int lull_dvfs_tasks_read_text(const char *name, char *text, struct lull_dvfs_task *task_out,
                               struct lull_error *err);
 

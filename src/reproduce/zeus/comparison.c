@@ -12,8 +12,8 @@ int lull_comparison_init(struct lull_comparison *comparison,
         .phases = phases, .phase_count = phase_count, .eta_ratio = eta_ratio};
 
     if (phase_count == 0 || phase_count > LULL_COMPARISON_PHASES)
-        return lull_error_set(err, -EINVAL, "%u phases: must be 1 to %d", phase_count,
-                              LULL_COMPARISON_PHASES);
+        return lull_error_set(err, -EINVAL, "there are %u phases; there must be 1 to %d",
+                              phase_count, LULL_COMPARISON_PHASES);
     for (uint32_t i = 0; i < phase_count; i++) {
         const double recurrences = phases[i].recurrences;
         const int rc = lull_recurrence_search(phases[i].trace, eta_ratio, &c.potential[i], err);

@@ -15,7 +15,7 @@ struct golden_checker {
     struct lull_zeus *search;
     struct lull_golden_verdict verdict;
     struct lull_batch_golden_row row;
-    uint32_t next_arm; /* of the row, whose draw comes next */
+    uint32_t next_arm; /* the arm of the row whose draw comes next */
     bool is_wrong;     /* this step differs */
     uint32_t recurrence;
     uint32_t attempt;
@@ -35,14 +35,14 @@ static void expect(struct golden_checker *checker, bool is_so, const char *colum
     snprintf(verdict->first_what, sizeof(verdict->first_what), "%s", column);
 }
 
-/* scale: what the difference is a share of. */
+/* Expects two numbers whose difference is at most 1e-9 of scale. */
 static void expect_number(struct golden_checker *checker, double actual, double expected,
                           double scale, const char *column)
 {
     const double limit_ratio = 1e-9;
     double error_ratio = actual == expected ? 0.0 : fabs(actual - expected) / fabs(scale);
 
-    /* Infinite where the other is not. */
+    /* One number is infinite and the other is not, or the scale is 0. */
     if (!isfinite(error_ratio))
         error_ratio = 1.0;
     if (error_ratio > checker->verdict.max_relative_error)
@@ -61,7 +61,7 @@ static uint32_t arm_of(const struct golden_checker *checker, uint32_t size)
     return arm;
 }
 
-/* The recorded order, as long as it is one of the same arms. */
+/* Puts the arms into the recorded order, if that is an order of the same arms. */
 static void replay_order(void *context, uint32_t *arms, size_t count)
 {
     struct golden_checker *const checker = context;
@@ -112,7 +112,8 @@ static void check_choice(struct golden_checker *checker, const struct lull_batch
     expect_number(checker, choice->bound, row->bound, row->bound, "cost_ub");
 }
 
-/* A quotient on an integer is rounded either way; the recorded one counts then. */
+/* A quotient that is nearly an integer may be rounded either way; the recorded epochs count then.
+ */
 static void check_epochs(struct golden_checker *checker, struct lull_recurrence_run *run)
 {
     const double margin = 1e-9;
@@ -162,7 +163,7 @@ static void execute(struct golden_checker *checker, uint32_t arm, double bound,
     checker->has_run[arm] = true;
 }
 
-/* Takes what came out into the history, and to the next recurrence if it was a success. */
+/* Enters the result into the history, and goes on to the next recurrence after a success. */
 static int learn(struct golden_checker *checker, const struct lull_recurrence_run *run,
                  struct lull_error *err)
 {

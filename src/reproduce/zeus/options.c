@@ -31,20 +31,20 @@ static const struct argp_option options[] = {
     {"power", KEY_POWER, "FILE", 0, "Recorded time and power per epoch and power limit (CSV)", 0},
     {"dataset", KEY_DATASET, "NAME", 0,
      "Job: cifar100, imagenet, squad, librispeech, movielens-1m or sentiment140", 0},
-    {"gpu", KEY_GPU, "NAME", 0, "What GPU the power was recorded on; a label of the output", 0},
+    {"gpu", KEY_GPU, "NAME", 0, "The GPU that the power was recorded on; a label of the output", 0},
     {"eta", KEY_ETA, "RATIO", 0, "Weight of energy against time (0.5)", 0},
     {"beta", KEY_BETA, "X", 0, "Runs stop at X times the least cost; inf: never (2)", 0},
     {"window", KEY_WINDOW, "N", 0,
-     "Last results of each size that count, 0: all (20; with --golden 0)", 0},
+     "Only the last N results of each size count, 0: all (20; with --golden 0)", 0},
     {"golden", KEY_GOLDEN, "FILE", 0,
      "Take a recorded series again, each random draw from FILE; status 1 if a step differs", 0},
-    {"seeds", KEY_SEEDS, "N", 0, "Series to play, one seed each (30)", 0},
-    {"first-seed", KEY_FIRST, "N", 0, "The first seed (1)", 0},
+    {"seeds", KEY_SEEDS, "N", 0, "Play N series, one seed each (30)", 0},
+    {"first-seed", KEY_FIRST, "N", 0, "Seed of the first series (1)", 0},
     {"recurrences", KEY_RECURRENCES, "N", 0,
      "Recurrences of each target (twice the sizes times the limits)", 0},
-    {"target", KEY_TARGET, "X", 0, "Target metric (the job's)", 0},
+    {"target", KEY_TARGET, "X", 0, "Another target metric than the job's", 0},
     {"then", KEY_THEN, "X", 0, "Then the job drifts to target X; may be given again", 0},
-    {"max-epochs", KEY_MOST, "N", 0, "Epochs after which a run has failed (the job's)", 0},
+    {"max-epochs", KEY_MOST, "N", 0, "A run has failed after N epochs (the job's)", 0},
     {"default-size", KEY_DEFAULT, "N", 0, "Batch size that the job uses today (the job's)", 0},
     {"svg", KEY_SVG, "FILE", 0, "Draw the cost over the recurrences", 0},
     {"json", 'j', NULL, 0, "Print one JSON document", 0},
@@ -100,7 +100,7 @@ static void check_arguments(const struct lull_replay_options *arguments, struct 
     if (arguments->train == NULL || arguments->power == NULL || arguments->dataset == NULL)
         argp_error(state, "give --train, --power and --dataset");
     if (lull_batch_trace_find_job(arguments->dataset) == NULL)
-        argp_error(state, "%s: no known job; see --help", arguments->dataset);
+        argp_error(state, "there is no recorded job %s; see --help", arguments->dataset);
     if (arguments->golden != NULL && (arguments->target_count > 1 || arguments->svg != NULL))
         argp_error(state, "--golden goes with neither --then nor --svg");
 }
@@ -133,7 +133,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         arguments->is_json = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "%s: this command takes no arguments", arg);
+        argp_error(state, "%s: this command takes options only", arg);
         return 0;
     case ARGP_KEY_END:
         check_arguments(arguments, state);
@@ -145,7 +145,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     if (result == ARGP_ERR_UNKNOWN)
         return ARGP_ERR_UNKNOWN;
     if (result < 0)
-        argp_error(state, "%s: not a usable value", arg);
+        argp_error(state, "%s is not a usable value", arg);
     return 0;
 }
 

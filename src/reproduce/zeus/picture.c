@@ -1,6 +1,6 @@
 /*
- * Cost over recurrences, one line per policy, on a logarithmic axis: a policy that is lost costs
- * many times what the others do. SPDX-License-Identifier: Apache-2.0
+ * Draws the cost over recurrences, one line per policy, on a logarithmic axis, because a policy
+ * that goes wrong costs many times what the others do. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <math.h>
@@ -159,11 +159,11 @@ int lull_replay_picture_write(const char *path, const struct lull_replay *replay
     int rc;
 
     if (file == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: no memory", path);
+        return lull_error_set(err, -ENOMEM, "%s: there is no memory for the picture", path);
     draw(file, replay);
     if (fclose(file) != 0) {
         free(text);
-        return lull_error_set(err, -ENOMEM, "%s: no memory", path);
+        return lull_error_set(err, -ENOMEM, "%s: there is no memory for the picture", path);
     }
     rc = lull_file_write_atomic(path, text, size, 0644, err);
     free(text);

@@ -33,7 +33,7 @@ lull_recurrence_choose_limit(const struct lull_batch_trace_size *size, double et
     return best;
 }
 
-/* The quotient sits on an integer in the usual case: rounding is not to take an epoch away. */
+/* The quotient is usually an integer, from which rounding must not take an epoch away. */
 static uint32_t epochs_below(double bound, double epoch_cost, uint32_t max_epochs)
 {
     const double margin = 1e-9;
@@ -103,7 +103,7 @@ struct recurrence_player {
     bool has_run[LULL_BATCH_TRACE_SIZES];
 };
 
-/* Which repetition: the same for the same seed, recurrence, attempt and size. */
+/* Draws which repetition a run meets: the same for the same seed, recurrence, attempt and size. */
 static double draw_epochs(const struct recurrence_player *player,
                           const struct lull_batch_trace_size *size,
                           const struct lull_recurrence_step *step)
@@ -218,7 +218,7 @@ int lull_recurrence_play(const struct lull_recurrence_series *series,
     int rc;
 
     if (!is_same_job(series))
-        return lull_error_set(err, -EINVAL, "%s: other batch sizes in another phase",
+        return lull_error_set(err, -EINVAL, "%s: the phases have different batch sizes",
                               trace->job.dataset);
     for (uint32_t i = 0; i < trace->size_count; i++)
         sizes[i] = trace->sizes[i].size;
@@ -237,10 +237,9 @@ int lull_recurrence_play(const struct lull_recurrence_series *series,
     return rc;
 }
 
-/* ---- what a recurring job could save at most ---------------------------------------------------
- */
+/* ---- what a recurring job could save at most ------------------------------------------------- */
 
-/* Mean over the repetitions that reach the target in time; NAN: none does. */
+/* The mean over the repetitions that reach the target in time. NAN: none does. */
 static double mean_epochs(const struct lull_batch_trace_size *size, uint32_t max_epochs)
 {
     double sum = 0.0;

@@ -1,10 +1,10 @@
 /*
- * A job that comes again and again, in no time at all: recorded training (trace/batch_trace.h)
- * answers what each run would have cost (Zeus, NSDI'23, section 6.1, its trace simulator). The
- * power limit of a batch size is the one of least cost per epoch; the first run of a size spends
- * its first epoch on finding it.
+ * A job that comes again and again, in virtual time: recorded training (trace.h) answers what each
+ * run would have cost (Zeus, NSDI'23, section 6.1, its trace simulator). The power limit of a batch
+ * size is the one of least cost per epoch; the first run of a size spends its first epoch on
+ * finding it.
  *
- * One thread. SPDX-License-Identifier: Apache-2.0
+ * Threads: one. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_REPRODUCE_ZEUS_RECURRENCE_H
 #define LULL_REPRODUCE_ZEUS_RECURRENCE_H
@@ -20,25 +20,25 @@
 double lull_recurrence_epoch_cost(const struct lull_batch_trace_size *size,
                                   const struct lull_batch_trace_limit *limit, double eta_ratio);
 
-/* Of a size's limits the one of least cost per epoch; of equal ones the highest. */
+/* Chooses the limit of a size with the least cost per epoch, the highest of equal ones. */
 const struct lull_batch_trace_limit *
 lull_recurrence_choose_limit(const struct lull_batch_trace_size *size, double eta_ratio);
 
 struct lull_recurrence_run {
-    /* Asked. */
+    /* What is asked. */
     const struct lull_batch_trace_size *size;
     const struct lull_batch_trace_limit *limit;
-    double epochs;     /* that it would take; NAN: it never gets there */
-    double bound;      /* J of cost; INFINITY: none */
+    double epochs;     /* this many epochs reach the target; NAN: none do */
+    double bound;      /* the run stops at this cost, J; INFINITY: it does not */
     bool is_profiling; /* the first epoch goes through all limits */
-    /* Answered. */
-    uint32_t max_epochs; /* as many as fit under the bound */
-    double energy_j;     /* both 0 where not one epoch fits */
+    /* What is answered. */
+    uint32_t max_epochs; /* this many fit under the bound */
+    double energy_j;     /* 0, like the time, where not one epoch fits */
     double time_s;
     bool has_reached;
 };
 
-/* max_epochs: of the job. */
+/* Fills in the answers. max_epochs: the run has missed its target after this many epochs. */
 void lull_recurrence_execute(struct lull_recurrence_run *run, double eta_ratio,
                              uint32_t max_epochs);
 
@@ -55,7 +55,7 @@ struct lull_recurrence_step {
 
 typedef void (*lull_recurrence_observer)(void *context, const struct lull_recurrence_step *step);
 
-/* For so many recurrences the job is like this. */
+/* The job is like this trace for this many recurrences. */
 struct lull_recurrence_phase {
     const struct lull_batch_trace *trace;
     uint32_t recurrences;
@@ -64,24 +64,23 @@ struct lull_recurrence_phase {
 struct lull_recurrence_series {
     const struct lull_recurrence_phase *phases; /* all with the same sizes */
     uint32_t phase_count;                       /* > 0 */
-    uint64_t seed; /* of which repetition a run meets: the same for each policy */
+    uint64_t seed; /* says which repetition a run meets, the same for each policy */
     lull_recurrence_observer observe;
     void *context;
 };
 
 /*
- * Fills in a policy's sizes, default size, price and seed from the series, runs it, and tells of
- * each run. change_count_out: how many
- * changes it noticed, may be NULL. Errors: those of lull_zeus_create; -EINVAL phases with other
- * sizes; -ENODATA a recurrence that misses its target 200
- * times in a row.
+ * Fills in a policy's sizes, default size, price and seed from the series, runs it, and calls
+ * series->observe after each run. change_count_out, which may be NULL, gets how many changes of the
+ * data the policy noticed. Errors: those of lull_zeus_create; -EINVAL the phases have different
+ * sizes; -ENODATA a recurrence misses its target 200 times in a row.
  */
 int lull_recurrence_play(const struct lull_recurrence_series *series,
                          const struct lull_zeus_config *policy, uint32_t *change_count_out,
                          struct lull_error *err);
 
-/* As many recurrences as the published simulator runs: twice the sizes times the limits that have
-   rows for the target. */
+/* The number of recurrences that the published simulator runs: twice the sizes times the limits
+ * that have rows for the target. */
 uint32_t lull_recurrence_count(const struct lull_batch_trace *trace);
 
 /* ---- what is possible --------------------------------------------------------------------- */
@@ -104,15 +103,16 @@ struct lull_recurrence_potential {
 };
 
 /*
- * Exhaustive search. A size's epochs are the mean over its repetitions that reach the target within
- * the job's most epochs. Errors: -ENODATA the default size never does.
+ * Searches all sizes and limits. The epochs of a size are the mean over its repetitions that reach
+ * the target within the job's most epochs. Errors: -ENODATA the default size never reaches it.
  */
 int lull_recurrence_search(const struct lull_batch_trace *trace, double eta_ratio,
                            struct lull_recurrence_potential *potential_out, struct lull_error *err);
 
 /*
- * J: the least cost per reached target over the sizes, each at the limit it would be run at, failed
- * repetitions paid to the job's most epochs and repeated. What regret is measured against.
+ * The least cost per reached target over the sizes, in J, which regret is measured against. Each
+ * size runs at the limit that would be chosen for it; failed repetitions are paid up to the job's
+ * most epochs, and repeated.
  */
 double lull_recurrence_least_cost(const struct lull_batch_trace *trace, double eta_ratio);
 

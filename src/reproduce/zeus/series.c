@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 
-/* A column: its name, what is in it and where it goes. */
+/* What a column holds. */
 enum series_kind { COUNT, FLAG, NUMBER, BOUND, EPOCHS, PHASE, ORDER, ARMS };
 
 struct series_column {
@@ -53,7 +53,7 @@ static int parse_count(const char *text, uint32_t *count_out)
     return 0;
 }
 
-/* The next word of *rest up to a separator, NULL: there is none. Writes into the text. */
+/* Takes the next word of *rest up to a separator, which it overwrites. NULL: there is none. */
 static char *next_word(char **rest, char separator)
 {
     char *const word = *rest;
@@ -178,6 +178,7 @@ int lull_batch_golden_next(struct lull_lines *lines, struct lull_batch_golden_ro
     if (rest != NULL || (row_out->path_count > 0 && row_out->path_index >= row_out->path_count))
         return lull_error_set(err, LULL_E_FORMAT, "%s: line %zu: %s", lull_lines_name(lines),
                               lull_lines_number(lines),
-                              rest != NULL ? "too many cells" : "path_pos is not below n_paths");
+                              rest != NULL ? "there are too many cells"
+                                           : "path_pos is not below n_paths");
     return 1;
 }

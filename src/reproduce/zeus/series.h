@@ -5,8 +5,9 @@
  *   step,recurrence,attempt,phase,bs,pl,profile_power,cost_ub,n_paths,path_pos,run,target_epoch,
  *   max_epochs,energy_j,time_s,reached,cost_seen,perm,arms
  *
- * where phase is P (pruning) or M (bandit), perm lists sizes and arms lists size:mean:sd:sample of
- * rewards (minus the cost), parted by spaces. One thread. SPDX-License-Identifier: Apache-2.0
+ * where phase is P (pruning) or M (bandit), perm lists sizes, and arms lists size:mean:sd:sample of
+ * rewards, which are minus the cost; both lists are separated by spaces. Threads: one.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_REPRODUCE_ZEUS_SERIES_H
 #define LULL_REPRODUCE_ZEUS_SERIES_H
@@ -21,7 +22,7 @@ enum { LULL_BATCH_GOLDEN_ARMS = 64 };
 
 struct lull_batch_golden_arm {
     uint32_t size;
-    double mean; /* of rewards: minus J */
+    double mean; /* of rewards, minus J */
     double deviation;
     double sample;
 };
@@ -36,7 +37,7 @@ struct lull_batch_golden_row {
     bool is_profiling;
     double bound; /* J; INFINITY: none */
     uint32_t path_count;
-    uint32_t path_index; /* below path_count */
+    uint32_t path_index; /* below path_count, unless that is 0 */
     uint32_t path_run;
     double epochs; /* to the target; NAN: never */
     uint32_t max_epochs;
@@ -53,8 +54,8 @@ struct lull_batch_golden_row {
 /* Checks the header. Errors: LULL_E_FORMAT; those of lull_lines_next. */
 int lull_batch_golden_begin(struct lull_lines *lines, struct lull_error *err);
 
-/* The next row. Returns 1; 0: no more. Errors: LULL_E_FORMAT with line and column, those of
- * lull_lines_next; *row_out is then undefined. */
+/* Reads the next row. Returns 1, or 0 after the last row. Errors: LULL_E_FORMAT with line and
+ * column, those of lull_lines_next; *row_out is undefined then. */
 int lull_batch_golden_next(struct lull_lines *lines, struct lull_batch_golden_row *row_out,
                            struct lull_error *err);
 

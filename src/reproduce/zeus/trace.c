@@ -45,7 +45,7 @@ static int read_header(struct lull_lines *lines, const char *expected, struct lu
     return 0;
 }
 
-/* Parts a line into exactly count cells. */
+/* Splits a line into exactly count cells. */
 static int read_cells(const struct lull_lines *lines, char *line, char **cells, size_t count,
                       struct lull_error *err)
 {
@@ -55,7 +55,8 @@ static int read_cells(const struct lull_lines *lines, char *line, char **cells, 
     while (rest != NULL && found < count)
         cells[found++] = lull_lines_cell(&rest);
     if (found != count || rest != NULL)
-        return lull_error_set(err, LULL_E_FORMAT, "%s: line %zu has not the header's %zu cells",
+        return lull_error_set(err, LULL_E_FORMAT,
+                              "%s: line %zu does not have the %zu cells of the header",
                               lull_lines_name(lines), lull_lines_number(lines), count);
     return 0;
 }
@@ -68,7 +69,7 @@ static struct lull_batch_trace_size *find_size(struct lull_batch_trace *trace, u
     return NULL;
 }
 
-/* The size, put in its ascending place if it is new; NULL: too many. */
+/* Finds the size, or inserts it in its ascending place. NULL: there are too many. */
 static struct lull_batch_trace_size *add_size(struct lull_batch_trace *trace, uint32_t size)
 {
     struct lull_batch_trace_size *found = find_size(trace, size);
@@ -98,7 +99,7 @@ static int parse_size(const struct lull_lines *lines, const char *text, uint32_t
     int64_t size;
 
     if (lull_text_parse_int(text, 1, UINT32_MAX, &size) < 0)
-        return refuse(lines, "no batch size", err);
+        return refuse(lines, "batch_size is not a whole number above 0", err);
     *size_out = (uint32_t)size;
     return 0;
 }
@@ -138,14 +139,19 @@ static int read_power_row(struct lull_batch_trace *trace, struct lull_lines *lin
     if (lull_text_parse_number(cells[4], &limit.limit_w) < 0 || !(limit.limit_w > 0.0) ||
         lull_text_parse_number(cells[5], &limit.time_s) < 0 || !(limit.time_s > 0.0) ||
         lull_text_parse_number(cells[6], &limit.power_w) < 0 || !(limit.power_w >= 0.0))
-        return refuse(lines, "power_limit, time_per_epoch or average_power is no such number", err);
+        return refuse(
+            lines,
+            "power_limit, time_per_epoch and average_power must be numbers, the first two above 0",
+            err);
     if (limit.limit_w > trace->max_power_w)
         trace->max_power_w = limit.limit_w;
     if (!is_of_job(&trace->job, cells))
         return 0;
     found = add_size(trace, size);
     if (found == NULL || add_limit(found, &limit) < 0)
-        return refuse(lines, "a power limit twice, or too many sizes or limits", err);
+        return refuse(lines,
+                      "the power limit is there twice, or there are too many batch sizes or limits",
+                      err);
     return 0;
 }
 
@@ -159,12 +165,12 @@ static int add_path(const struct lull_lines *lines, struct lull_batch_trace_size
     int64_t run;
 
     if (lull_text_parse_int(cells[5], 0, UINT32_MAX, &run) < 0)
-        return refuse(lines, "run is no number", err);
+        return refuse(lines, "run is not a whole number", err);
     if (strcmp(cells[7], "nan") != 0 && (lull_text_parse_number(cells[7], &path.epochs) < 0 ||
                                          !(path.epochs >= 1.0 && path.epochs <= most_epochs)))
         return refuse(lines, "target_epoch is neither nan nor 1 or more", err);
     if (size->path_count == LULL_BATCH_TRACE_PATHS)
-        return refuse(lines, "too many repetitions of one batch size", err);
+        return refuse(lines, "there are too many repetitions of this batch size", err);
     path.run = (uint32_t)run;
     size->paths[size->path_count++] = path;
     return 0;
@@ -185,7 +191,7 @@ static int read_train_row(struct lull_batch_trace *trace, struct lull_lines *lin
     if (rc < 0)
         return rc;
     if (lull_text_parse_number(cells[6], &target) < 0)
-        return refuse(lines, "target_metric is no number", err);
+        return refuse(lines, "target_metric is not a number", err);
     found = is_of_job(&trace->job, cells) ? find_size(trace, size) : NULL;
     if (found == NULL)
         return 0;
@@ -221,7 +227,7 @@ static int read_train(struct lull_batch_trace *trace, struct lull_lines *lines, 
     return rc;
 }
 
-/* Keeps the sizes of both tables; the default is one of them, or their largest where it is above.
+/* Keeps the sizes that are in both tables. The default becomes the largest of them if it is above.
  */
 static int join(struct lull_batch_trace *trace, const bool *is_trained, struct lull_error *err)
 {
@@ -233,7 +239,7 @@ static int join(struct lull_batch_trace *trace, const bool *is_trained, struct l
             trace->sizes[kept++] = trace->sizes[i];
     trace->size_count = kept;
     if (kept == 0)
-        return lull_error_set(err, -ENOENT, "%s with %s and %s: in both traces at no batch size",
+        return lull_error_set(err, -ENOENT, "no batch size of %s with %s and %s is in both traces",
                               job->dataset, job->network, job->optimizer);
     if (trace->job.default_size > trace->sizes[kept - 1].size)
         trace->job.default_size = trace->sizes[kept - 1].size;
@@ -252,7 +258,7 @@ int lull_batch_trace_read_lines(const struct lull_batch_trace_job *job, struct l
     int rc;
 
     if (trace == NULL)
-        return lull_error_set(err, -ENOMEM, "no memory for traces");
+        return lull_error_set(err, -ENOMEM, "there is no memory for the traces");
     trace->job = *job;
     rc = read_power(trace, power, err);
     if (rc >= 0)

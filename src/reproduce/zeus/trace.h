@@ -6,7 +6,7 @@
  *   dataset,network,batch_size,optimizer,learning_rate,run,target_metric,target_epoch
  *   dataset,network,batch_size,optimizer,power_limit,time_per_epoch,average_power
  *
- * Threads: a trace belongs to its caller. SPDX-License-Identifier: Apache-2.0
+ * Threads: one; a trace belongs to its caller. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_REPRODUCE_ZEUS_TRACE_H
 #define LULL_REPRODUCE_ZEUS_TRACE_H
@@ -23,17 +23,18 @@ enum {
     LULL_BATCH_TRACE_PATHS = 64,
 };
 
-/* Which rows count: all five texts and the target exactly. Texts are borrowed. */
+/* Which rows count: those with these three names and exactly this target. The texts are borrowed.
+ */
 struct lull_batch_trace_job {
     const char *dataset;
     const char *network;
     const char *optimizer;
     double target;         /* in the metric's unit */
-    uint32_t max_epochs;   /* a run that needs more has missed */
+    uint32_t max_epochs;   /* a run that needs more epochs has missed the target */
     uint32_t default_size; /* what the job uses today; capped at the largest size recorded */
 };
 
-/* One of the six jobs of the Zeus paper, by data set; NULL: not one of them. */
+/* Finds one of the six jobs of the Zeus paper by its data set. NULL: it is not one of them. */
 const struct lull_batch_trace_job *lull_batch_trace_find_job(const char *dataset);
 
 struct lull_batch_trace_limit {
@@ -44,33 +45,33 @@ struct lull_batch_trace_limit {
 
 struct lull_batch_trace_path {
     uint32_t run;  /* the repetition's number in the file */
-    double epochs; /* to the target; NAN: never reached it */
+    double epochs; /* to the target; NAN: it was never reached */
 };
 
 struct lull_batch_trace_size {
     uint32_t size;
-    uint32_t limit_count; /* > 0, from the highest limit down */
-    uint32_t path_count;  /* 0: recorded, but not for this target, which counts as never reached */
+    uint32_t limit_count; /* > 0; the limits are sorted from the highest down */
+    uint32_t path_count; /* 0: nothing is recorded for this target, which counts as never reached */
     struct lull_batch_trace_limit limits[LULL_BATCH_TRACE_LIMITS];
     struct lull_batch_trace_path paths[LULL_BATCH_TRACE_PATHS]; /* in the order of the file */
 };
 
 struct lull_batch_trace {
     struct lull_batch_trace_job job; /* with the cap applied */
-    double max_power_w;              /* highest limit of the whole power table */
-    uint32_t size_count;             /* > 0, ascending: sizes that both tables have */
+    double max_power_w;              /* the highest limit of the whole power table */
+    uint32_t size_count;             /* > 0; ascending, the sizes that both tables have */
     struct lull_batch_trace_size sizes[LULL_BATCH_TRACE_SIZES];
 };
 
 /*
  * Reads both files ("-": standard input). The caller destroys *trace_out. Errors: LULL_E_FORMAT
- * with file and line; -ENOENT no size of this job in both; -ENOMEM; those of lull_lines_open.
+ * with file and line; -ENOENT no size of this job is in both; -ENOMEM; those of lull_lines_open.
  */
 int lull_batch_trace_read(const struct lull_batch_trace_job *job, const char *train_path,
                           const char *power_path, struct lull_batch_trace **trace_out,
                           struct lull_error *err);
 
-/* The same from open lines, which stay the caller's. */
+/* Does the same from open lines, which stay the caller's. */
 int lull_batch_trace_read_lines(const struct lull_batch_trace_job *job, struct lull_lines *train,
                                 struct lull_lines *power, struct lull_batch_trace **trace_out,
                                 struct lull_error *err);
