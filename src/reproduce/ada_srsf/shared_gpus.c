@@ -88,7 +88,9 @@ static int create(struct lull_shared_cluster *shared, const struct lull_shared_j
     const int rc = make_jobs(shared, jobs, count);
 
     lull_random_init(&shared->random, shared->setup->seed);
-    return rc == 0 ? make_cluster(shared, count) : rc;
+    if (rc < 0)
+        return rc;
+    return make_cluster(shared, count);
 }
 
 static void fini(struct lull_shared_cluster *shared)

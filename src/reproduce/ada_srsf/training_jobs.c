@@ -66,13 +66,21 @@ static int read_mb(const struct lull_columns *record, enum training_job_field fi
 static int read_counts(const struct lull_columns *record, struct lull_training_job *job,
                        struct lull_error *err)
 {
-    int rc = read_count(record, WORKERS, MOST_WORKERS, &job->workers, err);
+    const struct {
+        enum training_job_field field;
+        int64_t max;
+        uint32_t *count_out;
+    } counts[] = {
+        {WORKERS, MOST_WORKERS, &job->workers},
+        {ITERATIONS, MOST_ITERATIONS, &job->iterations},
+        {FORWARD, MOST_MS, &job->forward_ms},
+        {BACKWARD, MOST_MS, &job->backward_ms},
+    };
+    int rc = 0;
 
-    if (rc == 0)
-        rc = read_count(record, ITERATIONS, MOST_ITERATIONS, &job->iterations, err);
-    if (rc == 0)
-        rc = read_count(record, FORWARD, MOST_MS, &job->forward_ms, err);
-    return rc == 0 ? read_count(record, BACKWARD, MOST_MS, &job->backward_ms, err) : rc;
+    for (size_t i = 0; rc == 0 && i < sizeof(counts) / sizeof(counts[0]); i++)
+        rc = read_count(record, counts[i].field, counts[i].max, counts[i].count_out, err);
+    return rc;
 }
 
 static int read_job(const struct lull_columns *record, void *job_out, struct lull_error *err)

@@ -64,10 +64,11 @@ static int read_numbers(const struct lull_columns *record, struct lull_dvfs_task
     int rc = lull_columns_integer(record, ID, 0, INT64_MAX, "not a whole number", &id, err);
 
     for (uint32_t field = 0; rc == 0 && field < NUMBERS; field++)
-        rc = field == SHARE
-                 ? lull_columns_real(record, field, 0.0, 1.0, "not from 0 to 1", places[field], err)
-                 : lull_columns_real(record, field, 0.0, most, "not from 0 to 1e9", places[field],
-                                     err);
+        if (field == SHARE)
+            rc = lull_columns_real(record, field, 0.0, 1.0, "not from 0 to 1", places[field], err);
+        else
+            rc = lull_columns_real(record, field, 0.0, most, "not from 0 to 1e9", places[field],
+                                   err);
     task->id = (uint64_t)id;
     return rc;
 }
@@ -109,9 +110,12 @@ static int read_task(const struct lull_columns *record, void *task_out, struct l
 
     *task = (struct lull_dvfs_task){0};
     rc = read_numbers(record, task, err);
-    if (rc == 0)
-        rc = read_deadline(record, task, err);
-    return rc == 0 ? check(record, task, err) : rc;
+    if (rc < 0)
+        return rc;
+    rc = read_deadline(record, task, err);
+    if (rc < 0)
+        return rc;
+    return check(record, task, err);
 }
 
 /* ---- many --------------------------------------------------------------------------------- */

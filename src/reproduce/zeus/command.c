@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "reproduce/zeus/replay.h"
-
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/watch.h"
 #include "reproduce/command.h"
 #include "reproduce/zeus/options.h"
+#include "reproduce/zeus/replay.h"
+#include "simulator/cluster/summary.h"
 
 /* ---- traces ------------------------------------------------------------------------------- */
 
@@ -101,17 +101,16 @@ static int play_policy(struct lull_replay *replay, struct lull_replay_policy *po
     return rc;
 }
 
-static int print_json(const struct lull_replay *replay, struct lull_error *err)
+/* Prints the comparison for people, or as one JSON document. Errors: -ENOMEM. */
+static int print(const struct lull_replay *replay, bool is_json, struct lull_error *err)
 {
-    json_t *root = lull_replay_json(replay);
-    int rc = 0;
-
-    if (root == NULL || json_dumpf(root, stdout, JSON_INDENT(2)) < 0)
-        rc = lull_error_set(err, -ENOMEM, "the JSON document could not be written");
-    else
-        putchar('\n');
-    json_decref(root);
-    return rc;
+    if (!is_json) {
+        lull_replay_print(replay, stdout);
+        return 0;
+    }
+    if (lull_cluster_print_json(lull_replay_json(replay)) < 0)
+        return lull_error_set(err, -ENOMEM, "the JSON document could not be written");
+    return 0;
 }
 
 static int play_seeds(const struct lull_replay_options *arguments,
@@ -131,10 +130,8 @@ static int play_seeds(const struct lull_replay_options *arguments,
         rc = play_policy(&replay, &replay.policies[i], err);
     if (rc == 0 && arguments->svg != NULL)
         rc = lull_replay_picture_write(arguments->svg, &replay, err);
-    if (rc == 0 && arguments->is_json)
-        rc = print_json(&replay, err);
-    else if (rc == 0)
-        lull_replay_print(&replay, stdout);
+    if (rc == 0)
+        rc = print(&replay, arguments->is_json, err);
     for (int i = 0; i < LULL_REPLAY_POLICIES; i++) {
         free(replay.policies[i].outcomes);
         free(replay.policies[i].cost_by_recurrence);

@@ -2,12 +2,10 @@
  * Draws the cost over recurrences, one line per policy, on a logarithmic axis, because a policy
  * that goes wrong costs many times what the others do. SPDX-License-Identifier: Apache-2.0
  */
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 
-#include "base/file.h"
 #include "reproduce/zeus/replay.h"
+#include "simulator/cluster/summary.h"
 
 enum { WIDTH = 900, HEIGHT = 420, LEFT = 70, RIGHT = 20, TOP = 50, BOTTOM = 50 };
 
@@ -130,8 +128,9 @@ static void draw_legend(FILE *file, const struct lull_replay *replay, const char
     }
 }
 
-static void draw(FILE *file, const struct lull_replay *replay)
+static int draw(const void *context, FILE *file)
 {
+    const struct lull_replay *replay = context;
     static const char *const colours[LULL_REPLAY_POLICIES] = {"#d55e00", "#e69f00", "#0072b2"};
     struct replay_drawing drawing = {.file = file, .replay = replay};
 
@@ -148,24 +147,11 @@ static void draw(FILE *file, const struct lull_replay *replay)
         draw_policy(&drawing, i, colours[i]);
     draw_legend(file, replay, colours);
     fprintf(file, "</svg>\n");
+    return 0;
 }
 
 int lull_replay_picture_write(const char *path, const struct lull_replay *replay,
                               struct lull_error *err)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *file = open_memstream(&text, &size);
-    int rc;
-
-    if (file == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory for the picture", path);
-    draw(file, replay);
-    if (fclose(file) != 0) {
-        free(text);
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory for the picture", path);
-    }
-    rc = lull_file_write_atomic(path, text, size, 0644, err);
-    free(text);
-    return rc;
+    return lull_cluster_write_table(path, draw, replay, err);
 }

@@ -124,7 +124,7 @@ int lull_cluster_write_table(const char *path, int (*write_rows)(const void *con
     if (result == 0)
         result = lull_file_write_atomic(path, text, size, 0644, err);
     else
-        lull_error_set(err, result, "%s: no memory to write it", path);
+        lull_error_set(err, result, "%s: there is no memory to write it", path);
     free(text);
     return result;
 }
