@@ -12,11 +12,4 @@
 /* Overwrites argv[0] with the name that argp prints. Returns an enum lull_exit. */
 int lull_cluster_main(int argc, char **argv);
 
-/*
- * Runs gangs of GPUs under one of the policies of core/cluster/policy.h, with the options in argv,
- * which no longer has --policy in it. A null policy means that argv has --compare. Returns an enum
- * lull_exit.
- */
-int lull_cluster_gangs_main(const char *policy, int argc, char **argv);
-
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/cluster/gangs_workloads.h"
+#include "cli/cluster/scenario_workloads.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The file itself says what is wrong with it; the table, who wanted it. */
+/* Puts the line of the table that names the workload before what is wrong with it. */
 static int blame(const char *path, const struct lull_cluster_jobs_row *row,
                  const struct lull_error *why, struct lull_error *err)
 {
@@ -20,7 +20,7 @@ static size_t folder_length(const char *path)
     return slash != NULL ? (size_t)(slash - path) + 1 : 0;
 }
 
-/* NULL: no memory. */
+/* The path of a file whose name begins in the folder of the table. Null: no memory. */
 static char *locate(const char *path, const char *name)
 {
     const size_t folder = name[0] == '/' ? 0 : folder_length(path);
@@ -39,7 +39,7 @@ static int read_file(const char *path, const char *name, struct lull_job_workloa
     int rc;
 
     if (strcmp(name, "-") == 0)
-        return lull_error_set(err, -EINVAL, "a file, not standard input");
+        return lull_error_set(err, -EINVAL, "it must be a file, not standard input");
     located = locate(path, name);
     if (located == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for a name");
@@ -48,12 +48,12 @@ static int read_file(const char *path, const char *name, struct lull_job_workloa
     return rc;
 }
 
-/* Returns its number. */
-static int64_t find_file(struct lull_gangs_workloads *workloads, const char *path,
+/* Returns the number of the file of this name, which it reads when it is new. */
+static int64_t find_file(struct lull_scenario_workloads *workloads, const char *path,
                          const struct lull_cluster_jobs_table *table, uint32_t name,
                          struct lull_error *err)
 {
-    struct lull_gangs_workload *files;
+    struct lull_scenario_workload *files;
     size_t i = 0;
     int rc;
 
@@ -73,13 +73,13 @@ static int64_t find_file(struct lull_gangs_workloads *workloads, const char *pat
     return (int64_t)i;
 }
 
-/* Returns its number. */
-static int64_t find_recorded(struct lull_gangs_workloads *workloads, uint32_t file,
+/* Returns the number of the file as jobs of the setting run it, which it makes when it is new. */
+static int64_t find_recorded(struct lull_scenario_workloads *workloads, uint32_t file,
                              const struct lull_job_setting *setting, struct lull_error *err)
 {
     const struct lull_job_workload *read = workloads->files[file].read;
     const uint32_t gpus = lull_job_workload_needs_gpus(read) ? setting->gpus : 0;
-    struct lull_gangs_recorded *recorded;
+    struct lull_scenario_recorded *recorded;
     size_t i = 0;
     int rc;
 
@@ -91,7 +91,7 @@ static int64_t find_recorded(struct lull_gangs_workloads *workloads, uint32_t fi
     if (recorded == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for %zu workloads", i + 1);
     workloads->recorded = recorded;
-    recorded[i] = (struct lull_gangs_recorded){file, setting->job_class, gpus, {0}};
+    recorded[i] = (struct lull_scenario_recorded){file, setting->job_class, gpus, {0}};
     rc = lull_job_workload_make(read, setting, &recorded[i].made, err);
     if (rc < 0)
         return rc;
@@ -99,9 +99,9 @@ static int64_t find_recorded(struct lull_gangs_workloads *workloads, uint32_t fi
     return (int64_t)i;
 }
 
-int lull_gangs_workloads_add(struct lull_gangs_workloads *workloads, const char *path,
-                             const struct lull_cluster_jobs_table *table, size_t row,
-                             const struct lull_job_setting *setting, struct lull_error *err)
+int lull_scenario_workloads_add(struct lull_scenario_workloads *workloads, const char *path,
+                                const struct lull_cluster_jobs_table *table, size_t row,
+                                const struct lull_job_setting *setting, struct lull_error *err)
 {
     struct lull_error why = {0};
     int64_t found = find_file(workloads, path, table, table->rows[row].workload, &why);
@@ -115,18 +115,18 @@ int lull_gangs_workloads_add(struct lull_gangs_workloads *workloads, const char 
     return 0;
 }
 
-void lull_gangs_workloads_fini(struct lull_gangs_workloads *workloads)
+void lull_scenario_workloads_fini(struct lull_scenario_workloads *workloads)
 {
     for (size_t i = 0; i < workloads->file_count; i++)
         lull_job_workload_destroy(workloads->files[i].read);
     free(workloads->files);
     free(workloads->recorded);
     free(workloads->of_job);
-    *workloads = (struct lull_gangs_workloads){0};
+    *workloads = (struct lull_scenario_workloads){0};
 }
 
-int lull_gangs_workloads_refuse(const char *path, const struct lull_cluster_jobs_table *table,
-                                struct lull_error *err)
+int lull_scenario_workloads_refuse(const char *path, const struct lull_cluster_jobs_table *table,
+                                   struct lull_error *err)
 {
     struct lull_error why = {0};
 
@@ -137,9 +137,10 @@ int lull_gangs_workloads_refuse(const char *path, const struct lull_cluster_jobs
     return 0;
 }
 
-const struct lull_gangs_recorded *lull_gangs_workloads_of(const struct lull_gangs_workloads *all,
-                                                          size_t row)
+const struct lull_scenario_recorded *
+lull_scenario_workloads_of(const struct lull_scenario_workloads *all, size_t row)
 {
-    return all->of_job != NULL && all->of_job[row] != UINT32_MAX ? &all->recorded[all->of_job[row]]
-                                                                 : NULL;
+    if (all->of_job[row] == UINT32_MAX)
+        return NULL;
+    return &all->recorded[all->of_job[row]];
 }
