@@ -25,7 +25,7 @@ enum { USUAL_SLOTS = 288 }; /* chosen, not measured */
  * runs as a process. */
 static const char program[] = "lull-bound";
 
-/* What a bound is made of. */
+/* The jobs that a bound is of, and how their time and power become slots. */
 struct bounding {
     const struct lull_cluster *cluster;
     const struct lull_cluster_conditions *conditions;

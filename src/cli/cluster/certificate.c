@@ -12,7 +12,7 @@
 enum {
     SLOTS = 2048,            /* chosen, not measured */
     PREEMPTIVE_SLOTS = 1024, /* ratios and times with it: docs/competitive.md, "Measured" */
-    STEPS = 60,              /* likewise */
+    STEPS = 60,              /* as the slots */
     /* Where deadlines reach beyond the run, this many times its length is looked at, in at most
      * this many times the slots. Chosen, not measured. */
     MOST_RUNS = 4,

@@ -17,31 +17,31 @@
 
 enum { MOST_ROWS = 100000 };
 
-struct row {
+struct compared {
     struct lull_cluster_policy_ops policy;
     struct lull_cluster_summary summary;
     struct lull_cluster_totals all;
 };
 
-struct table {
-    struct row *rows;
+struct comparison {
+    struct compared *rows;
     size_t count;
     size_t room;
 };
 
-static int add_row(struct table *table, const struct lull_cluster_policy_ops *policy,
+static int add_row(struct comparison *table, const struct lull_cluster_policy_ops *policy,
                    struct lull_error *err)
 {
     if (table->count == table->room) {
         const size_t wanted = table->room == 0 ? 16 : 2 * table->room;
-        struct row *const larger = reallocarray(table->rows, wanted, sizeof(*larger));
+        struct compared *const larger = reallocarray(table->rows, wanted, sizeof(*larger));
 
         if (larger == NULL)
             return lull_error_set(err, -ENOMEM, "no memory to compare policies");
         table->rows = larger;
         table->room = wanted;
     }
-    table->rows[table->count++] = (struct row){.policy = *policy};
+    table->rows[table->count++] = (struct compared){.policy = *policy};
     return 0;
 }
 
@@ -65,7 +65,7 @@ static int refuse_policy(const char *name, struct lull_error *err)
     return lull_error_set(err, -EINVAL, "%s: no such policy; there are %s", name, known);
 }
 
-static int add_each(struct table *table, const struct lull_cluster_policy_ops *const *ops,
+static int add_each(struct comparison *table, const struct lull_cluster_policy_ops *const *ops,
                     struct lull_error *err)
 {
     for (; *ops != NULL; ops++) {
@@ -78,7 +78,7 @@ static int add_each(struct table *table, const struct lull_cluster_policy_ops *c
 }
 
 /* Adds all policies; those that take only jobs with a value, where there are such jobs. */
-static int add_all(struct table *table, bool has_values, struct lull_error *err)
+static int add_all(struct comparison *table, bool has_values, struct lull_error *err)
 {
     const int rc = add_each(table, lull_cluster_policy_all(), err);
 
@@ -87,7 +87,7 @@ static int add_all(struct table *table, bool has_values, struct lull_error *err)
     return add_each(table, lull_cluster_policy_of_values(), err);
 }
 
-static int add_named(struct table *table, const char *names, struct lull_error *err)
+static int add_named(struct comparison *table, const char *names, struct lull_error *err)
 {
     char *const copy = strdup(names);
     char *rest = NULL;
@@ -109,7 +109,7 @@ static int add_named(struct table *table, const char *names, struct lull_error *
 
 /* ---- which settings ----------------------------------------------------------------------- */
 
-struct range {
+struct sweep_range {
     double from;
     double to;
     int64_t count;
@@ -118,10 +118,11 @@ struct range {
 /* Parses "FROM:TO:COUNT" or "COUNT", which is from a hundredth of what is usual (or of 1, where
  * that is 0) to a hundred times that. -EINVAL. */
 static int parse_range(const char *text, const struct lull_cluster_knob *knob,
-                       struct range *range_out)
+                       struct sweep_range *range_out)
 {
     const double middle = knob->usual != 0.0 ? fabs(knob->usual) : 1.0;
-    struct range range = {fmax(knob->least, middle / 100.0), fmin(knob->most, middle * 100.0), 0};
+    struct sweep_range range = {fmax(knob->least, middle / 100.0), fmin(knob->most, middle * 100.0),
+                                0};
     char from[64];
     char to[64];
     char count[64];
@@ -140,7 +141,7 @@ static int parse_range(const char *text, const struct lull_cluster_knob *knob,
 }
 
 /* Settings grow by equal factors where the range spans a decade, else by equal steps. */
-static double setting_at(const struct range *range, int64_t i)
+static double setting_at(const struct sweep_range *range, int64_t i)
 {
     const double part = range->count > 1 ? (double)i / (double)(range->count - 1) : 0.0;
     const double low = fmin(range->from, range->to);
@@ -152,10 +153,10 @@ static double setting_at(const struct range *range, int64_t i)
     return range->from + part * (range->to - range->from);
 }
 
-static int add_settings(struct table *table, const struct lull_cluster_policy_ops *policy,
+static int add_settings(struct comparison *table, const struct lull_cluster_policy_ops *policy,
                         const char *sweep, struct lull_error *err)
 {
-    struct range range;
+    struct sweep_range range;
 
     if (policy->knob == NULL)
         return lull_error_set(err, -EINVAL, "policy %s has no knob to sweep", policy->name);
@@ -178,7 +179,7 @@ static int add_settings(struct table *table, const struct lull_cluster_policy_op
 /* totals: room for one per pool and one more. */
 static int run_row(const struct lull_scenario *scenario,
                    const struct lull_scenario_policy_options *options,
-                   struct lull_cluster_totals *totals, struct row *row, struct lull_error *err)
+                   struct lull_cluster_totals *totals, struct compared *row, struct lull_error *err)
 {
     const struct lull_scenario_model *model = &scenario->model;
     struct lull_scenario_run run;
@@ -204,7 +205,7 @@ end:
 }
 
 static int run_all(const struct lull_scenario *scenario,
-                   const struct lull_scenario_policy_options *options, struct table *table,
+                   const struct lull_scenario_policy_options *options, struct comparison *table,
                    struct lull_error *err)
 {
     struct lull_watch watch = lull_watch_begin();
@@ -227,7 +228,7 @@ static int run_all(const struct lull_scenario *scenario,
 
 /* ---- telling ------------------------------------------------------------------------------ */
 
-static json_t *row_json(const struct row *row)
+static json_t *row_json(const struct compared *row)
 {
     json_t *const root = lull_cluster_summary_json(&row->summary);
     json_t *const setting = row->policy.is_set ? json_real(row->policy.setting) : json_null();
@@ -244,7 +245,7 @@ static json_t *row_json(const struct row *row)
     return root;
 }
 
-static int print_json(const struct table *table)
+static int print_json(const struct comparison *table)
 {
     json_t *const rows = json_array();
 
@@ -257,7 +258,7 @@ struct label {
     char text[32];
 };
 
-static struct label label_of(const struct row *row)
+static struct label label_of(const struct compared *row)
 {
     struct label label;
 
@@ -268,7 +269,7 @@ static struct label label_of(const struct row *row)
     return label;
 }
 
-static void print_row(const struct row *row, int width)
+static void print_row(const struct compared *row, int width)
 {
     const double energy_j = row->summary.run_j + row->summary.idle_j + row->summary.turn_on_j;
 
@@ -283,7 +284,7 @@ static void print_row(const struct row *row, int width)
 }
 
 /* swept: the policy whose knob has other values in each row; null: rows are policies. */
-static void print(const struct table *table, const struct lull_cluster_policy_ops *swept,
+static void print(const struct comparison *table, const struct lull_cluster_policy_ops *swept,
                   size_t job_count)
 {
     const char *const first = swept != NULL ? "setting" : "policy";
@@ -309,7 +310,7 @@ int lull_cluster_compare(const struct lull_scenario *scenario,
                          const struct lull_scenario_policy_options *options, bool is_json,
                          struct lull_error *err)
 {
-    struct table table = {0};
+    struct comparison table = {0};
     int rc;
 
     if (options->sweep != NULL)

@@ -11,7 +11,7 @@
 #include "cli/cluster/gantt_elements.h"
 #include "cli/picture/axis.h"
 
-/* Pixels. */
+/* Measures of the page, in pixels. */
 static const double page_width = 1400.0;
 static const double left = 130.0;
 static const double right = 30.0;
@@ -30,7 +30,7 @@ static const char style[] =
 /* ---- header ------------------------------------------------------------------------------- */
 
 /* A word of the legend: a coloured mark and what it says. */
-struct key {
+struct legend_key {
     const char *class;
     double x;
     double y;
@@ -38,7 +38,7 @@ struct key {
     uint32_t rgb;
 };
 
-static double draw_key(FILE *file, const struct key *key, const char *what)
+static double draw_key(FILE *file, const struct legend_key *key, const char *what)
 {
     fprintf(file,
             "<rect class=\"%s\" x=\"%.0f\" y=\"%.0f\" width=\"18\" height=\"12\" "
@@ -50,7 +50,7 @@ static double draw_key(FILE *file, const struct key *key, const char *what)
 /* Tells what the colours of boxes and bands mean. */
 static void draw_job_keys(const struct lull_gantt *gantt, bool has_boxes)
 {
-    struct key key = {"free", left, 58.0, "fill", 0xeceef1};
+    struct legend_key key = {"free", left, 58.0, "fill", 0xeceef1};
 
     key.x = draw_key(gantt->file, &key, "free");
     for (int power = 0; power <= LULL_CLUSTER_DOWN && gantt->stretches->change_count > 0; power++) {
@@ -85,7 +85,7 @@ static void draw_wait_keys(const struct lull_gantt *gantt)
 {
     static const char *const words[] = {"", "waiting jobs want GPUs", "1/4 of their pool or more",
                                         "all of it or more", "4 times that or more"};
-    struct key key = {"key", left, 76.0, "fill", 0};
+    struct legend_key key = {"key", left, 76.0, "fill", 0};
 
     for (int shade = 1; shade <= LULL_GANTT_WANT_SHADES; shade++) {
         key.rgb = lull_gantt_want_rgb[shade];

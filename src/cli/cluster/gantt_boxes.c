@@ -27,7 +27,7 @@ struct boxes {
     size_t *taken;   /* [lane]: the stretch that holds it, counted from 1; 0: it is free */
     struct box all[LULL_GANTT_MOST_BOXES];
     size_t count;
-    double *y; /* [lane + 1] */
+    double *y; /* [lane]: its top, in pixels */
     double height;
 };
 

@@ -7,7 +7,7 @@
 #include "cli/cluster/gantt_elements.h"
 #include "cli/picture/axis.h"
 
-/* Pixels. */
+/* Heights of the panels, in pixels. */
 static const double power_height = 130.0;
 static const double waiting_height = 90.0;
 
@@ -40,7 +40,7 @@ static void add_until(const struct lull_power_point *point, int64_t until_ns,
                               point->w[part]);
 }
 
-/* last: room for one per type, null at first. */
+/* Adds what all GPUs drew. last: room for one point per type, null at first. */
 static void add_points(const struct lull_gantt *gantt, const struct lull_power_point **last,
                        struct lull_picture_bins *parts)
 {

@@ -10,48 +10,48 @@
 #include "cli/cluster/totals.h"
 #include "core/cluster/dual_search.h"
 
-/* What is told of a run. */
-struct told {
+/* A run, and what is counted of it to be told. */
+struct findings {
     const struct lull_scenario *scenario;
     const struct lull_scenario_run *run;
     struct lull_cluster_totals *pools;
     const struct lull_cluster_totals *all; /* of all pools */
     struct lull_cluster_summary summary;
-    uint64_t job_failures; /* of nodes on which jobs ran */
-    double lost_s;         /* what jobs had run since their last checkpoint, each time */
+    uint64_t job_failures; /* how often a node failed on which a job ran */
+    double lost_s;         /* what jobs had run since their last checkpoints when nodes failed */
     size_t sharing_jobs;   /* jobs that ran longer for sharing links or the storage */
     double shared_s;       /* by how much longer */
 };
 
-static void count_delays(struct told *told)
+static void count_delays(struct findings *findings)
 {
-    const struct lull_cluster_outcome *outcomes = lull_cluster_run_outcomes(told->run->run);
+    const struct lull_cluster_outcome *outcomes = lull_cluster_run_outcomes(findings->run->run);
 
-    for (size_t i = 0; i < told->scenario->model.jobs.count; i++) {
-        told->job_failures += outcomes[i].failures;
-        told->lost_s += (double)outcomes[i].lost_ns * 1e-9;
-        told->sharing_jobs += outcomes[i].shared_ns > 0;
-        told->shared_s += (double)outcomes[i].shared_ns * 1e-9;
+    for (size_t i = 0; i < findings->scenario->model.jobs.count; i++) {
+        findings->job_failures += outcomes[i].failures;
+        findings->lost_s += (double)outcomes[i].lost_ns * 1e-9;
+        findings->sharing_jobs += outcomes[i].shared_ns > 0;
+        findings->shared_s += (double)outcomes[i].shared_ns * 1e-9;
     }
 }
 
-/* The caller frees told_out->pools in any case. -ENOMEM. */
+/* The caller frees findings_out->pools in any case. -ENOMEM. */
 static int collect(const struct lull_scenario *scenario, const struct lull_scenario_run *run,
-                   struct told *told_out)
+                   struct findings *findings_out)
 {
     const struct lull_scenario_model *model = &scenario->model;
     const size_t pools = model->cluster.pool_count;
-    struct lull_cluster_summary *const summary = &told_out->summary;
+    struct lull_cluster_summary *const summary = &findings_out->summary;
     int rc;
 
-    *told_out = (struct told){.scenario = scenario, .run = run};
-    told_out->pools = malloc((pools + 1) * sizeof(*told_out->pools));
-    if (told_out->pools == NULL)
+    *findings_out = (struct findings){.scenario = scenario, .run = run};
+    findings_out->pools = malloc((pools + 1) * sizeof(*findings_out->pools));
+    if (findings_out->pools == NULL)
         return -ENOMEM;
-    told_out->all = &told_out->pools[pools];
-    lull_cluster_totals_count(&model->cluster, &model->jobs, run->run, told_out->pools);
-    count_delays(told_out);
-    rc = lull_cluster_totals_summarise(told_out->all, &model->jobs, run->run, summary);
+    findings_out->all = &findings_out->pools[pools];
+    lull_cluster_totals_count(&model->cluster, &model->jobs, run->run, findings_out->pools);
+    count_delays(findings_out);
+    rc = lull_cluster_totals_summarise(findings_out->all, &model->jobs, run->run, summary);
     if (rc < 0)
         return rc;
     if (run->is_certified) {
@@ -75,7 +75,7 @@ static double mean_completion_s(const struct lull_cluster_totals *totals)
     return totals->done > 0 ? totals->completion_s / (double)totals->done : 0.0;
 }
 
-/* A pool without GPUs is only for jobs that belong nowhere. */
+/* A pool without GPUs is told only where it has jobs: those that no other pool takes. */
 static bool is_shown(const struct lull_cluster_totals *totals)
 {
     return totals->gpus > 0 || totals->jobs > 0;
@@ -83,13 +83,13 @@ static bool is_shown(const struct lull_cluster_totals *totals)
 
 /* ---- for programs ------------------------------------------------------------------------- */
 
-static json_t *pools_json(const struct told *told)
+static json_t *pools_json(const struct findings *findings)
 {
-    const struct lull_scenario_model *model = &told->scenario->model;
+    const struct lull_scenario_model *model = &findings->scenario->model;
     json_t *const pools = json_array();
 
     for (uint32_t i = 0; i < model->cluster.pool_count; i++) {
-        const struct lull_cluster_totals *pool = &told->pools[i];
+        const struct lull_cluster_totals *pool = &findings->pools[i];
 
         if (!is_shown(pool))
             continue;
@@ -99,7 +99,7 @@ static json_t *pools_json(const struct told *told)
                              "jobs", (json_int_t)pool->jobs, "rejected", (json_int_t)pool->rejected,
                              "average_queue_s", lull_cluster_totals_mean_wait_s(pool),
                              "average_completion_s", mean_completion_s(pool), "utilisation_ratio",
-                             lull_cluster_totals_utilisation(pool, told->summary.makespan_s),
+                             lull_cluster_totals_utilisation(pool, findings->summary.makespan_s),
                              "deadline_misses", (json_int_t)pool->misses));
     }
     return pools;
@@ -116,29 +116,29 @@ static json_t *integer_or_null(size_t value, bool is_known)
 }
 
 /* What nodes, power and the network did; null where it was not asked for. */
-static json_t *conditions_json(const struct told *told)
+static json_t *conditions_json(const struct findings *findings)
 {
-    const struct lull_cluster_conditions *conditions = &told->scenario->conditions;
-    const struct lull_cluster_node_counts nodes = lull_cluster_run_nodes(told->run->run);
-    const struct lull_power_meter *meter = lull_cluster_run_meter(told->run->run);
+    const struct lull_cluster_conditions *conditions = &findings->scenario->conditions;
+    const struct lull_cluster_node_counts nodes = lull_cluster_run_nodes(findings->run->run);
+    const struct lull_power_meter *meter = lull_cluster_run_meter(findings->run->run);
     const bool is_shared = lull_contention_is_on(&conditions->contention);
 
     return json_pack(
         "{s:I, s:I, s:I, s:I, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "turn_ons",
         (json_int_t)nodes.turn_ons, "turn_offs", (json_int_t)nodes.turn_offs, "node_failures",
-        (json_int_t)nodes.failures, "job_failures", (json_int_t)told->job_failures, "lost_s",
-        told->lost_s, "price",
+        (json_int_t)nodes.failures, "job_failures", (json_int_t)findings->job_failures, "lost_s",
+        findings->lost_s, "price",
         real_or_null(lull_power_meter_price(meter), conditions->price != NULL), "carbon_g",
         real_or_null(lull_power_meter_carbon(meter), conditions->carbon != NULL), "power_cap_w",
         real_or_null(conditions->cap.cluster_w, conditions->cap.cluster_w > 0.0), "node_cap_w",
         real_or_null(conditions->cap.node_w, conditions->cap.node_w > 0.0), "shared_s",
-        real_or_null(told->shared_s, is_shared), "sharing_jobs",
-        integer_or_null(told->sharing_jobs, is_shared));
+        real_or_null(findings->shared_s, is_shared), "sharing_jobs",
+        integer_or_null(findings->sharing_jobs, is_shared));
 }
 
-static int add_bound(const struct told *told, json_t *root)
+static int add_bound(const struct findings *findings, json_t *root)
 {
-    const struct lull_scenario *scenario = told->scenario;
+    const struct lull_scenario *scenario = findings->scenario;
     const char *notes[LULL_CLUSTER_BOUND_NOTES];
     json_t *const texts = json_array();
     const size_t count =
@@ -148,12 +148,12 @@ static int add_bound(const struct told *told, json_t *root)
         json_array_append_new(texts, json_string(notes[i]));
     if (json_object_set_new(root, "not_bounded", texts) < 0)
         return -ENOMEM;
-    return json_object_set_new(root, "run_bound_j", json_real(told->run->bound.run_j));
+    return json_object_set_new(root, "run_bound_j", json_real(findings->run->bound.run_j));
 }
 
-static int add_quality(const struct told *told, json_t *root)
+static int add_quality(const struct findings *findings, json_t *root)
 {
-    const struct lull_scenario_run *run = told->run;
+    const struct lull_scenario_run *run = findings->run;
 
     if (run->is_certified) {
         if (json_object_set_new(root, "cost_j", json_real(run->certificate.cost_j)) < 0 ||
@@ -161,33 +161,33 @@ static int add_quality(const struct told *told, json_t *root)
             lull_guarantee_json(&run->guarantee, root) < 0)
             return -ENOMEM;
     }
-    return run->is_bounded ? add_bound(told, root) : 0;
+    return run->is_bounded ? add_bound(findings, root) : 0;
 }
 
-/* What is told beside the summary. Takes what explains a job. Null: no memory. */
-static json_t *more_json(const struct told *told, json_t *explained)
+/* The fields beside those of the summary. Takes what explains a job. Null: no memory. */
+static json_t *more_json(const struct findings *findings, json_t *explained)
 {
-    const struct lull_scenario_model *model = &told->scenario->model;
-    const struct lull_cluster_totals *all = told->all;
+    const struct lull_scenario_model *model = &findings->scenario->model;
+    const struct lull_cluster_totals *all = findings->all;
     json_t *conditions;
     json_t *const root = json_pack(
         "{s:s, s:f, s:f, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o*}", "policy",
-        told->run->policy->name, "value_j", all->value_j, "offered_j", all->offered_j,
+        findings->run->policy->name, "value_j", all->value_j, "offered_j", all->offered_j,
         "never_started", (json_int_t)(all->jobs - all->done - all->rejected), "average_queue_s",
         lull_cluster_totals_mean_wait_s(all), "utilisation_ratio",
-        lull_cluster_totals_utilisation(all, told->summary.makespan_s), "preemptions",
+        lull_cluster_totals_utilisation(all, findings->summary.makespan_s), "preemptions",
         (json_int_t)all->preemptions, "without_gpus", (json_int_t)model->table.without_gpus,
         "without_duration", (json_int_t)model->table.without_duration, "nodes",
         (json_int_t)model->cluster.node_count, "run_w", model->options->run_w, "idle_w",
-        model->types[0].idle_w, "pools", pools_json(told), "explained", explained);
+        model->types[0].idle_w, "pools", pools_json(findings), "explained", explained);
 
     if (root == NULL)
         return NULL;
     if (model->options->type_count > 0)
         json_object_set_new(root, "job_modes",
                             lull_scenario_points_json(&model->points, model->jobs.count));
-    conditions = conditions_json(told);
-    if (add_quality(told, root) < 0 || json_object_update(root, conditions) < 0) {
+    conditions = conditions_json(findings);
+    if (add_quality(findings, root) < 0 || json_object_update(root, conditions) < 0) {
         json_decref(conditions);
         json_decref(root);
         return NULL;
@@ -200,35 +200,35 @@ int lull_cluster_report_print_json(const struct lull_scenario *scenario,
                                    const struct lull_scenario_run *run, json_t *explained,
                                    struct lull_error *err)
 {
-    struct told told;
-    int rc = collect(scenario, run, &told);
+    struct findings findings;
+    int rc = collect(scenario, run, &findings);
 
     if (rc == 0)
-        rc = lull_cluster_summary_print_json(&told.summary, more_json(&told, explained));
+        rc = lull_cluster_summary_print_json(&findings.summary, more_json(&findings, explained));
     else
         json_decref(explained);
-    free(told.pools);
+    free(findings.pools);
     return rc < 0 ? lull_error_set(err, rc, "no memory for the summary") : 0;
 }
 
 /* ---- for people --------------------------------------------------------------------------- */
 
-static void print_conditions(const struct told *told)
+static void print_conditions(const struct findings *findings)
 {
-    const struct lull_cluster_conditions *conditions = &told->scenario->conditions;
-    const struct lull_cluster_node_counts nodes = lull_cluster_run_nodes(told->run->run);
-    const struct lull_power_meter *meter = lull_cluster_run_meter(told->run->run);
+    const struct lull_cluster_conditions *conditions = &findings->scenario->conditions;
+    const struct lull_cluster_node_counts nodes = lull_cluster_run_nodes(findings->run->run);
+    const struct lull_power_meter *meter = lull_cluster_run_meter(findings->run->run);
 
     if (conditions->turns_nodes_off)
         printf("nodes               turned off %llu times, on %llu times\n",
                (unsigned long long)nodes.turn_offs, (unsigned long long)nodes.turn_ons);
-    if (told->scenario->has_failures)
+    if (findings->scenario->has_failures)
         printf("failures            of nodes %llu; jobs hit %llu times, %.1f h of work lost\n",
-               (unsigned long long)nodes.failures, (unsigned long long)told->job_failures,
-               told->lost_s / 3600.0);
+               (unsigned long long)nodes.failures, (unsigned long long)findings->job_failures,
+               findings->lost_s / 3600.0);
     if (lull_contention_is_on(&conditions->contention))
-        printf("sharing             made %zu jobs run %.1f h longer\n", told->sharing_jobs,
-               told->shared_s / 3600.0);
+        printf("sharing             made %zu jobs run %.1f h longer\n", findings->sharing_jobs,
+               findings->shared_s / 3600.0);
     if (conditions->price != NULL)
         printf("price               %.2f\n", lull_power_meter_price(meter));
     if (conditions->carbon != NULL)
@@ -253,17 +253,17 @@ static void print_cost(const struct lull_cluster_certificate *certificate, bool 
                lull_amount_energy(bound_j).text);
 }
 
-static void print_quality(const struct told *told)
+static void print_quality(const struct findings *findings)
 {
-    const struct lull_scenario *scenario = told->scenario;
-    const struct lull_scenario_run *run = told->run;
+    const struct lull_scenario *scenario = findings->scenario;
+    const struct lull_scenario_run *run = findings->run;
     const char *notes[LULL_CLUSTER_BOUND_NOTES];
     size_t count;
 
     if (scenario->model.has_values)
         printf("value               %s of %s by jobs that ended in time\n",
-               lull_amount_energy(told->all->value_j).text,
-               lull_amount_energy(told->all->offered_j).text);
+               lull_amount_energy(findings->all->value_j).text,
+               lull_amount_energy(findings->all->offered_j).text);
     if (run->is_certified) {
         print_cost(&run->certificate, scenario->model.has_values);
         lull_guarantee_print(&run->guarantee, stdout);
@@ -276,14 +276,14 @@ static void print_quality(const struct told *told)
         printf("not in the bound    %s\n", notes[i]);
 }
 
-static void print_pools(const struct told *told)
+static void print_pools(const struct findings *findings)
 {
-    const struct lull_scenario_model *model = &told->scenario->model;
+    const struct lull_scenario_model *model = &findings->scenario->model;
 
     printf("\n%-16s %9s %9s %9s %12s %14s %7s %9s\n", "pool", "GPUs", "jobs", "rejected", "queue",
            "completion", "busy", "late");
     for (uint32_t i = 0; i < model->cluster.pool_count; i++) {
-        const struct lull_cluster_totals *pool = &told->pools[i];
+        const struct lull_cluster_totals *pool = &findings->pools[i];
 
         if (!is_shown(pool))
             continue;
@@ -292,46 +292,46 @@ static void print_pools(const struct told *told)
                lull_amount_count(pool->rejected).text,
                lull_amount_time(lull_cluster_totals_mean_wait_s(pool)).text,
                lull_amount_time(mean_completion_s(pool)).text,
-               100.0 * lull_cluster_totals_utilisation(pool, told->summary.makespan_s),
+               100.0 * lull_cluster_totals_utilisation(pool, findings->summary.makespan_s),
                lull_amount_count(pool->misses).text);
     }
 }
 
-static void print(struct told *told)
+static void print(struct findings *findings)
 {
-    const struct lull_scenario_model *model = &told->scenario->model;
-    const struct lull_cluster_totals *all = told->all;
+    const struct lull_scenario_model *model = &findings->scenario->model;
+    const struct lull_cluster_totals *all = findings->all;
 
-    /* print_cost() tells the bound of a certificate: it is not one of energy alone. */
-    if (!told->run->is_bounded)
-        told->summary.bound_j = NAN;
-    lull_cluster_summary_print(&told->summary, stdout);
-    print_conditions(told);
+    /* The bound of a certificate is one of cost, not of energy alone: print_cost() tells it. */
+    if (!findings->run->is_bounded)
+        findings->summary.bound_j = NAN;
+    lull_cluster_summary_print(&findings->summary, stdout);
+    print_conditions(findings);
     printf("queue               %s on average; %s never started\n",
            lull_amount_seconds(lull_cluster_totals_mean_wait_s(all)).text,
            lull_amount_count(all->jobs - all->done - all->rejected).text);
     printf("GPUs                %s on %s node%s, busy for %.1f %% of the time\n",
            lull_amount_count(all->gpus).text, lull_amount_count(model->cluster.node_count).text,
            model->cluster.node_count == 1 ? "" : "s",
-           100.0 * lull_cluster_totals_utilisation(all, told->summary.makespan_s));
-    print_quality(told);
+           100.0 * lull_cluster_totals_utilisation(all, findings->summary.makespan_s));
+    print_quality(findings);
     printf("left out            %s without GPUs, %s of unknown duration\n",
            lull_amount_count(model->table.without_gpus).text,
            lull_amount_count(model->table.without_duration).text);
     if (model->options->type_count > 0)
         lull_scenario_points_print(&model->points, model->jobs.count);
     if (model->pools.rows != NULL)
-        print_pools(told);
+        print_pools(findings);
 }
 
 int lull_cluster_report_print(const struct lull_scenario *scenario,
                               const struct lull_scenario_run *run, struct lull_error *err)
 {
-    struct told told;
-    const int rc = collect(scenario, run, &told);
+    struct findings findings;
+    const int rc = collect(scenario, run, &findings);
 
     if (rc == 0)
-        print(&told);
-    free(told.pools);
+        print(&findings);
+    free(findings.pools);
     return rc < 0 ? lull_error_set(err, rc, "no memory for the summary") : 0;
 }

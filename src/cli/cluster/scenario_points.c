@@ -10,7 +10,7 @@
 enum { MOST_COUNTS = 9 }; /* a sixteenth of a job's GPUs to sixteen times as many */
 
 /* Room in which the operating points of one job are made. */
-struct work {
+struct points_work {
     struct lull_cluster_mode candidates[LULL_JOB_MOST_CANDIDATES];
     struct lull_job_offer offers[LULL_SCENARIO_MOST_TYPES];
     struct lull_job_rates rates[LULL_SCENARIO_MOST_TYPES];
@@ -96,8 +96,8 @@ static double rate_with(const struct lull_job_rates *rates, uint32_t gpus)
 }
 
 /* Adds how the job runs on a type, unless nothing tells how fast it is there. */
-static void offer_type(const struct lull_scenario_points *points, struct work *work, uint32_t type,
-                       uint32_t job_class, const struct lull_cluster_jobs_row *row)
+static void offer_type(const struct lull_scenario_points *points, struct points_work *work,
+                       uint32_t type, uint32_t job_class, const struct lull_cluster_jobs_row *row)
 {
     const struct lull_job_rates *here = &work->rates[type];
     const double rate = rate_with(here, row->gpus);
@@ -127,7 +127,7 @@ static void offer_type(const struct lull_scenario_points *points, struct work *w
     work->offer_count++;
 }
 
-static void make_offers(const struct lull_scenario_points *points, struct work *work,
+static void make_offers(const struct lull_scenario_points *points, struct points_work *work,
                         uint32_t job_class, const struct lull_cluster_jobs_row *row,
                         const char *model)
 {
@@ -146,7 +146,7 @@ static void make_offers(const struct lull_scenario_points *points, struct work *
 
 /* The number that the job asks for comes first, then by powers of two fewer and more: within the
  * table's range, where it has one, else as far as --elastic goes. */
-static void make_counts(const struct lull_scenario_model_options *options, struct work *work,
+static void make_counts(const struct lull_scenario_model_options *options, struct points_work *work,
                         const struct lull_cluster_jobs_row *row)
 {
     uint32_t most_factor = (uint32_t)options->elastic;
@@ -263,8 +263,8 @@ static void make_plain(const struct lull_scenario_points *points,
 /* There is room for the operating points of one job. */
 static int make_job(struct lull_scenario_points *points,
                     const struct lull_cluster_jobs_table *table, size_t number,
-                    struct lull_random *random, struct work *work, struct lull_cluster_job *job,
-                    struct lull_error *err)
+                    struct lull_random *random, struct points_work *work,
+                    struct lull_cluster_job *job, struct lull_error *err)
 {
     const struct lull_cluster_jobs_row *row = &table->rows[number];
     const char *model = lull_cluster_jobs_name(table, row->model);
@@ -305,7 +305,7 @@ static int make_room(struct lull_scenario_points *points, struct lull_error *err
 }
 
 static int make_all(struct lull_scenario_points *points,
-                    const struct lull_cluster_jobs_table *table, struct work *work,
+                    const struct lull_cluster_jobs_table *table, struct points_work *work,
                     struct lull_cluster_job *jobs, struct lull_error *err)
 {
     struct lull_random random;
@@ -335,7 +335,7 @@ int lull_scenario_points_make(struct lull_scenario_points *points,
                               const struct lull_cluster_jobs_table *table,
                               struct lull_cluster_job *jobs, struct lull_error *err)
 {
-    struct work *work;
+    struct points_work *work;
     int rc;
 
     *points = (struct lull_scenario_points){.options = options};
