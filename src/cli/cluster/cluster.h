@@ -5,10 +5,6 @@
 #ifndef LULL_CLI_CLUSTER_CLUSTER_H
 #define LULL_CLI_CLUSTER_CLUSTER_H
 
-#include "simulator/cluster/summary.h"
-
-#define LULL_CLUSTER_COMMAND "simulate cluster"
-
 /* Overwrites argv[0] with the name that argp prints. Returns an enum lull_exit. */
 int lull_cluster_main(int argc, char **argv);
 

@@ -4,15 +4,17 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "base/amount.h"
+#include "base/error.h"
+#include "base/watch.h"
 #include "cli/cluster/compare.h"
 #include "cli/cluster/explain.h"
 #include "cli/cluster/gantt.h"
 #include "cli/cluster/report.h"
 #include "cli/cluster/tables.h"
 #include "cli/command.h"
-#include "base/watch.h"
+
+#define COMMAND "simulate cluster"
 
 /* ---- jobs in queues ----------------------------------------------------------------------- */
 
@@ -117,7 +119,7 @@ static int run_queues(const char *name, int argc, char **argv)
         policy = lull_cluster_policy_find(name);
     lull_scenario_options_parse(argc, argv, name != NULL, &options);
     if (simulate(&options, policy, &err) < 0)
-        return lull_cli_fail(LULL_CLUSTER_COMMAND, &err);
+        return lull_cli_fail(COMMAND, &err);
     return LULL_EXIT_OK;
 }
 
@@ -145,13 +147,13 @@ static void print_policies(const struct lull_cluster_policy_ops *const *ops, FIL
 static void print_usage(FILE *out)
 {
     fprintf(out,
-            "Usage: lull " LULL_CLUSTER_COMMAND " --policy NAME [OPTION...] FILE\n"
-            "  or:  lull " LULL_CLUSTER_COMMAND " --compare NAME,NAME... [OPTION...] FILE\n"
+            "Usage: lull " COMMAND " --policy NAME [OPTION...] FILE\n"
+            "  or:  lull " COMMAND " --compare NAME,NAME... [OPTION...] FILE\n"
             "Runs many jobs on a cluster in virtual time, under a policy for gangs in queues:\n\n");
     print_policies(lull_cluster_policy_all(), out);
     fprintf(out, "\nor for those with a value:\n\n");
     print_policies(lull_cluster_policy_of_values(), out);
-    fprintf(out, "\n`lull " LULL_CLUSTER_COMMAND " --policy NAME --help` tells its options.\n");
+    fprintf(out, "\n`lull " COMMAND " --policy NAME --help` tells its options.\n");
 }
 
 /* Takes --policy NAME, in one word or two, out of argv. Null: it is not there, or has no name. */
@@ -191,8 +193,7 @@ static bool is_comparison(int argc, char **argv)
 static int refuse_reproduced(const char *name)
 {
     fprintf(stderr,
-            "lull " LULL_CLUSTER_COMMAND
-            ": the policy %s is now a command of a program of its own, "
+            "lull " COMMAND ": the policy %s is now a command of a program of its own, "
             "with the same options; type: lull-reproduce %s\n",
             name, name);
     return LULL_EXIT_USAGE;
@@ -205,7 +206,7 @@ static int run(const char *wanted, int argc, char **argv)
             return refuse_reproduced(wanted);
     if (lull_cluster_policy_find(wanted) != NULL)
         return run_queues(wanted, argc, argv);
-    fprintf(stderr, "lull " LULL_CLUSTER_COMMAND ": there is no policy %s; see --help\n", wanted);
+    fprintf(stderr, "lull " COMMAND ": there is no policy %s; see --help\n", wanted);
     return LULL_EXIT_USAGE;
 }
 
@@ -216,12 +217,12 @@ int lull_cluster_main(int argc, char **argv)
     bool is_help;
 
     if (wanted != NULL) {
-        snprintf(name, sizeof(name), "lull " LULL_CLUSTER_COMMAND " --policy %s", wanted);
+        snprintf(name, sizeof(name), "lull " COMMAND " --policy %s", wanted);
         argv[0] = name;
         return run(wanted, argc, argv);
     }
     if (is_comparison(argc, argv)) {
-        snprintf(name, sizeof(name), "lull " LULL_CLUSTER_COMMAND);
+        snprintf(name, sizeof(name), "lull " COMMAND);
         argv[0] = name;
         return run_queues(NULL, argc, argv);
     }

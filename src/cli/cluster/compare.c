@@ -7,12 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "base/amount.h"
-#include "cli/cluster/cluster.h"
+#include "base/text.h"
+#include "base/watch.h"
 #include "cli/cluster/scenario_run.h"
 #include "cli/cluster/totals.h"
-#include "base/watch.h"
 #include "core/cluster/dual_search.h"
 
 enum { MOST_ROWS = 100000 };

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "base/amount.h"
+#include "base/text.h"
 
 enum { MOST_MODE_LINES = 8 };
 

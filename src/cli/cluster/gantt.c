@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/amount.h"
-#include "cli/cluster/cluster.h"
 #include "cli/cluster/gantt_elements.h"
 #include "cli/picture/axis.h"
+#include "simulator/cluster/summary.h"
 
 /* Measures of the page, in pixels. */
 static const double page_width = 1400.0;

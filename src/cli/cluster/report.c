@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "base/amount.h"
-#include "cli/cluster/cluster.h"
 #include "cli/cluster/totals.h"
 #include "core/cluster/dual_search.h"
 

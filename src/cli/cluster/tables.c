@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/cluster/tables.h"
+#include "simulator/cluster/summary.h"
 
 #include <errno.h>
 #include <stdlib.h>
-
-#include "cli/cluster/cluster.h"
 
 /* What both tables are written from. */
 struct source {

@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
-#include "cli/cluster/cluster.h"
 #include "simulator/cluster/engine.h"
+#include "simulator/cluster/summary.h"
 
 struct lull_cluster_totals {
     uint64_t gpus;
