@@ -25,21 +25,16 @@ struct compared {
 struct comparison {
     struct compared *rows;
     size_t count;
-    size_t room;
 };
 
 static int add_row(struct comparison *table, const struct lull_cluster_policy_ops *policy,
                    struct lull_error *err)
 {
-    if (table->count == table->room) {
-        const size_t wanted = table->room == 0 ? 16 : 2 * table->room;
-        struct compared *const larger = reallocarray(table->rows, wanted, sizeof(*larger));
+    struct compared *const rows = reallocarray(table->rows, table->count + 1, sizeof(*table->rows));
 
-        if (larger == NULL)
-            return lull_error_set(err, -ENOMEM, "no memory to compare policies");
-        table->rows = larger;
-        table->room = wanted;
-    }
+    if (rows == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory to compare policies");
+    table->rows = rows;
     table->rows[table->count++] = (struct compared){.policy = *policy};
     return 0;
 }

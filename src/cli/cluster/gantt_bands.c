@@ -163,10 +163,7 @@ static void draw_band(const struct bands *bands, const struct band *band, double
     const struct lull_picture_area area = {gantt->left, gantt->width, y + bands->height,
                                            bands->height / (double)band->gpus};
 
-    fprintf(gantt->file,
-            "<rect class=\"free\" fill=\"#eceef1\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
-            "height=\"%.1f\"/>\n",
-            gantt->left, y, gantt->width, bands->height);
+    lull_gantt_draw_free(gantt, y, bands->height);
     /* Nodes that are not on hang from above. */
     fprintf(gantt->file, "<path class=\"off\" fill=\"#%06x\" d=\"",
             lull_gantt_node_looks[LULL_CLUSTER_OFF].rgb);

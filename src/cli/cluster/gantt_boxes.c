@@ -93,10 +93,7 @@ static double draw_rows(struct boxes *boxes, double top)
         y += is_first ? pool_gap : node_gap;
         if (is_first)
             lull_gantt_draw_wants(gantt, cluster->nodes[node].pool, y - 3.0);
-        fprintf(gantt->file,
-                "<rect class=\"free\" fill=\"#eceef1\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
-                "height=\"%.1f\"/>\n",
-                gantt->left, y, gantt->width, height);
+        lull_gantt_draw_free(gantt, y, height);
         if (height >= 8.0) {
             fprintf(gantt->file, "<text class=\"label\" x=\"%.1f\" y=\"%.1f\">", gantt->left - 8.0,
                     y + height / 2.0 + 4.0);

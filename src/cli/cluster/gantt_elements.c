@@ -23,6 +23,14 @@ static void find_span(struct lull_gantt *gantt)
         gantt->span_s = fmax(gantt->span_s, lull_gantt_s(jobs->all[jobs->count - 1].arrival_ns));
 }
 
+void lull_gantt_draw_free(const struct lull_gantt *gantt, double y, double height)
+{
+    fprintf(gantt->file,
+            "<rect class=\"free\" fill=\"#eceef1\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
+            "height=\"%.1f\"/>\n",
+            gantt->left, y, gantt->width, height);
+}
+
 /* ---- colours of jobs ---------------------------------------------------------------------- */
 
 static const struct lull_gantt_layer in_time = {.name = "runs", .rgb = 0x4c78a8, .is_dark = true};

@@ -62,6 +62,9 @@ static inline double lull_gantt_s(int64_t time_ns)
 /* Where a time is, in pixels. */
 double lull_gantt_x(const struct lull_gantt *gantt, double time_s);
 
+/* Draws the ground of a row whose top is at y: GPUs that nobody holds. */
+void lull_gantt_draw_free(const struct lull_gantt *gantt, double y, double height);
+
 uint32_t lull_gantt_layer_of(const struct lull_gantt *gantt,
                              const struct lull_cluster_stretch *stretch);
 bool lull_gantt_is_late(const struct lull_gantt *gantt, uint32_t job);

@@ -3,6 +3,7 @@
 
 #include <argp.h>
 #include <errno.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,8 +21,8 @@ enum option_type {
     OPTION_WHOLE,  /* int64_t, from least to most */
     OPTION_NUMBER, /* double, from least to most */
     OPTION_ABOVE,  /* double, above least, to most */
-    OPTION_TIME,   /* int64_t: nanoseconds, from least to most */
-    OPTION_LASTS,  /* int64_t: nanoseconds, above least, to most */
+    OPTION_TIME,   /* int64_t, ns: from least to most */
+    OPTION_LASTS,  /* int64_t, ns: above least, to most */
     OPTION_OWN,    /* as parse() says */
 };
 
@@ -337,37 +338,31 @@ struct option_part {
     void *into;
 };
 
-static int parse_number(const struct option_row *row, const char *text, double unit,
-                        double *value_out)
+/* Of numbers and times, the value of a text in the unit of the field. */
+static int parse_number(const struct option_row *row, const char *text, double *value_out)
 {
+    const bool is_time = row->type == OPTION_TIME || row->type == OPTION_LASTS;
+    const bool is_open = row->type == OPTION_ABOVE || row->type == OPTION_LASTS;
     double value;
 
     if (lull_text_parse_number(text, &value) < 0)
         return -EINVAL;
-    value *= unit;
-    if (value < (double)row->least || (row->type == OPTION_ABOVE && value == (double)row->least))
+    if (is_time)
+        value *= row->unit;
+    if (value < (double)row->least || (row->most > 0 && value > (double)row->most))
         return -EINVAL;
-    if (row->most > 0 && value > (double)row->most)
+    if (is_time)
+        value = trunc(value);
+    if (is_open && value == (double)row->least)
         return -EINVAL;
     *value_out = value;
-    return 0;
-}
-
-static int parse_time(const struct option_row *row, const char *text, int64_t *time_ns_out)
-{
-    double ns;
-
-    if (parse_number(row, text, row->unit, &ns) < 0)
-        return -EINVAL;
-    if (row->type == OPTION_LASTS && (int64_t)ns == row->least)
-        return -EINVAL;
-    *time_ns_out = (int64_t)ns;
     return 0;
 }
 
 static int parse_value(const struct option_row *row, char *text, void *part, struct lull_error *err)
 {
     void *const field = (char *)part + row->offset;
+    double value;
 
     switch (row->type) {
     case OPTION_FLAG:
@@ -380,10 +375,13 @@ static int parse_value(const struct option_row *row, char *text, void *part, str
         return lull_text_parse_int(text, row->least, row->most, field);
     case OPTION_NUMBER:
     case OPTION_ABOVE:
-        return parse_number(row, text, 1.0, field);
+        return parse_number(row, text, field);
     case OPTION_TIME:
     case OPTION_LASTS:
-        return parse_time(row, text, field);
+        if (parse_number(row, text, &value) < 0)
+            return -EINVAL;
+        *(int64_t *)field = (int64_t)value;
+        return 0;
     default:
         return row->parse(text, part, err);
     }
