@@ -93,6 +93,8 @@ class Queue(unittest.TestCase):
             self.assertAlmostEqual(got["idle_j"], 50 * (8 * got["makespan_s"] - busy))
             late = sum(float(rows[name]["end_s"]) > due for name, due in (("a", 100), ("b", 100), ("c", 20)))
             self.assertEqual((got["jobs"], got["rejected"], got["deadline_misses"]), (5, 2, late + 2))
+            self.assertEqual([(pool["pool"], pool["gpus"], pool["jobs"]) for pool in got["pools"]],
+                             [("x", 8, 4), ("others", 0, 1)])
 
     def test_preemption(self):
         with tempfile.TemporaryDirectory() as directory:
