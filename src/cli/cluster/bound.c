@@ -130,7 +130,7 @@ static int take_result(json_t *document, double *bound_j_out, struct lull_error 
     const json_t *bound = json_object_get(document, "bound_j");
 
     if (!json_is_number(bound))
-        return lull_error_set(err, LULL_E_FORMAT, "%s gave no bound", program);
+        return lull_error_set(err, LULL_E_FORMAT, "%s printed no bound_j", program);
     *bound_j_out = json_number_value(bound);
     return 0;
 }

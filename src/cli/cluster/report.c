@@ -222,7 +222,8 @@ static void print_conditions(const struct findings *findings)
         printf("nodes               turned off %llu times, on %llu times\n",
                (unsigned long long)nodes.turn_offs, (unsigned long long)nodes.turn_ons);
     if (findings->scenario->has_failures)
-        printf("failures            of nodes %llu; jobs hit %llu times, %.1f h of work lost\n",
+        printf("failures            %llu of nodes; they hit jobs %llu times, which lost %.1f h of "
+               "work\n",
                (unsigned long long)nodes.failures, (unsigned long long)findings->job_failures,
                findings->lost_s / 3600.0);
     if (lull_contention_is_on(&conditions->contention))
@@ -314,7 +315,7 @@ static void print(struct findings *findings)
            model->cluster.node_count == 1 ? "" : "s",
            100.0 * lull_cluster_totals_utilisation(all, findings->summary.makespan_s));
     print_quality(findings);
-    printf("left out            %s without GPUs, %s of unknown duration\n",
+    printf("left out            %s jobs without GPUs, %s of unknown duration\n",
            lull_amount_count(model->table.without_gpus).text,
            lull_amount_count(model->table.without_duration).text);
     if (model->options->type_count > 0)

@@ -61,8 +61,8 @@ static int make_cluster(struct lull_scenario_model *model,
         for (uint32_t type = 0; type < types; type++)
             count += count_nodes(model, pool, type);
     if (count > LULL_CLUSTER_MOST_NODES)
-        return lull_error_set(err, -EINVAL, "%zu nodes are more than %d", count,
-                              LULL_CLUSTER_MOST_NODES);
+        return lull_error_set(err, -EINVAL, "%zu nodes are more than the %d that can be simulated",
+                              count, LULL_CLUSTER_MOST_NODES);
     model->nodes = calloc(count, sizeof(*model->nodes));
     if (model->nodes == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for %zu nodes", count);

@@ -240,12 +240,15 @@ static void check_policy(const struct lull_scenario_policy_options *policy, bool
     if ((policy->compare == NULL) != has_policy)
         argp_error(state, "give either --policy or --compare");
     if (policy->compare != NULL && policy->sweep != NULL)
-        argp_error(state, "--sweep is of one policy");
+        argp_error(state, "--sweep goes with --policy, not with --compare");
     if (policy->has_knob && has_several)
-        argp_error(state, "--knob is of one run");
+        argp_error(state, "--knob sets one run: it does not go with --compare or --sweep");
     if (has_several && (policy->is_bounded || output->explain != NULL || output->jobs_out != NULL ||
                         output->power_out != NULL || output->gantt != NULL))
-        argp_error(state, "--bound, --explain, --gantt, --jobs-out and --power-out are of one run");
+        argp_error(
+            state,
+            "--bound, --explain, --gantt, --jobs-out and --power-out tell of one run: they do "
+            "not go with --compare or --sweep");
 }
 
 /* ---- power, failures, the network and the output ------------------------------------------ */
@@ -401,7 +404,7 @@ static error_t parse_part(int key, char *arg, struct argp_state *state)
             return 0;
         if (err.code != 0)
             argp_error(state, "%s", err.text);
-        argp_error(state, "%s: not a usable value", arg);
+        argp_error(state, "--%s %s: not a usable value", row->name, arg);
     }
     return ARGP_ERR_UNKNOWN;
 }

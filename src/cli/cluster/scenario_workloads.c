@@ -42,7 +42,7 @@ static int read_file(const char *path, const char *name, struct lull_job_workloa
         return lull_error_set(err, -EINVAL, "it must be a file, not standard input");
     located = locate(path, name);
     if (located == NULL)
-        return lull_error_set(err, -ENOMEM, "no memory for a name");
+        return lull_error_set(err, -ENOMEM, "no memory for the path of a workload");
     rc = lull_job_workload_read(located, read_out, err);
     free(located);
     return rc;
