@@ -50,8 +50,8 @@ int lull_scenario_run_init(struct lull_scenario_run *run, const struct lull_scen
 
     *run = (struct lull_scenario_run){
         .policy = policy,
-        .is_certified = strcmp(policy->name, lull_cluster_policy_pd_rats.name) == 0 ||
-                        lull_cluster_policy_needs_value(policy),
+        .is_certified =
+            strcmp(policy->name, "pd-rats") == 0 || lull_cluster_policy_needs_value(policy),
         .is_bounded = options->is_bounded,
     };
     rc = simulate(run, scenario, err);
