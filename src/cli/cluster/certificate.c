@@ -62,7 +62,7 @@ static void fini(struct judged *judged)
 }
 
 /* Takes the jobs that this run brought to their ends, and all jobs with a value, since a schedule
- * is free to run or leave these whatever this run did. -ENOMEM. */
+ * is free to run or leave these whatever this run did. Errors: -ENOMEM. */
 static int take(const struct lull_cluster_jobs *jobs, const struct lull_cluster_run *run,
                 const struct lull_cluster_conditions *conditions, struct judged *judged)
 {

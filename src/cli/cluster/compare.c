@@ -110,7 +110,7 @@ struct sweep_range {
 };
 
 /* Parses "FROM:TO:COUNT" or "COUNT", which is from a hundredth of what is usual (or of 1, where
- * that is 0) to a hundred times that. -EINVAL. */
+ * that is 0) to a hundred times that. Errors: -EINVAL. */
 static int parse_range(const char *text, const struct lull_cluster_knob *knob,
                        struct sweep_range *range_out)
 {

@@ -124,7 +124,7 @@ static void draw_header(const struct lull_gantt *gantt, const char *policy, bool
 
 /* ---- all together ------------------------------------------------------------------------- */
 
-/* Draws all below the header. *bottom_out: where the page ends. -ENOMEM. */
+/* Draws all below the header. *bottom_out: where the page ends. Errors: -ENOMEM. */
 static int draw_body(const struct lull_gantt *gantt, bool *has_boxes_out, double *bottom_out)
 {
     double bottom = NAN;

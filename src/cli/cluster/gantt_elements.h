@@ -23,9 +23,9 @@ enum {
 
 /* Jobs of one colour. */
 struct lull_gantt_layer {
-    uint32_t low_mhz; /* 0: the colour is a state */
+    uint32_t low_mhz; /* the range of clocks; 0: the colour stands for a state */
     uint32_t high_mhz;
-    const char *name; /* of a state */
+    const char *name; /* of the state */
     uint32_t rgb;
     bool is_dark; /* text on it should be white */
 };
@@ -41,14 +41,14 @@ struct lull_gantt {
     struct lull_gantt_layer layers[LULL_GANTT_MOST_LAYERS];
     uint32_t layer_count;
     bool has_clocks;
-    bool has_late;                    /* some job is done after its deadline */
+    bool has_late;                    /* a job is done after its deadline */
     struct lull_picture_bins *wants;  /* [pool]: GPUs that waiting jobs want */
     struct lull_picture_bins waiting; /* how many jobs wait */
 };
 
 /*
- * Prepares a picture that is `width` pixels wide from `left` on; lull_gantt.file is set afterwards.
- * -ENOMEM. Must be ended in any case.
+ * Prepares a picture that is `width` pixels wide from `left` on; its file is set afterwards.
+ * Errors: -ENOMEM. lull_gantt_fini() must follow, also after an error.
  */
 int lull_gantt_init(struct lull_gantt *gantt, const struct lull_scenario_model *model,
                     const struct lull_cluster_run *run, double left, double width);
@@ -65,8 +65,11 @@ double lull_gantt_x(const struct lull_gantt *gantt, double time_s);
 /* Draws the ground of a row whose top is at y: GPUs that nobody holds. */
 void lull_gantt_draw_free(const struct lull_gantt *gantt, double y, double height);
 
+/* The number of the layer that a stretch is in. */
 uint32_t lull_gantt_layer_of(const struct lull_gantt *gantt,
                              const struct lull_cluster_stretch *stretch);
+
+/* Whether a job ended after its deadline. */
 bool lull_gantt_is_late(const struct lull_gantt *gantt, uint32_t job);
 
 /* How nodes look that are not on, by their power. */
@@ -77,7 +80,7 @@ struct lull_gantt_node_look {
 };
 extern const struct lull_gantt_node_look lull_gantt_node_looks[LULL_CLUSTER_DOWN + 1];
 
-/* Shows `see` each time that a node was not on. -ENOMEM. */
+/* Shows `see` each time that a node was not on. Errors: -ENOMEM. */
 int lull_gantt_each_node_state(const struct lull_gantt *gantt,
                                void (*see)(void *user, uint32_t node, enum lull_cluster_power power,
                                            double begin_s, double end_s),
@@ -91,15 +94,15 @@ void lull_gantt_draw_wants(const struct lull_gantt *gantt, uint32_t pool, double
 
 /*
  * gantt_boxes.c: draws rows of GPUs from top on. *bottom_out is where they end, or NAN: there are
- * too many for boxes, and nothing has been drawn. -ENOMEM.
+ * too many for boxes, and nothing has been drawn. Errors: -ENOMEM.
  */
 int lull_gantt_draw_boxes(const struct lull_gantt *gantt, double top, double *bottom_out);
 
-/* gantt_bands.c: draws the same as bands. -ENOMEM. */
+/* gantt_bands.c: draws the same as bands. Errors: -ENOMEM. */
 int lull_gantt_draw_bands(const struct lull_gantt *gantt, double top, double *bottom_out);
 
 /* gantt_panels.c: draw a panel over time that begins at *bottom, which moves to where it ends.
- * -ENOMEM. */
+ * Errors: -ENOMEM. */
 int lull_gantt_draw_power(const struct lull_gantt *gantt, double *bottom);
 void lull_gantt_draw_waiting(const struct lull_gantt *gantt, double *bottom);
 

@@ -22,7 +22,7 @@ struct lull_guarantee {
     bool turns_nodes_off;
 };
 
-/* has_failures: nodes may fail, whether or not one does. -ENOMEM. */
+/* has_failures: nodes may fail, whether or not one does. Errors: -ENOMEM. */
 int lull_guarantee_find(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                         const struct lull_cluster_policy_ops *policy,
                         const struct lull_cluster_conditions *conditions, bool has_failures,
@@ -32,7 +32,7 @@ int lull_guarantee_find(const struct lull_cluster *cluster, const struct lull_cl
 void lull_guarantee_print(const struct lull_guarantee *guarantee, FILE *out);
 
 /* Adds the fields proven_ratio (null where there is none) and not_proven (what the theorem does
- * not cover). -ENOMEM. */
+ * not cover). Errors: -ENOMEM. */
 int lull_guarantee_json(const struct lull_guarantee *guarantee, json_t *into);
 
 #endif

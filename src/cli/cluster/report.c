@@ -34,7 +34,7 @@ static void count_delays(struct findings *findings)
     }
 }
 
-/* The caller frees findings_out->pools in any case. -ENOMEM. */
+/* The caller frees findings_out->pools in any case. Errors: -ENOMEM. */
 static int collect(const struct lull_scenario *scenario, const struct lull_scenario_run *run,
                    struct findings *findings_out)
 {

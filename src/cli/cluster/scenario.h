@@ -42,10 +42,11 @@ struct lull_scenario {
 };
 
 /*
- * Reads, draws and builds what the options tell; borrows them. Random failures go on until the
- * longest job could have run after the last arrival. Errors: -EINVAL too many nodes or a job that
- * does not fit its table's types; -ENOMEM; those of the readers and of lull_scenario_points_make.
- * The scenario must be ended in any case.
+ * Reads the files that the options name, draws random failures and builds the rest; borrows the
+ * options. Random failures go on until the longest job could have run after the last arrival.
+ * Errors: -EINVAL there are too many nodes; -ENOMEM; those of the readers, of
+ * lull_scenario_points_make and of lull_cluster_failures_draw. lull_scenario_fini() must follow,
+ * also after an error.
  */
 int lull_scenario_init(struct lull_scenario *scenario, const struct lull_scenario_options *options,
                        struct lull_error *err);

@@ -177,7 +177,7 @@ static struct lull_cluster_mode *next_of(const struct lull_scenario_points *poin
 }
 
 /* Finds or makes what a pipeline on this many GPUs of the first type is; it stays where it is until
- * the next call. -ENOMEM. */
+ * the next call. Errors: -ENOMEM. */
 static int find_pipelined(struct lull_scenario_points *points, uint32_t gpus,
                           const struct lull_job_pipelined **pipelined_out, struct lull_error *err)
 {

@@ -37,11 +37,11 @@ struct lull_scenario_points {
 };
 
 /*
- * Gives jobs, one per row of the table, their operating points, which stay owned by *points, and
- * borrows the options. Where no type of GPU is named each job has one, as the table tells it. Rates
- * within a node are those of consolidated GPUs. Errors: those of lull_job_rates_read and
+ * Gives jobs, one per row of the table, their operating points, which *points owns, and borrows the
+ * options. Where no type of GPU is named each job has one operating point, which the table tells.
+ * Rates within a node are those of consolidated GPUs. Errors: those of lull_job_rates_read and
  * lull_scenario_workloads_add; -EINVAL the rates lack a type, or a job has a recorded workload and
- * no type is named; -ENOMEM. Must be ended in any case.
+ * no type is named; -ENOMEM. lull_scenario_points_fini() must follow, also after an error.
  */
 int lull_scenario_points_make(struct lull_scenario_points *points,
                               const struct lull_scenario_model_options *options,

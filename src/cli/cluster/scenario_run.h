@@ -20,9 +20,10 @@ struct lull_scenario_run {
 };
 
 /*
- * Runs all jobs under a policy, which is borrowed as the scenario is. Errors: -EINVAL the policy
- * takes only jobs with a value and none has one; those of lull_cluster_simulate_under, _certify and
- * _bound; -ENOMEM. The run must be ended in any case.
+ * Runs all jobs under a policy, and judges the run as the options tell. Borrows the scenario and
+ * the policy. Errors: -EINVAL the policy takes only jobs with a value and none has one; -ENOMEM;
+ * those of lull_cluster_simulate_under, lull_cluster_certify and lull_cluster_bound.
+ * lull_scenario_run_fini() must follow, also after an error.
  */
 int lull_scenario_run_init(struct lull_scenario_run *run, const struct lull_scenario *scenario,
                            const struct lull_cluster_policy_ops *policy,
