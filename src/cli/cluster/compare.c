@@ -18,6 +18,7 @@ enum { MOST_ROWS = 100000 };
 
 struct compared {
     struct lull_cluster_policy_ops policy;
+    char label[32]; /* the setting of a knob, else the policy's name */
     struct lull_cluster_summary summary;
     struct lull_cluster_totals all;
 };
@@ -31,11 +32,17 @@ static int add_row(struct comparison *table, const struct lull_cluster_policy_op
                    struct lull_error *err)
 {
     struct compared *const rows = reallocarray(table->rows, table->count + 1, sizeof(*table->rows));
+    struct compared *row;
 
     if (rows == NULL)
         return lull_error_set(err, -ENOMEM, "no memory to compare policies");
     table->rows = rows;
-    table->rows[table->count++] = (struct compared){.policy = *policy};
+    row = &rows[table->count++];
+    *row = (struct compared){.policy = *policy};
+    if (policy->is_set)
+        snprintf(row->label, sizeof(row->label), "%g", policy->setting);
+    else
+        snprintf(row->label, sizeof(row->label), "%s", policy->name);
     return 0;
 }
 
@@ -248,26 +255,11 @@ static int print_json(const struct comparison *table)
     return lull_cluster_print_json(json_pack("{s:o}", "compared", rows));
 }
 
-struct label {
-    char text[32];
-};
-
-static struct label label_of(const struct compared *row)
-{
-    struct label label;
-
-    if (row->policy.is_set)
-        snprintf(label.text, sizeof(label.text), "%g", row->policy.setting);
-    else
-        snprintf(label.text, sizeof(label.text), "%s", row->policy.name);
-    return label;
-}
-
 static void print_row(const struct compared *row, int width)
 {
     const double energy_j = row->summary.run_j + row->summary.idle_j + row->summary.turn_on_j;
 
-    printf("%-*s %10s %10s %10s %10s %10s %6.1f %% %8s %8s\n", width, label_of(row).text,
+    printf("%-*s %10s %10s %10s %10s %10s %6.1f %% %8s %8s\n", width, row->label,
            lull_amount_time(row->summary.average_completion_s).text,
            lull_amount_time(row->summary.p99_completion_s).text,
            lull_amount_time(lull_cluster_totals_mean_wait_s(&row->all)).text,
@@ -285,7 +277,7 @@ static void print(const struct comparison *table, const struct lull_cluster_poli
     int width = (int)strlen("setting");
 
     for (size_t i = 0; i < table->count; i++) {
-        const int length = (int)strlen(label_of(&table->rows[i]).text);
+        const int length = (int)strlen(table->rows[i].label);
 
         width = length > width ? length : width;
     }
