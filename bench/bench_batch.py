@@ -2,7 +2,7 @@
 """The batch-size search on the twelve recorded jobs of Zeus: savings, regret and spread of Zeus's policy and of Lull's
 over 100 seeds, on the same draws; then jobs that drift.
 
-Usage: bench_batch.py LULL DIRECTORY_OF_ZEUS_DATA RESULT_DIRECTORY
+Usage: bench_batch.py LULL_REPRODUCE DIRECTORY_OF_ZEUS_DATA RESULT_DIRECTORY
 SPDX-License-Identifier: Apache-2.0"""
 import json
 import os
@@ -18,9 +18,9 @@ DRIFTS = [("cifar100", 0.5, 0.6), ("cifar100", 0.6, 0.5), ("imagenet", 0.4, 0.5)
 DRIFT_RECURRENCES = 80
 
 
-def replay(lull, data, gpu, dataset, *options):
+def replay(reproduce, data, gpu, dataset, *options):
     done = subprocess.run(
-        [lull, "batch", "replay", "--train", os.path.join(data, "trace", "summary_train.csv"), "--power",
+        [reproduce, "zeus", "--train", os.path.join(data, "trace", "summary_train.csv"), "--power",
          os.path.join(data, "trace", f"summary_power_{gpu}.csv"), "--dataset", dataset, "--gpu", gpu, "--json", "--seeds",
          str(SEEDS), *options], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     document = json.loads(done.stdout)
@@ -35,12 +35,12 @@ def mean_of(policy, name):
     return sum(seed[name] for seed in policy["seeds"]) / len(policy["seeds"])
 
 
-def stationary(lull, data, directory):
+def stationary(reproduce, data, directory):
     print(f"{'':18} {'optimum':>8}  {'saved over all runs, Zeus, Lull':>31}  {'last five runs, Zeus, Lull':>31}  "
           f"{'regret, Zeus, Lull':>31} {'ratio':>6} {'cost':>7} {'wins':>5} {'missed':>11}  changes")
     for gpu in ("v100", "a40"):
         for dataset in JOBS:
-            document, policies = replay(lull, data, gpu, dataset)
+            document, policies = replay(reproduce, data, gpu, dataset)
             with open(os.path.join(directory, f"batch-{gpu}-{dataset}.json"), "w", encoding="utf-8") as file:
                 json.dump(document, file)
             zeus, ours = policies["zeus"], policies["lull"]
@@ -56,12 +56,12 @@ def stationary(lull, data, directory):
                     f"{mean_of(ours, 'changes'):.2f}", flush=True)
 
 
-def drifting(lull, data):
+def drifting(reproduce, data):
     print(f"\ndrift: target A, B, A, {DRIFT_RECURRENCES} recurrences each; cost beyond an oracle that knows the best size "
           f"of each, in %\n{'':34} {'Zeus':>16} {'Zeus, window 10':>17} {'Lull':>15}  changes noticed")
     for gpu in ("v100", "a40"):
         for dataset, target, then in DRIFTS:
-            _, policies = replay(lull, data, gpu, dataset, "--target", str(target), "--then", str(then), "--then",
+            _, policies = replay(reproduce, data, gpu, dataset, "--target", str(target), "--then", str(then), "--then",
                                  str(target), "--recurrences", str(DRIFT_RECURRENCES))
             print(f"{gpu:5}{dataset:13}{target:>6} {then:>5}    "
                   + " ".join(f"{spread(policies[name]['regret_ratio']):>16}" for name in ("zeus", "zeus_window", "lull"))
@@ -69,12 +69,12 @@ def drifting(lull, data):
 
 
 def main():
-    lull, data, directory = sys.argv[1:4]
+    reproduce, data, directory = sys.argv[1:4]
     if not os.path.isdir(os.path.join(data, "trace")):
         print(f"skipped: no recorded training in {data}")
         return 0
-    stationary(lull, data, directory)
-    drifting(lull, data)
+    stationary(reproduce, data, directory)
+    drifting(reproduce, data)
     return 0
 
 

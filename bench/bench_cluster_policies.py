@@ -27,8 +27,8 @@ SETTINGS = {
     "pd-rats": [0, 300, 1000, 3000, 10000, 1e9],
 }
 OTHERS = [0.1, 0.3, 1, 3, 10]
-# Policies of other kinds of jobs.
-LEFT_OUT = {"edl", "ada-srsf", "pd-rats-safe"}
+# The policy for jobs that have a value, which those of the traces have not.
+LEFT_OUT = {"pd-rats-safe"}
 COLORS = ["#2c6fbb", "#c0392b", "#27864b", "#b8860b", "#7d3c98", "#00838f", "#d35400", "#5d6d7e", "#ad1457", "#33691e",
           "#3949ab", "#6d4c41"]
 WIDTH, HEIGHT, LEFT, TOP, GAP = 460, 340, 66, 50, 24

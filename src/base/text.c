@@ -3,8 +3,10 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 int lull_text_parse_int(const char *text, int64_t min, int64_t max, int64_t *value_out)
 {
@@ -56,6 +58,15 @@ int lull_text_parse_between(const char *text, double least, double most, double 
         return -EINVAL;
     *value_out = value;
     return 0;
+}
+
+int lull_text_parse_at_least(const char *text, double least, double *value_out)
+{
+    if (strcmp(text, "inf") == 0) {
+        *value_out = INFINITY;
+        return 0;
+    }
+    return lull_text_parse_between(text, least, DBL_MAX, value_out);
 }
 
 int lull_text_parse_ratio(const char *text, double *ratio_out)

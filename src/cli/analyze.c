@@ -12,7 +12,7 @@
 #include "cli/analyze_report.h"
 #include "cli/command.h"
 #include "cli/prediction.h"
-#include "cli/watch.h"
+#include "base/watch.h"
 #include "emulator/spec.h"
 #include "trace/kineto.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,11 +37,28 @@ static void test_bad_numbers_are_refused_and_leave_the_output(void **state)
     assert_int_equal(integer, 7);
 }
 
+static void test_at_least_takes_inf_and_keeps_the_output_otherwise(void **state)
+{
+    static const char *const bad[] = {"", "0.99", "-inf", "infinity", "nan", "1x", "1e999"};
+    double value = 0.0;
+
+    (void)state;
+    assert_int_equal(lull_text_parse_at_least("1", 1.0, &value), 0);
+    assert_float_equal(value, 1.0, 0.0);
+    assert_int_equal(lull_text_parse_at_least("inf", 1.0, &value), 0);
+    assert_true(isinf(value) && value > 0.0);
+    value = 7.0;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_true(lull_text_parse_at_least(bad[i], 1.0, &value) < 0);
+    assert_float_equal(value, 7.0, 0.0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ratio_accepts_percent_and_fraction),
         cmocka_unit_test(test_bad_numbers_are_refused_and_leave_the_output),
+        cmocka_unit_test(test_at_least_takes_inf_and_keeps_the_output_otherwise),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

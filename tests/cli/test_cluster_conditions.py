@@ -76,6 +76,7 @@ class Conditions(unittest.TestCase):
         self.assertGreater(got["run_j"], alone["run_j"])
         worse = answer(*cluster, "--contention-penalty", 0.27, text=text)
         self.assertGreater(worse["makespan_s"], got["makespan_s"])
+        self.assertEqual(answer(*cluster, "--contention-penalty", 0, text=text)["shared_s"], got["shared_s"])
         said = queue(*cluster, "--contention", "--explain", "a", text=text).stdout
         self.assertIn("longer, as it shared links or the storage with others", said)
 

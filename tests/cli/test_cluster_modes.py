@@ -62,10 +62,12 @@ class Modes(unittest.TestCase):
             self.assertEqual({mode["gpus"] for mode in modes}, gpus)
         got = answer(*options, "--explain", "c", text=text)
         self.assertEqual((got["rejected"], got["explained"]["fate"]), (1, "rejected"))
-        # The whole node, then a short job: stopped for it only where it may be.
+        # The whole node, then a short job: stopped for it only where it may be, whatever the option for others says.
         for may, end in (("1", 11.0), ("0", 110.0)):
-            text = head + f"long,0,8,100,,,,,,{may}\nshort,1,8,10,,,,,,\n"
-            self.assertAlmostEqual(float(ran(*options[:4], text=text, policy="srtf")["short"]["end_s"]), end)
+            for others in ((), ("--preemptible",)):
+                text = head + f"long,0,8,100,,,,,,{may}\nshort,1,8,10,,,,,,\n"
+                rows = ran(*options[:4], *others, text=text, policy="srtf")
+                self.assertAlmostEqual(float(rows["short"]["end_s"]), end)
         # Of two that wait the heavier goes first.
         text = head + "first,0,8,10,,,,,,\nlight,1,8,10,,,,,1,\nheavy,1,8,11,,,,,5,\n"
         starts = {name: float(row["start_s"]) for name, row in ran(*options[:4], text=text, policy="hdf").items()}
@@ -90,6 +92,10 @@ class Modes(unittest.TestCase):
         wanted = 100 * (2 / 4 + share * 3 / 4) / (1 + share / 2)
         self.assertAlmostEqual(float(rows["a"]["end_s"]), wanted, places=5)
         self.assertEqual(rows["a"]["placement"], "0:4")
+        # Half of three GPUs is no number of GPUs.
+        modes = answer("--nodes", 1, "--gpu", "A100", "--clocks", "--elastic", 2, "--explain", "a",
+                       text=text.replace("0,2,", "0,3,"))["explained"]["modes"]
+        self.assertEqual({mode["gpus"] for mode in modes}, {3, 6})
 
     def test_measured_rates_of_types(self):
         text = "job_id,submit_s,num_gpus,duration_s,model\n" \

@@ -98,9 +98,10 @@ class Values(unittest.TestCase):
             self.assertTrue(any(said in note for note in got["not_proven"]), said)
         self.assertGreater(got["proven_ratio"], 1)
         shown = cluster("-", "--nodes", 1, text=text).stdout
-        for said in ("value   ", "gain   ", "certificate   ", "proven   ", "not proven  ", "slots of 300 s"):
+        for said in ("value   ", "gain   ", "certificate   ", "guarantee   ", "not guaranteed  ", "slots of 300 s"):
             self.assertIn(said, shown)
-        self.assertIn("no ratio", cluster("-", "--nodes", 1, "--knob", 0, text=text, policy="pd-rats").stdout)
+        shown = cluster("-", "--nodes", 1, "--knob", 0, text=text, policy="pd-rats").stdout
+        self.assertIn("guarantee           none", shown)
 
     def test_a_job_whose_gain_runs_out(self):
         text = HEADER + f"a,0,8,7200,,{100 * HOUR_J}\nb,10,8,600,,{2 * HOUR_J}\n"

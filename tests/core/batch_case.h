@@ -29,15 +29,11 @@ struct job {
     uint32_t of_size[SIZES];
 };
 
-static struct lull_batch_config config_of(enum lull_batch_policy policy, uint64_t seed)
+static struct lull_batch_config config_of(uint64_t seed)
 {
     struct lull_batch_config config;
 
     lull_batch_config_default(&config);
-    if (policy == LULL_BATCH_ZEUS) {
-        lull_batch_config_publish(&config);
-        config.deviation_floor_ratio = 1e-3;
-    }
     config.sizes = sizes;
     config.size_count = SIZES;
     config.default_size = 32;

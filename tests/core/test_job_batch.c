@@ -1,31 +1,27 @@
 /*
- * The batch-size search on made-up jobs: what both policies promise, however runs end and in
- * whatever order. SPDX-License-Identifier: Apache-2.0
+ * The batch-size search on made-up jobs: what it promises, however runs end and in whatever order.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdbool.h>
 
 #include "batch_case.h"
 
-static const enum lull_batch_policy policies[] = {LULL_BATCH_LULL, LULL_BATCH_ZEUS};
-
-/* ---- what both policies promise ----------------------------------------------------------- */
+/* ---- what it promises       ----------------------------------------------------------- */
 
 static void test_the_cheapest_size_is_found(void **state)
 {
     (void)state;
-    for (size_t p = 0; p < 2; p++)
-        for (uint64_t seed = 1; seed <= 40; seed++) {
-            const struct lull_batch_config config = config_of(policies[p], seed);
-            struct job job;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        const struct lull_batch_config config = config_of(seed);
+        struct job job;
 
-            begin(&job, &config, seed % 2 == 0 ? valley : edges);
-            play(&job, 60);
-            holds(lull_batch_best_size(job.batch) == 64, seed);
-            holds(job.of_size[3] >= 30, seed);
-            holds(policies[p] == LULL_BATCH_LULL || !lull_batch_is_exploring(job.batch), seed);
-            lull_batch_destroy(job.batch);
-        }
+        begin(&job, &config, seed % 2 == 0 ? valley : edges);
+        play(&job, 60);
+        holds(lull_batch_best_size(job.batch) == 64, seed);
+        holds(job.of_size[3] >= 30, seed);
+        lull_batch_destroy(job.batch);
+    }
 }
 
 /* With a tight bound, or where only the default works, nobody gives up. */
@@ -34,42 +30,39 @@ static void test_no_bound_is_too_tight(void **state)
     static const double only_default[SIZES] = {NEVER, NEVER, 300.0, NEVER, NEVER, NEVER};
 
     (void)state;
-    for (size_t p = 0; p < 2; p++)
-        for (uint64_t seed = 1; seed <= 40; seed++) {
-            struct lull_batch_config config = config_of(policies[p], seed);
-            struct job job;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct lull_batch_config config = config_of(seed);
+        struct job job;
 
-            config.beta_ratio = 1.0;
-            begin(&job, &config, seed % 2 == 0 ? valley : only_default);
-            job.noise_ratio = 0.2;
-            play(&job, 60);
-            lull_batch_destroy(job.batch);
-        }
+        config.beta_ratio = 1.0;
+        begin(&job, &config, seed % 2 == 0 ? valley : only_default);
+        job.noise_ratio = 0.2;
+        play(&job, 60);
+        lull_batch_destroy(job.batch);
+    }
 }
 
 static void test_a_job_that_never_works_goes_on(void **state)
 {
     (void)state;
-    for (size_t p = 0; p < 2; p++) {
-        const struct lull_batch_config config = config_of(policies[p], 1);
-        struct lull_batch_choice choice;
-        struct job job;
+    const struct lull_batch_config config = config_of(1);
+    struct lull_batch_choice choice;
+    struct job job;
 
-        begin(&job, &config, nothing);
-        assert_int_equal(recur(&job), MOST);
-        lull_batch_choose(job.batch, job.run, &choice);
-        assert_true(isinf(choice.bound));
-        assert_int_equal(lull_batch_best_size(job.batch), 0);
-        assert_true(isinf(lull_batch_least_cost(job.batch)));
-        lull_batch_destroy(job.batch);
-    }
+    begin(&job, &config, nothing);
+    assert_int_equal(recur(&job), MOST);
+    lull_batch_choose(job.batch, job.run, &choice);
+    assert_true(isinf(choice.bound));
+    assert_int_equal(lull_batch_best_size(job.batch), 0);
+    assert_true(isinf(lull_batch_least_cost(job.batch)));
+    lull_batch_destroy(job.batch);
 }
 
-/* Lull looks at all sizes before it despairs. */
+/* All sizes are tried before the search gives up. */
 static void test_a_default_that_fails_is_left(void **state)
 {
     static const double far_end[SIZES] = {400.0, NEVER, NEVER, NEVER, NEVER, NEVER};
-    const struct lull_batch_config config = config_of(LULL_BATCH_LULL, 3);
+    const struct lull_batch_config config = config_of(3);
     struct job job;
 
     (void)state;
@@ -83,45 +76,44 @@ static void test_a_default_that_fails_is_left(void **state)
 static void test_the_state_is_its_records(void **state)
 {
     (void)state;
-    for (size_t p = 0; p < 2; p++)
-        for (uint64_t seed = 1; seed <= 20; seed++) {
-            const struct lull_batch_config config = config_of(policies[p], seed);
-            struct lull_batch_record records[400];
-            struct lull_batch *again = NULL;
-            struct lull_error err = {0};
-            size_t count = 0;
-            struct job job;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        const struct lull_batch_config config = config_of(seed);
+        struct lull_batch_record records[400];
+        struct lull_batch *again = NULL;
+        struct lull_error err = {0};
+        size_t count = 0;
+        struct job job;
 
-            begin(&job, &config, valley);
-            assert_int_equal(lull_batch_create(&config, &again, &err), 0);
-            for (uint32_t i = 0; i < 40; i++) {
-                const struct lull_batch_choice choice = submit(&job, 0);
-                struct lull_batch_choice same;
+        begin(&job, &config, valley);
+        assert_int_equal(lull_batch_create(&config, &again, &err), 0);
+        for (uint32_t i = 0; i < 40; i++) {
+            const struct lull_batch_choice choice = submit(&job, 0);
+            struct lull_batch_choice same;
 
-                lull_batch_choose(again, 0, &same);
-                holds(same.size == choice.size && same.bound == choice.bound &&
-                          same.is_exploring == choice.is_exploring,
-                      seed);
-                records[count] = (struct lull_batch_record){.event = LULL_BATCH_SUBMITTED,
-                                                            .run = job.run,
-                                                            .size = choice.size,
-                                                            .bound = choice.bound};
-                lull_batch_apply(again, &records[count++], &err);
-                records[count] = (struct lull_batch_record){.event = LULL_BATCH_REACHED,
-                                                            .run = job.run,
-                                                            .energy_j = valley[arm_of(choice.size)],
-                                                            .time_s = 1.0};
-                lull_batch_apply(again, &records[count], &err);
-                lull_batch_apply(job.batch, &records[count++], &err);
-            }
-            lull_batch_destroy(again);
-            assert_int_equal(lull_batch_create(&config, &again, &err), 0);
-            for (size_t i = 0; i < count; i++)
-                assert_int_equal(lull_batch_apply(again, &records[i], &err), 0);
-            holds(lull_batch_best_size(again) == lull_batch_best_size(job.batch), seed);
-            lull_batch_destroy(again);
-            lull_batch_destroy(job.batch);
+            lull_batch_choose(again, 0, &same);
+            holds(same.size == choice.size && same.bound == choice.bound &&
+                      same.is_exploring == choice.is_exploring,
+                  seed);
+            records[count] = (struct lull_batch_record){.event = LULL_BATCH_SUBMITTED,
+                                                        .run = job.run,
+                                                        .size = choice.size,
+                                                        .bound = choice.bound};
+            lull_batch_apply(again, &records[count++], &err);
+            records[count] = (struct lull_batch_record){.event = LULL_BATCH_REACHED,
+                                                        .run = job.run,
+                                                        .energy_j = valley[arm_of(choice.size)],
+                                                        .time_s = 1.0};
+            lull_batch_apply(again, &records[count], &err);
+            lull_batch_apply(job.batch, &records[count++], &err);
         }
+        lull_batch_destroy(again);
+        assert_int_equal(lull_batch_create(&config, &again, &err), 0);
+        for (size_t i = 0; i < count; i++)
+            assert_int_equal(lull_batch_apply(again, &records[i], &err), 0);
+        holds(lull_batch_best_size(again) == lull_batch_best_size(job.batch), seed);
+        lull_batch_destroy(again);
+        lull_batch_destroy(job.batch);
+    }
 }
 
 /* ---- overlapping runs --------------------------------------------------------------------- */
@@ -129,89 +121,58 @@ static void test_the_state_is_its_records(void **state)
 static void test_runs_may_overlap_and_end_in_any_order(void **state)
 {
     (void)state;
-    for (size_t p = 0; p < 2; p++)
-        for (uint64_t seed = 1; seed <= 20; seed++) {
-            const struct lull_batch_config config = config_of(policies[p], seed);
-            struct lull_batch_choice choices[4];
-            uint64_t open[4];
-            size_t open_count = 0;
-            struct job job;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        const struct lull_batch_config config = config_of(seed);
+        struct lull_batch_choice choices[4];
+        uint64_t open[4];
+        size_t open_count = 0;
+        struct job job;
 
-            begin(&job, &config, valley);
-            for (uint32_t i = 0; i < 200; i++) {
-                if (open_count < 4 && lull_random_below(&job.random, 2) == 0) {
-                    choices[open_count] = submit(&job, 0);
-                    open[open_count++] = job.run;
-                } else if (open_count > 0) {
-                    const size_t which = (size_t)lull_random_below(&job.random, open_count);
+        begin(&job, &config, valley);
+        for (uint32_t i = 0; i < 200; i++) {
+            if (open_count < 4 && lull_random_below(&job.random, 2) == 0) {
+                choices[open_count] = submit(&job, 0);
+                open[open_count++] = job.run;
+            } else if (open_count > 0) {
+                const size_t which = (size_t)lull_random_below(&job.random, open_count);
 
-                    finish(&job, open[which], &choices[which]);
-                    open[which] = open[--open_count];
-                    choices[which] = choices[open_count];
-                }
+                finish(&job, open[which], &choices[which]);
+                open[which] = open[--open_count];
+                choices[which] = choices[open_count];
             }
-            holds(lull_batch_best_size(job.batch) == 64, seed);
-            lull_batch_destroy(job.batch);
         }
+        holds(lull_batch_best_size(job.batch) == 64, seed);
+        lull_batch_destroy(job.batch);
+    }
 }
 
 /* While one run explores, the others use what is known; a lost one is tried again. */
 static void test_one_run_explores_at_a_time(void **state)
 {
     (void)state;
-    for (size_t p = 0; p < 2; p++) {
-        const struct lull_batch_config config = config_of(policies[p], 1);
-        struct lull_batch_choice first, second, third;
-        struct lull_error err = {0};
-        struct job job;
-
-        begin(&job, &config, valley);
-        first = submit(&job, 0);
-        assert_int_equal(first.size, 32);
-        second = submit(&job, 0);
-        assert_int_equal(second.size, 32);
-        finish(&job, 1, &first);
-        finish(&job, 2, &second);
-        do
-            second = submit(&job, 0);
-        while (!second.is_exploring);
-        for (int i = 0; i < 5; i++) {
-            third = submit(&job, 0);
-            assert_true(third.size != second.size);
-        }
-        assert_int_equal(
-            lull_batch_apply(job.batch,
-                             &(struct lull_batch_record){.event = LULL_BATCH_LOST, .run = 3}, &err),
-            0);
-        lull_batch_destroy(job.batch);
-    }
-}
-
-/* A result that comes after the pruning stage counts like any other. */
-static void test_a_late_result_is_taken(void **state)
-{
-    const struct lull_batch_config config = config_of(LULL_BATCH_ZEUS, 1);
-    struct lull_batch_choice first, late;
-    struct lull_batch_arm arms[SIZES];
+    const struct lull_batch_config config = config_of(1);
+    struct lull_batch_choice first, second, third;
+    struct lull_error err = {0};
     struct job job;
-    uint64_t late_run;
 
-    (void)state;
     begin(&job, &config, valley);
     first = submit(&job, 0);
-    late = submit(&job, 0);
-    late_run = job.run;
+    assert_int_equal(first.size, 32);
+    second = submit(&job, 0);
+    assert_int_equal(second.size, 32);
     finish(&job, 1, &first);
-    while (lull_batch_is_exploring(job.batch))
-        recur(&job);
-    assert_int_equal(lull_batch_arms(job.batch, arms, SIZES), SIZES);
-    finish(&job, late_run, &late);
-    {
-        const uint32_t before = arms[2].run_count;
-
-        lull_batch_arms(job.batch, arms, SIZES);
-        assert_int_equal(arms[2].run_count, before + 1);
+    finish(&job, 2, &second);
+    do
+        second = submit(&job, 0);
+    while (!second.is_exploring);
+    for (int i = 0; i < 5; i++) {
+        third = submit(&job, 0);
+        assert_true(third.size != second.size);
     }
+    assert_int_equal(
+        lull_batch_apply(job.batch, &(struct lull_batch_record){.event = LULL_BATCH_LOST, .run = 3},
+                         &err),
+        0);
     lull_batch_destroy(job.batch);
 }
 
@@ -224,8 +185,8 @@ static void test_settings_that_cannot_be_are_refused(void **state)
     struct lull_error err = {0};
 
     (void)state;
-    for (int i = 0; i < 8; i++) {
-        struct lull_batch_config config = config_of(LULL_BATCH_LULL, 1);
+    for (int i = 0; i < 6; i++) {
+        struct lull_batch_config config = config_of(1);
 
         if (i == 0)
             config.sizes = descending, config.size_count = 2, config.default_size = 8;
@@ -237,12 +198,8 @@ static void test_settings_that_cannot_be_are_refused(void **state)
             config.beta_ratio = 0.9;
         else if (i == 4)
             config.price.eta_ratio = NAN;
-        else if (i == 5)
-            config.rounds = 0;
-        else if (i == 6)
-            config.price.gpu_count = 0;
         else
-            config.deviation_floor_ratio = -1.0;
+            config.price.gpu_count = 0;
         assert_int_equal(lull_batch_create(&config, &batch, &err), -EINVAL);
         assert_null(batch);
     }
@@ -250,7 +207,7 @@ static void test_settings_that_cannot_be_are_refused(void **state)
 
 static void test_records_that_cannot_be_change_nothing(void **state)
 {
-    const struct lull_batch_config config = config_of(LULL_BATCH_LULL, 1);
+    const struct lull_batch_config config = config_of(1);
     const struct {
         struct lull_batch_record record;
         int code;
@@ -292,7 +249,6 @@ int main(void)
         cmocka_unit_test(test_the_state_is_its_records),
         cmocka_unit_test(test_runs_may_overlap_and_end_in_any_order),
         cmocka_unit_test(test_one_run_explores_at_a_time),
-        cmocka_unit_test(test_a_late_result_is_taken),
         cmocka_unit_test(test_settings_that_cannot_be_are_refused),
         cmocka_unit_test(test_records_that_cannot_be_change_nothing),
     };

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "trace/batch_golden.h"
-#include "trace/batch_trace.h"
+#include "reproduce/zeus/series.h"
+#include "reproduce/zeus/trace.h"
 
 static void check_trace(const struct lull_batch_trace *trace)
 {

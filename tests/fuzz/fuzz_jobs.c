@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "trace/dvfs_tasks.h"
-#include "trace/training_jobs.h"
+#include "reproduce/edl/tasks.h"
+#include "reproduce/ada_srsf/training_jobs.h"
 
 static void read_training(char *text)
 {

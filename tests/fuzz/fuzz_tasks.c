@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "fuzz.h"
-#include "trace/dvfs_tasks.h"
+#include "reproduce/edl/tasks.h"
 
 static void check(const struct lull_dvfs_task *task)
 {

@@ -33,6 +33,7 @@ class CheckLayers(unittest.TestCase):
             "src/daemon/decides.c:2: daemon must not include core/impure.h",
             "src/daemon/decides.c:3: daemon must not include ../core/impure.h",
             "src/probe/sideways.c:2: probe must not include daemon/decides.h",
+            "src/reproduce/paper.c:3: reproduce must not include cli/command.h",
             "src/unknown/stray.c: belongs to no known layer",
         ])
 

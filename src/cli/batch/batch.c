@@ -15,7 +15,6 @@ static const struct {
     {"list", lull_batch_list_main, "list the jobs that are known"},
     {"show", lull_batch_show_main, "show what is known of a job"},
     {"forget", lull_batch_forget_main, "forget a job"},
-    {"replay", lull_batch_replay_main, "hold the search against recorded training"},
 };
 
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
@@ -44,8 +43,12 @@ int lull_batch_main(int argc, char **argv)
         argv[1] = name;
         return commands[i].run(argc - 1, argv + 1);
     }
-    if (argc >= 2)
-        fprintf(stderr, "lull batch: %s is no command; see lull batch --help\n", argv[1]);
+    if (argc >= 2 && strcmp(argv[1], "replay") == 0)
+        fprintf(stderr,
+                "lull batch: replay is now a command of a program of its own, with the same "
+                "options; type: lull-reproduce zeus\n");
+    else if (argc >= 2)
+        fprintf(stderr, "lull batch: there is no command %s; see lull batch --help\n", argv[1]);
     else
         print_usage(stderr);
     return LULL_EXIT_USAGE;

@@ -13,7 +13,4 @@ int lull_batch_list_main(int argc, char **argv);
 int lull_batch_show_main(int argc, char **argv);
 int lull_batch_forget_main(int argc, char **argv);
 
-/* lull batch replay: the policies on recorded training. */
-int lull_batch_replay_main(int argc, char **argv);
-
 #endif

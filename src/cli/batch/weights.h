@@ -1,5 +1,5 @@
 /*
- * --eta and --beta, which lull batch run and replay share. SPDX-License-Identifier: Apache-2.0
+ * The options --eta and --beta of lull batch run. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_BATCH_WEIGHTS_H
 #define LULL_CLI_BATCH_WEIGHTS_H
@@ -7,7 +7,7 @@
 /* Keys of argp, clear of those that each command counts from 256. */
 enum { LULL_BATCH_KEY_ETA = 512, LULL_BATCH_KEY_BETA };
 
-/* As the help of both options says. */
+/* The defaults, which the help of both options names. */
 #define LULL_BATCH_ETA 0.5
 #define LULL_BATCH_BETA 2.0
 
@@ -20,8 +20,8 @@ enum { LULL_BATCH_KEY_ETA = 512, LULL_BATCH_KEY_BETA };
     }
 
 /*
- * One of the two: eta from 0 to 1, beta from 1, INFINITY for "inf". Errors: -EINVAL, the values are
- * untouched; ARGP_ERR_UNKNOWN another key.
+ * Parses one of the two: eta from 0 to 1, beta from 1 on, INFINITY for "inf". Errors, which leave
+ * the values: -EINVAL; ARGP_ERR_UNKNOWN the key is another.
  */
 int lull_batch_weights_parse(int key, const char *text, double *eta_ratio, double *beta_ratio);
 

@@ -2,17 +2,30 @@
 #include "cli/cluster/bound.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-#include "cli/cluster/bound_process.h"
+#include <jansson.h>
+
+#include "base/file.h"
 #include "core/cluster/dual_bound.h"
 #include "core/cluster/rest.h"
 #include "core/cluster/slotted.h"
+#include "governor/launch.h"
+#include "trace/slot_file.h"
 
-enum { USUAL_SLOTS = 288 };
+enum { USUAL_SLOTS = 288 }; /* chosen, not measured */
 
-/* What a bound is made of. */
+/* CLP and CBC must never share a program with what GPL libraries are linked to, so that lull-bound
+ * runs as a process. */
+static const char program[] = "lull-bound";
+
+/* The jobs that a bound is of, and how their time and power become slots. */
 struct bounding {
     const struct lull_cluster *cluster;
     const struct lull_cluster_conditions *conditions;
@@ -24,7 +37,8 @@ struct bounding {
 
 /* ---- the jobs ----------------------------------------------------------------------------- */
 
-/* Those that were done, and have to be; what was late has no deadline. The last end. */
+/* Takes the jobs that were done, since the bound is of schedules that run them; a job that was late
+ * has no deadline there. Returns the last end. */
 static int64_t take_done(struct bounding *bounding, const struct lull_cluster_jobs *jobs,
                          const struct lull_cluster_run *run)
 {
@@ -52,13 +66,15 @@ static int64_t take_done(struct bounding *bounding, const struct lull_cluster_jo
 
 static int64_t choose_slot_ns(double slot_s, int64_t last_end_ns)
 {
-    const int64_t slot_ns = slot_s > 0.0 ? (int64_t)fmin(slot_s * 1e9, (double)LULL_CLUSTER_MOST_NS)
-                                         : last_end_ns / USUAL_SLOTS;
+    int64_t slot_ns = last_end_ns / USUAL_SLOTS;
 
+    if (slot_s > 0.0)
+        slot_ns = (int64_t)fmin(slot_s * 1e9, (double)LULL_CLUSTER_MOST_NS);
     return slot_ns > 0 ? slot_ns : 1;
 }
 
-/* What the caps leave for jobs above what all GPUs draw at rest; of nodes only the sum counts. */
+/* What the caps leave for jobs above what all GPUs draw at rest. The caps of nodes count as their
+ * sum, because slots do not know where jobs run. */
 static int64_t choose_cap_w(const struct bounding *bounding)
 {
     const struct lull_power_cap *cap = &bounding->conditions->cap;
@@ -69,8 +85,9 @@ static int64_t choose_cap_w(const struct bounding *bounding)
     if (cap->node_w > 0.0)
         most_w = fmin(most_w, cap->node_w * bounding->cluster->node_count);
     most_w -= lull_rest_total_w(bounding->cluster, bounding->rest_w);
-    return most_w <= (double)LULL_SLOTS_MOST_CAP_W ? (int64_t)ceil(fmax(most_w, 0.0))
-                                                   : LULL_SLOTS_UNCAPPED;
+    if (most_w > (double)LULL_SLOTS_MOST_CAP_W)
+        return LULL_SLOTS_UNCAPPED;
+    return (int64_t)ceil(fmax(most_w, 0.0));
 }
 
 static int prepare(struct bounding *bounding, const struct lull_cluster_jobs *jobs,
@@ -95,61 +112,169 @@ static int prepare(struct bounding *bounding, const struct lull_cluster_jobs *jo
     return 0;
 }
 
+/* ---- lull-bound --------------------------------------------------------------------------- */
+
+static int write_problem(const struct lull_slot_problem *problem, double slot_s, FILE *out,
+                         struct lull_error *err)
+{
+    lull_slot_file_write(problem, slot_s, out);
+    if (fflush(out) != 0 || ferror(out))
+        return lull_error_set(err, -EIO, "the problem for %s could not be written: disk full?",
+                              program);
+    rewind(out);
+    return 0;
+}
+
+static int take_result(json_t *document, double *bound_j_out, struct lull_error *err)
+{
+    const json_t *bound = json_object_get(document, "bound_j");
+
+    if (!json_is_number(bound))
+        return lull_error_set(err, LULL_E_FORMAT, "%s printed no bound_j", program);
+    *bound_j_out = json_number_value(bound);
+    return 0;
+}
+
+/* The program beside this one, in a build or installed; else the one on the path. */
+static void find_program(char *path, size_t size)
+{
+    if (lull_file_find_own("bound/lull-bound", "../../bin/lull-bound", path, size, NULL) < 0)
+        snprintf(path, size, "%s", program);
+}
+
+static int start(FILE *problem, int out_fd, struct lull_child *child, struct lull_error *err)
+{
+    const struct lull_child_setup setup = {.stdout_fd = out_fd, .stderr_fd = -1};
+    char path[PATH_MAX];
+    char name[32];
+    char *const argv[] = {path, name, "--json", NULL};
+    struct lull_error why = {0};
+    int rc;
+
+    find_program(path, sizeof(path));
+    snprintf(name, sizeof(name), "/dev/fd/%d", fileno(problem));
+    rc = lull_child_start_as(argv, NULL, &setup, child, &why);
+    if (rc == -ENOENT)
+        return lull_error_set(err, rc,
+                              "--bound needs %s, which is neither beside this program nor on the "
+                              "path; it is built where CLP and CBC are installed",
+                              program);
+    return rc < 0 ? lull_error_set(err, rc, "%s", why.text) : 0;
+}
+
+/* Starts the program and takes its document, which is null where there is none. */
+static int run_program(FILE *problem, struct lull_child *child, json_t **document_out,
+                       struct lull_error *err)
+{
+    FILE *told;
+    int ends[2];
+    int rc;
+
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return lull_error_set(err, -errno, "no pipe for %s: %s", program, strerror(errno));
+    rc = start(problem, ends[1], child, err);
+    close(ends[1]);
+    told = fdopen(ends[0], "r");
+    if (told == NULL) {
+        close(ends[0]);
+        return rc;
+    }
+    if (rc == 0)
+        *document_out = json_loadf(told, 0, NULL);
+    fclose(told);
+    return rc;
+}
+
+static int find_bound(FILE *problem, double *bound_j_out, struct lull_error *err)
+{
+    struct lull_child child;
+    json_t *document = NULL;
+    int status = 0;
+    int rc = run_program(problem, &child, &document, err);
+
+    if (rc < 0)
+        return rc;
+    lull_child_reap(&child, true, &status);
+    if (status != 0)
+        rc = lull_error_set(err, LULL_E_FORMAT, "%s failed (status %d)", program, status);
+    else
+        rc = take_result(document, bound_j_out, err);
+    json_decref(document);
+    return rc;
+}
+
+/* The proven bound of a checked problem, J. slot_s > 0 is told to the program. */
+static int ask_program(const struct lull_slot_problem *problem, double slot_s, double *bound_j_out,
+                       struct lull_error *err)
+{
+    FILE *file = tmpfile();
+    int rc;
+
+    if (file == NULL)
+        return lull_error_set(err, -errno, "no temporary file: %s", strerror(errno));
+    rc = write_problem(problem, slot_s, file, err);
+    if (rc == 0)
+        rc = find_bound(file, bound_j_out, err);
+    fclose(file);
+    return rc;
+}
+
 /* ---- one bound ---------------------------------------------------------------------------- */
 
-/* What the jobs need if nothing stands in the way of any: each its cheapest mode. */
+/* What the jobs need if none stands in the way of another: each runs in its cheapest mode. */
 static int bound_alone(const struct lull_slot_problem *problem, double *bound_j_out)
 {
     double *none = calloc((size_t)problem->type_count * problem->slots, sizeof(*none));
     const struct lull_dual_prices prices = {none, NULL};
-    const int result =
-        none != NULL ? lull_dual_bound(problem, &prices, bound_j_out, NULL) : -ENOMEM;
+    int rc = -ENOMEM;
 
+    if (none != NULL)
+        rc = lull_dual_bound(problem, &prices, bound_j_out, NULL);
     free(none);
-    return result;
+    return rc;
 }
 
-/* Of what jobs need, above rest or not. Where the run itself needed no more than its jobs do alone,
- * nothing is left to be found out. */
+/* Bounds what the jobs need, in all or only above what their GPUs draw at rest. Where the run
+ * itself needed no more than its jobs do alone, lull-bound could find nothing better. */
 static int bound_jobs(const struct bounding *bounding, bool is_above_rest, double run_j,
                       double *bound_j_out, struct lull_error *err)
 {
     struct lull_slotting slotting = bounding->slotting;
     struct lull_slotted slotted;
-    int result;
+    int rc;
 
     slotting.is_above_rest = is_above_rest;
-    result = lull_slotted_create(bounding->cluster, &bounding->done, &slotting, &slotted, err);
-    if (result < 0)
-        return result;
-    result = bound_alone(&slotted.problem, bound_j_out);
-    if (result < 0)
-        lull_error_set(err, result, "no memory for a bound of %u slots", slotted.problem.slots);
+    rc = lull_slotted_create(bounding->cluster, &bounding->done, &slotting, &slotted, err);
+    if (rc < 0)
+        return rc;
+    rc = bound_alone(&slotted.problem, bound_j_out);
+    if (rc < 0)
+        lull_error_set(err, rc, "no memory for a bound of %u slots", slotted.problem.slots);
     else if (*bound_j_out < run_j * (1.0 - 1e-12))
-        result =
-            lull_bound_process(&slotted.problem, (double)slotting.slot_ns * 1e-9, bound_j_out, err);
+        rc = ask_program(&slotted.problem, (double)slotting.slot_ns * 1e-9, bound_j_out, err);
     lull_slotted_fini(&slotted);
-    return result;
+    return rc;
 }
 
-/* With GPUs that have no job. total_j: of the run. */
+/* Bounds what all GPUs need, also those without a job; total_j is what the run needed. Leaves
+ * *bound_j_out as it is where GPUs draw nothing at rest. */
 static int bound_all(const struct bounding *bounding, double total_j, double *bound_j_out,
                      struct lull_error *err)
 {
     const struct lull_cluster_conditions *conditions = bounding->conditions;
     int64_t end_ns;
     double rest_j;
-    int result = lull_rest_least_end(bounding->cluster, &bounding->done, &end_ns);
+    int rc = lull_rest_least_end(bounding->cluster, &bounding->done, &end_ns);
 
-    if (result < 0)
-        return lull_error_set(err, result, "no memory for %zu jobs", bounding->done.count);
+    if (rc < 0)
+        return lull_error_set(err, rc, "no memory for %zu jobs", bounding->done.count);
     rest_j = lull_rest_energy_j(bounding->cluster, bounding->rest_w, conditions->failures,
                                 conditions->failure_count, end_ns);
     if (rest_j <= 0.0)
         return 0;
-    result = bound_jobs(bounding, true, total_j - rest_j, bound_j_out, err);
+    rc = bound_jobs(bounding, true, total_j - rest_j, bound_j_out, err);
     *bound_j_out += rest_j;
-    return result;
+    return rc;
 }
 
 int lull_cluster_bound(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
@@ -160,21 +285,26 @@ int lull_cluster_bound(const struct lull_cluster *cluster, const struct lull_clu
     struct bounding bounding = {.cluster = cluster, .conditions = conditions};
     struct lull_cluster_bound bound = {0};
     double run_j, idle_j;
-    int result = prepare(&bounding, jobs, run, slot_s, err);
+    int rc = prepare(&bounding, jobs, run, slot_s, err);
 
-    lull_cluster_run_energy(run, &run_j, &idle_j);
-    if (result == 0 && bounding.done.count > 0) {
-        result = bound_jobs(&bounding, false, run_j, &bound.run_j, err);
-        if (result == 0)
-            result = bound_all(&bounding, run_j + idle_j + lull_cluster_run_turn_on_j(run),
-                               &bound.all_j, err);
-        bound.all_j = fmax(bound.all_j, bound.run_j);
+    if (rc < 0)
+        goto end;
+    if (bounding.done.count > 0) {
+        lull_cluster_run_energy(run, &run_j, &idle_j);
+        rc = bound_jobs(&bounding, false, run_j, &bound.run_j, err);
+        if (rc < 0)
+            goto end;
+        rc = bound_all(&bounding, run_j + idle_j + lull_cluster_run_turn_on_j(run), &bound.all_j,
+                       err);
+        if (rc < 0)
+            goto end;
     }
+    bound.all_j = fmax(bound.all_j, bound.run_j);
+    *bound_out = bound;
+end:
     free(bounding.all);
     free(bounding.rest_w);
-    if (result == 0)
-        *bound_out = bound;
-    return result;
+    return rc;
 }
 
 /* ---- what it does not count --------------------------------------------------------------- */
@@ -189,15 +319,15 @@ size_t lull_cluster_bound_notes(const struct lull_cluster_jobs *jobs,
     for (size_t i = 0; i < jobs->count; i++)
         preemptible += lull_cluster_may_pause(&jobs->all[i], conditions);
     if (preemptible > 0)
-        notes_out[count++] = "jobs that may run in pieces count with their least energy, and take "
-                             "no room";
+        notes_out[count++] = "jobs that may run in pieces count with their least energy, and as if "
+                             "they took no GPUs";
     if (conditions->cap.node_w > 0.0)
-        notes_out[count++] = "of the caps of nodes only the sum counts: where GPUs are, it does "
-                             "not know";
+        notes_out[count++] = "caps of nodes count only as their sum, because the bound does not "
+                             "know where jobs run";
     if (conditions->turns_nodes_off)
-        notes_out[count++] = "GPUs without a job count as if off, and turning on nothing: which "
-                             "nodes are on, it does not know";
+        notes_out[count++] = "GPUs without a job count as off, and turning on nodes as free, "
+                             "because the bound does not know which nodes are on";
     if (conditions->failure_count > 0)
-        notes_out[count++] = "what failures undo counts nothing";
+        notes_out[count++] = "work that failures undo counts as free";
     return count;
 }

@@ -1,6 +1,6 @@
 /*
- * What a run of a policy could have saved at most: lull-bound, a program of its own, on the jobs
- * that it ran. SPDX-License-Identifier: Apache-2.0
+ * The least energy that a run of a policy could have needed: lull-bound, a program of its own,
+ * finds it for the jobs that the run brought to their ends. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_CLUSTER_BOUND_H
 #define LULL_CLI_CLUSTER_BOUND_H
@@ -9,10 +9,10 @@
 #include "core/cluster/job.h"
 #include "simulator/cluster/engine.h"
 
-/* What no schedule as good needs less than, J. 0 where no job was done. */
+/* Energy below which no schedule as good as the run can be, J; 0 where no job was done. */
 struct lull_cluster_bound {
-    double all_j; /* all GPUs, with jobs and without; >= run_j */
-    double run_j; /* GPUs with jobs */
+    double all_j; /* of all GPUs, with jobs and without; >= run_j */
+    double run_j; /* of GPUs with jobs */
 };
 
 /*
@@ -29,10 +29,8 @@ int lull_cluster_bound(const struct lull_cluster *cluster, const struct lull_clu
                        const struct lull_cluster_conditions *conditions, double slot_s,
                        struct lull_cluster_bound *bound_out, struct lull_error *err);
 
-/*
- * What such a bound does not count, in the user's words: notes_out has room for
- * LULL_CLUSTER_BOUND_NOTES static texts. How many.
- */
+/* Tells what such a bound does not count, for users: notes_out has room for
+ * LULL_CLUSTER_BOUND_NOTES static texts. Returns how many there are. */
 enum { LULL_CLUSTER_BOUND_NOTES = 4 };
 size_t lull_cluster_bound_notes(const struct lull_cluster_jobs *jobs,
                                 const struct lull_cluster_conditions *conditions,

@@ -4,18 +4,19 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "cli/watch.h"
+#include "base/watch.h"
 #include "core/cluster/dual_search.h"
 #include "core/cluster/preemptive_bound.h"
 #include "core/cluster/slotted.h"
 
 enum {
-    SLOTS = 2048,
-    PREEMPTIVE_SLOTS = 1024, /* these are not rounded to, and the more, the slower */
-    STEPS = 60,
-    /* Deadlines and long jobs reach beyond the run: looked at in slots so many times as far. */
+    SLOTS = 2048,            /* chosen, not measured */
+    PREEMPTIVE_SLOTS = 1024, /* ratios and times with it: docs/competitive.md, "Measured" */
+    STEPS = 60,              /* as the slots */
+    /* Where deadlines reach beyond the run, this many times its length is looked at, in at most
+     * this many times the slots. Chosen, not measured. */
     MOST_RUNS = 4,
-    MOST_SLOTS = 8, /* of the run's */
+    MOST_SLOTS = 8,
 };
 
 static double cost_of(const struct lull_cluster_jobs *jobs, const struct lull_cluster_run *run,
@@ -45,13 +46,13 @@ static int64_t longer(int64_t a_ns, int64_t b_ns)
     return a_ns > b_ns ? a_ns : b_ns;
 }
 
-/* Jobs that a schedule may run or has to. */
+/* The jobs that a schedule has to run, and those that it may run. */
 struct judged {
     struct lull_cluster_jobs jobs;
     struct lull_cluster_job *all;
-    int64_t *end_ns; /* 0: not in this run */
+    int64_t *end_ns; /* [job]: when the run ended it; 0: the run did not */
     int64_t last_ns; /* the last end or arrival */
-    bool may_pause;  /* any of them */
+    bool may_pause;  /* one of them or more may run in pieces */
 };
 
 static void fini(struct judged *judged)
@@ -60,7 +61,8 @@ static void fini(struct judged *judged)
     free(judged->end_ns);
 }
 
-/* Jobs with a value may be run or left out, whatever this run did. -ENOMEM. */
+/* Takes the jobs that this run brought to their ends, and all jobs with a value, since a schedule
+ * is free to run or leave these whatever this run did. Errors: -ENOMEM. */
 static int take(const struct lull_cluster_jobs *jobs, const struct lull_cluster_run *run,
                 const struct lull_cluster_conditions *conditions, struct judged *judged)
 {
@@ -75,14 +77,18 @@ static int take(const struct lull_cluster_jobs *jobs, const struct lull_cluster_
     for (size_t i = 0; i < jobs->count; i++) {
         const bool is_done = outcomes[i].fate == LULL_CLUSTER_DONE;
         struct lull_cluster_job *job = &judged->all[count];
+        int64_t last_ns = jobs->all[i].arrival_ns;
 
         if (!is_done && jobs->all[i].value_j <= 0.0)
             continue;
         *job = jobs->all[i];
         if (job->value_j <= 0.0 && outcomes[i].end_ns > job->deadline_ns)
             job->deadline_ns = LULL_CLUSTER_NEVER;
-        judged->end_ns[count] = is_done ? outcomes[i].end_ns : 0;
-        judged->last_ns = longer(judged->last_ns, is_done ? outcomes[i].end_ns : job->arrival_ns);
+        if (is_done) {
+            judged->end_ns[count] = outcomes[i].end_ns;
+            last_ns = outcomes[i].end_ns;
+        }
+        judged->last_ns = longer(judged->last_ns, last_ns);
         judged->may_pause |= lull_cluster_may_pause(job, conditions);
         count++;
     }
@@ -90,7 +96,7 @@ static int take(const struct lull_cluster_jobs *jobs, const struct lull_cluster_
     return 0;
 }
 
-/* Slots reach as far as deadlines do, within limits. */
+/* Slots reach as far as the deadlines of jobs with a value, within limits. */
 static void choose_slots(const struct lull_cluster_jobs *jobs, int64_t last_ns, int64_t slots,
                          struct lull_slotting *slotting)
 {
@@ -127,7 +133,7 @@ static void tell(void *user, uint32_t step)
         lull_watch_draw("lull: certificate, step %u of %u", step, telling->steps);
 }
 
-/* Of jobs that each run whole. */
+/* Bounds the cost of jobs that each run whole. */
 static int bound_whole(const struct lull_cluster *cluster, const struct judged *judged,
                        double second_j, int64_t slots, const struct lull_price_ascent *ascent,
                        double *bound_j_out, struct lull_error *err)
@@ -136,23 +142,24 @@ static int bound_whole(const struct lull_cluster *cluster, const struct judged *
         .completion_w = second_j, .cap_w = LULL_SLOTS_UNCAPPED, .is_open = true};
     struct lull_slotted slotted;
     double *gpu_j;
-    int result;
+    int rc;
 
     choose_slots(&judged->jobs, judged->last_ns, slots, &slotting);
-    result = lull_slotted_create(cluster, &judged->jobs, &slotting, &slotted, err);
-    if (result < 0)
-        return result;
+    rc = lull_slotted_create(cluster, &judged->jobs, &slotting, &slotted, err);
+    if (rc < 0)
+        return rc;
     gpu_j = calloc((size_t)slotted.problem.type_count * slotted.problem.slots, sizeof(*gpu_j));
-    result =
-        gpu_j != NULL ? lull_dual_search(&slotted.problem, ascent, gpu_j, bound_j_out) : -ENOMEM;
-    if (result < 0)
-        lull_error_set(err, result, "no memory for prices of %u slots", slotted.problem.slots);
+    rc = -ENOMEM;
+    if (gpu_j != NULL)
+        rc = lull_dual_search(&slotted.problem, ascent, gpu_j, bound_j_out);
+    if (rc < 0)
+        lull_error_set(err, rc, "no memory for prices of %u slots", slotted.problem.slots);
     free(gpu_j);
     lull_slotted_fini(&slotted);
-    return result;
+    return rc;
 }
 
-/* Of jobs that may stop and go on. */
+/* Bounds the cost of jobs that may stop and go on. */
 static int bound_paused(const struct lull_cluster *cluster, const struct judged *judged,
                         double second_j, int64_t slots, const struct lull_price_ascent *ascent,
                         double *bound_j_out, struct lull_error *err)
@@ -165,14 +172,14 @@ static int bound_paused(const struct lull_cluster *cluster, const struct judged 
         .slots = (uint32_t)slots,
     };
     struct lull_preemptive *preemptive = NULL;
-    int result = lull_preemptive_create(&problem, &preemptive);
+    int rc = lull_preemptive_create(&problem, &preemptive);
 
-    if (result == 0)
-        result = lull_preemptive_search(preemptive, judged->end_ns, ascent, bound_j_out);
-    if (result < 0)
-        lull_error_set(err, result, "no memory for prices of %u slots", problem.slots);
+    if (rc == 0)
+        rc = lull_preemptive_search(preemptive, judged->end_ns, ascent, bound_j_out);
+    if (rc < 0)
+        lull_error_set(err, rc, "no memory for prices of %u slots", problem.slots);
     lull_preemptive_destroy(preemptive);
-    return result;
+    return rc;
 }
 
 int lull_cluster_certify(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
@@ -181,26 +188,34 @@ int lull_cluster_certify(const struct lull_cluster *cluster, const struct lull_c
                          const struct lull_certificate_effort *effort, double second_j,
                          struct lull_cluster_certificate *certificate_out, struct lull_error *err)
 {
-    struct telling telling = {lull_watch_begin(),
-                              effort->steps > 0 ? (uint32_t)effort->steps : STEPS};
-    struct lull_cluster_certificate certificate = {.cost_j = cost_of(jobs, run, second_j)};
-    const struct lull_price_ascent ascent = {
-        .achieved = certificate.cost_j, .steps = telling.steps, .tell = tell, .user = &telling};
+    struct telling telling = {lull_watch_begin(), STEPS};
+    struct lull_cluster_certificate certificate = {
+        .second_j = second_j,
+        .cost_j = cost_of(jobs, run, second_j),
+    };
+    struct lull_price_ascent ascent = {
+        .achieved = certificate.cost_j, .tell = tell, .user = &telling};
     struct judged judged;
-    int result = take(jobs, run, conditions, &judged);
+    int64_t slots = effort->slots;
+    int rc = take(jobs, run, conditions, &judged);
 
-    if (result < 0)
-        lull_error_set(err, result, "no memory for %zu jobs", jobs->count);
-    else if (judged.may_pause)
-        result = bound_paused(cluster, &judged, second_j,
-                              effort->slots > 0 ? effort->slots : PREEMPTIVE_SLOTS, &ascent,
-                              &certificate.bound_j, err);
+    if (rc < 0) {
+        lull_error_set(err, rc, "no memory for %zu jobs", jobs->count);
+        goto end;
+    }
+    if (effort->steps > 0)
+        telling.steps = (uint32_t)effort->steps;
+    ascent.steps = telling.steps;
+    if (slots == 0)
+        slots = judged.may_pause ? PREEMPTIVE_SLOTS : SLOTS;
+    if (judged.may_pause)
+        rc = bound_paused(cluster, &judged, second_j, slots, &ascent, &certificate.bound_j, err);
     else
-        result = bound_whole(cluster, &judged, second_j, effort->slots > 0 ? effort->slots : SLOTS,
-                             &ascent, &certificate.bound_j, err);
+        rc = bound_whole(cluster, &judged, second_j, slots, &ascent, &certificate.bound_j, err);
+    if (rc == 0)
+        *certificate_out = certificate;
+end:
     fini(&judged);
     lull_watch_end(&telling.watch);
-    if (result == 0)
-        *certificate_out = certificate;
-    return result;
+    return rc;
 }

@@ -1,5 +1,5 @@
 /*
- * How far a run was from the optimum at most, by prices found after it
+ * How far a run was from the optimum at most, by prices that are found after it
  * (core/cluster/dual_search.h; preemptive_bound.h where jobs may stop and go on).
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -10,26 +10,31 @@
 #include "simulator/cluster/engine.h"
 
 /*
- * Cost is the energy of jobs, and second_j for each second of theirs from arrival to end, times
- * their weight, less the values of those that ended in time; below 0 it is a gain.
+ * The cost of a schedule: the energy of its jobs, plus second_j for each second of a job from its
+ * arrival to its end, times the job's weight, less the values of jobs that ended in time. Below 0
+ * it is a gain. No schedule costs less than the bound that runs the jobs without a value which this
+ * run brought to their ends, meets the deadlines that it met, and runs any of the jobs with a
+ * value, however late it ends.
  */
 struct lull_cluster_certificate {
-    double cost_j;  /* of the run */
-    double bound_j; /* no schedule costs less, whenever it ends, that runs the jobs without a value
-                       which this one brought to their ends, meets the deadlines of those that this
-                       one met, and runs any of the jobs with a value */
+    double second_j;
+    double cost_j; /* of the run */
+    double bound_j;
 };
 
 enum { LULL_CERTIFICATE_MOST = 100000 };
 
-/* How hard to search; each to LULL_CERTIFICATE_MOST, 0: its own choice. */
+/* How hard to search, each up to LULL_CERTIFICATE_MOST; 0: the search's own choice. */
 struct lull_certificate_effort {
     int64_t slots;
     int64_t steps;
 };
 
-/* Draws progress. Where jobs run whole, times become a slot or longer. -ENOMEM;
- * -EINVAL and -ERANGE of slotted.h. */
+/*
+ * Certifies a run, and draws its progress. second_j >= 0. Where jobs run whole, the bound counts
+ * each as up to a slot shorter than it is, so that fewer slots give a lower bound. Errors: -ENOMEM;
+ * -EINVAL and -ERANGE of slotted.h.
+ */
 int lull_cluster_certify(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                          const struct lull_cluster_run *run,
                          const struct lull_cluster_conditions *conditions,

@@ -1,18 +1,21 @@
 /*
- * One trace under several policies, or under one policy with its knob at several settings, side by
+ * One scenario under several policies, or under one policy with several values of its knob, side by
  * side. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_CLUSTER_COMPARE_H
 #define LULL_CLI_CLUSTER_COMPARE_H
 
-#include "base/error.h"
-#include "cli/cluster/gangs.h"
+#include "cli/cluster/scenario.h"
 
 /*
- * Runs what wish->compare (names with commas between, or "all") or wish->sweep ("COUNT" or
- * "FROM:TO:COUNT") tells, and prints a table or one JSON document. Errors: -EINVAL no such policy,
- * no knob, no such range; those of lull_gangs_run.
+ * Runs what options->compare (names with commas between, or "all") or options->sweep ("COUNT" or
+ * "FROM:TO:COUNT", of the policy's knob) tells, and prints a table or one JSON document. policy:
+ * null with compare. Errors: -EINVAL no such policy, no knob, no such range; those of
+ * lull_scenario_run_init.
  */
-int lull_gangs_compare(const struct lull_gangs *gangs, struct lull_error *err);
+int lull_cluster_compare(const struct lull_scenario *scenario,
+                         const struct lull_cluster_policy_ops *policy,
+                         const struct lull_scenario_policy_options *options, bool is_json,
+                         struct lull_error *err);
 
 #endif

@@ -4,57 +4,62 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/amount.h"
 #include "base/text.h"
-#include "cli/amount.h"
 
 enum { MOST_MODE_LINES = 8 };
 
 /* ---- which job ---------------------------------------------------------------------------- */
 
-static uint32_t find_job(const struct lull_gangs *gangs, const char *wanted)
+static uint32_t find_job(const struct lull_scenario_model *model, const char *wanted)
 {
     int64_t number;
 
-    for (size_t i = 0; i < gangs->table.count; i++)
-        if (strcmp(lull_cluster_jobs_name(&gangs->table, gangs->table.rows[i].id), wanted) == 0)
+    for (size_t i = 0; i < model->table.count; i++)
+        if (strcmp(lull_cluster_jobs_name(&model->table, model->table.rows[i].id), wanted) == 0)
             return (uint32_t)i;
-    if (lull_text_parse_int(wanted, 0, (int64_t)gangs->jobs.count - 1, &number) == 0)
+    if (lull_text_parse_int(wanted, 0, (int64_t)model->jobs.count - 1, &number) == 0)
         return (uint32_t)number;
     return UINT32_MAX;
 }
 
-int lull_explain_job(const struct lull_gangs *gangs, struct lull_explained *explained_out,
-                     struct lull_error *err)
+int lull_explain_job(const struct lull_scenario_model *model,
+                     const struct lull_cluster_policy_ops *policy,
+                     const struct lull_cluster_run *run, const char *wanted,
+                     struct lull_explained *explained_out, struct lull_error *err)
 {
-    const uint32_t job = find_job(gangs, gangs->wish->explain);
+    const uint32_t number = find_job(model, wanted);
 
-    if (job == UINT32_MAX)
+    if (number == UINT32_MAX)
         return lull_error_set(err, -EINVAL, "%s: no job of that name or number; there are %zu",
-                              gangs->wish->explain, gangs->jobs.count);
+                              wanted, model->jobs.count);
     *explained_out = (struct lull_explained){
-        .gangs = gangs,
-        .job = job,
-        .asked = &gangs->jobs.all[job],
-        .outcome = &lull_cluster_run_outcomes(gangs->run)[job],
+        .model = model,
+        .policy = policy,
+        .number = number,
+        .job = &model->jobs.all[number],
+        .outcome = &lull_cluster_run_outcomes(run)[number],
     };
     if (explained_out->outcome->fate != LULL_CLUSTER_REJECTED &&
-        lull_cluster_wait_explain(&gangs->cluster, &gangs->jobs, gangs->run, job,
+        lull_cluster_wait_explain(&model->cluster, &model->jobs, run, number,
                                   &explained_out->wait) < 0)
-        return lull_error_set(err, -ENOMEM, "no memory to explain job %s", gangs->wish->explain);
+        return lull_error_set(err, -ENOMEM, "no memory to explain job %s", wanted);
     return 0;
 }
 
-struct lull_printable lull_explain_name(const struct lull_gangs *gangs, uint32_t job)
+static bool is_done(const struct lull_explained *explained)
 {
-    const char *name = lull_cluster_jobs_name(&gangs->table, gangs->table.rows[job].id);
-    struct lull_printable shown = lull_printable(name);
-
-    if (name[0] == '\0')
-        snprintf(shown.text, sizeof(shown.text), "%u", job);
-    return shown;
+    return explained->outcome->fate == LULL_CLUSTER_DONE;
 }
 
-const struct lull_cluster_mode *lull_explain_smallest(const struct lull_cluster_job *job)
+/* Whether the job ran at this one of its operating points. */
+static bool is_chosen(const struct lull_explained *explained, uint32_t mode)
+{
+    return is_done(explained) && explained->outcome->mode == mode;
+}
+
+/* The operating point that needs the fewest GPUs. */
+static const struct lull_cluster_mode *smallest_of(const struct lull_cluster_job *job)
 {
     const struct lull_cluster_mode *smallest = &job->modes[0];
 
@@ -64,7 +69,8 @@ const struct lull_cluster_mode *lull_explain_smallest(const struct lull_cluster_
     return smallest;
 }
 
-uint64_t lull_explain_gpus(const struct lull_cluster *cluster, uint32_t pool, uint32_t type)
+/* How many GPUs of a type a pool has. */
+static uint64_t count_gpus(const struct lull_cluster *cluster, uint32_t pool, uint32_t type)
 {
     uint64_t gpus = 0;
 
@@ -86,8 +92,8 @@ static const char *plural(uint64_t count)
     return count == 1 ? "" : "s";
 }
 
-/* Nothing for none. */
-static void print_names(const struct lull_gangs *gangs, const char *what,
+/* Prints nothing where there are no such jobs. */
+static void print_names(const struct lull_scenario_model *model, const char *what,
                         const struct lull_cluster_names *names, FILE *out)
 {
     const uint64_t shown =
@@ -98,7 +104,8 @@ static void print_names(const struct lull_gangs *gangs, const char *what,
     fprintf(out, "  %-24s%s job%s with %s GPU%s", what, lull_amount_count(names->count).text,
             plural(names->count), lull_amount_count(names->gpus).text, plural(names->gpus));
     for (uint64_t i = 0; i < shown; i++)
-        fprintf(out, "%s%s", i == 0 ? ": " : ", ", lull_explain_name(gangs, names->first[i]).text);
+        fprintf(out, "%s%s", i == 0 ? ": " : ", ",
+                lull_scenario_job_name(model, names->first[i]).text);
     if (names->count > shown)
         fprintf(out, " and %s more", lull_amount_count(names->count - shown).text);
     fputc('\n', out);
@@ -123,8 +130,8 @@ static void print_causes(const struct lull_explained *explained, FILE *out)
                 words[cause]);
         if (cause == LULL_CLUSTER_BEHIND)
             fprintf(out, ": job %s with %u GPUs the longest, %s",
-                    lull_explain_name(explained->gangs, wait->behind).text,
-                    lull_explain_smallest(&explained->gangs->jobs.all[wait->behind])->gpus,
+                    lull_scenario_job_name(explained->model, wait->behind).text,
+                    smallest_of(&explained->model->jobs.all[wait->behind])->gpus,
                     lull_amount_time((double)wait->behind_ns * 1e-9).text);
         fputc('\n', out);
     }
@@ -134,7 +141,7 @@ static void print_wait(const struct lull_explained *explained, FILE *out)
 {
     const struct lull_cluster_wait *wait = &explained->wait;
     const struct lull_cluster_room *room = &wait->on_arrival;
-    const int64_t waited_ns = wait->end_ns - explained->asked->arrival_ns;
+    const int64_t waited_ns = wait->end_ns - explained->job->arrival_ns;
 
     if (waited_ns == 0)
         fputs("\nWhy it did not wait\n", out);
@@ -142,7 +149,7 @@ static void print_wait(const struct lull_explained *explained, FILE *out)
         fprintf(out, "\nWhy it waited %s\n", lull_amount_seconds((double)waited_ns * 1e-9).text);
     fprintf(out, "  when it came, %s of its pool's %s GPUs of type %s were free",
             lull_amount_count(room->free).text, lull_amount_count(room->gpus).text,
-            explained->gangs->cluster.types[explained->asked->modes[wait->mode].type].name);
+            explained->model->cluster.types[explained->job->modes[wait->mode].type].name);
     if (room->free > 0)
         fprintf(out, ", on %u of %u node%s, %u at most on one", room->with_free, room->nodes,
                 plural(room->nodes), room->most_free);
@@ -150,23 +157,24 @@ static void print_wait(const struct lull_explained *explained, FILE *out)
         fprintf(out, "; %u node%s not on", room->not_on, room->not_on == 1 ? " was" : "s were");
     fputc('\n', out);
     print_causes(explained, out);
-    print_names(explained->gangs, "ran when it came", &wait->running, out);
-    print_names(explained->gangs, "came and went before it", &wait->ahead, out);
-    print_names(explained->gangs, "came later, went before", &wait->overtaking, out);
+    print_names(explained->model, "ran when it came", &wait->running, out);
+    print_names(explained->model, "came and went before it", &wait->ahead, out);
+    print_names(explained->model, "came later, went before", &wait->overtaking, out);
     if (waited_ns > 0)
-        print_names(explained->gangs, "left its place then", &wait->freed, out);
+        print_names(explained->model, "left its place then", &wait->freed, out);
 }
 
 /* ---- why this place ----------------------------------------------------------------------- */
 
 static void print_place(const struct lull_explained *explained, FILE *out)
 {
-    const struct lull_gangs *gangs = explained->gangs;
+    const struct lull_scenario_model *model = explained->model;
     const struct lull_cluster_outcome *outcome = explained->outcome;
     const struct lull_cluster_room *room = &explained->wait.at_end;
 
     fputs("\nWhy this place\n  node:GPUs ", out);
-    lull_gangs_write_placement(outcome, lull_gangs_first_node(gangs, explained->asked->pool), out);
+    lull_scenario_write_placement(
+        outcome, lull_scenario_first_node(&model->cluster, explained->job->pool), out);
     fprintf(out, "\n  %u of %u node%s had %u GPU%s free, as it needs on the first of its nodes\n",
             room->with_room, room->nodes, plural(room->nodes), outcome->shares[0].gpus,
             plural(outcome->shares[0].gpus));
@@ -184,35 +192,34 @@ static void print_place(const struct lull_explained *explained, FILE *out)
 
 static void print_mode(const struct lull_explained *explained, uint32_t number, FILE *out)
 {
-    const struct lull_cluster_mode *mode = &explained->asked->modes[number];
-    const bool is_done = explained->outcome->fate == LULL_CLUSTER_DONE;
+    const struct lull_cluster_mode *mode = &explained->job->modes[number];
     const double time_s = (double)mode->time_ns / 1e9;
     char clock[16] = "default";
 
     if (mode->sm_mhz > 0)
         snprintf(clock, sizeof(clock), "%u", mode->sm_mhz);
-    fprintf(out, "  %c %-18s %5u %8s %11s %11s %9s",
-            is_done && number == explained->outcome->mode ? '*' : ' ',
-            explained->gangs->cluster.types[mode->type].name, mode->gpus, clock,
+    fprintf(out, "  %c %-18s %5u %8s %11s %11s %9s", is_chosen(explained, number) ? '*' : ' ',
+            explained->model->cluster.types[mode->type].name, mode->gpus, clock,
             lull_amount_time(time_s).text, lull_amount_energy(mode->energy_j).text,
             lull_amount_power(mode->energy_j / time_s / mode->gpus).text);
-    if (is_done && explained->asked->deadline_ns != LULL_CLUSTER_NEVER)
-        fputs(mode->time_ns > explained->asked->deadline_ns - explained->outcome->start_ns
+    if (is_done(explained) && explained->job->deadline_ns != LULL_CLUSTER_NEVER)
+        fputs(mode->time_ns > explained->job->deadline_ns - explained->outcome->start_ns
                   ? "  late"
                   : "  in time",
               out);
     fputc('\n', out);
 }
 
-/* Of many modes the first, the last, and those around the one that it ran in. */
+/* Shows all operating points, or, where they are many, the first, the last and those around the one
+ * that it ran at. */
 static void print_modes(const struct lull_explained *explained, FILE *out)
 {
-    const struct lull_cluster_job *job = explained->asked;
+    const struct lull_cluster_job *job = explained->job;
     const uint32_t chosen = explained->outcome->mode;
-    const bool is_done = explained->outcome->fate == LULL_CLUSTER_DONE;
 
     fprintf(out, "    %-18s %5s %8s %11s %11s %9s%s\n", "type", "GPUs", "MHz", "time", "energy",
-            "per GPU", job->deadline_ns != LULL_CLUSTER_NEVER && is_done ? "  started then" : "");
+            "per GPU",
+            job->deadline_ns != LULL_CLUSTER_NEVER && is_done(explained) ? "  started then" : "");
     for (uint32_t i = 0; i < job->mode_count; i++) {
         const bool is_near = i + 2 >= chosen && i <= chosen + 2;
 
@@ -225,15 +232,15 @@ static void print_modes(const struct lull_explained *explained, FILE *out)
 
 static void print_workload(const struct lull_explained *explained, FILE *out)
 {
-    const struct lull_gangs *gangs = explained->gangs;
-    const struct lull_cluster_jobs_row *row = &gangs->table.rows[explained->job];
-    const struct lull_gangs_recorded *recorded =
-        lull_gangs_workloads_of(&gangs->modes.workloads, explained->job);
+    const struct lull_scenario_model *model = explained->model;
+    const struct lull_cluster_jobs_row *row = &model->table.rows[explained->number];
+    const struct lull_scenario_recorded *recorded =
+        lull_scenario_workloads_of(&model->points.workloads, explained->number);
 
     if (recorded == NULL)
         return;
     fprintf(out, "  its modes are of the iteration recorded in %s:",
-            lull_printable(lull_cluster_jobs_name(&gangs->table, row->workload)).text);
+            lull_printable(lull_cluster_jobs_name(&model->table, row->workload)).text);
     fprintf(out, " %.3f ms, about %s of them; %.1f %% of it exposed communication\n",
             (double)recorded->made.step_ns * 1e-6,
             lull_amount_count((uint64_t)(row->duration_ns / recorded->made.step_ns)).text,
@@ -247,11 +254,10 @@ static void print_clock(const struct lull_explained *explained, FILE *out)
     fputs("\nWhy this clock\n", out);
     print_modes(explained, out);
     print_workload(explained, out);
-    if (explained->asked->mode_count == 1)
+    if (explained->job->mode_count == 1)
         fputs("  there was no choice: the job has one mode\n", out);
     if (reason != NULL)
-        fprintf(out, "  %s started it then because it %s\n", explained->gangs->policy->name,
-                reason);
+        fprintf(out, "  %s started it then because it %s\n", explained->policy->name, reason);
 }
 
 /* ---- a job that never ran ----------------------------------------------------------------- */
@@ -259,56 +265,55 @@ static void print_clock(const struct lull_explained *explained, FILE *out)
 static void print_pools_with(const struct lull_explained *explained,
                              const struct lull_cluster_mode *mode, FILE *out)
 {
-    const struct lull_cluster *cluster = &explained->gangs->cluster;
+    const struct lull_cluster *cluster = &explained->model->cluster;
     uint32_t shown = 0;
 
     for (uint32_t pool = 0; pool < cluster->pool_count && shown < LULL_CLUSTER_WAIT_NAMES; pool++) {
-        if (lull_explain_gpus(cluster, pool, mode->type) < mode->gpus)
+        if (count_gpus(cluster, pool, mode->type) < mode->gpus)
             continue;
         fprintf(out, "%s%s", shown++ == 0 ? "  pools that could hold it: " : ", ",
-                lull_gangs_pool_name(explained->gangs, pool).text);
+                lull_scenario_pool_name(explained->model, pool).text);
     }
     fputs(shown > 0 ? "\n" : "  no pool could hold it\n", out);
 }
 
 static void print_rejection(const struct lull_explained *explained, FILE *out)
 {
-    const struct lull_gangs *gangs = explained->gangs;
-    const struct lull_cluster_mode *mode = lull_explain_smallest(explained->asked);
-    const uint64_t gpus = lull_explain_gpus(&gangs->cluster, explained->asked->pool, mode->type);
-    const uint32_t memory_mib = gangs->cluster.types[mode->type].memory_mib;
+    const struct lull_scenario_model *model = explained->model;
+    const struct lull_cluster_mode *mode = smallest_of(explained->job);
+    const uint64_t gpus = count_gpus(&model->cluster, explained->job->pool, mode->type);
+    const uint32_t memory_mib = model->cluster.types[mode->type].memory_mib;
 
     fprintf(out, "\nWhy it was rejected, at %s\n  %s\n", at(explained->outcome->end_ns).text,
             explained->outcome->reason != NULL ? explained->outcome->reason : "the policy said no");
     fprintf(out, "  it needs %u GPU%s of type %s at least; its pool has %s\n", mode->gpus,
-            plural(mode->gpus), gangs->cluster.types[mode->type].name,
+            plural(mode->gpus), model->cluster.types[mode->type].name,
             lull_amount_count(gpus).text);
     fputs("\nWhat would have let it run\n", out);
     if (gpus < mode->gpus) {
-        const uint64_t per_node = (uint64_t)gangs->wish->gpus_per_node;
+        const uint64_t per_node = (uint64_t)model->options->gpus_per_node;
 
         fprintf(out, "  %s more node%s of %s GPUs in its pool\n",
                 lull_amount_count((mode->gpus - gpus + per_node - 1) / per_node).text,
                 plural((mode->gpus - gpus + per_node - 1) / per_node),
                 lull_amount_count(per_node).text);
         print_pools_with(explained, mode, out);
-    } else if (memory_mib > 0 && explained->asked->memory_mib > memory_mib) {
-        fprintf(out, "  GPUs with %u MiB; these have %u\n", explained->asked->memory_mib,
-                memory_mib);
+    } else if (memory_mib > 0 && explained->job->memory_mib > memory_mib) {
+        fprintf(out, "  GPUs with %u MiB; these have %u\n", explained->job->memory_mib, memory_mib);
     } else {
         fputs("  its pool could have held it: another policy, or a later deadline\n", out);
     }
 }
 
-/* ---- all of it ---------------------------------------------------------------------------- */
+/* ---- for people ---------------------------------------------------------------------------- */
 
 static void print_end(const struct lull_explained *explained, FILE *out)
 {
     const struct lull_cluster_outcome *outcome = explained->outcome;
-    const int64_t deadline_ns = explained->asked->deadline_ns;
+    const int64_t deadline_ns = explained->job->deadline_ns;
 
-    fprintf(out, "arrived at %s", at(explained->asked->arrival_ns).text);
-    if (outcome->fate == LULL_CLUSTER_DONE)
+    fprintf(out, "arrived at %s", at(explained->job->arrival_ns).text);
+    if (is_done(explained))
         fprintf(out, ", started at %s, ended at %s", at(outcome->start_ns).text,
                 at(outcome->end_ns).text);
     else
@@ -326,28 +331,139 @@ static void print_end(const struct lull_explained *explained, FILE *out)
     if (deadline_ns == LULL_CLUSTER_NEVER)
         return;
     fprintf(out, "deadline at %s", at(deadline_ns).text);
-    if (outcome->fate == LULL_CLUSTER_DONE)
-        fprintf(out, ", %s by %s", outcome->end_ns > deadline_ns ? "missed" : "met",
-                outcome->end_ns > deadline_ns ? at(outcome->end_ns - deadline_ns).text
-                                              : at(deadline_ns - outcome->end_ns).text);
+    if (is_done(explained) && outcome->end_ns > deadline_ns)
+        fprintf(out, ", missed by %s", at(outcome->end_ns - deadline_ns).text);
+    else if (is_done(explained))
+        fprintf(out, ", met by %s", at(deadline_ns - outcome->end_ns).text);
     fputc('\n', out);
 }
 
 void lull_explain_print(const struct lull_explained *explained, FILE *out)
 {
-    const struct lull_gangs *gangs = explained->gangs;
+    const struct lull_scenario_model *model = explained->model;
 
     fprintf(out, "job %s, number %u of %s by arrival, pool %s\n",
-            lull_explain_name(gangs, explained->job).text, explained->job,
-            lull_amount_count(gangs->jobs.count).text,
-            lull_gangs_pool_name(gangs, explained->asked->pool).text);
+            lull_scenario_job_name(model, explained->number).text, explained->number,
+            lull_amount_count(model->jobs.count).text,
+            lull_scenario_pool_name(model, explained->job->pool).text);
     print_end(explained, out);
     if (explained->outcome->fate == LULL_CLUSTER_REJECTED) {
         print_rejection(explained, out);
         return;
     }
     print_wait(explained, out);
-    if (explained->outcome->fate == LULL_CLUSTER_DONE)
+    if (is_done(explained))
         print_place(explained, out);
     print_clock(explained, out);
+}
+
+/* ---- for programs ------------------------------------------------------------------------- */
+
+static double seconds(int64_t time_ns)
+{
+    return (double)time_ns / 1e9;
+}
+
+static json_t *names_json(const struct lull_scenario_model *model,
+                          const struct lull_cluster_names *names)
+{
+    json_t *const first = json_array();
+
+    for (uint64_t i = 0; i < names->count && i < LULL_CLUSTER_WAIT_NAMES; i++)
+        json_array_append_new(first,
+                              json_string(lull_scenario_job_name(model, names->first[i]).text));
+    return json_pack("{s:I, s:I, s:o}", "jobs", (json_int_t)names->count, "gpus",
+                     (json_int_t)names->gpus, "first", first);
+}
+
+static json_t *room_json(const struct lull_cluster_room *room)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "gpus", (json_int_t)room->gpus,
+                     "free_gpus", (json_int_t)room->free, "nodes", (json_int_t)room->nodes,
+                     "nodes_not_on", (json_int_t)room->not_on, "nodes_with_free",
+                     (json_int_t)room->with_free, "most_free_on_node", (json_int_t)room->most_free,
+                     "nodes_with_room", (json_int_t)room->with_room);
+}
+
+static json_t *behind_json(const struct lull_explained *explained)
+{
+    const struct lull_cluster_wait *wait = &explained->wait;
+
+    if (wait->behind == UINT32_MAX)
+        return json_null();
+    return json_pack("{s:s, s:f}", "job_id",
+                     lull_scenario_job_name(explained->model, wait->behind).text, "behind_s",
+                     seconds(wait->behind_ns));
+}
+
+static json_t *wait_json(const struct lull_explained *explained)
+{
+    const struct lull_scenario_model *model = explained->model;
+    const struct lull_cluster_wait *wait = &explained->wait;
+
+    return json_pack(
+        "{s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "wait_s",
+        seconds(wait->end_ns - explained->job->arrival_ns), "too_few_gpus_s",
+        seconds(wait->lasted_ns[LULL_CLUSTER_SHORT]), "too_many_nodes_s",
+        seconds(wait->lasted_ns[LULL_CLUSTER_SCATTERED]), "behind_others_s",
+        seconds(wait->lasted_ns[LULL_CLUSTER_BEHIND]), "held_by_policy_s",
+        seconds(wait->lasted_ns[LULL_CLUSTER_HELD]), "on_arrival", room_json(&wait->on_arrival),
+        "at_start", room_json(&wait->at_end), "behind_longest", behind_json(explained), "ahead",
+        names_json(model, &wait->ahead), "overtaking", names_json(model, &wait->overtaking),
+        "running", names_json(model, &wait->running), "freed", names_json(model, &wait->freed),
+        "is_consolidated", wait->is_consolidated);
+}
+
+static json_t *modes_json(const struct lull_explained *explained)
+{
+    json_t *const modes = json_array();
+
+    for (uint32_t i = 0; i < explained->job->mode_count; i++) {
+        const struct lull_cluster_mode *mode = &explained->job->modes[i];
+
+        json_array_append_new(modes,
+                              json_pack("{s:s, s:I, s:I, s:f, s:f, s:b}", "type",
+                                        explained->model->cluster.types[mode->type].name, "gpus",
+                                        (json_int_t)mode->gpus, "sm_mhz", (json_int_t)mode->sm_mhz,
+                                        "time_s", seconds(mode->time_ns), "energy_j",
+                                        mode->energy_j, "is_chosen", (int)is_chosen(explained, i)));
+    }
+    return modes;
+}
+
+/* Json's null where its operating points are not those of a recorded iteration. */
+static json_t *workload_json(const struct lull_explained *explained)
+{
+    const struct lull_scenario_model *model = explained->model;
+    const struct lull_cluster_jobs_row *row = &model->table.rows[explained->number];
+    const struct lull_scenario_recorded *recorded =
+        lull_scenario_workloads_of(&model->points.workloads, explained->number);
+    json_t *exposed;
+
+    if (recorded == NULL)
+        return json_null();
+    exposed = json_array();
+    for (uint32_t i = 0; i < explained->job->mode_count; i++)
+        json_array_append_new(exposed, json_real((double)explained->job->modes[i].exposed_ratio));
+    return json_pack(
+        "{s:s, s:s, s:f, s:f, s:o}", "file",
+        lull_printable(lull_cluster_jobs_name(&model->table, row->workload)).text, "form",
+        lull_job_workload_form(model->points.workloads.files[recorded->file].read), "step_s",
+        seconds(recorded->made.step_ns), "iterations",
+        (double)row->duration_ns / (double)recorded->made.step_ns, "exposed_ratio", exposed);
+}
+
+json_t *lull_explain_json(const struct lull_explained *explained)
+{
+    static const char *const fates[] = {"waited", "done", "rejected"};
+    const struct lull_cluster_outcome *outcome = explained->outcome;
+
+    return json_pack("{s:s, s:I, s:s, s:s, s:s?, s:f, s:o, s:o, s:o}", "job_id",
+                     lull_scenario_job_name(explained->model, explained->number).text, "number",
+                     (json_int_t)explained->number, "pool",
+                     lull_scenario_pool_name(explained->model, explained->job->pool).text, "fate",
+                     fates[outcome->fate], "reason", outcome->reason, "shared_s",
+                     seconds(outcome->shared_ns), "modes", modes_json(explained), "workload",
+                     workload_json(explained), "waiting",
+                     outcome->fate == LULL_CLUSTER_REJECTED ? json_null() : wait_json(explained));
 }

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/amount.h"
-#include "cli/cluster/cluster.h"
-#include "cli/cluster/gantt_drawing.h"
+#include "base/amount.h"
+#include "cli/cluster/gantt_elements.h"
 #include "cli/picture/axis.h"
+#include "simulator/cluster/summary.h"
 
-/* Pixels. */
+/* Measures of the page, in pixels. */
 static const double page_width = 1400.0;
 static const double left = 130.0;
 static const double right = 30.0;
@@ -19,7 +19,7 @@ static const double header = 100.0;
 static const double panel_gap = 42.0;
 static const double foot = 34.0;
 
-/* Presentation attributes are for light grounds; these come before them on dark ones. */
+/* Attributes of elements are for light grounds; on dark ones these rules come before them. */
 static const char style[] =
     "<style>@media (prefers-color-scheme: dark) {"
     ".ground{fill:#15171c}.title{fill:#f0f0f3}.label{fill:#b9bdc7}.line{stroke:#777d8a}"
@@ -27,34 +27,10 @@ static const char style[] =
     "15171c}}"
     "</style>\n";
 
-double lull_gantt_x(const struct lull_gantt *gantt, double time_s)
-{
-    return gantt->left + gantt->width * time_s / gantt->span_s;
-}
-
-/* ---- what panels share ------------------------------------------------------------------- */
-
-void lull_gantt_draw_caption(const struct lull_gantt *gantt, double top, const char *caption)
-{
-    fprintf(gantt->file,
-            "<text class=\"title\" fill=\"#111\" x=\"%.0f\" y=\"%.1f\" font-size=\"13\" "
-            "font-weight=\"600\">%s</text>\n",
-            gantt->left, top - 10.0, caption);
-}
-
-void lull_gantt_draw_area(const struct lull_gantt *gantt, const struct lull_picture_bins *bins,
-                          double bottom, double per_amount, const char *class, uint32_t rgb)
-{
-    const struct lull_picture_area area = {gantt->left, gantt->width, bottom, per_amount};
-
-    fprintf(gantt->file, "<path class=\"%s\" fill=\"#%06x\" d=\"", class, rgb);
-    lull_picture_bins_write(bins, &area, gantt->file);
-    fprintf(gantt->file, "\"/>\n");
-}
-
 /* ---- header ------------------------------------------------------------------------------- */
 
-struct key {
+/* A word of the legend: a coloured mark and what it says. */
+struct legend_key {
     const char *class;
     double x;
     double y;
@@ -62,7 +38,7 @@ struct key {
     uint32_t rgb;
 };
 
-static double draw_key(FILE *file, const struct key *key, const char *what)
+static double draw_key(FILE *file, const struct legend_key *key, const char *what)
 {
     fprintf(file,
             "<rect class=\"%s\" x=\"%.0f\" y=\"%.0f\" width=\"18\" height=\"12\" "
@@ -71,10 +47,10 @@ static double draw_key(FILE *file, const struct key *key, const char *what)
     return key->x + 44.0 + 5.9 * (double)strlen(what);
 }
 
-/* What colours of boxes and bands say. */
+/* Tells what the colours of boxes and bands mean. */
 static void draw_job_keys(const struct lull_gantt *gantt, bool has_boxes)
 {
-    struct key key = {"free", left, 58.0, "fill", 0xeceef1};
+    struct legend_key key = {"free", left, 58.0, "fill", 0xeceef1};
 
     key.x = draw_key(gantt->file, &key, "free");
     for (int power = 0; power <= LULL_CLUSTER_DOWN && gantt->stretches->change_count > 0; power++) {
@@ -109,7 +85,7 @@ static void draw_wait_keys(const struct lull_gantt *gantt)
 {
     static const char *const words[] = {"", "waiting jobs want GPUs", "1/4 of their pool or more",
                                         "all of it or more", "4 times that or more"};
-    struct key key = {"key", left, 76.0, "fill", 0};
+    struct legend_key key = {"key", left, 76.0, "fill", 0};
 
     for (int shade = 1; shade <= LULL_GANTT_WANT_SHADES; shade++) {
         key.rgb = lull_gantt_want_rgb[shade];
@@ -117,27 +93,26 @@ static void draw_wait_keys(const struct lull_gantt *gantt)
     }
 }
 
-static void draw_header(const struct lull_gantt *gantt, bool has_boxes)
+static void draw_header(const struct lull_gantt *gantt, const char *policy, bool has_boxes)
 {
-    const struct lull_gangs *gangs = gantt->gangs;
+    const struct lull_cluster *cluster = &gantt->model->cluster;
     double run_j;
     double idle_j;
     uint64_t gpus = 0;
 
-    for (uint32_t i = 0; i < gangs->cluster.node_count; i++)
-        gpus += gangs->cluster.nodes[i].gpus;
-    lull_cluster_run_energy(gangs->run, &run_j, &idle_j);
+    for (uint32_t i = 0; i < cluster->node_count; i++)
+        gpus += cluster->nodes[i].gpus;
+    lull_cluster_run_energy(gantt->run, &run_j, &idle_j);
     fprintf(gantt->file,
             "<text class=\"title\" fill=\"#111\" x=\"%.0f\" y=\"28\" font-size=\"18\" "
             "font-weight=\"600\">%s jobs on %s GPUs under %s</text>\n",
-            left, lull_amount_count(gangs->jobs.count).text, lull_amount_count(gpus).text,
-            gangs->policy->name);
+            left, lull_amount_count(gantt->model->jobs.count).text, lull_amount_count(gpus).text,
+            policy);
     fprintf(gantt->file,
             "<text class=\"label\" fill=\"#444\" x=\"%.0f\" y=\"48\" font-size=\"12\">%s node%s; "
             "%s in %s%s</text>\n",
-            left, lull_amount_count(gangs->cluster.node_count).text,
-            gangs->cluster.node_count == 1 ? "" : "s",
-            lull_amount_energy(run_j + idle_j + lull_cluster_run_turn_on_j(gangs->run)).text,
+            left, lull_amount_count(cluster->node_count).text, cluster->node_count == 1 ? "" : "s",
+            lull_amount_energy(run_j + idle_j + lull_cluster_run_turn_on_j(gantt->run)).text,
             lull_amount_time(gantt->span_s).text,
             has_boxes ? "; a row per GPU, a box per job"
                       : "; how many GPUs of each row are busy, as means over short times");
@@ -149,23 +124,27 @@ static void draw_header(const struct lull_gantt *gantt, bool has_boxes)
 
 /* ---- all together ------------------------------------------------------------------------- */
 
-/* Draws below the header. *bottom_out: of the page. -ENOMEM. */
-static int draw_body(struct lull_gantt *gantt, bool *has_boxes_out, double *bottom_out)
+/* Draws all below the header. *bottom_out: where the page ends. Errors: -ENOMEM. */
+static int draw_body(const struct lull_gantt *gantt, bool *has_boxes_out, double *bottom_out)
 {
     double bottom = NAN;
-    int result;
+    int rc;
 
     fprintf(gantt->file, "<g font-size=\"11\" text-anchor=\"end\" fill=\"#444\">\n");
-    result = lull_gantt_draw_boxes(gantt, header, &bottom);
-    *has_boxes_out = result == 0 && !isnan(bottom);
-    if (result == 0 && isnan(bottom))
-        result = lull_gantt_draw_bands(gantt, header, &bottom);
+    rc = lull_gantt_draw_boxes(gantt, header, &bottom);
+    if (rc < 0)
+        return rc;
+    *has_boxes_out = !isnan(bottom);
+    if (!*has_boxes_out) {
+        rc = lull_gantt_draw_bands(gantt, header, &bottom);
+        if (rc < 0)
+            return rc;
+    }
     fprintf(gantt->file, "</g>\n");
     bottom += panel_gap;
-    if (result == 0)
-        result = lull_gantt_draw_power(gantt, &bottom);
-    if (result < 0)
-        return result;
+    rc = lull_gantt_draw_power(gantt, &bottom);
+    if (rc < 0)
+        return rc;
     bottom += panel_gap;
     lull_gantt_draw_waiting(gantt, &bottom);
     lull_picture_draw_time_axis(
@@ -175,69 +154,62 @@ static int draw_body(struct lull_gantt *gantt, bool *has_boxes_out, double *bott
     return 0;
 }
 
-static void find_span(struct lull_gantt *gantt)
-{
-    const struct lull_cluster_jobs *jobs = &gantt->gangs->jobs;
+struct picture {
+    const struct lull_scenario_model *model;
+    const struct lull_cluster_policy_ops *policy;
+    const struct lull_cluster_run *run;
+};
 
-    gantt->span_s = 1e-9;
-    for (size_t i = 0; i < gantt->stretches->count; i++)
-        gantt->span_s = fmax(gantt->span_s, lull_gantt_s(gantt->stretches->all[i].end_ns));
-    if (jobs->count > 0)
-        gantt->span_s = fmax(gantt->span_s, lull_gantt_s(jobs->all[jobs->count - 1].arrival_ns));
-}
-
-/* Writes the body to a text of its own, since the height of the page comes first. */
-static int draw(struct lull_gantt *gantt, FILE *file)
+/* The height of the page, which comes first, is known only once its body is drawn: so that is drawn
+ * into a text of its own. */
+static int draw_page(struct lull_gantt *gantt, const char *policy, FILE *file)
 {
     char *body = NULL;
     size_t size = 0;
     bool has_boxes = false;
     double bottom = 0.0;
-    int result = -ENOMEM;
+    int rc;
 
     gantt->file = open_memstream(&body, &size);
-    if (gantt->file != NULL) {
-        result = draw_body(gantt, &has_boxes, &bottom);
-        if (fclose(gantt->file) != 0)
-            result = -ENOMEM;
-    }
-    if (result == 0) {
-        gantt->file = file;
-        fprintf(file,
-                "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" "
-                "width=\"%.0f\" height=\"%.0f\" "
-                "font-family=\"DejaVu Sans, Helvetica, Arial, sans-serif\">\n%s"
-                "<rect class=\"ground\" width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-                page_width, bottom, page_width, bottom, style);
-        draw_header(gantt, has_boxes);
-        fwrite(body, 1, size, file);
-        fputs("</svg>\n", file);
-    }
+    if (gantt->file == NULL)
+        return -ENOMEM;
+    rc = draw_body(gantt, &has_boxes, &bottom);
+    if (fclose(gantt->file) != 0)
+        rc = -ENOMEM;
+    if (rc < 0)
+        goto end;
+    gantt->file = file;
+    fprintf(file,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" "
+            "width=\"%.0f\" height=\"%.0f\" "
+            "font-family=\"DejaVu Sans, Helvetica, Arial, sans-serif\">\n%s"
+            "<rect class=\"ground\" width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+            page_width, bottom, page_width, bottom, style);
+    draw_header(gantt, policy, has_boxes);
+    fwrite(body, 1, size, file);
+    fputs("</svg>\n", file);
+end:
     free(body);
-    return result;
+    return rc;
 }
 
 static int write_picture(const void *context, FILE *file)
 {
-    const struct lull_gangs *gangs = context;
-    struct lull_gantt gantt = {
-        .gangs = gangs,
-        .stretches = lull_cluster_run_stretches(gangs->run),
-        .left = left,
-        .width = page_width - left - right,
-    };
-    int result;
+    const struct picture *picture = context;
+    struct lull_gantt gantt;
+    int rc = lull_gantt_init(&gantt, picture->model, picture->run, left, page_width - left - right);
 
-    find_span(&gantt);
-    lull_gantt_find_layers(&gantt);
-    result = lull_gantt_find_waits(&gantt);
-    if (result == 0)
-        result = draw(&gantt, file);
-    lull_gantt_waits_fini(&gantt);
-    return result;
+    if (rc == 0)
+        rc = draw_page(&gantt, picture->policy->name, file);
+    lull_gantt_fini(&gantt);
+    return rc;
 }
 
-int lull_gangs_write_gantt(const struct lull_gangs *gangs, struct lull_error *err)
+int lull_gantt_write(const char *path, const struct lull_scenario_model *model,
+                     const struct lull_cluster_policy_ops *policy,
+                     const struct lull_cluster_run *run, struct lull_error *err)
 {
-    return lull_cluster_write_table(gangs->wish->gantt, write_picture, gangs, err);
+    const struct picture picture = {model, policy, run};
+
+    return lull_cluster_write_table(path, write_picture, &picture, err);
 }

@@ -13,12 +13,14 @@
 #ifndef LULL_CLI_CLUSTER_GANTT_H
 #define LULL_CLI_CLUSTER_GANTT_H
 
-#include "base/error.h"
-#include "cli/cluster/gangs.h"
+#include "cli/cluster/scenario.h"
 
 enum { LULL_GANTT_MOST_BOXES = 3500 };
 
-/* To wish->gantt, whole or not at all. Errors: -ENOMEM; those of lull_file_write_atomic. */
-int lull_gangs_write_gantt(const struct lull_gangs *gangs, struct lull_error *err);
+/* Draws a run of a policy, which kept its power, into a file, whole or not at all. Errors: -ENOMEM;
+ * those of lull_file_write_atomic. */
+int lull_gantt_write(const char *path, const struct lull_scenario_model *model,
+                     const struct lull_cluster_policy_ops *policy,
+                     const struct lull_cluster_run *run, struct lull_error *err);
 
 #endif

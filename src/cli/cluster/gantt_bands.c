@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "cli/cluster/gantt_drawing.h"
+#include "cli/cluster/gantt_elements.h"
 #include "cli/picture/axis.h"
 
 enum { FEW_GROUPS = 6, WANTED_BANDS = 24, MOST_POINTS = 24000, LEAST_BINS = 200, MOST_BINS = 1270 };
@@ -11,17 +11,17 @@ enum { FEW_GROUPS = 6, WANTED_BANDS = 24, MOST_POINTS = 24000, LEAST_BINS = 200,
 static const double band_gap = 3.0;
 static const double pool_gap = 14.0; /* with the strip of its waiting jobs */
 
-/* Neighbouring nodes. */
+/* A row of the picture: neighbouring nodes. */
 struct band {
     uint32_t first; /* node */
     uint32_t end;
     uint64_t gpus;
-    struct lull_picture_bins busy[LULL_GANTT_MOST_LAYERS]; /* of this layer and those below */
+    struct lull_picture_bins busy[LULL_GANTT_MOST_LAYERS]; /* GPUs in this layer or one below it */
     struct lull_picture_bins not_on;
 };
 
 struct bands {
-    struct lull_gantt *gantt;
+    const struct lull_gantt *gantt;
     struct band all[LULL_GANTT_MOST_BANDS];
     uint32_t count;
     uint32_t *of_node;
@@ -51,16 +51,17 @@ static void add_band(struct bands *bands, uint32_t first, uint32_t end)
 
     *band = (struct band){.first = first, .end = end};
     for (uint32_t i = first; i < end; i++) {
-        band->gpus += bands->gantt->gangs->cluster.nodes[i].gpus;
+        band->gpus += bands->gantt->model->cluster.nodes[i].gpus;
         bands->of_node[i] = bands->count;
     }
     bands->count++;
 }
 
-/* A band per group of a pool and type; of few groups several, of very many groups one together. */
+/* Makes a band for each group of nodes of one pool and type. Few groups get several bands each;
+ * very many groups share a band. */
 static void find_bands(struct bands *bands)
 {
-    const struct lull_cluster *cluster = &bands->gantt->gangs->cluster;
+    const struct lull_cluster *cluster = &bands->gantt->model->cluster;
     const uint32_t groups = count_groups(cluster);
     const uint32_t nodes = cluster->node_count;
 
@@ -96,17 +97,18 @@ static void see_state(void *user, uint32_t node, enum lull_cluster_power power, 
 
     (void)power;
     lull_picture_bins_add(&bands->all[bands->of_node[node]].not_on, begin_s, end_s,
-                          bands->gantt->gangs->cluster.nodes[node].gpus);
+                          bands->gantt->model->cluster.nodes[node].gpus);
 }
 
 static int fill(struct bands *bands)
 {
     const struct lull_gantt *gantt = bands->gantt;
-    const uint32_t wanted = MOST_POINTS / (bands->count * gantt->layer_count);
-    const uint32_t bins = wanted < LEAST_BINS  ? LEAST_BINS
-                          : wanted > MOST_BINS ? MOST_BINS
-                                               : wanted;
+    uint32_t bins = MOST_POINTS / (bands->count * gantt->layer_count);
 
+    if (bins < LEAST_BINS)
+        bins = LEAST_BINS;
+    if (bins > MOST_BINS)
+        bins = MOST_BINS;
     for (uint32_t band = 0; band < bands->count; band++) {
         if (lull_picture_bins_init(&bands->all[band].not_on, gantt->span_s, bins) < 0)
             return -ENOMEM;
@@ -132,39 +134,36 @@ static int fill(struct bands *bands)
 
 static void draw_label(const struct bands *bands, const struct band *band, double y)
 {
-    const struct lull_gangs *gangs = bands->gantt->gangs;
-    const struct lull_cluster *cluster = &gangs->cluster;
+    const struct lull_scenario_model *model = bands->gantt->model;
+    const struct lull_cluster *cluster = &model->cluster;
     const struct lull_cluster_node *node = &cluster->nodes[band->first];
-    const uint32_t of_pool = lull_gangs_first_node(gangs, node->pool);
+    const uint32_t of_pool = lull_scenario_first_node(cluster, node->pool);
     FILE *const file = bands->gantt->file;
 
     fprintf(file, "<text class=\"label\" x=\"%.1f\" y=\"%.1f\">", bands->gantt->left - 8.0,
             y + bands->height / 2.0 + 4.0);
-    if (gangs->pools.rows != NULL) {
-        lull_picture_write_text(file, lull_gangs_pool_name(gangs, node->pool).text);
+    if (model->pools.rows != NULL) {
+        lull_picture_write_text(file, lull_scenario_pool_name(model, node->pool).text);
         fputs(": ", file);
     }
     if (cluster->type_count > 1) {
         lull_picture_write_text(file, cluster->types[node->type].name);
         fputs(" ", file);
     }
-    if (cluster->node_count > 1 && gangs->pools.rows == NULL)
+    if (cluster->node_count > 1 && model->pools.rows == NULL)
         fprintf(file, "nodes %u-%u</text>\n", band->first - of_pool, band->end - 1 - of_pool);
     else
         fprintf(file, "%llu GPUs</text>\n", (unsigned long long)band->gpus);
 }
 
-/* The highest layer first: each covers what stands below it. */
+/* Draws the highest layer first, since each covers what stands below it. */
 static void draw_band(const struct bands *bands, const struct band *band, double y)
 {
     const struct lull_gantt *gantt = bands->gantt;
     const struct lull_picture_area area = {gantt->left, gantt->width, y + bands->height,
                                            bands->height / (double)band->gpus};
 
-    fprintf(gantt->file,
-            "<rect class=\"free\" fill=\"#eceef1\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
-            "height=\"%.1f\"/>\n",
-            gantt->left, y, gantt->width, bands->height);
+    lull_gantt_draw_free(gantt, y, bands->height);
     /* Nodes that are not on hang from above. */
     fprintf(gantt->file, "<path class=\"off\" fill=\"#%06x\" d=\"",
             lull_gantt_node_looks[LULL_CLUSTER_OFF].rgb);
@@ -182,7 +181,7 @@ static void draw_band(const struct bands *bands, const struct band *band, double
 
 static double draw(struct bands *bands, double top)
 {
-    const struct lull_cluster *cluster = &bands->gantt->gangs->cluster;
+    const struct lull_cluster *cluster = &bands->gantt->model->cluster;
     double y = top;
 
     bands->height = fmin(48.0, fmax(14.0, 480.0 / bands->count));
@@ -199,20 +198,20 @@ static double draw(struct bands *bands, double top)
     return y;
 }
 
-int lull_gantt_draw_bands(struct lull_gantt *gantt, double top, double *bottom_out)
+int lull_gantt_draw_bands(const struct lull_gantt *gantt, double top, double *bottom_out)
 {
     struct bands *bands = calloc(1, sizeof(*bands));
-    int result = -ENOMEM;
+    int rc = -ENOMEM;
 
     if (bands == NULL)
         return -ENOMEM;
     bands->gantt = gantt;
-    bands->of_node = calloc(gantt->gangs->cluster.node_count, sizeof(*bands->of_node));
+    bands->of_node = calloc(gantt->model->cluster.node_count, sizeof(*bands->of_node));
     if (bands->of_node != NULL) {
         find_bands(bands);
-        result = fill(bands);
+        rc = fill(bands);
     }
-    if (result == 0)
+    if (rc == 0)
         *bottom_out = draw(bands, top);
     for (uint32_t band = 0; band < bands->count; band++) {
         lull_picture_bins_fini(&bands->all[band].not_on);
@@ -221,5 +220,5 @@ int lull_gantt_draw_bands(struct lull_gantt *gantt, double top, double *bottom_o
     }
     free(bands->of_node);
     free(bands);
-    return result;
+    return rc;
 }

@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cluster/explain.h"
 #include "cli/cluster/gantt.h"
-#include "cli/cluster/gantt_drawing.h"
+#include "cli/cluster/gantt_elements.h"
 #include "cli/picture/axis.h"
 
 enum { MOST_LANES = 160 };
@@ -14,7 +13,7 @@ enum { MOST_LANES = 160 };
 static const double node_gap = 3.0;
 static const double pool_gap = 14.0; /* with the strip of its waiting jobs */
 
-/* A stretch on neighbouring GPUs of a node. */
+/* What a job held of a node for one stretch: neighbouring GPUs, each of which is a lane. */
 struct box {
     size_t stretch;
     uint32_t lane;
@@ -25,20 +24,21 @@ struct boxes {
     const struct lull_gantt *gantt;
     uint32_t lane_count;
     uint32_t *first; /* [node]: its first lane */
-    size_t *taken;   /* [lane]: by a stretch, from 1; 0: free */
+    size_t *taken;   /* [lane]: the stretch that holds it, counted from 1; 0: it is free */
     struct box all[LULL_GANTT_MOST_BOXES];
     size_t count;
-    double *y; /* [lane + 1] */
+    double *y; /* [lane]: its top, in pixels */
     double height;
 };
 
 /* ---- which GPUs --------------------------------------------------------------------------- */
 
-/* Engines count GPUs of a node, they do not name them: the lowest free ones. */
+/* The simulator counts the GPUs of a node and does not name them, so that a stretch gets the lowest
+ * free lanes. False: too many boxes. */
 static bool take(struct boxes *boxes, size_t stretch, const struct lull_cluster_share *share)
 {
     const uint32_t end =
-        boxes->first[share->node] + boxes->gantt->gangs->cluster.nodes[share->node].gpus;
+        boxes->first[share->node] + boxes->gantt->model->cluster.nodes[share->node].gpus;
     uint32_t left = share->gpus;
 
     for (uint32_t lane = boxes->first[share->node]; lane < end && left > 0; lane++) {
@@ -60,7 +60,7 @@ static bool take(struct boxes *boxes, size_t stretch, const struct lull_cluster_
     return true;
 }
 
-/* false: too many. */
+/* False: too many boxes. */
 static bool assign(struct boxes *boxes, const struct lull_cluster_event *events, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -82,7 +82,7 @@ static bool assign(struct boxes *boxes, const struct lull_cluster_event *events,
 static double draw_rows(struct boxes *boxes, double top)
 {
     const struct lull_gantt *gantt = boxes->gantt;
-    const struct lull_cluster *cluster = &gantt->gangs->cluster;
+    const struct lull_cluster *cluster = &gantt->model->cluster;
     double y = top;
 
     for (uint32_t node = 0; node < cluster->node_count; node++) {
@@ -93,19 +93,16 @@ static double draw_rows(struct boxes *boxes, double top)
         y += is_first ? pool_gap : node_gap;
         if (is_first)
             lull_gantt_draw_wants(gantt, cluster->nodes[node].pool, y - 3.0);
-        fprintf(gantt->file,
-                "<rect class=\"free\" fill=\"#eceef1\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
-                "height=\"%.1f\"/>\n",
-                gantt->left, y, gantt->width, height);
+        lull_gantt_draw_free(gantt, y, height);
         if (height >= 8.0) {
             fprintf(gantt->file, "<text class=\"label\" x=\"%.1f\" y=\"%.1f\">", gantt->left - 8.0,
                     y + height / 2.0 + 4.0);
-            if (gantt->gangs->pools.rows != NULL)
+            if (gantt->model->pools.rows != NULL)
                 lull_picture_write_text(
                     gantt->file,
-                    lull_gangs_pool_name(gantt->gangs, cluster->nodes[node].pool).text);
-            fprintf(gantt->file, "%s%u</text>\n", gantt->gangs->pools.rows != NULL ? ":" : "node ",
-                    node - lull_gangs_first_node(gantt->gangs, cluster->nodes[node].pool));
+                    lull_scenario_pool_name(gantt->model, cluster->nodes[node].pool).text);
+            fprintf(gantt->file, "%s%u</text>\n", gantt->model->pools.rows != NULL ? ":" : "node ",
+                    node - lull_scenario_first_node(cluster, cluster->nodes[node].pool));
         }
         for (uint32_t i = 0; i < cluster->nodes[node].gpus; i++)
             boxes->y[boxes->first[node] + i] = y + boxes->height * i;
@@ -129,25 +126,26 @@ static void write_state(void *user, uint32_t node, enum lull_cluster_power power
     if (power == drawing->power)
         fprintf(boxes->gantt->file, "M%.2f %.1fH%.2fv%.1fH%.2fz", begin,
                 boxes->y[boxes->first[node]], lull_gantt_x(boxes->gantt, end_s),
-                boxes->height * boxes->gantt->gangs->cluster.nodes[node].gpus, begin);
+                boxes->height * boxes->gantt->model->cluster.nodes[node].gpus, begin);
 }
 
 static int draw_states(const struct boxes *boxes)
 {
-    int result = 0;
-
-    for (int power = 0; power <= LULL_CLUSTER_DOWN && result == 0; power++) {
+    for (int power = 0; power <= LULL_CLUSTER_DOWN; power++) {
         const struct lull_gantt_node_look *look = &lull_gantt_node_looks[power];
         struct state_drawing drawing = {boxes, (enum lull_cluster_power)power};
+        int rc;
 
         if (look->name == NULL)
             continue;
         fprintf(boxes->gantt->file, "<path class=\"%s\" fill=\"#%06x\" d=\"", look->class,
                 look->rgb);
-        result = lull_gantt_each_node_state(boxes->gantt, write_state, &drawing);
+        rc = lull_gantt_each_node_state(boxes->gantt, write_state, &drawing);
+        if (rc < 0)
+            return rc;
         fprintf(boxes->gantt->file, "\"/>\n");
     }
-    return result;
+    return 0;
 }
 
 static void write_box(const struct boxes *boxes, const struct box *box)
@@ -195,7 +193,7 @@ static void draw_names(const struct boxes *boxes)
         const struct lull_cluster_stretch *stretch = &gantt->stretches->all[box->stretch];
         const double begin = lull_gantt_x(gantt, lull_gantt_s(stretch->begin_ns));
         const double width = lull_gantt_x(gantt, lull_gantt_s(stretch->end_ns)) - begin;
-        const struct lull_printable name = lull_explain_name(gantt->gangs, stretch->job);
+        const struct lull_printable name = lull_scenario_job_name(gantt->model, stretch->job);
         const double height = boxes->height * box->lanes;
 
         if (height < 11.0 || width < 6.2 * (double)strlen(name.text) + 4.0)
@@ -223,13 +221,13 @@ static int draw(struct boxes *boxes, double top, double *bottom_out)
     return 0;
 }
 
-int lull_gantt_draw_boxes(struct lull_gantt *gantt, double top, double *bottom_out)
+int lull_gantt_draw_boxes(const struct lull_gantt *gantt, double top, double *bottom_out)
 {
-    const struct lull_cluster *cluster = &gantt->gangs->cluster;
+    const struct lull_cluster *cluster = &gantt->model->cluster;
     struct boxes *boxes = calloc(1, sizeof(*boxes));
     struct lull_cluster_event *events = NULL;
     size_t count = 0;
-    int result = -ENOMEM;
+    int rc = -ENOMEM;
 
     if (boxes == NULL)
         return -ENOMEM;
@@ -241,15 +239,17 @@ int lull_gantt_draw_boxes(struct lull_gantt *gantt, double top, double *bottom_o
     }
     boxes->taken = calloc(boxes->lane_count + 1, sizeof(*boxes->taken));
     boxes->y = calloc(boxes->lane_count + 1, sizeof(*boxes->y));
-    if (boxes->first != NULL && boxes->taken != NULL && boxes->y != NULL)
-        result = lull_cluster_stretches_events(gantt->stretches, &events, &count);
+    if (boxes->first == NULL || boxes->taken == NULL || boxes->y == NULL)
+        goto end;
+    rc = lull_cluster_stretches_events(gantt->stretches, &events, &count);
     *bottom_out = NAN;
-    if (result == 0 && boxes->lane_count <= MOST_LANES && assign(boxes, events, count))
-        result = draw(boxes, top, bottom_out);
+    if (rc == 0 && boxes->lane_count <= MOST_LANES && assign(boxes, events, count))
+        rc = draw(boxes, top, bottom_out);
+end:
     free(events);
     free(boxes->first);
     free(boxes->taken);
     free(boxes->y);
     free(boxes);
-    return result;
+    return rc;
 }

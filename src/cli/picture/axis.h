@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-#include "cli/amount.h"
+#include "base/amount.h"
 
 /* 1, 2 or 5 times a power of ten, about so many to the span; span > 0. */
 double lull_picture_tick(double span, double about);

@@ -7,7 +7,7 @@
 
 #include "cli/plan/long.h"
 #include "cli/plan/solve.h"
-#include "cli/watch.h"
+#include "base/watch.h"
 #include "core/pipeline/round/round.h"
 
 struct lull_plan_solver {

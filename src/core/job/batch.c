@@ -9,24 +9,74 @@
 
 #include "core/job/batch_state.h"
 
+/* ---- settings ----------------------------------------------------------------------------- */
+
+void lull_batch_config_default(struct lull_batch_config *config)
+{
+    *config = (struct lull_batch_config){
+        .price = {.eta_ratio = 0.5, .max_power_w = 0.0, .gpu_count = 1},
+        .beta_ratio = 2.0,
+        .window = 20, /* docs/batch.md, which says what was tried */
+        .is_watching = true,
+    };
+}
+
+static int check_numbers(const struct lull_batch_config *config, struct lull_error *err)
+{
+    const struct lull_job_price *price = &config->price;
+
+    if (!(price->eta_ratio >= 0.0 && price->eta_ratio <= 1.0))
+        return lull_error_set(err, -EINVAL, "eta %g: must be in 0..1", price->eta_ratio);
+    if (!(price->max_power_w >= 0.0 && isfinite(price->max_power_w)) || price->gpu_count == 0)
+        return lull_error_set(err, -EINVAL, "%g W, %u GPUs: not a job's power", price->max_power_w,
+                              price->gpu_count);
+    if (!(config->beta_ratio >= 1.0))
+        return lull_error_set(err, -EINVAL, "beta %g: must be 1 or more", config->beta_ratio);
+    return 0;
+}
+
+static int check_sizes(const struct lull_batch_config *config, uint32_t *default_out,
+                       struct lull_error *err)
+{
+    uint32_t found = LULL_BATCH_SIZES;
+
+    if (config->size_count == 0 || config->size_count > LULL_BATCH_SIZES)
+        return lull_error_set(err, -EINVAL, "%zu batch sizes: must be 1 to %d", config->size_count,
+                              LULL_BATCH_SIZES);
+    for (uint32_t i = 0; i < config->size_count; i++) {
+        if (config->sizes[i] == 0 || (i > 0 && config->sizes[i] <= config->sizes[i - 1]))
+            return lull_error_set(err, -EINVAL,
+                                  "batch size %u: sizes must be above 0 and ascending",
+                                  config->sizes[i]);
+        if (config->sizes[i] == config->default_size)
+            found = i;
+    }
+    if (found == LULL_BATCH_SIZES)
+        return lull_error_set(err, -EINVAL, "default batch size %u is not among the %zu sizes",
+                              config->default_size, config->size_count);
+    *default_out = found;
+    return 0;
+}
+
 int lull_batch_create(const struct lull_batch_config *config, struct lull_batch **batch_out,
                       struct lull_error *err)
 {
     struct lull_batch *batch;
     uint32_t default_arm = 0;
-    const int rc = lull_batch_config_check(config, &default_arm, err);
+    int rc = check_numbers(config, err);
 
+    if (rc == 0)
+        rc = check_sizes(config, &default_arm, err);
     if (rc < 0)
         return rc;
     batch = calloc(1, sizeof(*batch));
     if (batch == NULL)
-        return lull_error_set(err, -ENOMEM, "no memory for a batch-size search");
+        return lull_error_set(err, -ENOMEM, "there is no memory for a batch-size search");
     batch->config = *config;
     memcpy(batch->sizes, config->sizes, config->size_count * sizeof(*config->sizes));
     batch->config.sizes = batch->sizes;
     batch->default_arm = default_arm;
     batch->least_cost = INFINITY;
-    lull_batch_zeus_init(batch);
     *batch_out = batch;
     return 0;
 }
@@ -93,6 +143,11 @@ static struct lull_batch_run *find_run(const struct lull_batch *batch, uint64_t 
     return NULL;
 }
 
+const struct lull_batch_run *lull_batch_find_run(const struct lull_batch *batch, uint64_t id)
+{
+    return find_run(batch, id);
+}
+
 static int find_arm(const struct lull_batch *batch, uint32_t size)
 {
     for (uint32_t arm = 0; arm < batch->config.size_count; arm++)
@@ -117,7 +172,7 @@ static int make_room(struct lull_batch *batch, struct lull_error *err)
     if (results != NULL)
         batch->results = results;
     if (runs == NULL || results == NULL)
-        return lull_error_set(err, -ENOMEM, "no memory for %zu runs", capacity);
+        return lull_error_set(err, -ENOMEM, "there is no memory for %zu runs", capacity);
     batch->run_capacity = capacity;
     return 0;
 }
@@ -151,7 +206,6 @@ static int submit(struct lull_batch *batch, const struct lull_batch_record *reco
         .attempts_cost = before == NULL ? 0.0 : before->attempts_cost,
     };
     batch->run_count++;
-    lull_batch_zeus_submitted(batch, run);
     return 0;
 }
 
@@ -177,9 +231,7 @@ static void learn(struct lull_batch *batch, struct lull_batch_run *run, double c
     if (run->has_reached && run->attempts_cost < batch->least_cost)
         batch->least_cost = run->attempts_cost;
     if (has_changed)
-        lull_batch_reopen(batch);
-    else
-        lull_batch_zeus_ended(batch, run, true);
+        lull_batch_reset_least_cost(batch);
 }
 
 static int end(struct lull_batch *batch, const struct lull_batch_record *record,
@@ -198,8 +250,6 @@ static int end(struct lull_batch *batch, const struct lull_batch_record *record,
     run->has_reached = record->event == LULL_BATCH_REACHED;
     if (has_result)
         learn(batch, run, observed_cost(batch, run, record));
-    else
-        lull_batch_zeus_ended(batch, run, false);
     return 0;
 }
 
@@ -219,20 +269,6 @@ uint64_t lull_batch_draw_seed(const struct lull_batch *batch)
     return batch->config.seed ^ (golden * batch->run_count);
 }
 
-static void choose_published(const struct lull_batch *batch, uint32_t attempt,
-                             struct lull_batch_choice *choice)
-{
-    const int cheapest = lull_batch_cheapest_arm(batch);
-
-    choice->bound = batch->config.beta_ratio * batch->least_cost;
-    if (attempt > LULL_BATCH_TRIES)
-        choice->size = batch->sizes[cheapest >= 0 ? (uint32_t)cheapest : batch->default_arm];
-    else
-        lull_batch_zeus_choose(batch, choice);
-    if (attempt > LULL_BATCH_TRIES || batch->is_lifted)
-        choice->bound = INFINITY;
-}
-
 void lull_batch_choose(const struct lull_batch *batch, uint64_t retry_of,
                        struct lull_batch_choice *choice_out)
 {
@@ -240,10 +276,7 @@ void lull_batch_choose(const struct lull_batch *batch, uint64_t retry_of,
     const uint32_t attempt = before == NULL ? 1 : before->attempt + 1;
 
     *choice_out = (struct lull_batch_choice){0};
-    if (batch->config.policy == LULL_BATCH_LULL)
-        lull_batch_smooth_choose(batch, attempt, choice_out);
-    else
-        choose_published(batch, attempt, choice_out);
+    lull_batch_smooth_choose(batch, attempt, choice_out);
 }
 
 /* ---- to look at --------------------------------------------------------------------------- */
@@ -255,18 +288,14 @@ double lull_batch_least_cost(const struct lull_batch *batch)
 
 uint32_t lull_batch_best_size(const struct lull_batch *batch)
 {
-    const int cheapest = lull_batch_cheapest_arm(batch);
-
-    if (cheapest < 0)
+    if (lull_batch_cheapest_arm(batch) < 0)
         return 0;
-    return batch->sizes[batch->config.policy == LULL_BATCH_LULL ? lull_batch_smooth_best(batch)
-                                                                : (uint32_t)cheapest];
+    return batch->sizes[lull_batch_smooth_best(batch)];
 }
 
 bool lull_batch_is_exploring(const struct lull_batch *batch)
 {
-    return batch->config.policy == LULL_BATCH_LULL ? lull_batch_smooth_is_exploring(batch)
-                                                   : !batch->pruning.is_over;
+    return lull_batch_smooth_is_exploring(batch);
 }
 
 uint32_t lull_batch_change_count(const struct lull_batch *batch)
@@ -283,10 +312,7 @@ size_t lull_batch_arms(const struct lull_batch *batch, struct lull_batch_arm *ar
         const size_t results = lull_batch_results(batch, arm, runs, LULL_BATCH_RESULTS);
         struct lull_batch_belief belief;
 
-        if (batch->config.policy == LULL_BATCH_LULL)
-            lull_batch_smooth_believe(batch, arm, &belief);
-        else
-            lull_batch_zeus_believe(batch, arm, &belief);
+        lull_batch_smooth_believe(batch, arm, &belief);
         arms[arm] = (struct lull_batch_arm){
             .size = batch->sizes[arm],
             .run_count = (uint32_t)results,

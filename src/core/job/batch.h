@@ -1,7 +1,7 @@
 /*
  * The batch size of a job that comes again and again: which one the next run shall use, and at
- * which cost to stop it (Zeus, NSDI'23, section 4: pruning, then Thompson sampling, early
- * stopping).
+ * which cost to stop it. The question and the early stopping are Zeus's (NSDI'23, section 4); the
+ * search is a Thompson sampling on one smooth curve of cost over size (batch_smooth.c).
  *
  * The state is a pure function of the configuration and of the records applied, in their order: a
  * store keeps the records and nothing else. Choosing changes nothing; it draws from the seed and
@@ -30,48 +30,23 @@
 
 enum {
     LULL_BATCH_SIZES = 64, /* candidates at most */
-    LULL_BATCH_TRIES = 20, /* of one recurrence under Zeus's policy before the bound is lifted */
-};
-
-enum lull_batch_policy {
-    LULL_BATCH_LULL, /* one smooth curve of cost over size for all sizes (batch_smooth.c) */
-    LULL_BATCH_ZEUS, /* pruning rounds, then independent Gaussian arms, as published */
-};
-
-/*
- * Where random draws come from instead of the seed, for replays. Both members or none; context is
- * handed through.
- */
-struct lull_batch_draws {
-    void *context;
-    /* Puts the count arms (indices of sizes, ascending) into random order. */
-    void (*permute)(void *context, uint32_t *arms, size_t count);
-    /* A cost from N(mean, deviation^2) for an arm; asked for in ascending order of arms. */
-    double (*normal)(void *context, uint32_t arm, double mean, double deviation);
+    LULL_BATCH_TRIES = 20, /* runs of one recurrence that a user can ask for, at most */
 };
 
 struct lull_batch_config {
-    enum lull_batch_policy policy;
     const uint32_t *sizes; /* candidates, strictly ascending, > 0; copied */
     size_t size_count;     /* 1..LULL_BATCH_SIZES */
     uint32_t default_size; /* what the job uses today; one of sizes */
     struct lull_job_price price;
     double beta_ratio; /* runs stop at beta times the least cost; >= 1, INFINITY: never */
-    uint32_t rounds;   /* pruning rounds (Zeus); >= 1 */
-    uint32_t window;   /* so many last results of each size count; 0: all */
-    /* Least deviation of a size's mean cost, as a share of it (Zeus); >= 0. As published: 0, which
-       freezes a size whose results were alike. */
-    double deviation_floor_ratio;
-    bool is_watching; /* tests for changed data; a change re-opens exploration */
+    uint32_t window;   /* this many last results of each size count; 0: all of them */
+    bool is_watching;  /* tests for changed data; a change re-opens exploration */
     uint64_t seed;
-    struct lull_batch_draws draws; /* Zeus; empty: from the seed */
 };
 
-/* Lull's policy, eta 0.5, one GPU of 0 W, beta 2; window and test for changes on. Sizes: none. */
+/* Sets eta 0.5, one GPU of 0 W, beta 2, and switches window and test for changes on. The sizes are
+ * left to the caller. */
 void lull_batch_config_default(struct lull_batch_config *config);
-
-/* Zeus's as published: two rounds, all history, no floor, no test. Other members are kept. */
-void lull_batch_config_publish(struct lull_batch_config *config);
 
 struct lull_batch; /* opaque */
 
@@ -126,8 +101,7 @@ double lull_batch_least_cost(const struct lull_batch *batch);
 /* The size to use from what is known, without exploring; 0 before the first success. */
 uint32_t lull_batch_best_size(const struct lull_batch *batch);
 
-/* True while the pruning stage lasts (Zeus), or while a size was never tried that may well be
-   cheaper than the best. */
+/* True while a size was never tried that may well be cheaper than the best. */
 bool lull_batch_is_exploring(const struct lull_batch *batch);
 
 /* How often changed data were noticed. */

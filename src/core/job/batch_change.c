@@ -46,8 +46,7 @@ double lull_batch_summarize(const struct lull_batch *batch, struct lull_batch_su
     return squares / weight;
 }
 
-/* Least cost of a recurrence since the change. */
-static void find_least_cost(struct lull_batch *batch)
+void lull_batch_reset_least_cost(struct lull_batch *batch)
 {
     batch->least_cost = INFINITY;
     for (size_t i = batch->first_result; i < batch->result_count; i++) {
@@ -93,11 +92,4 @@ bool lull_batch_change_test(struct lull_batch *batch, const struct lull_batch_ru
     batch->above = batch->below = (struct lull_batch_side){0};
     batch->change_count++;
     return true;
-}
-
-void lull_batch_reopen(struct lull_batch *batch)
-{
-    batch->is_lifted = false;
-    find_least_cost(batch);
-    lull_batch_zeus_init(batch);
 }

@@ -1,10 +1,10 @@
 /*
- * Lull's policy. The logarithm of a size's mean cost lies on a smooth curve over the logarithm of
- * the size, on which all sizes that were run tell of each other; all share one noise, so that two
- * alike results do not look like certainty. Thompson sampling on that curve, among the sizes that
- * have reached the target and their next neighbours: the search walks outwards as long as it pays,
- * and a size is not visited twice to be dropped. What was chosen but for luck repeats the best
- * size.
+ * The search for the batch size. The logarithm of a size's mean cost lies on a smooth curve over
+ * the logarithm of the size, on which all sizes that were run tell of each other; all share one
+ * noise, so that two alike results do not look like certainty. Thompson sampling on that curve,
+ * among the sizes that have reached the target and their next neighbours: the search walks outwards
+ * as long as it pays, and a size is not visited twice to be dropped. What was chosen but for luck
+ * repeats the best size.
  *
  * Why each number is what it is: docs/batch.md. SPDX-License-Identifier: Apache-2.0
  */

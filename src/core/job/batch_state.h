@@ -1,5 +1,6 @@
 /*
- * Inside of batch.c and the policies: the runs, and what each policy folds out of them.
+ * Inside of batch.c and the search: the runs, and what is folded out of them. The reproduction of
+ * Zeus (reproduce/zeus/policy.c) keeps its own state beside the same history.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_JOB_BATCH_STATE_H
@@ -27,20 +28,6 @@ struct lull_batch_side {
     size_t since; /* result with which it left 0 */
 };
 
-/* The pruning stage of Zeus. */
-struct lull_batch_pruning {
-    bool is_alive[LULL_BATCH_SIZES];
-    bool has_reached[LULL_BATCH_SIZES]; /* in this round */
-    uint32_t round;
-    uint32_t base;     /* where the walks of this round begin */
-    uint32_t cheapest; /* of this round */
-    double cheapest_cost;
-    uint32_t next;       /* to explore */
-    bool is_upward;      /* the second walk */
-    bool is_over;        /* the bandit chooses among those alive */
-    uint64_t awaited_id; /* run that explores `next`; 0: none */
-};
-
 struct lull_batch {
     struct lull_batch_config config;
     uint32_t sizes[LULL_BATCH_SIZES];
@@ -52,16 +39,13 @@ struct lull_batch {
     size_t result_count;
     size_t first_result; /* those before are of other data */
     double least_cost;
-    bool is_lifted; /* all sizes have failed: no bound any more */
     uint32_t change_count;
     struct lull_batch_side above;
     struct lull_batch_side below;
-    struct lull_batch_pruning pruning;
 };
 
-/* -EINVAL with the member that is out of range; *default_out: the default size's arm. */
-int lull_batch_config_check(const struct lull_batch_config *config, uint32_t *default_out,
-                            struct lull_error *err);
+/* The run of this number, NULL: there is none. */
+const struct lull_batch_run *lull_batch_find_run(const struct lull_batch *batch, uint64_t id);
 
 /* An arm's last results that count, newest first; returns how many (<= capacity). */
 size_t lull_batch_results(const struct lull_batch *batch, uint32_t arm,
@@ -71,7 +55,7 @@ size_t lull_batch_results(const struct lull_batch *batch, uint32_t arm,
    is none ever; -1: none. */
 int lull_batch_cheapest_arm(const struct lull_batch *batch);
 
-/* What a policy thinks of the mean cost of an arm, J. */
+/* What the search thinks of the mean cost of an arm, J. */
 struct lull_batch_belief {
     size_t count; /* results that count */
     double mean;
@@ -82,19 +66,7 @@ struct lull_batch_belief {
 /* Seed of the draws of the next choice. */
 uint64_t lull_batch_draw_seed(const struct lull_batch *batch);
 
-/* ---- Zeus's policy (batch_zeus.c) ---------------------------------------------------------- */
-
-/* From the best size known, or the default one. */
-void lull_batch_zeus_init(struct lull_batch *batch);
-void lull_batch_zeus_choose(const struct lull_batch *batch, struct lull_batch_choice *choice);
-void lull_batch_zeus_submitted(struct lull_batch *batch, const struct lull_batch_run *run);
-/* has_result: false for a lost run. */
-void lull_batch_zeus_ended(struct lull_batch *batch, const struct lull_batch_run *run,
-                           bool has_result);
-void lull_batch_zeus_believe(const struct lull_batch *batch, uint32_t arm,
-                             struct lull_batch_belief *belief);
-
-/* ---- Lull's policy (batch_smooth.c) -------------------------------------------------------- */
+/* ---- the search (batch_smooth.c) ---------------------------------------------------------- */
 
 /* attempt: of the recurrence, from 1. */
 void lull_batch_smooth_choose(const struct lull_batch *batch, uint32_t attempt,
@@ -122,7 +94,7 @@ double lull_batch_summarize(const struct lull_batch *batch, struct lull_batch_su
  */
 bool lull_batch_change_test(struct lull_batch *batch, const struct lull_batch_run *run);
 
-/* After a change, when its result has joined: exploration begins again. */
-void lull_batch_reopen(struct lull_batch *batch);
+/* Sets the least cost of a recurrence to that of the results since the last change. */
+void lull_batch_reset_least_cost(struct lull_batch *batch);
 
 #endif

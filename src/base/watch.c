@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/watch.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+static const int64_t silent_ns = 2 * LULL_NS_PER_S;
+static const int64_t redraw_ns = 200 * LULL_NS_PER_MS;
+
+struct lull_watch lull_watch_begin(void)
+{
+    return (struct lull_watch){.begun_ns = lull_now_ns()};
+}
+
+bool lull_watch_is_due(struct lull_watch *watch)
+{
+    const int64_t now_ns = lull_now_ns();
+
+    if (now_ns - watch->begun_ns < silent_ns || now_ns - watch->drawn_ns < redraw_ns ||
+        !isatty(STDERR_FILENO))
+        return false;
+    watch->drawn_ns = now_ns;
+    return true;
+}
+
+void lull_watch_draw(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    fputs("\r\033[K", stderr);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fflush(stderr);
+}
+
+void lull_watch_end(const struct lull_watch *watch)
+{
+    if (watch->drawn_ns != 0)
+        fputs("\r\033[K", stderr);
+}

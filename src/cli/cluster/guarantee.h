@@ -1,0 +1,38 @@
+/*
+ * What theory guarantees of a policy before it runs: the ratio of docs/competitive.md for the jobs
+ * at hand, and what the theorem does not cover. (What a run is certified to have reached:
+ * certificate.h.) SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLI_CLUSTER_GUARANTEE_H
+#define LULL_CLI_CLUSTER_GUARANTEE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include <jansson.h>
+
+#include "core/cluster/menu.h"
+#include "simulator/cluster/engine.h"
+
+struct lull_guarantee {
+    bool is_proven; /* a theorem covers the policy; else theorem is all zeros */
+    struct lull_menu_theorem theorem;
+    bool has_failures; /* what else the theorem does not cover, in this scenario */
+    bool has_cap;
+    bool turns_nodes_off;
+};
+
+/* has_failures: nodes may fail, whether or not one does. Errors: -ENOMEM. */
+int lull_guarantee_find(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                        const struct lull_cluster_policy_ops *policy,
+                        const struct lull_cluster_conditions *conditions, bool has_failures,
+                        struct lull_guarantee *guarantee_out);
+
+/* Tells it in lines for people. */
+void lull_guarantee_print(const struct lull_guarantee *guarantee, FILE *out);
+
+/* Adds the fields proven_ratio (null where there is none) and not_proven (what the theorem does
+ * not cover). Errors: -ENOMEM. */
+int lull_guarantee_json(const struct lull_guarantee *guarantee, json_t *into);
+
+#endif

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cluster/scenario.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "trace/cluster_failures.h"
+
+/* ---- the cluster -------------------------------------------------------------------------- */
+
+/* The last pool, without nodes, is not counted. */
+static uint32_t count_pools(const struct lull_scenario_model *model)
+{
+    return model->pools.rows != NULL ? model->pools.count : 1;
+}
+
+/* How many nodes of one type a pool has. */
+static uint32_t count_nodes(const struct lull_scenario_model *model, uint32_t pool, uint32_t type)
+{
+    if (model->options->type_nodes[0] != 0)
+        return (uint32_t)model->options->type_nodes[type];
+    if (model->pools.rows != NULL)
+        return model->pools.rows[pool].nodes;
+    return (uint32_t)model->options->nodes;
+}
+
+/* Returns how many types there are. */
+static uint32_t make_types(struct lull_scenario_model *model,
+                           const struct lull_scenario_power_options *power)
+{
+    const struct lull_scenario_model_options *options = model->options;
+    const uint32_t count = options->type_count > 0 ? options->type_count : 1;
+
+    model->types[0] = (struct lull_cluster_type){.name = "GPU", .idle_w = options->idle_w};
+    for (uint32_t i = 0; i < options->type_count; i++) {
+        model->types[i] = (struct lull_cluster_type){
+            .name = options->types[i].name,
+            .memory_mib = options->types[i].memory_mib,
+            .idle_w = options->types[i].idle_w,
+        };
+        if (options->idle_w >= 0.0)
+            model->types[i].idle_w = options->idle_w;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        model->types[i].turn_on_j = power->turn_on_j;
+        model->types[i].turn_on_ns = power->turn_on_ns;
+        model->types[i].off_w = power->off_w;
+    }
+    return count;
+}
+
+static int make_cluster(struct lull_scenario_model *model,
+                        const struct lull_scenario_options *options, struct lull_error *err)
+{
+    const uint32_t types = make_types(model, &options->power);
+    const int64_t rack_nodes = options->network.rack_nodes;
+    size_t count = 0;
+    uint32_t made = 0;
+
+    for (uint32_t pool = 0; pool < count_pools(model); pool++)
+        for (uint32_t type = 0; type < types; type++)
+            count += count_nodes(model, pool, type);
+    if (count > LULL_CLUSTER_MOST_NODES)
+        return lull_error_set(err, -EINVAL, "%zu nodes are more than the %d that can be simulated",
+                              count, LULL_CLUSTER_MOST_NODES);
+    model->nodes = calloc(count, sizeof(*model->nodes));
+    if (model->nodes == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for %zu nodes", count);
+    for (uint32_t pool = 0; pool < count_pools(model); pool++)
+        for (uint32_t type = 0; type < types; type++)
+            for (uint32_t i = 0; i < count_nodes(model, pool, type); i++)
+                model->nodes[made++] = (struct lull_cluster_node){
+                    .pool = pool, .type = type, .gpus = (uint32_t)options->model.gpus_per_node};
+    for (uint32_t i = 0; rack_nodes > 0 && i < made; i++)
+        model->nodes[i].rack = i / (uint32_t)rack_nodes;
+    model->cluster =
+        (struct lull_cluster){model->types, types, model->nodes, made, count_pools(model) + 1};
+    return lull_cluster_check(&model->cluster, err);
+}
+
+/* ---- the jobs ----------------------------------------------------------------------------- */
+
+/* The energy at full clocks: of the fastest operating point on as many GPUs as the table tells, or
+ * of the fastest of all, if none has as many. */
+static double full_energy_j(const struct lull_cluster_job *job, uint32_t gpus)
+{
+    const struct lull_cluster_mode *best = NULL;
+
+    for (uint32_t i = 0; i < job->mode_count; i++) {
+        const struct lull_cluster_mode *mode = &job->modes[i];
+        const bool is_asked = mode->gpus == gpus;
+        const bool was_asked = best != NULL && best->gpus == gpus;
+
+        if (best == NULL || (is_asked && !was_asked) ||
+            (is_asked == was_asked && mode->time_ns < best->time_ns))
+            best = mode;
+    }
+    return best != NULL ? best->energy_j : 0.0;
+}
+
+static int make_jobs(struct lull_scenario_model *model, int64_t checkpoint_ns,
+                     struct lull_error *err)
+{
+    const struct lull_scenario_model_options *options = model->options;
+    const struct lull_cluster_jobs_table *table = &model->table;
+    int rc;
+
+    model->all = calloc(table->count + 1, sizeof(*model->all));
+    if (model->all == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for %zu jobs", table->count);
+    for (size_t i = 0; i < table->count; i++) {
+        const struct lull_cluster_jobs_row *row = &table->rows[i];
+        struct lull_cluster_job *job = &model->all[i];
+
+        *job = (struct lull_cluster_job){
+            .arrival_ns = row->submit_ns,
+            .deadline_ns = row->deadline_ns,
+            .weight = row->weight,
+            .memory_mib = row->memory_mib,
+            .checkpoint_ns = checkpoint_ns,
+            .is_preemptible = options->is_preemptible,
+        };
+        if (row->preemptible >= 0)
+            job->is_preemptible = row->preemptible == 1;
+        if (model->pools.rows != NULL)
+            job->pool =
+                lull_cluster_pools_find(&model->pools, lull_cluster_jobs_name(table, row->vc));
+    }
+    model->jobs = (struct lull_cluster_jobs){model->all, table->count};
+    rc = lull_scenario_points_make(&model->points, options, table, model->all, err);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < table->count; i++) {
+        model->all[i].value_j = table->rows[i].value_j;
+        if (model->all[i].value_j <= 0.0)
+            model->all[i].value_j =
+                options->value_ratio * full_energy_j(&model->all[i], table->rows[i].gpus);
+        model->has_values |= model->all[i].value_j > 0.0;
+    }
+    return 0;
+}
+
+/* ---- what happens beside them ------------------------------------------------------------- */
+
+/* When the longest job could have run after the last arrival. */
+static int64_t last_failure_ns(const struct lull_cluster_jobs *jobs)
+{
+    int64_t most_ns = 0;
+
+    for (size_t i = 0; i < jobs->count; i++)
+        for (uint32_t mode = 0; mode < jobs->all[i].mode_count; mode++)
+            if (jobs->all[i].modes[mode].time_ns > most_ns)
+                most_ns = jobs->all[i].modes[mode].time_ns;
+    return jobs->count > 0 ? jobs->all[jobs->count - 1].arrival_ns + most_ns : 0;
+}
+
+static int make_failures(struct lull_scenario *scenario,
+                         const struct lull_scenario_failure_options *options,
+                         struct lull_error *err)
+{
+    const uint32_t nodes = scenario->model.cluster.node_count;
+    size_t *const count = &scenario->conditions.failure_count;
+    int rc = 0;
+
+    scenario->has_failures = options->table != NULL || options->mtbf_ns > 0;
+    if (options->table != NULL)
+        rc = lull_cluster_failures_read(options->table, nodes, &scenario->failures, count, err);
+    else if (options->mtbf_ns > 0)
+        rc = lull_cluster_failures_draw(nodes, options->mtbf_ns, options->repair_ns,
+                                        last_failure_ns(&scenario->model.jobs),
+                                        (uint64_t)options->seed, &scenario->failures, count, err);
+    scenario->conditions.failures = scenario->failures;
+    return rc;
+}
+
+static int read_tariff(const char *path, enum lull_tariff_kind kind,
+                       struct lull_tariff_table *table, const struct lull_tariff **tariff_out,
+                       struct lull_error *err)
+{
+    int rc;
+
+    if (path == NULL)
+        return 0;
+    rc = lull_tariff_read(path, kind, table, err);
+    if (rc == 0)
+        *tariff_out = &table->tariff;
+    return rc;
+}
+
+int lull_scenario_init(struct lull_scenario *scenario, const struct lull_scenario_options *options,
+                       struct lull_error *err)
+{
+    const struct lull_scenario_power_options *power = &options->power;
+    struct lull_scenario_model *const model = &scenario->model;
+    int rc;
+
+    *scenario = (struct lull_scenario){
+        .model.options = &options->model,
+        .conditions =
+            {
+                .turns_nodes_off = power->turns_nodes_off,
+                .cap = {.cluster_w = power->cap_w,
+                        .node_w = power->node_cap_w,
+                        .peak_ratio = power->peak_ratio},
+                .contention = options->network.contention,
+                .keeps_power = options->output.power_out != NULL || options->output.gantt != NULL,
+            },
+    };
+    rc = lull_cluster_jobs_read(options->model.path, &model->table, err);
+    if (rc < 0)
+        return rc;
+    if (options->model.pools != NULL) {
+        rc = lull_cluster_pools_read(options->model.pools, &model->pools, err);
+        if (rc < 0)
+            return rc;
+    }
+    rc = make_cluster(model, options, err);
+    if (rc < 0)
+        return rc;
+    rc = make_jobs(model, options->failures.checkpoint_ns, err);
+    if (rc < 0)
+        return rc;
+    rc = make_failures(scenario, &options->failures, err);
+    if (rc < 0)
+        return rc;
+    rc = read_tariff(power->price, LULL_TARIFF_PRICE, &scenario->price, &scenario->conditions.price,
+                     err);
+    if (rc < 0)
+        return rc;
+    return read_tariff(power->carbon, LULL_TARIFF_CARBON, &scenario->carbon,
+                       &scenario->conditions.carbon, err);
+}
+
+void lull_scenario_fini(struct lull_scenario *scenario)
+{
+    free(scenario->failures);
+    lull_tariff_fini(&scenario->price);
+    lull_tariff_fini(&scenario->carbon);
+    free(scenario->model.nodes);
+    free(scenario->model.all);
+    lull_scenario_points_fini(&scenario->model.points);
+    lull_cluster_pools_fini(&scenario->model.pools);
+    lull_cluster_jobs_fini(&scenario->model.table);
+}
+
+/* ---- names -------------------------------------------------------------------------------- */
+
+struct lull_printable lull_scenario_job_name(const struct lull_scenario_model *model, uint32_t job)
+{
+    const char *name = lull_cluster_jobs_name(&model->table, model->table.rows[job].id);
+    struct lull_printable shown = lull_printable(name);
+
+    if (name[0] == '\0')
+        snprintf(shown.text, sizeof(shown.text), "%u", job);
+    return shown;
+}
+
+struct lull_printable lull_scenario_pool_name(const struct lull_scenario_model *model,
+                                              uint32_t pool)
+{
+    if (pool >= count_pools(model))
+        return lull_printable("others");
+    return lull_printable(model->pools.rows != NULL ? model->pools.rows[pool].name : "all");
+}
+
+uint32_t lull_scenario_first_node(const struct lull_cluster *cluster, uint32_t pool)
+{
+    uint32_t node = 0;
+
+    while (node < cluster->node_count && cluster->nodes[node].pool != pool)
+        node++;
+    return node;
+}
+
+void lull_scenario_write_placement(const struct lull_cluster_outcome *outcome, uint32_t first,
+                                   FILE *file)
+{
+    for (uint32_t i = 0; i < outcome->share_count; i++)
+        fprintf(file, "%s%u:%u", i > 0 ? " " : "", outcome->shares[i].node - first,
+                outcome->shares[i].gpus);
+}

@@ -1,0 +1,105 @@
+/*
+ * The command line of `lull simulate cluster` for jobs in queues, in parts: what is simulated, and
+ * how the run is judged and shown. Each part is one group of options and is handed only to the
+ * files that need it. Texts are those of argv. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLI_CLUSTER_SCENARIO_OPTIONS_H
+#define LULL_CLI_CLUSTER_SCENARIO_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/cluster/certificate.h"
+#include "core/cluster/contention.h"
+#include "simulator/cluster/job_classes.h"
+
+enum { LULL_SCENARIO_MOST_TYPES = 4, LULL_SCENARIO_MOST_ELASTIC = 16 };
+
+/* The jobs, the nodes, and the operating points that jobs have on the GPUs. */
+struct lull_scenario_model_options {
+    const char *path;  /* of the table of jobs */
+    const char *pools; /* a table of virtual clusters; null: all nodes are one pool */
+    int64_t nodes;     /* of the one pool; 0: --pools or --gpu tells */
+    int64_t gpus_per_node;
+    double run_w;        /* what a GPU with a job draws, where type_count is 0 */
+    double idle_w;       /* what a GPU without a job draws; below 0: what its model tells */
+    double value_ratio;  /* value over energy of jobs whose value the table lacks; 0: no value */
+    bool is_preemptible; /* jobs of which the table does not tell it */
+    /* The types of GPU in the cluster. The table's durations are those on the first type. */
+    struct lull_job_type types[LULL_SCENARIO_MOST_TYPES];
+    int64_t type_nodes[LULL_SCENARIO_MOST_TYPES]; /* 0: --nodes or --pools tells */
+    uint32_t type_count; /* 0: no model is named, and each job has one operating point */
+    bool has_clocks;     /* jobs have operating points at lower clocks */
+    bool has_pipelines;  /* large compute jobs are pipelines, with the planner's plans */
+    uint32_t job_class;  /* of all jobs; LULL_JOB_CLASSES: known from the table, else drawn */
+    int64_t seed;        /* of drawn classes */
+    int64_t elastic;     /* jobs may have this many times fewer or more GPUs: a power of two */
+    enum lull_job_network network; /* what joins the GPUs of a job */
+    const char *rates;             /* a table of speeds by type of GPU; null: none */
+};
+
+/* What the policy is set to and compared with, and how its run is judged. */
+struct lull_scenario_policy_options {
+    bool has_knob;
+    double knob;
+    const char *compare; /* names of policies to compare; null: one policy runs */
+    const char *sweep;   /* a range of values of the policy's knob; null: one value */
+    bool is_bounded;     /* by lull-bound */
+    double bound_slot_s; /* the length of its slots; 0: a 288th of the run */
+    struct lull_certificate_effort certificate;
+};
+
+/* Nodes that are turned off, power caps, and what energy costs. */
+struct lull_scenario_power_options {
+    bool turns_nodes_off;
+    double turn_on_j;   /* of a node */
+    int64_t turn_on_ns; /* of a node */
+    double off_w;       /* of a node that is off */
+    double cap_w;       /* of the cluster; 0: none */
+    double node_cap_w;  /* of a node; 0: none */
+    double peak_ratio;  /* peak power of a job over its mean */
+    const char *price;  /* a tariff; null: none */
+    const char *carbon; /* a tariff; null: none */
+};
+
+/* Nodes that fail. */
+struct lull_scenario_failure_options {
+    const char *table;     /* null: none */
+    int64_t mtbf_ns;       /* mean time between random failures of a node; 0: none */
+    int64_t repair_ns;     /* how long a random failure lasts */
+    int64_t seed;          /* of random failures */
+    int64_t checkpoint_ns; /* how often jobs save their progress; 0: never */
+};
+
+/* Links and a storage that jobs share. */
+struct lull_scenario_network_options {
+    struct lull_contention_rules contention;
+    int64_t rack_nodes; /* nodes of a rack; 0: there are no racks */
+};
+
+/* What to print, write and draw; null: not. */
+struct lull_scenario_output_options {
+    bool is_json;
+    const char *jobs_out;  /* a table of when and where each job ran */
+    const char *power_out; /* a table of the cluster's power */
+    const char *gantt;     /* a picture */
+    const char *explain;   /* the name or number of a job */
+};
+
+struct lull_scenario_options {
+    struct lull_scenario_model_options model;
+    struct lull_scenario_policy_options policy;
+    struct lull_scenario_power_options power;
+    struct lull_scenario_failure_options failures;
+    struct lull_scenario_network_options network;
+    struct lull_scenario_output_options output;
+};
+
+/*
+ * Parses the command line, from which --policy has been taken; has_policy: it was there. Prints
+ * --help and usage errors itself, as argp does, and then exits.
+ */
+void lull_scenario_options_parse(int argc, char **argv, bool has_policy,
+                                 struct lull_scenario_options *options_out);
+
+#endif

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cluster/scenario_points.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/cluster/job_modes.h"
+
+enum { MOST_COUNTS = 9 }; /* a sixteenth of a job's GPUs to sixteen times as many */
+
+/* Room in which the operating points of one job are made. */
+struct points_work {
+    struct lull_cluster_mode candidates[LULL_JOB_MOST_CANDIDATES];
+    struct lull_job_offer offers[LULL_SCENARIO_MOST_TYPES];
+    struct lull_job_rates rates[LULL_SCENARIO_MOST_TYPES];
+    size_t offer_count;
+    uint32_t gpus[MOST_COUNTS];
+    size_t gpus_count;
+};
+
+/* ---- what all jobs share ------------------------------------------------------------------ */
+
+static struct lull_job_tempo *tempo_of(const struct lull_scenario_points *points, uint32_t type,
+                                       uint32_t job_class)
+{
+    return &points->tempo[((size_t)type * LULL_JOB_CLASSES + job_class) * LULL_JOB_MOST_CLOCKS];
+}
+
+static int prepare(struct lull_scenario_points *points, size_t jobs, struct lull_error *err)
+{
+    const struct lull_scenario_model_options *options = points->options;
+
+    points->tempo =
+        calloc((size_t)options->type_count * LULL_JOB_CLASSES * LULL_JOB_MOST_CLOCKS + 1,
+               sizeof(*points->tempo));
+    points->classes = calloc(jobs + 1, sizeof(*points->classes));
+    points->workloads.of_job = malloc((jobs + 1) * sizeof(*points->workloads.of_job));
+    if (points->tempo == NULL || points->classes == NULL || points->workloads.of_job == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for the operating points of %zu jobs", jobs);
+    for (size_t i = 0; i < jobs; i++)
+        points->workloads.of_job[i] = UINT32_MAX;
+    for (uint32_t type = 0; type < options->type_count; type++)
+        for (uint32_t i = 0; i < LULL_JOB_CLASSES; i++) {
+            points->clocks[type] = lull_job_type_tempo(&options->types[type], i, options->network,
+                                                       tempo_of(points, type, i));
+            points->sync_ratio[i] = lull_job_classes[i].sync_ratio[options->network];
+        }
+    return 0;
+}
+
+static int read_rates(struct lull_scenario_points *points, struct lull_error *err)
+{
+    const struct lull_scenario_model_options *options = points->options;
+    int rc;
+
+    if (options->rates == NULL)
+        return 0;
+    rc = lull_job_rates_read(options->rates, &points->rates, err);
+    if (rc < 0)
+        return rc;
+    for (uint32_t i = 0; i < options->type_count; i++)
+        if (!lull_job_rates_has_gpu(&points->rates, options->types[i].name))
+            return lull_error_set(err, -EINVAL, "%s: has no rates on a %s", options->rates,
+                                  options->types[i].name);
+    return 0;
+}
+
+/* ---- one job by its class ----------------------------------------------------------------- */
+
+/* A recorded workload whose class nothing tells is taken for compute: what people record is large.
+ */
+static uint32_t choose_class(struct lull_scenario_points *points, const char *model,
+                             bool is_recorded, struct lull_random *random)
+{
+    uint32_t job_class = points->options->job_class;
+
+    if (job_class == LULL_JOB_CLASSES)
+        job_class = lull_job_class_of(model);
+    if (job_class == LULL_JOB_CLASSES && is_recorded) {
+        job_class = lull_job_class_find("compute");
+    } else if (job_class == LULL_JOB_CLASSES) {
+        job_class = lull_job_class_draw(random);
+        points->drawn++;
+    }
+    points->of_class[job_class]++;
+    return job_class;
+}
+
+static double rate_with(const struct lull_job_rates *rates, uint32_t gpus)
+{
+    for (uint32_t i = 0; i < rates->count; i++)
+        if (rates->rows[i].gpus == gpus)
+            return rates->rows[i].rate;
+    return 0.0;
+}
+
+/* Adds how the job runs on a type, unless nothing tells how fast it is there. */
+static void offer_type(const struct lull_scenario_points *points, struct points_work *work,
+                       uint32_t type, uint32_t job_class, const struct lull_cluster_jobs_row *row)
+{
+    const struct lull_job_rates *here = &work->rates[type];
+    const double rate = rate_with(here, row->gpus);
+    const double reference = rate_with(&work->rates[0], row->gpus);
+    struct lull_job_offer *offer = &work->offers[work->offer_count];
+
+    if (type > 0 && !(rate > 0.0 && reference > 0.0))
+        return;
+    *offer = (struct lull_job_offer){
+        .surface = {.tempo = tempo_of(points, type, job_class),
+                    .clock_count = points->clocks[type],
+                    .sync_ratio = points->sync_ratio[job_class],
+                    .rates = rate > 0.0 ? here : NULL,
+                    .gpus = row->gpus,
+                    .time_ns = row->duration_ns,
+                    .read_mb_s = lull_job_classes[job_class].read_mb_s},
+        .type = type,
+    };
+    if (type > 0) {
+        const double time_ns = (double)row->duration_ns * reference / rate;
+
+        if (time_ns < 1.0 || time_ns > (double)LULL_CLUSTER_MOST_NS)
+            return;
+        offer->surface.time_ns = (int64_t)time_ns;
+        offer->surface.read_mb_s *= rate / reference;
+    }
+    work->offer_count++;
+}
+
+static void make_offers(const struct lull_scenario_points *points, struct points_work *work,
+                        uint32_t job_class, const struct lull_cluster_jobs_row *row,
+                        const char *model)
+{
+    const struct lull_scenario_model_options *options = points->options;
+    const bool is_consolidated = row->gpus <= options->gpus_per_node;
+
+    work->offer_count = 0;
+    for (uint32_t type = 0; type < options->type_count; type++) {
+        work->rates[type].count = 0;
+        if (points->rates.count > 0)
+            lull_job_rates_of(&points->rates, options->types[type].name, model, is_consolidated,
+                              &work->rates[type]);
+        offer_type(points, work, type, job_class, row);
+    }
+}
+
+/* The number that the job asks for comes first, then by powers of two fewer and more: within the
+ * table's range, where it has one, else as far as --elastic goes. */
+static void make_counts(const struct lull_scenario_model_options *options, struct points_work *work,
+                        const struct lull_cluster_jobs_row *row)
+{
+    uint32_t most_factor = (uint32_t)options->elastic;
+    uint32_t least = 1;
+    uint32_t most = UINT32_MAX;
+
+    if (row->most_gpus > 0) {
+        most_factor = LULL_SCENARIO_MOST_ELASTIC;
+        least = row->least_gpus;
+        most = row->most_gpus;
+    }
+    work->gpus_count = 0;
+    work->gpus[work->gpus_count++] = row->gpus;
+    for (uint32_t factor = 2; factor <= most_factor; factor *= 2) {
+        if (row->gpus % factor == 0 && row->gpus / factor >= least)
+            work->gpus[work->gpus_count++] = row->gpus / factor;
+        if (row->gpus <= most / factor)
+            work->gpus[work->gpus_count++] = row->gpus * factor;
+    }
+}
+
+/* ---- one job of another form -------------------------------------------------------------- */
+
+/* Each job makes its operating points behind those of the jobs before it. */
+static struct lull_cluster_mode *next_of(const struct lull_scenario_points *points)
+{
+    return &points->all[points->count];
+}
+
+/* Finds or makes what a pipeline on this many GPUs of the first type is; it stays where it is until
+ * the next call. Errors: -ENOMEM. */
+static int find_pipelined(struct lull_scenario_points *points, uint32_t gpus,
+                          const struct lull_job_pipelined **pipelined_out, struct lull_error *err)
+{
+    struct lull_job_pipelined *more;
+    size_t i = 0;
+    int rc;
+
+    while (i < points->pipelined_count && points->pipelined[i].gpus != gpus)
+        i++;
+    if (i == points->pipelined_count) {
+        more = realloc(points->pipelined, (i + 1) * sizeof(*more));
+        if (more == NULL)
+            return lull_error_set(err, -ENOMEM, "no memory for a pipeline of %u GPUs", gpus);
+        points->pipelined = more;
+        rc = lull_job_pipelined_make(&points->options->types[0], points->options->network, gpus,
+                                     &more[i], err);
+        if (rc < 0)
+            return rc;
+        points->pipelined_count++;
+    }
+    *pipelined_out = &points->pipelined[i];
+    return 0;
+}
+
+static bool is_pipeline(const struct lull_scenario_points *points, uint32_t job_class,
+                        uint32_t gpus)
+{
+    return points->options->has_pipelines && job_class == lull_job_class_find("compute") &&
+           lull_job_pipelined_is_possible(&points->options->types[0], gpus);
+}
+
+static int make_pipeline(struct lull_scenario_points *points,
+                         const struct lull_cluster_jobs_row *row, struct lull_cluster_job *job,
+                         struct lull_error *err)
+{
+    const struct lull_job_pipelined *pipelined = NULL;
+    const int rc = find_pipelined(points, row->gpus, &pipelined, err);
+
+    if (rc < 0)
+        return rc;
+    job->mode_count = lull_job_pipelined_modes(pipelined, row->duration_ns, 0, next_of(points));
+    points->pipelines++;
+    return 0;
+}
+
+static int make_recorded(struct lull_scenario_points *points,
+                         const struct lull_cluster_jobs_table *table, size_t row,
+                         struct lull_cluster_job *job, struct lull_error *err)
+{
+    const struct lull_scenario_model_options *options = points->options;
+    const struct lull_job_setting setting = {
+        .type = &options->types[0],
+        .job_class = points->classes[row],
+        .network = options->network,
+        .gpus = table->rows[row].gpus,
+        .has_clocks = options->has_clocks,
+    };
+    const int rc =
+        lull_scenario_workloads_add(&points->workloads, options->path, table, row, &setting, err);
+
+    if (rc < 0)
+        return rc;
+    job->mode_count =
+        lull_job_recorded_modes(&lull_scenario_workloads_of(&points->workloads, row)->made,
+                                table->rows[row].duration_ns, 0, setting.gpus, next_of(points));
+    return 0;
+}
+
+/* The one operating point of a job of which no more is known than what the table tells. */
+static void make_plain(const struct lull_scenario_points *points,
+                       const struct lull_cluster_jobs_row *row, struct lull_cluster_job *job)
+{
+    *next_of(points) = (struct lull_cluster_mode){
+        .gpus = row->gpus,
+        .time_ns = row->duration_ns,
+        .energy_j = points->options->run_w * row->gpus * (double)row->duration_ns * 1e-9,
+    };
+    job->mode_count = 1;
+}
+
+/* ---- all jobs ----------------------------------------------------------------------------- */
+
+/* There is room for the operating points of one job. */
+static int make_job(struct lull_scenario_points *points,
+                    const struct lull_cluster_jobs_table *table, size_t number,
+                    struct lull_random *random, struct points_work *work,
+                    struct lull_cluster_job *job, struct lull_error *err)
+{
+    const struct lull_cluster_jobs_row *row = &table->rows[number];
+    const char *model = lull_cluster_jobs_name(table, row->model);
+    const bool is_recorded = row->workload != UINT32_MAX;
+    uint32_t job_class;
+
+    if (points->options->type_count == 0) {
+        make_plain(points, row, job);
+        return 0;
+    }
+    job_class = choose_class(points, model, is_recorded, random);
+    points->classes[number] = (uint8_t)job_class;
+    if (is_recorded)
+        return make_recorded(points, table, number, job, err);
+    if (is_pipeline(points, job_class, row->gpus))
+        return make_pipeline(points, row, job, err);
+    make_offers(points, work, job_class, row, model);
+    make_counts(points->options, work, row);
+    /* A step over all clocks leaves the highest. */
+    job->mode_count = (uint32_t)lull_job_modes(
+        work->offers, work->offer_count, work->gpus, work->gpus_count,
+        points->options->has_clocks ? 1 : LULL_JOB_MOST_CLOCKS, work->candidates, next_of(points));
+    return 0;
+}
+
+static int make_room(struct lull_scenario_points *points, struct lull_error *err)
+{
+    struct lull_cluster_mode *all;
+
+    if (points->room - points->count >= LULL_CLUSTER_MOST_MODES)
+        return 0;
+    points->room = 2 * points->room + 1024;
+    all = realloc(points->all, points->room * sizeof(*all));
+    if (all == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for %zu operating points", points->room);
+    points->all = all;
+    return 0;
+}
+
+static int make_all(struct lull_scenario_points *points,
+                    const struct lull_cluster_jobs_table *table, struct points_work *work,
+                    struct lull_cluster_job *jobs, struct lull_error *err)
+{
+    struct lull_random random;
+    size_t first = 0;
+
+    lull_random_init(&random, (uint64_t)points->options->seed);
+    for (size_t i = 0; i < table->count; i++) {
+        int rc = make_room(points, err);
+
+        if (rc < 0)
+            return rc;
+        rc = make_job(points, table, i, &random, work, &jobs[i], err);
+        if (rc < 0)
+            return rc;
+        points->count += jobs[i].mode_count;
+    }
+    /* The array does not move any more. */
+    for (size_t i = 0; i < table->count; i++) {
+        jobs[i].modes = &points->all[first];
+        first += jobs[i].mode_count;
+    }
+    return 0;
+}
+
+int lull_scenario_points_make(struct lull_scenario_points *points,
+                              const struct lull_scenario_model_options *options,
+                              const struct lull_cluster_jobs_table *table,
+                              struct lull_cluster_job *jobs, struct lull_error *err)
+{
+    struct points_work *work;
+    int rc;
+
+    *points = (struct lull_scenario_points){.options = options};
+    if (options->type_count == 0) {
+        rc = lull_scenario_workloads_refuse(options->path, table, err);
+        if (rc < 0)
+            return rc;
+    }
+    rc = prepare(points, table->count, err);
+    if (rc < 0)
+        return rc;
+    rc = read_rates(points, err);
+    if (rc < 0)
+        return rc;
+    work = malloc(sizeof(*work));
+    if (work == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for the operating points of a job");
+    rc = make_all(points, table, work, jobs, err);
+    free(work);
+    return rc;
+}
+
+void lull_scenario_points_fini(struct lull_scenario_points *points)
+{
+    lull_job_rates_fini(&points->rates);
+    free(points->tempo);
+    free(points->classes);
+    free(points->pipelined);
+    lull_scenario_workloads_fini(&points->workloads);
+    free(points->all);
+    *points = (struct lull_scenario_points){0};
+}
+
+/* ---- what was assumed --------------------------------------------------------------------- */
+
+static const char *network_name(const struct lull_scenario_points *points)
+{
+    return points->options->network == LULL_JOB_NVLINK ? "nvlink" : "ethernet";
+}
+
+static double mean_count(const struct lull_scenario_points *points, size_t jobs)
+{
+    return jobs > 0 ? (double)points->count / (double)jobs : 0.0;
+}
+
+json_t *lull_scenario_points_json(const struct lull_scenario_points *points, size_t jobs)
+{
+    const struct lull_scenario_model_options *options = points->options;
+    json_t *types = json_array();
+    json_t *classes = json_object();
+
+    for (uint32_t i = 0; i < options->type_count; i++)
+        json_array_append_new(types, json_string(options->types[i].name));
+    for (uint32_t i = 0; i < LULL_JOB_CLASSES; i++)
+        json_object_set_new(classes, lull_job_classes[i].name,
+                            json_integer((json_int_t)points->of_class[i]));
+    return json_pack("{s:o, s:b, s:I, s:s, s:I, s:o, s:I, s:I, s:I, s:I, s:f}", "gpus", types,
+                     "clocks", (int)options->has_clocks, "elastic", (json_int_t)options->elastic,
+                     "network", network_name(points), "seed", (json_int_t)options->seed, "classes",
+                     classes, "classes_drawn", (json_int_t)points->drawn, "pipelines",
+                     (json_int_t)points->pipelines, "workloads", (json_int_t)points->workloads.jobs,
+                     "workload_files", (json_int_t)points->workloads.file_count, "modes_per_job",
+                     mean_count(points, jobs));
+}
+
+void lull_scenario_points_print(const struct lull_scenario_points *points, size_t jobs)
+{
+    const struct lull_scenario_model_options *options = points->options;
+
+    printf("modes               %.1f per job, on", mean_count(points, jobs));
+    for (uint32_t i = 0; i < options->type_count; i++)
+        printf("%s %s", i > 0 ? "," : "", options->types[i].name);
+    printf(" over %s\nclasses             ", network_name(points));
+    for (uint32_t i = 0; i < LULL_JOB_CLASSES; i++)
+        printf("%s%s %zu", i > 0 ? ", " : "", lull_job_classes[i].name, points->of_class[i]);
+    printf("; %zu of them drawn (seed %lld)\n", points->drawn, (long long)options->seed);
+    if (points->workloads.jobs > 0)
+        printf("recorded workloads  %zu jobs, of %zu files\n", points->workloads.jobs,
+               points->workloads.file_count);
+}

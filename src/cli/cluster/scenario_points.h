@@ -1,0 +1,56 @@
+/*
+ * The operating points of a scenario's jobs: on which types and numbers of GPUs and at which clocks
+ * they may run, and the time and energy that takes. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLI_CLUSTER_SCENARIO_POINTS_H
+#define LULL_CLI_CLUSTER_SCENARIO_POINTS_H
+
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/error.h"
+#include "cli/cluster/scenario_options.h"
+#include "cli/cluster/scenario_workloads.h"
+#include "core/cluster/job.h"
+#include "simulator/cluster/job_classes.h"
+#include "simulator/cluster/job_pipelines.h"
+#include "trace/cluster_jobs.h"
+#include "trace/job_rates.h"
+
+struct lull_scenario_points {
+    const struct lull_scenario_model_options *options;
+    struct lull_job_rates_table rates; /* without rows where no table was named */
+    struct lull_job_tempo *tempo;      /* [type * LULL_JOB_CLASSES + class][clock] */
+    uint32_t clocks[LULL_SCENARIO_MOST_TYPES];
+    double sync_ratio[LULL_JOB_CLASSES];
+    uint8_t *classes;                     /* [job] */
+    size_t of_class[LULL_JOB_CLASSES];    /* how many jobs are of each class */
+    size_t drawn;                         /* jobs whose class was drawn */
+    struct lull_job_pipelined *pipelined; /* one for each number of GPUs that was met */
+    size_t pipelined_count;
+    size_t pipelines; /* jobs that are pipelines */
+    struct lull_scenario_workloads workloads;
+    struct lull_cluster_mode *all; /* those of one job after those of the other */
+    size_t count;
+    size_t room;
+};
+
+/*
+ * Gives jobs, one per row of the table, their operating points, which *points owns, and borrows the
+ * options. Where no type of GPU is named each job has one operating point, which the table tells.
+ * Rates within a node are those of consolidated GPUs. Errors: those of lull_job_rates_read and
+ * lull_scenario_workloads_add; -EINVAL the rates lack a type, or a job has a recorded workload and
+ * no type is named; -ENOMEM. lull_scenario_points_fini() must follow, also after an error.
+ */
+int lull_scenario_points_make(struct lull_scenario_points *points,
+                              const struct lull_scenario_model_options *options,
+                              const struct lull_cluster_jobs_table *table,
+                              struct lull_cluster_job *jobs, struct lull_error *err);
+void lull_scenario_points_fini(struct lull_scenario_points *points);
+
+/* Tells what was assumed of the jobs, where types of GPU are named. Null: no memory. */
+json_t *lull_scenario_points_json(const struct lull_scenario_points *points, size_t jobs);
+void lull_scenario_points_print(const struct lull_scenario_points *points, size_t jobs);
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cluster/totals.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+static double seconds(int64_t from_ns, int64_t to_ns)
+{
+    return (double)(to_ns - from_ns) * 1e-9;
+}
+
+static bool is_late(const struct lull_cluster_job *job, const struct lull_cluster_outcome *outcome)
+{
+    return job->deadline_ns != LULL_CLUSTER_NEVER &&
+           (outcome->fate != LULL_CLUSTER_DONE || outcome->end_ns > job->deadline_ns);
+}
+
+static void add_job(const struct lull_cluster_job *job, const struct lull_cluster_outcome *outcome,
+                    struct lull_cluster_totals *totals)
+{
+    totals->jobs++;
+    totals->rejected += outcome->fate == LULL_CLUSTER_REJECTED;
+    totals->misses += is_late(job, outcome);
+    totals->preemptions += outcome->preemptions;
+    totals->offered_j += job->value_j;
+    if (outcome->fate != LULL_CLUSTER_DONE)
+        return;
+    totals->done++;
+    totals->wait_s += seconds(job->arrival_ns, outcome->start_ns);
+    totals->completion_s += seconds(job->arrival_ns, outcome->end_ns);
+    if (outcome->end_ns <= job->deadline_ns)
+        totals->value_j += job->value_j;
+}
+
+static void add_pool(struct lull_cluster_totals *all, const struct lull_cluster_totals *pool)
+{
+    all->gpus += pool->gpus;
+    all->jobs += pool->jobs;
+    all->rejected += pool->rejected;
+    all->done += pool->done;
+    all->misses += pool->misses;
+    all->preemptions += pool->preemptions;
+    all->wait_s += pool->wait_s;
+    all->completion_s += pool->completion_s;
+    all->busy_gpu_s += pool->busy_gpu_s;
+    all->value_j += pool->value_j;
+    all->offered_j += pool->offered_j;
+}
+
+void lull_cluster_totals_count(const struct lull_cluster *cluster,
+                               const struct lull_cluster_jobs *jobs,
+                               const struct lull_cluster_run *run,
+                               struct lull_cluster_totals *totals_out)
+{
+    const struct lull_cluster_outcome *outcomes = lull_cluster_run_outcomes(run);
+    const struct lull_cluster_stretches *stretches = lull_cluster_run_stretches(run);
+
+    for (uint32_t i = 0; i <= cluster->pool_count; i++)
+        totals_out[i] = (struct lull_cluster_totals){0};
+    for (uint32_t i = 0; i < cluster->node_count; i++)
+        totals_out[cluster->nodes[i].pool].gpus += cluster->nodes[i].gpus;
+    for (size_t i = 0; i < jobs->count; i++)
+        add_job(&jobs->all[i], &outcomes[i], &totals_out[jobs->all[i].pool]);
+    for (size_t i = 0; i < stretches->count; i++) {
+        const struct lull_cluster_stretch *stretch = &stretches->all[i];
+        const struct lull_cluster_job *job = &jobs->all[stretch->job];
+
+        totals_out[job->pool].busy_gpu_s +=
+            job->modes[stretch->mode].gpus * seconds(stretch->begin_ns, stretch->end_ns);
+    }
+    for (uint32_t i = 0; i < cluster->pool_count; i++)
+        add_pool(&totals_out[cluster->pool_count], &totals_out[i]);
+}
+
+double lull_cluster_totals_mean_wait_s(const struct lull_cluster_totals *totals)
+{
+    return totals->done > 0 ? totals->wait_s / (double)totals->done : 0.0;
+}
+
+double lull_cluster_totals_utilisation(const struct lull_cluster_totals *totals, double time_s)
+{
+    const double gpu_s = (double)totals->gpus * time_s;
+
+    return gpu_s > 0.0 ? totals->busy_gpu_s / gpu_s : 0.0;
+}
+
+int lull_cluster_totals_summarise(const struct lull_cluster_totals *all,
+                                  const struct lull_cluster_jobs *jobs,
+                                  const struct lull_cluster_run *run,
+                                  struct lull_cluster_summary *summary_out)
+{
+    const struct lull_cluster_outcome *outcomes = lull_cluster_run_outcomes(run);
+    double *completion_s = malloc((jobs->count + 1) * sizeof(*completion_s));
+    size_t done = 0;
+    int rc;
+
+    if (completion_s == NULL)
+        return -ENOMEM;
+    *summary_out = (struct lull_cluster_summary){
+        .jobs = all->jobs,
+        .rejected = all->rejected,
+        .deadline_misses = all->misses,
+        .bound_j = NAN,
+        .certificate_ratio = NAN,
+    };
+    for (size_t i = 0; i < jobs->count; i++) {
+        if (outcomes[i].fate != LULL_CLUSTER_DONE)
+            continue;
+        completion_s[done++] = seconds(jobs->all[i].arrival_ns, outcomes[i].end_ns);
+        summary_out->makespan_s = fmax(summary_out->makespan_s, seconds(0, outcomes[i].end_ns));
+    }
+    lull_cluster_run_energy(run, &summary_out->run_j, &summary_out->idle_j);
+    summary_out->turn_on_j = lull_cluster_run_turn_on_j(run);
+    rc = lull_cluster_summarise_times(completion_s, done, summary_out);
+    free(completion_s);
+    return rc;
+}

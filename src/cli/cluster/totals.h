@@ -1,0 +1,46 @@
+/*
+ * What the jobs of a run have come to, pool by pool and in all.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLI_CLUSTER_TOTALS_H
+#define LULL_CLI_CLUSTER_TOTALS_H
+
+#include <stdint.h>
+
+#include "simulator/cluster/engine.h"
+#include "simulator/cluster/summary.h"
+
+struct lull_cluster_totals {
+    uint64_t gpus;
+    uint64_t jobs;
+    uint64_t rejected;
+    uint64_t done;
+    uint64_t misses; /* deadlines, also of jobs that were rejected or never started */
+    uint64_t preemptions;
+    double wait_s;       /* sum over done jobs, each until it first started */
+    double completion_s; /* sum over done jobs, each from its arrival to its end */
+    double busy_gpu_s;
+    double value_j;   /* of jobs that ended in time */
+    double offered_j; /* values of all jobs */
+};
+
+/* Counts a run. totals_out: one for each pool of the cluster, and one more for all pools. O(jobs +
+ * stretches + nodes). */
+void lull_cluster_totals_count(const struct lull_cluster *cluster,
+                               const struct lull_cluster_jobs *jobs,
+                               const struct lull_cluster_run *run,
+                               struct lull_cluster_totals *totals_out);
+
+/* How long done jobs waited on average; 0 where none is done. */
+double lull_cluster_totals_mean_wait_s(const struct lull_cluster_totals *totals);
+
+/* The share of the GPUs that was busy until time_s; 0 where there are no GPUs or no time. */
+double lull_cluster_totals_utilisation(const struct lull_cluster_totals *totals, double time_s);
+
+/* Fills in all but the bound, from the totals of all pools. Errors: -ENOMEM. */
+int lull_cluster_totals_summarise(const struct lull_cluster_totals *all,
+                                  const struct lull_cluster_jobs *jobs,
+                                  const struct lull_cluster_run *run,
+                                  struct lull_cluster_summary *summary_out);
+
+#endif

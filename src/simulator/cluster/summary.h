@@ -1,0 +1,60 @@
+/*
+ * What every simulation of a cluster reports at its end, whatever the policy: the figures that can
+ * be compared between policies, as text and as JSON. Tables of single jobs are written here too.
+ *
+ * Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_SIMULATOR_CLUSTER_SUMMARY_H
+#define LULL_SIMULATOR_CLUSTER_SUMMARY_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <jansson.h>
+
+#include "base/error.h"
+
+struct lull_cluster_summary {
+    uint64_t jobs;
+    uint64_t rejected;
+    double average_completion_s; /* from arrival to end, over the jobs that were not rejected */
+    double p99_completion_s;
+    double makespan_s; /* from time 0 to the last end */
+    double run_j;
+    double idle_j;
+    double turn_on_j;
+    uint64_t deadline_misses;
+    double bound_j;           /* no schedule of these jobs needs less; NAN if that is not known */
+    double certificate_ratio; /* the energy is at most this many times the least; NAN if unknown */
+};
+
+/*
+ * Fills in the average and the 99 % quantile of these times, which are 0 if count is 0.
+ * Errors: -ENOMEM.
+ */
+int lull_cluster_summarise_times(const double *completion_s, size_t count,
+                                 struct lull_cluster_summary *summary);
+
+void lull_cluster_summary_print(const struct lull_cluster_summary *summary, FILE *out);
+
+/* The summary's fields as a JSON object, which the caller owns. NULL: there is no memory. */
+json_t *lull_cluster_summary_json(const struct lull_cluster_summary *summary);
+
+/* Prints a document on standard output and takes it. Errors: -ENOMEM, also for a null document. */
+int lull_cluster_print_json(json_t *document);
+
+/*
+ * Prints the summary's fields and those of `more` as one JSON document. Takes `more`; a null one
+ * stands for a lack of memory. Errors: -ENOMEM.
+ */
+int lull_cluster_summary_print_json(const struct lull_cluster_summary *summary, json_t *more);
+
+/*
+ * Writes a table or a picture to a file, whole or not at all: write_rows gets an open file and the
+ * context, and returns 0 or -ENOMEM. Errors: -ENOMEM; those of lull_file_write_atomic.
+ */
+int lull_cluster_write_table(const char *path, int (*write_rows)(const void *context, FILE *file),
+                             const void *context, struct lull_error *err);
+
+#endif

@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/job/batch.h"
+#include "cli/command.h"
