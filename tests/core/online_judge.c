@@ -19,7 +19,7 @@ static struct online_result run_tuned(const struct online_case *it, const struct
     uint32_t *starts = calloc(it->jobs.count + 1, sizeof(*starts));
     uint32_t *modes = calloc(it->jobs.count + 1, sizeof(*modes));
     const struct online_result result =
-        online_case_run(it, &lull_cluster_policy_pd_rats, starts, modes);
+        online_case_run(it, lull_cluster_policy_find("pd-rats"), starts, modes);
 
     for (size_t j = 0; j < it->jobs.count; j++) {
         const struct lull_cluster_job *job = &it->jobs.all[j];
@@ -72,7 +72,7 @@ struct online_verdict online_judge(const struct online_case *it)
 {
     struct lull_slot_choice *choices = calloc(it->jobs.count + 1, sizeof(*choices));
     const struct online_result safe =
-        online_case_run(it, &lull_cluster_policy_pd_rats_safe, NULL, NULL);
+        online_case_run(it, lull_cluster_policy_find("pd-rats-safe"), NULL, NULL);
     const struct online_result greedy = online_case_greedy(it);
     struct online_result tuned;
     struct online_verdict verdict;
