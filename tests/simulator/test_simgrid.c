@@ -14,7 +14,7 @@
 
 #include "../core/property.h"
 #include "simulator/cluster/engine.h"
-#include "simulator/cluster/transfers.h"
+#include "transfers.h"
 #include "simgrid_answers.h"
 
 enum { MOST_HOSTS = 8, STEPS = 4, MOST_JOBS = 30, TRANSFERS = 15, QUEUES = 10 };

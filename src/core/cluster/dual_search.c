@@ -10,8 +10,6 @@
 
 #include "core/cluster/dual_bound.h"
 
-static const double full_ratio = 0.9; /* a slot with more booked has a price */
-
 static bool is_capped(const struct lull_slot_problem *problem)
 {
     return problem->cap_w != LULL_SLOTS_UNCAPPED;
@@ -26,46 +24,6 @@ size_t lull_dual_cells(const struct lull_slot_problem *problem)
 {
     return gpu_cells_of(problem) + (is_capped(problem) ? problem->slots : 0);
 }
-
-/* ---- a guess ------------------------------------------------------------------------------ */
-
-static void cover(const struct lull_slot_problem *problem, const struct lull_slot_mode *mode,
-                  uint32_t start, double *load, double *least_j)
-{
-    const double gain_j = -(mode->cost_j + mode->delay_j * (double)(start - mode->first));
-    const double price_j = gain_j / mode->gpus / mode->slots;
-
-    for (uint32_t i = 0; i < mode->slots; i++) {
-        const size_t cell = (size_t)mode->type * problem->slots + start + i;
-
-        load[cell] += mode->gpus;
-        least_j[cell] = fmin(least_j[cell], price_j);
-    }
-}
-
-int lull_dual_guess(const struct lull_slot_problem *problem, const struct lull_slot_choice *choices,
-                    double *gpu_j_out)
-{
-    const size_t cells = gpu_cells_of(problem);
-    double *load = calloc(cells, sizeof(*load));
-
-    if (load == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < cells; i++)
-        gpu_j_out[i] = INFINITY;
-    for (size_t j = 0; j < problem->job_count; j++)
-        if (choices[j].mode != LULL_SLOT_REJECTED)
-            cover(problem, &problem->jobs[j].modes[choices[j].mode], choices[j].start, load,
-                  gpu_j_out);
-    for (size_t i = 0; i < cells; i++)
-        if (load[i] < full_ratio * problem->gpus[i / problem->slots] || isinf(gpu_j_out[i]) ||
-            gpu_j_out[i] < 0.0)
-            gpu_j_out[i] = 0.0;
-    free(load);
-    return 0;
-}
-
-/* ---- the search --------------------------------------------------------------------------- */
 
 struct search {
     const struct lull_slot_problem *problem;

@@ -11,14 +11,6 @@
 #include "core/cluster/price_ascent.h"
 #include "core/cluster/slots.h"
 
-/*
- * Prices guessed from a schedule, one choice per job: where little more would have fitted into a
- * slot of a type, the least that a job there gains per GPU and slot; else 0. gpu_j_out: [type *
- * slots + slot]. -ENOMEM. O(jobs + the slots they take).
- */
-int lull_dual_guess(const struct lull_slot_problem *problem, const struct lull_slot_choice *choices,
-                    double *gpu_j_out);
-
 /* How many prices a problem has: one of a GPU for each [type * slots + slot], and behind them, with
  * a cap, one of a watt for each slot. */
 size_t lull_dual_cells(const struct lull_slot_problem *problem);

@@ -34,7 +34,9 @@ struct lull_node_power {
     struct lull_heap timers;
 };
 
-int64_t lull_node_power_patience_ns(const struct lull_cluster_type *type, uint32_t gpus)
+/* How long a node of the type with this many GPUs may be idle; at least 1 ns; LULL_CLUSTER_NEVER:
+ * for ever, as it draws no less when it is off. */
+static int64_t patience_of(const struct lull_cluster_type *type, uint32_t gpus)
 {
     const double saves_w = type->idle_w * gpus - type->off_w;
     double patience_ns;
@@ -153,8 +155,7 @@ static void set_idle(struct lull_node_power *policy, uint32_t node, int64_t sinc
     group->idle = group->idle - was + is;
     policy->idle_since_ns[node] = since_ns;
     if (is) {
-        const int64_t patience_ns =
-            lull_node_power_patience_ns(&policy->cluster->types[asked->type], asked->gpus);
+        const int64_t patience_ns = patience_of(&policy->cluster->types[asked->type], asked->gpus);
 
         /* Without memory for its timer the node stays on, which costs but does no harm. */
         if (patience_ns != LULL_CLUSTER_NEVER)
@@ -215,7 +216,7 @@ static bool is_due(const struct lull_node_power *policy, uint32_t node, int64_t 
 
     return policy->idle_since_ns[node] != LULL_CLUSTER_NEVER &&
            now_ns - policy->idle_since_ns[node] >=
-               lull_node_power_patience_ns(&policy->cluster->types[asked->type], asked->gpus);
+               patience_of(&policy->cluster->types[asked->type], asked->gpus);
 }
 
 static bool turn_off(struct lull_node_power *policy, struct group *group, int64_t now_ns,

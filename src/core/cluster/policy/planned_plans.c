@@ -26,8 +26,8 @@ bool lull_planned_is_late(const struct lull_planned *policy, uint32_t job)
            policy->plans[job].end_ns > policy->book.jobs->all[job].deadline_ns;
 }
 
-bool lull_planned_restore(struct lull_planned *policy, uint32_t job,
-                          const struct lull_planned_job *old)
+/* Gives a job the plan that it once had, whose GPUs are free. It takes the shares. */
+static bool restore(struct lull_planned *policy, uint32_t job, const struct lull_planned_job *old)
 {
     struct lull_planned_job *const plan = &policy->plans[job];
     const uint32_t stamp = plan->stamp + 1;
@@ -148,7 +148,7 @@ bool lull_planned_plan(struct lull_planned *policy, const struct lull_cluster_st
     if (best.shares == NULL)
         return false;
     memcpy(best.shares, policy->best, best.share_count * sizeof(*best.shares));
-    if (lull_planned_restore(policy, job, &best))
+    if (restore(policy, job, &best))
         return true;
     free(best.shares);
     return false;
@@ -229,7 +229,7 @@ bool lull_planned_repair(struct lull_planned *policy, const struct lull_cluster_
         for (size_t i = 0; i < count; i++)
             drop(policy, moved[i]);
         for (size_t i = 0; i < count; i++)
-            if (!lull_planned_restore(policy, moved[i], &old[i]))
+            if (!restore(policy, moved[i], &old[i]))
                 free(old[i].shares);
         return false;
     }

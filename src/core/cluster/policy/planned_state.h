@@ -61,10 +61,6 @@ enum lull_plan_aim {
 bool lull_planned_plan(struct lull_planned *policy, const struct lull_cluster_state *state,
                        uint32_t job, enum lull_plan_aim aim, int64_t now_ns);
 
-/* Gives a job the plan that it once had, whose GPUs are free. It takes the shares. */
-bool lull_planned_restore(struct lull_planned *policy, uint32_t job,
-                          const struct lull_planned_job *old);
-
 /* A job that has not begun loses its plan, whose shares are the caller's then. */
 struct lull_planned_job lull_planned_withdraw(struct lull_planned *policy, uint32_t job);
 
