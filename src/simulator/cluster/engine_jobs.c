@@ -76,6 +76,28 @@ static void account(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
     life->since_ns = now_ns;
 }
 
+/* ---- what types draw ---------------------------------------------------------------------- */
+
+int lull_engine_measure(struct lull_cluster_run *run, uint32_t type, int64_t now_ns)
+{
+    const struct lull_cluster_type *what = &run->cluster->types[type];
+    const struct lull_engine_use *use = &run->use[type];
+    int rc = lull_power_meter_set(run->meter, type, LULL_POWER_JOBS,
+                                  use->busy_gpus > 0 ? use->jobs_w : 0.0, now_ns);
+
+    if (rc == 0)
+        rc = lull_power_meter_set(run->meter, type, LULL_POWER_IDLE,
+                                  what->idle_w * (double)(use->on_gpus - use->busy_gpus) +
+                                      what->off_w * (double)use->off_nodes,
+                                  now_ns);
+    if (rc == 0 && what->turn_on_ns > 0)
+        rc = lull_power_meter_set(run->meter, type, LULL_POWER_TURN_ON,
+                                  what->turn_on_j / ((double)what->turn_on_ns * 1e-9) *
+                                      (double)use->turning_on_nodes,
+                                  now_ns);
+    return rc;
+}
+
 /* ---- GPUs of jobs ------------------------------------------------------------------------- */
 
 /* Nodes that a job has just left, or came to, with all their GPUs otherwise free. */
