@@ -178,8 +178,8 @@ static int time_policy(const struct lull_cluster_policy_ops *policy, uint32_t gp
 
 static int speed(uint32_t gpus)
 {
-    return time_policy(&lull_cluster_policy_pd_rats_safe, gpus) +
-           time_policy(&lull_cluster_policy_pd_rats, gpus);
+    return time_policy(lull_cluster_policy_find("pd-rats-safe"), gpus) +
+           time_policy(lull_cluster_policy_find("pd-rats"), gpus);
 }
 
 int main(int argc, char **argv)

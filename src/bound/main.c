@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "bound/report.h"
-#include "bound/solve_prices.h"
 
 /* ---- progress, on a terminal -------------------------------------------------------------- */
 

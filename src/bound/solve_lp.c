@@ -4,15 +4,94 @@
 #include <coin/Clp_C_Interface.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 #include "bound/sift.h"
-#include "bound/solve_prices.h"
 #include "core/cluster/dual_bound.h"
+#include "core/cluster/dual_search.h"
 
 enum { CLP_OPTIMAL = 0, CLP_INFEASIBLE = 1, CLP_STOPPED = 3 };
 
 /* Fewer go to the simplex method at once; more are solved by parts. */
 enum { FEW_COLUMNS = 2000, MANY_COLUMNS = 5000 };
+
+/* ---- by prices ---------------------------------------------------------------------------- */
+
+/* Steps after which an ascent stops in any case: 3000 jobs in 864 slots (bench/bench_bound.py) take
+   about as many. How near the goal comes for a first guess is chosen, not measured. */
+enum { MOST_STEPS = 3400 };
+static const double coarse_ratio = 1e-3;
+
+static int make_result(const struct lull_slot_problem *problem, struct lull_lp_result *result_out)
+{
+    *result_out = (struct lull_lp_result){
+        .objective_j = (double)NAN,
+        .gpu_j = calloc((size_t)problem->type_count * problem->slots, sizeof(double)),
+        .cap_j = calloc(problem->slots, sizeof(double)),
+    };
+    if (result_out->gpu_j != NULL && result_out->cap_j != NULL)
+        return 0;
+    lull_lp_result_fini(result_out);
+    return -ENOMEM;
+}
+
+static bool is_time_over(void *user)
+{
+    const clock_t *until = user;
+
+    return clock() > *until;
+}
+
+static int ascend(const struct lull_slot_problem *problem, double fine_ratio, double time_limit_s,
+                  struct lull_lp_result *result)
+{
+    clock_t until = clock() + (clock_t)(fmin(time_limit_s, 1e5) * CLOCKS_PER_SEC);
+    const struct lull_price_ascent ascent = {
+        .achieved = (double)INFINITY,
+        .fine_ratio = fine_ratio,
+        .steps = MOST_STEPS,
+        .is_over = is_time_over,
+        .user = &until,
+    };
+    const size_t gpu_cells = (size_t)problem->type_count * problem->slots;
+    const size_t cells = lull_dual_cells(problem);
+    double *prices_j = calloc(cells, sizeof(*prices_j));
+    int rc = -ENOMEM;
+
+    if (prices_j != NULL)
+        rc = lull_dual_search(problem, &ascent, prices_j, &result->bound_j);
+    if (rc == 0) {
+        memcpy(result->gpu_j, prices_j, gpu_cells * sizeof(*prices_j));
+        memcpy(result->cap_j, prices_j + gpu_cells, (cells - gpu_cells) * sizeof(*prices_j));
+    }
+    free(prices_j);
+    return rc;
+}
+
+int lull_solve_prices(const struct lull_slot_problem *problem, double fine_ratio,
+                      double time_limit_s, struct lull_lp_result *result_out,
+                      struct lull_error *err)
+{
+    int rc = make_result(problem, result_out);
+
+    if (rc == 0)
+        rc = ascend(problem, fine_ratio, time_limit_s, result_out);
+    if (rc < 0) {
+        lull_lp_result_fini(result_out);
+        lull_error_set(err, rc, "no memory for prices of %u slots", problem->slots);
+    }
+    return rc;
+}
+
+void lull_lp_result_fini(struct lull_lp_result *result)
+{
+    free(result->gpu_j);
+    free(result->cap_j);
+    *result = (struct lull_lp_result){0};
+}
+
+/* ---- by the solver ------------------------------------------------------------------------ */
 
 static Clp_Simplex *new_model(double time_limit_s)
 {
@@ -48,8 +127,7 @@ static void optimise(Clp_Simplex *model, const struct lull_time_indexed *program
 static int sift(Clp_Simplex *model, const struct lull_time_indexed *program, double time_limit_s)
 {
     struct lull_lp_result start;
-    int result =
-        lull_solve_prices(program->problem, LULL_PRICES_COARSE_RATIO, time_limit_s, &start, NULL);
+    int result = lull_solve_prices(program->problem, coarse_ratio, time_limit_s, &start, NULL);
 
     if (result < 0)
         return result;
@@ -126,25 +204,13 @@ static int solve(const struct lull_time_indexed *program, double time_limit_s,
 int lull_solve_lp(const struct lull_time_indexed *program, double time_limit_s,
                   struct lull_lp_result *result_out, struct lull_error *err)
 {
-    const struct lull_slot_problem *problem = program->problem;
-    int result = -ENOMEM;
+    int result = make_result(program->problem, result_out);
 
-    *result_out = (struct lull_lp_result){
-        .gpu_j = calloc((size_t)problem->type_count * problem->slots, sizeof(double)),
-        .cap_j = calloc(problem->slots, sizeof(double)),
-    };
-    if (result_out->gpu_j != NULL && result_out->cap_j != NULL)
+    if (result == 0)
         result = solve(program, time_limit_s, result_out, err);
     if (result == -ENOMEM)
         lull_error_set(err, result, "no memory for the linear program");
     if (result < 0)
         lull_lp_result_fini(result_out);
     return result;
-}
-
-void lull_lp_result_fini(struct lull_lp_result *result)
-{
-    free(result->gpu_j);
-    free(result->cap_j);
-    *result = (struct lull_lp_result){0};
 }

@@ -8,6 +8,10 @@
 
 #include "bound/time_indexed.h"
 
+/* How near the goal comes to the best bound in lull_solve_prices(): a bound that is worth waiting
+ * for. */
+#define LULL_PRICES_FINE_RATIO 1e-6
+
 struct lull_lp_result {
     bool is_infeasible; /* no schedule runs all jobs that have to run */
     bool is_optimal;    /* the solver says so; else it stopped at the time limit */
@@ -20,6 +24,16 @@ struct lull_lp_result {
 /* time_limit_s > 0. Errors: LULL_E_FORMAT the solver gave up; -ENOMEM. */
 int lull_solve_lp(const struct lull_time_indexed *program, double time_limit_s,
                   struct lull_lp_result *result_out, struct lull_error *err);
+
+/*
+ * A bound where the linear program is too large to be written down: prices found by ascent
+ * (core/cluster/dual_search.h). It is proven like any bound by prices; how near the program's
+ * optimum it comes is not known. Stops when the goal is within fine_ratio (> 0) of the best bound,
+ * or after time_limit_s of processor time, but looks at prices of 0 at least. -ENOMEM.
+ */
+int lull_solve_prices(const struct lull_slot_problem *problem, double fine_ratio,
+                      double time_limit_s, struct lull_lp_result *result_out,
+                      struct lull_error *err);
 void lull_lp_result_fini(struct lull_lp_result *result);
 
 #endif

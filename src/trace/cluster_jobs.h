@@ -30,7 +30,6 @@
  *
  * So the traces of Philly, Chronus, ElasticFlow, Gavel and openb are read as they are published in
  * tables. Jobs without GPUs, or without a known duration, are counted and left out.
- * cluster_nodes.h reads openb's nodes.
  *
  * Threads: a table belongs to its caller. SPDX-License-Identifier: Apache-2.0
  */

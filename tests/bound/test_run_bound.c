@@ -39,8 +39,8 @@ static struct lull_cluster_run *run_fifo(void)
 {
     struct lull_cluster_run *run = NULL;
 
-    assert_int_equal(lull_cluster_simulate(&cluster, &jobs, &lull_cluster_policy_fifo, &run, NULL),
-                     0);
+    assert_int_equal(
+        lull_cluster_simulate(&cluster, &jobs, lull_cluster_policy_find("fifo"), &run, NULL), 0);
     return run;
 }
 
@@ -67,9 +67,7 @@ static void test_bound(void **state)
 enum { CASES = 8, POLICIES = 5, SLOTS = 20 };
 
 /* Those that leave the clocks of running jobs alone. */
-static const struct lull_cluster_policy_ops *const policies[POLICIES] = {
-    &lull_cluster_policy_fifo, &lull_cluster_policy_lpt, &lull_cluster_policy_backfill,
-    &lull_cluster_policy_greedy_energy, &lull_cluster_policy_srsf};
+static const char *const policies[POLICIES] = {"fifo", "lpt", "backfill", "greedy-energy", "srsf"};
 
 static struct cluster_case it;
 
@@ -146,7 +144,8 @@ static void test_no_run_is_below(void **state)
         case_draw(&it, seed);
         conditions = conditions_of(seed);
         for (size_t i = 0; i < POLICIES; i++)
-            holds(lull_cluster_simulate_under(&it.cluster, &it.jobs, policies[i], &conditions,
+            holds(lull_cluster_simulate_under(&it.cluster, &it.jobs,
+                                              lull_cluster_policy_find(policies[i]), &conditions,
                                               &runs[i], &err) == 0,
                   seed);
         for (size_t i = 0; i < POLICIES; i++) {

@@ -19,7 +19,7 @@ static struct online_result run_tuned(const struct online_case *it, const struct
     uint32_t *starts = calloc(it->jobs.count + 1, sizeof(*starts));
     uint32_t *modes = calloc(it->jobs.count + 1, sizeof(*modes));
     const struct online_result result =
-        online_case_run(it, &lull_cluster_policy_pd_rats, starts, modes);
+        online_case_run(it, lull_cluster_policy_find("pd-rats"), starts, modes);
 
     for (size_t j = 0; j < it->jobs.count; j++) {
         const struct lull_cluster_job *job = &it->jobs.all[j];
@@ -54,6 +54,46 @@ static double proven_ratio(const struct lull_slotted *made)
     return ratio;
 }
 
+/* A slot of a type with more booked has a price. */
+static const double full_ratio = 0.9;
+
+static void cover(const struct lull_slot_problem *problem, const struct lull_slot_mode *mode,
+                  uint32_t start, double *load, double *least_j)
+{
+    const double gain_j = -(mode->cost_j + mode->delay_j * (double)(start - mode->first));
+    const double price_j = gain_j / mode->gpus / mode->slots;
+
+    for (uint32_t i = 0; i < mode->slots; i++) {
+        const size_t cell = (size_t)mode->type * problem->slots + start + i;
+
+        load[cell] += mode->gpus;
+        least_j[cell] = fmin(least_j[cell], price_j);
+    }
+}
+
+/* Prices guessed from a schedule: where little more would have fitted into a slot of a type, the
+ * least that a job there gains per GPU and slot; else 0. */
+static void guess(const struct lull_slot_problem *problem, const struct lull_slot_choice *choices,
+                  double *gpu_j_out)
+{
+    const size_t cells = (size_t)problem->type_count * problem->slots;
+    double *load = calloc(cells, sizeof(*load));
+
+    if (load == NULL)
+        abort();
+    for (size_t i = 0; i < cells; i++)
+        gpu_j_out[i] = INFINITY;
+    for (size_t j = 0; j < problem->job_count; j++)
+        if (choices[j].mode != LULL_SLOT_REJECTED)
+            cover(problem, &problem->jobs[j].modes[choices[j].mode], choices[j].start, load,
+                  gpu_j_out);
+    for (size_t i = 0; i < cells; i++)
+        if (load[i] < full_ratio * problem->gpus[i / problem->slots] || isinf(gpu_j_out[i]) ||
+            gpu_j_out[i] < 0.0)
+            gpu_j_out[i] = 0.0;
+    free(load);
+}
+
 static double certify(const struct lull_slot_problem *problem,
                       const struct lull_slot_choice *choices, double welfare_j, uint32_t steps)
 {
@@ -61,8 +101,8 @@ static double certify(const struct lull_slot_problem *problem,
     const struct lull_price_ascent ascent = {.achieved = -welfare_j, .steps = steps};
     double bound_j = -INFINITY;
 
-    if (lull_dual_guess(problem, choices, prices_j) < 0 ||
-        lull_dual_search(problem, &ascent, prices_j, &bound_j) < 0)
+    guess(problem, choices, prices_j);
+    if (lull_dual_search(problem, &ascent, prices_j, &bound_j) < 0)
         abort();
     free(prices_j);
     return -bound_j;
@@ -72,7 +112,7 @@ struct online_verdict online_judge(const struct online_case *it)
 {
     struct lull_slot_choice *choices = calloc(it->jobs.count + 1, sizeof(*choices));
     const struct online_result safe =
-        online_case_run(it, &lull_cluster_policy_pd_rats_safe, NULL, NULL);
+        online_case_run(it, lull_cluster_policy_find("pd-rats-safe"), NULL, NULL);
     const struct online_result greedy = online_case_greedy(it);
     struct online_result tuned;
     struct online_verdict verdict;

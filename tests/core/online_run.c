@@ -63,7 +63,7 @@ static void end_jobs(struct running *running, const struct lull_cluster_policy_o
             running->taken[running->shares[i][j].node] -= (int)running->shares[i][j].gpus;
         free(running->shares[i]);
         running->shares[i] = NULL;
-        ops->end(policy, i, now_ns);
+        ops->calls->end(policy, i, now_ns);
     }
 }
 
@@ -104,10 +104,10 @@ struct online_result online_case_run(const struct online_case *it,
     uint32_t next = 0;
 
     make(&running, it);
-    if (ops->create(&it->cluster, &it->jobs, &policy) < 0)
+    if (ops->calls->create(&it->cluster, &it->jobs, ops->rule, &policy) < 0)
         abort();
-    if (ops->turn != NULL)
-        ops->turn(policy, 0.0); /* welfare: time counts nothing but by deadlines */
+    if (ops->calls->turn != NULL)
+        ops->calls->turn(policy, 0.0); /* welfare: time counts nothing but by deadlines */
     for (size_t i = 0; starts_out != NULL && i < it->jobs.count; i++)
         starts_out[i] = UINT32_MAX;
     for (uint32_t slot = 0; slot < it->slots; slot++) {
@@ -116,9 +116,9 @@ struct online_result online_case_run(const struct online_case *it,
 
         end_jobs(&running, ops, policy, now_ns);
         for (; next < it->jobs.count && it->jobs.all[next].arrival_ns <= now_ns; next++)
-            if (ops->arrive(policy, next, now_ns) < 0)
+            if (ops->calls->arrive(policy, next, now_ns) < 0)
                 abort();
-        while (ops->decide(policy, running.state, now_ns, &decision)) {
+        while (ops->calls->decide(policy, running.state, now_ns, &decision)) {
             if (decision.act == LULL_CLUSTER_REJECT) {
                 running.is_gone[decision.job] = true;
                 continue;
@@ -130,7 +130,7 @@ struct online_result online_case_run(const struct online_case *it,
             }
         }
     }
-    ops->destroy(policy);
+    ops->calls->destroy(policy);
     unmake(&running);
     return running.result;
 }

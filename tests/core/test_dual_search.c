@@ -12,7 +12,7 @@
 
 #include "core/cluster/dual_search.h"
 #include "core/cluster/slotted.h"
-#include "core/cluster/timeline.h"
+#include "timeline_fit.h"
 #include "core/stats/random.h"
 #include "slot_lp.h"
 
@@ -73,9 +73,9 @@ static double any_schedule(struct lull_random *random, const struct drawn *drawn
         int64_t start_ns;
         double own_j;
 
-        assert_int_equal(lull_timeline_copy(&later, &free), 0);
+        timeline_copy(&later, &free);
         lull_timeline_advance(&later, job->arrival_ns + below(random, 700));
-        start_ns = lull_timeline_first_fit(&later, job->modes[m].gpus, job->modes[m].time_ns,
+        start_ns = timeline_first_fit(&later, job->modes[m].gpus, job->modes[m].time_ns,
                                            INT64_MAX - 1);
         lull_timeline_fini(&later);
         own_j = lull_cluster_gain_j(job, m, start_ns, second_j);

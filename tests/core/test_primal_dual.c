@@ -241,7 +241,7 @@ static void test_policy_is_the_rule(void **state)
         struct online_result result;
 
         run(proof);
-        result = online_case_run(proof->it, &lull_cluster_policy_pd_rats_safe, NULL, NULL);
+        result = online_case_run(proof->it, lull_cluster_policy_find("pd-rats-safe"), NULL, NULL);
         assert_true(result.is_sound);
         assert_true(fabs(result.welfare_j - proof->account.gain_j) <= 1e-9 * proof->account.gain_j);
         close_proof(proof);

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "core/cluster/demand.h"
-#include "core/cluster/timeline.h"
+#include "timeline_fit.h"
 #include "core/stats/random.h"
 
 enum { TIMES = 60 };
@@ -63,8 +63,8 @@ static void test_against_brute_force(void **state)
                 now += below(&random, 4);
                 lull_timeline_advance(&timeline, now);
             }
-            assert_int_equal(lull_timeline_copy(&copy, &timeline), 0);
-            assert_true(lull_timeline_first_fit(&copy, gpus, time, latest) ==
+            timeline_copy(&copy, &timeline);
+            assert_true(timeline_first_fit(&copy, gpus, time, latest) ==
                         slow_first_fit(free, now, gpus, time, latest));
         }
     }
@@ -90,7 +90,7 @@ static void test_beside_reservations(void **state)
             assert_int_equal(lull_timeline_take(&rising, below(&random, TIMES), INT64_MAX,
                                                 -(1 + below(&random, 3))),
                              0);
-        assert_int_equal(lull_timeline_copy(&both, &rising), 0);
+        timeline_copy(&both, &rising);
         for (int i = 0; i < 10; i++) {
             const int64_t from = below(&random, TIMES);
             const int64_t until = from + 1 + below(&random, 12);
@@ -102,7 +102,7 @@ static void test_beside_reservations(void **state)
             assert_int_equal(lull_timeline_take(&reserved, from, until, taken), 0);
             assert_int_equal(lull_timeline_take(&both, from, until, taken), 0);
             assert_true(lull_timeline_first_fit_beside(&rising, &reserved, gpus, time, latest) ==
-                        lull_timeline_first_fit(&both, gpus, time, latest));
+                        timeline_first_fit(&both, gpus, time, latest));
         }
         lull_timeline_fini(&rising);
         lull_timeline_fini(&reserved);
@@ -117,11 +117,11 @@ static void test_for_ever(void **state)
     (void)state;
     assert_int_equal(lull_timeline_reset(&timeline, 5, 4), 0);
     assert_int_equal(lull_timeline_take(&timeline, 9, INT64_MAX, 4), 0);
-    assert_true(lull_timeline_first_fit(&timeline, 1, 4, INT64_MAX - 1) == 5);
-    assert_true(lull_timeline_first_fit(&timeline, 1, 5, INT64_MAX - 1) == INT64_MAX);
+    assert_true(timeline_first_fit(&timeline, 1, 4, INT64_MAX - 1) == 5);
+    assert_true(timeline_first_fit(&timeline, 1, 5, INT64_MAX - 1) == INT64_MAX);
     assert_int_equal(lull_timeline_take(&timeline, 20, INT64_MAX, -2), 0);
-    assert_true(lull_timeline_first_fit(&timeline, 2, 1000, INT64_MAX - 1) == 20);
-    assert_true(lull_timeline_first_fit(&timeline, 2, 1000, 19) == INT64_MAX);
+    assert_true(timeline_first_fit(&timeline, 2, 1000, INT64_MAX - 1) == 20);
+    assert_true(timeline_first_fit(&timeline, 2, 1000, 19) == INT64_MAX);
     lull_timeline_fini(&timeline);
 }
 

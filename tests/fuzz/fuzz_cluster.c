@@ -1,12 +1,11 @@
 /*
- * Job traces of clusters, and their nodes: refused with a message, or rows in order and in their
+ * Job traces of clusters, and their pools: refused with a message, or rows in order and in their
  * ranges.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "fuzz.h"
 
 #include "trace/cluster_jobs.h"
-#include "trace/cluster_nodes.h"
 #include "trace/cluster_pools.h"
 
 static void check_table(const struct lull_cluster_jobs_table *table)
@@ -45,21 +44,6 @@ static void read_jobs(struct lull_lines *lines)
     lull_cluster_jobs_fini(&table);
 }
 
-static void read_nodes(struct lull_lines *lines)
-{
-    struct lull_cluster_nodes_table table;
-    struct lull_error err = {0};
-
-    if (lull_cluster_nodes_read_lines(lines, &table, &err) < 0) {
-        require(err.text[0] != '\0' && table.rows == NULL);
-        return;
-    }
-    require(table.count > 0);
-    for (size_t i = 0; i < table.count; i++)
-        require(table.rows[i].gpus > 0 && table.rows[i].gpus <= LULL_CLUSTER_NODES_MOST_GPUS);
-    lull_cluster_nodes_fini(&table);
-}
-
 static void read_pools(struct lull_lines *lines)
 {
     struct lull_cluster_pools_table table;
@@ -75,7 +59,7 @@ static void read_pools(struct lull_lines *lines)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static void (*const readers[])(struct lull_lines *) = {read_jobs, read_nodes, read_pools};
+    static void (*const readers[])(struct lull_lines *) = {read_jobs, read_pools};
 
     for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++) {
         struct lull_lines *lines = NULL;

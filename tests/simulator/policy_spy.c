@@ -92,26 +92,27 @@ static struct spy_event *note(int64_t now_ns, enum spy_kind kind, uint32_t job)
 }
 
 static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  struct lull_cluster_policy **policy_out)
+                  const void *rule, struct lull_cluster_policy **policy_out)
 {
+    (void)rule;
     return lull_cluster_policy_create(spied.ops, cluster, jobs, policy_out);
 }
 
 static void destroy(struct lull_cluster_policy *policy)
 {
-    spied.ops->destroy(policy);
+    spied.ops->calls->destroy(policy);
 }
 
 static int arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
 {
     spied.is_waiting[job] = true;
-    return spied.ops->arrive(policy, job, now_ns);
+    return spied.ops->calls->arrive(policy, job, now_ns);
 }
 
 static void end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
 {
     note(now_ns, SPY_END, job);
-    spied.ops->end(policy, job, now_ns);
+    spied.ops->calls->end(policy, job, now_ns);
 }
 
 static bool decide(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
@@ -122,7 +123,7 @@ static bool decide(struct lull_cluster_policy *policy, const struct lull_cluster
                                 [LULL_CLUSTER_RECLOCK] = SPY_RECLOCK};
     struct spy_event *event;
 
-    if (!spied.ops->decide(policy, state, now_ns, decision)) {
+    if (!spied.ops->calls->decide(policy, state, now_ns, decision)) {
         if (spied.pause != NULL)
             spied.pause(spied.it, spied.log, state, now_ns, spied.is_waiting);
         return false;
@@ -142,15 +143,14 @@ static bool decide(struct lull_cluster_policy *policy, const struct lull_cluster
 
 static int64_t wake_ns(const struct lull_cluster_policy *policy, int64_t now_ns)
 {
-    return spied.ops->wake_ns != NULL ? spied.ops->wake_ns(policy, now_ns) : LULL_CLUSTER_NEVER;
+    return spied.ops->calls->wake_ns != NULL ? spied.ops->calls->wake_ns(policy, now_ns) : LULL_CLUSTER_NEVER;
 }
 
 struct lull_cluster_run *spy_run(const struct spy_case *it,
                                  const struct lull_cluster_policy_ops *ops, spy_pause pause,
                                  struct spy_log *log)
 {
-    static const struct lull_cluster_policy_ops spy = {
-        .name = "spy",
+    static const struct lull_cluster_policy_calls calls = {
         .create = create,
         .destroy = destroy,
         .arrive = arrive,
@@ -158,6 +158,7 @@ struct lull_cluster_run *spy_run(const struct spy_case *it,
         .decide = decide,
         .wake_ns = wake_ns,
     };
+    static const struct lull_cluster_policy_ops spy = {.name = "spy", .calls = &calls};
     struct lull_cluster_run *run = NULL;
     struct lull_error err = {0};
 

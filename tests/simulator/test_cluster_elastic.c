@@ -17,7 +17,7 @@ static struct lull_cluster_policy_ops at_knob(double second_j)
 {
     struct lull_cluster_policy_ops set;
 
-    assert_int_equal(lull_cluster_policy_set(&lull_cluster_policy_pd_rats, second_j, &set, NULL),
+    assert_int_equal(lull_cluster_policy_set(lull_cluster_policy_find("pd-rats"), second_j, &set, NULL),
                      0);
     return set;
 }
@@ -243,7 +243,7 @@ static void test_is_srsf_where_only_time_counts(void **state)
         for (uint32_t i = 0; i < it.jobs.count; i++)
             it.all[i].is_preemptible = true;
         lull_cluster_run_destroy(spy_run(&it, &ops, NULL, &spied));
-        lull_cluster_run_destroy(spy_run(&it, &lull_cluster_policy_srsf, NULL, &again));
+        lull_cluster_run_destroy(spy_run(&it, lull_cluster_policy_find("srsf"), NULL, &again));
         holds(spied.count == again.count &&
                   memcmp(spied.events, again.events, spied.count * sizeof(spied.events[0])) == 0,
               seed);

@@ -135,8 +135,8 @@ static void nobody_fits(const struct spy_case *unused, const struct spy_log *log
 static void test_work_conservation(void **state)
 {
     const struct lull_cluster_policy_ops *const ranked[] = {
-        &lull_cluster_policy_srtf, &lull_cluster_policy_srsf, &lull_cluster_policy_hdf,
-        &lull_cluster_policy_powerflow};
+        lull_cluster_policy_find("srtf"), lull_cluster_policy_find("srsf"), lull_cluster_policy_find("hdf"),
+        lull_cluster_policy_find("powerflow")};
 
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -237,7 +237,7 @@ static void test_backfill_never_delays_the_first(void **state)
         count_gpus();
         for (size_t i = 0; i < SPY_JOBS; i++)
             bound_ns[i] = LULL_CLUSTER_NEVER;
-        run = spy_run(&it, &lull_cluster_policy_backfill, note_heads, &spied);
+        run = spy_run(&it, lull_cluster_policy_find("backfill"), note_heads, &spied);
         for (size_t i = 0; i < spied.count; i++) {
             const struct spy_event *event = &spied.events[i];
 
@@ -269,7 +269,7 @@ static void test_greedy_energy_announces_misses(void **state)
 
         wish.has_deadlines = true;
         spy_make(&it, &wish, seed);
-        run = spy_run(&it, &lull_cluster_policy_greedy_energy, NULL, &spied);
+        run = spy_run(&it, lull_cluster_policy_find("greedy-energy"), NULL, &spied);
         for (uint32_t job = 0; job < it.jobs.count; job++) {
             const struct lull_cluster_outcome *outcome = &lull_cluster_run_outcomes(run)[job];
             const bool is_late = outcome->end_ns > it.all[job].deadline_ns;

@@ -119,7 +119,7 @@ static void test_srtf_second_by_second(void **state)
             it.modes[i][0].time_ns = (INT64_C(1) << it.modes[i][0].time_ns / SPY_S % 9) * SPY_S;
             jobs[i].left_s = it.modes[i][0].time_ns / SPY_S;
         }
-        run = spy_run(&it, &lull_cluster_policy_srtf, NULL, &spied);
+        run = spy_run(&it, lull_cluster_policy_find("srtf"), NULL, &spied);
         tick(jobs, 12);
         for (uint32_t i = 0; i < it.jobs.count; i++) {
             holds(lull_cluster_run_outcomes(run)[i].end_ns == jobs[i].end_s * SPY_S, seed);
@@ -247,7 +247,7 @@ static void test_hdf_against_the_optimum(void **state)
     struct lull_cluster_policy_ops set;
 
     (void)state;
-    assert_int_equal(lull_cluster_policy_set(&lull_cluster_policy_hdf, 1.0, &set, NULL), 0);
+    assert_int_equal(lull_cluster_policy_set(lull_cluster_policy_find("hdf"), 1.0, &set, NULL), 0);
     for (size_t i = 0; i < 2; i++) {
         double worst = 0.0;
         double sum = 0.0;
@@ -297,7 +297,7 @@ static void test_powerflow_keeps_its_budget(void **state)
             double sum_s = 0.0;
 
             assert_int_equal(
-                lull_cluster_policy_set(&lull_cluster_policy_powerflow, budget, &set, NULL), 0);
+                lull_cluster_policy_set(lull_cluster_policy_find("powerflow"), budget, &set, NULL), 0);
             run = spy_run(&it, &set, NULL, &spied);
             spy_check(&it, run, &spied);
             for (uint32_t i = 0; i < it.jobs.count; i++) {

@@ -184,7 +184,7 @@ static void test_every_start_and_placement(void **state)
         ordered[i] = it.jobs[order[i]];
     jobs.count = it.count;
     assert_int_equal(
-        lull_cluster_simulate(&it.cluster, &jobs, &lull_cluster_policy_fifo, &run, &err), 0);
+        lull_cluster_simulate(&it.cluster, &jobs, lull_cluster_policy_find("fifo"), &run, &err), 0);
     for (size_t i = 0; i < it.count; i++) {
         const struct lull_cluster_outcome *outcome = &lull_cluster_run_outcomes(run)[i];
 
@@ -268,9 +268,9 @@ static void test_chronus(void **state)
                                                     .modes = &modes[jobs.count]};
     }
     compare_with_chronus(
-        &jobs, &(struct expected){&lull_cluster_policy_fifo, 2467.8103, 2204.2982, 29021, 7664});
+        &jobs, &(struct expected){lull_cluster_policy_find("fifo"), 2467.8103, 2204.2982, 29021, 7664});
     compare_with_chronus(
-        &jobs, &(struct expected){&lull_cluster_policy_edf, 1165.4374, 901.9253, 28740, 21736});
+        &jobs, &(struct expected){lull_cluster_policy_find("edf"), 1165.4374, 901.9253, 28740, 21736});
     lull_cluster_jobs_fini(&table);
 }
 

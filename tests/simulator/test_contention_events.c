@@ -1,7 +1,7 @@
 /*
  * Paces of jobs that share links (core/cluster/contention.h) against their iterations run one by
  * one: each computes for a while, a little longer or shorter each time, then sends, and transfers
- * share links max-min fairly or by AdaDUAL's rule (simulator/cluster/transfers.h, whose oracle is
+ * share links max-min fairly or by AdaDUAL's rule (transfers.h, whose oracle is
  * SimGrid).
  *
  * Usage: test_contention_events [table]. SPDX-License-Identifier: Apache-2.0
@@ -12,7 +12,7 @@
 
 #include "../core/property.h"
 #include "core/cluster/contention.h"
-#include "simulator/cluster/transfers.h"
+#include "transfers.h"
 
 enum { NODES = 8, NODES_OF_RACK = 4, RACKS = 2, JOBS = 6, SHARES = 4, CASES = 40 };
 

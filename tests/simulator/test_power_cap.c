@@ -210,7 +210,7 @@ static void test_backfill_is_near_the_linear_program(void **state)
             struct result result;
 
             draw_crowd(seed, MOST_CROWD);
-            result = run_crowd(&lull_cluster_policy_backfill, shares[i]);
+            result = run_crowd(lull_cluster_policy_find("backfill"), shares[i]);
             holds(result.makespan_ratio >= 1.0 && result.makespan_ratio <= 1.05, seed);
             holds(result.rate_ratio <= 1.0 + 1e-9 && result.rate_ratio >= 0.95, seed);
         }
@@ -225,7 +225,7 @@ static void test_a_cap_costs_little_in_any_order(void **state)
             struct result result;
 
             draw_crowd(seed, MOST_CROWD);
-            result = run_crowd(&lull_cluster_policy_fifo, shares[i]);
+            result = run_crowd(lull_cluster_policy_find("fifo"), shares[i]);
             holds(result.makespan_ratio >= 1.0 && result.makespan_ratio <= 1.12, seed);
         }
 }
@@ -234,8 +234,9 @@ static void test_a_cap_costs_little_in_any_order(void **state)
 static void print_table(void)
 {
     static const int sizes[] = {300, 1000, MOST_CROWD};
-    const struct lull_cluster_policy_ops *const policies[] = {
-        &lull_cluster_policy_fifo, &lull_cluster_policy_lpt, &lull_cluster_policy_backfill};
+    const struct lull_cluster_policy_ops *const policies[] = {lull_cluster_policy_find("fifo"),
+                                                              lull_cluster_policy_find("lpt"),
+                                                              lull_cluster_policy_find("backfill")};
 
     for (size_t size = 0; size < sizeof(sizes) / sizeof(sizes[0]); size++)
         for (size_t p = 0; p < sizeof(policies) / sizeof(policies[0]); p++) {

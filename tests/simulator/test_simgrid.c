@@ -14,7 +14,7 @@
 
 #include "../core/property.h"
 #include "simulator/cluster/engine.h"
-#include "simulator/cluster/transfers.h"
+#include "transfers.h"
 #include "simgrid_answers.h"
 
 enum { MOST_HOSTS = 8, STEPS = 4, MOST_JOBS = 30, TRANSFERS = 15, QUEUES = 10 };
@@ -290,7 +290,7 @@ static void simulate_queue(const struct lull_cluster_job *all, size_t count, dou
 
     for (uint32_t i = 0; i < it.count; i++)
         nodes[i] = (struct lull_cluster_node){.gpus = 1};
-    assert_int_equal(lull_cluster_simulate(&cluster, &jobs, &lull_cluster_policy_fifo, &run, NULL),
+    assert_int_equal(lull_cluster_simulate(&cluster, &jobs, lull_cluster_policy_find("fifo"), &run, NULL),
                      0);
     answer[0] = 0.0;
     for (size_t i = 0; i < count; i++)

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "../core/property.h"
-#include "simulator/cluster/transfers.h"
+#include "transfers.h"
 #include "trace/lines.h"
 
 /* Goes on until all of count have ended; when each did goes to end_s, by number. */

@@ -14,7 +14,6 @@
 #include <cmocka.h>
 
 #include "trace/cluster_jobs.h"
-#include "trace/cluster_nodes.h"
 #include "trace/cluster_pools.h"
 
 static const char *data_folder;
@@ -209,64 +208,20 @@ static void test_workloads(void **state)
 }
 
 /* Columns in any order; others are passed over. */
-static void test_nodes_and_pools(void **state)
+static void test_pools(void **state)
 {
-    static const char nodes_text[] = "model,node,cpu_milli,gpus\nV100,n0,1,8\n,n1,1,0\n,n2,1,2\n";
-    static const char pools_text[] = "color,nodes,vc\nred,3,6214e9\nblue,4,x\n";
-    struct lull_cluster_nodes_table nodes;
+    static const char text[] = "color,nodes,vc\nred,3,6214e9\nblue,4,x\n";
     struct lull_cluster_pools_table pools;
     struct lull_lines *lines;
     struct lull_error err = {0};
 
     (void)state;
-    lull_lines_open_memory("nodes.csv", nodes_text, sizeof(nodes_text) - 1, &lines, NULL);
-    assert_int_equal(lull_cluster_nodes_read_lines(lines, &nodes, &err), 0);
-    lull_lines_close(lines);
-    assert_int_equal(nodes.count, 2);
-    assert_int_equal(nodes.without_gpus, 1);
-    assert_string_equal(lull_cluster_nodes_name(&nodes, nodes.rows[0].model), "V100");
-    assert_int_equal(nodes.rows[1].model, UINT32_MAX);
-    lull_cluster_nodes_fini(&nodes);
-
-    lull_lines_open_memory("pools.csv", pools_text, sizeof(pools_text) - 1, &lines, NULL);
+    lull_lines_open_memory("pools.csv", text, sizeof(text) - 1, &lines, NULL);
     assert_int_equal(lull_cluster_pools_read_lines(lines, &pools, &err), 0);
     lull_lines_close(lines);
     assert_int_equal(pools.nodes, 7);
     assert_int_equal(lull_cluster_pools_find(&pools, "6214e9"), 0);
     lull_cluster_pools_fini(&pools);
-
-    lull_lines_open_memory("nodes.csv", "node,gpus\na,0\n", 14, &lines, NULL);
-    assert_int_equal(lull_cluster_nodes_read_lines(lines, &nodes, &err), LULL_E_FORMAT);
-    assert_non_null(strstr(err.text, "no node with a GPU"));
-    lull_lines_close(lines);
-}
-
-static void check_published_nodes(void)
-{
-    /* Of cluster.md, section 2. */
-    static const struct {
-        const char *model;
-        size_t gpus;
-    } models[] = {{"G2", 4392},     {"T4", 842},      {"G3", 312}, {"P100", 265},
-                  {"V100M32", 204}, {"V100M16", 195}, {"A10", 2}};
-    struct lull_cluster_nodes_table nodes;
-    struct lull_error err;
-    char path[512];
-
-    snprintf(path, sizeof(path), "%s/openb_nodes.csv", data_folder);
-    if (lull_cluster_nodes_read(path, &nodes, &err) < 0)
-        fail_msg("%s", err.text);
-    assert_int_equal(nodes.count, 1213);
-    assert_int_equal(nodes.count + nodes.without_gpus, 1523);
-    for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
-        size_t gpus = 0;
-
-        for (size_t k = 0; k < nodes.count; k++)
-            if (strcmp(lull_cluster_nodes_name(&nodes, nodes.rows[k].model), models[i].model) == 0)
-                gpus += nodes.rows[k].gpus;
-        assert_int_equal(gpus, models[i].gpus);
-    }
-    lull_cluster_nodes_fini(&nodes);
 }
 
 /* What others count of them. Gavel's jobs of up to 64 GPUs have no known duration. */
@@ -331,7 +286,6 @@ static void test_published(void **state)
         assert_int_equal(table.fractional, i == 5 ? 2573 : 0);
         lull_cluster_jobs_fini(&table);
     }
-    check_published_nodes();
 }
 
 int main(int argc, char **argv)
@@ -343,7 +297,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_values_in_joules),
         cmocka_unit_test(test_shares_of_gpus_and_values),
         cmocka_unit_test(test_workloads),
-        cmocka_unit_test(test_nodes_and_pools),
+        cmocka_unit_test(test_pools),
         cmocka_unit_test(test_published),
     };
 

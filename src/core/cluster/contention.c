@@ -124,14 +124,6 @@ static int reach(struct lull_contention *contention, uint32_t job)
     return 0;
 }
 
-void lull_contention_mark_due(struct lull_contention *contention, uint32_t job)
-{
-    if (contention->members[job].is_due)
-        return;
-    contention->members[job].is_due = true;
-    contention->due.jobs[contention->due.count++] = job;
-}
-
 int lull_contention_add(struct lull_contention *contention, uint32_t job,
                         const struct lull_cluster_mode *mode,
                         const struct lull_cluster_share *shares, size_t count)

@@ -69,8 +69,14 @@ struct lull_contention {
     bool has_changed;   /* since then */
 };
 
-/* contention.c: the pace of a running job may have changed. */
-void lull_contention_mark_due(struct lull_contention *contention, uint32_t job);
+/* The pace of a running job may have changed. */
+static inline void lull_contention_mark_due(struct lull_contention *contention, uint32_t job)
+{
+    if (contention->members[job].is_due)
+        return;
+    contention->members[job].is_due = true;
+    contention->due.jobs[contention->due.count++] = job;
+}
 
 /* contention_links.c */
 

@@ -10,6 +10,7 @@ enum { QUANTUM_BITS = 60 };
 
 typedef __int128 wide;
 
+/* Prices made ready for a problem. */
 struct lull_dual {
     const struct lull_slot_problem *problem;
     int exponent;           /* a quantum is 2^exponent J */
@@ -89,8 +90,17 @@ static void add_up(const double *prices_j, uint32_t slots, int exponent, int64_t
             before[t] + (prices_j != NULL ? quanta_below(usable(prices_j[t]), exponent) : 0);
 }
 
-int lull_dual_create(const struct lull_slot_problem *problem, const struct lull_dual_prices *prices,
-                     struct lull_dual **dual_out)
+static void destroy(struct lull_dual *dual)
+{
+    if (dual == NULL)
+        return;
+    free(dual->sums);
+    free(dual->before);
+    free(dual);
+}
+
+static int create(const struct lull_slot_problem *problem, const struct lull_dual_prices *prices,
+                  struct lull_dual **dual_out)
 {
     const size_t rows = (size_t)problem->type_count + 1;
     const size_t row = (size_t)problem->slots + 1;
@@ -102,7 +112,7 @@ int lull_dual_create(const struct lull_slot_problem *problem, const struct lull_
     dual->sums = calloc(rows * row, sizeof(*dual->sums));
     dual->before = calloc(rows, sizeof(*dual->before));
     if (dual->sums == NULL || dual->before == NULL) {
-        lull_dual_destroy(dual);
+        destroy(dual);
         return -ENOMEM;
     }
     frexp(largest(problem, prices), &dual->exponent);
@@ -116,15 +126,6 @@ int lull_dual_create(const struct lull_slot_problem *problem, const struct lull_
     }
     *dual_out = dual;
     return 0;
-}
-
-void lull_dual_destroy(struct lull_dual *dual)
-{
-    if (dual == NULL)
-        return;
-    free(dual->sums);
-    free(dual->before);
-    free(dual);
 }
 
 /* ---- schedules ---------------------------------------------------------------------------- */
@@ -171,18 +172,6 @@ static int64_t choose(const struct lull_dual *dual, const struct lull_slot_job *
     return best;
 }
 
-double lull_dual_choose_start(const struct lull_dual *dual, const struct lull_slot_mode *mode,
-                              uint32_t *start_out)
-{
-    return joules_below(choose_start(dual, mode, INT64_MAX, start_out), dual->exponent);
-}
-
-double lull_dual_choose(const struct lull_dual *dual, const struct lull_slot_job *job,
-                        struct lull_slot_choice *choice_out)
-{
-    return joules_below(choose(dual, job, choice_out), dual->exponent);
-}
-
 /* What all there is would cost; the products are not negative. */
 static wide cost_of_all(const struct lull_dual *dual)
 {
@@ -205,7 +194,7 @@ int lull_dual_bound(const struct lull_slot_problem *problem, const struct lull_d
     struct lull_dual *dual;
     wide sum = 0;
 
-    if (lull_dual_create(problem, &taken, &dual) < 0)
+    if (create(problem, &taken, &dual) < 0)
         return -ENOMEM;
     for (size_t i = 0; i < problem->job_count; i++) {
         struct lull_slot_choice choice;
@@ -216,6 +205,6 @@ int lull_dual_bound(const struct lull_slot_problem *problem, const struct lull_d
     }
     sum -= cost_of_all(dual);
     *bound_j_out = joules_below(sum, dual->exponent);
-    lull_dual_destroy(dual);
+    destroy(dual);
     return 0;
 }

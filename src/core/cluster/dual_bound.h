@@ -20,8 +20,8 @@
  * The value returned is proven in floating point too. Prices are first rounded down to whole
  * multiples of one quantum, a power of two at most 2^-59 of the most that a schedule's cost and
  * prices can come to: these are prices like any others. Costs are rounded down to quanta, which
- * only lowers the value; all that follows is exact in integers, and the result is rounded down. So a
- * solver's duals may be off by any tolerance; negative or infinite prices count as 0.
+ * only lowers the value; all that follows is exact in integers, and the result is rounded down. So
+ * a solver's duals may be off by any tolerance; negative or infinite prices count as 0.
  *
  * Cost: prefix sums of prices, then one look at each start of each mode; a mode is left as soon as
  * no later start can be better (prices are not negative). O(types * slots + sum of starts).
@@ -46,22 +46,5 @@ struct lull_dual_prices {
  */
 int lull_dual_bound(const struct lull_slot_problem *problem, const struct lull_dual_prices *prices,
                     double *bound_j_out, struct lull_slot_choice *choices_out);
-
-/* ---- one job after the other -------------------------------------------------------------- */
-
-/* Prices made ready for one problem, whose jobs may come and go as long as their modes stay within
- * the ranges of those that it had when this was made. */
-struct lull_dual; /* opaque */
-
-int lull_dual_create(const struct lull_slot_problem *problem, const struct lull_dual_prices *prices,
-                     struct lull_dual **dual_out);
-void lull_dual_destroy(struct lull_dual *dual);
-
-/* The best schedule of a job at these prices, and what it comes to, rounded down. A mode alone: the
- * earliest start that is best. */
-double lull_dual_choose(const struct lull_dual *dual, const struct lull_slot_job *job,
-                        struct lull_slot_choice *choice_out);
-double lull_dual_choose_start(const struct lull_dual *dual, const struct lull_slot_mode *mode,
-                              uint32_t *start_out);
 
 #endif

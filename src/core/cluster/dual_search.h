@@ -1,7 +1,7 @@
 /*
- * How far from the optimum a schedule can be at most, found after the run: prices that prove a
- * tight bound (dual_bound.h). Any prices prove one; so they may be guessed, scaled and improved
- * freely.
+ * How far from the optimum a schedule can be at most, found after the run, or what any schedule
+ * costs at least: prices that prove a tight bound (dual_bound.h). Any prices prove one; so they may
+ * be guessed, scaled and improved freely.
  *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -11,20 +11,17 @@
 #include "core/cluster/price_ascent.h"
 #include "core/cluster/slots.h"
 
-/*
- * Prices guessed from a schedule, one choice per job: where little more would have fitted into a
- * slot of a type, the least that a job there gains per GPU and slot; else 0. gpu_j_out: [type *
- * slots + slot]. -ENOMEM. O(jobs + the slots they take).
- */
-int lull_dual_guess(const struct lull_slot_problem *problem, const struct lull_slot_choice *choices,
-                    double *gpu_j_out);
+/* How many prices a problem has: one of a GPU for each [type * slots + slot], and behind them, with
+ * a cap, one of a watt for each slot. */
+size_t lull_dual_cells(const struct lull_slot_problem *problem);
 
 /*
  * The best bound on the least cost (J, see dual_bound.h) that the ascent finds; achieved: what a
- * schedule costs. gpu_j: as above, overwritten by the best prices. O((steps + 13) starts). -ENOMEM.
+ * schedule costs, or INFINITY. prices_j: lull_dual_cells() of them to begin with, overwritten by
+ * the best. O((steps + 13) (starts + prices)). -ENOMEM.
  */
 int lull_dual_search(const struct lull_slot_problem *problem,
-                     const struct lull_price_ascent *ascent, double *gpu_j, double *bound_j_out);
+                     const struct lull_price_ascent *ascent, double *prices_j, double *bound_j_out);
 
 /* Optimum over achieved where both are welfare (-cost), achieved over optimum where both are cost:
  * at least 1, and 1 where there is nothing to gain. INFINITY: nothing was achieved. */

@@ -61,15 +61,12 @@ void lull_share_remove(struct lull_share *share, uint32_t flow);
 
 /*
  * Finds the rates that may have changed since the last call. Their flows go to *flows_out, in no
- * order, where they stand until something is added or removed. Returns how many. O(flows * their links) of those joined;
- * max-min times the links that fill up one after the other.
+ * order, where they stand until something is added or removed. Returns how many. O(flows * their
+ * links) of those joined; max-min times the links that fill up one after the other.
  */
 uint32_t lull_share_update(struct lull_share *share, const uint32_t **flows_out);
 
 /* As of the last update, > 0. */
 double lull_share_rate_mb_s(const struct lull_share *share, uint32_t flow);
-
-/* What a link lets through with so many flows (sum of weights) on it. */
-double lull_share_capacity_mb_s(const struct lull_share_link *link, double flows);
 
 #endif

@@ -3,7 +3,8 @@
 
 #include "core/cluster/fair_share_state.h"
 
-double lull_share_capacity_mb_s(const struct lull_share_link *link, double flows)
+/* What a link lets through with flows of this sum of weights on it. */
+static double capacity_mb_s(const struct lull_share_link *link, double flows)
 {
     if (flows <= 1.0)
         return link->capacity_mb_s;
@@ -56,8 +57,7 @@ static void share_equally(struct lull_share *share)
             const struct link *link = &share->links[flow->uses[k].is.link];
 
             flow->rate_mb_s =
-                fmin(flow->rate_mb_s,
-                     lull_share_capacity_mb_s(&link->is, link->weights) / link->weights);
+                fmin(flow->rate_mb_s, capacity_mb_s(&link->is, link->weights) / link->weights);
         }
     }
 }
@@ -119,7 +119,7 @@ static void fill(struct lull_share *share)
     for (uint32_t i = 0; i < share->marked_link_count; i++) {
         struct link *const link = &share->links[share->marked_links[i]];
 
-        link->left_mb_s = lull_share_capacity_mb_s(&link->is, link->weights);
+        link->left_mb_s = capacity_mb_s(&link->is, link->weights);
         link->open_weights = link->weights;
     }
     for (uint32_t i = 0; i < share->marked_flow_count; i++)

@@ -53,10 +53,6 @@ struct lull_cluster_jobs {
     size_t count;
 };
 
-/* Whether the numbers of a job are within their ranges. -EINVAL, with what is wrong. */
-int lull_cluster_job_check(const struct lull_cluster_job *job, const struct lull_cluster *cluster,
-                           struct lull_error *err);
-
 /*
  * What a schedule of a job is worth, J: its value (0 if it has to run) less the energy of the mode
  * and less second_j for each second from its arrival to its end, times its weight. -INFINITY where

@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "core/cluster/job_surface.h"
 
 enum {
     LULL_JOB_MOST_TASKS = 1 << 22,
@@ -116,5 +117,25 @@ struct lull_job_usage {
 int lull_job_graph_usage(const struct lull_job_graph *graph, const int64_t *duration_ns,
                          const int64_t *begin_ns, int64_t makespan_ns,
                          struct lull_job_usage *usage_out);
+
+/* ---- an iteration with all GPUs at one clock ------------------------------------------------- */
+
+struct lull_job_iteration {
+    int64_t time_ns;
+    double energy_j; /* of all GPUs */
+    /* Of the time of an average device; they add up to 1. */
+    double compute_ratio;
+    double exposed_ratio; /* communication */
+    double bubble_ratio;
+};
+
+/*
+ * Resources 0 to devices - 1 (devices > 0) are what computes, each so many GPUs (> 0) that are
+ * alike; the graph is finished, and not all of it takes no time. Computation takes tempo's
+ * compute_ratio as long, transfers its transfer_ratio; a GPU draws compute_w, in exposed
+ * communication transfer_w and in bubbles waiting_w. -ENOMEM. As long as one schedule.
+ */
+int lull_job_iterate(const struct lull_job_graph *graph, uint32_t devices, uint64_t gpus,
+                     const struct lull_job_tempo *tempo, struct lull_job_iteration *iteration_out);
 
 #endif

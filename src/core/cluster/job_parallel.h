@@ -23,7 +23,6 @@
 #include "base/error.h"
 #include "core/cluster/job.h"
 #include "core/cluster/job_graph.h"
-#include "core/cluster/job_iteration.h"
 #include "core/cluster/job_surface.h"
 #include "core/pipeline/schedule/schedule.h"
 

@@ -21,7 +21,7 @@ struct group {
     bool has_changed;     /* stands in the list */
 };
 
-struct lull_cluster_policy {
+struct lull_node_power {
     const struct lull_cluster *cluster;
     const struct lull_cluster_jobs *jobs;
     struct lull_cluster_decider inner;
@@ -34,7 +34,9 @@ struct lull_cluster_policy {
     struct lull_heap timers;
 };
 
-int64_t lull_node_power_patience_ns(const struct lull_cluster_type *type, uint32_t gpus)
+/* How long a node of the type with this many GPUs may be idle; at least 1 ns; LULL_CLUSTER_NEVER:
+ * for ever, as it draws no less when it is off. */
+static int64_t patience_of(const struct lull_cluster_type *type, uint32_t gpus)
 {
     const double saves_w = type->idle_w * gpus - type->off_w;
     double patience_ns;
@@ -47,14 +49,14 @@ int64_t lull_node_power_patience_ns(const struct lull_cluster_type *type, uint32
     return patience_ns < 1.0 ? 1 : (int64_t)patience_ns;
 }
 
-static uint32_t group_number(const struct lull_cluster_policy *policy, uint32_t node)
+static uint32_t group_number(const struct lull_node_power *policy, uint32_t node)
 {
     const struct lull_cluster_node *asked = &policy->cluster->nodes[node];
 
     return asked->pool * policy->cluster->type_count + asked->type;
 }
 
-static struct group *change(struct lull_cluster_policy *policy, uint32_t number)
+static struct group *change(struct lull_node_power *policy, uint32_t number)
 {
     struct group *const group = &policy->groups[number];
 
@@ -73,7 +75,7 @@ static uint64_t nodes_for(const struct group *group, uint32_t gpus)
 }
 
 /* Whether an earlier mode of the job has this one's type and could run. */
-static bool is_counted(const struct lull_cluster_policy *policy, const struct lull_cluster_job *job,
+static bool is_counted(const struct lull_node_power *policy, const struct lull_cluster_job *job,
                        uint32_t mode)
 {
     const size_t pool = (size_t)job->pool * policy->cluster->type_count;
@@ -86,7 +88,7 @@ static bool is_counted(const struct lull_cluster_policy *policy, const struct lu
 }
 
 /* A job that waits, or does so no longer: nodes of every type that could ever run it. */
-static void want(struct lull_cluster_policy *policy, uint32_t job, bool waits)
+static void want(struct lull_node_power *policy, uint32_t job, bool waits)
 {
     const struct lull_cluster_job *asked = &policy->jobs->all[job];
 
@@ -106,37 +108,44 @@ static void want(struct lull_cluster_policy *policy, uint32_t job, bool waits)
     }
 }
 
-static int arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
-    const int rc = policy->inner.ops->arrive(policy->inner.policy, job, now_ns);
+    struct lull_node_power *const policy = (struct lull_node_power *)handle;
+    const int rc = policy->inner.calls->arrive(policy->inner.policy, job, now_ns);
 
     if (rc == 0)
         want(policy, job, true);
     return rc;
 }
 
-static void end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
-    policy->inner.ops->end(policy->inner.policy, job, now_ns);
+    struct lull_node_power *const policy = (struct lull_node_power *)handle;
+
+    policy->inner.calls->end(policy->inner.policy, job, now_ns);
 }
 
-static void begin(struct lull_cluster_policy *policy, uint32_t job, uint32_t mode, int64_t now_ns)
+static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t mode, int64_t now_ns)
 {
+    struct lull_node_power *const policy = (struct lull_node_power *)handle;
+
     want(policy, job, false);
-    if (policy->inner.ops->begin != NULL)
-        policy->inner.ops->begin(policy->inner.policy, job, mode, now_ns);
+    if (policy->inner.calls->begin != NULL)
+        policy->inner.calls->begin(policy->inner.policy, job, mode, now_ns);
 }
 
-static void pace(struct lull_cluster_policy *policy, uint32_t job, double its_pace, int64_t end_ns,
+static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pace, int64_t end_ns,
                  int64_t now_ns)
 {
-    if (policy->inner.ops->pace != NULL)
-        policy->inner.ops->pace(policy->inner.policy, job, its_pace, end_ns, now_ns);
+    struct lull_node_power *const policy = (struct lull_node_power *)handle;
+
+    if (policy->inner.calls->pace != NULL)
+        policy->inner.calls->pace(policy->inner.policy, job, its_pace, end_ns, now_ns);
 }
 
 /* ---- nodes -------------------------------------------------------------------------------- */
 
-static void set_idle(struct lull_cluster_policy *policy, uint32_t node, int64_t since_ns)
+static void set_idle(struct lull_node_power *policy, uint32_t node, int64_t since_ns)
 {
     const bool was = policy->idle_since_ns[node] != LULL_CLUSTER_NEVER;
     const bool is = since_ns != LULL_CLUSTER_NEVER;
@@ -146,8 +155,7 @@ static void set_idle(struct lull_cluster_policy *policy, uint32_t node, int64_t 
     group->idle = group->idle - was + is;
     policy->idle_since_ns[node] = since_ns;
     if (is) {
-        const int64_t patience_ns =
-            lull_node_power_patience_ns(&policy->cluster->types[asked->type], asked->gpus);
+        const int64_t patience_ns = patience_of(&policy->cluster->types[asked->type], asked->gpus);
 
         /* Without memory for its timer the node stays on, which costs but does no harm. */
         if (patience_ns != LULL_CLUSTER_NEVER)
@@ -155,9 +163,10 @@ static void set_idle(struct lull_cluster_policy *policy, uint32_t node, int64_t 
     }
 }
 
-static void node_changed(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+static void node_changed(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
                          uint32_t node, int64_t now_ns)
 {
+    struct lull_node_power *const policy = (struct lull_node_power *)handle;
     struct group *const group = change(policy, group_number(policy, node));
     const enum lull_cluster_power power = lull_cluster_state_power(state, node);
 
@@ -168,20 +177,22 @@ static void node_changed(struct lull_cluster_policy *policy, const struct lull_c
     /* One that is off may stand in the heap twice, or no longer be off; turn_on looks. */
     if (power == LULL_CLUSTER_OFF)
         (void)lull_heap_add(&group->off, node, node);
-    if (policy->inner.ops->node != NULL)
-        policy->inner.ops->node(policy->inner.policy, state, node, now_ns);
+    if (policy->inner.calls->node != NULL)
+        policy->inner.calls->node(policy->inner.policy, state, node, now_ns);
 }
 
-static void idle(struct lull_cluster_policy *policy, uint32_t node, bool is_idle, int64_t now_ns)
+static void idle(struct lull_cluster_policy *handle, uint32_t node, bool is_idle, int64_t now_ns)
 {
+    struct lull_node_power *const policy = (struct lull_node_power *)handle;
+
     set_idle(policy, node, is_idle ? now_ns : LULL_CLUSTER_NEVER);
-    if (policy->inner.ops->idle != NULL)
-        policy->inner.ops->idle(policy->inner.policy, node, is_idle, now_ns);
+    if (policy->inner.calls->idle != NULL)
+        policy->inner.calls->idle(policy->inner.policy, node, is_idle, now_ns);
 }
 
 /* ---- decisions ---------------------------------------------------------------------------- */
 
-static bool turn_on(struct lull_cluster_policy *policy, struct group *group,
+static bool turn_on(struct lull_node_power *policy, struct group *group,
                     struct lull_cluster_decision *decision)
 {
     struct lull_heap_entry first;
@@ -199,16 +210,16 @@ static bool turn_on(struct lull_cluster_policy *policy, struct group *group,
 }
 
 /* Whether the node has been idle for its patience. */
-static bool is_due(const struct lull_cluster_policy *policy, uint32_t node, int64_t now_ns)
+static bool is_due(const struct lull_node_power *policy, uint32_t node, int64_t now_ns)
 {
     const struct lull_cluster_node *asked = &policy->cluster->nodes[node];
 
     return policy->idle_since_ns[node] != LULL_CLUSTER_NEVER &&
            now_ns - policy->idle_since_ns[node] >=
-               lull_node_power_patience_ns(&policy->cluster->types[asked->type], asked->gpus);
+               patience_of(&policy->cluster->types[asked->type], asked->gpus);
 }
 
-static bool turn_off(struct lull_cluster_policy *policy, struct group *group, int64_t now_ns,
+static bool turn_off(struct lull_node_power *policy, struct group *group, int64_t now_ns,
                      struct lull_cluster_decision *decision)
 {
     struct lull_heap_entry first;
@@ -224,7 +235,7 @@ static bool turn_off(struct lull_cluster_policy *policy, struct group *group, in
     return false;
 }
 
-static void expire(struct lull_cluster_policy *policy, int64_t now_ns)
+static void expire(struct lull_node_power *policy, int64_t now_ns)
 {
     struct lull_heap_entry timer;
 
@@ -234,14 +245,16 @@ static void expire(struct lull_cluster_policy *policy, int64_t now_ns)
                                 -(int64_t)timer.number, timer.number);
 }
 
-static bool decide(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
                    int64_t now_ns, struct lull_cluster_decision *decision)
 {
+    struct lull_node_power *const policy = (struct lull_node_power *)handle;
+
     expire(policy, now_ns);
     for (uint32_t i = 0; i < policy->changed_count; i++)
         if (turn_off(policy, &policy->groups[policy->changed[i]], now_ns, decision))
             return true;
-    if (policy->inner.ops->decide(policy->inner.policy, state, now_ns, decision)) {
+    if (policy->inner.calls->decide(policy->inner.policy, state, now_ns, decision)) {
         if (decision->act == LULL_CLUSTER_REJECT)
             want(policy, decision->job, false);
         return true;
@@ -257,11 +270,12 @@ static bool decide(struct lull_cluster_policy *policy, const struct lull_cluster
     return false;
 }
 
-static int64_t wake_ns(const struct lull_cluster_policy *policy, int64_t now_ns)
+static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
 {
+    const struct lull_node_power *const policy = (const struct lull_node_power *)handle;
     const struct lull_cluster_decider *inner = &policy->inner;
     int64_t wake =
-        inner->ops->wake_ns != NULL ? inner->ops->wake_ns(inner->policy, now_ns) : INT64_MAX;
+        inner->calls->wake_ns != NULL ? inner->calls->wake_ns(inner->policy, now_ns) : INT64_MAX;
 
     /* Those that are over have been looked at, or will be when next asked. */
     if (policy->timers.count > 0 && policy->timers.entries[0].key > now_ns &&
@@ -272,23 +286,7 @@ static int64_t wake_ns(const struct lull_cluster_policy *policy, int64_t now_ns)
 
 /* ---- beginning and end -------------------------------------------------------------------- */
 
-static void destroy(struct lull_cluster_policy *policy);
-
-static const struct lull_cluster_policy_ops ops = {
-    .name = "power-down",
-    .summary = "turns off nodes that are idle for long",
-    .destroy = destroy,
-    .arrive = arrive,
-    .end = end,
-    .decide = decide,
-    .begin = begin,
-    .pace = pace,
-    .node = node_changed,
-    .idle = idle,
-    .wake_ns = wake_ns,
-};
-
-static void release(struct lull_cluster_policy *policy)
+static void release(struct lull_node_power *policy)
 {
     const size_t count = (size_t)policy->cluster->pool_count * policy->cluster->type_count;
 
@@ -305,13 +303,15 @@ static void release(struct lull_cluster_policy *policy)
     free(policy);
 }
 
-static void destroy(struct lull_cluster_policy *policy)
+static void destroy(struct lull_cluster_policy *handle)
 {
-    policy->inner.ops->destroy(policy->inner.policy);
+    struct lull_node_power *const policy = (struct lull_node_power *)handle;
+
+    policy->inner.calls->destroy(policy->inner.policy);
     release(policy);
 }
 
-static int make_room(struct lull_cluster_policy *policy)
+static int make_room(struct lull_node_power *policy)
 {
     const struct lull_cluster *cluster = policy->cluster;
     const size_t count = (size_t)cluster->pool_count * cluster->type_count;
@@ -328,10 +328,22 @@ static int make_room(struct lull_cluster_policy *policy)
                : 0;
 }
 
+static const struct lull_cluster_policy_calls calls = {
+    .destroy = destroy,
+    .arrive = arrive,
+    .end = end,
+    .decide = decide,
+    .begin = begin,
+    .pace = pace,
+    .node = node_changed,
+    .idle = idle,
+    .wake_ns = wake_ns,
+};
+
 int lull_node_power_wrap(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                          struct lull_cluster_decider *decider)
 {
-    struct lull_cluster_policy *policy = calloc(1, sizeof(*policy));
+    struct lull_node_power *policy = calloc(1, sizeof(*policy));
 
     if (policy == NULL)
         return -ENOMEM;
@@ -352,6 +364,6 @@ int lull_node_power_wrap(const struct lull_cluster *cluster, const struct lull_c
         policy->idle_since_ns[node] = LULL_CLUSTER_NEVER;
         set_idle(policy, node, 0);
     }
-    *decider = (struct lull_cluster_decider){&ops, policy};
+    *decider = (struct lull_cluster_decider){&calls, (struct lull_cluster_policy *)policy};
     return 0;
 }

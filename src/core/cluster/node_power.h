@@ -15,12 +15,6 @@
 #include "core/cluster/policy.h"
 
 /*
- * How long a node of the type with so many GPUs may be idle; at least 1 ns; LULL_CLUSTER_NEVER: for
- * ever, as it draws no less when it is off.
- */
-int64_t lull_node_power_patience_ns(const struct lull_cluster_type *type, uint32_t gpus);
-
-/*
  * Puts the rule around the decider, which it takes: destroying the new one destroys both. All nodes
  * are on and idle at 0 ns. Borrows cluster and jobs, all of which are there already. On -ENOMEM the
  * decider is as it was.

@@ -12,7 +12,7 @@ enum {
     MOST_LOOKS = 32,         /* jobs refused at an instant, so that it takes bounded time */
 };
 
-struct lull_cluster_policy {
+struct lull_power_capped {
     const struct lull_cluster *cluster;
     const struct lull_cluster_jobs *jobs;
     struct lull_power_room room;
@@ -27,43 +27,52 @@ struct lull_cluster_policy {
 
 /* ---- jobs that come and go ---------------------------------------------------------------- */
 
-static int arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
+    struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
+
     lull_power_room_remove(&policy->room, job); /* it may have been preempted */
     if (lull_power_room_expect(&policy->room, job)) {
         lull_power_room_wait(&policy->room, job, true);
-        return policy->inner.ops->arrive(policy->inner.policy, job, now_ns);
+        return policy->inner.calls->arrive(policy->inner.policy, job, now_ns);
     }
     policy->hopeless[policy->hopeless_count++] = job;
     return 0;
 }
 
-static void end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
+    struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
+
     lull_power_room_remove(&policy->room, job);
-    policy->inner.ops->end(policy->inner.policy, job, now_ns);
+    policy->inner.calls->end(policy->inner.policy, job, now_ns);
 }
 
-static void begin(struct lull_cluster_policy *policy, uint32_t job, uint32_t mode, int64_t now_ns)
+static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t mode, int64_t now_ns)
 {
+    struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
+
     lull_power_room_wait(&policy->room, job, false);
-    if (policy->inner.ops->begin != NULL)
-        policy->inner.ops->begin(policy->inner.policy, job, mode, now_ns);
+    if (policy->inner.calls->begin != NULL)
+        policy->inner.calls->begin(policy->inner.policy, job, mode, now_ns);
 }
 
-static void pace(struct lull_cluster_policy *policy, uint32_t job, double its_pace, int64_t end_ns,
+static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pace, int64_t end_ns,
                  int64_t now_ns)
 {
+    struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
+
     lull_power_room_expect_end(&policy->room, job, end_ns);
-    if (policy->inner.ops->pace != NULL)
-        policy->inner.ops->pace(policy->inner.policy, job, its_pace, end_ns, now_ns);
+    if (policy->inner.calls->pace != NULL)
+        policy->inner.calls->pace(policy->inner.policy, job, its_pace, end_ns, now_ns);
 }
 
 /* ---- nodes -------------------------------------------------------------------------------- */
 
-static void node_changed(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+static void node_changed(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
                          uint32_t node, int64_t now_ns)
 {
+    struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
     const struct lull_cluster *cluster = policy->cluster;
     const enum lull_cluster_power power = lull_cluster_state_power(state, node);
 
@@ -75,27 +84,30 @@ static void node_changed(struct lull_cluster_policy *policy, const struct lull_c
     else if (power == LULL_CLUSTER_OFF)
         lull_power_room_set_empty(&policy->room, node,
                                   cluster->types[cluster->nodes[node].type].off_w);
-    if (policy->inner.ops->node != NULL)
-        policy->inner.ops->node(policy->inner.policy, state, node, now_ns);
+    if (policy->inner.calls->node != NULL)
+        policy->inner.calls->node(policy->inner.policy, state, node, now_ns);
 }
 
-static void idle(struct lull_cluster_policy *policy, uint32_t node, bool is_idle, int64_t now_ns)
+static void idle(struct lull_cluster_policy *handle, uint32_t node, bool is_idle, int64_t now_ns)
 {
-    if (policy->inner.ops->idle != NULL)
-        policy->inner.ops->idle(policy->inner.policy, node, is_idle, now_ns);
+    struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
+
+    if (policy->inner.calls->idle != NULL)
+        policy->inner.calls->idle(policy->inner.policy, node, is_idle, now_ns);
 }
 
-static int64_t wake_ns(const struct lull_cluster_policy *policy, int64_t now_ns)
+static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
 {
+    const struct lull_power_capped *const policy = (const struct lull_power_capped *)handle;
     const struct lull_cluster_decider *inner = &policy->inner;
 
-    return inner->ops->wake_ns == NULL ? LULL_CLUSTER_NEVER
-                                       : inner->ops->wake_ns(inner->policy, now_ns);
+    return inner->calls->wake_ns == NULL ? LULL_CLUSTER_NEVER
+                                         : inner->calls->wake_ns(inner->policy, now_ns);
 }
 
 /* ---- starts ------------------------------------------------------------------------------- */
 
-static bool admit(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+static bool admit(struct lull_power_capped *policy, const struct lull_cluster_state *state,
                   int64_t now_ns, struct lull_cluster_decision *decision)
 {
     const uint32_t job = decision->job;
@@ -122,7 +134,7 @@ static bool admit(struct lull_cluster_policy *policy, const struct lull_cluster_
 /* ---- other decisions ---------------------------------------------------------------------- */
 
 /* The clock of a running job: no mode that would be too much, but one as near as can be. */
-static bool reclock(struct lull_cluster_policy *policy, int64_t now_ns,
+static bool reclock(struct lull_power_capped *policy, int64_t now_ns,
                     struct lull_cluster_decision *decision)
 {
     const uint32_t job = decision->job;
@@ -141,7 +153,7 @@ static bool reclock(struct lull_cluster_policy *policy, int64_t now_ns,
            lull_power_room_reclock(&policy->room, job, decision->mode, now_ns) == 0;
 }
 
-static bool turn_on(struct lull_cluster_policy *policy, uint32_t node)
+static bool turn_on(struct lull_power_capped *policy, uint32_t node)
 {
     const double more_w =
         lull_power_room_turning_on_w(policy->cluster, node) - policy->room.empty_w[node];
@@ -156,30 +168,30 @@ static bool turn_on(struct lull_cluster_policy *policy, uint32_t node)
 /* ---- deciding ----------------------------------------------------------------------------- */
 
 /* What was refused waits with the policy again. */
-static void hand_back(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+static void hand_back(struct lull_power_capped *policy, const struct lull_cluster_state *state,
                       int64_t now_ns)
 {
     const struct lull_cluster_decider *inner = &policy->inner;
     size_t kept = 0;
 
     for (size_t i = 0; i < policy->refused_count; i++)
-        if (inner->ops->arrive(inner->policy, policy->refused[i], now_ns) < 0)
+        if (inner->calls->arrive(inner->policy, policy->refused[i], now_ns) < 0)
             policy->refused[kept++] = policy->refused[i]; /* no memory: later */
     policy->refused_count = kept;
-    if (policy->refused_node != NONE && inner->ops->node != NULL)
-        inner->ops->node(inner->policy, state, policy->refused_node, now_ns);
+    if (policy->refused_node != NONE && inner->calls->node != NULL)
+        inner->calls->node(inner->policy, state, policy->refused_node, now_ns);
     policy->refused_node = NONE;
 }
 
 /* Whether the decision may be carried out, perhaps in another mode. */
-static bool look_at(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+static bool look_at(struct lull_power_capped *policy, const struct lull_cluster_state *state,
                     int64_t now_ns, struct lull_cluster_decision *decision)
 {
     switch (decision->act) {
     case LULL_CLUSTER_START:
         if (admit(policy, state, now_ns, decision))
             return true;
-        policy->inner.ops->end(policy->inner.policy, decision->job, now_ns);
+        policy->inner.calls->end(policy->inner.policy, decision->job, now_ns);
         policy->refused[policy->refused_count++] = decision->job;
         return false;
     case LULL_CLUSTER_RECLOCK:
@@ -197,7 +209,7 @@ static bool look_at(struct lull_cluster_policy *policy, const struct lull_cluste
     }
 }
 
-static bool ask(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+static bool ask(struct lull_power_capped *policy, const struct lull_cluster_state *state,
                 int64_t now_ns, struct lull_cluster_decision *decision)
 {
     const struct lull_cluster_decider *inner = &policy->inner;
@@ -205,7 +217,7 @@ static bool ask(struct lull_cluster_policy *policy, const struct lull_cluster_st
     for (int looks = 0;
          looks < MOST_LOOKS && policy->refused_count < MOST_LOOKS && policy->refused_node == NONE;
          looks++) {
-        if (!inner->ops->decide(inner->policy, state, now_ns, decision))
+        if (!inner->calls->decide(inner->policy, state, now_ns, decision))
             return false;
         if (look_at(policy, state, now_ns, decision))
             return true;
@@ -213,7 +225,7 @@ static bool ask(struct lull_cluster_policy *policy, const struct lull_cluster_st
     return false;
 }
 
-static bool reject(struct lull_cluster_policy *policy, struct lull_cluster_decision *decision)
+static bool reject(struct lull_power_capped *policy, struct lull_cluster_decision *decision)
 {
     if (policy->hopeless_count == 0)
         return false;
@@ -223,9 +235,11 @@ static bool reject(struct lull_cluster_policy *policy, struct lull_cluster_decis
     return true;
 }
 
-static bool decide(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
                    int64_t now_ns, struct lull_cluster_decision *decision)
 {
+    struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
+
     if (reject(policy, decision))
         return true;
     if (policy->room.head != NONE && now_ns > policy->room.head_ns)
@@ -238,22 +252,22 @@ static bool decide(struct lull_cluster_policy *policy, const struct lull_cluster
 
 /* ---- beginning and end -------------------------------------------------------------------- */
 
-static void release(struct lull_cluster_policy *policy)
+static void release(struct lull_power_capped *policy)
 {
     lull_power_room_fini(&policy->room);
     free(policy->hopeless);
     free(policy);
 }
 
-static void destroy(struct lull_cluster_policy *policy)
+static void destroy(struct lull_cluster_policy *handle)
 {
-    policy->inner.ops->destroy(policy->inner.policy);
+    struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
+
+    policy->inner.calls->destroy(policy->inner.policy);
     release(policy);
 }
 
-static const struct lull_cluster_policy_ops ops = {
-    .name = "power-cap",
-    .summary = "keeps the cluster's power under a cap",
+static const struct lull_cluster_policy_calls calls = {
     .destroy = destroy,
     .arrive = arrive,
     .end = end,
@@ -269,12 +283,12 @@ int lull_power_cap_wrap(const struct lull_cluster *cluster, const struct lull_cl
                         const struct lull_power_cap *cap, struct lull_cluster_decider *decider,
                         struct lull_error *err)
 {
-    struct lull_cluster_policy *policy = calloc(1, sizeof(*policy));
+    struct lull_power_capped *policy = calloc(1, sizeof(*policy));
     int rc;
 
     if (policy == NULL)
         return lull_error_set(err, -ENOMEM, "out of memory");
-    *policy = (struct lull_cluster_policy){
+    *policy = (struct lull_power_capped){
         .cluster = cluster, .jobs = jobs, .inner = *decider, .refused_node = NONE};
     rc = lull_power_room_init(&policy->room, cluster, jobs, cap, err);
     if (rc < 0) {
@@ -286,6 +300,6 @@ int lull_power_cap_wrap(const struct lull_cluster *cluster, const struct lull_cl
         release(policy);
         return lull_error_set(err, -ENOMEM, "out of memory");
     }
-    *decider = (struct lull_cluster_decider){&ops, policy};
+    *decider = (struct lull_cluster_decider){&calls, (struct lull_cluster_policy *)policy};
     return 0;
 }

@@ -284,3 +284,40 @@ int64_t lull_power_room_when(const struct lull_power_room *room, double more_w, 
     *spare_w_out = fmax(spare_w, 0.0);
     return spare_w < 0.0 ? now_ns : when_ns;
 }
+
+/* ---- what could ever run ------------------------------------------------------------------- */
+
+/* Whether a mode stays under the caps where nothing else runs. */
+static bool could_stay_under(const struct lull_power_room *room, uint32_t job, uint32_t mode)
+{
+    const struct lull_cluster_mode *asked = &room->jobs->all[job].modes[mode];
+    const struct lull_power_cap *cap = &room->cap;
+    const uint32_t node_gpus =
+        room->node_gpus[room->jobs->all[job].pool * room->cluster->type_count + asked->type];
+    const double extra_w = lull_power_room_extra_w(room, job, mode);
+    const double node_w = room->cluster->types[asked->type].idle_w * node_gpus +
+                          extra_w * fmin(asked->gpus, node_gpus);
+
+    return (!(cap->node_w > 0.0) || node_w <= cap->node_w) &&
+           (!(cap->cluster_w > 0.0) || room->idle_w + extra_w * asked->gpus <= cap->cluster_w);
+}
+
+bool lull_power_room_could(const struct lull_power_room *room, uint32_t job, uint32_t mode)
+{
+    return lull_cluster_mode_is_possible(&room->jobs->all[job], mode, room->cluster,
+                                         room->gpus_of) &&
+           could_stay_under(room, job, mode);
+}
+
+bool lull_power_room_expect(struct lull_power_room *room, uint32_t job)
+{
+    bool could = false;
+
+    room->least_w[job] = INFINITY;
+    for (uint32_t mode = 0; mode < room->jobs->all[job].mode_count; mode++)
+        if (lull_power_room_could(room, job, mode)) {
+            could = true;
+            room->least_w[job] = fmin(room->least_w[job], lull_power_room_total_w(room, job, mode));
+        }
+    return could;
+}

@@ -91,8 +91,6 @@ void lull_power_room_set_empty(struct lull_power_room *room, uint32_t node, doub
 int64_t lull_power_room_when(const struct lull_power_room *room, double more_w, int64_t now_ns,
                              double *spare_w_out);
 
-/* power_place.c */
-
 /* Whether the empty cluster could hold a mode, under the caps. */
 bool lull_power_room_could(const struct lull_power_room *room, uint32_t job, uint32_t mode);
 
@@ -100,22 +98,7 @@ bool lull_power_room_could(const struct lull_power_room *room, uint32_t job, uin
  * under the caps. */
 bool lull_power_room_expect(struct lull_power_room *room, uint32_t job);
 
-/* The job waits for watts from now on, unless another does: those of its most modest mode. */
-void lull_power_room_promise(struct lull_power_room *room, uint32_t job, int64_t now_ns);
-
-/* Whether the one that waits is no worse off for so much more until then; and that it is drawn. */
-bool lull_power_room_may_pass(const struct lull_power_room *room, uint32_t job, double more_w,
-                              int64_t until_ns);
-void lull_power_room_pass(struct lull_power_room *room, uint32_t job, double more_w,
-                          int64_t until_ns);
-
-/* Puts a start elsewhere, or into another mode, where it does not fit as it is; false: nothing
- * fits. */
-bool lull_power_room_replace(const struct lull_power_room *room,
-                             const struct lull_cluster_state *state, int64_t now_ns,
-                             struct lull_cluster_decision *decision);
-
-/* power_clock.c */
+/* ---- power_place.c ------------------------------------------------------------------------- */
 
 /* Whether two modes of a job differ in nothing but their clock. */
 bool lull_power_room_is_clock_of(const struct lull_power_room *room, uint32_t job, uint32_t mode,
@@ -131,5 +114,20 @@ void lull_power_room_wait(struct lull_power_room *room, uint32_t job, bool waits
  */
 uint32_t lull_power_room_thrifty_mode(const struct lull_power_room *room,
                                       const struct lull_cluster_decision *decision, int64_t now_ns);
+
+/* The job waits for watts from now on, unless another does: those of its most modest mode. */
+void lull_power_room_promise(struct lull_power_room *room, uint32_t job, int64_t now_ns);
+
+/* Whether the one that waits is no worse off for so much more until then; and that it is drawn. */
+bool lull_power_room_may_pass(const struct lull_power_room *room, uint32_t job, double more_w,
+                              int64_t until_ns);
+void lull_power_room_pass(struct lull_power_room *room, uint32_t job, double more_w,
+                          int64_t until_ns);
+
+/* Puts a start elsewhere, or into another mode, where it does not fit as it is; false: nothing
+ * fits. */
+bool lull_power_room_replace(const struct lull_power_room *room,
+                             const struct lull_cluster_state *state, int64_t now_ns,
+                             struct lull_cluster_decision *decision);
 
 #endif

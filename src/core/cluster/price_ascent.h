@@ -1,22 +1,26 @@
 /*
  * Prices that prove a high bound: steps along a subgradient, what is asked for at the prices less
  * what there is, as long as Polyak's rule says for a goal between the best bound so far and what a
- * schedule has achieved (Polyak 1969; Held, Wolfe, Crowder 1974). Any prices prove a bound, so that
- * none of this can be wrong, only slow.
+ * schedule has achieved, or, where no schedule is known, for a level above the best bound that
+ * comes nearer (Polyak 1969; Held, Wolfe, Crowder, Mathematical Programming 6, 1974). Any prices
+ * prove a bound, so that none of this can be wrong, only slow.
  *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_CLUSTER_PRICE_ASCENT_H
 #define LULL_CORE_CLUSTER_PRICE_ASCENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* How far to go. */
 struct lull_price_ascent {
-    double achieved; /* above all bounds, but for what is left to gain */
+    double achieved;   /* what a schedule comes to: no bound is above it; INFINITY: none is known */
+    double fine_ratio; /* without a schedule: ends when the goal is so near the best bound; > 0 */
     uint32_t steps;
     void (*tell)(void *user, uint32_t step); /* before each; may be NULL */
+    bool (*is_over)(void *user);             /* after each: whether to stop; may be NULL */
     void *user;
 };
 

@@ -24,8 +24,8 @@ static int check_mode(const struct lull_slot_problem *problem, const struct lull
     return 0;
 }
 
-int lull_slot_job_check(const struct lull_slot_problem *problem, const struct lull_slot_job *job,
-                        struct lull_error *err)
+static int check_job(const struct lull_slot_problem *problem, const struct lull_slot_job *job,
+                     struct lull_error *err)
 {
     const bool is_mandatory = isinf(job->reject_j) && job->reject_j > 0.0;
 
@@ -70,7 +70,7 @@ int lull_slot_problem_check(const struct lull_slot_problem *problem, struct lull
     for (size_t i = 0; i < problem->job_count && result == 0; i++) {
         struct lull_error why = {0};
 
-        result = lull_slot_job_check(problem, &problem->jobs[i], &why);
+        result = check_job(problem, &problem->jobs[i], &why);
         if (result < 0)
             lull_error_set(err, result, "job %zu: %s", i, why.text);
     }

@@ -70,10 +70,6 @@ struct lull_slot_problem {
  * the job's number. */
 int lull_slot_problem_check(const struct lull_slot_problem *problem, struct lull_error *err);
 
-/* One job: the same. */
-int lull_slot_job_check(const struct lull_slot_problem *problem, const struct lull_slot_job *job,
-                        struct lull_error *err);
-
 /* What a job was given. */
 struct lull_slot_choice {
     uint32_t mode; /* LULL_SLOT_REJECTED: none */

@@ -35,15 +35,6 @@ void lull_timeline_fini(struct lull_timeline *timeline)
     *timeline = (struct lull_timeline){0};
 }
 
-int lull_timeline_copy(struct lull_timeline *target, const struct lull_timeline *source)
-{
-    if (make_room(target, source->count) < 0)
-        return -ENOMEM;
-    memcpy(target->steps, source->steps, source->count * sizeof(*source->steps));
-    target->count = source->count;
-    return 0;
-}
-
 void lull_timeline_advance(struct lull_timeline *timeline, int64_t now_ns)
 {
     size_t past = 0;
@@ -85,25 +76,6 @@ int lull_timeline_take(struct lull_timeline *timeline, int64_t from_ns, int64_t 
     for (size_t i = first; i < end; i++)
         timeline->steps[i].free -= gpus;
     return 0;
-}
-
-int64_t lull_timeline_first_fit(const struct lull_timeline *timeline, int64_t gpus, int64_t time_ns,
-                                int64_t latest_ns)
-{
-    const struct lull_timeline_step *steps = timeline->steps;
-    int64_t start_ns = steps[0].at_ns;
-
-    for (size_t i = 0; start_ns <= latest_ns; i++) {
-        const int64_t end_ns = i + 1 < timeline->count ? steps[i + 1].at_ns : INT64_MAX;
-
-        if (steps[i].free < gpus)
-            start_ns = end_ns;
-        else if (end_ns - start_ns >= time_ns)
-            return start_ns;
-        if (end_ns == INT64_MAX)
-            return INT64_MAX;
-    }
-    return INT64_MAX;
 }
 
 /* The step that holds at at_ns, which lies not before step `from`; in strides, since it is near. */

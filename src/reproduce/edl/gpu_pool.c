@@ -195,7 +195,8 @@ void lull_gpu_pool_set(struct lull_gpu_pool *pool, uint32_t gpu, struct lull_gpu
 
 /* ---- questions ---------------------------------------------------------------------------- */
 
-bool lull_gpu_need_is_met(const struct lull_gpu_need *need, double end_s)
+/* Whether a GPU that is free from end_s on meets the need. */
+static bool is_met(const struct lull_gpu_need *need, double end_s)
 {
     const double start_s = need->is_now_ignored ? end_s : fmax(need->now_s, end_s);
 
@@ -223,10 +224,10 @@ int64_t lull_gpu_pool_first_fit(const struct lull_gpu_pool *pool, const struct l
 {
     uint32_t node = 1;
 
-    if (!lull_gpu_need_is_met(need, pool->spans[1].least_end_s))
+    if (!is_met(need, pool->spans[1].least_end_s))
         return LULL_GPU_NONE;
     while (node < places(pool))
-        node = 2 * node + !lull_gpu_need_is_met(need, pool->spans[2 * node].least_end_s);
+        node = 2 * node + !is_met(need, pool->spans[2 * node].least_end_s);
     return gpu_at(pool, node);
 }
 
@@ -249,7 +250,7 @@ static double best_below(const struct gpu_pool_search *search, uint32_t node)
 static void visit(struct gpu_pool_search *search, uint32_t node)
 {
     if (!(best_below(search, node) > search->best) ||
-        !lull_gpu_need_is_met(search->need, search->pool->spans[node].least_end_s))
+        !is_met(search->need, search->pool->spans[node].least_end_s))
         return;
     if (node >= places(search->pool)) {
         search->best = best_below(search, node);

@@ -64,7 +64,4 @@ int64_t lull_gpu_pool_first_fit(const struct lull_gpu_pool *pool, const struct l
 int64_t lull_gpu_pool_best_fit(const struct lull_gpu_pool *pool, const struct lull_gpu_need *need);
 int64_t lull_gpu_pool_worst_fit(const struct lull_gpu_pool *pool, const struct lull_gpu_need *need);
 
-/* Whether a GPU that is free from end_s on meets the need. */
-bool lull_gpu_need_is_met(const struct lull_gpu_need *need, double end_s);
-
 #endif

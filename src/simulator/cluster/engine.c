@@ -57,7 +57,7 @@ static int64_t decide(struct lull_cluster_run *run, int64_t now_ns, struct lull_
     struct lull_cluster_decision decision = {.shares = run->scratch};
     int64_t count = 0;
 
-    while (run->decider.ops->decide(run->decider.policy, run->state, now_ns, &decision)) {
+    while (run->decider.calls->decide(run->decider.policy, run->state, now_ns, &decision)) {
         const int rc = carry_out(run, &decision, now_ns, err);
 
         if (rc < 0)
@@ -89,7 +89,7 @@ static int arrive_jobs(struct lull_cluster_run *run, int64_t now_ns)
             lull_engine_reject(run, run->next_job,
                                "its pool has not so many GPUs of a type with enough memory",
                                now_ns);
-        else if (run->decider.ops->arrive(run->decider.policy, run->next_job, now_ns) < 0)
+        else if (run->decider.calls->arrive(run->decider.policy, run->next_job, now_ns) < 0)
             return -ENOMEM;
     }
     return 0;
@@ -119,10 +119,11 @@ static int64_t next_ns(const struct lull_cluster_run *run)
 
 static int64_t wake_ns(const struct lull_cluster_run *run, int64_t now_ns)
 {
-    const struct lull_cluster_policy_ops *ops = run->decider.ops;
-    const int64_t wake_ns =
-        ops->wake_ns == NULL ? LULL_CLUSTER_NEVER : ops->wake_ns(run->decider.policy, now_ns);
+    const struct lull_cluster_policy_calls *calls = run->decider.calls;
+    int64_t wake_ns = LULL_CLUSTER_NEVER;
 
+    if (calls->wake_ns != NULL)
+        wake_ns = calls->wake_ns(run->decider.policy, now_ns);
     return wake_ns > now_ns ? wake_ns : now_ns + 1;
 }
 
@@ -235,7 +236,7 @@ static int make_decider(struct lull_cluster_run *run, const struct lull_cluster_
     if (tell_jobs(run) < 0 ||
         lull_cluster_policy_create(policy, run->cluster, &run->told_jobs, &run->decider.policy) < 0)
         return lull_error_set(err, -ENOMEM, "out of memory");
-    run->decider.ops = policy;
+    run->decider.calls = policy->calls;
     if (run->conditions.turns_nodes_off &&
         lull_node_power_wrap(run->cluster, run->jobs, &run->decider) < 0)
         return lull_error_set(err, -ENOMEM, "out of memory");
@@ -303,7 +304,7 @@ void lull_cluster_run_destroy(struct lull_cluster_run *run)
         return;
     lull_cluster_stretches_fini(&run->stretches);
     if (run->decider.policy != NULL)
-        run->decider.ops->destroy(run->decider.policy);
+        run->decider.calls->destroy(run->decider.policy);
     lull_cluster_state_destroy(run->state);
     lull_power_meter_destroy(run->meter);
     lull_contention_destroy(run->contention);

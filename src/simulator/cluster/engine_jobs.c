@@ -76,6 +76,28 @@ static void account(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
     life->since_ns = now_ns;
 }
 
+/* ---- what types draw ---------------------------------------------------------------------- */
+
+int lull_engine_measure(struct lull_cluster_run *run, uint32_t type, int64_t now_ns)
+{
+    const struct lull_cluster_type *what = &run->cluster->types[type];
+    const struct lull_engine_use *use = &run->use[type];
+    int rc = lull_power_meter_set(run->meter, type, LULL_POWER_JOBS,
+                                  use->busy_gpus > 0 ? use->jobs_w : 0.0, now_ns);
+
+    if (rc == 0)
+        rc = lull_power_meter_set(run->meter, type, LULL_POWER_IDLE,
+                                  what->idle_w * (double)(use->on_gpus - use->busy_gpus) +
+                                      what->off_w * (double)use->off_nodes,
+                                  now_ns);
+    if (rc == 0 && what->turn_on_ns > 0)
+        rc = lull_power_meter_set(run->meter, type, LULL_POWER_TURN_ON,
+                                  what->turn_on_j / ((double)what->turn_on_ns * 1e-9) *
+                                      (double)use->turning_on_nodes,
+                                  now_ns);
+    return rc;
+}
+
 /* ---- GPUs of jobs ------------------------------------------------------------------------- */
 
 /* Nodes that a job has just left, or came to, with all their GPUs otherwise free. */
@@ -83,13 +105,13 @@ static void tell_idle(struct lull_cluster_run *run, uint32_t job, bool is_idle, 
 {
     const struct lull_cluster_outcome *outcome = &run->outcomes[job];
 
-    if (run->decider.ops->idle == NULL)
+    if (run->decider.calls->idle == NULL)
         return;
     for (uint32_t i = 0; i < outcome->share_count; i++) {
         const uint32_t node = outcome->shares[i].node;
 
         if (lull_cluster_state_is_idle(run->state, node))
-            run->decider.ops->idle(run->decider.policy, node, is_idle, now_ns);
+            run->decider.calls->idle(run->decider.policy, node, is_idle, now_ns);
     }
 }
 
@@ -224,8 +246,8 @@ int lull_engine_start(struct lull_cluster_run *run, const struct lull_cluster_de
     use_gpus(run, job);
     if (rc == 0)
         rc = expect_end(run, job, now_ns);
-    if (run->decider.ops->begin != NULL)
-        run->decider.ops->begin(run->decider.policy, job, decision->mode, now_ns);
+    if (run->decider.calls->begin != NULL)
+        run->decider.calls->begin(run->decider.policy, job, decision->mode, now_ns);
     return rc < 0 ? rc : lull_engine_measure(run, mode_of(run, job)->type, now_ns);
 }
 
@@ -244,7 +266,7 @@ int lull_engine_preempt(struct lull_cluster_run *run, const struct lull_cluster_
     if (decision->restart_ns > life->restart_ns)
         life->restart_ns = decision->restart_ns;
     rc = lull_engine_measure(run, mode_of(run, job)->type, now_ns);
-    return rc < 0 ? rc : run->decider.ops->arrive(run->decider.policy, job, now_ns);
+    return rc < 0 ? rc : run->decider.calls->arrive(run->decider.policy, job, now_ns);
 }
 
 static bool differs_in_clock(const struct lull_cluster_run *run,
@@ -289,8 +311,8 @@ static int change_pace(struct lull_cluster_run *run, uint32_t job, double pace, 
     life->pace = pace;
     use_gpus(run, job);
     rc = expect_end(run, job, now_ns);
-    if (run->decider.ops->pace != NULL)
-        run->decider.ops->pace(run->decider.policy, job, pace, life->end_ns, now_ns);
+    if (run->decider.calls->pace != NULL)
+        run->decider.calls->pace(run->decider.policy, job, pace, life->end_ns, now_ns);
     return rc < 0 ? rc : lull_engine_measure(run, mode_of(run, job)->type, now_ns);
 }
 
@@ -345,7 +367,7 @@ int lull_engine_end_jobs(struct lull_cluster_run *run, int64_t now_ns)
         run->outcomes[job].fate = LULL_CLUSTER_DONE;
         run->outcomes[job].end_ns = now_ns;
         run->unfinished--;
-        run->decider.ops->end(run->decider.policy, job, now_ns);
+        run->decider.calls->end(run->decider.policy, job, now_ns);
     }
     return 0;
 }
@@ -391,8 +413,8 @@ int lull_engine_lose_jobs(struct lull_cluster_run *run, uint32_t node, int64_t n
         lose(run, lost[i], now_ns);
     rc = lull_engine_measure(run, run->cluster->nodes[node].type, now_ns);
     for (size_t i = 0; i < count && rc == 0; i++) {
-        run->decider.ops->end(run->decider.policy, lost[i], now_ns);
-        rc = run->decider.ops->arrive(run->decider.policy, lost[i], now_ns);
+        run->decider.calls->end(run->decider.policy, lost[i], now_ns);
+        rc = run->decider.calls->arrive(run->decider.policy, lost[i], now_ns);
     }
     return rc;
 }

@@ -8,26 +8,6 @@ static const struct lull_cluster_type *type_of(const struct lull_cluster_run *ru
     return &run->cluster->types[run->cluster->nodes[node].type];
 }
 
-int lull_engine_measure(struct lull_cluster_run *run, uint32_t type, int64_t now_ns)
-{
-    const struct lull_cluster_type *what = &run->cluster->types[type];
-    const struct lull_engine_use *use = &run->use[type];
-    int rc = lull_power_meter_set(run->meter, type, LULL_POWER_JOBS,
-                                  use->busy_gpus > 0 ? use->jobs_w : 0.0, now_ns);
-
-    if (rc == 0)
-        rc = lull_power_meter_set(run->meter, type, LULL_POWER_IDLE,
-                                  what->idle_w * (double)(use->on_gpus - use->busy_gpus) +
-                                      what->off_w * (double)use->off_nodes,
-                                  now_ns);
-    if (rc == 0 && what->turn_on_ns > 0)
-        rc = lull_power_meter_set(run->meter, type, LULL_POWER_TURN_ON,
-                                  what->turn_on_j / ((double)what->turn_on_ns * 1e-9) *
-                                      (double)use->turning_on_nodes,
-                                  now_ns);
-    return rc;
-}
-
 /* One node more or less of those that a power state counts. */
 static void count(struct lull_cluster_run *run, uint32_t node, enum lull_cluster_power power,
                   bool is_more)
@@ -50,8 +30,8 @@ static int change(struct lull_cluster_run *run, uint32_t node, enum lull_cluster
     count(run, node, lull_cluster_state_power(run->state, node), false);
     count(run, node, power, true);
     lull_cluster_state_set_power(run->state, node, power);
-    if (run->decider.ops->node != NULL)
-        run->decider.ops->node(run->decider.policy, run->state, node, now_ns);
+    if (run->decider.calls->node != NULL)
+        run->decider.calls->node(run->decider.policy, run->state, node, now_ns);
     return lull_cluster_stretches_add_change(&run->stretches, now_ns, node, power);
 }
 

@@ -74,6 +74,9 @@ struct lull_cluster_run {
 
 /* engine_jobs.c */
 
+/* Tells the meter what jobs and idle GPUs of a type draw now. */
+int lull_engine_measure(struct lull_cluster_run *run, uint32_t type, int64_t now_ns);
+
 /* -EINVAL: it cannot be carried out. */
 int lull_engine_start(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
                       int64_t now_ns);
@@ -96,9 +99,6 @@ int lull_engine_end_jobs(struct lull_cluster_run *run, int64_t now_ns);
 int lull_engine_lose_jobs(struct lull_cluster_run *run, uint32_t node, int64_t now_ns);
 
 /* engine_nodes.c */
-
-/* Tells the meter what jobs and idle GPUs of a type draw now. */
-int lull_engine_measure(struct lull_cluster_run *run, uint32_t type, int64_t now_ns);
 
 /* -EINVAL: the node is not off, or not on and idle. */
 int lull_engine_turn_on(struct lull_cluster_run *run, uint32_t node, int64_t now_ns);

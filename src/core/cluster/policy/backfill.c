@@ -5,7 +5,7 @@
  * times are known, so the reservation holds until the job starts: it is made once per such job.
  * Jobs run in the first mode of each type. SPDX-License-Identifier: Apache-2.0
  */
-#include "core/cluster/policy.h"
+#include "core/cluster/policy/single.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "core/cluster/placement.h"
 #include "core/cluster/policy/backfill_state.h"
 
-static void touch(struct lull_cluster_policy *policy, uint32_t pool)
+static void touch(struct lull_backfill *policy, uint32_t pool)
 {
     if (policy->pools[pool].is_dirty)
         return;
@@ -41,7 +41,7 @@ static struct lull_backfill_shape *shape_of(struct lull_backfill_pool *pool, uin
     return &shapes[pool->shape_count++];
 }
 
-static void leave(struct lull_cluster_policy *policy, uint32_t job)
+static void leave(struct lull_backfill *policy, uint32_t job)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
     const uint32_t type = asked->modes[policy->book.pages[job].mode].type;
@@ -50,21 +50,24 @@ static void leave(struct lull_cluster_policy *policy, uint32_t job)
                                job);
 }
 
-static void end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
+    struct lull_backfill *const policy = (struct lull_backfill *)handle;
+
     (void)now_ns;
     leave(policy, job);
     lull_cluster_book_end(&policy->book, job);
     touch(policy, policy->book.jobs->all[job].pool);
 }
 
-static int arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
+    struct lull_backfill *const policy = (struct lull_backfill *)handle;
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
     struct lull_backfill_pool *const pool = &policy->pools[asked->pool];
 
     if (job < policy->book.room && policy->book.pages[job].stage == LULL_CLUSTER_RUNS)
-        end(policy, job, now_ns);
+        end(handle, job, now_ns);
     if (lull_cluster_book_arrive(&policy->book, job) < 0)
         return -ENOMEM;
     for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
@@ -86,8 +89,9 @@ static int arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_
     return 0;
 }
 
-static void begin(struct lull_cluster_policy *policy, uint32_t job, uint32_t mode, int64_t now_ns)
+static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t mode, int64_t now_ns)
 {
+    struct lull_backfill *const policy = (struct lull_backfill *)handle;
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
 
     if (mode == policy->book.pages[job].mode)
@@ -99,9 +103,10 @@ static void begin(struct lull_cluster_policy *policy, uint32_t job, uint32_t mod
 }
 
 /* What was promised counted on another end. */
-static void pace(struct lull_cluster_policy *policy, uint32_t job, double its_pace, int64_t end_ns,
+static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pace, int64_t end_ns,
                  int64_t now_ns)
 {
+    struct lull_backfill *const policy = (struct lull_backfill *)handle;
     const uint32_t pool = policy->book.jobs->all[job].pool;
 
     (void)end_ns;
@@ -111,9 +116,11 @@ static void pace(struct lull_cluster_policy *policy, uint32_t job, double its_pa
 }
 
 /* What was promised counted on other nodes. */
-static void node(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+static void node(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
                  uint32_t number, int64_t now_ns)
 {
+    struct lull_backfill *const policy = (struct lull_backfill *)handle;
+
     (void)state;
     (void)now_ns;
     policy->pools[policy->cluster->nodes[number].pool].reserved = LULL_WAITING_NONE;
@@ -122,9 +129,8 @@ static void node(struct lull_cluster_policy *policy, const struct lull_cluster_s
 
 /* ---- decisions ----------------------------------------------------------------------------- */
 
-static bool start(struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
-                  size_t share_count, const char *reason, int64_t now_ns,
-                  struct lull_cluster_decision *decision)
+static bool start(struct lull_backfill *policy, uint32_t job, uint32_t mode, size_t share_count,
+                  const char *reason, int64_t now_ns, struct lull_cluster_decision *decision)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
     struct lull_backfill_pool *const pool = &policy->pools[asked->pool];
@@ -146,7 +152,7 @@ static bool start(struct lull_cluster_policy *policy, uint32_t job, uint32_t mod
     return true;
 }
 
-static bool start_first(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+static bool start_first(struct lull_backfill *policy, const struct lull_cluster_state *state,
                         uint32_t job, int64_t now_ns, struct lull_cluster_decision *decision)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
@@ -168,10 +174,10 @@ static bool start_first(struct lull_cluster_policy *policy, const struct lull_cl
 }
 
 /* The first job of a shape, but for the head, that may run ahead of it, and its shares. */
-static uint32_t find_filler(struct lull_cluster_policy *policy,
-                            const struct lull_cluster_state *state, uint32_t pool_number,
-                            const struct lull_backfill_shape *shape, int64_t now_ns,
-                            struct lull_cluster_share *shares_out, size_t *count_out)
+static uint32_t find_filler(struct lull_backfill *policy, const struct lull_cluster_state *state,
+                            uint32_t pool_number, const struct lull_backfill_shape *shape,
+                            int64_t now_ns, struct lull_cluster_share *shares_out,
+                            size_t *count_out)
 {
     const struct lull_backfill_pool *pool = &policy->pools[pool_number];
     const uint32_t head = pool->reserved;
@@ -201,7 +207,7 @@ static uint32_t find_filler(struct lull_cluster_policy *policy,
     return any;
 }
 
-static bool fill(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+static bool fill(struct lull_backfill *policy, const struct lull_cluster_state *state,
                  uint32_t pool_number, int64_t now_ns, struct lull_cluster_decision *decision)
 {
     struct lull_backfill_pool *const pool = &policy->pools[pool_number];
@@ -245,9 +251,9 @@ static uint32_t find_head(const struct lull_backfill_pool *pool)
     return head;
 }
 
-static bool decide_in_pool(struct lull_cluster_policy *policy,
-                           const struct lull_cluster_state *state, uint32_t pool_number,
-                           int64_t now_ns, struct lull_cluster_decision *decision)
+static bool decide_in_pool(struct lull_backfill *policy, const struct lull_cluster_state *state,
+                           uint32_t pool_number, int64_t now_ns,
+                           struct lull_cluster_decision *decision)
 {
     struct lull_backfill_pool *const pool = &policy->pools[pool_number];
     const uint32_t head = find_head(pool);
@@ -266,9 +272,11 @@ static bool decide_in_pool(struct lull_cluster_policy *policy,
     return fill(policy, state, pool_number, now_ns, decision);
 }
 
-static bool decide(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
                    int64_t now_ns, struct lull_cluster_decision *decision)
 {
+    struct lull_backfill *const policy = (struct lull_backfill *)handle;
+
     while (policy->dirty_count > 0) {
         const uint32_t pool = policy->dirty[policy->dirty_count - 1];
 
@@ -282,8 +290,9 @@ static bool decide(struct lull_cluster_policy *policy, const struct lull_cluster
 
 /* ---- beginning and end --------------------------------------------------------------------- */
 
-static void destroy(struct lull_cluster_policy *policy)
+static void destroy(struct lull_cluster_policy *handle)
 {
+    struct lull_backfill *const policy = (struct lull_backfill *)handle;
     const struct lull_cluster *cluster = policy->cluster;
 
     for (size_t i = 0;
@@ -305,7 +314,7 @@ static void destroy(struct lull_cluster_policy *policy)
     free(policy);
 }
 
-static int make_room(struct lull_cluster_policy *policy)
+static int make_room(struct lull_backfill *policy)
 {
     const struct lull_cluster *cluster = policy->cluster;
     const size_t groups = (size_t)cluster->pool_count * cluster->type_count;
@@ -325,25 +334,24 @@ static int make_room(struct lull_cluster_policy *policy)
 }
 
 static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  struct lull_cluster_policy **policy_out)
+                  const void *rule, struct lull_cluster_policy **policy_out)
 {
-    struct lull_cluster_policy *policy = calloc(1, sizeof(*policy));
+    struct lull_backfill *policy = calloc(1, sizeof(*policy));
 
+    (void)rule;
     if (policy == NULL)
         return -ENOMEM;
     policy->cluster = cluster;
     policy->book.jobs = jobs;
     if (make_room(policy) < 0) {
-        destroy(policy);
+        destroy((struct lull_cluster_policy *)policy);
         return -ENOMEM;
     }
-    *policy_out = policy;
+    *policy_out = (struct lull_cluster_policy *)policy;
     return 0;
 }
 
-const struct lull_cluster_policy_ops lull_cluster_policy_backfill = {
-    .name = "backfill",
-    .summary = "first come, first served; others run ahead if they do not delay the first (EASY)",
+const struct lull_cluster_policy_calls lull_backfill_calls = {
     .create = create,
     .destroy = destroy,
     .arrive = arrive,

@@ -7,7 +7,7 @@
 /* Running jobs of a roster by their ends, into policy->ends as places in the roster. */
 static int by_end(const void *left, const void *right, void *context)
 {
-    const struct lull_cluster_policy *policy = context;
+    const struct lull_backfill *policy = context;
     const uint32_t a = *(const uint32_t *)left;
     const uint32_t b = *(const uint32_t *)right;
     const int64_t a_ns = lull_cluster_book_end_ns(&policy->book, a);
@@ -16,7 +16,7 @@ static int by_end(const void *left, const void *right, void *context)
     return a_ns != b_ns ? (a_ns > b_ns) - (a_ns < b_ns) : (a > b) - (a < b);
 }
 
-static bool has_room_for_ends(struct lull_cluster_policy *policy, uint32_t count)
+static bool has_room_for_ends(struct lull_backfill *policy, uint32_t count)
 {
     uint32_t *ends;
 
@@ -35,9 +35,8 @@ static bool has_room_for_ends(struct lull_cluster_policy *policy, uint32_t count
  * policy->shares then, and the scratch is as the cluster will be. LULL_CLUSTER_NEVER: not before,
  * or there is no memory.
  */
-static int64_t find_start(struct lull_cluster_policy *policy,
-                          const struct lull_cluster_state *state, uint32_t pool,
-                          const struct lull_cluster_mode *mode, int64_t before_ns,
+static int64_t find_start(struct lull_backfill *policy, const struct lull_cluster_state *state,
+                          uint32_t pool, const struct lull_cluster_mode *mode, int64_t before_ns,
                           size_t *share_count_out)
 {
     const struct lull_cluster_roster *roster = lull_backfill_roster_of(policy, pool, mode->type);
@@ -68,8 +67,8 @@ static int64_t find_start(struct lull_cluster_policy *policy,
     return LULL_CLUSTER_NEVER;
 }
 
-void lull_backfill_show_spare(struct lull_cluster_policy *policy,
-                              const struct lull_cluster_state *state, uint32_t node)
+void lull_backfill_show_spare(struct lull_backfill *policy, const struct lull_cluster_state *state,
+                              uint32_t node)
 {
     const uint32_t now = lull_cluster_state_free(state, node);
     const uint32_t want = now < policy->later[node] ? now : policy->later[node];
@@ -83,9 +82,8 @@ void lull_backfill_show_spare(struct lull_cluster_policy *policy,
                                 &(struct lull_cluster_share){node, want - have}, 1);
 }
 
-void lull_backfill_reserve(struct lull_cluster_policy *policy,
-                           const struct lull_cluster_state *state, uint32_t pool_number,
-                           uint32_t job)
+void lull_backfill_reserve(struct lull_backfill *policy, const struct lull_cluster_state *state,
+                           uint32_t pool_number, uint32_t job)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
     struct lull_backfill_pool *const pool = &policy->pools[pool_number];

@@ -22,7 +22,7 @@ struct lull_backfill_pool {
     int64_t start_ns;
 };
 
-struct lull_cluster_policy {
+struct lull_backfill {
     const struct lull_cluster *cluster;
     struct lull_cluster_book book;
     struct lull_cluster_roster *running; /* [pool * types + type] */
@@ -39,7 +39,7 @@ struct lull_cluster_policy {
 };
 
 /* The mode that a job has on a type; mode_count: none. */
-static inline uint32_t lull_backfill_mode_of(const struct lull_cluster_policy *policy, uint32_t job,
+static inline uint32_t lull_backfill_mode_of(const struct lull_backfill *policy, uint32_t job,
                                              uint32_t type)
 {
     return lull_cluster_first_mode(&policy->book.jobs->all[job], type, policy->cluster,
@@ -47,7 +47,7 @@ static inline uint32_t lull_backfill_mode_of(const struct lull_cluster_policy *p
 }
 
 static inline struct lull_cluster_roster *
-lull_backfill_roster_of(const struct lull_cluster_policy *policy, uint32_t pool, uint32_t type)
+lull_backfill_roster_of(const struct lull_backfill *policy, uint32_t pool, uint32_t type)
 {
     return &policy->running[(size_t)pool * policy->cluster->type_count + type];
 }
@@ -56,11 +56,11 @@ lull_backfill_roster_of(const struct lull_cluster_policy *policy, uint32_t pool,
  * Gives the first job of a pool, which does not fit, the earliest time and place that the ends of
  * running jobs allow. O(r log r) for r that run.
  */
-void lull_backfill_reserve(struct lull_cluster_policy *policy,
-                           const struct lull_cluster_state *state, uint32_t pool, uint32_t job);
+void lull_backfill_reserve(struct lull_backfill *policy, const struct lull_cluster_state *state,
+                           uint32_t pool, uint32_t job);
 
 /* The scratch shows of a node what is free now and not reserved later. */
-void lull_backfill_show_spare(struct lull_cluster_policy *policy,
-                              const struct lull_cluster_state *state, uint32_t node);
+void lull_backfill_show_spare(struct lull_backfill *policy, const struct lull_cluster_state *state,
+                              uint32_t node);
 
 #endif

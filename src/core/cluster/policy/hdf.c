@@ -13,7 +13,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/cluster/policy/ranked.h"
+#include "core/cluster/policy/single.h"
 
 /* Classes of density, eight to an octave, the densest first. */
 enum { CLASSES = 512 };
@@ -27,7 +27,6 @@ struct hdf {
     double rho_w; /* W by which a unit of weight raises the power that is worth it */
     const struct lull_cluster *cluster;
     const struct lull_cluster_jobs *jobs;
-    const uint64_t *gpus_of; /* [pool * types + type] */
     size_t group_count;
     struct classes *groups[]; /* [pool * types + type]; NULL: nothing yet */
 };
@@ -47,15 +46,14 @@ static double gpu_power_w(const struct lull_cluster_mode *mode)
 }
 
 /* W, by GPU, that the unfinished weight of a crowd is worth. */
-static double level(const struct lull_cluster_policy *policy,
-                    const struct lull_cluster_crowd *crowd)
+static double level(const struct lull_ranked *policy, const struct lull_cluster_crowd *crowd)
 {
     const struct hdf *hdf = lull_cluster_ranked_more(policy);
 
     return hdf->rho_w * crowd->weight / fmax((double)crowd->gpus, 1.0);
 }
 
-static double cost(const struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
+static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t mode,
                    const struct lull_cluster_crowd *crowd, int64_t now_ns)
 {
     const struct hdf *hdf = lull_cluster_ranked_more(policy);
@@ -113,7 +111,7 @@ static void enter(struct hdf *hdf, const struct lull_cluster_job *job,
     (*queued)->weight[own] += sign * job->weight;
 }
 
-static uint32_t dispatch(const struct lull_cluster_policy *policy, uint32_t job,
+static uint32_t dispatch(const struct lull_ranked *policy, uint32_t job,
                          const struct lull_cluster_crowd *crowds)
 {
     struct hdf *const hdf = lull_cluster_ranked_more(policy);
@@ -122,7 +120,8 @@ static uint32_t dispatch(const struct lull_cluster_policy *policy, uint32_t job,
     double least = INFINITY;
 
     for (uint32_t type = 0; type < hdf->cluster->type_count; type++) {
-        const uint32_t mode = lull_cluster_first_mode(asked, type, hdf->cluster, hdf->gpus_of);
+        const uint32_t mode =
+            lull_cluster_first_mode(asked, type, hdf->cluster, lull_cluster_ranked_gpus(policy));
         double added;
 
         if (mode == asked->mode_count)
@@ -139,77 +138,58 @@ static uint32_t dispatch(const struct lull_cluster_policy *policy, uint32_t job,
     return best->type;
 }
 
-static void ended(struct lull_cluster_policy *policy, uint32_t job, uint32_t type)
+static void ended(struct lull_ranked *policy, uint32_t job, uint32_t type)
 {
     struct hdf *const hdf = lull_cluster_ranked_more(policy);
     const struct lull_cluster_job *asked = &hdf->jobs->all[job];
 
     enter(hdf, asked,
-          &asked->modes[lull_cluster_first_mode(asked, type, hdf->cluster, hdf->gpus_of)], -1.0);
+          &asked->modes[lull_cluster_first_mode(asked, type, hdf->cluster,
+                                                lull_cluster_ranked_gpus(policy))],
+          -1.0);
 }
 
 /* ---- policy -------------------------------------------------------------------------------- */
 
-static const struct lull_cluster_knob knob = {
-    .what = "W per GPU that a waiting job of weight 1 per GPU is worth",
-    .least = 0.0,
-    .most = 1e9,
-    .usual = 100.0,
-};
-
-static void turn(struct lull_cluster_policy *policy, double setting)
+static void turn(void *more, double setting)
 {
-    ((struct hdf *)lull_cluster_ranked_more(policy))->rho_w = setting;
+    struct hdf *const hdf = more;
+
+    hdf->rho_w = setting;
 }
 
 static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  struct lull_cluster_policy **policy_out)
+                  void **more_out)
 {
-    static const struct lull_cluster_ranking ranking = {
-        .reason = "had the most weight for its GPU time",
-        .rank = rank,
-        .is_fixed = true,
-        .cost = cost,
-        .level = level,
-        .dispatch = dispatch,
-        .ended = ended,
-    };
     const size_t groups = (size_t)cluster->pool_count * cluster->type_count;
     struct hdf *hdf = calloc(1, sizeof(*hdf) + groups * sizeof(hdf->groups[0]));
-    int rc;
 
     if (hdf == NULL)
         return -ENOMEM;
-    hdf->rho_w = knob.usual;
     hdf->cluster = cluster;
     hdf->jobs = jobs;
     hdf->group_count = groups;
-    rc = lull_cluster_ranked_create(cluster, jobs, &ranking, hdf, policy_out);
-    if (rc == 0)
-        hdf->gpus_of = lull_cluster_ranked_gpus(*policy_out);
-    return rc;
+    *more_out = hdf;
+    return 0;
 }
 
-static void destroy(struct lull_cluster_policy *policy)
+static void destroy(void *more)
 {
-    struct hdf *const hdf = lull_cluster_ranked_more(policy);
+    struct hdf *const hdf = more;
 
     for (size_t i = 0; i < hdf->group_count; i++)
         free(hdf->groups[i]);
-    lull_cluster_ranked_destroy(policy);
 }
 
-const struct lull_cluster_policy_ops lull_cluster_policy_hdf = {
-    .name = "hdf",
-    .summary = "most weight for its GPU time first; clocks by the weight that waits",
+const struct lull_cluster_ranking lull_hdf_ranking = {
+    .reason = "had the most weight for its GPU time",
     .create = create,
     .destroy = destroy,
-    .arrive = lull_cluster_ranked_arrive,
-    .end = lull_cluster_ranked_end,
-    .decide = lull_cluster_ranked_decide,
-    .begin = lull_cluster_ranked_begin,
-    .pace = lull_cluster_ranked_pace,
-    .node = lull_cluster_ranked_node,
-    .knob = &knob,
     .turn = turn,
+    .rank = rank,
+    .is_fixed = true,
+    .cost = cost,
+    .level = level,
+    .dispatch = dispatch,
+    .ended = ended,
 };

@@ -12,19 +12,17 @@ struct queue {
     bool has_changed; /* since its first job was last seen not to fit */
 };
 
-struct lull_cluster_policy {
+struct lull_ordered {
     const struct lull_cluster *cluster;
     const struct lull_cluster_jobs *jobs;
-    lull_cluster_key key;
-    const char *reason;
+    const struct lull_cluster_ordering *ordering;
     struct queue *pools;
 };
 
-int lull_cluster_ordered_create(const struct lull_cluster *cluster,
-                                const struct lull_cluster_jobs *jobs, lull_cluster_key key,
-                                const char *reason, struct lull_cluster_policy **policy_out)
+static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                  const void *rule, struct lull_cluster_policy **policy_out)
 {
-    struct lull_cluster_policy *policy = calloc(1, sizeof(*policy));
+    struct lull_ordered *policy = calloc(1, sizeof(*policy));
     struct queue *pools = calloc(cluster->pool_count, sizeof(*pools));
 
     if (policy == NULL || pools == NULL) {
@@ -32,36 +30,41 @@ int lull_cluster_ordered_create(const struct lull_cluster *cluster,
         free(pools);
         return -ENOMEM;
     }
-    *policy = (struct lull_cluster_policy){cluster, jobs, key, reason, pools};
-    *policy_out = policy;
+    *policy = (struct lull_ordered){cluster, jobs, rule, pools};
+    *policy_out = (struct lull_cluster_policy *)policy;
     return 0;
 }
 
-void lull_cluster_ordered_destroy(struct lull_cluster_policy *policy)
+static void destroy(struct lull_cluster_policy *handle)
 {
+    struct lull_ordered *const policy = (struct lull_ordered *)handle;
+
     for (uint32_t i = 0; i < policy->cluster->pool_count; i++)
         lull_heap_fini(&policy->pools[i].waiting);
     free(policy->pools);
     free(policy);
 }
 
-int lull_cluster_ordered_arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
+    struct lull_ordered *const policy = (struct lull_ordered *)handle;
     const struct lull_cluster_job *asked = &policy->jobs->all[job];
     struct queue *const queue = &policy->pools[asked->pool];
 
     (void)now_ns;
     queue->has_changed = true;
-    return lull_heap_add(&queue->waiting, policy->key(asked), job);
+    return lull_heap_add(&queue->waiting, policy->ordering->key(asked), job);
 }
 
-void lull_cluster_ordered_end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
+    struct lull_ordered *const policy = (struct lull_ordered *)handle;
+
     (void)now_ns;
     policy->pools[policy->jobs->all[job].pool].has_changed = true;
 }
 
-static bool has_memory(const struct lull_cluster_policy *policy, const struct lull_cluster_job *job,
+static bool has_memory(const struct lull_ordered *policy, const struct lull_cluster_job *job,
                        uint32_t type)
 {
     const uint32_t memory_mib = policy->cluster->types[type].memory_mib;
@@ -70,7 +73,7 @@ static bool has_memory(const struct lull_cluster_policy *policy, const struct lu
 }
 
 /* The first of its modes that fits now. */
-static bool place(const struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+static bool place(const struct lull_ordered *policy, const struct lull_cluster_state *state,
                   uint32_t job, struct lull_cluster_decision *decision)
 {
     const struct lull_cluster_job *asked = &policy->jobs->all[job];
@@ -88,7 +91,7 @@ static bool place(const struct lull_cluster_policy *policy, const struct lull_cl
         decision->job = job;
         decision->mode = mode;
         decision->share_count = count;
-        decision->reason = policy->reason;
+        decision->reason = policy->ordering->reason;
         return true;
     }
     return false;
@@ -100,7 +103,7 @@ static bool is_before(const struct lull_heap_entry *left, const struct lull_heap
 }
 
 /* Of the queues that have changed, the one whose first job goes first: pools may share power. */
-static struct queue *first_queue(struct lull_cluster_policy *policy)
+static struct queue *first_queue(struct lull_ordered *policy)
 {
     struct queue *first = NULL;
 
@@ -114,10 +117,10 @@ static struct queue *first_queue(struct lull_cluster_policy *policy)
     return first;
 }
 
-bool lull_cluster_ordered_decide(struct lull_cluster_policy *policy,
-                                 const struct lull_cluster_state *state, int64_t now_ns,
-                                 struct lull_cluster_decision *decision)
+static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
+                   int64_t now_ns, struct lull_cluster_decision *decision)
 {
+    struct lull_ordered *const policy = (struct lull_ordered *)handle;
     struct lull_heap_entry taken;
     struct queue *queue;
 
@@ -130,11 +133,21 @@ bool lull_cluster_ordered_decide(struct lull_cluster_policy *policy,
     return false;
 }
 
-void lull_cluster_ordered_node(struct lull_cluster_policy *policy,
-                               const struct lull_cluster_state *state, uint32_t node,
-                               int64_t now_ns)
+static void node_changed(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
+                         uint32_t node, int64_t now_ns)
 {
+    struct lull_ordered *const policy = (struct lull_ordered *)handle;
+
     (void)state;
     (void)now_ns;
     policy->pools[policy->cluster->nodes[node].pool].has_changed = true;
 }
+
+const struct lull_cluster_policy_calls lull_ordered_calls = {
+    .create = create,
+    .destroy = destroy,
+    .arrive = arrive,
+    .end = end,
+    .decide = decide,
+    .node = node_changed,
+};

@@ -7,23 +7,13 @@
 
 #include "core/cluster/policy.h"
 
-/* The lower key goes first; of equals the lower number. */
-typedef int64_t (*lull_cluster_key)(const struct lull_cluster_job *job);
+/* The rule of such a policy. */
+struct lull_cluster_ordering {
+    /* The job with the lowest key goes first; of equal keys that with the lower number. */
+    int64_t (*key)(const struct lull_cluster_job *job);
+    const char *reason; /* of a start; static */
+};
 
-/* key, reason: static. -ENOMEM. */
-int lull_cluster_ordered_create(const struct lull_cluster *cluster,
-                                const struct lull_cluster_jobs *jobs, lull_cluster_key key,
-                                const char *reason, struct lull_cluster_policy **policy_out);
-
-/* What all of them are made of but for create, name and summary. */
-void lull_cluster_ordered_destroy(struct lull_cluster_policy *policy);
-int lull_cluster_ordered_arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
-void lull_cluster_ordered_end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
-bool lull_cluster_ordered_decide(struct lull_cluster_policy *policy,
-                                 const struct lull_cluster_state *state, int64_t now_ns,
-                                 struct lull_cluster_decision *decision);
-void lull_cluster_ordered_node(struct lull_cluster_policy *policy,
-                               const struct lull_cluster_state *state, uint32_t node,
-                               int64_t now_ns);
+extern const struct lull_cluster_policy_calls lull_ordered_calls;
 
 #endif

@@ -20,8 +20,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/cluster/policy/pd_rats.h"
-#include "core/cluster/policy/ranked.h"
+#include "core/cluster/policy/single.h"
 
 struct pd_rats {
     double second_j;
@@ -54,15 +53,13 @@ static double waiting_by_gpu(const struct lull_cluster_crowd *crowd, double own_
     return fmax(crowd->weight_waiting - own_weight, 0.0) / fmax((double)crowd->gpus, 1.0);
 }
 
-static double level(const struct lull_cluster_policy *policy,
-                    const struct lull_cluster_crowd *crowd)
+static double level(const struct lull_ranked *policy, const struct lull_cluster_crowd *crowd)
 {
     (void)policy;
     return 1.0 + waiting_by_gpu(crowd, 0.0);
 }
 
-static bool is_late(const struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
-                    int64_t now_ns)
+static bool is_late(const struct lull_ranked *policy, uint32_t job, uint32_t mode, int64_t now_ns)
 {
     const struct lull_cluster_book *book = lull_cluster_ranked_book(policy);
     const struct lull_cluster_job *asked = &book->jobs->all[job];
@@ -71,7 +68,7 @@ static bool is_late(const struct lull_cluster_policy *policy, uint32_t job, uint
            now_ns + lull_cluster_book_left_ns(book, job, mode, now_ns) > asked->deadline_ns;
 }
 
-static double cost(const struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
+static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t mode,
                    const struct lull_cluster_crowd *crowd, int64_t now_ns)
 {
     const struct pd_rats *pd_rats = lull_cluster_ranked_more(policy);
@@ -86,47 +83,42 @@ static double cost(const struct lull_cluster_policy *policy, uint32_t job, uint3
                                                                                   : sum_j;
 }
 
-static double urgency(const struct lull_cluster_policy *policy)
+static double urgency(const struct lull_ranked *policy)
 {
     const struct pd_rats *pd_rats = lull_cluster_ranked_more(policy);
 
     return fmin(1.0 + URGENT_SECOND_J / fmax(pd_rats->second_j, 1.0), MOST_URGENCY);
 }
 
-static void turn(struct lull_cluster_policy *policy, double setting)
+static void turn(void *more, double setting)
 {
-    ((struct pd_rats *)lull_cluster_ranked_more(policy))->second_j = setting;
+    struct pd_rats *const pd_rats = more;
+
+    pd_rats->second_j = setting;
 }
 
 static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  struct lull_cluster_policy **policy_out)
+                  void **more_out)
 {
-    static const struct lull_cluster_ranking ranking = {
-        .reason = "had the least GPU time left for its weight, and this mode cost least at the "
-                  "price of GPUs",
-        .rank = rank,
-        .is_elastic = true,
-        .is_resized = true,
-        .urgency = urgency,
-        .cost = cost,
-        .level = level,
-    };
     struct pd_rats *pd_rats = calloc(1, sizeof(*pd_rats));
 
+    (void)cluster;
     if (pd_rats == NULL)
         return -ENOMEM;
     pd_rats->jobs = jobs;
-    return lull_cluster_ranked_create(cluster, jobs, &ranking, pd_rats, policy_out);
+    *more_out = pd_rats;
+    return 0;
 }
 
-const struct lull_cluster_policy_ops lull_pd_rats_ranked = {
+const struct lull_cluster_ranking lull_pd_rats_ranking = {
+    .reason =
+        "had the least GPU time left for its weight, and this mode cost least at the price of GPUs",
     .create = create,
-    .destroy = lull_cluster_ranked_destroy,
-    .arrive = lull_cluster_ranked_arrive,
-    .end = lull_cluster_ranked_end,
-    .decide = lull_cluster_ranked_decide,
-    .begin = lull_cluster_ranked_begin,
-    .pace = lull_cluster_ranked_pace,
-    .node = lull_cluster_ranked_node,
     .turn = turn,
+    .rank = rank,
+    .is_elastic = true,
+    .is_resized = true,
+    .urgency = urgency,
+    .cost = cost,
+    .level = level,
 };

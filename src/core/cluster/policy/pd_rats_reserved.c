@@ -5,7 +5,7 @@
 
 #include "core/cluster/demand.h"
 #include "core/cluster/placement.h"
-#include "core/cluster/policy/pd_rats.h"
+#include "core/cluster/policy/single.h"
 #include "core/cluster/reservations.h"
 
 /* How much a plan may try (reservations.h): about a millisecond. */
@@ -40,7 +40,7 @@ struct pool {
     int64_t planned_ns;
 };
 
-struct lull_cluster_policy {
+struct lull_pd_rats_reserved {
     const struct lull_cluster *cluster;
     const struct lull_cluster_jobs *jobs;
     struct lull_reserver *reserver;
@@ -52,7 +52,7 @@ struct lull_cluster_policy {
 
 /* ---- beginning and end -------------------------------------------------------------------- */
 
-static int create_pool(struct lull_cluster_policy *policy, struct pool *pool)
+static int create_pool(struct lull_pd_rats_reserved *policy, struct pool *pool)
 {
     const uint32_t types = policy->cluster->type_count;
 
@@ -64,8 +64,10 @@ static int create_pool(struct lull_cluster_policy *policy, struct pool *pool)
                                     &pool->demand);
 }
 
-static void destroy(struct lull_cluster_policy *policy)
+static void destroy(struct lull_cluster_policy *handle)
 {
+    struct lull_pd_rats_reserved *const policy = (struct lull_pd_rats_reserved *)handle;
+
     if (policy == NULL)
         return;
     for (uint32_t i = 0; policy->pools != NULL && i < policy->cluster->pool_count; i++) {
@@ -85,7 +87,7 @@ static void destroy(struct lull_cluster_policy *policy)
     free(policy);
 }
 
-static int fill(struct lull_cluster_policy *policy)
+static int fill(struct lull_pd_rats_reserved *policy)
 {
     const struct lull_cluster *cluster = policy->cluster;
 
@@ -111,25 +113,28 @@ static int fill(struct lull_cluster_policy *policy)
 }
 
 static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  struct lull_cluster_policy **policy_out)
+                  const void *rule, struct lull_cluster_policy **policy_out)
 {
-    struct lull_cluster_policy *policy = calloc(1, sizeof(*policy));
+    struct lull_pd_rats_reserved *policy = calloc(1, sizeof(*policy));
 
+    (void)rule;
     if (policy == NULL)
         return -ENOMEM;
     policy->cluster = cluster;
     policy->jobs = jobs;
     lull_random_init(&policy->random, 1);
     if (fill(policy) < 0) {
-        destroy(policy);
+        destroy((struct lull_cluster_policy *)policy);
         return -ENOMEM;
     }
-    *policy_out = policy;
+    *policy_out = (struct lull_cluster_policy *)policy;
     return 0;
 }
 
-static void turn(struct lull_cluster_policy *policy, double setting)
+static void turn(struct lull_cluster_policy *handle, double setting)
 {
+    struct lull_pd_rats_reserved *const policy = (struct lull_pd_rats_reserved *)handle;
+
     policy->second_j = setting;
     for (uint32_t i = 0; i < policy->cluster->pool_count; i++)
         lull_demand_weigh(policy->pools[i].demand, setting);
@@ -180,7 +185,7 @@ static int rebuild(struct pool *pool, uint32_t type, int64_t now_ns, int64_t fre
     return rc;
 }
 
-static int look(struct lull_cluster_policy *policy, uint32_t at,
+static int look(struct lull_pd_rats_reserved *policy, uint32_t at,
                 const struct lull_cluster_state *state, int64_t now_ns)
 {
     struct pool *const pool = &policy->pools[at];
@@ -199,8 +204,9 @@ static int look(struct lull_cluster_policy *policy, uint32_t at,
 
 /* ---- events ------------------------------------------------------------------------------- */
 
-static int arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
+    struct lull_pd_rats_reserved *const policy = (struct lull_pd_rats_reserved *)handle;
     struct pool *const pool = &policy->pools[policy->jobs->all[job].pool];
 
     if (pool->count == pool->room) {
@@ -220,8 +226,9 @@ static int arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_
     return 0;
 }
 
-static void end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
+    struct lull_pd_rats_reserved *const policy = (struct lull_pd_rats_reserved *)handle;
     struct pool *const pool = &policy->pools[policy->jobs->all[job].pool];
 
     (void)now_ns;
@@ -229,9 +236,10 @@ static void end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns
     pool->has_changed = true;
 }
 
-static void pace(struct lull_cluster_policy *policy, uint32_t job, double its_pace, int64_t end_ns,
+static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pace, int64_t end_ns,
                  int64_t now_ns)
 {
+    struct lull_pd_rats_reserved *const policy = (struct lull_pd_rats_reserved *)handle;
     struct pool *const pool = &policy->pools[policy->jobs->all[job].pool];
 
     (void)its_pace;
@@ -244,7 +252,7 @@ static void pace(struct lull_cluster_policy *policy, uint32_t job, double its_pa
 
 /* ---- decisions ---------------------------------------------------------------------------- */
 
-static int plan(struct lull_cluster_policy *policy, uint32_t at,
+static int plan(struct lull_pd_rats_reserved *policy, uint32_t at,
                 const struct lull_cluster_state *state, int64_t now_ns)
 {
     struct pool *const pool = &policy->pools[at];
@@ -303,7 +311,7 @@ static void drop(struct pool *pool, size_t at)
         pool->plan[i] = pool->plan[i + 1];
 }
 
-static bool start(struct lull_cluster_policy *policy, struct pool *pool,
+static bool start(struct lull_pd_rats_reserved *policy, struct pool *pool,
                   const struct lull_cluster_state *state, int64_t now_ns,
                   struct lull_cluster_decision *decision)
 {
@@ -332,7 +340,7 @@ static bool reject(struct pool *pool, struct lull_cluster_decision *decision)
     return true;
 }
 
-static bool decide_pool(struct lull_cluster_policy *policy, uint32_t at,
+static bool decide_pool(struct lull_pd_rats_reserved *policy, uint32_t at,
                         const struct lull_cluster_state *state, int64_t now_ns,
                         struct lull_cluster_decision *decision)
 {
@@ -352,26 +360,31 @@ static bool decide_pool(struct lull_cluster_policy *policy, uint32_t at,
     return false;
 }
 
-static bool decide(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
                    int64_t now_ns, struct lull_cluster_decision *decision)
 {
+    struct lull_pd_rats_reserved *const policy = (struct lull_pd_rats_reserved *)handle;
+
     for (uint32_t i = 0; i < policy->cluster->pool_count; i++)
         if (decide_pool(policy, i, state, now_ns, decision))
             return true;
     return false;
 }
 
-static void node(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+static void node(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
                  uint32_t node, int64_t now_ns)
 {
+    struct lull_pd_rats_reserved *const policy = (struct lull_pd_rats_reserved *)handle;
+
     (void)state;
     (void)now_ns;
     policy->pools[policy->cluster->nodes[node].pool].has_changed = true;
 }
 
 /* When a plan gets stale: prices fade, and a job that waits for better-paying ones may go. */
-static int64_t wake_ns(const struct lull_cluster_policy *policy, int64_t now_ns)
+static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
 {
+    const struct lull_pd_rats_reserved *const policy = (const struct lull_pd_rats_reserved *)handle;
     int64_t wake_ns = LULL_CLUSTER_NEVER;
 
     for (uint32_t i = 0; i < policy->cluster->pool_count; i++) {
@@ -387,7 +400,7 @@ static int64_t wake_ns(const struct lull_cluster_policy *policy, int64_t now_ns)
     return wake_ns;
 }
 
-const struct lull_cluster_policy_ops lull_pd_rats_reserved = {
+const struct lull_cluster_policy_calls lull_pd_rats_reserved_calls = {
     .create = create,
     .destroy = destroy,
     .arrive = arrive,

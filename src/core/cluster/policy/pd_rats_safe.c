@@ -5,10 +5,10 @@
 #include "core/cluster/heap.h"
 #include "core/cluster/menu.h"
 #include "core/cluster/placement.h"
-#include "core/cluster/policy.h"
+#include "core/cluster/policy/single.h"
 #include "core/cluster/primal_dual.h"
 
-struct lull_cluster_policy {
+struct lull_pd_rats_safe {
     const struct lull_cluster *cluster;
     const struct lull_cluster_jobs *jobs;
     struct lull_prices *prices; /* types as in menu.h */
@@ -19,8 +19,10 @@ struct lull_cluster_policy {
 
 /* ---- beginning and end -------------------------------------------------------------------- */
 
-static void destroy(struct lull_cluster_policy *policy)
+static void destroy(struct lull_cluster_policy *handle)
 {
+    struct lull_pd_rats_safe *const policy = (struct lull_pd_rats_safe *)handle;
+
     if (policy == NULL)
         return;
     lull_prices_destroy(policy->prices);
@@ -30,7 +32,7 @@ static void destroy(struct lull_cluster_policy *policy)
 }
 
 /* The theorem's ranges, of the jobs that are known to come. */
-static int make_prices(struct lull_cluster_policy *policy)
+static int make_prices(struct lull_pd_rats_safe *policy)
 {
     const uint32_t types = policy->cluster->pool_count * policy->cluster->type_count;
     struct lull_price_law *laws = calloc(types, sizeof(*laws));
@@ -45,26 +47,28 @@ static int make_prices(struct lull_cluster_policy *policy)
 }
 
 static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  struct lull_cluster_policy **policy_out)
+                  const void *rule, struct lull_cluster_policy **policy_out)
 {
-    struct lull_cluster_policy *policy = calloc(1, sizeof(*policy));
+    struct lull_pd_rats_safe *policy = calloc(1, sizeof(*policy));
 
+    (void)rule;
     if (policy == NULL)
         return -ENOMEM;
     policy->cluster = cluster;
     policy->jobs = jobs;
     if (make_prices(policy) < 0) {
-        destroy(policy);
+        destroy((struct lull_cluster_policy *)policy);
         return -ENOMEM;
     }
-    *policy_out = policy;
+    *policy_out = (struct lull_cluster_policy *)policy;
     return 0;
 }
 
 /* ---- events ------------------------------------------------------------------------------- */
 
-static int arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
+    struct lull_pd_rats_safe *const policy = (struct lull_pd_rats_safe *)handle;
     struct lull_menu menu;
     struct lull_bid bid;
 
@@ -79,9 +83,9 @@ static int arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_
                          (uint64_t)job * LULL_CLUSTER_MOST_MODES + menu.numbers[bid.choice.mode]);
 }
 
-static void end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
-    (void)policy;
+    (void)handle;
     (void)job;
     (void)now_ns;
 }
@@ -94,7 +98,7 @@ static const char *reason_for(const struct lull_cluster_job *job)
                               : "it has no value that GPUs could be promised for";
 }
 
-static bool start(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+static bool start(struct lull_pd_rats_safe *policy, const struct lull_cluster_state *state,
                   struct lull_cluster_decision *decision)
 {
     const uint64_t number = policy->due.entries[0].number;
@@ -119,9 +123,10 @@ static bool start(struct lull_cluster_policy *policy, const struct lull_cluster_
     return lull_heap_take(&policy->due, INT64_MAX, &entry);
 }
 
-static bool decide(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
                    int64_t now_ns, struct lull_cluster_decision *decision)
 {
+    struct lull_pd_rats_safe *const policy = (struct lull_pd_rats_safe *)handle;
     struct lull_heap_entry entry;
 
     if (lull_heap_take(&policy->rejected, INT64_MAX, &entry)) {
@@ -135,15 +140,15 @@ static bool decide(struct lull_cluster_policy *policy, const struct lull_cluster
 }
 
 /* When the next promise begins. */
-static int64_t wake_ns(const struct lull_cluster_policy *policy, int64_t now_ns)
+static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
 {
+    const struct lull_pd_rats_safe *const policy = (const struct lull_pd_rats_safe *)handle;
+
     return policy->due.count > 0 && policy->due.entries[0].key > now_ns ? policy->due.entries[0].key
                                                                         : LULL_CLUSTER_NEVER;
 }
 
-const struct lull_cluster_policy_ops lull_cluster_policy_pd_rats_safe = {
-    .name = "pd-rats-safe",
-    .summary = "reservations on arrival, for good, at posted prices with a proven ratio",
+const struct lull_cluster_policy_calls lull_pd_rats_safe_calls = {
     .create = create,
     .destroy = destroy,
     .arrive = arrive,

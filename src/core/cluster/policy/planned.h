@@ -24,34 +24,17 @@ struct lull_cluster_choice {
     double wait_s;                        /* until it starts */
 };
 
+/* The rule of such a policy. */
 struct lull_cluster_planning {
     const char *reason; /* of a start; static */
 
-    /* What a choice costs; the least is taken, of equals the one that ends first. */
+    /* What a choice costs; the one that costs least is taken, of equal ones that which ends first.
+     */
     double (*cost)(const struct lull_cluster_choice *choice, double setting);
     bool is_first_mode_only; /* of each type */
     bool ignores_deadlines;
 };
 
-/* -ENOMEM. */
-int lull_cluster_planned_create(const struct lull_cluster *cluster,
-                                const struct lull_cluster_jobs *jobs,
-                                const struct lull_cluster_planning *planning, double setting,
-                                struct lull_cluster_policy **policy_out);
-
-/* What all of them are made of but for create, name, summary and knob. */
-void lull_cluster_planned_turn(struct lull_cluster_policy *policy, double setting);
-void lull_cluster_planned_destroy(struct lull_cluster_policy *policy);
-int lull_cluster_planned_arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
-void lull_cluster_planned_end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
-void lull_cluster_planned_begin(struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
-                                int64_t now_ns);
-void lull_cluster_planned_node(struct lull_cluster_policy *policy,
-                               const struct lull_cluster_state *state, uint32_t node,
-                               int64_t now_ns);
-int64_t lull_cluster_planned_wake_ns(const struct lull_cluster_policy *policy, int64_t now_ns);
-bool lull_cluster_planned_decide(struct lull_cluster_policy *policy,
-                                 const struct lull_cluster_state *state, int64_t now_ns,
-                                 struct lull_cluster_decision *decision);
+extern const struct lull_cluster_policy_calls lull_planned_calls;
 
 #endif

@@ -9,30 +9,35 @@
 #include "core/cluster/policy/planned.h"
 
 /* What a job is to do; share_count 0: nothing is planned. */
-struct lull_plan {
+struct lull_planned_job {
     uint32_t mode;
-    uint32_t stamp; /* another one for each plan; entries of old ones are stale */
+    uint32_t stamp; /* changes with each plan, so that entries of old plans are known */
     int64_t start_ns;
     int64_t end_ns;
     struct lull_cluster_share *shares;
     size_t share_count;
-    uint32_t position; /* not begun: among the planned ones */
+    uint32_t position; /* of a job that has not begun: in the list of planned ones */
 };
 
-/* Numbers of jobs; room for all that came. */
+/* Numbers of jobs, each at most once, with room for all that came. */
 struct lull_job_list {
     uint32_t *jobs;
     size_t count;
 };
 
-struct lull_cluster_policy {
+static inline void lull_job_list_add(struct lull_job_list *list, uint32_t job)
+{
+    list->jobs[list->count++] = job;
+}
+
+struct lull_planned {
     const struct lull_cluster *cluster;
     const struct lull_cluster_planning *planning;
     double setting;
     struct lull_cluster_book book;
     struct lull_calendar *calendar;
     struct lull_cluster_members members;
-    struct lull_plan *plans; /* by job */
+    struct lull_planned_job *plans; /* by job */
     size_t plan_room;
     struct lull_heap due;              /* starts; job << 32 | stamp */
     struct lull_job_list unplanned;    /* came, in that order */
@@ -53,20 +58,19 @@ enum lull_plan_aim {
  * Plans a job that has no plan. False: it fits nowhere, or for LULL_PLAN_IN_TIME not in time, or
  * there is no memory.
  */
-bool lull_planned_plan(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+bool lull_planned_plan(struct lull_planned *policy, const struct lull_cluster_state *state,
                        uint32_t job, enum lull_plan_aim aim, int64_t now_ns);
 
-/* Gives a job the plan that it once had, whose GPUs are free. It takes the shares. */
-bool lull_planned_restore(struct lull_cluster_policy *policy, uint32_t job,
-                          const struct lull_plan *old);
-
 /* A job that has not begun loses its plan, whose shares are the caller's then. */
-struct lull_plan lull_planned_withdraw(struct lull_cluster_policy *policy, uint32_t job);
+struct lull_planned_job lull_planned_withdraw(struct lull_planned *policy, uint32_t job);
 
-bool lull_planned_is_late(const struct lull_cluster_policy *policy, uint32_t job);
+/* Takes a job out of the list of planned ones. */
+void lull_planned_leave(struct lull_planned *policy, uint32_t job);
 
-/* planned_repair.c: plans a job in time at the cost of others; false: nothing has changed. */
-bool lull_planned_repair(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+bool lull_planned_is_late(const struct lull_planned *policy, uint32_t job);
+
+/* Plans a job in time by moving others, none of which becomes late; false: nothing has changed. */
+bool lull_planned_repair(struct lull_planned *policy, const struct lull_cluster_state *state,
                          uint32_t job, int64_t now_ns);
 
 #endif

@@ -16,7 +16,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/cluster/policy/ranked.h"
+#include "core/cluster/policy/single.h"
 
 struct powerflow {
     double budget_ratio;
@@ -47,8 +47,7 @@ static double price(const struct powerflow *powerflow, const struct lull_cluster
            (1.0 + (double)crowd->waiting * gpus / fmax((double)crowd->gpus, 1.0));
 }
 
-static double level(const struct lull_cluster_policy *policy,
-                    const struct lull_cluster_crowd *crowd)
+static double level(const struct lull_ranked *policy, const struct lull_cluster_crowd *crowd)
 {
     return price(lull_cluster_ranked_more(policy), crowd, 1);
 }
@@ -63,7 +62,7 @@ static bool has_no_buddy(const struct lull_cluster_job *job, uint32_t gpus)
     return false;
 }
 
-static double cost(const struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
+static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t mode,
                    const struct lull_cluster_crowd *crowd, int64_t now_ns)
 {
     const struct powerflow *powerflow = lull_cluster_ranked_more(policy);
@@ -83,7 +82,7 @@ static double cost(const struct lull_cluster_policy *policy, uint32_t job, uint3
     return has_no_buddy(asked, it->gpus) ? sum_j + 1e21 : sum_j;
 }
 
-static void book(struct lull_cluster_policy *policy, uint32_t job, uint32_t mode, double left_ratio,
+static void book(struct lull_ranked *policy, uint32_t job, uint32_t mode, double left_ratio,
                  bool is_on)
 {
     struct powerflow *const powerflow = lull_cluster_ranked_more(policy);
@@ -105,50 +104,34 @@ static void book(struct lull_cluster_policy *policy, uint32_t job, uint32_t mode
                                    10.0));
 }
 
-static const struct lull_cluster_knob knob = {
-    .what = "the energy budget, a share of what all jobs take in their first modes",
-    .least = 0.0,
-    .most = 10.0,
-    .usual = 0.85,
-};
-
-static void turn(struct lull_cluster_policy *policy, double setting)
+static void turn(void *more, double setting)
 {
-    ((struct powerflow *)lull_cluster_ranked_more(policy))->budget_ratio = setting;
+    struct powerflow *const powerflow = more;
+
+    powerflow->budget_ratio = setting;
 }
 
 static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  struct lull_cluster_policy **policy_out)
+                  void **more_out)
 {
-    static const struct lull_cluster_ranking ranking = {
-        .reason = "had the least service, and this mode the most time for its energy",
-        .rank = rank,
-        .is_fixed = true,
-        .is_elastic = true,
-        .cost = cost,
-        .level = level,
-        .book = book,
-    };
     struct powerflow *powerflow = calloc(1, sizeof(*powerflow));
 
+    (void)cluster;
     if (powerflow == NULL)
         return -ENOMEM;
-    powerflow->budget_ratio = knob.usual;
     powerflow->jobs = jobs;
-    return lull_cluster_ranked_create(cluster, jobs, &ranking, powerflow, policy_out);
+    *more_out = powerflow;
+    return 0;
 }
 
-const struct lull_cluster_policy_ops lull_cluster_policy_powerflow = {
-    .name = "powerflow",
-    .summary = "best completion time at an energy budget; GPUs and clocks by time gained per joule",
+const struct lull_cluster_ranking lull_powerflow_ranking = {
+    .reason = "had the least service, and this mode the most time for its energy",
     .create = create,
-    .destroy = lull_cluster_ranked_destroy,
-    .arrive = lull_cluster_ranked_arrive,
-    .end = lull_cluster_ranked_end,
-    .decide = lull_cluster_ranked_decide,
-    .begin = lull_cluster_ranked_begin,
-    .pace = lull_cluster_ranked_pace,
-    .node = lull_cluster_ranked_node,
-    .knob = &knob,
     .turn = turn,
+    .rank = rank,
+    .is_fixed = true,
+    .is_elastic = true,
+    .cost = cost,
+    .level = level,
+    .book = book,
 };

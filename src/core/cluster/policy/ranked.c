@@ -7,7 +7,7 @@
 
 #include "core/cluster/policy/ranked_state.h"
 
-static bool is_stale(const struct lull_cluster_policy *policy, const struct lull_heap_entry *entry)
+static bool is_stale(const struct lull_ranked *policy, const struct lull_heap_entry *entry)
 {
     return policy->book.pages[entry->number >> 32].stamp != (uint32_t)entry->number;
 }
@@ -20,7 +20,7 @@ enum { MANY = 50 };
 
 /* ---- what happens -------------------------------------------------------------------------- */
 
-static int reach(struct lull_cluster_policy *policy, uint32_t job)
+static int reach(struct lull_ranked *policy, uint32_t job)
 {
     uint32_t *types;
 
@@ -34,7 +34,8 @@ static int reach(struct lull_cluster_policy *policy, uint32_t job)
     return 0;
 }
 
-void lull_ranked_book(struct lull_cluster_policy *policy, uint32_t job, bool is_on)
+/* What is left of a running job is to run in its mode (is_on), or after all not. */
+static void book(struct lull_ranked *policy, uint32_t job, bool is_on)
 {
     const struct lull_cluster_page *page = &policy->book.pages[job];
 
@@ -42,8 +43,10 @@ void lull_ranked_book(struct lull_cluster_policy *policy, uint32_t job, bool is_
         policy->ranking->book(policy, job, page->mode, page->left_ratio, is_on);
 }
 
-void lull_cluster_ranked_end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
+    struct lull_ranked *const policy = (struct lull_ranked *)handle;
+
     (void)now_ns;
     lull_ranked_forget(policy, job);
     lull_cluster_book_end(&policy->book, job);
@@ -54,27 +57,28 @@ void lull_cluster_ranked_end(struct lull_cluster_policy *policy, uint32_t job, i
 }
 
 /* Jobs that come for the first time, or once more from the beginning. */
-static void enter(struct lull_cluster_policy *policy, uint32_t job)
+static void enter(struct lull_ranked *policy, uint32_t job)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
     const size_t pool = (size_t)asked->pool * policy->cluster->type_count;
 
     /* One that lost its GPUs has taken what was booked for it, and gets it once more. */
     if (policy->book.pages[job].stamp > 1)
-        lull_ranked_book(policy, job, false);
+        book(policy, job, false);
     policy->types[job] = policy->ranking->dispatch == NULL || policy->cluster->type_count == 1
                              ? UINT32_MAX
                              : policy->ranking->dispatch(policy, job, &policy->crowds[pool]);
     lull_ranked_count(policy, job, 0, asked->weight);
 }
 
-int lull_cluster_ranked_arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
+    struct lull_ranked *const policy = (struct lull_ranked *)handle;
     const enum lull_cluster_stage stage =
         job < policy->book.room ? policy->book.pages[job].stage : LULL_CLUSTER_ABSENT;
 
     if (stage == LULL_CLUSTER_RUNS)
-        lull_cluster_ranked_end(policy, job, now_ns);
+        end(handle, job, now_ns);
     if (lull_cluster_book_arrive(&policy->book, job) < 0 || reach(policy, job) < 0)
         return -ENOMEM;
     if (stage != LULL_CLUSTER_PAUSED)
@@ -83,35 +87,39 @@ int lull_cluster_ranked_arrive(struct lull_cluster_policy *policy, uint32_t job,
     return lull_ranked_enqueue(policy, job, now_ns);
 }
 
-void lull_cluster_ranked_begin(struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
-                               int64_t now_ns)
+static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t mode, int64_t now_ns)
 {
+    struct lull_ranked *const policy = (struct lull_ranked *)handle;
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
     const uint32_t old = policy->book.pages[job].mode;
 
     if (mode == old)
         return;
-    lull_ranked_book(policy, job, false);
+    book(policy, job, false);
     lull_ranked_forget(policy, job);
     lull_cluster_book_begin(&policy->book, job, mode, now_ns);
     lull_cluster_roster_add(
         &policy->book,
         &policy->groups[lull_ranked_group_of(policy, job, asked->modes[mode].type)].running, job);
-    lull_ranked_book(policy, job, true);
+    book(policy, job, true);
 }
 
 /* Among those that may be preempted it stays where it was: who shares with it is as slow, for the
  * most part, and paces change all the time. */
-void lull_cluster_ranked_pace(struct lull_cluster_policy *policy, uint32_t job, double pace,
-                              int64_t end_ns, int64_t now_ns)
+static void pace(struct lull_cluster_policy *handle, uint32_t job, double pace, int64_t end_ns,
+                 int64_t now_ns)
 {
+    struct lull_ranked *const policy = (struct lull_ranked *)handle;
+
     (void)end_ns;
     lull_cluster_book_pace(&policy->book, job, pace, now_ns);
 }
 
-void lull_cluster_ranked_node(struct lull_cluster_policy *policy,
-                              const struct lull_cluster_state *state, uint32_t node, int64_t now_ns)
+static void node_changed(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
+                         uint32_t node, int64_t now_ns)
 {
+    struct lull_ranked *const policy = (struct lull_ranked *)handle;
+
     (void)state;
     (void)now_ns;
     lull_ranked_unblock(policy, policy->cluster->nodes[node].pool);
@@ -119,8 +127,8 @@ void lull_cluster_ranked_node(struct lull_cluster_policy *policy,
 
 /* ---- decisions ----------------------------------------------------------------------------- */
 
-static bool start(struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
-                  size_t share_count, int64_t now_ns, struct lull_cluster_decision *decision)
+static bool start(struct lull_ranked *policy, uint32_t job, uint32_t mode, size_t share_count,
+                  int64_t now_ns, struct lull_cluster_decision *decision)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
     struct lull_ranked_group *const group =
@@ -136,12 +144,12 @@ static bool start(struct lull_cluster_policy *policy, uint32_t job, uint32_t mod
         group->cursor++;
     lull_cluster_roster_add(&policy->book, &group->running, job);
     lull_ranked_count(policy, job, -1, 0.0);
-    lull_ranked_book(policy, job, true);
+    book(policy, job, true);
     lull_ranked_offer(policy, job, now_ns);
     return true;
 }
 
-static bool carry_on(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+static bool carry_on(struct lull_ranked *policy, const struct lull_cluster_state *state,
                      int64_t now_ns, struct lull_cluster_decision *decision)
 {
     struct lull_ranked_plan *const plan = &policy->plan;
@@ -157,7 +165,7 @@ static bool carry_on(struct lull_cluster_policy *policy, const struct lull_clust
             lull_cluster_restart_ns(policy->book.jobs->all[job].modes[mode].gpus);
         lull_ranked_forget(policy, job);
         lull_cluster_book_settle(&policy->book, job, now_ns);
-        lull_ranked_book(policy, job, false);
+        book(policy, job, false);
         lull_cluster_book_pause(&policy->book, job, decision->restart_ns, now_ns);
         return true;
     }
@@ -174,8 +182,8 @@ static bool carry_on(struct lull_cluster_policy *policy, const struct lull_clust
 
 /* The shape of a pool whose first job ranks first, of those that were tried less often; NULL: none.
  */
-static struct lull_ranked_shape *first_shape(const struct lull_cluster_policy *policy,
-                                             uint32_t pool, uint32_t tries, uint32_t *type_out)
+static struct lull_ranked_shape *first_shape(const struct lull_ranked *policy, uint32_t pool,
+                                             uint32_t tries, uint32_t *type_out)
 {
     struct lull_ranked_shape *best = NULL;
 
@@ -205,7 +213,7 @@ static struct lull_ranked_shape *first_shape(const struct lull_cluster_policy *p
 
 /* Whether jobs take fewer GPUs than they want rather than wait: not where many wait, since those
    that run will soon leave some. */
-static bool takes_fewer(const struct lull_cluster_policy *policy, uint32_t pool, uint32_t type)
+static bool takes_fewer(const struct lull_ranked *policy, uint32_t pool, uint32_t type)
 {
     const struct lull_cluster_crowd *crowd =
         &policy->crowds[(size_t)pool * policy->cluster->type_count + type];
@@ -214,7 +222,7 @@ static bool takes_fewer(const struct lull_cluster_policy *policy, uint32_t pool,
 }
 
 /* Jobs start, in the order of their ranks: those of shapes that were tried less often. */
-static bool try_pool(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+static bool try_pool(struct lull_ranked *policy, const struct lull_cluster_state *state,
                      uint32_t pool, uint32_t tries, int64_t now_ns,
                      struct lull_cluster_decision *decision)
 {
@@ -241,18 +249,39 @@ static bool try_pool(struct lull_cluster_policy *policy, const struct lull_clust
     return false;
 }
 
-static bool decide_in_pool(struct lull_cluster_policy *policy,
-                           const struct lull_cluster_state *state, uint32_t pool, int64_t now_ns,
-                           struct lull_cluster_decision *decision)
+/* Puts the next running job of a group on another clock if one costs less now. */
+static bool reclock(struct lull_ranked *policy, size_t group, int64_t now_ns,
+                    struct lull_cluster_decision *decision)
+{
+    uint32_t job, mode;
+
+    if (!lull_ranked_next_clock(policy, group, now_ns, &job, &mode))
+        return false;
+    lull_cluster_book_settle(&policy->book, job, now_ns);
+    book(policy, job, false);
+    lull_cluster_book_reclock(&policy->book, job, mode, now_ns);
+    book(policy, job, true);
+    if (!policy->ranking->is_fixed) {
+        policy->book.pages[job].stamp++; /* it ends at another time */
+        lull_ranked_offer(policy, job, now_ns);
+    }
+    decision->act = LULL_CLUSTER_RECLOCK;
+    decision->job = job;
+    decision->mode = mode;
+    return true;
+}
+
+static bool decide_in_pool(struct lull_ranked *policy, const struct lull_cluster_state *state,
+                           uint32_t pool, int64_t now_ns, struct lull_cluster_decision *decision)
 {
     return (policy->ranking->is_resized && try_pool(policy, state, pool, 1, now_ns, decision)) ||
            try_pool(policy, state, pool, MOST_TRIES, now_ns, decision);
 }
 
-bool lull_cluster_ranked_decide(struct lull_cluster_policy *policy,
-                                const struct lull_cluster_state *state, int64_t now_ns,
-                                struct lull_cluster_decision *decision)
+static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
+                   int64_t now_ns, struct lull_cluster_decision *decision)
 {
+    struct lull_ranked *const policy = (struct lull_ranked *)handle;
     const uint32_t types = policy->cluster->type_count;
 
     if (carry_on(policy, state, now_ns, decision))
@@ -269,7 +298,7 @@ bool lull_cluster_ranked_decide(struct lull_cluster_policy *policy,
             if (policy->groups[group].cursor == policy->groups[group].running.count &&
                 lull_ranked_has_new_level(policy, group))
                 policy->groups[group].cursor = 0;
-            if (lull_ranked_reclock(policy, group, now_ns, decision))
+            if (reclock(policy, group, now_ns, decision))
                 return true;
             if (policy->ranking->is_resized &&
                 lull_ranked_grow(policy, state, pool, type, now_ns, decision->shares))
@@ -280,3 +309,40 @@ bool lull_cluster_ranked_decide(struct lull_cluster_policy *policy,
     }
     return false;
 }
+
+/* ---- the family ---------------------------------------------------------------------------- */
+
+static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                  const void *rule, struct lull_cluster_policy **policy_out)
+{
+    struct lull_ranked *policy;
+    const int rc = lull_ranked_create(cluster, jobs, rule, &policy);
+
+    if (rc == 0)
+        *policy_out = (struct lull_cluster_policy *)policy;
+    return rc;
+}
+
+static void destroy(struct lull_cluster_policy *handle)
+{
+    lull_ranked_destroy((struct lull_ranked *)handle);
+}
+
+static void turn(struct lull_cluster_policy *handle, double setting)
+{
+    struct lull_ranked *const policy = (struct lull_ranked *)handle;
+
+    policy->ranking->turn(policy->more, setting);
+}
+
+const struct lull_cluster_policy_calls lull_ranked_calls = {
+    .create = create,
+    .destroy = destroy,
+    .arrive = arrive,
+    .end = end,
+    .decide = decide,
+    .turn = turn,
+    .begin = begin,
+    .pace = pace,
+    .node = node_changed,
+};

@@ -25,8 +25,17 @@ struct lull_cluster_crowd {
     double weight_waiting;
 };
 
+struct lull_ranked; /* a ranked policy at work; ranked_state.h */
+
+/* The rule of such a policy. */
 struct lull_cluster_ranking {
     const char *reason; /* of a start; static */
+
+    /* What the rule itself knows, freed with free() after destroy(); NULL: nothing. -ENOMEM. */
+    int (*create)(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                  void **more_out);
+    void (*destroy)(void *more); /* frees what it refers to; NULL: it refers to nothing */
+    void (*turn)(void *more, double setting); /* NULL: the rule has no knob */
 
     /*
      * What ranks first when it is least: a time in ns, of a job that needs need_ns more of
@@ -46,63 +55,46 @@ struct lull_cluster_ranking {
 
     /* As how many a waiting job counts that soon cannot meet its deadline any more, >= 1 and always
        the same; NULL: deadlines are not minded. */
-    double (*urgency)(const struct lull_cluster_policy *policy);
+    double (*urgency)(const struct lull_ranked *ranked);
 
     /* Of the modes that a job may be given now the one that costs least, of equals the first; NULL:
        the first of the type. */
-    double (*cost)(const struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
+    double (*cost)(const struct lull_ranked *ranked, uint32_t job, uint32_t mode,
                    const struct lull_cluster_crowd *crowd, int64_t now_ns);
 
     /* Running jobs are put on the clock that costs least whenever this has changed by over a
        twentieth in their crowd; NULL: never. */
-    double (*level)(const struct lull_cluster_policy *policy,
-                    const struct lull_cluster_crowd *crowd);
+    double (*level)(const struct lull_ranked *ranked, const struct lull_cluster_crowd *crowd);
 
     /* The one type that a new job may use, of those that its modes name; NULL: any. `crowds`: of
        the job's pool, by type. */
-    uint32_t (*dispatch)(const struct lull_cluster_policy *policy, uint32_t job,
+    uint32_t (*dispatch)(const struct lull_ranked *ranked, uint32_t job,
                          const struct lull_cluster_crowd *crowds);
 
     /*
      * So much of a job is to run in a mode (is_on), or after all not there: it stops, or goes on in
      * another one. NULL: nobody asks.
      */
-    void (*book)(struct lull_cluster_policy *policy, uint32_t job, uint32_t mode, double left_ratio,
+    void (*book)(struct lull_ranked *ranked, uint32_t job, uint32_t mode, double left_ratio,
                  bool is_on);
 
     /* A job that dispatch() sent to a type has ended. NULL: nobody asks. */
-    void (*ended)(struct lull_cluster_policy *policy, uint32_t job, uint32_t type);
+    void (*ended)(struct lull_ranked *ranked, uint32_t job, uint32_t type);
 };
 
-/* By how many GPUs it has: 7 s for one, 30 s up to 8, 60 s beyond (Helios, SC'21). */
+/* The seconds that a preempted job needs before it goes on, by how many GPUs it has: 7 s for one,
+ * 30 s up to 8, 60 s beyond (measured on Helios, SC'21). */
 int64_t lull_cluster_restart_ns(uint32_t gpus);
 
-/* `more`: what the policy itself knows; it must have been allocated, and is freed in the end.
- * -ENOMEM, and `more` is freed. */
-int lull_cluster_ranked_create(const struct lull_cluster *cluster,
-                               const struct lull_cluster_jobs *jobs,
-                               const struct lull_cluster_ranking *ranking, void *more,
-                               struct lull_cluster_policy **policy_out);
-void *lull_cluster_ranked_more(const struct lull_cluster_policy *policy);
+extern const struct lull_cluster_policy_calls lull_ranked_calls;
 
-/* GPUs in all of [pool * types + type]. */
-const uint64_t *lull_cluster_ranked_gpus(const struct lull_cluster_policy *policy);
-const struct lull_cluster_book *lull_cluster_ranked_book(const struct lull_cluster_policy *policy);
-struct lull_cluster_ranked *lull_cluster_ranked_of(struct lull_cluster_policy *policy);
+/* ---- for rules ----------------------------------------------------------------------------- */
 
-/* What all of them are made of but for create, name, summary and knob. */
-void lull_cluster_ranked_destroy(struct lull_cluster_policy *policy);
-int lull_cluster_ranked_arrive(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
-void lull_cluster_ranked_end(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
-void lull_cluster_ranked_pace(struct lull_cluster_policy *policy, uint32_t job, double pace,
-                              int64_t end_ns, int64_t now_ns);
-void lull_cluster_ranked_begin(struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
-                               int64_t now_ns);
-void lull_cluster_ranked_node(struct lull_cluster_policy *policy,
-                              const struct lull_cluster_state *state, uint32_t node,
-                              int64_t now_ns);
-bool lull_cluster_ranked_decide(struct lull_cluster_policy *policy,
-                                const struct lull_cluster_state *state, int64_t now_ns,
-                                struct lull_cluster_decision *decision);
+/* What the rule's create() made. */
+void *lull_cluster_ranked_more(const struct lull_ranked *ranked);
+
+/* How many GPUs there are of [pool * types + type]. */
+const uint64_t *lull_cluster_ranked_gpus(const struct lull_ranked *ranked);
+const struct lull_cluster_book *lull_cluster_ranked_book(const struct lull_ranked *ranked);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a ranking policy begins and ends with. SPDX-License-Identifier: Apache-2.0 */
+/* How a ranked policy begins and ends. SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -6,25 +6,27 @@
 
 int64_t lull_cluster_restart_ns(uint32_t gpus)
 {
-    return (gpus == 1 ? 7 : gpus <= 8 ? 30 : 60) * INT64_C(1000000000);
+    if (gpus == 1)
+        return INT64_C(7000000000);
+    return gpus <= 8 ? INT64_C(30000000000) : INT64_C(60000000000);
 }
 
-void *lull_cluster_ranked_more(const struct lull_cluster_policy *policy)
+void *lull_cluster_ranked_more(const struct lull_ranked *policy)
 {
     return policy->more;
 }
 
-const struct lull_cluster_book *lull_cluster_ranked_book(const struct lull_cluster_policy *policy)
+const struct lull_cluster_book *lull_cluster_ranked_book(const struct lull_ranked *policy)
 {
     return &policy->book;
 }
 
-const uint64_t *lull_cluster_ranked_gpus(const struct lull_cluster_policy *policy)
+const uint64_t *lull_cluster_ranked_gpus(const struct lull_ranked *policy)
 {
     return policy->scratch.members.gpus;
 }
 
-static int make_groups(struct lull_cluster_policy *policy)
+static int make_groups(struct lull_ranked *policy)
 {
     const struct lull_cluster *cluster = policy->cluster;
     const size_t count = (size_t)cluster->pool_count * cluster->type_count;
@@ -54,29 +56,6 @@ static int make_groups(struct lull_cluster_policy *policy)
                : 0;
 }
 
-int lull_cluster_ranked_create(const struct lull_cluster *cluster,
-                               const struct lull_cluster_jobs *jobs,
-                               const struct lull_cluster_ranking *ranking, void *more,
-                               struct lull_cluster_policy **policy_out)
-{
-    struct lull_cluster_policy *policy = calloc(1, sizeof(*policy));
-
-    if (policy == NULL) {
-        free(more);
-        return -ENOMEM;
-    }
-    policy->cluster = cluster;
-    policy->ranking = ranking;
-    policy->more = more;
-    policy->book.jobs = jobs;
-    if (lull_cluster_scratch_init(&policy->scratch, cluster) < 0 || make_groups(policy) < 0) {
-        lull_cluster_ranked_destroy(policy);
-        return -ENOMEM;
-    }
-    *policy_out = policy;
-    return 0;
-}
-
 static void free_group(struct lull_ranked_group *group)
 {
     for (uint32_t i = 0; i < group->shape_count; i++) {
@@ -87,7 +66,7 @@ static void free_group(struct lull_ranked_group *group)
     free(group->running.jobs);
 }
 
-void lull_cluster_ranked_destroy(struct lull_cluster_policy *policy)
+void lull_ranked_destroy(struct lull_ranked *policy)
 {
     const size_t count = (size_t)policy->cluster->pool_count * policy->cluster->type_count;
 
@@ -104,6 +83,27 @@ void lull_cluster_ranked_destroy(struct lull_cluster_policy *policy)
     free(policy->popped);
     free(policy->is_dirty);
     free(policy->dirty);
+    if (policy->more != NULL && policy->ranking->destroy != NULL)
+        policy->ranking->destroy(policy->more);
     free(policy->more);
     free(policy);
+}
+
+int lull_ranked_create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                       const struct lull_cluster_ranking *ranking, struct lull_ranked **policy_out)
+{
+    struct lull_ranked *policy = calloc(1, sizeof(*policy));
+
+    if (policy == NULL)
+        return -ENOMEM;
+    policy->cluster = cluster;
+    policy->ranking = ranking;
+    policy->book.jobs = jobs;
+    if (lull_cluster_scratch_init(&policy->scratch, cluster) < 0 || make_groups(policy) < 0 ||
+        (ranking->create != NULL && ranking->create(cluster, jobs, &policy->more) < 0)) {
+        lull_ranked_destroy(policy);
+        return -ENOMEM;
+    }
+    *policy_out = policy;
+    return 0;
 }

@@ -2,6 +2,7 @@
  * Which mode a job gets, where it stands, and the clocks of those that run.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <assert.h>
 #include <math.h>
 
 #include "core/cluster/placement.h"
@@ -10,8 +11,7 @@
 /* A level that has changed less changes no clocks. */
 static const double LEVEL_STEP = 1.05;
 
-uint32_t lull_ranked_entry_mode(const struct lull_cluster_policy *policy, uint32_t job,
-                                uint32_t type)
+uint32_t lull_ranked_entry_mode(const struct lull_ranked *policy, uint32_t job, uint32_t type)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
     uint32_t best =
@@ -23,8 +23,8 @@ uint32_t lull_ranked_entry_mode(const struct lull_cluster_policy *policy, uint32
     return best;
 }
 
-uint32_t lull_ranked_wanted(const struct lull_cluster_policy *policy, uint32_t job,
-                            uint32_t entry_mode, int64_t now_ns)
+uint32_t lull_ranked_wanted(const struct lull_ranked *policy, uint32_t job, uint32_t entry_mode,
+                            int64_t now_ns)
 {
     const uint32_t type = policy->book.jobs->all[job].modes[entry_mode].type;
 
@@ -35,7 +35,7 @@ uint32_t lull_ranked_wanted(const struct lull_cluster_policy *policy, uint32_t j
                : entry_mode;
 }
 
-int64_t lull_ranked_rank(const struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
+int64_t lull_ranked_rank(const struct lull_ranked *policy, uint32_t job, uint32_t mode,
                          int64_t now_ns)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
@@ -53,7 +53,7 @@ int64_t lull_ranked_rank(const struct lull_cluster_policy *policy, uint32_t job,
     return (int64_t)fmin(rank, 4e18);
 }
 
-uint32_t lull_ranked_cheapest(const struct lull_cluster_policy *policy, uint32_t job, uint32_t like,
+uint32_t lull_ranked_cheapest(const struct lull_ranked *policy, uint32_t job, uint32_t like,
                               uint32_t gpus, uint64_t most, int64_t now_ns)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
@@ -79,10 +79,10 @@ uint32_t lull_ranked_cheapest(const struct lull_cluster_policy *policy, uint32_t
     return best;
 }
 
-bool lull_ranked_choose(const struct lull_cluster_policy *policy,
-                        const struct lull_cluster_state *state, uint32_t job, uint32_t entry_mode,
-                        bool is_elastic, int64_t now_ns, uint32_t *mode_out,
-                        struct lull_cluster_share *shares_out, size_t *share_count_out)
+bool lull_ranked_choose(const struct lull_ranked *policy, const struct lull_cluster_state *state,
+                        uint32_t job, uint32_t entry_mode, bool is_elastic, int64_t now_ns,
+                        uint32_t *mode_out, struct lull_cluster_share *shares_out,
+                        size_t *share_count_out)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
     const struct lull_cluster_mode *entry = &asked->modes[entry_mode];
@@ -104,7 +104,7 @@ bool lull_ranked_choose(const struct lull_cluster_policy *policy,
     return false;
 }
 
-bool lull_ranked_has_new_level(struct lull_cluster_policy *policy, size_t group)
+bool lull_ranked_has_new_level(struct lull_ranked *policy, size_t group)
 {
     const double level = policy->ranking->level(policy, &policy->crowds[group]);
     double *const old = &policy->groups[group].level;
@@ -116,11 +116,12 @@ bool lull_ranked_has_new_level(struct lull_cluster_policy *policy, size_t group)
     return true;
 }
 
-bool lull_ranked_reclock(struct lull_cluster_policy *policy, size_t at, int64_t now_ns,
-                         struct lull_cluster_decision *decision)
+bool lull_ranked_next_clock(struct lull_ranked *policy, size_t at, int64_t now_ns,
+                            uint32_t *job_out, uint32_t *mode_out)
 {
     struct lull_ranked_group *const group = &policy->groups[at];
 
+    assert(group->cursor <= group->running.count);
     while (group->cursor < group->running.count) {
         const uint32_t job = group->running.jobs[group->cursor++];
         const uint32_t old = policy->book.pages[job].mode;
@@ -130,17 +131,8 @@ bool lull_ranked_reclock(struct lull_cluster_policy *policy, size_t at, int64_t 
         /* What was decided at this very time may not have come about (power_cap.h). */
         if (mode == old || policy->book.pages[job].since_ns == now_ns)
             continue;
-        lull_cluster_book_settle(&policy->book, job, now_ns);
-        lull_ranked_book(policy, job, false);
-        lull_cluster_book_reclock(&policy->book, job, mode, now_ns);
-        lull_ranked_book(policy, job, true);
-        if (!policy->ranking->is_fixed) {
-            policy->book.pages[job].stamp++; /* it ends at another time */
-            lull_ranked_offer(policy, job, now_ns);
-        }
-        decision->act = LULL_CLUSTER_RECLOCK;
-        decision->job = job;
-        decision->mode = mode;
+        *job_out = job;
+        *mode_out = mode;
         return true;
     }
     return false;

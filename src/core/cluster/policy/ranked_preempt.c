@@ -12,19 +12,19 @@ static uint32_t job_of(const struct lull_heap_entry *entry)
     return (uint32_t)(~entry->number >> 32);
 }
 
-static bool is_stale(const struct lull_cluster_policy *policy, const struct lull_heap_entry *entry)
+static bool is_stale(const struct lull_ranked *policy, const struct lull_heap_entry *entry)
 {
     return policy->book.pages[job_of(entry)].stamp != (uint32_t)~entry->number;
 }
 
-static int64_t rank_of(const struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+static int64_t rank_of(const struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
     return lull_ranked_rank(policy, job, policy->book.pages[job].mode, now_ns);
 }
 
 /* The running job that ranks last, if behind `rank`, leaves its heap for `popped`. */
-static bool pop_last(struct lull_cluster_policy *policy, struct lull_ranked_group *group,
-                     int64_t rank, int64_t now_ns, struct lull_heap_entry *popped)
+static bool pop_last(struct lull_ranked *policy, struct lull_ranked_group *group, int64_t rank,
+                     int64_t now_ns, struct lull_heap_entry *popped)
 {
     struct lull_ranked_shape *last = NULL;
     int64_t most = rank;
@@ -48,7 +48,7 @@ static bool pop_last(struct lull_cluster_policy *policy, struct lull_ranked_grou
     return last != NULL && lull_heap_take(&last->running, INT64_MAX, popped);
 }
 
-static void push_back(struct lull_cluster_policy *policy, struct lull_ranked_group *group,
+static void push_back(struct lull_ranked *policy, struct lull_ranked_group *group,
                       const struct lull_heap_entry *entry)
 {
     const uint32_t job = job_of(entry);
@@ -60,12 +60,12 @@ static void push_back(struct lull_cluster_policy *policy, struct lull_ranked_gro
             lull_heap_add(&group->shapes[i].running, entry->key, entry->number);
 }
 
-static uint32_t gpus_of(const struct lull_cluster_policy *policy, uint32_t job)
+static uint32_t gpus_of(const struct lull_ranked *policy, uint32_t job)
 {
     return policy->book.jobs->all[job].modes[policy->book.pages[job].mode].gpus;
 }
 
-static void give(struct lull_cluster_policy *policy, uint32_t job)
+static void give(struct lull_ranked *policy, uint32_t job)
 {
     lull_cluster_scratch_give(&policy->scratch, policy->book.pages[job].shares,
                               policy->book.pages[job].share_count);
@@ -73,7 +73,7 @@ static void give(struct lull_cluster_policy *policy, uint32_t job)
 
 /* It ranks before whatever comes later at the same time; and it may not have come about, as
    somebody around the policy can refuse a start (power_cap.h). */
-static bool has_just_begun(const struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+static bool has_just_begun(const struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
     return policy->book.pages[job].since_ns == now_ns;
 }
@@ -82,7 +82,7 @@ static bool has_just_begun(const struct lull_cluster_policy *policy, uint32_t jo
  * Pops jobs from the last one on until a job of so many GPUs fits; its shares are in the plan then,
  * and the scratch is as it would be without those that were popped. Returns how many; *fits_out.
  */
-static uint32_t pop_enough(struct lull_cluster_policy *policy, struct lull_ranked_group *group,
+static uint32_t pop_enough(struct lull_ranked *policy, struct lull_ranked_group *group,
                            const struct lull_cluster_state *state, uint32_t job,
                            uint32_t entry_mode, int64_t now_ns)
 {
@@ -118,9 +118,8 @@ static uint32_t pop_enough(struct lull_cluster_policy *policy, struct lull_ranke
     return popped;
 }
 
-bool lull_ranked_make_room(struct lull_cluster_policy *policy,
-                           const struct lull_cluster_state *state, uint32_t job,
-                           uint32_t entry_mode, int64_t now_ns)
+bool lull_ranked_make_room(struct lull_ranked *policy, const struct lull_cluster_state *state,
+                           uint32_t job, uint32_t entry_mode, int64_t now_ns)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
     struct lull_ranked_group *const group =

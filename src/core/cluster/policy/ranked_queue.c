@@ -31,13 +31,13 @@ static struct lull_ranked_shape *shape_of(struct lull_ranked_group *group, uint3
     return &shapes[at];
 }
 
-static uint64_t number_of(const struct lull_cluster_policy *policy, uint32_t job)
+static uint64_t number_of(const struct lull_ranked *policy, uint32_t job)
 {
     return (uint64_t)job << 32 | policy->book.pages[job].stamp;
 }
 
 /* A running job may be preempted, if it is that kind of job. */
-void lull_ranked_offer(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+void lull_ranked_offer(struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
     const struct lull_cluster_page *page = &policy->book.pages[job];
@@ -56,7 +56,7 @@ void lull_ranked_offer(struct lull_cluster_policy *policy, uint32_t job, int64_t
                       ~number_of(policy, job));
 }
 
-static void touch(struct lull_cluster_policy *policy, uint32_t pool)
+static void touch(struct lull_ranked *policy, uint32_t pool)
 {
     if (policy->is_dirty[pool])
         return;
@@ -64,7 +64,7 @@ static void touch(struct lull_cluster_policy *policy, uint32_t pool)
     policy->dirty[policy->dirty_count++] = pool;
 }
 
-void lull_ranked_unblock(struct lull_cluster_policy *policy, uint32_t pool)
+void lull_ranked_unblock(struct lull_ranked *policy, uint32_t pool)
 {
     for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
         struct lull_ranked_group *const group =
@@ -77,7 +77,7 @@ void lull_ranked_unblock(struct lull_cluster_policy *policy, uint32_t pool)
     touch(policy, pool);
 }
 
-void lull_ranked_forget(struct lull_cluster_policy *policy, uint32_t job)
+void lull_ranked_forget(struct lull_ranked *policy, uint32_t job)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
     struct lull_ranked_group *const group = &policy->groups[lull_ranked_group_of(
@@ -88,7 +88,7 @@ void lull_ranked_forget(struct lull_cluster_policy *policy, uint32_t job)
         group->cursor = group->running.count;
 }
 
-void lull_ranked_count(struct lull_cluster_policy *policy, uint32_t job, int waiting, double weight)
+void lull_ranked_count(struct lull_ranked *policy, uint32_t job, int waiting, double weight)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
     const uint32_t only = policy->types[job];
@@ -109,7 +109,7 @@ void lull_ranked_count(struct lull_cluster_policy *policy, uint32_t job, int wai
 }
 
 /* Notes when a waiting job has to start for its deadline, the widest and fastest that it can. */
-static int note_urgency(struct lull_cluster_policy *policy, uint32_t job)
+static int note_urgency(struct lull_ranked *policy, uint32_t job)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
 
@@ -122,7 +122,7 @@ static int note_urgency(struct lull_cluster_policy *policy, uint32_t job)
                          number_of(policy, job));
 }
 
-void lull_ranked_hurry(struct lull_cluster_policy *policy, int64_t now_ns)
+void lull_ranked_hurry(struct lull_ranked *policy, int64_t now_ns)
 {
     struct lull_heap_entry first;
 
@@ -139,7 +139,7 @@ void lull_ranked_hurry(struct lull_cluster_policy *policy, int64_t now_ns)
     }
 }
 
-int lull_ranked_enqueue(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+int lull_ranked_enqueue(struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
     const uint32_t only = policy->types[job];

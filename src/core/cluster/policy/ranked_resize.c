@@ -11,14 +11,13 @@
 /* A gain has to be so many times what beginning again costs. */
 static const double CLEARLY = 2.0;
 
-static const struct lull_cluster_mode *mode_of(const struct lull_cluster_policy *policy,
-                                               uint32_t job)
+static const struct lull_cluster_mode *mode_of(const struct lull_ranked *policy, uint32_t job)
 {
     return &policy->book.jobs->all[job].modes[policy->book.pages[job].mode];
 }
 
 /* It may be stopped, its place is known, and it did not begin just now. */
-static bool can_move(const struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+static bool can_move(const struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
     const struct lull_cluster_page *page = &policy->book.pages[job];
 
@@ -28,8 +27,7 @@ static bool can_move(const struct lull_cluster_policy *policy, uint32_t job, int
 
 /* What a running job gains by a mode with more GPUs, less what beginning again costs, for a second
    of a GPU that it takes. */
-static double gain_by(const struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
-                      int64_t now_ns)
+static double gain_by(const struct lull_ranked *policy, uint32_t job, uint32_t mode, int64_t now_ns)
 {
     const struct lull_cluster_mode *old = mode_of(policy, job);
     const struct lull_cluster_mode *wide = &policy->book.jobs->all[job].modes[mode];
@@ -46,7 +44,7 @@ static double gain_by(const struct lull_cluster_policy *policy, uint32_t job, ui
            (left_ratio * (double)wide->time_ns * (wide->gpus - old->gpus));
 }
 
-static size_t place_wider(struct lull_cluster_policy *policy, uint32_t job, uint32_t gpus,
+static size_t place_wider(struct lull_ranked *policy, uint32_t job, uint32_t gpus,
                           struct lull_cluster_share *shares_out)
 {
     struct lull_cluster_state *const scratch = policy->scratch.state;
@@ -61,7 +59,7 @@ static size_t place_wider(struct lull_cluster_policy *policy, uint32_t job, uint
 }
 
 /* Whether it may be moved to more GPUs at all. */
-static bool can_grow(const struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns)
+static bool can_grow(const struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
     const struct lull_cluster_mode *now = mode_of(policy, job);
@@ -86,7 +84,7 @@ static void plan_move(struct lull_ranked_plan *plan, uint32_t job, uint32_t mode
     plan->share_count = share_count;
 }
 
-bool lull_ranked_grow(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+bool lull_ranked_grow(struct lull_ranked *policy, const struct lull_cluster_state *state,
                       uint32_t pool, uint32_t type, int64_t now_ns,
                       struct lull_cluster_share *shares)
 {

@@ -41,7 +41,7 @@ struct lull_ranked_plan {
     size_t share_count;
 };
 
-struct lull_cluster_policy {
+struct lull_ranked {
     const struct lull_cluster *cluster;
     const struct lull_cluster_ranking *ranking;
     void *more;
@@ -61,83 +61,84 @@ struct lull_cluster_policy {
 };
 
 /* Where a job's GPUs of a type are: [pool * types + type]. */
-static inline size_t lull_ranked_group_of(const struct lull_cluster_policy *policy, uint32_t job,
+static inline size_t lull_ranked_group_of(const struct lull_ranked *policy, uint32_t job,
                                           uint32_t type)
 {
     return (size_t)policy->book.jobs->all[job].pool * policy->cluster->type_count + type;
 }
 
-/* What is left of a running job is to run in its mode (is_on), or after all not. */
-void lull_ranked_book(struct lull_cluster_policy *policy, uint32_t job, bool is_on);
+/* ---- ranked_create.c ----------------------------------------------------------------------- */
+
+/* -ENOMEM. */
+int lull_ranked_create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                       const struct lull_cluster_ranking *ranking, struct lull_ranked **policy_out);
+void lull_ranked_destroy(struct lull_ranked *policy);
 
 /* ---- ranked_queue.c ------------------------------------------------------------------------ */
 
 /* A running job may be preempted, if it is that kind of job. */
-void lull_ranked_offer(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
+void lull_ranked_offer(struct lull_ranked *policy, uint32_t job, int64_t now_ns);
 
 /* GPUs of the pool came free. */
-void lull_ranked_unblock(struct lull_cluster_policy *policy, uint32_t pool);
+void lull_ranked_unblock(struct lull_ranked *policy, uint32_t pool);
 
 /* A running job runs no longer. */
-void lull_ranked_forget(struct lull_cluster_policy *policy, uint32_t job);
+void lull_ranked_forget(struct lull_ranked *policy, uint32_t job);
 
 /* Counts the job in or out of the crowds that it may use: of those that wait (1, -1), and so much
    weight of those that are not done. */
-void lull_ranked_count(struct lull_cluster_policy *policy, uint32_t job, int waiting,
-                       double weight);
+void lull_ranked_count(struct lull_ranked *policy, uint32_t job, int waiting, double weight);
 
 /* In the queues of its shapes. -ENOMEM. */
-int lull_ranked_enqueue(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
+int lull_ranked_enqueue(struct lull_ranked *policy, uint32_t job, int64_t now_ns);
 
 /* Waiting jobs that have to start now for their deadlines, and can meet them yet, are urgent from
    now on. */
-void lull_ranked_hurry(struct lull_cluster_policy *policy, int64_t now_ns);
+void lull_ranked_hurry(struct lull_ranked *policy, int64_t now_ns);
 
 /* ---- ranked_modes.c ------------------------------------------------------------------------ */
 
 /* Whether clocks are to be chosen anew in a group; if so, they are taken to be. */
-bool lull_ranked_has_new_level(struct lull_cluster_policy *policy, size_t group);
+bool lull_ranked_has_new_level(struct lull_ranked *policy, size_t group);
 
-/* The next running job from the group's cursor on whose clock is to change. */
-bool lull_ranked_reclock(struct lull_cluster_policy *policy, size_t group, int64_t now_ns,
-                         struct lull_cluster_decision *decision);
+/* The next running job from the group's cursor on whose clock is to change, and its new mode. */
+bool lull_ranked_next_clock(struct lull_ranked *policy, size_t group, int64_t now_ns,
+                            uint32_t *job_out, uint32_t *mode_out);
 
 /* The mode that stands for a job's shape in a type; mode_count: it has none there. */
-uint32_t lull_ranked_entry_mode(const struct lull_cluster_policy *policy, uint32_t job,
-                                uint32_t type);
+uint32_t lull_ranked_entry_mode(const struct lull_ranked *policy, uint32_t job, uint32_t type);
 
 /* The mode of least cost of the type, whatever is free, where running jobs are resized; else the
    entry mode itself. */
-uint32_t lull_ranked_wanted(const struct lull_cluster_policy *policy, uint32_t job,
-                            uint32_t entry_mode, int64_t now_ns);
+uint32_t lull_ranked_wanted(const struct lull_ranked *policy, uint32_t job, uint32_t entry_mode,
+                            int64_t now_ns);
 
 /* Where a job stands in one of its modes; running: in the one that it has. */
-int64_t lull_ranked_rank(const struct lull_cluster_policy *policy, uint32_t job, uint32_t mode,
+int64_t lull_ranked_rank(const struct lull_ranked *policy, uint32_t job, uint32_t mode,
                          int64_t now_ns);
 
 /* The mode of least cost, of `like`'s type, with `gpus` GPUs; 0: any number up to `most`. Without a
    cost `like` itself. */
-uint32_t lull_ranked_cheapest(const struct lull_cluster_policy *policy, uint32_t job, uint32_t like,
+uint32_t lull_ranked_cheapest(const struct lull_ranked *policy, uint32_t job, uint32_t like,
                               uint32_t gpus, uint64_t most, int64_t now_ns);
 
 /* The mode of least cost that could be placed, and its shares: of those with as many GPUs as the
    entry mode, or, if it is elastic, with fewer or more. False: none. */
-bool lull_ranked_choose(const struct lull_cluster_policy *policy,
-                        const struct lull_cluster_state *state, uint32_t job, uint32_t entry_mode,
-                        bool is_elastic, int64_t now_ns, uint32_t *mode_out,
-                        struct lull_cluster_share *shares_out, size_t *share_count_out);
+bool lull_ranked_choose(const struct lull_ranked *policy, const struct lull_cluster_state *state,
+                        uint32_t job, uint32_t entry_mode, bool is_elastic, int64_t now_ns,
+                        uint32_t *mode_out, struct lull_cluster_share *shares_out,
+                        size_t *share_count_out);
 
 /* ranked_preempt.c: makes a plan for a job that does not fit; false: what ranks behind it has not
    enough GPUs, or it is not preemptible. */
-bool lull_ranked_make_room(struct lull_cluster_policy *policy,
-                           const struct lull_cluster_state *state, uint32_t job,
-                           uint32_t entry_mode, int64_t now_ns);
+bool lull_ranked_make_room(struct lull_ranked *policy, const struct lull_cluster_state *state,
+                           uint32_t job, uint32_t entry_mode, int64_t now_ns);
 
 /* ---- ranked_resize.c ----------------------------------------------------------------------- */
 
 /* A plan: a running job that is worth free GPUs stops to begin again on more. False: none is.
    `shares`: room for node_count to work in. */
-bool lull_ranked_grow(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+bool lull_ranked_grow(struct lull_ranked *policy, const struct lull_cluster_state *state,
                       uint32_t pool, uint32_t type, int64_t now_ns,
                       struct lull_cluster_share *shares);
 

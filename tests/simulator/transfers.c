@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "simulator/cluster/transfers.h"
+#include "transfers.h"
 
 #include <errno.h>
 #include <math.h>

@@ -5,8 +5,8 @@
  *
  * One thread. SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LULL_SIMULATOR_CLUSTER_TRANSFERS_H
-#define LULL_SIMULATOR_CLUSTER_TRANSFERS_H
+#ifndef LULL_TESTS_SIMULATOR_TRANSFERS_H
+#define LULL_TESTS_SIMULATOR_TRANSFERS_H
 
 #include <stdbool.h>
 #include <stdint.h>
