@@ -9,8 +9,8 @@
 #include "cli/choice.h"
 #include "cli/command.h"
 #include "core/section/agreement.h"
-#include "governor/pipeline/pilot.h"
-#include "governor/run.h"
+#include "governor/plan/plan_runner.h"
+#include "governor/run/run.h"
 
 enum {
     KEY_TOLERANCE = 't',

@@ -19,9 +19,9 @@
 #include <zmq.h>
 
 #include "base/clock.h"
-#include "governor/job_key.h"
-#include "governor/nodes.h"
-#include "governor/together.h"
+#include "governor/peers/job_key.h"
+#include "governor/peers/nodes.h"
+#include "governor/peers/peer_network.h"
 
 enum { ENDPOINT_BYTES = 64, NODES = 3, PATIENCE_MS = 5000 };
 

@@ -2,7 +2,7 @@
  * The book of windows: rows against sums by hand, whatever processes say.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "governor/window_book.h"
+#include "governor/energy/energy_windows.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include <jansson.h>
 
 #include "base/file.h"
-#include "governor/launch.h"
+#include "governor/run/launch.h"
 #include "trace/slot_file.h"
 
 static const char program[] = "lull-bound";

@@ -1,0 +1,91 @@
+/*
+ * Inside the pilot; shared by pilot.c (ranks, events, commands) and pilot_plans.c
+ * (what the conductor is given). Nobody else includes this. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_PLAN_PLAN_RUNNER_STATE_H
+#define LULL_GOVERNOR_PLAN_PLAN_RUNNER_STATE_H
+
+#include "core/pipeline/online/follower.h"
+#include "core/pipeline/online/part.h"
+#include "governor/plan/plan_runner.h"
+
+enum { COMMUNICATORS = 64, LENGTHS = 64, ENDS = 8, NOBODYS = -1 };
+
+/* Of one process, by number. */
+struct pilot_communicator {
+    uint32_t ranks; /* 0: not announced */
+    int32_t own;    /* rank of this process in it */
+};
+
+/* Operations that ended in an iteration. */
+struct pilot_lengths {
+    uint64_t iteration;
+    uint32_t count[2]; /* forward, backward */
+    double sum_ms[2];
+};
+
+/* What a plan of the conductor is. */
+struct pilot_conducted {
+    int32_t file;  /* index in setup.plans, NOBODYS */
+    int32_t point; /* that all operations are held at, NOBODYS */
+};
+
+struct pilot_gpu {
+    int32_t device; /* of the plan, -1 none */
+    uint32_t copy;  /* of all that is planned, that it belongs to */
+    bool has_sections;
+    struct lull_follower *follower;
+    struct lull_switch_cost known;
+    struct pilot_communicator communicators[COMMUNICATORS];
+    int64_t begin_ns; /* of the operation that runs */
+    struct lull_follower_op *ops;
+    struct pilot_lengths lengths[LENGTHS]; /* by iteration */
+    uint32_t op_count;
+    uint64_t begins_of[ENDS];    /* which iteration */
+    int64_t begins_ns[ENDS];     /* of its first operation */
+    uint64_t ends_of[ENDS];      /* which iteration */
+    uint32_t ends_counted[ENDS]; /* operations that ended in it */
+    int64_t *ends_ns;            /* ENDS times op_count */
+};
+
+struct lull_pilot {
+    struct lull_pilot_setup setup;
+    uint32_t stages;    /* devices of one copy of the pipeline */
+    uint32_t world;     /* ranks of the job, once one is bound */
+    uint32_t gpu_count; /* that the job uses here; 0 before the first rank */
+    uint32_t copies;    /* of all that is planned, in the whole job */
+    bool is_refused;
+    struct lull_conductor *conductor;
+    uint32_t conducted_count;
+    struct pilot_conducted conducted[LULL_PILOT_CONDUCTED]; /* by the conductor's number */
+    struct lull_conductor_iteration *recorded;
+    size_t recorded_count;
+    size_t recorded_room;
+    struct pilot_gpu gpus[LULL_CONDUCTOR_MAX_GPUS];
+};
+
+static inline struct lull_pipeline_problem pilot_problem(const struct lull_plan_file *plan)
+{
+    return (struct lull_pipeline_problem){&plan->profile, &plan->graph, plan->blocking_w};
+}
+
+/* Room for what a plan, or one for each copy, says to all GPUs. */
+struct pilot_parts {
+    int64_t *begin_ns;
+    int64_t *duration_ns;
+    struct lull_conductor_op *room;
+    const struct lull_conductor_op *ops[LULL_CONDUCTOR_MAX_GPUS];
+};
+
+/* -ENOMEM; fini is safe after it. */
+int pilot_parts_init(struct pilot_parts *parts, const struct lull_pilot *pilot, size_t op_count);
+void pilot_parts_fini(struct pilot_parts *parts);
+
+/* What every GPU does, by the plan's graph and these options. */
+void pilot_fill_parts(const struct lull_pilot *pilot, const struct lull_plan_file *plan,
+                      const uint32_t *const *option_of_gpu, struct pilot_parts *parts);
+
+/* Gives the conductor a plan of setup.plans. -ENOMEM. */
+int pilot_add_plan(struct lull_pilot *pilot, const struct lull_plan_file *plan);
+
+#endif

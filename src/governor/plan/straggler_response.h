@@ -1,0 +1,51 @@
+/*
+ * Straggle: while a device, or another copy of the pipeline, is slow, the others take their time:
+ * feeds each copy's iterations to core/pipeline/online/straggler.h, has a plan made for what it
+ * asks (core/pipeline/online/replan.h), and has the pilot carry it out as a detour. When it is over
+ * all clocks go back to the plan at once.
+ *
+ * Only copies whose GPUs are all on this node, and whose ranks say sections, are looked at: what a
+ * stage on another node does is not seen.
+ *
+ * Threads: create, tick and destroy belong to the main thread; tick takes the control's lock.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_PLAN_STRAGGLER_RESPONSE_H
+#define LULL_GOVERNOR_PLAN_STRAGGLER_RESPONSE_H
+
+#include <jansson.h>
+
+#include "governor/control/control.h"
+
+struct lull_straggle;
+
+/* NULL: no memory. */
+struct lull_straggle *lull_straggle_create(void);
+void lull_straggle_destroy(struct lull_straggle *straggle);
+
+/* Every 50 ms, unless the pipeline is being profiled. Without memory it leaves the plan alone. */
+void lull_straggle_tick(struct lull_straggle *straggle, struct lull_control *control,
+                        struct lull_pilot *pilot);
+
+/* What came of it, for the report. */
+struct lull_straggle_summary {
+    uint32_t replans;    /* plans made and carried out */
+    uint64_t iterations; /* at them */
+    double slowest_ms;   /* that making one took */
+    double saved_j;      /* against iterations at the plan that straggled as well; NAN: not known */
+    double saved_ratio;  /* of those; NAN */
+    double lost_ms;      /* by how much iterations took longer, at most */
+    uint32_t refuted;    /* times that waiting was none */
+};
+void lull_straggle_summary(const struct lull_straggle *straggle, const struct lull_control *control,
+                           struct lull_straggle_summary *summary_out);
+
+/* A new reference; null without straggle. */
+json_t *lull_straggle_json(const struct lull_straggle *straggle,
+                           const struct lull_control *control);
+
+/* One line for people; nothing where nothing straggled. */
+void lull_straggle_print(const struct lull_straggle *straggle, const struct lull_control *control,
+                         FILE *out);
+
+#endif
