@@ -203,8 +203,8 @@ static int lease_daemon(struct lull_actuator *actuator, const char *uuid,
     message.body.lease.max_mhz = band->max_mhz;
     message.body.lease.min_limit_mw = band->min_limit_mw;
     message.body.lease.max_limit_mw = band->max_limit_mw;
-    result = lull_client_call(actuator->client, &message, LULL_MESSAGE_GRANT, CALL_MS, &answer,
-                              fds, err);
+    result = lull_client_call(actuator->client, &message, LULL_MESSAGE_GRANT, CALL_MS, &answer, fds,
+                              err);
     if (result == 0 && answer.body.grant.slot >= LULL_COMMAND_SLOTS)
         result = lull_error_set(err, LULL_E_FORMAT, "lulld granted a slot that does not exist");
     if (result == 0 && actuator->table == NULL)

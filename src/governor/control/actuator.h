@@ -53,8 +53,8 @@ uint64_t lull_actuator_set(struct lull_actuator *actuator, uint32_t slot, uint32
                            int64_t deadline_ns, int64_t valid_until_ns);
 
 /*
- * Requests a power limit until the lease ends, never above the one set before; 0: that one. Only for
- * leases whose band has limits. For one thread, not necessarily the one that sets clocks.
+ * Requests a power limit until the lease ends, never above the one set before; 0: that one. Only
+ * for leases whose band has limits. For one thread, not necessarily the one that sets clocks.
  */
 uint64_t lull_actuator_set_limit(struct lull_actuator *actuator, uint32_t slot, uint32_t limit_mw);
 

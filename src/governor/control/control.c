@@ -90,7 +90,7 @@ void lull_control_destroy(struct lull_control *control)
     lull_control_stop(control);
     for (uint32_t i = 0; i < control->gpu_count; i++) {
         lull_control_forget_device(&control->gpus[i]);
-        lull_journey_fini(&control->gpus[i].journey);
+        lull_run_log_fini(&control->gpus[i].log);
     }
     lull_controller_destroy(control->controller);
     pthread_mutex_destroy(&control->lock);
@@ -103,7 +103,7 @@ static void note_lowered(struct lull_governed_gpu *gpu, uint32_t mhz, int64_t no
 {
     if (gpu->lowered.begin_ns != 0) {
         gpu->lowered.end_ns = now_ns;
-        lull_journey_add_lowered(&gpu->journey, &gpu->lowered);
+        lull_run_log_add_lowered(&gpu->log, &gpu->lowered);
     }
     gpu->lowered = (struct lull_span){.begin_ns = mhz == 0 ? 0 : now_ns, .index = mhz};
 }
@@ -126,7 +126,7 @@ static void carry_out(struct lull_control *control, const struct lull_command *c
     gpu->posted = request.sequence;
     gpu->point = command->point;
     gpu->expected.since_ns = 0;
-    gpu->journey.switches++;
+    gpu->log.switches++;
     note_lowered(gpu, mhz, now_ns);
 }
 
@@ -135,7 +135,7 @@ static void carry_out_plan(struct lull_control *control)
     struct lull_conductor_command commands[LULL_CONDUCTOR_MAX_GPUS];
     const int64_t now_ns = lull_now_ns();
     const uint32_t count =
-        lull_pilot_poll(control->pilot, now_ns, commands, LULL_CONDUCTOR_MAX_GPUS);
+        lull_plan_runner_poll(control->runner, now_ns, commands, LULL_CONDUCTOR_MAX_GPUS);
 
     for (uint32_t i = 0; i < count; i++)
         carry_out(control,
@@ -144,7 +144,7 @@ static void carry_out_plan(struct lull_control *control)
                                          .deadline_ns = commands[i].deadline_ns,
                                          .valid_until_ns = commands[i].valid_until_ns},
                   now_ns);
-    lull_control_note_piloted_iterations(control);
+    lull_control_note_planned_iterations(control);
 }
 
 static void carry_out_due(struct lull_control *control)
@@ -182,11 +182,11 @@ static void *loop(void *argument)
         lull_control_drain(control);
         emit_due_gaps(control, &wake_ns);
         carry_out_due(control);
-        if (control->pilot != NULL)
+        if (control->runner != NULL)
             carry_out_plan(control);
         lull_control_take_results(control);
-        if (control->pilot != NULL && lull_pilot_wake_ns(control->pilot) < wake_ns)
-            wake_ns = lull_pilot_wake_ns(control->pilot);
+        if (control->runner != NULL && lull_plan_runner_wake_ns(control->runner) < wake_ns)
+            wake_ns = lull_plan_runner_wake_ns(control->runner);
         if (lull_controller_wake_ns(control->controller) < wake_ns)
             wake_ns = lull_controller_wake_ns(control->controller);
         pthread_mutex_unlock(&control->lock);
@@ -196,10 +196,10 @@ static void *loop(void *argument)
     lull_control_drain(control);
     for (uint32_t i = 0; i < control->gpu_count; i++)
         lull_controller_take_exit(control->controller, i);
-    for (uint32_t i = 0; control->pilot != NULL && i < control->gpu_count; i++)
-        lull_pilot_take_exit(control->pilot, i);
+    for (uint32_t i = 0; control->runner != NULL && i < control->gpu_count; i++)
+        lull_plan_runner_take_exit(control->runner, i);
     carry_out_due(control);
-    if (control->pilot != NULL)
+    if (control->runner != NULL)
         carry_out_plan(control);
     pthread_mutex_unlock(&control->lock);
     return NULL;
@@ -296,7 +296,7 @@ static void bind_process(struct lull_control *control, uint32_t slot,
     gpu->left = false;
     gpu->depth = 0;
     control->gpu_of_process[slot] = usable ? (int32_t)index : -1;
-    if (control->pilot != NULL && lull_pilot_bind(control->pilot, index, info, &err) < 0)
+    if (control->runner != NULL && lull_plan_runner_bind(control->runner, index, info, &err) < 0)
         lull_log(LULL_LOG_WARNING, "run", "%s", err.text);
     pthread_mutex_unlock(&control->lock);
 }
@@ -337,7 +337,7 @@ void lull_control_sample(struct lull_control *control, uint32_t index,
 {
     pthread_mutex_lock(&control->lock);
     watch_clock(&control->gpus[index], sample);
-    lull_journey_add_sample(&control->gpus[index].journey, sample);
+    lull_run_log_add_sample(&control->gpus[index].log, sample);
     if (sample->reading.valid & LULL_READING_POWER)
         lull_controller_take_power(control->controller, index, sample->reading.power_mw * 1e-3);
     if ((sample->reading.valid & LULL_READING_REASONS) &&
@@ -377,9 +377,9 @@ const struct lull_control_gpu *lull_control_gpu(const struct lull_control *contr
     return &control->gpus[gpu].state;
 }
 
-const struct lull_journey *lull_control_journey(const struct lull_control *control, uint32_t gpu)
+const struct lull_run_log *lull_control_log(const struct lull_control *control, uint32_t gpu)
 {
-    return &control->gpus[gpu].journey;
+    return &control->gpus[gpu].log;
 }
 
 const struct lull_device_info *lull_control_info(const struct lull_control *control, uint32_t gpu)
@@ -392,11 +392,12 @@ struct lull_controller *lull_control_controlled(struct lull_control *control)
     return control->controller;
 }
 
-void lull_control_set_pilot(struct lull_control *control, struct lull_pilot *pilot)
+void lull_control_set_plan_runner(struct lull_control *control, struct lull_plan_runner *runner)
 {
-    control->pilot = pilot;
+    control->runner = runner;
     for (uint32_t i = 0; i < control->gpu_count; i++)
-        *lull_pilot_known_cost(pilot, i) = *lull_controller_switch_cost(control->controller, i);
+        *lull_plan_runner_known_cost(runner, i) =
+            *lull_controller_switch_cost(control->controller, i);
 }
 
 void lull_control_set_accounting(struct lull_control *control, struct lull_accounting *accounting)
@@ -404,9 +405,9 @@ void lull_control_set_accounting(struct lull_control *control, struct lull_accou
     control->accounting = accounting;
 }
 
-const struct lull_pilot *lull_control_pilot(const struct lull_control *control)
+const struct lull_plan_runner *lull_control_plan_runner(const struct lull_control *control)
 {
-    return control->pilot;
+    return control->runner;
 }
 
 /* ---- power limits ------------------------------------------------------------------------ */
@@ -471,8 +472,8 @@ bool lull_control_has_settled(const struct lull_control *control)
 {
     if (control->has_phase)
         return control->phase == LULL_PHASE_SETTLED;
-    return control->pilot != NULL ? lull_pilot_has_settled(control->pilot)
-                                  : lull_controller_has_settled(control->controller);
+    return control->runner != NULL ? lull_plan_runner_has_settled(control->runner)
+                                   : lull_controller_has_settled(control->controller);
 }
 
 struct lull_job *lull_control_job(const struct lull_control *control)

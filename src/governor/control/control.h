@@ -50,10 +50,10 @@ int lull_control_create(struct lull_job *job, struct lull_devices *devices,
                         struct lull_control **control_out, struct lull_error *err);
 
 /*
- * The clocks follow a pipeline's plan: the pilot takes the controller's place. Before start;
+ * The clocks follow a pipeline's plan: the plan runner takes the controller's place. Before start;
  * borrowed until destroy.
  */
-void lull_control_set_pilot(struct lull_control *control, struct lull_pilot *pilot);
+void lull_control_set_plan_runner(struct lull_control *control, struct lull_plan_runner *runner);
 
 /* Who is told of the program's energy windows. Before start; borrowed until destroy. */
 void lull_control_set_accounting(struct lull_control *control, struct lull_accounting *accounting);
@@ -85,7 +85,7 @@ void lull_control_destroy(struct lull_control *control);
 /* Binds new processes to GPUs and leases these. Main thread, a few times a second. */
 void lull_control_bind(struct lull_control *control);
 
-/* Takes one reading of a GPU: for the journey, and its power and reasons for the controller. */
+/* Takes one reading of a GPU: for the run log, and its power and reasons for the controller. */
 void lull_control_sample(struct lull_control *control, uint32_t gpu,
                          const struct lull_sample *sample);
 
@@ -99,14 +99,14 @@ void lull_control_lock(struct lull_control *control);
 void lull_control_unlock(struct lull_control *control);
 const struct lull_controller *lull_control_controller(const struct lull_control *control);
 const struct lull_control_gpu *lull_control_gpu(const struct lull_control *control, uint32_t gpu);
-const struct lull_journey *lull_control_journey(const struct lull_control *control, uint32_t gpu);
+const struct lull_run_log *lull_control_log(const struct lull_control *control, uint32_t gpu);
 const struct lull_device_info *lull_control_info(const struct lull_control *control, uint32_t gpu);
 /* For its main thread only, and only while locked. */
 struct lull_controller *lull_control_controlled(struct lull_control *control);
 struct lull_job *lull_control_job(const struct lull_control *control);
 
 /* NULL: sections are managed. */
-const struct lull_pilot *lull_control_pilot(const struct lull_control *control);
+const struct lull_plan_runner *lull_control_plan_runner(const struct lull_control *control);
 
 /* Whether what governs the clocks has come to its result. */
 bool lull_control_has_settled(const struct lull_control *control);

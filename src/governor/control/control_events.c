@@ -10,11 +10,11 @@ static void note_iteration(struct lull_control *control, struct lull_governed_gp
 {
     if (lull_track_boundary_ns(track) != time_ns)
         return;
-    lull_journey_add_boundary(&gpu->journey, &(struct lull_boundary){
-                                                 .time_ns = time_ns,
-                                                 .first = lull_track_iteration(track) == 0,
-                                                 .phase = lull_control_phase(control),
-                                             });
+    lull_run_log_add_boundary(&gpu->log, &(struct lull_boundary){
+                                             .time_ns = time_ns,
+                                             .first = lull_track_iteration(track) == 0,
+                                             .phase = lull_control_phase(control),
+                                         });
 }
 
 static void note_section(struct lull_governed_gpu *gpu, const struct lull_call *call,
@@ -27,8 +27,8 @@ static void note_section(struct lull_governed_gpu *gpu, const struct lull_call *
     }
     if (*depth == 0 || --*depth > 0)
         return;
-    lull_journey_add_section(
-        &gpu->journey, &(struct lull_span){gpu->section_begin_ns, call->time_ns, call->operation});
+    lull_run_log_add_section(
+        &gpu->log, &(struct lull_span){gpu->section_begin_ns, call->time_ns, call->operation});
 }
 
 /* What the name of a section says of it. */
@@ -162,7 +162,7 @@ static void take_device_event(struct lull_control *control, uint32_t index,
 
 /* ---- a pipeline's plan ------------------------------------------------------------------- */
 
-static void take_piloted_section(struct lull_control *control, uint32_t index,
+static void take_planned_section(struct lull_control *control, uint32_t index,
                                  const struct lull_event *event)
 {
     char name[LULL_JOB_NAME_BYTES];
@@ -171,23 +171,24 @@ static void take_piloted_section(struct lull_control *control, uint32_t index,
     lull_job_name(control->job, (uint32_t)control->gpus[index].state.process, event->name, name);
     is_backward = strcmp(name, "backward") == 0;
     if (is_backward || strcmp(name, "forward") == 0)
-        lull_pilot_take_section(control->pilot, index, is_backward, event->kind == LULL_EVENT_END,
-                                event->time_ns);
+        lull_plan_runner_take_section(control->runner, index, is_backward,
+                                      event->kind == LULL_EVENT_END, event->time_ns);
 }
 
-static void take_piloted_event(struct lull_control *control, uint32_t index,
+static void take_planned_event(struct lull_control *control, uint32_t index,
                                const struct lull_event *event)
 {
     struct lull_control_gpu *state = &control->gpus[index].state;
     const uint32_t slot = (uint32_t)state->process;
-    const uint32_t wanted = lull_pilot_wants_times(control->pilot, index) ? LULL_ASK_TIMES : 0;
+    const uint32_t wanted =
+        lull_plan_runner_wants_times(control->runner, index) ? LULL_ASK_TIMES : 0;
 
     if (event->kind >= LULL_EVENT_ENQUEUE) {
         lull_communicators_take(&state->communicators, control->job, slot, event);
-        lull_pilot_take_event(control->pilot, index, event);
+        lull_plan_runner_take_event(control->runner, index, event);
     } else if (event->operation == LULL_OPERATION_USER && /* of whatever thread */
                (event->kind == LULL_EVENT_BEGIN || event->kind == LULL_EVENT_END)) {
-        take_piloted_section(control, index, event);
+        take_planned_section(control, index, event);
     }
     if (lull_job_asked(control->job, slot) != wanted)
         lull_job_ask(control->job, slot, wanted);
@@ -202,33 +203,33 @@ static enum lull_controller_phase phase_of(const struct lull_conductor_iteration
 }
 
 /* The iterations of all GPUs are those of the first one. */
-void lull_control_note_piloted_iterations(struct lull_control *control)
+void lull_control_note_planned_iterations(struct lull_control *control)
 {
     struct lull_conductor_iteration iteration;
 
-    while (lull_pilot_next_iteration(control->pilot, &iteration)) {
+    while (lull_plan_runner_next_iteration(control->runner, &iteration)) {
         const bool is_new = iteration.begin_ns != control->iteration_end_ns;
         struct lull_boundary boundary = {
             .time_ns = iteration.begin_ns,
             .first = true,
-            .phase = phase_of(&iteration, lull_pilot_has_settled(control->pilot)),
+            .phase = phase_of(&iteration, lull_plan_runner_has_settled(control->runner)),
         };
 
         for (uint32_t i = 0; i < control->gpu_count; i++) {
-            struct lull_journey *journey = &control->gpus[i].journey;
+            struct lull_run_log *log = &control->gpus[i].log;
 
             if (control->gpus[i].state.process < 0)
                 continue;
             boundary.time_ns = iteration.begin_ns;
             boundary.first = true;
             if (is_new)
-                lull_journey_add_boundary(journey, &boundary);
+                lull_run_log_add_boundary(log, &boundary);
             boundary.time_ns = iteration.end_ns;
             boundary.first = false;
-            lull_journey_add_boundary(journey, &boundary);
+            lull_run_log_add_boundary(log, &boundary);
         }
         control->iteration_end_ns = iteration.end_ns;
-        lull_pilot_record(control->pilot, &iteration);
+        lull_plan_runner_record(control->runner, &iteration);
     }
 }
 
@@ -254,12 +255,12 @@ static void take_event(struct lull_control *control, uint32_t index, const struc
         gpu->state.left_ns = event->time_ns;
         gpu->left = true;
         lull_controller_take_exit(control->controller, index);
-        if (control->pilot != NULL)
-            lull_pilot_take_exit(control->pilot, index);
+        if (control->runner != NULL)
+            lull_plan_runner_take_exit(control->runner, index);
         return;
     }
-    if (control->pilot != NULL) {
-        take_piloted_event(control, index, event);
+    if (control->runner != NULL) {
+        take_planned_event(control, index, event);
         return;
     }
     if (event->kind >= LULL_EVENT_ENQUEUE) {

@@ -39,8 +39,8 @@ static void tell_switch(struct lull_control *control, uint32_t index,
 
     if (result->settle_ns == LULL_SETTLE_NOT_OBEYED)
         outcome.settle_ms = -1.0;
-    if (control->pilot != NULL)
-        lull_pilot_take_switch(control->pilot, index, &outcome);
+    if (control->runner != NULL)
+        lull_plan_runner_take_switch(control->runner, index, &outcome);
     else
         lull_controller_take_switch(control->controller, index, &outcome);
 }
@@ -61,7 +61,7 @@ static void take_outcome(struct lull_control *control, uint32_t index,
     gpu->taken = result->sequence;
     gpu->seen.sequence = 0;
     if (result->status != 0)
-        gpu->journey.refused++;
+        gpu->log.refused++;
     lull_driver_watch_take_result(&gpu->state.driver, result);
     is_useless = lull_driver_watch_is_fruitless(&gpu->state.driver) || result->status == -EPERM ||
                  result->status == LULL_E_UNSUPPORTED || result->status == LULL_E_NO_DEVICE;
@@ -72,7 +72,7 @@ static void take_outcome(struct lull_control *control, uint32_t index,
         gpu->expected = (struct lull_clock_expectation){.set_mhz = result->sm_mhz,
                                                         .since_ns = end_ns + result->settle_ns};
     if (is_made && request->answers_ns != 0)
-        lull_journey_add_reaction(&gpu->journey, result->call_begin_ns - request->answers_ns);
+        lull_run_log_add_reaction(&gpu->log, result->call_begin_ns - request->answers_ns);
 }
 
 /* The next call has ended the reading back of the one before: it obeyed, or it never would. */
@@ -101,8 +101,8 @@ static void take_calls(struct lull_control *control, uint32_t index,
                                  blocked_ms);
     gpu->calls = result->calls;
     lull_controller_take_blocked(control->controller, index, blocked_ms);
-    if (control->pilot != NULL)
-        lull_pilot_take_blocked(control->pilot, lull_now_ns(), blocked_ms);
+    if (control->runner != NULL)
+        lull_plan_runner_take_blocked(control->runner, lull_now_ns(), blocked_ms);
 }
 
 /* Since when the oldest request that is still known has had no answer, earliest_ns or sooner. */
@@ -144,6 +144,6 @@ void lull_control_take_results(struct lull_control *control)
             gpu->seen = result;
     }
     lull_controller_take_waiting(control->controller, lull_ms_from_ns(now_ns - since_ns));
-    if (control->pilot != NULL)
-        lull_pilot_take_waiting(control->pilot, now_ns, lull_ms_from_ns(now_ns - since_ns));
+    if (control->runner != NULL)
+        lull_plan_runner_take_waiting(control->runner, now_ns, lull_ms_from_ns(now_ns - since_ns));
 }

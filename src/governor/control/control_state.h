@@ -1,8 +1,9 @@
 /*
  * The control loop's state, shared by its files and nobody else:
  *   control.c         its life, commands, processes, what the main thread asks
- *   control_results.c what came of commands, for the controller or the pilot, and of the driver
- *   control_events.c  what the probes tell, as calls for the controller or operations for the pilot
+ *   control_results.c what came of commands, for the controller or the plan runner, and of the
+ * driver control_events.c  what the probes tell, as calls for the controller or operations for the
+ * plan runner
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -38,7 +39,7 @@ struct lull_governed_gpu {
     uint32_t point;                 /* asked for last */
     struct lull_switch_result seen; /* of a call that has returned, settling; sequence 0 none */
     struct lull_clock_expectation expected; /* since_ns 0: nothing is */
-    struct lull_journey journey;
+    struct lull_run_log log;
     struct lull_span lowered; /* stretch under way; begin_ns 0 none */
     bool left;                /* its rank has ended: another may take it over */
     int64_t section_begin_ns;
@@ -53,10 +54,10 @@ struct lull_control {
     struct lull_devices *devices;
     struct lull_actuator *actuator;
     struct lull_controller *controller;
-    struct lull_pilot *pilot; /* NULL: the controller decides */
+    struct lull_plan_runner *runner;    /* NULL: the controller decides */
     struct lull_accounting *accounting; /* is told of energy windows; NULL: nobody is */
-    int64_t iteration_end_ns; /* of the pilot's last one; 0 none */
-    pthread_mutex_t lock;     /* controller and journeys */
+    int64_t iteration_end_ns;           /* of the plan runner's last one; 0 none */
+    pthread_mutex_t lock;               /* controller and run logs */
     pthread_t thread;
     bool running;
     bool observe_only;
@@ -86,7 +87,7 @@ void lull_control_forget_device(struct lull_governed_gpu *gpu);
 /* What iterations count as now. */
 enum lull_controller_phase lull_control_phase(const struct lull_control *control);
 
-/* Enters the pilot's ended iterations into the journeys. */
-void lull_control_note_piloted_iterations(struct lull_control *control);
+/* Enters the plan runner's ended iterations into the run logs. */
+void lull_control_note_planned_iterations(struct lull_control *control);
 
 #endif

@@ -39,8 +39,7 @@ void lull_driver_watch_take_calls(struct lull_driver_watch *watch, uint64_t call
 }
 
 void lull_driver_watch_take_clock(struct lull_driver_watch *watch, int64_t now_ns,
-                                  uint32_t read_mhz,
-                                  const struct lull_clock_expectation *expected)
+                                  uint32_t read_mhz, const struct lull_clock_expectation *expected)
 {
     const uint32_t target_mhz = expected->set_mhz != 0 ? expected->set_mhz : expected->highest_mhz;
     const bool is_higher = read_mhz > target_mhz + margin_mhz;
@@ -79,7 +78,8 @@ bool lull_driver_watch_describe(const struct lull_driver_watch *watch, char *tex
     text[0] = '\0';
     if (watch->without_effect > 0)
         append(text, size,
-               "%" PRIu64 " of %" PRIu64 " clock changes had no effect although the driver reported "
+               "%" PRIu64 " of %" PRIu64
+               " clock changes had no effect although the driver reported "
                "success",
                watch->without_effect, watch->changes);
     if (watch->slow_calls > 0)

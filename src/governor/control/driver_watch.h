@@ -21,17 +21,17 @@ struct lull_driver_watch {
     uint64_t calls;          /* made, whatever came of them */
     uint64_t slow_calls;     /* of these, blocked for over 100 ms */
     double slowest_call_ms;
-    uint64_t foreign; /* stretches in which the clock was not what had been set */
+    uint64_t foreign;   /* stretches in which the clock was not what had been set */
     uint32_t fruitless; /* changes without effect in a row */
     uint32_t strange;   /* readings in a row that do not fit */
 };
 
 /* What a clock reading is held against. */
 struct lull_clock_expectation {
-    uint32_t set_mhz;   /* 0: the highest */
+    uint32_t set_mhz; /* 0: the highest */
     uint32_t highest_mhz;
-    int64_t since_ns;   /* asked for then */
-    bool is_limited;    /* by power, heat or idleness: says nothing */
+    int64_t since_ns; /* asked for then */
+    bool is_limited;  /* by power, heat or idleness: says nothing */
 };
 
 /* The final outcome of a request. */
@@ -43,8 +43,7 @@ void lull_driver_watch_take_calls(struct lull_driver_watch *watch, uint64_t call
 
 /* A reading of the SM clock. */
 void lull_driver_watch_take_clock(struct lull_driver_watch *watch, int64_t now_ns,
-                                  uint32_t read_mhz,
-                                  const struct lull_clock_expectation *expected);
+                                  uint32_t read_mhz, const struct lull_clock_expectation *expected);
 
 /* The clock has not followed so many times in a row that the GPU is better left alone. */
 bool lull_driver_watch_is_fruitless(const struct lull_driver_watch *watch);

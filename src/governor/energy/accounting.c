@@ -37,7 +37,7 @@ struct lull_accounting {
     uint32_t devices_of_gpus[LULL_DEVICE_MAX_GPUS];
     struct metered gpus[LULL_DEVICE_MAX_GPUS];
     struct metered node[LULL_RAPL_KINDS];
-    struct lull_window_book *book;
+    struct lull_energy_windows *windows;
     pthread_mutex_t lock; /* guards the queue, not what was taken out of it */
     struct told *queue;
     struct told *taken;
@@ -57,9 +57,9 @@ struct lull_accounting *lull_accounting_create(struct lull_devices *devices, con
     accounting->gpu_count = gpu_count < LULL_DEVICE_MAX_GPUS ? gpu_count : LULL_DEVICE_MAX_GPUS;
     accounting->queue = calloc(QUEUE, sizeof(*accounting->queue));
     accounting->taken = calloc(QUEUE, sizeof(*accounting->taken));
-    accounting->book = lull_window_book_create(accounting->gpu_count);
+    accounting->windows = lull_energy_windows_create(accounting->gpu_count);
     pthread_mutex_init(&accounting->lock, NULL);
-    if (accounting->queue == NULL || accounting->taken == NULL || accounting->book == NULL) {
+    if (accounting->queue == NULL || accounting->taken == NULL || accounting->windows == NULL) {
         lull_accounting_destroy(accounting);
         return NULL;
     }
@@ -77,7 +77,7 @@ void lull_accounting_destroy(struct lull_accounting *accounting)
 {
     if (accounting == NULL)
         return;
-    lull_window_book_destroy(accounting->book);
+    lull_energy_windows_destroy(accounting->windows);
     pthread_mutex_destroy(&accounting->lock);
     free(accounting->queue);
     free(accounting->taken);
@@ -122,7 +122,7 @@ void lull_accounting_take(struct lull_accounting *accounting, uint32_t gpu,
                                       .counter_j = (double)reading->energy_mj * 1e-3,
                                       .power_w = (double)reading->power_mw * 1e-3});
     settle(metered, accounting->begin_ns, false, &metered->begin, &metered->has_begin);
-    lull_window_book_settle(accounting->book, gpu, &metered->account, false);
+    lull_energy_windows_settle(accounting->windows, gpu, &metered->account, false);
 }
 
 void lull_accounting_read_node(struct lull_accounting *accounting)
@@ -177,21 +177,21 @@ static void enter_told(struct lull_accounting *accounting, const struct told *to
         return;
     }
     if (told->event.kind == LULL_EVENT_WINDOW_END) {
-        lull_window_book_close(accounting->book, told->slot, told->event.bytes,
-                               told->event.time_ns);
+        lull_energy_windows_close(accounting->windows, told->slot, told->event.bytes,
+                                  told->event.time_ns);
         return;
     }
     if (told->local_rank >= 0 && count > 0) {
         first = (uint32_t)told->local_rank % count;
         count = 1;
     }
-    lull_window_book_open(accounting->book,
-                          &(struct lull_book_entry){.slot = told->slot,
-                                                    .number = told->event.bytes,
-                                                    .name = told->name,
-                                                    .begin_ns = told->event.time_ns,
-                                                    .first_gpu = first,
-                                                    .gpu_count = count});
+    lull_energy_windows_open(accounting->windows,
+                             &(struct lull_energy_window){.slot = told->slot,
+                                                          .number = told->event.bytes,
+                                                          .name = told->name,
+                                                          .begin_ns = told->event.time_ns,
+                                                          .first_gpu = first,
+                                                          .gpu_count = count});
 }
 
 void lull_accounting_enter(struct lull_accounting *accounting)
@@ -224,11 +224,11 @@ void lull_accounting_end(struct lull_accounting *accounting, int64_t end_ns)
     lull_accounting_enter(accounting);
     for (uint32_t i = 0; i < accounting->gpu_count; i++) {
         end_metered(accounting, &accounting->gpus[i]);
-        lull_window_book_settle(accounting->book, i, &accounting->gpus[i].account, true);
+        lull_energy_windows_settle(accounting->windows, i, &accounting->gpus[i].account, true);
     }
     for (enum lull_rapl_kind kind = 0; kind < LULL_RAPL_KINDS; kind++)
         end_metered(accounting, &accounting->node[kind]);
-    lull_window_book_end(accounting->book);
+    lull_energy_windows_end(accounting->windows);
     accounting->rapl = NULL;
 }
 
@@ -286,21 +286,21 @@ void lull_accounting_node(const struct lull_accounting *accounting, enum lull_ra
 
 uint32_t lull_accounting_row_count(const struct lull_accounting *accounting)
 {
-    return lull_window_book_row_count(accounting->book);
+    return lull_energy_windows_row_count(accounting->windows);
 }
 
 const struct lull_accounting_row *lull_accounting_row(const struct lull_accounting *accounting,
                                                       uint32_t row)
 {
-    return lull_window_book_row(accounting->book, row);
+    return lull_energy_windows_row(accounting->windows, row);
 }
 
 uint64_t lull_accounting_open_windows(const struct lull_accounting *accounting)
 {
-    return lull_window_book_open_windows(accounting->book);
+    return lull_energy_windows_open_windows(accounting->windows);
 }
 
 uint64_t lull_accounting_lost(const struct lull_accounting *accounting)
 {
-    return accounting->lost + accounting->refused + lull_window_book_lost(accounting->book);
+    return accounting->lost + accounting->refused + lull_energy_windows_lost(accounting->windows);
 }

@@ -37,7 +37,7 @@ struct process {
     uint32_t waiting_count;
 };
 
-struct lull_window_book {
+struct lull_energy_windows {
     uint32_t gpu_count;
     int64_t settled_ns[LULL_DEVICE_MAX_GPUS]; /* the last time that settle looked */
     struct process *processes[LULL_JOB_MAX_PROCESSES];
@@ -46,16 +46,16 @@ struct lull_window_book {
     uint64_t lost;
 };
 
-struct lull_window_book *lull_window_book_create(uint32_t gpu_count)
+struct lull_energy_windows *lull_energy_windows_create(uint32_t gpu_count)
 {
-    struct lull_window_book *book = calloc(1, sizeof(*book));
+    struct lull_energy_windows *windows = calloc(1, sizeof(*windows));
 
-    if (book == NULL)
+    if (windows == NULL)
         return NULL;
-    book->gpu_count = gpu_count;
+    windows->gpu_count = gpu_count;
     for (uint32_t i = 0; i < LULL_DEVICE_MAX_GPUS; i++)
-        book->settled_ns[i] = INT64_MIN;
-    return book;
+        windows->settled_ns[i] = INT64_MIN;
+    return windows;
 }
 
 static void free_process(struct process *process)
@@ -73,42 +73,42 @@ static void free_process(struct process *process)
     free(process);
 }
 
-void lull_window_book_destroy(struct lull_window_book *book)
+void lull_energy_windows_destroy(struct lull_energy_windows *windows)
 {
-    if (book == NULL)
+    if (windows == NULL)
         return;
     for (uint32_t i = 0; i < LULL_JOB_MAX_PROCESSES; i++)
-        free_process(book->processes[i]);
-    for (uint32_t i = 0; i < book->row_count; i++)
-        free(book->rows[i].gpus);
-    free(book);
+        free_process(windows->processes[i]);
+    for (uint32_t i = 0; i < windows->row_count; i++)
+        free(windows->rows[i].gpus);
+    free(windows);
 }
 
 /* ---- opening and closing ----------------------------------------------------------------- */
 
 /* The row of a name; the last one is for all names that find no room. NULL: no memory. */
-static struct lull_accounting_row *find_row(struct lull_window_book *book, const char *name)
+static struct lull_accounting_row *find_row(struct lull_energy_windows *windows, const char *name)
 {
     struct lull_accounting_row *row;
 
-    if (book->row_count == LULL_ACCOUNTING_MAX_ROWS - 1)
+    if (windows->row_count == LULL_ACCOUNTING_MAX_ROWS - 1)
         name = rest_name;
-    for (row = book->rows; row < book->rows + book->row_count; row++)
+    for (row = windows->rows; row < windows->rows + windows->row_count; row++)
         if (strncmp(row->name, name, sizeof(row->name) - 1) == 0)
             return row;
-    if (book->row_count == LULL_ACCOUNTING_MAX_ROWS)
-        return &book->rows[LULL_ACCOUNTING_MAX_ROWS - 1];
-    row->gpus = calloc(book->gpu_count > 0 ? book->gpu_count : 1, sizeof(*row->gpus));
+    if (windows->row_count == LULL_ACCOUNTING_MAX_ROWS)
+        return &windows->rows[LULL_ACCOUNTING_MAX_ROWS - 1];
+    row->gpus = calloc(windows->gpu_count > 0 ? windows->gpu_count : 1, sizeof(*row->gpus));
     if (row->gpus == NULL)
         return NULL;
     memcpy(row->name, name, strnlen(name, sizeof(row->name) - 1));
-    book->row_count++;
+    windows->row_count++;
     return row;
 }
 
-static struct process *find_process(struct lull_window_book *book, uint32_t slot)
+static struct process *find_process(struct lull_energy_windows *windows, uint32_t slot)
 {
-    struct process **process = &book->processes[slot % LULL_JOB_MAX_PROCESSES];
+    struct process **process = &windows->processes[slot % LULL_JOB_MAX_PROCESSES];
 
     if (*process == NULL) {
         *process = calloc(1, sizeof(**process));
@@ -118,17 +118,18 @@ static struct process *find_process(struct lull_window_book *book, uint32_t slot
     return *process;
 }
 
-void lull_window_book_open(struct lull_window_book *book, const struct lull_book_entry *entry)
+void lull_energy_windows_open(struct lull_energy_windows *windows,
+                              const struct lull_energy_window *entry)
 {
-    struct process *process = find_process(book, entry->slot);
-    struct lull_accounting_row *row = find_row(book, entry->name);
+    struct process *process = find_process(windows, entry->slot);
+    struct lull_accounting_row *row = find_row(windows, entry->name);
     struct window *window =
         calloc(1, sizeof(*window) + entry->gpu_count * sizeof(window->spans[0]));
     struct window **place;
 
     if (process == NULL || row == NULL || window == NULL) {
         free(window);
-        book->lost++;
+        windows->lost++;
         return;
     }
     window->number = entry->number;
@@ -137,7 +138,7 @@ void lull_window_book_open(struct lull_window_book *book, const struct lull_book
     window->first_gpu = entry->first_gpu;
     window->gpu_count = entry->gpu_count;
     place = &process->open[entry->number % LULL_JOB_MAX_WINDOWS];
-    book->lost += *place != NULL ? 1 : 0;
+    windows->lost += *place != NULL ? 1 : 0;
     free(*place);
     *place = window;
 }
@@ -173,15 +174,15 @@ static void enter_oldest(struct process *process)
     free(oldest);
 }
 
-void lull_window_book_close(struct lull_window_book *book, uint32_t slot, uint64_t number,
-                            int64_t end_ns)
+void lull_energy_windows_close(struct lull_energy_windows *windows, uint32_t slot, uint64_t number,
+                               int64_t end_ns)
 {
-    struct process *process = book->processes[slot % LULL_JOB_MAX_PROCESSES];
+    struct process *process = windows->processes[slot % LULL_JOB_MAX_PROCESSES];
     struct window **place = process == NULL ? NULL : &process->open[number % LULL_JOB_MAX_WINDOWS];
     struct window *window = place == NULL ? NULL : *place;
 
     if (window == NULL || window->number != number) {
-        book->lost++;
+        windows->lost++;
         return;
     }
     *place = NULL;
@@ -234,50 +235,50 @@ static void settle_process(struct process *process, uint32_t gpu,
         enter_oldest(process);
 }
 
-void lull_window_book_settle(struct lull_window_book *book, uint32_t gpu,
-                             const struct lull_energy_account *account, bool is_final)
+void lull_energy_windows_settle(struct lull_energy_windows *windows, uint32_t gpu,
+                                const struct lull_energy_account *account, bool is_final)
 {
     const int64_t settled_ns = lull_energy_account_settled_ns(account);
 
-    if (!is_final && settled_ns == book->settled_ns[gpu])
+    if (!is_final && settled_ns == windows->settled_ns[gpu])
         return;
-    book->settled_ns[gpu] = settled_ns;
+    windows->settled_ns[gpu] = settled_ns;
     for (uint32_t i = 0; i < LULL_JOB_MAX_PROCESSES; i++)
-        if (book->processes[i] != NULL)
-            settle_process(book->processes[i], gpu, account, is_final);
+        if (windows->processes[i] != NULL)
+            settle_process(windows->processes[i], gpu, account, is_final);
 }
 
-void lull_window_book_end(struct lull_window_book *book)
+void lull_energy_windows_end(struct lull_energy_windows *windows)
 {
     for (uint32_t i = 0; i < LULL_JOB_MAX_PROCESSES; i++)
-        while (book->processes[i] != NULL && book->processes[i]->waiting != NULL)
-            enter_oldest(book->processes[i]);
+        while (windows->processes[i] != NULL && windows->processes[i]->waiting != NULL)
+            enter_oldest(windows->processes[i]);
 }
 
 /* ---- what it came to --------------------------------------------------------------------- */
 
-uint32_t lull_window_book_row_count(const struct lull_window_book *book)
+uint32_t lull_energy_windows_row_count(const struct lull_energy_windows *windows)
 {
-    return book->row_count;
+    return windows->row_count;
 }
 
-const struct lull_accounting_row *lull_window_book_row(const struct lull_window_book *book,
-                                                       uint32_t row)
+const struct lull_accounting_row *lull_energy_windows_row(const struct lull_energy_windows *windows,
+                                                          uint32_t row)
 {
-    return &book->rows[row];
+    return &windows->rows[row];
 }
 
-uint64_t lull_window_book_open_windows(const struct lull_window_book *book)
+uint64_t lull_energy_windows_open_windows(const struct lull_energy_windows *windows)
 {
     uint64_t count = 0;
 
     for (uint32_t i = 0; i < LULL_JOB_MAX_PROCESSES; i++)
-        for (uint32_t j = 0; book->processes[i] != NULL && j < LULL_JOB_MAX_WINDOWS; j++)
-            count += book->processes[i]->open[j] != NULL;
+        for (uint32_t j = 0; windows->processes[i] != NULL && j < LULL_JOB_MAX_WINDOWS; j++)
+            count += windows->processes[i]->open[j] != NULL;
     return count;
 }
 
-uint64_t lull_window_book_lost(const struct lull_window_book *book)
+uint64_t lull_energy_windows_lost(const struct lull_energy_windows *windows)
 {
-    return book->lost;
+    return windows->lost;
 }

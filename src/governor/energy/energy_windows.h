@@ -16,10 +16,10 @@
 #include "core/energy/account.h"
 #include "governor/energy/accounting.h"
 
-struct lull_window_book; /* opaque */
+struct lull_energy_windows; /* opaque */
 
 /* A window that was opened. */
-struct lull_book_entry {
+struct lull_energy_window {
     uint32_t slot;   /* of its process, below LULL_JOB_MAX_PROCESSES */
     uint64_t number; /* in its process */
     const char *name;
@@ -29,27 +29,28 @@ struct lull_book_entry {
 };
 
 /* NULL: no memory. */
-struct lull_window_book *lull_window_book_create(uint32_t gpu_count);
-void lull_window_book_destroy(struct lull_window_book *book);
+struct lull_energy_windows *lull_energy_windows_create(uint32_t gpu_count);
+void lull_energy_windows_destroy(struct lull_energy_windows *windows);
 
 /* An open window of the same place in its process is lost. */
-void lull_window_book_open(struct lull_window_book *book, const struct lull_book_entry *entry);
+void lull_energy_windows_open(struct lull_energy_windows *windows,
+                              const struct lull_energy_window *entry);
 
 /* One that is not open counts as lost. */
-void lull_window_book_close(struct lull_window_book *book, uint32_t slot, uint64_t number,
-                            int64_t end_ns);
+void lull_energy_windows_close(struct lull_energy_windows *windows, uint32_t slot, uint64_t number,
+                               int64_t end_ns);
 
 /* Looks up the edges on that GPU that its account has settled; is_final: all of closed windows. */
-void lull_window_book_settle(struct lull_window_book *book, uint32_t gpu,
-                             const struct lull_energy_account *account, bool is_final);
+void lull_energy_windows_settle(struct lull_energy_windows *windows, uint32_t gpu,
+                                const struct lull_energy_account *account, bool is_final);
 
 /* Every account has been settled for good: what is still not known is unmeasured. */
-void lull_window_book_end(struct lull_window_book *book);
+void lull_energy_windows_end(struct lull_energy_windows *windows);
 
-uint32_t lull_window_book_row_count(const struct lull_window_book *book);
-const struct lull_accounting_row *lull_window_book_row(const struct lull_window_book *book,
-                                                       uint32_t row);
-uint64_t lull_window_book_open_windows(const struct lull_window_book *book);
-uint64_t lull_window_book_lost(const struct lull_window_book *book);
+uint32_t lull_energy_windows_row_count(const struct lull_energy_windows *windows);
+const struct lull_accounting_row *lull_energy_windows_row(const struct lull_energy_windows *windows,
+                                                          uint32_t row);
+uint64_t lull_energy_windows_open_windows(const struct lull_energy_windows *windows);
+uint64_t lull_energy_windows_lost(const struct lull_energy_windows *windows);
 
 #endif

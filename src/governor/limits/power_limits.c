@@ -69,7 +69,7 @@ static size_t iterations_of(struct lull_control *control, uint32_t gpu)
     size_t count;
 
     lull_control_lock(control);
-    count = lull_control_journey(control, gpu)->boundaries.count;
+    count = lull_control_log(control, gpu)->boundaries.count;
     lull_control_unlock(control);
     return count;
 }
@@ -281,7 +281,7 @@ static void find_edges(struct lull_limits *limits, struct lull_control *control)
     const struct lull_boundaries *boundaries;
 
     lull_control_lock(control);
-    boundaries = &lull_control_journey(control, limits->gpus[0].index)->boundaries;
+    boundaries = &lull_control_log(control, limits->gpus[0].index)->boundaries;
     for (; limits->end_ns == 0 && limits->seen < boundaries->count; limits->seen++) {
         const struct lull_boundary *boundary = &boundaries->items[limits->seen];
 

@@ -27,9 +27,9 @@ struct voice {
     bool is_overruled; /* the others want it higher */
 };
 
-struct lull_concert {
-    struct lull_concert_options options;
-    struct lull_together *together; /* NULL: no key yet */
+struct lull_peers {
+    struct lull_peers_options options;
+    struct lull_peer_network *network; /* NULL: no key yet */
     struct lull_agreement *agreement;
     struct lull_proposal proposal;
     struct voice voices[LULL_PROPOSAL_MAX_ENTRIES];
@@ -51,25 +51,25 @@ struct view {
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
-static int connect_with_key(struct lull_concert *concert, struct lull_error *err)
+static int connect_with_key(struct lull_peers *peers, struct lull_error *err)
 {
-    const char *path = concert->options.key_path;
+    const char *path = peers->options.key_path;
     struct lull_job_key key;
-    int result = concert->options.nodes.self == 0 ? lull_job_key_read_or_make(path, &key, err)
-                                                  : lull_job_key_read(path, &key, err);
+    int result = peers->options.nodes.self == 0 ? lull_job_key_read_or_make(path, &key, err)
+                                                : lull_job_key_read(path, &key, err);
 
     if (result < 0)
         return result;
-    return lull_together_open(concert->options.endpoint, &concert->options.nodes, &key,
-                              &concert->together, err);
+    return lull_peer_network_open(peers->options.endpoint, &peers->options.nodes, &key,
+                                  &peers->network, err);
 }
 
 /* The key of the first node may come later; anything else will not become better. */
-static int open_network(struct lull_concert *concert, struct lull_error *err)
+static int open_network(struct lull_peers *peers, struct lull_error *err)
 {
-    const int result = connect_with_key(concert, err);
+    const int result = connect_with_key(peers, err);
 
-    if (result == -ENOENT && concert->options.nodes.self != 0)
+    if (result == -ENOENT && peers->options.nodes.self != 0)
         return 0;
     return result;
 }
@@ -82,14 +82,14 @@ static uint64_t incarnation_now(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-int lull_concert_create(const struct lull_concert_options *options,
-                        struct lull_concert **concert_out, struct lull_error *err)
+int lull_peers_create(const struct lull_peers_options *options, struct lull_peers **peers_out,
+                      struct lull_error *err)
 {
-    struct lull_concert *concert;
+    struct lull_peers *peers;
     struct lull_nodes nodes = options->nodes;
     int result = 0;
 
-    *concert_out = NULL;
+    *peers_out = NULL;
     if (nodes.count == 0)
         result = lull_nodes_find(&nodes, err);
     if (result < 0 || nodes.count == 1)
@@ -97,52 +97,52 @@ int lull_concert_create(const struct lull_concert_options *options,
     if (options->key_path == NULL)
         return lull_error_set(err, -EINVAL,
                               "nodes talk to each other with a job key only; give --together-key");
-    concert = calloc(1, sizeof(*concert));
-    if (concert == NULL)
+    peers = calloc(1, sizeof(*peers));
+    if (peers == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for the other nodes");
-    concert->options = *options;
-    concert->options.nodes = nodes;
-    concert->proposal = (struct lull_proposal){
+    peers->options = *options;
+    peers->options.nodes = nodes;
+    peers->proposal = (struct lull_proposal){
         .node = nodes.self, .nodes = nodes.count, .incarnation = incarnation_now()};
-    concert->agreement = lull_agreement_create(nodes.self, nodes.count, silence_ns);
-    if (concert->agreement == NULL)
+    peers->agreement = lull_agreement_create(nodes.self, nodes.count, silence_ns);
+    if (peers->agreement == NULL)
         result = lull_error_set(err, -ENOMEM, "no memory for the other nodes");
     if (result == 0)
-        result = open_network(concert, err);
+        result = open_network(peers, err);
     if (result < 0) {
-        lull_concert_destroy(concert);
+        lull_peers_destroy(peers);
         return result;
     }
-    *concert_out = concert;
+    *peers_out = peers;
     return 0;
 }
 
-void lull_concert_destroy(struct lull_concert *concert)
+void lull_peers_destroy(struct lull_peers *peers)
 {
-    if (concert == NULL)
+    if (peers == NULL)
         return;
-    if (concert->together != NULL) {
-        concert->proposal.leaving = 1;
-        concert->proposal.sequence++;
-        lull_together_say(concert->together, &concert->proposal);
+    if (peers->network != NULL) {
+        peers->proposal.leaving = 1;
+        peers->proposal.sequence++;
+        lull_peer_network_say(peers->network, &peers->proposal);
     }
-    lull_together_close(concert->together);
-    lull_agreement_destroy(concert->agreement);
-    free(concert);
+    lull_peer_network_close(peers->network);
+    lull_agreement_destroy(peers->agreement);
+    free(peers);
 }
 
-static void look_for_key(struct lull_concert *concert, int64_t now_ns)
+static void look_for_key(struct lull_peers *peers, int64_t now_ns)
 {
     struct lull_error err = {0};
 
-    if (concert->together != NULL || now_ns < concert->next_key_ns)
+    if (peers->network != NULL || now_ns < peers->next_key_ns)
         return;
-    concert->next_key_ns = now_ns + key_wait_ns;
-    if (open_network(concert, &err) == 0)
+    peers->next_key_ns = now_ns + key_wait_ns;
+    if (open_network(peers, &err) == 0)
         return;
     lull_log(LULL_LOG_WARNING, "run", "the GPUs stay at full clocks, without the other nodes: %s",
              err.text);
-    concert->next_key_ns = INT64_MAX;
+    peers->next_key_ns = INT64_MAX;
 }
 
 /* ---- points and clocks ------------------------------------------------------------------- */
@@ -196,11 +196,11 @@ static uint32_t point_refused(const struct view *view, const struct lull_target 
 
 /* ---- what this node says ----------------------------------------------------------------- */
 
-static struct voice *voice_of(struct lull_concert *concert, uint64_t signature)
+static struct voice *voice_of(struct lull_peers *peers, uint64_t signature)
 {
-    for (uint32_t i = 0; i < concert->voice_count; i++)
-        if (concert->voices[i].entry.signature == signature)
-            return &concert->voices[i];
+    for (uint32_t i = 0; i < peers->voice_count; i++)
+        if (peers->voices[i].entry.signature == signature)
+            return &peers->voices[i];
     return NULL;
 }
 
@@ -240,29 +240,28 @@ static int32_t known_gpu(const struct view *view)
 }
 
 /* Entries of all targets; a lower clock than before holds from a later iteration on. */
-static void voice_targets(struct lull_concert *concert, const struct view *view, uint32_t gpu)
+static void voice_targets(struct lull_peers *peers, const struct view *view, uint32_t gpu)
 {
     const uint64_t iteration = lull_track_iteration(lull_controller_track(view->controller, gpu));
-    const bool is_counted_anew = iteration < concert->iteration;
+    const bool is_counted_anew = iteration < peers->iteration;
     struct voice voices[LULL_PROPOSAL_MAX_ENTRIES] = {0};
     uint32_t count;
     const struct lull_target *targets = lull_controller_targets(view->controller, &count);
 
     for (uint32_t i = 0; i < count && i < LULL_PROPOSAL_MAX_ENTRIES; i++) {
-        const struct voice *before = voice_of(concert, targets[i].signature);
+        const struct voice *before = voice_of(peers, targets[i].signature);
 
         if (before != NULL)
             voices[i] = *before;
         voices[i].entry = entry_of(view, &targets[i]);
         voices[i].entry.from_iteration =
-            before != NULL && !is_counted_anew &&
-                    voices[i].entry.kept_mhz >= before->entry.kept_mhz
+            before != NULL && !is_counted_anew && voices[i].entry.kept_mhz >= before->entry.kept_mhz
                 ? before->entry.from_iteration
                 : notice(view, gpu, iteration);
     }
-    memcpy(concert->voices, voices, sizeof(voices));
-    concert->voice_count = count < LULL_PROPOSAL_MAX_ENTRIES ? count : LULL_PROPOSAL_MAX_ENTRIES;
-    concert->iteration = iteration;
+    memcpy(peers->voices, voices, sizeof(voices));
+    peers->voice_count = count < LULL_PROPOSAL_MAX_ENTRIES ? count : LULL_PROPOSAL_MAX_ENTRIES;
+    peers->iteration = iteration;
 }
 
 static bool is_other(const struct lull_proposal *left, const struct lull_proposal *right)
@@ -272,10 +271,10 @@ static bool is_other(const struct lull_proposal *left, const struct lull_proposa
            memcmp(left->entries, right->entries, sizeof(left->entries)) != 0;
 }
 
-static void say(struct lull_concert *concert, const struct view *view, int64_t now_ns)
+static void say(struct lull_peers *peers, const struct view *view, int64_t now_ns)
 {
     const int32_t gpu = known_gpu(view);
-    struct lull_proposal *proposal = &concert->proposal;
+    struct lull_proposal *proposal = &peers->proposal;
     const struct lull_proposal before = *proposal;
 
     proposal->structure = 0;
@@ -284,109 +283,107 @@ static void say(struct lull_concert *concert, const struct view *view, int64_t n
 
         proposal->structure = lull_signature_join(0, lull_track_period(track));
         proposal->window_iterations = lull_controller_window(view->controller);
-        voice_targets(concert, view, (uint32_t)gpu);
+        voice_targets(peers, view, (uint32_t)gpu);
     }
-    proposal->entry_count = concert->voice_count;
-    for (uint32_t i = 0; i < concert->voice_count; i++)
-        proposal->entries[i] = concert->voices[i].entry;
-    if (now_ns < concert->next_word_ns && !is_other(proposal, &before))
+    proposal->entry_count = peers->voice_count;
+    for (uint32_t i = 0; i < peers->voice_count; i++)
+        proposal->entries[i] = peers->voices[i].entry;
+    if (now_ns < peers->next_word_ns && !is_other(proposal, &before))
         return;
-    concert->next_word_ns = now_ns + word_ns;
+    peers->next_word_ns = now_ns + word_ns;
     proposal->sequence++;
-    lull_agreement_take(concert->agreement, proposal, now_ns);
-    if (concert->together != NULL)
-        lull_together_say(concert->together, proposal);
+    lull_agreement_take(peers->agreement, proposal, now_ns);
+    if (peers->network != NULL)
+        lull_peer_network_say(peers->network, proposal);
 }
 
-static void hear(struct lull_concert *concert, int64_t now_ns)
+static void hear(struct lull_peers *peers, int64_t now_ns)
 {
     struct lull_proposal proposal;
 
-    while (concert->together != NULL && lull_together_hear(concert->together, &proposal))
-        lull_agreement_take(concert->agreement, &proposal, now_ns);
+    while (peers->network != NULL && lull_peer_network_hear(peers->network, &proposal))
+        lull_agreement_take(peers->agreement, &proposal, now_ns);
 }
 
 /* ---- what follows ------------------------------------------------------------------------ */
 
-static void note_state(struct lull_concert *concert, int64_t now_ns)
+static void note_state(struct lull_peers *peers, int64_t now_ns)
 {
-    const enum lull_agreement_state state = lull_agreement_state(concert->agreement, now_ns);
+    const enum lull_agreement_state state = lull_agreement_state(peers->agreement, now_ns);
 
-    if (state == concert->state)
+    if (state == peers->state)
         return;
-    if (concert->state == LULL_AGREEMENT_AGREED)
-        concert->disagreements++;
+    if (peers->state == LULL_AGREEMENT_AGREED)
+        peers->disagreements++;
     if (state == LULL_AGREEMENT_SILENT || state == LULL_AGREEMENT_DIFFERENT)
         lull_log(LULL_LOG_WARNING, "run", "the GPUs go to full clocks: %s",
                  lull_agreement_state_text(state));
-    concert->state = state;
+    peers->state = state;
 }
 
-static void note_overruling(struct lull_concert *concert, const struct lull_agreement_clock *clock,
+static void note_overruling(struct lull_peers *peers, const struct lull_agreement_clock *clock,
                             uint64_t signature)
 {
-    struct voice *voice = voice_of(concert, signature);
+    struct voice *voice = voice_of(peers, signature);
     const bool is_overruled = voice != NULL && voice->entry.settled == 1 &&
                               voice->entry.kept_mhz < clock->mhz &&
-                              concert->state == LULL_AGREEMENT_AGREED;
+                              peers->state == LULL_AGREEMENT_AGREED;
 
     if (voice == NULL)
         return;
     if (is_overruled && !voice->is_overruled)
-        concert->disagreements++;
+        peers->disagreements++;
     voice->is_overruled = is_overruled;
 }
 
-static void apply(struct lull_concert *concert, struct lull_controller *controller,
+static void apply(struct lull_peers *peers, struct lull_controller *controller,
                   const struct view *view, int64_t now_ns)
 {
     uint32_t count;
     const struct lull_target *targets = lull_controller_targets(controller, &count);
 
-    concert->agreed = 0;
+    peers->agreed = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct lull_target *target = &targets[i];
         const struct lull_agreement_clock clock =
-            lull_agreement_clock(concert->agreement, target->signature, now_ns);
+            lull_agreement_clock(peers->agreement, target->signature, now_ns);
 
-        note_overruling(concert, &clock, target->signature);
-        concert->agreed += clock.mhz != LULL_AGREEMENT_REFERENCE && target->settled;
+        note_overruling(peers, &clock, target->signature);
+        peers->agreed += clock.mhz != LULL_AGREEMENT_REFERENCE && target->settled;
         lull_controller_agree(controller, i, point_not_below(view, target, clock.mhz),
-                              clock.from_iteration,
-                              point_refused(view, target, clock.refused_mhz));
+                              clock.from_iteration, point_refused(view, target, clock.refused_mhz));
     }
-    lull_controller_align(controller, lull_agreement_window(concert->agreement));
-    lull_controller_hold(controller, concert->state != LULL_AGREEMENT_AGREED);
+    lull_controller_align(controller, lull_agreement_window(peers->agreement));
+    lull_controller_hold(controller, peers->state != LULL_AGREEMENT_AGREED);
 }
 
-void lull_concert_tick(struct lull_concert *concert, struct lull_control *control,
-                       struct lull_devices *devices, int64_t now_ns)
+void lull_peers_tick(struct lull_peers *peers, struct lull_control *control,
+                     struct lull_devices *devices, int64_t now_ns)
 {
     struct lull_controller *controller = lull_control_controlled(control);
     const struct view view = {control, controller, devices};
 
-    look_for_key(concert, now_ns);
+    look_for_key(peers, now_ns);
     lull_control_lock(control);
-    say(concert, &view, now_ns);
-    hear(concert, now_ns);
-    note_state(concert, now_ns);
-    apply(concert, controller, &view, now_ns);
+    say(peers, &view, now_ns);
+    hear(peers, now_ns);
+    note_state(peers, now_ns);
+    apply(peers, controller, &view, now_ns);
     lull_control_unlock(control);
 }
 
-void lull_concert_summary(const struct lull_concert *concert,
-                          struct lull_concert_summary *summary_out)
+void lull_peers_summary(const struct lull_peers *peers, struct lull_peers_summary *summary_out)
 {
-    struct lull_together_counts counts = {0};
+    struct lull_peer_network_counts counts = {0};
 
-    if (concert->together != NULL)
-        lull_together_counts(concert->together, &counts);
-    *summary_out = (struct lull_concert_summary){
-        .nodes = concert->options.nodes.count,
-        .heard = lull_agreement_heard(concert->agreement),
-        .agreed = concert->agreed,
-        .disagreements = concert->disagreements,
+    if (peers->network != NULL)
+        lull_peer_network_counts(peers->network, &counts);
+    *summary_out = (struct lull_peers_summary){
+        .nodes = peers->options.nodes.count,
+        .heard = lull_agreement_heard(peers->agreement),
+        .agreed = peers->agreed,
+        .disagreements = peers->disagreements,
         .refused = counts.refused,
-        .state = lull_agreement_state_text(concert->state),
+        .state = lull_agreement_state_text(peers->state),
     };
 }

@@ -123,12 +123,12 @@ uint32_t lull_online_iterations(const struct lull_online *online, bool *is_done_
 static bool find_energy(const struct lull_control *control, uint32_t gpu, int64_t begin_ns,
                         int64_t end_ns, double *energy_out)
 {
-    const struct lull_journey *journey = lull_control_journey(control, gpu);
+    const struct lull_run_log *log = lull_control_log(control, gpu);
     double begin_j;
     double end_j;
 
-    if (!lull_journey_energy_j(journey, begin_ns, &begin_j) ||
-        !lull_journey_energy_j(journey, end_ns, &end_j))
+    if (!lull_run_log_energy_j(log, begin_ns, &begin_j) ||
+        !lull_run_log_energy_j(log, end_ns, &end_j))
         return false;
     *energy_out = end_j - begin_j;
     return true;
@@ -137,11 +137,11 @@ static bool find_energy(const struct lull_control *control, uint32_t gpu, int64_
 enum { LATER, USELESS, TAKEN };
 
 static int take_iteration(struct lull_online *online, const struct lull_control *control,
-                          const struct lull_pilot *pilot,
+                          const struct lull_plan_runner *runner,
                           const struct lull_conductor_iteration *iteration)
 {
     struct lull_profiling_sample *samples = calloc(online->devices, sizeof(samples[0]));
-    const int32_t point = lull_pilot_held_point(pilot, iteration);
+    const int32_t point = lull_plan_runner_held_point(runner, iteration);
     uint32_t clock = 0;
     int result = samples == NULL ? USELESS : TAKEN;
 
@@ -150,7 +150,7 @@ static int take_iteration(struct lull_online *online, const struct lull_control 
     if (clock == online->clock_count || !iteration->is_measured || !iteration->is_whole)
         result = USELESS;
     for (uint32_t i = 0; i < lull_control_gpu_count(control) && result == TAKEN; i++) {
-        const int32_t device = lull_pilot_device(pilot, i);
+        const int32_t device = lull_plan_runner_device(runner, i);
         double energy_j;
         double forward_ms;
         double backward_ms;
@@ -159,7 +159,7 @@ static int take_iteration(struct lull_online *online, const struct lull_control 
             continue;
         if (!find_energy(control, i, iteration->begin_ns, iteration->end_ns, &energy_j))
             result = LATER;
-        else if (!lull_pilot_lengths(pilot, i, iteration->number, &forward_ms, &backward_ms))
+        else if (!lull_plan_runner_lengths(runner, i, iteration->number, &forward_ms, &backward_ms))
             result = USELESS;
         else
             samples[device] = (struct lull_profiling_sample){samples[device].energy_j + energy_j,
@@ -174,36 +174,36 @@ static int take_iteration(struct lull_online *online, const struct lull_control 
 }
 
 /* EnvPipe's loop: an iteration at its present plan. */
-static int take_executed(struct lull_online *online, struct lull_pilot *pilot,
+static int take_executed(struct lull_online *online, struct lull_plan_runner *runner,
                          const struct lull_conductor_iteration *iteration)
 {
     struct lull_plan_file *plan = &online->plans[PLAN];
     const size_t size = plan->graph.op_count * sizeof(plan->option[0]);
 
     if (!iteration->is_measured || !iteration->is_whole ||
-        iteration->plan != lull_conductor_plan(lull_pilot_conductor(pilot)) ||
-        !lull_pilot_ends(pilot, iteration->number, online->end_ns))
+        iteration->plan != lull_conductor_plan(lull_plan_runner_conductor(runner)) ||
+        !lull_plan_runner_ends(runner, iteration->number, online->end_ns))
         return USELESS;
     if (!lull_raising_take(online->raising, online->end_ns))
         return TAKEN;
     memcpy(plan->option, lull_raising_options(online->raising), size);
     online_judge_plan(online);
-    if (lull_pilot_hold_next(pilot) < 0)
+    if (lull_plan_runner_hold_next(runner) < 0)
         online->is_raised = true;
     return TAKEN;
 }
 
 static void take_iterations(struct lull_online *online, const struct lull_control *control,
-                            struct lull_pilot *pilot)
+                            struct lull_plan_runner *runner)
 {
     size_t count;
-    const struct lull_conductor_iteration *iterations = lull_pilot_recorded(pilot, &count);
+    const struct lull_conductor_iteration *iterations = lull_plan_runner_recorded(runner, &count);
 
     while (online->seen < count) {
         const struct lull_conductor_iteration *iteration = &iterations[online->seen];
         const int result = online->raising != NULL
-                               ? take_executed(online, pilot, iteration)
-                               : take_iteration(online, control, pilot, iteration);
+                               ? take_executed(online, runner, iteration)
+                               : take_iteration(online, control, runner, iteration);
 
         if (result == LATER)
             return;
@@ -214,67 +214,69 @@ static void take_iterations(struct lull_online *online, const struct lull_contro
 
 /* ---- all together ------------------------------------------------------------------------ */
 
-static void give_up(struct lull_online *online, struct lull_pilot *pilot, const char *why,
+static void give_up(struct lull_online *online, struct lull_plan_runner *runner, const char *why,
                     struct lull_error *note_out)
 {
     online->is_done = true;
-    lull_pilot_hold_point(pilot, 0);
+    lull_plan_runner_hold_point(runner, 0);
     lull_error_set(note_out, -ENODATA, "the pipeline is not planned: %s", why);
 }
 
 /* True: all is profiled, it is time to plan. */
-static bool go_on(struct lull_online *online, struct lull_pilot *pilot, struct lull_error *note_out)
+static bool go_on(struct lull_online *online, struct lull_plan_runner *runner,
+                  struct lull_error *note_out)
 {
     uint32_t clock;
 
     if (online->raising == NULL && !lull_profiling_next(online->profiling, &clock))
         return true;
     if (online->raising == NULL && (int32_t)clock != online->held &&
-        lull_pilot_hold_point(pilot, online->points[clock]) == 0)
+        lull_plan_runner_hold_point(runner, online->points[clock]) == 0)
         online->held = (int32_t)clock;
     if (online->raising != NULL && (online->is_raised || lull_raising_is_done(online->raising))) {
         online->is_done = true;
-        if (lull_pilot_try_next(pilot) < 0)
-            give_up(online, pilot, "no memory", note_out);
+        if (lull_plan_runner_try_next(runner) < 0)
+            give_up(online, runner, "no memory", note_out);
     }
     return false;
 }
 
 /* Planning takes up to some seconds: the job runs at its highest clocks, and its events are served
  * meanwhile. */
-static void plan(struct lull_online *online, struct lull_control *control, struct lull_pilot *pilot,
-                 struct lull_error *note_out)
+static void plan(struct lull_online *online, struct lull_control *control,
+                 struct lull_plan_runner *runner, struct lull_error *note_out)
 {
     struct lull_pipeline_switching switching = {0};
     struct lull_error err = {0};
     int result;
 
-    lull_pilot_hold_point(pilot, 0);
-    lull_pilot_switching(pilot, &switching);
+    lull_plan_runner_hold_point(runner, 0);
+    lull_plan_runner_switching(runner, &switching);
     lull_control_unlock(control);
     result = online_make_plan(online, &switching, &err);
     lull_control_lock(control);
     online->is_done = online->raising == NULL;
     if (result == 0)
-        result = online->is_done ? lull_pilot_try_next(pilot) : lull_pilot_hold_next(pilot);
+        result = online->is_done ? lull_plan_runner_try_next(runner)
+                                 : lull_plan_runner_hold_next(runner);
     if (result < 0)
-        give_up(online, pilot, err.code != 0 ? err.text : "no memory", note_out);
+        give_up(online, runner, err.code != 0 ? err.text : "no memory", note_out);
 }
 
 void lull_online_tick(struct lull_online *online, struct lull_control *control,
-                      struct lull_pilot *pilot, struct lull_error *note_out)
+                      struct lull_plan_runner *runner, struct lull_error *note_out)
 {
     note_out->code = 0;
     if (online->is_done)
         return;
     lull_control_lock(control);
-    take_iterations(online, control, pilot);
+    take_iterations(online, control, runner);
     if (online->useless > PATIENCE)
-        give_up(online, pilot,
+        give_up(online, runner,
                 "the program does not say where forward and backward begin and end (liblull)",
                 note_out);
-    else if (go_on(online, pilot, note_out))
-        plan(online, control, pilot, note_out);
+    else if (go_on(online, runner, note_out))
+        plan(online, control, runner, note_out);
     lull_control_unlock(control);
 }
 

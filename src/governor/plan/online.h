@@ -2,7 +2,7 @@
  * Online: profiles the pipeline of a running job, plans its clocks, and has the plan tried. For a
  * while whole iterations run with all GPUs at one clock, chosen by
  * core/pipeline/online/profiling.h; then a planner makes a plan of what was measured, which the
- * pilot carries out like any other.
+ * plan runner carries out like any other.
  *
  * The frontier's plan is made for switching as the conductor has come to know it. EnvPipe's begins
  * with the low clocks and is executed untried while its loop (core/pipeline/online/raising.h) finds
@@ -45,7 +45,8 @@ int lull_online_create(const struct lull_online_options *options,
                        struct lull_online **online_out, struct lull_error *err);
 void lull_online_destroy(struct lull_online *online);
 
-/* The plans, for the pilot's setup: the first holds the order alone; a second one comes later. */
+/* The plans, for the plan runner's setup: the first holds the order alone; a second one comes
+ * later. */
 const struct lull_plan_file *lull_online_plans(const struct lull_online *online);
 
 /*
@@ -53,7 +54,7 @@ const struct lull_plan_file *lull_online_plans(const struct lull_online *online)
  * once; else empty.
  */
 void lull_online_tick(struct lull_online *online, struct lull_control *control,
-                      struct lull_pilot *pilot, struct lull_error *note_out);
+                      struct lull_plan_runner *runner, struct lull_error *note_out);
 
 /* Times that EnvPipe's loop has raised clocks. */
 uint32_t lull_online_raisings(const struct lull_online *online);

@@ -9,22 +9,22 @@
 
 /* ---- which device a rank is -------------------------------------------------------------- */
 
-static uint32_t device_of(const struct lull_pilot *pilot, uint32_t rank, uint32_t world)
+static uint32_t device_of(const struct lull_plan_runner *runner, uint32_t rank, uint32_t world)
 {
-    const uint32_t devices = pilot->setup.plans[0].graph.device_count;
-    const uint32_t replicas = devices / pilot->stages;
+    const uint32_t devices = runner->setup.plans[0].graph.device_count;
+    const uint32_t replicas = devices / runner->stages;
     const uint32_t tensor = world / devices;
     const uint32_t stage = rank / (tensor * replicas);
 
-    return rank / tensor % replicas * pilot->stages + stage;
+    return rank / tensor % replicas * runner->stages + stage;
 }
 
 /* ---- creating ---------------------------------------------------------------------------- */
 
 static bool is_same_pipeline(const struct lull_plan_file *a, const struct lull_plan_file *b)
 {
-    const struct lull_pipeline_problem of_a = pilot_problem(a);
-    const struct lull_pipeline_problem of_b = pilot_problem(b);
+    const struct lull_pipeline_problem of_a = runner_problem(a);
+    const struct lull_pipeline_problem of_b = runner_problem(b);
 
     if (a->graph.device_count != b->graph.device_count)
         return false;
@@ -36,7 +36,7 @@ static bool is_same_pipeline(const struct lull_plan_file *a, const struct lull_p
 
 static bool has_empty_device(const struct lull_plan_file *plan)
 {
-    const struct lull_pipeline_problem problem = pilot_problem(plan);
+    const struct lull_pipeline_problem problem = runner_problem(plan);
 
     for (uint32_t i = 0; i < plan->graph.device_count; i++)
         if (lull_part_count(&problem, i) == 0)
@@ -44,11 +44,11 @@ static bool has_empty_device(const struct lull_plan_file *plan)
     return false;
 }
 
-int lull_pilot_create(const struct lull_pilot_setup *setup, struct lull_pilot **pilot_out,
-                      struct lull_error *err)
+int lull_plan_runner_create(const struct lull_plan_runner_config *setup,
+                            struct lull_plan_runner **runner_out, struct lull_error *err)
 {
-    const struct lull_pipeline_problem first = pilot_problem(&setup->plans[0]);
-    struct lull_pilot *pilot;
+    const struct lull_pipeline_problem first = runner_problem(&setup->plans[0]);
+    struct lull_plan_runner *runner;
 
     if (has_empty_device(&setup->plans[0]))
         return lull_error_set(err, -EINVAL, "%s: a device without operations",
@@ -57,43 +57,43 @@ int lull_pilot_create(const struct lull_pilot_setup *setup, struct lull_pilot **
         if (!is_same_pipeline(&setup->plans[0], &setup->plans[i]))
             return lull_error_set(err, -EINVAL, "%s and %s are plans of different pipelines",
                                   setup->plans[0].title, setup->plans[i].title);
-    pilot = calloc(1, sizeof(*pilot));
-    if (pilot == NULL)
+    runner = calloc(1, sizeof(*runner));
+    if (runner == NULL)
         return lull_error_set(err, -ENOMEM, "no memory to carry out a plan");
-    pilot->setup = *setup;
-    pilot->stages = lull_pipeline_stages(&first);
+    runner->setup = *setup;
+    runner->stages = lull_pipeline_stages(&first);
     for (uint32_t i = 0; i < LULL_CONDUCTOR_MAX_GPUS; i++)
-        pilot->gpus[i].device = -1;
-    *pilot_out = pilot;
+        runner->gpus[i].device = -1;
+    *runner_out = runner;
     return 0;
 }
 
-void lull_pilot_destroy(struct lull_pilot *pilot)
+void lull_plan_runner_destroy(struct lull_plan_runner *runner)
 {
-    if (pilot == NULL)
+    if (runner == NULL)
         return;
     for (uint32_t i = 0; i < LULL_CONDUCTOR_MAX_GPUS; i++)
-        lull_follower_destroy(pilot->gpus[i].follower);
+        lull_follower_destroy(runner->gpus[i].follower);
     for (uint32_t i = 0; i < LULL_CONDUCTOR_MAX_GPUS; i++)
-        free(pilot->gpus[i].ops);
+        free(runner->gpus[i].ops);
     for (uint32_t i = 0; i < LULL_CONDUCTOR_MAX_GPUS; i++)
-        free(pilot->gpus[i].ends_ns);
-    lull_conductor_destroy(pilot->conductor);
-    free(pilot->recorded);
-    free(pilot);
+        free(runner->gpus[i].ends_ns);
+    lull_conductor_destroy(runner->conductor);
+    free(runner->recorded);
+    free(runner);
 }
 
-struct lull_switch_cost *lull_pilot_known_cost(struct lull_pilot *pilot, uint32_t gpu)
+struct lull_switch_cost *lull_plan_runner_known_cost(struct lull_plan_runner *runner, uint32_t gpu)
 {
-    return &pilot->gpus[gpu].known;
+    return &runner->gpus[gpu].known;
 }
 
 /* ---- binding ----------------------------------------------------------------------------- */
 
-static int create_follower(struct lull_pilot *pilot, struct pilot_gpu *gpu)
+static int create_follower(struct lull_plan_runner *runner, struct runner_gpu *gpu)
 {
-    const struct lull_plan_file *plan = &pilot->setup.plans[0];
-    const struct lull_pipeline_problem problem = pilot_problem(plan);
+    const struct lull_plan_file *plan = &runner->setup.plans[0];
+    const struct lull_pipeline_problem problem = runner_problem(plan);
     const uint32_t count = lull_part_count(&problem, (uint32_t)gpu->device);
     struct lull_follower_op *ops = calloc(count, sizeof(ops[0]));
 
@@ -107,29 +107,29 @@ static int create_follower(struct lull_pilot *pilot, struct pilot_gpu *gpu)
     return gpu->follower == NULL || gpu->ends_ns == NULL ? -ENOMEM : 0;
 }
 
-static int create_conductor(struct lull_pilot *pilot)
+static int create_conductor(struct lull_plan_runner *runner)
 {
-    const struct lull_pipeline_problem problem = pilot_problem(&pilot->setup.plans[0]);
+    const struct lull_pipeline_problem problem = runner_problem(&runner->setup.plans[0]);
     uint32_t counts[LULL_CONDUCTOR_MAX_GPUS];
     int result = 0;
 
-    for (uint32_t i = 0; i < pilot->gpu_count; i++)
-        counts[i] = lull_part_count(&problem, (uint32_t)pilot->gpus[i].device);
-    pilot->conductor = lull_conductor_create(&pilot->setup.config, pilot->gpu_count, counts);
-    if (pilot->conductor == NULL)
+    for (uint32_t i = 0; i < runner->gpu_count; i++)
+        counts[i] = lull_part_count(&problem, (uint32_t)runner->gpus[i].device);
+    runner->conductor = lull_conductor_create(&runner->setup.config, runner->gpu_count, counts);
+    if (runner->conductor == NULL)
         return -ENOMEM;
-    for (uint32_t i = 0; i < pilot->gpu_count; i++)
-        *lull_conductor_switch_cost(pilot->conductor, i) = pilot->gpus[i].known;
-    for (uint32_t i = 0; i < pilot->setup.plan_count && result == 0; i++)
-        result = pilot_add_plan(pilot, &pilot->setup.plans[i]);
+    for (uint32_t i = 0; i < runner->gpu_count; i++)
+        *lull_conductor_switch_cost(runner->conductor, i) = runner->gpus[i].known;
+    for (uint32_t i = 0; i < runner->setup.plan_count && result == 0; i++)
+        result = runner_add_plan(runner, &runner->setup.plans[i]);
     return result;
 }
 
 /* Where every rank of this node stands, from the one that came first. */
-static int place_ranks(struct lull_pilot *pilot, uint32_t gpu, const struct lull_process_info *info,
-                       struct lull_error *err)
+static int place_ranks(struct lull_plan_runner *runner, uint32_t gpu,
+                       const struct lull_process_info *info, struct lull_error *err)
 {
-    const uint32_t devices = pilot->setup.plans[0].graph.device_count;
+    const uint32_t devices = runner->setup.plans[0].graph.device_count;
     const uint32_t first = (uint32_t)info->world_rank - gpu;
     const uint32_t world = (uint32_t)info->world_size;
     int result = 0;
@@ -143,48 +143,48 @@ static int place_ranks(struct lull_pilot *pilot, uint32_t gpu, const struct lull
                               "the plan is not carried out: it is for %u devices, the job has %u "
                               "ranks",
                               devices, world);
-    pilot->copies = world / devices;
-    pilot->world = world;
-    for (uint32_t i = 0; i < pilot->setup.gpu_count && first + i < world && result == 0; i++) {
-        pilot->gpus[i].copy = (first + i) % pilot->copies;
-        pilot->gpus[i].device = (int32_t)device_of(pilot, first + i, world);
-        pilot->gpu_count = i + 1;
-        result = create_follower(pilot, &pilot->gpus[i]);
+    runner->copies = world / devices;
+    runner->world = world;
+    for (uint32_t i = 0; i < runner->setup.gpu_count && first + i < world && result == 0; i++) {
+        runner->gpus[i].copy = (first + i) % runner->copies;
+        runner->gpus[i].device = (int32_t)device_of(runner, first + i, world);
+        runner->gpu_count = i + 1;
+        result = create_follower(runner, &runner->gpus[i]);
     }
     if (result == 0)
-        result = create_conductor(pilot);
+        result = create_conductor(runner);
     if (result < 0)
         return lull_error_set(err, result, "no memory to carry out the plan");
     return 0;
 }
 
-int lull_pilot_bind(struct lull_pilot *pilot, uint32_t gpu, const struct lull_process_info *info,
-                    struct lull_error *err)
+int lull_plan_runner_bind(struct lull_plan_runner *runner, uint32_t gpu,
+                          const struct lull_process_info *info, struct lull_error *err)
 {
     int result;
 
-    if (pilot->gpu_count > 0 || pilot->is_refused)
+    if (runner->gpu_count > 0 || runner->is_refused)
         return 0;
-    result = place_ranks(pilot, gpu, info, err);
+    result = place_ranks(runner, gpu, info, err);
     if (result < 0) {
-        pilot->is_refused = true;
-        pilot->gpu_count = 0;
+        runner->is_refused = true;
+        runner->gpu_count = 0;
     }
     return result;
 }
 
 /* ---- what the probes tell ---------------------------------------------------------------- */
 
-static bool is_piloted(const struct lull_pilot *pilot, uint32_t gpu)
+static bool follows_plan(const struct lull_plan_runner *runner, uint32_t gpu)
 {
-    return gpu < pilot->gpu_count && pilot->conductor != NULL;
+    return gpu < runner->gpu_count && runner->conductor != NULL;
 }
 
-static void learn_length(const struct lull_pilot *pilot, struct pilot_gpu *gpu, uint32_t index,
-                         const struct lull_follower_edge *edge)
+static void learn_length(const struct lull_plan_runner *runner, struct runner_gpu *gpu,
+                         uint32_t index, const struct lull_follower_edge *edge)
 {
-    const uint64_t iteration = lull_conductor_iteration_of(pilot->conductor, index);
-    struct pilot_lengths *lengths = &gpu->lengths[iteration % LENGTHS];
+    const uint64_t iteration = lull_conductor_iteration_of(runner->conductor, index);
+    struct runner_lengths *lengths = &gpu->lengths[iteration % LENGTHS];
     const bool is_backward = gpu->ops[edge->op].is_backward;
 
     if (!edge->is_end) {
@@ -192,15 +192,15 @@ static void learn_length(const struct lull_pilot *pilot, struct pilot_gpu *gpu, 
         return;
     }
     if (lengths->iteration != iteration)
-        *lengths = (struct pilot_lengths){.iteration = iteration};
+        *lengths = (struct runner_lengths){.iteration = iteration};
     lengths->count[is_backward]++;
     lengths->sum_ms[is_backward] += (double)(edge->time_ns - gpu->begin_ns) * 1e-6;
 }
 
-static void keep_end(const struct lull_pilot *pilot, struct pilot_gpu *gpu, uint32_t index,
+static void keep_end(const struct lull_plan_runner *runner, struct runner_gpu *gpu, uint32_t index,
                      const struct lull_follower_edge *edge)
 {
-    const uint64_t iteration = lull_conductor_iteration_of(pilot->conductor, index);
+    const uint64_t iteration = lull_conductor_iteration_of(runner->conductor, index);
     const uint32_t slot = (uint32_t)(iteration % ENDS);
 
     if (!edge->is_end && edge->op == 0) {
@@ -216,184 +216,191 @@ static void keep_end(const struct lull_pilot *pilot, struct pilot_gpu *gpu, uint
     gpu->ends_ns[(size_t)slot * gpu->op_count + edge->op] = edge->time_ns;
 }
 
-static void take_edges(struct lull_pilot *pilot, uint32_t gpu, int64_t now_ns)
+static void take_edges(struct lull_plan_runner *runner, uint32_t gpu, int64_t now_ns)
 {
     struct lull_follower_edge edge;
 
-    while (lull_follower_poll(pilot->gpus[gpu].follower, now_ns, &edge)) {
+    while (lull_follower_poll(runner->gpus[gpu].follower, now_ns, &edge)) {
         if (edge.is_lost)
-            lull_conductor_take_lost(pilot->conductor, gpu);
+            lull_conductor_take_lost(runner->conductor, gpu);
         else
-            lull_conductor_take_edge(pilot->conductor, gpu, edge.op, edge.is_end, edge.time_ns);
+            lull_conductor_take_edge(runner->conductor, gpu, edge.op, edge.is_end, edge.time_ns);
         if (edge.is_lost)
             continue;
-        learn_length(pilot, &pilot->gpus[gpu], gpu, &edge);
-        keep_end(pilot, &pilot->gpus[gpu], gpu, &edge);
+        learn_length(runner, &runner->gpus[gpu], gpu, &edge);
+        keep_end(runner, &runner->gpus[gpu], gpu, &edge);
     }
 }
 
-void lull_pilot_take_exit(struct lull_pilot *pilot, uint32_t gpu)
+void lull_plan_runner_take_exit(struct lull_plan_runner *runner, uint32_t gpu)
 {
-    if (is_piloted(pilot, gpu))
-        lull_conductor_take_lost(pilot->conductor, gpu);
+    if (follows_plan(runner, gpu))
+        lull_conductor_take_lost(runner->conductor, gpu);
 }
 
-void lull_pilot_take_section(struct lull_pilot *pilot, uint32_t gpu, bool is_backward, bool is_end,
-                             int64_t time_ns)
+void lull_plan_runner_take_section(struct lull_plan_runner *runner, uint32_t gpu, bool is_backward,
+                                   bool is_end, int64_t time_ns)
 {
-    if (!is_piloted(pilot, gpu))
+    if (!follows_plan(runner, gpu))
         return;
-    pilot->gpus[gpu].has_sections = true;
-    lull_follower_take_section(pilot->gpus[gpu].follower, is_backward, is_end, time_ns);
-    take_edges(pilot, gpu, time_ns);
+    runner->gpus[gpu].has_sections = true;
+    lull_follower_take_section(runner->gpus[gpu].follower, is_backward, is_end, time_ns);
+    take_edges(runner, gpu, time_ns);
 }
 
-bool lull_pilot_wants_times(const struct lull_pilot *pilot, uint32_t gpu)
+bool lull_plan_runner_wants_times(const struct lull_plan_runner *runner, uint32_t gpu)
 {
-    return is_piloted(pilot, gpu) && !pilot->gpus[gpu].has_sections;
+    return follows_plan(runner, gpu) && !runner->gpus[gpu].has_sections;
 }
 
 /* The device that a peer in a communicator is: in one of all stages it has its stage's number, in
  * one of two ranks (DeepSpeed's) it is a neighbour. False: no communicator between stages. */
-static bool find_peer(const struct lull_pilot *pilot, const struct pilot_gpu *gpu,
+static bool find_peer(const struct lull_plan_runner *runner, const struct runner_gpu *gpu,
                       const struct lull_event *event, uint32_t *device_out)
 {
-    const struct pilot_communicator *communicator = &gpu->communicators[event->communicator];
-    const uint32_t stage = (uint32_t)gpu->device % pilot->stages;
+    const struct runner_communicator *communicator = &gpu->communicators[event->communicator];
+    const uint32_t stage = (uint32_t)gpu->device % runner->stages;
     const uint32_t first = (uint32_t)gpu->device - stage;
     uint32_t peer;
 
     if (event->peer < 0 || communicator->ranks < 2)
         return false;
-    if (communicator->ranks == pilot->stages)
+    if (communicator->ranks == runner->stages)
         peer = (uint32_t)event->peer;
     else if (communicator->ranks == 2)
         peer = event->peer > communicator->own ? stage + 1 : stage - 1;
     else
         return false;
     *device_out = first + peer;
-    return peer < pilot->stages && peer != stage;
+    return peer < runner->stages && peer != stage;
 }
 
-void lull_pilot_take_event(struct lull_pilot *pilot, uint32_t gpu, const struct lull_event *event)
+void lull_plan_runner_take_event(struct lull_plan_runner *runner, uint32_t gpu,
+                                 const struct lull_event *event)
 {
-    struct pilot_gpu *of = &pilot->gpus[gpu];
+    struct runner_gpu *of = &runner->gpus[gpu];
     uint32_t device;
 
-    if (!is_piloted(pilot, gpu) || event->communicator >= COMMUNICATORS)
+    if (!follows_plan(runner, gpu) || event->communicator >= COMMUNICATORS)
         return;
     if (event->kind == LULL_EVENT_COMMUNICATOR)
         of->communicators[event->communicator] =
-            (struct pilot_communicator){.ranks = event->ranks, .own = event->peer};
+            (struct runner_communicator){.ranks = event->ranks, .own = event->peer};
     if ((event->kind != LULL_EVENT_KERNEL_BEGIN && event->kind != LULL_EVENT_KERNEL_END) ||
         (event->operation != LULL_OPERATION_SEND && event->operation != LULL_OPERATION_RECEIVE) ||
-        !find_peer(pilot, of, event, &device))
+        !find_peer(runner, of, event, &device))
         return;
     lull_follower_take_transfer(of->follower, device, event->operation == LULL_OPERATION_SEND,
                                 event->kind == LULL_EVENT_KERNEL_END, event->time_ns);
-    take_edges(pilot, gpu, event->time_ns);
+    take_edges(runner, gpu, event->time_ns);
 }
 
 /* ---- the conductor ----------------------------------------------------------------------- */
 
-void lull_pilot_take_switch(struct lull_pilot *pilot, uint32_t gpu,
-                            const struct lull_switch_outcome *outcome)
+void lull_plan_runner_take_switch(struct lull_plan_runner *runner, uint32_t gpu,
+                                  const struct lull_switch_outcome *outcome)
 {
-    if (is_piloted(pilot, gpu))
-        lull_conductor_take_switch(pilot->conductor, gpu, outcome);
+    if (follows_plan(runner, gpu))
+        lull_conductor_take_switch(runner->conductor, gpu, outcome);
 }
 
-void lull_pilot_take_blocked(struct lull_pilot *pilot, int64_t now_ns, double blocked_ms)
+void lull_plan_runner_take_blocked(struct lull_plan_runner *runner, int64_t now_ns,
+                                   double blocked_ms)
 {
-    if (pilot->conductor != NULL)
-        lull_conductor_take_blocked(pilot->conductor, now_ns, blocked_ms);
+    if (runner->conductor != NULL)
+        lull_conductor_take_blocked(runner->conductor, now_ns, blocked_ms);
 }
 
-void lull_pilot_take_waiting(struct lull_pilot *pilot, int64_t now_ns, double waiting_ms)
+void lull_plan_runner_take_waiting(struct lull_plan_runner *runner, int64_t now_ns,
+                                   double waiting_ms)
 {
-    if (pilot->conductor != NULL)
-        lull_conductor_take_waiting(pilot->conductor, now_ns, waiting_ms);
+    if (runner->conductor != NULL)
+        lull_conductor_take_waiting(runner->conductor, now_ns, waiting_ms);
 }
 
-uint32_t lull_pilot_poll(struct lull_pilot *pilot, int64_t now_ns,
-                         struct lull_conductor_command *commands_out, uint32_t max)
+uint32_t lull_plan_runner_poll(struct lull_plan_runner *runner, int64_t now_ns,
+                               struct lull_conductor_command *commands_out, uint32_t max)
 {
-    if (pilot->conductor == NULL)
+    if (runner->conductor == NULL)
         return 0;
-    for (uint32_t i = 0; i < pilot->gpu_count; i++)
-        take_edges(pilot, i, now_ns);
-    return lull_conductor_poll(pilot->conductor, now_ns, commands_out, max);
+    for (uint32_t i = 0; i < runner->gpu_count; i++)
+        take_edges(runner, i, now_ns);
+    return lull_conductor_poll(runner->conductor, now_ns, commands_out, max);
 }
 
-int64_t lull_pilot_wake_ns(const struct lull_pilot *pilot)
+int64_t lull_plan_runner_wake_ns(const struct lull_plan_runner *runner)
 {
     int64_t wake_ns = INT64_MAX;
 
-    if (pilot->conductor == NULL)
+    if (runner->conductor == NULL)
         return wake_ns;
-    wake_ns = lull_conductor_wake_ns(pilot->conductor);
-    for (uint32_t i = 0; i < pilot->gpu_count; i++)
-        if (lull_follower_wake_ns(pilot->gpus[i].follower) < wake_ns)
-            wake_ns = lull_follower_wake_ns(pilot->gpus[i].follower);
+    wake_ns = lull_conductor_wake_ns(runner->conductor);
+    for (uint32_t i = 0; i < runner->gpu_count; i++)
+        if (lull_follower_wake_ns(runner->gpus[i].follower) < wake_ns)
+            wake_ns = lull_follower_wake_ns(runner->gpus[i].follower);
     return wake_ns;
 }
 
-bool lull_pilot_next_iteration(struct lull_pilot *pilot,
-                               struct lull_conductor_iteration *iteration_out)
+bool lull_plan_runner_next_iteration(struct lull_plan_runner *runner,
+                                     struct lull_conductor_iteration *iteration_out)
 {
-    return pilot->conductor != NULL &&
-           lull_conductor_next_iteration(pilot->conductor, iteration_out);
+    return runner->conductor != NULL &&
+           lull_conductor_next_iteration(runner->conductor, iteration_out);
 }
 
-void lull_pilot_record(struct lull_pilot *pilot, const struct lull_conductor_iteration *iteration)
+void lull_plan_runner_record(struct lull_plan_runner *runner,
+                             const struct lull_conductor_iteration *iteration)
 {
-    if (pilot->recorded_count == pilot->recorded_room) {
-        const size_t room = pilot->recorded_room > 0 ? 2 * pilot->recorded_room : 256;
+    if (runner->recorded_count == runner->recorded_room) {
+        const size_t room = runner->recorded_room > 0 ? 2 * runner->recorded_room : 256;
         struct lull_conductor_iteration *grown =
-            room > LULL_PILOT_RECORDED ? NULL : realloc(pilot->recorded, room * sizeof(grown[0]));
+            room > LULL_PLAN_RUNNER_MAX_RECORDED
+                ? NULL
+                : realloc(runner->recorded, room * sizeof(grown[0]));
 
         if (grown == NULL)
             return;
-        pilot->recorded = grown;
-        pilot->recorded_room = room;
+        runner->recorded = grown;
+        runner->recorded_room = room;
     }
-    pilot->recorded[pilot->recorded_count++] = *iteration;
+    runner->recorded[runner->recorded_count++] = *iteration;
 }
 
-const struct lull_conductor_iteration *lull_pilot_recorded(const struct lull_pilot *pilot,
-                                                           size_t *count_out)
+const struct lull_conductor_iteration *
+lull_plan_runner_recorded(const struct lull_plan_runner *runner, size_t *count_out)
 {
-    *count_out = pilot->recorded_count;
-    return pilot->recorded;
+    *count_out = runner->recorded_count;
+    return runner->recorded;
 }
 
 /* ---- looking ----------------------------------------------------------------------------- */
 
-const struct lull_conductor *lull_pilot_conductor(const struct lull_pilot *pilot)
+const struct lull_conductor *lull_plan_runner_conductor(const struct lull_plan_runner *runner)
 {
-    return pilot->conductor;
+    return runner->conductor;
 }
 
-const struct lull_plan_file *lull_pilot_plan(const struct lull_pilot *pilot, uint32_t plan)
+const struct lull_plan_file *lull_plan_runner_plan(const struct lull_plan_runner *runner,
+                                                   uint32_t plan)
 {
-    return plan < pilot->conducted_count && pilot->conducted[plan].file >= 0
-               ? &pilot->setup.plans[pilot->conducted[plan].file]
+    return plan < runner->conducted_count && runner->conducted[plan].file >= 0
+               ? &runner->setup.plans[runner->conducted[plan].file]
                : NULL;
 }
 
-uint32_t lull_pilot_plan_count(const struct lull_pilot *pilot)
+uint32_t lull_plan_runner_plan_count(const struct lull_plan_runner *runner)
 {
-    return pilot->setup.plan_count;
+    return runner->setup.plan_count;
 }
 
-int32_t lull_pilot_device(const struct lull_pilot *pilot, uint32_t gpu)
+int32_t lull_plan_runner_device(const struct lull_plan_runner *runner, uint32_t gpu)
 {
-    return gpu < pilot->gpu_count ? pilot->gpus[gpu].device : -1;
+    return gpu < runner->gpu_count ? runner->gpus[gpu].device : -1;
 }
 
-bool lull_pilot_has_settled(const struct lull_pilot *pilot)
+bool lull_plan_runner_has_settled(const struct lull_plan_runner *runner)
 {
-    return pilot->conductor != NULL &&
-           (lull_conductor_phase(pilot->conductor) == LULL_CONDUCTOR_KEPT ||
-            lull_conductor_phase(pilot->conductor) == LULL_CONDUCTOR_GIVEN_UP);
+    return runner->conductor != NULL &&
+           (lull_conductor_phase(runner->conductor) == LULL_CONDUCTOR_KEPT ||
+            lull_conductor_phase(runner->conductor) == LULL_CONDUCTOR_GIVEN_UP);
 }

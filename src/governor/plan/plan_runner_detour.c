@@ -3,21 +3,22 @@
 
 #include "governor/plan/plan_runner_state.h"
 
-uint32_t lull_pilot_copy_count(const struct lull_pilot *pilot)
+uint32_t lull_plan_runner_copy_count(const struct lull_plan_runner *runner)
 {
-    return pilot->copies;
+    return runner->copies;
 }
 
-uint32_t lull_pilot_copy(const struct lull_pilot *pilot, uint32_t gpu)
+uint32_t lull_plan_runner_copy(const struct lull_plan_runner *runner, uint32_t gpu)
 {
-    return pilot->gpus[gpu].copy;
+    return runner->gpus[gpu].copy;
 }
 
 /* False: the iteration is not known of this GPU. */
-static bool add_gpu(const struct pilot_gpu *gpu, uint64_t iteration, struct lull_pilot_times *times)
+static bool add_gpu(const struct runner_gpu *gpu, uint64_t iteration,
+                    struct lull_plan_runner_times *times)
 {
     const uint32_t slot = (uint32_t)(iteration % ENDS);
-    const struct pilot_lengths *lengths = &gpu->lengths[iteration % LENGTHS];
+    const struct runner_lengths *lengths = &gpu->lengths[iteration % LENGTHS];
     int64_t end_ns;
 
     if (!gpu->has_sections || gpu->begins_of[slot] != iteration ||
@@ -33,8 +34,8 @@ static bool add_gpu(const struct pilot_gpu *gpu, uint64_t iteration, struct lull
     return true;
 }
 
-static void find_next(const struct pilot_gpu *gpu, uint64_t iteration,
-                      struct lull_pilot_times *times)
+static void find_next(const struct runner_gpu *gpu, uint64_t iteration,
+                      struct lull_plan_runner_times *times)
 {
     const uint32_t slot = (uint32_t)((iteration + 1) % ENDS);
 
@@ -42,46 +43,46 @@ static void find_next(const struct pilot_gpu *gpu, uint64_t iteration,
         times->next_ns = gpu->begins_ns[slot];
 }
 
-bool lull_pilot_times(const struct lull_pilot *pilot, uint32_t copy, uint64_t iteration,
-                      struct lull_pilot_times *times_out)
+bool lull_plan_runner_times(const struct lull_plan_runner *runner, uint32_t copy,
+                            uint64_t iteration, struct lull_plan_runner_times *times_out)
 {
     uint32_t devices = 0;
 
     times_out->begin_ns = times_out->next_ns = INT64_MAX;
     times_out->end_ns = INT64_MIN;
-    for (uint32_t i = 0; i < pilot->gpu_count; i++) {
-        if (pilot->gpus[i].copy != copy)
+    for (uint32_t i = 0; i < runner->gpu_count; i++) {
+        if (runner->gpus[i].copy != copy)
             continue;
-        if (!add_gpu(&pilot->gpus[i], iteration, times_out))
+        if (!add_gpu(&runner->gpus[i], iteration, times_out))
             return false;
-        find_next(&pilot->gpus[i], iteration, times_out);
+        find_next(&runner->gpus[i], iteration, times_out);
         devices++;
     }
-    return devices == pilot->setup.plans[0].graph.device_count && times_out->next_ns != INT64_MAX &&
-           times_out->next_ns >= times_out->end_ns;
+    return devices == runner->setup.plans[0].graph.device_count &&
+           times_out->next_ns != INT64_MAX && times_out->next_ns >= times_out->end_ns;
 }
 
-int lull_pilot_detour(struct lull_pilot *pilot, const uint32_t *const *option_of_gpu)
+int lull_plan_runner_detour(struct lull_plan_runner *runner, const uint32_t *const *option_of_gpu)
 {
     const struct lull_plan_file *plan = NULL;
-    struct pilot_parts parts;
+    struct runner_parts parts;
     int result;
 
-    if (pilot->conductor != NULL && lull_conductor_plan(pilot->conductor) >= 0)
-        plan = lull_pilot_plan(pilot, (uint32_t)lull_conductor_plan(pilot->conductor));
+    if (runner->conductor != NULL && lull_conductor_plan(runner->conductor) >= 0)
+        plan = lull_plan_runner_plan(runner, (uint32_t)lull_conductor_plan(runner->conductor));
     if (plan == NULL)
         return -EAGAIN;
-    result = pilot_parts_init(&parts, pilot, plan->graph.op_count);
+    result = runner_parts_init(&parts, runner, plan->graph.op_count);
     if (result == 0) {
-        pilot_fill_parts(pilot, plan, option_of_gpu, &parts);
-        result = lull_conductor_detour(pilot->conductor, parts.ops);
+        runner_fill_parts(runner, plan, option_of_gpu, &parts);
+        result = lull_conductor_detour(runner->conductor, parts.ops);
     }
-    pilot_parts_fini(&parts);
+    runner_parts_fini(&parts);
     return result;
 }
 
-void lull_pilot_end_detour(struct lull_pilot *pilot)
+void lull_plan_runner_end_detour(struct lull_plan_runner *runner)
 {
-    if (pilot->conductor != NULL)
-        lull_conductor_end_detour(pilot->conductor);
+    if (runner->conductor != NULL)
+        lull_conductor_end_detour(runner->conductor);
 }

@@ -8,44 +8,45 @@
 
 /* ---- plans ------------------------------------------------------------------------------- */
 
-int pilot_parts_init(struct pilot_parts *parts, const struct lull_pilot *pilot, size_t op_count)
+int runner_parts_init(struct runner_parts *parts, const struct lull_plan_runner *runner,
+                      size_t op_count)
 {
-    *parts = (struct pilot_parts){
+    *parts = (struct runner_parts){
         .begin_ns = calloc(op_count, sizeof(int64_t)),
         .duration_ns = calloc(op_count, sizeof(int64_t)),
-        .room = calloc(op_count * (pilot->gpu_count + 1), sizeof(struct lull_conductor_op)),
+        .room = calloc(op_count * (runner->gpu_count + 1), sizeof(struct lull_conductor_op)),
     };
     return parts->begin_ns == NULL || parts->duration_ns == NULL || parts->room == NULL ? -ENOMEM
                                                                                         : 0;
 }
 
-void pilot_parts_fini(struct pilot_parts *parts)
+void runner_parts_fini(struct runner_parts *parts)
 {
     free(parts->begin_ns);
     free(parts->duration_ns);
     free(parts->room);
 }
 
-static void fill_part(const struct lull_pilot *pilot, const struct lull_plan_file *plan,
-                      const uint32_t *option, uint32_t gpu, struct pilot_parts *parts,
+static void fill_part(const struct lull_plan_runner *runner, const struct lull_plan_file *plan,
+                      const uint32_t *option, uint32_t gpu, struct runner_parts *parts,
                       struct lull_conductor_op *room)
 {
-    const struct lull_pipeline_problem problem = pilot_problem(plan);
-    const struct lull_device_info *info = pilot->setup.gpus[gpu];
+    const struct lull_pipeline_problem problem = runner_problem(plan);
+    const struct lull_device_info *info = runner->setup.gpus[gpu];
 
-    lull_part_conduct(&problem, option, parts->begin_ns, (uint32_t)pilot->gpus[gpu].device,
+    lull_part_conduct(&problem, option, parts->begin_ns, (uint32_t)runner->gpus[gpu].device,
                       info->sm_clocks_mhz, info->sm_clock_count, room);
     parts->ops[gpu] = room;
 }
 
-void pilot_fill_parts(const struct lull_pilot *pilot, const struct lull_plan_file *plan,
-                      const uint32_t *const *option_of_gpu, struct pilot_parts *parts)
+void runner_fill_parts(const struct lull_plan_runner *runner, const struct lull_plan_file *plan,
+                       const uint32_t *const *option_of_gpu, struct runner_parts *parts)
 {
-    const struct lull_pipeline_problem problem = pilot_problem(plan);
+    const struct lull_pipeline_problem problem = runner_problem(plan);
     struct lull_conductor_op *next = parts->room;
     const uint32_t *timed = NULL;
 
-    for (uint32_t i = 0; i < pilot->gpu_count; i++) {
+    for (uint32_t i = 0; i < runner->gpu_count; i++) {
         const uint32_t *option = option_of_gpu[i];
 
         for (size_t op = 0; op < plan->graph.op_count && option != timed; op++)
@@ -54,12 +55,12 @@ void pilot_fill_parts(const struct lull_pilot *pilot, const struct lull_plan_fil
         if (option != timed)
             lull_pipeline_earliest(&plan->graph, parts->duration_ns, parts->begin_ns);
         timed = option;
-        fill_part(pilot, plan, option, i, parts, next);
-        next += lull_part_count(&problem, (uint32_t)pilot->gpus[i].device);
+        fill_part(runner, plan, option, i, parts, next);
+        next += lull_part_count(&problem, (uint32_t)runner->gpus[i].device);
     }
 }
 
-static double slowdown_of(const struct lull_plan_file *plan, struct pilot_parts *parts)
+static double slowdown_of(const struct lull_plan_file *plan, struct runner_parts *parts)
 {
     int64_t highest_ns;
 
@@ -73,128 +74,128 @@ static double slowdown_of(const struct lull_plan_file *plan, struct pilot_parts 
     return plan->time_ns > highest_ns ? (double)plan->time_ns / (double)highest_ns - 1.0 : 0.0;
 }
 
-int pilot_add_plan(struct lull_pilot *pilot, const struct lull_plan_file *plan)
+int runner_add_plan(struct lull_plan_runner *runner, const struct lull_plan_file *plan)
 {
     const uint32_t *option_of_gpu[LULL_CONDUCTOR_MAX_GPUS];
-    struct pilot_parts parts;
-    int result = pilot_parts_init(&parts, pilot, plan->graph.op_count);
+    struct runner_parts parts;
+    int result = runner_parts_init(&parts, runner, plan->graph.op_count);
 
-    for (uint32_t i = 0; i < pilot->gpu_count; i++)
+    for (uint32_t i = 0; i < runner->gpu_count; i++)
         option_of_gpu[i] = plan->option;
     if (result == 0) {
-        pilot_fill_parts(pilot, plan, option_of_gpu, &parts);
-        result = lull_conductor_add_plan(pilot->conductor, parts.ops, slowdown_of(plan, &parts));
+        runner_fill_parts(runner, plan, option_of_gpu, &parts);
+        result = lull_conductor_add_plan(runner->conductor, parts.ops, slowdown_of(plan, &parts));
     }
     if (result == 0)
-        pilot->conducted[pilot->conducted_count++] =
-            (struct pilot_conducted){(int32_t)(plan - pilot->setup.plans), NOBODYS};
-    pilot_parts_fini(&parts);
+        runner->conducted[runner->conducted_count++] =
+            (struct runner_conducted){(int32_t)(plan - runner->setup.plans), NOBODYS};
+    runner_parts_fini(&parts);
     return result;
 }
 
 /* ---- profiling --------------------------------------------------------------------------- */
 
-static int add_uniform(struct lull_pilot *pilot, uint32_t point)
+static int add_uniform(struct lull_plan_runner *runner, uint32_t point)
 {
     const struct lull_conductor_op *ops[LULL_CONDUCTOR_MAX_GPUS];
     struct lull_conductor_op *room;
     uint32_t most = 0;
     int result;
 
-    for (uint32_t i = 0; i < pilot->gpu_count; i++) {
-        const struct lull_pipeline_problem problem = pilot_problem(&pilot->setup.plans[0]);
-        const uint32_t count = lull_part_count(&problem, (uint32_t)pilot->gpus[i].device);
+    for (uint32_t i = 0; i < runner->gpu_count; i++) {
+        const struct lull_pipeline_problem problem = runner_problem(&runner->setup.plans[0]);
+        const uint32_t count = lull_part_count(&problem, (uint32_t)runner->gpus[i].device);
 
         most = count > most ? count : most;
     }
     room = calloc(most, sizeof(room[0]));
-    if (room == NULL || pilot->conducted_count == LULL_PILOT_CONDUCTED) {
+    if (room == NULL || runner->conducted_count == LULL_PLAN_RUNNER_MAX_CONDUCTED) {
         free(room);
         return -ENOMEM;
     }
     for (uint32_t i = 0; i < most; i++)
         room[i] = (struct lull_conductor_op){.point = point, .begin_ns = i, .end_ns = i + 1};
-    for (uint32_t i = 0; i < pilot->gpu_count; i++)
+    for (uint32_t i = 0; i < runner->gpu_count; i++)
         ops[i] = room;
-    result = lull_conductor_add_plan(pilot->conductor, ops, 0);
+    result = lull_conductor_add_plan(runner->conductor, ops, 0);
     free(room);
     if (result == 0)
-        pilot->conducted[pilot->conducted_count++] =
-            (struct pilot_conducted){NOBODYS, (int32_t)point};
+        runner->conducted[runner->conducted_count++] =
+            (struct runner_conducted){NOBODYS, (int32_t)point};
     return result;
 }
 
-int lull_pilot_hold_point(struct lull_pilot *pilot, uint32_t point)
+int lull_plan_runner_hold_point(struct lull_plan_runner *runner, uint32_t point)
 {
     uint32_t plan = 0;
 
-    if (pilot->conductor == NULL)
+    if (runner->conductor == NULL)
         return -EAGAIN;
-    while (plan < pilot->conducted_count && pilot->conducted[plan].point != (int32_t)point)
+    while (plan < runner->conducted_count && runner->conducted[plan].point != (int32_t)point)
         plan++;
-    if (plan == pilot->conducted_count) {
-        const int result = add_uniform(pilot, point);
+    if (plan == runner->conducted_count) {
+        const int result = add_uniform(runner, point);
 
         if (result < 0)
             return result;
     }
-    lull_conductor_hold_plan(pilot->conductor, (int32_t)plan);
+    lull_conductor_hold_plan(runner->conductor, (int32_t)plan);
     return 0;
 }
 
-int lull_pilot_hold_next(struct lull_pilot *pilot)
+int lull_plan_runner_hold_next(struct lull_plan_runner *runner)
 {
     int result;
 
-    if (pilot->conductor == NULL)
+    if (runner->conductor == NULL)
         return -EAGAIN;
     /* One place is for the trial. */
-    if (pilot->conducted_count + 1 >= LULL_PILOT_CONDUCTED)
+    if (runner->conducted_count + 1 >= LULL_PLAN_RUNNER_MAX_CONDUCTED)
         return -ENOSPC;
-    result = pilot_add_plan(pilot, &pilot->setup.plans[pilot->setup.plan_count]);
+    result = runner_add_plan(runner, &runner->setup.plans[runner->setup.plan_count]);
     if (result == 0)
-        lull_conductor_hold_plan(pilot->conductor, (int32_t)pilot->conducted_count - 1);
+        lull_conductor_hold_plan(runner->conductor, (int32_t)runner->conducted_count - 1);
     return result;
 }
 
-int lull_pilot_try_next(struct lull_pilot *pilot)
+int lull_plan_runner_try_next(struct lull_plan_runner *runner)
 {
     int result;
 
-    if (pilot->conductor == NULL)
+    if (runner->conductor == NULL)
         return -EAGAIN;
-    if (pilot->conducted_count == LULL_PILOT_CONDUCTED)
+    if (runner->conducted_count == LULL_PLAN_RUNNER_MAX_CONDUCTED)
         return -ENOMEM;
-    result = pilot_add_plan(pilot, &pilot->setup.plans[pilot->setup.plan_count]);
+    result = runner_add_plan(runner, &runner->setup.plans[runner->setup.plan_count]);
     if (result < 0)
         return result;
-    pilot->setup.plan_count++;
-    lull_conductor_use_plan(pilot->conductor, (int32_t)pilot->conducted_count - 1);
+    runner->setup.plan_count++;
+    lull_conductor_use_plan(runner->conductor, (int32_t)runner->conducted_count - 1);
     return 0;
 }
 
-int32_t lull_pilot_held_point(const struct lull_pilot *pilot,
-                              const struct lull_conductor_iteration *iteration)
+int32_t lull_plan_runner_held_point(const struct lull_plan_runner *runner,
+                                    const struct lull_conductor_iteration *iteration)
 {
-    return iteration->plan >= 0 && (uint32_t)iteration->plan < pilot->conducted_count
-               ? pilot->conducted[iteration->plan].point
+    return iteration->plan >= 0 && (uint32_t)iteration->plan < runner->conducted_count
+               ? runner->conducted[iteration->plan].point
                : NOBODYS;
 }
 
 /* A lead that is late by this much on average: an iteration has dozens of raisings. */
 static const double usual_late_ms = 0.1;
 
-bool lull_pilot_switching(const struct lull_pilot *pilot,
-                          struct lull_pipeline_switching *switching_out)
+bool lull_plan_runner_switching(const struct lull_plan_runner *runner,
+                                struct lull_pipeline_switching *switching_out)
 {
     double down_ms = 0.0;
     double lead_ms = 0.0;
     double early_ms = 0.0;
 
-    if (pilot->conductor == NULL)
+    if (runner->conductor == NULL)
         return false;
-    for (uint32_t i = 0; i < pilot->gpu_count; i++) {
-        const struct lull_switch_cost *cost = lull_conductor_switch_cost(pilot->conductor, i);
+    for (uint32_t i = 0; i < runner->gpu_count; i++) {
+        const struct lull_switch_cost *cost = lull_conductor_switch_cost(runner->conductor, i);
         const double lead = lull_switch_cost_lead_ms(cost, usual_late_ms);
 
         lead_ms += lead;
@@ -202,26 +203,27 @@ bool lull_pilot_switching(const struct lull_pilot *pilot,
         early_ms += fmax(lead - lull_switch_cost_total_ms(cost, LULL_DIRECTION_UP, 0.5), 0.0);
     }
     *switching_out = (struct lull_pipeline_switching){
-        .down_ns = llround(down_ms / pilot->gpu_count * 1e6),
-        .up_ns = llround(lead_ms / pilot->gpu_count * 1e6),
+        .down_ns = llround(down_ms / runner->gpu_count * 1e6),
+        .up_ns = llround(lead_ms / runner->gpu_count * 1e6),
         .is_fed_forward = true,
-        .early_ns = llround(early_ms / pilot->gpu_count * 1e6),
-        .call_ns = llround(lull_conductor_call_ms(pilot->conductor) * 1e6) *
-                   (int64_t)(pilot->world / pilot->setup.plans[0].graph.device_count),
-        .drivers = (pilot->world + pilot->gpu_count - 1) / pilot->gpu_count,
+        .early_ns = llround(early_ms / runner->gpu_count * 1e6),
+        .call_ns = llround(lull_conductor_call_ms(runner->conductor) * 1e6) *
+                   (int64_t)(runner->world / runner->setup.plans[0].graph.device_count),
+        .drivers = (runner->world + runner->gpu_count - 1) / runner->gpu_count,
     };
     return true;
 }
 
-bool lull_pilot_ends(const struct lull_pilot *pilot, uint64_t iteration, int64_t *end_out)
+bool lull_plan_runner_ends(const struct lull_plan_runner *runner, uint64_t iteration,
+                           int64_t *end_out)
 {
-    const struct lull_pipeline_graph *graph = &pilot->setup.plans[0].graph;
+    const struct lull_pipeline_graph *graph = &runner->setup.plans[0].graph;
     const uint32_t slot = (uint32_t)(iteration % ENDS);
 
-    if (pilot->gpu_count != graph->device_count)
+    if (runner->gpu_count != graph->device_count)
         return false;
-    for (uint32_t i = 0; i < pilot->gpu_count; i++) {
-        const struct pilot_gpu *gpu = &pilot->gpus[i];
+    for (uint32_t i = 0; i < runner->gpu_count; i++) {
+        const struct runner_gpu *gpu = &runner->gpus[i];
         const uint32_t first = graph->first_on[gpu->device];
 
         if (gpu->op_count != graph->first_on[gpu->device + 1] - first ||
@@ -233,12 +235,12 @@ bool lull_pilot_ends(const struct lull_pilot *pilot, uint64_t iteration, int64_t
     return true;
 }
 
-bool lull_pilot_lengths(const struct lull_pilot *pilot, uint32_t gpu, uint64_t iteration,
-                        double *forward_out, double *backward_out)
+bool lull_plan_runner_lengths(const struct lull_plan_runner *runner, uint32_t gpu,
+                              uint64_t iteration, double *forward_out, double *backward_out)
 {
-    const struct pilot_lengths *lengths = &pilot->gpus[gpu].lengths[iteration % LENGTHS];
+    const struct runner_lengths *lengths = &runner->gpus[gpu].lengths[iteration % LENGTHS];
 
-    if (!pilot->gpus[gpu].has_sections || lengths->iteration != iteration ||
+    if (!runner->gpus[gpu].has_sections || lengths->iteration != iteration ||
         lengths->count[0] == 0 || lengths->count[1] == 0)
         return false;
     *forward_out = lengths->sum_ms[0] / lengths->count[0];

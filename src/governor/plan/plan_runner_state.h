@@ -1,5 +1,5 @@
 /*
- * Inside the pilot; shared by pilot.c (ranks, events, commands) and pilot_plans.c
+ * Inside the plan runner; shared by plan_runner.c (ranks, events, commands) and plan_runner_plans.c
  * (what the conductor is given). Nobody else includes this. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_PLAN_PLAN_RUNNER_STATE_H
@@ -12,34 +12,34 @@
 enum { COMMUNICATORS = 64, LENGTHS = 64, ENDS = 8, NOBODYS = -1 };
 
 /* Of one process, by number. */
-struct pilot_communicator {
+struct runner_communicator {
     uint32_t ranks; /* 0: not announced */
     int32_t own;    /* rank of this process in it */
 };
 
 /* Operations that ended in an iteration. */
-struct pilot_lengths {
+struct runner_lengths {
     uint64_t iteration;
     uint32_t count[2]; /* forward, backward */
     double sum_ms[2];
 };
 
 /* What a plan of the conductor is. */
-struct pilot_conducted {
+struct runner_conducted {
     int32_t file;  /* index in setup.plans, NOBODYS */
     int32_t point; /* that all operations are held at, NOBODYS */
 };
 
-struct pilot_gpu {
+struct runner_gpu {
     int32_t device; /* of the plan, -1 none */
     uint32_t copy;  /* of all that is planned, that it belongs to */
     bool has_sections;
     struct lull_follower *follower;
     struct lull_switch_cost known;
-    struct pilot_communicator communicators[COMMUNICATORS];
+    struct runner_communicator communicators[COMMUNICATORS];
     int64_t begin_ns; /* of the operation that runs */
     struct lull_follower_op *ops;
-    struct pilot_lengths lengths[LENGTHS]; /* by iteration */
+    struct runner_lengths lengths[LENGTHS]; /* by iteration */
     uint32_t op_count;
     uint64_t begins_of[ENDS];    /* which iteration */
     int64_t begins_ns[ENDS];     /* of its first operation */
@@ -48,8 +48,8 @@ struct pilot_gpu {
     int64_t *ends_ns;            /* ENDS times op_count */
 };
 
-struct lull_pilot {
-    struct lull_pilot_setup setup;
+struct lull_plan_runner {
+    struct lull_plan_runner_config setup;
     uint32_t stages;    /* devices of one copy of the pipeline */
     uint32_t world;     /* ranks of the job, once one is bound */
     uint32_t gpu_count; /* that the job uses here; 0 before the first rank */
@@ -57,20 +57,21 @@ struct lull_pilot {
     bool is_refused;
     struct lull_conductor *conductor;
     uint32_t conducted_count;
-    struct pilot_conducted conducted[LULL_PILOT_CONDUCTED]; /* by the conductor's number */
+    struct runner_conducted
+        conducted[LULL_PLAN_RUNNER_MAX_CONDUCTED]; /* by the conductor's number */
     struct lull_conductor_iteration *recorded;
     size_t recorded_count;
     size_t recorded_room;
-    struct pilot_gpu gpus[LULL_CONDUCTOR_MAX_GPUS];
+    struct runner_gpu gpus[LULL_CONDUCTOR_MAX_GPUS];
 };
 
-static inline struct lull_pipeline_problem pilot_problem(const struct lull_plan_file *plan)
+static inline struct lull_pipeline_problem runner_problem(const struct lull_plan_file *plan)
 {
     return (struct lull_pipeline_problem){&plan->profile, &plan->graph, plan->blocking_w};
 }
 
 /* Room for what a plan, or one for each copy, says to all GPUs. */
-struct pilot_parts {
+struct runner_parts {
     int64_t *begin_ns;
     int64_t *duration_ns;
     struct lull_conductor_op *room;
@@ -78,14 +79,15 @@ struct pilot_parts {
 };
 
 /* -ENOMEM; fini is safe after it. */
-int pilot_parts_init(struct pilot_parts *parts, const struct lull_pilot *pilot, size_t op_count);
-void pilot_parts_fini(struct pilot_parts *parts);
+int runner_parts_init(struct runner_parts *parts, const struct lull_plan_runner *runner,
+                      size_t op_count);
+void runner_parts_fini(struct runner_parts *parts);
 
 /* What every GPU does, by the plan's graph and these options. */
-void pilot_fill_parts(const struct lull_pilot *pilot, const struct lull_plan_file *plan,
-                      const uint32_t *const *option_of_gpu, struct pilot_parts *parts);
+void runner_fill_parts(const struct lull_plan_runner *runner, const struct lull_plan_file *plan,
+                       const uint32_t *const *option_of_gpu, struct runner_parts *parts);
 
 /* Gives the conductor a plan of setup.plans. -ENOMEM. */
-int pilot_add_plan(struct lull_pilot *pilot, const struct lull_plan_file *plan);
+int runner_add_plan(struct lull_plan_runner *runner, const struct lull_plan_file *plan);
 
 #endif

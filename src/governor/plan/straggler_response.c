@@ -5,150 +5,151 @@
 #include "base/clock.h"
 #include "governor/plan/straggler_response_state.h"
 
-struct lull_straggle *lull_straggle_create(void)
+struct lull_straggler_response *lull_straggler_response_create(void)
 {
-    struct lull_straggle *straggle = calloc(1, sizeof(*straggle));
+    struct lull_straggler_response *response = calloc(1, sizeof(*response));
 
-    if (straggle != NULL)
-        straggle->plan = straggle->detour = -1;
-    return straggle;
+    if (response != NULL)
+        response->plan = response->detour = -1;
+    return response;
 }
 
-static void forget_plan(struct lull_straggle *straggle)
+static void forget_plan(struct lull_straggler_response *response)
 {
-    straggle->lost_ms += straggle_lost_ms(straggle);
-    for (uint32_t i = 0; i < straggle->copy_count; i++) {
-        if (straggle->copies[i].straggler != NULL)
-            straggle->refuted += lull_straggler_refuted(straggle->copies[i].straggler);
-        lull_straggler_destroy(straggle->copies[i].straggler);
-        free(straggle->copies[i].option);
+    response->lost_ms += response_lost_ms(response);
+    for (uint32_t i = 0; i < response->copy_count; i++) {
+        if (response->copies[i].straggler != NULL)
+            response->refuted += lull_straggler_refuted(response->copies[i].straggler);
+        lull_straggler_destroy(response->copies[i].straggler);
+        free(response->copies[i].option);
     }
-    lull_replan_destroy(straggle->replan);
-    straggle->replan = NULL;
-    straggle->copy_count = 0;
-    straggle->plan = straggle->detour = -1;
-    straggle->is_due = false;
+    lull_replan_destroy(response->replan);
+    response->replan = NULL;
+    response->copy_count = 0;
+    response->plan = response->detour = -1;
+    response->is_due = false;
 }
 
-void lull_straggle_destroy(struct lull_straggle *straggle)
+void lull_straggler_response_destroy(struct lull_straggler_response *response)
 {
-    if (straggle == NULL)
+    if (response == NULL)
         return;
-    forget_plan(straggle);
-    free(straggle);
+    forget_plan(response);
+    free(response);
 }
 
 /* ---- preparing for a plan ---------------------------------------------------------------- */
 
-static int add_copy(struct lull_straggle *straggle, uint32_t copy)
+static int add_copy(struct lull_straggler_response *response, uint32_t copy)
 {
-    struct straggle_copy *added = &straggle->copies[straggle->copy_count++];
+    struct response_copy *added = &response->copies[response->copy_count++];
     struct lull_straggler_config config;
 
     lull_straggler_config_default(&config);
-    *added = (struct straggle_copy){
+    *added = (struct response_copy){
         .copy = copy,
-        .straggler = lull_straggler_create(&config, straggle->base->graph.device_count),
-        .option = calloc(straggle->base->graph.op_count, sizeof(added->option[0])),
+        .straggler = lull_straggler_create(&config, response->base->graph.device_count),
+        .option = calloc(response->base->graph.op_count, sizeof(added->option[0])),
     };
     return added->straggler == NULL || added->option == NULL ? -1 : 0;
 }
 
-static uint32_t gpus_of(const struct lull_pilot *pilot, const struct lull_control *control,
+static uint32_t gpus_of(const struct lull_plan_runner *runner, const struct lull_control *control,
                         uint32_t copy)
 {
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < lull_control_gpu_count(control); i++)
-        count += lull_pilot_device(pilot, i) >= 0 && lull_pilot_copy(pilot, i) == copy;
+        count +=
+            lull_plan_runner_device(runner, i) >= 0 && lull_plan_runner_copy(runner, i) == copy;
     return count;
 }
 
-static int add_copies(struct lull_straggle *straggle, const struct lull_pilot *pilot,
-                      const struct lull_control *control)
+static int add_copies(struct lull_straggler_response *response,
+                      const struct lull_plan_runner *runner, const struct lull_control *control)
 {
     int result = 0;
 
     for (uint32_t i = 0; i < lull_control_gpu_count(control) && result == 0; i++) {
-        bool is_known = lull_pilot_device(pilot, i) < 0;
-        const uint32_t copy = is_known ? 0 : lull_pilot_copy(pilot, i);
+        bool is_known = lull_plan_runner_device(runner, i) < 0;
+        const uint32_t copy = is_known ? 0 : lull_plan_runner_copy(runner, i);
 
-        for (uint32_t k = 0; k < straggle->copy_count; k++)
-            is_known |= straggle->copies[k].copy == copy;
-        if (!is_known && gpus_of(pilot, control, copy) == straggle->base->graph.device_count)
-            result = add_copy(straggle, copy);
+        for (uint32_t k = 0; k < response->copy_count; k++)
+            is_known |= response->copies[k].copy == copy;
+        if (!is_known && gpus_of(runner, control, copy) == response->base->graph.device_count)
+            result = add_copy(response, copy);
     }
     return result;
 }
 
 /* The frontier takes its time once; events are served meanwhile. */
-static void prepare(struct lull_straggle *straggle, struct lull_control *control,
-                    struct lull_pilot *pilot, int32_t plan)
+static void prepare(struct lull_straggler_response *response, struct lull_control *control,
+                    struct lull_plan_runner *runner, int32_t plan)
 {
     int result;
 
-    forget_plan(straggle);
-    lull_pilot_end_detour(pilot);
-    straggle->base = plan < 0 ? NULL : lull_pilot_plan(pilot, (uint32_t)plan);
-    if (straggle->base == NULL || !lull_pilot_switching(pilot, &straggle->switching))
+    forget_plan(response);
+    lull_plan_runner_end_detour(runner);
+    response->base = plan < 0 ? NULL : lull_plan_runner_plan(runner, (uint32_t)plan);
+    if (response->base == NULL || !lull_plan_runner_switching(runner, &response->switching))
         return;
-    straggle->plan = plan;
-    straggle->problem = (struct lull_pipeline_problem){
-        &straggle->base->profile, &straggle->base->graph, straggle->base->blocking_w};
-    result = add_copies(straggle, pilot, control);
+    response->plan = plan;
+    response->problem = (struct lull_pipeline_problem){
+        &response->base->profile, &response->base->graph, response->base->blocking_w};
+    result = add_copies(response, runner, control);
     lull_control_unlock(control);
-    if (result == 0 && straggle->copy_count > 0)
+    if (result == 0 && response->copy_count > 0)
         result =
-            lull_replan_create(&straggle->problem, straggle->base->option, &straggle->replan, NULL);
+            lull_replan_create(&response->problem, response->base->option, &response->replan, NULL);
     lull_control_lock(control);
-    straggle->has_failed = result < 0;
+    response->has_failed = result < 0;
 }
 
 /* ---- carrying out ------------------------------------------------------------------------ */
 
-static const uint32_t *option_of(const struct lull_straggle *straggle, uint32_t copy)
+static const uint32_t *option_of(const struct lull_straggler_response *response, uint32_t copy)
 {
-    for (uint32_t i = 0; i < straggle->copy_count; i++)
-        if (straggle->copies[i].copy == copy &&
-            lull_straggler_is_stretched(straggle->copies[i].straggler))
-            return straggle->copies[i].option;
-    return straggle->base->option;
+    for (uint32_t i = 0; i < response->copy_count; i++)
+        if (response->copies[i].copy == copy &&
+            lull_straggler_is_stretched(response->copies[i].straggler))
+            return response->copies[i].option;
+    return response->base->option;
 }
 
-static void begin_detour(struct lull_straggle *straggle, const struct lull_control *control,
-                         struct lull_pilot *pilot)
+static void begin_detour(struct lull_straggler_response *response,
+                         const struct lull_control *control, struct lull_plan_runner *runner)
 {
     const uint32_t *option_of_gpu[LULL_CONDUCTOR_MAX_GPUS];
     int number;
 
     for (uint32_t i = 0; i < lull_control_gpu_count(control); i++)
-        option_of_gpu[i] = lull_pilot_device(pilot, i) < 0
-                               ? straggle->base->option
-                               : option_of(straggle, lull_pilot_copy(pilot, i));
-    number = lull_pilot_detour(pilot, option_of_gpu);
-    straggle->is_due = number < 0;
-    straggle->detour = number < 0 ? -1 : number;
+        option_of_gpu[i] = lull_plan_runner_device(runner, i) < 0
+                               ? response->base->option
+                               : option_of(response, lull_plan_runner_copy(runner, i));
+    number = lull_plan_runner_detour(runner, option_of_gpu);
+    response->is_due = number < 0;
+    response->detour = number < 0 ? -1 : number;
 }
 
-static void end_episode(struct lull_straggle *straggle, uint64_t iteration)
+static void end_episode(struct lull_straggler_response *response, uint64_t iteration)
 {
-    if (straggle->episode_count > 0 && straggle->episodes[straggle->episode_count - 1].ended == 0)
-        straggle->episodes[straggle->episode_count - 1].ended = iteration;
+    if (response->episode_count > 0 && response->episodes[response->episode_count - 1].ended == 0)
+        response->episodes[response->episode_count - 1].ended = iteration;
 }
 
-static void begin_episode(struct lull_straggle *straggle)
+static void begin_episode(struct lull_straggler_response *response)
 {
-    const uint32_t count = straggle->episode_count;
+    const uint32_t count = response->episode_count;
 
-    if (count == STRAGGLE_EPISODES || (count > 0 && straggle->episodes[count - 1].ended == 0))
+    if (count == MAX_EPISODES || (count > 0 && response->episodes[count - 1].ended == 0))
         return;
-    straggle->episodes[count] = (struct straggle_episode){.began = straggle->suspected};
-    straggle->episode_count++;
+    response->episodes[count] = (struct response_episode){.began = response->suspected};
+    response->episode_count++;
 }
 
 /* Milliseconds, without the lock. */
-static void make_plan(struct lull_straggle *straggle, struct lull_control *control,
-                      struct straggle_copy *copy)
+static void make_plan(struct lull_straggler_response *response, struct lull_control *control,
+                      struct response_copy *copy)
 {
     const int64_t begin_ns = lull_now_ns();
     double factor[LULL_CONDUCTOR_MAX_GPUS];
@@ -158,49 +159,49 @@ static void make_plan(struct lull_straggle *straggle, struct lull_control *contr
     int result;
 
     lull_control_unlock(control);
-    result = lull_replan_make(straggle->replan, factor, extra_ns, &straggle->switching,
+    result = lull_replan_make(response->replan, factor, extra_ns, &response->switching,
                               copy->option, &outcome);
     lull_control_lock(control);
     took_ms = lull_ms_from_ns(lull_now_ns() - begin_ns);
     lull_straggler_answer(copy->straggler, result == 1);
-    straggle->replans += result == 1;
-    if (result == 1 && took_ms > straggle->slowest_ms)
-        straggle->slowest_ms = took_ms;
+    response->replans += result == 1;
+    if (result == 1 && took_ms > response->slowest_ms)
+        response->slowest_ms = took_ms;
 }
 
-static bool is_any_stretched(const struct lull_straggle *straggle)
+static bool is_any_stretched(const struct lull_straggler_response *response)
 {
-    for (uint32_t i = 0; i < straggle->copy_count; i++)
-        if (lull_straggler_is_stretched(straggle->copies[i].straggler))
+    for (uint32_t i = 0; i < response->copy_count; i++)
+        if (lull_straggler_is_stretched(response->copies[i].straggler))
             return true;
     return false;
 }
 
-static void carry_out(struct lull_straggle *straggle, struct lull_control *control,
-                      struct lull_pilot *pilot, uint64_t iteration)
+static void carry_out(struct lull_straggler_response *response, struct lull_control *control,
+                      struct lull_plan_runner *runner, uint64_t iteration)
 {
-    if (is_any_stretched(straggle)) {
-        begin_episode(straggle);
-        begin_detour(straggle, control, pilot);
+    if (is_any_stretched(response)) {
+        begin_episode(response);
+        begin_detour(response, control, runner);
         return;
     }
-    lull_pilot_end_detour(pilot);
-    straggle->detour = -1;
-    straggle->is_due = false;
-    end_episode(straggle, iteration);
+    lull_plan_runner_end_detour(runner);
+    response->detour = -1;
+    response->is_due = false;
+    end_episode(response, iteration);
 }
 
 /* ---- looking ----------------------------------------------------------------------------- */
 
 /* Length of the operations of each device over what their clocks take by the profile. */
-static void find_slowness(const struct lull_straggle *straggle, const uint32_t *option,
-                          const struct lull_pilot_times *times, double *slowness)
+static void find_slowness(const struct lull_straggler_response *response, const uint32_t *option,
+                          const struct lull_plan_runner_times *times, double *slowness)
 {
-    const struct lull_pipeline_graph *graph = &straggle->base->graph;
+    const struct lull_pipeline_graph *graph = &response->base->graph;
 
     memset(slowness, 0, graph->device_count * sizeof(slowness[0]));
     for (size_t op = 0; op < graph->op_count; op++) {
-        const struct lull_pipeline_class *class = lull_pipeline_class_of(&straggle->problem, op);
+        const struct lull_pipeline_class *class = lull_pipeline_class_of(&response->problem, op);
         const uint32_t taken = option == NULL ? lull_pipeline_highest(class) : option[op];
 
         if (class->kind != LULL_PIPELINE_FIXED)
@@ -210,10 +211,10 @@ static void find_slowness(const struct lull_straggle *straggle, const uint32_t *
         slowness[i] = times->computed_ms[i] / slowness[i];
 }
 
-static enum lull_straggler_verdict take_times(const struct lull_straggle *straggle,
-                                              const struct straggle_copy *copy,
+static enum lull_straggler_verdict take_times(const struct lull_straggler_response *response,
+                                              const struct response_copy *copy,
                                               enum lull_straggler_kind kind,
-                                              const struct lull_pilot_times *times)
+                                              const struct lull_plan_runner_times *times)
 {
     double slowness[LULL_CONDUCTOR_MAX_GPUS];
     const bool is_stretched = lull_straggler_is_stretched(copy->straggler);
@@ -225,59 +226,60 @@ static enum lull_straggler_verdict take_times(const struct lull_straggle *stragg
         .slowness = slowness,
     };
 
-    find_slowness(straggle,
-                  kind == LULL_STRAGGLER_REFERENCE ? NULL : option_of(straggle, copy->copy), times,
+    find_slowness(response,
+                  kind == LULL_STRAGGLER_REFERENCE ? NULL : option_of(response, copy->copy), times,
                   slowness);
     return lull_straggler_take(copy->straggler, &sample);
 }
 
 /* False: the iteration says nothing. */
-static bool kind_of(const struct lull_straggle *straggle,
+static bool kind_of(const struct lull_straggler_response *response,
                     const struct lull_conductor_iteration *iteration,
                     enum lull_straggler_kind *kind_out)
 {
     const bool is_stretched = iteration->plan >= LULL_CONDUCTOR_DETOUR;
 
     *kind_out = is_stretched              ? LULL_STRAGGLER_STRETCHED
-                : straggle->was_stretched ? LULL_STRAGGLER_MIXED
+                : response->was_stretched ? LULL_STRAGGLER_MIXED
                 : iteration->plan < 0     ? LULL_STRAGGLER_REFERENCE
                                           : LULL_STRAGGLER_PLANNED;
     return iteration->is_whole &&
-           (is_stretched ? iteration->plan == straggle->detour
-                         : iteration->is_measured || straggle->was_stretched);
+           (is_stretched ? iteration->plan == response->detour
+                         : iteration->is_measured || response->was_stretched);
 }
 
-static void keep_suspicion(struct lull_straggle *straggle, uint64_t iteration)
+static void keep_suspicion(struct lull_straggler_response *response, uint64_t iteration)
 {
     bool is_suspicious = false;
 
-    for (uint32_t i = 0; i < straggle->copy_count; i++)
-        is_suspicious |= lull_straggler_is_suspicious(straggle->copies[i].straggler);
+    for (uint32_t i = 0; i < response->copy_count; i++)
+        is_suspicious |= lull_straggler_is_suspicious(response->copies[i].straggler);
     if (!is_suspicious)
-        straggle->suspected = 0;
-    else if (straggle->suspected == 0)
-        straggle->suspected = iteration;
+        response->suspected = 0;
+    else if (response->suspected == 0)
+        response->suspected = iteration;
 }
 
-static void take_iteration(struct lull_straggle *straggle, struct lull_control *control,
-                           struct lull_pilot *pilot, const struct lull_pilot_times *times,
+static void take_iteration(struct lull_straggler_response *response, struct lull_control *control,
+                           struct lull_plan_runner *runner,
+                           const struct lull_plan_runner_times *times,
                            const struct lull_conductor_iteration *iteration)
 {
     enum lull_straggler_kind kind;
-    const bool is_useful = kind_of(straggle, iteration, &kind);
+    const bool is_useful = kind_of(response, iteration, &kind);
     bool is_asked = false;
 
-    straggle->was_stretched = iteration->plan >= LULL_CONDUCTOR_DETOUR;
-    for (uint32_t i = 0; i < straggle->copy_count && is_useful; i++) {
-        struct straggle_copy *copy = &straggle->copies[i];
+    response->was_stretched = iteration->plan >= LULL_CONDUCTOR_DETOUR;
+    for (uint32_t i = 0; i < response->copy_count && is_useful; i++) {
+        struct response_copy *copy = &response->copies[i];
 
-        switch (take_times(straggle, copy, kind, &times[i])) {
+        switch (take_times(response, copy, kind, &times[i])) {
         case LULL_STRAGGLER_STRETCH:
-            make_plan(straggle, control, copy);
+            make_plan(response, control, copy);
             is_asked = true;
             break;
         case LULL_STRAGGLER_RETURN:
-            lull_pilot_end_detour(pilot);
+            lull_plan_runner_end_detour(runner);
             is_asked = true;
             break;
         default:
@@ -285,47 +287,48 @@ static void take_iteration(struct lull_straggle *straggle, struct lull_control *
         }
     }
     if (is_asked)
-        carry_out(straggle, control, pilot, iteration->number);
+        carry_out(response, control, runner, iteration->number);
     if (is_useful)
-        keep_suspicion(straggle, iteration->number);
+        keep_suspicion(response, iteration->number);
 }
 
-static void take_iterations(struct lull_straggle *straggle, struct lull_control *control,
-                            struct lull_pilot *pilot)
+static void take_iterations(struct lull_straggler_response *response, struct lull_control *control,
+                            struct lull_plan_runner *runner)
 {
-    struct lull_pilot_times times[LULL_CONDUCTOR_MAX_GPUS];
+    struct lull_plan_runner_times times[LULL_CONDUCTOR_MAX_GPUS];
     struct lull_conductor_iteration iteration;
     size_t count;
 
-    while (lull_pilot_recorded(pilot, &count), straggle->seen < count) {
+    while (lull_plan_runner_recorded(runner, &count), response->seen < count) {
         bool is_known = true;
 
-        iteration = lull_pilot_recorded(pilot, &count)[straggle->seen];
-        for (uint32_t i = 0; i < straggle->copy_count; i++)
-            is_known &=
-                lull_pilot_times(pilot, straggle->copies[i].copy, iteration.number, &times[i]);
+        iteration = lull_plan_runner_recorded(runner, &count)[response->seen];
+        for (uint32_t i = 0; i < response->copy_count; i++)
+            is_known &= lull_plan_runner_times(runner, response->copies[i].copy, iteration.number,
+                                               &times[i]);
         /* The others may still begin the next one, until it is told as well. */
-        if (!is_known && straggle->seen + 1 == count)
+        if (!is_known && response->seen + 1 == count)
             return;
-        straggle->seen++;
+        response->seen++;
         if (is_known)
-            take_iteration(straggle, control, pilot, times, &iteration);
+            take_iteration(response, control, runner, times, &iteration);
     }
 }
 
-void lull_straggle_tick(struct lull_straggle *straggle, struct lull_control *control,
-                        struct lull_pilot *pilot)
+void lull_straggler_response_tick(struct lull_straggler_response *response,
+                                  struct lull_control *control, struct lull_plan_runner *runner)
 {
     int32_t plan;
 
     lull_control_lock(control);
-    plan =
-        lull_pilot_conductor(pilot) == NULL ? -1 : lull_conductor_plan(lull_pilot_conductor(pilot));
-    if (plan != straggle->plan && !straggle->has_failed)
-        prepare(straggle, control, pilot, plan);
-    if (straggle->is_due)
-        begin_detour(straggle, control, pilot);
-    if (straggle->replan != NULL)
-        take_iterations(straggle, control, pilot);
+    plan = lull_plan_runner_conductor(runner) == NULL
+               ? -1
+               : lull_conductor_plan(lull_plan_runner_conductor(runner));
+    if (plan != response->plan && !response->has_failed)
+        prepare(response, control, runner, plan);
+    if (response->is_due)
+        begin_detour(response, control, runner);
+    if (response->replan != NULL)
+        take_iterations(response, control, runner);
     lull_control_unlock(control);
 }

@@ -1,8 +1,8 @@
 /*
- * Straggle: while a device, or another copy of the pipeline, is slow, the others take their time:
- * feeds each copy's iterations to core/pipeline/online/straggler.h, has a plan made for what it
- * asks (core/pipeline/online/replan.h), and has the pilot carry it out as a detour. When it is over
- * all clocks go back to the plan at once.
+ * Straggler response: while a device, or another copy of the pipeline, is slow, the others take
+ * their time: feeds each copy's iterations to core/pipeline/online/straggler.h, has a plan made for
+ * what it asks (core/pipeline/online/replan.h), and has the plan runner carry it out as a detour.
+ * When it is over all clocks go back to the plan at once.
  *
  * Only copies whose GPUs are all on this node, and whose ranks say sections, are looked at: what a
  * stage on another node does is not seen.
@@ -17,18 +17,18 @@
 
 #include "governor/control/control.h"
 
-struct lull_straggle;
+struct lull_straggler_response;
 
 /* NULL: no memory. */
-struct lull_straggle *lull_straggle_create(void);
-void lull_straggle_destroy(struct lull_straggle *straggle);
+struct lull_straggler_response *lull_straggler_response_create(void);
+void lull_straggler_response_destroy(struct lull_straggler_response *response);
 
 /* Every 50 ms, unless the pipeline is being profiled. Without memory it leaves the plan alone. */
-void lull_straggle_tick(struct lull_straggle *straggle, struct lull_control *control,
-                        struct lull_pilot *pilot);
+void lull_straggler_response_tick(struct lull_straggler_response *response,
+                                  struct lull_control *control, struct lull_plan_runner *runner);
 
 /* What came of it, for the report. */
-struct lull_straggle_summary {
+struct lull_straggler_response_summary {
     uint32_t replans;    /* plans made and carried out */
     uint64_t iterations; /* at them */
     double slowest_ms;   /* that making one took */
@@ -37,15 +37,16 @@ struct lull_straggle_summary {
     double lost_ms;      /* by how much iterations took longer, at most */
     uint32_t refuted;    /* times that waiting was none */
 };
-void lull_straggle_summary(const struct lull_straggle *straggle, const struct lull_control *control,
-                           struct lull_straggle_summary *summary_out);
+void lull_straggler_response_summary(const struct lull_straggler_response *response,
+                                     const struct lull_control *control,
+                                     struct lull_straggler_response_summary *summary_out);
 
-/* A new reference; null without straggle. */
-json_t *lull_straggle_json(const struct lull_straggle *straggle,
-                           const struct lull_control *control);
+/* A new reference; null without straggler response. */
+json_t *lull_straggler_response_json(const struct lull_straggler_response *response,
+                                     const struct lull_control *control);
 
 /* One line for people; nothing where nothing straggled. */
-void lull_straggle_print(const struct lull_straggle *straggle, const struct lull_control *control,
-                         FILE *out);
+void lull_straggler_response_print(const struct lull_straggler_response *response,
+                                   const struct lull_control *control, FILE *out);
 
 #endif

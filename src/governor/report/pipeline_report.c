@@ -39,8 +39,8 @@ bool lull_pipeline_energy_between(const struct lull_control *control, int64_t be
 
         if (lull_control_gpu(control, i)->process < 0)
             continue;
-        if (!lull_journey_energy_j(lull_control_journey(control, i), begin_ns, &begin_j) ||
-            !lull_journey_energy_j(lull_control_journey(control, i), end_ns, &end_j))
+        if (!lull_run_log_energy_j(lull_control_log(control, i), begin_ns, &begin_j) ||
+            !lull_run_log_energy_j(lull_control_log(control, i), end_ns, &end_j))
             return false;
         sum_j += end_j - begin_j;
     }
@@ -63,12 +63,13 @@ static void add_stretch(const struct lull_control *control,
 }
 
 /* Neighbours of one kind are one stretch: the energy counter is coarse. */
-static struct outcome measure(const struct lull_control *control, const struct lull_pilot *pilot)
+static struct outcome measure(const struct lull_control *control,
+                              const struct lull_plan_runner *runner)
 {
-    const int32_t plan = lull_conductor_plan(lull_pilot_conductor(pilot));
+    const int32_t plan = lull_conductor_plan(lull_plan_runner_conductor(runner));
     struct outcome outcome = {.slowdown = {.slowdown_ratio = NAN, .upper_ratio = NAN}};
     size_t count;
-    const struct lull_conductor_iteration *iterations = lull_pilot_recorded(pilot, &count);
+    const struct lull_conductor_iteration *iterations = lull_plan_runner_recorded(runner, &count);
 
     for (size_t i = 0; i < count;) {
         const size_t first = i;
@@ -83,7 +84,7 @@ static struct outcome measure(const struct lull_control *control, const struct l
             add_stretch(control, &iterations[first], &iterations[i - 1],
                         &outcome.sides[iterations[first].plan < 0 ? REFERENCE : PLANNED]);
     }
-    lull_conductor_slowdown(lull_pilot_conductor(pilot), &outcome.slowdown);
+    lull_conductor_slowdown(lull_plan_runner_conductor(runner), &outcome.slowdown);
     return outcome;
 }
 
@@ -112,7 +113,7 @@ static const char *trouble_text(const struct lull_conductor *conductor, uint32_t
     return texts[lull_conductor_trouble(conductor, withdrawals_out)];
 }
 
-static const char *state_text(const struct lull_pilot *pilot)
+static const char *state_text(const struct lull_plan_runner *runner)
 {
     static const char *const texts[] = {
         [LULL_CONDUCTOR_WAITING] = "no iteration was recognised",
@@ -123,9 +124,9 @@ static const char *state_text(const struct lull_pilot *pilot)
         [LULL_CONDUCTOR_WITHDRAWN] = "withdrawn: the driver is not to be trusted",
     };
 
-    return lull_pilot_conductor(pilot) == NULL
+    return lull_plan_runner_conductor(runner) == NULL
                ? "not carried out"
-               : texts[lull_conductor_phase(lull_pilot_conductor(pilot))];
+               : texts[lull_conductor_phase(lull_plan_runner_conductor(runner))];
 }
 
 /* How many operations of a device, of one kind, have which clock: the highest first. */
@@ -159,13 +160,13 @@ static json_t *clocks_json(const struct lull_plan_file *plan, uint32_t device,
     }
 }
 
-static json_t *stages_json(const struct lull_control *control, const struct lull_pilot *pilot,
-                           const struct lull_plan_file *plan)
+static json_t *stages_json(const struct lull_control *control,
+                           const struct lull_plan_runner *runner, const struct lull_plan_file *plan)
 {
     json_t *stages = json_array();
 
     for (uint32_t i = 0; i < lull_control_gpu_count(control); i++) {
-        const int32_t device = lull_pilot_device(pilot, i);
+        const int32_t device = lull_plan_runner_device(runner, i);
         json_t *clocks;
 
         if (device < 0)
@@ -225,24 +226,25 @@ static json_t *side_json(const struct side *side)
 /* ---- all together ------------------------------------------------------------------------ */
 
 /* The plan that was carried out, or the last one that was given up; NULL: it never came to one. */
-static const struct lull_plan_file *find_plan(const struct lull_pilot *pilot)
+static const struct lull_plan_file *find_plan(const struct lull_plan_runner *runner)
 {
-    const int32_t index = lull_conductor_plan(lull_pilot_conductor(pilot));
+    const int32_t index = lull_conductor_plan(lull_plan_runner_conductor(runner));
     const struct lull_plan_file *plan = NULL;
 
     if (index >= 0)
-        return lull_pilot_plan(pilot, (uint32_t)index);
-    for (uint32_t i = 0; i < LULL_PILOT_CONDUCTED; i++)
-        if (lull_pilot_plan(pilot, i) != NULL)
-            plan = lull_pilot_plan(pilot, i);
+        return lull_plan_runner_plan(runner, (uint32_t)index);
+    for (uint32_t i = 0; i < LULL_PLAN_RUNNER_MAX_CONDUCTED; i++)
+        if (lull_plan_runner_plan(runner, i) != NULL)
+            plan = lull_plan_runner_plan(runner, i);
     return plan;
 }
 
-static json_t *carried_out_json(const struct lull_control *control, const struct lull_pilot *pilot,
+static json_t *carried_out_json(const struct lull_control *control,
+                                const struct lull_plan_runner *runner,
                                 const struct lull_plan_file *plan, double confidence)
 {
-    const struct lull_conductor *conductor = lull_pilot_conductor(pilot);
-    const struct outcome outcome = measure(control, pilot);
+    const struct lull_conductor *conductor = lull_plan_runner_conductor(runner);
+    const struct outcome outcome = measure(control, runner);
     uint32_t withdrawals;
     const char *const trouble = trouble_text(conductor, &withdrawals);
 
@@ -250,8 +252,8 @@ static json_t *carried_out_json(const struct lull_control *control, const struct
         "{s:s, s:o, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:I, s:f}, s:I, s:I, s:s}",
         "plan", plan->title, "planner",
         plan->planner[0] != '\0' ? json_string(plan->planner) : json_null(), "state",
-        state_text(pilot), "plan_index", (int)lull_conductor_plan(conductor), "predicted",
-        predicted_json(plan), "stages", stages_json(control, pilot, plan), "saving_ratio",
+        state_text(runner), "plan_index", (int)lull_conductor_plan(conductor), "predicted",
+        predicted_json(plan), "stages", stages_json(control, runner, plan), "saving_ratio",
         number_or_null(saving(&outcome)), "reference", side_json(&outcome.sides[REFERENCE]),
         "planned", side_json(&outcome.sides[PLANNED]), "slowdown", "slowdown_ratio",
         number_or_null(outcome.slowdown.pairs > 0 ? outcome.slowdown.slowdown_ratio : NAN),
@@ -264,55 +266,56 @@ static json_t *carried_out_json(const struct lull_control *control, const struct
 
 json_t *lull_pipeline_report_json(const struct lull_control *control,
                                   const struct lull_online *online,
-                                  const struct lull_straggle *straggle, double confidence)
+                                  const struct lull_straggler_response *response, double confidence)
 {
-    const struct lull_pilot *pilot = control == NULL ? NULL : lull_control_pilot(control);
+    const struct lull_plan_runner *runner =
+        control == NULL ? NULL : lull_control_plan_runner(control);
     const struct lull_plan_file *plan;
     bool is_done = true;
     json_t *json;
 
-    if (pilot == NULL)
+    if (runner == NULL)
         return json_null();
-    if (lull_pilot_conductor(pilot) == NULL)
-        return json_pack("{s:s}", "state", state_text(pilot));
+    if (lull_plan_runner_conductor(runner) == NULL)
+        return json_pack("{s:s}", "state", state_text(runner));
     if (online != NULL)
         lull_online_iterations(online, &is_done);
-    plan = find_plan(pilot);
+    plan = find_plan(runner);
     json = !is_done || plan == NULL
                ? json_pack("{s:s}", "state", "the run ended while it was profiled")
-               : carried_out_json(control, pilot, plan, confidence);
+               : carried_out_json(control, runner, plan, confidence);
     if (json != NULL && online != NULL)
         json_object_set_new(json, "profiled_iterations",
                             json_integer(lull_online_iterations(online, &is_done)));
     if (json != NULL && is_done && plan != NULL)
-        json_object_set_new(json, "stragglers", lull_straggle_json(straggle, control));
+        json_object_set_new(json, "stragglers", lull_straggler_response_json(response, control));
     if (json != NULL && online != NULL)
         json_object_set_new(json, "raisings", json_integer(lull_online_raisings(online)));
     return json;
 }
 
 void lull_pipeline_report_print(const struct lull_control *control,
-                                const struct lull_straggle *straggle, FILE *out)
+                                const struct lull_straggler_response *response, FILE *out)
 {
-    const struct lull_pilot *pilot = lull_control_pilot(control);
+    const struct lull_plan_runner *runner = lull_control_plan_runner(control);
     const struct lull_plan_file *plan;
     struct outcome outcome;
     uint32_t withdrawals;
     const char *trouble;
 
-    if (pilot == NULL)
+    if (runner == NULL)
         return;
-    plan = lull_pilot_conductor(pilot) == NULL ? NULL : find_plan(pilot);
+    plan = lull_plan_runner_conductor(runner) == NULL ? NULL : find_plan(runner);
     fprintf(out, "  pipeline plan%s%s: %s\n",
             plan != NULL && plan->planner[0] != '\0' ? " of " : "",
-            plan != NULL ? plan->planner : "", state_text(pilot));
-    if (lull_pilot_conductor(pilot) == NULL)
+            plan != NULL ? plan->planner : "", state_text(runner));
+    if (lull_plan_runner_conductor(runner) == NULL)
         return;
-    trouble = trouble_text(lull_pilot_conductor(pilot), &withdrawals);
+    trouble = trouble_text(lull_plan_runner_conductor(runner), &withdrawals);
     if (withdrawals > 0)
         fprintf(out, "    withdrawn %u time%s: %s\n", withdrawals, withdrawals > 1 ? "s" : "",
                 trouble);
-    outcome = measure(control, pilot);
+    outcome = measure(control, runner);
     if (isfinite(saving(&outcome)))
         fprintf(out, "    against iterations at the highest clock in between: saves %.2f %%",
                 saving(&outcome) * 100.0);
@@ -321,5 +324,5 @@ void lull_pipeline_report_print(const struct lull_control *control,
                 outcome.slowdown.slowdown_ratio * 100.0, outcome.slowdown.upper_ratio * 100.0);
     if (isfinite(saving(&outcome)))
         fprintf(out, "\n");
-    lull_straggle_print(straggle, control, out);
+    lull_straggler_response_print(response, control, out);
 }

@@ -22,19 +22,21 @@ static json_t *number_or_null(double value, bool known)
     return known && isfinite(value) ? json_real(value) : json_null();
 }
 
-static json_t *figures_json(const struct lull_figures *figures)
+static json_t *statistics_json(const struct lull_run_statistics *statistics)
 {
     return json_pack(
-        "{s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:f}", "iterations", (json_int_t)figures->iterations,
-        "warming_iterations", (json_int_t)figures->warming, "iteration_ms",
-        number_or_null(figures->iteration_ms, figures->iterations > 0), "energy_j",
-        number_or_null(figures->energy_j, figures->has_energy), "energy_uncertainty_j",
-        number_or_null(lull_energy_sum_uncertainty_j(&figures->measured),
-                       figures->has_energy && figures->has_uncertainty),
-        "average_power_w", number_or_null(figures->average_power_w, figures->has_energy),
+        "{s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:f}", "iterations",
+        (json_int_t)statistics->iterations, "warming_iterations", (json_int_t)statistics->warming,
+        "iteration_ms", number_or_null(statistics->iteration_ms, statistics->iterations > 0),
+        "energy_j", number_or_null(statistics->energy_j, statistics->has_energy),
+        "energy_uncertainty_j",
+        number_or_null(lull_energy_sum_uncertainty_j(&statistics->measured),
+                       statistics->has_energy && statistics->has_uncertainty),
+        "average_power_w", number_or_null(statistics->average_power_w, statistics->has_energy),
         "energy_per_iteration_j",
-        number_or_null(lull_figures_energy_per_iteration_j(figures), figures->has_energy), "span_s",
-        figures->span_s);
+        number_or_null(lull_run_statistics_energy_per_iteration_j(statistics),
+                       statistics->has_energy),
+        "span_s", statistics->span_s);
 }
 
 static json_t *descent_json(const struct lull_controller *controller, uint32_t gpu,
@@ -121,16 +123,15 @@ static json_t *switch_json(const struct lull_controller *controller, uint32_t gp
     return object;
 }
 
-static json_t *reaction_json(const struct lull_journey *journey)
+static json_t *reaction_json(const struct lull_run_log *log)
 {
     double p50 = NAN;
     double p99 = NAN;
 
-    if (!lull_journey_reaction_us(journey, 0.5, &p50) ||
-        !lull_journey_reaction_us(journey, 0.99, &p99))
+    if (!lull_run_log_reaction_us(log, 0.5, &p50) || !lull_run_log_reaction_us(log, 0.99, &p99))
         return json_null();
-    return json_pack("{s:I, s:f, s:f}", "count", (json_int_t)journey->reactions.count, "p50_us",
-                     p50, "p99_us", p99);
+    return json_pack("{s:I, s:f, s:f}", "count", (json_int_t)log->reactions.count, "p50_us", p50,
+                     "p99_us", p99);
 }
 
 static json_t *driver_json(const struct lull_driver_watch *watch)
@@ -170,7 +171,7 @@ static json_t *gpu_json(const struct lull_report *report, uint32_t gpu)
     const struct lull_control_gpu *state = lull_control_gpu(control, gpu);
     const struct lull_device_info *info = lull_device_info(report->devices, state->device);
     const struct lull_track *track = lull_controller_track(controller, gpu);
-    const struct lull_journey *journey = lull_control_journey(control, gpu);
+    const struct lull_run_log *log = lull_control_log(control, gpu);
     struct lull_track_totals totals;
     int64_t begin_ns;
     int64_t end_ns;
@@ -189,19 +190,20 @@ static json_t *gpu_json(const struct lull_report *report, uint32_t gpu)
         "{s:I, s:s, s:s, s:s, s:o, s:o, s:I, s:I, s:f, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
         "index", (json_int_t)state->device, "name", info->name, "uuid", info->uuid, "state",
         lull_gpu_state_text(control, gpu), "driver", driver_json(&state->driver), "communicators",
-        communicators_json(&state->communicators, journey->boundaries.count), "calls",
+        communicators_json(&state->communicators, log->boundaries.count), "calls",
         (json_int_t)totals.calls, "calls_per_iteration", (json_int_t)lull_track_period(track),
-        "communication_ms", totals.communication_ms,
-        "communication_ratio", number_or_null(totals.communication_ms / life_ms, life_ms > 0.0),
-        "switches", (json_int_t)journey->switches, "switches_refused", (json_int_t)journey->refused,
-        "events_lost", (json_int_t)state->lost_events, "reaction", reaction_json(journey),
-        "switch_cost", switch_json(controller, gpu), "steady", steady_json(control, gpu, info),
-        "sections", sections);
+        "communication_ms", totals.communication_ms, "communication_ratio",
+        number_or_null(totals.communication_ms / life_ms, life_ms > 0.0), "switches",
+        (json_int_t)log->switches, "switches_refused", (json_int_t)log->refused, "events_lost",
+        (json_int_t)state->lost_events, "reaction", reaction_json(log), "switch_cost",
+        switch_json(controller, gpu), "steady", steady_json(control, gpu, info), "sections",
+        sections);
 }
 
 /* Slowdown against the unmanaged run, or, without one, as the guard saw it in this run. */
-static void add_slowdown(const struct lull_report *report, const struct lull_figures *unmanaged,
-                         const struct lull_figures *managed, json_t *root)
+static void add_slowdown(const struct lull_report *report,
+                         const struct lull_run_statistics *unmanaged,
+                         const struct lull_run_statistics *managed, json_t *root)
 {
     struct lull_guard_estimate guard = {.slowdown_ratio = NAN, .upper_ratio = INFINITY};
     double slowdown = NAN;
@@ -211,7 +213,8 @@ static void add_slowdown(const struct lull_report *report, const struct lull_fig
     if (report->managed != NULL)
         lull_controller_slowdown(lull_control_controller(report->managed), &guard);
     if (report->unmanaged != NULL)
-        known = lull_figures_slowdown(unmanaged, managed, report->confidence, &slowdown, &upper);
+        known =
+            lull_run_statistics_slowdown(unmanaged, managed, report->confidence, &slowdown, &upper);
     else if (guard.pairs >= 2) {
         known = true;
         slowdown = guard.slowdown_ratio;
@@ -229,50 +232,50 @@ static void add_slowdown(const struct lull_report *report, const struct lull_fig
 /* What the whole managed run, learning and descent included, cost in time per iteration. */
 static double whole_run_slowdown(const struct lull_report *report)
 {
-    struct lull_figures unmanaged;
-    struct lull_figures managed;
+    struct lull_run_statistics unmanaged;
+    struct lull_run_statistics managed;
 
     if (report->unmanaged == NULL || report->managed == NULL)
         return NAN;
-    lull_figures_compute(report->unmanaged, LULL_FIGURES_WHOLE, &unmanaged);
-    lull_figures_compute(report->managed, LULL_FIGURES_WHOLE, &managed);
+    lull_run_statistics_compute(report->unmanaged, LULL_RUN_PART_WHOLE, &unmanaged);
+    lull_run_statistics_compute(report->managed, LULL_RUN_PART_WHOLE, &managed);
     if (unmanaged.iterations == 0 || managed.iterations == 0)
         return NAN;
     return managed.iteration_ms / unmanaged.iteration_ms - 1.0;
 }
 
 /* The part of the managed run that the figures speak of: settled, or all if it never settled. */
-static enum lull_figures_part managed_part(const struct lull_control *managed)
+static enum lull_run_part managed_part(const struct lull_control *managed)
 {
-    return lull_control_has_settled(managed) ? LULL_FIGURES_SETTLED : LULL_FIGURES_ALL;
+    return lull_control_has_settled(managed) ? LULL_RUN_PART_SETTLED : LULL_RUN_PART_ALL;
 }
 
-static void add_figures(const struct lull_report *report, json_t *root)
+static void add_statistics(const struct lull_report *report, json_t *root)
 {
-    struct lull_figures unmanaged = {0};
-    struct lull_figures managed = {0};
-    struct lull_figures descent = {0};
+    struct lull_run_statistics unmanaged = {0};
+    struct lull_run_statistics managed = {0};
+    struct lull_run_statistics descent = {0};
     double saving;
     double uncertainty;
     bool settled = false;
     uint64_t settled_after = 0;
 
     if (report->unmanaged != NULL)
-        lull_figures_compute(report->unmanaged, LULL_FIGURES_ALL, &unmanaged);
+        lull_run_statistics_compute(report->unmanaged, LULL_RUN_PART_ALL, &unmanaged);
     if (report->managed != NULL) {
-        settled = managed_part(report->managed) == LULL_FIGURES_SETTLED;
+        settled = managed_part(report->managed) == LULL_RUN_PART_SETTLED;
         settled_after = lull_controller_settled_after(lull_control_controller(report->managed));
-        lull_figures_compute(report->managed, managed_part(report->managed), &managed);
-        lull_figures_compute(report->managed, LULL_FIGURES_DESCENT, &descent);
+        lull_run_statistics_compute(report->managed, managed_part(report->managed), &managed);
+        lull_run_statistics_compute(report->managed, LULL_RUN_PART_DESCENT, &descent);
     }
     json_object_set_new(root, "unmanaged",
-                        report->unmanaged != NULL ? figures_json(&unmanaged) : json_null());
-    json_object_set_new(root, "managed", figures_json(&managed));
-    json_object_set_new(root, "descent", figures_json(&descent));
+                        report->unmanaged != NULL ? statistics_json(&unmanaged) : json_null());
+    json_object_set_new(root, "managed", statistics_json(&managed));
+    json_object_set_new(root, "descent", statistics_json(&descent));
     json_object_set_new(root, "settled", json_boolean(settled));
     json_object_set_new(root, "settled_after_iterations",
                         settled ? json_integer((json_int_t)settled_after) : json_null());
-    lull_figures_saving(&unmanaged, &managed, &saving, &uncertainty);
+    lull_run_statistics_saving(&unmanaged, &managed, &saving, &uncertainty);
     json_object_set_new(root, "saving_ratio", number_or_null(saving, true));
     json_object_set_new(root, "saving_uncertainty_ratio", number_or_null(uncertainty, true));
     json_object_set_new(root, "oracle_saving_ratio", json_null());
@@ -290,14 +293,14 @@ static json_t *strings_json(const char *const *strings)
     return array;
 }
 
-static json_t *together_json(const struct lull_concert_summary *together)
+static json_t *peers_json(const struct lull_peers_summary *peers)
 {
-    if (together == NULL)
+    if (peers == NULL)
         return json_null();
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:s}", "nodes", (json_int_t)together->nodes,
-                     "heard", (json_int_t)together->heard, "agreed", (json_int_t)together->agreed,
-                     "disagreements", (json_int_t)together->disagreements, "refused",
-                     (json_int_t)together->refused, "state", together->state);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:s}", "nodes", (json_int_t)peers->nodes, "heard",
+                     (json_int_t)peers->heard, "agreed", (json_int_t)peers->agreed, "disagreements",
+                     (json_int_t)peers->disagreements, "refused", (json_int_t)peers->refused,
+                     "state", peers->state);
 }
 
 static json_t *report_json(const struct lull_report *report)
@@ -316,16 +319,16 @@ static json_t *report_json(const struct lull_report *report)
     json_object_set_new(root, "unmanaged_wall_s",
                         number_or_null(report->unmanaged_s, report->unmanaged != NULL));
     json_object_set_new(root, "managed_wall_s", json_real(report->managed_s));
-    add_figures(report, root);
+    add_statistics(report, root);
     for (uint32_t i = 0; report->managed != NULL && i < lull_control_gpu_count(report->managed);
          i++)
         if (lull_control_gpu(report->managed, i)->process >= 0)
             json_array_append_new(gpus, gpu_json(report, i));
     json_object_set_new(root, "gpus", gpus);
-    json_object_set_new(root, "together", together_json(report->together));
+    json_object_set_new(root, "together", peers_json(report->peers));
     json_object_set_new(root, "pipeline",
-                        lull_pipeline_report_json(report->managed, report->online, report->straggle,
-                                                  report->confidence));
+                        lull_pipeline_report_json(report->managed, report->online,
+                                                  report->response, report->confidence));
     json_object_set_new(root, "power_limit", lull_limits_json(report->limits));
     json_object_set_new(root, "energy", lull_energy_report_json(&report->energy));
     json_object_set_new(root, "notes", strings_json(report->notes));
@@ -358,11 +361,12 @@ int lull_report_write(const struct lull_report *report, const char *directory,
     return lull_timeline_write(report->devices, report->managed, directory, err);
 }
 
-static void print_figures(FILE *out, const char *name, const struct lull_figures *figures)
+static void print_statistics(FILE *out, const char *name,
+                             const struct lull_run_statistics *statistics)
 {
-    fprintf(out, "  %-10s %9" PRIu64 " %12.2f %14.2f %12.1f\n", name, figures->iterations,
-            figures->iteration_ms, lull_figures_energy_per_iteration_j(figures),
-            figures->average_power_w);
+    fprintf(out, "  %-10s %9" PRIu64 " %12.2f %14.2f %12.1f\n", name, statistics->iterations,
+            statistics->iteration_ms, lull_run_statistics_energy_per_iteration_j(statistics),
+            statistics->average_power_w);
 }
 
 static void print_gpu_sections(const struct lull_report *report, uint32_t gpu, FILE *out)
@@ -389,9 +393,9 @@ static void print_gpu_sections(const struct lull_report *report, uint32_t gpu, F
 
 void lull_report_print(const struct lull_report *report, FILE *out)
 {
-    struct lull_figures unmanaged = {0};
-    struct lull_figures descent = {0};
-    struct lull_figures managed = {0};
+    struct lull_run_statistics unmanaged = {0};
+    struct lull_run_statistics descent = {0};
+    struct lull_run_statistics managed = {0};
     double saving;
     double uncertainty;
     double slowdown;
@@ -399,27 +403,27 @@ void lull_report_print(const struct lull_report *report, FILE *out)
 
     if (report->managed == NULL)
         return;
-    lull_figures_compute(report->managed, LULL_FIGURES_DESCENT, &descent);
-    lull_figures_compute(report->managed, managed_part(report->managed), &managed);
+    lull_run_statistics_compute(report->managed, LULL_RUN_PART_DESCENT, &descent);
+    lull_run_statistics_compute(report->managed, managed_part(report->managed), &managed);
     fprintf(out, "\n  %-10s %9s %12s %14s %12s\n", "", "iterations", "ms/iteration", "J/iteration",
             "average W");
     if (report->unmanaged != NULL) {
-        lull_figures_compute(report->unmanaged, LULL_FIGURES_ALL, &unmanaged);
-        print_figures(out, "unmanaged", &unmanaged);
+        lull_run_statistics_compute(report->unmanaged, LULL_RUN_PART_ALL, &unmanaged);
+        print_statistics(out, "unmanaged", &unmanaged);
     }
-    print_figures(out, "descent", &descent);
-    print_figures(out, "managed", &managed);
-    lull_figures_saving(&unmanaged, &managed, &saving, &uncertainty);
+    print_statistics(out, "descent", &descent);
+    print_statistics(out, "managed", &managed);
+    lull_run_statistics_saving(&unmanaged, &managed, &saving, &uncertainty);
     if (isfinite(saving))
         fprintf(out, "  energy saved %.2f %%", saving * 100.0);
     if (isfinite(saving) && isfinite(uncertainty))
         fprintf(out, " +- %.2f", uncertainty * 100.0);
     if (report->unmanaged != NULL &&
-        lull_figures_slowdown(&unmanaged, &managed, report->confidence, &slowdown, &upper))
+        lull_run_statistics_slowdown(&unmanaged, &managed, report->confidence, &slowdown, &upper))
         fprintf(out, ", slowdown %+.2f %% (at most %.2f %% at %.0f %% confidence)",
                 slowdown * 100.0, upper * 100.0, report->confidence * 100.0);
     fprintf(out, "\n");
-    lull_pipeline_report_print(report->managed, report->straggle, out);
+    lull_pipeline_report_print(report->managed, report->response, out);
     lull_limits_print(report->limits, out);
     for (uint32_t i = 0; i < lull_control_gpu_count(report->managed); i++)
         if (lull_control_gpu(report->managed, i)->process >= 0)

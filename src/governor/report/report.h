@@ -23,16 +23,16 @@ struct lull_report {
     int status;           /* of the managed run */
     double tolerance_ratio;
     double confidence;
-    struct lull_devices *devices;         /* NULL: no GPU was found */
-    const struct lull_control *managed;   /* NULL: nothing was managed */
-    const struct lull_control *unmanaged; /* NULL: not compared */
-    double managed_s;                     /* wall time of each run */
-    double unmanaged_s;                   /* 0: not compared */
-    const struct lull_concert_summary *together; /* NULL: the job has one node */
-    const char *const *notes;             /* NULL-terminated: what people should know */
-    const struct lull_online *online;     /* NULL: no pipeline was profiled */
-    const struct lull_straggle *straggle; /* NULL: there was no plan */
-    const struct lull_limits *limits;     /* NULL: power limits were left alone */
+    struct lull_devices *devices;                   /* NULL: no GPU was found */
+    const struct lull_control *managed;             /* NULL: nothing was managed */
+    const struct lull_control *unmanaged;           /* NULL: not compared */
+    double managed_s;                               /* wall time of each run */
+    double unmanaged_s;                             /* 0: not compared */
+    const struct lull_peers_summary *peers;         /* NULL: the job has one node */
+    const char *const *notes;                       /* NULL-terminated: what people should know */
+    const struct lull_online *online;               /* NULL: no pipeline was profiled */
+    const struct lull_straggler_response *response; /* NULL: there was no plan */
+    const struct lull_limits *limits;               /* NULL: power limits were left alone */
     struct lull_energy_report energy;
 };
 

@@ -144,7 +144,7 @@ const char *lull_gpu_state_text(const struct lull_control *control, uint32_t gpu
         return "observed only";
     if (lull_driver_watch_is_fruitless(&state->driver))
         return "left alone: the driver does not do what it says";
-    if (lull_control_pilot(control) != NULL)
+    if (lull_control_plan_runner(control) != NULL)
         return "managed by a pipeline plan";
     if (lull_control_wants_limits(control))
         return "managed by its power limit";

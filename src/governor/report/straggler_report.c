@@ -5,14 +5,14 @@
 #include "governor/report/pipeline_report.h"
 #include "governor/plan/straggler_response_state.h"
 
-double straggle_lost_ms(const struct lull_straggle *straggle)
+double response_lost_ms(const struct lull_straggler_response *response)
 {
     double lost_ms = 0.0;
 
-    for (uint32_t i = 0; i < straggle->copy_count; i++)
-        if (straggle->copies[i].straggler != NULL)
+    for (uint32_t i = 0; i < response->copy_count; i++)
+        if (response->copies[i].straggler != NULL)
             lost_ms = fmax(lost_ms,
-                           lull_ms_from_ns(lull_straggler_lost_ns(straggle->copies[i].straggler)));
+                           lull_ms_from_ns(lull_straggler_lost_ns(response->copies[i].straggler)));
     return lost_ms;
 }
 
@@ -34,12 +34,12 @@ static void add_iteration(const struct lull_control *control,
 }
 
 /* How it was at the plan while it straggled, and what was done then. */
-static void measure(const struct lull_control *control, const struct straggle_episode *episode,
+static void measure(const struct lull_control *control, const struct response_episode *episode,
                     struct part *plan, struct part *stretched)
 {
     size_t count;
     const struct lull_conductor_iteration *iterations =
-        lull_pilot_recorded(lull_control_pilot(control), &count);
+        lull_plan_runner_recorded(lull_control_plan_runner(control), &count);
     bool has_begun = false;
 
     for (size_t i = 0; i < count; i++) {
@@ -57,25 +57,26 @@ static void measure(const struct lull_control *control, const struct straggle_ep
     }
 }
 
-void lull_straggle_summary(const struct lull_straggle *straggle, const struct lull_control *control,
-                           struct lull_straggle_summary *summary_out)
+void lull_straggler_response_summary(const struct lull_straggler_response *response,
+                                     const struct lull_control *control,
+                                     struct lull_straggler_response_summary *summary_out)
 {
     double saved_j = 0.0;
     double plan_j = 0.0;
 
-    *summary_out = (struct lull_straggle_summary){
-        .replans = straggle->replans,
-        .slowest_ms = straggle->slowest_ms,
-        .lost_ms = straggle->lost_ms + straggle_lost_ms(straggle),
-        .refuted = straggle->refuted,
+    *summary_out = (struct lull_straggler_response_summary){
+        .replans = response->replans,
+        .slowest_ms = response->slowest_ms,
+        .lost_ms = response->lost_ms + response_lost_ms(response),
+        .refuted = response->refuted,
     };
-    for (uint32_t i = 0; i < straggle->copy_count; i++)
-        summary_out->refuted += lull_straggler_refuted(straggle->copies[i].straggler);
-    for (uint32_t i = 0; i < straggle->episode_count; i++) {
+    for (uint32_t i = 0; i < response->copy_count; i++)
+        summary_out->refuted += lull_straggler_refuted(response->copies[i].straggler);
+    for (uint32_t i = 0; i < response->episode_count; i++) {
         struct part plan = {0};
         struct part stretched = {0};
 
-        measure(control, &straggle->episodes[i], &plan, &stretched);
+        measure(control, &response->episodes[i], &plan, &stretched);
         summary_out->iterations += stretched.iterations;
         if (plan.iterations == 0 || stretched.iterations == 0)
             continue;
@@ -87,13 +88,14 @@ void lull_straggle_summary(const struct lull_straggle *straggle, const struct lu
     summary_out->saved_ratio = plan_j > 0.0 ? saved_j / plan_j : NAN;
 }
 
-json_t *lull_straggle_json(const struct lull_straggle *straggle, const struct lull_control *control)
+json_t *lull_straggler_response_json(const struct lull_straggler_response *response,
+                                     const struct lull_control *control)
 {
-    struct lull_straggle_summary summary;
+    struct lull_straggler_response_summary summary;
 
-    if (straggle == NULL)
+    if (response == NULL)
         return json_null();
-    lull_straggle_summary(straggle, control, &summary);
+    lull_straggler_response_summary(response, control, &summary);
     return json_pack(
         "{s:I, s:I, s:f, s:o, s:o, s:f, s:I}", "replans", (json_int_t)summary.replans, "iterations",
         (json_int_t)summary.iterations, "slowest_replan_ms", summary.slowest_ms, "saved_j",
@@ -102,14 +104,14 @@ json_t *lull_straggle_json(const struct lull_straggle *straggle, const struct lu
         summary.lost_ms, "refuted", (json_int_t)summary.refuted);
 }
 
-void lull_straggle_print(const struct lull_straggle *straggle, const struct lull_control *control,
-                         FILE *out)
+void lull_straggler_response_print(const struct lull_straggler_response *response,
+                                   const struct lull_control *control, FILE *out)
 {
-    struct lull_straggle_summary summary;
+    struct lull_straggler_response_summary summary;
 
-    if (straggle == NULL || straggle->replans == 0)
+    if (response == NULL || response->replans == 0)
         return;
-    lull_straggle_summary(straggle, control, &summary);
+    lull_straggler_response_summary(response, control, &summary);
     fprintf(out, "    stragglers: replanned %u time%s, within %.1f ms; %llu iterations stretched",
             summary.replans, summary.replans == 1 ? "" : "s", summary.slowest_ms,
             (unsigned long long)summary.iterations);

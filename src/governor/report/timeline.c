@@ -80,7 +80,7 @@ static int64_t earliest_ns(const struct lull_control *control)
     int64_t earliest = INT64_MAX;
 
     for (uint32_t i = 0; i < lull_control_gpu_count(control); i++) {
-        const struct lull_samples *samples = &lull_control_journey(control, i)->samples;
+        const struct lull_samples *samples = &lull_control_log(control, i)->samples;
 
         if (samples->count > 0 && samples->items[0].time_ns < earliest)
             earliest = samples->items[0].time_ns;
@@ -103,13 +103,13 @@ int lull_timeline_write(struct lull_devices *devices, const struct lull_control 
         return lull_error_set(err, -ENOMEM, "%s: no memory for the timeline", directory);
     fprintf(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
     for (uint32_t i = 0; i < lull_control_gpu_count(control); i++) {
-        const struct lull_journey *journey = lull_control_journey(control, i);
+        const struct lull_run_log *log = lull_control_log(control, i);
         uint32_t device = lull_control_gpu(control, i)->device;
 
         write_names(out, device, lull_device_info(devices, device)->name);
-        write_sections(out, device, &journey->sections, origin_ns);
-        write_lowered(out, device, &journey->lowered, origin_ns);
-        write_samples(out, device, &journey->samples, origin_ns);
+        write_sections(out, device, &log->sections, origin_ns);
+        write_lowered(out, device, &log->lowered, origin_ns);
+        write_samples(out, device, &log->samples, origin_ns);
     }
     /* JSON allows no comma at the end: the last entry is a harmless one. */
     fprintf(out, "{\"ph\":\"M\",\"pid\":0,\"name\":\"process_sort_index\",\"args\":{}}\n]}\n");

@@ -30,7 +30,7 @@
 #include "governor/run/visible_gpus.h"
 #include "wire/job_file.h"
 
-enum { TICK_MS = 50, SAMPLE_TICKS = 2, CONCERT_TICKS = 2, HEARTBEAT_TICKS = 10, ENERGY_TICKS = 20 };
+enum { TICK_MS = 50, SAMPLE_TICKS = 2, PEER_TICKS = 2, HEARTBEAT_TICKS = 10, ENERGY_TICKS = 20 };
 enum { MAX_NOTES = 8 };
 enum { PATH_SIZE = 512 };
 
@@ -41,9 +41,9 @@ struct run {
     uint32_t gpus[LULL_CONTROLLER_MAX_GPUS];
     uint32_t gpu_count;
     struct lull_probes probes;
-    struct lull_concert_summary together; /* nodes 0: alone */
+    struct lull_peers_summary peers; /* nodes 0: alone */
     struct lull_pipeline_plans plans;
-    struct lull_rapl *rapl;           /* NULL: for a reason */
+    struct lull_rapl *rapl; /* NULL: for a reason */
     struct lull_error rapl_reason;
     char *notes[MAX_NOTES + 1];
     uint32_t note_count;
@@ -54,12 +54,12 @@ struct pass {
     const char *name;
     struct lull_job *job;
     struct lull_control *control;
-    struct lull_concert *concert; /* NULL: alone */
-    struct lull_pilot *pilot; /* NULL: no plan is carried out */
-    struct lull_online *online; /* NULL: plans are given, or none */
-    struct lull_straggle *straggle; /* NULL: stragglers are not looked for */
-    struct lull_limits *limits; /* NULL: power limits are left alone */
-    struct lull_accounting *accounting; /* NULL: no GPU, or no memory */
+    struct lull_peers *peers;                 /* NULL: alone */
+    struct lull_plan_runner *runner;          /* NULL: no plan is carried out */
+    struct lull_online *online;               /* NULL: plans are given, or none */
+    struct lull_straggler_response *response; /* NULL: stragglers are not looked for */
+    struct lull_limits *limits;               /* NULL: power limits are left alone */
+    struct lull_accounting *accounting;       /* NULL: no GPU, or no memory */
     struct lull_child child;
     int status;
     bool ended;
@@ -204,7 +204,7 @@ static bool is_profiling(const struct pass *pass)
 {
     bool is_done = true;
 
-    if (pass->online != NULL && pass->pilot != NULL && !pass->observe_only)
+    if (pass->online != NULL && pass->runner != NULL && !pass->observe_only)
         lull_online_iterations(pass->online, &is_done);
     return !is_done;
 }
@@ -213,7 +213,7 @@ static void profile(struct pass *pass)
 {
     struct lull_error err = {0};
 
-    lull_online_tick(pass->online, pass->control, pass->pilot, &err);
+    lull_online_tick(pass->online, pass->control, pass->runner, &err);
     if (err.code != 0)
         note(pass->run, err.text);
 }
@@ -233,14 +233,14 @@ static void on_tick(uv_timer_t *timer)
 
     if (pass->control != NULL) {
         lull_control_bind(pass->control);
-        if (pass->concert != NULL && pass->ticks % CONCERT_TICKS == 0)
-            lull_concert_tick(pass->concert, pass->control, pass->run->devices, lull_now_ns());
+        if (pass->peers != NULL && pass->ticks % PEER_TICKS == 0)
+            lull_peers_tick(pass->peers, pass->control, pass->run->devices, lull_now_ns());
         if (pass->ticks % SAMPLE_TICKS == 0)
-            sample(pass, pass->pilot != NULL || pass->ticks % ENERGY_TICKS == 0);
+            sample(pass, pass->runner != NULL || pass->ticks % ENERGY_TICKS == 0);
         if (pass->ticks % SAMPLE_TICKS == 0 && is_profiling(pass))
             profile(pass);
-        if (pass->straggle != NULL && !is_profiling(pass))
-            lull_straggle_tick(pass->straggle, pass->control, pass->pilot);
+        if (pass->response != NULL && !is_profiling(pass))
+            lull_straggler_response_tick(pass->response, pass->control, pass->runner);
         if (pass->limits != NULL)
             limit_power(pass);
         if (pass->accounting != NULL && pass->ticks % ENERGY_TICKS == 0)
@@ -283,8 +283,8 @@ static void join_nodes(struct pass *pass)
     struct lull_error err = {0};
     char text[sizeof(err.text) + 64];
 
-    if (run->options->together.endpoint == NULL ||
-        lull_concert_create(&run->options->together, &pass->concert, &err) == 0)
+    if (run->options->peers.endpoint == NULL ||
+        lull_peers_create(&run->options->peers, &pass->peers, &err) == 0)
         return;
     snprintf(text, sizeof(text), "this node is managed alone: %s", err.text);
     note(run, text);
@@ -293,25 +293,25 @@ static void join_nodes(struct pass *pass)
 /* At once: the others would take the time that a report needs for silence. */
 static void leave_nodes(struct pass *pass)
 {
-    if (pass->concert == NULL)
+    if (pass->peers == NULL)
         return;
-    lull_concert_summary(pass->concert, &pass->run->together);
-    lull_concert_destroy(pass->concert);
-    pass->concert = NULL;
+    lull_peers_summary(pass->peers, &pass->run->peers);
+    lull_peers_destroy(pass->peers);
+    pass->peers = NULL;
 }
 
-/* A pipeline follows plans that were given, or is profiled first; else there is no pilot. */
-static int prepare_pilot(struct pass *pass, const struct lull_controller_config *config,
-                         struct lull_error *err)
+/* A pipeline follows plans that were given, or is profiled first; else there is no plan runner. */
+static int prepare_plan_runner(struct pass *pass, const struct lull_controller_config *config,
+                               struct lull_error *err)
 {
     struct run *run = pass->run;
     const struct lull_plan_file *plans = run->plans.files;
     uint32_t plan_count = run->plans.count;
 
     if (run->options->online.schedule != NULL) {
-        const int result = lull_online_create(&run->options->online,
-                                              lull_device_info(run->devices, run->gpus[0]),
-                                              run->gpu_count, &pass->online, err);
+        const int result =
+            lull_online_create(&run->options->online, lull_device_info(run->devices, run->gpus[0]),
+                               run->gpu_count, &pass->online, err);
 
         if (result < 0)
             return result;
@@ -319,9 +319,8 @@ static int prepare_pilot(struct pass *pass, const struct lull_controller_config 
         plan_count = 1;
     }
     return plan_count == 0 ? 0
-                           : lull_pipeline_pilot_create(plans, plan_count, config, run->devices,
-                                                        run->gpus, run->gpu_count, &pass->pilot,
-                                                        err);
+                           : lull_plan_runner_setup(plans, plan_count, config, run->devices,
+                                                    run->gpus, run->gpu_count, &pass->runner, err);
 }
 
 static int start(struct pass *pass, struct lull_error *err)
@@ -331,8 +330,8 @@ static int start(struct pass *pass, struct lull_error *err)
     lull_control_set_accounting(pass->control, pass->accounting);
     if (pass->limits != NULL)
         lull_control_want_limits(pass->control);
-    if (pass->pilot != NULL)
-        lull_control_set_pilot(pass->control, pass->pilot);
+    if (pass->runner != NULL)
+        lull_control_set_plan_runner(pass->control, pass->runner);
     return lull_control_start(pass->control, err);
 }
 
@@ -354,16 +353,17 @@ static void prepare(struct pass *pass, bool observe_only)
     }
     if (!observe_only)
         join_nodes(pass);
-    config.together = pass->concert != NULL;
+    config.together = pass->peers != NULL;
     lull_job_file_clear(LULL_JOB_DIRECTORY);
     lull_job_file_path(LULL_JOB_DIRECTORY, pass->name, pass->job_path, sizeof(pass->job_path));
-    if (prepare_pilot(pass, &config, &err) < 0)
+    if (prepare_plan_runner(pass, &config, &err) < 0)
         note(run, err.text);
-    if (pass->pilot != NULL && !config.observe_only)
-        pass->straggle = lull_straggle_create();
+    if (pass->runner != NULL && !config.observe_only)
+        pass->response = lull_straggler_response_create();
     if (lull_job_create(pass->job_path, &pass->job, &err) < 0 ||
         lull_control_create(pass->job, run->devices, observe_only ? NULL : run->actuator, &config,
-                            run->options->exposure, run->gpus, run->gpu_count, &pass->control, &err) < 0 ||
+                            run->options->exposure, run->gpus, run->gpu_count, &pass->control,
+                            &err) < 0 ||
         start(pass, &err) < 0) {
         note(run, err.text);
         lull_control_destroy(pass->control);
@@ -420,11 +420,11 @@ static int make_pass(struct pass *pass, bool observe_only, struct lull_error *er
 
 static void end_pass(struct pass *pass)
 {
-    lull_concert_destroy(pass->concert);
+    lull_peers_destroy(pass->peers);
     lull_control_destroy(pass->control);
     lull_accounting_destroy(pass->accounting);
-    lull_pilot_destroy(pass->pilot);
-    lull_straggle_destroy(pass->straggle);
+    lull_plan_runner_destroy(pass->runner);
+    lull_straggler_response_destroy(pass->response);
     lull_online_destroy(pass->online);
     lull_limits_destroy(pass->limits);
     lull_job_destroy(pass->job);
@@ -436,8 +436,8 @@ static void load_plans(struct run *run)
     struct lull_error err = {0};
 
     if (run->options->plan_count > 0 &&
-        lull_pipeline_plans_load(&run->plans, run->options->plans, run->options->plan_count,
-                                 &err) < 0)
+        lull_pipeline_plans_load(&run->plans, run->options->plans, run->options->plan_count, &err) <
+            0)
         note(run, err.text);
 }
 
@@ -455,10 +455,10 @@ static void write_report(struct run *run, const struct pass *unmanaged, const st
         .unmanaged = unmanaged->control,
         .managed_s = managed->wall_s,
         .unmanaged_s = unmanaged->wall_s,
-        .together = run->together.nodes > 0 ? &run->together : NULL,
+        .peers = run->peers.nodes > 0 ? &run->peers : NULL,
         .notes = (const char *const *)run->notes,
         .online = managed->online,
-        .straggle = managed->straggle,
+        .response = managed->response,
         .limits = managed->limits,
         .energy = {.managed = managed->accounting,
                    .unmanaged = unmanaged->accounting,

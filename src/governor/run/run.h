@@ -17,18 +17,18 @@
 struct lull_run_options {
     char *const *command; /* NULL-terminated, at least one word */
     struct lull_controller_config control;
-    struct lull_concert_options together; /* endpoint NULL: the job has one node */
-    bool compare;            /* run the command unmanaged first */
-    bool exposure;           /* record compute kernels in short windows (CUPTI) */
-    bool markers;            /* mark NCCL's collectives on their streams, without its plugin */
-    bool no_daemon;          /* drive the devices from this process (root) */
-    bool quiet;              /* no table, no progress */
+    struct lull_peers_options peers; /* endpoint NULL: the job has one node */
+    bool compare;                    /* run the command unmanaged first */
+    bool exposure;                   /* record compute kernels in short windows (CUPTI) */
+    bool markers;             /* mark NCCL's collectives on their streams, without its plugin */
+    bool no_daemon;           /* drive the devices from this process (root) */
+    bool quiet;               /* no table, no progress */
     const char *const *plans; /* files: a pipeline's plan, and those to fall back to */
     uint32_t plan_count;      /* 0: sections are managed, unless */
     struct lull_online_options online; /* schedule not NULL: a pipeline is profiled and planned */
     struct lull_limits_options limits; /* instead of sections, where wanted */
-    const char *report;      /* directory */
-    const char *runtime_dir; /* of lulld */
+    const char *report;                /* directory */
+    const char *runtime_dir;           /* of lulld */
 };
 
 /*

@@ -9,7 +9,7 @@
 /* Makes room for one more item of a bounded array; NULL: full or no memory. */
 static void *grow(void **items, size_t *count, size_t *capacity, size_t item_size)
 {
-    if (*count == LULL_JOURNEY_LIMIT)
+    if (*count == LULL_RUN_LOG_LIMIT)
         return NULL;
     if (*count == *capacity) {
         size_t wanted = *capacity == 0 ? 1024 : *capacity * 2;
@@ -23,49 +23,49 @@ static void *grow(void **items, size_t *count, size_t *capacity, size_t item_siz
     return (char *)*items + (*count)++ * item_size;
 }
 
-static void add(struct lull_journey *journey, void **items, size_t *count, size_t *capacity,
+static void add(struct lull_run_log *log, void **items, size_t *count, size_t *capacity,
                 size_t item_size, const void *item)
 {
     void *place = grow(items, count, capacity, item_size);
 
     if (place == NULL)
-        journey->dropped++;
+        log->dropped++;
     else
         memcpy(place, item, item_size);
 }
 
-#define ADD(journey, list, item)                                                                   \
-    add(journey, (void **)&(journey)->list.items, &(journey)->list.count,                          \
-        &(journey)->list.capacity, sizeof(*(item)), item)
+#define ADD(log, list, item)                                                                       \
+    add(log, (void **)&(log)->list.items, &(log)->list.count, &(log)->list.capacity,               \
+        sizeof(*(item)), item)
 
-void lull_journey_fini(struct lull_journey *journey)
+void lull_run_log_fini(struct lull_run_log *log)
 {
-    free(journey->boundaries.items);
-    free(journey->reactions.items);
-    free(journey->sections.items);
-    free(journey->lowered.items);
-    free(journey->samples.items);
-    memset(journey, 0, sizeof(*journey));
+    free(log->boundaries.items);
+    free(log->reactions.items);
+    free(log->sections.items);
+    free(log->lowered.items);
+    free(log->samples.items);
+    memset(log, 0, sizeof(*log));
 }
 
-void lull_journey_add_boundary(struct lull_journey *journey, const struct lull_boundary *boundary)
+void lull_run_log_add_boundary(struct lull_run_log *log, const struct lull_boundary *boundary)
 {
-    ADD(journey, boundaries, boundary);
+    ADD(log, boundaries, boundary);
 }
 
-void lull_journey_add_section(struct lull_journey *journey, const struct lull_span *span)
+void lull_run_log_add_section(struct lull_run_log *log, const struct lull_span *span)
 {
-    ADD(journey, sections, span);
+    ADD(log, sections, span);
 }
 
-void lull_journey_add_lowered(struct lull_journey *journey, const struct lull_span *span)
+void lull_run_log_add_lowered(struct lull_run_log *log, const struct lull_span *span)
 {
-    ADD(journey, lowered, span);
+    ADD(log, lowered, span);
 }
 
-void lull_journey_add_reaction(struct lull_journey *journey, int64_t reaction_ns)
+void lull_run_log_add_reaction(struct lull_run_log *log, int64_t reaction_ns)
 {
-    ADD(journey, reactions, &reaction_ns);
+    ADD(log, reactions, &reaction_ns);
 }
 
 static int compare_times(const void *left, const void *right)
@@ -76,9 +76,9 @@ static int compare_times(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-bool lull_journey_reaction_us(const struct lull_journey *journey, double p, double *reaction_out)
+bool lull_run_log_reaction_us(const struct lull_run_log *log, double p, double *reaction_out)
 {
-    const struct lull_reactions *reactions = &journey->reactions;
+    const struct lull_reactions *reactions = &log->reactions;
     size_t size = reactions->count * sizeof(*reactions->items);
     int64_t *sorted = size == 0 ? NULL : malloc(size);
 
@@ -91,9 +91,9 @@ bool lull_journey_reaction_us(const struct lull_journey *journey, double p, doub
     return true;
 }
 
-void lull_journey_add_sample(struct lull_journey *journey, const struct lull_sample *sample)
+void lull_run_log_add_sample(struct lull_run_log *log, const struct lull_sample *sample)
 {
-    ADD(journey, samples, sample);
+    ADD(log, samples, sample);
 }
 
 static bool has(const struct lull_sample *sample, uint32_t field)
@@ -128,9 +128,9 @@ static double power_integral(const struct lull_samples *samples, size_t first, s
     return sum;
 }
 
-bool lull_journey_energy_j(const struct lull_journey *journey, int64_t time_ns, double *energy_out)
+bool lull_run_log_energy_j(const struct lull_run_log *log, int64_t time_ns, double *energy_out)
 {
-    const struct lull_samples *samples = &journey->samples;
+    const struct lull_samples *samples = &log->samples;
     const size_t start = next_energy(samples, 0);
     size_t first = start;
     size_t last = start;
@@ -174,10 +174,10 @@ static size_t first_behind(const struct lull_samples *samples, int64_t time_ns)
     return low;
 }
 
-bool lull_journey_edge(const struct lull_journey *journey, const struct lull_energy_source *source,
+bool lull_run_log_edge(const struct lull_run_log *log, const struct lull_energy_source *source,
                        int64_t time_ns, struct lull_energy_edge *edge_out)
 {
-    const struct lull_samples *samples = &journey->samples;
+    const struct lull_samples *samples = &log->samples;
     const size_t last = first_behind(samples, time_ns + settled_after_ns);
     struct lull_energy_account account;
     size_t i = next_energy(samples, last > LULL_ENERGY_KEPT ? last - LULL_ENERGY_KEPT : 0);

@@ -1,7 +1,7 @@
 /*
- * Journey: what happened on one GPU during a run, kept for the report and the timeline: the
+ * Run log: what happened on one GPU during a run, kept for the report and the timeline: the
  * boundaries of its iterations, its sections, the points asked for, and readings of power, clock
- * and energy. Bounded: beyond LULL_JOURNEY_LIMIT entries of a kind, later ones are only counted.
+ * and energy. Bounded: beyond LULL_RUN_LOG_LIMIT entries of a kind, later ones are only counted.
  *
  * Threads: one at a time; the control loop and the sampler share a lock (control.c).
  * SPDX-License-Identifier: Apache-2.0
@@ -17,7 +17,7 @@
 #include "core/section/controller/controller.h"
 #include "device/device.h"
 
-enum { LULL_JOURNEY_LIMIT = 1 << 20 };
+enum { LULL_RUN_LOG_LIMIT = 1 << 20 };
 
 /* The beginning of an iteration. */
 struct lull_boundary {
@@ -63,7 +63,7 @@ struct lull_reactions {
     size_t capacity;
 };
 
-struct lull_journey {
+struct lull_run_log {
     struct lull_boundaries boundaries;
     struct lull_reactions reactions; /* of lowerings that were not forecast */
     struct lull_spans sections;
@@ -74,28 +74,28 @@ struct lull_journey {
     uint64_t refused; /* requests that the writer or the device did not carry out */
 };
 
-void lull_journey_fini(struct lull_journey *journey);
+void lull_run_log_fini(struct lull_run_log *log);
 
-void lull_journey_add_boundary(struct lull_journey *journey, const struct lull_boundary *boundary);
-void lull_journey_add_section(struct lull_journey *journey, const struct lull_span *span);
-void lull_journey_add_lowered(struct lull_journey *journey, const struct lull_span *span);
-void lull_journey_add_reaction(struct lull_journey *journey, int64_t reaction_ns);
-void lull_journey_add_sample(struct lull_journey *journey, const struct lull_sample *sample);
+void lull_run_log_add_boundary(struct lull_run_log *log, const struct lull_boundary *boundary);
+void lull_run_log_add_section(struct lull_run_log *log, const struct lull_span *span);
+void lull_run_log_add_lowered(struct lull_run_log *log, const struct lull_span *span);
+void lull_run_log_add_reaction(struct lull_run_log *log, int64_t reaction_ns);
+void lull_run_log_add_sample(struct lull_run_log *log, const struct lull_sample *sample);
 
 /* The p-quantile (0..1) of the reactions, us. False: there were none, or no memory to sort them. */
-bool lull_journey_reaction_us(const struct lull_journey *journey, double p, double *reaction_out);
+bool lull_run_log_reaction_us(const struct lull_run_log *log, double p, double *reaction_out);
 
 /*
  * Energy from the first reading until time_ns, J: the counter where it was read, in between in
  * proportion to the power readings. False: no readings on both sides of that time.
  */
-bool lull_journey_energy_j(const struct lull_journey *journey, int64_t time_ns, double *energy_out);
+bool lull_run_log_energy_j(const struct lull_run_log *log, int64_t time_ns, double *energy_out);
 
 /*
  * How well that is known: the variance and the bias of an edge at time_ns; its energy is not
  * comparable with other edges'. False: no readings around that time.
  */
-bool lull_journey_edge(const struct lull_journey *journey, const struct lull_energy_source *source,
+bool lull_run_log_edge(const struct lull_run_log *log, const struct lull_energy_source *source,
                        int64_t time_ns, struct lull_energy_edge *edge_out);
 
 #endif

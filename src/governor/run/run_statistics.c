@@ -13,15 +13,15 @@ enum { WARM_BAND_C = 1 };
 /* Share of the section at a boundary after which energy is read. */
 static const double reading_share = 0.6;
 
-static bool belongs(const struct lull_boundary *boundary, enum lull_figures_part part)
+static bool belongs(const struct lull_boundary *boundary, enum lull_run_part part)
 {
-    return part == LULL_FIGURES_ALL || part == LULL_FIGURES_WHOLE ||
-           (part == LULL_FIGURES_SETTLED) == (boundary->phase == LULL_PHASE_SETTLED);
+    return part == LULL_RUN_PART_ALL || part == LULL_RUN_PART_WHOLE ||
+           (part == LULL_RUN_PART_SETTLED) == (boundary->phase == LULL_PHASE_SETTLED);
 }
 
 /* Which iterations are asked for. */
 struct selection {
-    enum lull_figures_part part;
+    enum lull_run_part part;
     int64_t warm_ns; /* none that begins before */
 };
 
@@ -77,7 +77,7 @@ static int64_t warm_ns(const struct lull_control *control, const struct lull_bou
     int64_t latest_ns = INT64_MIN;
 
     for (uint32_t i = 0; i < lull_control_gpu_count(control); i++) {
-        int64_t since_ns = warm_since_ns(&lull_control_journey(control, i)->samples);
+        int64_t since_ns = warm_since_ns(&lull_control_log(control, i)->samples);
 
         if (since_ns > latest_ns)
             latest_ns = since_ns;
@@ -93,8 +93,8 @@ static uint32_t leading_gpu(const struct lull_control *control)
     uint32_t best = 0;
 
     for (uint32_t i = 1; i < lull_control_gpu_count(control); i++)
-        if (lull_control_journey(control, i)->boundaries.count >
-            lull_control_journey(control, best)->boundaries.count)
+        if (lull_control_log(control, i)->boundaries.count >
+            lull_control_log(control, best)->boundaries.count)
             best = i;
     return best;
 }
@@ -106,14 +106,14 @@ static bool energy_between(const struct lull_control *control, int64_t begin_ns,
     double sum = 0.0;
 
     for (uint32_t i = 0; i < lull_control_gpu_count(control); i++) {
-        const struct lull_journey *journey = lull_control_journey(control, i);
+        const struct lull_run_log *log = lull_control_log(control, i);
         double begin_j;
         double end_j;
 
         if (lull_control_gpu(control, i)->process < 0)
             continue;
-        if (!lull_journey_energy_j(journey, begin_ns, &begin_j) ||
-            !lull_journey_energy_j(journey, end_ns, &end_j))
+        if (!lull_run_log_energy_j(log, begin_ns, &begin_j) ||
+            !lull_run_log_energy_j(log, end_ns, &end_j))
             return false;
         sum += end_j - begin_j;
     }
@@ -122,9 +122,9 @@ static bool energy_between(const struct lull_control *control, int64_t begin_ns,
 }
 
 /*
- * How far behind a boundary energy is read: well inside the section that begins there, where power is
- * low and even. Counters and power readings are up to 0.1 s old, and at the boundary itself, where
- * computation has just ended, that is worth tens of joules.
+ * How far behind a boundary energy is read: well inside the section that begins there, where power
+ * is low and even. Counters and power readings are up to 0.1 s old, and at the boundary itself,
+ * where computation has just ended, that is worth tens of joules.
  */
 static int64_t reading_offset_ns(const struct lull_control *control, uint32_t gpu)
 {
@@ -141,26 +141,26 @@ static int64_t reading_offset_ns(const struct lull_control *control, uint32_t gp
 static bool measure_gpu(const struct lull_control *control, uint32_t gpu, int64_t begin_ns,
                         int64_t end_ns, struct lull_energy_figure *figure_out)
 {
-    const struct lull_journey *journey = lull_control_journey(control, gpu);
+    const struct lull_run_log *log = lull_control_log(control, gpu);
     const struct lull_energy_source source =
         lull_energy_source_of_gpu(lull_control_info(control, gpu));
     struct lull_energy_account account;
     struct lull_energy_edge begin;
     struct lull_energy_edge end;
 
-    if (!lull_journey_energy_j(journey, begin_ns, &begin.energy_j) ||
-        !lull_journey_edge(journey, &source, begin_ns, &begin) ||
-        !lull_journey_edge(journey, &source, end_ns, &end))
+    if (!lull_run_log_energy_j(log, begin_ns, &begin.energy_j) ||
+        !lull_run_log_edge(log, &source, begin_ns, &begin) ||
+        !lull_run_log_edge(log, &source, end_ns, &end))
         return false;
-    lull_journey_energy_j(journey, begin_ns, &begin.energy_j);
-    lull_journey_energy_j(journey, end_ns, &end.energy_j);
+    lull_run_log_energy_j(log, begin_ns, &begin.energy_j);
+    lull_run_log_energy_j(log, end_ns, &end.energy_j);
     lull_energy_account_init(&account, &source);
     *figure_out = lull_energy_between(&account, &begin, &end);
     return true;
 }
 
 static void measure_stretch(const struct lull_control *control, int64_t begin_ns, int64_t end_ns,
-                            struct lull_figures *figures)
+                            struct lull_run_statistics *statistics)
 {
     for (uint32_t i = 0; i < lull_control_gpu_count(control); i++) {
         struct lull_energy_figure figure;
@@ -168,33 +168,33 @@ static void measure_stretch(const struct lull_control *control, int64_t begin_ns
         if (lull_control_gpu(control, i)->process < 0)
             continue;
         if (measure_gpu(control, i, begin_ns, end_ns, &figure))
-            lull_energy_sum_add(&figures->measured, &figure);
+            lull_energy_sum_add(&statistics->measured, &figure);
         else
-            figures->has_uncertainty = false;
+            statistics->has_uncertainty = false;
     }
 }
 
 /* Adds the energy of the stretch from boundary first to boundary last. */
 static void add_stretch(const struct lull_control *control,
                         const struct lull_boundaries *boundaries, size_t first, size_t last,
-                        struct lull_figures *figures)
+                        struct lull_run_statistics *statistics)
 {
     int64_t begin_ns = boundaries->items[first].time_ns;
     int64_t end_ns = boundaries->items[last].time_ns;
     int64_t offset_ns = reading_offset_ns(control, leading_gpu(control));
     double energy_j;
 
-    figures->span_s += (double)(end_ns - begin_ns) * 1e-9;
+    statistics->span_s += (double)(end_ns - begin_ns) * 1e-9;
     if (energy_between(control, begin_ns + offset_ns, end_ns + offset_ns, &energy_j))
-        figures->energy_j += energy_j;
+        statistics->energy_j += energy_j;
     else
-        figures->has_energy = false;
-    measure_stretch(control, begin_ns + offset_ns, end_ns + offset_ns, figures);
+        statistics->has_energy = false;
+    measure_stretch(control, begin_ns + offset_ns, end_ns + offset_ns, statistics);
 }
 
 static void add_stretches(const struct lull_control *control,
                           const struct lull_boundaries *boundaries,
-                          const struct selection *selection, struct lull_figures *figures)
+                          const struct selection *selection, struct lull_run_statistics *statistics)
 {
     size_t i = 0;
 
@@ -204,19 +204,19 @@ static void add_stretches(const struct lull_control *control,
         while (i + 1 < boundaries->count && is_selected(boundaries, i, selection))
             i++;
         if (i > first) {
-            figures->iterations += i - first;
-            add_stretch(control, boundaries, first, i, figures);
+            statistics->iterations += i - first;
+            add_stretch(control, boundaries, first, i, statistics);
         } else {
-            figures->warming += is_of_part(boundaries, i, selection) ? 1 : 0;
+            statistics->warming += is_of_part(boundaries, i, selection) ? 1 : 0;
             i++;
         }
     }
 }
 
 static void add_batches(const struct lull_boundaries *boundaries, const struct selection *selection,
-                        struct lull_figures *figures)
+                        struct lull_run_statistics *statistics)
 {
-    uint64_t batch = figures->iterations / BATCHES + 1;
+    uint64_t batch = statistics->iterations / BATCHES + 1;
     struct lull_moments current = {0};
 
     for (size_t i = 0; i + 1 < boundaries->count; i++) {
@@ -226,44 +226,46 @@ static void add_batches(const struct lull_boundaries *boundaries, const struct s
                                                    boundaries->items[i].time_ns));
         if (current.count < batch)
             continue;
-        lull_moments_add(&figures->batches, current.mean);
+        lull_moments_add(&statistics->batches, current.mean);
         current = (struct lull_moments){0};
     }
 }
 
-void lull_figures_compute(const struct lull_control *control, enum lull_figures_part part,
-                          struct lull_figures *figures_out)
+void lull_run_statistics_compute(const struct lull_control *control, enum lull_run_part part,
+                                 struct lull_run_statistics *statistics_out)
 {
     struct selection selection = {.part = part, .warm_ns = INT64_MIN};
     const struct lull_boundaries *boundaries;
 
-    *figures_out = (struct lull_figures){.has_energy = true, .has_uncertainty = true};
+    *statistics_out = (struct lull_run_statistics){.has_energy = true, .has_uncertainty = true};
     if (lull_control_gpu_count(control) == 0)
         return;
-    boundaries = &lull_control_journey(control, leading_gpu(control))->boundaries;
-    if (part == LULL_FIGURES_ALL || part == LULL_FIGURES_SETTLED)
+    boundaries = &lull_control_log(control, leading_gpu(control))->boundaries;
+    if (part == LULL_RUN_PART_ALL || part == LULL_RUN_PART_SETTLED)
         selection.warm_ns = warm_ns(control, boundaries);
-    add_stretches(control, boundaries, &selection, figures_out);
-    add_batches(boundaries, &selection, figures_out);
-    if (figures_out->iterations == 0) {
-        figures_out->has_energy = false;
+    add_stretches(control, boundaries, &selection, statistics_out);
+    add_batches(boundaries, &selection, statistics_out);
+    if (statistics_out->iterations == 0) {
+        statistics_out->has_energy = false;
         return;
     }
-    figures_out->iteration_ms = figures_out->span_s * 1e3 / (double)figures_out->iterations;
-    if (figures_out->has_energy)
-        figures_out->average_power_w = figures_out->energy_j / figures_out->span_s;
+    statistics_out->iteration_ms =
+        statistics_out->span_s * 1e3 / (double)statistics_out->iterations;
+    if (statistics_out->has_energy)
+        statistics_out->average_power_w = statistics_out->energy_j / statistics_out->span_s;
 }
 
-double lull_figures_energy_per_iteration_j(const struct lull_figures *figures)
+double lull_run_statistics_energy_per_iteration_j(const struct lull_run_statistics *statistics)
 {
-    return figures->has_energy ? figures->energy_j / (double)figures->iterations : 0.0;
+    return statistics->has_energy ? statistics->energy_j / (double)statistics->iterations : 0.0;
 }
 
-void lull_figures_saving(const struct lull_figures *reference, const struct lull_figures *other,
-                         double *saving_out, double *uncertainty_out)
+void lull_run_statistics_saving(const struct lull_run_statistics *reference,
+                                const struct lull_run_statistics *other, double *saving_out,
+                                double *uncertainty_out)
 {
-    const double before = lull_figures_energy_per_iteration_j(reference);
-    const double after = lull_figures_energy_per_iteration_j(other);
+    const double before = lull_run_statistics_energy_per_iteration_j(reference);
+    const double after = lull_run_statistics_energy_per_iteration_j(other);
 
     *saving_out = before > 0.0 && after > 0.0 ? 1.0 - after / before : NAN;
     *uncertainty_out = NAN;
@@ -274,8 +276,9 @@ void lull_figures_saving(const struct lull_figures *reference, const struct lull
                   lull_energy_sum_uncertainty_j(&other->measured) / other->energy_j);
 }
 
-bool lull_figures_slowdown(const struct lull_figures *reference, const struct lull_figures *other,
-                           double confidence, double *slowdown_out, double *upper_out)
+bool lull_run_statistics_slowdown(const struct lull_run_statistics *reference,
+                                  const struct lull_run_statistics *other, double confidence,
+                                  double *slowdown_out, double *upper_out)
 {
     const struct lull_moments *a = &reference->batches;
     const struct lull_moments *b = &other->batches;

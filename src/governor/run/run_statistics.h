@@ -1,5 +1,5 @@
 /*
- * Figures: what a run cost per iteration, from its journeys.
+ * Run statistics: what a run cost per iteration, from its run logs.
  * Pure but for its memory; one thread. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_RUN_RUN_STATISTICS_H
@@ -12,28 +12,28 @@
 #include "core/stats/moments.h"
 #include "governor/control/control.h"
 
-enum lull_figures_part {
-    LULL_FIGURES_WHOLE,   /* every iteration whose sections were known, warm or not */
-    LULL_FIGURES_ALL,     /* the warm ones of them */
-    LULL_FIGURES_DESCENT, /* those before the results stood */
-    LULL_FIGURES_SETTLED, /* those after */
+enum lull_run_part {
+    LULL_RUN_PART_WHOLE,   /* every iteration whose sections were known, warm or not */
+    LULL_RUN_PART_ALL,     /* the warm ones of them */
+    LULL_RUN_PART_DESCENT, /* those before the results stood */
+    LULL_RUN_PART_SETTLED, /* those after */
 };
 
 /*
  * Only iterations at the temperature that the GPUs end with count: leakage grows while they warm
- * up, and a cold first run would look cheaper than it is. See lull_figures_compute.
+ * up, and a cold first run would look cheaper than it is. See lull_run_statistics_compute.
  */
-struct lull_figures {
+struct lull_run_statistics {
     uint64_t iterations;
     uint64_t warming;    /* further iterations of this part that were left out */
     double iteration_ms; /* mean */
     bool has_energy;
-    double energy_j;             /* of all GPUs of the job over these iterations */
-    bool has_uncertainty;        /* of energy_j */
+    double energy_j;                 /* of all GPUs of the job over these iterations */
+    bool has_uncertainty;            /* of energy_j */
     struct lull_energy_sum measured; /* its pieces; lull_energy_sum_uncertainty_j tells */
-    double average_power_w;      /* over the same time */
-    double span_s;               /* that these iterations took */
-    struct lull_moments batches; /* means of consecutive iterations, ms: nearly independent */
+    double average_power_w;          /* over the same time */
+    double span_s;                   /* that these iterations took */
+    struct lull_moments batches;     /* means of consecutive iterations, ms: nearly independent */
 };
 
 /*
@@ -41,24 +41,26 @@ struct lull_figures {
  * iterations before every GPU has come within 1 degree C of its last temperature for good, but
  * never more than two thirds of the run. The descent and the whole are never cut.
  */
-void lull_figures_compute(const struct lull_control *control, enum lull_figures_part part,
-                          struct lull_figures *figures_out);
+void lull_run_statistics_compute(const struct lull_control *control, enum lull_run_part part,
+                                 struct lull_run_statistics *statistics_out);
 
 /* Energy per iteration, J; 0 unknown. */
-double lull_figures_energy_per_iteration_j(const struct lull_figures *figures);
+double lull_run_statistics_energy_per_iteration_j(const struct lull_run_statistics *statistics);
 
 /*
- * Energy saved per iteration, 1 - other / reference, and half of the 95 % interval that the readings of
- * energy leave of it; gains of boards cancel. NAN where something is not known.
+ * Energy saved per iteration, 1 - other / reference, and half of the 95 % interval that the
+ * readings of energy leave of it; gains of boards cancel. NAN where something is not known.
  */
-void lull_figures_saving(const struct lull_figures *reference, const struct lull_figures *other,
-                         double *saving_out, double *uncertainty_out);
+void lull_run_statistics_saving(const struct lull_run_statistics *reference,
+                                const struct lull_run_statistics *other, double *saving_out,
+                                double *uncertainty_out);
 
 /*
  * Slowdown of one run against another by their batch means: the estimate and the one-sided upper
  * bound at this confidence (Welch 1947). False: too few iterations on either side.
  */
-bool lull_figures_slowdown(const struct lull_figures *reference, const struct lull_figures *other,
-                           double confidence, double *slowdown_out, double *upper_out);
+bool lull_run_statistics_slowdown(const struct lull_run_statistics *reference,
+                                  const struct lull_run_statistics *other, double confidence,
+                                  double *slowdown_out, double *upper_out);
 
 #endif

@@ -30,7 +30,7 @@ struct fixture {
     char key_path[64];
     char endpoint[ENDPOINT_BYTES];
     struct lull_job_key key;
-    struct lull_together *nodes[NODES];
+    struct lull_peer_network *nodes[NODES];
 };
 
 /* A port that is free now. */
@@ -51,7 +51,7 @@ static void open_node(struct fixture *fixture, uint32_t node, const struct lull_
     const struct lull_nodes nodes = {node, NODES};
     struct lull_error err = {0};
 
-    if (lull_together_open(fixture->endpoint, &nodes, key, &fixture->nodes[node], &err) < 0)
+    if (lull_peer_network_open(fixture->endpoint, &nodes, key, &fixture->nodes[node], &err) < 0)
         fail_msg("%s", err.text);
 }
 
@@ -75,7 +75,7 @@ static int tear_down(void **state)
     struct fixture *fixture = *state;
 
     for (uint32_t i = 0; i < NODES; i++)
-        lull_together_close(fixture->nodes[i]);
+        lull_peer_network_close(fixture->nodes[i]);
     unlink(fixture->key_path);
     rmdir(fixture->directory);
     free(fixture);
@@ -106,8 +106,8 @@ static bool talk(struct fixture *fixture, int64_t patience_ms)
         for (uint32_t i = 0; i < NODES; i++) {
             struct lull_proposal proposal = proposal_of(i, sequence);
 
-            lull_together_say(fixture->nodes[i], &proposal);
-            while (lull_together_hear(fixture->nodes[i], &proposal)) {
+            lull_peer_network_say(fixture->nodes[i], &proposal);
+            while (lull_peer_network_hear(fixture->nodes[i], &proposal)) {
                 assert_int_not_equal(proposal.node, i);
                 assert_int_equal(proposal.entries[0].kept_mhz, 700);
                 pairs += !heard[i][proposal.node];
@@ -137,7 +137,7 @@ static void test_a_node_that_comes_back_is_heard_again(void **state)
         open_node(fixture, i, &fixture->key);
     assert_true(talk(fixture, PATIENCE_MS));
     for (uint32_t i = 0; i < 2; i++) { /* the first time the one that listens */
-        lull_together_close(fixture->nodes[i]);
+        lull_peer_network_close(fixture->nodes[i]);
         open_node(fixture, i, &fixture->key);
         assert_true(talk(fixture, 2 * PATIENCE_MS));
     }
@@ -169,15 +169,15 @@ static void knock(const struct fixture *fixture, bool encrypted, const void *mes
 static void test_who_has_not_the_key_is_refused(void **state)
 {
     struct fixture *fixture = *state;
-    struct lull_together_counts counts;
+    struct lull_peer_network_counts counts;
 
     open_node(fixture, 0, &fixture->key);
     knock(fixture, true, "anything", 8);
-    lull_together_counts(fixture->nodes[0], &counts);
+    lull_peer_network_counts(fixture->nodes[0], &counts);
     assert_true(counts.refused >= 1);
     assert_int_equal(counts.received + counts.malformed, 0);
     knock(fixture, false, "anything", 8);
-    lull_together_counts(fixture->nodes[0], &counts);
+    lull_peer_network_counts(fixture->nodes[0], &counts);
     assert_int_equal(counts.received + counts.malformed, 0);
 }
 
@@ -197,9 +197,9 @@ static void test_another_jobs_node_hears_nothing(void **state)
     open_node(fixture, 2, &other);
     assert_false(talk(fixture, 1500));
     for (uint32_t i = 0; i < NODES; i++) {
-        struct lull_together_counts counts;
+        struct lull_peer_network_counts counts;
 
-        lull_together_counts(fixture->nodes[i], &counts);
+        lull_peer_network_counts(fixture->nodes[i], &counts);
         assert_true(i == 2 ? counts.received == 0 : counts.received > 0);
     }
 }
@@ -208,7 +208,7 @@ static void test_another_jobs_node_hears_nothing(void **state)
 static void test_what_is_no_proposal_is_counted(void **state)
 {
     struct fixture *fixture = *state;
-    struct lull_together_counts counts = {0};
+    struct lull_peer_network_counts counts = {0};
     void *context = zmq_ctx_new();
     void *socket = zmq_socket(context, ZMQ_DEALER);
     const int linger = 0;
@@ -227,7 +227,7 @@ static void test_what_is_no_proposal_is_counted(void **state)
     zmq_send(socket, "frames", 6, 0);
     for (uint32_t i = 0; i < 100 && counts.malformed < 3; i++) {
         pause_ms(20);
-        lull_together_counts(fixture->nodes[0], &counts);
+        lull_peer_network_counts(fixture->nodes[0], &counts);
     }
     assert_int_equal(counts.malformed, 3);
     assert_true(talk(fixture, PATIENCE_MS));
@@ -245,11 +245,11 @@ static void test_nobody_there_never_waits(void **state)
     open_node(fixture, 1, &fixture->key);
     begin_ns = lull_now_ns();
     for (uint32_t i = 0; i < 100000; i++)
-        lull_together_say(fixture->nodes[1], &proposal);
-    assert_false(lull_together_hear(fixture->nodes[1], &proposal));
+        lull_peer_network_say(fixture->nodes[1], &proposal);
+    assert_false(lull_peer_network_hear(fixture->nodes[1], &proposal));
     print_message("%.0f ns per word\n", (double)(lull_now_ns() - begin_ns) / 100000.0);
     begin_ns = lull_now_ns();
-    lull_together_close(fixture->nodes[1]);
+    lull_peer_network_close(fixture->nodes[1]);
     fixture->nodes[1] = NULL;
     assert_true(lull_now_ns() - begin_ns < 2000 * LULL_NS_PER_MS);
 }

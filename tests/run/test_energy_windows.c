@@ -21,7 +21,7 @@ static double power_of(uint32_t gpu)
     return 100.0 + 50.0 * gpu;
 }
 
-static void read_gpus(struct lull_window_book *book, struct lull_energy_account *accounts,
+static void read_gpus(struct lull_energy_windows *windows, struct lull_energy_account *accounts,
                       int64_t time_ms, bool is_final)
 {
     for (uint32_t i = 0; i < GPUS; i++) {
@@ -32,7 +32,7 @@ static void read_gpus(struct lull_window_book *book, struct lull_energy_account 
                                           .has_power = true,
                                           .counter_j = power_of(i) * 1e-3 * (double)time_ms,
                                           .power_w = power_of(i)});
-        lull_window_book_settle(book, i, &accounts[i], is_final);
+        lull_energy_windows_settle(windows, i, &accounts[i], is_final);
     }
 }
 
@@ -48,7 +48,7 @@ struct model {
 };
 
 /* Slot 0 is on all GPUs, the others on one each. */
-static void open_one(struct lull_window_book *book, struct model *model, struct lull_random *random,
+static void open_one(struct lull_energy_windows *windows, struct model *model, struct lull_random *random,
                      uint32_t slot, int64_t time_ms)
 {
     const uint64_t place = lull_random_below(random, LULL_JOB_MAX_WINDOWS);
@@ -57,7 +57,7 @@ static void open_one(struct lull_window_book *book, struct model *model, struct 
     char text[16];
 
     snprintf(text, sizeof(text), "name %u", name);
-    lull_window_book_open(book, &(struct lull_book_entry){.slot = slot,
+    lull_energy_windows_open(windows, &(struct lull_energy_window){.slot = slot,
                                                           .number = number,
                                                           .name = text,
                                                           .begin_ns = time_ms * ms,
@@ -70,7 +70,7 @@ static void open_one(struct lull_window_book *book, struct model *model, struct 
     model->names[slot][place] = name;
 }
 
-static void close_one(struct lull_window_book *book, struct model *model,
+static void close_one(struct lull_energy_windows *windows, struct model *model,
                       struct lull_random *random, uint32_t slot, int64_t time_ms)
 {
     const uint64_t place = lull_random_below(random, LULL_JOB_MAX_WINDOWS);
@@ -78,12 +78,12 @@ static void close_one(struct lull_window_book *book, struct model *model,
     const double seconds = 1e-3 * (double)(time_ms - model->begin_ms[slot][place]);
 
     if (lull_random_below(random, 10) == 0 || !model->is_open[slot][place]) {
-        lull_window_book_close(book, slot, model->numbers[slot][place] + LULL_JOB_MAX_WINDOWS,
+        lull_energy_windows_close(windows, slot, model->numbers[slot][place] + LULL_JOB_MAX_WINDOWS,
                                time_ms * ms);
         model->lost++;
         return;
     }
-    lull_window_book_close(book, slot, model->numbers[slot][place], time_ms * ms);
+    lull_energy_windows_close(windows, slot, model->numbers[slot][place], time_ms * ms);
     model->is_open[slot][place] = false;
     model->counts[name]++;
     for (uint32_t i = 0; i < GPUS; i++) {
@@ -94,18 +94,18 @@ static void close_one(struct lull_window_book *book, struct model *model,
     }
 }
 
-static void check_rows(const struct lull_window_book *book, const struct model *model,
+static void check_rows(const struct lull_energy_windows *windows, const struct model *model,
                        uint64_t seed)
 {
     uint64_t open = 0;
 
-    holds(lull_window_book_lost(book) == model->lost, seed);
+    holds(lull_energy_windows_lost(windows) == model->lost, seed);
     for (uint32_t i = 0; i < SLOTS; i++)
         for (uint32_t j = 0; j < LULL_JOB_MAX_WINDOWS; j++)
             open += model->is_open[i][j];
-    holds(lull_window_book_open_windows(book) == open, seed);
-    for (uint32_t i = 0; i < lull_window_book_row_count(book); i++) {
-        const struct lull_accounting_row *row = lull_window_book_row(book, i);
+    holds(lull_energy_windows_open_windows(windows) == open, seed);
+    for (uint32_t i = 0; i < lull_energy_windows_row_count(windows); i++) {
+        const struct lull_accounting_row *row = lull_energy_windows_row(windows, i);
         const unsigned name = (unsigned)(row->name[5] - '0');
 
         holds(name < 5 && row->count == model->counts[name] && row->unmeasured == 0, seed);
@@ -118,65 +118,65 @@ static void rows_are_sums(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 5; seed++) {
-        struct lull_window_book *book = lull_window_book_create(GPUS);
+        struct lull_energy_windows *windows = lull_energy_windows_create(GPUS);
         static struct lull_energy_account accounts[GPUS];
         static struct model model;
         struct lull_random random;
 
-        assert_non_null(book);
+        assert_non_null(windows);
         memset(&model, 0, sizeof(model));
         lull_random_init(&random, seed);
         for (uint32_t i = 0; i < GPUS; i++)
             lull_energy_account_init(&accounts[i], &source);
-        read_gpus(book, accounts, 0, false);
+        read_gpus(windows, accounts, 0, false);
         for (int64_t i = 1; i < STEPS; i++) {
             const uint32_t slot = (uint32_t)lull_random_below(&random, SLOTS);
 
             if (lull_random_below(&random, 2) == 0)
-                open_one(book, &model, &random, slot, i * 10);
+                open_one(windows, &model, &random, slot, i * 10);
             else
-                close_one(book, &model, &random, slot, i * 10);
+                close_one(windows, &model, &random, slot, i * 10);
             if (i % 10 == 0)
-                read_gpus(book, accounts, i * 10, false);
+                read_gpus(windows, accounts, i * 10, false);
         }
-        read_gpus(book, accounts, STEPS * 10, true);
-        lull_window_book_end(book);
-        check_rows(book, &model, seed);
-        lull_window_book_destroy(book);
+        read_gpus(windows, accounts, STEPS * 10, true);
+        lull_energy_windows_end(windows);
+        check_rows(windows, &model, seed);
+        lull_energy_windows_destroy(windows);
     }
 }
 
 static void names_and_waiting_windows_are_bounded(void **state)
 {
-    struct lull_window_book *book = lull_window_book_create(1);
+    struct lull_energy_windows *windows = lull_energy_windows_create(1);
     const struct lull_accounting_row *rest;
     uint64_t count = 0;
 
     (void)state;
-    assert_non_null(book);
+    assert_non_null(windows);
     for (uint64_t i = 0; i < 10000; i++) {
         char name[16];
 
         snprintf(name, sizeof(name), "%u", (unsigned)(i % 200));
-        lull_window_book_open(book, &(struct lull_book_entry){.slot = 1000, /* any number */
+        lull_energy_windows_open(windows, &(struct lull_energy_window){.slot = 1000, /* any number */
                                                               .number = i,
                                                               .name = name,
                                                               .begin_ns = INT64_MIN,
                                                               .gpu_count = 1});
-        lull_window_book_close(book, 1000, i, INT64_MAX);
+        lull_energy_windows_close(windows, 1000, i, INT64_MAX);
     }
-    lull_window_book_end(book);
-    assert_int_equal(lull_window_book_row_count(book), LULL_ACCOUNTING_MAX_ROWS);
+    lull_energy_windows_end(windows);
+    assert_int_equal(lull_energy_windows_row_count(windows), LULL_ACCOUNTING_MAX_ROWS);
     for (uint32_t i = 0; i < LULL_ACCOUNTING_MAX_ROWS; i++) {
-        count += lull_window_book_row(book, i)->count;
-        assert_int_equal(lull_window_book_row(book, i)->count,
-                         lull_window_book_row(book, i)->unmeasured);
+        count += lull_energy_windows_row(windows, i)->count;
+        assert_int_equal(lull_energy_windows_row(windows, i)->count,
+                         lull_energy_windows_row(windows, i)->unmeasured);
     }
     assert_int_equal(count, 10000);
-    rest = lull_window_book_row(book, LULL_ACCOUNTING_MAX_ROWS - 1);
+    rest = lull_energy_windows_row(windows, LULL_ACCOUNTING_MAX_ROWS - 1);
     assert_string_equal(rest->name, "other");
-    lull_window_book_destroy(book);
-    lull_window_book_destroy(NULL);
+    lull_energy_windows_destroy(windows);
+    lull_energy_windows_destroy(NULL);
 }
 
 int main(void)
