@@ -9,7 +9,7 @@
 
 #include "device/levelzero.h"
 #include "device/nvml.h"
-#include "device/rocm.h"
+#include "device/amdsmi.h"
 
 struct lull_devices {
     const struct lull_vendor *vendor;
@@ -19,7 +19,7 @@ struct lull_devices {
 };
 
 /* In the order in which they are tried. */
-static const struct lull_vendor *const vendors[] = {&lull_nvml_vendor, &lull_rocm_vendor,
+static const struct lull_vendor *const vendors[] = {&lull_nvml_vendor, &lull_amdsmi_vendor,
                                                     &lull_levelzero_vendor};
 
 enum { VENDOR_COUNT = sizeof(vendors) / sizeof(vendors[0]) };

@@ -1,5 +1,5 @@
 /*
- * GPUs of this node behind one table of functions per vendor (nvml.c, rocm.c, levelzero.c).
+ * GPUs of this node behind one table of functions per vendor (nvml.c, amdsmi.c, levelzero.c).
  *
  * A missing driver library or symbol is a capability that is off, never a crash; a missing reading
  * is an unset validity bit, never 0. Every set is a request: device/writer.h reads back whether

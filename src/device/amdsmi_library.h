@@ -1,12 +1,12 @@
 /*
  * AMD SMI opened: the part of its ABI that Lull uses, declared from its documentation, and the dies
- * of the node. For rocm*.c alone. Threads: opening and closing one; the rest is fixed in between,
+ * of the node. For amdsmi*.c alone. Threads: opening and closing one; the rest is fixed in between,
  * except is_floor_set, which is the device writer's.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LULL_DEVICE_ROCM_LIBRARY_H
-#define LULL_DEVICE_ROCM_LIBRARY_H
+#ifndef LULL_DEVICE_AMDSMI_LIBRARY_H
+#define LULL_DEVICE_AMDSMI_LIBRARY_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -101,7 +101,7 @@ enum {
 };
 
 /* One die. */
-struct rocm_die {
+struct amdsmi_die {
     void *handle;
     uint32_t hip_id;
     uint32_t lowest_mhz;
@@ -113,7 +113,7 @@ struct rocm_die {
     uint32_t sharers;
 };
 
-struct rocm {
+struct amdsmi {
     void *library;
     amdsmi_call_init *init;
     amdsmi_call_do *shut_down;
@@ -139,17 +139,18 @@ struct rocm {
     char driver_version[96];
     uint32_t power_offset; /* words before struct amdsmi_power_info */
     uint32_t die_count;
-    struct rocm_die dies[LULL_DEVICE_MAX_GPUS];
+    struct amdsmi_die dies[LULL_DEVICE_MAX_GPUS];
 };
 
 /* As lull_devices_open; -ENOENT there is no library. */
-int rocm_library_open(struct rocm **rocm_out, struct lull_error *err);
-void rocm_library_close(struct rocm *rocm);
+int amdsmi_library_open(struct amdsmi **amdsmi_out, struct lull_error *err);
+void amdsmi_library_close(struct amdsmi *amdsmi);
 
 /* Energy since the driver was loaded, of all dies of the module, uJ. False: no counter here. */
-bool rocm_read_energy_uj(struct rocm *rocm, const struct rocm_die *die, double *energy_uj_out);
+bool amdsmi_read_energy_uj(struct amdsmi *amdsmi, const struct amdsmi_die *die,
+                           double *energy_uj_out);
 
 /* The name of the product; "" if it is not told. */
-void rocm_read_name(struct rocm *rocm, const struct rocm_die *die, char *name, size_t size);
+void amdsmi_read_name(struct amdsmi *amdsmi, const struct amdsmi_die *die, char *name, size_t size);
 
 #endif

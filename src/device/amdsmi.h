@@ -8,15 +8,15 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LULL_DEVICE_ROCM_H
-#define LULL_DEVICE_ROCM_H
+#ifndef LULL_DEVICE_AMDSMI_H
+#define LULL_DEVICE_AMDSMI_H
 
 #include "device/library.h"
 #include "device/vendor.h"
 
-extern const struct lull_vendor lull_rocm_vendor;
+extern const struct lull_vendor lull_amdsmi_vendor;
 
 /* The row of an amdsmi_status_t; an undocumented one counts as unknown. Never NULL. */
-const struct lull_library_meaning *lull_rocm_meaning(int code);
+const struct lull_library_meaning *lull_amdsmi_meaning(int code);
 
 #endif
