@@ -141,21 +141,17 @@ static int lease_local(struct lull_actuator *actuator, const char *uuid,
                        const struct lull_band *band, uint32_t *slot_out, struct lull_error *err)
 {
     int gpu = lull_device_find(actuator->devices, uuid);
-    const struct lull_device_info *info;
+    struct lull_band fitted = *band;
+    int result;
 
     if (gpu < 0)
         return lull_error_set(err, -ENODEV, "%s: no such GPU on this node; see lull gpus", uuid);
-    info = lull_device_info(actuator->devices, (uint32_t)gpu);
-    if ((info->capabilities & LULL_CAPABILITY_SM_LOCK) == 0)
-        return lull_error_set(err, LULL_E_UNSUPPORTED, "%s: its SM clock cannot be locked", uuid);
-    if (band->min_mhz > band->max_mhz || band->min_mhz > info->sm_clocks_mhz[0])
-        return lull_error_set(err, -EINVAL, "%s: no clock between %u and %u MHz", uuid,
-                              band->min_mhz, band->max_mhz);
-    if (band->max_limit_mw > 0 && (info->capabilities & LULL_CAPABILITY_POWER_LIMIT) == 0)
-        return lull_error_set(err, LULL_E_UNSUPPORTED, "%s: its power limit cannot be set", uuid);
+    result = lull_device_fit_band(lull_device_info(actuator->devices, (uint32_t)gpu), &fitted, err);
+    if (result < 0)
+        return result;
     if ((actuator->leased >> gpu & 1) != 0)
-        return lull_error_set(err, -EBUSY, "%s: leased already", uuid);
-    lull_writer_grant(actuator->writer, (uint32_t)gpu, &actuator->source, band);
+        return lull_error_set(err, -EBUSY, "%s: this process has leased it already", uuid);
+    lull_writer_grant(actuator->writer, (uint32_t)gpu, &actuator->source, &fitted);
     *slot_out = (uint32_t)gpu;
     return 0;
 }

@@ -77,14 +77,13 @@ static void stop_load(struct session *session)
 /* True unless the driver says that the GPU is idle. */
 static bool is_busy(struct session *session, uint32_t gpu)
 {
-    enum { REASON_IDLE = 0x1 };
     struct lull_device_reading reading;
 
     lull_device_read(session->devices, gpu, LULL_READING_REASONS | LULL_READING_UTILIZATION,
                      &reading);
     if ((reading.valid & LULL_READING_UTILIZATION) && reading.utilization_percent > 0)
         return true;
-    return (reading.valid & LULL_READING_REASONS) ? (reading.reasons & REASON_IDLE) == 0
+    return (reading.valid & LULL_READING_REASONS) ? (reading.reasons & LULL_CLOCK_REASON_IDLE) == 0
                                                   : (reading.valid & LULL_READING_UTILIZATION) == 0;
 }
 

@@ -13,8 +13,6 @@
 
 /* The loop looks around at least this often, for results that no event announces. */
 static const int64_t idle_wait_ns = 20 * LULL_NS_PER_MS;
-/* NVML's bits for heat and power supply (not the normal power cap). */
-static const uint64_t throttle_reasons = 0x8 | 0x20 | 0x40 | 0x80;
 
 /* What `lull calibrate` has measured on GPUs of these models is where this run starts from. */
 /* GPUs of one name behind one driver switch alike: the first of them stands for all. */
@@ -341,7 +339,7 @@ void lull_control_sample(struct lull_control *control, uint32_t index,
     if (sample->reading.valid & LULL_READING_POWER)
         lull_controller_take_power(control->controller, index, sample->reading.power_mw * 1e-3);
     if ((sample->reading.valid & LULL_READING_REASONS) &&
-        (sample->reading.reasons & throttle_reasons))
+        (sample->reading.reasons & LULL_CLOCK_REASON_THROTTLED))
         lull_controller_take_throttle(control->controller, index);
     pthread_mutex_unlock(&control->lock);
 }
