@@ -28,6 +28,8 @@ struct lull_actuator {
     bool has_lost;   /* a lease was taken back */
 
     struct lull_client *client; /* daemon */
+    int64_t heartbeat_ns;       /* from one renewal of the leases to the next, as lulld wants it */
+    int64_t next_heartbeat_ns;
 
     struct lull_devices *devices; /* local, borrowed */
     struct lull_journal *journal;
@@ -46,6 +48,16 @@ static struct lull_actuator *create(struct lull_error *err)
     return actuator;
 }
 
+/* A daemon that wants no heartbeat before its leases end, or none at all, gets three in that time. */
+static int64_t heartbeat_of(const struct lull_message_welcome *welcome)
+{
+    uint32_t heartbeat_ms = welcome->heartbeat_ms;
+
+    if (heartbeat_ms == 0 || heartbeat_ms >= welcome->lease_ttl_ms)
+        heartbeat_ms = welcome->lease_ttl_ms / 3;
+    return heartbeat_ms * LULL_NS_PER_MS;
+}
+
 int lull_actuator_open_daemon(const char *runtime_dir, struct lull_actuator **actuator_out,
                               struct lull_error *err)
 {
@@ -60,6 +72,7 @@ int lull_actuator_open_daemon(const char *runtime_dir, struct lull_actuator **ac
         lull_actuator_close(actuator);
         return result;
     }
+    actuator->heartbeat_ns = heartbeat_of(&welcome);
     *actuator_out = actuator;
     return 0;
 }
@@ -236,10 +249,14 @@ static void note_revoked(struct lull_actuator *actuator, const struct lull_messa
 int lull_actuator_poll(struct lull_actuator *actuator, struct lull_error *err)
 {
     struct lull_message message = {.type = LULL_MESSAGE_RENEW};
+    const int64_t now_ns = lull_now_ns();
     int result;
 
     if (actuator->client == NULL)
         return 0; /* nobody else could have ended a lease */
+    if (now_ns < actuator->next_heartbeat_ns)
+        return 0;
+    actuator->next_heartbeat_ns = now_ns + actuator->heartbeat_ns;
     result = lull_client_send(actuator->client, &message, err);
     while (result == 0) {
         result = lull_client_receive(actuator->client, 0, &message, NULL, err);

@@ -67,7 +67,8 @@ void lull_actuator_result(const struct lull_actuator *actuator, uint32_t slot,
                           struct lull_switch_result *result_out);
 
 /*
- * Heartbeat, to be called every 0.5 s: renews the leases and looks whether the daemon still lives.
+ * Heartbeat, to be called many times a second: as often as lulld has asked for when the connection
+ * was opened, it renews the leases and looks whether the daemon still lives; else it does nothing.
  * Errors: -EPIPE the daemon is gone (the job goes on at whatever it restores); LULL_E_STALE a
  * lease was revoked.
  */

@@ -16,7 +16,6 @@
 enum { TARGETS = 4 };
 
 static const int64_t look_ns = 200 * LULL_NS_PER_US;
-static const int64_t heartbeat_ns = 500 * LULL_NS_PER_MS;
 static const int64_t answer_ns = 10 * LULL_NS_PER_S;
 static const int64_t validity_ns = 5 * LULL_NS_PER_S;  /* what a lowering outlives us by, at most */
 static const int64_t patience_ns = 60 * LULL_NS_PER_S; /* for a command to make the GPUs busy */
@@ -31,7 +30,6 @@ struct session {
     bool has_load;
     uint32_t slots[LULL_DEVICE_MAX_GPUS];
     uint64_t sequences[LULL_DEVICE_MAX_GPUS]; /* of the requests under way */
-    int64_t poll_ns;
     uint32_t done;
     uint32_t total;
 };
@@ -99,7 +97,6 @@ static int find_idle(struct session *session)
 /* What may end the measurement at any time; renews the leases. */
 static int look_around(struct session *session, struct lull_error *err)
 {
-    const int64_t now_ns = lull_now_ns();
     int status;
 
     if (session->options->is_stopped != NULL &&
@@ -112,10 +109,7 @@ static int look_around(struct session *session, struct lull_error *err)
                               "that runs longer, or fewer --rounds",
                               session->options->command[0], status);
     }
-    if (session->actuator == NULL || now_ns < session->poll_ns)
-        return 0;
-    session->poll_ns = now_ns + heartbeat_ns;
-    return lull_actuator_poll(session->actuator, err);
+    return session->actuator == NULL ? 0 : lull_actuator_poll(session->actuator, err);
 }
 
 static int wait_until_busy(struct session *session, struct lull_error *err)

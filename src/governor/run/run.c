@@ -30,7 +30,7 @@
 #include "governor/run/visible_gpus.h"
 #include "wire/job_file.h"
 
-enum { TICK_MS = 50, SAMPLE_TICKS = 2, PEER_TICKS = 2, HEARTBEAT_TICKS = 10, ENERGY_TICKS = 20 };
+enum { TICK_MS = 50, SAMPLE_TICKS = 2, PEER_TICKS = 2, PROGRESS_TICKS = 10, ENERGY_TICKS = 20 };
 enum { MAX_NOTES = 8 };
 enum { PATH_SIZE = 512 };
 
@@ -245,11 +245,9 @@ static void on_tick(uv_timer_t *timer)
             limit_power(pass);
         if (pass->accounting != NULL && pass->ticks % ENERGY_TICKS == 0)
             lull_accounting_read_node(pass->accounting);
-        if (pass->ticks % HEARTBEAT_TICKS == 0) {
-            heartbeat(pass->run, pass->control);
-            if (!pass->run->options->quiet)
-                lull_progress_show(pass->control, pass->name);
-        }
+        heartbeat(pass->run, pass->control);
+        if (pass->ticks % PROGRESS_TICKS == 0 && !pass->run->options->quiet)
+            lull_progress_show(pass->control, pass->name);
     }
     pass->ticks++;
     look_for_end(pass);
