@@ -11,10 +11,11 @@
 #include "base/log.h"
 #include "governor/control/calibration_file.h"
 
+enum { EVENTS_AT_ONCE = 256 };
+
 /* The loop looks around at least this often, for results that no event announces. */
 static const int64_t idle_wait_ns = 20 * LULL_NS_PER_MS;
 
-/* What `lull calibrate` has measured on GPUs of these models is where this run starts from. */
 /* GPUs of one name behind one driver switch alike: the first of them stands for all. */
 static void tell_models(struct lull_control *control)
 {
@@ -27,6 +28,7 @@ static void tell_models(struct lull_control *control)
     }
 }
 
+/* What `lull calibrate` has measured on GPUs of these models is where this run starts from. */
 static void recall_calibrations(struct lull_control *control)
 {
     struct lull_calibration_record record;
@@ -55,6 +57,8 @@ int lull_control_create(struct lull_job *job, struct lull_devices *devices,
     control->job = job;
     control->devices = devices;
     control->actuator = actuator;
+    control->decider = &lull_section_decider;
+    control->deciding = control;
     control->observe_only = config->observe_only;
     control->exposure = exposure;
     control->gpu_count =
@@ -128,44 +132,69 @@ static void carry_out(struct lull_control *control, const struct lull_command *c
     note_lowered(gpu, mhz, now_ns);
 }
 
-static void carry_out_plan(struct lull_control *control)
-{
-    struct lull_conductor_command commands[LULL_CONDUCTOR_MAX_GPUS];
-    const int64_t now_ns = lull_now_ns();
-    const uint32_t count =
-        lull_plan_runner_poll(control->runner, now_ns, commands, LULL_CONDUCTOR_MAX_GPUS);
-
-    for (uint32_t i = 0; i < count; i++)
-        carry_out(control,
-                  &(struct lull_command){.gpu = commands[i].gpu,
-                                         .point = commands[i].point,
-                                         .deadline_ns = commands[i].deadline_ns,
-                                         .valid_until_ns = commands[i].valid_until_ns},
-                  now_ns);
-    lull_control_note_planned_iterations(control);
-}
-
 static void carry_out_due(struct lull_control *control)
 {
     struct lull_command commands[LULL_CONTROLLER_MAX_GPUS];
-    int64_t now_ns = lull_now_ns();
-    uint32_t count =
-        lull_controller_poll(control->controller, now_ns, commands, LULL_CONTROLLER_MAX_GPUS);
+    const int64_t now_ns = lull_now_ns();
+    const uint32_t count =
+        control->decider->poll(control->deciding, now_ns, commands, LULL_CONTROLLER_MAX_GPUS);
 
     for (uint32_t i = 0; i < count; i++)
         carry_out(control, &commands[i], now_ns);
+    if (control->decider->record != NULL)
+        control->decider->record(control->deciding);
 }
 
-static void emit_due_gaps(struct lull_control *control, int64_t *wake_ns)
-{
-    for (uint32_t i = 0; i < control->gpu_count; i++) {
-        const struct lull_governed_gpu *gpu = &control->gpus[i];
+/* ---- events ------------------------------------------------------------------------------ */
 
-        lull_control_emit_gaps(control, i, lull_now_ns());
-        if (gpu->gaps != NULL && lull_gap_map_wake_ns(gpu->gaps) < *wake_ns)
-            *wake_ns = lull_gap_map_wake_ns(gpu->gaps);
+static void take_event(struct lull_control *control, uint32_t index, const struct lull_event *event)
+{
+    struct lull_governed_gpu *gpu = &control->gpus[index];
+
+    if (event->kind == LULL_EVENT_EXIT) {
+        gpu->state.left_ns = event->time_ns;
+        gpu->left = true;
+        control->decider->take_exit(control->deciding, index);
+        return;
+    }
+    if (event->kind == LULL_EVENT_ENTER)
+        gpu->state.entered_ns = event->time_ns;
+    lull_communicators_take(&gpu->state.communicators, control->job, (uint32_t)gpu->state.process,
+                            event);
+    control->decider->take_event(control->deciding, index, event);
+}
+
+/* Windows count for processes without a GPU as well; gpu -1. */
+static void take_event_of(struct lull_control *control, uint32_t slot, int32_t gpu,
+                          const struct lull_event *event)
+{
+    const bool is_of_window =
+        event->kind == LULL_EVENT_WINDOW_BEGIN || event->kind == LULL_EVENT_WINDOW_END;
+
+    if (is_of_window && control->accounting != NULL)
+        lull_accounting_tell(control->accounting, control->job, slot, event);
+    if (!is_of_window && gpu >= 0)
+        take_event(control, (uint32_t)gpu, event);
+}
+
+/* Takes all events that the bound processes have pushed; those of others wait in their rings. */
+static void drain(struct lull_control *control)
+{
+    struct lull_event events[EVENTS_AT_ONCE];
+
+    for (uint32_t slot = 0; slot < control->bound; slot++) {
+        const int32_t gpu = control->gpu_of_process[slot];
+        uint32_t count;
+
+        while ((count = lull_job_read(control->job, slot, events, EVENTS_AT_ONCE)) > 0)
+            for (uint32_t i = 0; i < count; i++)
+                take_event_of(control, slot, gpu, &events[i]);
+        if (gpu >= 0)
+            control->gpus[gpu].state.lost_events = lull_job_lost(control->job, slot);
     }
 }
+
+/* ---- the thread -------------------------------------------------------------------------- */
 
 static void *loop(void *argument)
 {
@@ -177,28 +206,19 @@ static void *loop(void *argument)
         int64_t wake_ns = lull_now_ns() + idle_wait_ns;
 
         pthread_mutex_lock(&control->lock);
-        lull_control_drain(control);
-        emit_due_gaps(control, &wake_ns);
+        drain(control);
         carry_out_due(control);
-        if (control->runner != NULL)
-            carry_out_plan(control);
         lull_control_take_results(control);
-        if (control->runner != NULL && lull_plan_runner_wake_ns(control->runner) < wake_ns)
-            wake_ns = lull_plan_runner_wake_ns(control->runner);
-        if (lull_controller_wake_ns(control->controller) < wake_ns)
-            wake_ns = lull_controller_wake_ns(control->controller);
+        if (control->decider->wake_ns(control->deciding) < wake_ns)
+            wake_ns = control->decider->wake_ns(control->deciding);
         pthread_mutex_unlock(&control->lock);
         lull_job_wait(control->job, wake_ns);
     }
     pthread_mutex_lock(&control->lock);
-    lull_control_drain(control);
+    drain(control);
     for (uint32_t i = 0; i < control->gpu_count; i++)
-        lull_controller_take_exit(control->controller, i);
-    for (uint32_t i = 0; control->runner != NULL && i < control->gpu_count; i++)
-        lull_plan_runner_take_exit(control->runner, i);
+        control->decider->take_exit(control->deciding, i);
     carry_out_due(control);
-    if (control->runner != NULL)
-        carry_out_plan(control);
     pthread_mutex_unlock(&control->lock);
     return NULL;
 }
@@ -264,7 +284,7 @@ static void share(struct lull_control *control, uint32_t index)
 {
     control->gpus[index].state.shared = true;
     pthread_mutex_lock(&control->lock);
-    lull_controller_take_exit(control->controller, index);
+    control->decider->take_exit(control->deciding, index);
     pthread_mutex_unlock(&control->lock);
 }
 
@@ -274,8 +294,7 @@ static void bind_process(struct lull_control *control, uint32_t slot,
     uint32_t rank = info->local_rank >= 0 ? (uint32_t)info->local_rank : slot;
     uint32_t index = rank % control->gpu_count;
     struct lull_governed_gpu *gpu = &control->gpus[index];
-    struct lull_error err = {0};
-    bool usable = true;
+    bool is_usable;
 
     if (!is_free(control, gpu)) {
         share(control, index);
@@ -284,18 +303,12 @@ static void bind_process(struct lull_control *control, uint32_t slot,
     if (!gpu->state.leased)
         lease(control, gpu);
     pthread_mutex_lock(&control->lock);
-    if (gpu->state.process >= 0) {
-        lull_controller_take_exit(control->controller, index);
-        usable = lull_controller_take_start(control->controller, index);
-    }
-    lull_control_forget_device(gpu);
+    is_usable =
+        control->decider->take_start(control->deciding, index, info, gpu->state.process >= 0);
     gpu->state.communicators.count = 0;
     gpu->state.process = (int32_t)slot;
     gpu->left = false;
-    gpu->depth = 0;
-    control->gpu_of_process[slot] = usable ? (int32_t)index : -1;
-    if (control->runner != NULL && lull_plan_runner_bind(control->runner, index, info, &err) < 0)
-        lull_log(LULL_LOG_WARNING, "run", "%s", err.text);
+    control->gpu_of_process[slot] = is_usable ? (int32_t)index : -1;
     pthread_mutex_unlock(&control->lock);
 }
 
@@ -336,11 +349,8 @@ void lull_control_sample(struct lull_control *control, uint32_t index,
     pthread_mutex_lock(&control->lock);
     watch_clock(&control->gpus[index], sample);
     lull_run_log_add_sample(&control->gpus[index].log, sample);
-    if (sample->reading.valid & LULL_READING_POWER)
-        lull_controller_take_power(control->controller, index, sample->reading.power_mw * 1e-3);
-    if ((sample->reading.valid & LULL_READING_REASONS) &&
-        (sample->reading.reasons & LULL_CLOCK_REASON_THROTTLED))
-        lull_controller_take_throttle(control->controller, index);
+    if (control->decider->take_reading != NULL)
+        control->decider->take_reading(control->deciding, index, &sample->reading);
     pthread_mutex_unlock(&control->lock);
 }
 
@@ -390,12 +400,11 @@ struct lull_controller *lull_control_controlled(struct lull_control *control)
     return control->controller;
 }
 
-void lull_control_set_plan_runner(struct lull_control *control, struct lull_plan_runner *runner)
+void lull_control_set_decider(struct lull_control *control, const struct lull_decider *decider,
+                              void *state)
 {
-    control->runner = runner;
-    for (uint32_t i = 0; i < control->gpu_count; i++)
-        *lull_plan_runner_known_cost(runner, i) =
-            *lull_controller_switch_cost(control->controller, i);
+    control->decider = decider;
+    control->deciding = state;
 }
 
 void lull_control_set_accounting(struct lull_control *control, struct lull_accounting *accounting)
@@ -403,9 +412,15 @@ void lull_control_set_accounting(struct lull_control *control, struct lull_accou
     control->accounting = accounting;
 }
 
-const struct lull_plan_runner *lull_control_plan_runner(const struct lull_control *control)
+const struct lull_decider *lull_control_decider(const struct lull_control *control)
 {
-    return control->runner;
+    return control->decider;
+}
+
+void lull_control_log_boundary(struct lull_control *control, uint32_t index,
+                               const struct lull_boundary *boundary)
+{
+    lull_run_log_add_boundary(&control->gpus[index].log, boundary);
 }
 
 /* ---- power limits ------------------------------------------------------------------------ */
@@ -470,8 +485,7 @@ bool lull_control_has_settled(const struct lull_control *control)
 {
     if (control->has_phase)
         return control->phase == LULL_PHASE_SETTLED;
-    return control->runner != NULL ? lull_plan_runner_has_settled(control->runner)
-                                   : lull_controller_has_settled(control->controller);
+    return control->decider->has_settled(control->deciding);
 }
 
 struct lull_job *lull_control_job(const struct lull_control *control)

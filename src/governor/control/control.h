@@ -18,9 +18,9 @@
 #include "governor/energy/accounting.h"
 #include "governor/control/actuator.h"
 #include "governor/control/communicators.h"
+#include "governor/control/decider.h"
 #include "governor/control/driver_watch.h"
 #include "governor/run/run_log.h"
-#include "governor/plan/plan_runner.h"
 #include "wire/event.h"
 
 struct lull_control;
@@ -50,10 +50,16 @@ int lull_control_create(struct lull_job *job, struct lull_devices *devices,
                         struct lull_control **control_out, struct lull_error *err);
 
 /*
- * The clocks follow a pipeline's plan: the plan runner takes the controller's place. Before start;
- * borrowed until destroy.
+ * Another decider takes the section controller's place, which is told nothing then. Before start;
+ * both are borrowed until destroy.
  */
-void lull_control_set_plan_runner(struct lull_control *control, struct lull_plan_runner *runner);
+void lull_control_set_decider(struct lull_control *control, const struct lull_decider *decider,
+                              void *state);
+const struct lull_decider *lull_control_decider(const struct lull_control *control);
+
+/* For deciders: enters the beginning or the end of an iteration into a GPU's run log. */
+void lull_control_log_boundary(struct lull_control *control, uint32_t gpu,
+                               const struct lull_boundary *boundary);
 
 /* Who is told of the program's energy windows. Before start; borrowed until destroy. */
 void lull_control_set_accounting(struct lull_control *control, struct lull_accounting *accounting);
@@ -104,9 +110,6 @@ const struct lull_device_info *lull_control_info(const struct lull_control *cont
 /* For its main thread only, and only while locked. */
 struct lull_controller *lull_control_controlled(struct lull_control *control);
 struct lull_job *lull_control_job(const struct lull_control *control);
-
-/* NULL: sections are managed. */
-const struct lull_plan_runner *lull_control_plan_runner(const struct lull_control *control);
 
 /* Whether what governs the clocks has come to its result. */
 bool lull_control_has_settled(const struct lull_control *control);

@@ -39,10 +39,7 @@ static void tell_switch(struct lull_control *control, uint32_t index,
 
     if (result->settle_ns == LULL_SETTLE_NOT_OBEYED)
         outcome.settle_ms = -1.0;
-    if (control->runner != NULL)
-        lull_plan_runner_take_switch(control->runner, index, &outcome);
-    else
-        lull_controller_take_switch(control->controller, index, &outcome);
+    control->decider->take_switch(control->deciding, index, &outcome);
 }
 
 /* What came of a request: settled, refused, or overtaken by the next call, at overtaken_ns. */
@@ -100,9 +97,7 @@ static void take_calls(struct lull_control *control, uint32_t index,
     lull_driver_watch_take_calls(&gpu->state.driver, (uint32_t)(result->calls - gpu->calls),
                                  blocked_ms);
     gpu->calls = result->calls;
-    lull_controller_take_blocked(control->controller, index, blocked_ms);
-    if (control->runner != NULL)
-        lull_plan_runner_take_blocked(control->runner, lull_now_ns(), blocked_ms);
+    control->decider->take_blocked(control->deciding, index, lull_now_ns(), blocked_ms);
 }
 
 /* Since when the oldest request that is still known has had no answer, earliest_ns or sooner. */
@@ -143,7 +138,5 @@ void lull_control_take_results(struct lull_control *control)
         else
             gpu->seen = result;
     }
-    lull_controller_take_waiting(control->controller, lull_ms_from_ns(now_ns - since_ns));
-    if (control->runner != NULL)
-        lull_plan_runner_take_waiting(control->runner, now_ns, lull_ms_from_ns(now_ns - since_ns));
+    control->decider->take_waiting(control->deciding, now_ns, lull_ms_from_ns(now_ns - since_ns));
 }

@@ -1,9 +1,8 @@
 /*
  * The control loop's state, shared by its files and nobody else:
- *   control.c         its life, commands, processes, what the main thread asks
- *   control_results.c what came of commands, for the controller or the plan runner, and of the
- * driver control_events.c  what the probes tell, as calls for the controller or operations for the
- * plan runner
+ *   control.c         its life, events, commands, processes, what the main thread asks
+ *   control_results.c what came of commands, and how the driver does
+ *   section_decider.c the section controller, which rules unless another decider is set
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -54,9 +53,9 @@ struct lull_control {
     struct lull_devices *devices;
     struct lull_actuator *actuator;
     struct lull_controller *controller;
-    struct lull_plan_runner *runner;    /* NULL: the controller decides */
+    const struct lull_decider *decider; /* it rules; its functions are called with... */
+    void *deciding;                     /* ...this */
     struct lull_accounting *accounting; /* is told of energy windows; NULL: nobody is */
-    int64_t iteration_end_ns;           /* of the plan runner's last one; 0 none */
     pthread_mutex_t lock;               /* controller and run logs */
     pthread_t thread;
     bool running;
@@ -72,14 +71,8 @@ struct lull_control {
     struct lull_governed_gpu gpus[LULL_CONTROLLER_MAX_GPUS];
 };
 
-/* Takes all events that the bound processes have pushed. */
-void lull_control_drain(struct lull_control *control);
-
 /* What came of the commands since the last time, and how the driver does. */
 void lull_control_take_results(struct lull_control *control);
-
-/* Tells the controller of the gaps of this GPU that begin and end until now. */
-void lull_control_emit_gaps(struct lull_control *control, uint32_t index, int64_t now_ns);
 
 /* Frees what is known of a rank that communicates on the GPU. */
 void lull_control_forget_device(struct lull_governed_gpu *gpu);
@@ -87,7 +80,7 @@ void lull_control_forget_device(struct lull_governed_gpu *gpu);
 /* What iterations count as now. */
 enum lull_controller_phase lull_control_phase(const struct lull_control *control);
 
-/* Enters the plan runner's ended iterations into the run logs. */
-void lull_control_note_planned_iterations(struct lull_control *control);
+/* The section controller; its state is the control. */
+extern const struct lull_decider lull_section_decider;
 
 #endif

@@ -21,6 +21,7 @@
 
 #include "core/pipeline/online/profiling.h"
 #include "governor/control/control.h"
+#include "governor/plan/plan_runner.h"
 
 enum { LULL_ONLINE_MOST_CLOCKS = 48 };
 

@@ -1,5 +1,7 @@
-/* What the conductor is given, and what is learnt of plans by holding the clock still.
- * SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the conductor is given (plans, and detours from them), and what is known of iterations: for
+ * profiling, and to see stragglers. SPDX-License-Identifier: Apache-2.0
+ */
 #include "governor/plan/plan_runner_state.h"
 
 #include <errno.h>
@@ -32,7 +34,7 @@ static void fill_part(const struct lull_plan_runner *runner, const struct lull_p
                       struct lull_conductor_op *room)
 {
     const struct lull_pipeline_problem problem = runner_problem(plan);
-    const struct lull_device_info *info = runner->setup.gpus[gpu];
+    const struct lull_device_info *info = runner->gpus[gpu].info;
 
     lull_part_conduct(&problem, option, parts->begin_ns, (uint32_t)runner->gpus[gpu].device,
                       info->sm_clocks_mhz, info->sm_clock_count, room);
@@ -88,7 +90,7 @@ int runner_add_plan(struct lull_plan_runner *runner, const struct lull_plan_file
     }
     if (result == 0)
         runner->conducted[runner->conducted_count++] =
-            (struct runner_conducted){(int32_t)(plan - runner->setup.plans), NOBODYS};
+            (struct runner_conducted){(int32_t)(plan - runner->plans), NOBODYS};
     runner_parts_fini(&parts);
     return result;
 }
@@ -103,7 +105,7 @@ static int add_uniform(struct lull_plan_runner *runner, uint32_t point)
     int result;
 
     for (uint32_t i = 0; i < runner->gpu_count; i++) {
-        const struct lull_pipeline_problem problem = runner_problem(&runner->setup.plans[0]);
+        const struct lull_pipeline_problem problem = runner_problem(&runner->plans[0]);
         const uint32_t count = lull_part_count(&problem, (uint32_t)runner->gpus[i].device);
 
         most = count > most ? count : most;
@@ -152,7 +154,7 @@ int lull_plan_runner_hold_next(struct lull_plan_runner *runner)
     /* One place is for the trial. */
     if (runner->conducted_count + 1 >= LULL_PLAN_RUNNER_MAX_CONDUCTED)
         return -ENOSPC;
-    result = runner_add_plan(runner, &runner->setup.plans[runner->setup.plan_count]);
+    result = runner_add_plan(runner, &runner->plans[runner->plan_count]);
     if (result == 0)
         lull_conductor_hold_plan(runner->conductor, (int32_t)runner->conducted_count - 1);
     return result;
@@ -166,10 +168,10 @@ int lull_plan_runner_try_next(struct lull_plan_runner *runner)
         return -EAGAIN;
     if (runner->conducted_count == LULL_PLAN_RUNNER_MAX_CONDUCTED)
         return -ENOMEM;
-    result = runner_add_plan(runner, &runner->setup.plans[runner->setup.plan_count]);
+    result = runner_add_plan(runner, &runner->plans[runner->plan_count]);
     if (result < 0)
         return result;
-    runner->setup.plan_count++;
+    runner->plan_count++;
     lull_conductor_use_plan(runner->conductor, (int32_t)runner->conducted_count - 1);
     return 0;
 }
@@ -208,7 +210,7 @@ bool lull_plan_runner_switching(const struct lull_plan_runner *runner,
         .is_fed_forward = true,
         .early_ns = llround(early_ms / runner->gpu_count * 1e6),
         .call_ns = llround(lull_conductor_call_ms(runner->conductor) * 1e6) *
-                   (int64_t)(runner->world / runner->setup.plans[0].graph.device_count),
+                   (int64_t)(runner->world / runner->plans[0].graph.device_count),
         .drivers = (runner->world + runner->gpu_count - 1) / runner->gpu_count,
     };
     return true;
@@ -217,7 +219,7 @@ bool lull_plan_runner_switching(const struct lull_plan_runner *runner,
 bool lull_plan_runner_ends(const struct lull_plan_runner *runner, uint64_t iteration,
                            int64_t *end_out)
 {
-    const struct lull_pipeline_graph *graph = &runner->setup.plans[0].graph;
+    const struct lull_pipeline_graph *graph = &runner->plans[0].graph;
     const uint32_t slot = (uint32_t)(iteration % ENDS);
 
     if (runner->gpu_count != graph->device_count)
@@ -246,4 +248,85 @@ bool lull_plan_runner_lengths(const struct lull_plan_runner *runner, uint32_t gp
     *forward_out = lengths->sum_ms[0] / lengths->count[0];
     *backward_out = lengths->sum_ms[1] / lengths->count[1];
     return true;
+}
+
+/* ---- stragglers -------------------------------------------------------------------------- */
+
+uint32_t lull_plan_runner_copy(const struct lull_plan_runner *runner, uint32_t gpu)
+{
+    return runner->gpus[gpu].copy;
+}
+
+/* False: the iteration is not known of this GPU. */
+static bool add_gpu(const struct runner_gpu *gpu, uint64_t iteration,
+                    struct lull_plan_runner_times *times)
+{
+    const uint32_t slot = (uint32_t)(iteration % ENDS);
+    const struct runner_lengths *lengths = &gpu->lengths[iteration % LENGTHS];
+    int64_t end_ns;
+
+    if (!gpu->has_sections || gpu->begins_of[slot] != iteration ||
+        gpu->ends_of[slot] != iteration || gpu->ends_counted[slot] != gpu->op_count ||
+        lengths->iteration != iteration)
+        return false;
+    end_ns = gpu->ends_ns[(size_t)slot * gpu->op_count + gpu->op_count - 1];
+    if (gpu->begins_ns[slot] < times->begin_ns)
+        times->begin_ns = gpu->begins_ns[slot];
+    if (end_ns > times->end_ns)
+        times->end_ns = end_ns;
+    times->computed_ms[gpu->device] = lengths->sum_ms[0] + lengths->sum_ms[1];
+    return true;
+}
+
+static void find_next(const struct runner_gpu *gpu, uint64_t iteration,
+                      struct lull_plan_runner_times *times)
+{
+    const uint32_t slot = (uint32_t)((iteration + 1) % ENDS);
+
+    if (gpu->begins_of[slot] == iteration + 1 && gpu->begins_ns[slot] < times->next_ns)
+        times->next_ns = gpu->begins_ns[slot];
+}
+
+bool lull_plan_runner_times(const struct lull_plan_runner *runner, uint32_t copy,
+                            uint64_t iteration, struct lull_plan_runner_times *times_out)
+{
+    uint32_t devices = 0;
+
+    times_out->begin_ns = times_out->next_ns = INT64_MAX;
+    times_out->end_ns = INT64_MIN;
+    for (uint32_t i = 0; i < runner->gpu_count; i++) {
+        if (runner->gpus[i].copy != copy)
+            continue;
+        if (!add_gpu(&runner->gpus[i], iteration, times_out))
+            return false;
+        find_next(&runner->gpus[i], iteration, times_out);
+        devices++;
+    }
+    return devices == runner->plans[0].graph.device_count && times_out->next_ns != INT64_MAX &&
+           times_out->next_ns >= times_out->end_ns;
+}
+
+int lull_plan_runner_detour(struct lull_plan_runner *runner, const uint32_t *const *option_of_gpu)
+{
+    const struct lull_plan_file *plan = NULL;
+    struct runner_parts parts;
+    int result;
+
+    if (runner->conductor != NULL && lull_conductor_plan(runner->conductor) >= 0)
+        plan = lull_plan_runner_plan(runner, (uint32_t)lull_conductor_plan(runner->conductor));
+    if (plan == NULL)
+        return -EAGAIN;
+    result = runner_parts_init(&parts, runner, plan->graph.op_count);
+    if (result == 0) {
+        runner_fill_parts(runner, plan, option_of_gpu, &parts);
+        result = lull_conductor_detour(runner->conductor, parts.ops);
+    }
+    runner_parts_fini(&parts);
+    return result;
+}
+
+void lull_plan_runner_end_detour(struct lull_plan_runner *runner)
+{
+    if (runner->conductor != NULL)
+        lull_conductor_end_detour(runner->conductor);
 }

@@ -26,11 +26,12 @@ struct runner_lengths {
 
 /* What a plan of the conductor is. */
 struct runner_conducted {
-    int32_t file;  /* index in setup.plans, NOBODYS */
+    int32_t file;  /* index in the runner's plans, NOBODYS */
     int32_t point; /* that all operations are held at, NOBODYS */
 };
 
 struct runner_gpu {
+    const struct lull_device_info *info;
     int32_t device; /* of the plan, -1 none */
     uint32_t copy;  /* of all that is planned, that it belongs to */
     bool has_sections;
@@ -49,7 +50,12 @@ struct runner_gpu {
 };
 
 struct lull_plan_runner {
-    struct lull_plan_runner_config setup;
+    const struct lull_plan_file *plans; /* borrowed */
+    uint32_t plan_count;
+    struct lull_conductor_config config;
+    struct lull_control *control; /* that this rules; borrowed */
+    int64_t logged_until_ns;      /* end of the last iteration in the run logs; 0: none */
+    uint32_t node_gpu_count;
     uint32_t stages;    /* devices of one copy of the pipeline */
     uint32_t world;     /* ranks of the job, once one is bound */
     uint32_t gpu_count; /* that the job uses here; 0 before the first rank */
@@ -70,6 +76,14 @@ static inline struct lull_pipeline_problem runner_problem(const struct lull_plan
     return (struct lull_pipeline_problem){&plan->profile, &plan->graph, plan->blocking_w};
 }
 
+/*
+ * A rank of the job begins on this GPU; with the first one it becomes known where all of them
+ * stand. Errors: -EINVAL the job does not fit the plan, or does not say its ranks; nothing is
+ * carried out then. -ENOMEM.
+ */
+int runner_bind(struct lull_plan_runner *runner, uint32_t gpu, const struct lull_process_info *info,
+                struct lull_error *err);
+
 /* Room for what a plan, or one for each copy, says to all GPUs. */
 struct runner_parts {
     int64_t *begin_ns;
@@ -87,7 +101,7 @@ void runner_parts_fini(struct runner_parts *parts);
 void runner_fill_parts(const struct lull_plan_runner *runner, const struct lull_plan_file *plan,
                        const uint32_t *const *option_of_gpu, struct runner_parts *parts);
 
-/* Gives the conductor a plan of setup.plans. -ENOMEM. */
+/* Gives the conductor one of the runner's plans. -ENOMEM. */
 int runner_add_plan(struct lull_plan_runner *runner, const struct lull_plan_file *plan);
 
 #endif

@@ -16,6 +16,7 @@
 #include <jansson.h>
 
 #include "governor/control/control.h"
+#include "governor/plan/plan_runner.h"
 
 struct lull_straggler_response;
 
@@ -39,14 +40,17 @@ struct lull_straggler_response_summary {
 };
 void lull_straggler_response_summary(const struct lull_straggler_response *response,
                                      const struct lull_control *control,
+                                     const struct lull_plan_runner *runner,
                                      struct lull_straggler_response_summary *summary_out);
 
 /* A new reference; null without straggler response. */
 json_t *lull_straggler_response_json(const struct lull_straggler_response *response,
-                                     const struct lull_control *control);
+                                     const struct lull_control *control,
+                                     const struct lull_plan_runner *runner);
 
 /* One line for people; nothing where nothing straggled. */
 void lull_straggler_response_print(const struct lull_straggler_response *response,
-                                   const struct lull_control *control, FILE *out);
+                                   const struct lull_control *control,
+                                   const struct lull_plan_runner *runner, FILE *out);
 
 #endif

@@ -265,16 +265,15 @@ static json_t *carried_out_json(const struct lull_control *control,
 }
 
 json_t *lull_pipeline_report_json(const struct lull_control *control,
+                                  const struct lull_plan_runner *runner,
                                   const struct lull_online *online,
                                   const struct lull_straggler_response *response, double confidence)
 {
-    const struct lull_plan_runner *runner =
-        control == NULL ? NULL : lull_control_plan_runner(control);
     const struct lull_plan_file *plan;
     bool is_done = true;
     json_t *json;
 
-    if (runner == NULL)
+    if (control == NULL || runner == NULL)
         return json_null();
     if (lull_plan_runner_conductor(runner) == NULL)
         return json_pack("{s:s}", "state", state_text(runner));
@@ -288,16 +287,17 @@ json_t *lull_pipeline_report_json(const struct lull_control *control,
         json_object_set_new(json, "profiled_iterations",
                             json_integer(lull_online_iterations(online, &is_done)));
     if (json != NULL && is_done && plan != NULL)
-        json_object_set_new(json, "stragglers", lull_straggler_response_json(response, control));
+        json_object_set_new(json, "stragglers",
+                            lull_straggler_response_json(response, control, runner));
     if (json != NULL && online != NULL)
         json_object_set_new(json, "raisings", json_integer(lull_online_raisings(online)));
     return json;
 }
 
 void lull_pipeline_report_print(const struct lull_control *control,
+                                const struct lull_plan_runner *runner,
                                 const struct lull_straggler_response *response, FILE *out)
 {
-    const struct lull_plan_runner *runner = lull_control_plan_runner(control);
     const struct lull_plan_file *plan;
     struct outcome outcome;
     uint32_t withdrawals;
@@ -324,5 +324,5 @@ void lull_pipeline_report_print(const struct lull_control *control,
                 outcome.slowdown.slowdown_ratio * 100.0, outcome.slowdown.upper_ratio * 100.0);
     if (isfinite(saving(&outcome)))
         fprintf(out, "\n");
-    lull_straggler_response_print(response, control, out);
+    lull_straggler_response_print(response, control, runner, out);
 }

@@ -16,12 +16,14 @@
 /* A new reference; null where there was no plan. online: NULL where it was given. straggler
  * response: NULL where nobody looked for stragglers. */
 json_t *lull_pipeline_report_json(const struct lull_control *control,
+                                  const struct lull_plan_runner *runner,
                                   const struct lull_online *online,
                                   const struct lull_straggler_response *response,
                                   double confidence);
 
 /* The same for people, two or three lines; nothing where no plan was given. */
 void lull_pipeline_report_print(const struct lull_control *control,
+                                const struct lull_plan_runner *runner,
                                 const struct lull_straggler_response *response, FILE *out);
 
 /* What the job's GPUs drew between two moments, J. False: the counters were not read then. */

@@ -327,7 +327,7 @@ static json_t *report_json(const struct lull_report *report)
     json_object_set_new(root, "gpus", gpus);
     json_object_set_new(root, "together", peers_json(report->peers));
     json_object_set_new(root, "pipeline",
-                        lull_pipeline_report_json(report->managed, report->online,
+                        lull_pipeline_report_json(report->managed, report->runner, report->online,
                                                   report->response, report->confidence));
     json_object_set_new(root, "power_limit", lull_limits_json(report->limits));
     json_object_set_new(root, "energy", lull_energy_report_json(&report->energy));
@@ -423,7 +423,7 @@ void lull_report_print(const struct lull_report *report, FILE *out)
         fprintf(out, ", slowdown %+.2f %% (at most %.2f %% at %.0f %% confidence)",
                 slowdown * 100.0, upper * 100.0, report->confidence * 100.0);
     fprintf(out, "\n");
-    lull_pipeline_report_print(report->managed, report->response, out);
+    lull_pipeline_report_print(report->managed, report->runner, report->response, out);
     lull_limits_print(report->limits, out);
     for (uint32_t i = 0; i < lull_control_gpu_count(report->managed); i++)
         if (lull_control_gpu(report->managed, i)->process >= 0)

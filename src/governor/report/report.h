@@ -31,7 +31,8 @@ struct lull_report {
     const struct lull_peers_summary *peers;         /* NULL: the job has one node */
     const char *const *notes;                       /* NULL-terminated: what people should know */
     const struct lull_online *online;               /* NULL: no pipeline was profiled */
-    const struct lull_straggler_response *response; /* NULL: there was no plan */
+    const struct lull_plan_runner *runner;          /* NULL: there was no plan */
+    const struct lull_straggler_response *response; /* NULL: stragglers were not looked for */
     const struct lull_limits *limits;               /* NULL: power limits were left alone */
     struct lull_energy_report energy;
 };

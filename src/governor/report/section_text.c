@@ -144,8 +144,8 @@ const char *lull_gpu_state_text(const struct lull_control *control, uint32_t gpu
         return "observed only";
     if (lull_driver_watch_is_fruitless(&state->driver))
         return "left alone: the driver does not do what it says";
-    if (lull_control_plan_runner(control) != NULL)
-        return "managed by a pipeline plan";
+    if (lull_control_decider(control)->gpu_text != NULL)
+        return lull_control_decider(control)->gpu_text;
     if (lull_control_wants_limits(control))
         return "managed by its power limit";
     if (lull_controller_is_withheld(controller))

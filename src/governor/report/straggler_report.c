@@ -34,12 +34,12 @@ static void add_iteration(const struct lull_control *control,
 }
 
 /* How it was at the plan while it straggled, and what was done then. */
-static void measure(const struct lull_control *control, const struct response_episode *episode,
-                    struct part *plan, struct part *stretched)
+static void measure(const struct lull_control *control, const struct lull_plan_runner *runner,
+                    const struct response_episode *episode, struct part *plan,
+                    struct part *stretched)
 {
     size_t count;
-    const struct lull_conductor_iteration *iterations =
-        lull_plan_runner_recorded(lull_control_plan_runner(control), &count);
+    const struct lull_conductor_iteration *iterations = lull_plan_runner_recorded(runner, &count);
     bool has_begun = false;
 
     for (size_t i = 0; i < count; i++) {
@@ -59,6 +59,7 @@ static void measure(const struct lull_control *control, const struct response_ep
 
 void lull_straggler_response_summary(const struct lull_straggler_response *response,
                                      const struct lull_control *control,
+                                     const struct lull_plan_runner *runner,
                                      struct lull_straggler_response_summary *summary_out)
 {
     double saved_j = 0.0;
@@ -76,7 +77,7 @@ void lull_straggler_response_summary(const struct lull_straggler_response *respo
         struct part plan = {0};
         struct part stretched = {0};
 
-        measure(control, &response->episodes[i], &plan, &stretched);
+        measure(control, runner, &response->episodes[i], &plan, &stretched);
         summary_out->iterations += stretched.iterations;
         if (plan.iterations == 0 || stretched.iterations == 0)
             continue;
@@ -89,13 +90,14 @@ void lull_straggler_response_summary(const struct lull_straggler_response *respo
 }
 
 json_t *lull_straggler_response_json(const struct lull_straggler_response *response,
-                                     const struct lull_control *control)
+                                     const struct lull_control *control,
+                                     const struct lull_plan_runner *runner)
 {
     struct lull_straggler_response_summary summary;
 
     if (response == NULL)
         return json_null();
-    lull_straggler_response_summary(response, control, &summary);
+    lull_straggler_response_summary(response, control, runner, &summary);
     return json_pack(
         "{s:I, s:I, s:f, s:o, s:o, s:f, s:I}", "replans", (json_int_t)summary.replans, "iterations",
         (json_int_t)summary.iterations, "slowest_replan_ms", summary.slowest_ms, "saved_j",
@@ -105,13 +107,14 @@ json_t *lull_straggler_response_json(const struct lull_straggler_response *respo
 }
 
 void lull_straggler_response_print(const struct lull_straggler_response *response,
-                                   const struct lull_control *control, FILE *out)
+                                   const struct lull_control *control,
+                                   const struct lull_plan_runner *runner, FILE *out)
 {
     struct lull_straggler_response_summary summary;
 
     if (response == NULL || response->replans == 0)
         return;
-    lull_straggler_response_summary(response, control, &summary);
+    lull_straggler_response_summary(response, control, runner, &summary);
     fprintf(out, "    stragglers: replanned %u time%s, within %.1f ms; %llu iterations stretched",
             summary.replans, summary.replans == 1 ? "" : "s", summary.slowest_ms,
             (unsigned long long)summary.iterations);

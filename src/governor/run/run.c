@@ -22,7 +22,7 @@
 #include "governor/control/actuator.h"
 #include "governor/control/control.h"
 #include "governor/run/launch.h"
-#include "governor/plan/plan_setup.h"
+#include "governor/plan/plan_runner.h"
 #include "governor/plan/straggler_response.h"
 #include "governor/run/probes.h"
 #include "governor/run/progress.h"
@@ -316,9 +316,10 @@ static int prepare_plan_runner(struct pass *pass, const struct lull_controller_c
         plans = lull_online_plans(pass->online);
         plan_count = 1;
     }
-    return plan_count == 0 ? 0
-                           : lull_plan_runner_setup(plans, plan_count, config, run->devices,
-                                                    run->gpus, run->gpu_count, &pass->runner, err);
+    if (plan_count == 0)
+        return 0;
+    return lull_plan_runner_create(plans, plan_count, config, run->devices, run->gpus,
+                                   run->gpu_count, &pass->runner, err);
 }
 
 static int start(struct pass *pass, struct lull_error *err)
@@ -329,7 +330,7 @@ static int start(struct pass *pass, struct lull_error *err)
     if (pass->limits != NULL)
         lull_control_want_limits(pass->control);
     if (pass->runner != NULL)
-        lull_control_set_plan_runner(pass->control, pass->runner);
+        lull_plan_runner_rule(pass->runner, pass->control);
     return lull_control_start(pass->control, err);
 }
 
@@ -456,6 +457,7 @@ static void write_report(struct run *run, const struct pass *unmanaged, const st
         .peers = run->peers.nodes > 0 ? &run->peers : NULL,
         .notes = (const char *const *)run->notes,
         .online = managed->online,
+        .runner = managed->runner,
         .response = managed->response,
         .limits = managed->limits,
         .energy = {.managed = managed->accounting,
