@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "governor/limits/power_limits_state.h"
+#include "governor/limits/power_limits.h"
 
 #include <errno.h>
 #include <math.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -11,6 +12,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "core/job/warmth.h"
+#include "core/stats/counter.h"
 
 /* Pieces: long against a poll of the counter, short against a slice. */
 static const int64_t piece_ns = LULL_NS_PER_S / 2;
@@ -20,6 +23,47 @@ static const int64_t clock_validity_ns = 4 * LULL_NS_PER_S;
 static const double clock_step_ratio = 0.05;
 
 enum { FIRST_ITERATIONS = 3, MOST_CLOCKS = 8 };
+
+enum lull_limits_stage {
+    LULL_LIMITS_WAITING, /* for the job's GPUs and its iteration */
+    LULL_LIMITS_WARMING, /* until the temperature has settled at the present limit */
+    LULL_LIMITS_PROFILING,
+    LULL_LIMITS_HELD, /* the result, or what was asked for */
+    LULL_LIMITS_GIVEN_UP,
+};
+
+/* One GPU of the job. */
+struct lull_limited_gpu {
+    uint32_t index;    /* of the control */
+    uint64_t sequence; /* of the request that was made last */
+    struct lull_counter counter;
+    struct lull_warmth warmth;
+    bool is_warm;
+    double begin_j; /* at the begin of the piece; valid with begin_known */
+};
+
+struct lull_limits {
+    const struct lull_limits_options *options;
+    struct lull_devices *devices;
+    enum lull_limits_stage stage;
+    bool is_stored;   /* the profile was there before */
+    bool is_refining; /* clocks */
+    struct lull_limit_search *search;
+    struct lull_limit_profile profile; /* filled when known; count 0 before */
+    uint32_t gpu_count;
+    struct lull_limited_gpu gpus[LULL_CONTROLLER_MAX_GPUS];
+    struct lull_limit_setting asked; /* limit_w 0: nothing yet */
+    bool is_set;                     /* all GPUs have confirmed it */
+    int64_t clock_ns;                /* when the clock was asked for last */
+    double spent_s;
+    struct lull_moments clock_mhz[LULL_LIMIT_SEARCH_SETTINGS];
+    /* The piece under way; edges are boundaries of the first GPU's iterations. */
+    size_t seen;      /* boundaries looked at */
+    int64_t begin_ns; /* 0: none */
+    bool begin_known; /* its energies are */
+    int64_t end_ns;   /* 0: not yet */
+    uint64_t iterations;
+};
 
 void lull_limits_options_default(struct lull_limits_options *options)
 {
@@ -532,4 +576,31 @@ void lull_limits_end(const struct lull_limits *limits, struct lull_error *note_o
             "the job ended while its power limits were being profiled (%.0f s): none was "
             "chosen",
             limits->spent_s);
+}
+
+/* ---- what came of it --------------------------------------------------------------------- */
+
+static const char *const stage_names[] = {
+    [LULL_LIMITS_WAITING] = "waiting",     [LULL_LIMITS_WARMING] = "warming up",
+    [LULL_LIMITS_PROFILING] = "profiling", [LULL_LIMITS_HELD] = "held",
+    [LULL_LIMITS_GIVEN_UP] = "given up",
+};
+
+void lull_limits_summary(const struct lull_limits *limits, struct lull_limits_summary *summary_out)
+{
+    uint32_t measured;
+    uint32_t count;
+
+    *summary_out = (struct lull_limits_summary){
+        .state = stage_names[limits->stage],
+        .is_held = limits->stage == LULL_LIMITS_HELD,
+        .held_w = limits->asked.limit_w,
+        .is_stored = limits->is_stored,
+        .profiling_s = limits->spent_s,
+        .profile = limits->profile.count > 0 ? &limits->profile : NULL,
+    };
+    if (limits->search == NULL)
+        return;
+    lull_limit_search_measures(limits->search, &measured, &count);
+    summary_out->pruned = count - measured;
 }

@@ -13,12 +13,10 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-
-#include <jansson.h>
 
 #include "core/job/limit_search.h"
 #include "governor/control/control.h"
+#include "store/limit_profiles.h"
 
 struct lull_limits_options {
     bool is_wanted;
@@ -46,10 +44,16 @@ void lull_limits_tick(struct lull_limits *limits, struct lull_control *control,
 /* What people should be told when the job has ended: that nothing could be found; else code 0. */
 void lull_limits_end(const struct lull_limits *limits, struct lull_error *note_out);
 
-/* For report.json: null where nothing was measured or held. A new reference. */
-json_t *lull_limits_json(const struct lull_limits *limits);
-
-/* The table for people. */
-void lull_limits_print(const struct lull_limits *limits, FILE *out);
+/* What came of it, for the report. */
+struct lull_limits_summary {
+    const char *state; /* "held", "profiling", ... */
+    bool is_held;
+    double held_w;      /* valid with is_held */
+    bool is_stored;     /* the profile was there before the run */
+    double profiling_s; /* of the job */
+    uint32_t pruned;    /* operating points that the search left out; 0 for a stored profile */
+    const struct lull_limit_profile *profile; /* NULL: there is none */
+};
+void lull_limits_summary(const struct lull_limits *limits, struct lull_limits_summary *summary_out);
 
 #endif

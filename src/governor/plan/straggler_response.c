@@ -1,9 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/plan/straggler_response.h"
+
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "governor/plan/straggler_response_state.h"
+#include "core/pipeline/online/replan.h"
+#include "core/pipeline/online/straggler.h"
+#include "governor/run/run_statistics.h"
+
+enum { MAX_EPISODES = 256 };
+
+struct response_copy {
+    uint32_t copy; /* of the job's */
+    struct lull_straggler *straggler;
+    uint32_t *option; /* while it is stretched */
+};
+
+/* From the first odd iteration to the way back. */
+struct response_episode {
+    uint64_t began;
+    uint64_t ended; /* 0: not yet */
+};
+
+struct lull_straggler_response {
+    int32_t plan; /* that is prepared for, -1 none */
+    const struct lull_plan_file *base;
+    struct lull_pipeline_problem problem;
+    struct lull_replan *replan;
+    struct lull_pipeline_switching switching;
+    uint32_t copy_count; /* that are whole here */
+    struct response_copy copies[LULL_CONDUCTOR_MAX_GPUS];
+    int32_t detour;     /* that holds, -1 none */
+    bool is_due;        /* a detour could not be begun yet */
+    bool was_stretched; /* the iteration before */
+    bool has_failed;
+    size_t seen;        /* recorded iterations */
+    uint64_t suspected; /* the first of the latest iterations that are odd, 0 none */
+    uint32_t replans;
+    double slowest_ms;
+    double lost_ms; /* of plans before this one */
+    uint32_t refuted;
+    uint32_t episode_count;
+    struct response_episode episodes[MAX_EPISODES];
+};
 
 struct lull_straggler_response *lull_straggler_response_create(void)
 {
@@ -14,9 +55,21 @@ struct lull_straggler_response *lull_straggler_response_create(void)
     return response;
 }
 
+/* By how much iterations took longer since the plan is prepared for: copies share them. */
+static double lost_ms_of(const struct lull_straggler_response *response)
+{
+    double lost_ms = 0.0;
+
+    for (uint32_t i = 0; i < response->copy_count; i++)
+        if (response->copies[i].straggler != NULL)
+            lost_ms = fmax(lost_ms,
+                           lull_ms_from_ns(lull_straggler_lost_ns(response->copies[i].straggler)));
+    return lost_ms;
+}
+
 static void forget_plan(struct lull_straggler_response *response)
 {
-    response->lost_ms += response_lost_ms(response);
+    response->lost_ms += lost_ms_of(response);
     for (uint32_t i = 0; i < response->copy_count; i++) {
         if (response->copies[i].straggler != NULL)
             response->refuted += lull_straggler_refuted(response->copies[i].straggler);
@@ -331,4 +384,80 @@ void lull_straggler_response_tick(struct lull_straggler_response *response,
     if (response->replan != NULL)
         take_iterations(response, control, runner);
     lull_control_unlock(control);
+}
+
+/* ---- what came of it --------------------------------------------------------------------- */
+
+/* Iterations and their energy. */
+struct part {
+    uint64_t iterations;
+    double energy_j;
+};
+
+static void add_iteration(const struct lull_control *control,
+                          const struct lull_conductor_iteration *iteration, struct part *part)
+{
+    double energy_j;
+
+    if (!lull_run_statistics_energy_between(control, iteration->begin_ns, iteration->end_ns,
+                                            &energy_j))
+        return;
+    part->iterations++;
+    part->energy_j += energy_j;
+}
+
+/* How it was at the plan while it straggled, and what was done then. */
+static void measure(const struct lull_control *control, const struct lull_plan_runner *runner,
+                    const struct response_episode *episode, struct part *plan,
+                    struct part *stretched)
+{
+    size_t count;
+    const struct lull_conductor_iteration *iterations = lull_plan_runner_recorded(runner, &count);
+    bool has_begun = false;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct lull_conductor_iteration *iteration = &iterations[i];
+
+        if (iteration->number < episode->began ||
+            (episode->ended != 0 && iteration->number > episode->ended))
+            continue;
+        if (iteration->plan >= LULL_CONDUCTOR_DETOUR) {
+            add_iteration(control, iteration, stretched);
+            has_begun = true;
+        } else if (!has_begun && iteration->plan >= 0 && iteration->is_whole) {
+            add_iteration(control, iteration, plan);
+        }
+    }
+}
+
+void lull_straggler_response_summary(const struct lull_straggler_response *response,
+                                     const struct lull_control *control,
+                                     const struct lull_plan_runner *runner,
+                                     struct lull_straggler_response_summary *summary_out)
+{
+    double saved_j = 0.0;
+    double plan_j = 0.0;
+
+    *summary_out = (struct lull_straggler_response_summary){
+        .replans = response->replans,
+        .slowest_ms = response->slowest_ms,
+        .lost_ms = response->lost_ms + lost_ms_of(response),
+        .refuted = response->refuted,
+    };
+    for (uint32_t i = 0; i < response->copy_count; i++)
+        summary_out->refuted += lull_straggler_refuted(response->copies[i].straggler);
+    for (uint32_t i = 0; i < response->episode_count; i++) {
+        struct part plan = {0};
+        struct part stretched = {0};
+
+        measure(control, runner, &response->episodes[i], &plan, &stretched);
+        summary_out->iterations += stretched.iterations;
+        if (plan.iterations == 0 || stretched.iterations == 0)
+            continue;
+        plan_j += plan.energy_j / (double)plan.iterations * (double)stretched.iterations;
+        saved_j += plan.energy_j / (double)plan.iterations * (double)stretched.iterations -
+                   stretched.energy_j;
+    }
+    summary_out->saved_j = plan_j > 0.0 ? saved_j : NAN;
+    summary_out->saved_ratio = plan_j > 0.0 ? saved_j / plan_j : NAN;
 }

@@ -13,8 +13,6 @@
 #ifndef LULL_GOVERNOR_PLAN_STRAGGLER_RESPONSE_H
 #define LULL_GOVERNOR_PLAN_STRAGGLER_RESPONSE_H
 
-#include <jansson.h>
-
 #include "governor/control/control.h"
 #include "governor/plan/plan_runner.h"
 
@@ -42,15 +40,5 @@ void lull_straggler_response_summary(const struct lull_straggler_response *respo
                                      const struct lull_control *control,
                                      const struct lull_plan_runner *runner,
                                      struct lull_straggler_response_summary *summary_out);
-
-/* A new reference; null without straggler response. */
-json_t *lull_straggler_response_json(const struct lull_straggler_response *response,
-                                     const struct lull_control *control,
-                                     const struct lull_plan_runner *runner);
-
-/* One line for people; nothing where nothing straggled. */
-void lull_straggler_response_print(const struct lull_straggler_response *response,
-                                   const struct lull_control *control,
-                                   const struct lull_plan_runner *runner, FILE *out);
 
 #endif

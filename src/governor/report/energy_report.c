@@ -1,10 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "governor/report/energy_report.h"
-
+/* What the whole run and the program's windows drew. SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <math.h>
 
 #include "governor/energy/energy_source.h"
+#include "governor/report/report_fields.h"
+#include "governor/report/report_parts.h"
 
 /* Counter and polled power of one board should agree in the long run. */
 static const double suspicious_ratio = 0.03;
@@ -16,9 +16,8 @@ static const char *const node_names[LULL_RAPL_KINDS] = {
 
 static void set_energy(json_t *object, const struct lull_energy_sum *sum, bool is_known)
 {
-    json_object_set_new(object, "energy_j", is_known ? json_real(sum->joules) : json_null());
-    json_object_set_new(object, "uncertainty_j",
-                        is_known ? json_real(lull_energy_sum_uncertainty_j(sum)) : json_null());
+    lull_field_known(object, "energy_j", sum->joules, is_known);
+    lull_field_known(object, "uncertainty_j", lull_energy_sum_uncertainty_j(sum), is_known);
 }
 
 static json_t *energy_json(const struct lull_accounting_total *total)
@@ -34,11 +33,12 @@ static json_t *energy_json(const struct lull_accounting_total *total)
 
 static json_t *run_gpu_json(const struct lull_accounting_gpu *gpu)
 {
-    json_t *object =
-        json_pack("{s:I, s:s, s:I, s:o}", "index", (json_int_t)gpu->device, "source",
-                  gpu->is_counted ? "counter" : "power", "counter_resets", (json_int_t)gpu->resets,
-                  "power_check_ratio", gpu->has_check ? json_real(gpu->check_ratio) : json_null());
+    json_t *object = json_object();
 
+    lull_field_integer(object, "index", gpu->device);
+    lull_field_text(object, "source", gpu->is_counted ? "counter" : "power");
+    lull_field_integer(object, "counter_resets", gpu->resets);
+    lull_field_known(object, "power_check_ratio", gpu->check_ratio, gpu->has_check);
     set_energy(object, &gpu->total.sum, gpu->total.is_known);
     return object;
 }
@@ -46,14 +46,14 @@ static json_t *run_gpu_json(const struct lull_accounting_gpu *gpu)
 static json_t *run_json(const struct lull_accounting *accounting)
 {
     struct lull_accounting_total total;
-    json_t *gpus = json_array();
+    json_t *gpus;
     json_t *object;
 
-    if (accounting == NULL) {
-        json_decref(gpus);
+    if (accounting == NULL)
         return json_null();
-    }
-    object = json_pack("{s:f}", "seconds", lull_accounting_seconds(accounting));
+    gpus = json_array();
+    object = json_object();
+    lull_field_number(object, "seconds", lull_accounting_seconds(accounting));
     lull_accounting_gpus(accounting, &total);
     set_energy(object, &total.sum, total.is_known);
     for (uint32_t i = 0; i < lull_accounting_gpu_count(accounting); i++) {
@@ -62,62 +62,72 @@ static json_t *run_json(const struct lull_accounting *accounting)
         lull_accounting_gpu(accounting, i, &gpu);
         json_array_append_new(gpus, run_gpu_json(&gpu));
     }
-    json_object_set_new(object, "gpus", gpus);
+    lull_field_json(object, "gpus", gpus);
     for (enum lull_rapl_kind kind = 0; kind < LULL_RAPL_KINDS; kind++) {
         lull_accounting_node(accounting, kind, &total);
-        json_object_set_new(object, node_names[kind], energy_json(&total));
+        lull_field_json(object, node_names[kind], energy_json(&total));
     }
     return object;
 }
 
-static json_t *row_json(const struct lull_accounting *accounting,
-                        const struct lull_accounting_row *row)
+/* What a window's row came to on the GPUs that it counts for. */
+static json_t *row_gpus_json(const struct lull_accounting *accounting,
+                             const struct lull_accounting_row *row)
 {
     json_t *gpus = json_array();
-    json_t *object =
-        json_pack("{s:s, s:I, s:I, s:f}", "name", row->name, "count", (json_int_t)row->count,
-                  "unmeasured", (json_int_t)row->unmeasured, "gpu_seconds", row->all.seconds);
 
-    set_energy(object, &row->all, row->all.count > 0);
     for (uint32_t i = 0; i < lull_accounting_gpu_count(accounting); i++) {
         struct lull_accounting_gpu gpu;
-        json_t *entry;
+        json_t *object;
 
         if (row->gpus[i].count == 0)
             continue;
+        object = json_object();
         lull_accounting_gpu(accounting, i, &gpu);
-        entry = json_pack("{s:I, s:I, s:f}", "index", (json_int_t)gpu.device, "count",
-                          (json_int_t)row->gpus[i].count, "seconds", row->gpus[i].seconds);
-        set_energy(entry, &row->gpus[i], true);
-        json_array_append_new(gpus, entry);
+        lull_field_integer(object, "index", gpu.device);
+        lull_field_integer(object, "count", (json_int_t)row->gpus[i].count);
+        lull_field_number(object, "seconds", row->gpus[i].seconds);
+        set_energy(object, &row->gpus[i], true);
+        json_array_append_new(gpus, object);
     }
-    json_object_set_new(object, "gpus", gpus);
-    return object;
+    return gpus;
 }
 
 static json_t *windows_json(const struct lull_accounting *accounting)
 {
     json_t *rows = json_array();
 
-    for (uint32_t i = 0; i < lull_accounting_row_count(accounting); i++)
-        json_array_append_new(rows, row_json(accounting, lull_accounting_row(accounting, i)));
+    for (uint32_t i = 0; i < lull_accounting_row_count(accounting); i++) {
+        const struct lull_accounting_row *row = lull_accounting_row(accounting, i);
+        json_t *object = json_object();
+
+        lull_field_text(object, "name", row->name);
+        lull_field_integer(object, "count", (json_int_t)row->count);
+        lull_field_integer(object, "unmeasured", (json_int_t)row->unmeasured);
+        lull_field_number(object, "gpu_seconds", row->all.seconds);
+        set_energy(object, &row->all, row->all.count > 0);
+        lull_field_json(object, "gpus", row_gpus_json(accounting, row));
+        json_array_append_new(rows, object);
+    }
     return rows;
 }
 
 json_t *lull_energy_report_json(const struct lull_energy_report *report)
 {
+    const struct lull_accounting *managed = report->managed;
+    const bool has_reason = report->node_reason[0] != '\0';
     json_t *object;
 
-    if (report->managed == NULL)
+    if (managed == NULL)
         return json_null();
-    object = json_pack("{s:f, s:o, s:o, s:o, s:I, s:I}", "gain_uncertainty_ratio",
-                       LULL_ENERGY_GAIN_RATIO, "run", run_json(report->managed), "unmanaged_run",
-                       run_json(report->unmanaged), "windows", windows_json(report->managed),
-                       "open_windows", (json_int_t)lull_accounting_open_windows(report->managed),
-                       "lost_windows", (json_int_t)lull_accounting_lost(report->managed));
-    json_object_set_new(object, "node_reason",
-                        report->node_reason[0] != '\0' ? json_string(report->node_reason)
-                                                       : json_null());
+    object = json_object();
+    lull_field_number(object, "gain_uncertainty_ratio", LULL_ENERGY_GAIN_RATIO);
+    lull_field_json(object, "run", run_json(managed));
+    lull_field_json(object, "unmanaged_run", run_json(report->unmanaged));
+    lull_field_json(object, "windows", windows_json(managed));
+    lull_field_integer(object, "open_windows", (json_int_t)lull_accounting_open_windows(managed));
+    lull_field_integer(object, "lost_windows", (json_int_t)lull_accounting_lost(managed));
+    lull_field_text(object, "node_reason", has_reason ? report->node_reason : NULL);
     return object;
 }
 

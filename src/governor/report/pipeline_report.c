@@ -1,10 +1,12 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "governor/report/pipeline_report.h"
-
+/* What a pipeline's plan promised, what came of it, and what was done about stragglers.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
+#include "governor/report/report_fields.h"
+#include "governor/report/report_parts.h"
+#include "governor/run/run_statistics.h"
 
 enum { REFERENCE, PLANNED, SIDES };
 
@@ -21,32 +23,7 @@ struct outcome {
     struct lull_guard_estimate slowdown;
 };
 
-static json_t *number_or_null(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 /* ---- what was measured ------------------------------------------------------------------- */
-
-bool lull_pipeline_energy_between(const struct lull_control *control, int64_t begin_ns,
-                                  int64_t end_ns, double *energy_out)
-{
-    double sum_j = 0.0;
-
-    for (uint32_t i = 0; i < lull_control_gpu_count(control); i++) {
-        double begin_j;
-        double end_j;
-
-        if (lull_control_gpu(control, i)->process < 0)
-            continue;
-        if (!lull_run_log_energy_j(lull_control_log(control, i), begin_ns, &begin_j) ||
-            !lull_run_log_energy_j(lull_control_log(control, i), end_ns, &end_j))
-            return false;
-        sum_j += end_j - begin_j;
-    }
-    *energy_out = sum_j;
-    return true;
-}
 
 static void add_stretch(const struct lull_control *control,
                         const struct lull_conductor_iteration *first,
@@ -54,7 +31,7 @@ static void add_stretch(const struct lull_control *control,
 {
     double energy_j;
 
-    if (!lull_pipeline_energy_between(control, first->begin_ns, last->end_ns, &energy_j))
+    if (!lull_run_statistics_energy_between(control, first->begin_ns, last->end_ns, &energy_j))
         return;
     side->has_energy = true;
     side->iterations += (uint64_t)(last - first) + 1;
@@ -101,7 +78,7 @@ static double saving(const struct outcome *outcome)
 
 /* ---- what was planned -------------------------------------------------------------------- */
 
-/* Of a plan that was withdrawn, now or before; empty: none was. */
+/* Why the plan was withdrawn, now or before; empty: it never was. */
 static const char *trouble_text(const struct lull_conductor *conductor, uint32_t *withdrawals_out)
 {
     static const char *const texts[] = {
@@ -124,9 +101,9 @@ static const char *state_text(const struct lull_plan_runner *runner)
         [LULL_CONDUCTOR_WITHDRAWN] = "withdrawn: the driver is not to be trusted",
     };
 
-    return lull_plan_runner_conductor(runner) == NULL
-               ? "not carried out"
-               : texts[lull_conductor_phase(lull_plan_runner_conductor(runner))];
+    if (lull_plan_runner_conductor(runner) == NULL)
+        return "not carried out";
+    return texts[lull_conductor_phase(lull_plan_runner_conductor(runner))];
 }
 
 /* How many operations of a device, of one kind, have which clock: the highest first. */
@@ -140,6 +117,7 @@ static json_t *clocks_json(const struct lull_plan_file *plan, uint32_t device,
     for (;;) {
         uint32_t highest_mhz = 0;
         json_int_t count = 0;
+        json_t *object;
 
         for (uint32_t i = graph->first_on[device]; i < graph->first_on[device + 1]; i++) {
             const uint32_t op = graph->on_device[i];
@@ -154,35 +132,43 @@ static json_t *clocks_json(const struct lull_plan_file *plan, uint32_t device,
         }
         if (highest_mhz == 0)
             return clocks;
-        json_array_append_new(clocks, json_pack("{s:I, s:I}", "sm_mhz", (json_int_t)highest_mhz,
-                                                "operations", count));
+        object = json_object();
+        lull_field_integer(object, "sm_mhz", highest_mhz);
+        lull_field_integer(object, "operations", count);
+        json_array_append_new(clocks, object);
         below_mhz = highest_mhz;
     }
 }
 
-static json_t *stages_json(const struct lull_control *control,
-                           const struct lull_plan_runner *runner, const struct lull_plan_file *plan)
+static json_t *stage_json(const struct lull_plan_file *plan, uint32_t gpu, uint32_t device)
+{
+    json_t *object = json_object();
+    json_t *clocks = json_object();
+
+    for (enum lull_pipeline_kind kind = 0; kind < LULL_PIPELINE_KINDS; kind++) {
+        json_t *of_kind = clocks_json(plan, device, kind);
+
+        if (kind == LULL_PIPELINE_FIXED || json_array_size(of_kind) == 0)
+            json_decref(of_kind);
+        else
+            lull_field_json(clocks, lull_pipeline_kind_name(kind), of_kind);
+    }
+    lull_field_integer(object, "gpu", gpu);
+    lull_field_integer(object, "device", device);
+    lull_field_json(object, "clocks", clocks);
+    return object;
+}
+
+static json_t *stages_json(const struct lull_report *report, const struct lull_plan_file *plan)
 {
     json_t *stages = json_array();
 
-    for (uint32_t i = 0; i < lull_control_gpu_count(control); i++) {
-        const int32_t device = lull_plan_runner_device(runner, i);
-        json_t *clocks;
+    for (uint32_t i = 0; i < lull_control_gpu_count(report->managed); i++) {
+        const int32_t device = lull_plan_runner_device(report->runner, i);
+        const uint32_t gpu = lull_control_gpu(report->managed, i)->device;
 
-        if (device < 0)
-            continue;
-        clocks = json_object();
-        for (enum lull_pipeline_kind kind = 0; kind < LULL_PIPELINE_KINDS; kind++) {
-            json_t *of_kind = clocks_json(plan, (uint32_t)device, kind);
-
-            if (kind == LULL_PIPELINE_FIXED || json_array_size(of_kind) == 0)
-                json_decref(of_kind);
-            else
-                json_object_set_new(clocks, lull_pipeline_kind_name(kind), of_kind);
-        }
-        json_array_append_new(stages, json_pack("{s:I, s:I, s:o}", "gpu",
-                                                (json_int_t)lull_control_gpu(control, i)->device,
-                                                "device", (json_int_t)device, "clocks", clocks));
+        if (device >= 0)
+            json_array_append_new(stages, stage_json(plan, gpu, (uint32_t)device));
     }
     return stages;
 }
@@ -207,20 +193,76 @@ static json_t *predicted_json(const struct lull_plan_file *plan)
     double highest_j;
     const double highest_s = highest_time_s(plan, &highest_j);
     const double time_s = (double)plan->time_ns * 1e-9;
+    json_t *object = json_object();
 
-    return json_pack("{s:f, s:f, s:f, s:f, s:o, s:o}", "time_s", time_s, "energy_j", plan->energy_j,
-                     "all_max_time_s", highest_s, "all_max_energy_j", highest_j, "saving_ratio",
-                     number_or_null(1.0 - plan->energy_j / highest_j), "slowdown_ratio",
-                     number_or_null(time_s / highest_s - 1.0));
+    lull_field_number(object, "time_s", time_s);
+    lull_field_number(object, "energy_j", plan->energy_j);
+    lull_field_number(object, "all_max_time_s", highest_s);
+    lull_field_number(object, "all_max_energy_j", highest_j);
+    lull_field_number(object, "saving_ratio", 1.0 - plan->energy_j / highest_j);
+    lull_field_number(object, "slowdown_ratio", time_s / highest_s - 1.0);
+    return object;
 }
 
 static json_t *side_json(const struct side *side)
 {
     const double count = (double)side->iterations;
+    json_t *object = json_object();
 
-    return json_pack("{s:I, s:o, s:o}", "iterations", (json_int_t)side->iterations, "iteration_ms",
-                     number_or_null(side->time_s * 1e3 / count), "energy_per_iteration_j",
-                     number_or_null(side->has_energy ? side->energy_j / count : NAN));
+    lull_field_integer(object, "iterations", (json_int_t)side->iterations);
+    lull_field_number(object, "iteration_ms", side->time_s * 1e3 / count);
+    lull_field_known(object, "energy_per_iteration_j", side->energy_j / count, side->has_energy);
+    return object;
+}
+
+static json_t *slowdown_json(const struct lull_guard_estimate *slowdown, double confidence)
+{
+    json_t *object = json_object();
+
+    lull_field_known(object, "slowdown_ratio", slowdown->slowdown_ratio, slowdown->pairs > 0);
+    lull_field_known(object, "slowdown_upper_ratio", slowdown->upper_ratio, slowdown->pairs >= 2);
+    lull_field_integer(object, "pairs", (json_int_t)slowdown->pairs);
+    lull_field_number(object, "confidence", confidence);
+    return object;
+}
+
+/* ---- stragglers -------------------------------------------------------------------------- */
+
+static json_t *stragglers_json(const struct lull_report *report)
+{
+    struct lull_straggler_response_summary summary;
+    json_t *object;
+
+    if (report->response == NULL)
+        return json_null();
+    object = json_object();
+    lull_straggler_response_summary(report->response, report->managed, report->runner, &summary);
+    lull_field_integer(object, "replans", summary.replans);
+    lull_field_integer(object, "iterations", (json_int_t)summary.iterations);
+    lull_field_number(object, "slowest_replan_ms", summary.slowest_ms);
+    lull_field_number(object, "saved_j", summary.saved_j);
+    lull_field_number(object, "saving_ratio", summary.saved_ratio);
+    lull_field_number(object, "lost_ms", summary.lost_ms);
+    lull_field_integer(object, "refuted", summary.refuted);
+    return object;
+}
+
+static void print_stragglers(const struct lull_report *report, FILE *out)
+{
+    struct lull_straggler_response_summary summary;
+
+    if (report->response == NULL)
+        return;
+    lull_straggler_response_summary(report->response, report->managed, report->runner, &summary);
+    if (summary.replans == 0)
+        return;
+    fprintf(out,
+            "    stragglers: replanned %u time%s, within %.1f ms; %" PRIu64 " iterations stretched",
+            summary.replans, summary.replans == 1 ? "" : "s", summary.slowest_ms,
+            summary.iterations);
+    if (isfinite(summary.saved_j))
+        fprintf(out, ", saved %.0f J (%.1f %%)", summary.saved_j, 100.0 * summary.saved_ratio);
+    fprintf(out, ", lost at most %.0f ms\n", summary.lost_ms);
 }
 
 /* ---- all together ------------------------------------------------------------------------ */
@@ -239,90 +281,102 @@ static const struct lull_plan_file *find_plan(const struct lull_plan_runner *run
     return plan;
 }
 
-static json_t *carried_out_json(const struct lull_control *control,
-                                const struct lull_plan_runner *runner,
-                                const struct lull_plan_file *plan, double confidence)
+static json_t *carried_out_json(const struct lull_report *report, const struct lull_plan_file *plan)
 {
-    const struct lull_conductor *conductor = lull_plan_runner_conductor(runner);
-    const struct outcome outcome = measure(control, runner);
+    const struct lull_conductor *conductor = lull_plan_runner_conductor(report->runner);
+    const struct outcome outcome = measure(report->managed, report->runner);
     uint32_t withdrawals;
     const char *const trouble = trouble_text(conductor, &withdrawals);
+    json_t *object = json_object();
 
-    return json_pack(
-        "{s:s, s:o, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:I, s:f}, s:I, s:I, s:s}",
-        "plan", plan->title, "planner",
-        plan->planner[0] != '\0' ? json_string(plan->planner) : json_null(), "state",
-        state_text(runner), "plan_index", (int)lull_conductor_plan(conductor), "predicted",
-        predicted_json(plan), "stages", stages_json(control, runner, plan), "saving_ratio",
-        number_or_null(saving(&outcome)), "reference", side_json(&outcome.sides[REFERENCE]),
-        "planned", side_json(&outcome.sides[PLANNED]), "slowdown", "slowdown_ratio",
-        number_or_null(outcome.slowdown.pairs > 0 ? outcome.slowdown.slowdown_ratio : NAN),
-        "slowdown_upper_ratio",
-        number_or_null(outcome.slowdown.pairs >= 2 ? outcome.slowdown.upper_ratio : NAN), "pairs",
-        (json_int_t)outcome.slowdown.pairs, "confidence", confidence, "late_raisings",
-        (json_int_t)lull_conductor_late(conductor), "withdrawals", (json_int_t)withdrawals,
-        "trouble", trouble);
+    lull_field_text(object, "plan", plan->title);
+    lull_field_text(object, "planner", plan->planner[0] != '\0' ? plan->planner : NULL);
+    lull_field_text(object, "state", state_text(report->runner));
+    lull_field_integer(object, "plan_index", lull_conductor_plan(conductor));
+    lull_field_json(object, "predicted", predicted_json(plan));
+    lull_field_json(object, "stages", stages_json(report, plan));
+    lull_field_number(object, "saving_ratio", saving(&outcome));
+    lull_field_json(object, "reference", side_json(&outcome.sides[REFERENCE]));
+    lull_field_json(object, "planned", side_json(&outcome.sides[PLANNED]));
+    lull_field_json(object, "slowdown", slowdown_json(&outcome.slowdown, report->confidence));
+    lull_field_integer(object, "late_raisings", (json_int_t)lull_conductor_late(conductor));
+    lull_field_integer(object, "withdrawals", withdrawals);
+    lull_field_text(object, "trouble", trouble);
+    return object;
 }
 
-json_t *lull_pipeline_report_json(const struct lull_control *control,
-                                  const struct lull_plan_runner *runner,
-                                  const struct lull_online *online,
-                                  const struct lull_straggler_response *response, double confidence)
+static json_t *state_json(const char *state)
+{
+    json_t *object = json_object();
+
+    lull_field_text(object, "state", state);
+    return object;
+}
+
+json_t *lull_pipeline_report_json(const struct lull_report *report)
 {
     const struct lull_plan_file *plan;
+    uint32_t profiled = 0;
     bool is_done = true;
-    json_t *json;
+    json_t *object;
 
-    if (control == NULL || runner == NULL)
+    if (report->managed == NULL || report->runner == NULL)
         return json_null();
-    if (lull_plan_runner_conductor(runner) == NULL)
-        return json_pack("{s:s}", "state", state_text(runner));
-    if (online != NULL)
-        lull_online_iterations(online, &is_done);
-    plan = find_plan(runner);
-    json = !is_done || plan == NULL
-               ? json_pack("{s:s}", "state", "the run ended while it was profiled")
-               : carried_out_json(control, runner, plan, confidence);
-    if (json != NULL && online != NULL)
-        json_object_set_new(json, "profiled_iterations",
-                            json_integer(lull_online_iterations(online, &is_done)));
-    if (json != NULL && is_done && plan != NULL)
-        json_object_set_new(json, "stragglers",
-                            lull_straggler_response_json(response, control, runner));
-    if (json != NULL && online != NULL)
-        json_object_set_new(json, "raisings", json_integer(lull_online_raisings(online)));
-    return json;
+    if (lull_plan_runner_conductor(report->runner) == NULL)
+        return state_json(state_text(report->runner));
+    if (report->online != NULL)
+        profiled = lull_online_iterations(report->online, &is_done);
+    plan = is_done ? find_plan(report->runner) : NULL;
+    if (plan == NULL)
+        object = state_json("the run ended while it was profiled");
+    else
+        object = carried_out_json(report, plan);
+    if (report->online != NULL)
+        lull_field_integer(object, "profiled_iterations", profiled);
+    if (plan != NULL)
+        lull_field_json(object, "stragglers", stragglers_json(report));
+    if (report->online != NULL)
+        lull_field_integer(object, "raisings", lull_online_raisings(report->online));
+    return object;
 }
 
-void lull_pipeline_report_print(const struct lull_control *control,
-                                const struct lull_plan_runner *runner,
-                                const struct lull_straggler_response *response, FILE *out)
+static void print_outcome(const struct outcome *outcome, FILE *out)
 {
-    const struct lull_plan_file *plan;
+    const struct lull_guard_estimate *slowdown = &outcome->slowdown;
+
+    if (!isfinite(saving(outcome)))
+        return;
+    fprintf(out, "    against iterations at the highest clock in between: saves %.2f %%",
+            saving(outcome) * 100.0);
+    if (slowdown->pairs >= 2)
+        fprintf(out, ", slowdown %+.2f %% (at most %.2f %%)", slowdown->slowdown_ratio * 100.0,
+                slowdown->upper_ratio * 100.0);
+    fprintf(out, "\n");
+}
+
+void lull_pipeline_report_print(const struct lull_report *report, FILE *out)
+{
+    const struct lull_plan_runner *runner = report->runner;
+    const struct lull_plan_file *plan = NULL;
     struct outcome outcome;
     uint32_t withdrawals;
     const char *trouble;
 
     if (runner == NULL)
         return;
-    plan = lull_plan_runner_conductor(runner) == NULL ? NULL : find_plan(runner);
-    fprintf(out, "  pipeline plan%s%s: %s\n",
-            plan != NULL && plan->planner[0] != '\0' ? " of " : "",
-            plan != NULL ? plan->planner : "", state_text(runner));
+    if (lull_plan_runner_conductor(runner) != NULL)
+        plan = find_plan(runner);
+    if (plan != NULL && plan->planner[0] != '\0')
+        fprintf(out, "  pipeline plan of %s: %s\n", plan->planner, state_text(runner));
+    else
+        fprintf(out, "  pipeline plan: %s\n", state_text(runner));
     if (lull_plan_runner_conductor(runner) == NULL)
         return;
     trouble = trouble_text(lull_plan_runner_conductor(runner), &withdrawals);
     if (withdrawals > 0)
         fprintf(out, "    withdrawn %u time%s: %s\n", withdrawals, withdrawals > 1 ? "s" : "",
                 trouble);
-    outcome = measure(control, runner);
-    if (isfinite(saving(&outcome)))
-        fprintf(out, "    against iterations at the highest clock in between: saves %.2f %%",
-                saving(&outcome) * 100.0);
-    if (isfinite(saving(&outcome)) && outcome.slowdown.pairs >= 2)
-        fprintf(out, ", slowdown %+.2f %% (at most %.2f %%)",
-                outcome.slowdown.slowdown_ratio * 100.0, outcome.slowdown.upper_ratio * 100.0);
-    if (isfinite(saving(&outcome)))
-        fprintf(out, "\n");
-    lull_straggler_response_print(response, control, runner, out);
+    outcome = measure(report->managed, runner);
+    print_outcome(&outcome, out);
+    print_stragglers(report, out);
 }

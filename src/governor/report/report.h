@@ -13,10 +13,17 @@
 #include "base/error.h"
 #include "governor/peers/peers.h"
 #include "governor/control/control.h"
-#include "governor/report/energy_report.h"
+#include "governor/energy/accounting.h"
 #include "governor/limits/power_limits.h"
 #include "governor/plan/online.h"
 #include "governor/plan/straggler_response.h"
+
+/* What was measured of energy. */
+struct lull_energy_report {
+    const struct lull_accounting *managed;   /* NULL: nothing was measured */
+    const struct lull_accounting *unmanaged; /* NULL: not compared */
+    const char *node_reason; /* why processors and memory were not read; "" they were */
+};
 
 struct lull_report {
     char *const *command; /* NULL-terminated */

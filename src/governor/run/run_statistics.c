@@ -303,3 +303,23 @@ bool lull_run_statistics_slowdown(const struct lull_run_statistics *reference,
         lull_student_quantile(confidence, degrees) * sqrt(variance) / reference->iteration_ms;
     return true;
 }
+
+bool lull_run_statistics_energy_between(const struct lull_control *control, int64_t begin_ns,
+                                        int64_t end_ns, double *energy_out)
+{
+    double sum_j = 0.0;
+
+    for (uint32_t i = 0; i < lull_control_gpu_count(control); i++) {
+        double begin_j;
+        double end_j;
+
+        if (lull_control_gpu(control, i)->process < 0)
+            continue;
+        if (!lull_run_log_energy_j(lull_control_log(control, i), begin_ns, &begin_j) ||
+            !lull_run_log_energy_j(lull_control_log(control, i), end_ns, &end_j))
+            return false;
+        sum_j += end_j - begin_j;
+    }
+    *energy_out = sum_j;
+    return true;
+}

@@ -63,4 +63,8 @@ bool lull_run_statistics_slowdown(const struct lull_run_statistics *reference,
                                   const struct lull_run_statistics *other, double confidence,
                                   double *slowdown_out, double *upper_out);
 
+/* What the job's GPUs drew between two moments, J. False: the counters were not read then. */
+bool lull_run_statistics_energy_between(const struct lull_control *control, int64_t begin_ns,
+                                        int64_t end_ns, double *energy_out);
+
 #endif

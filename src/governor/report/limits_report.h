@@ -2,8 +2,8 @@
  * Power-limit profiles for people and for JSON: one row per setting. Pure but for its output.
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LULL_GOVERNOR_LIMITS_LIMIT_TABLE_H
-#define LULL_GOVERNOR_LIMITS_LIMIT_TABLE_H
+#ifndef LULL_GOVERNOR_REPORT_LIMITS_REPORT_H
+#define LULL_GOVERNOR_REPORT_LIMITS_REPORT_H
 
 #include <stdio.h>
 
