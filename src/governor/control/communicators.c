@@ -21,21 +21,22 @@ static enum lull_transfer transfer_of(uint16_t operation)
     }
 }
 
-static void announce(struct lull_communicators *communicators, const struct lull_job *job,
+static void announce(struct lull_communicators *communicators, const struct lull_event_segment *job,
                      uint32_t slot, const struct lull_event *event)
 {
     struct lull_named_communicator *item = &communicators->items[event->communicator];
 
     item->operations = 0;
-    lull_job_name(job, slot, event->name, item->name);
+    lull_event_segment_name(job, slot, event->name, item->name);
     lull_communicator_init(&item->what, item->name, event->ranks, (uint32_t)event->bytes,
                            event->peer);
     if (event->communicator >= communicators->count)
         communicators->count = event->communicator + 1;
 }
 
-void lull_communicators_take(struct lull_communicators *communicators, const struct lull_job *job,
-                             uint32_t slot, const struct lull_event *event)
+void lull_communicators_take(struct lull_communicators *communicators,
+                             const struct lull_event_segment *job, uint32_t slot,
+                             const struct lull_event *event)
 {
     if (event->communicator >= LULL_COMMUNICATORS_KEPT)
         return;

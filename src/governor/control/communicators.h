@@ -27,7 +27,8 @@ struct lull_communicators {
 };
 
 /* Takes an event of the process in that slot: COMMUNICATOR or ENQUEUE; others say nothing. */
-void lull_communicators_take(struct lull_communicators *communicators, const struct lull_job *job,
-                             uint32_t slot, const struct lull_event *event);
+void lull_communicators_take(struct lull_communicators *communicators,
+                             const struct lull_event_segment *job, uint32_t slot,
+                             const struct lull_event *event);
 
 #endif

@@ -44,7 +44,7 @@ static void recall_calibrations(struct lull_control *control)
     }
 }
 
-int lull_control_create(struct lull_job *job, struct lull_devices *devices,
+int lull_control_create(struct lull_event_segment *job, struct lull_devices *devices,
                         struct lull_actuator *actuator, const struct lull_controller_config *config,
                         bool exposure, const uint32_t *gpus, uint32_t gpu_count,
                         struct lull_control **control_out, struct lull_error *err)
@@ -186,11 +186,11 @@ static void drain(struct lull_control *control)
         const int32_t gpu = control->gpu_of_process[slot];
         uint32_t count;
 
-        while ((count = lull_job_read(control->job, slot, events, EVENTS_AT_ONCE)) > 0)
+        while ((count = lull_event_segment_read(control->job, slot, events, EVENTS_AT_ONCE)) > 0)
             for (uint32_t i = 0; i < count; i++)
                 take_event_of(control, slot, gpu, &events[i]);
         if (gpu >= 0)
-            control->gpus[gpu].state.lost_events = lull_job_lost(control->job, slot);
+            control->gpus[gpu].state.lost_events = lull_event_segment_lost(control->job, slot);
     }
 }
 
@@ -212,7 +212,7 @@ static void *loop(void *argument)
         if (control->decider->wake_ns(control->deciding) < wake_ns)
             wake_ns = control->decider->wake_ns(control->deciding);
         pthread_mutex_unlock(&control->lock);
-        lull_job_wait(control->job, wake_ns);
+        lull_event_segment_wait(control->job, wake_ns);
     }
     pthread_mutex_lock(&control->lock);
     drain(control);
@@ -239,7 +239,7 @@ void lull_control_stop(struct lull_control *control)
     if (!control->running)
         return;
     atomic_store(&control->stopping, true);
-    lull_job_wake(control->job);
+    lull_event_segment_wake(control->job);
     pthread_join(control->thread, NULL);
     control->running = false;
 }
@@ -276,7 +276,7 @@ static bool is_free(struct lull_control *control, struct lull_governed_gpu *gpu)
 
     if (gpu->state.process < 0 || gpu->left)
         return true;
-    return lull_job_process(control->job, (uint32_t)gpu->state.process, &info) == 0 &&
+    return lull_event_segment_process(control->job, (uint32_t)gpu->state.process, &info) == 0 &&
            kill(info.pid, 0) < 0 && errno == ESRCH;
 }
 
@@ -315,12 +315,12 @@ static void bind_process(struct lull_control *control, uint32_t slot,
 /* A process without a rank only counts if it takes part at all, as an MPI launcher does not. */
 void lull_control_bind(struct lull_control *control)
 {
-    uint32_t processes = lull_job_process_count(control->job);
+    uint32_t processes = lull_event_segment_process_count(control->job);
 
     while (control->bound < processes) {
         struct lull_process_info info;
 
-        if (lull_job_process(control->job, control->bound, &info) < 0)
+        if (lull_event_segment_process(control->job, control->bound, &info) < 0)
             return;
         if (control->gpu_count > 0)
             bind_process(control, control->bound, &info);
@@ -488,7 +488,7 @@ bool lull_control_has_settled(const struct lull_control *control)
     return control->decider->has_settled(control->deciding);
 }
 
-struct lull_job *lull_control_job(const struct lull_control *control)
+struct lull_event_segment *lull_control_job(const struct lull_control *control)
 {
     return control->job;
 }

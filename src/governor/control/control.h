@@ -44,7 +44,7 @@ struct lull_control_gpu {
  * exposure: compute kernels may be recorded in short windows, to see what communication is exposed.
  * gpus[] are the device indices that the job may use, in the job's order.
  */
-int lull_control_create(struct lull_job *job, struct lull_devices *devices,
+int lull_control_create(struct lull_event_segment *job, struct lull_devices *devices,
                         struct lull_actuator *actuator, const struct lull_controller_config *config,
                         bool exposure, const uint32_t *gpus, uint32_t gpu_count,
                         struct lull_control **control_out, struct lull_error *err);
@@ -109,7 +109,7 @@ const struct lull_run_log *lull_control_log(const struct lull_control *control, 
 const struct lull_device_info *lull_control_info(const struct lull_control *control, uint32_t gpu);
 /* For its main thread only, and only while locked. */
 struct lull_controller *lull_control_controlled(struct lull_control *control);
-struct lull_job *lull_control_job(const struct lull_control *control);
+struct lull_event_segment *lull_control_job(const struct lull_control *control);
 
 /* Whether what governs the clocks has come to its result. */
 bool lull_control_has_settled(const struct lull_control *control);

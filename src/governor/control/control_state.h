@@ -49,7 +49,7 @@ struct lull_governed_gpu {
 };
 
 struct lull_control {
-    struct lull_job *job;
+    struct lull_event_segment *job;
     struct lull_devices *devices;
     struct lull_actuator *actuator;
     struct lull_controller *controller;

@@ -81,7 +81,7 @@ static enum meaning meaning_of_name(const struct lull_control *control,
     };
     char text[LULL_JOB_NAME_BYTES];
 
-    lull_job_name(control->job, (uint32_t)gpu->state.process, name, text);
+    lull_event_segment_name(control->job, (uint32_t)gpu->state.process, name, text);
     for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (strcmp(text, known[i].name) == 0)
             return known[i].meaning;
@@ -136,8 +136,8 @@ static void ask(struct lull_control *control, const struct lull_governed_gpu *gp
         wanted |= LULL_ASK_TIMES;
     if (!control->observe_only && lull_gap_map_wants_compute(gpu->gaps))
         wanted |= LULL_ASK_COMPUTE;
-    if (lull_job_asked(control->job, (uint32_t)gpu->state.process) != wanted)
-        lull_job_ask(control->job, (uint32_t)gpu->state.process, wanted);
+    if (lull_event_segment_asked(control->job, (uint32_t)gpu->state.process) != wanted)
+        lull_event_segment_ask(control->job, (uint32_t)gpu->state.process, wanted);
 }
 
 static bool become_device(struct lull_control *control, struct lull_governed_gpu *gpu)

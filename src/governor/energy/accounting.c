@@ -149,15 +149,15 @@ void lull_accounting_read_node(struct lull_accounting *accounting)
 
 /* ---- windows ----------------------------------------------------------------------------- */
 
-void lull_accounting_tell(struct lull_accounting *accounting, const struct lull_job *job,
+void lull_accounting_tell(struct lull_accounting *accounting, const struct lull_event_segment *job,
                           uint32_t slot, const struct lull_event *event)
 {
     struct told told = {.event = *event, .slot = slot, .local_rank = -1};
     struct lull_process_info info;
 
-    if (lull_job_process(job, slot, &info) == 0)
+    if (lull_event_segment_process(job, slot, &info) == 0)
         told.local_rank = info.local_rank;
-    lull_job_name(job, slot, event->name, told.name);
+    lull_event_segment_name(job, slot, event->name, told.name);
     pthread_mutex_lock(&accounting->lock);
     if (accounting->queued < QUEUE)
         accounting->queue[accounting->queued++] = told;

@@ -70,7 +70,7 @@ void lull_accounting_take(struct lull_accounting *accounting, uint32_t gpu,
 void lull_accounting_read_node(struct lull_accounting *accounting);
 
 /* WINDOW_BEGIN or WINDOW_END from that slot of the job. Never waits long, never fails. */
-void lull_accounting_tell(struct lull_accounting *accounting, const struct lull_job *job,
+void lull_accounting_tell(struct lull_accounting *accounting, const struct lull_event_segment *job,
                           uint32_t slot, const struct lull_event *event);
 
 /* Enters what was told into the books; a few times a second, before readings are taken. */

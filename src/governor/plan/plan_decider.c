@@ -76,8 +76,8 @@ static void take_section(struct lull_plan_runner *runner, uint32_t gpu,
 
     if (!follows_plan(runner, gpu))
         return;
-    lull_job_name(lull_control_job(control), (uint32_t)lull_control_gpu(control, gpu)->process,
-                  event->name, name);
+    lull_event_segment_name(lull_control_job(control),
+                            (uint32_t)lull_control_gpu(control, gpu)->process, event->name, name);
     is_backward = strcmp(name, "backward") == 0;
     if (!is_backward && strcmp(name, "forward") != 0)
         return;
@@ -134,12 +134,12 @@ static void take_device_event(struct lull_plan_runner *runner, uint32_t gpu,
 /* Ranks that say no sections have to tell when their communication kernels run. */
 static void ask(struct lull_plan_runner *runner, uint32_t gpu, bool has_sections)
 {
-    struct lull_job *job = lull_control_job(runner->control);
+    struct lull_event_segment *job = lull_control_job(runner->control);
     const uint32_t slot = (uint32_t)lull_control_gpu(runner->control, gpu)->process;
     const uint32_t wanted = follows_plan(runner, gpu) && !has_sections ? LULL_ASK_TIMES : 0;
 
-    if (lull_job_asked(job, slot) != wanted)
-        lull_job_ask(job, slot, wanted);
+    if (lull_event_segment_asked(job, slot) != wanted)
+        lull_event_segment_ask(job, slot, wanted);
 }
 
 /* Sections count on whatever thread. */

@@ -72,7 +72,7 @@ static void describe_name(const struct lull_control *control, uint32_t gpu,
     char bytes[32];
 
     if (section->operation == LULL_OPERATION_USER) {
-        lull_job_name(lull_control_job(control), (uint32_t)lull_control_gpu(control, gpu)->process,
+        lull_event_segment_name(lull_control_job(control), (uint32_t)lull_control_gpu(control, gpu)->process,
                       section->name, text->name);
         text->kind = kind_of_name(text->name);
     } else if (section->operation == LULL_OPERATION_NONE) {

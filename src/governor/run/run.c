@@ -52,7 +52,7 @@ struct run {
 struct pass {
     struct run *run;
     const char *name;
-    struct lull_job *job;
+    struct lull_event_segment *job;
     struct lull_control *control;
     struct lull_peers *peers;                 /* NULL: alone */
     struct lull_plan_runner *runner;          /* NULL: no plan is carried out */
@@ -359,7 +359,7 @@ static void prepare(struct pass *pass, bool observe_only)
         note(run, err.text);
     if (pass->runner != NULL && !config.observe_only)
         pass->response = lull_straggler_response_create();
-    if (lull_job_create(pass->job_path, &pass->job, &err) < 0 ||
+    if (lull_event_segment_create(pass->job_path, &pass->job, &err) < 0 ||
         lull_control_create(pass->job, run->devices, observe_only ? NULL : run->actuator, &config,
                             run->options->exposure, run->gpus, run->gpu_count, &pass->control,
                             &err) < 0 ||
@@ -367,7 +367,7 @@ static void prepare(struct pass *pass, bool observe_only)
         note(run, err.text);
         lull_control_destroy(pass->control);
         lull_accounting_destroy(pass->accounting);
-        lull_job_destroy(pass->job);
+        lull_event_segment_destroy(pass->job);
         pass->accounting = NULL;
         pass->control = NULL;
         pass->job = NULL;
@@ -426,7 +426,7 @@ static void end_pass(struct pass *pass)
     lull_straggler_response_destroy(pass->response);
     lull_online_destroy(pass->online);
     lull_limits_destroy(pass->limits);
-    lull_job_destroy(pass->job);
+    lull_event_segment_destroy(pass->job);
 }
 
 /* Without them sections are managed, as usual. */
