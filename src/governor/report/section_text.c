@@ -72,8 +72,9 @@ static void describe_name(const struct lull_control *control, uint32_t gpu,
     char bytes[32];
 
     if (section->operation == LULL_OPERATION_USER) {
-        lull_event_segment_name(lull_control_job(control), (uint32_t)lull_control_gpu(control, gpu)->process,
-                      section->name, text->name);
+        lull_event_segment_name(lull_control_job(control),
+                                (uint32_t)lull_control_gpu(control, gpu)->process, section->name,
+                                text->name);
         text->kind = kind_of_name(text->name);
     } else if (section->operation == LULL_OPERATION_NONE) {
         snprintf(text->name, sizeof(text->name), "idle");
@@ -142,7 +143,7 @@ const char *lull_gpu_state_text(const struct lull_control *control, uint32_t gpu
         return state->refusal.text;
     if (!state->leased)
         return "observed only";
-    if (lull_driver_watch_is_fruitless(&state->driver))
+    if (lull_driver_watch_has_no_effect(&state->driver))
         return "left alone: the driver does not do what it says";
     if (lull_control_decider(control)->gpu_text != NULL)
         return lull_control_decider(control)->gpu_text;

@@ -13,12 +13,104 @@
 #include "governor/run/python_command.h"
 #include "wire/event.h"
 
-#define CUDA_INJECTION_ENV "CUDA_INJECTION64_PATH"
-#define NVTX_INJECTION_ENV "NVTX_INJECTION64_PATH"
-#define NVTX_SECTIONS "liblull-nvtx.so"
 #define NCCL_PLUGIN_ENV "NCCL_PROFILER_PLUGIN"
-#define NCCL_PLUGIN "libnccl-profiler-lull.so"
-#define NCCL_DEFAULT_PLUGIN "libnccl-profiler.so" /* what NCCL looks for by itself */
+
+/* ---- which commands need which probe ------------------------------------------------------ */
+
+static bool is_openmpi(const struct lull_probes_request *request)
+{
+    return lull_mpi_flavor_of_command(request->command) == LULL_MPI_OPENMPI;
+}
+
+static bool is_mpich(const struct lull_probes_request *request)
+{
+    return lull_mpi_flavor_of_command(request->command) == LULL_MPI_MPICH;
+}
+
+static bool is_python(const struct lull_probes_request *request)
+{
+    return lull_command_runs_python(request->command);
+}
+
+static bool wants_markers(const struct lull_probes_request *request)
+{
+    return request->markers;
+}
+
+static bool wants_plugin(const struct lull_probes_request *request)
+{
+    return !request->markers;
+}
+
+static bool wants_ranges(const struct lull_probes_request *request)
+{
+    (void)request;
+    return true;
+}
+
+static bool wants_exposure(const struct lull_probes_request *request)
+{
+    return request->exposure;
+}
+
+/* CUDA loads one library only, and says nothing of others to it. */
+static bool is_any_library(const char *chosen)
+{
+    (void)chosen;
+    return true;
+}
+
+/* The words by which NCCL's profiler is switched off, or was linked into the program. */
+static bool is_no_plugin(const char *chosen)
+{
+    return strcmp(chosen, "none") == 0 || strcmp(chosen, "STATIC_PLUGIN") == 0;
+}
+
+/* ---- the probes --------------------------------------------------------------------------- */
+
+/* A new probe is a new row, and a library in src/probe/. */
+static const struct probe {
+    const char *library;
+    bool (*is_needed)(const struct lull_probes_request *request);
+    const char *variable;  /* of the environment, that gets it loaded; +: added to what it holds */
+    const char *chain;     /* variable that tells it what the user has chosen instead; NULL: none */
+    const char *otherwise; /* what would be loaded if the user has chosen nothing; NULL: nothing */
+    bool (*is_respected)(const char *chosen); /* then it is not loaded; NULL: it always is */
+    const char *loss;                         /* what is not observed then, and what to do */
+    const char *besides;                      /* another variable that is set with it; NULL: none */
+} all_probes[] = {
+    {.library = "liblull-mpi-openmpi.so", .is_needed = is_openmpi, .variable = "+LD_PRELOAD"},
+    {.library = "liblull-mpi-mpich.so", .is_needed = is_mpich, .variable = "+LD_PRELOAD"},
+    {.library = "liblull-gloo.so", .is_needed = is_python, .variable = "+LD_PRELOAD"},
+    {
+        .library = "liblull-nccl.so",
+        .is_needed = wants_markers,
+        .variable = "+LD_PRELOAD",
+        .besides = NCCL_PLUGIN_ENV "=none", /* both would tell everything twice */
+    },
+    {
+        .library = "libnccl-profiler-lull.so",
+        .is_needed = wants_plugin,
+        .variable = NCCL_PLUGIN_ENV,
+        .chain = LULL_NCCL_CHAIN_ENV,
+        .otherwise = "libnccl-profiler.so",
+        .is_respected = is_no_plugin,
+        .loss = "communication through NCCL is not observed; unset it to let Lull see it",
+    },
+    {
+        .library = "liblull-nvtx.so",
+        .is_needed = wants_ranges,
+        .variable = "NVTX_INJECTION64_PATH",
+        .chain = LULL_NVTX_CHAIN_ENV,
+    },
+    {
+        .library = "liblull-cupti.so",
+        .is_needed = wants_exposure,
+        .variable = "CUDA_INJECTION64_PATH",
+        .is_respected = is_any_library,
+        .loss = "kernels are not recorded; unset it to let Lull record them (--exposure)",
+    },
+};
 
 static int find_probe(const char *file, char *path_out, size_t size, struct lull_error *err)
 {
@@ -41,101 +133,46 @@ __attribute__((format(printf, 2, 3))) static void add(struct lull_probes *probes
     va_end(arguments);
 }
 
-static int preload(struct lull_probes *probes, const char *file, struct lull_error *err)
-{
-    char path[PATH_MAX];
-    int result = find_probe(file, path, sizeof(path), err);
-
-    if (result == 0)
-        add(probes, "+LD_PRELOAD=%s", path);
-    return result;
-}
-
-int lull_probes_add_mpi(struct lull_probes *probes, char *const command[], struct lull_error *err)
-{
-    static const char *const files[] = {
-        [LULL_MPI_OPENMPI] = "liblull-mpi-openmpi.so",
-        [LULL_MPI_MPICH] = "liblull-mpi-mpich.so",
-    };
-    const enum lull_mpi_flavor flavor = lull_mpi_flavor_of_command(command);
-
-    if (flavor != LULL_MPI_OPENMPI && flavor != LULL_MPI_MPICH)
-        return 0;
-    return preload(probes, files[flavor], err);
-}
-
-int lull_probes_add_gloo(struct lull_probes *probes, char *const command[], struct lull_error *err)
-{
-    return lull_command_runs_python(command) ? preload(probes, "liblull-gloo.so", err) : 0;
-}
-
-int lull_probes_add_markers(struct lull_probes *probes, struct lull_error *err)
-{
-    const int result = preload(probes, "liblull-nccl.so", err);
-
-    if (result == 0)
-        add(probes, NCCL_PLUGIN_ENV "=none");
-    return result;
-}
-
-int lull_probes_add_exposure(struct lull_probes *probes, struct lull_error *err)
-{
-    const char *chosen = getenv(CUDA_INJECTION_ENV);
-    char path[PATH_MAX];
-    int result;
-
-    if (chosen != NULL && chosen[0] != '\0')
-        return lull_error_set(err, -EBUSY,
-                              CUDA_INJECTION_ENV "=%s: kernels are not recorded; unset it to let "
-                                                 "Lull record them (--exposure)",
-                              chosen);
-    result = find_probe("liblull-cupti.so", path, sizeof(path), err);
-    if (result == 0)
-        add(probes, CUDA_INJECTION_ENV "=%s", path);
-    return result;
-}
-
-int lull_probes_add_nvtx(struct lull_probes *probes, struct lull_error *err)
-{
-    const char *chosen = getenv(NVTX_INJECTION_ENV);
-    char path[PATH_MAX];
-    const int result = find_probe(NVTX_SECTIONS, path, sizeof(path), err);
-
-    if (result < 0)
-        return result;
-    add(probes, NVTX_INJECTION_ENV "=%s", path);
-    if (chosen != NULL && chosen[0] != '\0' && strstr(chosen, NVTX_SECTIONS) == NULL &&
-        getenv(LULL_NVTX_CHAIN_ENV) == NULL)
-        add(probes, LULL_NVTX_CHAIN_ENV "=%s", chosen);
-    return 0;
-}
-
 /* What ours has to load in its turn: the user's choice, if it is not ours already. */
-static const char *plugin_behind(const char *chosen)
+static const char *find_behind(const struct probe *probe, const char *chosen)
 {
-    if (chosen == NULL || chosen[0] == '\0')
-        return NCCL_DEFAULT_PLUGIN;
-    return strcmp(chosen, "lull") == 0 || strstr(chosen, NCCL_PLUGIN) != NULL ? NULL : chosen;
+    if (chosen == NULL)
+        return probe->otherwise;
+    if (strcmp(chosen, "lull") == 0 || strstr(chosen, probe->library) != NULL)
+        return NULL;
+    return chosen;
 }
 
-int lull_probes_add_nccl(struct lull_probes *probes, struct lull_error *err)
+uint32_t lull_probes_count(void)
 {
-    const char *chosen = getenv(NCCL_PLUGIN_ENV);
-    const char *behind = plugin_behind(chosen);
+    return sizeof(all_probes) / sizeof(all_probes[0]);
+}
+
+int lull_probes_add(struct lull_probes *probes, uint32_t index,
+                    const struct lull_probes_request *request, struct lull_error *err)
+{
+    const struct probe *probe = &all_probes[index];
+    const char *chosen = getenv(probe->variable);
+    const char *behind;
     char path[PATH_MAX];
     int result;
 
-    if (chosen != NULL && (strcmp(chosen, "none") == 0 || strcmp(chosen, "STATIC_PLUGIN") == 0))
-        return lull_error_set(err, LULL_E_UNSUPPORTED,
-                              NCCL_PLUGIN_ENV "=%s: communication through NCCL is not observed; "
-                                              "unset it to let Lull see it",
-                              chosen);
-    result = find_probe(NCCL_PLUGIN, path, sizeof(path), err);
+    if (!probe->is_needed(request))
+        return 0;
+    if (chosen != NULL && chosen[0] == '\0')
+        chosen = NULL;
+    if (chosen != NULL && probe->is_respected != NULL && probe->is_respected(chosen))
+        return lull_error_set(err, LULL_E_UNSUPPORTED, "%s=%s: %s", probe->variable, chosen,
+                              probe->loss);
+    result = find_probe(probe->library, path, sizeof(path), err);
     if (result < 0)
         return result;
-    add(probes, NCCL_PLUGIN_ENV "=%s", path);
-    if (behind != NULL && getenv(LULL_NCCL_CHAIN_ENV) == NULL)
-        add(probes, LULL_NCCL_CHAIN_ENV "=%s", behind);
+    add(probes, "%s=%s", probe->variable, path);
+    behind = find_behind(probe, chosen);
+    if (probe->chain != NULL && behind != NULL && getenv(probe->chain) == NULL)
+        add(probes, "%s=%s", probe->chain, behind);
+    if (probe->besides != NULL)
+        add(probes, "%s", probe->besides);
     return 0;
 }
 

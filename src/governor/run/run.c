@@ -89,6 +89,7 @@ static void open_devices(struct run *run)
     const struct lull_run_options *options = run->options;
     struct lull_error err = {0};
     char text[sizeof(err.text) + 64];
+    int result;
 
     if (lull_devices_open(&run->devices, &err) < 0) {
         run->devices = NULL;
@@ -97,33 +98,30 @@ static void open_devices(struct run *run)
         return;
     }
     run->gpu_count = lull_visible_gpus(run->devices, run->gpus, LULL_CONTROLLER_MAX_GPUS);
-    if (options->no_daemon
-            ? lull_actuator_open_local(run->devices, options->runtime_dir, &run->actuator, &err)
-            : lull_actuator_open_daemon(options->runtime_dir, &run->actuator, &err)) {
+    if (options->no_daemon)
+        result = lull_actuator_open_local(run->devices, options->runtime_dir, &run->actuator, &err);
+    else
+        result = lull_actuator_open_daemon(options->runtime_dir, &run->actuator, &err);
+    if (result < 0) {
         run->actuator = NULL;
         snprintf(text, sizeof(text), "the command is observed, not managed: %s", err.text);
         note(run, text);
     }
 }
 
-/* What the job is to load; what is missing is a note, and not observed. */
+/* Chooses what the job is to load; what cannot be loaded is not observed, and a note says so. */
 static void choose_probes(struct run *run)
 {
+    const struct lull_probes_request request = {
+        .command = run->options->command,
+        .markers = run->options->markers,
+        .exposure = run->options->exposure,
+    };
     struct lull_error err = {0};
 
-    if (run->gpu_count == 0)
-        return;
-    if (lull_probes_add_mpi(&run->probes, run->options->command, &err) < 0)
-        note(run, err.text);
-    if (lull_probes_add_gloo(&run->probes, run->options->command, &err) < 0)
-        note(run, err.text);
-    if (run->options->markers ? lull_probes_add_markers(&run->probes, &err) < 0
-                              : lull_probes_add_nccl(&run->probes, &err) < 0)
-        note(run, err.text);
-    if (lull_probes_add_nvtx(&run->probes, &err) < 0)
-        note(run, err.text);
-    if (run->options->exposure && lull_probes_add_exposure(&run->probes, &err) < 0)
-        note(run, err.text);
+    for (uint32_t i = 0; run->gpu_count > 0 && i < lull_probes_count(); i++)
+        if (lull_probes_add(&run->probes, i, &request, &err) < 0)
+            note(run, err.text);
 }
 
 /* ---- one pass ---------------------------------------------------------------------------- */
