@@ -174,24 +174,24 @@ static int run_rank(const char *plugin)
     return measure();
 }
 
-static void drain(struct lull_job *job)
+static void drain(struct lull_event_segment *job)
 {
     struct lull_event events[256];
 
-    for (uint32_t slot = 0; slot < lull_job_process_count(job); slot++)
-        while (lull_job_read(job, slot, events, 256) > 0)
+    for (uint32_t slot = 0; slot < lull_event_segment_process_count(job); slot++)
+        while (lull_event_segment_read(job, slot, events, 256) > 0)
             continue;
 }
 
 int main(int argc, char *argv[])
 {
-    struct lull_job *job;
+    struct lull_event_segment *job;
     char path[64];
     int status = 0;
     pid_t pid;
 
     snprintf(path, sizeof(path), "/dev/shm/lull-bench-%ld", (long)getpid());
-    if (argc < 2 || lull_job_create(path, &job, NULL) < 0)
+    if (argc < 2 || lull_event_segment_create(path, &job, NULL) < 0)
         return 1;
     setenv(LULL_JOB_ENV, path, 1);
     fflush(stdout);
@@ -203,9 +203,9 @@ int main(int argc, char *argv[])
     }
     while (waitpid(pid, &status, WNOHANG) == 0) {
         drain(job);
-        lull_job_wait(job, lull_now_ns() + 20 * LULL_NS_PER_MS);
+        lull_event_segment_wait(job, lull_now_ns() + 20 * LULL_NS_PER_MS);
     }
-    printf("lost %llu events\n", (unsigned long long)lull_job_lost(job, 0));
-    lull_job_destroy(job);
+    printf("lost %llu events\n", (unsigned long long)lull_event_segment_lost(job, 0));
+    lull_event_segment_destroy(job);
     return status != 0;
 }

@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "governor/calibrate.h"
+#include "governor/control/calibrate.h"
 
 enum {
     KEY_GPU = 'g',

@@ -14,9 +14,15 @@ static const struct word {
     const char *text;
 } reason_words[] =
     {
-        {0x1, "idle"},        {0x2, "application clocks"}, {0x4, "power cap"},
-        {0x8, "hw slowdown"}, {0x10, "sync boost"},        {0x20, "thermal"},
-        {0x40, "hw thermal"}, {0x80, "power brake"},       {0x100, "display"},
+        {LULL_CLOCK_REASON_IDLE, "idle"},
+        {LULL_CLOCK_REASON_SETTING, "application clocks"},
+        {LULL_CLOCK_REASON_POWER_CAP, "power cap"},
+        {LULL_CLOCK_REASON_HARDWARE_SLOWDOWN, "hw slowdown"},
+        {LULL_CLOCK_REASON_SYNC_BOOST, "sync boost"},
+        {LULL_CLOCK_REASON_THERMAL, "thermal"},
+        {LULL_CLOCK_REASON_HARDWARE_THERMAL, "hw thermal"},
+        {LULL_CLOCK_REASON_POWER_BRAKE, "power brake"},
+        {LULL_CLOCK_REASON_DISPLAY, "display"},
 },
   capability_words[] = {
       {LULL_CAPABILITY_SM_LOCK, "sm_lock"},

@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "cli/choice.h"
 #include "cli/command.h"
-#include "governor/limit_table.h"
+#include "governor/report/limits_report.h"
 
 enum { KEY_CHOOSE = 256, KEY_ETA, KEY_JSON, KEY_FORGET };
 

@@ -9,8 +9,8 @@
 #include "cli/choice.h"
 #include "cli/command.h"
 #include "core/section/agreement.h"
-#include "governor/pipeline/pilot.h"
-#include "governor/run.h"
+#include "governor/plan/plan_runner.h"
+#include "governor/run/run.h"
 
 enum {
     KEY_TOLERANCE = 't',
@@ -234,7 +234,7 @@ static error_t parse_limit_option(int key, char *arg, struct argp_state *state)
         break;
     case ARGP_KEY_END:
         if (limits->is_wanted &&
-            (run->plan_count > 0 || run->online.schedule != NULL || run->together.endpoint != NULL))
+            (run->plan_count > 0 || run->online.schedule != NULL || run->peers.endpoint != NULL))
             argp_error(state, "--power-limit goes without --plan, --pipeline and --together");
         return ARGP_ERR_UNKNOWN;
     default:
@@ -245,7 +245,7 @@ static error_t parse_limit_option(int key, char *arg, struct argp_state *state)
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-    static const char *plans[LULL_PILOT_PLANS];
+    static const char *plans[LULL_PLAN_RUNNER_MAX_PLANS];
     struct lull_run_options *run = state->input;
 
     switch (key) {
@@ -287,19 +287,19 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
             argp_error(state, "--steady %s: give a ratio such as 0.5%% or 0.005", arg);
         break;
     case KEY_TOGETHER:
-        run->together.endpoint = arg;
+        run->peers.endpoint = arg;
         break;
     case KEY_TOGETHER_KEY:
-        run->together.key_path = arg;
+        run->peers.key_path = arg;
         break;
     case KEY_NODE:
-        if (lull_nodes_parse(arg, &run->together.nodes) < 0)
+        if (lull_nodes_parse(arg, &run->peers.nodes) < 0)
             argp_error(state, "--node %s: give the node and their number (at most %d), such as 0/2",
                        arg, LULL_AGREEMENT_MAX_NODES);
         break;
     case KEY_PLAN:
-        if (run->plan_count == LULL_PILOT_PLANS)
-            argp_error(state, "--plan: at most %d", LULL_PILOT_PLANS);
+        if (run->plan_count == LULL_PLAN_RUNNER_MAX_PLANS)
+            argp_error(state, "--plan: at most %d", LULL_PLAN_RUNNER_MAX_PLANS);
         plans[run->plan_count++] = arg;
         run->plans = plans;
         break;

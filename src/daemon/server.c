@@ -46,7 +46,7 @@ struct server {
     struct connection *connections;
     uint64_t last_connection_id;
     uint64_t refused_senders;
-    uint64_t settling;                           /* a bit per GPU whose lease has ended */
+    uint64_t settling;                      /* a bit per GPU whose lease has ended */
     atomic_int ended[LULL_DEVICE_MAX_GPUS]; /* set by the writer's thread */
 };
 
@@ -84,8 +84,7 @@ static void reply(struct connection *connection, uint32_t sequence, const struct
     lull_connection_send(connection, &message, false);
 }
 
-static void reply_code(struct connection *connection, uint32_t sequence, int code,
-                       const char *text)
+static void reply_code(struct connection *connection, uint32_t sequence, int code, const char *text)
 {
     struct lull_error error;
 
@@ -212,47 +211,6 @@ void lull_server_forget(struct server *server, struct connection *connection)
 
 /* --- requests --- */
 
-/* Narrows the power limits to those that the device accepts. */
-static int fit_limits(const struct lull_device_info *info, struct lull_band *band,
-                      struct lull_error *err)
-{
-    if (band->max_limit_mw == 0)
-        return 0;
-    if ((info->capabilities & LULL_CAPABILITY_POWER_LIMIT) == 0)
-        return lull_error_set(err, LULL_E_UNSUPPORTED, "%s: its power limit cannot be set",
-                              info->uuid);
-    if (band->min_limit_mw > band->max_limit_mw || band->min_limit_mw > info->power_limit_max_mw ||
-        band->max_limit_mw < info->power_limit_min_mw)
-        return lull_error_set(err, -EINVAL, "%s: no power limit between %u and %u W; %u to %u W",
-                              info->uuid, band->min_limit_mw / 1000, band->max_limit_mw / 1000,
-                              info->power_limit_min_mw / 1000, info->power_limit_max_mw / 1000);
-    if (band->min_limit_mw < info->power_limit_min_mw)
-        band->min_limit_mw = info->power_limit_min_mw;
-    if (band->max_limit_mw > info->power_limit_max_mw)
-        band->max_limit_mw = info->power_limit_max_mw;
-    return 0;
-}
-
-/* Narrows the band to clocks that the device has. */
-static int fit_band(const struct lull_device_info *info, struct lull_band *band,
-                    struct lull_error *err)
-{
-    uint32_t highest_mhz;
-    uint32_t lowest_mhz;
-
-    if ((info->capabilities & LULL_CAPABILITY_SM_LOCK) == 0)
-        return lull_error_set(err, LULL_E_UNSUPPORTED, "%s: its SM clock cannot be locked",
-                              info->uuid);
-    highest_mhz = info->sm_clocks_mhz[0];
-    lowest_mhz = info->sm_clocks_mhz[info->sm_clock_count - 1];
-    if (band->min_mhz > band->max_mhz || band->min_mhz > highest_mhz || band->max_mhz < lowest_mhz)
-        return lull_error_set(err, -EINVAL, "%s: no clock between %u and %u MHz; it has %u to %u",
-                              info->uuid, band->min_mhz, band->max_mhz, lowest_mhz, highest_mhz);
-    band->min_mhz = band->min_mhz < lowest_mhz ? lowest_mhz : band->min_mhz;
-    band->max_mhz = band->max_mhz > highest_mhz ? highest_mhz : band->max_mhz;
-    return fit_limits(info, band, err);
-}
-
 static int grant(struct server *server, struct connection *connection,
                  const struct lull_message_lease *wanted, struct lull_message_grant *grant_out,
                  struct lull_error *err)
@@ -265,13 +223,14 @@ static int grant(struct server *server, struct connection *connection,
     if (gpu < 0)
         return lull_error_set(err, -ENODEV, "%s: no such GPU on this node; see lull gpus",
                               wanted->uuid);
-    result = fit_band(lull_device_info(server->devices, (uint32_t)gpu), &band, err);
-    if (result == 0)
-        result = lull_connection_open_table(connection, server->writer, err);
-    if (result == 0)
-        result = lull_lease_grant(server->leases, (uint32_t)gpu, connection->id, &band,
-                                  lull_now_ns(), LEASE_TTL_MS * LULL_NS_PER_MS,
-                                  &grant_out->lease_id, err);
+    result = lull_device_fit_band(lull_device_info(server->devices, (uint32_t)gpu), &band, err);
+    if (result < 0)
+        return result;
+    result = lull_connection_open_table(connection, server->writer, err);
+    if (result < 0)
+        return result;
+    result = lull_lease_grant(server->leases, (uint32_t)gpu, connection->id, &band, lull_now_ns(),
+                              LEASE_TTL_MS * LULL_NS_PER_MS, &grant_out->lease_id, err);
     if (result < 0)
         return result;
     lull_writer_grant(server->writer, (uint32_t)gpu, &connection->source, &band);
@@ -400,9 +359,9 @@ static void serve_restore(struct server *server, struct connection *connection,
 typedef void serve_function(struct server *, struct connection *, const struct lull_message *);
 
 static serve_function *const serve_functions[LULL_MESSAGE_TYPE_COUNT] = {
-    [LULL_MESSAGE_HELLO] = serve_hello,     [LULL_MESSAGE_LEASE] = serve_lease,
-    [LULL_MESSAGE_RENEW] = serve_renew,     [LULL_MESSAGE_RELEASE] = serve_release,
-    [LULL_MESSAGE_STATUS] = serve_status,   [LULL_MESSAGE_RESTORE] = serve_restore,
+    [LULL_MESSAGE_HELLO] = serve_hello,   [LULL_MESSAGE_LEASE] = serve_lease,
+    [LULL_MESSAGE_RENEW] = serve_renew,   [LULL_MESSAGE_RELEASE] = serve_release,
+    [LULL_MESSAGE_STATUS] = serve_status, [LULL_MESSAGE_RESTORE] = serve_restore,
 };
 
 /* A descriptor that a forked child inherited is no right to speak for its parent. */

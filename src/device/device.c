@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/amdsmi.h"
 #include "device/levelzero.h"
 #include "device/nvml.h"
-#include "device/rocm.h"
 
 struct lull_devices {
     const struct lull_vendor *vendor;
@@ -19,7 +19,7 @@ struct lull_devices {
 };
 
 /* In the order in which they are tried. */
-static const struct lull_vendor *const vendors[] = {&lull_nvml_vendor, &lull_rocm_vendor,
+static const struct lull_vendor *const vendors[] = {&lull_nvml_vendor, &lull_amdsmi_vendor,
                                                     &lull_levelzero_vendor};
 
 enum { VENDOR_COUNT = sizeof(vendors) / sizeof(vendors[0]) };
@@ -138,6 +138,68 @@ int lull_device_find(const struct lull_devices *devices, const char *uuid)
         if (uuid[0] != '\0' && strcmp(devices->infos[gpu].uuid, uuid) == 0)
             return (int)gpu;
     return -ENODEV;
+}
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static int check_clocks(const struct lull_device_info *info, const struct lull_band *band,
+                        struct lull_error *err)
+{
+    uint32_t highest_mhz;
+    uint32_t lowest_mhz;
+
+    if ((info->capabilities & LULL_CAPABILITY_SM_LOCK) == 0 || info->sm_clock_count == 0)
+        return lull_error_set(err, LULL_E_UNSUPPORTED, "%s: its SM clock cannot be locked",
+                              info->uuid);
+    highest_mhz = info->sm_clocks_mhz[0];
+    lowest_mhz = info->sm_clocks_mhz[info->sm_clock_count - 1];
+    if (band->min_mhz > band->max_mhz || band->min_mhz > highest_mhz || band->max_mhz < lowest_mhz)
+        return lull_error_set(err, -EINVAL, "%s: no clock between %u and %u MHz; it has %u to %u",
+                              info->uuid, band->min_mhz, band->max_mhz, lowest_mhz, highest_mhz);
+    return 0;
+}
+
+static int check_limits(const struct lull_device_info *info, const struct lull_band *band,
+                        struct lull_error *err)
+{
+    if ((info->capabilities & LULL_CAPABILITY_POWER_LIMIT) == 0)
+        return lull_error_set(err, LULL_E_UNSUPPORTED, "%s: its power limit cannot be set",
+                              info->uuid);
+    if (band->min_limit_mw > band->max_limit_mw || band->min_limit_mw > info->power_limit_max_mw ||
+        band->max_limit_mw < info->power_limit_min_mw)
+        return lull_error_set(err, -EINVAL, "%s: no power limit between %u and %u W; %u to %u W",
+                              info->uuid, band->min_limit_mw / 1000, band->max_limit_mw / 1000,
+                              info->power_limit_min_mw / 1000, info->power_limit_max_mw / 1000);
+    return 0;
+}
+
+int lull_device_fit_band(const struct lull_device_info *info, struct lull_band *band,
+                         struct lull_error *err)
+{
+    const bool has_limits = band->max_limit_mw > 0;
+    int result = check_clocks(info, band, err);
+
+    if (result < 0)
+        return result;
+    if (has_limits)
+        result = check_limits(info, band, err);
+    if (result < 0)
+        return result;
+    band->min_mhz = larger(band->min_mhz, info->sm_clocks_mhz[info->sm_clock_count - 1]);
+    band->max_mhz = smaller(band->max_mhz, info->sm_clocks_mhz[0]);
+    if (has_limits) {
+        band->min_limit_mw = larger(band->min_limit_mw, info->power_limit_min_mw);
+        band->max_limit_mw = smaller(band->max_limit_mw, info->power_limit_max_mw);
+    }
+    return 0;
 }
 
 void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wanted,

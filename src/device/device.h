@@ -1,5 +1,5 @@
 /*
- * GPUs of this node behind one table of functions per vendor (nvml.c, rocm.c, levelzero.c).
+ * GPUs of this node behind one table of functions per vendor (nvml.c, amdsmi.c, levelzero.c).
  *
  * A missing driver library or symbol is a capability that is off, never a crash; a missing reading
  * is an unset validity bit, never 0. Every set is a request: device/writer.h reads back whether
@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/switch.h"
 
 enum {
     LULL_DEVICE_MAX_GPUS = 64,
@@ -51,13 +52,34 @@ struct lull_device_info {
 enum lull_reading_field {
     LULL_READING_SM_CLOCK = 1 << 0,
     LULL_READING_MEMORY_CLOCK = 1 << 1,
-    LULL_READING_POWER = 1 << 2,       /* as the driver reports it: may be a 1 s average */
-    LULL_READING_ENERGY = 1 << 3,      /* counter since driver load */
+    LULL_READING_POWER = 1 << 2,  /* as the driver reports it: may be a 1 s average */
+    LULL_READING_ENERGY = 1 << 3, /* counter since driver load */
     LULL_READING_TEMPERATURE = 1 << 4,
-    LULL_READING_REASONS = 1 << 5,     /* clock-event reasons, NVML's bits */
+    LULL_READING_REASONS = 1 << 5,     /* enum lull_clock_reason */
     LULL_READING_POWER_LIMIT = 1 << 6, /* requested */
     LULL_READING_UTILIZATION = 1 << 7,
     LULL_READING_ALL = (1 << 8) - 1,
+};
+
+/*
+ * Why the SM clock is not at the highest now, as bits. The values are NVML's
+ * (nvmlDeviceGetCurrentClocksEventReasons); the other vendors' reasons are translated into them. A
+ * locked clock has no bit of its own.
+ */
+enum lull_clock_reason {
+    LULL_CLOCK_REASON_IDLE = 1 << 0,
+    LULL_CLOCK_REASON_SETTING = 1 << 1, /* somebody has set application clocks, or a range */
+    LULL_CLOCK_REASON_POWER_CAP = 1 << 2,
+    LULL_CLOCK_REASON_HARDWARE_SLOWDOWN = 1 << 3,
+    LULL_CLOCK_REASON_SYNC_BOOST = 1 << 4,
+    LULL_CLOCK_REASON_THERMAL = 1 << 5,
+    LULL_CLOCK_REASON_HARDWARE_THERMAL = 1 << 6,
+    LULL_CLOCK_REASON_POWER_BRAKE = 1 << 7,
+    LULL_CLOCK_REASON_DISPLAY = 1 << 8,
+    /* Heat or the power supply holds the clock down, which no power limit asks for. */
+    LULL_CLOCK_REASON_THROTTLED = LULL_CLOCK_REASON_HARDWARE_SLOWDOWN | LULL_CLOCK_REASON_THERMAL |
+                                  LULL_CLOCK_REASON_HARDWARE_THERMAL |
+                                  LULL_CLOCK_REASON_POWER_BRAKE,
 };
 
 struct lull_device_reading {
@@ -67,7 +89,7 @@ struct lull_device_reading {
     uint32_t power_mw;
     uint64_t energy_mj;
     uint32_t temperature_c;
-    uint64_t reasons;
+    uint64_t reasons; /* enum lull_clock_reason */
     uint32_t power_limit_mw;
     uint32_t utilization_percent;
 };
@@ -97,6 +119,15 @@ const struct lull_device_info *lull_device_info(const struct lull_devices *devic
 
 /* Index of the GPU with this UUID, -ENODEV if there is none. */
 int lull_device_find(const struct lull_devices *devices, const char *uuid);
+
+/*
+ * What may be leased of a GPU: narrows the band to the clocks and power limits that the GPU has.
+ * Errors: LULL_E_UNSUPPORTED its SM clock cannot be locked, or a power limit is wanted and cannot
+ * be set; -EINVAL the band is empty or none of it is in the GPU's range. The band is then as it
+ * was.
+ */
+int lull_device_fit_band(const struct lull_device_info *info, struct lull_band *band,
+                         struct lull_error *err);
 
 /* Reads the wanted fields; what could not be read has no bit in reading_out->valid. */
 void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wanted,

@@ -152,24 +152,24 @@ static bool read_stacks(struct levelzero *levelzero, const struct zes_card *card
     return all.actual_mhz >= 0.0;
 }
 
-/* Sysman's reasons in NVML's bits; the range of the hardware itself is none. */
+/* Sysman's reasons as Lull's; that the hardware's own range ends there is none of them. */
 static uint64_t as_reasons(const struct zes_frequency_state *state)
 {
     static const struct {
         uint32_t zes;
-        uint32_t nvml;
+        uint32_t reason;
     } rows[] = {
-        {0x1 | 0x2 | 0x200, 0x4}, /* power: average, burst, any */
-        {0x4 | 0x80, 0x8},        /* current, voltage: hardware slowdown */
-        {0x8 | 0x100, 0x20},      /* heat */
-        {0x10, 0x80},             /* power supply: power brake */
-        {0x20, 0x2},              /* the range that was set */
+        {0x1 | 0x2 | 0x200, LULL_CLOCK_REASON_POWER_CAP},  /* average, burst, or any power */
+        {0x4 | 0x80, LULL_CLOCK_REASON_HARDWARE_SLOWDOWN}, /* current, voltage */
+        {0x8 | 0x100, LULL_CLOCK_REASON_THERMAL},
+        {0x10, LULL_CLOCK_REASON_POWER_BRAKE}, /* the power supply asks for it */
+        {0x20, LULL_CLOCK_REASON_SETTING},     /* the range that was set */
     };
-    uint64_t reasons = state->actual_mhz == 0.0 ? 0x1 : 0;
+    uint64_t reasons = state->actual_mhz == 0.0 ? LULL_CLOCK_REASON_IDLE : 0;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if ((state->reasons & rows[i].zes) != 0)
-            reasons |= rows[i].nvml;
+            reasons |= rows[i].reason;
     return reasons;
 }
 

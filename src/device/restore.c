@@ -14,8 +14,10 @@ enum {
     CONFIRM_STEP_MS = 5,
 };
 
-/* NVML's clock-event reasons other than application clocks: each explains a clock below the top. */
-static const uint64_t limiting_reasons = 0x1 | 0x4 | 0x8 | 0x10 | 0x20 | 0x40 | 0x80 | 0x100;
+/* Each of these explains a clock below the highest when no lock is left. */
+static const uint64_t limiting_reasons = LULL_CLOCK_REASON_IDLE | LULL_CLOCK_REASON_POWER_CAP |
+                                         LULL_CLOCK_REASON_THROTTLED |
+                                         LULL_CLOCK_REASON_SYNC_BOOST | LULL_CLOCK_REASON_DISPLAY;
 
 /* One GPU that is being restored. */
 struct job {
@@ -107,8 +109,7 @@ static void confirm(struct lull_devices *devices, struct job *job, int64_t until
     struct lull_device_reading reading;
 
     for (;;) {
-        lull_device_read(devices, job->gpu, LULL_READING_SM_CLOCK | LULL_READING_REASONS,
-                         &reading);
+        lull_device_read(devices, job->gpu, LULL_READING_SM_CLOCK | LULL_READING_REASONS, &reading);
         if (lull_restore_is_free(info, &reading, job->before_mhz))
             return;
         if (lull_now_ns() >= until_ns)
@@ -140,11 +141,12 @@ static bool prepare(struct lull_devices *devices, struct lull_journal *journal, 
         return false;
     }
     job->gpu = (uint32_t)found;
-    if (result < 0 ||
-        strcmp(record.driver_version, lull_devices_driver_version(devices)) != 0) {
+    if (result < 0 || strcmp(record.driver_version, lull_devices_driver_version(devices)) != 0) {
         /* What it had cannot be known: reset the clocks, leave the limit, keep the file. */
-        lull_log(LULL_LOG_WARNING, "restore", "GPU %s: journal unreadable or of another driver; "
-                                              "resetting its clocks, file kept aside", uuid);
+        lull_log(LULL_LOG_WARNING, "restore",
+                 "GPU %s: journal unreadable or of another driver; "
+                 "resetting its clocks, file kept aside",
+                 uuid);
         job->is_set_aside = true;
         job->controls = LULL_CAPABILITY_SM_LOCK | LULL_CAPABILITY_MEMORY_LOCK;
         return true;

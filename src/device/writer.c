@@ -641,7 +641,7 @@ static bool is_obeyed(const struct lull_writer *writer, uint32_t index, uint32_t
         lull_device_read(writer->devices, index, LULL_READING_REASONS, &reading);
         if ((reading.valid & LULL_READING_REASONS) == 0)
             return true; /* the device tells nothing: the reset's own word has to do */
-        return (reading.reasons & ~UINT64_C(0x2)) != 0;
+        return (reading.reasons & ~(uint64_t)LULL_CLOCK_REASON_SETTING) != 0;
     }
     if (gpu->observation.before_mhz != 0 && seen_mhz == gpu->observation.before_mhz)
         return false;
@@ -794,7 +794,7 @@ static void *run(void *argument)
 
     pthread_setname_np(pthread_self(), "lull-writer");
     prctl(PR_SET_TIMERSLACK, 1UL); /* the default of 50 us would be most of a switch's latency */
-    lull_thread_be_prompt();
+    lull_thread_set_realtime();
     for (;;) {
         int64_t now_ns = lull_now_ns();
 

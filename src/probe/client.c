@@ -70,7 +70,7 @@ static uint32_t join(void)
     const char *path = secure_getenv(LULL_JOB_ENV);
     static int watches_fork;
     struct lull_process_info info;
-    struct lull_job *job;
+    struct lull_event_segment *job;
     uint32_t slot;
 
     if (path == NULL || path[0] == '\0')
@@ -79,7 +79,7 @@ static uint32_t join(void)
         return LULL_CLIENT_OFF;
     watches_fork = 1;
     lull_client_info(&info);
-    if (lull_job_join(path, &info, &job, &slot, NULL) < 0)
+    if (lull_event_segment_join(path, &info, &job, &slot, NULL) < 0)
         return LULL_CLIENT_OFF;
     lull_client.job = job;
     lull_client.slot = slot;
@@ -105,6 +105,6 @@ void lull_client_renew_thread(void)
 {
     lull_client_this_thread = (struct lull_client_thread){
         .generation = lull_client.generation,
-        .number = lull_job_thread(lull_client.job, lull_client.slot),
+        .number = lull_event_segment_thread(lull_client.job, lull_client.slot),
     };
 }

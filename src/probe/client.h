@@ -29,8 +29,9 @@ struct lull_client {
     _Atomic uint32_t state;      /* enum lull_client_state */
     _Atomic uint32_t generation; /* counts from 1, one more after every fork */
     _Atomic uint32_t slot;
-    struct lull_job *_Atomic job;
-    void (*on_join)(struct lull_job *job, uint32_t slot); /* set before the first join; or NULL */
+    struct lull_event_segment *_Atomic job;
+    void (*on_join)(struct lull_event_segment *job,
+                    uint32_t slot); /* set before the first join; or NULL */
 };
 
 extern struct lull_client lull_client;

@@ -115,7 +115,8 @@ static void tell_until(int64_t before_ns)
     for (uint32_t i = 0; i < count; i++) {
         const struct lull_compute_run *run = &window.runs.runs[i];
 
-        if (lull_client_is_on() && lull_job_is_half_free(lull_client.job, lull_client.slot))
+        if (lull_client_is_on() &&
+            lull_event_segment_is_half_free(lull_client.job, lull_client.slot))
             push(LULL_EVENT_COMPUTE, run->begin_ns, (uint64_t)(run->end_ns - run->begin_ns), -1);
         else
             window.dropped += run->kernels;
@@ -326,7 +327,7 @@ static void close_window(void)
 static int is_asked(void)
 {
     return lull_client_is_on() &&
-           (lull_job_asked(lull_client.job, lull_client.slot) & LULL_ASK_COMPUTE) != 0;
+           (lull_event_segment_asked(lull_client.job, lull_client.slot) & LULL_ASK_COMPUTE) != 0;
 }
 
 static void *watch(void *unused)

@@ -73,13 +73,13 @@ static inline void *find_behind(void *_Atomic *next, const char *symbol, const v
 
 /* ---- life of the process ---- */
 
-static void enter(struct lull_job *job, uint32_t slot)
+static void enter(struct lull_event_segment *job, uint32_t slot)
 {
     const struct lull_event event = {
         .time_ns = lull_now_ns(),
         .communicator = LULL_EVENT_NO_COMMUNICATOR,
         .peer = -1,
-        .thread = lull_job_thread_of(job, slot, getpid()),
+        .thread = lull_event_segment_thread_of(job, slot, getpid()),
         .kind = LULL_EVENT_ENTER,
     };
 

@@ -26,13 +26,14 @@ static _Atomic uint32_t section_count;                          /* names before 
 static pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER; /* guards adding to sections */
 static _Atomic uint8_t hints[HINTS]; /* the section that a pointer was found to mean last time */
 
-static void intern(uint32_t section, struct lull_job *job, uint32_t slot)
+static void intern(uint32_t section, struct lull_event_segment *job, uint32_t slot)
 {
     atomic_store_explicit(&sections[section].slot_name,
-                          lull_job_intern(job, slot, sections[section].name), memory_order_relaxed);
+                          lull_event_segment_intern(job, slot, sections[section].name),
+                          memory_order_relaxed);
 }
 
-static void intern_all(struct lull_job *job, uint32_t slot)
+static void intern_all(struct lull_event_segment *job, uint32_t slot)
 {
     const uint32_t count = atomic_load(&section_count);
 

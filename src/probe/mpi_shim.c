@@ -330,7 +330,7 @@ static void add_communicator(MPI_Comm comm, struct lull_event *event)
         return;
     if (next_Comm_size(comm, &ranks) != MPI_SUCCESS || ranks < 0)
         ranks = 0;
-    entry->number = lull_job_new_communicator(lull_client.job, lull_client.slot);
+    entry->number = lull_event_segment_new_communicator(lull_client.job, lull_client.slot);
     entry->ranks = (uint32_t)ranks;
     event->communicator = entry->number;
     event->ranks = entry->ranks;
@@ -444,7 +444,7 @@ static void identify(void)
         info.world_rank = rank;
         info.world_size = size;
     }
-    lull_job_identify(lull_client.job, lull_client.slot, &info);
+    lull_event_segment_identify(lull_client.job, lull_client.slot, &info);
 }
 
 /* A child is no rank of the job; MPI allows it no communication. */

@@ -161,7 +161,7 @@ static void announce(const struct communicator *communicator,
     };
 
     if (identity->name != NULL)
-        event.name = lull_job_intern(lull_client.job, lull_client.slot, identity->name);
+        event.name = lull_event_segment_intern(lull_client.job, lull_client.slot, identity->name);
     lull_client_push(&event);
 }
 
@@ -173,8 +173,8 @@ static int wanted_mask(const struct communicator *communicator)
         return mask;
     mask |= communicator->version < 5 ? TASKS : CALLS;
     if (communicator->may_time_kernels &&
-        lull_job_asked(atomic_load_explicit(&lull_client.job, memory_order_relaxed),
-                       atomic_load_explicit(&lull_client.slot, memory_order_relaxed)) &
+        lull_event_segment_asked(atomic_load_explicit(&lull_client.job, memory_order_relaxed),
+                                 atomic_load_explicit(&lull_client.slot, memory_order_relaxed)) &
             LULL_ASK_TIMES)
         mask |= LULL_NCCL_KERNEL_CH;
     return mask;
@@ -207,7 +207,8 @@ static void fill_in(struct communicator *communicator, const struct lull_nccl_id
     lull_nccl_chain_init(&communicator->chain, identity);
     if (join_job()) {
         communicator->client = atomic_load(&lull_client.generation);
-        communicator->number = lull_job_new_communicator(lull_client.job, lull_client.slot);
+        communicator->number =
+            lull_event_segment_new_communicator(lull_client.job, lull_client.slot);
         announce(communicator, identity);
     }
     atomic_store(&communicator->asked_mask, wanted_mask(communicator));

@@ -369,7 +369,7 @@ static struct bracket begin_bracket(void *stream, const struct lull_event *event
     struct marker *marker;
     int capture = 0;
 
-    if (!(lull_job_asked(lull_client.job, lull_client.slot) & LULL_ASK_TIMES) ||
+    if (!(lull_event_segment_asked(lull_client.job, lull_client.slot) & LULL_ASK_TIMES) ||
         !are_markers_ready())
         return bracket;
     if (cuda.is_capturing(stream, &capture) != CUDA_SUCCESS || capture != 0)
@@ -461,7 +461,7 @@ static void announce(const struct communicator *entry, int rank, const char *nam
         .ranks = entry->ranks,
         .peer = rank,
         .kind = LULL_EVENT_COMMUNICATOR,
-        .name = name != NULL ? lull_job_intern(lull_client.job, lull_client.slot, name)
+        .name = name != NULL ? lull_event_segment_intern(lull_client.job, lull_client.slot, name)
                              : LULL_JOB_MAX_NAMES,
     };
 
@@ -481,7 +481,7 @@ static struct communicator *add_communicator(ncclComm_t comm, const struct confi
         ranks = 0;
     if (next_CommUserRank() == NULL || next_CommUserRank()(comm, &rank) != NCCL_SUCCESS)
         rank = -1;
-    entry->number = lull_job_new_communicator(lull_client.job, lull_client.slot);
+    entry->number = lull_event_segment_new_communicator(lull_client.job, lull_client.slot);
     entry->ranks = (uint32_t)ranks;
     entry->is_non_blocking =
         config != NULL && config->magic == CONFIG_MAGIC && config->blocking == 0;

@@ -145,7 +145,7 @@ static void begin(struct window *window, const char *name)
     take_reading();
     *window = (struct window){.turn = (window->turn + 1) % MAX_TURNS, .pid = getpid()};
     if (lull_client_join())
-        window->name = lull_job_intern(lull_client.job, lull_client.slot, name);
+        window->name = lull_event_segment_intern(lull_client.job, lull_client.slot, name);
     lull_window_gpus_own(&window->gpus);
     window->is_open = true;
     window->begin_ns = lull_now_ns();

@@ -126,92 +126,98 @@ struct lull_process_info {
     char program[32];
 };
 
-struct lull_job; /* one open segment; event.c */
+struct lull_event_segment; /* one open segment; event.c */
 
 /*
  * Governor: creates the segment at path (must not exist), locks and maps it. The caller owns it.
  * Errors: -errno with the path.
  */
-int lull_job_create(const char *path, struct lull_job **job_out, struct lull_error *err);
+int lull_event_segment_create(const char *path, struct lull_event_segment **job_out,
+                              struct lull_error *err);
 
 /* Unmaps; a created segment's file is removed. NULL is allowed. */
-void lull_job_destroy(struct lull_job *job);
+void lull_event_segment_destroy(struct lull_event_segment *job);
 
 /* Slots claimed so far; slots 0..count-1 are valid and stay so after their process ended. */
-uint32_t lull_job_process_count(const struct lull_job *job);
+uint32_t lull_event_segment_process_count(const struct lull_event_segment *job);
 
 /* Identity of a slot. -EAGAIN while its process is still writing it. */
-int lull_job_process(const struct lull_job *job, uint32_t slot, struct lull_process_info *info_out);
+int lull_event_segment_process(const struct lull_event_segment *job, uint32_t slot,
+                               struct lull_process_info *info_out);
 
 /* Copies the name of a user section, "" if there is none. name_out: LULL_JOB_NAME_BYTES bytes. */
-void lull_job_name(const struct lull_job *job, uint32_t slot, uint32_t name, char *name_out);
+void lull_event_segment_name(const struct lull_event_segment *job, uint32_t slot, uint32_t name,
+                             char *name_out);
 
 /*
  * Moves up to max events of a slot to events_out, oldest first; returns how many. One consumer.
  * A record whose producer stopped before publishing it is passed over and delivered once it is
  * published, so a producer that was killed there costs nothing but its own event.
  */
-uint32_t lull_job_read(struct lull_job *job, uint32_t slot, struct lull_event *events_out,
-                       uint32_t max);
+uint32_t lull_event_segment_read(struct lull_event_segment *job, uint32_t slot,
+                                 struct lull_event *events_out, uint32_t max);
 
 /* Governor: asks the probes of a slot for what bits of enum lull_ask say, from now on. */
-void lull_job_ask(struct lull_job *job, uint32_t slot, uint32_t asked);
+void lull_event_segment_ask(struct lull_event_segment *job, uint32_t slot, uint32_t asked);
 
 /* Probe: what the governor asks for at this moment; one relaxed load. Any thread. */
-uint32_t lull_job_asked(const struct lull_job *job, uint32_t slot);
+uint32_t lull_event_segment_asked(const struct lull_event_segment *job, uint32_t slot);
 
 /* Events that the slot's process could not push because its ring was full. */
-uint64_t lull_job_lost(const struct lull_job *job, uint32_t slot);
+uint64_t lull_event_segment_lost(const struct lull_event_segment *job, uint32_t slot);
 
 /*
- * Sleeps until the doorbell rings or until_ns passes; returns at once if events are waiting. It does not
- * ring for ENQUEUE and COMMUNICATOR, which nobody hurries for, until an eighth of a ring is full.
- * Producers pay for at most one wake-up per 200 us: for that long after one, the next call dozes
- * without the doorbell. lull_job_wake ends a doze too. May return early without a reason.
+ * Sleeps until the doorbell rings or until_ns passes; returns at once if events are waiting. It
+ * does not ring for ENQUEUE and COMMUNICATOR, which nothing waits for, until an eighth of a ring
+ * is full. Producers pay for at most one wake-up per 200 us: for that long after one, the next call
+ * dozes without the doorbell. lull_event_segment_wake ends a doze too. May return early without a
+ * reason.
  */
-void lull_job_wait(struct lull_job *job, int64_t until_ns);
+void lull_event_segment_wait(struct lull_event_segment *job, int64_t until_ns);
 
 /* Rings the doorbell from another thread of the governor. */
-void lull_job_wake(struct lull_job *job);
+void lull_event_segment_wake(struct lull_event_segment *job);
 
 /*
  * Probe: opens the existing segment at path and claims a slot for this process, or finds the one
- * that another probe of this process has claimed (info is then not used: see lull_job_identify).
- * *slot_out is what lull_event_push takes. The slot's memory is reserved, so that a full /dev/shm
- * is an error here and not a SIGBUS later. Errors: -ENOSPC all slots taken or no memory left;
- * LULL_E_FORMAT not such a segment, or another version; -errno.
+ * that another probe of this process has claimed (info is then not used: see
+ * lull_event_segment_identify). *slot_out is what lull_event_push takes. The slot's memory is
+ * reserved, so that a full /dev/shm is an error here and not a SIGBUS later. Errors: -ENOSPC all
+ * slots taken or no memory left; LULL_E_FORMAT not such a segment, or another version; -errno.
  */
-int lull_job_join(const char *path, const struct lull_process_info *info, struct lull_job **job_out,
-                  uint32_t *slot_out, struct lull_error *err);
+int lull_event_segment_join(const char *path, const struct lull_process_info *info,
+                            struct lull_event_segment **job_out, uint32_t *slot_out,
+                            struct lull_error *err);
 
 /* Probe: renews the identity of this process' slot (MPI_Init learns the ranks later than join). */
-void lull_job_identify(struct lull_job *job, uint32_t slot, const struct lull_process_info *info);
+void lull_event_segment_identify(struct lull_event_segment *job, uint32_t slot,
+                                 const struct lull_process_info *info);
 
 /*
  * Probe: returns the index for a name, adding it; LULL_JOB_MAX_NAMES - 1 ("other") once the table
  * is full. Longer names are cut.
  */
-uint32_t lull_job_intern(struct lull_job *job, uint32_t slot, const char *name);
+uint32_t lull_event_segment_intern(struct lull_event_segment *job, uint32_t slot, const char *name);
 
 /* Probe: number of the calling thread, the same for all probes of the process. Keep it: slow. */
-uint32_t lull_job_thread(struct lull_job *job, uint32_t slot);
+uint32_t lull_event_segment_thread(struct lull_event_segment *job, uint32_t slot);
 
 /*
  * Probe: the number of another thread of the process, by its kernel id; gives it one if it has
  * none. Where threads other than the main one may be first, this makes the main one number 0.
  */
-uint32_t lull_job_thread_of(struct lull_job *job, uint32_t slot, pid_t id);
+uint32_t lull_event_segment_thread_of(struct lull_event_segment *job, uint32_t slot, pid_t id);
 
 /* Probe: a new communicator number, unique among all probes of the process. */
-uint32_t lull_job_new_communicator(struct lull_job *job, uint32_t slot);
+uint32_t lull_event_segment_new_communicator(struct lull_event_segment *job, uint32_t slot);
 
 /*
  * Probe: 1 while at least half of the slot's ring is free. A hint for producers of what may be left
  * out: it may be old when it is returned. Any thread.
  */
-int lull_job_is_half_free(const struct lull_job *job, uint32_t slot);
+int lull_event_segment_is_half_free(const struct lull_event_segment *job, uint32_t slot);
 
 /* Probe: pushes one event. Any thread; lock-free, never blocks. */
-void lull_event_push(struct lull_job *job, uint32_t slot, const struct lull_event *event);
+void lull_event_push(struct lull_event_segment *job, uint32_t slot, const struct lull_event *event);
 
 #endif

@@ -42,8 +42,8 @@ struct lull_message_hello {
 
 struct lull_message_welcome {
     uint32_t gpu_count;
-    uint32_t lease_ttl_ms;
-    uint32_t heartbeat_ms;
+    uint32_t lease_ttl_ms; /* a lease ends this long after its last renewal */
+    uint32_t heartbeat_ms; /* clients are to renew their leases this often */
 };
 
 struct lull_message_lease {

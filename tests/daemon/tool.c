@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "emulator/node.h"
 #include "emulator/workload.h"
-#include "governor/actuator.h"
+#include "governor/control/actuator.h"
 
 /* Closed at exit, behind the actuator that borrows it. */
 static struct lull_devices *devices;

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "device/levelzero.h"
-#include "device/rocm.h"
+#include "device/amdsmi.h"
 #include "emulator/node.h"
 
 struct row {
@@ -32,8 +32,8 @@ static void test_codes_of_amd_smi(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        assert_int_equal(lull_rocm_meaning(rows[i].code)->error, rows[i].error);
-        assert_true(lull_rocm_meaning(rows[i].code)->text[0] != '\0');
+        assert_int_equal(lull_amdsmi_meaning(rows[i].code)->error, rows[i].error);
+        assert_true(lull_amdsmi_meaning(rows[i].code)->text[0] != '\0');
     }
 }
 

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "governor/mpi_flavor.h"
+#include "governor/run/mpi_flavor.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

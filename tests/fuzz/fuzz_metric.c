@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "governor/metric.h"
+#include "governor/batch/metric.h"
 
 static void take_value(void *context, double value)
 {

@@ -68,26 +68,26 @@ static void account(struct total *total, const struct lull_event *event)
     }
 }
 
-static void drain(struct lull_job *job)
+static void drain(struct lull_event_segment *job)
 {
     struct lull_event events[BATCH];
 
-    for (uint32_t slot = 0; slot < lull_job_process_count(job); slot++) {
+    for (uint32_t slot = 0; slot < lull_event_segment_process_count(job); slot++) {
         uint32_t count;
 
-        lull_job_ask(job, slot, LULL_ASK_TIMES | LULL_ASK_COMPUTE);
-        while ((count = lull_job_read(job, slot, events, BATCH)) > 0)
+        lull_event_segment_ask(job, slot, LULL_ASK_TIMES | LULL_ASK_COMPUTE);
+        while ((count = lull_event_segment_read(job, slot, events, BATCH)) > 0)
             for (uint32_t i = 0; i < count; i++)
                 account(&totals[slot], &events[i]);
     }
 }
 
-static void print_process(const struct lull_job *job, uint32_t slot)
+static void print_process(const struct lull_event_segment *job, uint32_t slot)
 {
     const struct total *total = &totals[slot];
     struct lull_process_info info = {-1, -1, -1, -1, "?"};
 
-    lull_job_process(job, slot, &info);
+    lull_event_segment_process(job, slot, &info);
     printf("{\"pid\": %ld, \"communicators\": %" PRIu64 ", \"enqueued\": %" PRIu64
            ", \"kernels\": %" PRIu64 ", \"kernel_ms\": %.3f, \"kernel_longest_ms\": %.3f, "
            "\"unmatched\": %" PRIu64 ", \"compute_runs\": %" PRIu64 ", \"compute_ms\": %.3f, "
@@ -96,10 +96,10 @@ static void print_process(const struct lull_job *job, uint32_t slot)
            total->counts[LULL_EVENT_ENQUEUE], total->kernels, lull_ms_from_ns(total->kernel_ns),
            lull_ms_from_ns(total->longest_ns), total->unmatched, total->counts[LULL_EVENT_COMPUTE],
            (double)total->compute_ns * 1e-6, total->dropped, total->failure,
-           lull_job_lost(job, slot));
+           lull_event_segment_lost(job, slot));
 }
 
-static int run(struct lull_job *job, char *const argv[])
+static int run(struct lull_event_segment *job, char *const argv[])
 {
     int status = 0;
     const pid_t pid = fork();
@@ -111,7 +111,7 @@ static int run(struct lull_job *job, char *const argv[])
     if (pid < 0)
         return 125;
     while (waitpid(pid, &status, WNOHANG) == 0) {
-        lull_job_wait(job, lull_now_ns() + 20 * LULL_NS_PER_MS);
+        lull_event_segment_wait(job, lull_now_ns() + 20 * LULL_NS_PER_MS);
         drain(job);
     }
     drain(job);
@@ -120,7 +120,7 @@ static int run(struct lull_job *job, char *const argv[])
 
 int main(int argc, char *argv[])
 {
-    struct lull_job *job;
+    struct lull_event_segment *job;
     struct lull_error err;
     char path[64];
     int status;
@@ -128,18 +128,18 @@ int main(int argc, char *argv[])
     if (argc < 2)
         return 125;
     snprintf(path, sizeof(path), "/dev/shm/lull-watch-%ld", (long)getpid());
-    if (lull_job_create(path, &job, &err) < 0) {
+    if (lull_event_segment_create(path, &job, &err) < 0) {
         fprintf(stderr, "gpu_watch: %s\n", err.text);
         return 125;
     }
     setenv(LULL_JOB_ENV, path, 1);
     status = run(job, argv + 1);
     printf("[");
-    for (uint32_t slot = 0; slot < lull_job_process_count(job); slot++) {
+    for (uint32_t slot = 0; slot < lull_event_segment_process_count(job); slot++) {
         fputs(slot > 0 ? ",\n" : "", stdout);
         print_process(job, slot);
     }
     printf("]\n");
-    lull_job_destroy(job);
+    lull_event_segment_destroy(job);
     return status;
 }

@@ -83,14 +83,14 @@ static void account(struct process_total *total, uint32_t slot, const struct lul
                 event->peer, event->thread);
 }
 
-static void drain(struct lull_job *job)
+static void drain(struct lull_event_segment *job)
 {
     struct lull_event events[BATCH];
 
-    for (uint32_t slot = 0; slot < lull_job_process_count(job); slot++) {
+    for (uint32_t slot = 0; slot < lull_event_segment_process_count(job); slot++) {
         uint32_t count;
 
-        while ((count = lull_job_read(job, slot, events, BATCH)) > 0)
+        while ((count = lull_event_segment_read(job, slot, events, BATCH)) > 0)
             for (uint32_t i = 0; i < count; i++)
                 account(&totals[slot], slot, &events[i]);
     }
@@ -134,14 +134,14 @@ static void print_sections(const char *name, const struct sections *sections)
     printf("}");
 }
 
-static void print_names(const struct lull_job *job, uint32_t slot)
+static void print_names(const struct lull_event_segment *job, uint32_t slot)
 {
     char name[LULL_JOB_NAME_BYTES];
     const char *comma = "";
 
     printf(", \"names\": [");
     for (uint32_t i = 0; i < LULL_JOB_MAX_NAMES - 1; i++) {
-        lull_job_name(job, slot, i, name);
+        lull_event_segment_name(job, slot, i, name);
         if (name[0] != '\0')
             printf("%s\"%s\"", comma, name);
         if (name[0] != '\0')
@@ -150,13 +150,13 @@ static void print_names(const struct lull_job *job, uint32_t slot)
     printf("]");
 }
 
-static void print_process(const struct lull_job *job, uint32_t slot)
+static void print_process(const struct lull_event_segment *job, uint32_t slot)
 {
     const struct process_total *total = &totals[slot];
     struct lull_process_info info = {-1, -1, -1, -1, "?"};
     int64_t section_ns = 0;
 
-    lull_job_process(job, slot, &info);
+    lull_event_segment_process(job, slot, &info);
     for (uint32_t i = 0; i < LULL_JOB_MAX_THREADS; i++)
         section_ns += total->threads[i].section_ns;
     printf("{\"pid\": %ld, \"program\": \"%s\", \"rank\": %d, \"size\": %d, \"local_rank\": %d, "
@@ -165,7 +165,7 @@ static void print_process(const struct lull_job *job, uint32_t slot)
            (long)info.pid, info.program, info.world_rank, info.world_size, info.local_rank,
            (double)(total->exit_ns - total->enter_ns) * 1e-9, (double)section_ns * 1e-9,
            (unsigned long long)total->bytes, (unsigned long long)total->unmatched,
-           (unsigned long long)lull_job_lost(job, slot));
+           (unsigned long long)lull_event_segment_lost(job, slot));
     print_counts(total);
     print_sections("first_thread", total->sections[0]);
     print_sections("other_threads", total->sections[1]);
@@ -173,7 +173,7 @@ static void print_process(const struct lull_job *job, uint32_t slot)
     printf("}");
 }
 
-static int run(struct lull_job *job, char *const argv[])
+static int run(struct lull_event_segment *job, char *const argv[])
 {
     int status = 0;
     pid_t pid = fork();
@@ -185,7 +185,7 @@ static int run(struct lull_job *job, char *const argv[])
     if (pid < 0)
         return 125;
     while (waitpid(pid, &status, WNOHANG) == 0) {
-        lull_job_wait(job, lull_now_ns() + 20 * LULL_NS_PER_MS);
+        lull_event_segment_wait(job, lull_now_ns() + 20 * LULL_NS_PER_MS);
         drain(job);
     }
     drain(job);
@@ -194,7 +194,7 @@ static int run(struct lull_job *job, char *const argv[])
 
 int main(int argc, char *argv[])
 {
-    struct lull_job *job;
+    struct lull_event_segment *job;
     struct lull_error err;
     char path[64];
     int status;
@@ -203,18 +203,18 @@ int main(int argc, char *argv[])
     if (argc < 2 + dumps)
         return 125;
     snprintf(path, sizeof(path), "/dev/shm/lull-reader-%ld", (long)getpid());
-    if (lull_job_create(path, &job, &err) < 0) {
+    if (lull_event_segment_create(path, &job, &err) < 0) {
         fprintf(stderr, "event_reader: %s\n", err.text);
         return 125;
     }
     setenv(LULL_JOB_ENV, path, 1);
     status = run(job, argv + 1 + dumps);
     printf("[");
-    for (uint32_t slot = 0; slot < lull_job_process_count(job); slot++) {
+    for (uint32_t slot = 0; slot < lull_event_segment_process_count(job); slot++) {
         fputs(slot > 0 ? ",\n" : "", stdout);
         print_process(job, slot);
     }
     printf("]\n");
-    lull_job_destroy(job);
+    lull_event_segment_destroy(job);
     return status;
 }

@@ -102,7 +102,7 @@ static void read_events(struct fixture *fixture)
 {
     uint32_t count;
 
-    while ((count = lull_job_read(fixture->job, 0, events + event_count, 1000)) > 0)
+    while ((count = lull_event_segment_read(fixture->job, 0, events + event_count, 1000)) > 0)
         event_count += count;
 }
 
@@ -178,7 +178,7 @@ static void check_near(int64_t time_ns, int64_t expected_ns)
 
 static void ask(struct fixture *fixture, uint32_t asked)
 {
-    lull_job_ask(fixture->job, 0, asked);
+    lull_event_segment_ask(fixture->job, 0, asked);
 }
 
 /* Close kernels join, NCCL's do not count, order of arrival does not matter. */
@@ -213,7 +213,7 @@ static void check_window(struct fixture *fixture)
     wait_until_closed();
     read_events(fixture);
     check_order();
-    assert_int_equal(lull_job_lost(fixture->job, 0), 0);
+    assert_int_equal(lull_event_segment_lost(fixture->job, 0), 0);
 }
 
 static void a_window_opens_and_closes_when_asked(void **state)
@@ -221,7 +221,7 @@ static void a_window_opens_and_closes_when_asked(void **state)
     struct fixture *fixture = *state;
 
     load(true);
-    assert_int_equal(lull_job_process_count(fixture->job), 1);
+    assert_int_equal(lull_event_segment_process_count(fixture->job), 1);
     wait_until_closed();
     kernel("before", gpu_now_ns(), gpu_now_ns() + LULL_NS_PER_S);
     check_window(fixture);
@@ -251,7 +251,7 @@ static void a_reader_that_sleeps_loses_no_other_event(void **state)
     for (uint32_t i = 0; i < event_count; i++)
         told += events[i].kind == LULL_EVENT_COMPUTE ? 1 : events[i].bytes;
     assert_int_equal(told, kernels);
-    assert_int_equal(lull_job_lost(fixture->job, 0), 0);
+    assert_int_equal(lull_event_segment_lost(fixture->job, 0), 0);
 }
 
 /* One COMPLETE says why, then nothing more is ever said. */

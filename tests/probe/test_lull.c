@@ -50,7 +50,8 @@ static const char *told(struct fixture *fixture, uint32_t slot)
     size_t length = 0;
 
     text[0] = '\0';
-    while (lull_job_read(fixture->job, slot, &event, 1) == 1 && length < sizeof(text) - 8) {
+    while (lull_event_segment_read(fixture->job, slot, &event, 1) == 1 &&
+           length < sizeof(text) - 8) {
         const char letter = event.kind < 7 ? "?BEPSXN"[event.kind] : '?';
 
         length += (size_t)snprintf(text + length, sizeof(text) - length, "%s%c",
@@ -83,9 +84,9 @@ static void sections_and_steps(void **state)
 
     assert_int_equal(in_child(fixture->path, nested_sections), 0);
     assert_string_equal(told(fixture, 0), "B0 B1 E1 E0 S");
-    lull_job_name(fixture->job, 0, 1, name);
+    lull_event_segment_name(fixture->job, 0, 1, name);
     assert_string_equal(name, "backward");
-    assert_int_equal(lull_job_process(fixture->job, 0, &info), 0);
+    assert_int_equal(lull_event_segment_process(fixture->job, 0, &info), 0);
     assert_string_equal(info.program, "test_lull");
 }
 
@@ -139,7 +140,7 @@ static void names_run_out(void **state)
     uint32_t count = 0;
 
     assert_int_equal(in_child(fixture->path, many_names), 0);
-    while (lull_job_read(fixture->job, 0, &event, 1) == 1) {
+    while (lull_event_segment_read(fixture->job, 0, &event, 1) == 1) {
         assert_true(event.name < LULL_JOB_MAX_NAMES);
         count++;
     }
@@ -171,11 +172,11 @@ static void fault_f40_fork(void **state)
     struct lull_process_info child;
 
     assert_int_equal(in_child(fixture->path, forks), 0);
-    assert_int_equal(lull_job_process_count(fixture->job), 2);
+    assert_int_equal(lull_event_segment_process_count(fixture->job), 2);
     assert_string_equal(told(fixture, 0), "B0 E0");
     assert_string_equal(told(fixture, 1), "B1 E1");
-    assert_int_equal(lull_job_process(fixture->job, 0, &parent), 0);
-    assert_int_equal(lull_job_process(fixture->job, 1, &child), 0);
+    assert_int_equal(lull_event_segment_process(fixture->job, 0, &parent), 0);
+    assert_int_equal(lull_event_segment_process(fixture->job, 1, &child), 0);
     assert_true(parent.pid != child.pid);
 }
 
@@ -220,16 +221,16 @@ static void fork_in_a_busy_client(void **state)
     uint32_t parent = 0;
 
     assert_int_equal(in_child(fixture->path, threads_and_forks), 0);
-    for (uint32_t slot = 0; slot < lull_job_process_count(fixture->job); slot++) {
+    for (uint32_t slot = 0; slot < lull_event_segment_process_count(fixture->job); slot++) {
         uint32_t count = 0;
         uint32_t threads = 0;
 
-        while (lull_job_read(fixture->job, slot, &event, 1) == 1) {
+        while (lull_event_segment_read(fixture->job, slot, &event, 1) == 1) {
             assert_true(event.thread < 8);
             threads |= 1u << event.thread;
             count++;
         }
-        assert_int_equal(lull_job_lost(fixture->job, slot), 0);
+        assert_int_equal(lull_event_segment_lost(fixture->job, slot), 0);
         if (count > 400)
             parent++;
         threads_seen |= threads;
@@ -265,7 +266,7 @@ static void fault_f35_no_job(void **state)
     chmod(fixture->path, 0);
     if (geteuid() != 0) {
         assert_int_equal(in_child(fixture->path, nothing_happens), 0);
-        assert_int_equal(lull_job_process_count(fixture->job), 0);
+        assert_int_equal(lull_event_segment_process_count(fixture->job), 0);
     }
 }
 
@@ -436,11 +437,11 @@ static void windows_are_told(void **state)
     char name[LULL_JOB_NAME_BYTES];
 
     assert_int_equal(in_child(fixture->path, tells_windows), 0);
-    assert_int_equal(lull_job_read(fixture->job, 0, events, 5), 4);
+    assert_int_equal(lull_event_segment_read(fixture->job, 0, events, 5), 4);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(events[i].kind, i < 2 ? LULL_EVENT_WINDOW_BEGIN : LULL_EVENT_WINDOW_END);
         assert_int_equal(events[i].bytes, events[i % 2].bytes);
-        lull_job_name(fixture->job, 0, events[i].name, name);
+        lull_event_segment_name(fixture->job, 0, events[i].name, name);
         assert_string_equal(name, i % 2 == 0 ? "epoch" : "eval");
     }
     assert_true(events[0].bytes % LULL_JOB_MAX_WINDOWS != events[1].bytes % LULL_JOB_MAX_WINDOWS);

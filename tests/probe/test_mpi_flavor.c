@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "governor/mpi_flavor.h"
+#include "governor/run/mpi_flavor.h"
 
 enum { MUTATIONS = 20000 };
 

@@ -53,10 +53,10 @@ static void a_collective_is_bracketed(void **state)
     assert_int_equal(ncclCommInitRank(&comm, 2, id, 0), 0);
     stub_stream_init(stub, 200000);
     assert_int_equal(ncclAllReduce(buffer, buffer, 16, FLOAT32, SUM, comm, stub), 0);
-    lull_job_ask(fixture->job, 0, LULL_ASK_TIMES); /* the slot is claimed now */
+    lull_event_segment_ask(fixture->job, 0, LULL_ASK_TIMES); /* the slot is claimed now */
     assert_int_equal(ncclAllReduce(buffer, buffer, 16, FLOAT32, SUM, comm, stub), 0);
     for (int i = 0; i < PATIENCE_MS && count < 5; i++) {
-        count += lull_job_read(fixture->job, 0, events + count, 8 - count);
+        count += lull_event_segment_read(fixture->job, 0, events + count, 8 - count);
         lull_sleep_until_ns(lull_now_ns() + LULL_NS_PER_MS);
     }
     assert_int_equal(count, 5);

@@ -63,7 +63,7 @@ static uint64_t gpu_now_ns(void)
 static void ask(uint32_t what)
 {
     for (uint32_t slot = 0; slot < 4; slot++)
-        lull_job_ask(job->job, slot, what);
+        lull_event_segment_ask(job->job, slot, what);
 }
 
 static int run_child(const char *job_path, int version, void (*body)(void))
@@ -119,7 +119,7 @@ static void describe(const struct fixture *fixture, uint32_t slot, const struct 
     const char *operation = lull_operation_name((enum lull_operation)event->operation);
     char name[LULL_JOB_NAME_BYTES];
 
-    lull_job_name(fixture->job, slot, event->name, name);
+    lull_event_segment_name(fixture->job, slot, event->name, name);
     switch (event->kind) {
     case LULL_EVENT_COMMUNICATOR:
         snprintf(text, size, "communicator %u: rank %d of %u on %u '%s'\n", event->communicator,
@@ -148,7 +148,8 @@ static const char *told(struct fixture *fixture, uint32_t slot)
 
     text[0] = '\0';
     kernel_number(UINT32_MAX);
-    while (lull_job_read(fixture->job, slot, &event, 1) == 1 && length < sizeof(text) - 256) {
+    while (lull_event_segment_read(fixture->job, slot, &event, 1) == 1 &&
+           length < sizeof(text) - 256) {
         describe(fixture, slot, &event, text + length, sizeof(text) - length);
         length += strlen(text + length);
     }
@@ -163,7 +164,7 @@ static void count_events(struct fixture *fixture, uint32_t slot, uint32_t *count
     struct lull_event event;
 
     memset(edges, 0, sizeof(edges));
-    while (lull_job_read(fixture->job, slot, &event, 1) == 1) {
+    while (lull_event_segment_read(fixture->job, slot, &event, 1) == 1) {
         uint8_t *edge = &edges[event.thread & 0xffff];
 
         assert_true(event.kind <= LULL_EVENT_COMMUNICATOR);
@@ -337,8 +338,8 @@ static void timed_late(void)
 
 static int read_any(struct fixture *fixture, struct lull_event *event_out)
 {
-    for (uint32_t slot = 0; slot < lull_job_process_count(fixture->job); slot++)
-        if (lull_job_read(fixture->job, slot, event_out, 1) == 1)
+    for (uint32_t slot = 0; slot < lull_event_segment_process_count(fixture->job); slot++)
+        if (lull_event_segment_read(fixture->job, slot, event_out, 1) == 1)
             return 1;
     return 0;
 }

@@ -74,7 +74,7 @@ static void read_events(struct fixture *fixture)
 {
     uint32_t count;
 
-    while ((count = lull_job_read(fixture->job, 0, events + event_count, 1000)) > 0)
+    while ((count = lull_event_segment_read(fixture->job, 0, events + event_count, 1000)) > 0)
         event_count += count;
 }
 
@@ -166,7 +166,7 @@ static void asked_it_brackets_each_call(void **state)
 {
     struct fixture *fixture = *state;
 
-    lull_job_ask(fixture->job, 0, LULL_ASK_TIMES);
+    lull_event_segment_ask(fixture->job, 0, LULL_ASK_TIMES);
     stub_stream_hold(first, true);
     assert_int_equal(all_reduce(first, 16), 0);
     assert_int_equal(all_reduce(first, 32), 0);
@@ -248,7 +248,7 @@ static void surplus_calls_pass_without_markers(void **state)
     stub_stream_hold(first, false);
     wait_for_ends(fixture, MARKERS);
     assert_int_equal(count_kind(LULL_EVENT_ENQUEUE), MARKERS + 100);
-    assert_int_equal(lull_job_lost(fixture->job, 0), 0);
+    assert_int_equal(lull_event_segment_lost(fixture->job, 0), 0);
     assert_int_equal(all_reduce(first, 16), 0);
     wait_for_ends(fixture, MARKERS + 1);
 }
@@ -274,7 +274,7 @@ static void communicators_have_names_and_numbers(void **state)
     assert_int_equal(events[0].kind, LULL_EVENT_COMMUNICATOR);
     assert_int_equal(events[0].ranks, 4);
     assert_int_equal(events[0].peer, 2);
-    lull_job_name(fixture->job, 0, events[0].name, name);
+    lull_event_segment_name(fixture->job, 0, events[0].name, name);
     assert_string_equal(name, config.comm_name);
     assert_int_equal(SHIM(CommDestroy, (void *), comm), 0);
 
@@ -363,9 +363,9 @@ static void without_a_driver_calls_pass_through(void **state)
 {
     struct fixture *fixture = *state;
 
-    lull_job_ask(fixture->job, 0, LULL_ASK_TIMES);
+    lull_event_segment_ask(fixture->job, 0, LULL_ASK_TIMES);
     assert_int_equal(all_reduce(first, 16), 0);
-    lull_job_ask(fixture->job, 0, LULL_ASK_TIMES);
+    lull_event_segment_ask(fixture->job, 0, LULL_ASK_TIMES);
     assert_int_equal(all_reduce(first, 16), 0);
     assert_string_equal(given(first, 0), "AllReduce AllReduce");
     wait_for_ends(fixture, 0);

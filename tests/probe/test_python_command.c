@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "governor/python_command.h"
+#include "governor/run/python_command.h"
 
 static char directory[] = "/tmp/lull-python-XXXXXX";
 static char path[64];

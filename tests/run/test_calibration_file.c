@@ -16,7 +16,7 @@
 
 #include "base/file.h"
 #include "core/stats/random.h"
-#include "governor/calibration_file.h"
+#include "governor/control/calibration_file.h"
 
 static char directory[] = "/tmp/lull-calibration-XXXXXX";
 static char path[PATH_MAX]; /* of the file stored last */

@@ -13,7 +13,7 @@
 
 struct fixture {
     char path[64];
-    struct lull_job *job;
+    struct lull_event_segment *job;
 };
 
 static int set_up(void **state)
@@ -24,7 +24,7 @@ static int set_up(void **state)
     assert_non_null(fixture);
     snprintf(fixture->path, sizeof(fixture->path), "/dev/shm/lull-test-%ld-%d", (long)getpid(),
              number++);
-    assert_int_equal(lull_job_create(fixture->path, &fixture->job, NULL), 0);
+    assert_int_equal(lull_event_segment_create(fixture->path, &fixture->job, NULL), 0);
     *state = fixture;
     return 0;
 }
@@ -33,7 +33,7 @@ static int tear_down(void **state)
 {
     struct fixture *fixture = *state;
 
-    lull_job_destroy(fixture->job);
+    lull_event_segment_destroy(fixture->job);
     assert_int_equal(access(fixture->path, F_OK), -1);
     free(fixture);
     return 0;

@@ -1,29 +1,38 @@
 /*
  * The segment: joining, names, order and loss under many producers, killed and hostile producers,
- * and the doorbell. Includes the .c to reach a record between its reservation and publication.
+ * and the doorbell. Includes the layout to reach a record between its reservation and publication.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "../../src/wire/event.c"
-
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "job_fixture.h"
+#include "wire/event_layout.h"
 
 enum { PROCESSES = 3, THREADS = 3, EVENTS_PER_THREAD = 20000, KILLS = 40 };
 
-static struct lull_job *join(const char *path, uint32_t *slot_out)
+static struct lull_event_segment *join(const char *path, uint32_t *slot_out)
 {
     const struct lull_process_info info = {getpid(), -1, -1, -1, "test"};
-    struct lull_job *job = NULL;
+    struct lull_event_segment *job = NULL;
 
-    if (lull_job_join(path, &info, &job, slot_out, NULL) < 0)
+    if (lull_event_segment_join(path, &info, &job, slot_out, NULL) < 0)
         _exit(9);
     return job;
 }
@@ -34,13 +43,14 @@ static void governor_asks_and_probe_sees(void **state)
 {
     struct fixture *fixture = *state;
     uint32_t slot;
-    struct lull_job *job = join(fixture->path, &slot);
+    struct lull_event_segment *job = join(fixture->path, &slot);
 
-    assert_int_equal(lull_job_asked(job, slot), 0);
-    lull_job_ask(fixture->job, slot, LULL_ASK_TIMES | LULL_ASK_COMPUTE);
-    assert_int_equal(lull_job_asked(job, slot), LULL_ASK_TIMES | LULL_ASK_COMPUTE);
-    lull_job_ask(fixture->job, LULL_JOB_MAX_PROCESSES, LULL_ASK_TIMES); /* nobody: nothing */
-    lull_job_destroy(job);
+    assert_int_equal(lull_event_segment_asked(job, slot), 0);
+    lull_event_segment_ask(fixture->job, slot, LULL_ASK_TIMES | LULL_ASK_COMPUTE);
+    assert_int_equal(lull_event_segment_asked(job, slot), LULL_ASK_TIMES | LULL_ASK_COMPUTE);
+    lull_event_segment_ask(fixture->job, LULL_JOB_MAX_PROCESSES,
+                           LULL_ASK_TIMES); /* nobody: nothing */
+    lull_event_segment_destroy(job);
 }
 
 /* ---- joining ---- */
@@ -48,10 +58,10 @@ static void governor_asks_and_probe_sees(void **state)
 static void refuses_existing_file(void **state)
 {
     struct fixture *fixture = *state;
-    struct lull_job *job = NULL;
+    struct lull_event_segment *job = NULL;
     struct lull_error err;
 
-    assert_int_equal(lull_job_create(fixture->path, &job, &err), -EEXIST);
+    assert_int_equal(lull_event_segment_create(fixture->path, &job, &err), -EEXIST);
     assert_non_null(strstr(err.text, fixture->path));
     assert_null(job);
 }
@@ -72,29 +82,29 @@ static void one_slot_per_process(void **state)
     struct lull_process_info info;
     uint32_t first;
     uint32_t second;
-    struct lull_job *one = join(fixture->path, &first);
-    struct lull_job *two = join(fixture->path, &second);
+    struct lull_event_segment *one = join(fixture->path, &first);
+    struct lull_event_segment *two = join(fixture->path, &second);
 
     assert_int_equal(first, second);
-    assert_int_equal(lull_job_process_count(fixture->job), 1);
+    assert_int_equal(lull_event_segment_process_count(fixture->job), 1);
     info = (struct lull_process_info){getpid(), 3, 8, 1, "renamed"};
-    lull_job_identify(two, second, &info);
+    lull_event_segment_identify(two, second, &info);
     memset(&info, 0, sizeof(info));
-    assert_int_equal(lull_job_process(fixture->job, first, &info), 0);
+    assert_int_equal(lull_event_segment_process(fixture->job, first, &info), 0);
     assert_int_equal(info.pid, getpid());
     assert_int_equal(info.world_rank, 3);
     assert_string_equal(info.program, "renamed");
-    assert_int_equal(lull_job_new_communicator(one, first), 0);
-    assert_int_equal(lull_job_new_communicator(two, second), 1);
-    assert_int_equal(lull_job_thread(one, first), lull_job_thread(two, second));
-    assert_int_equal(lull_job_process(fixture->job, 1, &info), -EAGAIN);
-    assert_int_equal(lull_job_process(fixture->job, 100000, &info), -EINVAL);
-    lull_job_destroy(one);
-    lull_job_destroy(two);
+    assert_int_equal(lull_event_segment_new_communicator(one, first), 0);
+    assert_int_equal(lull_event_segment_new_communicator(two, second), 1);
+    assert_int_equal(lull_event_segment_thread(one, first), lull_event_segment_thread(two, second));
+    assert_int_equal(lull_event_segment_process(fixture->job, 1, &info), -EAGAIN);
+    assert_int_equal(lull_event_segment_process(fixture->job, 100000, &info), -EINVAL);
+    lull_event_segment_destroy(one);
+    lull_event_segment_destroy(two);
 }
 
 struct where {
-    struct lull_job *job;
+    struct lull_event_segment *job;
     uint32_t slot;
 };
 
@@ -102,7 +112,7 @@ static void *number_of_this_thread(void *argument)
 {
     const struct where *where = argument;
 
-    return (void *)(uintptr_t)lull_job_thread(where->job, where->slot);
+    return (void *)(uintptr_t)lull_event_segment_thread(where->job, where->slot);
 }
 
 /* A probe's first call may be on any thread; the main one is number 0 all the same. */
@@ -114,41 +124,42 @@ static void another_thread_gives_the_main_one_its_number(void **state)
     void *number;
 
     where.job = join(fixture->path, &where.slot);
-    assert_int_equal(lull_job_thread_of(where.job, where.slot, getpid()), 0);
+    assert_int_equal(lull_event_segment_thread_of(where.job, where.slot, getpid()), 0);
     assert_int_equal(pthread_create(&thread, NULL, number_of_this_thread, &where), 0);
     assert_int_equal(pthread_join(thread, &number), 0);
     assert_int_equal((uintptr_t)number, 1);
-    assert_int_equal(lull_job_thread(where.job, where.slot), 0);
-    assert_int_equal(lull_job_thread_of(where.job, where.slot, getpid()), 0);
-    lull_job_destroy(where.job);
+    assert_int_equal(lull_event_segment_thread(where.job, where.slot), 0);
+    assert_int_equal(lull_event_segment_thread_of(where.job, where.slot, getpid()), 0);
+    lull_event_segment_destroy(where.job);
 }
 
 static void refuses_what_is_no_segment(void **state)
 {
     const struct lull_process_info info = {getpid(), -1, -1, -1, "test"};
     struct fixture *fixture = *state;
-    struct lull_job *job = NULL;
+    struct lull_event_segment *job = NULL;
     uint32_t slot = 77;
 
-    assert_int_equal(lull_job_join("/nowhere/at/all", &info, &job, &slot, NULL), -ENOENT);
-    assert_int_equal(lull_job_join("/dev/null", &info, &job, &slot, NULL), LULL_E_FORMAT);
-    assert_int_equal(lull_job_join("/", &info, &job, &slot, NULL), -EISDIR);
+    assert_int_equal(lull_event_segment_join("/nowhere/at/all", &info, &job, &slot, NULL), -ENOENT);
+    assert_int_equal(lull_event_segment_join("/dev/null", &info, &job, &slot, NULL), LULL_E_FORMAT);
+    assert_int_equal(lull_event_segment_join("/", &info, &job, &slot, NULL), -EISDIR);
     fixture->job->segment->header.version++;
-    assert_int_equal(lull_job_join(fixture->path, &info, &job, &slot, NULL), LULL_E_FORMAT);
+    assert_int_equal(lull_event_segment_join(fixture->path, &info, &job, &slot, NULL),
+                     LULL_E_FORMAT);
     assert_null(job);
     assert_int_equal(slot, 77);
-    assert_int_equal(lull_job_process_count(fixture->job), 0);
+    assert_int_equal(lull_event_segment_process_count(fixture->job), 0);
 }
 
 static void all_slots_taken(void **state)
 {
     const struct lull_process_info info = {getpid(), -1, -1, -1, "test"};
     struct fixture *fixture = *state;
-    struct lull_job *job = NULL;
+    struct lull_event_segment *job = NULL;
     uint32_t slot;
 
     atomic_store(&fixture->job->segment->header.claimed, LULL_JOB_MAX_PROCESSES);
-    assert_int_equal(lull_job_join(fixture->path, &info, &job, &slot, NULL), -ENOSPC);
+    assert_int_equal(lull_event_segment_join(fixture->path, &info, &job, &slot, NULL), -ENOSPC);
     atomic_store(&fixture->job->segment->header.claimed, 0);
 }
 
@@ -158,21 +169,21 @@ static void names_fill_up(void **state)
     char name[LULL_JOB_NAME_BYTES * 2];
     char read[LULL_JOB_NAME_BYTES];
     uint32_t slot;
-    struct lull_job *job = join(fixture->path, &slot);
+    struct lull_event_segment *job = join(fixture->path, &slot);
 
     for (int round = 0; round < 2; round++)
         for (uint32_t i = 0; i < OTHER_NAME; i++) {
             snprintf(name, sizeof(name), "section %u", i);
-            assert_int_equal(lull_job_intern(job, slot, name), i);
+            assert_int_equal(lull_event_segment_intern(job, slot, name), i);
         }
-    assert_int_equal(lull_job_intern(job, slot, "one too many"), OTHER_NAME);
-    lull_job_name(fixture->job, slot, 5, read);
+    assert_int_equal(lull_event_segment_intern(job, slot, "one too many"), OTHER_NAME);
+    lull_event_segment_name(fixture->job, slot, 5, read);
     assert_string_equal(read, "section 5");
-    lull_job_name(fixture->job, slot, OTHER_NAME, read);
+    lull_event_segment_name(fixture->job, slot, OTHER_NAME, read);
     assert_string_equal(read, "other");
-    lull_job_name(fixture->job, slot, LULL_JOB_MAX_NAMES, read);
+    lull_event_segment_name(fixture->job, slot, LULL_JOB_MAX_NAMES, read);
     assert_string_equal(read, "");
-    lull_job_destroy(job);
+    lull_event_segment_destroy(job);
 }
 
 static void long_names_are_cut(void **state)
@@ -181,15 +192,15 @@ static void long_names_are_cut(void **state)
     char name[LULL_JOB_NAME_BYTES * 2];
     char read[LULL_JOB_NAME_BYTES];
     uint32_t slot;
-    struct lull_job *job = join(fixture->path, &slot);
+    struct lull_event_segment *job = join(fixture->path, &slot);
 
     memset(name, 'x', sizeof(name));
     name[sizeof(name) - 1] = '\0';
-    assert_int_equal(lull_job_intern(job, slot, name), 0);
-    assert_int_equal(lull_job_intern(job, slot, name), 0);
-    lull_job_name(fixture->job, slot, 0, read);
+    assert_int_equal(lull_event_segment_intern(job, slot, name), 0);
+    assert_int_equal(lull_event_segment_intern(job, slot, name), 0);
+    lull_event_segment_name(fixture->job, slot, 0, read);
     assert_int_equal(strlen(read), LULL_JOB_NAME_BYTES - 1);
-    lull_job_destroy(job);
+    lull_event_segment_destroy(job);
 }
 
 /* ---- the ring ---- */
@@ -199,22 +210,24 @@ static void full_ring_counts_what_it_drops(void **state)
     static struct lull_event events[LULL_JOB_RING_EVENTS * 2];
     struct fixture *fixture = *state;
     uint32_t slot;
-    struct lull_job *job = join(fixture->path, &slot);
+    struct lull_event_segment *job = join(fixture->path, &slot);
 
     for (uint64_t i = 0; i < LULL_JOB_RING_EVENTS + 10; i++)
         lull_event_push(job, slot, &(struct lull_event){.bytes = i});
-    assert_int_equal(lull_job_lost(fixture->job, slot), 10);
-    assert_int_equal(lull_job_read(fixture->job, slot, events, 7), 7);
-    assert_int_equal(lull_job_read(fixture->job, slot, events + 7, LULL_JOB_RING_EVENTS * 2 - 7),
-                     LULL_JOB_RING_EVENTS - 7);
+    assert_int_equal(lull_event_segment_lost(fixture->job, slot), 10);
+    assert_int_equal(lull_event_segment_read(fixture->job, slot, events, 7), 7);
+    assert_int_equal(
+        lull_event_segment_read(fixture->job, slot, events + 7, LULL_JOB_RING_EVENTS * 2 - 7),
+        LULL_JOB_RING_EVENTS - 7);
     for (uint64_t i = 0; i < LULL_JOB_RING_EVENTS; i++)
         assert_int_equal(events[i].bytes, i);
-    assert_int_equal(lull_job_read(fixture->job, slot, events, 1), 0);
-    assert_int_equal(lull_job_read(fixture->job, 1, events, 1), 0);
-    lull_job_destroy(job);
+    assert_int_equal(lull_event_segment_read(fixture->job, slot, events, 1), 0);
+    assert_int_equal(lull_event_segment_read(fixture->job, 1, events, 1), 0);
+    lull_event_segment_destroy(job);
 }
 
-static struct record *reserve(struct lull_job *job, uint32_t slot, uint64_t *position_out)
+static struct lull_event_record *reserve(struct lull_event_segment *job, uint32_t slot,
+                                         uint64_t *position_out)
 {
     *position_out = atomic_fetch_add(&job->segment->slots[slot].head, 1);
     return &job->segment->slots[slot].records[*position_out % LULL_JOB_RING_EVENTS];
@@ -225,20 +238,20 @@ static void half_a_free_ring_is_seen(void **state)
     struct lull_event event = {.kind = LULL_EVENT_STEP};
     struct fixture *fixture = *state;
     uint32_t slot;
-    struct lull_job *job = join(fixture->path, &slot);
+    struct lull_event_segment *job = join(fixture->path, &slot);
 
     for (int lap = 0; lap < 3; lap++) {
         for (int i = 0; i < LULL_JOB_RING_EVENTS / 2; i++) {
-            assert_true(lull_job_is_half_free(job, slot));
+            assert_true(lull_event_segment_is_half_free(job, slot));
             lull_event_push(job, slot, &event);
         }
-        assert_false(lull_job_is_half_free(job, slot));
-        assert_int_equal(lull_job_read(fixture->job, slot, &event, 1), 1);
-        assert_true(lull_job_is_half_free(job, slot));
-        while (lull_job_read(fixture->job, slot, &event, 1) == 1)
+        assert_false(lull_event_segment_is_half_free(job, slot));
+        assert_int_equal(lull_event_segment_read(fixture->job, slot, &event, 1), 1);
+        assert_true(lull_event_segment_is_half_free(job, slot));
+        while (lull_event_segment_read(fixture->job, slot, &event, 1) == 1)
             continue;
     }
-    lull_job_destroy(job);
+    lull_event_segment_destroy(job);
 }
 
 static void hole_is_passed_over_and_delivered_late(void **state)
@@ -249,33 +262,33 @@ static void hole_is_passed_over_and_delivered_late(void **state)
     uint32_t slot;
     uint64_t position;
     uint64_t received = 0;
-    struct lull_job *job = join(fixture->path, &slot);
-    struct record *hole = reserve(job, slot, &position);
+    struct lull_event_segment *job = join(fixture->path, &slot);
+    struct lull_event_record *hole = reserve(job, slot, &position);
 
     for (uint64_t i = 0; i < LULL_JOB_RING_EVENTS + 5; i++) {
         lull_event_push(job, slot, &(struct lull_event){.bytes = i});
         if (i % 100 == 0)
-            received += lull_job_read(fixture->job, slot, events, 64);
+            received += lull_event_segment_read(fixture->job, slot, events, 64);
     }
-    while (lull_job_read(fixture->job, slot, events, 1) == 1)
+    while (lull_event_segment_read(fixture->job, slot, events, 1) == 1)
         assert_int_equal(events[0].bytes, received++);
     assert_int_equal(received, LULL_JOB_RING_EVENTS - 1);
-    assert_int_equal(lull_job_lost(fixture->job, slot), 6);
+    assert_int_equal(lull_event_segment_lost(fixture->job, slot), 6);
 
     store_words(hole->words, &late, EVENT_WORDS);
     atomic_store(&hole->sequence, position + 1);
-    assert_int_equal(lull_job_read(fixture->job, slot, events, 64), 1);
+    assert_int_equal(lull_event_segment_read(fixture->job, slot, events, 64), 1);
     assert_int_equal(events[0].bytes, late.bytes);
     for (uint64_t i = 0; i < LULL_JOB_RING_EVENTS; i++)
         lull_event_push(job, slot, &(struct lull_event){.bytes = i});
-    assert_int_equal(lull_job_lost(fixture->job, slot), 6);
-    assert_int_equal(lull_job_read(fixture->job, slot, events, LULL_JOB_RING_EVENTS),
+    assert_int_equal(lull_event_segment_lost(fixture->job, slot), 6);
+    assert_int_equal(lull_event_segment_read(fixture->job, slot, events, LULL_JOB_RING_EVENTS),
                      LULL_JOB_RING_EVENTS);
-    lull_job_destroy(job);
+    lull_event_segment_destroy(job);
 }
 
 struct producer {
-    struct lull_job *job;
+    struct lull_event_segment *job;
     uint32_t slot;
     uint32_t number;
 };
@@ -300,7 +313,7 @@ static void run_producers(const char *path)
     struct producer producers[THREADS];
     pthread_t threads[THREADS];
     uint32_t slot;
-    struct lull_job *job = join(path, &slot);
+    struct lull_event_segment *job = join(path, &slot);
 
     for (uint32_t i = 0; i < THREADS; i++) {
         producers[i] = (struct producer){job, slot, i};
@@ -308,7 +321,7 @@ static void run_producers(const char *path)
     }
     for (uint32_t i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    lull_job_destroy(job);
+    lull_event_segment_destroy(job);
 }
 
 struct tally {
@@ -316,13 +329,13 @@ struct tally {
     uint64_t count[PROCESSES];
 };
 
-static void drain(struct lull_job *job, struct tally *tally)
+static void drain(struct lull_event_segment *job, struct tally *tally)
 {
     struct lull_event events[256];
     uint32_t count;
 
-    for (uint32_t slot = 0; slot < lull_job_process_count(job); slot++)
-        while ((count = lull_job_read(job, slot, events, 256)) > 0)
+    for (uint32_t slot = 0; slot < lull_event_segment_process_count(job); slot++)
+        while ((count = lull_event_segment_read(job, slot, events, 256)) > 0)
             for (uint32_t i = 0; i < count; i++) {
                 const struct lull_event *event = &events[i];
 
@@ -348,7 +361,7 @@ static void stress_keeps_order_and_counts_losses(void **state)
     while (running > 0) {
         int status = 0;
 
-        lull_job_wait(fixture->job, lull_now_ns() + 5 * LULL_NS_PER_MS);
+        lull_event_segment_wait(fixture->job, lull_now_ns() + 5 * LULL_NS_PER_MS);
         drain(fixture->job, &tally);
         if (waitpid(-1, &status, WNOHANG) > 0) {
             assert_int_equal(status, 0);
@@ -356,9 +369,9 @@ static void stress_keeps_order_and_counts_losses(void **state)
         }
     }
     drain(fixture->job, &tally);
-    assert_int_equal(lull_job_process_count(fixture->job), PROCESSES);
+    assert_int_equal(lull_event_segment_process_count(fixture->job), PROCESSES);
     for (uint32_t slot = 0; slot < PROCESSES; slot++)
-        assert_int_equal(tally.count[slot] + lull_job_lost(fixture->job, slot),
+        assert_int_equal(tally.count[slot] + lull_event_segment_lost(fixture->job, slot),
                          THREADS * EVENTS_PER_THREAD);
 }
 
@@ -376,25 +389,25 @@ static void killed_producers_do_not_block(void **state)
 
         if (pid == 0) {
             uint32_t slot;
-            struct lull_job *job = join(fixture->path, &slot);
+            struct lull_event_segment *job = join(fixture->path, &slot);
 
             for (uint64_t i = 1;; i++)
                 lull_event_push(job, slot, &(struct lull_event){.bytes = i});
         }
-        while (lull_job_read(fixture->job, kill_count, events, 1) == 0)
-            lull_job_wait(fixture->job, lull_now_ns() + LULL_NS_PER_MS);
+        while (lull_event_segment_read(fixture->job, kill_count, events, 1) == 0)
+            lull_event_segment_wait(fixture->job, lull_now_ns() + LULL_NS_PER_MS);
         expected = events[0].bytes;
         seed = seed * 1103515245u + 12345u;
         lull_sleep_until_ns(lull_now_ns() + seed / 65536u % 1000 * LULL_NS_PER_US);
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
-        while ((count = lull_job_read(fixture->job, kill_count, events, 256)) > 0)
+        while ((count = lull_event_segment_read(fixture->job, kill_count, events, 256)) > 0)
             for (uint32_t i = 0; i < count; i++) {
                 assert_true(events[i].bytes > expected);
                 expected = events[i].bytes;
             }
         assert_true(expected > 0);
-        assert_false(has_events(fixture->job));
+        assert_false(lull_event_segment_has_events(fixture->job));
     }
 }
 
@@ -404,9 +417,9 @@ static void hostile_segment_cannot_hurt_the_reader(void **state)
     static struct lull_event events[LULL_JOB_RING_EVENTS * 2];
     struct fixture *fixture = *state;
     uint32_t slot;
-    struct lull_job *job = join(fixture->path, &slot);
+    struct lull_event_segment *job = join(fixture->path, &slot);
     unsigned char *bytes = (unsigned char *)&fixture->job->segment->header.doorbell;
-    const size_t shared_bytes = sizeof(struct slot) + PAGE_BYTES - 128;
+    const size_t shared_bytes = sizeof(struct lull_event_slot) + PAGE_BYTES - 128;
     unsigned seed = 4711;
 
     for (int round = 0; round < 200; round++) {
@@ -418,19 +431,19 @@ static void hostile_segment_cannot_hurt_the_reader(void **state)
             bytes[seed / 16u % shared_bytes] = (unsigned char)(seed >> 24);
         }
         atomic_store(&fixture->job->segment->slots[0].head, (uint64_t)seed << (seed % 32));
-        assert_true(lull_job_process_count(fixture->job) <= LULL_JOB_MAX_PROCESSES);
-        assert_true(lull_job_read(fixture->job, slot, events, LULL_JOB_RING_EVENTS * 2) <=
+        assert_true(lull_event_segment_process_count(fixture->job) <= LULL_JOB_MAX_PROCESSES);
+        assert_true(lull_event_segment_read(fixture->job, slot, events, LULL_JOB_RING_EVENTS * 2) <=
                     LULL_JOB_RING_EVENTS);
-        lull_job_wait(fixture->job, lull_now_ns() + 10);
+        lull_event_segment_wait(fixture->job, lull_now_ns() + 10);
         for (uint32_t i = 0; i < LULL_JOB_MAX_NAMES; i++) {
-            lull_job_name(fixture->job, slot, i, name);
+            lull_event_segment_name(fixture->job, slot, i, name);
             assert_true(strlen(name) < sizeof(name));
         }
-        if (lull_job_process(fixture->job, slot, &info) == 0)
+        if (lull_event_segment_process(fixture->job, slot, &info) == 0)
             assert_true(strlen(info.program) < sizeof(info.program));
         lull_event_push(job, slot, &(struct lull_event){0});
     }
-    lull_job_destroy(job);
+    lull_event_segment_destroy(job);
 }
 
 /* ---- the doorbell ---- */
@@ -440,16 +453,16 @@ static void wait_ends_in_time(void **state)
     struct fixture *fixture = *state;
     int64_t start_ns = lull_now_ns();
 
-    lull_job_wait(fixture->job, start_ns + 5 * LULL_NS_PER_MS);
+    lull_event_segment_wait(fixture->job, start_ns + 5 * LULL_NS_PER_MS);
     assert_true(lull_now_ns() - start_ns >= 5 * LULL_NS_PER_MS);
-    lull_job_wait(fixture->job, 0);
-    lull_job_wait(fixture->job, -1);
+    lull_event_segment_wait(fixture->job, 0);
+    lull_event_segment_wait(fixture->job, -1);
 }
 
 static void *wake_later(void *job)
 {
     lull_sleep_until_ns(lull_now_ns() + 20 * LULL_NS_PER_MS);
-    lull_job_wake(job);
+    lull_event_segment_wake(job);
     return NULL;
 }
 
@@ -460,11 +473,11 @@ static void wake_ends_a_wait(void **state)
     pthread_t thread;
 
     pthread_create(&thread, NULL, wake_later, fixture->job);
-    lull_job_wait(fixture->job, start_ns + 60 * LULL_NS_PER_S);
+    lull_event_segment_wait(fixture->job, start_ns + 60 * LULL_NS_PER_S);
     assert_true(lull_now_ns() - start_ns < 30 * LULL_NS_PER_S);
     pthread_join(thread, NULL);
-    lull_job_wake(fixture->job);
-    lull_job_wait(fixture->job, lull_now_ns() + 60 * LULL_NS_PER_S);
+    lull_event_segment_wake(fixture->job);
+    lull_event_segment_wait(fixture->job, lull_now_ns() + 60 * LULL_NS_PER_S);
     assert_true(lull_now_ns() - start_ns < 30 * LULL_NS_PER_S);
 }
 
@@ -486,7 +499,7 @@ static void no_wake_up_is_lost(void **state)
     pid = fork();
     if (pid == 0) {
         uint32_t slot;
-        struct lull_job *job = join(fixture->path, &slot);
+        struct lull_event_segment *job = join(fixture->path, &slot);
         char byte;
 
         for (unsigned i = 0; i < ROUNDS; i++) {
@@ -498,8 +511,8 @@ static void no_wake_up_is_lost(void **state)
         _exit(0);
     }
     for (int i = 0; i < ROUNDS; i++) {
-        while (lull_job_read(fixture->job, 0, &event, 1) == 0)
-            lull_job_wait(fixture->job, lull_now_ns() + 10 * LULL_NS_PER_S);
+        while (lull_event_segment_read(fixture->job, 0, &event, 1) == 0)
+            lull_event_segment_wait(fixture->job, lull_now_ns() + 10 * LULL_NS_PER_S);
         if (lull_now_ns() - event.time_ns > worst_ns)
             worst_ns = lull_now_ns() - event.time_ns;
         slow += lull_now_ns() - event.time_ns > LONGEST_SLEEP_NS / 2;
@@ -524,7 +537,7 @@ static void nobody_is_woken_for_what_is_enqueued(void **state)
 
     if (pid == 0) {
         uint32_t slot;
-        struct lull_job *job = join(fixture->path, &slot);
+        struct lull_event_segment *job = join(fixture->path, &slot);
 
         for (unsigned i = 0; i <= ENQUEUED; i++) {
             lull_sleep_until_ns(lull_now_ns() + LULL_NS_PER_MS);
@@ -534,9 +547,9 @@ static void nobody_is_woken_for_what_is_enqueued(void **state)
         _exit(0);
     }
     while (event.kind != LULL_EVENT_BEGIN) {
-        lull_job_wait(fixture->job, lull_now_ns() + 10 * LULL_NS_PER_S);
+        lull_event_segment_wait(fixture->job, lull_now_ns() + 10 * LULL_NS_PER_S);
         waits++;
-        while (lull_job_read(fixture->job, 0, &event, 1) == 1)
+        while (lull_event_segment_read(fixture->job, 0, &event, 1) == 1)
             events++;
     }
     waitpid(pid, NULL, 0);

@@ -52,10 +52,10 @@ static pid_t start_owner(char *path_out, size_t size)
     assert_int_equal(pipe(ready), 0);
     pid = fork();
     if (pid == 0) {
-        struct lull_job *job;
+        struct lull_event_segment *job;
 
         lull_job_file_path(directory, "managed", path_out, size);
-        if (lull_job_create(path_out, &job, NULL) == 0 && write(ready[1], "", 1) == 1)
+        if (lull_event_segment_create(path_out, &job, NULL) == 0 && write(ready[1], "", 1) == 1)
             pause();
         _exit(1);
     }

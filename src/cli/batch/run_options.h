@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "cli/batch/arguments.h"
-#include "governor/batch_attempt.h"
+#include "governor/batch/batch_attempt.h"
 
 struct lull_batch_run_options {
     struct lull_batch_job job; /* without what the GPUs tell */

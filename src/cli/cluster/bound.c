@@ -16,7 +16,7 @@
 #include "core/cluster/dual_bound.h"
 #include "core/cluster/rest.h"
 #include "core/cluster/slotted.h"
-#include "governor/launch.h"
+#include "governor/run/launch.h"
 #include "trace/slot_file.h"
 
 enum { USUAL_SLOTS = 288 }; /* chosen, not measured */

@@ -1,0 +1,366 @@
+/*
+ * AMD SMI behind the vendor table: what section 4 of the design switches and reads.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "device/amdsmi.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "device/amdsmi_library.h"
+
+static int check(int code, uint32_t gpu, const char *what, struct lull_error *err)
+{
+    const struct lull_library_meaning *meaning = lull_amdsmi_meaning(code);
+
+    if (meaning->error == 0)
+        return 0;
+    return lull_error_set(err, meaning->error, "GPU %u: cannot %s: %s (AMD SMI %d)", gpu, what,
+                          meaning->text, code);
+}
+
+static int amdsmi_open(void **state_out, uint32_t *count_out, struct lull_error *err)
+{
+    struct amdsmi *amdsmi;
+    int result = amdsmi_library_open(&amdsmi, err);
+
+    if (result < 0)
+        return result;
+    *state_out = amdsmi;
+    *count_out = amdsmi->die_count;
+    return 0;
+}
+
+static void amdsmi_close(void *state)
+{
+    amdsmi_library_close(state);
+}
+
+static const char *amdsmi_driver_version(const void *state)
+{
+    return ((const struct amdsmi *)state)->driver_version;
+}
+
+/* ---- describing ---- */
+
+static bool read_clock(struct amdsmi *amdsmi, const struct amdsmi_die *die, uint32_t which,
+                       struct amdsmi_clock_info *info_out)
+{
+    union amdsmi_room room = {.bytes = {0}};
+
+    if (amdsmi->clock_info(die->handle, which, &room) != AMDSMI_SUCCESS)
+        return false;
+    *info_out = room.clock;
+    return true;
+}
+
+/* 16 and 32 bits of ones stand for "not told". */
+static bool is_told(uint32_t value)
+{
+    return value != 0 && value != UINT16_MAX && value != UINT32_MAX;
+}
+
+/* Versions differ in whether they tell Hz or MHz. */
+static uint32_t as_mhz(uint64_t value)
+{
+    return value == UINT64_MAX ? 0 : (uint32_t)(value >= 1000000 ? value / 1000000 : value);
+}
+
+static void widen(struct amdsmi_die *die, uint32_t low_mhz, uint32_t high_mhz)
+{
+    if (is_told(low_mhz) && (die->lowest_mhz == 0 || low_mhz < die->lowest_mhz))
+        die->lowest_mhz = low_mhz;
+    if (is_told(high_mhz) && high_mhz > die->highest_mhz)
+        die->highest_mhz = high_mhz;
+}
+
+/*
+ * What the clock may be set to. The clock's own minimum and maximum are those allowed at present,
+ * which somebody may have lowered; the overdrive table has what is possible, where there is one.
+ */
+static void find_range(struct amdsmi *amdsmi, struct amdsmi_die *die)
+{
+    struct amdsmi_clock_info clock;
+    union amdsmi_room room = {.bytes = {0}};
+
+    if (read_clock(amdsmi, die, AMDSMI_CLOCK_GFX, &clock))
+        widen(die, clock.min_mhz, clock.max_mhz);
+    if (amdsmi->od_info == NULL || amdsmi->od_info(die->handle, &room) != AMDSMI_SUCCESS)
+        return;
+    widen(die, as_mhz(room.od.sm_now.low), as_mhz(room.od.sm_now.high));
+    widen(die, as_mhz(room.od.sm_limits.low), as_mhz(room.od.sm_limits.high));
+}
+
+/* The driver takes any MHz of the range; its own list holds two or three. */
+static void list_clocks(const struct amdsmi_die *die, struct lull_device_info *info)
+{
+    uint32_t mhz = die->highest_mhz;
+
+    if (die->lowest_mhz == 0 || die->lowest_mhz >= die->highest_mhz)
+        return;
+    while (mhz > die->lowest_mhz && info->sm_clock_count < LULL_DEVICE_MAX_CLOCKS - 1) {
+        info->sm_clocks_mhz[info->sm_clock_count++] = mhz;
+        mhz = mhz > CLOCK_STEP_MHZ ? mhz - CLOCK_STEP_MHZ : 0;
+    }
+    info->sm_clocks_mhz[info->sm_clock_count++] = die->lowest_mhz;
+}
+
+static bool read_cap(struct amdsmi *amdsmi, const struct amdsmi_die *die,
+                     struct amdsmi_power_cap_info *cap_out)
+{
+    union amdsmi_room room = {.bytes = {0}};
+
+    if (amdsmi->power_cap_info == NULL ||
+        amdsmi->power_cap_info(die->handle, 0, &room) != AMDSMI_SUCCESS)
+        return false;
+    *cap_out = room.cap;
+    return cap_out->max_uw > 0 && cap_out->max_uw / 1000 < UINT32_MAX;
+}
+
+static bool read_power(struct amdsmi *amdsmi, const struct amdsmi_die *die, uint32_t *power_mw_out,
+                       bool *is_instant_out)
+{
+    const struct amdsmi_die *counter = &amdsmi->dies[die->counter];
+    union amdsmi_room room = {.bytes = {0}};
+    uint32_t watts;
+
+    if (amdsmi->power_info == NULL || amdsmi->power_info(counter->handle, &room) != AMDSMI_SUCCESS)
+        return false;
+    *is_instant_out = is_told(room.words[amdsmi->power_offset]);
+    watts = room.words[amdsmi->power_offset + (*is_instant_out ? 0 : 1)];
+    if (!is_told(watts))
+        return false;
+    *power_mw_out = watts * 1000 / die->sharers;
+    return true;
+}
+
+static bool read_energy(struct amdsmi *amdsmi, const struct amdsmi_die *die,
+                        uint64_t *energy_mj_out)
+{
+    double energy_uj;
+
+    if (!amdsmi_read_energy_uj(amdsmi, &amdsmi->dies[die->counter], &energy_uj))
+        return false;
+    *energy_mj_out = (uint64_t)(energy_uj * 1e-3 / die->sharers);
+    return true;
+}
+
+static uint32_t describe_capabilities(struct amdsmi *amdsmi, uint32_t gpu,
+                                      struct lull_device_info *info)
+{
+    const struct amdsmi_die *die = &amdsmi->dies[gpu];
+    struct amdsmi_power_cap_info cap;
+    bool is_instant = false;
+    uint32_t capabilities = 0;
+    uint64_t energy_mj;
+    uint32_t power_mw;
+
+    if (amdsmi->set_clock_limit != NULL && amdsmi->set_level != NULL && info->sm_clock_count > 0)
+        capabilities |= LULL_CAPABILITY_SM_LOCK;
+    if (read_cap(amdsmi, die, &cap)) {
+        info->power_limit_max_mw = (uint32_t)(cap.max_uw / 1000);
+        info->power_limit_min_mw =
+            lull_library_least_limit_mw(cap.min_uw / 1000, info->power_limit_max_mw);
+        info->power_limit_default_mw = (uint32_t)(cap.default_uw / 1000);
+        if (amdsmi->set_power_cap != NULL)
+            capabilities |= LULL_CAPABILITY_POWER_LIMIT;
+    }
+    if (read_energy(amdsmi, die, &energy_mj))
+        capabilities |= LULL_CAPABILITY_ENERGY_COUNTER;
+    if (read_power(amdsmi, die, &power_mw, &is_instant) && is_instant)
+        capabilities |= LULL_CAPABILITY_INSTANT_POWER;
+    return capabilities;
+}
+
+static void amdsmi_describe(void *state, uint32_t gpu, struct lull_device_info *info)
+{
+    struct amdsmi *amdsmi = state;
+    struct amdsmi_die *die = &amdsmi->dies[gpu];
+    struct amdsmi_clock_info memory;
+    unsigned int size = AMDSMI_UUID_SIZE;
+    uint64_t bdf;
+
+    amdsmi_read_name(amdsmi, die, info->name, sizeof(info->name));
+    if (amdsmi->uuid(die->handle, &size, info->uuid) != AMDSMI_SUCCESS)
+        info->uuid[0] = '\0';
+    if (amdsmi->bdf != NULL && amdsmi->bdf(die->handle, &bdf) == AMDSMI_SUCCESS)
+        snprintf(info->pci_bus_id, sizeof(info->pci_bus_id), "%08X:%02X:%02X.%X",
+                 (uint32_t)(bdf >> 16), (uint32_t)(bdf >> 8) & 0xff, (uint32_t)(bdf >> 3) & 0x1f,
+                 (uint32_t)bdf & 7);
+    find_range(amdsmi, die);
+    list_clocks(die, info);
+    if (read_clock(amdsmi, die, AMDSMI_CLOCK_MEMORY, &memory) && is_told(memory.max_mhz))
+        info->memory_clocks_mhz[info->memory_clock_count++] = memory.max_mhz;
+    info->capabilities = describe_capabilities(amdsmi, gpu, info);
+}
+
+/* ---- reading ---- */
+
+static bool read_clock_mhz(struct amdsmi *amdsmi, const struct amdsmi_die *die, uint32_t which,
+                           uint32_t *mhz_out)
+{
+    struct amdsmi_clock_info info;
+
+    if (!read_clock(amdsmi, die, which, &info) || !is_told(info.now_mhz))
+        return false;
+    *mhz_out = info.now_mhz;
+    return true;
+}
+
+static bool read_temperature(struct amdsmi *amdsmi, const struct amdsmi_die *die,
+                             uint32_t *celsius_out)
+{
+    int64_t celsius;
+
+    if (amdsmi->temperature == NULL ||
+        amdsmi->temperature(die->handle, AMDSMI_TEMPERATURE_HOTSPOT, AMDSMI_TEMPERATURE_CURRENT,
+                            &celsius) != AMDSMI_SUCCESS ||
+        celsius < 0 || celsius > 1000)
+        return false;
+    *celsius_out = (uint32_t)celsius;
+    return true;
+}
+
+static bool read_limit(struct amdsmi *amdsmi, const struct amdsmi_die *die, uint32_t *limit_mw_out)
+{
+    struct amdsmi_power_cap_info cap;
+
+    if (!read_cap(amdsmi, die, &cap))
+        return false;
+    *limit_mw_out = (uint32_t)(cap.cap_uw / 1000);
+    return true;
+}
+
+static bool read_activity(struct amdsmi *amdsmi, const struct amdsmi_die *die,
+                          uint32_t *percent_out)
+{
+    union amdsmi_room room = {.bytes = {0}};
+
+    if (amdsmi->activity == NULL || amdsmi->activity(die->handle, &room) != AMDSMI_SUCCESS ||
+        room.words[0] > 100)
+        return false;
+    *percent_out = room.words[0];
+    return true;
+}
+
+static bool read_one(struct amdsmi *amdsmi, uint32_t gpu, enum lull_reading_field field,
+                     struct lull_device_reading *out)
+{
+    const struct amdsmi_die *die = &amdsmi->dies[gpu];
+    bool is_instant;
+
+    switch (field) {
+    case LULL_READING_SM_CLOCK:
+        return read_clock_mhz(amdsmi, die, AMDSMI_CLOCK_GFX, &out->sm_mhz);
+    case LULL_READING_MEMORY_CLOCK:
+        return read_clock_mhz(amdsmi, die, AMDSMI_CLOCK_MEMORY, &out->memory_mhz);
+    case LULL_READING_POWER:
+        return read_power(amdsmi, die, &out->power_mw, &is_instant);
+    case LULL_READING_ENERGY:
+        return read_energy(amdsmi, die, &out->energy_mj);
+    case LULL_READING_TEMPERATURE:
+        return read_temperature(amdsmi, die, &out->temperature_c);
+    case LULL_READING_POWER_LIMIT:
+        return read_limit(amdsmi, die, &out->power_limit_mw);
+    case LULL_READING_UTILIZATION:
+        return read_activity(amdsmi, die, &out->utilization_percent);
+    case LULL_READING_REASONS: /* told by newer boards only, in a structure of many versions */
+    case LULL_READING_ALL:
+        break;
+    }
+    return false;
+}
+
+static void amdsmi_read(void *state, uint32_t gpu, uint32_t wanted, struct lull_device_reading *out)
+{
+    for (uint32_t field = 1; field <= LULL_READING_ALL; field <<= 1)
+        if ((wanted & field) != 0 && read_one(state, gpu, (enum lull_reading_field)field, out))
+            out->valid |= field;
+}
+
+/* ---- setting ---- */
+
+static int set_limit(struct amdsmi *amdsmi, const struct amdsmi_die *die, int limit, uint32_t mhz)
+{
+    return amdsmi->set_clock_limit == NULL
+               ? AMDSMI_NOT_YET_IMPLEMENTED
+               : amdsmi->set_clock_limit(die->handle, AMDSMI_CLOCK_GFX, limit, mhz);
+}
+
+/*
+ * Only the upper end: the driver takes the two ends in two calls, refuses one that crosses the
+ * other, and nothing is gained by keeping an idle GPU up. The lower end is put to the lowest clock
+ * once.
+ */
+static int amdsmi_lock_sm(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz,
+                          struct lull_error *err)
+{
+    struct amdsmi *amdsmi = state;
+    struct amdsmi_die *die = &amdsmi->dies[gpu];
+    int code = AMDSMI_SUCCESS;
+
+    if (min_mhz > max_mhz)
+        return lull_error_set(err, -EINVAL, "GPU %u: cannot limit the clock: %u to %u MHz", gpu,
+                              min_mhz, max_mhz);
+    max_mhz = max_mhz < die->lowest_mhz ? die->lowest_mhz : max_mhz;
+    max_mhz = max_mhz > die->highest_mhz ? die->highest_mhz : max_mhz;
+    if (!die->is_floor_set)
+        code = set_limit(amdsmi, die, AMDSMI_LIMIT_MIN, die->lowest_mhz);
+    die->is_floor_set = code == AMDSMI_SUCCESS;
+    if (code == AMDSMI_SUCCESS)
+        code = set_limit(amdsmi, die, AMDSMI_LIMIT_MAX, max_mhz);
+    if (code != AMDSMI_SUCCESS)
+        die->is_floor_set = false; /* somebody may have raised it */
+    return check(code, gpu, "limit the clock", err);
+}
+
+static int amdsmi_reset_sm(void *state, uint32_t gpu, struct lull_error *err)
+{
+    struct amdsmi *amdsmi = state;
+    struct amdsmi_die *die = &amdsmi->dies[gpu];
+    int code = amdsmi->set_level == NULL ? AMDSMI_NOT_YET_IMPLEMENTED
+                                         : amdsmi->set_level(die->handle, AMDSMI_LEVEL_AUTO);
+
+    die->is_floor_set = false;
+    return check(code, gpu, "reset the clock", err);
+}
+
+static int amdsmi_lock_memory(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz,
+                              struct lull_error *err)
+{
+    (void)state;
+    (void)min_mhz;
+    (void)max_mhz;
+    return check(AMDSMI_NOT_SUPPORTED, gpu, "lock the memory clock", err);
+}
+
+static int amdsmi_reset_memory(void *state, uint32_t gpu, struct lull_error *err)
+{
+    (void)state;
+    return check(AMDSMI_NOT_SUPPORTED, gpu, "reset the memory clock", err);
+}
+
+static int amdsmi_set_power_limit(void *state, uint32_t gpu, uint32_t limit_mw,
+                                  struct lull_error *err)
+{
+    struct amdsmi *amdsmi = state;
+    int code = amdsmi->set_power_cap == NULL
+                   ? AMDSMI_NOT_YET_IMPLEMENTED
+                   : amdsmi->set_power_cap(amdsmi->dies[gpu].handle, 0, UINT64_C(1000) * limit_mw);
+
+    return check(code, gpu, "set the power limit", err);
+}
+
+const struct lull_vendor lull_amdsmi_vendor = {
+    .name = "amd",
+    .open = amdsmi_open,
+    .close = amdsmi_close,
+    .driver_version = amdsmi_driver_version,
+    .describe = amdsmi_describe,
+    .read = amdsmi_read,
+    .lock_sm = amdsmi_lock_sm,
+    .reset_sm = amdsmi_reset_sm,
+    .lock_memory = amdsmi_lock_memory,
+    .reset_memory = amdsmi_reset_memory,
+    .set_power_limit = amdsmi_set_power_limit,
+};

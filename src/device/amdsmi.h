@@ -1,0 +1,22 @@
+/*
+ * AMD GPUs through AMD SMI (libamd_smi.so), opened at run time and declared here from its
+ * documented ABI, so that the build needs no vendor package.
+ *
+ * AMD SMI and not ROCm SMI (librocm_smi64.so): every ROCm since 6.0 ships it, newer ones only it;
+ * its interface is documented per function, and its version says how structures are laid out.
+ * Clocks can be set with ROCm 6.3 or newer.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_DEVICE_AMDSMI_H
+#define LULL_DEVICE_AMDSMI_H
+
+#include "device/library.h"
+#include "device/vendor.h"
+
+extern const struct lull_vendor lull_amdsmi_vendor;
+
+/* The row of an amdsmi_status_t; an undocumented one counts as unknown. Never NULL. */
+const struct lull_library_meaning *lull_amdsmi_meaning(int code);
+
+#endif

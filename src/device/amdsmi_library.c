@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/amdsmi_library.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/amdsmi.h"
+
+static const struct lull_library_symbol symbols[] = {
+    {offsetof(struct amdsmi, init), "amdsmi_init", NULL},
+    {offsetof(struct amdsmi, shut_down), "amdsmi_shut_down", NULL},
+    {offsetof(struct amdsmi, version), "amdsmi_get_lib_version", NULL},
+    {offsetof(struct amdsmi, sockets), "amdsmi_get_socket_handles", NULL},
+    {offsetof(struct amdsmi, processors), "amdsmi_get_processor_handles", NULL},
+    {offsetof(struct amdsmi, asic_info), "amdsmi_get_gpu_asic_info", NULL},
+    {offsetof(struct amdsmi, driver_info), "amdsmi_get_gpu_driver_info", NULL},
+    {offsetof(struct amdsmi, enumeration_info), "amdsmi_get_gpu_enumeration_info", NULL},
+    {offsetof(struct amdsmi, od_info), "amdsmi_get_gpu_od_volt_info", NULL},
+    {offsetof(struct amdsmi, power_info), "amdsmi_get_power_info", NULL},
+    {offsetof(struct amdsmi, activity), "amdsmi_get_gpu_activity", NULL},
+    {offsetof(struct amdsmi, clock_info), "amdsmi_get_clock_info", NULL},
+    {offsetof(struct amdsmi, power_cap_info), "amdsmi_get_power_cap_info", NULL},
+    {offsetof(struct amdsmi, bdf), "amdsmi_get_gpu_device_bdf", NULL},
+    {offsetof(struct amdsmi, uuid), "amdsmi_get_gpu_device_uuid", NULL},
+    {offsetof(struct amdsmi, energy), "amdsmi_get_energy_count", NULL},
+    {offsetof(struct amdsmi, temperature), "amdsmi_get_temp_metric", NULL},
+    {offsetof(struct amdsmi, set_clock_limit), "amdsmi_set_gpu_clk_limit", NULL},
+    {offsetof(struct amdsmi, set_level), "amdsmi_set_gpu_perf_level", NULL},
+    {offsetof(struct amdsmi, set_power_cap), "amdsmi_set_power_cap", NULL},
+};
+
+static const struct lull_library_meaning meanings[] = {
+    {0, 0, "success"},
+    {1, -EINVAL, "invalid argument"},
+    {2, LULL_E_UNSUPPORTED, "not supported by this GPU"},
+    {3, LULL_E_UNSUPPORTED, "not in this library; ROCm 6.3 or newer may do it"},
+    {4, LULL_E_NO_DEVICE, "the library cannot load what it needs"},
+    {5, LULL_E_UNSUPPORTED, "the library lacks a symbol that it needs"},
+    {6, -EAGAIN, "libdrm failed"},
+    {7, -EAGAIN, "the call failed"},
+    {8, -EAGAIN, "timeout"},
+    {9, -EAGAIN, "to be tried again"},
+    {10, -EPERM, "not permitted: needs root"},
+    {11, -EAGAIN, "interrupted"},
+    {12, -EAGAIN, "input or output error"},
+    {13, -EINVAL, "bad address"},
+    {14, -EAGAIN, "the driver's file cannot be read or written"},
+    {15, -EAGAIN, "no memory"},
+    {16, -EAGAIN, "internal exception"},
+    {17, -EINVAL, "out of the allowed range"},
+    {18, LULL_E_NO_DEVICE, "the library cannot start"},
+    {20, LULL_E_UNSUPPORTED, "the driver has no such directory"},
+    {30, -EAGAIN, "busy"},
+    {31, LULL_E_NO_DEVICE, "there is no such GPU"},
+    {32, LULL_E_NO_DEVICE, "the library is not initialised"},
+    {34, LULL_E_NO_DEVICE, "the kernel driver is not loaded"},
+    {39, -EINVAL, "the buffer is too small"},
+    {40, -EAGAIN, "no data"},
+    {41, -EINVAL, "the buffer is too small"},
+    {42, -EAGAIN, "unexpected amount of data"},
+    {43, -EAGAIN, "unexpected data"},
+    {52, LULL_E_UNSUPPORTED, "the driver has no such file"},
+    {53, -EINVAL, "a missing argument"},
+    {55, LULL_E_UNSUPPORTED, "this setting is not available"},
+    {-1, -EAGAIN, "unknown error of the library"},
+};
+
+const struct lull_library_meaning *lull_amdsmi_meaning(int code)
+{
+    return lull_library_meaning(meanings, sizeof(meanings) / sizeof(meanings[0]), code);
+}
+
+/* ---- opening ---- */
+
+static int load_library(struct amdsmi *amdsmi, struct lull_error *err)
+{
+    static const char *const names[] = {"libamd_smi.so.26",
+                                        "libamd_smi.so.25",
+                                        "libamd_smi.so.24",
+                                        "libamd_smi.so",
+                                        "/opt/rocm/lib/libamd_smi.so",
+                                        NULL};
+    int result = lull_library_open("LULL_AMD_SMI", names, "AMD", &amdsmi->library,
+                                   amdsmi->library_name, sizeof(amdsmi->library_name), err);
+
+    if (result < 0)
+        return result;
+    lull_library_bind(amdsmi->library, amdsmi, symbols, sizeof(symbols) / sizeof(symbols[0]));
+    if (amdsmi->init == NULL || amdsmi->shut_down == NULL || amdsmi->version == NULL ||
+        amdsmi->sockets == NULL || amdsmi->processors == NULL || amdsmi->uuid == NULL ||
+        amdsmi->clock_info == NULL)
+        return lull_error_set(err, LULL_E_UNSUPPORTED,
+                              "%s: lacks the basic functions of AMD SMI; is it the library of ROCm "
+                              "6.0 or newer?",
+                              amdsmi->library_name);
+    return 0;
+}
+
+static void find_dies_of(struct amdsmi *amdsmi, void *socket)
+{
+    void *handles[LULL_DEVICE_MAX_GPUS];
+    uint32_t count = LULL_DEVICE_MAX_GPUS - amdsmi->die_count;
+
+    if (count == 0 || amdsmi->processors(socket, &count, handles) != AMDSMI_SUCCESS)
+        return; /* one sick GPU must not hide the others */
+    for (uint32_t i = 0; i < count && amdsmi->die_count < LULL_DEVICE_MAX_GPUS; i++)
+        amdsmi->dies[amdsmi->die_count++].handle = handles[i];
+}
+
+static int compare_hip_ids(const void *left, const void *right)
+{
+    const struct amdsmi_die *a = left;
+    const struct amdsmi_die *b = right;
+
+    return (a->hip_id > b->hip_id) - (a->hip_id < b->hip_id);
+}
+
+/* The library lists by bus address; jobs count as HIP does, which is not always the same. */
+static void order_as_hip(struct amdsmi *amdsmi)
+{
+    for (uint32_t i = 0; i < amdsmi->die_count; i++) {
+        union amdsmi_room room = {.bytes = {0}};
+
+        if (amdsmi->enumeration_info == NULL ||
+            amdsmi->enumeration_info(amdsmi->dies[i].handle, &room) != AMDSMI_SUCCESS)
+            return;
+        amdsmi->dies[i].hip_id = room.enumeration.hip_id;
+    }
+    qsort(amdsmi->dies, amdsmi->die_count, sizeof(amdsmi->dies[0]), compare_hip_ids);
+}
+
+static int find_dies(struct amdsmi *amdsmi, struct lull_error *err)
+{
+    void *sockets[LULL_DEVICE_MAX_GPUS];
+    uint32_t count = LULL_DEVICE_MAX_GPUS;
+    int code = amdsmi->sockets(&count, sockets);
+
+    if (code != AMDSMI_SUCCESS)
+        return lull_error_set(err, lull_amdsmi_meaning(code)->error,
+                              "%s: cannot list the GPUs: %s (AMD SMI %d)", amdsmi->library_name,
+                              lull_amdsmi_meaning(code)->text, code);
+    for (uint32_t i = 0; i < count && i < LULL_DEVICE_MAX_GPUS; i++)
+        find_dies_of(amdsmi, sockets[i]);
+    if (amdsmi->die_count == 0)
+        return lull_error_set(err, LULL_E_NO_DEVICE, "%s: this node has no AMD GPU",
+                              amdsmi->library_name);
+    order_as_hip(amdsmi);
+    return 0;
+}
+
+bool amdsmi_read_energy_uj(struct amdsmi *amdsmi, const struct amdsmi_die *die,
+                           double *energy_uj_out)
+{
+    float resolution_uj = 0.0F;
+    uint64_t time_ns;
+    uint64_t count;
+
+    if (amdsmi->energy == NULL ||
+        amdsmi->energy(die->handle, &count, &resolution_uj, &time_ns) != AMDSMI_SUCCESS ||
+        count == 0 || count == UINT64_MAX || !(resolution_uj > 0.0F))
+        return false;
+    *energy_uj_out = (double)count * (double)resolution_uj;
+    return true;
+}
+
+void amdsmi_read_name(struct amdsmi *amdsmi, const struct amdsmi_die *die, char *name, size_t size)
+{
+    union amdsmi_room room = {.bytes = {0}};
+
+    if (amdsmi->asic_info == NULL || amdsmi->asic_info(die->handle, &room) != AMDSMI_SUCCESS)
+        room.text[0] = '\0';
+    snprintf(name, size, "%.*s", (int)size - 1, room.text);
+}
+
+/* A die without a counter right behind one with, of the same name: one module of two dies. */
+static void find_modules(struct amdsmi *amdsmi)
+{
+    double ignored;
+
+    for (uint32_t i = 0; i < amdsmi->die_count; i++) {
+        struct amdsmi_die *die = &amdsmi->dies[i];
+        char names[2][96];
+
+        die->counter = i;
+        die->sharers = 1;
+        if (i == 0 || amdsmi->dies[i - 1].sharers > 1 ||
+            amdsmi_read_energy_uj(amdsmi, die, &ignored) ||
+            !amdsmi_read_energy_uj(amdsmi, &amdsmi->dies[i - 1], &ignored))
+            continue;
+        amdsmi_read_name(amdsmi, &amdsmi->dies[i - 1], names[0], sizeof(names[0]));
+        amdsmi_read_name(amdsmi, die, names[1], sizeof(names[1]));
+        if (strcmp(names[0], names[1]) != 0)
+            continue;
+        die->counter = i - 1;
+        die->sharers = amdsmi->dies[i - 1].sharers = 2;
+    }
+}
+
+static void read_versions(struct amdsmi *amdsmi)
+{
+    union amdsmi_room room = {.bytes = {0}};
+
+    /* The first number is the year in 24 and 25, and the major version, which goes on, since. */
+    if (amdsmi->version(&room) == AMDSMI_SUCCESS && room.words[0] >= 25)
+        amdsmi->power_offset = 2;
+    room = (union amdsmi_room){.bytes = {0}};
+    if (amdsmi->driver_info != NULL &&
+        amdsmi->driver_info(amdsmi->dies[0].handle, &room) == AMDSMI_SUCCESS)
+        snprintf(amdsmi->driver_version, sizeof(amdsmi->driver_version), "%.*s",
+                 (int)sizeof(amdsmi->driver_version) - 1, room.text);
+}
+
+static void unload(struct amdsmi *amdsmi)
+{
+    if (amdsmi->library != NULL)
+        dlclose(amdsmi->library);
+    free(amdsmi);
+}
+
+void amdsmi_library_close(struct amdsmi *amdsmi)
+{
+    amdsmi->shut_down();
+    unload(amdsmi);
+}
+
+int amdsmi_library_open(struct amdsmi **amdsmi_out, struct lull_error *err)
+{
+    struct amdsmi *amdsmi = calloc(1, sizeof(*amdsmi));
+    int result;
+
+    if (amdsmi == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for the driver's table");
+    result = load_library(amdsmi, err);
+    if (result == 0) {
+        int code = amdsmi->init(AMDSMI_INIT_GPUS);
+
+        if (code != AMDSMI_SUCCESS)
+            result = lull_error_set(err, lull_amdsmi_meaning(code)->error,
+                                    "%s: cannot start AMD SMI: %s (AMD SMI %d)",
+                                    amdsmi->library_name, lull_amdsmi_meaning(code)->text, code);
+    }
+    if (result < 0) {
+        unload(amdsmi);
+        return result;
+    }
+    result = find_dies(amdsmi, err);
+    if (result < 0) {
+        amdsmi_library_close(amdsmi);
+        return result;
+    }
+    read_versions(amdsmi);
+    find_modules(amdsmi);
+    *amdsmi_out = amdsmi;
+    return 0;
+}

@@ -1,0 +1,156 @@
+/*
+ * AMD SMI opened: the part of its ABI that Lull uses, declared from its documentation, and the dies
+ * of the node. For amdsmi*.c alone. Threads: opening and closing one; the rest is fixed in between,
+ * except is_floor_set, which is the device writer's.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_DEVICE_AMDSMI_LIBRARY_H
+#define LULL_DEVICE_AMDSMI_LIBRARY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device/library.h"
+
+/*
+ * ABI of amdsmi.h 24 to 26: int return codes, opaque handles. Structures only ever grew at their
+ * end, except for power; so each is read through the fields at its front, in a buffer that is
+ * larger than any version of it.
+ */
+enum { ROOM_BYTES = 4096 };
+
+struct amdsmi_clock_info { /* MHz; min and max are those allowed at present */
+    uint32_t now_mhz;
+    uint32_t min_mhz;
+    uint32_t max_mhz;
+};
+
+struct amdsmi_power_cap_info {
+    uint64_t cap_uw;
+    uint64_t default_uw;
+    uint64_t dpm_cap;
+    uint64_t min_uw;
+    uint64_t max_uw;
+};
+
+struct amdsmi_power_info { /* from 25 on behind 8 bytes of another field */
+    uint32_t current_w;
+    uint32_t average_w;
+};
+
+struct amdsmi_enumeration_info {
+    uint32_t drm_render;
+    uint32_t drm_card;
+    uint32_t hsa_id;
+    uint32_t hip_id;
+};
+
+struct amdsmi_range {
+    uint64_t low;
+    uint64_t high;
+    uint64_t reserved[2];
+};
+
+struct amdsmi_od_info {
+    struct amdsmi_range sm_now;
+    struct amdsmi_range memory_now;
+    struct amdsmi_range sm_limits;
+};
+
+union amdsmi_room {
+    char bytes[ROOM_BYTES];
+    char text[ROOM_BYTES];
+    uint32_t words[ROOM_BYTES / 4];
+    struct amdsmi_clock_info clock;
+    struct amdsmi_power_cap_info cap;
+    struct amdsmi_enumeration_info enumeration;
+    struct amdsmi_od_info od;
+};
+
+typedef int amdsmi_call_init(uint64_t flags);
+typedef int amdsmi_call_do(void);
+typedef int amdsmi_call_list(uint32_t *count, void **handles);
+typedef int amdsmi_call_list_of(void *socket, uint32_t *count, void **handles);
+typedef int amdsmi_call_version(union amdsmi_room *version);
+typedef int amdsmi_call_info(void *gpu, union amdsmi_room *info);
+typedef int amdsmi_call_info_of(void *gpu, uint32_t which, union amdsmi_room *info);
+typedef int amdsmi_call_number(void *gpu, uint64_t *value);
+typedef int amdsmi_call_text(void *gpu, unsigned int *size, char *text);
+typedef int amdsmi_call_energy(void *gpu, uint64_t *count, float *resolution_uj, uint64_t *time_ns);
+typedef int amdsmi_call_temperature(void *gpu, int sensor, int metric, int64_t *celsius);
+typedef int amdsmi_call_clock_limit(void *gpu, int clock, int limit, uint64_t mhz);
+typedef int amdsmi_call_set(void *gpu, int value);
+typedef int amdsmi_call_power_cap(void *gpu, uint32_t sensor, uint64_t uw);
+
+enum {
+    AMDSMI_SUCCESS = 0,
+    AMDSMI_NOT_SUPPORTED = 2,
+    AMDSMI_NOT_YET_IMPLEMENTED = 3,
+    AMDSMI_INIT_GPUS = 2,
+    AMDSMI_CLOCK_GFX = 0,
+    AMDSMI_CLOCK_MEMORY = 4,
+    AMDSMI_LIMIT_MIN = 0,
+    AMDSMI_LIMIT_MAX = 1,
+    AMDSMI_LEVEL_AUTO = 0,
+    AMDSMI_TEMPERATURE_HOTSPOT = 1,
+    AMDSMI_TEMPERATURE_CURRENT = 0,
+    AMDSMI_UUID_SIZE = 38,
+    /* Any MHz may be asked for; a list of them needs a step. */
+    CLOCK_STEP_MHZ = 20,
+};
+
+/* One die. */
+struct amdsmi_die {
+    void *handle;
+    uint32_t hip_id;
+    uint32_t lowest_mhz;
+    uint32_t highest_mhz;
+    bool is_floor_set; /* the lower limit is the lowest clock, by us */
+    /* Modules of two dies tell power and energy of both on the first: whose counter, for how many.
+     */
+    uint32_t counter;
+    uint32_t sharers;
+};
+
+struct amdsmi {
+    void *library;
+    amdsmi_call_init *init;
+    amdsmi_call_do *shut_down;
+    amdsmi_call_version *version;
+    amdsmi_call_list *sockets;
+    amdsmi_call_list_of *processors;
+    amdsmi_call_info *asic_info;
+    amdsmi_call_info *driver_info;
+    amdsmi_call_info *enumeration_info;
+    amdsmi_call_info *od_info;
+    amdsmi_call_info *power_info;
+    amdsmi_call_info *activity;
+    amdsmi_call_info_of *clock_info;
+    amdsmi_call_info_of *power_cap_info;
+    amdsmi_call_number *bdf;
+    amdsmi_call_text *uuid;
+    amdsmi_call_energy *energy;
+    amdsmi_call_temperature *temperature;
+    amdsmi_call_clock_limit *set_clock_limit;
+    amdsmi_call_set *set_level;
+    amdsmi_call_power_cap *set_power_cap;
+    char library_name[256];
+    char driver_version[96];
+    uint32_t power_offset; /* words before struct amdsmi_power_info */
+    uint32_t die_count;
+    struct amdsmi_die dies[LULL_DEVICE_MAX_GPUS];
+};
+
+/* As lull_devices_open; -ENOENT there is no library. */
+int amdsmi_library_open(struct amdsmi **amdsmi_out, struct lull_error *err);
+void amdsmi_library_close(struct amdsmi *amdsmi);
+
+/* Energy since the driver was loaded, of all dies of the module, uJ. False: no counter here. */
+bool amdsmi_read_energy_uj(struct amdsmi *amdsmi, const struct amdsmi_die *die,
+                           double *energy_uj_out);
+
+/* The name of the product; "" if it is not told. */
+void amdsmi_read_name(struct amdsmi *amdsmi, const struct amdsmi_die *die, char *name, size_t size);
+
+#endif

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/batch/batch_attempt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "governor/run/launch.h"
+
+enum { TICK_NS = 200 * 1000 * 1000, READ_BYTES = 65536, MOST_READS = 16 };
+enum { OUTPUT, ERRORS, STREAMS };
+enum { POLL_CHILD = STREAMS, POLL_SIGNALS, POLLS };
+
+/* One of the command's outputs. */
+struct relay {
+    int from; /* the pipe's end; -1: closed */
+    int to;
+    struct lull_metric_stream stream;
+};
+
+struct attempt {
+    const struct lull_batch_attempt_options *options;
+    struct lull_energy_meter *meter;
+    struct lull_batch_pulse *pulse;
+    struct lull_child child;
+    struct relay relays[STREAMS];
+    int signals;
+    bool has_reached;
+    bool is_interrupted;
+    bool is_stopping;
+    enum lull_batch_end why; /* while is_stopping */
+    int64_t begin_ns;
+    int64_t kill_ns; /* while is_stopping */
+    struct lull_batch_progress progress;
+};
+
+/* ---- stopping ------------------------------------------------------------------------------ */
+
+static void stop(struct attempt *attempt, enum lull_batch_end why)
+{
+    if (attempt->is_stopping)
+        return;
+    attempt->is_stopping = true;
+    attempt->why = why;
+    attempt->kill_ns = lull_now_ns() + attempt->options->grace_ns;
+    lull_child_signal_group(&attempt->child, SIGTERM);
+}
+
+static void take_value(void *context, double value)
+{
+    struct attempt *attempt = context;
+    const struct lull_batch_attempt_options *options = attempt->options;
+
+    /* Epochs beyond the most that were allowed do not count; what a dear run still says does. */
+    if (attempt->has_reached || (attempt->is_stopping && attempt->why == LULL_BATCH_END_EPOCHS))
+        return;
+    attempt->progress.metric = value;
+    attempt->progress.epochs++;
+    attempt->has_reached =
+        options->is_lower_better ? value <= options->target : value >= options->target;
+    if (attempt->has_reached)
+        stop(attempt, LULL_BATCH_END_TARGET);
+    else if (options->max_epochs != 0 && attempt->progress.epochs >= options->max_epochs)
+        stop(attempt, LULL_BATCH_END_EPOCHS);
+}
+
+/* ---- output -------------------------------------------------------------------------------- */
+
+/* False: nobody reads it any more. */
+static bool write_all(int to, const char *data, size_t size)
+{
+    while (size > 0) {
+        const ssize_t written = write(to, data, size);
+
+        if (written > 0) {
+            data += written;
+            size -= (size_t)written;
+        } else if (written < 0 && errno == EAGAIN) {
+            struct pollfd room = {.fd = to, .events = POLLOUT};
+
+            poll(&room, 1, -1);
+        } else if (written == 0 || errno != EINTR) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The command is told the same way as without Lull: by a broken pipe. */
+static void close_relay(struct attempt *attempt, struct relay *relay)
+{
+    if (relay->from < 0)
+        return;
+    lull_metric_finish(attempt->options->metric, &relay->stream, take_value, attempt);
+    close(relay->from);
+    relay->from = -1;
+}
+
+/* Passes on what is there; never waits for more, nor follows a flood without end. */
+static void pass_on(struct attempt *attempt, struct relay *relay)
+{
+    char data[READ_BYTES];
+
+    for (int reads = 0; reads < MOST_READS && relay->from >= 0; reads++) {
+        const ssize_t size = read(relay->from, data, sizeof(data));
+
+        if (size < 0 && errno == EINTR)
+            continue;
+        if (size < 0 && errno == EAGAIN)
+            return;
+        if (size <= 0 || !write_all(relay->to, data, (size_t)size)) {
+            close_relay(attempt, relay);
+            return;
+        }
+        lull_metric_feed(attempt->options->metric, &relay->stream, data, (size_t)size, take_value,
+                         attempt);
+    }
+}
+
+/* ---- measuring ----------------------------------------------------------------------------- */
+
+static void measure(struct attempt *attempt)
+{
+    struct lull_batch_progress *progress = &attempt->progress;
+
+    progress->time_s = (double)(lull_now_ns() - attempt->begin_ns) * 1e-9;
+    if (attempt->meter != NULL && isfinite(progress->energy_j))
+        progress->energy_j = lull_energy_meter_read(attempt->meter);
+    lull_batch_pulse_set(attempt->pulse, progress);
+}
+
+static void tick(struct attempt *attempt)
+{
+    const struct lull_batch_attempt_options *options = attempt->options;
+
+    measure(attempt);
+    if (attempt->is_stopping || attempt->is_interrupted || !isfinite(attempt->progress.energy_j) ||
+        !(lull_job_cost(&options->price, attempt->progress.energy_j, attempt->progress.time_s) >
+          options->bound))
+        return;
+    /* What it has said by now comes first: success is success. */
+    for (int i = 0; i < STREAMS; i++)
+        pass_on(attempt, &attempt->relays[i]);
+    stop(attempt, LULL_BATCH_END_BOUND);
+}
+
+/* ---- the loop ------------------------------------------------------------------------------ */
+
+static void take_signals(struct attempt *attempt)
+{
+    struct signalfd_siginfo info;
+
+    while (read(attempt->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        attempt->is_interrupted = true;
+        lull_child_signal_group(&attempt->child, (int)info.ssi_signo);
+    }
+}
+
+static int wait_ms(const struct attempt *attempt, int64_t tick_ns)
+{
+    const int64_t now_ns = lull_now_ns();
+    int64_t until_ns = tick_ns;
+
+    if (attempt->is_stopping && attempt->kill_ns < until_ns)
+        until_ns = attempt->kill_ns;
+    return until_ns <= now_ns ? 0 : (int)((until_ns - now_ns) / LULL_NS_PER_MS) + 1;
+}
+
+/* Until the command has ended and all that it has written is passed on; returns its status. */
+static int watch(struct attempt *attempt)
+{
+    int64_t tick_ns = attempt->begin_ns + TICK_NS;
+    int status = 0;
+
+    for (;;) {
+        struct pollfd polls[POLLS] = {
+            [POLL_CHILD] = {.fd = attempt->child.pidfd, .events = POLLIN},
+            [POLL_SIGNALS] = {.fd = attempt->signals, .events = POLLIN},
+        };
+
+        for (int i = 0; i < STREAMS; i++)
+            polls[i] = (struct pollfd){.fd = attempt->relays[i].from, .events = POLLIN};
+        poll(polls, POLLS, wait_ms(attempt, tick_ns));
+        for (int i = 0; i < STREAMS; i++)
+            if (polls[i].revents != 0)
+                pass_on(attempt, &attempt->relays[i]);
+        take_signals(attempt);
+        if (polls[POLL_CHILD].revents != 0)
+            break;
+        if (lull_now_ns() >= tick_ns) {
+            tick(attempt);
+            tick_ns = lull_now_ns() + TICK_NS;
+        }
+        if (attempt->is_stopping && lull_now_ns() >= attempt->kill_ns) {
+            lull_child_signal_group(&attempt->child, SIGKILL);
+            attempt->kill_ns = INT64_MAX;
+        }
+    }
+    measure(attempt);
+    /* What it has left behind would go on drawing power. Its group is certain until it is reaped.
+     */
+    if (attempt->is_stopping)
+        lull_child_signal_group(&attempt->child, SIGKILL);
+    lull_child_reap(&attempt->child, true, &status);
+    for (int i = 0; i < STREAMS; i++) {
+        pass_on(attempt, &attempt->relays[i]);
+        close_relay(attempt, &attempt->relays[i]);
+    }
+    return status;
+}
+
+static int make_pipes(struct attempt *attempt, int ends[STREAMS], struct lull_error *err)
+{
+    for (int i = 0; i < STREAMS; i++) {
+        int fds[2];
+
+        if (pipe2(fds, O_CLOEXEC) < 0) {
+            const int code = errno;
+
+            for (int k = 0; k < i; k++) {
+                close(attempt->relays[k].from);
+                close(ends[k]);
+            }
+            return lull_error_set(err, -code, "no pipe for the command's output");
+        }
+        fcntl(fds[0], F_SETFL, O_NONBLOCK);
+        attempt->relays[i].from = fds[0];
+        attempt->relays[i].to = i == OUTPUT ? STDOUT_FILENO : STDERR_FILENO;
+        ends[i] = fds[1];
+    }
+    return 0;
+}
+
+static int start(struct attempt *attempt, struct lull_error *err)
+{
+    /* A program whose output is no terminal keeps it back, and the metric with it. */
+    static const char *const environment[] = {"PYTHONUNBUFFERED=1", NULL};
+    struct lull_child_setup setup = {.has_own_group = true};
+    int ends[STREAMS] = {-1, -1};
+    int result = make_pipes(attempt, ends, err);
+
+    if (result < 0)
+        return result;
+    setup.stdout_fd = ends[OUTPUT];
+    setup.stderr_fd = ends[ERRORS];
+    attempt->progress = (struct lull_batch_progress){.energy_j = NAN, .metric = NAN};
+    if (attempt->meter != NULL && lull_energy_meter_begin(attempt->meter, NULL) == 0)
+        attempt->progress.energy_j = 0.0;
+    attempt->begin_ns = lull_now_ns();
+    result =
+        lull_child_start_as(attempt->options->command, environment, &setup, &attempt->child, err);
+    for (int i = 0; i < STREAMS; i++) {
+        close(ends[i]);
+        if (result < 0)
+            close(attempt->relays[i].from);
+    }
+    return result;
+}
+
+/* ---- the end ------------------------------------------------------------------------------- */
+
+static void judge(const struct attempt *attempt, int status, struct lull_batch_attempt *out)
+{
+    static const enum lull_batch_event events[] = {
+        [LULL_BATCH_END_TARGET] = LULL_BATCH_REACHED,   [LULL_BATCH_END_BOUND] = LULL_BATCH_MISSED,
+        [LULL_BATCH_END_EPOCHS] = LULL_BATCH_MISSED,    [LULL_BATCH_END_OWN] = LULL_BATCH_MISSED,
+        [LULL_BATCH_END_BLIND] = LULL_BATCH_LOST,       [LULL_BATCH_END_CRASHED] = LULL_BATCH_LOST,
+        [LULL_BATCH_END_INTERRUPTED] = LULL_BATCH_LOST,
+    };
+
+    out->status = status;
+    out->progress = attempt->progress;
+    if (attempt->has_reached)
+        out->end = LULL_BATCH_END_TARGET;
+    else if (attempt->is_interrupted)
+        out->end = LULL_BATCH_END_INTERRUPTED;
+    else if (attempt->is_stopping)
+        out->end = attempt->why;
+    else if (status != 0)
+        out->end = LULL_BATCH_END_CRASHED;
+    else
+        out->end = out->progress.epochs > 0 ? LULL_BATCH_END_OWN : LULL_BATCH_END_BLIND;
+    out->event = isfinite(out->progress.energy_j) ? events[out->end] : LULL_BATCH_LOST;
+}
+
+int lull_batch_attempt_run(const struct lull_batch_attempt_options *options,
+                           struct lull_energy_meter *meter, struct lull_batch_jobs *jobs,
+                           const char *name, uint64_t run, struct lull_batch_attempt *attempt_out,
+                           struct lull_error *err)
+{
+    static const int taken[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+    struct attempt *attempt = calloc(1, sizeof(*attempt));
+    sigset_t signals;
+    sigset_t before;
+    int result;
+
+    if (attempt == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory to run the command");
+    attempt->options = options;
+    attempt->meter = meter;
+    sigemptyset(&signals);
+    for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
+        sigaddset(&signals, taken[i]);
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    signal(SIGPIPE, SIG_IGN);
+    attempt->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    result = start(attempt, err);
+    if (result == 0) {
+        attempt->pulse = jobs == NULL ? NULL : lull_batch_pulse_begin(jobs, name, run);
+        judge(attempt, watch(attempt), attempt_out);
+        lull_batch_pulse_end(attempt->pulse);
+    }
+    close(attempt->signals);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    free(attempt);
+    return result;
+}

@@ -1,0 +1,58 @@
+/*
+ * One run of a recurring job's command: its output passes through unchanged while the metric is
+ * read from it, and it is stopped when the target is reached or the run has become too dear.
+ *
+ * Threads: one. It takes SIGTERM, SIGINT, SIGHUP and SIGQUIT of the process for its length and
+ * hands them to the command. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_BATCH_BATCH_ATTEMPT_H
+#define LULL_GOVERNOR_BATCH_BATCH_ATTEMPT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "core/job/cost.h"
+#include "governor/batch/batch_pulse.h"
+#include "governor/energy/energy_meter.h"
+#include "governor/batch/metric.h"
+
+struct lull_batch_attempt_options {
+    char *const *command; /* NULL-terminated, at least one word */
+    const struct lull_metric *metric;
+    double target;
+    bool is_lower_better;
+    uint32_t max_epochs; /* values of the metric after which the run has failed; 0: no limit */
+    double bound;        /* J; INFINITY: none */
+    struct lull_job_price price;
+    int64_t grace_ns; /* between SIGTERM and SIGKILL */
+};
+
+enum lull_batch_end {
+    LULL_BATCH_END_TARGET,      /* reached, also if by then something else had ended the run */
+    LULL_BATCH_END_BOUND,       /* too dear */
+    LULL_BATCH_END_EPOCHS,      /* max_epochs */
+    LULL_BATCH_END_OWN,         /* by itself, status 0, metric seen but short of the target */
+    LULL_BATCH_END_BLIND,       /* by itself, status 0, and no metric was ever seen */
+    LULL_BATCH_END_CRASHED,     /* by itself, another status */
+    LULL_BATCH_END_INTERRUPTED, /* by a signal that Lull was sent */
+};
+
+struct lull_batch_attempt {
+    enum lull_batch_end end;
+    enum lull_batch_event event; /* what that means for the search; LOST without its energy */
+    int status;                  /* of the command; 128 + N for a signal */
+    struct lull_batch_progress progress;
+};
+
+/*
+ * Runs it to its end. meter: of the GPUs, or NULL where nothing can be measured: there is no bound
+ * then. jobs (may be NULL) is told every second how far run of the job name has come. Errors: only
+ * what kept the command from running at all.
+ */
+int lull_batch_attempt_run(const struct lull_batch_attempt_options *options,
+                           struct lull_energy_meter *meter, struct lull_batch_jobs *jobs,
+                           const char *name, uint64_t run, struct lull_batch_attempt *attempt_out,
+                           struct lull_error *err);
+
+#endif

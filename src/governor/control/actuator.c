@@ -1,0 +1,335 @@
+/*
+ * Both back ends post into a command table and ring a doorbell; they differ in who takes.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "governor/control/actuator.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "device/restore.h"
+#include "device/writer.h"
+#include "wire/client.h"
+#include "wire/command.h"
+
+enum {
+    CALL_MS = 3000,    /* for an answer of the daemon */
+    RESTORE_MS = 5000, /* for GPUs to be put back at close */
+};
+
+struct lull_actuator {
+    struct lull_command_table *table;
+    int doorbell_fd;
+    uint64_t leased; /* a bit per slot */
+    bool has_lost;   /* a lease was taken back */
+
+    struct lull_client *client; /* daemon */
+    int64_t heartbeat_ns;       /* from one renewal of the leases to the next, as lulld wants it */
+    int64_t next_heartbeat_ns;
+
+    struct lull_devices *devices; /* local, borrowed */
+    struct lull_journal *journal;
+    struct lull_writer *writer;
+    struct lull_writer_source source;
+};
+
+static struct lull_actuator *create(struct lull_error *err)
+{
+    struct lull_actuator *actuator = calloc(1, sizeof(*actuator));
+
+    if (actuator == NULL)
+        lull_error_set(err, -ENOMEM, "no memory to control clocks");
+    else
+        actuator->doorbell_fd = -1;
+    return actuator;
+}
+
+/* A daemon that wants no heartbeat before its leases end, or none at all, gets three in that time. */
+static int64_t heartbeat_of(const struct lull_message_welcome *welcome)
+{
+    uint32_t heartbeat_ms = welcome->heartbeat_ms;
+
+    if (heartbeat_ms == 0 || heartbeat_ms >= welcome->lease_ttl_ms)
+        heartbeat_ms = welcome->lease_ttl_ms / 3;
+    return heartbeat_ms * LULL_NS_PER_MS;
+}
+
+int lull_actuator_open_daemon(const char *runtime_dir, struct lull_actuator **actuator_out,
+                              struct lull_error *err)
+{
+    struct lull_actuator *actuator = create(err);
+    struct lull_message_welcome welcome;
+    int result;
+
+    if (actuator == NULL)
+        return -ENOMEM;
+    result = lull_client_open(runtime_dir, &actuator->client, &welcome, err);
+    if (result < 0) {
+        lull_actuator_close(actuator);
+        return result;
+    }
+    actuator->heartbeat_ns = heartbeat_of(&welcome);
+    *actuator_out = actuator;
+    return 0;
+}
+
+/* --- local: this process is the privileged one --- */
+
+static bool take(void *context, uint32_t gpu, struct lull_switch_request *request_out)
+{
+    return lull_command_take(context, gpu, request_out);
+}
+
+static void publish(void *context, uint32_t gpu, const struct lull_switch_result *result)
+{
+    lull_command_publish(context, gpu, result);
+}
+
+static bool take_limit(void *context, uint32_t gpu, struct lull_limit_request *request_out)
+{
+    return lull_command_take_limit(context, gpu, request_out);
+}
+
+static void publish_limit(void *context, uint32_t gpu, const struct lull_limit_result *result)
+{
+    lull_command_publish_limit(context, gpu, result);
+}
+
+static int open_local(struct lull_actuator *actuator, const char *runtime_dir,
+                      struct lull_error *err)
+{
+    struct lull_restore_report report;
+    int result = lull_journal_open(runtime_dir, &actuator->journal, err);
+
+    if (result < 0)
+        return result;
+    /* What a killed run has left; a failure concerns one GPU and was logged. */
+    lull_restore_all(actuator->devices, actuator->journal, &report, NULL);
+    result = lull_command_table_create(&actuator->table, err);
+    if (result < 0)
+        return result;
+    actuator->doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (actuator->doorbell_fd < 0)
+        return lull_error_set(err, -errno, "no doorbell: %s", strerror(errno));
+    result = lull_writer_start(actuator->devices, actuator->journal, &lull_writer_defaults,
+                               &actuator->writer, err);
+    if (result < 0)
+        return result;
+    actuator->source = (struct lull_writer_source){.doorbell_fd = actuator->doorbell_fd,
+                                                   .context = actuator->table,
+                                                   .take = take,
+                                                   .publish = publish,
+                                                   .take_limit = take_limit,
+                                                   .publish_limit = publish_limit};
+    return lull_writer_add_source(actuator->writer, &actuator->source, err);
+}
+
+int lull_actuator_open_local(struct lull_devices *devices, const char *runtime_dir,
+                             struct lull_actuator **actuator_out, struct lull_error *err)
+{
+    struct lull_actuator *actuator;
+    int result;
+
+    if (geteuid() != 0)
+        return lull_error_set(err, -EPERM,
+                              "setting GPU clocks needs root: start lulld, or run this as root");
+    actuator = create(err);
+    if (actuator == NULL)
+        return -ENOMEM;
+    actuator->devices = devices;
+    result = open_local(actuator, runtime_dir, err);
+    if (result < 0) {
+        lull_actuator_close(actuator);
+        return result;
+    }
+    *actuator_out = actuator;
+    return 0;
+}
+
+static int lease_local(struct lull_actuator *actuator, const char *uuid,
+                       const struct lull_band *band, uint32_t *slot_out, struct lull_error *err)
+{
+    int gpu = lull_device_find(actuator->devices, uuid);
+    struct lull_band fitted = *band;
+    int result;
+
+    if (gpu < 0)
+        return lull_error_set(err, -ENODEV, "%s: no such GPU on this node; see lull gpus", uuid);
+    result = lull_device_fit_band(lull_device_info(actuator->devices, (uint32_t)gpu), &fitted, err);
+    if (result < 0)
+        return result;
+    if ((actuator->leased >> gpu & 1) != 0)
+        return lull_error_set(err, -EBUSY, "%s: this process has leased it already", uuid);
+    lull_writer_grant(actuator->writer, (uint32_t)gpu, &actuator->source, &fitted);
+    *slot_out = (uint32_t)gpu;
+    return 0;
+}
+
+/* --- daemon --- */
+
+static void close_fds(const int *fds)
+{
+    for (int i = 0; i < LULL_CLIENT_MAX_FDS; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+}
+
+/* The first grant brings the table and the doorbell. */
+static int open_table(struct lull_actuator *actuator, int *fds, struct lull_error *err)
+{
+    int result;
+
+    if (fds[0] < 0 || fds[1] < 0) {
+        close_fds(fds);
+        return lull_error_set(err, LULL_E_FORMAT, "lulld sent no command table");
+    }
+    result = lull_command_table_open(fds[0], &actuator->table, err);
+    if (result < 0) {
+        close_fds(fds);
+        return result;
+    }
+    close(fds[0]);
+    actuator->doorbell_fd = fds[1];
+    return 0;
+}
+
+static int lease_daemon(struct lull_actuator *actuator, const char *uuid,
+                        const struct lull_band *band, uint32_t *slot_out, struct lull_error *err)
+{
+    struct lull_message message = {.type = LULL_MESSAGE_LEASE};
+    struct lull_message answer;
+    int fds[LULL_CLIENT_MAX_FDS] = {-1, -1};
+    int result;
+
+    if (strlen(uuid) >= sizeof(message.body.lease.uuid))
+        return lull_error_set(err, -ENODEV, "not the UUID of a GPU");
+    memcpy(message.body.lease.uuid, uuid, strlen(uuid) + 1);
+    message.body.lease.min_mhz = band->min_mhz;
+    message.body.lease.max_mhz = band->max_mhz;
+    message.body.lease.min_limit_mw = band->min_limit_mw;
+    message.body.lease.max_limit_mw = band->max_limit_mw;
+    result = lull_client_call(actuator->client, &message, LULL_MESSAGE_GRANT, CALL_MS, &answer, fds,
+                              err);
+    if (result == 0 && answer.body.grant.slot >= LULL_COMMAND_SLOTS)
+        result = lull_error_set(err, LULL_E_FORMAT, "lulld granted a slot that does not exist");
+    if (result == 0 && actuator->table == NULL)
+        result = open_table(actuator, fds, err);
+    else
+        close_fds(fds);
+    if (result == 0)
+        *slot_out = answer.body.grant.slot;
+    return result;
+}
+
+int lull_actuator_lease(struct lull_actuator *actuator, const char *uuid,
+                        const struct lull_band *band, uint32_t *slot_out, struct lull_error *err)
+{
+    int result = actuator->client != NULL ? lease_daemon(actuator, uuid, band, slot_out, err)
+                                          : lease_local(actuator, uuid, band, slot_out, err);
+
+    if (result == 0)
+        actuator->leased |= UINT64_C(1) << *slot_out;
+    return result;
+}
+
+/* The count in the heartbeat's answer tells even if the message about a revocation got lost. */
+static void note_revoked(struct lull_actuator *actuator, const struct lull_message *message)
+{
+    if (message->type == LULL_MESSAGE_REPLY && message->body.reply.code >= 0 &&
+        message->body.reply.code < __builtin_popcountll(actuator->leased))
+        actuator->has_lost = true;
+    if (message->type == LULL_MESSAGE_REVOKED && message->body.revoked.slot < LULL_COMMAND_SLOTS)
+        actuator->has_lost = true;
+}
+
+int lull_actuator_poll(struct lull_actuator *actuator, struct lull_error *err)
+{
+    struct lull_message message = {.type = LULL_MESSAGE_RENEW};
+    const int64_t now_ns = lull_now_ns();
+    int result;
+
+    if (actuator->client == NULL)
+        return 0; /* nobody else could have ended a lease */
+    if (now_ns < actuator->next_heartbeat_ns)
+        return 0;
+    actuator->next_heartbeat_ns = now_ns + actuator->heartbeat_ns;
+    result = lull_client_send(actuator->client, &message, err);
+    while (result == 0) {
+        result = lull_client_receive(actuator->client, 0, &message, NULL, err);
+        if (result == 0)
+            note_revoked(actuator, &message);
+    }
+    if (result != -ETIMEDOUT)
+        return result;
+    if (actuator->has_lost)
+        return lull_error_set(err, LULL_E_STALE, "lulld has taken a lease back; see lull status");
+    return 0;
+}
+
+/* --- both --- */
+
+uint64_t lull_actuator_set(struct lull_actuator *actuator, uint32_t slot, uint32_t sm_mhz,
+                           int64_t deadline_ns, int64_t valid_until_ns)
+{
+    const struct lull_switch_request request = {
+        .sm_mhz = sm_mhz, .deadline_ns = deadline_ns, .valid_until_ns = valid_until_ns};
+    uint64_t sequence = lull_command_post(actuator->table, slot, &request);
+
+    eventfd_write(actuator->doorbell_fd, 1); /* full: the writer has been rung often enough */
+    return sequence;
+}
+
+uint64_t lull_actuator_set_limit(struct lull_actuator *actuator, uint32_t slot, uint32_t limit_mw)
+{
+    const struct lull_limit_request request = {.limit_mw = limit_mw};
+    uint64_t sequence = lull_command_post_limit(actuator->table, slot, &request);
+
+    eventfd_write(actuator->doorbell_fd, 1);
+    return sequence;
+}
+
+void lull_actuator_limit_result(const struct lull_actuator *actuator, uint32_t slot,
+                                struct lull_limit_result *result_out)
+{
+    lull_command_limit_result(actuator->table, slot, result_out);
+}
+
+void lull_actuator_result(const struct lull_actuator *actuator, uint32_t slot,
+                          struct lull_switch_result *result_out)
+{
+    lull_command_result(actuator->table, slot, result_out);
+}
+
+/* Waits for the answer, which comes when the GPUs are back; a dead daemon needs no wait. */
+static void release_daemon(struct lull_actuator *actuator)
+{
+    struct lull_message message = {.type = LULL_MESSAGE_RELEASE};
+    struct lull_message answer;
+
+    message.body.release.slot = LULL_MESSAGE_ALL_SLOTS;
+    if (actuator->leased != 0)
+        lull_client_call(actuator->client, &message, LULL_MESSAGE_REPLY, RESTORE_MS, &answer, NULL,
+                         NULL);
+    lull_client_close(actuator->client);
+}
+
+void lull_actuator_close(struct lull_actuator *actuator)
+{
+    if (actuator == NULL)
+        return;
+    if (actuator->client != NULL)
+        release_daemon(actuator);
+    /* A writer that is stuck in the driver goes on using what it borrows: leave it all. */
+    if (actuator->writer != NULL &&
+        lull_writer_stop(actuator->writer, RESTORE_MS * LULL_NS_PER_MS) == -EINPROGRESS)
+        return;
+    lull_journal_close(actuator->journal);
+    lull_command_table_close(actuator->table);
+    if (actuator->doorbell_fd >= 0)
+        close(actuator->doorbell_fd);
+    free(actuator);
+}

@@ -1,0 +1,77 @@
+/*
+ * The governor's hand on the clocks: the same calls whether lulld drives the devices (leases over
+ * its socket) or this process does, as root (`lull run --no-daemon`).
+ *
+ * A request goes into one slot per GPU in shared memory, the latest wins, and an eventfd wakes the
+ * device writer: posting never blocks and never calls a driver. Results come back in the slot.
+ *
+ * Threads: open, lease, poll and close belong to one thread; set and result may be called by one
+ * other thread (the control loop).
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_CONTROL_ACTUATOR_H
+#define LULL_GOVERNOR_CONTROL_ACTUATOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/switch.h"
+#include "device/device.h"
+
+struct lull_actuator;
+
+/* Connects to lulld at its socket under runtime_dir. Errors: -ENOENT/-ECONNREFUSED no daemon. */
+int lull_actuator_open_daemon(const char *runtime_dir, struct lull_actuator **actuator_out,
+                              struct lull_error *err);
+
+/*
+ * Drives the devices of this process: journal, one writer thread, read-back and restore as in the
+ * daemon. Borrows devices until close. Errors: -EPERM not root; -EBUSY a daemon or another job
+ * does.
+ */
+int lull_actuator_open_local(struct lull_devices *devices, const char *runtime_dir,
+                             struct lull_actuator **actuator_out, struct lull_error *err);
+
+/* Raises and restores every leased GPU, then frees. NULL is allowed. */
+void lull_actuator_close(struct lull_actuator *actuator);
+
+/*
+ * Leases one GPU by UUID; *slot_out numbers it for the calls below. The lease is renewed by
+ * lull_actuator_poll. Errors: -ENODEV; -EBUSY leased by another; -EACCES not yours; -EINVAL band.
+ */
+int lull_actuator_lease(struct lull_actuator *actuator, const char *uuid,
+                        const struct lull_band *band, uint32_t *slot_out, struct lull_error *err);
+
+/*
+ * Requests an SM clock: sm_mhz 0 is the reference point (raising; never delayed, never dropped).
+ * A lowering still unserved at deadline_ns is dropped; one that has been applied is undone by the
+ * writer at valid_until_ns unless renewed. Returns the request's sequence number (> 0).
+ */
+uint64_t lull_actuator_set(struct lull_actuator *actuator, uint32_t slot, uint32_t sm_mhz,
+                           int64_t deadline_ns, int64_t valid_until_ns);
+
+/*
+ * Requests a power limit until the lease ends, never above the one set before; 0: that one. Only
+ * for leases whose band has limits. For one thread, not necessarily the one that sets clocks.
+ */
+uint64_t lull_actuator_set_limit(struct lull_actuator *actuator, uint32_t slot, uint32_t limit_mw);
+
+/* Copies the latest outcome of that; for the same thread. */
+void lull_actuator_limit_result(const struct lull_actuator *actuator, uint32_t slot,
+                                struct lull_limit_result *result_out);
+
+/* Copies the latest outcome of a GPU. */
+void lull_actuator_result(const struct lull_actuator *actuator, uint32_t slot,
+                          struct lull_switch_result *result_out);
+
+/*
+ * Heartbeat, to be called many times a second: as often as lulld has asked for when the connection
+ * was opened, it renews the leases and looks whether the daemon still lives; else it does nothing.
+ * Errors: -EPIPE the daemon is gone (the job goes on at whatever it restores); LULL_E_STALE a
+ * lease was revoked.
+ */
+int lull_actuator_poll(struct lull_actuator *actuator, struct lull_error *err);
+
+#endif

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/control/calibrate.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "governor/control/actuator.h"
+#include "governor/run/launch.h"
+
+enum { TARGETS = 4 };
+
+static const int64_t look_ns = 200 * LULL_NS_PER_US;
+static const int64_t answer_ns = 10 * LULL_NS_PER_S;
+static const int64_t validity_ns = 5 * LULL_NS_PER_S;  /* what a lowering outlives us by, at most */
+static const int64_t patience_ns = 60 * LULL_NS_PER_S; /* for a command to make the GPUs busy */
+static const int64_t grace_ns = 5 * LULL_NS_PER_S;     /* from SIGTERM to SIGKILL */
+
+struct session {
+    struct lull_devices *devices;
+    const struct lull_calibrate_options *options;
+    struct lull_calibration_record *records;
+    struct lull_actuator *actuator;
+    struct lull_child load;
+    bool has_load;
+    uint32_t slots[LULL_DEVICE_MAX_GPUS];
+    uint64_t sequences[LULL_DEVICE_MAX_GPUS]; /* of the requests under way */
+    uint32_t done;
+    uint32_t total;
+};
+
+/* ---- the command that keeps the GPUs busy ------------------------------------------------ */
+
+/* With its standard output on ours for errors: ours is for the result. */
+static int start_load(struct session *session, struct lull_error *err)
+{
+    const int output = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+    int result;
+
+    if (output < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+        return lull_error_set(err, -errno, "cannot redirect the command's output: %s",
+                              strerror(errno));
+    result = lull_child_start(session->options->command, NULL, &session->load, err);
+    dup2(output, STDOUT_FILENO);
+    close(output);
+    session->has_load = result == 0;
+    return result;
+}
+
+static void stop_load(struct session *session)
+{
+    const int64_t until_ns = lull_now_ns() + grace_ns;
+    int status;
+
+    if (!session->has_load)
+        return;
+    lull_child_signal(&session->load, SIGTERM);
+    while (!lull_child_reap(&session->load, false, &status)) {
+        if (lull_now_ns() > until_ns) {
+            lull_child_signal(&session->load, SIGKILL);
+            lull_child_reap(&session->load, true, &status);
+            return;
+        }
+        lull_sleep_until_ns(lull_now_ns() + 5 * LULL_NS_PER_MS);
+    }
+}
+
+/* ---- the state of things ----------------------------------------------------------------- */
+
+/* True unless the driver says that the GPU is idle. */
+static bool is_busy(struct session *session, uint32_t gpu)
+{
+    struct lull_device_reading reading;
+
+    lull_device_read(session->devices, gpu, LULL_READING_REASONS | LULL_READING_UTILIZATION,
+                     &reading);
+    if ((reading.valid & LULL_READING_UTILIZATION) && reading.utilization_percent > 0)
+        return true;
+    return (reading.valid & LULL_READING_REASONS) ? (reading.reasons & LULL_CLOCK_REASON_IDLE) == 0
+                                                  : (reading.valid & LULL_READING_UTILIZATION) == 0;
+}
+
+/* Index in options of a GPU that is idle, -1 if none is. */
+static int find_idle(struct session *session)
+{
+    for (uint32_t i = 0; i < session->options->gpu_count; i++)
+        if (!is_busy(session, session->options->gpus[i]))
+            return (int)i;
+    return -1;
+}
+
+/* What may end the measurement at any time; renews the leases. */
+static int look_around(struct session *session, struct lull_error *err)
+{
+    int status;
+
+    if (session->options->is_stopped != NULL &&
+        session->options->is_stopped(session->options->context))
+        return lull_error_set(err, -EINTR, "interrupted; the clocks are as they were");
+    if (session->has_load && lull_child_reap(&session->load, false, &status)) {
+        session->has_load = false;
+        return lull_error_set(err, -EAGAIN,
+                              "%s has ended (status %d) before all was measured; give a command "
+                              "that runs longer, or fewer --rounds",
+                              session->options->command[0], status);
+    }
+    return session->actuator == NULL ? 0 : lull_actuator_poll(session->actuator, err);
+}
+
+static int wait_until_busy(struct session *session, struct lull_error *err)
+{
+    const int64_t until_ns = lull_now_ns() + (session->has_load ? patience_ns : 0);
+    int idle;
+
+    while ((idle = find_idle(session)) >= 0) {
+        int result = look_around(session, err);
+
+        if (result < 0)
+            return result;
+        if (lull_now_ns() >= until_ns)
+            return lull_error_set(err, -EAGAIN,
+                                  "GPU %u is idle and does not show when its clock has settled; "
+                                  "keep it busy: lull calibrate -- COMMAND",
+                                  session->options->gpus[idle]);
+        lull_sleep_until_ns(lull_now_ns() + 20 * LULL_NS_PER_MS);
+    }
+    return 0;
+}
+
+/* ---- switching --------------------------------------------------------------------------- */
+
+/* sm_mhz 0: the reference point. */
+static void post(struct session *session, uint32_t index, uint32_t sm_mhz)
+{
+    const int64_t now_ns = lull_now_ns();
+
+    session->sequences[index] = lull_actuator_set(session->actuator, session->slots[index], sm_mhz,
+                                                  now_ns + validity_ns, now_ns + validity_ns);
+}
+
+static bool is_final(const struct lull_switch_result *result, uint64_t sequence)
+{
+    return result->sequence == sequence &&
+           (result->status != 0 || result->settle_ns != LULL_SETTLE_UNKNOWN);
+}
+
+/* Waits for the outcome of what was posted, until it has settled or the writer has given up. */
+static int await(struct session *session, uint32_t index, struct lull_switch_result *result_out,
+                 struct lull_error *err)
+{
+    const uint32_t gpu = session->options->gpus[index];
+    const int64_t until_ns = lull_now_ns() + answer_ns;
+
+    for (;;) {
+        int result;
+
+        lull_actuator_result(session->actuator, session->slots[index], result_out);
+        if (is_final(result_out, session->sequences[index]))
+            break;
+        result = look_around(session, err);
+        if (result < 0)
+            return result;
+        if (lull_now_ns() >= until_ns)
+            return lull_error_set(err, -ETIMEDOUT,
+                                  "GPU %u: the driver has not answered for 10 s; see its log", gpu);
+        lull_sleep_until_ns(lull_now_ns() + look_ns);
+    }
+    if (result_out->status == 0)
+        return 0;
+    return lull_error_set(err, result_out->status,
+                          "GPU %u: its SM clock could not be set (code %d); see lull gpus for what "
+                          "it can do",
+                          gpu, result_out->status);
+}
+
+/* A switch that found nothing to write tells nothing. */
+static void add(struct lull_calibration_switches *switches, const struct lull_switch_result *result)
+{
+    if (result->call_ns == 0 || switches->count == LULL_CALIBRATION_SWITCHES)
+        return;
+    switches->call_ms[switches->count] = lull_ms_from_ns(result->call_ns);
+    switches->settle_ms[switches->count] =
+        result->settle_ns < 0 ? -1.0 : lull_ms_from_ns(result->settle_ns);
+    switches->count++;
+}
+
+/* Down to a target and up again. */
+static int measure_round(struct session *session, uint32_t index, uint32_t target_index,
+                         struct lull_error *err)
+{
+    struct lull_calibration_target *target = &session->records[index].targets[target_index];
+    struct lull_switch_result result;
+    int code;
+
+    post(session, index, target->sm_mhz);
+    code = await(session, index, &result, err);
+    if (code < 0)
+        return code;
+    add(&target->directions[LULL_DIRECTION_DOWN], &result);
+    post(session, index, 0);
+    code = await(session, index, &result, err);
+    if (code == 0)
+        add(&target->directions[LULL_DIRECTION_UP], &result);
+    return code;
+}
+
+/* Posts one clock to every GPU; target_index -1: the reference point. */
+static int switch_all(struct session *session, int target_index, int64_t *last_end_ns_out,
+                      struct lull_error *err)
+{
+    const uint32_t count = session->options->gpu_count;
+    int64_t last_ns = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        post(session, i, target_index < 0 ? 0 : session->records[i].targets[target_index].sm_mhz);
+    for (uint32_t i = 0; i < count; i++) {
+        struct lull_switch_result result;
+        int code = await(session, i, &result, err);
+
+        if (code < 0)
+            return code;
+        if (result.call_begin_ns + result.call_ns > last_ns)
+            last_ns = result.call_begin_ns + result.call_ns;
+    }
+    *last_end_ns_out = last_ns;
+    return 0;
+}
+
+/* GPUs queue in the driver: how long until the last of them has been asked. */
+static int measure_together(struct session *session, struct lull_error *err)
+{
+    const uint32_t count = session->options->gpu_count;
+
+    for (uint32_t round = 0; round < session->options->rounds; round++) {
+        int64_t posted_ns;
+        int64_t end_ns;
+        int result;
+
+        /* The writer lowers no GPU right after it has raised it. */
+        lull_sleep_until_ns(lull_now_ns() + 50 * LULL_NS_PER_MS);
+        posted_ns = lull_now_ns();
+        result = switch_all(session, 0, &end_ns, err);
+        for (uint32_t i = 0; result == 0 && i < count; i++)
+            session->records[i].together_ms[round] = lull_ms_from_ns(end_ns - posted_ns);
+        if (result == 0)
+            result = switch_all(session, -1, &end_ns, err);
+        if (result < 0)
+            return result;
+        if (session->options->progress != NULL)
+            session->options->progress(session->options->context, ++session->done, session->total);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        session->records[i].together_gpus = count;
+        session->records[i].together_count = session->options->rounds;
+    }
+    return 0;
+}
+
+/* ---- all of it --------------------------------------------------------------------------- */
+
+/* Targets are places in the list of clocks, as a descent sees them. */
+static void describe(struct session *session, uint32_t index)
+{
+    const struct lull_device_info *info =
+        lull_device_info(session->devices, session->options->gpus[index]);
+    struct lull_calibration_record *record = &session->records[index];
+    const uint32_t last = info->sm_clock_count - 1;
+    uint32_t before = 0;
+
+    *record = (struct lull_calibration_record){
+        .measured_s = (int64_t)time(NULL),
+        .reference_mhz = info->sm_clocks_mhz[0],
+    };
+    snprintf(record->gpu_name, sizeof(record->gpu_name), "%s", info->name);
+    snprintf(record->driver_version, sizeof(record->driver_version), "%s",
+             lull_devices_driver_version(session->devices));
+    for (uint32_t i = 1; i <= TARGETS; i++) {
+        const uint32_t place = last * i / TARGETS;
+
+        if (place != before)
+            record->targets[record->target_count++].sm_mhz = info->sm_clocks_mhz[place];
+        before = place;
+    }
+}
+
+static int lease(struct session *session, uint32_t index, struct lull_error *err)
+{
+    const uint32_t gpu = session->options->gpus[index];
+    const struct lull_device_info *info = lull_device_info(session->devices, gpu);
+    struct lull_band band;
+
+    if (info->sm_clock_count < 2)
+        return lull_error_set(err, LULL_E_UNSUPPORTED, "GPU %u: it has no SM clocks to choose from",
+                              gpu);
+    band =
+        (struct lull_band){info->sm_clocks_mhz[info->sm_clock_count - 1], info->sm_clocks_mhz[0]};
+    return lull_actuator_lease(session->actuator, info->uuid, &band, &session->slots[index], err);
+}
+
+static int prepare(struct session *session, struct lull_error *err)
+{
+    const struct lull_calibrate_options *options = session->options;
+    int result = options->no_daemon
+                     ? lull_actuator_open_local(session->devices, options->runtime_dir,
+                                                &session->actuator, err)
+                     : lull_actuator_open_daemon(options->runtime_dir, &session->actuator, err);
+
+    if (result < 0)
+        session->actuator = NULL;
+    for (uint32_t i = 0; i < options->gpu_count && result == 0; i++) {
+        result = lease(session, i, err);
+        if (result == 0)
+            describe(session, i);
+    }
+    if (result == 0 && options->command != NULL)
+        result = start_load(session, err);
+    if (result == 0)
+        result = wait_until_busy(session, err);
+    return result;
+}
+
+static int measure(struct session *session, struct lull_error *err)
+{
+    const struct lull_calibrate_options *options = session->options;
+    const bool has_several = options->gpu_count > 1;
+
+    for (uint32_t i = 0; i < options->gpu_count; i++)
+        session->total += options->rounds * session->records[i].target_count;
+    session->total += has_several ? options->rounds : 0;
+    for (uint32_t i = 0; i < options->gpu_count; i++)
+        for (uint32_t target = 0; target < session->records[i].target_count; target++)
+            for (uint32_t round = 0; round < options->rounds; round++) {
+                int result = measure_round(session, i, target, err);
+
+                if (result < 0)
+                    return result;
+                if (options->progress != NULL)
+                    options->progress(options->context, ++session->done, session->total);
+            }
+    return has_several ? measure_together(session, err) : 0;
+}
+
+/* What was measured on a GPU that went idle says nothing. */
+static int check_still_busy(struct session *session, struct lull_error *err)
+{
+    const int idle = find_idle(session);
+
+    if (idle < 0)
+        return 0;
+    return lull_error_set(err, -EAGAIN,
+                          "GPU %u became idle while it was measured; keep it busy longer",
+                          session->options->gpus[idle]);
+}
+
+int lull_calibrate(struct lull_devices *devices, const struct lull_calibrate_options *options,
+                   struct lull_calibration_record *records_out, struct lull_error *err)
+{
+    struct session session = {.devices = devices, .options = options, .records = records_out};
+    int result = prepare(&session, err);
+
+    if (result == 0)
+        result = measure(&session, err);
+    if (result == 0)
+        result = check_still_busy(&session, err);
+    lull_actuator_close(session.actuator);
+    stop_load(&session);
+    return result;
+}

@@ -1,0 +1,41 @@
+/*
+ * Measures what switching SM clocks costs on this node's GPUs, through the same actuator that
+ * manages jobs: leased, read back, restored whatever happens.
+ *
+ * An idle GPU does not show when a clock has settled, so the GPUs must be busy: with a job that
+ * runs already, or with a command that is started for it and ended afterwards.
+ *
+ * Threads: one. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_CONTROL_CALIBRATE_H
+#define LULL_GOVERNOR_CONTROL_CALIBRATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "device/device.h"
+#include "governor/control/calibration_file.h"
+
+struct lull_calibrate_options {
+    const char *runtime_dir;
+    bool no_daemon;
+    const uint32_t *gpus; /* indices of devices */
+    uint32_t gpu_count;   /* from 1 to LULL_DEVICE_MAX_GPUS */
+    uint32_t rounds;      /* per target, down and up: from 1 to LULL_CALIBRATION_SWITCHES */
+    char *const *command; /* keeps the GPUs busy; its output goes to standard error. NULL: none */
+    bool (*is_stopped)(void *context); /* true: give up soon; called often */
+    void (*progress)(void *context, uint32_t done, uint32_t total); /* rounds */
+    void *context;
+};
+
+/*
+ * Fills one record per GPU of options. Takes some 0.1 s per round, target and GPU; four targets:
+ * the lowest clock and those at a quarter, a half and three quarters of the way down.
+ * Errors: those of lull_actuator_lease; -EAGAIN a GPU is or becomes idle, or the command has
+ * ended; -EINTR stopped; -ETIMEDOUT the driver does not answer; the code of a switch that failed.
+ */
+int lull_calibrate(struct lull_devices *devices, const struct lull_calibrate_options *options,
+                   struct lull_calibration_record *records_out, struct lull_error *err);
+
+#endif

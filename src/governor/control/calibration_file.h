@@ -1,0 +1,95 @@
+/*
+ * What `lull calibrate` has measured, kept per GPU model and driver version: how long switching an
+ * SM clock blocks the driver and takes to settle, down and up, per target.
+ *
+ * One JSON file each, whole or not at all. Its measurements are values of one machine's GPUs of
+ * that model, so they are a starting point for what a run sees, not a promise.
+ *
+ * Threads: any; a record belongs to its caller. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_CONTROL_CALIBRATION_FILE_H
+#define LULL_GOVERNOR_CONTROL_CALIBRATION_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/error.h"
+#include "core/dvfs/switch_cost.h"
+#include "core/stats/quantile.h"
+
+enum {
+    LULL_CALIBRATION_TARGETS = 8,
+    LULL_CALIBRATION_SWITCHES = LULL_QUANTILE_WINDOW, /* per target and direction */
+};
+
+/* Switches in one direction, in the order in which they were made. */
+struct lull_calibration_switches {
+    uint32_t count;
+    double call_ms[LULL_CALIBRATION_SWITCHES];   /* the driver call */
+    double settle_ms[LULL_CALIBRATION_SWITCHES]; /* from its return; negative: never settled */
+};
+
+/* Between the reference point and one lower clock. */
+struct lull_calibration_target {
+    uint32_t sm_mhz;
+    struct lull_calibration_switches directions[LULL_DIRECTION_COUNT];
+};
+
+struct lull_calibration_record {
+    char gpu_name[96];
+    char driver_version[96];
+    int64_t measured_s;     /* seconds since 1970, UTC */
+    uint32_t reference_mhz; /* highest SM clock */
+    uint32_t target_count;
+    struct lull_calibration_target targets[LULL_CALIBRATION_TARGETS]; /* from the highest down */
+    /* Lowering all GPUs at once: until the last driver call had returned. */
+    uint32_t together_gpus; /* 0: not measured */
+    uint32_t together_count;
+    double together_ms[LULL_CALIBRATION_SWITCHES];
+};
+
+/* p-quantiles of a direction; NAN where there is nothing. Settling: of those that settled. */
+double lull_calibration_call_ms(const struct lull_calibration_switches *switches, double p);
+double lull_calibration_settle_ms(const struct lull_calibration_switches *switches, double p);
+
+/* p-quantile of lowering all GPUs at once; NAN: not measured. */
+double lull_calibration_together_ms(const struct lull_calibration_record *record, double p);
+
+/*
+ * Adds the switches of another GPU of the same model, at most limit per target and direction and
+ * no more than fit; targets that `into` does not have are left out.
+ */
+void lull_calibration_merge(struct lull_calibration_record *into,
+                            const struct lull_calibration_record *from, uint32_t limit);
+
+/* Gives a switch cost all that was measured, its targets evenly, as if it had seen it. */
+void lull_calibration_teach(const struct lull_calibration_record *record,
+                            struct lull_switch_cost *cost);
+
+/* The record as in its file. A new reference; NULL: no memory. */
+json_t *lull_calibration_json(const struct lull_calibration_record *record);
+
+/*
+ * Stores a record, in place of an older one of its model and driver; creates the directory.
+ * path_out: PATH_MAX bytes that get the file's path, or NULL. Errors: -errno with the path.
+ */
+int lull_calibration_store(const char *directory, const struct lull_calibration_record *record,
+                           char *path_out, struct lull_error *err);
+
+/*
+ * Loads the record of a model and driver. Errors: -ENOENT none; LULL_E_FORMAT damaged, of another
+ * version or of another GPU, with the file and what is wrong; -errno. record_out is then untouched.
+ */
+int lull_calibration_load(const char *directory, const char *gpu_name, const char *driver_version,
+                          struct lull_calibration_record *record_out, struct lull_error *err);
+
+/*
+ * Loads it from this user's directory, else from the node's (/var/lib/lull). A damaged file is a
+ * warning in the log and otherwise as if it were not there. -ENOENT: none.
+ */
+int lull_calibration_find(const char *gpu_name, const char *driver_version,
+                          struct lull_calibration_record *record_out);
+
+#endif

@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/control/control_state.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "governor/control/calibration_file.h"
+
+enum { EVENTS_AT_ONCE = 256 };
+
+/* The loop looks around at least this often, for results that no event announces. */
+static const int64_t idle_wait_ns = 20 * LULL_NS_PER_MS;
+
+/* GPUs of one name behind one driver switch alike: the first of them stands for all. */
+static void tell_models(struct lull_control *control)
+{
+    for (uint32_t i = 0; i < control->gpu_count; i++) {
+        uint32_t first = 0;
+
+        while (strcmp(control->gpus[first].info->name, control->gpus[i].info->name) != 0)
+            first++;
+        lull_controller_set_model(control->controller, i, first);
+    }
+}
+
+/* What `lull calibrate` has measured on GPUs of these models is where this run starts from. */
+static void recall_calibrations(struct lull_control *control)
+{
+    struct lull_calibration_record record;
+
+    for (uint32_t i = 0; i < control->gpu_count; i++) {
+        struct lull_switch_cost known = {0};
+
+        if (lull_calibration_find(control->gpus[i].info->name,
+                                  lull_devices_driver_version(control->devices), &record) < 0)
+            continue;
+        lull_calibration_teach(&record, &known);
+        lull_controller_teach_cost(control->controller, i, &known);
+    }
+}
+
+int lull_control_create(struct lull_event_segment *job, struct lull_devices *devices,
+                        struct lull_actuator *actuator, const struct lull_controller_config *config,
+                        bool exposure, const uint32_t *gpus, uint32_t gpu_count,
+                        struct lull_control **control_out, struct lull_error *err)
+{
+    struct lull_control *control = calloc(1, sizeof(*control));
+    uint32_t points[LULL_CONTROLLER_MAX_GPUS];
+
+    if (control == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for the control loop");
+    control->job = job;
+    control->devices = devices;
+    control->actuator = actuator;
+    control->decider = &lull_section_decider;
+    control->deciding = control;
+    control->observe_only = config->observe_only;
+    control->exposure = exposure;
+    control->gpu_count =
+        gpu_count < LULL_CONTROLLER_MAX_GPUS ? gpu_count : LULL_CONTROLLER_MAX_GPUS;
+    pthread_mutex_init(&control->lock, NULL);
+    for (uint32_t i = 0; i < control->gpu_count; i++) {
+        struct lull_governed_gpu *gpu = &control->gpus[i];
+
+        gpu->info = lull_device_info(devices, gpus[i]);
+        gpu->state.device = gpus[i];
+        gpu->state.process = -1;
+        points[i] = gpu->info->sm_clock_count > 0 ? gpu->info->sm_clock_count : 1;
+    }
+    for (uint32_t i = 0; i < LULL_JOB_MAX_PROCESSES; i++)
+        control->gpu_of_process[i] = -1;
+    control->controller = lull_controller_create(config, control->gpu_count, points);
+    if (control->controller == NULL) {
+        lull_control_destroy(control);
+        return lull_error_set(err, -ENOMEM, "no memory for the controller");
+    }
+    tell_models(control);
+    recall_calibrations(control);
+    *control_out = control;
+    return 0;
+}
+
+void lull_control_destroy(struct lull_control *control)
+{
+    if (control == NULL)
+        return;
+    lull_control_stop(control);
+    for (uint32_t i = 0; i < control->gpu_count; i++) {
+        lull_control_forget_device(&control->gpus[i]);
+        lull_run_log_fini(&control->gpus[i].log);
+    }
+    lull_controller_destroy(control->controller);
+    pthread_mutex_destroy(&control->lock);
+    free(control);
+}
+
+/* ---- commands ---------------------------------------------------------------------------- */
+
+static void note_lowered(struct lull_governed_gpu *gpu, uint32_t mhz, int64_t now_ns)
+{
+    if (gpu->lowered.begin_ns != 0) {
+        gpu->lowered.end_ns = now_ns;
+        lull_run_log_add_lowered(&gpu->log, &gpu->lowered);
+    }
+    gpu->lowered = (struct lull_span){.begin_ns = mhz == 0 ? 0 : now_ns, .index = mhz};
+}
+
+static void carry_out(struct lull_control *control, const struct lull_command *command,
+                      int64_t now_ns)
+{
+    struct lull_governed_gpu *gpu = &control->gpus[command->gpu];
+    uint32_t mhz = command->point == 0 ? 0 : gpu->info->sm_clocks_mhz[command->point];
+    struct lull_posted_request request = {.point = command->point,
+                                          .was_point = gpu->point,
+                                          .posted_ns = now_ns,
+                                          .answers_ns = command->answers_ns};
+
+    if (!atomic_load(&gpu->armed))
+        return;
+    request.sequence = lull_actuator_set(control->actuator, gpu->actuator_slot, mhz,
+                                         command->deadline_ns, command->valid_until_ns);
+    gpu->requests[request.sequence % LULL_CONTROL_REQUESTS_KEPT] = request;
+    gpu->posted = request.sequence;
+    gpu->point = command->point;
+    gpu->expected.since_ns = 0;
+    gpu->log.switches++;
+    note_lowered(gpu, mhz, now_ns);
+}
+
+static void carry_out_due(struct lull_control *control)
+{
+    struct lull_command commands[LULL_CONTROLLER_MAX_GPUS];
+    const int64_t now_ns = lull_now_ns();
+    const uint32_t count =
+        control->decider->poll(control->deciding, now_ns, commands, LULL_CONTROLLER_MAX_GPUS);
+
+    for (uint32_t i = 0; i < count; i++)
+        carry_out(control, &commands[i], now_ns);
+    if (control->decider->record != NULL)
+        control->decider->record(control->deciding);
+}
+
+/* ---- events ------------------------------------------------------------------------------ */
+
+static void take_event(struct lull_control *control, uint32_t index, const struct lull_event *event)
+{
+    struct lull_governed_gpu *gpu = &control->gpus[index];
+
+    if (event->kind == LULL_EVENT_EXIT) {
+        gpu->state.left_ns = event->time_ns;
+        gpu->left = true;
+        control->decider->take_exit(control->deciding, index);
+        return;
+    }
+    if (event->kind == LULL_EVENT_ENTER)
+        gpu->state.entered_ns = event->time_ns;
+    lull_communicators_take(&gpu->state.communicators, control->job, (uint32_t)gpu->state.process,
+                            event);
+    control->decider->take_event(control->deciding, index, event);
+}
+
+/* Windows count for processes without a GPU as well; gpu -1. */
+static void take_event_of(struct lull_control *control, uint32_t slot, int32_t gpu,
+                          const struct lull_event *event)
+{
+    const bool is_of_window =
+        event->kind == LULL_EVENT_WINDOW_BEGIN || event->kind == LULL_EVENT_WINDOW_END;
+
+    if (is_of_window && control->accounting != NULL)
+        lull_accounting_tell(control->accounting, control->job, slot, event);
+    if (!is_of_window && gpu >= 0)
+        take_event(control, (uint32_t)gpu, event);
+}
+
+/* Takes all events that the bound processes have pushed; those of others wait in their rings. */
+static void drain(struct lull_control *control)
+{
+    struct lull_event events[EVENTS_AT_ONCE];
+
+    for (uint32_t slot = 0; slot < control->bound; slot++) {
+        const int32_t gpu = control->gpu_of_process[slot];
+        uint32_t count;
+
+        while ((count = lull_event_segment_read(control->job, slot, events, EVENTS_AT_ONCE)) > 0)
+            for (uint32_t i = 0; i < count; i++)
+                take_event_of(control, slot, gpu, &events[i]);
+        if (gpu >= 0)
+            control->gpus[gpu].state.lost_events = lull_event_segment_lost(control->job, slot);
+    }
+}
+
+/* ---- the thread -------------------------------------------------------------------------- */
+
+static void *loop(void *argument)
+{
+    struct lull_control *control = argument;
+
+    /* The default slack of 50 us would be most of the latency that we promise. */
+    prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
+    while (!atomic_load(&control->stopping)) {
+        int64_t wake_ns = lull_now_ns() + idle_wait_ns;
+
+        pthread_mutex_lock(&control->lock);
+        drain(control);
+        carry_out_due(control);
+        lull_control_take_results(control);
+        if (control->decider->wake_ns(control->deciding) < wake_ns)
+            wake_ns = control->decider->wake_ns(control->deciding);
+        pthread_mutex_unlock(&control->lock);
+        lull_event_segment_wait(control->job, wake_ns);
+    }
+    pthread_mutex_lock(&control->lock);
+    drain(control);
+    for (uint32_t i = 0; i < control->gpu_count; i++)
+        control->decider->take_exit(control->deciding, i);
+    carry_out_due(control);
+    pthread_mutex_unlock(&control->lock);
+    return NULL;
+}
+
+int lull_control_start(struct lull_control *control, struct lull_error *err)
+{
+    int result = pthread_create(&control->thread, NULL, loop, control);
+
+    if (result != 0)
+        return lull_error_set(err, -result, "cannot start the control thread: %s",
+                              strerror(result));
+    control->running = true;
+    return 0;
+}
+
+void lull_control_stop(struct lull_control *control)
+{
+    if (!control->running)
+        return;
+    atomic_store(&control->stopping, true);
+    lull_event_segment_wake(control->job);
+    pthread_join(control->thread, NULL);
+    control->running = false;
+}
+
+/* ---- processes to GPUs ------------------------------------------------------------------- */
+
+static void lease(struct lull_control *control, struct lull_governed_gpu *gpu)
+{
+    struct lull_band band = {
+        .min_mhz = gpu->info->sm_clocks_mhz[gpu->info->sm_clock_count - 1],
+        .max_mhz = gpu->info->sm_clocks_mhz[0],
+    };
+    struct lull_error *err = &gpu->state.refusal;
+
+    if (control->wants_limits) {
+        band.min_limit_mw = gpu->info->power_limit_min_mw;
+        band.max_limit_mw = gpu->info->power_limit_max_mw;
+    }
+    if (control->actuator == NULL || gpu->info->sm_clock_count == 0)
+        return;
+    if (lull_actuator_lease(control->actuator, gpu->info->uuid, &band, &gpu->actuator_slot, err) <
+        0) {
+        lull_log(LULL_LOG_WARNING, "run", "GPU %u is left alone: %s", gpu->state.device, err->text);
+        return;
+    }
+    gpu->state.leased = true;
+    atomic_store(&gpu->armed, true);
+}
+
+/* True if the GPU is free for another rank: never used, or its rank has ended. */
+static bool is_free(struct lull_control *control, struct lull_governed_gpu *gpu)
+{
+    struct lull_process_info info;
+
+    if (gpu->state.process < 0 || gpu->left)
+        return true;
+    return lull_event_segment_process(control->job, (uint32_t)gpu->state.process, &info) == 0 &&
+           kill(info.pid, 0) < 0 && errno == ESRCH;
+}
+
+static void share(struct lull_control *control, uint32_t index)
+{
+    control->gpus[index].state.shared = true;
+    pthread_mutex_lock(&control->lock);
+    control->decider->take_exit(control->deciding, index);
+    pthread_mutex_unlock(&control->lock);
+}
+
+static void bind_process(struct lull_control *control, uint32_t slot,
+                         const struct lull_process_info *info)
+{
+    uint32_t rank = info->local_rank >= 0 ? (uint32_t)info->local_rank : slot;
+    uint32_t index = rank % control->gpu_count;
+    struct lull_governed_gpu *gpu = &control->gpus[index];
+    bool is_usable;
+
+    if (!is_free(control, gpu)) {
+        share(control, index);
+        return;
+    }
+    if (!gpu->state.leased)
+        lease(control, gpu);
+    pthread_mutex_lock(&control->lock);
+    is_usable =
+        control->decider->take_start(control->deciding, index, info, gpu->state.process >= 0);
+    gpu->state.communicators.count = 0;
+    gpu->state.process = (int32_t)slot;
+    gpu->left = false;
+    control->gpu_of_process[slot] = is_usable ? (int32_t)index : -1;
+    pthread_mutex_unlock(&control->lock);
+}
+
+/* A process without a rank only counts if it takes part at all, as an MPI launcher does not. */
+void lull_control_bind(struct lull_control *control)
+{
+    uint32_t processes = lull_event_segment_process_count(control->job);
+
+    while (control->bound < processes) {
+        struct lull_process_info info;
+
+        if (lull_event_segment_process(control->job, control->bound, &info) < 0)
+            return;
+        if (control->gpu_count > 0)
+            bind_process(control, control->bound, &info);
+        pthread_mutex_lock(&control->lock);
+        control->bound++;
+        pthread_mutex_unlock(&control->lock);
+    }
+}
+
+/* ---- for the main thread ----------------------------------------------------------------- */
+
+static void watch_clock(struct lull_governed_gpu *gpu, const struct lull_sample *sample)
+{
+    const uint32_t needed = LULL_READING_SM_CLOCK | LULL_READING_REASONS;
+
+    gpu->expected.highest_mhz = gpu->info->sm_clock_count > 0 ? gpu->info->sm_clocks_mhz[0] : 0;
+    gpu->expected.is_limited = sample->reading.reasons != 0;
+    if ((sample->reading.valid & needed) == needed && gpu->expected.since_ns != 0)
+        lull_driver_watch_take_clock(&gpu->state.driver, sample->time_ns, sample->reading.sm_mhz,
+                                     &gpu->expected);
+}
+
+void lull_control_sample(struct lull_control *control, uint32_t index,
+                         const struct lull_sample *sample)
+{
+    pthread_mutex_lock(&control->lock);
+    watch_clock(&control->gpus[index], sample);
+    lull_run_log_add_sample(&control->gpus[index].log, sample);
+    if (control->decider->take_reading != NULL)
+        control->decider->take_reading(control->deciding, index, &sample->reading);
+    pthread_mutex_unlock(&control->lock);
+}
+
+void lull_control_disarm(struct lull_control *control)
+{
+    for (uint32_t i = 0; i < control->gpu_count; i++)
+        atomic_store(&control->gpus[i].armed, false);
+}
+
+uint32_t lull_control_gpu_count(const struct lull_control *control)
+{
+    return control->gpu_count;
+}
+
+void lull_control_lock(struct lull_control *control)
+{
+    pthread_mutex_lock(&control->lock);
+}
+
+void lull_control_unlock(struct lull_control *control)
+{
+    pthread_mutex_unlock(&control->lock);
+}
+
+const struct lull_controller *lull_control_controller(const struct lull_control *control)
+{
+    return control->controller;
+}
+
+const struct lull_control_gpu *lull_control_gpu(const struct lull_control *control, uint32_t gpu)
+{
+    return &control->gpus[gpu].state;
+}
+
+const struct lull_run_log *lull_control_log(const struct lull_control *control, uint32_t gpu)
+{
+    return &control->gpus[gpu].log;
+}
+
+const struct lull_device_info *lull_control_info(const struct lull_control *control, uint32_t gpu)
+{
+    return control->gpus[gpu].info;
+}
+
+struct lull_controller *lull_control_controlled(struct lull_control *control)
+{
+    return control->controller;
+}
+
+void lull_control_set_decider(struct lull_control *control, const struct lull_decider *decider,
+                              void *state)
+{
+    control->decider = decider;
+    control->deciding = state;
+}
+
+void lull_control_set_accounting(struct lull_control *control, struct lull_accounting *accounting)
+{
+    control->accounting = accounting;
+}
+
+const struct lull_decider *lull_control_decider(const struct lull_control *control)
+{
+    return control->decider;
+}
+
+void lull_control_log_boundary(struct lull_control *control, uint32_t index,
+                               const struct lull_boundary *boundary)
+{
+    lull_run_log_add_boundary(&control->gpus[index].log, boundary);
+}
+
+/* ---- power limits ------------------------------------------------------------------------ */
+
+void lull_control_want_limits(struct lull_control *control)
+{
+    control->wants_limits = true;
+}
+
+bool lull_control_wants_limits(const struct lull_control *control)
+{
+    return control->wants_limits;
+}
+
+uint64_t lull_control_set_limit(struct lull_control *control, uint32_t index, uint32_t limit_mw)
+{
+    struct lull_governed_gpu *gpu = &control->gpus[index];
+
+    if (!atomic_load(&gpu->armed))
+        return 0;
+    return lull_actuator_set_limit(control->actuator, gpu->actuator_slot, limit_mw);
+}
+
+void lull_control_limit_result(const struct lull_control *control, uint32_t index,
+                               struct lull_limit_result *result_out)
+{
+    const struct lull_governed_gpu *gpu = &control->gpus[index];
+
+    *result_out = (struct lull_limit_result){0};
+    if (atomic_load(&gpu->armed))
+        lull_actuator_limit_result(control->actuator, gpu->actuator_slot, result_out);
+}
+
+void lull_control_set_clock(struct lull_control *control, uint32_t index, uint32_t sm_mhz,
+                            int64_t valid_until_ns)
+{
+    struct lull_governed_gpu *gpu = &control->gpus[index];
+
+    if (!atomic_load(&gpu->armed))
+        return;
+    lull_actuator_set(control->actuator, gpu->actuator_slot, sm_mhz, valid_until_ns,
+                      valid_until_ns);
+    pthread_mutex_lock(&control->lock);
+    note_lowered(gpu, sm_mhz, lull_now_ns());
+    pthread_mutex_unlock(&control->lock);
+}
+
+void lull_control_set_phase(struct lull_control *control, enum lull_controller_phase phase)
+{
+    pthread_mutex_lock(&control->lock);
+    control->has_phase = true;
+    control->phase = phase;
+    pthread_mutex_unlock(&control->lock);
+}
+
+enum lull_controller_phase lull_control_phase(const struct lull_control *control)
+{
+    return control->has_phase ? control->phase : lull_controller_phase(control->controller);
+}
+
+bool lull_control_has_settled(const struct lull_control *control)
+{
+    if (control->has_phase)
+        return control->phase == LULL_PHASE_SETTLED;
+    return control->decider->has_settled(control->deciding);
+}
+
+struct lull_event_segment *lull_control_job(const struct lull_control *control)
+{
+    return control->job;
+}

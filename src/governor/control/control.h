@@ -1,0 +1,117 @@
+/*
+ * The control loop: reads the probes' rings, feeds the controller, posts its commands to the
+ * actuator. A thread of its own, because between a section's begin and the request for its clock
+ * nothing else may happen. Sampling, heartbeats and people are the main thread's (run.c).
+ *
+ * Threads: create, start, stop and destroy belong to one thread; the others say so.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_CONTROL_CONTROL_H
+#define LULL_GOVERNOR_CONTROL_CONTROL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "core/section/controller/controller.h"
+#include "device/device.h"
+#include "governor/energy/accounting.h"
+#include "governor/control/actuator.h"
+#include "governor/control/communicators.h"
+#include "governor/control/decider.h"
+#include "governor/control/driver_watch.h"
+#include "governor/run/run_log.h"
+#include "wire/event.h"
+
+struct lull_control;
+
+/* State of one GPU as the loop sees it. */
+struct lull_control_gpu {
+    int32_t process; /* slot of its rank in the job, -1 none */
+    bool shared;     /* more than one rank uses it: left alone */
+    bool leased;
+    struct lull_error refusal; /* why it is not leased; code 0: not asked yet */
+    uint32_t device;           /* index in devices */
+    struct lull_driver_watch driver;
+    struct lull_communicators communicators; /* where communication runs on the GPU */
+    uint64_t lost_events;
+    int64_t entered_ns; /* its rank entered the job (MPI_Init), and left it; 0 not seen */
+    int64_t left_ns;
+};
+
+/*
+ * Borrows everything until destroy. actuator may be NULL: nothing is ever switched then.
+ * exposure: compute kernels may be recorded in short windows, to see what communication is exposed.
+ * gpus[] are the device indices that the job may use, in the job's order.
+ */
+int lull_control_create(struct lull_event_segment *job, struct lull_devices *devices,
+                        struct lull_actuator *actuator, const struct lull_controller_config *config,
+                        bool exposure, const uint32_t *gpus, uint32_t gpu_count,
+                        struct lull_control **control_out, struct lull_error *err);
+
+/*
+ * Another decider takes the section controller's place, which is told nothing then. Before start;
+ * both are borrowed until destroy.
+ */
+void lull_control_set_decider(struct lull_control *control, const struct lull_decider *decider,
+                              void *state);
+const struct lull_decider *lull_control_decider(const struct lull_control *control);
+
+/* For deciders: enters the beginning or the end of an iteration into a GPU's run log. */
+void lull_control_log_boundary(struct lull_control *control, uint32_t gpu,
+                               const struct lull_boundary *boundary);
+
+/* Who is told of the program's energy windows. Before start; borrowed until destroy. */
+void lull_control_set_accounting(struct lull_control *control, struct lull_accounting *accounting);
+
+/*
+ * Power limits shall be set as well: leases ask for them. Before start. The clocks are then this
+ * caller's, so the control must be made to observe only.
+ */
+void lull_control_want_limits(struct lull_control *control);
+bool lull_control_wants_limits(const struct lull_control *control);
+
+/* Asks for a power limit, mW (0: as before), or a clock (0: none locked) until valid_until_ns; of a
+ * GPU that is not leased: nothing, 0. Main thread. */
+uint64_t lull_control_set_limit(struct lull_control *control, uint32_t gpu, uint32_t limit_mw);
+void lull_control_set_clock(struct lull_control *control, uint32_t gpu, uint32_t sm_mhz,
+                            int64_t valid_until_ns);
+void lull_control_limit_result(const struct lull_control *control, uint32_t gpu,
+                               struct lull_limit_result *result_out);
+
+/* From now on iterations count as of this phase, whatever the controller, which observes, says. */
+void lull_control_set_phase(struct lull_control *control, enum lull_controller_phase phase);
+
+int lull_control_start(struct lull_control *control, struct lull_error *err);
+
+/* Drains what is left, raises everything and ends the thread. */
+void lull_control_stop(struct lull_control *control);
+void lull_control_destroy(struct lull_control *control);
+
+/* Binds new processes to GPUs and leases these. Main thread, a few times a second. */
+void lull_control_bind(struct lull_control *control);
+
+/* Takes one reading of a GPU: for the run log, and its power and reasons for the controller. */
+void lull_control_sample(struct lull_control *control, uint32_t gpu,
+                         const struct lull_sample *sample);
+
+/* The actuator is gone: stop asking it. */
+void lull_control_disarm(struct lull_control *control);
+
+uint32_t lull_control_gpu_count(const struct lull_control *control);
+
+/* Between lock and unlock, the five below may be read while the loop runs. */
+void lull_control_lock(struct lull_control *control);
+void lull_control_unlock(struct lull_control *control);
+const struct lull_controller *lull_control_controller(const struct lull_control *control);
+const struct lull_control_gpu *lull_control_gpu(const struct lull_control *control, uint32_t gpu);
+const struct lull_run_log *lull_control_log(const struct lull_control *control, uint32_t gpu);
+const struct lull_device_info *lull_control_info(const struct lull_control *control, uint32_t gpu);
+/* For its main thread only, and only while locked. */
+struct lull_controller *lull_control_controlled(struct lull_control *control);
+struct lull_event_segment *lull_control_job(const struct lull_control *control);
+
+/* Whether what governs the clocks has come to its result. */
+bool lull_control_has_settled(const struct lull_control *control);
+
+#endif

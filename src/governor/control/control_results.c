@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/control/control_state.h"
+
+#include <errno.h>
+#include <math.h>
+
+#include "base/clock.h"
+
+/* A clock that has not followed for so long does not follow. */
+static const int64_t obedience_ns = 60 * LULL_NS_PER_MS;
+
+/* From the return of a call until the clock followed, or at least so long; < 0: nobody looked. */
+static int64_t time_to_settle_ns(const struct lull_switch_result *result, int64_t end_ns,
+                                 int64_t overtaken_ns)
+{
+    if (result->settle_ns == LULL_SETTLE_NOT_OBEYED)
+        return obedience_ns;
+    if (result->settle_ns != LULL_SETTLE_UNKNOWN)
+        return result->settle_ns;
+    return overtaken_ns != 0 && result->observed_mhz != 0 ? overtaken_ns - end_ns : -1;
+}
+
+static void tell_switch(struct lull_control *control, uint32_t index,
+                        const struct lull_posted_request *request,
+                        const struct lull_switch_result *result, int64_t overtaken_ns, bool failed)
+{
+    const int64_t end_ns = result->call_begin_ns + result->call_ns;
+    const int64_t settle_ns = time_to_settle_ns(result, end_ns, overtaken_ns);
+    struct lull_switch_outcome outcome = {
+        .was_point = request->was_point,
+        .point = request->point,
+        .call_ms = lull_ms_from_ns(end_ns - request->posted_ns),
+        .driver_ms = lull_ms_from_ns(result->call_ns),
+        .settle_ms = settle_ns < 0 ? NAN : lull_ms_from_ns(settle_ns),
+        .effect_ns = end_ns + (settle_ns < 0 ? 0 : settle_ns),
+        .overtaken = settle_ns >= 0 && result->settle_ns == LULL_SETTLE_UNKNOWN,
+        .failed = failed,
+    };
+
+    if (result->settle_ns == LULL_SETTLE_NOT_OBEYED)
+        outcome.settle_ms = -1.0;
+    control->decider->take_switch(control->deciding, index, &outcome);
+}
+
+/* What came of a request: settled, refused, or overtaken by the next call, at overtaken_ns. */
+static void take_outcome(struct lull_control *control, uint32_t index,
+                         const struct lull_switch_result *result, int64_t overtaken_ns)
+{
+    struct lull_governed_gpu *gpu = &control->gpus[index];
+    const struct lull_posted_request *request =
+        &gpu->requests[result->sequence % LULL_CONTROL_REQUESTS_KEPT];
+    const int64_t end_ns = result->call_begin_ns + result->call_ns;
+    /* Stale: made, and undone because it had come too late. */
+    const bool is_made =
+        (result->status == 0 || result->status == LULL_E_STALE) && result->call_ns > 0;
+    bool is_useless;
+
+    gpu->taken = result->sequence;
+    gpu->seen.sequence = 0;
+    if (result->status != 0)
+        gpu->log.refused++;
+    lull_driver_watch_take_result(&gpu->state.driver, result);
+    is_useless = lull_driver_watch_has_no_effect(&gpu->state.driver) || result->status == -EPERM ||
+                 result->status == LULL_E_UNSUPPORTED || result->status == LULL_E_NO_DEVICE;
+    /* Nothing had to be written: nothing was learnt about what writing costs. */
+    if (request->sequence == result->sequence && (is_made || is_useless))
+        tell_switch(control, index, request, result, overtaken_ns, is_useless);
+    if (result->status == 0 && result->settle_ns >= 0)
+        gpu->expected = (struct lull_clock_expectation){.set_mhz = result->sm_mhz,
+                                                        .since_ns = end_ns + result->settle_ns};
+    if (is_made && request->answers_ns != 0)
+        lull_run_log_add_reaction(&gpu->log, result->call_begin_ns - request->answers_ns);
+}
+
+/* The next call has ended the reading back of the one before: it obeyed, or it never would. */
+static void take_overtaken(struct lull_control *control, uint32_t index,
+                           const struct lull_switch_result *next)
+{
+    struct lull_switch_result overtaken = control->gpus[index].seen;
+
+    /* Not read back at all: the writer was busy with another GPU's call. */
+    if (overtaken.observed_mhz != 0 &&
+        next->call_begin_ns - (overtaken.call_begin_ns + overtaken.call_ns) > obedience_ns)
+        overtaken.settle_ns = LULL_SETTLE_NOT_OBEYED;
+    take_outcome(control, index, &overtaken, next->call_begin_ns);
+}
+
+/* A call that no outcome need tell of: the next request may have needed none, and answered. */
+static void take_calls(struct lull_control *control, uint32_t index,
+                       const struct lull_switch_result *result)
+{
+    struct lull_governed_gpu *gpu = &control->gpus[index];
+    const double blocked_ms = result->blocked_us * 1e-3;
+
+    if (result->calls == gpu->calls)
+        return;
+    lull_driver_watch_take_calls(&gpu->state.driver, (uint32_t)(result->calls - gpu->calls),
+                                 blocked_ms);
+    gpu->calls = result->calls;
+    control->decider->take_blocked(control->deciding, index, lull_now_ns(), blocked_ms);
+}
+
+/* Since when the oldest request that is still known has had no answer, earliest_ns or sooner. */
+static int64_t unanswered_since_ns(const struct lull_governed_gpu *gpu,
+                                   const struct lull_switch_result *result, int64_t earliest_ns)
+{
+    for (uint64_t sequence = gpu->posted; sequence > result->sequence; sequence--) {
+        const struct lull_posted_request *request =
+            &gpu->requests[sequence % LULL_CONTROL_REQUESTS_KEPT];
+
+        if (request->sequence != sequence)
+            break;
+        earliest_ns = request->posted_ns < earliest_ns ? request->posted_ns : earliest_ns;
+    }
+    return earliest_ns;
+}
+
+void lull_control_take_results(struct lull_control *control)
+{
+    const int64_t now_ns = lull_now_ns();
+    int64_t since_ns = now_ns;
+
+    for (uint32_t i = 0; i < control->gpu_count; i++) {
+        struct lull_governed_gpu *gpu = &control->gpus[i];
+        struct lull_switch_result result;
+
+        if (!atomic_load(&gpu->armed))
+            continue;
+        lull_actuator_result(control->actuator, gpu->actuator_slot, &result);
+        since_ns = unanswered_since_ns(gpu, &result, since_ns);
+        take_calls(control, i, &result);
+        if (result.sequence == 0 || result.sequence == gpu->taken)
+            continue;
+        if (gpu->seen.sequence != 0 && gpu->seen.sequence != result.sequence)
+            take_overtaken(control, i, &result);
+        if (result.status != 0 || result.settle_ns != LULL_SETTLE_UNKNOWN)
+            take_outcome(control, i, &result, 0);
+        else
+            gpu->seen = result;
+    }
+    control->decider->take_waiting(control->deciding, now_ns, lull_ms_from_ns(now_ns - since_ns));
+}

@@ -1,0 +1,86 @@
+/*
+ * The control loop's state, shared by its files and nobody else:
+ *   control.c         its life, events, commands, processes, what the main thread asks
+ *   control_results.c what came of commands, and how the driver does
+ *   section_decider.c the section controller, which rules unless another decider is set
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_CONTROL_CONTROL_STATE_H
+#define LULL_GOVERNOR_CONTROL_CONTROL_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "core/section/gaps/gap_map.h"
+#include "governor/control/control.h"
+
+enum { LULL_CONTROL_REQUESTS_KEPT = 8 };
+
+/* A request that has been posted. The writer may still be busy with one when the next is posted. */
+struct lull_posted_request {
+    uint64_t sequence;
+    uint32_t point;
+    uint32_t was_point; /* asked for before */
+    int64_t posted_ns;
+    int64_t answers_ns;
+};
+
+struct lull_governed_gpu {
+    struct lull_control_gpu state;
+    uint32_t actuator_slot;
+    atomic_bool armed; /* leased, and the actuator alive */
+    const struct lull_device_info *info;
+    struct lull_posted_request requests[LULL_CONTROL_REQUESTS_KEPT]; /* by sequence */
+    uint64_t posted;                /* sequence of the last request */
+    uint64_t taken;                 /* sequence of the last outcome taken */
+    uint32_t calls;                 /* of the driver, as far as they have been seen */
+    uint32_t point;                 /* asked for last */
+    struct lull_switch_result seen; /* of a call that has returned, settling; sequence 0 none */
+    struct lull_clock_expectation expected; /* since_ns 0: nothing is */
+    struct lull_run_log log;
+    struct lull_span lowered; /* stretch under way; begin_ns 0 none */
+    bool left;                /* its rank has ended: another may take it over */
+    int64_t section_begin_ns;
+    uint32_t depth; /* of nested calls of the rank */
+    /* Of a rank that communicates on the GPU: */
+    struct lull_gap_map *gaps;     /* from what its kernels do; NULL otherwise */
+    struct lull_track *enqueueing; /* what its host does, alike in every pass */
+};
+
+struct lull_control {
+    struct lull_event_segment *job;
+    struct lull_devices *devices;
+    struct lull_actuator *actuator;
+    struct lull_controller *controller;
+    const struct lull_decider *decider; /* it rules; its functions are called with... */
+    void *deciding;                     /* ...this */
+    struct lull_accounting *accounting; /* is told of energy windows; NULL: nobody is */
+    pthread_mutex_t lock;               /* controller and run logs */
+    pthread_t thread;
+    bool running;
+    bool observe_only;
+    bool exposure; /* compute kernels may be recorded */
+    bool wants_limits;
+    bool has_phase; /* told by lull_control_set_phase */
+    enum lull_controller_phase phase;
+    atomic_bool stopping;
+    uint32_t bound; /* processes looked at so far */
+    int32_t gpu_of_process[LULL_JOB_MAX_PROCESSES];
+    uint32_t gpu_count;
+    struct lull_governed_gpu gpus[LULL_CONTROLLER_MAX_GPUS];
+};
+
+/* What came of the commands since the last time, and how the driver does. */
+void lull_control_take_results(struct lull_control *control);
+
+/* Frees what is known of a rank that communicates on the GPU. */
+void lull_control_forget_device(struct lull_governed_gpu *gpu);
+
+/* What iterations count as now. */
+enum lull_controller_phase lull_control_phase(const struct lull_control *control);
+
+/* The section controller; its state is the control. */
+extern const struct lull_decider lull_section_decider;
+
+#endif

@@ -1,0 +1,62 @@
+/*
+ * Decider: what chooses the clocks of a job's GPUs: the section controller (section_decider.c), or
+ * a runner of pipeline plans (plan/plan_decider.c). The control loop reads the probes' events and
+ * the driver's answers, hands them to the one decider that rules, and posts what it commands.
+ *
+ * GPUs are numbered as in the control. All functions run under the control's lock, on its thread
+ * unless they say otherwise. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_CONTROL_DECIDER_H
+#define LULL_GOVERNOR_CONTROL_DECIDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/dvfs/switch_outcome.h"
+#include "core/section/controller/controller.h"
+#include "device/device.h"
+#include "wire/event.h"
+
+struct lull_decider {
+    /* What reports say of a GPU that it governs. NULL: they have words for each of its states. */
+    const char *gpu_text;
+
+    /*
+     * A rank begins on the GPU; has_predecessor: another one was there before. False: the GPU
+     * cannot be governed, and no event of the rank shall be told. On the main thread.
+     */
+    bool (*take_start)(void *state, uint32_t gpu, const struct lull_process_info *info,
+                       bool has_predecessor);
+
+    /* The rank on the GPU has left, or shares the GPU from now on. On either thread. */
+    void (*take_exit)(void *state, uint32_t gpu);
+
+    /* Any event of the GPU's rank but EXIT and those of energy windows. */
+    void (*take_event)(void *state, uint32_t gpu, const struct lull_event *event);
+
+    /* What came of a command. */
+    void (*take_switch)(void *state, uint32_t gpu, const struct lull_switch_outcome *outcome);
+
+    /* A driver call for the GPU has returned, blocked_ms after it began. */
+    void (*take_blocked)(void *state, uint32_t gpu, int64_t now_ns, double blocked_ms);
+
+    /* The oldest request to any GPU has waited for an answer this long; 0: none is unanswered. */
+    void (*take_waiting)(void *state, int64_t now_ns, double waiting_ms);
+
+    /* A reading of the GPU was taken. On the main thread. NULL: it needs none. */
+    void (*take_reading)(void *state, uint32_t gpu, const struct lull_device_reading *reading);
+
+    /* Writes the commands that are due, at most max; returns how many. */
+    uint32_t (*poll)(void *state, int64_t now_ns, struct lull_command *commands_out, uint32_t max);
+
+    /* Enters what has ended into the run logs, once the commands are posted. NULL: nothing. */
+    void (*record)(void *state);
+
+    /* When to poll again at the latest; INT64_MAX: only after the next event. */
+    int64_t (*wake_ns)(const void *state);
+
+    /* Whether it has come to its result. On either thread. */
+    bool (*has_settled)(const void *state);
+};
+
+#endif

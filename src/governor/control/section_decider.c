@@ -1,0 +1,345 @@
+/*
+ * The section controller as the control's decider: turns what the probes tell into calls of the
+ * controller. A rank that communicates on its GPU tells it by kernels, from which gap_map.h makes
+ * calls; any other by the host's calls and sections. SPDX-License-Identifier: Apache-2.0
+ */
+#include "governor/control/control_state.h"
+
+#include <string.h>
+
+/* ---- the run log ------------------------------------------------------------------------- */
+
+static void log_iteration(struct lull_control *control, uint32_t index,
+                          const struct lull_track *track, int64_t time_ns)
+{
+    const struct lull_boundary boundary = {
+        .time_ns = time_ns,
+        .first = lull_track_iteration(track) == 0,
+        .phase = lull_control_phase(control),
+    };
+
+    if (lull_track_boundary_ns(track) == time_ns)
+        lull_control_log_boundary(control, index, &boundary);
+}
+
+static void log_section(struct lull_governed_gpu *gpu, const struct lull_call *call)
+{
+    if (call->begin) {
+        if (gpu->depth++ == 0)
+            gpu->section_begin_ns = call->time_ns;
+        return;
+    }
+    if (gpu->depth == 0 || --gpu->depth > 0)
+        return;
+    lull_run_log_add_section(
+        &gpu->log, &(struct lull_span){gpu->section_begin_ns, call->time_ns, call->operation});
+}
+
+/* A call of this GPU's rank, or a gap between its kernels. */
+static void take_call(struct lull_control *control, uint32_t index, const struct lull_call *call)
+{
+    struct lull_governed_gpu *gpu = &control->gpus[index];
+
+    lull_controller_take_call(control->controller, index, call);
+    if (!call->is_late)
+        log_section(gpu, call);
+    if (call->begin && gpu->enqueueing == NULL)
+        log_iteration(control, index, lull_controller_track(control->controller, index),
+                      call->time_ns);
+}
+
+static struct lull_call call_of(const struct lull_event *event)
+{
+    return (struct lull_call){
+        .time_ns = event->time_ns,
+        .bytes = event->bytes,
+        .communicator = event->communicator,
+        .ranks = event->ranks,
+        .peer = event->peer,
+        .name = event->name,
+        .order = event->thread,
+        .operation = event->operation,
+        .begin = event->kind == LULL_EVENT_BEGIN || event->kind == LULL_EVENT_KERNEL_BEGIN,
+        .is_late = event->operation == LULL_OPERATION_POLL,
+    };
+}
+
+/* ---- the host's calls and the program's sections ------------------------------------------ */
+
+/* What the name of a section says of it. */
+enum meaning { WAITING, COMPUTING, UNKNOWN };
+
+static enum meaning meaning_of_name(const struct lull_control *control,
+                                    const struct lull_governed_gpu *gpu, uint32_t name)
+{
+    static const struct {
+        const char *name;
+        enum meaning meaning;
+    } known[] = {
+        {"communication", WAITING}, {"bubble", WAITING},     {"idle", WAITING},
+        {"forward", COMPUTING},     {"backward", COMPUTING},
+    };
+    char text[LULL_JOB_NAME_BYTES];
+
+    lull_event_segment_name(control->job, (uint32_t)gpu->state.process, name, text);
+    for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (strcmp(text, known[i].name) == 0)
+            return known[i].meaning;
+    return UNKNOWN;
+}
+
+/* Computation is never lowered, and what it calls inside is seen as if it were not there. */
+static void take_user_section(struct lull_control *control, uint32_t index,
+                              const struct lull_event *event)
+{
+    const enum meaning meaning = meaning_of_name(control, &control->gpus[index], event->name);
+    struct lull_call call = call_of(event);
+
+    call.is_cautious = meaning == UNKNOWN;
+    if (meaning != COMPUTING)
+        take_call(control, index, &call);
+}
+
+/*
+ * Other threads' sections run beside the one that computes: they expose nothing. Nor do the host's
+ * own where communication and computation run on the GPU.
+ */
+static void take_host_event(struct lull_control *control, uint32_t index,
+                            const struct lull_event *event)
+{
+    const struct lull_call call = call_of(event);
+
+    if (event->thread != 0 || control->gpus[index].gaps != NULL)
+        return;
+    if (event->operation == LULL_OPERATION_USER)
+        take_user_section(control, index, event);
+    else
+        take_call(control, index, &call);
+}
+
+/* ---- communication on the GPU ------------------------------------------------------------ */
+
+void lull_control_forget_device(struct lull_governed_gpu *gpu)
+{
+    lull_gap_map_destroy(gpu->gaps);
+    lull_track_destroy(gpu->enqueueing);
+    gpu->gaps = NULL;
+    gpu->enqueueing = NULL;
+}
+
+/* Asks the probes for no more than is needed from now on. */
+static void ask(struct lull_control *control, const struct lull_governed_gpu *gpu)
+{
+    uint32_t wanted = 0;
+
+    if (!control->observe_only)
+        wanted |= LULL_ASK_TIMES;
+    if (!control->observe_only && lull_gap_map_wants_compute(gpu->gaps))
+        wanted |= LULL_ASK_COMPUTE;
+    if (lull_event_segment_asked(control->job, (uint32_t)gpu->state.process) != wanted)
+        lull_event_segment_ask(control->job, (uint32_t)gpu->state.process, wanted);
+}
+
+static bool become_device(struct lull_control *control, struct lull_governed_gpu *gpu)
+{
+    if (gpu->gaps != NULL)
+        return true;
+    gpu->gaps = lull_gap_map_create(!control->exposure);
+    gpu->enqueueing = lull_track_create(false);
+    if (gpu->gaps != NULL && gpu->enqueueing != NULL)
+        return true;
+    lull_control_forget_device(gpu);
+    return false;
+}
+
+/* Tells the controller of the gaps of this GPU that begin and end until now. */
+static void emit_gaps(struct lull_control *control, uint32_t index, int64_t now_ns)
+{
+    struct lull_governed_gpu *gpu = &control->gpus[index];
+    struct lull_call call;
+
+    if (gpu->gaps == NULL)
+        return;
+    if (lull_gap_map_fold(gpu->gaps) > 0)
+        lull_controller_take_fold(control->controller, index, lull_gap_map_fold(gpu->gaps));
+    while (lull_gap_map_poll(gpu->gaps, now_ns, &call))
+        take_call(control, index, &call);
+}
+
+/* The host's side: iterations are counted here, whatever is known of the GPU's. */
+static void take_enqueue(struct lull_control *control, uint32_t index,
+                         const struct lull_event *event)
+{
+    struct lull_governed_gpu *gpu = &control->gpus[index];
+    struct lull_call call = call_of(event);
+
+    for (int edge = 0; edge < 2; edge++) {
+        call.begin = edge == 0;
+        lull_track_take(gpu->enqueueing, &call);
+        if (control->observe_only)
+            take_call(control, index, &call);
+    }
+    log_iteration(control, index, gpu->enqueueing, call.time_ns);
+}
+
+static void take_kernel(struct lull_control *control, uint32_t index,
+                        const struct lull_event *event)
+{
+    const struct lull_call call = call_of(event);
+
+    lull_gap_map_take_communication(control->gpus[index].gaps, &call);
+}
+
+static void take_compute(struct lull_control *control, uint32_t index,
+                         const struct lull_event *event)
+{
+    lull_gap_map_take_compute(control->gpus[index].gaps, event->time_ns,
+                              event->time_ns + (int64_t)event->bytes);
+}
+
+/* The peer is an error number where recording kernels has failed for good. */
+static void take_complete(struct lull_control *control, uint32_t index,
+                          const struct lull_event *event)
+{
+    struct lull_gap_map *gaps = control->gpus[index].gaps;
+
+    if (event->peer < -1)
+        lull_gap_map_take_blindness(gaps);
+    else
+        lull_gap_map_take_complete(gaps, event->time_ns);
+}
+
+/* ---- events by kind ---------------------------------------------------------------------- */
+
+/* POST, STEP and ENTER say nothing of sections. */
+static const struct {
+    void (*take)(struct lull_control *control, uint32_t index, const struct lull_event *event);
+    bool is_of_device; /* the rank communicates on its GPU, which a communicator says already */
+} kinds[] = {
+    [LULL_EVENT_BEGIN] = {take_host_event, false}, [LULL_EVENT_END] = {take_host_event, false},
+    [LULL_EVENT_ENQUEUE] = {take_enqueue, true},   [LULL_EVENT_KERNEL_BEGIN] = {take_kernel, true},
+    [LULL_EVENT_KERNEL_END] = {take_kernel, true}, [LULL_EVENT_COMPUTE] = {take_compute, true},
+    [LULL_EVENT_COMPLETE] = {take_complete, true}, [LULL_EVENT_COMMUNICATOR] = {NULL, true},
+};
+
+static void take_event(void *state, uint32_t index, const struct lull_event *event)
+{
+    struct lull_control *control = state;
+    struct lull_governed_gpu *gpu = &control->gpus[index];
+
+    bool is_of_device;
+
+    if (event->kind >= sizeof(kinds) / sizeof(kinds[0]))
+        return; /* no kind that this version knows */
+    is_of_device = kinds[event->kind].is_of_device;
+    if (is_of_device && !become_device(control, gpu))
+        return;
+    if (is_of_device)
+        emit_gaps(control, index, event->time_ns); /* before this edge announces them anew */
+    if (kinds[event->kind].take != NULL)
+        kinds[event->kind].take(control, index, event);
+    if (is_of_device) {
+        emit_gaps(control, index, event->time_ns);
+        ask(control, gpu);
+    }
+}
+
+/* ---- the rest goes to the controller as it is -------------------------------------------- */
+
+static void take_exit(void *state, uint32_t index)
+{
+    struct lull_control *control = state;
+
+    lull_controller_take_exit(control->controller, index);
+}
+
+static bool take_start(void *state, uint32_t index, const struct lull_process_info *info,
+                       bool has_predecessor)
+{
+    struct lull_control *control = state;
+    struct lull_governed_gpu *gpu = &control->gpus[index];
+
+    (void)info;
+    lull_control_forget_device(gpu);
+    gpu->depth = 0;
+    if (!has_predecessor)
+        return true;
+    lull_controller_take_exit(control->controller, index);
+    return lull_controller_take_start(control->controller, index);
+}
+
+static void take_switch(void *state, uint32_t index, const struct lull_switch_outcome *outcome)
+{
+    struct lull_control *control = state;
+
+    lull_controller_take_switch(control->controller, index, outcome);
+}
+
+static void take_blocked(void *state, uint32_t index, int64_t now_ns, double blocked_ms)
+{
+    struct lull_control *control = state;
+
+    (void)now_ns;
+    lull_controller_take_blocked(control->controller, index, blocked_ms);
+}
+
+static void take_waiting(void *state, int64_t now_ns, double waiting_ms)
+{
+    struct lull_control *control = state;
+
+    (void)now_ns;
+    lull_controller_take_waiting(control->controller, waiting_ms);
+}
+
+static void take_reading(void *state, uint32_t index, const struct lull_device_reading *reading)
+{
+    struct lull_control *control = state;
+
+    if (reading->valid & LULL_READING_POWER)
+        lull_controller_take_power(control->controller, index, reading->power_mw * 1e-3);
+    if ((reading->valid & LULL_READING_REASONS) && (reading->reasons & LULL_CLOCK_REASON_THROTTLED))
+        lull_controller_take_throttle(control->controller, index);
+}
+
+static uint32_t poll_commands(void *state, int64_t now_ns, struct lull_command *commands_out,
+                              uint32_t max)
+{
+    struct lull_control *control = state;
+
+    /* At the end all GPUs have been raised, and no gap may lower them again. */
+    for (uint32_t i = 0; i < control->gpu_count && !atomic_load(&control->stopping); i++)
+        emit_gaps(control, i, now_ns);
+    return lull_controller_poll(control->controller, now_ns, commands_out, max);
+}
+
+static int64_t next_wake_ns(const void *state)
+{
+    const struct lull_control *control = state;
+    int64_t wake_ns = lull_controller_wake_ns(control->controller);
+
+    for (uint32_t i = 0; i < control->gpu_count; i++) {
+        const struct lull_gap_map *gaps = control->gpus[i].gaps;
+
+        if (gaps != NULL && lull_gap_map_wake_ns(gaps) < wake_ns)
+            wake_ns = lull_gap_map_wake_ns(gaps);
+    }
+    return wake_ns;
+}
+
+static bool has_settled(const void *state)
+{
+    return lull_controller_has_settled(((const struct lull_control *)state)->controller);
+}
+
+const struct lull_decider lull_section_decider = {
+    .take_start = take_start,
+    .take_exit = take_exit,
+    .take_event = take_event,
+    .take_switch = take_switch,
+    .take_blocked = take_blocked,
+    .take_waiting = take_waiting,
+    .take_reading = take_reading,
+    .poll = poll_commands,
+    .wake_ns = next_wake_ns,
+    .has_settled = has_settled,
+};

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/energy/accounting.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "governor/energy/energy_source.h"
+#include "governor/energy/energy_windows.h"
+
+/* What the control loop has told and nobody has looked at yet. */
+enum { QUEUE = 1 << 15 };
+
+struct told {
+    struct lull_event event;
+    uint32_t slot;
+    int32_t local_rank;
+    char name[LULL_JOB_NAME_BYTES];
+};
+
+/* One device's account, and the edges of the pass in it. */
+struct metered {
+    struct lull_energy_account account;
+    struct lull_energy_edge begin;
+    struct lull_energy_edge end;
+    bool has_begin;
+    bool has_end;
+};
+
+struct lull_accounting {
+    struct lull_devices *devices;
+    struct lull_rapl *rapl;
+    int64_t begin_ns;
+    int64_t end_ns;
+    uint32_t gpu_count;
+    uint32_t devices_of_gpus[LULL_DEVICE_MAX_GPUS];
+    struct metered gpus[LULL_DEVICE_MAX_GPUS];
+    struct metered node[LULL_RAPL_KINDS];
+    struct lull_energy_windows *windows;
+    pthread_mutex_t lock; /* guards the queue, not what was taken out of it */
+    struct told *queue;
+    struct told *taken;
+    uint32_t queued;
+    uint64_t lost;
+    uint64_t refused; /* edges with impossible times; the main thread's */
+};
+
+struct lull_accounting *lull_accounting_create(struct lull_devices *devices, const uint32_t *gpus,
+                                               uint32_t gpu_count)
+{
+    struct lull_accounting *accounting = calloc(1, sizeof(*accounting));
+
+    if (accounting == NULL)
+        return NULL;
+    accounting->devices = devices;
+    accounting->gpu_count = gpu_count < LULL_DEVICE_MAX_GPUS ? gpu_count : LULL_DEVICE_MAX_GPUS;
+    accounting->queue = calloc(QUEUE, sizeof(*accounting->queue));
+    accounting->taken = calloc(QUEUE, sizeof(*accounting->taken));
+    accounting->windows = lull_energy_windows_create(accounting->gpu_count);
+    pthread_mutex_init(&accounting->lock, NULL);
+    if (accounting->queue == NULL || accounting->taken == NULL || accounting->windows == NULL) {
+        lull_accounting_destroy(accounting);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < accounting->gpu_count; i++) {
+        const struct lull_energy_source source =
+            lull_energy_source_of_gpu(lull_device_info(devices, gpus[i]));
+
+        accounting->devices_of_gpus[i] = gpus[i];
+        lull_energy_account_init(&accounting->gpus[i].account, &source);
+    }
+    return accounting;
+}
+
+void lull_accounting_destroy(struct lull_accounting *accounting)
+{
+    if (accounting == NULL)
+        return;
+    lull_energy_windows_destroy(accounting->windows);
+    pthread_mutex_destroy(&accounting->lock);
+    free(accounting->queue);
+    free(accounting->taken);
+    free(accounting);
+}
+
+void lull_accounting_begin(struct lull_accounting *accounting, int64_t now_ns,
+                           struct lull_rapl *rapl)
+{
+    accounting->begin_ns = now_ns;
+    accounting->rapl = rapl;
+    for (enum lull_rapl_kind kind = 0; rapl != NULL && kind < LULL_RAPL_KINDS; kind++) {
+        const struct lull_energy_source source =
+            lull_energy_source_of_node(lull_rapl_zone_count(rapl, kind));
+
+        lull_energy_account_init(&accounting->node[kind].account, &source);
+    }
+    lull_accounting_read_node(accounting);
+}
+
+/* ---- readings ---------------------------------------------------------------------------- */
+
+/* An edge of the pass, once nothing that comes later can change it. */
+static void settle(struct metered *metered, int64_t time_ns, bool is_final,
+                   struct lull_energy_edge *edge, bool *is_known)
+{
+    if (!*is_known && (is_final || lull_energy_account_settled_ns(&metered->account) >= time_ns))
+        *is_known = lull_energy_account_at(&metered->account, time_ns, edge);
+}
+
+void lull_accounting_take(struct lull_accounting *accounting, uint32_t gpu,
+                          const struct lull_sample *sample)
+{
+    struct metered *metered = &accounting->gpus[gpu];
+    const struct lull_device_reading *reading = &sample->reading;
+
+    lull_energy_account_take(
+        &metered->account,
+        &(struct lull_energy_reading){.time_ns = sample->time_ns,
+                                      .has_counter = (reading->valid & LULL_READING_ENERGY) != 0,
+                                      .has_power = (reading->valid & LULL_READING_POWER) != 0,
+                                      .counter_j = (double)reading->energy_mj * 1e-3,
+                                      .power_w = (double)reading->power_mw * 1e-3});
+    settle(metered, accounting->begin_ns, false, &metered->begin, &metered->has_begin);
+    lull_energy_windows_settle(accounting->windows, gpu, &metered->account, false);
+}
+
+void lull_accounting_read_node(struct lull_accounting *accounting)
+{
+    struct lull_rapl_reading reading;
+    int64_t now_ns;
+
+    if (accounting->rapl == NULL)
+        return;
+    lull_rapl_read(accounting->rapl, &reading);
+    now_ns = lull_now_ns();
+    for (enum lull_rapl_kind kind = 0; kind < LULL_RAPL_KINDS; kind++) {
+        struct metered *metered = &accounting->node[kind];
+
+        if (!reading.is_valid[kind])
+            continue;
+        lull_energy_account_take(
+            &metered->account, &(struct lull_energy_reading){.time_ns = now_ns,
+                                                             .has_counter = true,
+                                                             .counter_j = reading.energy_j[kind]});
+        settle(metered, accounting->begin_ns, false, &metered->begin, &metered->has_begin);
+    }
+}
+
+/* ---- windows ----------------------------------------------------------------------------- */
+
+void lull_accounting_tell(struct lull_accounting *accounting, const struct lull_event_segment *job,
+                          uint32_t slot, const struct lull_event *event)
+{
+    struct told told = {.event = *event, .slot = slot, .local_rank = -1};
+    struct lull_process_info info;
+
+    if (lull_event_segment_process(job, slot, &info) == 0)
+        told.local_rank = info.local_rank;
+    lull_event_segment_name(job, slot, event->name, told.name);
+    pthread_mutex_lock(&accounting->lock);
+    if (accounting->queued < QUEUE)
+        accounting->queue[accounting->queued++] = told;
+    else
+        accounting->lost++;
+    pthread_mutex_unlock(&accounting->lock);
+}
+
+/* What a process says of its windows is not trusted: edges lie between the pass' begin and now. */
+static void enter_told(struct lull_accounting *accounting, const struct told *told)
+{
+    uint32_t first = 0;
+    uint32_t count = accounting->gpu_count;
+
+    if (told->event.time_ns < accounting->begin_ns || told->event.time_ns > lull_now_ns()) {
+        accounting->refused++;
+        return;
+    }
+    if (told->event.kind == LULL_EVENT_WINDOW_END) {
+        lull_energy_windows_close(accounting->windows, told->slot, told->event.bytes,
+                                  told->event.time_ns);
+        return;
+    }
+    if (told->local_rank >= 0 && count > 0) {
+        first = (uint32_t)told->local_rank % count;
+        count = 1;
+    }
+    lull_energy_windows_open(accounting->windows,
+                             &(struct lull_energy_window){.slot = told->slot,
+                                                          .number = told->event.bytes,
+                                                          .name = told->name,
+                                                          .begin_ns = told->event.time_ns,
+                                                          .first_gpu = first,
+                                                          .gpu_count = count});
+}
+
+void lull_accounting_enter(struct lull_accounting *accounting)
+{
+    struct told *taken;
+    uint32_t count;
+
+    pthread_mutex_lock(&accounting->lock);
+    taken = accounting->queue;
+    count = accounting->queued;
+    accounting->queue = accounting->taken;
+    accounting->queued = 0;
+    pthread_mutex_unlock(&accounting->lock);
+    accounting->taken = taken;
+    for (uint32_t i = 0; i < count; i++)
+        enter_told(accounting, &taken[i]);
+}
+
+/* ---- the end ----------------------------------------------------------------------------- */
+
+static void end_metered(struct lull_accounting *accounting, struct metered *metered)
+{
+    settle(metered, accounting->begin_ns, true, &metered->begin, &metered->has_begin);
+    settle(metered, accounting->end_ns, true, &metered->end, &metered->has_end);
+}
+
+void lull_accounting_end(struct lull_accounting *accounting, int64_t end_ns)
+{
+    accounting->end_ns = end_ns;
+    lull_accounting_enter(accounting);
+    for (uint32_t i = 0; i < accounting->gpu_count; i++) {
+        end_metered(accounting, &accounting->gpus[i]);
+        lull_energy_windows_settle(accounting->windows, i, &accounting->gpus[i].account, true);
+    }
+    for (enum lull_rapl_kind kind = 0; kind < LULL_RAPL_KINDS; kind++)
+        end_metered(accounting, &accounting->node[kind]);
+    lull_energy_windows_end(accounting->windows);
+    accounting->rapl = NULL;
+}
+
+/* ---- what it came to --------------------------------------------------------------------- */
+
+static void total_of(const struct metered *metered, struct lull_accounting_total *total)
+{
+    struct lull_energy_figure figure;
+
+    if (!metered->has_begin || !metered->has_end)
+        return;
+    figure = lull_energy_between(&metered->account, &metered->begin, &metered->end);
+    lull_energy_sum_add(&total->sum, &figure);
+    total->is_known = true;
+}
+
+double lull_accounting_seconds(const struct lull_accounting *accounting)
+{
+    return (double)(accounting->end_ns - accounting->begin_ns) * 1e-9;
+}
+
+uint32_t lull_accounting_gpu_count(const struct lull_accounting *accounting)
+{
+    return accounting->gpu_count;
+}
+
+void lull_accounting_gpu(const struct lull_accounting *accounting, uint32_t gpu,
+                         struct lull_accounting_gpu *gpu_out)
+{
+    const struct metered *metered = &accounting->gpus[gpu];
+
+    *gpu_out = (struct lull_accounting_gpu){.device = accounting->devices_of_gpus[gpu],
+                                            .is_counted = metered->account.has_counter,
+                                            .resets = metered->account.resets};
+    gpu_out->has_check = lull_energy_account_check(&metered->account, &gpu_out->check_ratio);
+    total_of(metered, &gpu_out->total);
+}
+
+void lull_accounting_gpus(const struct lull_accounting *accounting,
+                          struct lull_accounting_total *total_out)
+{
+    *total_out = (struct lull_accounting_total){0};
+    for (uint32_t i = 0; i < accounting->gpu_count; i++)
+        total_of(&accounting->gpus[i], total_out);
+    total_out->is_known =
+        accounting->gpu_count > 0 && total_out->sum.count == accounting->gpu_count;
+}
+
+void lull_accounting_node(const struct lull_accounting *accounting, enum lull_rapl_kind kind,
+                          struct lull_accounting_total *total_out)
+{
+    *total_out = (struct lull_accounting_total){0};
+    total_of(&accounting->node[kind], total_out);
+}
+
+uint32_t lull_accounting_row_count(const struct lull_accounting *accounting)
+{
+    return lull_energy_windows_row_count(accounting->windows);
+}
+
+const struct lull_accounting_row *lull_accounting_row(const struct lull_accounting *accounting,
+                                                      uint32_t row)
+{
+    return lull_energy_windows_row(accounting->windows, row);
+}
+
+uint64_t lull_accounting_open_windows(const struct lull_accounting *accounting)
+{
+    return lull_energy_windows_open_windows(accounting->windows);
+}
+
+uint64_t lull_accounting_lost(const struct lull_accounting *accounting)
+{
+    return accounting->lost + accounting->refused + lull_energy_windows_lost(accounting->windows);
+}

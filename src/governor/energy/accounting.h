@@ -1,0 +1,103 @@
+/*
+ * The books of one pass: what each GPU of the job, the processors and the memory drew over all of
+ * it, and in the energy windows that the program's processes opened (lull_window_begin).
+ *
+ * Counters are read once a second and shaped by the power readings in between
+ * (core/energy/account.h). A window counts for the GPUs of its process: the Nth for local rank N,
+ * all of the job for a process without one. Windows of one name are one row, of whatever process.
+ * Their edges are settled by the first readings behind them, so what is kept does not grow with the
+ * length of the run.
+ *
+ * Threads: tell from any; everything else from the main thread alone. SPDX-License-Identifier:
+ * Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_ENERGY_ACCOUNTING_H
+#define LULL_GOVERNOR_ENERGY_ACCOUNTING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/energy/account.h"
+#include "device/device.h"
+#include "device/rapl.h"
+#include "governor/run/run_log.h"
+#include "wire/event.h"
+
+enum { LULL_ACCOUNTING_MAX_ROWS = LULL_JOB_MAX_NAMES };
+
+/* The whole pass. What is not known has is_known false. */
+struct lull_accounting_total {
+    bool is_known;
+    struct lull_energy_sum sum; /* one figure, or one per GPU */
+};
+
+struct lull_accounting_gpu {
+    uint32_t device;
+    bool is_counted;    /* by its own counter; else from polled power */
+    uint32_t resets;    /* of the counter */
+    bool has_check;     /* the next one is known */
+    double check_ratio; /* polled power against the counter, minus 1 */
+    struct lull_accounting_total total;
+};
+
+struct lull_accounting_row {
+    char name[LULL_JOB_NAME_BYTES];
+    uint64_t count;      /* windows that were closed */
+    uint64_t unmeasured; /* of them, such whose energy is not known, and not in the sums */
+    struct lull_energy_sum all;
+    struct lull_energy_sum *gpus; /* per GPU of the job, in its order */
+};
+
+struct lull_accounting; /* opaque */
+
+/*
+ * For the GPUs gpus[] of the job; devices is borrowed until destroy, and may be NULL with no GPUs.
+ * NULL: no memory.
+ */
+struct lull_accounting *lull_accounting_create(struct lull_devices *devices, const uint32_t *gpus,
+                                               uint32_t gpu_count);
+void lull_accounting_destroy(struct lull_accounting *accounting);
+
+/* The pass begins now; processors and memory are read from here on if rapl (borrowed) is given. */
+void lull_accounting_begin(struct lull_accounting *accounting, int64_t now_ns,
+                           struct lull_rapl *rapl);
+
+/* A reading of the Nth GPU of the job: power, energy, or both. */
+void lull_accounting_take(struct lull_accounting *accounting, uint32_t gpu,
+                          const struct lull_sample *sample);
+
+/* Reads processors and memory; once a second. */
+void lull_accounting_read_node(struct lull_accounting *accounting);
+
+/* WINDOW_BEGIN or WINDOW_END from that slot of the job. Never waits long, never fails. */
+void lull_accounting_tell(struct lull_accounting *accounting, const struct lull_event_segment *job,
+                          uint32_t slot, const struct lull_event *event);
+
+/* Enters what was told into the books; a few times a second, before readings are taken. */
+void lull_accounting_enter(struct lull_accounting *accounting);
+
+/* The pass has ended at that time, the last readings are taken: everything is settled. */
+void lull_accounting_end(struct lull_accounting *accounting, int64_t end_ns);
+
+/* ---- after the end ---- */
+
+double lull_accounting_seconds(const struct lull_accounting *accounting);
+uint32_t lull_accounting_gpu_count(const struct lull_accounting *accounting);
+void lull_accounting_gpu(const struct lull_accounting *accounting, uint32_t gpu,
+                         struct lull_accounting_gpu *gpu_out);
+
+/* All GPUs; not known if one is not. */
+void lull_accounting_gpus(const struct lull_accounting *accounting,
+                          struct lull_accounting_total *total_out);
+void lull_accounting_node(const struct lull_accounting *accounting, enum lull_rapl_kind kind,
+                          struct lull_accounting_total *total_out);
+
+uint32_t lull_accounting_row_count(const struct lull_accounting *accounting);
+const struct lull_accounting_row *lull_accounting_row(const struct lull_accounting *accounting,
+                                                      uint32_t row);
+
+/* Windows that were never closed, and edges that were lost on the way. */
+uint64_t lull_accounting_open_windows(const struct lull_accounting *accounting);
+uint64_t lull_accounting_lost(const struct lull_accounting *accounting);
+
+#endif

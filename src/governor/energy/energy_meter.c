@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/energy/energy_meter.h"
+
+#include <errno.h>
+#include <math.h>
+
+#include "governor/run/visible_gpus.h"
+
+static int check(struct lull_energy_meter *meter, struct lull_error *err)
+{
+    if (meter->gpu_count == 0)
+        return lull_error_set(err, LULL_E_NO_DEVICE,
+                              "the command sees no GPU; look at CUDA_VISIBLE_DEVICES, or HIP_ and "
+                              "ROCR_VISIBLE_DEVICES, or ZE_AFFINITY_MASK");
+    meter->name = lull_device_info(meter->devices, meter->gpus[0])->name;
+    for (uint32_t i = 0; i < meter->gpu_count; i++) {
+        const struct lull_device_info *info = lull_device_info(meter->devices, meter->gpus[i]);
+
+        if ((info->capabilities & LULL_CAPABILITY_ENERGY_COUNTER) == 0 ||
+            info->power_limit_max_mw == 0)
+            return lull_error_set(err, LULL_E_UNSUPPORTED,
+                                  "GPU %u (%.60s): no energy counter or power limit",
+                                  meter->gpus[i], info->name);
+        meter->max_power_w = fmax(meter->max_power_w, info->power_limit_max_mw * 1e-3);
+    }
+    return 0;
+}
+
+int lull_energy_meter_open(struct lull_energy_meter *meter, struct lull_error *err)
+{
+    int result;
+
+    *meter = (struct lull_energy_meter){0};
+    result = lull_devices_open(&meter->devices, err);
+    if (result < 0)
+        return result;
+    meter->gpu_count = lull_visible_gpus(meter->devices, meter->gpus, LULL_DEVICE_MAX_GPUS);
+    result = check(meter, err);
+    if (result < 0)
+        lull_energy_meter_close(meter);
+    return result;
+}
+
+void lull_energy_meter_close(struct lull_energy_meter *meter)
+{
+    if (meter->devices != NULL)
+        lull_devices_close(meter->devices);
+    *meter = (struct lull_energy_meter){0};
+}
+
+static int read_counter(struct lull_energy_meter *meter, uint32_t i, uint64_t *energy_mj_out)
+{
+    struct lull_device_reading reading;
+
+    lull_device_read(meter->devices, meter->gpus[i], LULL_READING_ENERGY, &reading);
+    if ((reading.valid & LULL_READING_ENERGY) == 0)
+        return -EIO;
+    *energy_mj_out = reading.energy_mj;
+    return 0;
+}
+
+int lull_energy_meter_begin(struct lull_energy_meter *meter, struct lull_error *err)
+{
+    for (uint32_t i = 0; i < meter->gpu_count; i++)
+        if (read_counter(meter, i, &meter->begin_mj[i]) < 0)
+            return lull_error_set(err, -EIO, "GPU %u: its energy counter cannot be read",
+                                  meter->gpus[i]);
+    return 0;
+}
+
+double lull_energy_meter_read(struct lull_energy_meter *meter)
+{
+    double energy_j = 0.0;
+
+    for (uint32_t i = 0; i < meter->gpu_count; i++) {
+        uint64_t now_mj = 0;
+
+        if (read_counter(meter, i, &now_mj) < 0 || now_mj < meter->begin_mj[i])
+            return NAN;
+        energy_j += (double)(now_mj - meter->begin_mj[i]) * 1e-3;
+    }
+    return energy_j;
+}

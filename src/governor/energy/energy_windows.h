@@ -1,0 +1,56 @@
+/*
+ * The book of energy windows: those that are open, those that wait for readings behind their edges,
+ * and one row per name of what the others came to.
+ *
+ * Bounded: of more than 4096 closed windows of one process that wait, the oldest counts as
+ * unmeasured.
+ *
+ * Pure but for its memory; one thread. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_ENERGY_ENERGY_WINDOWS_H
+#define LULL_GOVERNOR_ENERGY_ENERGY_WINDOWS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/energy/account.h"
+#include "governor/energy/accounting.h"
+
+struct lull_energy_windows; /* opaque */
+
+/* A window that was opened. */
+struct lull_energy_window {
+    uint32_t slot;   /* of its process, below LULL_JOB_MAX_PROCESSES */
+    uint64_t number; /* in its process */
+    const char *name;
+    int64_t begin_ns;
+    uint32_t first_gpu; /* it counts for these of the job's, one at least */
+    uint32_t gpu_count;
+};
+
+/* NULL: no memory. */
+struct lull_energy_windows *lull_energy_windows_create(uint32_t gpu_count);
+void lull_energy_windows_destroy(struct lull_energy_windows *windows);
+
+/* An open window of the same place in its process is lost. */
+void lull_energy_windows_open(struct lull_energy_windows *windows,
+                              const struct lull_energy_window *entry);
+
+/* One that is not open counts as lost. */
+void lull_energy_windows_close(struct lull_energy_windows *windows, uint32_t slot, uint64_t number,
+                               int64_t end_ns);
+
+/* Looks up the edges on that GPU that its account has settled; is_final: all of closed windows. */
+void lull_energy_windows_settle(struct lull_energy_windows *windows, uint32_t gpu,
+                                const struct lull_energy_account *account, bool is_final);
+
+/* Every account has been settled for good: what is still not known is unmeasured. */
+void lull_energy_windows_end(struct lull_energy_windows *windows);
+
+uint32_t lull_energy_windows_row_count(const struct lull_energy_windows *windows);
+const struct lull_accounting_row *lull_energy_windows_row(const struct lull_energy_windows *windows,
+                                                          uint32_t row);
+uint64_t lull_energy_windows_open_windows(const struct lull_energy_windows *windows);
+uint64_t lull_energy_windows_lost(const struct lull_energy_windows *windows);
+
+#endif

@@ -1,0 +1,606 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/limits/power_limits.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "core/job/warmth.h"
+#include "core/stats/counter.h"
+
+/* Pieces: long against a poll of the counter, short against a slice. */
+static const int64_t piece_ns = LULL_NS_PER_S / 2;
+/* A locked clock is renewed well within its validity, which the writer caps at 5 s. */
+static const int64_t clock_renewal_ns = LULL_NS_PER_S;
+static const int64_t clock_validity_ns = 4 * LULL_NS_PER_S;
+static const double clock_step_ratio = 0.05;
+
+enum { FIRST_ITERATIONS = 3, MOST_CLOCKS = 8 };
+
+enum lull_limits_stage {
+    LULL_LIMITS_WAITING, /* for the job's GPUs and its iteration */
+    LULL_LIMITS_WARMING, /* until the temperature has settled at the present limit */
+    LULL_LIMITS_PROFILING,
+    LULL_LIMITS_HELD, /* the result, or what was asked for */
+    LULL_LIMITS_GIVEN_UP,
+};
+
+/* One GPU of the job. */
+struct lull_limited_gpu {
+    uint32_t index;    /* of the control */
+    uint64_t sequence; /* of the request that was made last */
+    struct lull_counter counter;
+    struct lull_warmth warmth;
+    bool is_warm;
+    double begin_j; /* at the begin of the piece; valid with begin_known */
+};
+
+struct lull_limits {
+    const struct lull_limits_options *options;
+    struct lull_devices *devices;
+    enum lull_limits_stage stage;
+    bool is_stored;   /* the profile was there before */
+    bool is_refining; /* clocks */
+    struct lull_limit_search *search;
+    struct lull_limit_profile profile; /* filled when known; count 0 before */
+    uint32_t gpu_count;
+    struct lull_limited_gpu gpus[LULL_CONTROLLER_MAX_GPUS];
+    struct lull_limit_setting asked; /* limit_w 0: nothing yet */
+    bool is_set;                     /* all GPUs have confirmed it */
+    int64_t clock_ns;                /* when the clock was asked for last */
+    double spent_s;
+    struct lull_moments clock_mhz[LULL_LIMIT_SEARCH_SETTINGS];
+    /* The piece under way; edges are boundaries of the first GPU's iterations. */
+    size_t seen;      /* boundaries looked at */
+    int64_t begin_ns; /* 0: none */
+    bool begin_known; /* its energies are */
+    int64_t end_ns;   /* 0: not yet */
+    uint64_t iterations;
+};
+
+void lull_limits_options_default(struct lull_limits_options *options)
+{
+    *options = (struct lull_limits_options){.search = lull_limit_search_defaults, .step_w = 25.0};
+}
+
+struct lull_limits *lull_limits_create(const struct lull_limits_options *options,
+                                       char *const *command, struct lull_devices *devices)
+{
+    struct lull_limits *limits = calloc(1, sizeof(*limits));
+
+    if (limits == NULL)
+        return NULL;
+    limits->options = options;
+    limits->devices = devices;
+    lull_limit_program(command, limits->profile.program);
+    return limits;
+}
+
+void lull_limits_destroy(struct lull_limits *limits)
+{
+    if (limits == NULL)
+        return;
+    lull_limit_search_destroy(limits->search);
+    free(limits);
+}
+
+static const struct lull_device_info *info_of(const struct lull_limits *limits,
+                                              const struct lull_control *control, uint32_t gpu)
+{
+    return lull_device_info(limits->devices,
+                            lull_control_gpu(control, limits->gpus[gpu].index)->device);
+}
+
+static void give_up(struct lull_limits *limits, struct lull_control *control)
+{
+    for (uint32_t i = 0; i < limits->gpu_count; i++)
+        lull_control_set_limit(control, limits->gpus[i].index, 0);
+    lull_control_set_phase(control, LULL_PHASE_SETTLED);
+    limits->stage = LULL_LIMITS_GIVEN_UP;
+}
+
+/* ---- the job ----------------------------------------------------------------------------- */
+
+static size_t iterations_of(struct lull_control *control, uint32_t gpu)
+{
+    size_t count;
+
+    lull_control_lock(control);
+    count = lull_control_log(control, gpu)->boundaries.count;
+    lull_control_unlock(control);
+    return count;
+}
+
+/* The GPUs that ranks use; false: the job does not iterate yet. */
+static bool find_job(struct lull_limits *limits, struct lull_control *control)
+{
+    limits->gpu_count = 0;
+    for (uint32_t i = 0; i < lull_control_gpu_count(control); i++)
+        if (lull_control_gpu(control, i)->process >= 0)
+            limits->gpus[limits->gpu_count++] = (struct lull_limited_gpu){.index = i};
+    return limits->gpu_count > 0 &&
+           (limits->options->fixed_w > 0.0 ||
+            iterations_of(control, limits->gpus[0].index) > FIRST_ITERATIONS);
+}
+
+static int check_job(struct lull_limits *limits, struct lull_control *control,
+                     struct lull_error *err)
+{
+    const struct lull_device_info *first = info_of(limits, control, 0);
+
+    for (uint32_t i = 0; i < limits->gpu_count; i++) {
+        const struct lull_control_gpu *gpu = lull_control_gpu(control, limits->gpus[i].index);
+        const struct lull_device_info *info = info_of(limits, control, i);
+
+        if (!gpu->leased)
+            return lull_error_set(err, -EPERM, "power limits are left alone: GPU %u: %.150s",
+                                  gpu->device, gpu->refusal.text);
+        if (strcmp(info->name, first->name) != 0)
+            return lull_error_set(err, LULL_E_UNSUPPORTED,
+                                  "power limits are left alone: the job's GPUs differ (%s, %s)",
+                                  first->name, info->name);
+        if (limits->options->fixed_w == 0.0 &&
+            (info->capabilities & LULL_CAPABILITY_ENERGY_COUNTER) == 0)
+            return lull_error_set(err, LULL_E_UNSUPPORTED,
+                                  "power limits are left alone: GPU %u has no energy counter; give "
+                                  "one with --power-limit W",
+                                  gpu->device);
+    }
+    return 0;
+}
+
+/* The lowest of the limits that the GPUs have now, W: the administrator's. */
+static double present_limit_w(struct lull_limits *limits, struct lull_control *control)
+{
+    double lowest_w = info_of(limits, control, 0)->power_limit_max_mw * 1e-3;
+
+    for (uint32_t i = 0; i < limits->gpu_count; i++) {
+        struct lull_device_reading reading;
+
+        lull_device_read(limits->devices, lull_control_gpu(control, limits->gpus[i].index)->device,
+                         LULL_READING_POWER_LIMIT, &reading);
+        if ((reading.valid & LULL_READING_POWER_LIMIT) != 0)
+            lowest_w = fmin(lowest_w, reading.power_limit_mw * 1e-3);
+    }
+    return lowest_w;
+}
+
+/* ---- stored profiles --------------------------------------------------------------------- */
+
+/* Leaves out what was measured above the limit that is allowed now. */
+static void drop_above(struct lull_limit_profile *profile, double highest_w)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < profile->count; i++)
+        if (profile->measures[i].setting.limit_w <= highest_w + 0.5)
+            profile->measures[kept++] = profile->measures[i];
+    profile->count = kept;
+}
+
+static bool recall(struct lull_limits *limits, double highest_w)
+{
+    struct lull_limit_profile found;
+    struct lull_store *store = NULL;
+    struct lull_error err = {0};
+    int result = lull_store_open(NULL, &lull_limit_profiles_schema, false, &store, &err);
+
+    if (result == 0)
+        result = lull_limit_profile_load(store, limits->profile.program, limits->profile.gpu_name,
+                                         limits->gpu_count, &found, &err);
+    lull_store_close(store);
+    if (result < 0 && result != -ENOENT)
+        lull_log(LULL_LOG_WARNING, "run", "%s", err.text);
+    if (result < 0)
+        return false;
+    drop_above(&found, highest_w);
+    if (found.count == 0)
+        return false;
+    limits->profile = found;
+    limits->is_stored = true;
+    return true;
+}
+
+static void remember(const struct lull_limits *limits, struct lull_error *err)
+{
+    struct lull_store *store = NULL;
+
+    if (lull_store_open(NULL, &lull_limit_profiles_schema, true, &store, err) == 0)
+        lull_limit_profile_save(store, &limits->profile, err);
+    lull_store_close(store);
+}
+
+static void sign(struct lull_limit_profile *profile)
+{
+    const struct passwd *user = getpwuid(geteuid());
+
+    profile->chosen_s = time(NULL);
+    snprintf(profile->chosen_by, sizeof(profile->chosen_by), "%s",
+             user != NULL ? user->pw_name : "unknown");
+}
+
+/* ---- holding ----------------------------------------------------------------------------- */
+
+static void ask(struct lull_limits *limits, struct lull_control *control,
+                const struct lull_limit_setting *setting)
+{
+    limits->asked = *setting;
+    limits->is_set = false;
+    limits->clock_ns = 0;
+    limits->begin_ns = 0;
+    limits->end_ns = 0;
+    for (uint32_t i = 0; i < limits->gpu_count; i++)
+        limits->gpus[i].sequence = lull_control_set_limit(control, limits->gpus[i].index,
+                                                          (uint32_t)(setting->limit_w * 1e3 + 0.5));
+}
+
+/* A clock must be asked for again and again; none needs asking once. */
+static void hold_clock(struct lull_limits *limits, struct lull_control *control, int64_t now_ns)
+{
+    if (!limits->is_refining ||
+        (limits->clock_ns != 0 &&
+         (limits->asked.sm_mhz == 0 || now_ns - limits->clock_ns < clock_renewal_ns)))
+        return;
+    limits->clock_ns = now_ns;
+    for (uint32_t i = 0; i < limits->gpu_count; i++)
+        lull_control_set_clock(control, limits->gpus[i].index, limits->asked.sm_mhz,
+                               now_ns + clock_validity_ns);
+}
+
+/* 1: all GPUs are at what was asked for; 0: not yet. Errors: one refused. */
+static int look_at_requests(struct lull_limits *limits, struct lull_control *control,
+                            struct lull_error *err)
+{
+    for (uint32_t i = 0; i < limits->gpu_count && !limits->is_set; i++) {
+        struct lull_limit_result result;
+
+        lull_control_limit_result(control, limits->gpus[i].index, &result);
+        if (result.sequence != limits->gpus[i].sequence)
+            return 0;
+        if (result.status < 0)
+            return lull_error_set(err, result.status,
+                                  "power limits are left alone: GPU %u stays at %u W when %g W are "
+                                  "asked for",
+                                  lull_control_gpu(control, limits->gpus[i].index)->device,
+                                  result.limit_mw / 1000, limits->asked.limit_w);
+    }
+    limits->is_set = true;
+    return 1;
+}
+
+static void hold_choice(struct lull_limits *limits, struct lull_control *control,
+                        struct lull_error *note_out)
+{
+    struct lull_limit_profile *profile = &limits->profile;
+    struct lull_job_selector selector = limits->options->search.selector;
+
+    selector.price.gpu_count = limits->gpu_count;
+    selector.price.max_power_w = profile->measures[0].setting.limit_w;
+    if (lull_limit_choose(&selector, profile->measures, profile->count, &profile->chosen,
+                          note_out) < 0) {
+        give_up(limits, control);
+        return;
+    }
+    profile->selector = selector;
+    sign(profile);
+    limits->is_refining =
+        limits->is_refining || profile->measures[profile->chosen].setting.sm_mhz != 0;
+    ask(limits, control, &profile->measures[profile->chosen].setting);
+    limits->stage = LULL_LIMITS_HELD;
+    lull_control_set_phase(control, LULL_PHASE_SETTLED);
+}
+
+/* ---- profiling --------------------------------------------------------------------------- */
+
+static void poll_gpus(struct lull_limits *limits, struct lull_control *control)
+{
+    uint32_t measured;
+    uint32_t count;
+
+    lull_limit_search_measures(limits->search, &measured, &count);
+    for (uint32_t i = 0; i < limits->gpu_count; i++) {
+        struct lull_device_reading reading;
+
+        lull_device_read(limits->devices, lull_control_gpu(control, limits->gpus[i].index)->device,
+                         LULL_READING_ENERGY | LULL_READING_SM_CLOCK, &reading);
+        if ((reading.valid & LULL_READING_ENERGY) != 0)
+            lull_counter_take(&limits->gpus[i].counter, lull_now_ns(),
+                              (double)reading.energy_mj * 1e-3);
+        if ((reading.valid & LULL_READING_SM_CLOCK) != 0 && limits->begin_ns != 0 &&
+            measured < LULL_LIMIT_SEARCH_SETTINGS)
+            lull_moments_add(&limits->clock_mhz[measured], reading.sm_mhz);
+    }
+}
+
+/* Walks along the iterations until a piece ends; after an interruption it begins anew. */
+static void find_edges(struct lull_limits *limits, struct lull_control *control)
+{
+    const struct lull_boundaries *boundaries;
+
+    lull_control_lock(control);
+    boundaries = &lull_control_log(control, limits->gpus[0].index)->boundaries;
+    for (; limits->end_ns == 0 && limits->seen < boundaries->count; limits->seen++) {
+        const struct lull_boundary *boundary = &boundaries->items[limits->seen];
+
+        if (limits->begin_ns == 0 || boundary->first) {
+            limits->begin_ns = boundary->time_ns;
+            limits->begin_known = false;
+            limits->iterations = 0;
+            continue;
+        }
+        limits->iterations++;
+        if (boundary->time_ns - limits->begin_ns >= piece_ns)
+            limits->end_ns = boundary->time_ns;
+    }
+    lull_control_unlock(control);
+}
+
+static void find_begin_energies(struct lull_limits *limits)
+{
+    bool are_known = limits->begin_ns != 0;
+
+    for (uint32_t i = 0; i < limits->gpu_count && are_known; i++)
+        are_known =
+            lull_counter_at(&limits->gpus[i].counter, limits->begin_ns, &limits->gpus[i].begin_j);
+    limits->begin_known = are_known;
+}
+
+/* Energy of the piece; false: not known yet. */
+static bool find_energy(const struct lull_limits *limits, double *joules_out)
+{
+    double joules = 0.0;
+
+    for (uint32_t i = 0; i < limits->gpu_count; i++) {
+        double end_j;
+
+        if (!lull_counter_at(&limits->gpus[i].counter, limits->end_ns, &end_j))
+            return false;
+        joules += end_j - limits->gpus[i].begin_j;
+    }
+    *joules_out = joules;
+    return true;
+}
+
+/* NAN: it tells none. */
+static double gpu_temperature_c(const struct lull_limits *limits,
+                                const struct lull_control *control, uint32_t gpu)
+{
+    struct lull_device_reading reading;
+
+    lull_device_read(limits->devices, lull_control_gpu(control, limits->gpus[gpu].index)->device,
+                     LULL_READING_TEMPERATURE, &reading);
+    return (reading.valid & LULL_READING_TEMPERATURE) != 0 ? (double)reading.temperature_c : NAN;
+}
+
+/* Mean over the job's GPUs; NAN if one of them tells none. */
+static double temperature_c(const struct lull_limits *limits, const struct lull_control *control)
+{
+    double sum_c = 0.0;
+
+    for (uint32_t i = 0; i < limits->gpu_count; i++)
+        sum_c += gpu_temperature_c(limits, control, i);
+    return sum_c / (double)limits->gpu_count;
+}
+
+/* The clocks from what the limit led to downwards, a few percent apart; returns how many. */
+static uint32_t choose_clocks(const struct lull_device_info *info, double highest_mhz,
+                              uint32_t *clocks_out)
+{
+    double next_mhz = highest_mhz;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < info->sm_clock_count && count < MOST_CLOCKS; i++)
+        if (info->sm_clocks_mhz[i] <= next_mhz) {
+            clocks_out[count++] = info->sm_clocks_mhz[i];
+            next_mhz = info->sm_clocks_mhz[i] * (1.0 - clock_step_ratio);
+        }
+    return count;
+}
+
+static bool refine(struct lull_limits *limits, struct lull_control *control)
+{
+    uint32_t clocks[MOST_CLOCKS];
+    uint32_t measured;
+    uint32_t count;
+    uint32_t best = 0;
+    const struct lull_limit_measure *measures =
+        lull_limit_search_measures(limits->search, &measured, &count);
+
+    if (!limits->options->clocks || limits->is_refining ||
+        lull_limit_choose(&limits->options->search.selector, measures, measured, &best, NULL) < 0)
+        return false;
+    limits->is_refining = true;
+    count = choose_clocks(info_of(limits, control, 0), limits->clock_mhz[best].mean, clocks);
+    return count > 0 && lull_limit_search_refine(limits->search, clocks, count, NULL) == 0;
+}
+
+static void finish(struct lull_limits *limits, struct lull_control *control,
+                   struct lull_error *note_out)
+{
+    struct lull_limit_profile *profile = &limits->profile;
+    uint32_t measured;
+    uint32_t count;
+    const struct lull_limit_measure *measures =
+        lull_limit_search_measures(limits->search, &measured, &count);
+
+    memcpy(profile->measures, measures, measured * sizeof(measures[0]));
+    profile->count = measured;
+    profile->measured_s = time(NULL);
+    gethostname(profile->host, sizeof(profile->host) - 1);
+    hold_choice(limits, control, note_out);
+    if (limits->stage == LULL_LIMITS_HELD)
+        remember(limits, note_out);
+}
+
+static void profile_job(struct lull_limits *limits, struct lull_control *control,
+                        struct lull_error *note_out)
+{
+    double joules;
+
+    find_edges(limits, control);
+    if (!limits->begin_known)
+        find_begin_energies(limits);
+    if (limits->end_ns == 0)
+        return;
+    if (limits->begin_known && !find_energy(limits, &joules))
+        return;
+    if (limits->begin_known)
+        lull_limit_search_take(limits->search, limits->iterations,
+                               (double)(limits->end_ns - limits->begin_ns) * 1e-9, joules,
+                               temperature_c(limits, control));
+    limits->spent_s = lull_limit_search_spent_s(limits->search);
+    limits->begin_ns = limits->end_ns;
+    for (uint32_t i = 0; i < limits->gpu_count && limits->begin_known; i++)
+        lull_counter_at(&limits->gpus[i].counter, limits->end_ns, &limits->gpus[i].begin_j);
+    limits->end_ns = 0;
+    limits->iterations = 0;
+    if (lull_limit_search_now(limits->search) == NULL && !refine(limits, control))
+        finish(limits, control, note_out);
+}
+
+static int begin_search(struct lull_limits *limits, struct lull_control *control, double highest_w,
+                        struct lull_error *err)
+{
+    struct lull_limit_search_config config = limits->options->search;
+    struct lull_limit_setting settings[LULL_LIMIT_SEARCH_SETTINGS];
+    const double lowest_w = info_of(limits, control, 0)->power_limit_min_mw * 1e-3;
+    uint32_t count;
+
+    if (!(lowest_w > 0.0) || lowest_w > highest_w)
+        return lull_error_set(err, LULL_E_UNSUPPORTED,
+                              "power limits are left alone: the GPU names no range");
+    config.selector.price.max_power_w = highest_w;
+    config.selector.price.gpu_count = limits->gpu_count;
+    count = lull_limit_search_ladder(highest_w, lowest_w, limits->options->step_w, settings);
+    return lull_limit_search_create(&config, settings, count, &limits->search, err);
+}
+
+/* All GPUs of the job, at the limit that is theirs; one that tells no temperature counts as warm.
+ */
+static bool are_warm(struct lull_limits *limits, const struct lull_control *control, int64_t now_ns)
+{
+    bool are_all = true;
+
+    for (uint32_t i = 0; i < limits->gpu_count; i++) {
+        struct lull_limited_gpu *gpu = &limits->gpus[i];
+
+        if (!gpu->is_warm && lull_warmth_is_due(&gpu->warmth, now_ns)) {
+            const double celsius = gpu_temperature_c(limits, control, i);
+
+            gpu->is_warm = isnan(celsius) || lull_warmth_take(&gpu->warmth, now_ns, celsius);
+        }
+        are_all = are_all && gpu->is_warm;
+    }
+    return are_all;
+}
+
+/* Once the job iterates: what is known of it, or how it is to be found. */
+static void begin(struct lull_limits *limits, struct lull_control *control,
+                  struct lull_error *note_out)
+{
+    const double highest_w = present_limit_w(limits, control);
+
+    snprintf(limits->profile.gpu_name, sizeof(limits->profile.gpu_name), "%s",
+             info_of(limits, control, 0)->name);
+    limits->profile.gpu_count = limits->gpu_count;
+    if (check_job(limits, control, note_out) < 0) {
+        give_up(limits, control);
+    } else if (limits->options->fixed_w > 0.0) {
+        ask(limits, control, &(struct lull_limit_setting){.limit_w = limits->options->fixed_w});
+        limits->stage = LULL_LIMITS_HELD;
+        lull_control_set_phase(control, LULL_PHASE_SETTLED);
+    } else if (!limits->options->afresh && recall(limits, highest_w)) {
+        hold_choice(limits, control, note_out);
+    } else if (begin_search(limits, control, highest_w, note_out) < 0) {
+        give_up(limits, control);
+    } else {
+        limits->stage = LULL_LIMITS_WARMING;
+        lull_control_set_phase(control, LULL_PHASE_DESCENDING);
+    }
+}
+
+void lull_limits_tick(struct lull_limits *limits, struct lull_control *control,
+                      struct lull_error *note_out)
+{
+    const struct lull_limit_setting *wanted;
+
+    if (limits->stage == LULL_LIMITS_WAITING && find_job(limits, control))
+        begin(limits, control, note_out);
+    if (limits->stage == LULL_LIMITS_WARMING && are_warm(limits, control, lull_now_ns())) {
+        limits->seen = iterations_of(control, limits->gpus[0].index);
+        limits->stage = LULL_LIMITS_PROFILING;
+    }
+    if (limits->stage == LULL_LIMITS_PROFILING) {
+        poll_gpus(limits, control);
+        wanted = lull_limit_search_now(limits->search);
+        if (wanted->limit_w != limits->asked.limit_w || wanted->sm_mhz != limits->asked.sm_mhz)
+            ask(limits, control, wanted);
+    }
+    if (limits->stage != LULL_LIMITS_PROFILING && limits->stage != LULL_LIMITS_HELD)
+        return;
+    hold_clock(limits, control, lull_now_ns());
+    switch (look_at_requests(limits, control, note_out)) {
+    case 0:
+        /* What is still to come of the setting before counts for nothing. */
+        if (limits->stage == LULL_LIMITS_PROFILING)
+            limits->seen = iterations_of(control, limits->gpus[0].index);
+        break;
+    case 1:
+        if (limits->stage == LULL_LIMITS_PROFILING)
+            profile_job(limits, control, note_out);
+        break;
+    default:
+        give_up(limits, control);
+    }
+}
+
+void lull_limits_end(const struct lull_limits *limits, struct lull_error *note_out)
+{
+    if (limits->stage == LULL_LIMITS_WAITING)
+        lull_error_set(note_out, -ENOENT,
+                       "power limits were left alone: no iteration was found in the job");
+    if (limits->stage == LULL_LIMITS_WARMING)
+        lull_error_set(note_out, -EAGAIN,
+                       "the job ended before its GPUs had come to their temperature: its power "
+                       "limits were left alone");
+    if (limits->stage == LULL_LIMITS_PROFILING)
+        lull_error_set(
+            note_out, -EAGAIN,
+            "the job ended while its power limits were being profiled (%.0f s): none was "
+            "chosen",
+            limits->spent_s);
+}
+
+/* ---- what came of it --------------------------------------------------------------------- */
+
+static const char *const stage_names[] = {
+    [LULL_LIMITS_WAITING] = "waiting",     [LULL_LIMITS_WARMING] = "warming up",
+    [LULL_LIMITS_PROFILING] = "profiling", [LULL_LIMITS_HELD] = "held",
+    [LULL_LIMITS_GIVEN_UP] = "given up",
+};
+
+void lull_limits_summary(const struct lull_limits *limits, struct lull_limits_summary *summary_out)
+{
+    uint32_t measured;
+    uint32_t count;
+
+    *summary_out = (struct lull_limits_summary){
+        .state = stage_names[limits->stage],
+        .is_held = limits->stage == LULL_LIMITS_HELD,
+        .held_w = limits->asked.limit_w,
+        .is_stored = limits->is_stored,
+        .profiling_s = limits->spent_s,
+        .profile = limits->profile.count > 0 ? &limits->profile : NULL,
+    };
+    if (limits->search == NULL)
+        return;
+    lull_limit_search_measures(limits->search, &measured, &count);
+    summary_out->pruned = count - measured;
+}

@@ -1,0 +1,59 @@
+/*
+ * `lull run --power-limit`: holds a power limit while the job runs, or finds one: a stored profile
+ * of the program tells it, else it is profiled on the running job (core/job/limit_search.h),
+ * chosen, stored and held. Iterations come from the probes, energies from the GPUs' counters.
+ *
+ * All GPUs of the job, of one model, move together. Limits go through the device writer, never
+ * above what the administrator had set, and are back at that when the job ends, however it ends.
+ *
+ * Threads: the main thread; tick takes the control's lock. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_LIMITS_POWER_LIMITS_H
+#define LULL_GOVERNOR_LIMITS_POWER_LIMITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/job/limit_search.h"
+#include "governor/control/control.h"
+#include "store/limit_profiles.h"
+
+struct lull_limits_options {
+    bool is_wanted;
+    double fixed_w;                         /* held as it is; 0: found */
+    struct lull_limit_search_config search; /* its price is filled in from the job */
+    double step_w;
+    bool clocks; /* then search SM clocks under the best limit */
+    bool afresh; /* profile even if a profile is stored */
+};
+
+/* Slices and selector of limit_search.h, steps of 25 W. */
+void lull_limits_options_default(struct lull_limits_options *options);
+
+struct lull_limits;
+
+/* Borrows options, command and devices until destroy. NULL: no memory. */
+struct lull_limits *lull_limits_create(const struct lull_limits_options *options,
+                                       char *const *command, struct lull_devices *devices);
+void lull_limits_destroy(struct lull_limits *limits);
+
+/* Every 50 ms. note_out: what people should be told, once; else code 0. */
+void lull_limits_tick(struct lull_limits *limits, struct lull_control *control,
+                      struct lull_error *note_out);
+
+/* What people should be told when the job has ended: that nothing could be found; else code 0. */
+void lull_limits_end(const struct lull_limits *limits, struct lull_error *note_out);
+
+/* What came of it, for the report. */
+struct lull_limits_summary {
+    const char *state; /* "held", "profiling", ... */
+    bool is_held;
+    double held_w;      /* valid with is_held */
+    bool is_stored;     /* the profile was there before the run */
+    double profiling_s; /* of the job */
+    uint32_t pruned;    /* operating points that the search left out; 0 for a stored profile */
+    const struct lull_limit_profile *profile; /* NULL: there is none */
+};
+void lull_limits_summary(const struct lull_limits *limits, struct lull_limits_summary *summary_out);
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/peers/job_key.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "governor/peers/zmq_library.h"
+
+enum { KEY_BYTES = 32, FILE_CHARACTERS = 2 * (LULL_JOB_KEY_CHARACTERS + 1) };
+
+static int check_owner(const char *path, struct lull_error *err)
+{
+    struct stat status;
+
+    if (stat(path, &status) < 0)
+        return lull_error_set(err, -errno, "%s: %s", path, strerror(errno));
+    if ((status.st_mode & 077) != 0 || status.st_uid != geteuid())
+        return lull_error_set(err, -EPERM,
+                              "%s: others can read or own this key; make a new one with mode 0600",
+                              path);
+    return 0;
+}
+
+static bool is_key(const struct lull_zmq *zmq, const char *text)
+{
+    uint8_t key[KEY_BYTES];
+
+    return strlen(text) == LULL_JOB_KEY_CHARACTERS && zmq->z85_decode(key, text) != NULL;
+}
+
+static bool parse(const struct lull_zmq *zmq, const char *text, size_t size,
+                  struct lull_job_key *key)
+{
+    char derived[LULL_JOB_KEY_CHARACTERS + 1];
+
+    if (size != FILE_CHARACTERS || text[LULL_JOB_KEY_CHARACTERS] != '\n' ||
+        text[FILE_CHARACTERS - 1] != '\n')
+        return false;
+    memcpy(key->public_key, text, LULL_JOB_KEY_CHARACTERS);
+    memcpy(key->secret_key, text + LULL_JOB_KEY_CHARACTERS + 1, LULL_JOB_KEY_CHARACTERS);
+    key->public_key[LULL_JOB_KEY_CHARACTERS] = '\0';
+    key->secret_key[LULL_JOB_KEY_CHARACTERS] = '\0';
+    return is_key(zmq, key->public_key) && is_key(zmq, key->secret_key) &&
+           zmq->curve_public(derived, key->secret_key) == 0 &&
+           strcmp(derived, key->public_key) == 0;
+}
+
+int lull_job_key_read(const char *path, struct lull_job_key *key_out, struct lull_error *err)
+{
+    struct lull_job_key key;
+    struct lull_zmq zmq;
+    char *text = NULL;
+    size_t size = 0;
+    bool is_good;
+    int result = check_owner(path, err);
+
+    if (result == 0)
+        result = lull_zmq_load(&zmq, err);
+    if (result == 0)
+        result = lull_file_read(path, FILE_CHARACTERS, &text, &size, err);
+    if (result == -EFBIG || result == 0) {
+        is_good = result == 0 && parse(&zmq, text, size, &key);
+        free(text);
+        if (!is_good)
+            return lull_error_set(err, LULL_E_FORMAT,
+                                  "%s: this is no job key; remove it, and the first node's lull "
+                                  "run makes one",
+                                  path);
+        *key_out = key;
+    }
+    return result;
+}
+
+/* Other nodes, which look for it meanwhile, see the whole key or none. */
+static int write_new(const char *path, const struct lull_job_key *key, struct lull_error *err)
+{
+    char text[FILE_CHARACTERS + 1];
+
+    snprintf(text, sizeof(text), "%s\n%s\n", key->public_key, key->secret_key);
+    return lull_file_write_atomic(path, text, FILE_CHARACTERS, 0600, err);
+}
+
+int lull_job_key_read_or_make(const char *path, struct lull_job_key *key_out,
+                              struct lull_error *err)
+{
+    struct lull_job_key key;
+    struct lull_zmq zmq;
+    int result = lull_job_key_read(path, key_out, err);
+
+    if (result != -ENOENT)
+        return result;
+    result = lull_zmq_load(&zmq, err);
+    if (result < 0)
+        return result;
+    if (zmq.curve_keypair(key.public_key, key.secret_key) < 0)
+        return lull_error_set(err, LULL_E_UNSUPPORTED, "ZeroMQ cannot make a key: %s",
+                              zmq.strerror(errno));
+    result = write_new(path, &key, err);
+    return result < 0 ? result : lull_job_key_read(path, key_out, err);
+}

@@ -1,0 +1,35 @@
+/*
+ * The job key: one CURVE key pair that all governors of a job share through a file. Who has the
+ * file belongs to the job; who has not, hears and says nothing.
+ *
+ * The file holds the public and the secret key, Z85 as ZeroMQ writes them, one per line. It must
+ * belong to the caller and be readable by nobody else (mode 0600 or 0400).
+ *
+ * Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_PEERS_JOB_KEY_H
+#define LULL_GOVERNOR_PEERS_JOB_KEY_H
+
+#include "base/error.h"
+
+enum { LULL_JOB_KEY_CHARACTERS = 40 };
+
+struct lull_job_key {
+    char public_key[LULL_JOB_KEY_CHARACTERS + 1];
+    char secret_key[LULL_JOB_KEY_CHARACTERS + 1];
+};
+
+/*
+ * Reads the key. Errors: -ENOENT no such file (yet); -EPERM others may read it; LULL_E_FORMAT it
+ * holds something else; -errno.
+ */
+int lull_job_key_read(const char *path, struct lull_job_key *key_out, struct lull_error *err);
+
+/*
+ * Reads the key, or makes one with mode 0600 where there is no such file. Errors: as above;
+ * LULL_E_UNSUPPORTED ZeroMQ is not installed, or has been built without CURVE.
+ */
+int lull_job_key_read_or_make(const char *path, struct lull_job_key *key_out,
+                              struct lull_error *err);
+
+#endif

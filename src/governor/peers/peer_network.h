@@ -1,0 +1,54 @@
+/*
+ * Peer network: the connection of this node's governor to those of the job's other nodes, over
+ * ZeroMQ with CURVE. Node 0 listens and passes on what it hears; the others connect to it. All
+ * share the job key (job_key.h): a peer without it is refused, and so is plain text.
+ *
+ * A thread of its own does all that touches the network. Proposals go in and out through bounded
+ * queues without locks; a full queue drops, as the network may. So nothing here can stop or slow
+ * the callers, whatever the network does.
+ *
+ * Threads: open, say, hear, close belong to one thread, which is not the library's own.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_PEERS_PEER_NETWORK_H
+#define LULL_GOVERNOR_PEERS_PEER_NETWORK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "core/section/agreement.h"
+#include "governor/peers/job_key.h"
+#include "governor/peers/nodes.h"
+
+struct lull_peer_network;
+
+/* Seen so far; for reports. */
+struct lull_peer_network_counts {
+    uint64_t received;
+    uint64_t malformed; /* not a proposal, or of another version */
+    uint64_t refused;   /* connections without the job key */
+    uint64_t dropped;   /* by full queues */
+};
+
+/*
+ * Listens or connects. endpoint: "tcp://HOST:PORT"; on node 0 HOST may be *. Errors: -errno with
+ * the endpoint; LULL_E_UNSUPPORTED no ZeroMQ with CURVE. Peers that are not there yet are no error.
+ */
+int lull_peer_network_open(const char *endpoint, const struct lull_nodes *nodes,
+                           const struct lull_job_key *key, struct lull_peer_network **network_out,
+                           struct lull_error *err);
+
+/* Sends what is queued, for a moment at most, and ends. NULL is allowed. */
+void lull_peer_network_close(struct lull_peer_network *network);
+
+/* Queues a proposal for all other nodes. */
+void lull_peer_network_say(struct lull_peer_network *network, const struct lull_proposal *proposal);
+
+/* The next proposal from another node; false: there is none. Never waits. */
+bool lull_peer_network_hear(struct lull_peer_network *network, struct lull_proposal *proposal_out);
+
+void lull_peer_network_counts(const struct lull_peer_network *network,
+                              struct lull_peer_network_counts *counts_out);
+
+#endif

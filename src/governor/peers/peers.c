@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/peers/peers.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "core/section/agreement.h"
+#include "governor/peers/job_key.h"
+#include "governor/peers/peer_network.h"
+
+/* A node says something at least this often, and is silent after some eight words are missing. */
+static const int64_t word_ns = 250 * LULL_NS_PER_MS;
+static const int64_t silence_ns = 2000 * LULL_NS_PER_MS;
+static const int64_t key_wait_ns = 1000 * LULL_NS_PER_MS;
+/* What is kept holds this much later, so that all nodes have heard of it by then. */
+static const double notice_ms = 1000.0;
+enum { NOTICE_ITERATIONS = 2 };
+
+/* What this node says of a section, as it was last. */
+struct voice {
+    struct lull_proposal_entry entry;
+    bool is_overruled; /* the others want it higher */
+};
+
+struct lull_peers {
+    struct lull_peers_options options;
+    struct lull_peer_network *network; /* NULL: no key yet */
+    struct lull_agreement *agreement;
+    struct lull_proposal proposal;
+    struct voice voices[LULL_PROPOSAL_MAX_ENTRIES];
+    uint32_t voice_count;
+    uint64_t iteration;
+    int64_t next_word_ns;
+    int64_t next_key_ns;
+    enum lull_agreement_state state;
+    uint32_t agreed;
+    uint64_t disagreements;
+};
+
+/* What a tick works on. */
+struct view {
+    struct lull_control *control;
+    const struct lull_controller *controller;
+    struct lull_devices *devices;
+};
+
+/* ---- opening ----------------------------------------------------------------------------- */
+
+static int connect_with_key(struct lull_peers *peers, struct lull_error *err)
+{
+    const char *path = peers->options.key_path;
+    struct lull_job_key key;
+    int result = peers->options.nodes.self == 0 ? lull_job_key_read_or_make(path, &key, err)
+                                                : lull_job_key_read(path, &key, err);
+
+    if (result < 0)
+        return result;
+    return lull_peer_network_open(peers->options.endpoint, &peers->options.nodes, &key,
+                                  &peers->network, err);
+}
+
+/* The key of the first node may come later; anything else will not become better. */
+static int open_network(struct lull_peers *peers, struct lull_error *err)
+{
+    const int result = connect_with_key(peers, err);
+
+    if (result == -ENOENT && peers->options.nodes.self != 0)
+        return 0;
+    return result;
+}
+
+static uint64_t incarnation_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+int lull_peers_create(const struct lull_peers_options *options, struct lull_peers **peers_out,
+                      struct lull_error *err)
+{
+    struct lull_peers *peers;
+    struct lull_nodes nodes = options->nodes;
+    int result = 0;
+
+    *peers_out = NULL;
+    if (nodes.count == 0)
+        result = lull_nodes_find(&nodes, err);
+    if (result < 0 || nodes.count == 1)
+        return result;
+    if (options->key_path == NULL)
+        return lull_error_set(err, -EINVAL,
+                              "nodes talk to each other with a job key only; give --together-key");
+    peers = calloc(1, sizeof(*peers));
+    if (peers == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for the other nodes");
+    peers->options = *options;
+    peers->options.nodes = nodes;
+    peers->proposal = (struct lull_proposal){
+        .node = nodes.self, .nodes = nodes.count, .incarnation = incarnation_now()};
+    peers->agreement = lull_agreement_create(nodes.self, nodes.count, silence_ns);
+    if (peers->agreement == NULL)
+        result = lull_error_set(err, -ENOMEM, "no memory for the other nodes");
+    if (result == 0)
+        result = open_network(peers, err);
+    if (result < 0) {
+        lull_peers_destroy(peers);
+        return result;
+    }
+    *peers_out = peers;
+    return 0;
+}
+
+void lull_peers_destroy(struct lull_peers *peers)
+{
+    if (peers == NULL)
+        return;
+    if (peers->network != NULL) {
+        peers->proposal.leaving = 1;
+        peers->proposal.sequence++;
+        lull_peer_network_say(peers->network, &peers->proposal);
+    }
+    lull_peer_network_close(peers->network);
+    lull_agreement_destroy(peers->agreement);
+    free(peers);
+}
+
+static void look_for_key(struct lull_peers *peers, int64_t now_ns)
+{
+    struct lull_error err = {0};
+
+    if (peers->network != NULL || now_ns < peers->next_key_ns)
+        return;
+    peers->next_key_ns = now_ns + key_wait_ns;
+    if (open_network(peers, &err) == 0)
+        return;
+    lull_log(LULL_LOG_WARNING, "run", "the GPUs stay at full clocks, without the other nodes: %s",
+             err.text);
+    peers->next_key_ns = INT64_MAX;
+}
+
+/* ---- points and clocks ------------------------------------------------------------------- */
+
+struct range {
+    uint32_t lowest_mhz;
+    uint32_t highest_mhz;
+};
+
+/* The clocks that a point of a target means on this node's GPUs. */
+static struct range clocks_of(const struct view *view, const struct lull_target *target,
+                              uint32_t point)
+{
+    struct range range = {UINT32_MAX, 0};
+
+    for (uint32_t i = 0; i < lull_control_gpu_count(view->control); i++) {
+        const struct lull_control_gpu *gpu = lull_control_gpu(view->control, i);
+        const struct lull_device_info *info = lull_device_info(view->devices, gpu->device);
+        uint32_t mhz;
+
+        if (gpu->process < 0 || info->sm_clock_count == 0)
+            continue;
+        mhz = info->sm_clocks_mhz[lull_controller_point_on(view->controller, i, target, point)];
+        range.lowest_mhz = mhz < range.lowest_mhz ? mhz : range.lowest_mhz;
+        range.highest_mhz = mhz > range.highest_mhz ? mhz : range.highest_mhz;
+    }
+    return range;
+}
+
+/* The lowest point that runs no GPU below this clock; 0 where only the reference does. */
+static uint32_t point_not_below(const struct view *view, const struct lull_target *target,
+                                uint32_t mhz)
+{
+    uint32_t point = target->descent.count - 1;
+
+    while (point > 0 && clocks_of(view, target, point).lowest_mhz < mhz)
+        point--;
+    return point;
+}
+
+/* The highest point that runs a GPU at this clock or lower; the descent's count: none does. */
+static uint32_t point_refused(const struct view *view, const struct lull_target *target,
+                              uint32_t mhz)
+{
+    uint32_t point = 1;
+
+    while (point < target->descent.count && clocks_of(view, target, point).lowest_mhz > mhz)
+        point++;
+    return point < target->descent.count ? point : target->descent.count;
+}
+
+/* ---- what this node says ----------------------------------------------------------------- */
+
+static struct voice *voice_of(struct lull_peers *peers, uint64_t signature)
+{
+    for (uint32_t i = 0; i < peers->voice_count; i++)
+        if (peers->voices[i].entry.signature == signature)
+            return &peers->voices[i];
+    return NULL;
+}
+
+/* The iteration from which a result of now can hold on all nodes. */
+static uint64_t notice(const struct view *view, uint32_t gpu, uint64_t iteration)
+{
+    const double iteration_ms =
+        lull_track_iteration_ms(lull_controller_track(view->controller, gpu))->mean;
+    const double iterations = iteration_ms > 0.0 ? ceil(notice_ms / iteration_ms) : 0.0;
+
+    return iteration + (uint64_t)fmin(iterations, 1e9) + NOTICE_ITERATIONS;
+}
+
+static struct lull_proposal_entry entry_of(const struct view *view,
+                                           const struct lull_target *target)
+{
+    const struct lull_descent *descent = &target->descent;
+
+    return (struct lull_proposal_entry){
+        .signature = target->signature,
+        .kept_mhz = descent->good == 0 ? LULL_AGREEMENT_REFERENCE
+                                       : clocks_of(view, target, descent->good).highest_mhz,
+        .refused_mhz =
+            descent->bad < descent->count ? clocks_of(view, target, descent->bad).highest_mhz : 0,
+        .settled = target->settled,
+    };
+}
+
+/* The first GPU whose iteration is known; -1: none is. */
+static int32_t known_gpu(const struct view *view)
+{
+    for (uint32_t i = 0; i < lull_control_gpu_count(view->control); i++)
+        if (lull_control_gpu(view->control, i)->process >= 0 &&
+            lull_track_phase(lull_controller_track(view->controller, i)) == LULL_TRACK_KNOWN)
+            return (int32_t)i;
+    return -1;
+}
+
+/* Entries of all targets; a lower clock than before holds from a later iteration on. */
+static void voice_targets(struct lull_peers *peers, const struct view *view, uint32_t gpu)
+{
+    const uint64_t iteration = lull_track_iteration(lull_controller_track(view->controller, gpu));
+    const bool is_counted_anew = iteration < peers->iteration;
+    struct voice voices[LULL_PROPOSAL_MAX_ENTRIES] = {0};
+    uint32_t count;
+    const struct lull_target *targets = lull_controller_targets(view->controller, &count);
+
+    for (uint32_t i = 0; i < count && i < LULL_PROPOSAL_MAX_ENTRIES; i++) {
+        const struct voice *before = voice_of(peers, targets[i].signature);
+
+        if (before != NULL)
+            voices[i] = *before;
+        voices[i].entry = entry_of(view, &targets[i]);
+        voices[i].entry.from_iteration =
+            before != NULL && !is_counted_anew && voices[i].entry.kept_mhz >= before->entry.kept_mhz
+                ? before->entry.from_iteration
+                : notice(view, gpu, iteration);
+    }
+    memcpy(peers->voices, voices, sizeof(voices));
+    peers->voice_count = count < LULL_PROPOSAL_MAX_ENTRIES ? count : LULL_PROPOSAL_MAX_ENTRIES;
+    peers->iteration = iteration;
+}
+
+static bool is_other(const struct lull_proposal *left, const struct lull_proposal *right)
+{
+    return left->structure != right->structure || left->entry_count != right->entry_count ||
+           left->window_iterations != right->window_iterations ||
+           memcmp(left->entries, right->entries, sizeof(left->entries)) != 0;
+}
+
+static void say(struct lull_peers *peers, const struct view *view, int64_t now_ns)
+{
+    const int32_t gpu = known_gpu(view);
+    struct lull_proposal *proposal = &peers->proposal;
+    const struct lull_proposal before = *proposal;
+
+    proposal->structure = 0;
+    if (gpu >= 0) {
+        const struct lull_track *track = lull_controller_track(view->controller, (uint32_t)gpu);
+
+        proposal->structure = lull_signature_join(0, lull_track_period(track));
+        proposal->window_iterations = lull_controller_window(view->controller);
+        voice_targets(peers, view, (uint32_t)gpu);
+    }
+    proposal->entry_count = peers->voice_count;
+    for (uint32_t i = 0; i < peers->voice_count; i++)
+        proposal->entries[i] = peers->voices[i].entry;
+    if (now_ns < peers->next_word_ns && !is_other(proposal, &before))
+        return;
+    peers->next_word_ns = now_ns + word_ns;
+    proposal->sequence++;
+    lull_agreement_take(peers->agreement, proposal, now_ns);
+    if (peers->network != NULL)
+        lull_peer_network_say(peers->network, proposal);
+}
+
+static void hear(struct lull_peers *peers, int64_t now_ns)
+{
+    struct lull_proposal proposal;
+
+    while (peers->network != NULL && lull_peer_network_hear(peers->network, &proposal))
+        lull_agreement_take(peers->agreement, &proposal, now_ns);
+}
+
+/* ---- what follows ------------------------------------------------------------------------ */
+
+static void note_state(struct lull_peers *peers, int64_t now_ns)
+{
+    const enum lull_agreement_state state = lull_agreement_state(peers->agreement, now_ns);
+
+    if (state == peers->state)
+        return;
+    if (peers->state == LULL_AGREEMENT_AGREED)
+        peers->disagreements++;
+    if (state == LULL_AGREEMENT_SILENT || state == LULL_AGREEMENT_DIFFERENT)
+        lull_log(LULL_LOG_WARNING, "run", "the GPUs go to full clocks: %s",
+                 lull_agreement_state_text(state));
+    peers->state = state;
+}
+
+static void note_overruling(struct lull_peers *peers, const struct lull_agreement_clock *clock,
+                            uint64_t signature)
+{
+    struct voice *voice = voice_of(peers, signature);
+    const bool is_overruled = voice != NULL && voice->entry.settled == 1 &&
+                              voice->entry.kept_mhz < clock->mhz &&
+                              peers->state == LULL_AGREEMENT_AGREED;
+
+    if (voice == NULL)
+        return;
+    if (is_overruled && !voice->is_overruled)
+        peers->disagreements++;
+    voice->is_overruled = is_overruled;
+}
+
+static void apply(struct lull_peers *peers, struct lull_controller *controller,
+                  const struct view *view, int64_t now_ns)
+{
+    uint32_t count;
+    const struct lull_target *targets = lull_controller_targets(controller, &count);
+
+    peers->agreed = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct lull_target *target = &targets[i];
+        const struct lull_agreement_clock clock =
+            lull_agreement_clock(peers->agreement, target->signature, now_ns);
+
+        note_overruling(peers, &clock, target->signature);
+        peers->agreed += clock.mhz != LULL_AGREEMENT_REFERENCE && target->settled;
+        lull_controller_agree(controller, i, point_not_below(view, target, clock.mhz),
+                              clock.from_iteration, point_refused(view, target, clock.refused_mhz));
+    }
+    lull_controller_align(controller, lull_agreement_window(peers->agreement));
+    lull_controller_hold(controller, peers->state != LULL_AGREEMENT_AGREED);
+}
+
+void lull_peers_tick(struct lull_peers *peers, struct lull_control *control,
+                     struct lull_devices *devices, int64_t now_ns)
+{
+    struct lull_controller *controller = lull_control_controlled(control);
+    const struct view view = {control, controller, devices};
+
+    look_for_key(peers, now_ns);
+    lull_control_lock(control);
+    say(peers, &view, now_ns);
+    hear(peers, now_ns);
+    note_state(peers, now_ns);
+    apply(peers, controller, &view, now_ns);
+    lull_control_unlock(control);
+}
+
+void lull_peers_summary(const struct lull_peers *peers, struct lull_peers_summary *summary_out)
+{
+    struct lull_peer_network_counts counts = {0};
+
+    if (peers->network != NULL)
+        lull_peer_network_counts(peers->network, &counts);
+    *summary_out = (struct lull_peers_summary){
+        .nodes = peers->options.nodes.count,
+        .heard = lull_agreement_heard(peers->agreement),
+        .agreed = peers->agreed,
+        .disagreements = peers->disagreements,
+        .refused = counts.refused,
+        .state = lull_agreement_state_text(peers->state),
+    };
+}

@@ -1,0 +1,56 @@
+/*
+ * Peers: this node's governor among those of the job's other nodes. It tells them what its
+ * controller keeps and refuses, takes what they say, and holds the controller to what follows
+ * (core/section/agreement.h). Alone with the network's thread (peer_network.h), it never waits.
+ *
+ * Where the key is not there yet (the first node makes it), it is looked for again and again; until
+ * all nodes have been heard the GPUs stay at the reference.
+ *
+ * Threads: one, the governor's main thread; tick takes the control's lock.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_PEERS_PEERS_H
+#define LULL_GOVERNOR_PEERS_PEERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "governor/control/control.h"
+#include "governor/peers/nodes.h"
+
+struct lull_peers_options {
+    const char *endpoint; /* NULL: the job has one node */
+    const char *key_path;
+    struct lull_nodes nodes; /* count 0: as the launcher says */
+};
+
+/* For the report. */
+struct lull_peers_summary {
+    uint32_t nodes;
+    uint32_t heard;         /* at all, this one included */
+    uint32_t agreed;        /* sections for which all apply a lowered clock */
+    uint64_t disagreements; /* times that this node went higher than it would have by itself */
+    uint64_t refused;       /* connections without the job key */
+    const char *state;      /* at the end, in words */
+};
+
+struct lull_peers;
+
+/*
+ * *concert_out is NULL where the job has one node. Errors: what makes it impossible, with what to
+ * do; the job then goes on alone.
+ */
+int lull_peers_create(const struct lull_peers_options *options, struct lull_peers **peers_out,
+                      struct lull_error *err);
+
+/* Takes leave of the others. NULL is allowed. */
+void lull_peers_destroy(struct lull_peers *peers);
+
+/* Some times a second while the job runs. */
+void lull_peers_tick(struct lull_peers *peers, struct lull_control *control,
+                     struct lull_devices *devices, int64_t now_ns);
+
+void lull_peers_summary(const struct lull_peers *peers, struct lull_peers_summary *summary_out);
+
+#endif

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "core/pipeline/schedule/schedule.h"
+#include "governor/plan/online_state.h"
+
+/* ---- creating ---------------------------------------------------------------------------- */
+
+static void choose_clocks(struct lull_online *online, const struct lull_device_info *gpu)
+{
+    const uint32_t most =
+        online->options.clocks > 0 ? online->options.clocks : LULL_ONLINE_MOST_CLOCKS;
+    uint32_t usable = 0;
+    uint32_t stride;
+
+    while (usable < gpu->sm_clock_count && 2 * gpu->sm_clocks_mhz[usable] >= gpu->sm_clocks_mhz[0])
+        usable++;
+    stride = (usable + most - 1) / most;
+    for (uint32_t point = 0; point < usable; point += stride) {
+        online->points[online->clock_count] = point;
+        online->mhz[online->clock_count++] = gpu->sm_clocks_mhz[point];
+    }
+}
+
+/* A profile of nothing but the stages: an order needs no more. */
+static int build_order(struct lull_online *online, struct lull_error *err)
+{
+    struct lull_plan_file *plan = &online->plans[ORDER];
+    const struct lull_pipeline_option any = {.time_ns = 1000000, .sm_mhz = online->mhz[0]};
+    const struct lull_pipeline_shape shape = {
+        .devices = online->devices,
+        .microbatches = online->options.microbatches,
+        .replicas = {.count = 1},
+    };
+    struct lull_pipeline_schedule *schedule = calloc(1, sizeof(*schedule));
+    struct lull_pipeline_profile stages;
+    int result = schedule == NULL ? -ENOMEM : 0;
+
+    lull_pipeline_profile_init(&stages);
+    for (uint32_t i = 0; i < 2 * online->devices && result >= 0; i++)
+        result = lull_pipeline_profile_add(
+            &stages, i / 2, i % 2 == 0 ? LULL_PIPELINE_FORWARD : LULL_PIPELINE_BACKWARD, 0, &any,
+            err);
+    if (result >= 0)
+        result = lull_pipeline_schedule_parse(online->options.schedule, schedule, err);
+    if (result >= 0)
+        result = lull_pipeline_schedule_build(schedule, &shape, &stages, &plan->profile,
+                                              &plan->graph, err);
+    lull_pipeline_profile_fini(&stages);
+    free(schedule);
+    return result;
+}
+
+int lull_online_create(const struct lull_online_options *options,
+                       const struct lull_device_info *gpu, uint32_t gpu_count,
+                       struct lull_online **online_out, struct lull_error *err)
+{
+    struct lull_online *online = calloc(1, sizeof(*online));
+    int result;
+
+    if (online == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory to profile");
+    online->options = *options;
+    online->devices = options->stages > 0 ? options->stages : gpu_count;
+    online->held = -1;
+    choose_clocks(online, gpu);
+    result = online->clock_count == 0 ? lull_error_set(err, LULL_E_UNSUPPORTED,
+                                                       "%s: no clocks to choose from", gpu->name)
+                                      : build_order(online, err);
+    if (result >= 0)
+        result = online_finish_plan(&online->plans[ORDER], options->blocking_w);
+    if (result >= 0) {
+        online->profiling =
+            lull_profiling_create(options->method, online->clock_count, online->devices, EACH);
+        result = online->profiling == NULL ? -ENOMEM : 0;
+    }
+    if (result < 0) {
+        lull_online_destroy(online);
+        return result;
+    }
+    *online_out = online;
+    return 0;
+}
+
+void lull_online_destroy(struct lull_online *online)
+{
+    if (online == NULL)
+        return;
+    for (int i = 0; i < PLANS; i++)
+        lull_plan_file_fini(&online->plans[i]);
+    lull_profiling_destroy(online->profiling);
+    lull_raising_destroy(online->raising);
+    free(online->end_ns);
+    free(online);
+}
+
+const struct lull_plan_file *lull_online_plans(const struct lull_online *online)
+{
+    return online->plans;
+}
+
+uint32_t lull_online_raisings(const struct lull_online *online)
+{
+    return online->raising == NULL ? 0 : lull_raising_count(online->raising);
+}
+
+uint32_t lull_online_iterations(const struct lull_online *online, bool *is_done_out)
+{
+    *is_done_out = online->is_done;
+    return lull_profiling_iterations(online->profiling);
+}
+
+/* ---- measuring --------------------------------------------------------------------------- */
+
+/* False: the energy counters have not been read since. */
+static bool find_energy(const struct lull_control *control, uint32_t gpu, int64_t begin_ns,
+                        int64_t end_ns, double *energy_out)
+{
+    const struct lull_run_log *log = lull_control_log(control, gpu);
+    double begin_j;
+    double end_j;
+
+    if (!lull_run_log_energy_j(log, begin_ns, &begin_j) ||
+        !lull_run_log_energy_j(log, end_ns, &end_j))
+        return false;
+    *energy_out = end_j - begin_j;
+    return true;
+}
+
+enum { LATER, USELESS, TAKEN };
+
+static int take_iteration(struct lull_online *online, const struct lull_control *control,
+                          const struct lull_plan_runner *runner,
+                          const struct lull_conductor_iteration *iteration)
+{
+    struct lull_profiling_sample *samples = calloc(online->devices, sizeof(samples[0]));
+    const int32_t point = lull_plan_runner_held_point(runner, iteration);
+    uint32_t clock = 0;
+    int result = samples == NULL ? USELESS : TAKEN;
+
+    while (clock < online->clock_count && (int32_t)online->points[clock] != point)
+        clock++;
+    if (clock == online->clock_count || !iteration->is_measured || !iteration->is_whole)
+        result = USELESS;
+    for (uint32_t i = 0; i < lull_control_gpu_count(control) && result == TAKEN; i++) {
+        const int32_t device = lull_plan_runner_device(runner, i);
+        double energy_j;
+        double forward_ms;
+        double backward_ms;
+
+        if (device < 0)
+            continue;
+        if (!find_energy(control, i, iteration->begin_ns, iteration->end_ns, &energy_j))
+            result = LATER;
+        else if (!lull_plan_runner_lengths(runner, i, iteration->number, &forward_ms, &backward_ms))
+            result = USELESS;
+        else
+            samples[device] = (struct lull_profiling_sample){samples[device].energy_j + energy_j,
+                                                             forward_ms, backward_ms};
+    }
+    if (result == TAKEN) {
+        lull_profiling_take(online->profiling, clock, samples);
+        online->iteration_ms[clock] = (double)(iteration->end_ns - iteration->begin_ns) * 1e-6;
+    }
+    free(samples);
+    return result;
+}
+
+/* EnvPipe's loop: an iteration at its present plan. */
+static int take_executed(struct lull_online *online, struct lull_plan_runner *runner,
+                         const struct lull_conductor_iteration *iteration)
+{
+    struct lull_plan_file *plan = &online->plans[PLAN];
+    const size_t size = plan->graph.op_count * sizeof(plan->option[0]);
+
+    if (!iteration->is_measured || !iteration->is_whole ||
+        iteration->plan != lull_conductor_plan(lull_plan_runner_conductor(runner)) ||
+        !lull_plan_runner_ends(runner, iteration->number, online->end_ns))
+        return USELESS;
+    if (!lull_raising_take(online->raising, online->end_ns))
+        return TAKEN;
+    memcpy(plan->option, lull_raising_options(online->raising), size);
+    online_judge_plan(online);
+    if (lull_plan_runner_hold_next(runner) < 0)
+        online->is_raised = true;
+    return TAKEN;
+}
+
+static void take_iterations(struct lull_online *online, const struct lull_control *control,
+                            struct lull_plan_runner *runner)
+{
+    size_t count;
+    const struct lull_conductor_iteration *iterations = lull_plan_runner_recorded(runner, &count);
+
+    while (online->seen < count) {
+        const struct lull_conductor_iteration *iteration = &iterations[online->seen];
+        const int result = online->raising != NULL
+                               ? take_executed(online, runner, iteration)
+                               : take_iteration(online, control, runner, iteration);
+
+        if (result == LATER)
+            return;
+        online->useless = result == USELESS ? online->useless + 1 : 0;
+        online->seen++;
+    }
+}
+
+/* ---- all together ------------------------------------------------------------------------ */
+
+static void give_up(struct lull_online *online, struct lull_plan_runner *runner, const char *why,
+                    struct lull_error *note_out)
+{
+    online->is_done = true;
+    lull_plan_runner_hold_point(runner, 0);
+    lull_error_set(note_out, -ENODATA, "the pipeline is not planned: %s", why);
+}
+
+/* True: all is profiled, it is time to plan. */
+static bool go_on(struct lull_online *online, struct lull_plan_runner *runner,
+                  struct lull_error *note_out)
+{
+    uint32_t clock;
+
+    if (online->raising == NULL && !lull_profiling_next(online->profiling, &clock))
+        return true;
+    if (online->raising == NULL && (int32_t)clock != online->held &&
+        lull_plan_runner_hold_point(runner, online->points[clock]) == 0)
+        online->held = (int32_t)clock;
+    if (online->raising != NULL && (online->is_raised || lull_raising_is_done(online->raising))) {
+        online->is_done = true;
+        if (lull_plan_runner_try_next(runner) < 0)
+            give_up(online, runner, "no memory", note_out);
+    }
+    return false;
+}
+
+/* Planning takes up to some seconds: the job runs at its highest clocks, and its events are served
+ * meanwhile. */
+static void plan(struct lull_online *online, struct lull_control *control,
+                 struct lull_plan_runner *runner, struct lull_error *note_out)
+{
+    struct lull_pipeline_switching switching = {0};
+    struct lull_error err = {0};
+    int result;
+
+    lull_plan_runner_hold_point(runner, 0);
+    lull_plan_runner_switching(runner, &switching);
+    lull_control_unlock(control);
+    result = online_make_plan(online, &switching, &err);
+    lull_control_lock(control);
+    online->is_done = online->raising == NULL;
+    if (result == 0)
+        result = online->is_done ? lull_plan_runner_try_next(runner)
+                                 : lull_plan_runner_hold_next(runner);
+    if (result < 0)
+        give_up(online, runner, err.code != 0 ? err.text : "no memory", note_out);
+}
+
+void lull_online_tick(struct lull_online *online, struct lull_control *control,
+                      struct lull_plan_runner *runner, struct lull_error *note_out)
+{
+    note_out->code = 0;
+    if (online->is_done)
+        return;
+    lull_control_lock(control);
+    take_iterations(online, control, runner);
+    if (online->useless > PATIENCE)
+        give_up(online, runner,
+                "the program does not say where forward and backward begin and end (liblull)",
+                note_out);
+    else if (go_on(online, runner, note_out))
+        plan(online, control, runner, note_out);
+    lull_control_unlock(control);
+}
+
+/* ---- the profile ------------------------------------------------------------------------- */
+
+static void write_rows(const struct lull_pipeline_profile *profile, FILE *file)
+{
+    fprintf(file, "stage,instruction,frequency,time,energy\n");
+    for (size_t c = 0; c < profile->class_count; c++)
+        for (size_t i = 0; i < profile->classes[c].option_count; i++) {
+            const struct lull_pipeline_option *option = &profile->classes[c].options[i];
+
+            fprintf(file, "%u,%s,%u,%.9f,%.9f\n", profile->classes[c].stage,
+                    lull_pipeline_kind_name(profile->classes[c].kind), option->sm_mhz,
+                    (double)option->time_ns * 1e-9, (double)option->energy_nj * 1e-9);
+        }
+}
+
+int lull_online_write_profile(const struct lull_online *online, const char *directory,
+                              struct lull_error *err)
+{
+    char path[PATH_MAX];
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file;
+    int result;
+
+    if (online->plans[PLAN].profile.class_count == 0)
+        return 0;
+    if ((size_t)snprintf(path, sizeof(path), "%s/profile.csv", directory) >= sizeof(path))
+        return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", directory);
+    file = open_memstream(&text, &size);
+    if (file == NULL)
+        return lull_error_set(err, -ENOMEM, "%s: no memory", path);
+    write_rows(&online->plans[PLAN].profile, file);
+    fclose(file);
+    result = lull_file_write_atomic(path, text, size, 0644, err);
+    free(text);
+    return result;
+}

@@ -1,0 +1,70 @@
+/*
+ * Online: profiles the pipeline of a running job, plans its clocks, and has the plan tried. For a
+ * while whole iterations run with all GPUs at one clock, chosen by
+ * core/pipeline/online/profiling.h; then a planner makes a plan of what was measured, which the
+ * plan runner carries out like any other.
+ *
+ * The frontier's plan is made for switching as the conductor has come to know it. EnvPipe's begins
+ * with the low clocks and is executed untried while its loop (core/pipeline/online/raising.h) finds
+ * the critical path of each iteration and raises clocks; what that ends with is tried.
+ *
+ * Energies are of whole iterations, for counters are coarse: what a stage draws while it computes
+ * is its iteration's energy less the blocking power while it waits, over the time that it computes;
+ * forward and backward are taken to draw the same. Lengths are from sections, which the program
+ * must say.
+ *
+ * Threads: create, tick and destroy belong to the main thread; tick takes the control's lock.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_PLAN_ONLINE_H
+#define LULL_GOVERNOR_PLAN_ONLINE_H
+
+#include "core/pipeline/online/profiling.h"
+#include "governor/control/control.h"
+#include "governor/plan/plan_runner.h"
+
+enum { LULL_ONLINE_MOST_CLOCKS = 48 };
+
+enum lull_online_planner { LULL_ONLINE_FRONTIER, LULL_ONLINE_ENVPIPE };
+
+struct lull_online_options {
+    const char *schedule; /* as core/pipeline/schedule/schedule.h parses it */
+    uint32_t stages;      /* 0: as many as there are GPUs */
+    uint32_t microbatches;
+    enum lull_online_planner planner;
+    enum lull_profiling_method method;
+    uint32_t clocks;   /* evenly spread, at most so many are tried; 0: LULL_ONLINE_MOST_CLOCKS */
+    double blocking_w; /* of a waiting GPU, > 0 */
+};
+
+struct lull_online;
+
+/* The clocks that are tried are those of gpus[0], the highest first, down to half of it. Errors:
+ * those of the schedule; -ENOMEM. */
+int lull_online_create(const struct lull_online_options *options,
+                       const struct lull_device_info *gpu, uint32_t gpu_count,
+                       struct lull_online **online_out, struct lull_error *err);
+void lull_online_destroy(struct lull_online *online);
+
+/* The plans, for the plan runner's setup: the first holds the order alone; a second one comes
+ * later. */
+const struct lull_plan_file *lull_online_plans(const struct lull_online *online);
+
+/*
+ * Every 100 ms: takes what has become known, and goes on. note_out: what people should be told,
+ * once; else empty.
+ */
+void lull_online_tick(struct lull_online *online, struct lull_control *control,
+                      struct lull_plan_runner *runner, struct lull_error *note_out);
+
+/* Times that EnvPipe's loop has raised clocks. */
+uint32_t lull_online_raisings(const struct lull_online *online);
+
+/* Iterations profiled, and whether the plan is made. */
+uint32_t lull_online_iterations(const struct lull_online *online, bool *is_done_out);
+
+/* Writes the profile as lull plan reads it; nothing before profiling has ended. -errno. */
+int lull_online_write_profile(const struct lull_online *online, const char *directory,
+                              struct lull_error *err);
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * Inside online; shared by online.c (what is measured, and when) and online_plan.c (what is planned
+ * of it). Nobody else includes this. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_PLAN_ONLINE_STATE_H
+#define LULL_GOVERNOR_PLAN_ONLINE_STATE_H
+
+#include "core/pipeline/online/raising.h"
+#include "governor/plan/online.h"
+
+enum { EACH = 6, PATIENCE = 40, ORDER = 0, PLAN = 1, PLANS };
+
+struct lull_online {
+    struct lull_online_options options;
+    uint32_t devices;
+    uint32_t clock_count;
+    uint32_t points[LULL_ONLINE_MOST_CLOCKS]; /* of the GPU's clock list */
+    uint32_t mhz[LULL_ONLINE_MOST_CLOCKS];
+    struct lull_profiling *profiling;
+    double iteration_ms[LULL_ONLINE_MOST_CLOCKS]; /* latest, at each clock */
+    int32_t held;                                 /* clock, -1: none yet */
+    size_t seen;                                  /* recorded iterations that were looked at */
+    uint32_t useless;                             /* of them, without sections, in a row */
+    bool is_done;
+    struct lull_plan_file plans[PLANS];
+    struct lull_pipeline_problem problem; /* of the plan, once there is a profile */
+    struct lull_raising *raising;         /* EnvPipe's loop, once it has begun */
+    bool is_raised;                       /* there is no room for more of its plans */
+    int64_t *end_ns;                      /* of every operation, for it */
+};
+
+/* Room for what a plan of this graph says besides. -ENOMEM. */
+int online_finish_plan(struct lull_plan_file *plan, double blocking_w);
+
+/* Makes the plan of what was profiled; EnvPipe's is where its loop begins. switching: of the
+ * frontier's plan. Errors: those of the schedule and of the planner; -ENOMEM. */
+int online_make_plan(struct lull_online *online, const struct lull_pipeline_switching *switching,
+                     struct lull_error *err);
+
+/* The plan again, after its clocks have changed. */
+void online_judge_plan(struct lull_online *online);
+
+#endif

@@ -1,0 +1,332 @@
+/*
+ * The plan runner as the control's decider: what the probes tell becomes operations of the plan,
+ * which the followers recognise and the conductor commands clocks for.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "governor/plan/plan_runner_state.h"
+
+static bool follows_plan(const struct lull_plan_runner *runner, uint32_t gpu)
+{
+    return gpu < runner->gpu_count && runner->conductor != NULL;
+}
+
+/* ---- operations -------------------------------------------------------------------------- */
+
+static void learn_length(const struct lull_plan_runner *runner, struct runner_gpu *gpu,
+                         uint32_t index, const struct lull_follower_edge *edge)
+{
+    const uint64_t iteration = lull_conductor_iteration_of(runner->conductor, index);
+    struct runner_lengths *lengths = &gpu->lengths[iteration % LENGTHS];
+    const bool is_backward = gpu->ops[edge->op].is_backward;
+
+    if (!edge->is_end) {
+        gpu->begin_ns = edge->time_ns;
+        return;
+    }
+    if (lengths->iteration != iteration)
+        *lengths = (struct runner_lengths){.iteration = iteration};
+    lengths->count[is_backward]++;
+    lengths->sum_ms[is_backward] += (double)(edge->time_ns - gpu->begin_ns) * 1e-6;
+}
+
+static void keep_end(const struct lull_plan_runner *runner, struct runner_gpu *gpu, uint32_t index,
+                     const struct lull_follower_edge *edge)
+{
+    const uint64_t iteration = lull_conductor_iteration_of(runner->conductor, index);
+    const uint32_t slot = (uint32_t)(iteration % ENDS);
+
+    if (!edge->is_end && edge->op == 0) {
+        gpu->begins_of[slot] = iteration;
+        gpu->begins_ns[slot] = edge->time_ns;
+    }
+    if (!edge->is_end)
+        return;
+    if (gpu->ends_of[slot] != iteration)
+        gpu->ends_counted[slot] = 0;
+    gpu->ends_of[slot] = iteration;
+    gpu->ends_counted[slot]++;
+    gpu->ends_ns[(size_t)slot * gpu->op_count + edge->op] = edge->time_ns;
+}
+
+static void take_edges(struct lull_plan_runner *runner, uint32_t gpu, int64_t now_ns)
+{
+    struct lull_follower_edge edge;
+
+    while (lull_follower_poll(runner->gpus[gpu].follower, now_ns, &edge)) {
+        if (edge.is_lost) {
+            lull_conductor_take_lost(runner->conductor, gpu);
+            continue;
+        }
+        lull_conductor_take_edge(runner->conductor, gpu, edge.op, edge.is_end, edge.time_ns);
+        learn_length(runner, &runner->gpus[gpu], gpu, &edge);
+        keep_end(runner, &runner->gpus[gpu], gpu, &edge);
+    }
+}
+
+static void take_section(struct lull_plan_runner *runner, uint32_t gpu,
+                         const struct lull_event *event)
+{
+    const struct lull_control *control = runner->control;
+    char name[LULL_JOB_NAME_BYTES];
+    bool is_backward;
+
+    if (!follows_plan(runner, gpu))
+        return;
+    lull_event_segment_name(lull_control_job(control),
+                            (uint32_t)lull_control_gpu(control, gpu)->process, event->name, name);
+    is_backward = strcmp(name, "backward") == 0;
+    if (!is_backward && strcmp(name, "forward") != 0)
+        return;
+    runner->gpus[gpu].has_sections = true;
+    lull_follower_take_section(runner->gpus[gpu].follower, is_backward,
+                               event->kind == LULL_EVENT_END, event->time_ns);
+    take_edges(runner, gpu, event->time_ns);
+}
+
+/* The device that a peer in a communicator is: in one of all stages it has its stage's number, in
+ * one of two ranks (DeepSpeed's) it is a neighbour. False: no communicator between stages. */
+static bool find_peer(const struct lull_plan_runner *runner, const struct runner_gpu *gpu,
+                      const struct lull_event *event, uint32_t *device_out)
+{
+    const struct runner_communicator *communicator = &gpu->communicators[event->communicator];
+    const uint32_t stage = (uint32_t)gpu->device % runner->stages;
+    const uint32_t first = (uint32_t)gpu->device - stage;
+    uint32_t peer;
+
+    if (event->peer < 0 || communicator->ranks < 2)
+        return false;
+    if (communicator->ranks == runner->stages)
+        peer = (uint32_t)event->peer;
+    else if (communicator->ranks == 2)
+        peer = event->peer > communicator->own ? stage + 1 : stage - 1;
+    else
+        return false;
+    *device_out = first + peer;
+    return peer < runner->stages && peer != stage;
+}
+
+static void take_device_event(struct lull_plan_runner *runner, uint32_t gpu,
+                              const struct lull_event *event)
+{
+    struct runner_gpu *of = &runner->gpus[gpu];
+    uint32_t device;
+
+    if (!follows_plan(runner, gpu) || event->communicator >= COMMUNICATORS)
+        return;
+    if (event->kind == LULL_EVENT_COMMUNICATOR)
+        of->communicators[event->communicator] =
+            (struct runner_communicator){.ranks = event->ranks, .own = event->peer};
+    if ((event->kind != LULL_EVENT_KERNEL_BEGIN && event->kind != LULL_EVENT_KERNEL_END) ||
+        (event->operation != LULL_OPERATION_SEND && event->operation != LULL_OPERATION_RECEIVE) ||
+        !find_peer(runner, of, event, &device))
+        return;
+    lull_follower_take_transfer(of->follower, device, event->operation == LULL_OPERATION_SEND,
+                                event->kind == LULL_EVENT_KERNEL_END, event->time_ns);
+    take_edges(runner, gpu, event->time_ns);
+}
+
+/* ---- what the control hands on ----------------------------------------------------------- */
+
+/* Ranks that say no sections have to tell when their communication kernels run. */
+static void ask(struct lull_plan_runner *runner, uint32_t gpu, bool has_sections)
+{
+    struct lull_event_segment *job = lull_control_job(runner->control);
+    const uint32_t slot = (uint32_t)lull_control_gpu(runner->control, gpu)->process;
+    const uint32_t wanted = follows_plan(runner, gpu) && !has_sections ? LULL_ASK_TIMES : 0;
+
+    if (lull_event_segment_asked(job, slot) != wanted)
+        lull_event_segment_ask(job, slot, wanted);
+}
+
+/* Sections count on whatever thread. */
+static void take_event(void *state, uint32_t gpu, const struct lull_event *event)
+{
+    struct lull_plan_runner *runner = state;
+    const bool had_sections = runner->gpus[gpu].has_sections;
+    const bool is_edge = event->kind == LULL_EVENT_BEGIN || event->kind == LULL_EVENT_END;
+
+    if (event->kind >= LULL_EVENT_ENQUEUE)
+        take_device_event(runner, gpu, event);
+    else if (is_edge && event->operation == LULL_OPERATION_USER)
+        take_section(runner, gpu, event);
+    ask(runner, gpu, had_sections);
+}
+
+/* With the first rank it becomes known where all of them stand. */
+static bool take_start(void *state, uint32_t gpu, const struct lull_process_info *info,
+                       bool has_predecessor)
+{
+    struct lull_error err = {0};
+
+    (void)has_predecessor;
+    if (runner_bind(state, gpu, info, &err) < 0)
+        lull_log(LULL_LOG_WARNING, "run", "%s", err.text);
+    return true;
+}
+
+static void take_exit(void *state, uint32_t gpu)
+{
+    struct lull_plan_runner *runner = state;
+
+    if (follows_plan(runner, gpu))
+        lull_conductor_take_lost(runner->conductor, gpu);
+}
+
+static void take_switch(void *state, uint32_t gpu, const struct lull_switch_outcome *outcome)
+{
+    struct lull_plan_runner *runner = state;
+
+    if (follows_plan(runner, gpu))
+        lull_conductor_take_switch(runner->conductor, gpu, outcome);
+}
+
+static void take_blocked(void *state, uint32_t gpu, int64_t now_ns, double blocked_ms)
+{
+    struct lull_plan_runner *runner = state;
+
+    (void)gpu;
+    if (runner->conductor != NULL)
+        lull_conductor_take_blocked(runner->conductor, now_ns, blocked_ms);
+}
+
+static void take_waiting(void *state, int64_t now_ns, double waiting_ms)
+{
+    struct lull_plan_runner *runner = state;
+
+    if (runner->conductor != NULL)
+        lull_conductor_take_waiting(runner->conductor, now_ns, waiting_ms);
+}
+
+static uint32_t poll_commands(void *state, int64_t now_ns, struct lull_command *commands_out,
+                              uint32_t max)
+{
+    struct lull_plan_runner *runner = state;
+    struct lull_conductor_command commands[LULL_CONDUCTOR_MAX_GPUS];
+    uint32_t count;
+
+    if (runner->conductor == NULL)
+        return 0;
+    for (uint32_t i = 0; i < runner->gpu_count; i++)
+        take_edges(runner, i, now_ns);
+    max = max < LULL_CONDUCTOR_MAX_GPUS ? max : LULL_CONDUCTOR_MAX_GPUS;
+    count = lull_conductor_poll(runner->conductor, now_ns, commands, max);
+    for (uint32_t i = 0; i < count; i++)
+        commands_out[i] = (struct lull_command){.gpu = commands[i].gpu,
+                                                .point = commands[i].point,
+                                                .deadline_ns = commands[i].deadline_ns,
+                                                .valid_until_ns = commands[i].valid_until_ns};
+    return count;
+}
+
+static int64_t next_wake_ns(const void *state)
+{
+    const struct lull_plan_runner *runner = state;
+    int64_t wake_ns = INT64_MAX;
+
+    if (runner->conductor == NULL)
+        return wake_ns;
+    wake_ns = lull_conductor_wake_ns(runner->conductor);
+    for (uint32_t i = 0; i < runner->gpu_count; i++)
+        if (lull_follower_wake_ns(runner->gpus[i].follower) < wake_ns)
+            wake_ns = lull_follower_wake_ns(runner->gpus[i].follower);
+    return wake_ns;
+}
+
+/* ---- iterations -------------------------------------------------------------------------- */
+
+/* Keeps an iteration for the report; beyond LULL_PLAN_RUNNER_MAX_RECORDED they are dropped. */
+static void keep_iteration(struct lull_plan_runner *runner,
+                           const struct lull_conductor_iteration *iteration)
+{
+    if (runner->recorded_count == runner->recorded_room) {
+        const size_t room = runner->recorded_room > 0 ? 2 * runner->recorded_room : 256;
+        struct lull_conductor_iteration *grown =
+            room > LULL_PLAN_RUNNER_MAX_RECORDED
+                ? NULL
+                : realloc(runner->recorded, room * sizeof(grown[0]));
+
+        if (grown == NULL)
+            return;
+        runner->recorded = grown;
+        runner->recorded_room = room;
+    }
+    runner->recorded[runner->recorded_count++] = *iteration;
+}
+
+static bool has_settled(const void *state)
+{
+    const struct lull_plan_runner *runner = state;
+    enum lull_conductor_phase phase;
+
+    if (runner->conductor == NULL)
+        return false;
+    phase = lull_conductor_phase(runner->conductor);
+    return phase == LULL_CONDUCTOR_KEPT || phase == LULL_CONDUCTOR_GIVEN_UP;
+}
+
+static enum lull_controller_phase phase_of(const struct lull_plan_runner *runner,
+                                           const struct lull_conductor_iteration *iteration)
+{
+    if (has_settled(runner))
+        return LULL_PHASE_SETTLED;
+    return iteration->plan < 0 ? LULL_PHASE_LEARNING : LULL_PHASE_DESCENDING;
+}
+
+/* The iterations of all GPUs are those of the first one. */
+static void log_iteration(struct lull_plan_runner *runner,
+                          const struct lull_conductor_iteration *iteration)
+{
+    const enum lull_controller_phase phase = phase_of(runner, iteration);
+    const struct lull_boundary begin = {iteration->begin_ns, true, phase};
+    const struct lull_boundary end = {iteration->end_ns, false, phase};
+
+    for (uint32_t i = 0; i < lull_control_gpu_count(runner->control); i++) {
+        if (lull_control_gpu(runner->control, i)->process < 0)
+            continue;
+        if (iteration->begin_ns != runner->logged_until_ns)
+            lull_control_log_boundary(runner->control, i, &begin);
+        lull_control_log_boundary(runner->control, i, &end);
+    }
+    runner->logged_until_ns = iteration->end_ns;
+}
+
+static void record(void *state)
+{
+    struct lull_plan_runner *runner = state;
+    struct lull_conductor_iteration iteration;
+
+    if (runner->conductor == NULL)
+        return;
+    while (lull_conductor_next_iteration(runner->conductor, &iteration)) {
+        log_iteration(runner, &iteration);
+        keep_iteration(runner, &iteration);
+    }
+}
+
+static const struct lull_decider plan_decider = {
+    .gpu_text = "managed by a pipeline plan",
+    .take_start = take_start,
+    .take_exit = take_exit,
+    .take_event = take_event,
+    .take_switch = take_switch,
+    .take_blocked = take_blocked,
+    .take_waiting = take_waiting,
+    .poll = poll_commands,
+    .record = record,
+    .wake_ns = next_wake_ns,
+    .has_settled = has_settled,
+};
+
+void lull_plan_runner_rule(struct lull_plan_runner *runner, struct lull_control *control)
+{
+    const struct lull_controller *controller = lull_control_controller(control);
+
+    runner->control = control;
+    for (uint32_t i = 0; i < lull_control_gpu_count(control); i++)
+        runner->gpus[i].known = *lull_controller_switch_cost(controller, i);
+    lull_control_set_decider(control, &plan_decider, runner);
+}

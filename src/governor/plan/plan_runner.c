@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/plan/plan_runner.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "governor/plan/plan_runner_state.h"
+
+/* ---- plans of files ----------------------------------------------------------------------- */
+
+int lull_pipeline_plans_load(struct lull_pipeline_plans *plans, const char *const *paths,
+                             uint32_t count, struct lull_error *err)
+{
+    if (count > LULL_PLAN_RUNNER_MAX_PLANS)
+        return lull_error_set(err, -E2BIG, "%u plans: at most %d are tried; give fewer --plan",
+                              count, LULL_PLAN_RUNNER_MAX_PLANS);
+    for (uint32_t i = 0; i < count; i++) {
+        const int result = lull_plan_file_read(paths[i], &plans->files[i], err);
+
+        if (result < 0) {
+            lull_pipeline_plans_fini(plans);
+            return result;
+        }
+        plans->count++;
+    }
+    return 0;
+}
+
+void lull_pipeline_plans_fini(struct lull_pipeline_plans *plans)
+{
+    for (uint32_t i = 0; i < plans->count; i++)
+        lull_plan_file_fini(&plans->files[i]);
+    plans->count = 0;
+}
+
+/* ---- which device a rank is -------------------------------------------------------------- */
+
+static uint32_t device_of(const struct lull_plan_runner *runner, uint32_t rank, uint32_t world)
+{
+    const uint32_t devices = runner->plans[0].graph.device_count;
+    const uint32_t replicas = devices / runner->stages;
+    const uint32_t tensor = world / devices;
+    const uint32_t stage = rank / (tensor * replicas);
+
+    return rank / tensor % replicas * runner->stages + stage;
+}
+
+/* ---- creating ---------------------------------------------------------------------------- */
+
+static bool is_same_pipeline(const struct lull_plan_file *a, const struct lull_plan_file *b)
+{
+    const struct lull_pipeline_problem of_a = runner_problem(a);
+    const struct lull_pipeline_problem of_b = runner_problem(b);
+
+    if (a->graph.device_count != b->graph.device_count)
+        return false;
+    for (uint32_t i = 0; i < a->graph.device_count; i++)
+        if (lull_part_count(&of_a, i) != lull_part_count(&of_b, i))
+            return false;
+    return true;
+}
+
+static bool has_empty_device(const struct lull_plan_file *plan)
+{
+    const struct lull_pipeline_problem problem = runner_problem(plan);
+
+    for (uint32_t i = 0; i < plan->graph.device_count; i++)
+        if (lull_part_count(&problem, i) == 0)
+            return true;
+    return false;
+}
+
+static int check_plans(const struct lull_plan_file *plans, uint32_t count, struct lull_error *err)
+{
+    if (has_empty_device(&plans[0]))
+        return lull_error_set(err, -EINVAL, "%s: a device without operations", plans[0].title);
+    for (uint32_t i = 1; i < count; i++)
+        if (!is_same_pipeline(&plans[0], &plans[i]))
+            return lull_error_set(err, -EINVAL, "%s and %s are plans of different pipelines",
+                                  plans[0].title, plans[i].title);
+    return 0;
+}
+
+int lull_plan_runner_create(const struct lull_plan_file *plans, uint32_t plan_count,
+                            const struct lull_controller_config *config,
+                            struct lull_devices *devices, const uint32_t *gpus, uint32_t gpu_count,
+                            struct lull_plan_runner **runner_out, struct lull_error *err)
+{
+    const struct lull_pipeline_problem first = runner_problem(&plans[0]);
+    const int result = check_plans(plans, plan_count, err);
+    struct lull_plan_runner *runner;
+
+    if (result < 0)
+        return result;
+    runner = calloc(1, sizeof(*runner));
+    if (runner == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory to carry out a plan");
+    runner->plans = plans;
+    runner->plan_count = plan_count;
+    runner->stages = lull_pipeline_stages(&first);
+    lull_conductor_config_default(&runner->config);
+    runner->config.tolerance_ratio = config->tolerance_ratio;
+    runner->config.confidence = config->confidence;
+    runner->config.observe_only = config->observe_only;
+    runner->node_gpu_count =
+        gpu_count < LULL_CONDUCTOR_MAX_GPUS ? gpu_count : LULL_CONDUCTOR_MAX_GPUS;
+    for (uint32_t i = 0; i < runner->node_gpu_count; i++)
+        runner->gpus[i].info = lull_device_info(devices, gpus[i]);
+    for (uint32_t i = 0; i < LULL_CONDUCTOR_MAX_GPUS; i++)
+        runner->gpus[i].device = -1;
+    *runner_out = runner;
+    return 0;
+}
+
+void lull_plan_runner_destroy(struct lull_plan_runner *runner)
+{
+    if (runner == NULL)
+        return;
+    for (uint32_t i = 0; i < LULL_CONDUCTOR_MAX_GPUS; i++) {
+        lull_follower_destroy(runner->gpus[i].follower);
+        free(runner->gpus[i].ops);
+        free(runner->gpus[i].ends_ns);
+    }
+    lull_conductor_destroy(runner->conductor);
+    free(runner->recorded);
+    free(runner);
+}
+
+/* ---- binding ----------------------------------------------------------------------------- */
+
+static int create_follower(struct lull_plan_runner *runner, struct runner_gpu *gpu)
+{
+    const struct lull_plan_file *plan = &runner->plans[0];
+    const struct lull_pipeline_problem problem = runner_problem(plan);
+    const uint32_t count = lull_part_count(&problem, (uint32_t)gpu->device);
+    struct lull_follower_op *ops = calloc(count, sizeof(ops[0]));
+
+    if (ops == NULL)
+        return -ENOMEM;
+    lull_part_follow(&problem, plan->option, (uint32_t)gpu->device, ops);
+    gpu->follower = lull_follower_create(ops, count);
+    gpu->ops = ops;
+    gpu->op_count = count;
+    gpu->ends_ns = calloc((size_t)ENDS * count, sizeof(gpu->ends_ns[0]));
+    return gpu->follower == NULL || gpu->ends_ns == NULL ? -ENOMEM : 0;
+}
+
+static int create_conductor(struct lull_plan_runner *runner)
+{
+    const struct lull_pipeline_problem problem = runner_problem(&runner->plans[0]);
+    uint32_t counts[LULL_CONDUCTOR_MAX_GPUS];
+    int result = 0;
+
+    for (uint32_t i = 0; i < runner->gpu_count; i++)
+        counts[i] = lull_part_count(&problem, (uint32_t)runner->gpus[i].device);
+    runner->conductor = lull_conductor_create(&runner->config, runner->gpu_count, counts);
+    if (runner->conductor == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < runner->gpu_count; i++)
+        *lull_conductor_switch_cost(runner->conductor, i) = runner->gpus[i].known;
+    for (uint32_t i = 0; i < runner->plan_count && result == 0; i++)
+        result = runner_add_plan(runner, &runner->plans[i]);
+    return result;
+}
+
+/* Where every rank of this node stands, from the one that came first. */
+static int place_ranks(struct lull_plan_runner *runner, uint32_t gpu,
+                       const struct lull_process_info *info, struct lull_error *err)
+{
+    const uint32_t devices = runner->plans[0].graph.device_count;
+    const uint32_t first = (uint32_t)info->world_rank - gpu;
+    const uint32_t world = (uint32_t)info->world_size;
+    int result = 0;
+
+    if (info->world_rank < 0 || info->world_size < 1 || (uint32_t)info->world_rank < gpu)
+        return lull_error_set(err, -EINVAL,
+                              "the plan is not carried out: the job does not say which rank is "
+                              "which (RANK and WORLD_SIZE)");
+    if (world % devices != 0)
+        return lull_error_set(err, -EINVAL,
+                              "the plan is not carried out: it is for %u devices, the job has %u "
+                              "ranks",
+                              devices, world);
+    runner->copies = world / devices;
+    runner->world = world;
+    for (uint32_t i = 0; i < runner->node_gpu_count && first + i < world && result == 0; i++) {
+        runner->gpus[i].copy = (first + i) % runner->copies;
+        runner->gpus[i].device = (int32_t)device_of(runner, first + i, world);
+        runner->gpu_count = i + 1;
+        result = create_follower(runner, &runner->gpus[i]);
+    }
+    if (result == 0)
+        result = create_conductor(runner);
+    if (result < 0)
+        return lull_error_set(err, result, "no memory to carry out the plan");
+    return 0;
+}
+
+int runner_bind(struct lull_plan_runner *runner, uint32_t gpu, const struct lull_process_info *info,
+                struct lull_error *err)
+{
+    int result;
+
+    if (runner->gpu_count > 0 || runner->is_refused)
+        return 0;
+    result = place_ranks(runner, gpu, info, err);
+    if (result < 0) {
+        runner->is_refused = true;
+        runner->gpu_count = 0;
+    }
+    return result;
+}
+
+/* ---- looking ----------------------------------------------------------------------------- */
+
+const struct lull_conductor *lull_plan_runner_conductor(const struct lull_plan_runner *runner)
+{
+    return runner->conductor;
+}
+
+const struct lull_plan_file *lull_plan_runner_plan(const struct lull_plan_runner *runner,
+                                                   uint32_t plan)
+{
+    return plan < runner->conducted_count && runner->conducted[plan].file >= 0
+               ? &runner->plans[runner->conducted[plan].file]
+               : NULL;
+}
+
+int32_t lull_plan_runner_device(const struct lull_plan_runner *runner, uint32_t gpu)
+{
+    return gpu < runner->gpu_count ? runner->gpus[gpu].device : -1;
+}
+
+const struct lull_conductor_iteration *
+lull_plan_runner_recorded(const struct lull_plan_runner *runner, size_t *count_out)
+{
+    *count_out = runner->recorded_count;
+    return runner->recorded;
+}

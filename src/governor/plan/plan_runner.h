@@ -1,0 +1,145 @@
+/*
+ * Plan runner: carries a pipeline's plan out in a running job. It finds which device of the plan
+ * each GPU of the node is, translates what the probes tell into operations (sections "forward" and
+ * "backward", or sends and receives between stages), and is the control's decider (plan_decider.c)
+ * with what the conductor (core/pipeline/online/conductor.h) commands.
+ *
+ * Ranks stand in Megatron's and DeepSpeed's order: rank = tensor + T (replica + R stage), with T
+ * GPUs to a device of the plan.
+ *
+ * Threads: one at a time; the control loop calls it under its lock, and so must everybody else
+ * while the control runs. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_PLAN_PLAN_RUNNER_H
+#define LULL_GOVERNOR_PLAN_PLAN_RUNNER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "core/pipeline/online/conductor.h"
+#include "governor/control/control.h"
+#include "trace/plan_file.h"
+
+enum {
+    LULL_PLAN_RUNNER_MAX_PLANS = 8,
+    LULL_PLAN_RUNNER_MAX_RECORDED = 1 << 20, /* iterations kept for the report */
+    LULL_PLAN_RUNNER_MAX_CONDUCTED = 256     /* plans that the conductor may be given */
+};
+
+/* Plans as files hold them. Plain data; all zero is none. */
+struct lull_pipeline_plans {
+    struct lull_plan_file files[LULL_PLAN_RUNNER_MAX_PLANS];
+    uint32_t count;
+};
+
+/* Loads up to LULL_PLAN_RUNNER_MAX_PLANS files. Errors: those of lull_plan_file_read(); -E2BIG;
+ * nothing is loaded then. */
+int lull_pipeline_plans_load(struct lull_pipeline_plans *plans, const char *const *paths,
+                             uint32_t count, struct lull_error *err);
+void lull_pipeline_plans_fini(struct lull_pipeline_plans *plans);
+
+struct lull_plan_runner;
+
+/*
+ * Carries out plan_count plans of one and the same pipeline, 1..LULL_PLAN_RUNNER_MAX_PLANS, tried
+ * in this order, on the GPUs gpus[] of devices, which are in the order of the job's local ranks. Of
+ * config, tolerance, confidence and observe_only count. Plans and devices are borrowed until
+ * destroy. Errors: -EINVAL plans of different pipelines, or a device without operations; -ENOMEM.
+ */
+int lull_plan_runner_create(const struct lull_plan_file *plans, uint32_t plan_count,
+                            const struct lull_controller_config *config,
+                            struct lull_devices *devices, const uint32_t *gpus, uint32_t gpu_count,
+                            struct lull_plan_runner **runner_out, struct lull_error *err);
+void lull_plan_runner_destroy(struct lull_plan_runner *runner);
+
+/*
+ * Makes it the decider of a control that has not started; both borrow each other until destroy.
+ * What switching costs is taken from the control's section controller, as far as it was calibrated.
+ * A job that does not fit the plan, or whose ranks are not known (torchrun, mpirun and srun tell
+ * them), is logged when its first rank begins, and its clocks are left alone.
+ */
+void lull_plan_runner_rule(struct lull_plan_runner *runner, struct lull_control *control);
+
+/* The iterations that have ended so far, LULL_PLAN_RUNNER_MAX_RECORDED at most. Borrowed until the
+ * control runs on. */
+const struct lull_conductor_iteration *
+lull_plan_runner_recorded(const struct lull_plan_runner *runner, size_t *count_out);
+
+/* ---- profiling ---- */
+
+/*
+ * From the next iteration on every operation of every GPU runs at this point, which is not tried.
+ * Errors: -EAGAIN no rank has begun yet; -ENOMEM.
+ */
+int lull_plan_runner_hold_point(struct lull_plan_runner *runner, uint32_t point);
+
+/* Tries the plan that stands behind the plan_count plans given to create (in the same array).
+ * Errors: as above. */
+int lull_plan_runner_try_next(struct lull_plan_runner *runner);
+
+/* That plan, as it is now, holds from the next iteration on without being tried. It may change and
+ * be held anew. Errors: as above; -ENOSPC it was held too often. */
+int lull_plan_runner_hold_next(struct lull_plan_runner *runner);
+
+/* The point that an iteration was held at; -1: at none. */
+int32_t lull_plan_runner_held_point(const struct lull_plan_runner *runner,
+                                    const struct lull_conductor_iteration *iteration);
+
+/* Mean lengths of a GPU's operations in one of the latest iterations, ms. False: they are not
+ * known, or not from sections. */
+bool lull_plan_runner_lengths(const struct lull_plan_runner *runner, uint32_t gpu,
+                              uint64_t iteration, double *forward_out, double *backward_out);
+
+/* How the conductor switches by what it has seen so far, all GPUs alike, as a planner wants it: fed
+ * forward. False: no rank has begun yet. */
+bool lull_plan_runner_switching(const struct lull_plan_runner *runner,
+                                struct lull_pipeline_switching *switching_out);
+
+/* When the operations of one of the latest iterations ended, on all devices, ns; end_out has room
+ * for the op_count of the plans' graph. False: it is not known, because GPUs of other nodes or
+ * fixed operations are part of it, or the iteration was not whole. */
+bool lull_plan_runner_ends(const struct lull_plan_runner *runner, uint64_t iteration,
+                           int64_t *end_out);
+
+/* ---- stragglers ---- */
+
+/* An iteration of one copy of all that is planned. */
+struct lull_plan_runner_times {
+    int64_t begin_ns;                            /* of its first operation */
+    int64_t end_ns;                              /* of its last one */
+    int64_t next_ns;                             /* begin of the next iteration's first operation */
+    double computed_ms[LULL_CONDUCTOR_MAX_GPUS]; /* length of all operations of each device */
+};
+
+/* The copy of all that is planned that a GPU belongs to. */
+uint32_t lull_plan_runner_copy(const struct lull_plan_runner *runner, uint32_t gpu);
+
+/* How one of the latest iterations was. False: it is not known (yet), because GPUs of other nodes
+ * are part of the copy, its ranks say no sections, the iteration was not whole, or the next one has
+ * not begun. */
+bool lull_plan_runner_times(const struct lull_plan_runner *runner, uint32_t copy,
+                            uint64_t iteration, struct lull_plan_runner_times *times_out);
+
+/*
+ * A detour (lull_conductor_detour()): every GPU follows these options, one array for each GPU, for
+ * the operations of the plan that holds. Returns the detour's number. Errors: those of the
+ * conductor; -EAGAIN no plan that was given holds.
+ */
+int lull_plan_runner_detour(struct lull_plan_runner *runner, const uint32_t *const *option_of_gpu);
+void lull_plan_runner_end_detour(struct lull_plan_runner *runner);
+
+/* ---- looking ---- */
+
+/* NULL before the first rank has begun. */
+const struct lull_conductor *lull_plan_runner_conductor(const struct lull_plan_runner *runner);
+
+/* The file of one of the conductor's plans; NULL: it is none that was given. */
+const struct lull_plan_file *lull_plan_runner_plan(const struct lull_plan_runner *runner,
+                                                   uint32_t plan);
+
+/* The plan's device that a GPU is; -1: none, or not yet. */
+int32_t lull_plan_runner_device(const struct lull_plan_runner *runner, uint32_t gpu);
+
+#endif

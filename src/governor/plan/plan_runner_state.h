@@ -1,0 +1,107 @@
+/*
+ * Inside the plan runner; shared by plan_runner.c (ranks, events, commands) and plan_runner_plans.c
+ * (what the conductor is given). Nobody else includes this. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_PLAN_PLAN_RUNNER_STATE_H
+#define LULL_GOVERNOR_PLAN_PLAN_RUNNER_STATE_H
+
+#include "core/pipeline/online/follower.h"
+#include "core/pipeline/online/part.h"
+#include "governor/plan/plan_runner.h"
+
+enum { COMMUNICATORS = 64, LENGTHS = 64, ENDS = 8, NOBODYS = -1 };
+
+/* Of one process, by number. */
+struct runner_communicator {
+    uint32_t ranks; /* 0: not announced */
+    int32_t own;    /* rank of this process in it */
+};
+
+/* Operations that ended in an iteration. */
+struct runner_lengths {
+    uint64_t iteration;
+    uint32_t count[2]; /* forward, backward */
+    double sum_ms[2];
+};
+
+/* What a plan of the conductor is. */
+struct runner_conducted {
+    int32_t file;  /* index in the runner's plans, NOBODYS */
+    int32_t point; /* that all operations are held at, NOBODYS */
+};
+
+struct runner_gpu {
+    const struct lull_device_info *info;
+    int32_t device; /* of the plan, -1 none */
+    uint32_t copy;  /* of all that is planned, that it belongs to */
+    bool has_sections;
+    struct lull_follower *follower;
+    struct lull_switch_cost known;
+    struct runner_communicator communicators[COMMUNICATORS];
+    int64_t begin_ns; /* of the operation that runs */
+    struct lull_follower_op *ops;
+    struct runner_lengths lengths[LENGTHS]; /* by iteration */
+    uint32_t op_count;
+    uint64_t begins_of[ENDS];    /* which iteration */
+    int64_t begins_ns[ENDS];     /* of its first operation */
+    uint64_t ends_of[ENDS];      /* which iteration */
+    uint32_t ends_counted[ENDS]; /* operations that ended in it */
+    int64_t *ends_ns;            /* ENDS times op_count */
+};
+
+struct lull_plan_runner {
+    const struct lull_plan_file *plans; /* borrowed */
+    uint32_t plan_count;
+    struct lull_conductor_config config;
+    struct lull_control *control; /* that this rules; borrowed */
+    int64_t logged_until_ns;      /* end of the last iteration in the run logs; 0: none */
+    uint32_t node_gpu_count;
+    uint32_t stages;    /* devices of one copy of the pipeline */
+    uint32_t world;     /* ranks of the job, once one is bound */
+    uint32_t gpu_count; /* that the job uses here; 0 before the first rank */
+    uint32_t copies;    /* of all that is planned, in the whole job */
+    bool is_refused;
+    struct lull_conductor *conductor;
+    uint32_t conducted_count;
+    struct runner_conducted
+        conducted[LULL_PLAN_RUNNER_MAX_CONDUCTED]; /* by the conductor's number */
+    struct lull_conductor_iteration *recorded;
+    size_t recorded_count;
+    size_t recorded_room;
+    struct runner_gpu gpus[LULL_CONDUCTOR_MAX_GPUS];
+};
+
+static inline struct lull_pipeline_problem runner_problem(const struct lull_plan_file *plan)
+{
+    return (struct lull_pipeline_problem){&plan->profile, &plan->graph, plan->blocking_w};
+}
+
+/*
+ * A rank of the job begins on this GPU; with the first one it becomes known where all of them
+ * stand. Errors: -EINVAL the job does not fit the plan, or does not say its ranks; nothing is
+ * carried out then. -ENOMEM.
+ */
+int runner_bind(struct lull_plan_runner *runner, uint32_t gpu, const struct lull_process_info *info,
+                struct lull_error *err);
+
+/* Room for what a plan, or one for each copy, says to all GPUs. */
+struct runner_parts {
+    int64_t *begin_ns;
+    int64_t *duration_ns;
+    struct lull_conductor_op *room;
+    const struct lull_conductor_op *ops[LULL_CONDUCTOR_MAX_GPUS];
+};
+
+/* -ENOMEM; fini is safe after it. */
+int runner_parts_init(struct runner_parts *parts, const struct lull_plan_runner *runner,
+                      size_t op_count);
+void runner_parts_fini(struct runner_parts *parts);
+
+/* What every GPU does, by the plan's graph and these options. */
+void runner_fill_parts(const struct lull_plan_runner *runner, const struct lull_plan_file *plan,
+                       const uint32_t *const *option_of_gpu, struct runner_parts *parts);
+
+/* Gives the conductor one of the runner's plans. -ENOMEM. */
+int runner_add_plan(struct lull_plan_runner *runner, const struct lull_plan_file *plan);
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * Straggler response: while a device, or another copy of the pipeline, is slow, the others take
+ * their time: feeds each copy's iterations to core/pipeline/online/straggler.h, has a plan made for
+ * what it asks (core/pipeline/online/replan.h), and has the plan runner carry it out as a detour.
+ * When it is over all clocks go back to the plan at once.
+ *
+ * Only copies whose GPUs are all on this node, and whose ranks say sections, are looked at: what a
+ * stage on another node does is not seen.
+ *
+ * Threads: create, tick and destroy belong to the main thread; tick takes the control's lock.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_PLAN_STRAGGLER_RESPONSE_H
+#define LULL_GOVERNOR_PLAN_STRAGGLER_RESPONSE_H
+
+#include "governor/control/control.h"
+#include "governor/plan/plan_runner.h"
+
+struct lull_straggler_response;
+
+/* NULL: no memory. */
+struct lull_straggler_response *lull_straggler_response_create(void);
+void lull_straggler_response_destroy(struct lull_straggler_response *response);
+
+/* Every 50 ms, unless the pipeline is being profiled. Without memory it leaves the plan alone. */
+void lull_straggler_response_tick(struct lull_straggler_response *response,
+                                  struct lull_control *control, struct lull_plan_runner *runner);
+
+/* What came of it, for the report. */
+struct lull_straggler_response_summary {
+    uint32_t replans;    /* plans made and carried out */
+    uint64_t iterations; /* at them */
+    double slowest_ms;   /* that making one took */
+    double saved_j;      /* against iterations at the plan that straggled as well; NAN: not known */
+    double saved_ratio;  /* of those; NAN */
+    double lost_ms;      /* by how much iterations took longer, at most */
+    uint32_t refuted;    /* times that waiting was none */
+};
+void lull_straggler_response_summary(const struct lull_straggler_response *response,
+                                     const struct lull_control *control,
+                                     const struct lull_plan_runner *runner,
+                                     struct lull_straggler_response_summary *summary_out);
+
+#endif

@@ -1,0 +1,218 @@
+/* What the whole run and the program's windows drew. SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <math.h>
+
+#include "governor/energy/energy_source.h"
+#include "governor/report/report_fields.h"
+#include "governor/report/report_parts.h"
+
+/* Counter and polled power of one board should agree in the long run. */
+static const double suspicious_ratio = 0.03;
+
+static const char *const node_names[LULL_RAPL_KINDS] = {
+    [LULL_RAPL_CPU] = "cpu", [LULL_RAPL_DRAM] = "dram"};
+
+/* ---- report.json ------------------------------------------------------------------------- */
+
+static void set_energy(json_t *object, const struct lull_energy_sum *sum, bool is_known)
+{
+    lull_field_known(object, "energy_j", sum->joules, is_known);
+    lull_field_known(object, "uncertainty_j", lull_energy_sum_uncertainty_j(sum), is_known);
+}
+
+static json_t *energy_json(const struct lull_accounting_total *total)
+{
+    json_t *object;
+
+    if (!total->is_known)
+        return json_null();
+    object = json_object();
+    set_energy(object, &total->sum, true);
+    return object;
+}
+
+static json_t *run_gpu_json(const struct lull_accounting_gpu *gpu)
+{
+    json_t *object = json_object();
+
+    lull_field_integer(object, "index", gpu->device);
+    lull_field_text(object, "source", gpu->is_counted ? "counter" : "power");
+    lull_field_integer(object, "counter_resets", gpu->resets);
+    lull_field_known(object, "power_check_ratio", gpu->check_ratio, gpu->has_check);
+    set_energy(object, &gpu->total.sum, gpu->total.is_known);
+    return object;
+}
+
+static json_t *run_json(const struct lull_accounting *accounting)
+{
+    struct lull_accounting_total total;
+    json_t *gpus;
+    json_t *object;
+
+    if (accounting == NULL)
+        return json_null();
+    gpus = json_array();
+    object = json_object();
+    lull_field_number(object, "seconds", lull_accounting_seconds(accounting));
+    lull_accounting_gpus(accounting, &total);
+    set_energy(object, &total.sum, total.is_known);
+    for (uint32_t i = 0; i < lull_accounting_gpu_count(accounting); i++) {
+        struct lull_accounting_gpu gpu;
+
+        lull_accounting_gpu(accounting, i, &gpu);
+        json_array_append_new(gpus, run_gpu_json(&gpu));
+    }
+    lull_field_json(object, "gpus", gpus);
+    for (enum lull_rapl_kind kind = 0; kind < LULL_RAPL_KINDS; kind++) {
+        lull_accounting_node(accounting, kind, &total);
+        lull_field_json(object, node_names[kind], energy_json(&total));
+    }
+    return object;
+}
+
+/* What a window's row came to on the GPUs that it counts for. */
+static json_t *row_gpus_json(const struct lull_accounting *accounting,
+                             const struct lull_accounting_row *row)
+{
+    json_t *gpus = json_array();
+
+    for (uint32_t i = 0; i < lull_accounting_gpu_count(accounting); i++) {
+        struct lull_accounting_gpu gpu;
+        json_t *object;
+
+        if (row->gpus[i].count == 0)
+            continue;
+        object = json_object();
+        lull_accounting_gpu(accounting, i, &gpu);
+        lull_field_integer(object, "index", gpu.device);
+        lull_field_integer(object, "count", (json_int_t)row->gpus[i].count);
+        lull_field_number(object, "seconds", row->gpus[i].seconds);
+        set_energy(object, &row->gpus[i], true);
+        json_array_append_new(gpus, object);
+    }
+    return gpus;
+}
+
+static json_t *windows_json(const struct lull_accounting *accounting)
+{
+    json_t *rows = json_array();
+
+    for (uint32_t i = 0; i < lull_accounting_row_count(accounting); i++) {
+        const struct lull_accounting_row *row = lull_accounting_row(accounting, i);
+        json_t *object = json_object();
+
+        lull_field_text(object, "name", row->name);
+        lull_field_integer(object, "count", (json_int_t)row->count);
+        lull_field_integer(object, "unmeasured", (json_int_t)row->unmeasured);
+        lull_field_number(object, "gpu_seconds", row->all.seconds);
+        set_energy(object, &row->all, row->all.count > 0);
+        lull_field_json(object, "gpus", row_gpus_json(accounting, row));
+        json_array_append_new(rows, object);
+    }
+    return rows;
+}
+
+json_t *lull_energy_report_json(const struct lull_energy_report *report)
+{
+    const struct lull_accounting *managed = report->managed;
+    const bool has_reason = report->node_reason[0] != '\0';
+    json_t *object;
+
+    if (managed == NULL)
+        return json_null();
+    object = json_object();
+    lull_field_number(object, "gain_uncertainty_ratio", LULL_ENERGY_GAIN_RATIO);
+    lull_field_json(object, "run", run_json(managed));
+    lull_field_json(object, "unmanaged_run", run_json(report->unmanaged));
+    lull_field_json(object, "windows", windows_json(managed));
+    lull_field_integer(object, "open_windows", (json_int_t)lull_accounting_open_windows(managed));
+    lull_field_integer(object, "lost_windows", (json_int_t)lull_accounting_lost(managed));
+    lull_field_text(object, "node_reason", has_reason ? report->node_reason : NULL);
+    return object;
+}
+
+/* ---- the table --------------------------------------------------------------------------- */
+
+/* count 0: of the run itself, which is no window. */
+static void print_energy(FILE *out, const char *name, uint64_t count, double seconds,
+                         const struct lull_energy_sum *sum)
+{
+    fprintf(out, "  %-20s ", name);
+    if (count > 0)
+        fprintf(out, "%7" PRIu64, count);
+    else
+        fprintf(out, "%7s", "");
+    fprintf(out, " %11.2f %13.1f +- %.1f\n", seconds, sum->joules,
+            lull_energy_sum_uncertainty_j(sum));
+}
+
+static void print_total(FILE *out, const char *name, double seconds,
+                        const struct lull_accounting_total *total)
+{
+    if (total->is_known)
+        print_energy(out, name, 0, seconds, &total->sum);
+}
+
+static void print_run(const struct lull_accounting *accounting, const char *name, FILE *out)
+{
+    const double seconds = lull_accounting_seconds(accounting);
+    struct lull_accounting_total total;
+
+    lull_accounting_gpus(accounting, &total);
+    print_total(out, name, seconds, &total);
+    for (uint32_t i = 0; i < lull_accounting_gpu_count(accounting); i++) {
+        struct lull_accounting_gpu gpu;
+        char text[32];
+
+        lull_accounting_gpu(accounting, i, &gpu);
+        snprintf(text, sizeof(text), "  GPU %" PRIu32, gpu.device);
+        print_total(out, text, seconds, &gpu.total);
+        if (gpu.has_check && fabs(gpu.check_ratio) > suspicious_ratio)
+            fprintf(out,
+                    "    its polled power says %+.1f %%: power that changes between readings, or "
+                    "a counter that falls short\n",
+                    gpu.check_ratio * 100.0);
+    }
+    for (enum lull_rapl_kind kind = 0; kind < LULL_RAPL_KINDS; kind++) {
+        lull_accounting_node(accounting, kind, &total);
+        print_total(out, node_names[kind], seconds, &total);
+    }
+}
+
+static void print_row(const struct lull_accounting *accounting,
+                      const struct lull_accounting_row *row, FILE *out)
+{
+    if (row->all.count > 0)
+        print_energy(out, row->name, row->count, row->all.seconds, &row->all);
+    if (row->unmeasured > 0)
+        fprintf(out, "  %-20s %7" PRIu64 " of %" PRIu64 " windows could not be measured\n",
+                row->name, row->unmeasured, row->count);
+    for (uint32_t i = 0; i < lull_accounting_gpu_count(accounting); i++) {
+        struct lull_accounting_gpu gpu;
+        char text[32];
+
+        if (row->gpus[i].count == 0)
+            continue;
+        lull_accounting_gpu(accounting, i, &gpu);
+        snprintf(text, sizeof(text), "  GPU %" PRIu32, gpu.device);
+        print_energy(out, text, row->gpus[i].count, row->gpus[i].seconds, &row->gpus[i]);
+    }
+}
+
+void lull_energy_report_print(const struct lull_energy_report *report, FILE *out)
+{
+    if (report->managed == NULL)
+        return;
+    fprintf(out, "\n  %-20s %7s %11s %13s    %s\n", "energy", "windows", "GPU s", "J", "95 %");
+    if (report->unmanaged != NULL)
+        print_run(report->unmanaged, "unmanaged run", out);
+    print_run(report->managed, report->unmanaged != NULL ? "managed run" : "whole run", out);
+    for (uint32_t i = 0; i < lull_accounting_row_count(report->managed); i++)
+        print_row(report->managed, lull_accounting_row(report->managed, i), out);
+    if (report->node_reason[0] != '\0')
+        fprintf(out, "  processors and memory are not in it: %s\n", report->node_reason);
+    fprintf(out,
+            "  beside that every board's sensor may be off by %.0f %%, the same in all its "
+            "figures\n",
+            LULL_ENERGY_GAIN_RATIO * 100.0);
+}

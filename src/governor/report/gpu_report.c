@@ -1,0 +1,249 @@
+/* A GPU of the managed run: its driver, communicators and sections, and what was decided for them.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "base/clock.h"
+#include "governor/report/report_fields.h"
+#include "governor/report/report_parts.h"
+#include "governor/report/section_text.h"
+
+/* ---- sections ---------------------------------------------------------------------------- */
+
+static json_t *verdict_json(const struct lull_descent_record *record, uint32_t sm_mhz)
+{
+    json_t *object = json_object();
+
+    lull_field_integer(object, "sm_mhz", sm_mhz);
+    lull_field_json(object, "gpu", record->gpu < 0 ? json_null() : json_integer(record->gpu));
+    lull_field_number(object, "slowdown_ratio", record->slowdown_ratio);
+    lull_field_number(object, "slowdown_upper95_ratio", record->upper_ratio);
+    lull_field_integer(object, "pairs", record->pairs);
+    lull_field_integer(object, "iterations", record->iterations);
+    lull_field_text(object, "verdict", lull_verdict_text(record->verdict));
+    return object;
+}
+
+static json_t *descent_json(const struct lull_controller *controller, uint32_t gpu,
+                            const struct lull_device_info *info, const struct lull_target *target)
+{
+    json_t *steps = json_array();
+
+    for (uint32_t i = 0; target != NULL && i < target->record_count; i++) {
+        const struct lull_descent_record *record = &target->records[i];
+        const uint32_t point = lull_controller_point_on(controller, gpu, target, record->point);
+
+        json_array_append_new(steps, verdict_json(record, info->sm_clocks_mhz[point]));
+    }
+    return steps;
+}
+
+static uint32_t kept_mhz(const struct lull_controller *controller, uint32_t gpu,
+                         const struct lull_device_info *info, const struct lull_target *target)
+{
+    uint32_t point = 0;
+
+    if (target != NULL && target->settled)
+        point = lull_controller_kept_point(controller, gpu, target);
+    return info->sm_clock_count > 0 ? info->sm_clocks_mhz[point] : 0;
+}
+
+static json_t *section_json(const struct lull_control *control, uint32_t gpu, uint32_t index)
+{
+    const struct lull_controller *controller = lull_control_controller(control);
+    const struct lull_device_info *info = lull_control_info(control, gpu);
+    const struct lull_target *target = lull_controller_target_of(controller, gpu, index);
+    uint32_t count;
+    const struct lull_section *section =
+        &lull_track_sections(lull_controller_track(controller, gpu), &count)[index];
+    json_t *object = json_object();
+    struct lull_section_text text;
+
+    lull_section_describe(control, gpu, index, &text);
+    lull_field_text(object, "kind", text.kind);
+    lull_field_text(object, "signature", text.signature);
+    lull_field_text(object, "name", text.name);
+    lull_field_integer(object, "count", (json_int_t)section->length_ms.count);
+    lull_field_number(object, "mean_ms", section->length_ms.mean);
+    lull_field_number(object, "exposed_ms", section->exposed_ms.mean);
+    lull_field_integer(object, "sm_mhz", kept_mhz(controller, gpu, info, target));
+    lull_field_json(object, "descent", descent_json(controller, gpu, info, target));
+    lull_field_text(object, "verdict", text.verdict);
+    lull_field_text(object, "reason", text.reason);
+    return object;
+}
+
+static json_t *sections_json(const struct lull_control *control, uint32_t gpu)
+{
+    json_t *sections = json_array();
+    uint32_t count;
+
+    lull_track_sections(lull_controller_track(lull_control_controller(control), gpu), &count);
+    for (uint32_t i = 0; i < count; i++)
+        json_array_append_new(sections, section_json(control, gpu, i));
+    return sections;
+}
+
+static json_t *steady_json(const struct lull_control *control, uint32_t gpu)
+{
+    const struct lull_controller *controller = lull_control_controller(control);
+    const struct lull_device_info *info = lull_control_info(control, gpu);
+    const struct lull_target *target;
+    json_t *object;
+    uint32_t count;
+
+    if (!lull_controller_is_steady(controller))
+        return json_null();
+    object = json_object();
+    target = lull_controller_targets(controller, &count);
+    lull_field_integer(object, "sm_mhz", kept_mhz(controller, gpu, info, target));
+    lull_field_json(object, "descent", descent_json(controller, gpu, info, target));
+    lull_field_text(object, "verdict", lull_target_verdict_text(target));
+    lull_field_text(object, "reason", lull_target_reason_text(target));
+    return object;
+}
+
+/* ---- driver and communicators ------------------------------------------------------------ */
+
+static json_t *direction_json(const struct lull_switch_cost *cost, enum lull_direction direction)
+{
+    json_t *object = json_object();
+
+    lull_field_integer(object, "observed", (json_int_t)cost->total_ms[direction].count);
+    lull_field_number(object, "call_p50_ms", lull_switch_cost_call_ms(cost, direction, 0.5));
+    lull_field_number(object, "total_p50_ms", lull_switch_cost_total_ms(cost, direction, 0.5));
+    lull_field_number(object, "total_p95_ms", lull_switch_cost_total_ms(cost, direction, 0.95));
+    return object;
+}
+
+static json_t *switch_json(const struct lull_controller *controller, uint32_t gpu)
+{
+    const struct lull_switch_cost *cost = lull_controller_switch_cost(controller, gpu);
+    json_t *object = json_object();
+
+    lull_field_json(object, "down", direction_json(cost, LULL_DIRECTION_DOWN));
+    lull_field_json(object, "up", direction_json(cost, LULL_DIRECTION_UP));
+    return object;
+}
+
+static json_t *reaction_json(const struct lull_run_log *log)
+{
+    double p50_us;
+    double p99_us;
+    json_t *object;
+
+    if (!lull_run_log_reaction_us(log, 0.5, &p50_us) ||
+        !lull_run_log_reaction_us(log, 0.99, &p99_us))
+        return json_null();
+    object = json_object();
+    lull_field_integer(object, "count", (json_int_t)log->reactions.count);
+    lull_field_number(object, "p50_us", p50_us);
+    lull_field_number(object, "p99_us", p99_us);
+    return object;
+}
+
+static json_t *driver_json(const struct lull_driver_watch *watch)
+{
+    json_t *object = json_object();
+    char trouble[256];
+
+    lull_driver_watch_describe(watch, trouble, sizeof(trouble));
+    lull_field_integer(object, "changes", (json_int_t)watch->changes);
+    lull_field_integer(object, "without_effect", (json_int_t)watch->without_effect);
+    lull_field_integer(object, "calls", (json_int_t)watch->calls);
+    lull_field_integer(object, "slow_calls", (json_int_t)watch->slow_calls);
+    lull_field_number(object, "slowest_call_ms", watch->slowest_call_ms);
+    lull_field_integer(object, "foreign_changes", (json_int_t)watch->foreign);
+    lull_field_text(object, "trouble", trouble);
+    return object;
+}
+
+static json_t *communicators_json(const struct lull_communicators *communicators,
+                                  uint64_t iterations)
+{
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < communicators->count; i++) {
+        const struct lull_named_communicator *item = &communicators->items[i];
+        json_t *object = json_object();
+
+        lull_field_text(object, "name", item->name);
+        lull_field_integer(object, "ranks", item->what.ranks);
+        lull_field_integer(object, "nodes", item->what.nodes);
+        lull_field_integer(object, "operations", (json_int_t)item->operations);
+        lull_field_text(
+            object, "parallelism",
+            lull_parallelism_name(lull_communicator_parallelism(&item->what, iterations)));
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
+/* ---- all of a GPU ------------------------------------------------------------------------ */
+
+/* From the rank's entry into the job until it left; without those, between its calls. */
+static double life_of_rank_ms(const struct lull_control_gpu *state,
+                              const struct lull_track_totals *totals)
+{
+    const int64_t begin_ns = state->entered_ns != 0 ? state->entered_ns : totals->first_ns;
+    const int64_t end_ns = state->left_ns != 0 ? state->left_ns : totals->last_ns;
+
+    return lull_ms_from_ns(end_ns - begin_ns);
+}
+
+json_t *lull_gpu_report_json(const struct lull_report *report, uint32_t gpu)
+{
+    const struct lull_control *control = report->managed;
+    const struct lull_controller *controller = lull_control_controller(control);
+    const struct lull_control_gpu *state = lull_control_gpu(control, gpu);
+    const struct lull_device_info *info = lull_control_info(control, gpu);
+    const struct lull_track *track = lull_controller_track(controller, gpu);
+    const struct lull_run_log *log = lull_control_log(control, gpu);
+    struct lull_track_totals totals;
+    double life_ms;
+    json_t *object = json_object();
+
+    lull_track_totals(track, &totals);
+    life_ms = life_of_rank_ms(state, &totals);
+    lull_field_integer(object, "index", state->device);
+    lull_field_text(object, "name", info->name);
+    lull_field_text(object, "uuid", info->uuid);
+    lull_field_text(object, "state", lull_gpu_state_text(control, gpu));
+    lull_field_json(object, "driver", driver_json(&state->driver));
+    lull_field_json(object, "communicators",
+                    communicators_json(&state->communicators, log->boundaries.count));
+    lull_field_integer(object, "calls", (json_int_t)totals.calls);
+    lull_field_integer(object, "calls_per_iteration", (json_int_t)lull_track_period(track));
+    lull_field_number(object, "communication_ms", totals.communication_ms);
+    lull_field_known(object, "communication_ratio", totals.communication_ms / life_ms,
+                     life_ms > 0.0);
+    lull_field_integer(object, "switches", (json_int_t)log->switches);
+    lull_field_integer(object, "switches_refused", (json_int_t)log->refused);
+    lull_field_integer(object, "events_lost", (json_int_t)state->lost_events);
+    lull_field_json(object, "reaction", reaction_json(log));
+    lull_field_json(object, "switch_cost", switch_json(controller, gpu));
+    lull_field_json(object, "steady", steady_json(control, gpu));
+    lull_field_json(object, "sections", sections_json(control, gpu));
+    return object;
+}
+
+void lull_gpu_report_print(const struct lull_report *report, uint32_t gpu, FILE *out)
+{
+    const struct lull_control *control = report->managed;
+    char trouble[256];
+    uint32_t count;
+
+    lull_track_sections(lull_controller_track(lull_control_controller(control), gpu), &count);
+    fprintf(out, "  GPU %u: %s\n", lull_control_gpu(control, gpu)->device,
+            lull_gpu_state_text(control, gpu));
+    if (report->limits != NULL)
+        count = 0; /* the sections were only looked at */
+    if (lull_driver_watch_describe(&lull_control_gpu(control, gpu)->driver, trouble,
+                                   sizeof(trouble)))
+        fprintf(out, "    driver: %s\n", trouble);
+    for (uint32_t i = 0; i < count; i++) {
+        struct lull_section_text text;
+
+        lull_section_describe(control, gpu, i, &text);
+        fprintf(out, "    %s\n", text.line);
+    }
+}

@@ -1,0 +1,23 @@
+/*
+ * Power-limit profiles for people and for JSON: one row per setting. Pure but for its output.
+ * Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_REPORT_LIMITS_REPORT_H
+#define LULL_GOVERNOR_REPORT_LIMITS_REPORT_H
+
+#include <stdio.h>
+
+#include <jansson.h>
+
+#include "store/limit_profiles.h"
+
+/* The profile; docs/report.md explains its fields. A new reference. */
+json_t *lull_limit_table_json(const struct lull_limit_profile *profile);
+
+/* The rows, the chosen one marked. */
+void lull_limit_table_print(const struct lull_limit_profile *profile, FILE *out);
+
+/* What was chosen and what for, such as "250 W (least cost, eta 0.50)". */
+void lull_limit_table_choice(const struct lull_limit_profile *profile, char *text_out, size_t size);
+
+#endif

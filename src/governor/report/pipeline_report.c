@@ -1,0 +1,382 @@
+/* What a pipeline's plan promised, what came of it, and what was done about stragglers.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "governor/report/report_fields.h"
+#include "governor/report/report_parts.h"
+#include "governor/run/run_statistics.h"
+
+enum { REFERENCE, PLANNED, SIDES };
+
+/* Iterations of one side that were measured. */
+struct side {
+    uint64_t iterations;
+    double time_s;
+    double energy_j;
+    bool has_energy;
+};
+
+struct outcome {
+    struct side sides[SIDES];
+    struct lull_guard_estimate slowdown;
+};
+
+/* ---- what was measured ------------------------------------------------------------------- */
+
+static void add_stretch(const struct lull_control *control,
+                        const struct lull_conductor_iteration *first,
+                        const struct lull_conductor_iteration *last, struct side *side)
+{
+    double energy_j;
+
+    if (!lull_run_statistics_energy_between(control, first->begin_ns, last->end_ns, &energy_j))
+        return;
+    side->has_energy = true;
+    side->iterations += (uint64_t)(last - first) + 1;
+    side->time_s += (double)(last->end_ns - first->begin_ns) * 1e-9;
+    side->energy_j += energy_j;
+}
+
+/* Neighbours of one kind are one stretch: the energy counter is coarse. */
+static struct outcome measure(const struct lull_control *control,
+                              const struct lull_plan_runner *runner)
+{
+    const int32_t plan = lull_conductor_plan(lull_plan_runner_conductor(runner));
+    struct outcome outcome = {.slowdown = {.slowdown_ratio = NAN, .upper_ratio = NAN}};
+    size_t count;
+    const struct lull_conductor_iteration *iterations = lull_plan_runner_recorded(runner, &count);
+
+    for (size_t i = 0; i < count;) {
+        const size_t first = i;
+
+        while (i < count && iterations[i].is_measured && iterations[i].is_whole &&
+               iterations[i].plan == iterations[first].plan &&
+               (i == first || iterations[i].begin_ns == iterations[i - 1].end_ns))
+            i++;
+        if (i == first)
+            i++;
+        else if (iterations[first].plan < 0 || iterations[first].plan == plan)
+            add_stretch(control, &iterations[first], &iterations[i - 1],
+                        &outcome.sides[iterations[first].plan < 0 ? REFERENCE : PLANNED]);
+    }
+    lull_conductor_slowdown(lull_plan_runner_conductor(runner), &outcome.slowdown);
+    return outcome;
+}
+
+static double saving(const struct outcome *outcome)
+{
+    const struct side *reference = &outcome->sides[REFERENCE];
+    const struct side *planned = &outcome->sides[PLANNED];
+
+    if (!reference->has_energy || !planned->has_energy)
+        return NAN;
+    return 1.0 - planned->energy_j / (double)planned->iterations /
+                     (reference->energy_j / (double)reference->iterations);
+}
+
+/* ---- what was planned -------------------------------------------------------------------- */
+
+/* Why the plan was withdrawn, now or before; empty: it never was. */
+static const char *trouble_text(const struct lull_conductor *conductor, uint32_t *withdrawals_out)
+{
+    static const char *const texts[] = {
+        [LULL_CONDUCTOR_NO_TROUBLE] = "",
+        [LULL_CONDUCTOR_BLOCKS] = "driver calls block for too long",
+        [LULL_CONDUCTOR_DISOBEYS] = "a GPU's clock does not follow",
+    };
+
+    return texts[lull_conductor_trouble(conductor, withdrawals_out)];
+}
+
+static const char *state_text(const struct lull_plan_runner *runner)
+{
+    static const char *const texts[] = {
+        [LULL_CONDUCTOR_WAITING] = "no iteration was recognised",
+        [LULL_CONDUCTOR_WARMING] = "the run ended before it was tried",
+        [LULL_CONDUCTOR_TRYING] = "the run ended while it was tried",
+        [LULL_CONDUCTOR_KEPT] = "kept",
+        [LULL_CONDUCTOR_GIVEN_UP] = "given up: not proven harmless",
+        [LULL_CONDUCTOR_WITHDRAWN] = "withdrawn: the driver is not to be trusted",
+    };
+
+    if (lull_plan_runner_conductor(runner) == NULL)
+        return "not carried out";
+    return texts[lull_conductor_phase(lull_plan_runner_conductor(runner))];
+}
+
+/* How many operations of a device, of one kind, have which clock: the highest first. */
+static json_t *clocks_json(const struct lull_plan_file *plan, uint32_t device,
+                           enum lull_pipeline_kind kind)
+{
+    const struct lull_pipeline_graph *graph = &plan->graph;
+    json_t *clocks = json_array();
+    uint32_t below_mhz = UINT32_MAX;
+
+    for (;;) {
+        uint32_t highest_mhz = 0;
+        json_int_t count = 0;
+        json_t *object;
+
+        for (uint32_t i = graph->first_on[device]; i < graph->first_on[device + 1]; i++) {
+            const uint32_t op = graph->on_device[i];
+            const struct lull_pipeline_class *class =
+                &plan->profile.classes[graph->ops[op].class_index];
+            const uint32_t mhz = class->options[plan->option[op]].sm_mhz;
+
+            if (class->kind != kind || mhz >= below_mhz || mhz < highest_mhz)
+                continue;
+            count = mhz > highest_mhz ? 1 : count + 1;
+            highest_mhz = mhz;
+        }
+        if (highest_mhz == 0)
+            return clocks;
+        object = json_object();
+        lull_field_integer(object, "sm_mhz", highest_mhz);
+        lull_field_integer(object, "operations", count);
+        json_array_append_new(clocks, object);
+        below_mhz = highest_mhz;
+    }
+}
+
+static json_t *stage_json(const struct lull_plan_file *plan, uint32_t gpu, uint32_t device)
+{
+    json_t *object = json_object();
+    json_t *clocks = json_object();
+
+    for (enum lull_pipeline_kind kind = 0; kind < LULL_PIPELINE_KINDS; kind++) {
+        json_t *of_kind = clocks_json(plan, device, kind);
+
+        if (kind == LULL_PIPELINE_FIXED || json_array_size(of_kind) == 0)
+            json_decref(of_kind);
+        else
+            lull_field_json(clocks, lull_pipeline_kind_name(kind), of_kind);
+    }
+    lull_field_integer(object, "gpu", gpu);
+    lull_field_integer(object, "device", device);
+    lull_field_json(object, "clocks", clocks);
+    return object;
+}
+
+static json_t *stages_json(const struct lull_report *report, const struct lull_plan_file *plan)
+{
+    json_t *stages = json_array();
+
+    for (uint32_t i = 0; i < lull_control_gpu_count(report->managed); i++) {
+        const int32_t device = lull_plan_runner_device(report->runner, i);
+        const uint32_t gpu = lull_control_gpu(report->managed, i)->device;
+
+        if (device >= 0)
+            json_array_append_new(stages, stage_json(plan, gpu, (uint32_t)device));
+    }
+    return stages;
+}
+
+static double highest_time_s(const struct lull_plan_file *plan, double *energy_out)
+{
+    const struct lull_pipeline_problem problem = {&plan->profile, &plan->graph, plan->blocking_w};
+    uint32_t *highest = calloc(plan->graph.op_count, sizeof(highest[0]));
+    struct lull_pipeline_cost cost = {.time_ns = 0, .energy_j = NAN};
+
+    if (highest != NULL) {
+        lull_pipeline_plan_highest(&problem, highest);
+        cost = lull_pipeline_plan_cost(&problem, highest, 0);
+    }
+    free(highest);
+    *energy_out = cost.energy_j;
+    return (double)cost.time_ns * 1e-9;
+}
+
+static json_t *predicted_json(const struct lull_plan_file *plan)
+{
+    double highest_j;
+    const double highest_s = highest_time_s(plan, &highest_j);
+    const double time_s = (double)plan->time_ns * 1e-9;
+    json_t *object = json_object();
+
+    lull_field_number(object, "time_s", time_s);
+    lull_field_number(object, "energy_j", plan->energy_j);
+    lull_field_number(object, "all_max_time_s", highest_s);
+    lull_field_number(object, "all_max_energy_j", highest_j);
+    lull_field_number(object, "saving_ratio", 1.0 - plan->energy_j / highest_j);
+    lull_field_number(object, "slowdown_ratio", time_s / highest_s - 1.0);
+    return object;
+}
+
+static json_t *side_json(const struct side *side)
+{
+    const double count = (double)side->iterations;
+    json_t *object = json_object();
+
+    lull_field_integer(object, "iterations", (json_int_t)side->iterations);
+    lull_field_number(object, "iteration_ms", side->time_s * 1e3 / count);
+    lull_field_known(object, "energy_per_iteration_j", side->energy_j / count, side->has_energy);
+    return object;
+}
+
+static json_t *slowdown_json(const struct lull_guard_estimate *slowdown, double confidence)
+{
+    json_t *object = json_object();
+
+    lull_field_known(object, "slowdown_ratio", slowdown->slowdown_ratio, slowdown->pairs > 0);
+    lull_field_known(object, "slowdown_upper_ratio", slowdown->upper_ratio, slowdown->pairs >= 2);
+    lull_field_integer(object, "pairs", (json_int_t)slowdown->pairs);
+    lull_field_number(object, "confidence", confidence);
+    return object;
+}
+
+/* ---- stragglers -------------------------------------------------------------------------- */
+
+static json_t *stragglers_json(const struct lull_report *report)
+{
+    struct lull_straggler_response_summary summary;
+    json_t *object;
+
+    if (report->response == NULL)
+        return json_null();
+    object = json_object();
+    lull_straggler_response_summary(report->response, report->managed, report->runner, &summary);
+    lull_field_integer(object, "replans", summary.replans);
+    lull_field_integer(object, "iterations", (json_int_t)summary.iterations);
+    lull_field_number(object, "slowest_replan_ms", summary.slowest_ms);
+    lull_field_number(object, "saved_j", summary.saved_j);
+    lull_field_number(object, "saving_ratio", summary.saved_ratio);
+    lull_field_number(object, "lost_ms", summary.lost_ms);
+    lull_field_integer(object, "refuted", summary.refuted);
+    return object;
+}
+
+static void print_stragglers(const struct lull_report *report, FILE *out)
+{
+    struct lull_straggler_response_summary summary;
+
+    if (report->response == NULL)
+        return;
+    lull_straggler_response_summary(report->response, report->managed, report->runner, &summary);
+    if (summary.replans == 0)
+        return;
+    fprintf(out,
+            "    stragglers: replanned %u time%s, within %.1f ms; %" PRIu64 " iterations stretched",
+            summary.replans, summary.replans == 1 ? "" : "s", summary.slowest_ms,
+            summary.iterations);
+    if (isfinite(summary.saved_j))
+        fprintf(out, ", saved %.0f J (%.1f %%)", summary.saved_j, 100.0 * summary.saved_ratio);
+    fprintf(out, ", lost at most %.0f ms\n", summary.lost_ms);
+}
+
+/* ---- all together ------------------------------------------------------------------------ */
+
+/* The plan that was carried out, or the last one that was given up; NULL: it never came to one. */
+static const struct lull_plan_file *find_plan(const struct lull_plan_runner *runner)
+{
+    const int32_t index = lull_conductor_plan(lull_plan_runner_conductor(runner));
+    const struct lull_plan_file *plan = NULL;
+
+    if (index >= 0)
+        return lull_plan_runner_plan(runner, (uint32_t)index);
+    for (uint32_t i = 0; i < LULL_PLAN_RUNNER_MAX_CONDUCTED; i++)
+        if (lull_plan_runner_plan(runner, i) != NULL)
+            plan = lull_plan_runner_plan(runner, i);
+    return plan;
+}
+
+static json_t *carried_out_json(const struct lull_report *report, const struct lull_plan_file *plan)
+{
+    const struct lull_conductor *conductor = lull_plan_runner_conductor(report->runner);
+    const struct outcome outcome = measure(report->managed, report->runner);
+    uint32_t withdrawals;
+    const char *const trouble = trouble_text(conductor, &withdrawals);
+    json_t *object = json_object();
+
+    lull_field_text(object, "plan", plan->title);
+    lull_field_text(object, "planner", plan->planner[0] != '\0' ? plan->planner : NULL);
+    lull_field_text(object, "state", state_text(report->runner));
+    lull_field_integer(object, "plan_index", lull_conductor_plan(conductor));
+    lull_field_json(object, "predicted", predicted_json(plan));
+    lull_field_json(object, "stages", stages_json(report, plan));
+    lull_field_number(object, "saving_ratio", saving(&outcome));
+    lull_field_json(object, "reference", side_json(&outcome.sides[REFERENCE]));
+    lull_field_json(object, "planned", side_json(&outcome.sides[PLANNED]));
+    lull_field_json(object, "slowdown", slowdown_json(&outcome.slowdown, report->confidence));
+    lull_field_integer(object, "late_raisings", (json_int_t)lull_conductor_late(conductor));
+    lull_field_integer(object, "withdrawals", withdrawals);
+    lull_field_text(object, "trouble", trouble);
+    return object;
+}
+
+static json_t *state_json(const char *state)
+{
+    json_t *object = json_object();
+
+    lull_field_text(object, "state", state);
+    return object;
+}
+
+json_t *lull_pipeline_report_json(const struct lull_report *report)
+{
+    const struct lull_plan_file *plan;
+    uint32_t profiled = 0;
+    bool is_done = true;
+    json_t *object;
+
+    if (report->managed == NULL || report->runner == NULL)
+        return json_null();
+    if (lull_plan_runner_conductor(report->runner) == NULL)
+        return state_json(state_text(report->runner));
+    if (report->online != NULL)
+        profiled = lull_online_iterations(report->online, &is_done);
+    plan = is_done ? find_plan(report->runner) : NULL;
+    if (plan == NULL)
+        object = state_json("the run ended while it was profiled");
+    else
+        object = carried_out_json(report, plan);
+    if (report->online != NULL)
+        lull_field_integer(object, "profiled_iterations", profiled);
+    if (plan != NULL)
+        lull_field_json(object, "stragglers", stragglers_json(report));
+    if (report->online != NULL)
+        lull_field_integer(object, "raisings", lull_online_raisings(report->online));
+    return object;
+}
+
+static void print_outcome(const struct outcome *outcome, FILE *out)
+{
+    const struct lull_guard_estimate *slowdown = &outcome->slowdown;
+
+    if (!isfinite(saving(outcome)))
+        return;
+    fprintf(out, "    against iterations at the highest clock in between: saves %.2f %%",
+            saving(outcome) * 100.0);
+    if (slowdown->pairs >= 2)
+        fprintf(out, ", slowdown %+.2f %% (at most %.2f %%)", slowdown->slowdown_ratio * 100.0,
+                slowdown->upper_ratio * 100.0);
+    fprintf(out, "\n");
+}
+
+void lull_pipeline_report_print(const struct lull_report *report, FILE *out)
+{
+    const struct lull_plan_runner *runner = report->runner;
+    const struct lull_plan_file *plan = NULL;
+    struct outcome outcome;
+    uint32_t withdrawals;
+    const char *trouble;
+
+    if (runner == NULL)
+        return;
+    if (lull_plan_runner_conductor(runner) != NULL)
+        plan = find_plan(runner);
+    if (plan != NULL && plan->planner[0] != '\0')
+        fprintf(out, "  pipeline plan of %s: %s\n", plan->planner, state_text(runner));
+    else
+        fprintf(out, "  pipeline plan: %s\n", state_text(runner));
+    if (lull_plan_runner_conductor(runner) == NULL)
+        return;
+    trouble = trouble_text(lull_plan_runner_conductor(runner), &withdrawals);
+    if (withdrawals > 0)
+        fprintf(out, "    withdrawn %u time%s: %s\n", withdrawals, withdrawals > 1 ? "s" : "",
+                trouble);
+    outcome = measure(report->managed, runner);
+    print_outcome(&outcome, out);
+    print_stragglers(report, out);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/report/report.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "governor/report/report_fields.h"
+#include "governor/report/report_parts.h"
+#include "governor/report/timeline.h"
+
+static bool is_used(const struct lull_report *report, uint32_t gpu)
+{
+    return lull_control_gpu(report->managed, gpu)->process >= 0;
+}
+
+static json_t *strings_json(const char *const *strings)
+{
+    json_t *array = json_array();
+
+    for (; strings != NULL && *strings != NULL; strings++)
+        json_array_append_new(array, json_string(*strings));
+    return array;
+}
+
+static json_t *gpus_json(const struct lull_report *report)
+{
+    json_t *gpus = json_array();
+
+    if (report->managed == NULL)
+        return gpus;
+    for (uint32_t i = 0; i < lull_control_gpu_count(report->managed); i++)
+        if (is_used(report, i))
+            json_array_append_new(gpus, lull_gpu_report_json(report, i));
+    return gpus;
+}
+
+static json_t *peers_json(const struct lull_peers_summary *peers)
+{
+    json_t *object;
+
+    if (peers == NULL)
+        return json_null();
+    object = json_object();
+    lull_field_integer(object, "nodes", peers->nodes);
+    lull_field_integer(object, "heard", peers->heard);
+    lull_field_integer(object, "agreed", peers->agreed);
+    lull_field_integer(object, "disagreements", (json_int_t)peers->disagreements);
+    lull_field_integer(object, "refused", (json_int_t)peers->refused);
+    lull_field_text(object, "state", peers->state);
+    return object;
+}
+
+static json_t *report_json(const struct lull_report *report)
+{
+    const char *driver_version =
+        report->devices != NULL ? lull_devices_driver_version(report->devices) : "";
+    json_t *root = json_object();
+
+    lull_field_integer(root, "version", 1);
+    lull_field_json(root, "command", strings_json((const char *const *)report->command));
+    lull_field_integer(root, "status", report->status);
+    lull_field_text(root, "driver_version", driver_version);
+    lull_field_number(root, "tolerance_ratio", report->tolerance_ratio);
+    lull_field_number(root, "confidence", report->confidence);
+    lull_field_known(root, "unmanaged_wall_s", report->unmanaged_s, report->unmanaged != NULL);
+    lull_field_number(root, "managed_wall_s", report->managed_s);
+    lull_run_report_add(report, root);
+    lull_field_json(root, "gpus", gpus_json(report));
+    lull_field_json(root, "together", peers_json(report->peers));
+    lull_field_json(root, "pipeline", lull_pipeline_report_json(report));
+    lull_field_json(root, "power_limit", lull_limits_report_json(report->limits));
+    lull_field_json(root, "energy", lull_energy_report_json(&report->energy));
+    lull_field_json(root, "notes", strings_json(report->notes));
+    return root;
+}
+
+int lull_report_write(const struct lull_report *report, const char *directory,
+                      struct lull_error *err)
+{
+    char path[PATH_MAX];
+    json_t *root;
+    char *text;
+    int result = lull_file_make_directory(directory, 0777, err);
+
+    if (result < 0)
+        return result;
+    if ((size_t)snprintf(path, sizeof(path), "%s/report.json", directory) >= sizeof(path))
+        return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", directory);
+    root = report_json(report);
+    text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    json_decref(root);
+    if (text == NULL)
+        return lull_error_set(err, -ENOMEM, "%s: no memory for the report", path);
+    result = lull_file_write_atomic(path, text, strlen(text), 0644, err);
+    free(text);
+    if (result == 0 && report->online != NULL)
+        result = lull_online_write_profile(report->online, directory, err);
+    if (result < 0 || report->managed == NULL)
+        return result;
+    return lull_timeline_write(report->devices, report->managed, directory, err);
+}
+
+void lull_report_print(const struct lull_report *report, FILE *out)
+{
+    if (report->managed == NULL)
+        return;
+    lull_run_report_print(report, out);
+    lull_pipeline_report_print(report, out);
+    lull_limits_report_print(report->limits, out);
+    for (uint32_t i = 0; i < lull_control_gpu_count(report->managed); i++)
+        if (is_used(report, i))
+            lull_gpu_report_print(report, i, out);
+    lull_energy_report_print(&report->energy, out);
+}

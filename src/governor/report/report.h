@@ -1,0 +1,54 @@
+/*
+ * The report of a run: report.json, the timeline trace.json (Chrome's trace format, which Perfetto
+ * and chrome://tracing show), and the table for people. docs/report.md explains every field.
+ *
+ * Threads: one; the controls are stopped. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_REPORT_REPORT_H
+#define LULL_GOVERNOR_REPORT_REPORT_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "governor/peers/peers.h"
+#include "governor/control/control.h"
+#include "governor/energy/accounting.h"
+#include "governor/limits/power_limits.h"
+#include "governor/plan/online.h"
+#include "governor/plan/straggler_response.h"
+
+/* What was measured of energy. */
+struct lull_energy_report {
+    const struct lull_accounting *managed;   /* NULL: nothing was measured */
+    const struct lull_accounting *unmanaged; /* NULL: not compared */
+    const char *node_reason; /* why processors and memory were not read; "" they were */
+};
+
+struct lull_report {
+    char *const *command; /* NULL-terminated */
+    int status;           /* of the managed run */
+    double tolerance_ratio;
+    double confidence;
+    struct lull_devices *devices;                   /* NULL: no GPU was found */
+    const struct lull_control *managed;             /* NULL: nothing was managed */
+    const struct lull_control *unmanaged;           /* NULL: not compared */
+    double managed_s;                               /* wall time of each run */
+    double unmanaged_s;                             /* 0: not compared */
+    const struct lull_peers_summary *peers;         /* NULL: the job has one node */
+    const char *const *notes;                       /* NULL-terminated: what people should know */
+    const struct lull_online *online;               /* NULL: no pipeline was profiled */
+    const struct lull_plan_runner *runner;          /* NULL: there was no plan */
+    const struct lull_straggler_response *response; /* NULL: stragglers were not looked for */
+    const struct lull_limits *limits;               /* NULL: power limits were left alone */
+    struct lull_energy_report energy;
+};
+
+/* Writes DIR/report.json and DIR/trace.json, each whole or not at all. Errors: -errno, the path. */
+int lull_report_write(const struct lull_report *report, const char *directory,
+                      struct lull_error *err);
+
+/* The table for people. */
+void lull_report_print(const struct lull_report *report, FILE *out);
+
+#endif

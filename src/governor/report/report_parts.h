@@ -1,0 +1,37 @@
+/*
+ * The parts of a run's report, each written by the file of its name: run_report.c, gpu_report.c,
+ * pipeline_report.c, limits_report.c, energy_report.c. docs/report.md explains every field.
+ *
+ * JSON values are new references. What prints, prints lines of the table for people.
+ * Threads: one; the controls are stopped. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_REPORT_REPORT_PARTS_H
+#define LULL_GOVERNOR_REPORT_REPORT_PARTS_H
+
+#include <stdio.h>
+
+#include <jansson.h>
+
+#include "governor/report/report.h"
+
+/* Sets the fields from "unmanaged" to "whole_run_slowdown_ratio": what an iteration cost. */
+void lull_run_report_add(const struct lull_report *report, json_t *root);
+void lull_run_report_print(const struct lull_report *report, FILE *out);
+
+/* An element of "gpus": a GPU that a rank of the managed run used, and its sections. */
+json_t *lull_gpu_report_json(const struct lull_report *report, uint32_t gpu);
+void lull_gpu_report_print(const struct lull_report *report, uint32_t gpu, FILE *out);
+
+/* "pipeline": what a plan promised, and what came of it; null where no plan was given. */
+json_t *lull_pipeline_report_json(const struct lull_report *report);
+void lull_pipeline_report_print(const struct lull_report *report, FILE *out);
+
+/* "power_limit": null where power limits were left alone. */
+json_t *lull_limits_report_json(const struct lull_limits *limits);
+void lull_limits_report_print(const struct lull_limits *limits, FILE *out);
+
+/* "energy": the whole run, and the program's windows; null where nothing was measured. */
+json_t *lull_energy_report_json(const struct lull_energy_report *report);
+void lull_energy_report_print(const struct lull_energy_report *report, FILE *out);
+
+#endif

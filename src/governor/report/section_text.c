@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/report/section_text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *lull_verdict_text(enum lull_verdict verdict)
+{
+    switch (verdict) {
+    case LULL_VERDICT_NOT_DEGRADED:
+        return "not degraded";
+    case LULL_VERDICT_DEGRADED:
+        return "degraded";
+    default:
+        return "undecided";
+    }
+}
+
+const char *lull_target_verdict_text(const struct lull_target *target)
+{
+    if (target == NULL)
+        return "not switched";
+    if (!target->settled)
+        return "undecided";
+    return target->descent.good > 0 ? "lowered" : "highest kept";
+}
+
+const char *lull_target_reason_text(const struct lull_target *target)
+{
+    if (!target->settled)
+        return "the run ended before the descent did";
+    switch (target->reason) {
+    case LULL_REASON_LOWEST:
+        return "the device's lowest clock does not slow the job";
+    case LULL_REASON_DEGRADES_BELOW:
+        return target->descent.good > 0 ? "the next lower clock is not proven harmless"
+                                        : "no lower clock is proven harmless";
+    case LULL_REASON_SAVES_NOTHING:
+        return "a lower clock draws no less power here";
+    default:
+        return "";
+    }
+}
+
+static void format_bytes(uint64_t bytes, char *text, size_t size)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    unsigned unit = 0;
+
+    while (value >= 1024.0 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+        value /= 1024.0;
+        unit++;
+    }
+    snprintf(text, size, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+}
+
+static const char *kind_of_name(const char *name)
+{
+    static const char *const kinds[] = {"communication", "bubble", "idle"};
+
+    for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (strcmp(name, kinds[i]) == 0)
+            return kinds[i];
+    return "user";
+}
+
+static void describe_name(const struct lull_control *control, uint32_t gpu,
+                          const struct lull_section *section, struct lull_section_text *text)
+{
+    char bytes[32];
+
+    if (section->operation == LULL_OPERATION_USER) {
+        lull_event_segment_name(lull_control_job(control),
+                                (uint32_t)lull_control_gpu(control, gpu)->process, section->name,
+                                text->name);
+        text->kind = kind_of_name(text->name);
+    } else if (section->operation == LULL_OPERATION_NONE) {
+        snprintf(text->name, sizeof(text->name), "idle");
+        text->kind = "idle";
+    } else {
+        snprintf(text->name, sizeof(text->name), "%s",
+                 lull_operation_name((enum lull_operation)section->operation));
+        text->kind = "communication";
+    }
+    format_bytes(section->bytes, bytes, sizeof(bytes));
+    snprintf(text->signature, sizeof(text->signature), "%.24s %s, %u ranks, %u calls #%08" PRIx32,
+             text->name, bytes, section->ranks, section->calls, (uint32_t)section->signature);
+}
+
+/* Why a section has no target of its own. */
+static void describe_untargeted(const struct lull_control *control, uint32_t gpu,
+                                const struct lull_section *section, struct lull_section_text *text)
+{
+    const struct lull_controller *controller = lull_control_controller(control);
+    const struct lull_switch_cost *cost = lull_controller_switch_cost(controller, gpu);
+
+    if (lull_controller_is_withheld(controller))
+        snprintf(text->reason, sizeof(text->reason), "driver calls block for longer than that");
+    else if (lull_controller_phase(controller) == LULL_PHASE_LEARNING)
+        snprintf(text->reason, sizeof(text->reason), "the run ended while it was being learnt");
+    else
+        snprintf(text->reason, sizeof(text->reason),
+                 "%.2f ms exposed is too short to switch down and up (about %.0f ms)%s",
+                 section->exposed_ms.mean,
+                 lull_switch_cost_total_ms(cost, LULL_DIRECTION_DOWN, 0.5) +
+                     lull_switch_cost_total_ms(cost, LULL_DIRECTION_UP, 0.95),
+                 lull_controller_is_steady(controller) ? "; see the steady point" : "");
+}
+
+void lull_section_describe(const struct lull_control *control, uint32_t gpu, uint32_t index,
+                           struct lull_section_text *text_out)
+{
+    const struct lull_controller *controller = lull_control_controller(control);
+    const struct lull_target *target = lull_controller_target_of(controller, gpu, index);
+    uint32_t count;
+    const struct lull_section *section =
+        &lull_track_sections(lull_controller_track(controller, gpu), &count)[index];
+
+    describe_name(control, gpu, section, text_out);
+    text_out->verdict = lull_target_verdict_text(target);
+    if (target == NULL)
+        describe_untargeted(control, gpu, section, text_out);
+    else
+        snprintf(text_out->reason, sizeof(text_out->reason), "%s", lull_target_reason_text(target));
+    snprintf(text_out->line, sizeof(text_out->line), "%s: %.1f ms x %" PRIu64 ": %s (%s)",
+             text_out->signature, section->length_ms.mean, section->length_ms.count,
+             text_out->verdict, text_out->reason);
+}
+
+const char *lull_gpu_state_text(const struct lull_control *control, uint32_t gpu)
+{
+    const struct lull_control_gpu *state = lull_control_gpu(control, gpu);
+    const struct lull_controller *controller = lull_control_controller(control);
+    enum lull_track_phase phase = lull_track_phase(lull_controller_track(controller, gpu));
+
+    if (state->process < 0)
+        return "not used by the job";
+    if (state->shared)
+        return "left alone: several ranks share this GPU";
+    if (state->refusal.code != 0)
+        return state->refusal.text;
+    if (!state->leased)
+        return "observed only";
+    if (lull_driver_watch_has_no_effect(&state->driver))
+        return "left alone: the driver does not do what it says";
+    if (lull_control_decider(control)->gpu_text != NULL)
+        return lull_control_decider(control)->gpu_text;
+    if (lull_control_wants_limits(control))
+        return "managed by its power limit";
+    if (lull_controller_is_withheld(controller))
+        return "left alone: driver calls block for too long";
+    if (phase == LULL_TRACK_SEARCHING)
+        return "left alone: the sequence of calls does not repeat (any more)";
+    if (lull_controller_is_steady(controller))
+        return "managed by one steady point: no section is worth switching";
+    return "managed by section";
+}

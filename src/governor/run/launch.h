@@ -1,0 +1,50 @@
+/*
+ * Starts the user's command as it would have been started without Lull, and says how it ended.
+ * Threads: one thread owns a struct lull_child. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_RUN_LAUNCH_H
+#define LULL_GOVERNOR_RUN_LAUNCH_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+struct lull_child {
+    pid_t pid;
+    int pidfd; /* readable once the child has ended */
+};
+
+/* How a child differs from one that simply shares everything with Lull. */
+struct lull_child_setup {
+    int stdout_fd; /* becomes its standard output; -1: Lull's own */
+    int stderr_fd;
+    bool has_own_group; /* leads a process group, and is terminated should Lull die before it */
+};
+
+/*
+ * Starts argv (NULL-terminated, found by PATH) with the given additions to the environment:
+ * "NAME=value" replaces, "+NAME=value" puts the value before an existing list with ':'.
+ * Errors: -ENOENT and others of exec with the command's name; the child never ran then.
+ */
+int lull_child_start(char *const argv[], const char *const *environment,
+                     struct lull_child *child_out, struct lull_error *err);
+
+/* The same with a setup; the descriptors stay the caller's. */
+int lull_child_start_as(char *const argv[], const char *const *environment,
+                        const struct lull_child_setup *setup, struct lull_child *child_out,
+                        struct lull_error *err);
+
+/* Passes a signal on; a child that has ended is no error. */
+void lull_child_signal(const struct lull_child *child, int signal_number);
+
+/* The same for the whole group of a child that has its own; valid until the child is reaped. */
+void lull_child_signal_group(const struct lull_child *child, int signal_number);
+
+/*
+ * Reaps the child. True when it has ended: *status_out is then its exit status, 128 + N for a
+ * signal. With block it waits for the end, otherwise it only looks.
+ */
+bool lull_child_reap(struct lull_child *child, bool block, int *status_out);
+
+#endif

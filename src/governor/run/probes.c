@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/run/probes.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "governor/run/mpi_flavor.h"
+#include "governor/run/python_command.h"
+#include "wire/event.h"
+
+#define NCCL_PLUGIN_ENV "NCCL_PROFILER_PLUGIN"
+
+/* ---- which commands need which probe ------------------------------------------------------ */
+
+static bool is_openmpi(const struct lull_probes_request *request)
+{
+    return lull_mpi_flavor_of_command(request->command) == LULL_MPI_OPENMPI;
+}
+
+static bool is_mpich(const struct lull_probes_request *request)
+{
+    return lull_mpi_flavor_of_command(request->command) == LULL_MPI_MPICH;
+}
+
+static bool is_python(const struct lull_probes_request *request)
+{
+    return lull_command_runs_python(request->command);
+}
+
+static bool wants_markers(const struct lull_probes_request *request)
+{
+    return request->markers;
+}
+
+static bool wants_plugin(const struct lull_probes_request *request)
+{
+    return !request->markers;
+}
+
+static bool wants_ranges(const struct lull_probes_request *request)
+{
+    (void)request;
+    return true;
+}
+
+static bool wants_exposure(const struct lull_probes_request *request)
+{
+    return request->exposure;
+}
+
+/* CUDA loads one library only, and says nothing of others to it. */
+static bool is_any_library(const char *chosen)
+{
+    (void)chosen;
+    return true;
+}
+
+/* The words by which NCCL's profiler is switched off, or was linked into the program. */
+static bool is_no_plugin(const char *chosen)
+{
+    return strcmp(chosen, "none") == 0 || strcmp(chosen, "STATIC_PLUGIN") == 0;
+}
+
+/* ---- the probes --------------------------------------------------------------------------- */
+
+/* A new probe is a new row, and a library in src/probe/. */
+static const struct probe {
+    const char *library;
+    bool (*is_needed)(const struct lull_probes_request *request);
+    const char *variable;  /* of the environment, that gets it loaded; +: added to what it holds */
+    const char *chain;     /* variable that tells it what the user has chosen instead; NULL: none */
+    const char *otherwise; /* what would be loaded if the user has chosen nothing; NULL: nothing */
+    bool (*is_respected)(const char *chosen); /* then it is not loaded; NULL: it always is */
+    const char *loss;                         /* what is not observed then, and what to do */
+    const char *besides;                      /* another variable that is set with it; NULL: none */
+} all_probes[] = {
+    {.library = "liblull-mpi-openmpi.so", .is_needed = is_openmpi, .variable = "+LD_PRELOAD"},
+    {.library = "liblull-mpi-mpich.so", .is_needed = is_mpich, .variable = "+LD_PRELOAD"},
+    {.library = "liblull-gloo.so", .is_needed = is_python, .variable = "+LD_PRELOAD"},
+    {
+        .library = "liblull-nccl.so",
+        .is_needed = wants_markers,
+        .variable = "+LD_PRELOAD",
+        .besides = NCCL_PLUGIN_ENV "=none", /* both would tell everything twice */
+    },
+    {
+        .library = "libnccl-profiler-lull.so",
+        .is_needed = wants_plugin,
+        .variable = NCCL_PLUGIN_ENV,
+        .chain = LULL_NCCL_CHAIN_ENV,
+        .otherwise = "libnccl-profiler.so",
+        .is_respected = is_no_plugin,
+        .loss = "communication through NCCL is not observed; unset it to let Lull see it",
+    },
+    {
+        .library = "liblull-nvtx.so",
+        .is_needed = wants_ranges,
+        .variable = "NVTX_INJECTION64_PATH",
+        .chain = LULL_NVTX_CHAIN_ENV,
+    },
+    {
+        .library = "liblull-cupti.so",
+        .is_needed = wants_exposure,
+        .variable = "CUDA_INJECTION64_PATH",
+        .is_respected = is_any_library,
+        .loss = "kernels are not recorded; unset it to let Lull record them (--exposure)",
+    },
+};
+
+static int find_probe(const char *file, char *path_out, size_t size, struct lull_error *err)
+{
+    char build_path[64];
+
+    snprintf(build_path, sizeof(build_path), "probe/%s", file);
+    return lull_file_find_own(build_path, file, path_out, size, err);
+}
+
+__attribute__((format(printf, 2, 3))) static void add(struct lull_probes *probes,
+                                                      const char *format, ...)
+{
+    va_list arguments;
+
+    if (probes->count == 0)
+        probes->count = 1; /* the job's place */
+    assert(probes->count < LULL_PROBES_VARIABLES);
+    va_start(arguments, format);
+    vsnprintf(probes->variables[probes->count++], LULL_PROBES_TEXT_BYTES, format, arguments);
+    va_end(arguments);
+}
+
+/* What ours has to load in its turn: the user's choice, if it is not ours already. */
+static const char *find_behind(const struct probe *probe, const char *chosen)
+{
+    if (chosen == NULL)
+        return probe->otherwise;
+    if (strcmp(chosen, "lull") == 0 || strstr(chosen, probe->library) != NULL)
+        return NULL;
+    return chosen;
+}
+
+uint32_t lull_probes_count(void)
+{
+    return sizeof(all_probes) / sizeof(all_probes[0]);
+}
+
+int lull_probes_add(struct lull_probes *probes, uint32_t index,
+                    const struct lull_probes_request *request, struct lull_error *err)
+{
+    const struct probe *probe = &all_probes[index];
+    const char *chosen = getenv(probe->variable);
+    const char *behind;
+    char path[PATH_MAX];
+    int result;
+
+    if (!probe->is_needed(request))
+        return 0;
+    if (chosen != NULL && chosen[0] == '\0')
+        chosen = NULL;
+    if (chosen != NULL && probe->is_respected != NULL && probe->is_respected(chosen))
+        return lull_error_set(err, LULL_E_UNSUPPORTED, "%s=%s: %s", probe->variable, chosen,
+                              probe->loss);
+    result = find_probe(probe->library, path, sizeof(path), err);
+    if (result < 0)
+        return result;
+    add(probes, "%s=%s", probe->variable, path);
+    behind = find_behind(probe, chosen);
+    if (probe->chain != NULL && behind != NULL && getenv(probe->chain) == NULL)
+        add(probes, "%s=%s", probe->chain, behind);
+    if (probe->besides != NULL)
+        add(probes, "%s", probe->besides);
+    return 0;
+}
+
+const char *const *lull_probes_environment(struct lull_probes *probes, const char *job_path)
+{
+    uint32_t count = probes->count > 0 ? probes->count : 1;
+
+    snprintf(probes->variables[0], LULL_PROBES_TEXT_BYTES, LULL_JOB_ENV "=%s", job_path);
+    for (uint32_t i = 0; i < count; i++)
+        probes->environment[i] = probes->variables[i];
+    probes->environment[count] = NULL;
+    return probes->environment;
+}

@@ -1,0 +1,48 @@
+/*
+ * What `lull run` adds to the environment of a job so that it loads the probes.
+ * Threads: one. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_RUN_PROBES_H
+#define LULL_GOVERNOR_RUN_PROBES_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum { LULL_PROBES_VARIABLES = 10, LULL_PROBES_TEXT_BYTES = PATH_MAX + 32 };
+
+/* In the caller's storage; all zero is empty. */
+struct lull_probes {
+    uint32_t count;
+    char variables[LULL_PROBES_VARIABLES][LULL_PROBES_TEXT_BYTES]; /* the first: the job */
+    const char *environment[LULL_PROBES_VARIABLES + 1];
+};
+
+/* What of a command and its options decides which probes it needs. */
+struct lull_probes_request {
+    char *const *command; /* NULL-terminated */
+    bool markers;         /* mark NCCL's collectives on their streams, in place of its plugin */
+    bool exposure;        /* record compute kernels in short windows */
+};
+
+/* How many probes there are. */
+uint32_t lull_probes_count(void);
+
+/*
+ * Adds probe 0..lull_probes_count()-1 if the command needs it. What else the user has chosen to
+ * load in its place, or would be loaded by default, is loaded by ours. Errors: LULL_E_UNSUPPORTED
+ * the user has chosen to load something that cannot be, or nothing, which is respected; those of
+ * lull_file_find_own(): it is not installed. The text says what is not observed then.
+ */
+int lull_probes_add(struct lull_probes *probes, uint32_t probe,
+                    const struct lull_probes_request *request, struct lull_error *err);
+
+/*
+ * All of it with the path of a job's segment, NULL-terminated, as lull_child_start takes it;
+ * borrowed until the next call.
+ */
+const char *const *lull_probes_environment(struct lull_probes *probes, const char *job_path);
+
+#endif

@@ -1,0 +1,503 @@
+/*
+ * One pass is one execution of the command: a job segment, a child with the probes in its
+ * environment, a control loop, and this thread's loop (libuv) for the child's end, signals,
+ * sampling and heartbeats. `--compare` makes two passes, the first one observing only.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "governor/run/run.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <uv.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "governor/energy/accounting.h"
+#include "governor/control/actuator.h"
+#include "governor/control/control.h"
+#include "governor/run/launch.h"
+#include "governor/plan/plan_runner.h"
+#include "governor/plan/straggler_response.h"
+#include "governor/run/probes.h"
+#include "governor/run/progress.h"
+#include "governor/report/report.h"
+#include "governor/run/visible_gpus.h"
+#include "wire/job_file.h"
+
+enum { TICK_MS = 50, SAMPLE_TICKS = 2, PEER_TICKS = 2, PROGRESS_TICKS = 10, ENERGY_TICKS = 20 };
+enum { MAX_NOTES = 8 };
+enum { PATH_SIZE = 512 };
+
+struct run {
+    const struct lull_run_options *options;
+    struct lull_devices *devices;
+    struct lull_actuator *actuator;
+    uint32_t gpus[LULL_CONTROLLER_MAX_GPUS];
+    uint32_t gpu_count;
+    struct lull_probes probes;
+    struct lull_peers_summary peers; /* nodes 0: alone */
+    struct lull_pipeline_plans plans;
+    struct lull_rapl *rapl; /* NULL: for a reason */
+    struct lull_error rapl_reason;
+    char *notes[MAX_NOTES + 1];
+    uint32_t note_count;
+};
+
+struct pass {
+    struct run *run;
+    const char *name;
+    struct lull_event_segment *job;
+    struct lull_control *control;
+    struct lull_peers *peers;                 /* NULL: alone */
+    struct lull_plan_runner *runner;          /* NULL: no plan is carried out */
+    struct lull_online *online;               /* NULL: plans are given, or none */
+    struct lull_straggler_response *response; /* NULL: stragglers are not looked for */
+    struct lull_limits *limits;               /* NULL: power limits are left alone */
+    struct lull_accounting *accounting;       /* NULL: no GPU, or no memory */
+    struct lull_child child;
+    int status;
+    bool ended;
+    bool observe_only;
+    uint64_t ticks;
+    double wall_s;
+    char job_path[PATH_SIZE];
+    uv_loop_t loop;
+    uv_poll_t child_poll;
+    uv_timer_t timer;
+    uv_signal_t terminate;
+    uv_signal_t interrupt;
+};
+
+/* Says something to the user once, and keeps it for the report. */
+static void note(struct run *run, const char *text)
+{
+    lull_log(LULL_LOG_WARNING, "run", "%s", text);
+    if (run->note_count < MAX_NOTES)
+        run->notes[run->note_count++] = strdup(text);
+}
+
+/* ---- devices ----------------------------------------------------------------------------- */
+
+static void open_devices(struct run *run)
+{
+    const struct lull_run_options *options = run->options;
+    struct lull_error err = {0};
+    char text[sizeof(err.text) + 64];
+    int result;
+
+    if (lull_devices_open(&run->devices, &err) < 0) {
+        run->devices = NULL;
+        snprintf(text, sizeof(text), "the command runs unmanaged: %s", err.text);
+        note(run, text);
+        return;
+    }
+    run->gpu_count = lull_visible_gpus(run->devices, run->gpus, LULL_CONTROLLER_MAX_GPUS);
+    if (options->no_daemon)
+        result = lull_actuator_open_local(run->devices, options->runtime_dir, &run->actuator, &err);
+    else
+        result = lull_actuator_open_daemon(options->runtime_dir, &run->actuator, &err);
+    if (result < 0) {
+        run->actuator = NULL;
+        snprintf(text, sizeof(text), "the command is observed, not managed: %s", err.text);
+        note(run, text);
+    }
+}
+
+/* Chooses what the job is to load; what cannot be loaded is not observed, and a note says so. */
+static void choose_probes(struct run *run)
+{
+    const struct lull_probes_request request = {
+        .command = run->options->command,
+        .markers = run->options->markers,
+        .exposure = run->options->exposure,
+    };
+    struct lull_error err = {0};
+
+    for (uint32_t i = 0; run->gpu_count > 0 && i < lull_probes_count(); i++)
+        if (lull_probes_add(&run->probes, i, &request, &err) < 0)
+            note(run, err.text);
+}
+
+/* ---- one pass ---------------------------------------------------------------------------- */
+
+static void close_handle(uv_handle_t *handle, void *unused)
+{
+    (void)unused;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+static void look_for_end(struct pass *pass)
+{
+    if (!pass->ended && lull_child_reap(&pass->child, false, &pass->status)) {
+        pass->ended = true;
+        uv_walk(&pass->loop, close_handle, NULL);
+    }
+}
+
+static void on_child(uv_poll_t *handle, int status, int events)
+{
+    (void)status;
+    (void)events;
+    look_for_end(handle->data);
+}
+
+static void on_signal(uv_signal_t *handle, int signal_number)
+{
+    struct pass *pass = handle->data;
+
+    /* The terminal has sent an interrupt to the child as well; a second one would kill it. */
+    if (signal_number != SIGINT)
+        lull_child_signal(&pass->child, signal_number);
+}
+
+/* GPUs without a rank are only accounted for. */
+static void sample_gpu(struct pass *pass, uint32_t gpu, bool energy)
+{
+    const bool is_bound = lull_control_gpu(pass->control, gpu)->process >= 0;
+    uint32_t wanted = LULL_READING_POWER;
+    struct lull_sample taken;
+
+    if (!is_bound && !energy)
+        return;
+    if (is_bound)
+        wanted |= LULL_READING_SM_CLOCK | LULL_READING_REASONS;
+    if (energy)
+        wanted |= LULL_READING_ENERGY | LULL_READING_TEMPERATURE;
+    lull_device_read(pass->run->devices, pass->run->gpus[gpu], wanted, &taken.reading);
+    taken.time_ns = lull_now_ns();
+    if (is_bound)
+        lull_control_sample(pass->control, gpu, &taken);
+    if (pass->accounting != NULL)
+        lull_accounting_take(pass->accounting, gpu, &taken);
+}
+
+static void sample(struct pass *pass, bool energy)
+{
+    if (pass->accounting != NULL)
+        lull_accounting_enter(pass->accounting);
+    for (uint32_t i = 0; i < pass->run->gpu_count; i++)
+        sample_gpu(pass, i, energy);
+}
+
+static void heartbeat(struct run *run, struct lull_control *control)
+{
+    struct lull_error err = {0};
+
+    if (run->actuator == NULL || lull_actuator_poll(run->actuator, &err) == 0)
+        return;
+    lull_control_disarm(control);
+    note(run, err.text);
+    lull_actuator_close(run->actuator);
+    run->actuator = NULL;
+}
+
+static bool is_profiling(const struct pass *pass)
+{
+    bool is_done = true;
+
+    if (pass->online != NULL && pass->runner != NULL && !pass->observe_only)
+        lull_online_iterations(pass->online, &is_done);
+    return !is_done;
+}
+
+static void profile(struct pass *pass)
+{
+    struct lull_error err = {0};
+
+    lull_online_tick(pass->online, pass->control, pass->runner, &err);
+    if (err.code != 0)
+        note(pass->run, err.text);
+}
+
+static void limit_power(struct pass *pass)
+{
+    struct lull_error err = {0};
+
+    lull_limits_tick(pass->limits, pass->control, &err);
+    if (err.code != 0)
+        note(pass->run, err.text);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct pass *pass = timer->data;
+
+    if (pass->control != NULL) {
+        lull_control_bind(pass->control);
+        if (pass->peers != NULL && pass->ticks % PEER_TICKS == 0)
+            lull_peers_tick(pass->peers, pass->control, pass->run->devices, lull_now_ns());
+        if (pass->ticks % SAMPLE_TICKS == 0)
+            sample(pass, pass->runner != NULL || pass->ticks % ENERGY_TICKS == 0);
+        if (pass->ticks % SAMPLE_TICKS == 0 && is_profiling(pass))
+            profile(pass);
+        if (pass->response != NULL && !is_profiling(pass))
+            lull_straggler_response_tick(pass->response, pass->control, pass->runner);
+        if (pass->limits != NULL)
+            limit_power(pass);
+        if (pass->accounting != NULL && pass->ticks % ENERGY_TICKS == 0)
+            lull_accounting_read_node(pass->accounting);
+        heartbeat(pass->run, pass->control);
+        if (pass->ticks % PROGRESS_TICKS == 0 && !pass->run->options->quiet)
+            lull_progress_show(pass->control, pass->name);
+    }
+    pass->ticks++;
+    look_for_end(pass);
+}
+
+static void watch(struct pass *pass)
+{
+    uv_loop_init(&pass->loop);
+    uv_timer_init(&pass->loop, &pass->timer);
+    uv_signal_init(&pass->loop, &pass->terminate);
+    uv_signal_init(&pass->loop, &pass->interrupt);
+    pass->timer.data = pass;
+    pass->terminate.data = pass;
+    pass->interrupt.data = pass;
+    uv_timer_start(&pass->timer, on_tick, 0, TICK_MS);
+    uv_signal_start(&pass->terminate, on_signal, SIGTERM);
+    uv_signal_start(&pass->interrupt, on_signal, SIGINT);
+    if (pass->child.pidfd >= 0) {
+        uv_poll_init(&pass->loop, &pass->child_poll, pass->child.pidfd);
+        pass->child_poll.data = pass;
+        uv_poll_start(&pass->child_poll, UV_READABLE, on_child);
+    }
+    uv_run(&pass->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&pass->loop);
+}
+
+/* The job's other nodes, if there are any and they can be reached. */
+static void join_nodes(struct pass *pass)
+{
+    struct run *run = pass->run;
+    struct lull_error err = {0};
+    char text[sizeof(err.text) + 64];
+
+    if (run->options->peers.endpoint == NULL ||
+        lull_peers_create(&run->options->peers, &pass->peers, &err) == 0)
+        return;
+    snprintf(text, sizeof(text), "this node is managed alone: %s", err.text);
+    note(run, text);
+}
+
+/* At once: the others would take the time that a report needs for silence. */
+static void leave_nodes(struct pass *pass)
+{
+    if (pass->peers == NULL)
+        return;
+    lull_peers_summary(pass->peers, &pass->run->peers);
+    lull_peers_destroy(pass->peers);
+    pass->peers = NULL;
+}
+
+/* A pipeline follows plans that were given, or is profiled first; else there is no plan runner. */
+static int prepare_plan_runner(struct pass *pass, const struct lull_controller_config *config,
+                               struct lull_error *err)
+{
+    struct run *run = pass->run;
+    const struct lull_plan_file *plans = run->plans.files;
+    uint32_t plan_count = run->plans.count;
+
+    if (run->options->online.schedule != NULL) {
+        const int result =
+            lull_online_create(&run->options->online, lull_device_info(run->devices, run->gpus[0]),
+                               run->gpu_count, &pass->online, err);
+
+        if (result < 0)
+            return result;
+        plans = lull_online_plans(pass->online);
+        plan_count = 1;
+    }
+    if (plan_count == 0)
+        return 0;
+    return lull_plan_runner_create(plans, plan_count, config, run->devices, run->gpus,
+                                   run->gpu_count, &pass->runner, err);
+}
+
+static int start(struct pass *pass, struct lull_error *err)
+{
+    pass->accounting =
+        lull_accounting_create(pass->run->devices, pass->run->gpus, pass->run->gpu_count);
+    lull_control_set_accounting(pass->control, pass->accounting);
+    if (pass->limits != NULL)
+        lull_control_want_limits(pass->control);
+    if (pass->runner != NULL)
+        lull_plan_runner_rule(pass->runner, pass->control);
+    return lull_control_start(pass->control, err);
+}
+
+/* Job segment and control loop; without them the command still runs. */
+static void prepare(struct pass *pass, bool observe_only)
+{
+    struct run *run = pass->run;
+    struct lull_controller_config config = run->options->control;
+    struct lull_error err = {0};
+
+    config.observe_only = observe_only || run->actuator == NULL;
+    pass->observe_only = config.observe_only;
+    if (run->gpu_count == 0)
+        return;
+    if (run->options->limits.is_wanted && !config.observe_only) {
+        pass->limits =
+            lull_limits_create(&run->options->limits, run->options->command, run->devices);
+        config.observe_only = pass->limits != NULL;
+    }
+    if (!observe_only)
+        join_nodes(pass);
+    config.together = pass->peers != NULL;
+    lull_job_file_clear(LULL_JOB_DIRECTORY);
+    lull_job_file_path(LULL_JOB_DIRECTORY, pass->name, pass->job_path, sizeof(pass->job_path));
+    if (prepare_plan_runner(pass, &config, &err) < 0)
+        note(run, err.text);
+    if (pass->runner != NULL && !config.observe_only)
+        pass->response = lull_straggler_response_create();
+    if (lull_event_segment_create(pass->job_path, &pass->job, &err) < 0 ||
+        lull_control_create(pass->job, run->devices, observe_only ? NULL : run->actuator, &config,
+                            run->options->exposure, run->gpus, run->gpu_count, &pass->control,
+                            &err) < 0 ||
+        start(pass, &err) < 0) {
+        note(run, err.text);
+        lull_control_destroy(pass->control);
+        lull_accounting_destroy(pass->accounting);
+        lull_event_segment_destroy(pass->job);
+        pass->accounting = NULL;
+        pass->control = NULL;
+        pass->job = NULL;
+    }
+}
+
+static int make_pass(struct pass *pass, bool observe_only, struct lull_error *err)
+{
+    struct run *run = pass->run;
+    const char *const *environment = NULL;
+    int64_t begin_ns;
+    int64_t end_ns;
+    int result;
+
+    prepare(pass, observe_only);
+    if (pass->job != NULL)
+        environment = lull_probes_environment(&run->probes, pass->job_path);
+    if (pass->control != NULL)
+        sample(pass, true);
+    begin_ns = lull_now_ns();
+    if (pass->accounting != NULL)
+        lull_accounting_begin(pass->accounting, begin_ns, run->rapl);
+    result = lull_child_start(run->options->command, environment, &pass->child, err);
+    if (result < 0)
+        return result;
+    watch(pass);
+    end_ns = lull_now_ns();
+    pass->wall_s = (double)(end_ns - begin_ns) * 1e-9;
+    leave_nodes(pass);
+    if (pass->control != NULL) {
+        sample(pass, true);
+        lull_control_stop(pass->control);
+    }
+    if (pass->accounting != NULL) {
+        lull_accounting_read_node(pass->accounting);
+        lull_accounting_end(pass->accounting, end_ns);
+    }
+    if (pass->limits != NULL) {
+        struct lull_error told = {0};
+
+        lull_limits_end(pass->limits, &told);
+        if (told.code != 0)
+            note(run, told.text);
+    }
+    if (!run->options->quiet)
+        lull_progress_end();
+    return 0;
+}
+
+static void end_pass(struct pass *pass)
+{
+    lull_peers_destroy(pass->peers);
+    lull_control_destroy(pass->control);
+    lull_accounting_destroy(pass->accounting);
+    lull_plan_runner_destroy(pass->runner);
+    lull_straggler_response_destroy(pass->response);
+    lull_online_destroy(pass->online);
+    lull_limits_destroy(pass->limits);
+    lull_event_segment_destroy(pass->job);
+}
+
+/* Without them sections are managed, as usual. */
+static void load_plans(struct run *run)
+{
+    struct lull_error err = {0};
+
+    if (run->options->plan_count > 0 &&
+        lull_pipeline_plans_load(&run->plans, run->options->plans, run->options->plan_count, &err) <
+            0)
+        note(run, err.text);
+}
+
+/* ---- all of it --------------------------------------------------------------------------- */
+
+static void write_report(struct run *run, const struct pass *unmanaged, const struct pass *managed)
+{
+    struct lull_report report = {
+        .command = run->options->command,
+        .status = managed->status,
+        .tolerance_ratio = run->options->control.tolerance_ratio,
+        .confidence = run->options->control.confidence,
+        .devices = run->devices,
+        .managed = managed->control,
+        .unmanaged = unmanaged->control,
+        .managed_s = managed->wall_s,
+        .unmanaged_s = unmanaged->wall_s,
+        .peers = run->peers.nodes > 0 ? &run->peers : NULL,
+        .notes = (const char *const *)run->notes,
+        .online = managed->online,
+        .runner = managed->runner,
+        .response = managed->response,
+        .limits = managed->limits,
+        .energy = {.managed = managed->accounting,
+                   .unmanaged = unmanaged->accounting,
+                   .node_reason = run->rapl_reason.text},
+    };
+    struct lull_error err = {0};
+
+    if (!run->options->quiet)
+        lull_report_print(&report, stderr);
+    if (lull_report_write(&report, run->options->report, &err) < 0)
+        lull_log(LULL_LOG_WARNING, "run", "no report: %s", err.text);
+}
+
+int lull_run(const struct lull_run_options *options, int *status_out, struct lull_error *err)
+{
+    struct run run = {.options = options};
+    struct pass unmanaged = {.run = &run, .name = "unmanaged"};
+    struct pass managed = {.run = &run, .name = "managed"};
+    int result = 0;
+
+    open_devices(&run);
+    choose_probes(&run);
+    if (run.gpu_count > 0 && lull_rapl_open(NULL, &run.rapl, &run.rapl_reason) < 0)
+        run.rapl = NULL;
+    load_plans(&run);
+    if (options->compare)
+        result = make_pass(&unmanaged, true, err);
+    if (result == 0 && unmanaged.status == 0)
+        result = make_pass(&managed, false, err);
+    if (result == 0) {
+        *status_out = unmanaged.status != 0 ? unmanaged.status : managed.status;
+        if (unmanaged.status == 0)
+            write_report(&run, &unmanaged, &managed);
+    }
+    end_pass(&unmanaged);
+    end_pass(&managed);
+    lull_actuator_close(run.actuator);
+    lull_rapl_close(run.rapl);
+    lull_devices_close(run.devices);
+    lull_pipeline_plans_fini(&run.plans);
+    for (uint32_t i = 0; i < run.note_count; i++)
+        free(run.notes[i]);
+    return result;
+}

@@ -1,0 +1,40 @@
+/*
+ * `lull run`: manages the GPUs of a command while it runs. Whatever fails here is said once and
+ * costs the job nothing: the command runs, and its own status is returned.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_RUN_RUN_H
+#define LULL_GOVERNOR_RUN_RUN_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "core/section/controller/controller.h"
+#include "governor/peers/peers.h"
+#include "governor/limits/power_limits.h"
+#include "governor/plan/online.h"
+
+struct lull_run_options {
+    char *const *command; /* NULL-terminated, at least one word */
+    struct lull_controller_config control;
+    struct lull_peers_options peers; /* endpoint NULL: the job has one node */
+    bool compare;                    /* run the command unmanaged first */
+    bool exposure;                   /* record compute kernels in short windows (CUPTI) */
+    bool markers;             /* mark NCCL's collectives on their streams, without its plugin */
+    bool no_daemon;           /* drive the devices from this process (root) */
+    bool quiet;               /* no table, no progress */
+    const char *const *plans; /* files: a pipeline's plan, and those to fall back to */
+    uint32_t plan_count;      /* 0: sections are managed, unless */
+    struct lull_online_options online; /* schedule not NULL: a pipeline is profiled and planned */
+    struct lull_limits_options limits; /* instead of sections, where wanted */
+    const char *report;                /* directory */
+    const char *runtime_dir;           /* of lulld */
+};
+
+/*
+ * Runs it. *status_out is the command's own status (128 + N for a signal). Errors: only what kept
+ * the command from running at all.
+ */
+int lull_run(const struct lull_run_options *options, int *status_out, struct lull_error *err);
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/run/run_log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+/* Makes room for one more item of a bounded array; NULL: full or no memory. */
+static void *grow(void **items, size_t *count, size_t *capacity, size_t item_size)
+{
+    if (*count == LULL_RUN_LOG_LIMIT)
+        return NULL;
+    if (*count == *capacity) {
+        size_t wanted = *capacity == 0 ? 1024 : *capacity * 2;
+        void *grown = realloc(*items, wanted * item_size);
+
+        if (grown == NULL)
+            return NULL;
+        *items = grown;
+        *capacity = wanted;
+    }
+    return (char *)*items + (*count)++ * item_size;
+}
+
+static void add(struct lull_run_log *log, void **items, size_t *count, size_t *capacity,
+                size_t item_size, const void *item)
+{
+    void *place = grow(items, count, capacity, item_size);
+
+    if (place == NULL)
+        log->dropped++;
+    else
+        memcpy(place, item, item_size);
+}
+
+#define ADD(log, list, item)                                                                       \
+    add(log, (void **)&(log)->list.items, &(log)->list.count, &(log)->list.capacity,               \
+        sizeof(*(item)), item)
+
+void lull_run_log_fini(struct lull_run_log *log)
+{
+    free(log->boundaries.items);
+    free(log->reactions.items);
+    free(log->sections.items);
+    free(log->lowered.items);
+    free(log->samples.items);
+    memset(log, 0, sizeof(*log));
+}
+
+void lull_run_log_add_boundary(struct lull_run_log *log, const struct lull_boundary *boundary)
+{
+    ADD(log, boundaries, boundary);
+}
+
+void lull_run_log_add_section(struct lull_run_log *log, const struct lull_span *span)
+{
+    ADD(log, sections, span);
+}
+
+void lull_run_log_add_lowered(struct lull_run_log *log, const struct lull_span *span)
+{
+    ADD(log, lowered, span);
+}
+
+void lull_run_log_add_reaction(struct lull_run_log *log, int64_t reaction_ns)
+{
+    ADD(log, reactions, &reaction_ns);
+}
+
+static int compare_times(const void *left, const void *right)
+{
+    int64_t a = *(const int64_t *)left;
+    int64_t b = *(const int64_t *)right;
+
+    return (a > b) - (a < b);
+}
+
+bool lull_run_log_reaction_us(const struct lull_run_log *log, double p, double *reaction_out)
+{
+    const struct lull_reactions *reactions = &log->reactions;
+    size_t size = reactions->count * sizeof(*reactions->items);
+    int64_t *sorted = size == 0 ? NULL : malloc(size);
+
+    if (sorted == NULL)
+        return false;
+    memcpy(sorted, reactions->items, size);
+    qsort(sorted, reactions->count, sizeof(*sorted), compare_times);
+    *reaction_out = (double)sorted[(size_t)(p * (double)(reactions->count - 1))] * 1e-3;
+    free(sorted);
+    return true;
+}
+
+void lull_run_log_add_sample(struct lull_run_log *log, const struct lull_sample *sample)
+{
+    ADD(log, samples, sample);
+}
+
+static bool has(const struct lull_sample *sample, uint32_t field)
+{
+    return (sample->reading.valid & field) != 0;
+}
+
+/* Index of the first sample with an energy reading at or after from; count if there is none. */
+static size_t next_energy(const struct lull_samples *samples, size_t from)
+{
+    while (from < samples->count && !has(&samples->items[from], LULL_READING_ENERGY))
+        from++;
+    return from;
+}
+
+/* Integral of the power readings between two times inside [first, last], in arbitrary units. */
+static double power_integral(const struct lull_samples *samples, size_t first, size_t last,
+                             int64_t until_ns)
+{
+    double sum = 0.0;
+
+    for (size_t i = first; i < last && samples->items[i].time_ns < until_ns; i++) {
+        int64_t end_ns = samples->items[i + 1].time_ns;
+        double power = has(&samples->items[i + 1], LULL_READING_POWER)
+                           ? (double)samples->items[i + 1].reading.power_mw
+                           : 1.0;
+
+        if (end_ns > until_ns)
+            end_ns = until_ns;
+        sum += power * (double)(end_ns - samples->items[i].time_ns);
+    }
+    return sum;
+}
+
+bool lull_run_log_energy_j(const struct lull_run_log *log, int64_t time_ns, double *energy_out)
+{
+    const struct lull_samples *samples = &log->samples;
+    const size_t start = next_energy(samples, 0);
+    size_t first = start;
+    size_t last = start;
+    double whole;
+    double share;
+    double first_j;
+    double last_j;
+
+    while (last < samples->count && samples->items[last].time_ns < time_ns) {
+        first = last;
+        last = next_energy(samples, last + 1);
+    }
+    if (last >= samples->count || samples->items[first].time_ns > time_ns)
+        return false;
+    first_j = (double)samples->items[first].reading.energy_mj * 1e-3;
+    last_j = (double)samples->items[last].reading.energy_mj * 1e-3;
+    whole = power_integral(samples, first, last, INT64_MAX);
+    share = whole > 0.0 ? power_integral(samples, first, last, time_ns) / whole : 0.0;
+    *energy_out = first_j + share * (last_j - first_j) -
+                  (double)samples->items[start].reading.energy_mj * 1e-3;
+    return true;
+}
+
+/* Energy is read once a second: so far behind a time there has been a reading that settles it. */
+static const int64_t settled_after_ns = 1500 * LULL_NS_PER_MS;
+
+/* Index of the first sample at or behind a time; count if there is none. */
+static size_t first_behind(const struct lull_samples *samples, int64_t time_ns)
+{
+    size_t low = 0;
+    size_t high = samples->count;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (samples->items[middle].time_ns < time_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+bool lull_run_log_edge(const struct lull_run_log *log, const struct lull_energy_source *source,
+                       int64_t time_ns, struct lull_energy_edge *edge_out)
+{
+    const struct lull_samples *samples = &log->samples;
+    const size_t last = first_behind(samples, time_ns + settled_after_ns);
+    struct lull_energy_account account;
+    size_t i = next_energy(samples, last > LULL_ENERGY_KEPT ? last - LULL_ENERGY_KEPT : 0);
+
+    lull_energy_account_init(&account, source);
+    for (; i < samples->count && i <= last; i++) {
+        const struct lull_sample *sample = &samples->items[i];
+
+        lull_energy_account_take(&account,
+                                 &(struct lull_energy_reading){
+                                     .time_ns = sample->time_ns,
+                                     .has_counter = has(sample, LULL_READING_ENERGY),
+                                     .has_power = has(sample, LULL_READING_POWER),
+                                     .counter_j = (double)sample->reading.energy_mj * 1e-3,
+                                     .power_w = (double)sample->reading.power_mw * 1e-3,
+                                 });
+    }
+    return lull_energy_account_at(&account, time_ns, edge_out);
+}

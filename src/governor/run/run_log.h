@@ -1,0 +1,101 @@
+/*
+ * Run log: what happened on one GPU during a run, kept for the report and the timeline: the
+ * boundaries of its iterations, its sections, the points asked for, and readings of power, clock
+ * and energy. Bounded: beyond LULL_RUN_LOG_LIMIT entries of a kind, later ones are only counted.
+ *
+ * Threads: one at a time; the control loop and the sampler share a lock (control.c).
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_RUN_RUN_LOG_H
+#define LULL_GOVERNOR_RUN_RUN_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/energy/account.h"
+#include "core/section/controller/controller.h"
+#include "device/device.h"
+
+enum { LULL_RUN_LOG_LIMIT = 1 << 20 };
+
+/* The beginning of an iteration. */
+struct lull_boundary {
+    int64_t time_ns;
+    bool first; /* nothing is known of the time before: no iteration ends here */
+    enum lull_controller_phase phase;
+};
+
+/* One section, or one stretch at a lowered clock. */
+struct lull_span {
+    int64_t begin_ns;
+    int64_t end_ns;
+    uint32_t index; /* section of the track, or MHz */
+};
+
+struct lull_sample {
+    int64_t time_ns;
+    struct lull_device_reading reading;
+};
+
+struct lull_boundaries {
+    struct lull_boundary *items;
+    size_t count;
+    size_t capacity;
+};
+
+struct lull_spans {
+    struct lull_span *items;
+    size_t count;
+    size_t capacity;
+};
+
+struct lull_samples {
+    struct lull_sample *items;
+    size_t count;
+    size_t capacity;
+};
+
+/* From the begin event of a section until the driver call that lowers its clock began. */
+struct lull_reactions {
+    int64_t *items; /* ns */
+    size_t count;
+    size_t capacity;
+};
+
+struct lull_run_log {
+    struct lull_boundaries boundaries;
+    struct lull_reactions reactions; /* of lowerings that were not forecast */
+    struct lull_spans sections;
+    struct lull_spans lowered;
+    struct lull_samples samples;
+    uint64_t dropped;
+    uint64_t switches;
+    uint64_t refused; /* requests that the writer or the device did not carry out */
+};
+
+void lull_run_log_fini(struct lull_run_log *log);
+
+void lull_run_log_add_boundary(struct lull_run_log *log, const struct lull_boundary *boundary);
+void lull_run_log_add_section(struct lull_run_log *log, const struct lull_span *span);
+void lull_run_log_add_lowered(struct lull_run_log *log, const struct lull_span *span);
+void lull_run_log_add_reaction(struct lull_run_log *log, int64_t reaction_ns);
+void lull_run_log_add_sample(struct lull_run_log *log, const struct lull_sample *sample);
+
+/* The p-quantile (0..1) of the reactions, us. False: there were none, or no memory to sort them. */
+bool lull_run_log_reaction_us(const struct lull_run_log *log, double p, double *reaction_out);
+
+/*
+ * Energy from the first reading until time_ns, J: the counter where it was read, in between in
+ * proportion to the power readings. False: no readings on both sides of that time.
+ */
+bool lull_run_log_energy_j(const struct lull_run_log *log, int64_t time_ns, double *energy_out);
+
+/*
+ * How well that is known: the variance and the bias of an edge at time_ns; its energy is not
+ * comparable with other edges'. False: no readings around that time.
+ */
+bool lull_run_log_edge(const struct lull_run_log *log, const struct lull_energy_source *source,
+                       int64_t time_ns, struct lull_energy_edge *edge_out);
+
+#endif

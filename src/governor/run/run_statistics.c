@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/run/run_statistics.h"
+
+#include <math.h>
+
+#include "base/clock.h"
+#include "core/stats/student.h"
+#include "governor/energy/energy_source.h"
+
+enum { BATCHES = 20, MIN_BATCHES = 3 };
+/* Degrees C around the last temperature that count as warm. */
+enum { WARM_BAND_C = 1 };
+/* Share of the section at a boundary after which energy is read. */
+static const double reading_share = 0.6;
+
+static bool belongs(const struct lull_boundary *boundary, enum lull_run_part part)
+{
+    return part == LULL_RUN_PART_ALL || part == LULL_RUN_PART_WHOLE ||
+           (part == LULL_RUN_PART_SETTLED) == (boundary->phase == LULL_PHASE_SETTLED);
+}
+
+/* Which iterations are asked for. */
+struct selection {
+    enum lull_run_part part;
+    int64_t warm_ns; /* none that begins before */
+};
+
+/* True if an iteration of this part, warm or not, lies between boundaries i and i + 1. */
+static bool is_of_part(const struct lull_boundaries *boundaries, size_t i,
+                       const struct selection *selection)
+{
+    return !boundaries->items[i + 1].first && belongs(&boundaries->items[i], selection->part);
+}
+
+static bool is_selected(const struct lull_boundaries *boundaries, size_t i,
+                        const struct selection *selection)
+{
+    return is_of_part(boundaries, i, selection) &&
+           boundaries->items[i].time_ns >= selection->warm_ns;
+}
+
+static bool has_temperature(const struct lull_sample *sample)
+{
+    return (sample->reading.valid & LULL_READING_TEMPERATURE) != 0;
+}
+
+static uint32_t last_temperature_c(const struct lull_samples *samples)
+{
+    for (size_t i = samples->count; i-- > 0;)
+        if (has_temperature(&samples->items[i]))
+            return samples->items[i].reading.temperature_c;
+    return 0;
+}
+
+/* When the temperature first came near its last value; INT64_MIN where it always was, or is not
+ * known. Later excursions are the job's own: leaving them out would leave out what it costs. */
+static int64_t warm_since_ns(const struct lull_samples *samples)
+{
+    const uint32_t last_c = last_temperature_c(samples);
+    bool was_away = false;
+
+    for (size_t i = 0; i < samples->count; i++) {
+        const struct lull_sample *sample = &samples->items[i];
+        const uint32_t at_c = sample->reading.temperature_c;
+
+        if (!has_temperature(sample))
+            continue;
+        if (at_c + WARM_BAND_C >= last_c && at_c <= last_c + WARM_BAND_C)
+            return was_away ? sample->time_ns : INT64_MIN;
+        was_away = true;
+    }
+    return INT64_MIN;
+}
+
+static int64_t warm_ns(const struct lull_control *control, const struct lull_boundaries *boundaries)
+{
+    int64_t latest_ns = INT64_MIN;
+
+    for (uint32_t i = 0; i < lull_control_gpu_count(control); i++) {
+        int64_t since_ns = warm_since_ns(&lull_control_log(control, i)->samples);
+
+        if (since_ns > latest_ns)
+            latest_ns = since_ns;
+    }
+    if (boundaries->count > 0 && latest_ns > boundaries->items[boundaries->count * 2 / 3].time_ns)
+        latest_ns = boundaries->items[boundaries->count * 2 / 3].time_ns;
+    return latest_ns;
+}
+
+/* The GPU whose rank has the most iterations stands for the job: ranks wait for each other. */
+static uint32_t leading_gpu(const struct lull_control *control)
+{
+    uint32_t best = 0;
+
+    for (uint32_t i = 1; i < lull_control_gpu_count(control); i++)
+        if (lull_control_log(control, i)->boundaries.count >
+            lull_control_log(control, best)->boundaries.count)
+            best = i;
+    return best;
+}
+
+/* Energy of all GPUs with a rank between two times, J. */
+static bool energy_between(const struct lull_control *control, int64_t begin_ns, int64_t end_ns,
+                           double *energy_out)
+{
+    double sum = 0.0;
+
+    for (uint32_t i = 0; i < lull_control_gpu_count(control); i++) {
+        const struct lull_run_log *log = lull_control_log(control, i);
+        double begin_j;
+        double end_j;
+
+        if (lull_control_gpu(control, i)->process < 0)
+            continue;
+        if (!lull_run_log_energy_j(log, begin_ns, &begin_j) ||
+            !lull_run_log_energy_j(log, end_ns, &end_j))
+            return false;
+        sum += end_j - begin_j;
+    }
+    *energy_out = sum;
+    return true;
+}
+
+/*
+ * How far behind a boundary energy is read: well inside the section that begins there, where power
+ * is low and even. Counters and power readings are up to 0.1 s old, and at the boundary itself,
+ * where computation has just ended, that is worth tens of joules.
+ */
+static int64_t reading_offset_ns(const struct lull_control *control, uint32_t gpu)
+{
+    const struct lull_track *track = lull_controller_track(lull_control_controller(control), gpu);
+    uint32_t count;
+    const struct lull_section *sections = lull_track_sections(track, &count);
+
+    if (count == 0 || sections[0].first != 0)
+        return 0;
+    return lull_ns_from_ms(reading_share * sections[0].length_ms.mean);
+}
+
+/* How well the energy of one GPU between two times is known. */
+static bool measure_gpu(const struct lull_control *control, uint32_t gpu, int64_t begin_ns,
+                        int64_t end_ns, struct lull_energy_figure *figure_out)
+{
+    const struct lull_run_log *log = lull_control_log(control, gpu);
+    const struct lull_energy_source source =
+        lull_energy_source_of_gpu(lull_control_info(control, gpu));
+    struct lull_energy_account account;
+    struct lull_energy_edge begin;
+    struct lull_energy_edge end;
+
+    if (!lull_run_log_energy_j(log, begin_ns, &begin.energy_j) ||
+        !lull_run_log_edge(log, &source, begin_ns, &begin) ||
+        !lull_run_log_edge(log, &source, end_ns, &end))
+        return false;
+    lull_run_log_energy_j(log, begin_ns, &begin.energy_j);
+    lull_run_log_energy_j(log, end_ns, &end.energy_j);
+    lull_energy_account_init(&account, &source);
+    *figure_out = lull_energy_between(&account, &begin, &end);
+    return true;
+}
+
+static void measure_stretch(const struct lull_control *control, int64_t begin_ns, int64_t end_ns,
+                            struct lull_run_statistics *statistics)
+{
+    for (uint32_t i = 0; i < lull_control_gpu_count(control); i++) {
+        struct lull_energy_figure figure;
+
+        if (lull_control_gpu(control, i)->process < 0)
+            continue;
+        if (measure_gpu(control, i, begin_ns, end_ns, &figure))
+            lull_energy_sum_add(&statistics->measured, &figure);
+        else
+            statistics->has_uncertainty = false;
+    }
+}
+
+/* Adds the energy of the stretch from boundary first to boundary last. */
+static void add_stretch(const struct lull_control *control,
+                        const struct lull_boundaries *boundaries, size_t first, size_t last,
+                        struct lull_run_statistics *statistics)
+{
+    int64_t begin_ns = boundaries->items[first].time_ns;
+    int64_t end_ns = boundaries->items[last].time_ns;
+    int64_t offset_ns = reading_offset_ns(control, leading_gpu(control));
+    double energy_j;
+
+    statistics->span_s += (double)(end_ns - begin_ns) * 1e-9;
+    if (energy_between(control, begin_ns + offset_ns, end_ns + offset_ns, &energy_j))
+        statistics->energy_j += energy_j;
+    else
+        statistics->has_energy = false;
+    measure_stretch(control, begin_ns + offset_ns, end_ns + offset_ns, statistics);
+}
+
+static void add_stretches(const struct lull_control *control,
+                          const struct lull_boundaries *boundaries,
+                          const struct selection *selection, struct lull_run_statistics *statistics)
+{
+    size_t i = 0;
+
+    while (i + 1 < boundaries->count) {
+        size_t first = i;
+
+        while (i + 1 < boundaries->count && is_selected(boundaries, i, selection))
+            i++;
+        if (i > first) {
+            statistics->iterations += i - first;
+            add_stretch(control, boundaries, first, i, statistics);
+        } else {
+            statistics->warming += is_of_part(boundaries, i, selection) ? 1 : 0;
+            i++;
+        }
+    }
+}
+
+static void add_batches(const struct lull_boundaries *boundaries, const struct selection *selection,
+                        struct lull_run_statistics *statistics)
+{
+    uint64_t batch = statistics->iterations / BATCHES + 1;
+    struct lull_moments current = {0};
+
+    for (size_t i = 0; i + 1 < boundaries->count; i++) {
+        if (!is_selected(boundaries, i, selection))
+            continue;
+        lull_moments_add(&current, lull_ms_from_ns(boundaries->items[i + 1].time_ns -
+                                                   boundaries->items[i].time_ns));
+        if (current.count < batch)
+            continue;
+        lull_moments_add(&statistics->batches, current.mean);
+        current = (struct lull_moments){0};
+    }
+}
+
+void lull_run_statistics_compute(const struct lull_control *control, enum lull_run_part part,
+                                 struct lull_run_statistics *statistics_out)
+{
+    struct selection selection = {.part = part, .warm_ns = INT64_MIN};
+    const struct lull_boundaries *boundaries;
+
+    *statistics_out = (struct lull_run_statistics){.has_energy = true, .has_uncertainty = true};
+    if (lull_control_gpu_count(control) == 0)
+        return;
+    boundaries = &lull_control_log(control, leading_gpu(control))->boundaries;
+    if (part == LULL_RUN_PART_ALL || part == LULL_RUN_PART_SETTLED)
+        selection.warm_ns = warm_ns(control, boundaries);
+    add_stretches(control, boundaries, &selection, statistics_out);
+    add_batches(boundaries, &selection, statistics_out);
+    if (statistics_out->iterations == 0) {
+        statistics_out->has_energy = false;
+        return;
+    }
+    statistics_out->iteration_ms =
+        statistics_out->span_s * 1e3 / (double)statistics_out->iterations;
+    if (statistics_out->has_energy)
+        statistics_out->average_power_w = statistics_out->energy_j / statistics_out->span_s;
+}
+
+double lull_run_statistics_energy_per_iteration_j(const struct lull_run_statistics *statistics)
+{
+    return statistics->has_energy ? statistics->energy_j / (double)statistics->iterations : 0.0;
+}
+
+void lull_run_statistics_saving(const struct lull_run_statistics *reference,
+                                const struct lull_run_statistics *other, double *saving_out,
+                                double *uncertainty_out)
+{
+    const double before = lull_run_statistics_energy_per_iteration_j(reference);
+    const double after = lull_run_statistics_energy_per_iteration_j(other);
+
+    *saving_out = before > 0.0 && after > 0.0 ? 1.0 - after / before : NAN;
+    *uncertainty_out = NAN;
+    if (reference->has_uncertainty && other->has_uncertainty && !isnan(*saving_out))
+        *uncertainty_out =
+            after / before *
+            hypot(lull_energy_sum_uncertainty_j(&reference->measured) / reference->energy_j,
+                  lull_energy_sum_uncertainty_j(&other->measured) / other->energy_j);
+}
+
+bool lull_run_statistics_slowdown(const struct lull_run_statistics *reference,
+                                  const struct lull_run_statistics *other, double confidence,
+                                  double *slowdown_out, double *upper_out)
+{
+    const struct lull_moments *a = &reference->batches;
+    const struct lull_moments *b = &other->batches;
+    double variance_a;
+    double variance_b;
+    double variance;
+    double degrees;
+
+    if (a->count < MIN_BATCHES || b->count < MIN_BATCHES)
+        return false;
+    variance_a = lull_moments_variance(a) / (double)a->count;
+    variance_b = lull_moments_variance(b) / (double)b->count;
+    variance = variance_a + variance_b;
+    *slowdown_out = other->iteration_ms / reference->iteration_ms - 1.0;
+    *upper_out = *slowdown_out;
+    if (variance <= 0.0)
+        return true;
+    degrees = variance * variance /
+              (variance_a * variance_a / (double)(a->count - 1) +
+               variance_b * variance_b / (double)(b->count - 1));
+    *upper_out +=
+        lull_student_quantile(confidence, degrees) * sqrt(variance) / reference->iteration_ms;
+    return true;
+}
+
+bool lull_run_statistics_energy_between(const struct lull_control *control, int64_t begin_ns,
+                                        int64_t end_ns, double *energy_out)
+{
+    double sum_j = 0.0;
+
+    for (uint32_t i = 0; i < lull_control_gpu_count(control); i++) {
+        double begin_j;
+        double end_j;
+
+        if (lull_control_gpu(control, i)->process < 0)
+            continue;
+        if (!lull_run_log_energy_j(lull_control_log(control, i), begin_ns, &begin_j) ||
+            !lull_run_log_energy_j(lull_control_log(control, i), end_ns, &end_j))
+            return false;
+        sum_j += end_j - begin_j;
+    }
+    *energy_out = sum_j;
+    return true;
+}

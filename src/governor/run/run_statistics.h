@@ -1,0 +1,70 @@
+/*
+ * Run statistics: what a run cost per iteration, from its run logs.
+ * Pure but for its memory; one thread. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_RUN_RUN_STATISTICS_H
+#define LULL_GOVERNOR_RUN_RUN_STATISTICS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/energy/account.h"
+#include "core/stats/moments.h"
+#include "governor/control/control.h"
+
+enum lull_run_part {
+    LULL_RUN_PART_WHOLE,   /* every iteration whose sections were known, warm or not */
+    LULL_RUN_PART_ALL,     /* the warm ones of them */
+    LULL_RUN_PART_DESCENT, /* those before the results stood */
+    LULL_RUN_PART_SETTLED, /* those after */
+};
+
+/*
+ * Only iterations at the temperature that the GPUs end with count: leakage grows while they warm
+ * up, and a cold first run would look cheaper than it is. See lull_run_statistics_compute.
+ */
+struct lull_run_statistics {
+    uint64_t iterations;
+    uint64_t warming;    /* further iterations of this part that were left out */
+    double iteration_ms; /* mean */
+    bool has_energy;
+    double energy_j;                 /* of all GPUs of the job over these iterations */
+    bool has_uncertainty;            /* of energy_j */
+    struct lull_energy_sum measured; /* its pieces; lull_energy_sum_uncertainty_j tells */
+    double average_power_w;          /* over the same time */
+    double span_s;                   /* that these iterations took */
+    struct lull_moments batches;     /* means of consecutive iterations, ms: nearly independent */
+};
+
+/*
+ * Computes one part of a stopped run; all zero where it has no such iteration. Left out are
+ * iterations before every GPU has come within 1 degree C of its last temperature for good, but
+ * never more than two thirds of the run. The descent and the whole are never cut.
+ */
+void lull_run_statistics_compute(const struct lull_control *control, enum lull_run_part part,
+                                 struct lull_run_statistics *statistics_out);
+
+/* Energy per iteration, J; 0 unknown. */
+double lull_run_statistics_energy_per_iteration_j(const struct lull_run_statistics *statistics);
+
+/*
+ * Energy saved per iteration, 1 - other / reference, and half of the 95 % interval that the
+ * readings of energy leave of it; gains of boards cancel. NAN where something is not known.
+ */
+void lull_run_statistics_saving(const struct lull_run_statistics *reference,
+                                const struct lull_run_statistics *other, double *saving_out,
+                                double *uncertainty_out);
+
+/*
+ * Slowdown of one run against another by their batch means: the estimate and the one-sided upper
+ * bound at this confidence (Welch 1947). False: too few iterations on either side.
+ */
+bool lull_run_statistics_slowdown(const struct lull_run_statistics *reference,
+                                  const struct lull_run_statistics *other, double confidence,
+                                  double *slowdown_out, double *upper_out);
+
+/* What the job's GPUs drew between two moments, J. False: the counters were not read then. */
+bool lull_run_statistics_energy_between(const struct lull_control *control, int64_t begin_ns,
+                                        int64_t end_ns, double *energy_out);
+
+#endif

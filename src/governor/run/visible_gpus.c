@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/run/visible_gpus.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Variables that narrow the list: the second pair within what the first has left, of a pair the
+ * first that is set.
+ */
+static const struct narrowing {
+    const char *vendor;
+    const char *variables[2][2];
+} narrowings[] = {
+    {"nvidia", {{"CUDA_VISIBLE_DEVICES", NULL}, {NULL, NULL}}},
+    {"amd", {{"ROCR_VISIBLE_DEVICES", NULL}, {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"}}},
+    {"intel", {{"ZE_AFFINITY_MASK", NULL}, {NULL, NULL}}},
+};
+
+/* The place in the list that a word means: an index, one with a stack (0.1), or a UUID; or -1. */
+static long find_word(const struct lull_devices *devices, const char *word, const uint32_t *gpus,
+                      uint32_t count)
+{
+    char *end;
+    const long index = strtol(word, &end, 10);
+    int found;
+
+    if (end != word && (*end == '\0' || *end == '.'))
+        return index < (long)count ? index : -1;
+    found = lull_device_find(devices, word);
+    for (uint32_t i = 0; i < count; i++)
+        if (found >= 0 && gpus[i] == (uint32_t)found)
+            return (long)i;
+    return -1;
+}
+
+static bool holds(const uint32_t *gpus, uint32_t count, uint32_t gpu)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (gpus[i] == gpu)
+            return true;
+    return false;
+}
+
+/* Keeps of the list what the text names, in the text's order; returns how many. */
+static uint32_t narrow(const struct lull_devices *devices, const char *text, uint32_t *gpus,
+                       uint32_t count)
+{
+    uint32_t kept[LULL_DEVICE_MAX_GPUS];
+    uint32_t kept_count = 0;
+    char *copy = strdup(text);
+    char *rest = NULL;
+
+    for (char *word = copy == NULL ? NULL : strtok_r(copy, ",", &rest); word != NULL;
+         word = strtok_r(NULL, ",", &rest)) {
+        const long place = find_word(devices, word, gpus, count);
+
+        /* Like CUDA: the first entry that does not exist ends the list. */
+        if (place < 0 || kept_count == LULL_DEVICE_MAX_GPUS)
+            break;
+        if (!holds(kept, kept_count, gpus[place])) /* two stacks of one card */
+            kept[kept_count++] = gpus[place];
+    }
+    free(copy);
+    memcpy(gpus, kept, kept_count * sizeof(kept[0]));
+    return kept_count;
+}
+
+static const char *first_set(const char *const variables[2])
+{
+    const char *text = variables[0] != NULL ? getenv(variables[0]) : NULL;
+
+    return text == NULL && variables[1] != NULL ? getenv(variables[1]) : text;
+}
+
+uint32_t lull_visible_gpus(const struct lull_devices *devices, uint32_t *gpus_out,
+                           uint32_t capacity)
+{
+    uint32_t gpus[LULL_DEVICE_MAX_GPUS];
+    uint32_t count = lull_devices_count(devices);
+
+    for (uint32_t i = 0; i < count; i++)
+        gpus[i] = i;
+    for (size_t i = 0; i < sizeof(narrowings) / sizeof(narrowings[0]); i++) {
+        if (strcmp(narrowings[i].vendor, lull_devices_vendor(devices)) != 0)
+            continue;
+        for (size_t step = 0; step < 2; step++) {
+            const char *text = first_set(narrowings[i].variables[step]);
+
+            if (text != NULL)
+                count = narrow(devices, text, gpus, count);
+        }
+    }
+    count = count < capacity ? count : capacity;
+    memcpy(gpus_out, gpus, count * sizeof(gpus[0]));
+    return count;
+}

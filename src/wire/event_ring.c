@@ -1,0 +1,114 @@
+/*
+ * A ring is a bounded queue in which every record carries a sequence number. For position p (an
+ * ever-growing count; its record is p modulo the capacity) the record's sequence is
+ *   p              free for the producer that reserves p,
+ *   p + 1          published,
+ *   p + capacity   read, that is, free for the producer of the next lap.
+ * A producer reserves p by moving head from p to p + 1, writes the record, publishes it.
+ *
+ * Stopped producers. One that stops between reserving and publishing leaves a hole. The reader
+ * delivers what lies behind the hole and frees those records, but never frees the hole itself:
+ * only its owner may end it. So no record ever has two writers. While the hole lasts, the ring is
+ * full once head is a capacity ahead of it, and further events are counted as lost. When the
+ * process is dead nobody needs the rest of the ring.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "wire/event_layout.h"
+
+enum { PREFETCH = 4 }; /* records */
+
+/*
+ * The record is of a later lap, so another thread has moved head. Returns 0 if it has not: the
+ * ring is corrupt, and trying again would never end.
+ */
+static int reload_head(const struct lull_event_slot *slot, uint64_t *position)
+{
+    const uint64_t before = *position;
+
+    *position = atomic_load_explicit(&slot->head, memory_order_relaxed);
+    return *position != before;
+}
+
+/*
+ * What the host enqueues runs later, and nothing is decided on it at once: it waits for the next
+ * event that does matter, for the reader's own timer, or until the ring fills. Waking the reader
+ * takes ten times as long as a push.
+ */
+static int is_worth_waking_for(const struct lull_event *event, uint64_t position)
+{
+    if (event->kind != LULL_EVENT_ENQUEUE && event->kind != LULL_EVENT_COMMUNICATOR)
+        return 1;
+    return position % (LULL_JOB_RING_EVENTS / 8) == 0;
+}
+
+void lull_event_push(struct lull_event_segment *job, uint32_t slot_index,
+                     const struct lull_event *event)
+{
+    struct lull_event_slot *slot = &job->segment->slots[slot_index % LULL_JOB_MAX_PROCESSES];
+    uint64_t position = atomic_load_explicit(&slot->head, memory_order_relaxed);
+    struct lull_event_record *record;
+
+    for (;;) {
+        uint64_t sequence;
+
+        record = record_at(slot, position);
+        sequence = atomic_load_explicit(&record->sequence, memory_order_acquire);
+        if (sequence == position) {
+            if (atomic_compare_exchange_weak(&slot->head, &position, position + 1))
+                break;
+        } else if ((int64_t)(sequence - position) < 0) {
+            atomic_fetch_add_explicit(&slot->lost, 1, memory_order_relaxed);
+            return;
+        } else if (!reload_head(slot, &position)) {
+            atomic_fetch_add_explicit(&slot->lost, 1, memory_order_relaxed);
+            return;
+        }
+    }
+    /* The reader has written to the records ahead; fetching them back takes longer than a push. */
+    __builtin_prefetch(record_at(slot, position + PREFETCH), 1);
+    store_words(record->words, event, EVENT_WORDS);
+    atomic_store(&record->sequence, position + 1);
+    if (atomic_load(&job->segment->header.doorbell) == SLEEPING &&
+        is_worth_waking_for(event, position))
+        lull_event_ring_doorbell(&job->segment->header);
+}
+
+/* Half a ring ahead of head lies the first record that must have been read. */
+int lull_event_segment_is_half_free(const struct lull_event_segment *job, uint32_t slot_index)
+{
+    const struct lull_event_slot *slot = &job->segment->slots[slot_index % LULL_JOB_MAX_PROCESSES];
+    const uint64_t position =
+        atomic_load_explicit(&slot->head, memory_order_relaxed) + LULL_JOB_RING_EVENTS / 2;
+
+    return atomic_load_explicit(&slot->records[position % LULL_JOB_RING_EVENTS].sequence,
+                                memory_order_relaxed) == position;
+}
+
+uint32_t lull_event_segment_read(struct lull_event_segment *job, uint32_t slot_index,
+                                 struct lull_event *events_out, uint32_t max)
+{
+    uint64_t *tail;
+    struct lull_event_slot *slot;
+    uint64_t end;
+    uint32_t count = 0;
+
+    if (slot_index >= claimed_slots(job->segment))
+        return 0;
+    tail = &job->tails[slot_index];
+    slot = &job->segment->slots[slot_index];
+    end = end_of(slot, *tail);
+    for (uint64_t position = *tail; position < end && count < max; position++) {
+        struct lull_event_record *record = record_at(slot, position);
+        uint64_t sequence = atomic_load_explicit(&record->sequence, memory_order_acquire);
+
+        if (sequence == position + 1) {
+            load_words(&events_out[count++], record->words, EVENT_WORDS);
+            sequence = position + LULL_JOB_RING_EVENTS;
+            atomic_store_explicit(&record->sequence, sequence, memory_order_release);
+        }
+        if (position == *tail && sequence == position + LULL_JOB_RING_EVENTS)
+            ++*tail;
+    }
+    return count;
+}
