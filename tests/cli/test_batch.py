@@ -186,7 +186,7 @@ def published(name):
         return list(csv.DictReader(file))
 
 
-@unittest.skipUnless(HAS_DATA, "no recorded training at hand")
+@unittest.skipUnless(HAS_DATA, f"no {TRAIN}")
 class Golden(unittest.TestCase):
     def test_every_recorded_series_is_taken_again(self):
         files = glob.glob(os.path.join(DATA, "golden", "replay_*.csv"))
@@ -217,7 +217,7 @@ class Golden(unittest.TestCase):
             self.assertGreaterEqual(json.loads(done.stdout)["mismatches"], 1, name)
 
 
-@unittest.skipUnless(HAS_DATA, "no recorded training at hand")
+@unittest.skipUnless(HAS_DATA, f"no {TRAIN}")
 class Figures(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -277,7 +277,7 @@ class Figures(unittest.TestCase):
             self.assertEqual(policy_of(again, name)["seeds"][0], policy_of(first, name)["seeds"][6])
 
 
-@unittest.skipUnless(HAS_DATA, "no recorded training at hand")
+@unittest.skipUnless(HAS_DATA, f"no {TRAIN}")
 class Drift(unittest.TestCase):
     def test_changed_data_are_noticed_and_paid_for_once(self):
         for gpu in GPUS:
@@ -336,7 +336,7 @@ class BadInput(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    program = unittest.main(exit=False)
+    program = unittest.main(exit=False, verbosity=2)
     if not program.result.wasSuccessful():
         sys.exit(1)
     if program.result.skipped and len(program.result.skipped) == program.result.testsRun:

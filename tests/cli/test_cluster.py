@@ -27,7 +27,7 @@ HEADER = "job_id,arrival,deadline,d,t0,delta,p0_w,gamma_w,cg_w\n"
 ROW = "1,0,300,100,20,0.4,50,30,100\n"
 
 
-@unittest.skipUnless(HAS_DATA, "no recorded runs")
+@unittest.skipUnless(HAS_DATA, f"no {EDL}")
 class RecordedEdl(unittest.TestCase):
     def test_every_task(self):
         for variant, theta in (("published", "0.5"), ("repaired", "1.0")):
@@ -139,7 +139,7 @@ class BadInput(unittest.TestCase):
         self.refused(cluster("-", "--jobs-out", "/nonexistent/jobs.csv", text=HEADER + ROW), 1, "/nonexistent")
 
 
-@unittest.skipUnless(os.path.exists(os.path.join(TRACES, "philly_helios_fifo.csv.gz")), "no recorded schedule")
+@unittest.skipUnless(os.path.exists(os.path.join(TRACES, "philly_helios_fifo.csv.gz")), f"no {TRACES}")
 class RecordedQueue(unittest.TestCase):
     def test_every_start_and_placement(self):
         """68,503 jobs of Philly under FIFO, as the Helios simulator placed them."""
@@ -180,7 +180,7 @@ class SharedGpus(unittest.TestCase):
         return "\n".join(",".join(str(cell).replace(",", "") for cell in row)
                          for row in [self.NAMES] + (jobs or self.JOBS)) + "\n"
 
-    @unittest.skipUnless(HAS_DATA, "no recorded runs")
+    @unittest.skipUnless(HAS_DATA, f"no {EDL}")
     def test_recorded(self):
         with open(os.path.join(ADA, "jct-160-s1-x10.csv"), encoding="utf-8") as file:
             recorded = list(csv.DictReader(file))
