@@ -516,7 +516,8 @@ static void b14_a_counter_that_begins_anew(void **state)
     assert_true(figure_between(&account, 500, 1500).uncertainty_j < 30.0);
 }
 
-/* Without power readings, anything between what is counted anew and the most that the device draws. */
+/* Without power readings, anything between what is counted anew and the most that the device draws.
+ */
 static void b14_a_counter_that_begins_anew_with_no_power(void **state)
 {
     const struct {
@@ -534,7 +535,8 @@ static void b14_a_counter_that_begins_anew_with_no_power(void **state)
         take(&account, 5000, cases[i].counted_j, -1.0);
         assert_int_equal(account.resets, 1);
         assert_near(account.points[1].energy_j, 0.5 * (cases[i].least_j + most_j), 1e-6);
-        assert_near(account.points[1].variance_j2, pow(most_j - cases[i].least_j, 2.0) / 12.0, 1e-3);
+        assert_near(account.points[1].variance_j2, pow(most_j - cases[i].least_j, 2.0) / 12.0,
+                    1e-3);
     }
 }
 

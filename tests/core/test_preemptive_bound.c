@@ -387,8 +387,8 @@ static void alone_is_exact(void **unused)
     }
 }
 
-/* With no jobs at all every price is lost: the bound is what the GPUs are worth below 0, and what rounding may
-   have added below that. */
+/* With no jobs at all every price is lost: the bound is what the GPUs are worth below 0, and what
+   rounding may have added below that. */
 static void gpus_that_nobody_uses_cost_their_price(void **unused)
 {
     double gpu_w[NODES * SLOTS];

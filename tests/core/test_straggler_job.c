@@ -225,7 +225,8 @@ static void test_another_copy_is_late(void **state)
     end(&job);
 }
 
-/* Detours have two places beyond all trials', in turn: the iteration that runs keeps the one that it has. */
+/* Detours have two places beyond all trials', in turn: the iteration that runs keeps the one that
+ * it has. */
 static void test_a_detour_follows_another(void **state)
 {
     struct pipe_sim_config config;
