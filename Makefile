@@ -1,9 +1,9 @@
-# Three commands for people; meson does the work (build/).
-#   make        builds
-#   make test   installs what is missing, builds, runs the whole suite
+# Commands for people; meson does the work (build/).
+#   make                   builds
+#   make test              installs what is missing, builds, runs the whole suite
 #   make test-sanitizers   runs the same code under clang's and gcc's sanitizers
-#   make demo   installs what is missing, builds, shows the main job on an emulated node
-#   make bench  measures
+#   make demo              installs what is missing, builds, shows the main job on an emulated node
+#   make bench             measures
 
 BUILD ?= build
 MESON_FLAGS ?=
