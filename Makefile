@@ -1,13 +1,14 @@
-# Three commands for people; meson does the work (build/).
-#   make        builds
-#   make test   installs what is missing, builds, runs the whole suite
-#   make demo   installs what is missing, builds, shows the main job on an emulated node
-#   make bench  measures
+# Commands for people; meson does the work (build/).
+#   make                   builds
+#   make test              installs what is missing, builds, runs the whole suite
+#   make test-sanitizers   runs the same code under clang's and gcc's sanitizers
+#   make demo              installs what is missing, builds, shows the main job on an emulated node
+#   make bench             measures
 
 BUILD ?= build
 MESON_FLAGS ?=
 
-.PHONY: all test demo bench clean
+.PHONY: all test test-sanitizers demo bench clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -18,7 +19,11 @@ $(BUILD)/build.ninja:
 test:
 	tools/install-deps
 	$(MAKE) --no-print-directory all
-	tools/test $(BUILD)
+	tools/test --build $(BUILD)
+
+test-sanitizers:
+	tools/install-deps
+	tools/test --build $(BUILD) address thread
 
 demo:
 	tools/install-deps

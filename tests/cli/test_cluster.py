@@ -36,7 +36,7 @@ class BadInput(unittest.TestCase):
             self.refused(cluster("--draw", 1, policy=policy), 2, f"lull-reproduce {policy}\n")
 
 
-@unittest.skipUnless(os.path.exists(os.path.join(TRACES, "philly_helios_fifo.csv.gz")), "no recorded schedule")
+@unittest.skipUnless(os.path.exists(os.path.join(TRACES, "philly_helios_fifo.csv.gz")), f"no {TRACES}")
 class RecordedQueue(unittest.TestCase):
     def test_every_start_and_placement(self):
         """68,503 jobs of Philly under FIFO, as the Helios simulator placed them."""

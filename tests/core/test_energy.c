@@ -516,6 +516,30 @@ static void b14_a_counter_that_begins_anew(void **state)
     assert_true(figure_between(&account, 500, 1500).uncertainty_j < 30.0);
 }
 
+/* Without power readings, anything between what is counted anew and the most that the device draws.
+ */
+static void b14_a_counter_that_begins_anew_with_no_power(void **state)
+{
+    const struct {
+        double counted_j; /* after the reset */
+        double least_j;
+    } cases[] = {{300.0, 300.0}, {1599.0, 1599.0}, {1601.0, 0.0}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const double most_j = 400.0 * 4.0; /* in 4 s */
+        struct lull_energy_account account;
+
+        lull_energy_account_init(&account, &a100);
+        take(&account, 1000, 9000.0, -1.0);
+        take(&account, 5000, cases[i].counted_j, -1.0);
+        assert_int_equal(account.resets, 1);
+        assert_near(account.points[1].energy_j, 0.5 * (cases[i].least_j + most_j), 1e-6);
+        assert_near(account.points[1].variance_j2, pow(most_j - cases[i].least_j, 2.0) / 12.0,
+                    1e-3);
+    }
+}
+
 static void a_counter_that_leaps_is_not_believed(void **state)
 {
     struct lull_energy_account account;
@@ -604,6 +628,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(b9_a_power_that_holds_is_a_step),
         cmocka_unit_test(b9_edges_between_samples_count),
         cmocka_unit_test(b14_a_counter_that_begins_anew),
+        cmocka_unit_test(b14_a_counter_that_begins_anew_with_no_power),
         cmocka_unit_test(a_counter_that_leaps_is_not_believed),
         cmocka_unit_test(a_window_shorter_than_a_refresh),
         cmocka_unit_test(what_is_not_known_is_not_told),

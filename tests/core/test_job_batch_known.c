@@ -100,6 +100,47 @@ static void test_a_change_opens_the_search_again(void **state)
     assert_true(alarms <= 1);
 }
 
+/* Ends one run of the default size at this cost. */
+static void cost(struct job *job, double energy_j)
+{
+    struct lull_error err = {0};
+    const struct lull_batch_record records[] = {
+        {.event = LULL_BATCH_SUBMITTED, .run = ++job->run, .size = 32, .bound = INFINITY},
+        {.event = LULL_BATCH_REACHED, .run = job->run, .energy_j = energy_j, .time_s = 1.0},
+    };
+
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(lull_batch_apply(job->batch, &records[i], &err), 0);
+}
+
+/* Once a change is noticed, every result since the data changed counts, and none before. */
+static void test_results_count_from_the_change_on(void **state)
+{
+    static const double changed_j[] = {600.0, 66.0};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        const struct lull_batch_config config = config_of(1);
+        struct lull_batch_arm arms[SIZES];
+        struct job job;
+        uint32_t since = 0;
+
+        begin(&job, &config, valley);
+        for (int run = 0; run < 12; run++)
+            cost(&job, 200.0);
+        while (lull_batch_change_count(job.batch) == 0 && since < 20) {
+            cost(&job, changed_j[i]);
+            since++;
+        }
+        assert_int_equal(lull_batch_change_count(job.batch), 1);
+        assert_true(since > 1);
+        lull_batch_arms(job.batch, arms, SIZES);
+        assert_int_equal(arms[arm_of(32)].run_count, since);
+        assert_near(lull_batch_least_cost(job.batch), changed_j[i], 1e-9);
+        lull_batch_destroy(job.batch);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -107,6 +148,7 @@ int main(void)
         cmocka_unit_test(test_success_is_success),
         cmocka_unit_test(test_no_epoch_is_no_bargain),
         cmocka_unit_test(test_a_change_opens_the_search_again),
+        cmocka_unit_test(test_results_count_from_the_change_on),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -366,6 +366,7 @@ static void alone_is_exact(void **unused)
         struct lull_preemptive *preemptive;
         struct drawn drawn;
         double want_j = 0.0;
+        double bound_j;
 
         draw(&random, &drawn);
         for (uint32_t j = 0; j < drawn.jobs.count; j++) {
@@ -380,8 +381,39 @@ static void alone_is_exact(void **unused)
             want_j += isfinite(least_j) ? least_j : 0.0;
         }
         assert_int_equal(lull_preemptive_create(&drawn.problem, &preemptive), 0);
-        assert_true(fabs(lull_preemptive_bound(preemptive, gpu_w, excess) - want_j) <=
-                    2e-9 * want_j);
+        bound_j = lull_preemptive_bound(preemptive, gpu_w, excess);
+        assert_true(bound_j <= want_j * (1.0 - 0.5e-9) && bound_j >= want_j * (1.0 - 2e-9));
+        lull_preemptive_destroy(preemptive);
+    }
+}
+
+/* With no jobs at all every price is lost: the bound is what the GPUs are worth below 0, and what
+   rounding may have added below that. */
+static void gpus_that_nobody_uses_cost_their_price(void **unused)
+{
+    double gpu_w[NODES * SLOTS];
+    double excess[NODES * SLOTS];
+    struct lull_random random;
+
+    (void)unused;
+    lull_random_init(&random, 23);
+    for (int round = 0; round < 30; round++) {
+        struct lull_preemptive *preemptive;
+        struct drawn drawn;
+        double worth_j = 0.0;
+        double bound_j;
+
+        draw(&random, &drawn);
+        drawn.jobs.count = 0;
+        for (uint32_t cell = 0; cell < NODES * drawn.problem.slots; cell++) {
+            const uint32_t node = cell / drawn.problem.slots; /* one of each type in each pool */
+
+            gpu_w[cell] = 0.1 + uniform(&random);
+            worth_j += drawn.nodes[node].gpus * (double)drawn.problem.slot_ns * 1e-9 * gpu_w[cell];
+        }
+        assert_int_equal(lull_preemptive_create(&drawn.problem, &preemptive), 0);
+        bound_j = lull_preemptive_bound(preemptive, gpu_w, excess);
+        assert_true(bound_j <= -worth_j * (1.0 + 0.5e-9) && bound_j >= -worth_j * (1.0 + 2e-9));
         lull_preemptive_destroy(preemptive);
     }
 }
@@ -393,6 +425,7 @@ int main(void)
         cmocka_unit_test(alone_no_schedule_costs_less),
         cmocka_unit_test(one_machine_is_exact),
         cmocka_unit_test(alone_is_exact),
+        cmocka_unit_test(gpus_that_nobody_uses_cost_their_price),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

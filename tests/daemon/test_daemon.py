@@ -18,6 +18,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import host  # noqa: E402
+
 LULLD, TOOL, LULL = sys.argv[1:4]
 STALE = -5005
 NOBODY = {"user": 65534, "group": 65534, "extra_groups": []}
@@ -47,11 +50,7 @@ def truth(gpu):
 
 def wait_free(gpu, limit_s=1.0):
     """Seconds until the emulated GPU is no longer locked; None if it stays locked."""
-    begin = time.monotonic()
-    while time.monotonic() - begin < limit_s:
-        if truth(gpu) == "free":
-            return time.monotonic() - begin
-    return None
+    return host.wait_for(lambda: truth(gpu) == "free", limit_s)
 
 
 class Case(unittest.TestCase):
@@ -89,12 +88,11 @@ class Case(unittest.TestCase):
     def start_busy(self):
         """Work on GPU 0; an idle GPU's clock says little about what it was asked for."""
         self.spawn(TOOL, "busy", "0")
-        for _ in range(100):
-            clock = json.loads(lull("gpus", "--json").stdout)["gpus"][0]["sm_clock_mhz"]
-            if clock > 1200:
-                return
-            time.sleep(0.02)
-        self.fail("GPU 0 does not work")
+
+        def is_busy():
+            return json.loads(lull("gpus", "--json").stdout)["gpus"][0]["sm_clock_mhz"] > 1200
+
+        self.assertIsNotNone(host.wait_for(is_busy, 4.0), "GPU 0 does not work")
 
     def hold(self, *options, mode="daemon", **process_options):
         """A client that keeps GPU 0 lowered, and what came of its first request."""
@@ -119,11 +117,7 @@ class Deaths(Case):
         client.kill()
         self.assert_freed()
         self.assertIsNone(daemon.poll())
-        for _ in range(100):
-            if not self.saved():
-                break
-            time.sleep(0.02)
-        self.assertEqual(self.saved(), [])
+        self.assertIsNotNone(host.wait_for(lambda: not self.saved(), 2.0), self.saved())
         state = json.loads(lull("status", "--json").stdout)["gpus"][0]
         self.assertEqual((state["lease"], state["applied_sm_mhz"]), (None, None))
 
@@ -154,7 +148,8 @@ class Deaths(Case):
         begin = time.monotonic()
         self.start_daemon()
         self.assertEqual(truth(0), "free")  # before it listens
-        self.assertLess(time.monotonic() - begin, 1.0)
+        took_s = time.monotonic() - begin
+        self.assertTrue(took_s < 1.0 or took_s < host.slowness(), took_s)
         self.assertEqual(self.saved(), [])
 
     def test_killed_daemon_is_undone_by_restore(self):
@@ -352,19 +347,18 @@ class Wire(Case):
 
     @staticmethod
     def count_fds(daemon):
-        """Descriptors of the daemon, once it has noticed who is gone."""
-        time.sleep(0.3)
         return len(os.listdir(f"/proc/{daemon.pid}/fd"))
 
     def test_many_clients_leave_nothing_behind(self):
         daemon = self.start_daemon()
         for _ in range(3):
             tool("rules", "daemon", self.uuids[0])
+        time.sleep(0.3)  # the daemon notices who is gone
         count = self.count_fds(daemon)
         for _ in range(5):
             tool("rules", "daemon", self.uuids[0])
             lull("status")
-        self.assertLessEqual(self.count_fds(daemon), count)
+        self.assertIsNotNone(host.wait_for(lambda: self.count_fds(daemon) <= count, 1.0))
 
 
 class Limits(Case):
@@ -387,13 +381,9 @@ class Limits(Case):
         return client
 
     def assert_restored(self):
-        until = time.monotonic() + 10
-        while self.limit_w() == 250 and time.monotonic() < until:
-            time.sleep(0.02)
+        host.wait_for(lambda: self.limit_w() != 250, 10.0)
         self.assertEqual(self.limit_w(), 350)
-        while self.saved() and time.monotonic() < until:
-            time.sleep(0.02)
-        self.assertEqual(self.saved(), [])
+        self.assertIsNotNone(host.wait_for(lambda: not self.saved(), 10.0), self.saved())
 
     def test_killed_client(self):
         self.start_daemon()
@@ -431,9 +421,7 @@ class Limits(Case):
         client = self.ask()
         self.assertEqual(tool("admin", self.uuids[0], "320").returncode, 0)
         client.kill()
-        until = time.monotonic() + 10
-        while self.saved() and time.monotonic() < until:
-            time.sleep(0.02)
+        self.assertIsNotNone(host.wait_for(lambda: not self.saved(), 10.0), self.saved())
         self.assertEqual(self.limit_w(), 320)
 
     def test_a_lease_without_limits_sets_none(self):
@@ -444,6 +432,6 @@ class Limits(Case):
 
 if __name__ == "__main__":
     if os.geteuid() != 0:
-        print("needs root to own the emulated clocks")
+        print("skipped: only root may set the emulated clocks")
         sys.exit(77)
     unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)

@@ -10,10 +10,11 @@ import subprocess
 import sys
 import venv
 
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PACKAGES = ["nvidia-ml-py", "nvitop", "gpustat", "zeus"]
 
 PYNVML = """
-import os, pynvml as n, time
+import host, os, pynvml as n, time
 n.nvmlInit()
 assert n.nvmlDeviceGetCount() == 2
 handles = [n.nvmlDeviceGetHandleByIndex(i) for i in range(2)]
@@ -40,7 +41,7 @@ assert fields[1].nvmlReturn == n.NVML_ERROR_NOT_SUPPORTED
 begin, start = n.nvmlDeviceGetTotalEnergyConsumption(h), time.monotonic()
 while n.nvmlDeviceGetTotalEnergyConsumption(h) == begin: pass
 step = time.monotonic() - start
-assert step < 0.15, step
+assert step < 0.15 or step < 0.15 * host.slowness(), step
 try:
     n.nvmlDeviceGetFanSpeed(h)
     raise SystemExit("an SXM board has no fan")
@@ -49,7 +50,8 @@ except n.NVMLError_NotSupported:
 if os.geteuid() == 0:
     start = time.monotonic()
     n.nvmlDeviceSetGpuLockedClocks(h, 600, 600)
-    assert 0.002 <= time.monotonic() - start < 0.1
+    took = time.monotonic() - start
+    assert 0.002 <= took and (took < 0.1 or took < 0.1 * host.slowness()), took
     n.nvmlDeviceResetGpuLockedClocks(h)
     n.nvmlDeviceSetPowerManagementLimit(h, 300000)
     assert n.nvmlDeviceGetEnforcedPowerLimit(h) == 300000
@@ -103,8 +105,8 @@ def main():
     def run(spec, *command):
         print("running", spec, command[0], flush=True)
         return subprocess.run([*emulate, spec, "--", *command], check=True, text=True,
-                              stdout=subprocess.PIPE, timeout=50,
-                              env={**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8"}).stdout
+                              stdout=subprocess.PIPE, timeout=150,
+                              env={**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8", "PYTHONPATH": TESTS}).stdout
 
     run("2xA100-SXM4-40GB", python, "-c", PYNVML)
     gpus = json.loads(run("2xA100-SXM4-40GB", tool + "gpustat", "--json"))["gpus"]

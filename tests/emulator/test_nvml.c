@@ -261,8 +261,10 @@ static unsigned read_clock(nvmlDevice_t gpu)
 static void test_locking_rounds_clamps_and_resets(void **state)
 {
     (void)state;
-    if (geteuid() != 0)
+    if (geteuid() != 0) {
+        print_message("skipped: only root may set the emulated clocks\n");
         skip();
+    }
     for (uint32_t i = 0; i < 4; i++) {
         lull_physics_open(lull_node_begin(node, i), getpid(), 0);
         lull_node_end(node, i, true);
@@ -293,8 +295,10 @@ static void test_sets_need_root(void **state)
     int status;
 
     (void)state;
-    if (geteuid() != 0)
+    if (geteuid() != 0) {
+        print_message("skipped: only root may set the emulated clocks\n");
         skip();
+    }
     if (fork() == 0)
         _exit(seteuid(65534) == 0 ? lock_clocks(device, 300, 300) : 99);
     wait(&status);
@@ -309,8 +313,10 @@ static void test_power_limits_are_bounded(void **state)
     unsigned limit = 0;
 
     (void)state;
-    if (geteuid() != 0)
+    if (geteuid() != 0) {
+        print_message("skipped: only root may set the emulated clocks\n");
         skip();
+    }
     assert_int_equal(NVML(DeviceSetPowerManagementLimit, (nvmlDevice_t, unsigned), device, 250000),
                      0);
     assert_int_equal(NVML(DeviceGetEnforcedPowerLimit, (nvmlDevice_t, unsigned *), device, &limit),

@@ -410,8 +410,10 @@ static int no_counter(void)
 static void windows_with_gpus(void **state)
 {
     (void)state;
-    if (getenv(LULL_NODE_VARIABLE) == NULL)
-        skip(); /* run by hand: lull emulate --seed 0 1xA100,1xV100 -- test_lull */
+    if (getenv(LULL_NODE_VARIABLE) == NULL) {
+        print_message("skipped: not on an emulated node (lull emulate --seed 0 1xA100,1xV100 -- test_lull)\n");
+        skip();
+    }
     assert_int_equal(in_child(NULL, all_visible), 0);
     assert_int_equal(in_child(NULL, one_by_uuid), 0);
     assert_int_equal(in_child(NULL, unknown_device), 0);

@@ -42,8 +42,10 @@ static void programs_with_mpi(void **state)
 {
     (void)state;
     for (int flavor = LULL_MPI_OPENMPI; flavor <= LULL_MPI_MPICH; flavor++) {
-        if (programs[flavor] == NULL)
+        if (programs[flavor] == NULL) {
+            print_message("skipped: Open MPI and MPICH are not both installed\n");
             skip();
+        }
         assert_int_equal(flavor_of(programs[flavor], NULL, NULL), flavor);
         assert_int_equal(flavor_of("env", programs[flavor], NULL), flavor);
         /* The program decides, whatever launches it. */

@@ -9,12 +9,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 BUILD, TOOLS = os.path.abspath(sys.argv.pop(1)), sys.argv.pop(1)
-sys.path.insert(0, TOOLS)
+sys.path[:0] = [TOOLS, os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
 import emulated_run  # noqa: E402
+import host  # noqa: E402
 
 LULL = emulated_run.program(BUILD, "src/cli/lull")
 
@@ -107,12 +107,8 @@ def clocks():
 
 
 def wait_until(condition, seconds, what):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return time.monotonic()
-        time.sleep(0.005)
-    sys.exit(f"not within {seconds} s: {what}")
+    if host.wait_for(condition, seconds) is None:
+        sys.exit(f"not within {seconds} s: {what}")
 
 
 class Scene:

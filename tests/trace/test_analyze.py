@@ -18,7 +18,6 @@ import unittest
 LULL = os.path.abspath(sys.argv[1])
 TRACES = sorted(glob.glob(os.path.join(sys.argv[2], "*.json.gz")))
 del sys.argv[1:3]
-SKIPPED = 77
 
 
 def analyze(*arguments, data=None):
@@ -295,7 +294,7 @@ def is_sanitized():
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if not TRACES:
-        print("no recorded traces here: only made-up ones are tested")
+        print("skipped: no recorded traces in ../shared/data, only made-up ones are tested")
         program = unittest.main(defaultTest="MadeUp", exit=False)
-        sys.exit(SKIPPED if program.result.wasSuccessful() else 1)
+        sys.exit(0 if program.result.wasSuccessful() else 1)
     unittest.main()

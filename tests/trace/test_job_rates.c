@@ -109,8 +109,10 @@ static void test_published(void **state)
 
     (void)state;
     snprintf(path, sizeof(path), "%s/gavel_throughputs_isolated.csv", data_folder);
-    if (access(path, R_OK) != 0)
+    if (access(path, R_OK) != 0) {
+        print_message("skipped: no %s\n", path);
         skip();
+    }
     assert_int_equal(lull_job_rates_read(path, &table, NULL), 0);
     assert_int_equal(table.count, 492);
     for (int k = 0; k < 3; k++) {

@@ -130,7 +130,7 @@ static void test_recorded_profiles(void **state)
 {
     (void)state;
     if (profiles == NULL || access(profiles, R_OK) != 0) {
-        print_message("no recorded profiles\n");
+        print_message("skipped: no recorded profiles in ../shared/data\n");
         skip();
     }
     check_recorded("gpt3-175b_a100_sxm_bf16.csv", 38, 50161667, 23805472000);

@@ -113,16 +113,20 @@ static size_t run_table(const char *path, bool is_online)
 static void test_offline_runs(void **state)
 {
     (void)state;
-    if (edl_is_absent())
+    if (edl_is_absent()) {
+        print_message("skipped: no " EDL_DATA "\n");
         skip();
+    }
     assert_int_equal(run_table(EDL_DATA "golden_offline.csv", false), (1198 + stride - 1) / stride);
 }
 
 static void test_online_runs(void **state)
 {
     (void)state;
-    if (edl_is_absent())
+    if (edl_is_absent()) {
+        print_message("skipped: no " EDL_DATA "\n");
         skip();
+    }
     assert_int_equal(run_table(EDL_DATA "golden_online.csv", true), (182 + stride - 1) / stride);
 }
 
@@ -172,8 +176,10 @@ static void check_file(const char *theta, const char *variant)
 static void test_each_task(void **state)
 {
     (void)state;
-    if (edl_is_absent())
+    if (edl_is_absent()) {
+        print_message("skipped: no " EDL_DATA "\n");
         skip();
+    }
     check_file("0.5", "published");
     check_file("0.5", "repaired");
     check_file("1.0", "published");

@@ -64,8 +64,10 @@ static void test_every_recorded_step_is_taken_again(void **state)
     double error = 0.0;
 
     (void)state;
-    if (zeus_is_absent())
+    if (zeus_is_absent()) {
+        print_message("skipped: no " ZEUS_TRAIN "\n");
         skip();
+    }
     for (size_t i = 0; i < GOLDENS; i++) {
         struct lull_golden_verdict verdict;
 
@@ -86,8 +88,10 @@ static void test_another_setting_is_noticed(void **state)
     const struct lull_golden_setting wrong[] = {{0.4, 2.0, 0}, {0.5, 1.9, 0}, {0.5, 2.0, 3}};
 
     (void)state;
-    if (zeus_is_absent())
+    if (zeus_is_absent()) {
+        print_message("skipped: no " ZEUS_TRAIN "\n");
         skip();
+    }
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         struct lull_golden_verdict verdict;
 

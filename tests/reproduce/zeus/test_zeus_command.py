@@ -333,7 +333,7 @@ class BadInput(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    program = unittest.main(exit=False)
+    program = unittest.main(exit=False, verbosity=2)
     if not program.result.wasSuccessful():
         sys.exit(1)
     if program.result.skipped and len(program.result.skipped) == program.result.testsRun:

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deadlines for tests in real time that hold on a busy host as well: they stretch by what the host itself is found to
+be late at that time, so a promise of one second is held against one second wherever the host could have kept it."""
+import time
+
+
+def slowness():
+    """How much longer than on an idle host things take here and now, at least 1: a piece of work against the time that
+    it computed, and a short sleep against its length. What tests wait for takes several processes, each as late, so
+    the lateness counts twice."""
+    begin, computed = time.monotonic(), time.process_time()
+    while time.process_time() - computed < 0.02:
+        pass
+    work = (time.monotonic() - begin) / 0.02
+    begin = time.monotonic()
+    time.sleep(0.02)
+    sleep = (time.monotonic() - begin) / 0.02
+    return 1.0 + 2.0 * (max(work, sleep, 1.0) - 1.0)
+
+
+def wait_for(condition, limit_s, pause_s=0.005):
+    """Seconds until the condition holds, None if it does not within limit_s of a host that is on time."""
+    begin = time.monotonic()
+    while True:
+        if condition():
+            return time.monotonic() - begin
+        waited_s = time.monotonic() - begin
+        if waited_s > limit_s and waited_s > limit_s * slowness():
+            return None
+        time.sleep(pause_s)
