@@ -18,7 +18,7 @@ int lull_text_parse_number(const char *text, double *value_out);
 /* The same from least to most; nothing is written otherwise. */
 int lull_text_parse_between(const char *text, double least, double most, double *value_out);
 
-/* A number of at least `least`, or "inf" for INFINITY. -EINVAL: neither; nothing is written then. */
+/* A number of at least `least`, or "inf" for INFINITY. -EINVAL otherwise; nothing is written. */
 int lull_text_parse_at_least(const char *text, double least, double *value_out);
 
 /* A ratio: "1%" and "0.01" both give 0.01. -EINVAL: not a number, or not in [0, 1]. */
