@@ -52,7 +52,7 @@ static void stop_progress(void)
 
 /* ---- the work ----------------------------------------------------------------------------- */
 
-/* By prices alone, if they prove more than what is there. */
+/* Finds a bound by prices alone, and keeps it if it is higher than the one that is there. */
 static int solve_by_prices(struct lull_bound_run *run, struct lull_error *err)
 {
     struct lull_lp_result found;
@@ -74,20 +74,24 @@ static int solve_by_prices(struct lull_bound_run *run, struct lull_error *err)
 static int solve(struct lull_bound_run *run, struct lull_error *err)
 {
     struct lull_ilp_wish integer = {.time_limit_s = run->wish->time_limit_s};
-    int result = run->wish->is_by_prices
-                     ? -E2BIG
-                     : lull_time_indexed_create(&run->file.problem, &run->program, err);
+    int result;
 
+    if (run->wish->is_by_prices)
+        return solve_by_prices(run, err);
+    result = lull_time_indexed_create(&run->file.problem, &run->program, err);
     if (result == -E2BIG && !run->wish->is_integer)
         return solve_by_prices(run, err);
-    if (result == 0)
-        result = lull_solve_lp(&run->program, run->wish->time_limit_s, &run->lp, err);
-    if (result == 0 && !run->lp.is_infeasible && !run->lp.is_optimal)
+    if (result < 0)
+        return result;
+    result = lull_solve_lp(&run->program, run->wish->time_limit_s, &run->lp, err);
+    if (result < 0 || run->lp.is_infeasible)
+        return result;
+    if (!run->lp.is_optimal)
         result = solve_by_prices(run, err);
+    if (result < 0 || !run->wish->is_integer)
+        return result;
     integer.gap_j = run->wish->gap_ratio * fabs(run->lp.bound_j);
-    if (result == 0 && run->wish->is_integer && !run->lp.is_infeasible)
-        result = lull_solve_ilp(&run->program, &integer, &run->ilp, err);
-    return result;
+    return lull_solve_ilp(&run->program, &integer, &run->ilp, err);
 }
 
 static int work(struct lull_bound_run *run, struct lull_error *err)
@@ -99,9 +103,12 @@ static int work(struct lull_bound_run *run, struct lull_error *err)
     start_progress();
     result = solve(run, err);
     stop_progress();
-    if (result == 0)
-        result = lull_bound_write(run, err);
-    return result == 0 ? lull_bound_print(run, err) : result;
+    if (result < 0)
+        return result;
+    result = lull_bound_write(run, err);
+    if (result < 0)
+        return result;
+    return lull_bound_print(run, err);
 }
 
 int main(int argc, char **argv)

@@ -125,11 +125,10 @@ static int make_room(struct sift *sift)
     sift->cost = calloc(columns, sizeof(*sift->cost));
     sift->row = calloc(entries, sizeof(*sift->row));
     sift->value = calloc(entries, sizeof(*sift->value));
-    return sift->dual == NULL || sift->reduced == NULL || sift->is_in == NULL ||
-                   sift->begin == NULL || sift->cost == NULL || sift->row == NULL ||
-                   sift->value == NULL
-               ? -ENOMEM
-               : 0;
+    if (sift->dual == NULL || sift->reduced == NULL || sift->is_in == NULL || sift->begin == NULL ||
+        sift->cost == NULL || sift->row == NULL || sift->value == NULL)
+        return -ENOMEM;
+    return 0;
 }
 
 static void release(struct sift *sift)

@@ -13,7 +13,8 @@
 
 enum { CLP_OPTIMAL = 0, CLP_INFEASIBLE = 1, CLP_STOPPED = 3 };
 
-/* Fewer go to the simplex method at once; more are solved by parts. */
+/* Programs with fewer columns than FEW go to the simplex method at once, those with MANY are solved
+   by parts. Chosen, not measured. */
 enum { FEW_COLUMNS = 2000, MANY_COLUMNS = 5000 };
 
 /* ---- by prices ---------------------------------------------------------------------------- */
@@ -107,9 +108,9 @@ static Clp_Simplex *new_model(double time_limit_s)
 }
 
 /*
- * All columns at once. The interior-point method with crossover is several times faster than
- * simplex here (500 jobs in 288 slots: 1.1 s against 7 s). Where it does not end with an optimum,
- * simplex has the last word.
+ * Solves with all columns at once. The interior-point method with crossover is several times faster
+ * than simplex here (500 jobs in 288 slots: 1.1 s against 7 s). Where it does not end with an
+ * optimum, simplex has the last word.
  */
 static void optimise(Clp_Simplex *model, const struct lull_time_indexed *program)
 {
@@ -123,7 +124,7 @@ static void optimise(Clp_Simplex *model, const struct lull_time_indexed *program
     Clp_initialSolve(model);
 }
 
-/* By parts. 1: done; 0: it did not work out; -ENOMEM. */
+/* Solves the program by parts. Returns 1 if the model is solved then, 0 if not, or -ENOMEM. */
 static int sift(Clp_Simplex *model, const struct lull_time_indexed *program, double time_limit_s)
 {
     struct lull_lp_result start;
@@ -136,7 +137,7 @@ static int sift(Clp_Simplex *model, const struct lull_time_indexed *program, dou
     return result;
 }
 
-/* Prices from the duals of rows: of a least-cost program, those of upper limits are <= 0. */
+/* Makes prices of the duals of rows: in a least-cost program those of upper limits are <= 0. */
 static void take_prices(const struct lull_time_indexed *program, const double *duals,
                         struct lull_lp_result *result)
 {
@@ -182,22 +183,26 @@ static int solve(const struct lull_time_indexed *program, double time_limit_s,
                  struct lull_lp_result *result, struct lull_error *err)
 {
     Clp_Simplex *model = new_model(time_limit_s);
-    int rc = model == NULL ? -ENOMEM : 0;
+    int is_solved = 0;
+    int rc;
 
-    if (rc == 0 && program->columns >= MANY_COLUMNS) {
-        rc = sift(model, program, time_limit_s);
-        if (rc == 0) {
+    if (model == NULL)
+        return -ENOMEM;
+    if (program->columns >= MANY_COLUMNS) {
+        is_solved = sift(model, program, time_limit_s);
+        if (is_solved <= 0)
             Clp_deleteModel(model);
+        if (is_solved < 0)
+            return is_solved;
+        if (is_solved == 0)
             model = new_model(time_limit_s);
-            rc = model == NULL ? -ENOMEM : 0;
-        }
+        if (model == NULL)
+            return -ENOMEM;
     }
-    if (rc == 0)
+    if (!is_solved)
         optimise(model, program);
-    if (rc >= 0)
-        rc = judge(model, program, result, err);
-    if (model != NULL)
-        Clp_deleteModel(model);
+    rc = judge(model, program, result, err);
+    Clp_deleteModel(model);
     return rc;
 }
 

@@ -142,6 +142,9 @@ static void test_no_run_is_below(void **state)
         struct lull_error err = {0};
 
         case_draw(&it, seed);
+        holds(lull_cluster_failures_order(it.failures, it.failure_count, it.cluster.node_count,
+                                          &err) == 0,
+              seed);
         conditions = conditions_of(seed);
         for (size_t i = 0; i < POLICIES; i++)
             holds(lull_cluster_simulate_under(&it.cluster, &it.jobs,

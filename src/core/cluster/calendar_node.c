@@ -37,6 +37,7 @@ void lull_calendar_forget(struct lull_calendar_node *node, int64_t now_ns)
         return;
     memmove(node->steps, &node->steps[past], (node->count - past) * sizeof(*node->steps));
     node->count -= past;
+    assert(node->count > 0);
     node->steps[0].from_ns = INT64_MIN;
 }
 
@@ -79,6 +80,7 @@ static void split(struct lull_calendar_node *node, int64_t at_ns)
 
     if (node->steps[step].from_ns == at_ns)
         return;
+    assert(node->count < node->room && node->steps[step].from_ns < at_ns);
     memmove(&node->steps[step + 2], &node->steps[step + 1],
             (node->count - step - 1) * sizeof(*node->steps));
     node->steps[step + 1] = (struct lull_calendar_step){at_ns, node->steps[step].free};
@@ -99,6 +101,7 @@ static void merge(struct lull_calendar_node *node)
 void lull_calendar_change(struct lull_calendar_node *node, uint32_t gpus, bool is_taken,
                           int64_t from_ns, int64_t until_ns)
 {
+    assert(from_ns < until_ns);
     split(node, from_ns);
     split(node, until_ns);
     for (uint32_t i = lull_calendar_step_at(node, from_ns);

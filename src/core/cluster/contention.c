@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/cluster/contention.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -40,7 +41,9 @@ static int make_links(struct lull_contention *contention)
         calloc((size_t)cluster->node_count + contention->rack_count, sizeof(*contention->links));
     contention->rack_stamp =
         calloc((size_t)contention->rack_count + 1, sizeof(*contention->rack_stamp));
-    return contention->links == NULL || contention->rack_stamp == NULL ? -ENOMEM : 0;
+    if (contention->links == NULL || contention->rack_stamp == NULL)
+        return -ENOMEM;
+    return 0;
 }
 
 int lull_contention_create(const struct lull_cluster *cluster,
@@ -207,6 +210,7 @@ int64_t lull_contention_update(struct lull_contention *contention, const uint32_
         struct lull_contention_member *const member = &contention->members[job];
         const double pace = member->runs ? pace_of(contention, job) : member->pace;
 
+        assert(pace > 0.0 && pace <= 1.0);
         member->is_due = false;
         if (fabs(pace - member->pace) <= PACE_STEP * member->pace)
             continue;

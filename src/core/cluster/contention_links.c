@@ -1,5 +1,6 @@
 /* Links of nodes and racks: who is on them, and how busy they are.
  * SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -71,6 +72,7 @@ static void open_job(struct lull_contention *contention, uint32_t job)
 {
     if (contention->members[job].is_open)
         return;
+    assert(contention->open.count < contention->room);
     contention->members[job].is_open = true;
     contention->open.jobs[contention->open.count++] = job;
 }
@@ -93,6 +95,7 @@ int lull_contention_join(struct lull_contention *contention, uint32_t job,
 {
     struct lull_contention_member *const member = &contention->members[job];
 
+    assert(member->use_count == 0);
     member->uses = calloc(2 * count, sizeof(*member->uses));
     if (member->uses == NULL)
         return -ENOMEM;
@@ -122,7 +125,10 @@ void lull_contention_part(struct lull_contention *contention, uint32_t job)
     open_others(contention, job);
     for (uint32_t i = 0; i < member->use_count; i++) {
         struct lull_contention_link *const link = &contention->links[member->uses[i].link];
-        const struct lull_contention_user moved = link->users[--link->count];
+        struct lull_contention_user moved;
+
+        assert(link->count > 0 && link->users[member->uses[i].at].job == job);
+        moved = link->users[--link->count];
 
         link->users[member->uses[i].at] = moved;
         contention->members[moved.job].uses[moved.use].at = member->uses[i].at;
@@ -160,6 +166,7 @@ static void settle_one(struct lull_contention *contention, uint32_t job)
     const double time = 1.0 - member->exposed_ratio + transfer;
     const double more = transfer / time - member->duty;
 
+    assert(time >= 1.0);
     if (1.0 / time != member->link_pace) {
         member->link_pace = 1.0 / time;
         lull_contention_mark_due(contention, job);

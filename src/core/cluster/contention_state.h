@@ -2,6 +2,8 @@
 #ifndef LULL_CORE_CLUSTER_CONTENTION_STATE_H
 #define LULL_CORE_CLUSTER_CONTENTION_STATE_H
 
+#include <assert.h>
+
 #include "core/cluster/contention.h"
 #include "core/cluster/fair_share.h"
 
@@ -74,6 +76,7 @@ static inline void lull_contention_mark_due(struct lull_contention *contention, 
 {
     if (contention->members[job].is_due)
         return;
+    assert(contention->due.count < contention->room);
     contention->members[job].is_due = true;
     contention->due.jobs[contention->due.count++] = job;
 }

@@ -1,4 +1,5 @@
 /* The storage that all read from. SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -52,6 +53,7 @@ void lull_contention_end_reading(struct lull_contention *contention, uint32_t jo
 {
     const struct lull_contention_member *member = &contention->members[job];
 
+    assert(contention->reading > 0 && contention->flow_jobs[member->flow] == job);
     lull_share_remove(contention->storage, member->flow);
     contention->reading--;
     contention->has_changed = true;

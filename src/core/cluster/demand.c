@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/cluster/demand.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -196,6 +197,7 @@ const double *lull_demand_prices(struct lull_demand *demand, int64_t now_ns)
         (demand->priced_count > 0 && demand->count < demand->priced_count + STALE &&
          (double)(now_ns - demand->priced_ns) < stale_windows * window_ns))
         return demand->prices;
+    assert(window_ns > 0.0);
     price_all(demand, now_ns, window_ns);
     demand->priced_ns = now_ns;
     demand->priced_count = demand->count;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/cluster/fair_share.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -61,6 +62,7 @@ void lull_share_mark_link(struct lull_share *share, uint32_t number)
 {
     if (share->links[number].is_marked)
         return;
+    assert(share->marked_link_count < share->link_count);
     share->links[number].is_marked = true;
     share->marked_links[share->marked_link_count++] = number;
 }
@@ -123,6 +125,7 @@ static void enter(struct lull_share *share, uint32_t number, uint32_t use)
     struct use *const used = &share->flows[number].uses[use];
     struct link *const link = &share->links[used->is.link];
 
+    assert(link->count < link->room);
     used->at = link->count;
     link->entries[link->count++] = (struct entry){number, use};
     lull_share_mark_link(share, used->is.link);
@@ -159,8 +162,10 @@ int lull_share_add(struct lull_share *share, const struct lull_share_use *uses, 
 static void leave(struct lull_share *share, const struct use *used)
 {
     struct link *const link = &share->links[used->is.link];
-    const struct entry moved = link->entries[--link->count];
+    struct entry moved;
 
+    assert(used->at < link->count);
+    moved = link->entries[--link->count];
     link->entries[used->at] = moved;
     share->flows[moved.flow].uses[moved.use].at = used->at;
     lull_share_mark_link(share, used->is.link);
@@ -170,6 +175,7 @@ void lull_share_remove(struct lull_share *share, uint32_t flow)
 {
     struct flow *const gone = &share->flows[flow];
 
+    assert(flow < share->flow_room && gone->use_count > 0);
     lull_share_begin_marks(share);
     for (uint32_t i = 0; i < gone->use_count; i++)
         leave(share, &gone->uses[i]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/cluster/heap.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -25,6 +26,7 @@ int lull_heap_add(struct lull_heap *heap, int64_t key, uint64_t number)
         heap->entries = entries;
         heap->room = room;
     }
+    assert(heap->count < heap->room);
     heap->count++;
     while (at > 0 && is_before(&added, &heap->entries[(at - 1) / 2])) {
         heap->entries[at] = heap->entries[(at - 1) / 2];
@@ -58,6 +60,7 @@ bool lull_heap_take(struct lull_heap *heap, int64_t until, struct lull_heap_entr
 {
     if (heap->count == 0 || heap->entries[0].key > until)
         return false;
+    assert(heap->count <= heap->room);
     *entry_out = heap->entries[0];
     heap->count--;
     if (heap->count > 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/cluster/job_graph.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,6 +114,7 @@ static int sort_edges(struct lull_job_graph *graph)
     /* Now first[i + 1] is where the edges of i begin: one place down. */
     memmove(first, first + 1, graph->task_count * sizeof(*first));
     first[graph->task_count] = (uint32_t)graph->edge_count;
+    assert(first[0] == 0);
     free(graph->edges);
     graph->edges = sorted;
     return 0;
@@ -142,6 +144,7 @@ static int sort_tasks(struct lull_job_graph *graph, struct lull_error *err)
             return lull_error_set(err, -ELOOP, "task %u waits for itself, by way of others", i);
         }
     free(left);
+    assert(count == graph->task_count);
     return 0;
 }
 

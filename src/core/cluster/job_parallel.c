@@ -272,6 +272,8 @@ static int check(const struct lull_job_parallel *parallel, struct lull_error *er
 {
     const double most_ns = (double)LULL_JOB_MOST_TASK_NS;
     const double most_bytes = 1e15;
+    const struct lull_job_link *const links[] = {&parallel->tensor_link, &parallel->stage_link,
+                                                 &parallel->data_link};
 
     if (parallel->data == 0 || parallel->tensor == 0 || parallel->pipeline == 0 ||
         parallel->buckets == 0)
@@ -285,14 +287,10 @@ static int check(const struct lull_job_parallel *parallel, struct lull_error *er
         !is_within(parallel->stage_bytes, most_bytes) ||
         !is_within(parallel->gradient_bytes, most_bytes))
         return lull_error_set(err, -EINVAL, "a size is between 0 and 1e15 bytes");
-    for (int i = 0; i < 3; i++) {
-        const struct lull_job_link *link = i == 0   ? &parallel->tensor_link
-                                           : i == 1 ? &parallel->stage_link
-                                                    : &parallel->data_link;
-
-        if (!is_within((double)link->latency_ns, most_ns) || !is_within(link->ns_per_byte, 1e6))
+    for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++)
+        if (!is_within((double)links[i]->latency_ns, most_ns) ||
+            !is_within(links[i]->ns_per_byte, 1e6))
             return lull_error_set(err, -EINVAL, "a link takes 0 or more for every byte and call");
-    }
     if (parallel->schedule.family == LULL_PIPELINE_DUALPIPEV)
         return lull_error_set(err, -EINVAL, "forward and backward at once are not modelled");
     return 0;

@@ -29,10 +29,12 @@ void lull_job_transformer_fill(const struct lull_job_transformer *model,
     const double again = model->is_all_recomputed ? forward : core;
     const double head = 2.0 * tokens * hidden * model->vocabulary;
     const double gradients = 12.0 * model->layers * hidden * hidden;
-    const double backward_calls = model->is_all_recomputed      ? 4.0
-                                  : model->is_sequence_parallel ? 3.0
-                                                                : 2.0;
+    double backward_calls = 2.0;
 
+    if (model->is_all_recomputed)
+        backward_calls = 4.0;
+    else if (model->is_sequence_parallel)
+        backward_calls = 3.0;
     parallel->forward_ns = to_ns(layers * forward / speed);
     parallel->backward_ns = to_ns(layers * (2.0 * forward + again) / speed);
     parallel->head_forward_ns = to_ns(head / speed);

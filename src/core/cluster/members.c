@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/cluster/members.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -29,6 +30,7 @@ int lull_cluster_members_init(struct lull_cluster_members *members,
         members->first[group] += members->first[group - 1];
     for (uint32_t i = 0; i < cluster->node_count; i++)
         members->nodes[members->first[group_of(cluster, i) + 1]++] = i;
+    assert(members->first[groups] == cluster->node_count);
     return 0;
 }
 

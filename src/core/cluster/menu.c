@@ -20,10 +20,10 @@ static bool convert(const struct lull_cluster *cluster, const struct lull_cluste
     const uint32_t memory_mib = cluster->types[mode->type].memory_mib;
     const int64_t first = slots_of(job->arrival_ns);
     const int64_t slots = slots_of(mode->time_ns);
-    const int64_t last = job->deadline_ns == LULL_CLUSTER_NEVER
-                             ? (first > known ? first : known)
-                             : job->deadline_ns / LULL_MENU_SLOT_NS - slots;
+    int64_t last = job->deadline_ns / LULL_MENU_SLOT_NS - slots;
 
+    if (job->deadline_ns == LULL_CLUSTER_NEVER)
+        last = first > known ? first : known;
     if (job->value_j <= 0.0 || last < first || last + slots > LULL_SLOTS_MOST ||
         (memory_mib != 0 && job->memory_mib > memory_mib))
         return false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/cluster/node_power.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -60,6 +61,8 @@ static struct group *change(struct lull_node_power *policy, uint32_t number)
 {
     struct group *const group = &policy->groups[number];
 
+    assert(group->has_changed ||
+           policy->changed_count < policy->cluster->pool_count * policy->cluster->type_count);
     if (!group->has_changed)
         policy->changed[policy->changed_count++] = number;
     group->has_changed = true;
@@ -101,6 +104,7 @@ static void want(struct lull_node_power *policy, uint32_t job, bool waits)
 
         if (gpus > policy->groups[number].gpus || is_counted(policy, asked, mode))
             continue;
+        assert(waits || policy->groups[number].wanted >= nodes_for(&policy->groups[number], gpus));
         if (waits)
             change(policy, number)->wanted += nodes_for(&policy->groups[number], gpus);
         else
@@ -152,6 +156,7 @@ static void set_idle(struct lull_node_power *policy, uint32_t node, int64_t sinc
     struct group *const group = change(policy, group_number(policy, node));
     const struct lull_cluster_node *asked = &policy->cluster->nodes[node];
 
+    assert(group->idle >= was && group->idle - was + is <= group->node_count);
     group->idle = group->idle - was + is;
     policy->idle_since_ns[node] = since_ns;
     if (is) {
@@ -322,10 +327,10 @@ static int make_room(struct lull_node_power *policy)
         calloc(policy->jobs->count > 0 ? policy->jobs->count : 1, sizeof(*policy->waits));
     policy->power = calloc(cluster->node_count, sizeof(*policy->power));
     policy->idle_since_ns = calloc(cluster->node_count, sizeof(*policy->idle_since_ns));
-    return policy->groups == NULL || policy->changed == NULL || policy->waits == NULL ||
-                   policy->power == NULL || policy->idle_since_ns == NULL
-               ? -ENOMEM
-               : 0;
+    if (policy->groups == NULL || policy->changed == NULL || policy->waits == NULL ||
+        policy->power == NULL || policy->idle_since_ns == NULL)
+        return -ENOMEM;
+    return 0;
 }
 
 static const struct lull_cluster_policy_calls calls = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/cluster/placement.h"
 
+#include <assert.h>
 #include <stdbool.h>
 
 /* ---- one node ----------------------------------------------------------------------------- */
@@ -104,8 +105,12 @@ static bool take_whole(struct taking *taking, uint32_t wanted)
 {
     if (lull_cluster_state_count(taking->state, taking->pool, taking->type, taking->most) < wanted)
         return false;
-    while (wanted > 0)
-        wanted -= take_of_rack(taking, choose_rack(taking, wanted), wanted);
+    while (wanted > 0) {
+        const uint32_t taken = take_of_rack(taking, choose_rack(taking, wanted), wanted);
+
+        assert(taken > 0 && taken <= wanted);
+        wanted -= taken;
+    }
     return true;
 }
 

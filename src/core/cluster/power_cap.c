@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/cluster/power_cap.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -36,6 +37,7 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
         lull_power_room_wait(&policy->room, job, true);
         return policy->inner.calls->arrive(policy->inner.policy, job, now_ns);
     }
+    assert(policy->hopeless_count < policy->jobs->count);
     policy->hopeless[policy->hopeless_count++] = job;
     return 0;
 }
@@ -192,6 +194,7 @@ static bool look_at(struct lull_power_capped *policy, const struct lull_cluster_
         if (admit(policy, state, now_ns, decision))
             return true;
         policy->inner.calls->end(policy->inner.policy, decision->job, now_ns);
+        assert(policy->refused_count < MOST_LOOKS);
         policy->refused[policy->refused_count++] = decision->job;
         return false;
     case LULL_CLUSTER_RECLOCK:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/cluster/power_meter.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -105,6 +106,7 @@ static void charge_at_once(struct bill *bill, double j, int64_t now_ns)
 
 static void advance(struct lull_power_meter *meter, int64_t now_ns)
 {
+    assert(now_ns >= meter->now_ns);
     if (now_ns == meter->now_ns)
         return;
     charge(&meter->price, meter->total_w, meter->now_ns, now_ns);
@@ -174,6 +176,7 @@ void lull_power_meter_destroy(struct lull_power_meter *meter)
 
 static void settle(struct dial *dial, enum lull_power_part part, int64_t now_ns)
 {
+    assert(now_ns >= dial->since_ns[part]);
     add(&dial->j[part], dial->w[part] * (double)(now_ns - dial->since_ns[part]) * 1e-9);
     dial->since_ns[part] = now_ns;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/cluster/power_price.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -50,11 +51,13 @@ static void change(struct lull_power_price *price, const struct lull_power_use *
     uint32_t at = first_clock(clocks, count);
     double ratio;
 
+    assert(count > 0);
     add(&price->steps[0], &clocks[at], factor);
     for (uint32_t next; (next = next_clock(clocks, count, at, &ratio)) < count; at = next) {
         struct lull_power_use *const step =
             &price->steps[(size_t)ceil(ratio * LULL_POWER_PRICE_STEPS)];
 
+        assert(ratio >= 0.0 && ratio <= 1.0);
         add(step, &clocks[at], -factor);
         add(step, &clocks[next], factor);
     }
@@ -70,6 +73,7 @@ void lull_power_price_add(struct lull_power_price *price, const struct lull_powe
 void lull_power_price_remove(struct lull_power_price *price, const struct lull_power_use *clocks,
                              uint32_t count)
 {
+    assert(price->count > 0);
     change(price, clocks, count, -1.0);
     /* What rounding has left behind goes with the last. */
     if (--price->count == 0)

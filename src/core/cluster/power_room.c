@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/cluster/power_room.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -65,11 +66,11 @@ static int make_room(struct lull_power_room *room)
     room->node_gpus = calloc(groups, sizeof(*room->node_gpus));
     room->loads = calloc(jobs, sizeof(*room->loads));
     room->least_w = calloc(jobs, sizeof(*room->least_w));
-    return room->node_w == NULL || room->empty_w == NULL || room->scratch == NULL ||
-                   room->gpus_of == NULL || room->node_gpus == NULL || room->loads == NULL ||
-                   room->least_w == NULL
-               ? -ENOMEM
-               : 0;
+    if (room->node_w == NULL || room->empty_w == NULL || room->scratch == NULL ||
+        room->gpus_of == NULL || room->node_gpus == NULL || room->loads == NULL ||
+        room->least_w == NULL)
+        return -ENOMEM;
+    return 0;
 }
 
 static void count_node(struct lull_power_room *room, uint32_t number)
@@ -170,6 +171,7 @@ int lull_power_room_add(struct lull_power_room *room, uint32_t job, uint32_t mod
         return -ENOMEM;
     }
     memcpy(own, shares, count * sizeof(*own));
+    assert(load->share_count == 0 && count > 0);
     *load = (struct lull_power_load){mode, (uint32_t)count, own, end_ns};
     draw_all(room, load, lull_power_room_extra_w(room, job, mode));
     room->running++;
@@ -184,6 +186,7 @@ int lull_power_room_reclock(struct lull_power_room *room, uint32_t job, uint32_t
 
     if (lull_heap_add(&room->ends, end_ns, job) < 0)
         return -ENOMEM;
+    assert(load->share_count > 0);
     draw_all(room, load,
              lull_power_room_extra_w(room, job, mode) -
                  lull_power_room_extra_w(room, job, load->mode));
@@ -228,6 +231,7 @@ void lull_power_room_remove(struct lull_power_room *room, uint32_t job)
 
     if (load->share_count == 0)
         return;
+    assert(room->running > 0 && load->shares != NULL);
     draw_all(room, load, -lull_power_room_extra_w(room, job, load->mode));
     free(load->shares);
     *load = (struct lull_power_load){0};

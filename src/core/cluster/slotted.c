@@ -175,10 +175,10 @@ static int make_room(struct slotter *slotter, const struct lull_cluster_jobs *jo
         .job_count = jobs->count,
         .jobs = slotted->jobs,
     };
-    return slotter->gpus_of == NULL || slotted->gpus == NULL || slotted->jobs == NULL ||
-                   slotted->modes == NULL
-               ? -ENOMEM
-               : 0;
+    if (slotter->gpus_of == NULL || slotted->gpus == NULL || slotted->jobs == NULL ||
+        slotted->modes == NULL)
+        return -ENOMEM;
+    return 0;
 }
 
 int lull_slotted_create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,

@@ -65,6 +65,7 @@ static void set(struct lull_cluster_state *state, uint32_t node, uint32_t free,
     struct group *const group = group_of(state, node);
     const uint32_t before = usable(state, node);
 
+    assert(free <= state->cluster->nodes[node].gpus && group->free >= before);
     state->free[node] = free;
     state->power[node] = (uint8_t)power;
     mark(group, state->place[node], before, false);
@@ -101,10 +102,10 @@ static int make_group(struct group *group)
     group->racks = calloc(group->node_count, sizeof(*group->racks));
     group->rack_at = calloc(group->node_count, sizeof(*group->rack_at));
     group->whole = calloc(group->node_count, sizeof(*group->whole));
-    return group->nodes == NULL || group->having == NULL || group->count == NULL ||
-                   group->racks == NULL || group->rack_at == NULL || group->whole == NULL
-               ? -ENOMEM
-               : 0;
+    if (group->nodes == NULL || group->having == NULL || group->count == NULL ||
+        group->racks == NULL || group->rack_at == NULL || group->whole == NULL)
+        return -ENOMEM;
+    return 0;
 }
 
 static int by_number(const void *a, const void *b)
@@ -127,6 +128,7 @@ static void fill_racks(const struct lull_cluster *cluster, struct group *group)
         const uint32_t *found = bsearch(&cluster->nodes[group->nodes[i]].rack, group->racks,
                                         group->rack_count, sizeof(*group->racks), by_number);
 
+        assert(found != NULL);
         group->rack_at[i] = (uint32_t)(found - group->racks);
     }
 }

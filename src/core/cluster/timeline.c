@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/cluster/timeline.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,7 @@ void lull_timeline_advance(struct lull_timeline *timeline, int64_t now_ns)
 {
     size_t past = 0;
 
+    assert(timeline->count > 0);
     while (past + 1 < timeline->count && timeline->steps[past + 1].at_ns <= now_ns)
         past++;
     timeline->count -= past;
@@ -55,7 +57,8 @@ static size_t split(struct lull_timeline *timeline, int64_t at_ns)
 
     while (i > 0 && steps[i - 1].at_ns > at_ns)
         i--;
-    if (i > 0 && steps[i - 1].at_ns == at_ns)
+    assert(i > 0 && timeline->count < timeline->room);
+    if (steps[i - 1].at_ns == at_ns)
         return i - 1;
     memmove(&steps[i + 1], &steps[i], (timeline->count - i) * sizeof(*steps));
     steps[i] = (struct lull_timeline_step){at_ns, steps[i - 1].free};
@@ -118,6 +121,7 @@ int64_t lull_timeline_first_fit_beside(const struct lull_timeline *rising,
     int64_t start_ns = reserved->steps[0].at_ns;
     size_t at = 0; /* of the rising one */
 
+    assert(rising->count > 0 && rising->steps[0].at_ns == start_ns);
     for (size_t i = 0; start_ns <= latest_ns; i++) {
         const struct lull_timeline_step *step = &reserved->steps[i];
         const int64_t end_ns = i + 1 < reserved->count ? step[1].at_ns : INT64_MAX;

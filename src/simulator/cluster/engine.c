@@ -7,8 +7,9 @@
 #include "core/cluster/node_power.h"
 #include "simulator/cluster/engine_state.h"
 
-/* Times that a policy may ask to be asked again in a row, when nothing else is to come. */
-enum { MOST_IDLE_WAKES = 1 << 20, TELL_EVERY = 64 /* instants */ };
+/* How many times in a row a policy may ask to be woken and decide nothing when no event is to come,
+   and after how many instants progress is told. Chosen, not measured. */
+enum { MOST_IDLE_WAKES = 1 << 20, TELL_EVERY = 64 };
 
 /* ---- decisions ---------------------------------------------------------------------------- */
 
@@ -41,17 +42,28 @@ static int apply(struct lull_cluster_run *run, const struct lull_cluster_decisio
 static int carry_out(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
                      int64_t now_ns, struct lull_error *err)
 {
+    static const char *const acts[] = {
+        [LULL_CLUSTER_START] = "start job",      [LULL_CLUSTER_PREEMPT] = "preempt job",
+        [LULL_CLUSTER_REJECT] = "reject job",    [LULL_CLUSTER_RECLOCK] = "change the clock of job",
+        [LULL_CLUSTER_NODE_ON] = "turn on node", [LULL_CLUSTER_NODE_OFF] = "turn off node",
+    };
     const bool is_node =
         decision->act == LULL_CLUSTER_NODE_ON || decision->act == LULL_CLUSTER_NODE_OFF;
     const int rc = apply(run, decision, now_ns);
 
-    if (rc == -EINVAL)
-        return lull_error_set(err, rc, "policy %s: %s %u cannot be treated so", run->policy_name,
-                              is_node ? "node" : "job", is_node ? decision->node : decision->job);
-    return rc < 0 ? lull_error_set(err, rc, "out of memory") : 0;
+    if (rc == -EINVAL && decision->act < sizeof(acts) / sizeof(acts[0]))
+        return lull_error_set(err, rc,
+                              "policy %s cannot %s %u at %.3f s: the policy has an error; please "
+                              "report it with the command line",
+                              run->policy_name, acts[decision->act],
+                              is_node ? decision->node : decision->job, (double)now_ns * 1e-9);
+    if (rc < 0)
+        return lull_error_set(err, rc, "no memory to carry out a decision of policy %s",
+                              run->policy_name);
+    return 0;
 }
 
-/* Returns how many decisions there were. */
+/* Asks the policy until it has no decision left. Returns how many there were, or an error. */
 static int64_t decide(struct lull_cluster_run *run, int64_t now_ns, struct lull_error *err)
 {
     struct lull_cluster_decision decision = {.shares = run->scratch};
@@ -95,14 +107,17 @@ static int arrive_jobs(struct lull_cluster_run *run, int64_t now_ns)
     return 0;
 }
 
-/* Everything but what the policy decides. */
+/* Lets happen what happens now whatever the policy decides. */
 static int happen(struct lull_cluster_run *run, int64_t now_ns)
 {
     int rc = lull_engine_end_jobs(run, now_ns);
 
-    if (rc == 0)
-        rc = lull_engine_change_nodes(run, now_ns);
-    return rc < 0 ? rc : arrive_jobs(run, now_ns);
+    if (rc < 0)
+        return rc;
+    rc = lull_engine_change_nodes(run, now_ns);
+    if (rc < 0)
+        return rc;
+    return arrive_jobs(run, now_ns);
 }
 
 /* When something happens next that the policy does not ask for. */
@@ -156,8 +171,11 @@ static int run_all(struct lull_cluster_run *run, struct lull_error *err)
                                  run->jobs->count);
         idle_wakes = event_ns == LULL_CLUSTER_NEVER && decisions == 0 ? idle_wakes + 1 : 0;
         if (idle_wakes == MOST_IDLE_WAKES)
-            return lull_error_set(err, -EINVAL, "policy %s wakes again and again to do nothing",
-                                  run->policy_name);
+            return lull_error_set(
+                err, -EINVAL,
+                "policy %s asks to be woken %d times in a row and decides nothing: the "
+                "policy has an error; please report it with the command line",
+                run->policy_name, MOST_IDLE_WAKES);
     }
     return 0;
 }
@@ -241,8 +259,9 @@ static int make_decider(struct lull_cluster_run *run, const struct lull_cluster_
         lull_node_power_wrap(run->cluster, run->jobs, &run->decider) < 0)
         return lull_error_set(err, -ENOMEM, "out of memory");
     cap->turns_nodes_on |= run->conditions.turns_nodes_off;
-    return is_capped(run) ? lull_power_cap_wrap(run->cluster, run->jobs, cap, &run->decider, err)
-                          : 0;
+    if (!is_capped(run))
+        return 0;
+    return lull_power_cap_wrap(run->cluster, run->jobs, cap, &run->decider, err);
 }
 
 static int check_order(const struct lull_cluster_jobs *jobs, struct lull_error *err)
@@ -273,16 +292,23 @@ int lull_cluster_simulate_under(const struct lull_cluster *cluster,
     run->unfinished = jobs->count;
     if (conditions != NULL)
         run->conditions = *conditions;
-    rc = make_room(run) < 0 || begin(run) < 0 ? lull_error_set(err, -ENOMEM, "out of memory")
-                                              : make_decider(run, policy, err);
-    if (rc == 0)
-        rc = run_all(run, err);
-    if (rc < 0) {
-        lull_cluster_run_destroy(run);
-        return rc;
+    if (make_room(run) < 0 || begin(run) < 0) {
+        rc = lull_error_set(err, -ENOMEM, "no memory for a cluster of %u nodes and %zu jobs",
+                            cluster->node_count, jobs->count);
+        goto destroy_run;
     }
+    rc = make_decider(run, policy, err);
+    if (rc < 0)
+        goto destroy_run;
+    rc = run_all(run, err);
+    if (rc < 0)
+        goto destroy_run;
     *run_out = run;
     return 0;
+
+destroy_run:
+    lull_cluster_run_destroy(run);
+    return rc;
 }
 
 int lull_cluster_simulate(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,

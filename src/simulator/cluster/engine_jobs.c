@@ -82,20 +82,20 @@ int lull_engine_measure(struct lull_cluster_run *run, uint32_t type, int64_t now
 {
     const struct lull_cluster_type *what = &run->cluster->types[type];
     const struct lull_engine_use *use = &run->use[type];
+    const double idle_w = what->idle_w * (double)(use->on_gpus - use->busy_gpus) +
+                          what->off_w * (double)use->off_nodes;
     int rc = lull_power_meter_set(run->meter, type, LULL_POWER_JOBS,
                                   use->busy_gpus > 0 ? use->jobs_w : 0.0, now_ns);
 
-    if (rc == 0)
-        rc = lull_power_meter_set(run->meter, type, LULL_POWER_IDLE,
-                                  what->idle_w * (double)(use->on_gpus - use->busy_gpus) +
-                                      what->off_w * (double)use->off_nodes,
-                                  now_ns);
-    if (rc == 0 && what->turn_on_ns > 0)
-        rc = lull_power_meter_set(run->meter, type, LULL_POWER_TURN_ON,
-                                  what->turn_on_j / ((double)what->turn_on_ns * 1e-9) *
-                                      (double)use->turning_on_nodes,
-                                  now_ns);
-    return rc;
+    if (rc < 0)
+        return rc;
+    rc = lull_power_meter_set(run->meter, type, LULL_POWER_IDLE, idle_w, now_ns);
+    if (rc < 0 || what->turn_on_ns == 0)
+        return rc;
+    return lull_power_meter_set(run->meter, type, LULL_POWER_TURN_ON,
+                                what->turn_on_j / ((double)what->turn_on_ns * 1e-9) *
+                                    (double)use->turning_on_nodes,
+                                now_ns);
 }
 
 /* ---- GPUs of jobs ------------------------------------------------------------------------- */
@@ -319,14 +319,21 @@ static int change_pace(struct lull_cluster_run *run, uint32_t job, double pace, 
 int lull_engine_change_paces(struct lull_cluster_run *run, int64_t now_ns)
 {
     const uint32_t *jobs;
-    int64_t count = 0;
-    int rc = 0;
+    int64_t count;
 
-    if (run->contention != NULL)
-        count = lull_contention_update(run->contention, &jobs);
-    for (int64_t i = 0; rc == 0 && i < count; i++)
-        rc = change_pace(run, jobs[i], lull_contention_pace(run->contention, jobs[i]), now_ns);
-    return count < 0 ? (int)count : rc;
+    if (run->contention == NULL)
+        return 0;
+    count = lull_contention_update(run->contention, &jobs);
+    if (count < 0)
+        return (int)count;
+    for (int64_t i = 0; i < count; i++) {
+        const double pace = lull_contention_pace(run->contention, jobs[i]);
+        const int rc = change_pace(run, jobs[i], pace, now_ns);
+
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
 }
 
 void lull_engine_reject(struct lull_cluster_run *run, uint32_t job, const char *reason,
@@ -412,9 +419,13 @@ int lull_engine_lose_jobs(struct lull_cluster_run *run, uint32_t node, int64_t n
     for (size_t i = 0; i < count; i++)
         lose(run, lost[i], now_ns);
     rc = lull_engine_measure(run, run->cluster->nodes[node].type, now_ns);
-    for (size_t i = 0; i < count && rc == 0; i++) {
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < count; i++) {
         run->decider.calls->end(run->decider.policy, lost[i], now_ns);
         rc = run->decider.calls->arrive(run->decider.policy, lost[i], now_ns);
+        if (rc < 0)
+            return rc;
     }
-    return rc;
+    return 0;
 }

@@ -80,9 +80,12 @@ static int fail(struct lull_cluster_run *run, const struct lull_cluster_failure 
     run->counts.failures++;
     run->was_off[node] = lull_cluster_state_power(run->state, node) != LULL_CLUSTER_ON;
     rc = lull_heap_add(&run->repairs, failure->to_ns, node);
-    if (rc == 0)
-        rc = change(run, node, LULL_CLUSTER_DOWN, now_ns);
-    return rc < 0 ? rc : lull_engine_lose_jobs(run, node, now_ns);
+    if (rc < 0)
+        return rc;
+    rc = change(run, node, LULL_CLUSTER_DOWN, now_ns);
+    if (rc < 0)
+        return rc;
+    return lull_engine_lose_jobs(run, node, now_ns);
 }
 
 int lull_engine_change_nodes(struct lull_cluster_run *run, int64_t now_ns)

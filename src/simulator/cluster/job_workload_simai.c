@@ -282,9 +282,10 @@ static int build_pipeline(const struct layout *layout, struct lull_job_graph *gr
     parallel.forward_link_ns = sums.link_ns[LULL_SIMAI_FORWARD] / actions;
     parallel.backward_link_ns = sums.link_ns[LULL_SIMAI_INPUT_GRADIENT] / actions;
     rc = lull_job_parallel_build(&parallel, graph_out, &why);
-    return rc < 0 ? lull_error_set(layout->err, rc == -ENOMEM ? rc : LULL_E_FORMAT,
-                                   "%s: as a pipeline: %s", layout->name, why.text)
-                  : 0;
+    if (rc < 0)
+        return lull_error_set(layout->err, rc == -ENOMEM ? rc : LULL_E_FORMAT,
+                              "%s: as a pipeline: %s", layout->name, why.text);
+    return 0;
 }
 
 int lull_job_simai_build(const struct lull_simai_workload *workload, const char *name,
@@ -295,10 +296,11 @@ int lull_job_simai_build(const struct lull_simai_workload *workload, const char 
     struct layout layout = {.workload = workload, .name = name, .links = links, .err = err};
     int rc = lay_out(&layout, gpus);
 
-    if (rc == 0)
-        rc = layout.pipeline > 1 ? build_pipeline(&layout, graph_out)
-                                 : build_stage(&layout, graph_out);
-    if (rc == 0)
-        *devices_out = layout.pipeline;
-    return rc;
+    if (rc < 0)
+        return rc;
+    rc = layout.pipeline > 1 ? build_pipeline(&layout, graph_out) : build_stage(&layout, graph_out);
+    if (rc < 0)
+        return rc;
+    *devices_out = layout.pipeline;
+    return 0;
 }

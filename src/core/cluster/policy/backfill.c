@@ -7,6 +7,7 @@
  */
 #include "core/cluster/policy/single.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@ static void touch(struct lull_backfill *policy, uint32_t pool)
 {
     if (policy->pools[pool].is_dirty)
         return;
+    assert(policy->dirty_count < policy->cluster->pool_count);
     policy->pools[pool].is_dirty = true;
     policy->dirty[policy->dirty_count++] = pool;
 }

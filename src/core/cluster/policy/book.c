@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/cluster/policy/book.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -60,6 +61,7 @@ void lull_cluster_book_start(struct lull_cluster_book *book, uint32_t job, uint3
 {
     struct lull_cluster_page *const page = &book->pages[job];
 
+    assert(job < book->room && page->stage != LULL_CLUSTER_RUNS);
     leave(page, LULL_CLUSTER_RUNS);
     page->mode = mode;
     page->since_ns = now_ns;
@@ -77,9 +79,11 @@ static void settle(struct lull_cluster_page *page, const struct lull_cluster_job
     const int64_t stretch_ns = now_ns - page->since_ns;
     const int64_t again_ns = stretch_ns < page->restart_ns ? stretch_ns : page->restart_ns;
 
+    assert(stretch_ns >= 0 && page->restart_ns >= 0);
     page->left_ratio -=
         fmin((double)(stretch_ns - again_ns) * page->pace / (double)job->modes[page->mode].time_ns,
              page->left_ratio);
+    assert(page->left_ratio >= 0.0 && page->left_ratio <= 1.0);
     page->restart_ns -= again_ns;
     page->since_ns = now_ns;
 }
@@ -99,6 +103,7 @@ void lull_cluster_book_reclock(struct lull_cluster_book *book, uint32_t job, uin
 void lull_cluster_book_pace(struct lull_cluster_book *book, uint32_t job, double pace,
                             int64_t now_ns)
 {
+    assert(pace > 0.0 && pace <= 1.0);
     lull_cluster_book_settle(book, job, now_ns);
     book->pages[job].pace = pace;
 }
@@ -187,6 +192,7 @@ void lull_cluster_roster_remove(struct lull_cluster_book *book, struct lull_clus
 
     if (at == UINT32_MAX)
         return;
+    assert(at < roster->count && roster->jobs[at] == job);
     roster->jobs[at] = roster->jobs[--roster->count];
     book->pages[roster->jobs[at]].position = at;
 }

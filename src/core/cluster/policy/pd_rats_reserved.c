@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -306,6 +307,7 @@ static bool is_hopeless(const struct lull_cluster_job *job, double second_j, int
 
 static void drop(struct pool *pool, size_t at)
 {
+    assert(at < pool->count);
     pool->count--;
     for (size_t i = at; i < pool->count; i++)
         pool->plan[i] = pool->plan[i + 1];

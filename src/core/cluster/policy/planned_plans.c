@@ -3,6 +3,7 @@
  * late. For that, jobs that have not begun, those with the most time to spare first, make way and
  * are planned again in their fastest modes. SPDX-License-Identifier: Apache-2.0
  */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@ void lull_planned_leave(struct lull_planned *policy, uint32_t job)
     struct lull_job_list *const list = &policy->planned;
     const uint32_t at = policy->plans[job].position;
 
+    assert(at < list->count && list->jobs[at] == job);
     list->jobs[at] = list->jobs[--list->count];
     policy->plans[list->jobs[at]].position = at;
 }
@@ -32,6 +34,7 @@ static bool restore(struct lull_planned *policy, uint32_t job, const struct lull
     struct lull_planned_job *const plan = &policy->plans[job];
     const uint32_t stamp = plan->stamp + 1;
 
+    assert(plan->share_count == 0 && old->start_ns < old->end_ns);
     if (lull_calendar_add(policy->calendar, old->shares, old->share_count, old->start_ns,
                           old->end_ns) < 0)
         return false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/cluster/policy/ranked.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,6 +135,7 @@ static bool start(struct lull_ranked *policy, uint32_t job, uint32_t mode, size_
     struct lull_ranked_group *const group =
         &policy->groups[lull_ranked_group_of(policy, job, asked->modes[mode].type)];
 
+    assert(share_count > 0);
     decision->act = LULL_CLUSTER_START;
     decision->job = job;
     decision->mode = mode;

@@ -50,10 +50,10 @@ static int make_groups(struct lull_ranked *policy)
     policy->plan.shares = calloc(cluster->node_count, sizeof(*policy->plan.shares));
     policy->is_dirty = calloc(cluster->pool_count, sizeof(*policy->is_dirty));
     policy->dirty = calloc(cluster->pool_count, sizeof(*policy->dirty));
-    return policy->popped == NULL || policy->plan.stops == NULL || policy->plan.shares == NULL ||
-                   policy->is_dirty == NULL || policy->dirty == NULL
-               ? -ENOMEM
-               : 0;
+    if (policy->popped == NULL || policy->plan.stops == NULL || policy->plan.shares == NULL ||
+        policy->is_dirty == NULL || policy->dirty == NULL)
+        return -ENOMEM;
+    return 0;
 }
 
 static void free_group(struct lull_ranked_group *group)

@@ -2,6 +2,7 @@
  * Who has to stop so that a job which ranks before them can start. SPDX-License-Identifier:
  * Apache-2.0
  */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "core/cluster/placement.h"
@@ -153,6 +154,7 @@ bool lull_ranked_make_room(struct lull_ranked *policy, const struct lull_cluster
                 lull_cluster_state_take(policy->scratch.state, page->shares, page->share_count);
             push_back(policy, group, entry);
         } else {
+            assert(plan->stop_count < policy->popped_room);
             plan->stops[plan->stop_count++] = job_of(entry);
         }
     }

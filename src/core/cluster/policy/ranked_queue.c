@@ -2,6 +2,7 @@
  * Where jobs stand: queues by shape, those that run, and how many want a pool's GPUs.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,7 @@ static void touch(struct lull_ranked *policy, uint32_t pool)
 {
     if (policy->is_dirty[pool])
         return;
+    assert(policy->dirty_count < policy->cluster->pool_count);
     policy->is_dirty[pool] = true;
     policy->dirty[policy->dirty_count++] = pool;
 }
@@ -100,6 +102,7 @@ void lull_ranked_count(struct lull_ranked *policy, uint32_t job, int waiting, do
             lull_ranked_entry_mode(policy, job, type) == asked->mode_count)
             continue;
         crowd = &policy->crowds[lull_ranked_group_of(policy, job, type)];
+        assert(waiting >= 0 || crowd->waiting > 0);
         crowd->waiting += (uint64_t)waiting;
         crowd->weight += weight;
         /* From nothing, lest roundings add up. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/cluster/policy/waiting.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,13 +79,17 @@ int lull_waiting_add(struct lull_waiting *waiting, uint32_t job, int64_t time_ns
             return -ENOMEM;
         waiting->jobs[waiting->count++] = job;
     }
+    assert(waiting->jobs[place] == job);
     set(waiting, place, time_ns);
     return 0;
 }
 
 void lull_waiting_remove(struct lull_waiting *waiting, uint32_t job)
 {
-    set(waiting, place_of(waiting, job), GONE);
+    const size_t place = place_of(waiting, job);
+
+    assert(place < waiting->count && waiting->jobs[place] == job);
+    set(waiting, place, GONE);
 }
 
 uint32_t lull_waiting_first(const struct lull_waiting *waiting, uint32_t after, int64_t most_ns)
