@@ -605,13 +605,15 @@ static int start_handles(struct server *server)
     int result = uv_poll_init(&server->loop, &server->listener, server->listen_fd);
 
     server->listener.data = server;
-    if (result == 0)
-        result = uv_poll_start(&server->listener, UV_READABLE, on_connect);
-    if (result == 0)
-        result = uv_signal_start(&server->terminate, on_signal, SIGTERM);
-    if (result == 0)
-        result = uv_signal_start(&server->interrupt, on_signal, SIGINT);
-    return result;
+    if (result < 0)
+        return result;
+    result = uv_poll_start(&server->listener, UV_READABLE, on_connect);
+    if (result < 0)
+        return result;
+    result = uv_signal_start(&server->terminate, on_signal, SIGTERM);
+    if (result < 0)
+        return result;
+    return uv_signal_start(&server->interrupt, on_signal, SIGINT);
 }
 
 static int init_loop(struct server *server)
@@ -680,16 +682,17 @@ static int serve_until_stopped(struct server *server, struct lull_journal *journ
     if (result < 0)
         return result;
     result = open_socket(server, options, err);
-    if (result == 0) {
-        result = start_handles(server);
-        if (result < 0)
-            lull_error_set(err, result, "event loop: %s", uv_strerror(result));
+    if (result < 0)
+        goto stop_writer;
+    result = start_handles(server);
+    if (result < 0) {
+        lull_error_set(err, result, "event loop: %s", uv_strerror(result));
+        goto stop_writer;
     }
-    if (result == 0) {
-        announce(server, options);
-        uv_run(&server->loop, UV_RUN_DEFAULT);
-        return stop_serving(server, err);
-    }
+    announce(server, options);
+    uv_run(&server->loop, UV_RUN_DEFAULT);
+    return stop_serving(server, err);
+stop_writer:
     lull_writer_stop(server->writer, LULL_NS_PER_S);
     return result;
 }

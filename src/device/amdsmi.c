@@ -63,7 +63,9 @@ static bool is_told(uint32_t value)
 /* Versions differ in whether they tell Hz or MHz. */
 static uint32_t as_mhz(uint64_t value)
 {
-    return value == UINT64_MAX ? 0 : (uint32_t)(value >= 1000000 ? value / 1000000 : value);
+    if (value == UINT64_MAX)
+        return 0;
+    return (uint32_t)(value >= 1000000 ? value / 1000000 : value);
 }
 
 static void widen(struct amdsmi_die *die, uint32_t low_mhz, uint32_t high_mhz)

@@ -48,7 +48,8 @@ static struct lull_actuator *create(struct lull_error *err)
     return actuator;
 }
 
-/* A daemon that wants no heartbeat before its leases end, or none at all, gets three in that time. */
+/* A daemon that wants no heartbeat before its leases end, or none at all, gets three in that time.
+ */
 static int64_t heartbeat_of(const struct lull_message_welcome *welcome)
 {
     uint32_t heartbeat_ms = welcome->heartbeat_ms;
@@ -220,20 +221,25 @@ static int lease_daemon(struct lull_actuator *actuator, const char *uuid,
         result = open_table(actuator, fds, err);
     else
         close_fds(fds);
-    if (result == 0)
-        *slot_out = answer.body.grant.slot;
-    return result;
+    if (result < 0)
+        return result;
+    *slot_out = answer.body.grant.slot;
+    return 0;
 }
 
 int lull_actuator_lease(struct lull_actuator *actuator, const char *uuid,
                         const struct lull_band *band, uint32_t *slot_out, struct lull_error *err)
 {
-    int result = actuator->client != NULL ? lease_daemon(actuator, uuid, band, slot_out, err)
-                                          : lease_local(actuator, uuid, band, slot_out, err);
+    int result;
 
-    if (result == 0)
-        actuator->leased |= UINT64_C(1) << *slot_out;
-    return result;
+    if (actuator->client != NULL)
+        result = lease_daemon(actuator, uuid, band, slot_out, err);
+    else
+        result = lease_local(actuator, uuid, band, slot_out, err);
+    if (result < 0)
+        return result;
+    actuator->leased |= UINT64_C(1) << *slot_out;
+    return 0;
 }
 
 /* The count in the heartbeat's answer tells even if the message about a revocation got lost. */

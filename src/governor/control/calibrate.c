@@ -204,9 +204,10 @@ static int measure_round(struct session *session, uint32_t index, uint32_t targe
     add(&target->directions[LULL_DIRECTION_DOWN], &result);
     post(session, index, 0);
     code = await(session, index, &result, err);
-    if (code == 0)
-        add(&target->directions[LULL_DIRECTION_UP], &result);
-    return code;
+    if (code < 0)
+        return code;
+    add(&target->directions[LULL_DIRECTION_UP], &result);
+    return 0;
 }
 
 /* Posts one clock to every GPU; target_index -1: the reference point. */
@@ -245,10 +246,11 @@ static int measure_together(struct session *session, struct lull_error *err)
         lull_sleep_until_ns(lull_now_ns() + 50 * LULL_NS_PER_MS);
         posted_ns = lull_now_ns();
         result = switch_all(session, 0, &end_ns, err);
-        for (uint32_t i = 0; result == 0 && i < count; i++)
+        if (result < 0)
+            return result;
+        for (uint32_t i = 0; i < count; i++)
             session->records[i].together_ms[round] = lull_ms_from_ns(end_ns - posted_ns);
-        if (result == 0)
-            result = switch_all(session, -1, &end_ns, err);
+        result = switch_all(session, -1, &end_ns, err);
         if (result < 0)
             return result;
         if (session->options->progress != NULL)
@@ -305,23 +307,28 @@ static int lease(struct session *session, uint32_t index, struct lull_error *err
 static int prepare(struct session *session, struct lull_error *err)
 {
     const struct lull_calibrate_options *options = session->options;
-    int result = options->no_daemon
-                     ? lull_actuator_open_local(session->devices, options->runtime_dir,
-                                                &session->actuator, err)
-                     : lull_actuator_open_daemon(options->runtime_dir, &session->actuator, err);
+    int result;
 
-    if (result < 0)
+    if (options->no_daemon)
+        result = lull_actuator_open_local(session->devices, options->runtime_dir,
+                                          &session->actuator, err);
+    else
+        result = lull_actuator_open_daemon(options->runtime_dir, &session->actuator, err);
+    if (result < 0) {
         session->actuator = NULL;
-    for (uint32_t i = 0; i < options->gpu_count && result == 0; i++) {
-        result = lease(session, i, err);
-        if (result == 0)
-            describe(session, i);
+        return result;
     }
-    if (result == 0 && options->command != NULL)
+    for (uint32_t i = 0; i < options->gpu_count; i++) {
+        result = lease(session, i, err);
+        if (result < 0)
+            return result;
+        describe(session, i);
+    }
+    if (options->command != NULL)
         result = start_load(session, err);
-    if (result == 0)
-        result = wait_until_busy(session, err);
-    return result;
+    if (result < 0)
+        return result;
+    return wait_until_busy(session, err);
 }
 
 static int measure(struct session *session, struct lull_error *err)
@@ -363,10 +370,13 @@ int lull_calibrate(struct lull_devices *devices, const struct lull_calibrate_opt
     struct session session = {.devices = devices, .options = options, .records = records_out};
     int result = prepare(&session, err);
 
-    if (result == 0)
-        result = measure(&session, err);
-    if (result == 0)
-        result = check_still_busy(&session, err);
+    if (result < 0)
+        goto close;
+    result = measure(&session, err);
+    if (result < 0)
+        goto close;
+    result = check_still_busy(&session, err);
+close:
     lull_actuator_close(session.actuator);
     stop_load(&session);
     return result;

@@ -323,8 +323,9 @@ int lull_calibration_store(const char *directory, const struct lull_calibration_
     char *text;
     int result = make_path(directory, record->gpu_name, record->driver_version, path, err);
 
-    if (result == 0)
-        result = lull_file_make_directory(directory, 0755, err);
+    if (result < 0)
+        return result;
+    result = lull_file_make_directory(directory, 0755, err);
     if (result < 0)
         return result;
     root = lull_calibration_json(record);
@@ -334,9 +335,11 @@ int lull_calibration_store(const char *directory, const struct lull_calibration_
         return lull_error_set(err, -ENOMEM, "%s: no memory to write it", path);
     result = lull_file_write_atomic(path, text, strlen(text), 0644, err);
     free(text);
-    if (result == 0 && path_out != NULL)
+    if (result < 0)
+        return result;
+    if (path_out != NULL)
         memcpy(path_out, path, sizeof(path));
-    return result;
+    return 0;
 }
 
 int lull_calibration_load(const char *directory, const char *gpu_name, const char *driver_version,
@@ -348,8 +351,9 @@ int lull_calibration_load(const char *directory, const char *gpu_name, const cha
     size_t size;
     int result = make_path(directory, gpu_name, driver_version, path, err);
 
-    if (result == 0)
-        result = lull_file_read(path, MAX_BYTES, &data, &size, err);
+    if (result < 0)
+        return result;
+    result = lull_file_read(path, MAX_BYTES, &data, &size, err);
     if (result < 0)
         return result;
     result = parse(data, size, path, gpu_name, driver_version, &record, err);

@@ -107,7 +107,7 @@ int lull_peers_create(const struct lull_peers_options *options, struct lull_peer
     peers->agreement = lull_agreement_create(nodes.self, nodes.count, silence_ns);
     if (peers->agreement == NULL)
         result = lull_error_set(err, -ENOMEM, "no memory for the other nodes");
-    if (result == 0)
+    else
         result = open_network(peers, err);
     if (result < 0) {
         lull_peers_destroy(peers);

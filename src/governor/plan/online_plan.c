@@ -86,17 +86,22 @@ static int build_graph(struct lull_online *online, struct lull_error *err)
     };
     struct lull_pipeline_schedule *schedule = calloc(1, sizeof(*schedule));
     struct lull_pipeline_profile measured;
-    int result = build_profile(online, &measured, err);
+    int result;
 
-    if (result == 0)
-        result = schedule == NULL
-                     ? -ENOMEM
-                     : lull_pipeline_schedule_parse(online->options.schedule, schedule, err);
-    if (result == 0)
-        result = lull_pipeline_schedule_build(schedule, &shape, &measured, &plan->profile,
-                                              &plan->graph, err);
-    if (result == 0)
-        result = online_finish_plan(plan, online->options.blocking_w);
+    if (schedule == NULL)
+        return -ENOMEM;
+    result = build_profile(online, &measured, err);
+    if (result < 0)
+        goto fini;
+    result = lull_pipeline_schedule_parse(online->options.schedule, schedule, err);
+    if (result < 0)
+        goto fini;
+    result = lull_pipeline_schedule_build(schedule, &shape, &measured, &plan->profile, &plan->graph,
+                                          err);
+    if (result < 0)
+        goto fini;
+    result = online_finish_plan(plan, online->options.blocking_w);
+fini:
     lull_pipeline_profile_fini(&measured);
     free(schedule);
     return result;

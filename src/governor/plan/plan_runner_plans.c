@@ -82,15 +82,17 @@ int runner_add_plan(struct lull_plan_runner *runner, const struct lull_plan_file
     struct runner_parts parts;
     int result = runner_parts_init(&parts, runner, plan->graph.op_count);
 
+    if (result < 0)
+        goto fini;
     for (uint32_t i = 0; i < runner->gpu_count; i++)
         option_of_gpu[i] = plan->option;
-    if (result == 0) {
-        runner_fill_parts(runner, plan, option_of_gpu, &parts);
-        result = lull_conductor_add_plan(runner->conductor, parts.ops, slowdown_of(plan, &parts));
-    }
-    if (result == 0)
-        runner->conducted[runner->conducted_count++] =
-            (struct runner_conducted){(int32_t)(plan - runner->plans), NOBODYS};
+    runner_fill_parts(runner, plan, option_of_gpu, &parts);
+    result = lull_conductor_add_plan(runner->conductor, parts.ops, slowdown_of(plan, &parts));
+    if (result < 0)
+        goto fini;
+    runner->conducted[runner->conducted_count++] =
+        (struct runner_conducted){(int32_t)(plan - runner->plans), NOBODYS};
+fini:
     runner_parts_fini(&parts);
     return result;
 }
@@ -121,10 +123,11 @@ static int add_uniform(struct lull_plan_runner *runner, uint32_t point)
         ops[i] = room;
     result = lull_conductor_add_plan(runner->conductor, ops, 0);
     free(room);
-    if (result == 0)
-        runner->conducted[runner->conducted_count++] =
-            (struct runner_conducted){NOBODYS, (int32_t)point};
-    return result;
+    if (result < 0)
+        return result;
+    runner->conducted[runner->conducted_count++] =
+        (struct runner_conducted){NOBODYS, (int32_t)point};
+    return 0;
 }
 
 int lull_plan_runner_hold_point(struct lull_plan_runner *runner, uint32_t point)
@@ -155,9 +158,10 @@ int lull_plan_runner_hold_next(struct lull_plan_runner *runner)
     if (runner->conducted_count + 1 >= LULL_PLAN_RUNNER_MAX_CONDUCTED)
         return -ENOSPC;
     result = runner_add_plan(runner, &runner->plans[runner->plan_count]);
-    if (result == 0)
-        lull_conductor_hold_plan(runner->conductor, (int32_t)runner->conducted_count - 1);
-    return result;
+    if (result < 0)
+        return result;
+    lull_conductor_hold_plan(runner->conductor, (int32_t)runner->conducted_count - 1);
+    return 0;
 }
 
 int lull_plan_runner_try_next(struct lull_plan_runner *runner)

@@ -292,13 +292,17 @@ static bool kind_of(const struct lull_straggler_response *response,
 {
     const bool is_stretched = iteration->plan >= LULL_CONDUCTOR_DETOUR;
 
-    *kind_out = is_stretched              ? LULL_STRAGGLER_STRETCHED
-                : response->was_stretched ? LULL_STRAGGLER_MIXED
-                : iteration->plan < 0     ? LULL_STRAGGLER_REFERENCE
-                                          : LULL_STRAGGLER_PLANNED;
-    return iteration->is_whole &&
-           (is_stretched ? iteration->plan == response->detour
-                         : iteration->is_measured || response->was_stretched);
+    if (is_stretched) {
+        *kind_out = LULL_STRAGGLER_STRETCHED;
+        return iteration->is_whole && iteration->plan == response->detour;
+    }
+    if (response->was_stretched)
+        *kind_out = LULL_STRAGGLER_MIXED;
+    else if (iteration->plan < 0)
+        *kind_out = LULL_STRAGGLER_REFERENCE;
+    else
+        *kind_out = LULL_STRAGGLER_PLANNED;
+    return iteration->is_whole && (iteration->is_measured || response->was_stretched);
 }
 
 static void keep_suspicion(struct lull_straggler_response *response, uint64_t iteration)
