@@ -34,6 +34,26 @@ static void test_it_is_the_sorted_value(void **state)
     }
 }
 
+/* A share beyond the tail that is looked at is answered with the least of that tail: a third of the
+   values, at least eight, and as many as are kept. */
+static void test_what_is_taken_for_the_tail(void **state)
+{
+    static const struct {
+        uint32_t count;
+        uint32_t least;
+    } cases[] = {{1, 1}, {7, 7}, {8, 8}, {9, 8}, {24, 8}, {27, 9}, {96, 32}, {300, 32}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct lull_upper_tail tail = {0};
+
+        for (uint32_t value = 1; value <= cases[i].count; value++)
+            lull_upper_tail_add(&tail, value);
+        assert_near(lull_upper_tail_exceeded(&tail, 1.0), cases[i].count + 1.0 - cases[i].least,
+                    0.0);
+    }
+}
+
 static void test_what_is_not_finite_is_ignored(void **state)
 {
     struct lull_upper_tail tail = {0};
@@ -117,6 +137,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_it_is_the_sorted_value),
+        cmocka_unit_test(test_what_is_taken_for_the_tail),
         cmocka_unit_test(test_what_is_not_finite_is_ignored),
         cmocka_unit_test(test_merged_is_added),
         cmocka_unit_test(test_the_recent_tail_follows),
