@@ -6,7 +6,9 @@
 #include <stdlib.h>
 
 enum {
-    MOST_CELLS = 24000, /* of a plan */
+    MOST_CELLS = 24000,   /* of all devices of a plan */
+    LEAST_ROW_CELLS = 24, /* of a device */
+    MOST_ROW_CELLS = 700,
     MOST_PATH_POINTS = 2000,
 };
 
@@ -32,7 +34,8 @@ double lull_plan_drawing_y(const struct lull_plan_drawing *drawing, uint32_t dev
 
 /* ---- the plan in time -------------------------------------------------------------------- */
 
-/* The operation that this one waited for, the sender where there is a choice; -1: none. */
+/* The operation that this one waited for, the sender where there is a choice; -1 if there is none.
+ */
 static int64_t critical_before(const struct lull_plan_drawing *drawing, uint32_t op)
 {
     const struct lull_pipeline_graph *const graph = drawing->problem->graph;
@@ -143,7 +146,15 @@ static void draw_operations(const struct lull_plan_drawing *drawing)
     }
 }
 
-/* Numbers of micro-batches, where they fit. */
+/* About how wide a micro-batch's number is, in pixels. */
+static double width_of(uint32_t number)
+{
+    if (number < 10)
+        return 7.0;
+    return number < 100 ? 12.5 : 18.0;
+}
+
+/* Draws the numbers of micro-batches where they fit. */
 static void draw_numbers(const struct lull_plan_drawing *drawing)
 {
     const struct lull_pipeline_graph *const graph = drawing->problem->graph;
@@ -158,9 +169,7 @@ static void draw_numbers(const struct lull_plan_drawing *drawing)
         const uint32_t shade =
             lull_clock_colours_shade(&drawing->colours, lull_plan_drawing_clock(drawing, op));
 
-        if (width < (number < 10    ? 7.0
-                     : number < 100 ? 12.5
-                                    : 18.0) ||
+        if (width < width_of(number) ||
             lull_pipeline_class_of(drawing->problem, op)->kind == LULL_PIPELINE_FIXED)
             continue;
         fprintf(drawing->file, "<text x=\"%.1f\" y=\"%.1f\"%s>%u</text>\n",
@@ -179,7 +188,7 @@ static void draw_path_outlined(const struct lull_plan_drawing *drawing)
                            "stroke-linejoin=\"round\" d=\"");
     for (size_t i = 0; i < drawing->path_length; i++)
         add_box(drawing, drawing->path[i]);
-    /* Where it goes on to another device. */
+    /* Lines show where the path goes on to another device. */
     for (size_t i = 1; i < drawing->path_length; i++) {
         const uint32_t op = drawing->path[i - 1];
         const uint32_t before = drawing->path[i];
@@ -217,7 +226,7 @@ static void fill_cells(const struct lull_plan_drawing *drawing, size_t op, doubl
     }
 }
 
-/* -1: the device mostly waits there. */
+/* The shade of a cell's mean clock; -1 where the device mostly waits. */
 static int64_t cell_shade(const struct lull_plan_drawing *drawing, const struct cell *cell,
                           double cell_ns)
 {
@@ -255,10 +264,14 @@ static void draw_cell_row(const struct lull_plan_drawing *drawing, uint32_t devi
 static int draw_cells(const struct lull_plan_drawing *drawing)
 {
     const uint32_t devices = drawing->problem->graph->device_count;
-    const size_t wanted = MOST_CELLS / devices;
-    const size_t cell_count = wanted < 24 ? 24 : wanted > 700 ? 700 : wanted;
-    struct cell *const cells = calloc(cell_count, sizeof(*cells));
+    size_t cell_count = MOST_CELLS / devices;
+    struct cell *cells;
 
+    if (cell_count < LEAST_ROW_CELLS)
+        cell_count = LEAST_ROW_CELLS;
+    if (cell_count > MOST_ROW_CELLS)
+        cell_count = MOST_ROW_CELLS;
+    cells = calloc(cell_count, sizeof(*cells));
     if (cells == NULL)
         return -ENOMEM;
     fprintf(drawing->file, "<g stroke-width=\"%.2f\">\n", drawing->row * 0.9);

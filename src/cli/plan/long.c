@@ -9,11 +9,12 @@
 #include "core/pipeline/schedule/schedule.h"
 
 enum {
-    LEAST_OPS = 4096,         /* fewer are solved directly, soon enough */
-    MOST_DIRECT_WORK = 400000 /* operations times devices that take a few seconds, about */
+    LEAST_OPS = 4096, /* fewer are solved directly, soon enough; commit a5f86c4 measured it */
+    MOST_DIRECT_WORK = 400000 /* operations times devices: a few seconds; commit 69a4c38 */
 };
 
-/* Of the relaxation to its bound, where it is extended: beyond it something longer is tried. */
+/* The gap of an extended relaxation to its bound above which a longer pipeline is tried. Commit
+ * 69a4c38 measured that it leaves a mean gap of at most 0.18 % for all families. */
 static const double ENOUGH_GAP = 0.003;
 
 struct lull_plan_long {
@@ -24,9 +25,9 @@ struct lull_plan_long {
 
 /* How a schedule repeats itself. */
 struct repetition {
-    int64_t period;    /* after so many micro-batches; 0: not known to */
-    int64_t per_stage; /* micro-batches of a short pipeline for each stage; its middle then does */
-    bool soon;         /* a short pipeline is enough; else it is to be as long as can be afforded */
+    int64_t period;    /* it repeats itself after this many micro-batches; 0: it does not */
+    int64_t per_stage; /* micro-batches per stage of a pipeline whose middle repeats itself */
+    bool soon;         /* worth extending even where the whole pipeline can be solved directly */
 };
 
 static struct repetition repetition_of(const struct lull_plan_source *source)
@@ -53,7 +54,7 @@ static struct repetition repetition_of(const struct lull_plan_source *source)
     return found;
 }
 
-/* Whether so many of the task's micro-batches can be solved directly. */
+/* Whether a pipeline of this many of the task's micro-batches can be solved directly. */
 static bool is_affordable(const struct lull_plan_task *task, int64_t microbatches)
 {
     const double work = (double)task->graph.op_count * (double)task->graph.device_count;
@@ -62,7 +63,8 @@ static bool is_affordable(const struct lull_plan_task *task, int64_t microbatche
            (double)MOST_DIRECT_WORK * (double)task->source->microbatches;
 }
 
-/* The next that ends where the task's last period does; 0: not short enough to be worth while. */
+/* The next length from which whole periods lead to the task's; 0 where it is not short enough to be
+ * worth while. */
 static int64_t fit_length(const struct lull_plan_task *task, int64_t period, int64_t length)
 {
     const int64_t microbatches = task->source->microbatches;
@@ -103,9 +105,8 @@ static struct lull_plan_long *extend(const struct lull_plan_task *task, int64_t 
     return extended;
 }
 
-/* The gap that results half-way from the least energy to the fastest plan, and nearer to that one;
- * infinite where there is no plan. (Of the fastest itself rounding makes good what is lost here.)
- */
+/* The larger of the gaps that result at two times between the least energy and the fastest plan;
+ * infinite where there is no plan. (What is lost near the fastest plan rounding makes good.) */
 static double probe(const struct lull_plan_long *extended, const struct lull_plan_task *task)
 {
     size_t count;

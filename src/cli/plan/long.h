@@ -1,7 +1,7 @@
 /*
- * Pipelines of many micro-batches: their relaxation from a short one
- * (core/pipeline/frontier/periodic.h), built here from the same profile and schedule. How short it
- * may be depends on the schedule: some repeat themselves only after many micro-batches.
+ * Pipelines of many micro-batches: their relaxation from that of a short one
+ * (core/pipeline/frontier/periodic.h), which is built here from the same profiles and schedule. How
+ * short it may be depends on the schedule: some repeat themselves only after many micro-batches.
  * Threads: any, one per object. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_PLAN_LONG_H
@@ -16,19 +16,22 @@
 
 struct lull_plan_long;
 
-/* Extends the shortest pipeline whose relaxation comes near to its bound, as a few probes tell.
- * NULL: not worth while, not possible, or none is near and all of it can be solved in a few
- * seconds; the whole pipeline is then to be solved. */
+/*
+ * Extends the shortest pipeline whose relaxation comes near to its bound, as a few probes tell.
+ * Returns null, and the caller solves the whole pipeline, where extending is not worth while or not
+ * possible, or where no extension is near and the whole can be solved in a few seconds.
+ */
 struct lull_plan_long *lull_plan_long_create(const struct lull_plan_task *task);
 void lull_plan_long_destroy(struct lull_plan_long *extended);
 
-/* Estimates of the corners, the slow end first. */
+/* The estimated corners of the frontier, the slow end first. */
 const struct lull_frontier_point *lull_plan_long_points(const struct lull_plan_long *extended,
                                                         size_t *count_out);
 
 /*
- * Relaxed durations for a time, and a checked flow (initialised with the task's graph) for its
- * bound. Errors: -ERANGE, -EINVAL: not this way; -ENOMEM.
+ * Finds relaxed durations for a time, and a checked flow for its bound; the certificate has been
+ * initialised with the task's graph. Errors: -ERANGE, -EINVAL the time cannot be extended to;
+ * -ENOMEM.
  */
 int lull_plan_long_relax(struct lull_plan_long *extended, int64_t time_ns, int64_t *duration_out,
                          struct lull_certificate *certificate);

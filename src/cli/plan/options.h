@@ -19,11 +19,12 @@ struct lull_plan_arguments {
     double down_ms;
     double up_ms;
     double early_ms; /* below 0: not fed forward */
-    double driver_ms; /* of a call, where a node's devices share a driver; 0: they do not */
+    double
+        driver_ms; /* how long a call takes where a node's devices share a driver; 0: they do not */
     int64_t nodes;
     double dwell_ms;
-    double fall_ms; /* to a clock for waiting; below 0: as switching */
-    double wake_ms;
+    double fall_ms; /* until a clock for waiting holds; used where wake_ms is given */
+    double wake_ms; /* until the device is awake again; below 0: both as switching */
     const char *waiting;
     const char *memory;
     bool is_frontier;
@@ -35,12 +36,12 @@ struct lull_plan_arguments {
 };
 
 /*
- * Reads the command line; complains and exits as argp does where an option is wrong or options do
- * not go together. Strings are those of argv.
+ * Reads the command line. Where an option is wrong or options do not go together it complains and
+ * exits, as argp does. Strings are those of argv.
  */
 void lull_plan_parse(int argc, char **argv, struct lull_plan_arguments *arguments_out);
 
-/* --schedule best: the order is to be chosen. */
+/* Whether the order is to be chosen (--schedule best). */
 bool lull_plan_is_best(const struct lull_plan_arguments *arguments);
 
 #endif

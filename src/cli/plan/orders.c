@@ -8,7 +8,7 @@
 
 #include "cli/plan/stages.h"
 
-/* As --schedule takes it. A name that is cut off means no order: -E2BIG. */
+/* Writes the schedule's name as --schedule takes it. Error: -E2BIG it does not fit. */
 static int name_of(const struct lull_pipeline_schedule *schedule, char *name, size_t size)
 {
     static const char *const families[LULL_PIPELINE_FAMILIES] = {[LULL_PIPELINE_GPIPE] = "gpipe",
@@ -38,22 +38,22 @@ static int parse_memory(const char *text, uint32_t stages, uint32_t *in_flight,
         in_flight[stage] = UINT32_MAX;
     if (text != NULL)
         result = lull_plan_stages_counts(text, stages, LULL_PIPELINE_MAX_MICROBATCHES, in_flight);
-    return result == -EINVAL
-               ? lull_error_set(err, result,
-                                "--memory %.60s: expected micro-batches from 1 to %d, one number "
-                                "or one for each of %u stages (12 or 12,11,10)",
-                                text, LULL_PIPELINE_MAX_MICROBATCHES, stages)
-               : result;
+    if (result == -EINVAL)
+        return lull_error_set(err, result,
+                              "--memory %.60s: expected micro-batches from 1 to %d, one number or "
+                              "one for each of %u stages (12 or 12,11,10)",
+                              text, LULL_PIPELINE_MAX_MICROBATCHES, stages);
+    return result;
 }
 
-/* The time that all are compared at. */
+/* The time that all orders are compared at. */
 static int64_t deadline_of(const struct lull_plan_orders_wish *wish, int64_t all_max_ns)
 {
     if (wish->straggler_ns > 0)
         return wish->straggler_ns;
-    return wish->deadline_ns > 0
-               ? wish->deadline_ns
-               : all_max_ns + (int64_t)((double)all_max_ns * wish->slowdown_ratio);
+    if (wish->deadline_ns > 0)
+        return wish->deadline_ns;
+    return all_max_ns + (int64_t)((double)all_max_ns * wish->slowdown_ratio);
 }
 
 static int choose(const struct lull_plan_task *task, const struct lull_plan_orders_wish *wish,

@@ -11,18 +11,18 @@
 
 enum { LULL_PLAN_ORDER_NAME = 512 };
 
-/* What is to be equal. Times are in nanoseconds, 0: not given. */
+/* What all orders have in common. Times are in nanoseconds; 0: not given. */
 struct lull_plan_orders_wish {
-    const char *memory; /* micro-batches in flight, one number or one per stage; NULL: no limit */
+    const char *memory; /* micro-batches in flight, one number or one per stage; null: no limit */
     int64_t deadline_ns;
     int64_t straggler_ns;
-    double slowdown_ratio; /* against 1f1b at the highest clocks, where there is no deadline */
+    double slowdown_ratio; /* against 1f1b at the highest clocks; used where there is no deadline */
 };
 
 struct lull_plan_orders {
     struct lull_pipeline_choices choices;
     int64_t deadline_ns;
-    char name[LULL_PLAN_ORDER_NAME]; /* of the best, as --schedule takes it */
+    char name[LULL_PLAN_ORDER_NAME]; /* the best order's, as --schedule takes it */
 };
 
 /*
@@ -35,7 +35,8 @@ int lull_plan_orders_choose(const struct lull_plan_source *source,
                             const struct lull_plan_orders_wish *wish,
                             struct lull_plan_orders *orders_out, struct lull_error *err);
 
-/* A table on standard output; the member "orders" of the JSON document, a comma ahead of it. */
+/* Print a table on standard output, and the members "schedule" and "orders" of the JSON document,
+ * with a comma ahead of them. */
 void lull_plan_orders_print(const struct lull_plan_orders *orders);
 void lull_plan_orders_print_json(const struct lull_plan_orders *orders);
 

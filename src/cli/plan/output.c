@@ -9,7 +9,7 @@
 #include "cli/plan/picture.h"
 #include "trace/plan_file.h"
 
-/* What is collected in memory and then written at once. */
+/* A file's text, which is collected in memory and then written at once. */
 struct output {
     FILE *file;
     char *text;

@@ -9,12 +9,12 @@
 #include "cli/picture/axis.h"
 #include "cli/plan/drawing.h"
 
-/* Pixels. */
+/* All lengths are in pixels. */
 static const double page_width = 1400.0;
 static const double left = 72.0;
 static const double right = 28.0;
 static const double header = 84.0;
-static const double waiting_header = 16.0; /* more, for its clocks */
+static const double waiting_header = 16.0; /* the header's second row, with clocks for waiting */
 static const double caption_height = 30.0;
 static const double panel_gap = 18.0;
 static const double axis_height = 44.0;
@@ -67,7 +67,7 @@ static int draw_panel(struct lull_plan_drawing *drawing, const struct lull_plan_
 
 /* ---- what is around ---------------------------------------------------------------------- */
 
-/* What else there is to know: to the right of the clocks. */
+/* Explains the other marks, to the right of the clocks. */
 static void draw_keys(const struct lull_plan_drawing *drawing, double x)
 {
     static const struct {
@@ -103,7 +103,7 @@ static void draw_keys(const struct lull_plan_drawing *drawing, double x)
             is_detailed ? "" : "; colours are means of neighbouring operations");
 }
 
-/* Clocks for waiting, in a row of their own under the title. */
+/* Explains clocks for waiting, in a row of their own under the title. */
 static void draw_waiting_keys(const struct lull_plan_drawing *drawing)
 {
     double x = left;
@@ -226,6 +226,7 @@ int lull_plan_picture_write(const char *path, const char *title,
     free(drawing.duration_ns);
     free(drawing.begin_ns);
     free(drawing.path);
-    return result == -ENOMEM ? lull_error_set(err, result, "%s: no memory for the picture", path)
-                             : result;
+    if (result == -ENOMEM)
+        return lull_error_set(err, result, "%s: no memory for the picture", path);
+    return result;
 }

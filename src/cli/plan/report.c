@@ -12,7 +12,9 @@ static double gap_ratio(const struct lull_plan_point *point)
 {
     const double gap = point->bound_j > 0.0 ? point->energy_j / point->bound_j - 1.0 : 0.0;
 
-    return gap < 0.0 && gap > -1e-12 ? 0.0 : gap; /* the last digit of a sum */
+    if (gap < 0.0 && gap > -1e-12)
+        return 0.0; /* the last digit of a sum is off by rounding */
+    return gap;
 }
 
 static double saving_ratio(const struct lull_plan_point *point, const struct lull_plan_point *high)
@@ -32,7 +34,8 @@ static uint32_t clock_of(const struct lull_plan_task *task, const struct lull_pl
     return lull_pipeline_class_of(&task->problem, op)->options[single->option[op]].sm_mhz;
 }
 
-/* ---- for programs: written as it goes, since plans may have a hundred thousand operations --- */
+/* ---- for programs: printed piece by piece, for plans may have a hundred thousand operations ---
+ */
 
 static void write_point(const struct lull_plan_point *point)
 {
@@ -114,7 +117,7 @@ static void print_heading(const struct lull_plan_task *task, const struct lull_p
            high->energy_j);
 }
 
-/* The cheapest plan that is at most so much slower. */
+/* The slowest plan, and so the cheapest, that takes no longer than most_ns. */
 static size_t find_point(const struct lull_plan_result *result, int64_t most_ns)
 {
     size_t found = 0;
@@ -129,19 +132,22 @@ static void print_frontier(const struct lull_plan_result *result,
                            const struct lull_plan_point *high)
 {
     static const double slower[] = {0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5};
-    size_t shown = result->point_count; /* none */
+    const size_t last = result->point_count - 1;
+    size_t shown = result->point_count; /* none yet */
 
     for (size_t i = 0; i <= sizeof(slower) / sizeof(slower[0]); i++) {
-        const size_t point =
-            i < sizeof(slower) / sizeof(slower[0])
-                ? find_point(result, (int64_t)((double)high->time_ns * (1.0 + slower[i])))
-                : result->point_count - 1;
+        size_t point = last;
+        const char *name = "";
 
-        if (point != shown)
-            print_row(point == 0                         ? "the fastest shown"
-                      : point == result->point_count - 1 ? "the cheapest"
-                                                         : "",
-                      &result->points[point], high);
+        if (i < sizeof(slower) / sizeof(slower[0]))
+            point = find_point(result, (int64_t)((double)high->time_ns * (1.0 + slower[i])));
+        if (point == shown)
+            continue;
+        if (point == 0)
+            name = "the fastest shown";
+        else if (point == last)
+            name = "the cheapest";
+        print_row(name, &result->points[point], high);
         shown = point;
     }
     printf("\n%zu plans in all: --json lists them; --slowdown or --deadline-ms chooses one.\n",

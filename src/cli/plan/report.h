@@ -7,11 +7,11 @@
 #include "cli/plan/solve.h"
 #include "cli/plan/task.h"
 
-/* One JSON document. Returns 0, or -1: it could not be written. */
+/* Prints one JSON document. Returns 0, or -1 if it could not be written. */
 int lull_plan_print_json(const struct lull_plan_task *task, const struct lull_plan_wish *wish,
                          const struct lull_plan_result *result);
 
-/* Tables for people. envpipe: NULL where there is nothing to compare with. */
+/* Prints tables for people. envpipe: EnvPipe's plan, to compare with, or null. */
 void lull_plan_print_text(const struct lull_plan_task *task, const struct lull_plan_wish *wish,
                           const struct lull_plan_result *result,
                           const struct lull_plan_point *envpipe);

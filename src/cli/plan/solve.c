@@ -8,9 +8,9 @@
 #include "core/pipeline/round/beam.h"
 
 enum {
-    MOST_THOROUGH_OPS = 2048,     /* larger plans are rounded quickly: moves take too long */
+    MOST_THOROUGH_OPS = 2048,     /* larger plans are rounded quickly; commit a5f86c4 chose it */
     MOST_BOUNDED_OPS = 4096,      /* beside EnvPipe's plan the bound is a courtesy */
-    MOST_COMPARED_OPS = 20000000, /* operations times EnvPipe's iterations */
+    MOST_COMPARED_OPS = 20000000, /* operations times EnvPipe's iterations, a second; chosen */
 };
 
 const char *lull_plan_planner_name(const struct lull_plan_wish *wish)
@@ -36,7 +36,7 @@ static int refuse_deadline(const struct lull_plan_solver *solver, int64_t deadli
                           (double)solver->task->all_max.time_ns * 1e-6);
 }
 
-/* The time of the least energy. */
+/* Finds the time of the least energy. */
 static int find_cheapest(const struct lull_plan_solver *solver, int64_t *time_out)
 {
     const struct lull_frontier_point *points;
@@ -57,8 +57,8 @@ static int find_cheapest(const struct lull_plan_solver *solver, int64_t *time_ou
 }
 
 /*
- * How slow a plan may be that is asked to hold a deadline: slower than the time of the least energy
- * only costs more, unless somebody else takes that long anyway.
+ * Finds how long a plan for a deadline should take: longer than the time of the least energy only
+ * costs more, unless a straggler takes that long anyway.
  */
 static int find_target(const struct lull_plan_solver *solver, int64_t *target_out)
 {
@@ -66,28 +66,32 @@ static int find_target(const struct lull_plan_solver *solver, int64_t *target_ou
     int64_t cheapest_ns;
     const int result = find_cheapest(solver, &cheapest_ns);
 
-    *target_out = wish->straggler_ns == 0 && cheapest_ns < wish->deadline_ns ? cheapest_ns
-                                                                             : wish->deadline_ns;
+    *target_out = wish->deadline_ns;
+    if (result == 0 && wish->straggler_ns == 0 && cheapest_ns < wish->deadline_ns)
+        *target_out = cheapest_ns;
     return result;
 }
 
-/* A flow for about the plan's time: one for another time proves less, but no less surely. */
+/* Finds a flow for about the plan's time. A flow for another time proves less, but no less surely.
+ */
 static int find_flow(struct lull_plan_solver *solver, int64_t time_ns,
                      struct lull_certificate *certificate)
 {
-    int result = 0;
+    int result;
 
     if (solver->extended != NULL) {
         result = lull_plan_long_relax(solver->extended, time_ns, solver->duration_ns, certificate);
         if (result == 0)
             return 0;
         result = lull_plan_solve_directly(solver);
+        if (result < 0)
+            return result;
     }
-    if (result == 0)
-        result = lull_frontier_seek(solver->frontier, time_ns);
-    if (result == 0)
-        lull_frontier_certify(solver->frontier, certificate);
-    return result;
+    result = lull_frontier_seek(solver->frontier, time_ns);
+    if (result < 0)
+        return result;
+    lull_frontier_certify(solver->frontier, certificate);
+    return 0;
 }
 
 /* Proves how little any plan as fast as this one can need. */
@@ -96,10 +100,12 @@ static int prove(struct lull_plan_solver *solver, struct lull_plan_single *singl
     const struct lull_plan_task *const task = solver->task;
     int result = lull_certificate_init(&single->certificate, &task->graph);
 
-    if (result == 0)
-        result = find_flow(solver, single->point.time_ns, &single->certificate);
-    if (result == 0)
-        result = lull_certificate_check(&single->certificate, &task->graph, solver->err);
+    if (result < 0)
+        return result;
+    result = find_flow(solver, single->point.time_ns, &single->certificate);
+    if (result < 0)
+        return result;
+    result = lull_certificate_check(&single->certificate, &task->graph, solver->err);
     if (result < 0)
         return result;
     single->point.bound_j =
@@ -114,10 +120,11 @@ static int plan_envpipe(const struct lull_plan_solver *solver)
     struct lull_envpipe_outcome outcome;
     const int result = lull_envpipe_plan(&solver->task->problem, solver->wish->method, UINT32_MAX,
                                          solver->option, &outcome);
-    const int64_t time_ns =
-        result == 0 ? lull_pipeline_plan_cost(&solver->task->problem, solver->option, 0).time_ns
-                    : result;
+    int64_t time_ns;
 
+    if (result < 0)
+        return result;
+    time_ns = lull_pipeline_plan_cost(&solver->task->problem, solver->option, 0).time_ns;
     if (time_ns < 0)
         return (int)time_ns;
     if (deadline_ns > 0 && time_ns > deadline_ns)
@@ -129,15 +136,16 @@ static int plan_envpipe(const struct lull_plan_solver *solver)
     return 0;
 }
 
-/* Long pipelines: the relaxation from a short one, rounded. */
+/* Rounds the relaxation that comes from a short pipeline. */
 static int plan_extended(struct lull_plan_solver *solver, int64_t target_ns)
 {
     const int result = lull_plan_long_relax(solver->extended, target_ns, solver->duration_ns,
                                             &solver->certificate);
 
-    return result < 0 ? result
-                      : lull_pipeline_round_quick(solver->rounding, solver->duration_ns, target_ns,
-                                                  solver->option);
+    if (result < 0)
+        return result;
+    return lull_pipeline_round_quick(solver->rounding, solver->duration_ns, target_ns,
+                                     solver->option);
 }
 
 static int plan_directly(struct lull_plan_solver *solver, int64_t target_ns)
@@ -169,10 +177,11 @@ static int plan_single(struct lull_plan_solver *solver)
     if (solver->wish->deadline_ns < solver->task->shortest_ns)
         return refuse_deadline(solver, solver->wish->deadline_ns);
     result = find_target(solver, &target_ns);
-    if (result == 0 && solver->extended != NULL && plan_extended(solver, target_ns) == 0)
+    if (result < 0)
+        return result;
+    if (solver->extended != NULL && plan_extended(solver, target_ns) == 0)
         return 0;
-    if (result == 0)
-        result = lull_plan_solve_directly(solver);
+    result = lull_plan_solve_directly(solver);
     return result < 0 ? result : plan_directly(solver, target_ns);
 }
 
@@ -260,7 +269,7 @@ struct lull_plan_point lull_plan_all_max(const struct lull_plan_task *task,
     return point;
 }
 
-/* The bound of a time, by itself; left alone for pipelines that take long to solve. */
+/* Finds the bound of a time; leaves it alone for pipelines that take long to solve. */
 static int bound_at(const struct lull_plan_task *task, int64_t time_ns, double *bound_j_out)
 {
     struct lull_frontier *frontier;
@@ -269,8 +278,9 @@ static int bound_at(const struct lull_plan_task *task, int64_t time_ns, double *
     if (task->graph.op_count > MOST_BOUNDED_OPS)
         return 0;
     frontier = lull_frontier_create(&task->problem, NULL);
-    result = frontier == NULL ? -ENOMEM : lull_frontier_seek(frontier, time_ns);
-
+    if (frontier == NULL)
+        return -ENOMEM;
+    result = lull_frontier_seek(frontier, time_ns);
     if (result == 0)
         *bound_j_out = lull_frontier_here(frontier).energy_j;
     lull_frontier_destroy(frontier);
@@ -284,24 +294,31 @@ int lull_plan_compare(const struct lull_plan_task *task, const struct lull_plan_
     uint32_t *const option = calloc(count, sizeof(*option));
     struct lull_envpipe_outcome outcome = {0};
     struct lull_plan_point point = {0};
-    int result = option == NULL ? -ENOMEM : 0;
+    struct lull_pipeline_cost cost;
+    int result;
 
-    if (result == 0)
-        result = lull_envpipe_plan(&task->problem, LULL_ENVPIPE_BALANCED,
-                                   (uint32_t)(MOST_COMPARED_OPS / count), option, &outcome);
-    if (result == 0 && !outcome.is_settled)
+    if (option == NULL)
+        return -ENOMEM;
+    result = lull_envpipe_plan(&task->problem, LULL_ENVPIPE_BALANCED,
+                               (uint32_t)(MOST_COMPARED_OPS / count), option, &outcome);
+    if (result < 0)
+        goto done;
+    if (!outcome.is_settled) {
         result = -E2BIG;
-    if (result == 0) {
-        const struct lull_pipeline_cost cost = lull_pipeline_plan_cost(&task->problem, option, 0);
-
-        point.time_ns = cost.time_ns;
-        point.energy_j =
-            cost.energy_j + lull_pipeline_dwell_energy_j(&task->problem, &wish->switching, option);
-        result =
-            cost.time_ns < 0 ? (int)cost.time_ns : bound_at(task, cost.time_ns, &point.bound_j);
+        goto done;
     }
-    free(option);
+    cost = lull_pipeline_plan_cost(&task->problem, option, 0);
+    if (cost.time_ns < 0) {
+        result = (int)cost.time_ns;
+        goto done;
+    }
+    point.time_ns = cost.time_ns;
+    point.energy_j =
+        cost.energy_j + lull_pipeline_dwell_energy_j(&task->problem, &wish->switching, option);
+    result = bound_at(task, cost.time_ns, &point.bound_j);
     if (result == 0)
         *envpipe_out = point;
+done:
+    free(option);
     return result;
 }

@@ -1,9 +1,9 @@
 /*
- * Plans for a task: the frontier, one deadline, or EnvPipe's. Every plan that leaves here has been
- * evaluated with the profile's own numbers, and stands beside the bound that is proven for its
- * time.
+ * Plans for a task: the frontier, the plan for one deadline, or EnvPipe's. Every plan that leaves
+ * here has been evaluated with the profile's own numbers, and stands beside the bound that is
+ * proven for its time.
  *
- * Prints how far it is on standard error, if that is a terminal and it takes long.
+ * The solver prints its progress on standard error if that is a terminal and it takes long.
  * Threads: any, one per object. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_PLAN_SOLVE_H
@@ -23,7 +23,7 @@
 #include "core/pipeline/round/dwell.h"
 
 enum lull_plan_planner {
-    LULL_PLAN_FRONTIER, /* relaxed optimum, rounded */
+    LULL_PLAN_FRONTIER, /* the relaxed optimum, rounded */
     LULL_PLAN_ENVPIPE,
 };
 
@@ -31,17 +31,17 @@ struct lull_plan_wish {
     enum lull_plan_planner planner;
     enum lull_envpipe_method method;
     int64_t deadline_ns;  /* 0: the whole frontier (frontier planner) */
-    int64_t straggler_ns; /* the iteration takes no less than this; 0: nobody to wait for */
+    int64_t straggler_ns; /* the iteration takes at least this long; 0: there is no straggler */
     struct lull_pipeline_switching switching; /* all 0: switching takes no time */
-    struct lull_plan_waiting_points waiting;  /* of one plan; none: gaps at blocking power */
-    const struct lull_plan_orders *orders;    /* that were compared before; NULL: none */
+    struct lull_plan_waiting_points waiting;  /* of one plan; none: gaps draw blocking power */
+    const struct lull_plan_orders *orders;    /* the orders that were compared, or null */
 };
 
-/* As --planner names it. */
+/* The planner's name, as --planner takes it. */
 const char *lull_plan_planner_name(const struct lull_plan_wish *wish);
 
 struct lull_plan_point {
-    int64_t time_ns; /* makespan, in the worst case of switching */
+    int64_t time_ns; /* the makespan in the worst case of switching */
     double energy_j; /* of an iteration that takes this long, or as long as the straggler */
     double bound_j;  /* no plan of this makespan needs less */
 };
@@ -49,35 +49,35 @@ struct lull_plan_point {
 /* One plan, with all that proves it. */
 struct lull_plan_single {
     struct lull_plan_point point;
-    int64_t deadline_ns; /* what it was asked to hold */
+    int64_t deadline_ns; /* the deadline that it holds */
     int64_t period_ns;   /* how long the iteration takes */
     uint32_t *option;
     struct lull_certificate certificate;
-    struct lull_plan_waits waits; /* point.energy_j does not know of them */
+    struct lull_plan_waits waits; /* what they save is not in point.energy_j */
 };
 
 struct lull_plan_result {
     struct lull_plan_point *points; /* times growing, energies falling; one for a single plan */
     size_t point_count;
-    struct lull_plan_single *single; /* NULL: the whole frontier */
+    struct lull_plan_single *single; /* null for the whole frontier */
 };
 
 /*
- * Errors: -ERANGE the deadline is shorter than any plan (the text says the shortest), or the plan
- * cannot be kept with this switching; -ENOMEM.
+ * Solves a task. Errors: -ERANGE the deadline is shorter than any plan (the text says the
+ * shortest), or the plan cannot be kept with this switching; -ENOMEM.
  */
 int lull_plan_solve(const struct lull_plan_task *task, const struct lull_plan_wish *wish,
                     struct lull_plan_result *result_out, struct lull_error *err);
 void lull_plan_result_fini(struct lull_plan_result *result);
 
-/* All at the highest clock, in an iteration that takes at least as long as the straggler; without a
- * bound. */
+/* The plan of all at the highest clock, in an iteration that takes at least as long as the
+ * straggler. It has no bound. */
 struct lull_plan_point lull_plan_all_max(const struct lull_plan_task *task,
                                          const struct lull_plan_wish *wish);
 
-/* What EnvPipe (balanced) would do, for comparison, with what switching costs fed forward; and the
- * bound of its time (0 where it takes long to find). Errors: -E2BIG that would take too long;
- * -ENOMEM. */
+/* Finds EnvPipe's plan (balanced), for comparison, with what switching costs when it is fed
+ * forward; and the bound of its time, 0 where that takes long to find. Errors: -E2BIG the plan
+ * takes too long to find; -ENOMEM. */
 int lull_plan_compare(const struct lull_plan_task *task, const struct lull_plan_wish *wish,
                       struct lull_plan_point *envpipe_out);
 

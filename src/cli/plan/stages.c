@@ -15,14 +15,15 @@ static const double most_sync_ms = 1e5; /* as long as an operation may be */
 
 /* ---- blocking power ---------------------------------------------------------------------- */
 
-/* Of one GPU blocked in a receive, as the authors of Perseus (SOSP'24) measured it. */
+/* The power of one GPU that is blocked in a receive, as the authors of Perseus (SOSP'24) measured
+ * it. */
 static const struct {
     const char *model;
     double watts;
 } measured_blocking[] = {{"A100-SXM4-80GB", 83.64}, {"A100-SXM4-40GB", 83.64}, {"A40", 70.38}};
 
-/* "A100-SXM4-80GB", or "8xA100-SXM4-80GB" for stages of eight. Returns 0: no model that was
- * measured. */
+/* The power of "A100-SXM4-80GB", or of "8xA100-SXM4-80GB" for stages of eight. Returns 0 if no such
+ * model was measured. */
 static double blocking_of_model(const char *text)
 {
     char *end;
@@ -46,7 +47,7 @@ static int refuse_blocking(const char *text, uint32_t stages, struct lull_error 
                           text, stages);
 }
 
-/* A number from 0 to most. */
+/* Reads a number from 0 to most. */
 static int parse_one(const char *text, size_t length, double most, double *value_out)
 {
     char number[32];
@@ -55,12 +56,12 @@ static int parse_one(const char *text, size_t length, double most, double *value
         return -EINVAL;
     memcpy(number, text, length);
     number[length] = '\0';
-    return lull_text_parse_number(number, value_out) < 0 || *value_out < 0.0 || *value_out > most
-               ? -EINVAL
-               : 0;
+    if (lull_text_parse_number(number, value_out) < 0 || *value_out < 0.0 || *value_out > most)
+        return -EINVAL;
+    return 0;
 }
 
-/* One number for all stages, or one for each, into as many places as there are stages. */
+/* Reads one number for all stages, or one for each, into as many places as there are stages. */
 static int parse_per_stage(const char *text, uint32_t stages, double most, double *value_out)
 {
     uint32_t count = 0;
@@ -89,10 +90,11 @@ int lull_plan_stages_blocking(const char *text, struct lull_plan_task *task, str
     task->blocking_w = calloc(task->stages, sizeof(*task->blocking_w));
     if (task->blocking_w == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for %u stages", task->stages);
-    if (of_model == 0.0)
-        return parse_per_stage(text, task->stages, most_w, task->blocking_w) < 0
-                   ? refuse_blocking(text, task->stages, err)
-                   : 0;
+    if (of_model == 0.0) {
+        if (parse_per_stage(text, task->stages, most_w, task->blocking_w) < 0)
+            return refuse_blocking(text, task->stages, err);
+        return 0;
+    }
     for (uint32_t stage = 0; stage < task->stages; stage++)
         task->blocking_w[stage] = of_model;
     return 0;

@@ -1,6 +1,6 @@
 /*
- * What the user says of each stage of `lull plan`: the power of one that waits, and how long its
- * data parallel copies synchronise. Threads: any. SPDX-License-Identifier: Apache-2.0
+ * The options of `lull plan` that may differ by stage: the power of a stage that waits, and how
+ * long its data parallel copies synchronise. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_PLAN_STAGES_H
 #define LULL_CLI_PLAN_STAGES_H

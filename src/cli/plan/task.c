@@ -81,7 +81,7 @@ static int build_schedule(struct lull_plan_task *task, struct lull_error *err)
     return result;
 }
 
-/* The part of a path behind its last slash, for titles. */
+/* The part of a path after its last slash, for titles. */
 static const char *base_name(const char *path)
 {
     const char *const slash = strrchr(path, '/');
@@ -141,7 +141,8 @@ static int build_lines(const struct lull_plan_source *source, struct lull_pipeli
     return result;
 }
 
-/* JSON lines begin with a brace, a schedule of torch's never does. */
+/* Whether a file begins with a brace: JSON lines do, a schedule of torch's never does. Returns 1 or
+ * 0, or an error of lull_source_open or lull_source_read. */
 static int begins_with_brace(const char *path, struct lull_error *err)
 {
     struct lull_source *source;
@@ -182,7 +183,7 @@ static int build_graph(const struct lull_plan_source *source, struct lull_plan_t
     return result;
 }
 
-/* ---- what every plan is compared with ---------------------------------------------------- */
+/* ---- the extremes that every plan is compared with --------------------------------------- */
 
 static int64_t shortest_time(const struct lull_plan_task *task, int64_t *duration_ns)
 {
@@ -211,12 +212,13 @@ static int find_extremes(struct lull_plan_task *task, struct lull_error *err)
         task->shortest_ns = shortest_time(task, duration_ns);
     }
     free(duration_ns);
-    return task->highest == NULL || task->all_max.time_ns <= 0 || task->shortest_ns <= 0
-               ? lull_error_set(err, -ENOMEM, "no memory for %zu operations", count)
-               : 0;
+    if (task->highest == NULL || task->all_max.time_ns <= 0 || task->shortest_ns <= 0)
+        return lull_error_set(err, -ENOMEM, "no memory for %zu operations", count);
+    return 0;
 }
 
-/* Names of files may hold anything; titles end up on terminals and in pictures. */
+/* Replaces what is not printable: names of files may hold anything, and titles end up on terminals
+ * and in pictures. */
 static void clean_title(char *title)
 {
     for (; *title != '\0'; title++)

@@ -14,13 +14,13 @@
 
 static const double close_ratio = 1e-9; /* energies are printed with 9 decimals */
 
-/* What a plan turned out to be. */
+/* What the replay of a plan found. */
 struct replay {
     int64_t time_ns;
     double energy_j;
     double bound_j;
-    double saved_j;   /* by clocks for waiting, beyond energy_j */
-    char reason[288]; /* why it does not hold; empty: it does */
+    double saved_j;   /* what clocks for waiting save, which is not in energy_j */
+    char reason[288]; /* why the plan does not hold; empty: it does */
 };
 
 static struct lull_pipeline_problem problem_of(const struct lull_plan_file *plan)
@@ -34,15 +34,17 @@ static int copy_options(const struct lull_pipeline_class *from,
                         const struct lull_pipeline_class *as, struct lull_pipeline_profile *profile,
                         struct lull_error *err)
 {
-    int result = 0;
+    for (size_t i = 0; i < from->option_count; i++) {
+        const int result = lull_pipeline_profile_add(profile, as->stage, as->kind, as->partner,
+                                                     &from->options[i], err);
 
-    for (size_t i = 0; i < from->option_count && result == 0; i++)
-        result = lull_pipeline_profile_add(profile, as->stage, as->kind, as->partner,
-                                           &from->options[i], err);
-    return result;
+        if (result < 0)
+            return result;
+    }
+    return 0;
 }
 
-/* The plan's classes, in their order, with the options of a measured profile. */
+/* Fits the plan's classes, in their order, from a measured profile. */
 static int fit_classes(const struct lull_plan_file *plan,
                        const struct lull_pipeline_profile *measured,
                        struct lull_pipeline_profile *replaced, struct lull_error *err)
@@ -80,7 +82,7 @@ static int fit_classes(const struct lull_plan_file *plan,
     return result < 0 ? result : 0;
 }
 
-/* The plan's clocks among other options. */
+/* Finds the plan's clocks among the options of another profile. */
 static int translate(struct lull_plan_file *plan, const struct lull_pipeline_profile *replaced,
                      const char *name, struct lull_error *err)
 {
@@ -131,8 +133,8 @@ static uint32_t clock_of(const struct lull_plan_file *plan, uint32_t op)
     return plan->profile.classes[plan->graph.ops[op].class_index].options[plan->option[op]].sm_mhz;
 }
 
-/* A device changes its clock when an operation has ended, the first time when the iteration begins;
- * then not before the dwell is over. */
+/* Checks a device's dwell. It changes its clock when an operation has ended, for the first
+ * operation when the iteration begins; after a change the dwell must be over. */
 static void check_dwell(const struct lull_plan_file *plan, uint32_t device, const int64_t *end_ns,
                         struct replay *replay)
 {

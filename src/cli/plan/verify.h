@@ -1,7 +1,7 @@
 /*
- * lull plan --verify: replays a plan file from scratch. Its times and energy are found anew from
- * the options of the profile, its bound from the flow that came with it; the solver takes no part.
- * Threads: any. SPDX-License-Identifier: Apache-2.0
+ * lull plan --verify: replays a plan file from scratch. It finds the times and the energy anew from
+ * the options of the profile, and the bound from the flow that came with the plan; the solver takes
+ * no part. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_PLAN_VERIFY_H
 #define LULL_CLI_PLAN_VERIFY_H
@@ -11,9 +11,9 @@
 #include "base/error.h"
 
 /*
- * Prints what was found. profile: a measured profile to evaluate the plan with, NULL: the one in
- * the plan. Returns 0 if the plan holds all that it claims, 1 if not (and says why). Errors: what
- * cannot be read.
+ * Verifies a plan file and prints the result. profile: a measured profile's file to evaluate the
+ * plan with; null means the profile in the plan. Returns 0 if the plan holds all that it claims; 1
+ * if not, and says why. Errors: a file cannot be read.
  */
 int lull_plan_verify(const char *path, const char *profile, bool is_json, struct lull_error *err);
 

@@ -7,16 +7,16 @@
 
 static const double close_ratio = 1e-9; /* energies are printed with 9 decimals */
 
-/* A device, place by place. */
+/* What the check knows of the device at hand, place by place. */
 struct check {
     const struct lull_plan_file *plan;
     const int64_t *begin_ns;
     const int64_t *end_ns;
-    size_t next; /* of the plan's waits, which stand by device and time */
+    size_t next; /* the next of the plan's waits, which stand by device and time */
     double saved_j;
-    bool has_change; /* of the clock of the device at hand */
-    int64_t first_ns;
-    int64_t last_ns;
+    bool has_change;  /* whether the device's clock has changed yet */
+    int64_t first_ns; /* when it first changed */
+    int64_t last_ns;  /* when it last changed */
     char *reason;
     size_t size;
 };
@@ -44,7 +44,7 @@ static int change_clock(struct check *check, uint32_t device, int64_t time_ns)
     return 0;
 }
 
-/* A wait against its gap, from free_ns to gap_end_ns. */
+/* Checks a wait against its gap, which lasts from free_ns to gap_end_ns. */
 static int check_wait(struct check *check, const struct lull_pipeline_wait *wait, int64_t free_ns,
                       int64_t gap_end_ns)
 {

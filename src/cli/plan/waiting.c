@@ -16,10 +16,11 @@ static const double most_mhz = 10000.0;
 
 /* ---- as the user names them -------------------------------------------------------------- */
 
-/* Models whose power at the lowest clock, with a job on them that waits, was measured. */
+/* The models whose power at the lowest clock was measured while a job waited on them. */
 static const char *const measured[] = {"A100-SXM4-40GB", "A100-SXM4-80GB", "H100-SXM5", "H200-SXM"};
 
-/* "H100-SXM5" or "8xH100-SXM5". NULL: no model that was measured. */
+/* Finds a model such as "H100-SXM5" or "8xH100-SXM5". Returns null if no such model was measured.
+ */
 static const struct lull_gpu_model *find_model(const char *text, double *count_out)
 {
     char *end;
@@ -35,7 +36,7 @@ static const struct lull_gpu_model *find_model(const char *text, double *count_o
     return NULL;
 }
 
-/* Numbers with colons between; returns how many. */
+/* Reads numbers with colons between. Returns how many there are, or -EINVAL. */
 static int parse_numbers(const char *text, size_t length, double *numbers_out)
 {
     enum { MOST = 3 };

@@ -19,34 +19,34 @@ struct lull_plan_waiting_points {
     struct lull_pipeline_waiting_point points[LULL_PLAN_MOST_WAITING];
 };
 
-/* What a plan's gaps wait at. */
+/* The clocks that a plan's gaps wait at. */
 struct lull_plan_waits {
     struct lull_pipeline_wait *waits; /* by device and time */
     size_t count;
-    size_t gap_count; /* there are all in all, of any length */
-    double saved_j;   /* against the plan's energy */
+    size_t gap_count; /* how many gaps there are in all, of any length */
+    double saved_j;   /* what they save of the plan's energy */
 };
 
 /*
- * "210:60,1050:64.5:3": MHz, W of a stage, and ms until it is awake again where that is not up_ms;
- * or a GPU model whose waiting power was measured, 8xH100-SXM5 for stages of eight. Errors:
- * -EINVAL, said in err.
+ * Reads points such as "210:60,1050:64.5:3": MHz, the power of a stage in W, and the ms until it is
+ * awake again where that is not up_ms; or a GPU model whose waiting power was measured, 8xH100-SXM5
+ * for stages of eight. Error: -EINVAL.
  */
 int lull_plan_waiting_parse(const char *text, double down_ms, double up_ms,
                             struct lull_plan_waiting_points *points_out, struct lull_error *err);
 
-/* Chooses for the gaps of a plan. The caller frees waits_out->waits. -ENOMEM. */
+/* Chooses points for the gaps of a plan. The caller frees waits_out->waits. Error: -ENOMEM. */
 int lull_plan_waiting_choose(const struct lull_pipeline_problem *problem,
                              const struct lull_plan_waiting_points *points,
                              const struct lull_pipeline_switching *switching,
                              const uint32_t *option, int64_t period_ns,
                              struct lull_plan_waits *waits_out);
 
-/* A line for each clock on standard output, and the energy that is left of energy_j. */
+/* Prints a line for each clock on standard output, and the energy that is left of energy_j. */
 void lull_plan_waiting_print(const struct lull_plan_waiting_points *points,
                              const struct lull_plan_waits *waits, double energy_j);
 
-/* The member "waiting" of the JSON document, with a comma ahead of it. */
+/* Prints the member "waiting" of the JSON document, with a comma ahead of it. */
 void lull_plan_waiting_print_json(const struct lull_pipeline_problem *problem,
                                   const struct lull_plan_waiting_points *points,
                                   const struct lull_plan_waits *waits, double energy_j);

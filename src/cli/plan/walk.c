@@ -1,6 +1,6 @@
 /*
- * The whole frontier, from the least energy down to the shortest time: at every corner of the
- * relaxation, or, where that are too many, at some of them, evenly over time.
+ * The whole frontier, from the least energy down to the shortest time: a plan at every corner of
+ * the relaxation or, where there are too many, at some of them, evenly over time.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 
 enum {
-    MOST_ROUNDED_OPS = 8000000, /* operations of all plans together */
-    MOST_EXTENDED_OPS = 524288, /* where every plan has a flow of its own */
+    MOST_ROUNDED_OPS = 8000000, /* operations of all plans together, some seconds; chosen */
+    MOST_EXTENDED_OPS = 524288, /* the same where every plan has a flow of its own; chosen */
     LEAST_POINTS = 32,
 };
 
@@ -47,7 +47,7 @@ static int add_point(struct lull_plan_result *result, size_t *room,
     return 0;
 }
 
-/* Rounds the durations at hand, which hold time_ns. */
+/* Rounds the durations at hand, which hold time_ns, and adds the plan. */
 static int add_rounded(struct lull_plan_solver *solver, int64_t time_ns,
                        struct lull_plan_result *result, size_t *room)
 {
@@ -57,7 +57,7 @@ static int add_rounded(struct lull_plan_solver *solver, int64_t time_ns,
 
     if (code == 0)
         code = lull_plan_evaluate(solver, time_ns, &point);
-    if (code == -ERANGE) { /* too fast for this switching: others are not */
+    if (code == -ERANGE) { /* This time is too short for the switching; others are not. */
         *solver->err = (struct lull_error){0};
         return 0;
     }
@@ -67,7 +67,7 @@ static int add_rounded(struct lull_plan_solver *solver, int64_t time_ns,
     return code < 0 ? code : add_point(result, room, &point);
 }
 
-/* How far apart the times of plans are at the least. */
+/* How far apart the times of plans are at least. */
 static int64_t stride_of(const struct lull_plan_solver *solver, int64_t cheapest_ns, size_t most)
 {
     const size_t wanted = most / solver->task->graph.op_count;
@@ -103,7 +103,7 @@ static int walk_directly(struct lull_plan_solver *solver, struct lull_plan_resul
     return moved < 0 ? moved : code;
 }
 
-/* -ERANGE or -EINVAL: the whole pipeline must be solved. */
+/* Errors: -ERANGE, -EINVAL the whole pipeline must be solved; -ENOMEM. */
 static int walk_extended(struct lull_plan_solver *solver, struct lull_plan_result *result)
 {
     size_t count;
@@ -161,7 +161,7 @@ static int by_time(const void *a, const void *b)
     return (left->energy_j > right->energy_j) - (left->energy_j < right->energy_j);
 }
 
-/* Sorts, and keeps what no faster plan is as cheap as. */
+/* Sorts the plans, and keeps those that are cheaper than every faster one. */
 static void keep_best(struct lull_plan_result *result)
 {
     size_t kept = 0;
@@ -175,7 +175,8 @@ static void keep_best(struct lull_plan_result *result)
     result->point_count = kept;
 }
 
-/* The relaxation between its corners, which lie from the slow end to the fast one. */
+/* Sets the bounds to the relaxation's line between its corners, which stand from the slow end to
+ * the fast one. */
 static void set_bounds(const struct lull_plan_solver *solver, struct lull_plan_result *result)
 {
     size_t count;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/frontier/state.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -9,7 +10,7 @@
 /* The finest unit of flow: a nanowatt. */
 static const double finest_w = 1e-9;
 
-/* What all flow together may add up to, so that no sum overflows. */
+/* All flow together may add up to this much, so that no sum overflows int64_t. */
 static const double most_flow = 4e18;
 
 /* Watts saved by the hull's segment from one option to a slower one. */
@@ -51,6 +52,7 @@ static void fill_curve(struct curve *curve, const struct lull_pipeline_class *op
 
         if (threshold > (curve->steps > 0 ? curve->threshold[curve->steps - 1] : 0))
             curve->threshold[curve->steps++] = threshold;
+        assert(fast->time_ns < slow->time_ns);
         curve->length_ns[curve->steps] = fast->time_ns;
         slow = fast;
     }
@@ -91,7 +93,8 @@ static int64_t find_curve(const struct curves *curves, const uint32_t *first_of_
     return -1;
 }
 
-/* Gives every operation its curve, still without corners; returns what all flow together can be. */
+/* Gives every operation its curve, still without corners. *most_w_out: what all flow together can
+ * be. */
 static int assign(struct curves *curves, const struct lull_pipeline_problem *problem,
                   uint32_t *first_of_class, double *most_w_out)
 {

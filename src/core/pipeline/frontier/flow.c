@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/frontier/state.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -35,6 +36,7 @@ void lull_network_carry(struct network *network, uint32_t edge, int64_t change)
     const bool carried = changed->flow > 0;
 
     changed->flow += change;
+    assert(changed->flow >= 0);
     if (carried != (changed->flow > 0))
         list_carriers(network, &network->ops[changed->to]);
 }
@@ -64,7 +66,7 @@ static int allocate(struct network *network)
     return 0;
 }
 
-/* The graph's edges, their ends named by place; `place` of every operation. */
+/* Copies the graph and names the ends of its edges by place. place: that of every operation. */
 static void copy_graph(struct network *network, const uint32_t *place)
 {
     const struct lull_pipeline_graph *graph = network->graph;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/frontier/state.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +12,14 @@ struct lull_frontier {
     double slow_nj;      /* effective energy at the slow end */
     double effective_nj; /* here */
     int64_t slow_ns;     /* time of the slow end */
-    bool begun;          /* the slow end has been handed out */
-    bool found;          /* the last search led here: its way to the sink has no slack left */
+    bool begun;          /* whether the slow end has been handed out */
+    bool found; /* whether the last search led here: its way to the sink has no slack left */
     struct lull_frontier_point *points;
     size_t point_count;
     size_t point_room;
     struct kept kept[LULL_FRONTIER_KEPT]; /* longer times first */
     size_t kept_count;
-    size_t kept_every; /* so many points apart */
+    size_t kept_every; /* kept places are this many points apart */
 };
 
 const struct network *lull_frontier_network(const struct lull_frontier *frontier)
@@ -49,7 +50,7 @@ const struct lull_frontier_point *lull_frontier_points(const struct lull_frontie
     return frontier->points;
 }
 
-/* Makes room by forgetting every other place: the rest is twice as far apart. */
+/* Makes room by forgetting every other place; the rest is then twice as far apart. */
 static void thin_out(struct lull_frontier *frontier)
 {
     for (size_t i = 0; i < frontier->kept_count; i += 2)
@@ -60,7 +61,7 @@ static void thin_out(struct lull_frontier *frontier)
     frontier->kept_every *= 2;
 }
 
-/* Remembers the place here if it is far enough from the last one; can do without memory for it. */
+/* Remembers the place here if it is far enough from the last one. Without memory it does not. */
 static void keep(struct lull_frontier *frontier)
 {
     struct kept *kept;
@@ -123,7 +124,7 @@ static void go_near(struct lull_frontier *frontier, int64_t time_ns)
     }
 }
 
-/* Whether there is a remembered place between here and time_ns, or time_ns lies behind. */
+/* Whether there is a remembered place between here and time_ns, or time_ns is longer than here. */
 static bool is_far(const struct lull_frontier *frontier, int64_t time_ns)
 {
     const int64_t here_ns = frontier->network.time_ns;
@@ -200,6 +201,7 @@ static int move(struct lull_frontier *frontier, int64_t by_ns)
 {
     struct network *network = &frontier->network;
 
+    assert(by_ns >= 0 && by_ns <= network->shift_ns);
     lull_network_shift(network, by_ns);
     frontier->effective_nj += slope_w(frontier) * (double)by_ns;
     frontier->found = by_ns == network->shift_ns;

@@ -12,10 +12,10 @@
  *
  * A frontier object stands at one iteration time: at first at the slow end, where every operation
  * is at its cheapest. It moves to the next point, or to any time; durations and the flow are those
- * of where it stands. Moves to times that it has passed before start from the nearest of a few
- * places that it remembers.
+ * of the time where it stands. Moves to times that it has passed before start from the nearest of a
+ * few places that it remembers.
  *
- * Iteration times longer than the slow end's: the plan of the slow end, and waiting.
+ * An iteration that takes longer than the slow end is the plan of the slow end, and waiting.
  *
  * Memory: 130 bytes per operation and 40 per edge; 24 and 8 of them again for each of up to
  * LULL_FRONTIER_KEPT places; 24 per point. Pure. Threads: one per object; the problem is only read,
@@ -43,7 +43,7 @@ struct lull_frontier_point {
 
 struct lull_frontier;
 
-/* NULL on failure: -ENOMEM, and -EINVAL a blocking power that is negative or no number. */
+/* Returns null on failure: -ENOMEM, and -EINVAL a blocking power is negative or no number. */
 struct lull_frontier *lull_frontier_create(const struct lull_pipeline_problem *problem,
                                            struct lull_error *err);
 void lull_frontier_destroy(struct lull_frontier *frontier);
@@ -63,11 +63,12 @@ int lull_frontier_next(struct lull_frontier *frontier, struct lull_frontier_poin
  */
 int lull_frontier_seek(struct lull_frontier *frontier, int64_t time_ns);
 
-/* Moves to the time where an iteration costs least: where slope_w crosses the blocking power of
- * all devices. -ENOMEM. */
+/* Moves to the time where an iteration costs least: where slope_w crosses the blocking power of all
+ * devices. Error: -ENOMEM. */
 int lull_frontier_seek_cheapest(struct lull_frontier *frontier);
 
-/* Where it stands: time, least energy, and the slope between here and the point before. */
+/* Where the frontier stands: the time, the least energy, and the slope between here and the point
+ * before. */
 struct lull_frontier_point lull_frontier_here(const struct lull_frontier *frontier);
 
 /* The points passed so far, the slow end first; valid until the next move. */
@@ -75,14 +76,14 @@ const struct lull_frontier_point *lull_frontier_points(const struct lull_frontie
                                                        size_t *count_out);
 
 /*
- * How long each operation takes in the relaxed optimum here, in integer nanoseconds: between its
- * fastest option and its cheapest; the makespan is never longer than the time here. op_count
- * places.
+ * Writes how long each operation takes in the relaxed optimum here, op_count integers in
+ * nanoseconds, each between its fastest option and its cheapest. The makespan is never longer than
+ * the time here.
  */
 void lull_frontier_durations(const struct lull_frontier *frontier, int64_t *duration_out);
 
-/* The flow here, which proves the energy (certificate.h). The certificate has been initialised
- * with the problem's graph. */
+/* Writes the flow here, which proves the energy (certificate.h), to a certificate that has been
+ * initialised with the problem's graph. */
 void lull_frontier_certify(const struct lull_frontier *frontier,
                            struct lull_certificate *certificate);
 

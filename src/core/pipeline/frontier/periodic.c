@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/frontier/periodic.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,12 +17,12 @@ struct lull_periodic {
     struct lull_frontier *small;
     struct curves curves; /* of the full graph */
     struct lull_frontier_point *points;
-    int64_t *small_ns; /* where the small frontier stands at every point */
+    int64_t *small_ns; /* the time of the small frontier at every point */
     size_t point_count;
     size_t point_room;
     double blocking_w;  /* of all devices */
     int64_t *slower_ns; /* durations at the point before */
-    int64_t *tried_ns;
+    int64_t *tried_ns;  /* durations from the column at hand */
 };
 
 static int make_room(struct lull_periodic *periodic)
@@ -43,7 +44,7 @@ static int make_room(struct lull_periodic *periodic)
 }
 
 /* Adds the point that extends the one where the small frontier stands. Where stages differ much,
- * times that do not fall are no points of a frontier. */
+ * times may not fall; such points are left out. */
 static int extend_point(struct lull_periodic *periodic, const struct growth *growth)
 {
     const size_t count = periodic->point_count;
@@ -67,19 +68,23 @@ static int solve(struct lull_periodic *periodic, struct lull_error *err)
     struct lull_frontier_point point;
     struct growth growth;
     int status = growth_init(&growth, &periodic->expansion, err);
-    int moved = 1;
+    int moved;
 
-    if (status == 0) {
-        periodic->small = lull_frontier_create(&periodic->problem.small, err);
-        status = periodic->small == NULL ? -EINVAL : 0;
+    if (status != 0)
+        goto done;
+    periodic->small = lull_frontier_create(&periodic->problem.small, err);
+    if (periodic->small == NULL) {
+        status = -EINVAL;
+        goto done;
     }
+    moved = lull_frontier_next(periodic->small, &point);
     while (status == 0 && moved == 1) {
+        status = extend_point(periodic, &growth);
         moved = lull_frontier_next(periodic->small, &point);
-        if (moved == 1)
-            status = extend_point(periodic, &growth);
-        if (moved < 0 || status < 0)
-            status = lull_error_set(err, -ENOMEM, "no memory for the frontier");
     }
+    if (moved < 0 || status < 0)
+        status = lull_error_set(err, -ENOMEM, "no memory for the frontier");
+done:
     growth_fini(&growth);
     return status;
 }
@@ -89,10 +94,12 @@ static int init(struct lull_periodic *periodic, struct lull_error *err)
     const size_t op_count = periodic->problem.full.graph->op_count;
     int status = expansion_init(&periodic->expansion, &periodic->problem, err);
 
-    if (status == 0)
-        status = lull_curves_init(&periodic->curves, &periodic->problem.full, err);
-    if (status == 0)
-        status = solve(periodic, err);
+    if (status != 0)
+        return status;
+    status = lull_curves_init(&periodic->curves, &periodic->problem.full, err);
+    if (status != 0)
+        return status;
+    status = solve(periodic, err);
     if (status != 0)
         return status;
     periodic->slower_ns = malloc(op_count * sizeof(*periodic->slower_ns));
@@ -142,7 +149,7 @@ const struct lull_frontier_point *lull_periodic_points(const struct lull_periodi
     return periodic->points;
 }
 
-/* Durations of the full graph at a point; returns their makespan. */
+/* Finds durations of the full graph at a point. Returns their makespan, or -ENOMEM. */
 static int64_t durations_at(struct lull_periodic *periodic, size_t point, int64_t *duration_out)
 {
     if (lull_frontier_seek(periodic->small, periodic->small_ns[point]) != 0)
@@ -151,14 +158,16 @@ static int64_t durations_at(struct lull_periodic *periodic, size_t point, int64_
     return lull_pipeline_earliest(periodic->problem.full.graph, duration_out, NULL);
 }
 
-/* Between the durations of two points, as near to time_ns as they allow. */
+/* Mixes the durations of two points, so that their makespan comes as near to time_ns as they allow.
+ */
 static void mix(int64_t *duration_ns, int64_t faster_ns, const int64_t *slower, int64_t slower_ns,
                 size_t count, int64_t time_ns)
 {
-    const double share = slower_ns <= time_ns
-                             ? 1.0
-                             : (double)(time_ns - faster_ns) / (double)(slower_ns - faster_ns);
+    double share = 1.0;
 
+    assert(faster_ns <= time_ns);
+    if (slower_ns > time_ns)
+        share = (double)(time_ns - faster_ns) / (double)(slower_ns - faster_ns);
     for (size_t op = 0; op < count; op++)
         duration_ns[op] += (int64_t)floor(share * (double)(slower[op] - duration_ns[op]));
 }
@@ -212,7 +221,8 @@ static int clip(struct lull_periodic *periodic, int64_t time_ns, int64_t *durati
             const int64_t ready_ns =
                 begin_ns[edge->from] + duration_ns[edge->from] + edge->latency_ns;
 
-            begin_ns[op] = ready_ns > begin_ns[op] ? ready_ns : begin_ns[op];
+            if (ready_ns > begin_ns[op])
+                begin_ns[op] = ready_ns;
         }
         window_ns = latest_ns[op] + fastest_ns[op] - begin_ns[op];
         if (duration_ns[op] > window_ns)
@@ -223,14 +233,14 @@ static int clip(struct lull_periodic *periodic, int64_t time_ns, int64_t *durati
 }
 
 /*
- * Durations that keep time_ns, from the column chosen and from `point` or one soon after it, mixed
- * with those of the point before. Where none of them does: the first, clipped. Returns 0,
- * -ERANGE, -ENOMEM.
+ * Finds durations that keep time_ns, from the column chosen and from `point` or one soon after it,
+ * mixed with those of the point before. Where none of these points keeps it, it clips the first
+ * one's. Returns 0, -ERANGE, -ENOMEM.
  */
 static int fit_column(struct lull_periodic *periodic, size_t point, int64_t time_ns,
                       int64_t *duration_out)
 {
-    enum { POINTS_TRIED = 4 };
+    enum { POINTS_TRIED = 4 }; /* chosen with c1ec515 */
     const size_t op_count = periodic->problem.full.graph->op_count;
     int64_t slower_ns = 0;
     int64_t faster_ns;
@@ -263,7 +273,8 @@ static size_t point_at(const struct lull_periodic *periodic, int64_t time_ns)
     return point;
 }
 
-/* Between two points the bound is a line, beyond the slow end it rises by the blocking power. */
+/* Estimates the bound: between two points it is a line, beyond the slow end it rises by the
+ * blocking power. */
 static double estimate_j(const struct lull_periodic *periodic, size_t point, int64_t time_ns)
 {
     const struct lull_frontier_point *here = &periodic->points[point];
@@ -272,10 +283,11 @@ static double estimate_j(const struct lull_periodic *periodic, size_t point, int
     return here->energy_j + blocking_w * (double)(time_ns - here->time_ns) * 1e-9;
 }
 
-/* The best of a few columns: in most cases the middle one, near the fastest point another. */
+/* Finds the best durations of a few columns: in most cases the middle one's, near the fastest point
+ * another's. */
 static int fit(struct lull_periodic *periodic, size_t point, int64_t time_ns, int64_t *duration_out)
 {
-    enum { COLUMNS_TRIED = 8 };
+    enum { COLUMNS_TRIED = 8 }; /* measured by commit c1ec515 */
     const size_t op_count = periodic->problem.full.graph->op_count;
     const double enough_j = estimate_j(periodic, point, time_ns) * (1.0 + 1e-6);
     double least_j = INFINITY;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/frontier/periodic_expand.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@ static int compare(uint32_t left, uint32_t right)
     return (left > right) - (left < right);
 }
 
-/* All of a key but its repeat. */
+/* Compares all of a key but its repeat. */
 static int by_name(const struct op_key *left, const struct op_key *right)
 {
     int order = compare(left->op.device, right->op.device);
@@ -43,7 +44,7 @@ static int by_repeat(const void *a, const void *b)
     return order != 0 ? order : compare(left->repeat, right->repeat);
 }
 
-/* Keys of all operations, sorted; NULL without memory. */
+/* Lists the keys of all operations, sorted. Returns null where there is no memory. */
 static struct op_key *list_keys(const struct lull_pipeline_graph *graph)
 {
     struct op_key *keys = malloc(graph->op_count * sizeof(*keys));
@@ -58,7 +59,7 @@ static struct op_key *list_keys(const struct lull_pipeline_graph *graph)
     return keys;
 }
 
-/* The same, in the order of the operations. */
+/* Lists the same keys in the order of the operations. */
 static struct op_key *list_keys_by_op(const struct lull_pipeline_graph *graph)
 {
     struct op_key *sorted = list_keys(graph);
@@ -84,7 +85,7 @@ static uint32_t microbatches_of(const struct lull_pipeline_graph *graph)
     return last + 1;
 }
 
-/* The micro-batch of the small pipeline that stands for one of the full. */
+/* The micro-batch of the small pipeline that stands for one of the full pipeline. */
 static uint32_t small_microbatch(const struct expansion *expansion, uint32_t microbatch)
 {
     const int64_t added = expansion->periods * expansion->period;
@@ -203,21 +204,22 @@ void expansion_durations(const struct expansion *expansion, const struct lull_fr
         duration_out[op] = expansion->small_duration_ns[expansion->stands_for[op]];
 }
 
-/* How alike an edge's begin is: 2 the same number of micro-batches back, 1 the same but for that.
- */
+/* How alike two edges are at their begin: 2 the begins are alike and as many micro-batches back, 1
+ * they are alike, 0 they are not. */
 static int likeness(const struct op_key *from, const struct op_key *to,
                     const struct op_key *small_from, const struct op_key *small_to)
 {
     if (from->op.device != small_from->op.device || from->op.chunk != small_from->op.chunk ||
         from->op.class_index != small_from->op.class_index || from->repeat != small_from->repeat)
         return 0;
-    return to->op.microbatch - from->op.microbatch ==
-                   small_to->op.microbatch - small_from->op.microbatch
-               ? 2
-               : 1;
+    if (to->op.microbatch - from->op.microbatch !=
+        small_to->op.microbatch - small_from->op.microbatch)
+        return 1;
+    return 2;
 }
 
-/* The flow of the edge that stands for one of the full graph, looked for at its end. */
+/* The flow of the small graph's edge that stands for one of the full graph: of those into the
+ * operation at its end, the one most alike. */
 static int64_t edge_flow(const struct expansion *expansion, const struct lull_pipeline_edge *edge)
 {
     const struct lull_pipeline_graph *small = expansion->problem->small.graph;
@@ -239,7 +241,7 @@ static int64_t edge_flow(const struct expansion *expansion, const struct lull_pi
     return flow;
 }
 
-/* Edges out of an operation, and what is to flow over them. */
+/* The full graph's edges, and the flow over them that is to be conserved. */
 struct fan {
     const struct lull_pipeline_graph *graph;
     const int64_t *begin_ns;
@@ -255,7 +257,7 @@ static int64_t slack_ns(const struct fan *fan, uint32_t index)
            edge->latency_ns;
 }
 
-/* Lets the rest flow where least time is lost. */
+/* Lets the rest flow over the edge with the least slack. */
 static void add_rest(const struct fan *fan, uint32_t op, int64_t rest)
 {
     const struct lull_pipeline_graph *graph = fan->graph;
@@ -268,7 +270,7 @@ static void add_rest(const struct fan *fan, uint32_t op, int64_t rest)
     fan->flow[best] += rest;
 }
 
-/* Takes away what does not come, from where most time is lost. */
+/* Takes away the flow that does not come, from the edges with the most slack. */
 static void take_away(const struct fan *fan, uint32_t op, int64_t missing)
 {
     const struct lull_pipeline_graph *graph = fan->graph;
@@ -284,6 +286,7 @@ static void take_away(const struct fan *fan, uint32_t op, int64_t missing)
                 (worst == UINT32_MAX || slack_ns(fan, index) > slack_ns(fan, worst)))
                 worst = index;
         }
+        assert(worst != UINT32_MAX);
         part = fan->flow[worst] < missing ? fan->flow[worst] : missing;
         fan->flow[worst] -= part;
         missing -= part;
@@ -291,8 +294,8 @@ static void take_away(const struct fan *fan, uint32_t op, int64_t missing)
 }
 
 /*
- * Where the small pipeline's flow does not repeat itself exactly, more or less comes to an
- * operation than is to leave it. In the order of the operations, what comes leaves.
+ * Where the small pipeline's flow does not repeat itself exactly, more or less flow comes to an
+ * operation than leaves it. In the order of the operations, this lets leave what comes.
  */
 static void conserve(const struct fan *fan, struct lull_certificate *certificate)
 {

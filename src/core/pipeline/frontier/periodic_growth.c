@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/frontier/periodic_growth.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
 enum { BEGIN, END };
 
-/* Fills the column's operations; `place` of every operation of the small graph. */
+/* Lists the column's operations. place: that of every operation of the small graph. */
 static int fill(struct growth *growth, const struct expansion *expansion, const uint32_t *place,
                 struct lull_error *err)
 {
@@ -56,7 +57,7 @@ void growth_fini(struct growth *growth)
     *growth = (struct growth){.ops = NULL};
 }
 
-/* How much flows through both an operation and the same one a period later. */
+/* How much flows at least through both an operation and the same one a period later. */
 static int64_t flow_through(const struct network *network, const struct column_op *op)
 {
     const int64_t here = network->ops[op->here].flow;
@@ -65,11 +66,13 @@ static int64_t flow_through(const struct network *network, const struct column_o
     return here < later ? here : later;
 }
 
-/* Between an operation and its like; of all, where most flows, since there is no slack. */
+/* A period's time: the distance of an operation from the same one a period later. It takes the
+ * operation through which most flows, since there is no slack there. */
 static int64_t period_ns(const struct growth *growth, const struct network *network)
 {
     const struct column_op *best = &growth->ops[0];
 
+    assert(growth->op_count > 0);
     for (size_t i = 1; i < growth->op_count; i++) {
         if (flow_through(network, &growth->ops[i]) > flow_through(network, best))
             best = &growth->ops[i];

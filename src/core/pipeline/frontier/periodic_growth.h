@@ -1,6 +1,6 @@
 /*
  * Growth: what one more period adds to a frontier, read off the column in the middle of the small
- * pipeline (periodic.h). Private to the periodic extension.
+ * pipeline (periodic.h).
  *
  * Where a flow repeats itself, an operation that it goes through and the same one a period later
  * are joined by paths without slack: their distance is the period's time, and the column's
@@ -27,7 +27,8 @@ struct growth {
     double blocking_w; /* of all devices */
 };
 
-/* Errors: -EINVAL the column does not repeat itself, -ENOMEM. */
+/* Finds the column. The caller calls fini also after an error: -EINVAL the column does not repeat
+ * itself, -ENOMEM. */
 int growth_init(struct growth *growth, const struct expansion *expansion, struct lull_error *err);
 void growth_fini(struct growth *growth);
 

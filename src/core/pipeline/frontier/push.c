@@ -1,11 +1,11 @@
 /*
- * Blocking flow: ways from the sink back to the source over arcs without slack, each from a
- * node to one that the search settled before it, so that there are no circles. What has been tried
- * in vain is not tried again.
- * SPDX-License-Identifier: Apache-2.0
+ * Blocking flow: ways from the sink back to the source over arcs without slack, each from a node to
+ * one that the search settled before it, so that there are no circles. An arc that has been tried
+ * in vain is not tried again. SPDX-License-Identifier: Apache-2.0
  */
 #include "core/pipeline/frontier/state.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { BEGIN, END };
@@ -133,7 +133,8 @@ static inline void push_into(struct network *network, uint32_t node, int64_t amo
 
 /*
  * Pushes what fits over a way of `length` nodes, the first next to the sink, the last next to the
- * source. Returns how much of the way can still be used; 0 with *amount unbounded: all of it, ever.
+ * source, and says in *amount how much that is; unbounded: nothing limits it, and nothing is
+ * pushed. Returns how many nodes of the way can still be used.
  */
 static uint32_t push_over_way(struct network *network, const uint32_t *way, uint32_t length,
                               int64_t *amount)
@@ -162,7 +163,7 @@ static bool at_source(const struct network *network, uint32_t node)
            network->potential[node] == -network->time_ns;
 }
 
-/* All that goes from the source to the sink behind one operation. */
+/* Pushes all that goes from the source to the sink through one last operation. */
 static bool push_to(struct network *network, uint32_t sink)
 {
     uint32_t *way = network->way;
@@ -177,6 +178,7 @@ static bool push_to(struct network *network, uint32_t sink)
             length = push_over_way(network, way, length, &amount);
             if (amount == unbounded)
                 return false;
+            assert(amount > 0);
             network->value += amount;
         } else if (step_back(network, way[length - 1], &from)) {
             way[length++] = from;

@@ -1,6 +1,6 @@
 /*
  * What the files of the frontier share: the flow network of a task graph (frontier.h says what it
- * is for). Private to them.
+ * is for).
  *
  * Nodes are the begin and the end of every operation, in topological order of the operations
  * ("places"). Lengths and potentials are nanoseconds; a potential is counted back from the
@@ -25,7 +25,7 @@ struct curve {
     double slow_nj;     /* effective energy of the slowest corner */
     double steepest_w;  /* slope of the fastest segment, 0 without one */
     int64_t *length_ns; /* steps + 1, falling */
-    int64_t *threshold; /* steps, rising: from this much flow on the next corner is worth it */
+    int64_t *threshold; /* steps, rising: with this much flow the next corner is worth it */
 };
 
 struct curves {
@@ -33,19 +33,20 @@ struct curves {
     size_t count;
     size_t room;
     uint32_t *of_op; /* by place */
-    double unit_w;   /* of flow */
+    double unit_w;   /* watts per unit of flow */
 };
 
-/* An operation. Lengths: at which more flows through it, and at which less. */
+/* An operation, with the length at which more can flow through it, and the one at which less can.
+ */
 struct flow_op {
     int64_t more_ns;
-    int64_t less_ns; /* of use while flow > 0 */
+    int64_t less_ns; /* only valid while flow > 0 */
     int64_t flow;
-    uint32_t level; /* thresholds that flow has reached */
+    uint32_t level; /* how many thresholds its flow has reached */
     uint32_t curve;
     uint32_t first_out;
     uint32_t first_in;
-    uint32_t carriers; /* edges into it with flow */
+    uint32_t carriers; /* how many edges into it have flow */
 };
 
 /* Nodes: 2 * place is an operation's begin, 2 * place + 1 its end; their numbers lie apart from the
@@ -70,9 +71,10 @@ struct network {
     struct flow_op *ops; /* op_count + 1: the last closes first_out and first_in */
     struct flow_edge *edges;
     uint32_t *in_edges;
-    uint32_t *carried_from; /* from first_in on, where an operation's carriers come from */
-    uint32_t *sources;      /* places that wait for none */
-    uint32_t *sinks;        /* places that none waits for */
+    uint32_t
+        *carried_from; /* from first_in on: the places that an operation's carriers come from */
+    uint32_t *sources; /* the places that wait for none */
+    uint32_t *sinks;   /* the places that none waits for */
     uint32_t source_count;
     uint32_t sink_count;
     uint32_t op_count;
@@ -81,17 +83,17 @@ struct network {
 
     int64_t *potential; /* by node */
 
-    /* The search; by node where nothing else is said. */
+    /* The state of the search, by node where nothing else is said. */
     int64_t *distance;
-    uint32_t *rank;   /* in the order that the search settled nodes in */
-    uint32_t *cursor; /* of the arcs into the node, the first that has not been tried in vain */
+    uint32_t *rank;   /* the order in which the search settled the nodes */
+    uint32_t *cursor; /* the first of the arcs into the node that has not been tried in vain */
     struct flow_key *heap;
     size_t heap_count;
     size_t heap_room;
     uint32_t *way; /* for the blocking flow */
     uint32_t *settled;
     uint32_t settled_count;
-    int64_t shift_ns; /* distance of the sink: by how much the time can fall */
+    int64_t shift_ns; /* the distance of the sink: by how much the time can fall */
 };
 
 /* A state of the network that can be returned to. */
@@ -99,27 +101,30 @@ struct kept {
     int64_t time_ns;
     int64_t value;
     double effective_nj;
-    int64_t *numbers; /* of every operation its potentials and flow, of every edge its flow */
+    int64_t *numbers; /* every operation's potentials and flow, and every edge's flow */
 };
 
 /* frontier.c: the network where a frontier stands. */
 const struct network *lull_frontier_network(const struct lull_frontier *frontier);
 
-/* curve.c: -ENOMEM, or -EINVAL with the text set. */
+/* curve.c. Errors: -ENOMEM; -EINVAL a blocking power is negative or no number. */
 int lull_curves_init(struct curves *curves, const struct lull_pipeline_problem *problem,
                      struct lull_error *err);
 void lull_curves_fini(struct curves *curves);
 
-/* Effective energy of the relaxed optimum for a length, between the fastest and the slowest. */
+/* The effective energy of the relaxed optimum for a length, which counts as no shorter than the
+ * fastest corner's and no longer than the slowest one's. */
 double lull_curve_energy_nj(const struct curve *curve, double unit_w, int64_t length_ns);
 
-/* flow.c: starts without flow, every operation at its slowest corner. */
+/* flow.c. The network starts without flow, every operation at its slowest corner. Errors: those of
+ * lull_curves_init. */
 int lull_network_init(struct network *network, const struct lull_pipeline_problem *problem,
                       struct lull_error *err);
 void lull_network_fini(struct network *network);
 void lull_network_reset(struct network *network);
 
-/* Copies the state, and returns to it. kept->effective_nj is the caller's. Returns 0, -ENOMEM. */
+/* keep copies the state; return goes back to it. The caller sets kept->effective_nj. Error:
+ * -ENOMEM. */
 int lull_network_keep(const struct network *network, struct kept *kept);
 void lull_network_return(struct network *network, const struct kept *kept);
 
@@ -129,15 +134,17 @@ void lull_network_update(const struct curve *curve, struct flow_op *op);
 /* Changes an edge's flow. */
 void lull_network_carry(struct network *network, uint32_t edge, int64_t change);
 
-/* search.c: finds the shortest way to the sink over slacks: shift_ns, and what has been settled. -ENOMEM. */
+/* search.c. Finds the shortest way to the sink over slacks: shift_ns, and the nodes that it settles
+ * on the way. Error: -ENOMEM. */
 int lull_network_search(struct network *network);
 
-/* Shortens the iteration by `by_ns`, at most what the search found. */
+/* Shortens the iteration by `by_ns`, at most by what the search found. */
 void lull_network_shift(struct network *network, int64_t by_ns);
 
 /*
- * push.c: pushes as much flow as goes over the ways without slack that the search found,
- * once shifted by all of it. False: any amount would flow, the iteration cannot become shorter.
+ * push.c. Pushes as much flow as goes over the ways without slack that the search found, after a
+ * shift by all of shift_ns. Returns false if any amount would flow: the iteration cannot become
+ * shorter.
  */
 bool lull_network_push(struct network *network);
 
