@@ -207,6 +207,12 @@ class Single(unittest.TestCase):
             self.assertGreaterEqual(point["energy_j"], point["bound_j"] * (1 - RELATIVE))
             self.assertLess(point["gap_ratio"], 0.005)
 
+    def test_a_long_pipeline_reads_its_profile_once(self):
+        with open(GPT3, encoding="ascii") as file:
+            text = file.read()
+        about = ("--stages", "4", "--microbatches", "1024", "--blocking-w", A100_W, "--slowdown", "2%")
+        self.assertEqual(plan_json("--profile", "-", *about, data=text), plan_json("--profile", GPT3, *about))
+
     def test_a_late_deadline_is_the_cheapest_plan(self):
         cheapest = plan_json(*gpt3(4, 8))["frontier"][-1]
         late = plan_json(*gpt3(4, 8, "--deadline-ms", "60000"))["frontier"][0]

@@ -188,16 +188,19 @@ static int plan_single(struct lull_plan_solver *solver)
 static int solve_single(struct lull_plan_solver *solver, struct lull_plan_single *single)
 {
     const struct lull_plan_wish *const wish = solver->wish;
+    const bool has_deadline = wish->deadline_ns > 0;
     int result = plan_single(solver);
 
-    if (result == 0)
-        result = lull_plan_evaluate(solver, wish->deadline_ns > 0 ? wish->deadline_ns : INT64_MAX,
-                                    &single->point);
     if (result < 0)
         return result;
-    single->deadline_ns = wish->deadline_ns > 0 ? wish->deadline_ns : single->point.time_ns;
-    single->period_ns =
-        single->point.time_ns > wish->straggler_ns ? single->point.time_ns : wish->straggler_ns;
+    result =
+        lull_plan_evaluate(solver, has_deadline ? wish->deadline_ns : INT64_MAX, &single->point);
+    if (result < 0)
+        return result;
+    single->deadline_ns = has_deadline ? wish->deadline_ns : single->point.time_ns;
+    single->period_ns = single->point.time_ns;
+    if (single->period_ns < wish->straggler_ns)
+        single->period_ns = wish->straggler_ns;
     return prove(solver, single);
 }
 
@@ -214,12 +217,13 @@ static int solve_into_single(struct lull_plan_solver *solver, struct lull_plan_r
     code = solve_single(solver, result->single);
     if (code < 0)
         return code;
-    if (solver->wish->waiting.count > 0)
+    if (solver->wish->waiting.count > 0) {
         code = lull_plan_waiting_choose(&solver->task->problem, &solver->wish->waiting,
                                         &solver->wish->switching, solver->option,
                                         result->single->period_ns, &result->single->waits);
-    if (code < 0)
-        return code;
+        if (code < 0)
+            return code;
+    }
     result->single->option = solver->option;
     solver->option = NULL;
     result->points[0] = result->single->point;

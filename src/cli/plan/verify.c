@@ -107,20 +107,22 @@ static int replace_profile(struct lull_plan_file *plan, const char *path, struct
 {
     struct lull_pipeline_profile measured;
     struct lull_pipeline_profile replaced;
+    struct lull_pipeline_profile before;
     int result = lull_pipeline_profile_read(path, &measured, err);
 
     if (result < 0)
         return result;
     lull_pipeline_profile_init(&replaced);
     result = fit_classes(plan, &measured, &replaced, err);
-    if (result == 0)
-        result = translate(plan, &replaced, path, err);
-    if (result == 0) {
-        const struct lull_pipeline_profile before = plan->profile;
-
-        plan->profile = replaced;
-        replaced = before;
-    }
+    if (result < 0)
+        goto done;
+    result = translate(plan, &replaced, path, err);
+    if (result < 0)
+        goto done;
+    before = plan->profile;
+    plan->profile = replaced;
+    replaced = before;
+done:
     lull_pipeline_profile_fini(&replaced);
     lull_pipeline_profile_fini(&measured);
     return result;
@@ -279,22 +281,25 @@ int lull_plan_verify(const char *path, const char *profile, bool is_json, struct
 
     if (result < 0)
         return result;
-    if (profile != NULL)
+    if (profile != NULL) {
         result = replace_profile(&plan, profile, err);
-    if (result == 0)
-        result = replay_plan(&plan, &replay);
+        if (result < 0)
+            goto done;
+    }
+    result = replay_plan(&plan, &replay);
+    if (result < 0)
+        goto done;
+    if (is_json)
+        print_json(&plan, &replay);
+    else
+        print_text(path, &plan, &replay);
+    if (replay.reason[0] != '\0') {
+        fprintf(stderr, "lull plan: %s does not hold: %s\n", path, replay.reason);
+        result = 1;
+    }
+done:
     if (result == -ENOMEM)
         lull_error_set(err, result, "%s: no memory to replay it", path);
-    if (result == 0) {
-        if (is_json)
-            print_json(&plan, &replay);
-        else
-            print_text(path, &plan, &replay);
-        if (replay.reason[0] != '\0') {
-            fprintf(stderr, "lull plan: %s does not hold: %s\n", path, replay.reason);
-            result = 1;
-        }
-    }
     lull_plan_file_fini(&plan);
     return result;
 }

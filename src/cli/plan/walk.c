@@ -61,10 +61,12 @@ static int add_rounded(struct lull_plan_solver *solver, int64_t time_ns,
         *solver->err = (struct lull_error){0};
         return 0;
     }
-    if (code == 0 && solver->extended != NULL)
+    if (code < 0)
+        return code;
+    if (solver->extended != NULL)
         point.bound_j =
             lull_certificate_bound(&solver->certificate, &solver->task->problem, point.time_ns);
-    return code < 0 ? code : add_point(result, room, &point);
+    return add_point(result, room, &point);
 }
 
 /* How far apart the times of plans are at least. */

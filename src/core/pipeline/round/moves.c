@@ -34,7 +34,6 @@ static void weigh(struct lull_pipeline_rounding *rounding, enum direction direct
     int64_t flow = (int64_t)(rounding->op_flow[op] * (double)width);
     uint32_t begin = 2 * op;
     uint32_t end = 2 * op + 1;
-    bool on = direction == PUT_OFF;
 
     if (loss < gain)
         loss = gain; /* It gains both ways, which no cut can express; then it costs nothing. */
@@ -43,10 +42,17 @@ static void weigh(struct lull_pipeline_rounding *rounding, enum direction direct
     if (flow > loss)
         flow = loss;
     rounding->gain[op] = gain;
-    cut->room[2 * op] = on ? loss - flow : flow - gain;
-    cut->room[2 * op + 1] = on ? flow - gain : loss - flow;
-    cut->excess[on ? end : begin] += flow;
-    cut->excess[on ? begin : end] -= flow;
+    if (direction == PUT_OFF) {
+        cut->room[2 * op] = loss - flow;
+        cut->room[2 * op + 1] = flow - gain;
+        cut->excess[end] += flow;
+        cut->excess[begin] -= flow;
+    } else {
+        cut->room[2 * op] = flow - gain;
+        cut->room[2 * op + 1] = loss - flow;
+        cut->excess[begin] += flow;
+        cut->excess[end] -= flow;
+    }
 }
 
 /* Ties the ends of edges with too little slack together: what moves takes the other end along. */
@@ -55,7 +61,6 @@ static void tie(struct lull_pipeline_rounding *rounding, enum direction directio
 {
     struct cut *cut = &rounding->cut;
     int64_t *room = cut->room + 2 * rounding->count;
-    bool on = direction == PUT_OFF;
 
     for (uint32_t op = 0; op < rounding->count; op++)
         for (uint32_t k = rounding->first_out[op]; k < rounding->first_out[op + 1]; k++) {
@@ -66,10 +71,17 @@ static void tie(struct lull_pipeline_rounding *rounding, enum direction directio
             room[2 * k + 1] = 0;
             if (begin_ns[link->op] - end_ns[op] - link->latency_ns >= width)
                 continue;
-            room[2 * k] = on ? UNLIMITED : flow;
-            room[2 * k + 1] = on ? flow : UNLIMITED;
-            cut->excess[on ? 2 * link->op : 2 * op + 1] += flow;
-            cut->excess[on ? 2 * op + 1 : 2 * link->op] -= flow;
+            if (direction == PUT_OFF) {
+                room[2 * k] = UNLIMITED;
+                room[2 * k + 1] = flow;
+                cut->excess[2 * link->op] += flow;
+                cut->excess[2 * op + 1] -= flow;
+            } else {
+                room[2 * k] = flow;
+                room[2 * k + 1] = UNLIMITED;
+                cut->excess[2 * op + 1] += flow;
+                cut->excess[2 * link->op] -= flow;
+            }
         }
 }
 
@@ -98,10 +110,14 @@ static bool find_set(struct lull_pipeline_rounding *rounding, enum direction dir
                      int64_t width, int64_t deadline_ns, int64_t must_end_ns, const uint32_t *step)
 {
     struct cut *cut = &rounding->cut;
-    int64_t *begin_ns = direction == PUT_OFF ? rounding->duration_ns : rounding->latest_begin_ns;
-    int64_t *end_ns = direction == PUT_OFF ? rounding->end_ns : rounding->duration_ns;
+    int64_t *begin_ns = rounding->duration_ns; /* room for the times that are not there yet */
+    int64_t *end_ns = rounding->duration_ns;
     bool gains;
 
+    if (direction == PUT_OFF)
+        end_ns = rounding->end_ns;
+    else
+        begin_ns = rounding->latest_begin_ns;
     for (uint32_t op = 0; op < rounding->count; op++) {
         int64_t time_ns = step_at(rounding, op, step[op])->time_ns;
 
@@ -239,9 +255,12 @@ static double price_of_shortening(struct lull_pipeline_rounding *rounding, int64
                                   int64_t deadline_ns, int64_t width, const uint32_t *step,
                                   uint32_t *moved_out)
 {
-    int64_t goal = makespan_ns - width > deadline_ns ? makespan_ns - width : deadline_ns;
+    int64_t goal = makespan_ns - width;
     int64_t reached;
+    double more_cost;
 
+    if (goal < deadline_ns)
+        goal = deadline_ns;
     lull_round_latest(rounding, step, makespan_ns);
     find_set(rounding, BRING_FORWARD, width, makespan_ns, goal, step);
     apply(rounding, BRING_FORWARD, width, step, moved_out);
@@ -249,8 +268,10 @@ static double price_of_shortening(struct lull_pipeline_rounding *rounding, int64
     reached = lull_round_earliest(rounding, moved_out);
     if (reached >= makespan_ns)
         return (double)INFINITY;
-    return (double)(lull_round_cost(rounding, moved_out) - lull_round_cost(rounding, step)) /
-           (double)(makespan_ns - (reached > deadline_ns ? reached : deadline_ns));
+    if (reached < deadline_ns)
+        reached = deadline_ns; /* what lies beyond is not asked for */
+    more_cost = (double)(lull_round_cost(rounding, moved_out) - lull_round_cost(rounding, step));
+    return more_cost / (double)(makespan_ns - reached);
 }
 
 /* What it costs to shorten the plan by a width. Unless it is asked, the price is that of an

@@ -52,6 +52,11 @@ static uint32_t mhz_of(const struct timed *timed, uint32_t op)
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
+static uint32_t count_drivers(const struct lull_pipeline_switching *switching)
+{
+    return switching->drivers > 0 ? switching->drivers : 1;
+}
+
 /* The driver of a device. Ranks stand as the governor's pilot places them: rank = replica +
  * replicas * stage. */
 static uint32_t driver_of(const struct lull_pipeline_queue *queue, const struct timed *timed,
@@ -60,9 +65,8 @@ static uint32_t driver_of(const struct lull_pipeline_queue *queue, const struct 
     const uint32_t devices = timed->problem->graph->device_count;
     const uint32_t rank =
         device / queue->stages + device % queue->stages * (devices / queue->stages);
-    const uint32_t drivers = timed->switching->drivers > 0 ? timed->switching->drivers : 1;
 
-    return (uint32_t)((uint64_t)rank * drivers / devices);
+    return (uint32_t)((uint64_t)rank * count_drivers(timed->switching) / devices);
 }
 
 static void add_call(struct lull_pipeline_queue *queue, const struct timed *timed, uint32_t before,
@@ -146,10 +150,11 @@ static size_t pack_raisings(struct lull_pipeline_queue *queue, const struct time
     for (size_t i = 2 * count; i-- > 0;) {
         struct lull_pipeline_call *call = &queue->calls[queue->order[i % count]];
         const int64_t lap_ns = i >= count ? timed->period_ns : 0;
-        const int64_t packed_ns =
-            next_ns == INT64_MAX ? INT64_MAX : next_ns - timed->switching->call_ns;
 
-        next_ns = packed_ns < call->want_ns + lap_ns ? packed_ns : call->want_ns + lap_ns;
+        if (next_ns != INT64_MAX) /* there is a later call */
+            next_ns -= timed->switching->call_ns;
+        if (call->want_ns + lap_ns < next_ns)
+            next_ns = call->want_ns + lap_ns;
         call->begin_ns = next_ns - lap_ns;
     }
     for (size_t i = 0; i < count; i++)
@@ -179,8 +184,10 @@ static void place_lowerings(struct lull_pipeline_queue *queue, const struct time
     for (size_t i = 0; i < 2 * count; i++) {
         struct lull_pipeline_call *call = &queue->calls[queue->order[i % count]];
         const int64_t lap_ns = i >= count ? timed->period_ns : 0;
-        int64_t begin_ns = call->want_ns + lap_ns > free_ns ? call->want_ns + lap_ns : free_ns;
+        int64_t begin_ns = call->want_ns + lap_ns;
 
+        if (begin_ns < free_ns)
+            begin_ns = free_ns;
         for (; raisings > 0 && next < 4 * raisings; next++) {
             const int64_t raise_ns = raising_ns(queue, timed, raisings, next);
 
@@ -258,7 +265,7 @@ lull_pipeline_queue_walk(struct lull_pipeline_queue *queue,
                          const int64_t *end_ns, int64_t period_ns)
 {
     const struct timed timed = {problem, switching, option, end_ns, period_ns};
-    const uint32_t drivers = switching->drivers > 0 ? switching->drivers : 1;
+    const uint32_t drivers = count_drivers(switching);
 
     queue->count = 0;
     if (switching->call_ns == 0 || !switching->is_fed_forward)

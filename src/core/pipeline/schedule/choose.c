@@ -231,6 +231,28 @@ static int add_family(struct choosing *it, enum lull_pipeline_family family,
     return try_order(it, choice);
 }
 
+/* Compares every order that the profile allows, 1F1B first. */
+static int compare_all(struct choosing *it, struct lull_pipeline_choices *choices)
+{
+    const struct lull_pipeline_order_wish *wish = it->wish;
+    int rc = add_family(it, LULL_PIPELINE_1F1B, choices);
+
+    if (rc < 0)
+        return rc;
+    rc = add_family(it, LULL_PIPELINE_GPIPE, choices);
+    if (rc < 0)
+        return rc;
+    if (has(wish->measured, LULL_PIPELINE_INPUT) && has(wish->measured, LULL_PIPELINE_WEIGHT)) {
+        rc = add_family(it, LULL_PIPELINE_ZB_H1, choices);
+        if (rc < 0)
+            return rc;
+    }
+    if (wish->shape->devices > LULL_PIPELINE_MAX_LIMITS || !choices->choices[0].fits ||
+        !has(wish->measured, LULL_PIPELINE_BACKWARD))
+        return 0;
+    return search_hoist(it, &choices->choices[choices->count++]);
+}
+
 int lull_pipeline_choose_order(const struct lull_pipeline_order_wish *wish,
                                struct lull_pipeline_choices *choices_out, struct lull_error *err)
 {
@@ -244,19 +266,14 @@ int lull_pipeline_choose_order(const struct lull_pipeline_order_wish *wish,
         return lull_error_set(err, -ENOMEM, "no memory for orders");
     if (ops > 0 && TRIED_OPS / ops > LEAST_TRIED)
         it.tries_left = TRIED_OPS / ops < MOST_TRIED ? (int)(TRIED_OPS / ops) : MOST_TRIED;
-    rc = add_family(&it, LULL_PIPELINE_1F1B, choices);
-    if (rc >= 0)
-        rc = add_family(&it, LULL_PIPELINE_GPIPE, choices);
-    if (rc >= 0 && has(wish->measured, LULL_PIPELINE_INPUT) &&
-        has(wish->measured, LULL_PIPELINE_WEIGHT))
-        rc = add_family(&it, LULL_PIPELINE_ZB_H1, choices);
-    if (rc >= 0 && wish->shape->devices <= LULL_PIPELINE_MAX_LIMITS && choices->choices[0].fits &&
-        has(wish->measured, LULL_PIPELINE_BACKWARD))
-        rc = search_hoist(&it, &choices->choices[choices->count++]);
-    if (rc >= 0)
-        rc = conclude(&it, choices);
-    if (rc == 0)
-        *choices_out = *choices;
+    rc = compare_all(&it, choices);
+    if (rc < 0)
+        goto done;
+    rc = conclude(&it, choices);
+    if (rc < 0)
+        goto done;
+    *choices_out = *choices;
+done:
     free(choices);
     return rc;
 }
