@@ -231,7 +231,7 @@ int64_t lull_gpu_pool_first_fit(const struct lull_gpu_pool *pool, const struct l
 }
 
 /* The best leaf below node that beats `best`; sign is 1 for the most loaded, -1 for the least. */
-struct search {
+struct pool_search {
     const struct lull_gpu_pool *pool;
     const struct lull_gpu_need *need;
     int sign;
@@ -239,14 +239,14 @@ struct search {
     int64_t gpu;
 };
 
-static double best_below(const struct search *search, uint32_t node)
+static double best_below(const struct pool_search *search, uint32_t node)
 {
     const struct span *span = &search->pool->spans[node];
 
     return search->sign > 0 ? span->most_load : -span->least_load;
 }
 
-static void visit(struct search *search, uint32_t node)
+static void visit(struct pool_search *search, uint32_t node)
 {
     if (!(best_below(search, node) > search->best) ||
         !is_met(search->need, search->pool->spans[node].least_end_s))
@@ -263,7 +263,7 @@ static void visit(struct search *search, uint32_t node)
 
 int64_t lull_gpu_pool_best_fit(const struct lull_gpu_pool *pool, const struct lull_gpu_need *need)
 {
-    struct search search = {pool, need, 1, -INFINITY, LULL_GPU_NONE};
+    struct pool_search search = {pool, need, 1, -INFINITY, LULL_GPU_NONE};
 
     visit(&search, 1);
     return search.gpu;
@@ -271,7 +271,7 @@ int64_t lull_gpu_pool_best_fit(const struct lull_gpu_pool *pool, const struct lu
 
 int64_t lull_gpu_pool_worst_fit(const struct lull_gpu_pool *pool, const struct lull_gpu_need *need)
 {
-    struct search search = {pool, need, -1, -INFINITY, LULL_GPU_NONE};
+    struct pool_search search = {pool, need, -1, -INFINITY, LULL_GPU_NONE};
 
     visit(&search, 1);
     return search.gpu;
