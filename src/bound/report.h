@@ -12,14 +12,14 @@ struct lull_bound_run {
     struct lull_slot_file file;
     struct lull_time_indexed program;
     struct lull_lp_result lp;
-    bool is_by_prices;          /* lp is no linear program's */
+    bool is_by_prices;          /* lp was found by prices, without a linear program */
     struct lull_ilp_result ilp; /* with --ilp, unless the linear program is infeasible */
 };
 
-/* For people, or one JSON document. -ENOMEM. */
+/* Prints the result for people, or as one JSON document. -ENOMEM. */
 int lull_bound_print(const struct lull_bound_run *run, struct lull_error *err);
 
-/* The files that are wished for, each whole or not at all. Errors: -ENOMEM; those of
+/* Writes the files that the options name, each whole or not at all. Errors: -ENOMEM; those of
  * lull_file_write_atomic. */
 int lull_bound_write(const struct lull_bound_run *run, struct lull_error *err);
 

@@ -4,8 +4,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* At first the best columns, so many for each job; later ones only where their reduced cost is
-   below 0 by more than the solver's tolerance. */
+/* The first round takes the best columns, this many for each job on average; later rounds add only
+   columns whose reduced cost is below 0 by more than the solver's tolerance. Chosen, not measured.
+ */
 enum { FIRST_PER_JOB = 12, MOST_ROUNDS = 60 };
 
 static const double tolerance = 1e-9;
@@ -15,7 +16,7 @@ struct sift {
     double *dual;    /* [row] */
     double *reduced; /* [column] */
     bool *is_in;     /* [column] */
-    /* A batch of columns, as the solver wants them. */
+    /* Columns to add to the model, in the form that the solver takes. */
     int *begin;
     int *row;
     double *value;
@@ -72,7 +73,7 @@ static int compare(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* The limit below which so many columns lie. -ENOMEM. */
+/* Finds the reduced cost below which the columns of the first round lie. -ENOMEM. */
 static int choose_limit(const struct sift *sift, double *limit_out)
 {
     const size_t columns = (size_t)sift->program->columns;
@@ -91,7 +92,7 @@ static int choose_limit(const struct sift *sift, double *limit_out)
 
 /* ---- batches ------------------------------------------------------------------------------ */
 
-/* Columns not yet in whose reduced costs are below the limit. */
+/* Gathers the columns that are not in the model yet and whose reduced costs are below the limit. */
 static void gather(struct sift *sift, double limit)
 {
     const struct lull_time_indexed *program = sift->program;

@@ -18,7 +18,8 @@ static void load(Cbc_Model *model, const struct lull_time_indexed *program,
         Cbc_setInteger(model, i);
     }
     Cbc_setLogLevel(model, 0);
-    /* Not as a fraction: the solver's objective has what leaving jobs out costs taken off. */
+    /* The gap is not given as a fraction: what leaving jobs out costs is taken off the solver's
+       objective, so that a fraction of it says nothing. */
     Cbc_setAllowableFractionGap(model, 0.0);
     Cbc_setAllowableGap(model, wish->gap_j / program->scale_j);
     Cbc_setMaximumSeconds(model, wish->time_limit_s);
@@ -44,7 +45,8 @@ static void solve_quietly(Cbc_Model *model)
         close(nowhere);
 }
 
-/* Also without any column, which the solver makes no sense of: all that may be is left out. */
+/* Takes the solver's schedule. x is not read where there are no columns, which the solver cannot
+ * handle: then all jobs that may be left out are. */
 static int take_schedule(const struct lull_time_indexed *program, const double *x,
                          struct lull_ilp_result *result, struct lull_error *err)
 {
@@ -53,7 +55,7 @@ static int take_schedule(const struct lull_time_indexed *program, const double *
     for (size_t i = 0; i < program->problem->job_count; i++)
         result->choices[i].mode = LULL_SLOT_REJECTED;
     for (int i = 0; i < program->columns; i++) {
-        const struct column *column = &program->column[i];
+        const struct lull_time_indexed_column *column = &program->column[i];
 
         if (x[i] > 0.5)
             result->choices[column->job] =

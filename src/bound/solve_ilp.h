@@ -9,7 +9,8 @@
 
 #include "bound/time_indexed.h"
 
-/* By so much of its size the solver's bound is lowered: its tolerances are 1e-7 and finer. */
+/* The part of its size by which the solver's bound is lowered: its tolerances are 1e-7 and finer.
+ */
 #define LULL_ILP_MARGIN_RATIO 1e-6
 
 struct lull_ilp_wish {

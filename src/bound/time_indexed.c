@@ -171,7 +171,7 @@ static int rows_within(const struct lull_time_indexed *program, uint32_t resourc
     return before[start + mode->slots] - before[start];
 }
 
-/* Of a column, the job's own one aside. */
+/* How many rows a column has beside its job's. */
 static int rows_of(const struct lull_time_indexed *program, const struct lull_slot_mode *mode,
                    uint32_t start)
 {
@@ -202,7 +202,7 @@ static double most_cost(const struct lull_time_indexed *program, const struct lu
 static void fill(struct lull_time_indexed *program, int column, int64_t entry)
 {
     const struct lull_slot_problem *problem = program->problem;
-    const struct column *it = &program->column[column];
+    const struct lull_time_indexed_column *it = &program->column[column];
     const struct lull_slot_job *job = &problem->jobs[it->job];
     const struct lull_slot_mode *mode = &job->modes[it->mode];
     const uint32_t resources[] = {mode->type, problem->type_count};
@@ -232,8 +232,8 @@ struct walk {
 };
 
 /* Columns of one mode; *has_free: the job has one that is in nobody's way, no other is needed. */
-static void walk_mode(struct lull_time_indexed *program, struct column column, double most_j,
-                      bool *has_free, struct walk *walk)
+static void walk_mode(struct lull_time_indexed *program, struct lull_time_indexed_column column,
+                      double most_j, bool *has_free, struct walk *walk)
 {
     const struct lull_slot_mode *mode = &program->problem->jobs[column.job].modes[column.mode];
 
@@ -271,7 +271,8 @@ static void walk_columns(struct lull_time_indexed *program, struct walk *walk)
 
         for (uint32_t m = 0; m < job->mode_count; m++)
             if (is_needed(job, m))
-                walk_mode(program, (struct column){i, m, 0}, most_j, &has_free, walk);
+                walk_mode(program, (struct lull_time_indexed_column){i, m, 0}, most_j, &has_free,
+                          walk);
     }
 }
 

@@ -32,7 +32,7 @@ struct lull_time_indexed {
     double *cost; /* in units of scale_j */
     double *row_low;
     double *row_high;
-    struct column {
+    struct lull_time_indexed_column {
         uint32_t job;
         uint32_t mode;
         uint32_t start;

@@ -111,7 +111,7 @@ static void test_own_point(void **state)
     struct lull_job_tempo tempo[CLOCKS];
     struct lull_job_surface surface = {
         .tempo = tempo, .clock_count = CLOCKS, .sync_ratio = 0.3, .time_ns = 987654321987654321};
-    struct lull_job_point point;
+    struct lull_job_surface_point point;
 
     (void)state;
     lull_job_tempo(&gpu, &work, tempo);
@@ -137,7 +137,7 @@ static void test_sync_share(void **state)
                                              .sync_ratio = 0.25,
                                              .gpus = 8,
                                              .time_ns = 4000000000};
-    struct lull_job_point point;
+    struct lull_job_surface_point point;
 
     (void)state;
     lull_job_tempo(&gpu, &work, tempo);
@@ -156,7 +156,7 @@ static void test_measured_rates(void **state)
     struct lull_job_tempo tempo[CLOCKS];
     const struct lull_job_surface surface = {
         .tempo = tempo, .clock_count = CLOCKS, .rates = &rates, .gpus = 2, .time_ns = 1000000000};
-    struct lull_job_point point;
+    struct lull_job_surface_point point;
 
     (void)state;
     lull_job_tempo(&gpu, &work, tempo);

@@ -65,7 +65,7 @@ static double find_excess(const struct lull_job_surface *surface, uint32_t gpus,
     double worst = 0.0;
 
     for (uint32_t clock = 0; clock < surface->clock_count; clock++) {
-        struct lull_job_point point;
+        struct lull_job_surface_point point;
         size_t next = 0;
         double mixed_j;
 

@@ -52,7 +52,8 @@ int lull_calendar_remove(struct lull_calendar *calendar, const struct lull_clust
 
 /* ---- the earliest time --------------------------------------------------------------------- */
 
-/* Where the search for windows on a node begins: not now where the real node has not so many. */
+/* Finds where the search for windows on a node begins: not now if the real node has fewer GPUs free
+ * than are wanted. */
 static bool begin_search(struct lull_calendar *calendar, uint32_t node, uint32_t gpus,
                          int64_t now_ns, const struct lull_cluster_state *real, uint32_t *step,
                          int64_t *from_ns)
@@ -115,7 +116,7 @@ static int add_change(struct lull_calendar *calendar, struct change added)
     return 0;
 }
 
-/* Between which times a node can begin, as changes of how many nodes can. */
+/* Adds the windows in which a job can begin on a node, as changes of the number of such nodes. */
 static int add_windows(struct lull_calendar *calendar, uint32_t number, uint32_t gpus,
                        bool is_whole, int64_t time_ns, int64_t now_ns,
                        const struct lull_cluster_state *real)
@@ -150,7 +151,7 @@ static int by_time(const void *left, const void *right)
     return (a->at_ns > b->at_ns) - (a->at_ns < b->at_ns);
 }
 
-/* The first time at which so many nodes are whole, and one more has the rest. */
+/* The first time at which this many nodes are wholly free, and one more has the rest free. */
 static int64_t first_time(const struct lull_calendar *calendar, int32_t whole, bool has_rest)
 {
     int32_t wholes = 0;
@@ -168,7 +169,8 @@ static int64_t first_time(const struct lull_calendar *calendar, int32_t whole, b
     return LULL_CLUSTER_NEVER;
 }
 
-/* Whole nodes by number, and of those left the one with the fewest free GPUs for the rest. */
+/* Chooses whole nodes in the order of their numbers, and of the others the one with the fewest free
+ * GPUs for the rest. */
 static size_t choose_nodes(const struct lull_calendar *calendar,
                            const struct lull_calendar_wish *wish, int64_t start_ns, int64_t now_ns,
                            const struct lull_cluster_state *real,

@@ -20,7 +20,7 @@ struct lull_calendar; /* opaque */
 int lull_calendar_create(const struct lull_cluster *cluster, struct lull_calendar **calendar_out);
 void lull_calendar_destroy(struct lull_calendar *calendar);
 
-/* What is asked for: so many GPUs of a pool and type (> 0) for so long (> 0). */
+/* A search for room: this many GPUs (> 0) of a pool and type for time_ns (> 0). */
 struct lull_calendar_wish {
     uint32_t pool;
     uint32_t type;
@@ -30,7 +30,7 @@ struct lull_calendar_wish {
 
 /*
  * The earliest time from now_ns on, but before before_ns, at which the wish is free from begin to
- * end: on one node if one has so many GPUs, on the one with the fewest free at that time; else on
+ * end: on one node if one has as many GPUs, on the one with the fewest free at that time; else on
  * free nodes and one for the rest. Of equals the lowest number. At now_ns the GPUs must be free in
  * `real`, too (NULL: that is taken for granted). Writes the shares (room for node_count).
  * LULL_CLUSTER_NEVER: there is none. What lies before now_ns is forgotten.

@@ -44,7 +44,7 @@ struct lull_cluster {
     uint32_t pool_count;
 };
 
-/* So many GPUs of one node, for a job. */
+/* GPUs of one node that a job has or is to have. */
 struct lull_cluster_share {
     uint32_t node;
     uint32_t gpus;

@@ -9,7 +9,7 @@
 
 #include "core/cluster/contention_state.h"
 
-/* A change of a pace that nobody hears of. */
+/* A pace that changes by at most this part is not told to the policy. Chosen, not measured. */
 static const double PACE_STEP = 1e-6;
 
 bool lull_contention_is_on(const struct lull_contention_rules *rules)
@@ -181,7 +181,7 @@ static double pace_of(const struct lull_contention *contention, uint32_t job)
                : member->link_pace;
 }
 
-/* What those want to read whose links have changed. */
+/* Tells the storage what jobs want to read whose links have changed. */
 static int want_all(struct lull_contention *contention)
 {
     for (size_t i = 0; i < contention->due.count; i++) {

@@ -7,7 +7,8 @@
 
 #include "core/cluster/contention_state.h"
 
-/* A change of a duty that others need not hear of. */
+/* A duty that changes by at most this is not passed on to those who share its links. Chosen, not
+   measured. */
 static const double DUTY_STEP = 1e-10;
 
 /* ---- who is where ------------------------------------------------------------------------- */
@@ -38,7 +39,7 @@ static uint32_t count_racks(struct lull_contention *contention,
     return racks;
 }
 
-/* Into uses, which has room. */
+/* Lists the links of a job's shares in its uses, which have room. */
 static void list_links(struct lull_contention *contention, const struct lull_cluster_share *shares,
                        size_t count, struct lull_contention_member *member)
 {
@@ -142,7 +143,7 @@ void lull_contention_part(struct lull_contention *contention, uint32_t job)
 
 /* ---- how busy ----------------------------------------------------------------------------- */
 
-/* What a transfer takes over what it takes alone on links of nodes. */
+/* How many times as long a transfer takes as it would alone on links of nodes. */
 static double stretch_of(const struct lull_contention *contention,
                          const struct lull_contention_member *member)
 {

@@ -16,7 +16,7 @@ struct lull_contention_use {
 struct lull_contention_member {
     bool runs;
     bool is_open; /* its duty is to be found anew */
-    bool is_due;  /* its pace is */
+    bool is_due;  /* its pace is to be found anew */
     float exposed_ratio;
     uint32_t gpus;
     uint32_t use_count; /* 0: it sends nothing to other nodes */
@@ -93,14 +93,14 @@ void lull_contention_settle(struct lull_contention *contention);
 
 /* contention_storage.c */
 
-/* 0 or -ENOMEM: nothing has changed. */
+/* A job that runs begins to read. -ENOMEM: nothing has changed. */
 int lull_contention_begin_reading(struct lull_contention *contention, uint32_t job);
 void lull_contention_end_reading(struct lull_contention *contention, uint32_t job);
 
-/* A reading job's link_pace has changed. -ENOMEM. */
+/* Tells the storage that a reading job's link_pace has changed. -ENOMEM. */
 int lull_contention_want(struct lull_contention *contention, uint32_t job);
 
-/* Finds what each gets; marks as due whose part may have changed. */
+/* Finds what each job gets of the storage; marks those as due whose part may have changed. */
 void lull_contention_serve(struct lull_contention *contention);
 
 /* What a running job gets of what it wants, above 0, to 1. */

@@ -6,7 +6,7 @@
 
 #include "core/cluster/contention_state.h"
 
-/* Of what a GPU wants; a flow cannot want nothing. */
+/* What a GPU of the job wants to read; above 0, since a flow cannot want nothing. */
 static double wanted_mb_s(const struct lull_contention_member *member)
 {
     return fmax(member->read_mb_s / member->gpus * member->link_pace, 1e-12);

@@ -96,7 +96,7 @@ double lull_demand_mean_ns(const struct lull_demand *demand)
     return demand->count > 0 ? demand->sum_ns / (double)kept(demand) : 0.0;
 }
 
-/* What a job would choose at these prices, if it could start at once; mode_count: nothing. */
+/* The mode that a job would choose at these prices if it could start at once; mode_count: none. */
 static uint32_t choose(const struct lull_demand *demand, const struct lull_cluster_job *job)
 {
     double best_j = job->value_j > 0.0 ? 0.0 : -INFINITY;
@@ -115,7 +115,7 @@ static uint32_t choose(const struct lull_demand *demand, const struct lull_clust
     return best;
 }
 
-/* How much a job that came at `at` still counts. */
+/* How much the job at place `at` still counts. */
 static double share(const struct lull_demand *demand, size_t at, int64_t now_ns, double window_ns)
 {
     return exp(-(double)(now_ns - demand->seen_ns[at]) / window_ns);
@@ -136,8 +136,8 @@ static void add_load(struct lull_demand *demand, const double *shares)
     }
 }
 
-/* No job would pay more for a GPU-s. Of jobs that have to run: so much that it outweighs all else.
- */
+/* A price of a GPU-second that no job would pay. What jobs that have to run would pay is set so
+ * high that it outweighs all else. */
 static double most_price(const struct lull_demand *demand)
 {
     double most = 0.0;

@@ -27,7 +27,7 @@ void lull_demand_destroy(struct lull_demand *demand);
 /* Another second_j, before the first job. */
 void lull_demand_weigh(struct lull_demand *demand, double second_j);
 
-/* A job came. now_ns never falls. O(1). */
+/* Notes that a job came. now_ns never falls. O(1). */
 void lull_demand_add(struct lull_demand *demand, uint32_t job, int64_t now_ns);
 
 /* The mean of the shortest times of the jobs seen, ns; 0: none seen. */

@@ -25,7 +25,7 @@ size_t lull_dual_cells(const struct lull_slot_problem *problem)
     return gpu_cells_of(problem) + (is_capped(problem) ? problem->slots : 0);
 }
 
-struct search {
+struct dual_search {
     const struct lull_slot_problem *problem;
     struct lull_slot_choice *choices;
     double *change; /* of what is asked for, from slot to slot; a place more than cells */
@@ -51,7 +51,7 @@ static void take_row(double *change, uint32_t slots, double room, double *excess
     change[slots] += load;
 }
 
-static void find_excess(struct search *search, double *excess_out)
+static void find_excess(struct dual_search *search, double *excess_out)
 {
     const struct lull_slot_problem *problem = search->problem;
     const size_t gpu_cells = gpu_cells_of(problem);
@@ -80,7 +80,7 @@ static void find_excess(struct search *search, double *excess_out)
 
 static int look(void *user, const double *prices_j, double *bound_j_out, double *excess_out)
 {
-    struct search *search = user;
+    struct dual_search *search = user;
     const struct lull_slot_problem *problem = search->problem;
     const struct lull_dual_prices prices = {
         prices_j, is_capped(problem) ? prices_j + gpu_cells_of(problem) : NULL};
@@ -95,7 +95,7 @@ int lull_dual_search(const struct lull_slot_problem *problem,
                      const struct lull_price_ascent *ascent, double *prices_j, double *bound_j_out)
 {
     const size_t cells = lull_dual_cells(problem);
-    struct search search = {
+    struct dual_search search = {
         .problem = problem,
         .choices = calloc(problem->job_count + 1, sizeof(*search.choices)),
         .change = calloc(cells + 1, sizeof(*search.change)),

@@ -88,7 +88,7 @@ int lull_share_check(const struct lull_share *share, const struct lull_share_use
 static int grow(struct lull_share *share)
 {
     const uint32_t room = 2 * share->flow_room + 16;
-    struct flow *const flows = realloc(share->flows, room * sizeof(*flows));
+    struct lull_share_flow *const flows = realloc(share->flows, room * sizeof(*flows));
     uint32_t *marked;
 
     if (flows == NULL)
@@ -99,16 +99,16 @@ static int grow(struct lull_share *share)
         return -ENOMEM;
     share->marked_flows = marked;
     for (uint32_t i = share->flow_room; i < room; i++)
-        flows[i] = (struct flow){.next_free = i + 1};
+        flows[i] = (struct lull_share_flow){.next_free = i + 1};
     share->first_free = share->flow_room;
     share->flow_room = room;
     return 0;
 }
 
-static int make_room(struct link *link)
+static int make_room(struct lull_share_link_state *link)
 {
     const uint32_t room = 2 * link->room + 4;
-    struct entry *entries;
+    struct lull_share_entry *entries;
 
     if (link->count < link->room)
         return 0;
@@ -122,19 +122,19 @@ static int make_room(struct link *link)
 
 static void enter(struct lull_share *share, uint32_t number, uint32_t use)
 {
-    struct use *const used = &share->flows[number].uses[use];
-    struct link *const link = &share->links[used->is.link];
+    struct lull_share_use_state *const used = &share->flows[number].uses[use];
+    struct lull_share_link_state *const link = &share->links[used->is.link];
 
     assert(link->count < link->room);
     used->at = link->count;
-    link->entries[link->count++] = (struct entry){number, use};
+    link->entries[link->count++] = (struct lull_share_entry){number, use};
     lull_share_mark_link(share, used->is.link);
 }
 
 int lull_share_add(struct lull_share *share, const struct lull_share_use *uses, uint32_t count,
                    double most_mb_s, uint32_t *flow_out)
 {
-    struct use *own;
+    struct lull_share_use_state *own;
     uint32_t number;
     int rc = lull_share_check(share, uses, count, most_mb_s);
 
@@ -150,7 +150,8 @@ int lull_share_add(struct lull_share *share, const struct lull_share_use *uses, 
     lull_share_begin_marks(share);
     number = share->first_free;
     share->first_free = share->flows[number].next_free;
-    share->flows[number] = (struct flow){.uses = own, .use_count = count, .most_mb_s = most_mb_s};
+    share->flows[number] =
+        (struct lull_share_flow){.uses = own, .use_count = count, .most_mb_s = most_mb_s};
     for (uint32_t i = 0; i < count; i++) {
         own[i].is = uses[i];
         enter(share, number, i);
@@ -159,10 +160,10 @@ int lull_share_add(struct lull_share *share, const struct lull_share_use *uses, 
     return 0;
 }
 
-static void leave(struct lull_share *share, const struct use *used)
+static void leave(struct lull_share *share, const struct lull_share_use_state *used)
 {
-    struct link *const link = &share->links[used->is.link];
-    struct entry moved;
+    struct lull_share_link_state *const link = &share->links[used->is.link];
+    struct lull_share_entry moved;
 
     assert(used->at < link->count);
     moved = link->entries[--link->count];
@@ -173,13 +174,13 @@ static void leave(struct lull_share *share, const struct use *used)
 
 void lull_share_remove(struct lull_share *share, uint32_t flow)
 {
-    struct flow *const gone = &share->flows[flow];
+    struct lull_share_flow *const gone = &share->flows[flow];
 
     assert(flow < share->flow_room && gone->use_count > 0);
     lull_share_begin_marks(share);
     for (uint32_t i = 0; i < gone->use_count; i++)
         leave(share, &gone->uses[i]);
     free(gone->uses);
-    *gone = (struct flow){.next_free = share->first_free};
+    *gone = (struct lull_share_flow){.next_free = share->first_free};
     share->first_free = flow;
 }

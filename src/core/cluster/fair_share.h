@@ -66,7 +66,7 @@ void lull_share_remove(struct lull_share *share, uint32_t flow);
  */
 uint32_t lull_share_update(struct lull_share *share, const uint32_t **flows_out);
 
-/* As of the last update, > 0. */
+/* The rate of a flow as of the last update, > 0. */
 double lull_share_rate_mb_s(const struct lull_share *share, uint32_t flow);
 
 #endif

@@ -21,7 +21,7 @@ static void mark_flow(struct lull_share *share, uint32_t number)
     share->marked_flows[share->marked_flow_count++] = number;
 }
 
-static void mark_flows_of(struct lull_share *share, const struct link *link)
+static void mark_flows_of(struct lull_share *share, const struct lull_share_link_state *link)
 {
     for (uint32_t i = 0; i < link->count; i++)
         mark_flow(share, link->entries[i].flow);
@@ -37,7 +37,7 @@ static void mark_joined(struct lull_share *share)
         if (share->rule != LULL_SHARE_MAX_MIN)
             continue;
         for (; flows_seen < share->marked_flow_count; flows_seen++) {
-            const struct flow *flow = &share->flows[share->marked_flows[flows_seen]];
+            const struct lull_share_flow *flow = &share->flows[share->marked_flows[flows_seen]];
 
             for (uint32_t k = 0; k < flow->use_count; k++)
                 lull_share_mark_link(share, flow->uses[k].is.link);
@@ -50,11 +50,11 @@ static void mark_joined(struct lull_share *share)
 static void share_equally(struct lull_share *share)
 {
     for (uint32_t i = 0; i < share->marked_flow_count; i++) {
-        struct flow *const flow = &share->flows[share->marked_flows[i]];
+        struct lull_share_flow *const flow = &share->flows[share->marked_flows[i]];
 
         flow->rate_mb_s = flow->most_mb_s;
         for (uint32_t k = 0; k < flow->use_count; k++) {
-            const struct link *link = &share->links[flow->uses[k].is.link];
+            const struct lull_share_link_state *link = &share->links[flow->uses[k].is.link];
 
             flow->rate_mb_s =
                 fmin(flow->rate_mb_s, capacity_mb_s(&link->is, link->weights) / link->weights);
@@ -62,12 +62,12 @@ static void share_equally(struct lull_share *share)
     }
 }
 
-static void settle(struct lull_share *share, struct flow *flow, double rate_mb_s)
+static void settle(struct lull_share *share, struct lull_share_flow *flow, double rate_mb_s)
 {
     flow->rate_mb_s = rate_mb_s;
     flow->is_found = true;
     for (uint32_t k = 0; k < flow->use_count; k++) {
-        struct link *const link = &share->links[flow->uses[k].is.link];
+        struct lull_share_link_state *const link = &share->links[flow->uses[k].is.link];
 
         link->left_mb_s -= rate_mb_s * flow->uses[k].is.weight;
         link->open_weights -= flow->uses[k].is.weight;
@@ -80,7 +80,7 @@ static uint32_t find_first_full(const struct lull_share *share, double *rate_out
     uint32_t first = UINT32_MAX;
 
     for (uint32_t i = 0; i < share->marked_link_count; i++) {
-        const struct link *link = &share->links[share->marked_links[i]];
+        const struct lull_share_link_state *link = &share->links[share->marked_links[i]];
         const double rate_mb_s = fmax(link->left_mb_s, 0.0) / link->open_weights;
 
         /* What rounding leaves of the weights is no flow. */
@@ -99,7 +99,7 @@ static bool settle_modest(struct lull_share *share, double rate_mb_s)
     bool found = false;
 
     for (uint32_t i = 0; i < share->marked_flow_count; i++) {
-        struct flow *const flow = &share->flows[share->marked_flows[i]];
+        struct lull_share_flow *const flow = &share->flows[share->marked_flows[i]];
 
         if (flow->is_found || flow->most_mb_s > rate_mb_s)
             continue;
@@ -117,7 +117,7 @@ static void fill(struct lull_share *share)
     uint32_t full;
 
     for (uint32_t i = 0; i < share->marked_link_count; i++) {
-        struct link *const link = &share->links[share->marked_links[i]];
+        struct lull_share_link_state *const link = &share->links[share->marked_links[i]];
 
         link->left_mb_s = capacity_mb_s(&link->is, link->weights);
         link->open_weights = link->weights;
@@ -125,7 +125,7 @@ static void fill(struct lull_share *share)
     for (uint32_t i = 0; i < share->marked_flow_count; i++)
         share->flows[share->marked_flows[i]].is_found = false;
     while ((full = find_first_full(share, &rate_mb_s)) != UINT32_MAX) {
-        const struct link *link = &share->links[full];
+        const struct lull_share_link_state *link = &share->links[full];
 
         rate_mb_s = fmax(rate_mb_s, level_mb_s); /* rounding */
         if (settle_modest(share, rate_mb_s))
@@ -142,11 +142,11 @@ static void fill(struct lull_share *share)
 static void sum_weights(struct lull_share *share)
 {
     for (uint32_t i = 0; i < share->marked_link_count; i++) {
-        struct link *const link = &share->links[share->marked_links[i]];
+        struct lull_share_link_state *const link = &share->links[share->marked_links[i]];
 
         link->weights = 0.0;
         for (uint32_t k = 0; k < link->count; k++) {
-            const struct entry *entry = &link->entries[k];
+            const struct lull_share_entry *entry = &link->entries[k];
 
             link->weights += share->flows[entry->flow].uses[entry->use].is.weight;
         }

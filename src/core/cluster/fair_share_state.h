@@ -9,14 +9,14 @@
 #include "core/cluster/fair_share.h"
 
 /* One flow on a link. */
-struct entry {
+struct lull_share_entry {
     uint32_t flow;
     uint32_t use; /* of the flow's */
 };
 
-struct link {
+struct lull_share_link_state {
     struct lull_share_link is;
-    struct entry *entries;
+    struct lull_share_entry *entries;
     uint32_t count;
     uint32_t room;
     double weights; /* of all entries, as of the last update */
@@ -25,13 +25,13 @@ struct link {
     double open_weights; /* of flows whose rate is not found yet */
 };
 
-struct use {
+struct lull_share_use_state {
     struct lull_share_use is;
     uint32_t at; /* among the link's entries */
 };
 
-struct flow {
-    struct use *uses; /* NULL: no flow has this number */
+struct lull_share_flow {
+    struct lull_share_use_state *uses; /* NULL: no flow has this number */
     uint32_t next_free;
     uint32_t use_count;
     double most_mb_s;
@@ -42,9 +42,9 @@ struct flow {
 
 struct lull_share {
     enum lull_share_rule rule;
-    struct link *links;
+    struct lull_share_link_state *links;
     uint32_t link_count;
-    struct flow *flows;
+    struct lull_share_flow *flows;
     uint32_t flow_room;
     uint32_t first_free;    /* flow_room: none */
     uint32_t *marked_links; /* link_count */

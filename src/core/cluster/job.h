@@ -17,7 +17,7 @@
 
 enum { LULL_CLUSTER_MOST_MODES = 16 };
 
-/* Of times in a trace: about 30 years, so that no sum of a whole trace overflows. */
+/* The latest time in a trace: about 30 years, so that no sum of a whole trace overflows. */
 #define LULL_CLUSTER_MOST_NS INT64_C(1000000000000000000)
 #define LULL_CLUSTER_NEVER INT64_MAX
 
@@ -42,7 +42,7 @@ struct lull_cluster_job {
     uint32_t pool;
     uint32_t memory_mib; /* of each GPU; 0: not known */
     bool is_preemptible;
-    int64_t checkpoint_ns; /* it saves its progress each time it has run so long; 0: never */
+    int64_t checkpoint_ns; /* it saves its progress each time it has run this long; 0: never */
     uint32_t mode_count;   /* 1 to LULL_CLUSTER_MOST_MODES */
     const struct lull_cluster_mode *modes;
 };

@@ -28,7 +28,7 @@ enum {
     LULL_JOB_MOST_EDGES = 1 << 24,
     LULL_JOB_MOST_RESOURCES = 1 << 20,
 };
-/* Of one task: 1000 s, so that no path overflows. */
+/* The longest task: 1000 s, so that no path overflows. */
 #define LULL_JOB_MOST_TASK_NS INT64_C(1000000000000)
 
 enum lull_job_task_kind {
@@ -123,14 +123,14 @@ int lull_job_graph_usage(const struct lull_job_graph *graph, const int64_t *dura
 struct lull_job_iteration {
     int64_t time_ns;
     double energy_j; /* of all GPUs */
-    /* Of the time of an average device; they add up to 1. */
+    /* Parts of the time of an average device; they add up to 1. */
     double compute_ratio;
     double exposed_ratio; /* communication */
     double bubble_ratio;
 };
 
 /*
- * Resources 0 to devices - 1 (devices > 0) are what computes, each so many GPUs (> 0) that are
+ * Resources 0 to devices - 1 (devices > 0) are what computes, each `gpus` GPUs (> 0) that are
  * alike; the graph is finished, and not all of it takes no time. Computation takes tempo's
  * compute_ratio as long, transfers its transfer_ratio; a GPU draws compute_w, in exposed
  * communication transfer_w and in bubbles waiting_w. -ENOMEM. As long as one schedule.

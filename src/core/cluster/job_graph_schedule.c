@@ -44,7 +44,7 @@ int64_t lull_job_graph_critical_path(const struct lull_job_graph *graph, const i
 
 /* Ready tasks of a resource; equal keys come out by number, so numbers are places in an order that
  * already has the rest. */
-struct queue {
+struct ready_queue {
     struct lull_heap ready;
     uint32_t free_units;
     bool is_asked; /* stands in the list of those to look at */
@@ -57,7 +57,7 @@ struct run {
     uint32_t *place;   /* of a task among all, by rank */
     uint32_t *by_rank; /* tasks, the highest rank first */
     uint32_t *left;    /* edges that still hold a task up */
-    struct queue *queues;
+    struct ready_queue *queues;
     uint32_t *asked; /* resources to look at */
     size_t asked_count;
     struct lull_heap ends;
@@ -104,7 +104,7 @@ static int sort_by_rank(struct run *run)
 
 static void ask(struct run *run, uint32_t resource)
 {
-    struct queue *queue = &run->queues[resource];
+    struct ready_queue *queue = &run->queues[resource];
 
     if (!queue->is_asked)
         run->asked[run->asked_count++] = resource;
@@ -125,7 +125,7 @@ static int start_tasks(struct run *run, int64_t now_ns)
 {
     while (run->asked_count > 0) {
         const uint32_t resource = run->asked[--run->asked_count];
-        struct queue *queue = &run->queues[resource];
+        struct ready_queue *queue = &run->queues[resource];
         struct lull_heap_entry next;
 
         queue->is_asked = false;

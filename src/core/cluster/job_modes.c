@@ -175,7 +175,7 @@ static size_t add_clocks(const struct lull_job_offer *offer, uint32_t gpus, uint
                          struct lull_cluster_mode *candidates, size_t count)
 {
     const struct lull_job_surface *surface = &offer->surface;
-    struct lull_job_point point;
+    struct lull_job_surface_point point;
 
     for (uint32_t clock = 0; clock < surface->clock_count && count < LULL_JOB_MOST_CANDIDATES;
          clock += step) {

@@ -37,9 +37,9 @@ enum { LULL_JOB_MOST_CANDIDATES = 4096 };
 
 /*
  * The modes of all offers, numbers of GPUs (each > 0) and clocks; numbers that an offer's table of
- * rates lacks are left out. step: every so many clocks are looked at (1: all), the highest always.
- * The same clock for all GPUs; candidates: room for LULL_JOB_MOST_CANDIDATES, and clocks beyond
- * are left out. Returns how many modes; 0: none is possible.
+ * rates lacks are left out. step: every step-th clock is looked at (1: all), and always the
+ * highest. The same clock for all GPUs; candidates: room for LULL_JOB_MOST_CANDIDATES, and clocks
+ * beyond are left out. Returns how many modes; 0: none is possible.
  */
 size_t lull_job_modes(const struct lull_job_offer *offers, size_t offer_count, const uint32_t *gpus,
                       size_t gpus_count, uint32_t step, struct lull_cluster_mode *candidates,

@@ -94,7 +94,7 @@ struct done {
     int64_t last;
 };
 
-struct builder {
+struct parallel_builder {
     const struct lull_job_parallel *parallel;
     struct lull_pipeline_order order;
     struct lull_job_graph graph;
@@ -104,12 +104,12 @@ struct builder {
     int rc; /* the first error */
 };
 
-static uint32_t resource(const struct builder *builder, uint32_t device, uint32_t which)
+static uint32_t resource(const struct parallel_builder *builder, uint32_t device, uint32_t which)
 {
     return which * builder->parallel->pipeline + device;
 }
 
-static int64_t add(struct builder *builder, enum lull_job_task_kind kind, uint32_t at,
+static int64_t add(struct parallel_builder *builder, enum lull_job_task_kind kind, uint32_t at,
                    uint32_t device, int64_t time_ns)
 {
     const struct lull_job_task task = {kind, at, device, time_ns};
@@ -120,14 +120,14 @@ static int64_t add(struct builder *builder, enum lull_job_task_kind kind, uint32
     return index;
 }
 
-static void connect(struct builder *builder, int64_t from, int64_t to)
+static void connect(struct parallel_builder *builder, int64_t from, int64_t to)
 {
     if (from >= 0 && to >= 0 && builder->rc == 0)
         builder->rc = lull_job_graph_connect(&builder->graph, (uint32_t)from, (uint32_t)to);
 }
 
 /* One of `parts` equal pieces of an action behind what the device did before. */
-static void add_piece(struct builder *builder, const struct lull_pipeline_action *action,
+static void add_piece(struct parallel_builder *builder, const struct lull_pipeline_action *action,
                       uint32_t device, uint32_t part, uint32_t parts, struct done *done)
 {
     const bool is_last = action->stage + 1 == builder->order.stages;
@@ -149,7 +149,7 @@ static void add_piece(struct builder *builder, const struct lull_pipeline_action
     done->last = last;
 }
 
-static struct done *done_of(const struct builder *builder,
+static struct done *done_of(const struct parallel_builder *builder,
                             const struct lull_pipeline_action *action)
 {
     const size_t at = (size_t)action->stage * builder->order.microbatches + action->microbatch;
@@ -183,7 +183,7 @@ static bool is_last_gradient(const struct lull_pipeline_row *row, size_t at)
 
 /* An action; where the chunk's gradient is complete with it, in pieces that each release a bucket,
  * which the optimizer waits for. */
-static struct done add_action(struct builder *builder, uint32_t device, size_t at,
+static struct done add_action(struct parallel_builder *builder, uint32_t device, size_t at,
                               int64_t optimizer)
 {
     const struct lull_pipeline_row *row = &builder->order.rows[device];
@@ -208,7 +208,7 @@ static struct done add_action(struct builder *builder, uint32_t device, size_t a
     return done;
 }
 
-static void add_device(struct builder *builder, uint32_t device)
+static void add_device(struct parallel_builder *builder, uint32_t device)
 {
     const struct lull_pipeline_row *row = &builder->order.rows[device];
     const int64_t optimizer =
@@ -226,7 +226,7 @@ static void add_device(struct builder *builder, uint32_t device)
 }
 
 /* Data from one chunk's action to another's: a transfer where they are on two devices. */
-static void pass(struct builder *builder, const struct done *from, uint32_t from_device,
+static void pass(struct parallel_builder *builder, const struct done *from, uint32_t from_device,
                  const struct done *to, uint32_t to_device, uint32_t which)
 {
     const int64_t time_ns =
@@ -243,7 +243,7 @@ static void pass(struct builder *builder, const struct done *from, uint32_t from
     connect(builder, transfer, to->first);
 }
 
-static void pass_all(struct builder *builder)
+static void pass_all(struct parallel_builder *builder)
 {
     const uint32_t count = builder->order.microbatches;
 
@@ -296,7 +296,7 @@ static int check(const struct lull_job_parallel *parallel, struct lull_error *er
     return 0;
 }
 
-static int builder_init(struct builder *builder, const struct lull_job_parallel *parallel,
+static int builder_init(struct parallel_builder *builder, const struct lull_job_parallel *parallel,
                         struct lull_error *err)
 {
     const struct lull_pipeline_shape shape = {
@@ -329,7 +329,7 @@ static int builder_init(struct builder *builder, const struct lull_job_parallel 
 int lull_job_parallel_build(const struct lull_job_parallel *parallel,
                             struct lull_job_graph *graph_out, struct lull_error *err)
 {
-    struct builder builder = {.parallel = parallel};
+    struct parallel_builder builder = {.parallel = parallel};
     int rc = check(parallel, err);
 
     if (rc < 0)

@@ -141,7 +141,7 @@ static int64_t stretch(int64_t time_ns, double ratio)
 }
 
 bool lull_job_surface_at(const struct lull_job_surface *surface, uint32_t gpus, uint32_t clock,
-                         struct lull_job_point *point_out)
+                         struct lull_job_surface_point *point_out)
 {
     const struct lull_job_tempo *tempo = &surface->tempo[clock];
     struct split own;

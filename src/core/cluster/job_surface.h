@@ -102,16 +102,16 @@ struct lull_job_surface {
     double read_mb_s; /* that a GPU reads from a storage while it computes then; >= 0 */
 };
 
-struct lull_job_point {
-    int64_t time_ns; /* at least 1, at most LULL_CLUSTER_MOST_NS */
-    double energy_j; /* of all its GPUs */
+struct lull_job_surface_point {
+    int64_t time_ns;      /* at least 1, at most LULL_CLUSTER_MOST_NS */
+    double energy_j;      /* of all its GPUs */
     double exposed_ratio; /* of its time, that it only communicates */
     double waiting_w;     /* of all its GPUs when they wait for others' transfers */
     double read_mb_s;     /* by all of them, on average */
 };
 
 /*
- * The point of so many GPUs (> 0) at clock number `clock` (0: the highest), O(1).
+ * The point of this many GPUs (> 0) at clock number `clock` (0: the highest), O(1).
  *
  * The job's batch stays as it is, so that each of n GPUs computes the n-th part. With measured
  * rates, what the time is longer than that, as seen from the fewest GPUs of the table, is exposed
@@ -120,6 +120,6 @@ struct lull_job_point {
  * LULL_JOB_SYNC_GPUS GPUs, if each had the work that one has in this job.
  */
 bool lull_job_surface_at(const struct lull_job_surface *surface, uint32_t gpus, uint32_t clock,
-                         struct lull_job_point *point_out);
+                         struct lull_job_surface_point *point_out);
 
 #endif

@@ -9,7 +9,7 @@
 #include "core/cluster/heap.h"
 
 /* Nodes of one pool and type. */
-struct group {
+struct idle_group {
     uint64_t gpus;
     uint32_t node_gpus; /* the most that one has */
     uint32_t node_count;
@@ -26,8 +26,8 @@ struct lull_node_power {
     const struct lull_cluster *cluster;
     const struct lull_cluster_jobs *jobs;
     struct lull_cluster_decider inner;
-    struct group *groups; /* [pool][type] */
-    uint32_t *changed;    /* groups to look at */
+    struct idle_group *groups; /* [pool][type] */
+    uint32_t *changed;         /* groups to look at */
     uint32_t changed_count;
     uint8_t *waits;         /* [job]: counted in what groups want */
     uint8_t *power;         /* [node]: enum lull_cluster_power, as counted here */
@@ -57,9 +57,9 @@ static uint32_t group_number(const struct lull_node_power *policy, uint32_t node
     return asked->pool * policy->cluster->type_count + asked->type;
 }
 
-static struct group *change(struct lull_node_power *policy, uint32_t number)
+static struct idle_group *change(struct lull_node_power *policy, uint32_t number)
 {
-    struct group *const group = &policy->groups[number];
+    struct idle_group *const group = &policy->groups[number];
 
     assert(group->has_changed ||
            policy->changed_count < policy->cluster->pool_count * policy->cluster->type_count);
@@ -71,8 +71,8 @@ static struct group *change(struct lull_node_power *policy, uint32_t number)
 
 /* ---- jobs --------------------------------------------------------------------------------- */
 
-/* Idle nodes of a group on which so many GPUs are sure to fit. */
-static uint64_t nodes_for(const struct group *group, uint32_t gpus)
+/* How many idle nodes of a group are sure to hold this many GPUs. */
+static uint64_t nodes_for(const struct idle_group *group, uint32_t gpus)
 {
     return group->is_mixed ? group->node_count : (gpus + group->node_gpus - 1) / group->node_gpus;
 }
@@ -153,7 +153,7 @@ static void set_idle(struct lull_node_power *policy, uint32_t node, int64_t sinc
 {
     const bool was = policy->idle_since_ns[node] != LULL_CLUSTER_NEVER;
     const bool is = since_ns != LULL_CLUSTER_NEVER;
-    struct group *const group = change(policy, group_number(policy, node));
+    struct idle_group *const group = change(policy, group_number(policy, node));
     const struct lull_cluster_node *asked = &policy->cluster->nodes[node];
 
     assert(group->idle >= was && group->idle - was + is <= group->node_count);
@@ -172,7 +172,7 @@ static void node_changed(struct lull_cluster_policy *handle, const struct lull_c
                          uint32_t node, int64_t now_ns)
 {
     struct lull_node_power *const policy = (struct lull_node_power *)handle;
-    struct group *const group = change(policy, group_number(policy, node));
+    struct idle_group *const group = change(policy, group_number(policy, node));
     const enum lull_cluster_power power = lull_cluster_state_power(state, node);
 
     group->turning_on += (power == LULL_CLUSTER_TURNING_ON) -
@@ -197,7 +197,7 @@ static void idle(struct lull_cluster_policy *handle, uint32_t node, bool is_idle
 
 /* ---- decisions ---------------------------------------------------------------------------- */
 
-static bool turn_on(struct lull_node_power *policy, struct group *group,
+static bool turn_on(struct lull_node_power *policy, struct idle_group *group,
                     struct lull_cluster_decision *decision)
 {
     struct lull_heap_entry first;
@@ -224,7 +224,7 @@ static bool is_due(const struct lull_node_power *policy, uint32_t node, int64_t 
                patience_of(&policy->cluster->types[asked->type], asked->gpus);
 }
 
-static bool turn_off(struct lull_node_power *policy, struct group *group, int64_t now_ns,
+static bool turn_off(struct lull_node_power *policy, struct idle_group *group, int64_t now_ns,
                      struct lull_cluster_decision *decision)
 {
     struct lull_heap_entry first;
@@ -265,7 +265,8 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
         return true;
     }
     while (policy->changed_count > 0) {
-        struct group *const group = &policy->groups[policy->changed[policy->changed_count - 1]];
+        struct idle_group *const group =
+            &policy->groups[policy->changed[policy->changed_count - 1]];
 
         if (turn_on(policy, group, decision))
             return true;
@@ -360,7 +361,7 @@ int lull_node_power_wrap(const struct lull_cluster *cluster, const struct lull_c
         return -ENOMEM;
     }
     for (uint32_t node = 0; node < cluster->node_count; node++) {
-        struct group *const group = &policy->groups[group_number(policy, node)];
+        struct idle_group *const group = &policy->groups[group_number(policy, node)];
 
         group->gpus += cluster->nodes[node].gpus;
         group->is_mixed |= group->node_count++ > 0 && cluster->nodes[node].gpus != group->node_gpus;

@@ -55,8 +55,8 @@ static bool is_rack_taken(const struct taking *taking, uint32_t rack)
     return false;
 }
 
-/* The rack with the fewest whole nodes that has so many; else the one with the most. There is
- * one that is not taken. */
+/* The rack with the fewest whole nodes that has as many as wanted; else the one with the most.
+ * There is one that is not taken. */
 static uint32_t choose_rack(const struct taking *taking, uint32_t wanted)
 {
     uint32_t count;
@@ -79,7 +79,7 @@ static uint32_t choose_rack(const struct taking *taking, uint32_t wanted)
     return best;
 }
 
-/* Up to so many whole nodes of a rack. Returns how many. */
+/* Takes up to `wanted` whole nodes of a rack. Returns how many it took. */
 static uint32_t take_of_rack(struct taking *taking, uint32_t rack, uint32_t wanted)
 {
     uint32_t taken = 0;
@@ -100,7 +100,7 @@ static uint32_t take_of_rack(struct taking *taking, uint32_t rack, uint32_t want
     return taken;
 }
 
-/* Whether there are so many. */
+/* Takes `wanted` whole nodes; false: the group has fewer. */
 static bool take_whole(struct taking *taking, uint32_t wanted)
 {
     if (lull_cluster_state_count(taking->state, taking->pool, taking->type, taking->most) < wanted)

@@ -21,7 +21,7 @@ size_t lull_cluster_place_consolidated(const struct lull_cluster_state *state, u
 
 /*
  * Wherever GPUs are free, on as few nodes as that takes: the emptiest nodes first, of equals the
- * lowest number. As lull_cluster_place_consolidated() otherwise; 0: so many are not free.
+ * lowest number. As lull_cluster_place_consolidated() otherwise; 0: fewer are free.
  */
 size_t lull_cluster_place_scattered(const struct lull_cluster_state *state, uint32_t pool,
                                     uint32_t type, uint32_t gpus,

@@ -75,8 +75,8 @@ static double service_left(const struct lull_cluster_job *job, uint32_t gpus, in
 
 #define ROW(...) (&(const struct lull_cluster_policy_ops){__VA_ARGS__})
 
-/* The usual settings of knobs: where docs/cluster.md and docs/competitive.md compare policies on
- * recorded traces, they are these. */
+/* The usual settings of knobs are chosen from the sweeps of bench/bench_cluster_policies.py, whose
+ * tables are in docs/cluster.md. */
 static const struct lull_cluster_policy_ops *const table[] = {
     ROW(.name = "fifo",
         .summary = "first come, first served; the first that does not fit holds up its pool",

@@ -74,7 +74,7 @@ int lull_tariff_check(const struct lull_tariff *tariff, struct lull_error *err)
     return 0;
 }
 
-/* So many watts from one time to another. */
+/* Charges w watts from one time to another. */
 static void charge(struct bill *bill, double w, int64_t from_ns, int64_t to_ns)
 {
     const struct lull_tariff *tariff = bill->tariff;

@@ -21,7 +21,7 @@ enum lull_power_part {
     LULL_POWER_PARTS,
 };
 
-/* From a time until the next one's. */
+/* Power from time_ns until the next point of the type. */
 struct lull_power_point {
     int64_t time_ns;
     uint32_t type; /* of GPU */
@@ -51,13 +51,13 @@ int lull_power_meter_create(uint32_t type_count, bool keeps_points, const struct
 void lull_power_meter_destroy(struct lull_power_meter *meter);
 
 /*
- * From now on the part draws so much. now_ns: not before that of the last call of any function
+ * From now on the part draws w watts. now_ns: not before that of the last call of any function
  * here. O(1), and as many steps as a tariff takes in between. -ENOMEM.
  */
 int lull_power_meter_set(struct lull_power_meter *meter, uint32_t type, enum lull_power_part part,
                          double w, int64_t now_ns);
 
-/* Turning on has taken so much, J, at once. -ENOMEM. */
+/* Turning a node on has taken j joules at once. -ENOMEM. */
 int lull_power_meter_spend(struct lull_power_meter *meter, uint32_t type, double j, int64_t now_ns);
 
 /* Readings are those of the last mark. O(types). */

@@ -1,4 +1,5 @@
-/* Where a job goes under power caps, in which mode and at which clock. SPDX-License-Identifier: Apache-2.0 */
+/* Where a job goes under power caps, in which mode and at which clock.
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "core/cluster/power_room.h"
 
 #include <math.h>
@@ -8,8 +9,9 @@
 
 /* ---- at which clock ------------------------------------------------------------------------- */
 
-/* While more than this share of the watts is free, somebody waits for something else: they lose
- * value, so much of it for each share beyond. */
+/* While more than this share of the watts is free, jobs wait for something else than watts: watts
+ * lose this part of their price for each part of the watts that is free beyond it. Chosen with the
+ * runs of test_power_cap and Philly and Chronus under caps, not measured by themselves. */
 #define SPARE_RATIO 0.2
 #define SPARE_LOSS 4.0
 
@@ -103,7 +105,6 @@ uint32_t lull_power_room_thrifty_mode(const struct lull_power_room *room,
 
 /* ---- the job that waits for watts --------------------------------------------------------- */
 
-/* Whether it is no worse off for so much more, until then. */
 bool lull_power_room_may_pass(const struct lull_power_room *room, uint32_t job, double more_w,
                               int64_t until_ns)
 {
@@ -130,7 +131,8 @@ void lull_power_room_promise(struct lull_power_room *room, uint32_t job, int64_t
 
 /* ---- where and in which mode -------------------------------------------------------------- */
 
-/* A node of so many free GPUs, from a number on, with room for a job's GPUs. */
+/* The first node from a number on that has exactly free_gpus free GPUs and may draw more_w more;
+ * UINT32_MAX: there is none. */
 static uint32_t find(const struct lull_power_room *room, const struct lull_cluster_state *state,
                      const struct lull_cluster_node *group, uint32_t free_gpus, double more_w,
                      uint32_t from)

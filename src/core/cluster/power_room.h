@@ -47,7 +47,7 @@ struct lull_power_room {
     struct lull_power_price price; /* of watts, by the jobs that wait */
 };
 
-/* All nodes on and idle. Errors: as lull_power_cap_wrap. */
+/* Starts with all nodes on and idle. Errors: as lull_power_cap_wrap. */
 int lull_power_room_init(struct lull_power_room *room, const struct lull_cluster *cluster,
                          const struct lull_cluster_jobs *jobs, const struct lull_power_cap *cap,
                          struct lull_error *err);
@@ -56,14 +56,14 @@ void lull_power_room_fini(struct lull_power_room *room);
 /* What a GPU of a job in a mode draws more than an idle one, W; >= 0. */
 double lull_power_room_extra_w(const struct lull_power_room *room, uint32_t job, uint32_t mode);
 
-/* The same of all its GPUs. */
+/* What all GPUs of a job in a mode draw more than idle ones, W; >= 0. */
 double lull_power_room_total_w(const struct lull_power_room *room, uint32_t job, uint32_t mode);
 
 /* What a node draws without jobs, W: on and idle; while it turns on. */
 double lull_power_room_idle_w(const struct lull_cluster *cluster, uint32_t node);
 double lull_power_room_turning_on_w(const struct lull_cluster *cluster, uint32_t node);
 
-/* Whether so much more fits under the cluster's cap, or on a node under that of the node. */
+/* Whether more_w more watts fit under the cluster's cap, or under a node's. */
 bool lull_power_room_has(const struct lull_power_room *room, double more_w);
 bool lull_power_room_has_on(const struct lull_power_room *room, uint32_t node, double more_w);
 
@@ -81,17 +81,18 @@ void lull_power_room_expect_end(struct lull_power_room *room, uint32_t job, int6
 /* A job runs no longer; nothing if it did not. */
 void lull_power_room_remove(struct lull_power_room *room, uint32_t job);
 
-/* A node draws so much without its jobs. */
+/* A node draws w watts without its jobs from now on. */
 void lull_power_room_set_empty(struct lull_power_room *room, uint32_t node, double w);
 
 /*
- * When running jobs will have left room for so much more under the cluster's cap at the latest, and
- * what is left over then, W. now_ns: there is no such time. O(k log k) for k ends until then.
+ * When running jobs will at the latest have left room for more_w more watts under the cluster's
+ * cap, and what is left over then, W. now_ns: there is no such time. O(k log k) for k ends until
+ * then.
  */
 int64_t lull_power_room_when(const struct lull_power_room *room, double more_w, int64_t now_ns,
                              double *spare_w_out);
 
-/* Whether the empty cluster could hold a mode, under the caps. */
+/* Whether the empty cluster could hold a job in a mode under the caps. */
 bool lull_power_room_could(const struct lull_power_room *room, uint32_t job, uint32_t mode);
 
 /* A job came: notes what it needs at least; false: the empty cluster could not hold any mode of it
@@ -118,7 +119,8 @@ uint32_t lull_power_room_thrifty_mode(const struct lull_power_room *room,
 /* The job waits for watts from now on, unless another does: those of its most modest mode. */
 void lull_power_room_promise(struct lull_power_room *room, uint32_t job, int64_t now_ns);
 
-/* Whether the one that waits is no worse off for so much more until then; and that it is drawn. */
+/* Whether the job that waits for watts is no worse off if another draws more_w more until until_ns;
+ * and notes that it does. */
 bool lull_power_room_may_pass(const struct lull_power_room *room, uint32_t job, double more_w,
                               int64_t until_ns);
 void lull_power_room_pass(struct lull_power_room *room, uint32_t job, double more_w,

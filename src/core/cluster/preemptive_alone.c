@@ -12,7 +12,7 @@ static const double first_step = 0.02;
 static const double close_enough = 0.01;
 
 /* One search. */
-struct search {
+struct alone_search {
     const struct lull_preemptive_job *job;
     const struct lull_preemptive_slots *slots;
     const double *gpu_w;
@@ -50,7 +50,7 @@ const struct lull_preemptive_mode *lull_preemptive_best_mode(const struct lull_p
 /* ---- one worth ---------------------------------------------------------------------------- */
 
 /* What a unit of progress costs in each mode, but for the wait until then. Returns the least. */
-static double price_units(const struct search *search, uint32_t slot, double *unit_j_out)
+static double price_units(const struct alone_search *search, uint32_t slot, double *unit_j_out)
 {
     double least_j = INFINITY;
 
@@ -64,7 +64,7 @@ static double price_units(const struct search *search, uint32_t slot, double *un
 }
 
 /* Half of what the best mode does in a time, where a unit is worth so much. */
-static void ask(struct search *search, uint32_t slot, const double *unit_j, double worth_j,
+static void ask(struct alone_search *search, uint32_t slot, const double *unit_j, double worth_j,
                 double time_s, struct asked *asked)
 {
     const struct lull_preemptive_mode *best = NULL;
@@ -86,7 +86,7 @@ static void ask(struct search *search, uint32_t slot, const double *unit_j, doub
         search->use[best->row + slot] += 0.5 * time_s * best->gpu_s * best->rate;
 }
 
-static struct asked ask_all(struct search *search, double worth_j)
+static struct asked ask_all(struct alone_search *search, double worth_j)
 {
     const struct lull_preemptive_job *job = search->job;
     const struct lull_preemptive_slots *slots = search->slots;
@@ -116,7 +116,7 @@ static struct asked ask_all(struct search *search, double worth_j)
 
 /* ---- the best worth ----------------------------------------------------------------------- */
 
-static struct asked look(struct search *search, double worth_j)
+static struct asked look(struct alone_search *search, double worth_j)
 {
     const struct asked asked = ask_all(search, worth_j);
     const double bound_j =
@@ -132,7 +132,7 @@ static struct asked look(struct search *search, double worth_j)
 /* The bound rises with the worth as long as less than all progress is asked for: from where the
  * last search ended, ever longer steps until it falls, then halves. Above most_j all would be asked
  * for after the slots. */
-static void climb(struct search *search, double most_j)
+static void climb(struct alone_search *search, double most_j)
 {
     double low_j = search->least_j;
     double high_j = most_j;
@@ -156,14 +156,14 @@ static void climb(struct search *search, double most_j)
 }
 
 /* The dearest mode is no reason to wait: what one pays for the wait until after the slots. */
-static double most_worth_j(const struct search *search)
+static double most_worth_j(const struct alone_search *search)
 {
     const double end_s = search->slots->slot_s * search->slots->slots;
 
     return search->least_j + search->job->second_j * fmax(end_s - search->job->arrival_s, 0.0);
 }
 
-static void set_own(struct search *search)
+static void set_own(struct alone_search *search)
 {
     const struct lull_preemptive_job *job = search->job;
 
@@ -179,7 +179,7 @@ double lull_preemptive_alone_j(struct lull_preemptive_job *job,
                                const struct lull_preemptive_slots *slots, const double *gpu_w,
                                double *use)
 {
-    struct search search = {.job = job, .slots = slots, .gpu_w = gpu_w, .bound_j = -INFINITY};
+    struct alone_search search = {.job = job, .slots = slots, .gpu_w = gpu_w, .bound_j = -INFINITY};
     double alone_j;
     const struct lull_preemptive_mode *best = lull_preemptive_best_mode(job, &alone_j);
     struct asked asked;

@@ -24,7 +24,7 @@ struct goal {
 static const struct goal to_schedule = {.first = 0.5, .shrink = 0.5, .patience = 6};
 static const struct goal to_level = {.first = 0.1, .shrink = 0.75, .patience = 33};
 
-/* What a search carries along. */
+/* The state of one search. */
 struct climb {
     const struct lull_price_ascent *ascent;
     size_t cells;

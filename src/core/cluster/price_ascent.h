@@ -24,8 +24,8 @@ struct lull_price_ascent {
     void *user;
 };
 
-/* The bound at these prices, and the excess of what is asked for. Returns 0 or an error, with which
- * the search ends. */
+/* Finds the bound at these prices, and for each price how much more is asked for than there is.
+ * Returns 0 or an error, which ends the search. */
 typedef int (*lull_price_look)(void *asked, const double *prices, double *bound_out,
                                double *excess_out);
 

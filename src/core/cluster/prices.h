@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-/* Of one type of GPU. */
+/* How prices of one type of GPU rise. */
 struct lull_price_law {
     uint32_t gpus;  /* C > gang */
     uint32_t gang;  /* the most GPUs that a schedule takes of it; 0: nobody may book any */
@@ -45,7 +45,7 @@ const struct lull_price_law *lull_prices_law(const struct lull_prices *prices, u
 /* How many slots are known; later ones are free of charge. */
 uint32_t lull_prices_slots(const struct lull_prices *prices);
 
-/* Makes so many slots known, at least. -ENOMEM. */
+/* Makes at least this many slots known. -ENOMEM. */
 int lull_prices_reach(struct lull_prices *prices, uint32_t slots);
 
 /* GPUs booked in a known slot. */

@@ -21,7 +21,7 @@ static const double stray = 0.3;
 /* What leaving out a job that has to run counts, against any gain or price. */
 static const double left_out_j = 1e15;
 
-struct entry {
+struct reserved_entry {
     bool has_to_run; /* ahead of all that need not */
     double key;      /* the highest first */
     struct lull_reservation reservation;
@@ -30,9 +30,9 @@ struct entry {
 struct lull_reserver {
     uint32_t type_count;
     struct lull_timeline *reserved; /* [type], while jobs are placed */
-    struct entry *first;            /* all, in the order of what they would pay */
-    struct entry *tried;            /* two arrays that take turns: a trial, and the best so far */
-    struct entry *best;
+    struct reserved_entry *first;   /* all, in the order of what they would pay */
+    struct reserved_entry *tried;   /* two arrays that take turns: a trial, and the best so far */
+    struct reserved_entry *best;
     size_t room;
     double near_j; /* of the trial */
 };
@@ -66,9 +66,9 @@ void lull_reserver_destroy(struct lull_reserver *reserver)
     free(reserver);
 }
 
-static int grow(struct entry **entries, size_t room)
+static int grow(struct reserved_entry **entries, size_t room)
 {
-    struct entry *grown = realloc(*entries, room * sizeof(*grown));
+    struct reserved_entry *grown = realloc(*entries, room * sizeof(*grown));
 
     if (grown == NULL)
         return -ENOMEM;
@@ -142,8 +142,8 @@ static double density_of(const struct lull_reservation_room *room,
 
 static int compare(const void *left, const void *right)
 {
-    const struct entry *a = left;
-    const struct entry *b = right;
+    const struct reserved_entry *a = left;
+    const struct reserved_entry *b = right;
 
     if (a->has_to_run != b->has_to_run)
         return a->has_to_run ? -1 : 1;
@@ -216,7 +216,7 @@ static int place(struct lull_reserver *reserver, const struct lull_reservation_r
 
 static void keep(struct lull_reserver *reserver)
 {
-    struct entry *const better = reserver->tried;
+    struct reserved_entry *const better = reserver->tried;
 
     reserver->tried = reserver->best;
     reserver->best = better;
@@ -313,9 +313,10 @@ static void sort(const struct lull_reserver *reserver, const struct lull_reserva
     for (size_t i = 0; i < count; i++) {
         const struct lull_cluster_job *job = &room->jobs[plan[i].job];
 
-        reserver->first[i] = (struct entry){has_to_run(job),
-                                            density_of(room, job),
-                                            {.job = plan[i].job, .mode = LULL_RESERVATION_NONE}};
+        reserver->first[i] =
+            (struct reserved_entry){has_to_run(job),
+                                    density_of(room, job),
+                                    {.job = plan[i].job, .mode = LULL_RESERVATION_NONE}};
     }
     qsort(reserver->first, count, sizeof(*reserver->first), compare);
 }

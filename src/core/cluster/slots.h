@@ -33,10 +33,10 @@ enum {
 #define LULL_SLOTS_MANDATORY ((double)INFINITY)
 #define LULL_SLOTS_UNCAPPED INT64_MAX
 
-/* Of a power cap, W. */
+/* The highest power cap, W. */
 #define LULL_SLOTS_MOST_CAP_W (INT64_C(1) << 50)
 
-/* Of costs, J. */
+/* The largest cost, J. */
 #define LULL_SLOTS_MOST_J 1e18
 
 struct lull_slot_mode {

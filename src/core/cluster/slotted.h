@@ -5,7 +5,7 @@
  * A slot is L long. A mode that takes p becomes one of floor(p / L) slots, none if it is shorter
  * than a slot; it may start in the slots floor(arrival / L) to floor((deadline - p) / L), and costs
  * its energy and what its completion counts if it starts as early as that slot allows. A job that
- * has a value need not run (leaving it out costs nothing), and costs so much less if it does.
+ * has a value need not run (leaving it out costs nothing), and costs its value less if it does.
  *
  * Why it is a bound. Take any real schedule, and let each job of it that starts at s start in slot
  * floor(s / L) instead. A job that is then in slot t has floor(s / L) <= t, so s < (t + 1) L, and
@@ -42,7 +42,7 @@ struct lull_slotting {
     double completion_w;  /* >= 0: J for each second of weighted completion (end - arrival); 0:
                              energy alone */
     int64_t cap_w;        /* of what jobs draw above rest_w; LULL_SLOTS_UNCAPPED */
-    double peak_ratio;    /* for cap_w: a job draws so many times its mean power; 0: 1 */
+    double peak_ratio;    /* for cap_w: a job draws this many times its mean power; 0: 1 */
     const double *rest_w; /* [type] of a GPU, no more than any mode draws of it; NULL: 0 */
     bool is_above_rest;   /* modes cost only what they draw above rest_w */
     bool is_open;         /* jobs may end after the horizon, if their deadlines allow */

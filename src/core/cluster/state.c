@@ -9,14 +9,14 @@
 enum { WORD_BITS = 64 };
 
 /* Nodes of one pool and type; a node's place is its number among them. */
-struct group {
+struct free_group {
     uint32_t *nodes; /* ascending */
     uint32_t node_count;
     uint32_t node_gpus; /* the most that one has */
     uint64_t gpus;
     uint64_t free;
     size_t words;
-    uint64_t *having; /* [free GPUs][word]: the places of nodes with so many */
+    uint64_t *having; /* [free GPUs][word]: the places of nodes with this many */
     uint32_t *count;  /* [free GPUs]: how many nodes */
     uint32_t *racks;  /* that it has nodes in, ascending */
     uint32_t rack_count;
@@ -26,23 +26,24 @@ struct group {
 
 struct lull_cluster_state {
     const struct lull_cluster *cluster;
-    struct group *groups; /* [pool][type] */
-    uint32_t *place;      /* [node] in its group */
-    uint32_t *free;       /* [node], whether it is on or not */
-    uint8_t *power;       /* [node]: enum lull_cluster_power */
+    struct free_group *groups; /* [pool][type] */
+    uint32_t *place;           /* [node] in its group */
+    uint32_t *free;            /* [node], whether it is on or not */
+    uint8_t *power;            /* [node]: enum lull_cluster_power */
 };
 
-static struct group *group_at(const struct lull_cluster_state *state, uint32_t pool, uint32_t type)
+static struct free_group *group_at(const struct lull_cluster_state *state, uint32_t pool,
+                                   uint32_t type)
 {
     return &state->groups[(size_t)pool * state->cluster->type_count + type];
 }
 
-static struct group *group_of(const struct lull_cluster_state *state, uint32_t node)
+static struct free_group *group_of(const struct lull_cluster_state *state, uint32_t node)
 {
     return group_at(state, state->cluster->nodes[node].pool, state->cluster->nodes[node].type);
 }
 
-static void mark(struct group *group, uint32_t place, uint32_t free, bool has)
+static void mark(struct free_group *group, uint32_t place, uint32_t free, bool has)
 {
     uint64_t *const word = &group->having[free * group->words + place / WORD_BITS];
     const uint64_t bit = UINT64_C(1) << place % WORD_BITS;
@@ -62,7 +63,7 @@ static uint32_t usable(const struct lull_cluster_state *state, uint32_t node)
 static void set(struct lull_cluster_state *state, uint32_t node, uint32_t free,
                 enum lull_cluster_power power)
 {
-    struct group *const group = group_of(state, node);
+    struct free_group *const group = group_of(state, node);
     const uint32_t before = usable(state, node);
 
     assert(free <= state->cluster->nodes[node].gpus && group->free >= before);
@@ -80,7 +81,7 @@ static void count_groups(struct lull_cluster_state *state)
     const struct lull_cluster *cluster = state->cluster;
 
     for (uint32_t i = 0; i < cluster->node_count; i++) {
-        struct group *const group = group_of(state, i);
+        struct free_group *const group = group_of(state, i);
 
         state->place[i] = group->node_count++;
         state->free[i] = cluster->nodes[i].gpus;
@@ -90,7 +91,7 @@ static void count_groups(struct lull_cluster_state *state)
     }
 }
 
-static int make_group(struct group *group)
+static int make_group(struct free_group *group)
 {
     const size_t levels = (size_t)group->node_gpus + 1;
 
@@ -116,7 +117,7 @@ static int by_number(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-static void fill_racks(const struct lull_cluster *cluster, struct group *group)
+static void fill_racks(const struct lull_cluster *cluster, struct free_group *group)
 {
     for (uint32_t i = 0; i < group->node_count; i++)
         group->racks[i] = cluster->nodes[group->nodes[i]].rack;
@@ -242,7 +243,7 @@ uint32_t lull_cluster_state_node_gpus(const struct lull_cluster_state *state, ui
 uint32_t lull_cluster_state_count(const struct lull_cluster_state *state, uint32_t pool,
                                   uint32_t type, uint32_t free_gpus)
 {
-    const struct group *group = group_at(state, pool, type);
+    const struct free_group *group = group_at(state, pool, type);
 
     return group->node_count == 0 || free_gpus > group->node_gpus ? 0 : group->count[free_gpus];
 }
@@ -250,7 +251,7 @@ uint32_t lull_cluster_state_count(const struct lull_cluster_state *state, uint32
 const uint32_t *lull_cluster_state_racks(const struct lull_cluster_state *state, uint32_t pool,
                                          uint32_t type, uint32_t *count_out)
 {
-    const struct group *group = group_at(state, pool, type);
+    const struct free_group *group = group_at(state, pool, type);
 
     *count_out = group->rack_count;
     return group->racks;
@@ -263,7 +264,7 @@ uint32_t lull_cluster_state_whole_of(const struct lull_cluster_state *state, uin
 }
 
 /* The first place that is not of a node below from_node. */
-static uint32_t place_from(const struct group *group, uint32_t from_node)
+static uint32_t place_from(const struct free_group *group, uint32_t from_node)
 {
     uint32_t low = 0;
     uint32_t high = group->node_count;
@@ -282,7 +283,7 @@ static uint32_t place_from(const struct group *group, uint32_t from_node)
 uint32_t lull_cluster_state_find(const struct lull_cluster_state *state, uint32_t pool,
                                  uint32_t type, uint32_t free_gpus, uint32_t from_node)
 {
-    const struct group *group = group_at(state, pool, type);
+    const struct free_group *group = group_at(state, pool, type);
     uint32_t place;
     uint64_t mask;
 

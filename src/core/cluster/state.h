@@ -23,7 +23,8 @@ enum lull_cluster_power {
 
 struct lull_cluster_state; /* opaque */
 
-/* All nodes on, all GPUs free. Borrows the cluster, which has been checked. -ENOMEM. */
+/* Starts with all nodes on and all GPUs free. Borrows the cluster, which has been checked. -ENOMEM.
+ */
 int lull_cluster_state_create(const struct lull_cluster *cluster,
                               struct lull_cluster_state **state_out);
 void lull_cluster_state_destroy(struct lull_cluster_state *state);
@@ -43,13 +44,13 @@ uint32_t lull_cluster_state_node_gpus(const struct lull_cluster_state *state, ui
                                       uint32_t type);
 
 /*
- * The first node of a group, in the order of numbers and not below from_node, with exactly so many
- * GPUs free; UINT32_MAX: none. O(nodes of the group / 64) at worst.
+ * The first node of a group, in the order of numbers and not below from_node, with exactly
+ * free_gpus GPUs free; UINT32_MAX: there is none. O(nodes of the group / 64) at worst.
  */
 uint32_t lull_cluster_state_find(const struct lull_cluster_state *state, uint32_t pool,
                                  uint32_t type, uint32_t free_gpus, uint32_t from_node);
 
-/* How many nodes of a group have exactly so many GPUs free. O(1). */
+/* How many nodes of a group have exactly free_gpus GPUs free. O(1). */
 uint32_t lull_cluster_state_count(const struct lull_cluster_state *state, uint32_t pool,
                                   uint32_t type, uint32_t free_gpus);
 
@@ -69,7 +70,7 @@ void lull_cluster_state_take(struct lull_cluster_state *state,
 void lull_cluster_state_give(struct lull_cluster_state *state,
                              const struct lull_cluster_share *shares, size_t count);
 
-/* Whether a node is on. O(1). */
+/* The power state of a node; and sets it. O(1). */
 enum lull_cluster_power lull_cluster_state_power(const struct lull_cluster_state *state,
                                                  uint32_t node);
 void lull_cluster_state_set_power(struct lull_cluster_state *state, uint32_t node,

@@ -97,7 +97,8 @@ static size_t step_at(const struct lull_timeline *timeline, size_t from, int64_t
     return from;
 }
 
-/* Of a timeline that never falls: the first step behind `from` with so many; count: none. */
+/* The first step behind `from` of a timeline that never falls with this many free GPUs; count:
+ * there is none. */
 static size_t step_with(const struct lull_timeline *rising, size_t from, int64_t gpus)
 {
     size_t low = from + 1;

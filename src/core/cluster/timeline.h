@@ -36,7 +36,7 @@ int lull_timeline_take(struct lull_timeline *timeline, int64_t from_ns, int64_t 
                        int64_t gpus);
 
 /*
- * The first time from the first step on, and by latest_ns, from which so many GPUs are free for
+ * The first time from the first step on, and by latest_ns, from which `gpus` GPUs are free for
  * time_ns; INT64_MAX: there is none. What is free is the sum of two timelines: what is free where
  * nothing is reserved, which never falls (running jobs only end), and what is reserved of it, as
  * free GPUs below 0. Both begin at the same time. O(reserved steps * log of the others).

@@ -99,7 +99,7 @@ static int arrive_jobs(struct lull_cluster_run *run, int64_t now_ns)
         run->lives[run->next_job].progress = LULL_ENGINE_WAITING;
         if (!could_ever_run(run, run->next_job))
             lull_engine_reject(run, run->next_job,
-                               "its pool has not so many GPUs of a type with enough memory",
+                               "no type of GPU in its pool has enough GPUs with enough memory",
                                now_ns);
         else if (run->decider.calls->arrive(run->decider.policy, run->next_job, now_ns) < 0)
             return -ENOMEM;

@@ -41,17 +41,17 @@ struct lull_cluster_outcome {
     const char *reason;                      /* static; NULL: none */
 };
 
-/* What happens to the cluster beside its jobs. All zeros: nothing. */
+/* What happens to the cluster beside its jobs. Zero-initialised: nothing does. */
 struct lull_cluster_conditions {
     const struct lull_cluster_failure *failures; /* in order: lull_cluster_failures_order */
     size_t failure_count;
     bool turns_nodes_off;      /* idle nodes, by core/cluster/node_power.h; the policy may too */
     struct lull_power_cap cap; /* core/cluster/power_cap.h; under it nothing is preempted */
     struct lull_contention_rules contention; /* checked */
-    const struct lull_tariff *price;  /* checked; NULL: none */
-    const struct lull_tariff *carbon; /* the same, in g */
-    bool keeps_power;                 /* the points of lull_cluster_run_meter */
-    /* NULL: nobody. Told now and then how far the run is. */
+    const struct lull_tariff *price;         /* checked; NULL: none */
+    const struct lull_tariff *carbon;        /* the same, in g */
+    bool keeps_power;                        /* the points of lull_cluster_run_meter */
+    /* Called now and then with how far the run is; NULL: nobody is told. */
     void (*tell)(void *user, size_t gone, size_t jobs); /* gone: done or rejected */
     void *user;
 };
@@ -83,13 +83,13 @@ int lull_cluster_simulate_under(const struct lull_cluster *cluster,
                                 const struct lull_cluster_conditions *conditions,
                                 struct lull_cluster_run **run_out, struct lull_error *err);
 
-/* Without conditions. */
+/* Simulates without conditions. */
 int lull_cluster_simulate(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                           const struct lull_cluster_policy_ops *policy,
                           struct lull_cluster_run **run_out, struct lull_error *err);
 void lull_cluster_run_destroy(struct lull_cluster_run *run);
 
-/* One per job, by number. */
+/* What became of each job, by number. */
 const struct lull_cluster_outcome *lull_cluster_run_outcomes(const struct lull_cluster_run *run);
 
 /* What ran when and where. */

@@ -10,7 +10,7 @@ static const struct lull_cluster_mode *mode_of(const struct lull_cluster_run *ru
     return &run->jobs->all[job].modes[run->outcomes[job].mode];
 }
 
-/* While it waits for others it draws less. */
+/* What the job draws, W: less while it waits for others. */
 static double power_w(const struct lull_cluster_run *run, uint32_t job)
 {
     const struct lull_cluster_mode *mode = mode_of(run, job);
@@ -32,7 +32,7 @@ static int64_t time_left_ns(const struct lull_cluster_run *run, uint32_t job)
 
 /* ---- what a job has used ------------------------------------------------------------------ */
 
-/* What is left of its work after so long from since_ns on. */
+/* The part of its work that is left when it has run for ran_ns from since_ns on. */
 static double left_after(const struct lull_cluster_run *run, uint32_t job, int64_t ran_ns)
 {
     const struct lull_engine_life *life = &run->lives[job];
@@ -43,7 +43,7 @@ static double left_after(const struct lull_cluster_run *run, uint32_t job, int64
                 life->left_ratio);
 }
 
-/* When it last saved its progress since it got its GPUs; then, if it never did. */
+/* When the job last saved its progress since it got its GPUs; when it got them if it never did. */
 static int64_t last_checkpoint_ns(const struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
 {
     const int64_t every_ns = run->jobs->all[job].checkpoint_ns;
@@ -100,7 +100,7 @@ int lull_engine_measure(struct lull_cluster_run *run, uint32_t type, int64_t now
 
 /* ---- GPUs of jobs ------------------------------------------------------------------------- */
 
-/* Nodes that a job has just left, or came to, with all their GPUs otherwise free. */
+/* Tells the policy of nodes that a job has just left or comes to, and that have no other job. */
 static void tell_idle(struct lull_cluster_run *run, uint32_t job, bool is_idle, int64_t now_ns)
 {
     const struct lull_cluster_outcome *outcome = &run->outcomes[job];
@@ -145,7 +145,8 @@ static int share(struct lull_cluster_run *run, uint32_t job)
                                outcome->share_count);
 }
 
-/* From what is left now on. What stands in ends at an earlier time is looked at then. */
+/* Finds when the job ends by what is left of it. An earlier time that stands in `ends` stays there:
+ * the job is looked at then. */
 static int expect_end(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
 {
     struct lull_engine_life *const life = &run->lives[job];
@@ -157,7 +158,7 @@ static int expect_end(struct lull_cluster_run *run, uint32_t job, int64_t now_ns
     return lull_heap_add(&run->ends, life->end_ns, job);
 }
 
-/* Ends the stretch and frees its GPUs. Does not measure. */
+/* Ends the job's stretch and frees its GPUs, without telling the meter. */
 static void stop(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
 {
     const struct lull_cluster_outcome *outcome = &run->outcomes[job];

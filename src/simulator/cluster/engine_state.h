@@ -53,7 +53,7 @@ struct lull_cluster_run {
     struct lull_cluster_stretches stretches;
     struct lull_contention *contention; /* NULL: nothing is shared */
     struct lull_heap ends;              /* jobs; some have been preempted since, or end later */
-    struct lull_heap repairs; /* nodes */
+    struct lull_heap repairs;           /* nodes */
     struct lull_heap turn_ons;
     size_t next_failure;
     uint32_t next_job; /* to arrive */
@@ -70,7 +70,7 @@ struct lull_cluster_run {
     double busy_j;     /* of jobs, so far */
 };
 
-/* All of these: 0 or -ENOMEM unless told. */
+/* All functions below return 0 or -ENOMEM unless they say more. */
 
 /* engine_jobs.c */
 
@@ -85,14 +85,14 @@ int lull_engine_preempt(struct lull_cluster_run *run, const struct lull_cluster_
 int lull_engine_reclock(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
                         int64_t now_ns);
 
-/* Tells all whose pace has changed. */
+/* Finds the paces of jobs that share something, and tells the policy which have changed. */
 int lull_engine_change_paces(struct lull_cluster_run *run, int64_t now_ns);
 
 /* A job that waits, or arrives. */
 void lull_engine_reject(struct lull_cluster_run *run, uint32_t job, const char *reason,
                         int64_t now_ns);
 
-/* Jobs whose time is over. */
+/* Ends the jobs whose time is over. */
 int lull_engine_end_jobs(struct lull_cluster_run *run, int64_t now_ns);
 
 /* Jobs on a node that has just failed wait again; measures its type. */
@@ -104,7 +104,7 @@ int lull_engine_lose_jobs(struct lull_cluster_run *run, uint32_t node, int64_t n
 int lull_engine_turn_on(struct lull_cluster_run *run, uint32_t node, int64_t now_ns);
 int lull_engine_turn_off(struct lull_cluster_run *run, uint32_t node, int64_t now_ns);
 
-/* Nodes that work again, have turned on, or fail now. */
+/* Changes the nodes that work again, have turned on, or fail now. */
 int lull_engine_change_nodes(struct lull_cluster_run *run, int64_t now_ns);
 
 /* When the next of them is; LULL_CLUSTER_NEVER: there is none. */

@@ -14,22 +14,22 @@ enum direction { TOGETHER, OUT, IN };
 
 enum { MOST_LINKS = 4096 };
 
-struct link {
+struct chakra_link {
     uint32_t group;
     enum direction direction;
     int64_t last; /* what was launched on it; -1: nothing */
 };
 
-struct builder {
+struct chakra_builder {
     const struct lull_chakra_graph *trace;
     const char *name;
     struct lull_job_graph graph; /* task i is node i */
-    struct link *links;
+    struct chakra_link *links;
     size_t link_count;
     struct lull_error *err;
 };
 
-static int refuse(const struct builder *builder, int rc)
+static int refuse(const struct chakra_builder *builder, int rc)
 {
     if (rc == -ENOMEM)
         return lull_error_set(builder->err, rc, "%s: no memory for its tasks", builder->name);
@@ -38,7 +38,7 @@ static int refuse(const struct builder *builder, int rc)
                           builder->name, LULL_JOB_MOST_TASKS, LULL_JOB_MOST_EDGES);
 }
 
-static int connect(struct builder *builder, int64_t from, size_t to)
+static int connect(struct chakra_builder *builder, int64_t from, size_t to)
 {
     const int rc =
         from < 0 ? 0 : lull_job_graph_connect(&builder->graph, (uint32_t)from, (uint32_t)to);
@@ -48,7 +48,7 @@ static int connect(struct builder *builder, int64_t from, size_t to)
 
 /* ---- resources ---------------------------------------------------------------------------- */
 
-static int add_resource(struct builder *builder, uint32_t units)
+static int add_resource(struct chakra_builder *builder, uint32_t units)
 {
     const struct lull_job_resource resource = {units, LULL_JOB_BY_RANK};
     const int64_t index = lull_job_graph_add_resource(&builder->graph, &resource);
@@ -64,7 +64,7 @@ static enum direction direction_of(const struct lull_chakra_node *node)
 }
 
 /* Process groups are few. */
-static size_t find_link(const struct builder *builder, const struct lull_chakra_node *node)
+static size_t find_link(const struct chakra_builder *builder, const struct lull_chakra_node *node)
 {
     const enum direction direction = direction_of(node);
     size_t i = 0;
@@ -75,9 +75,9 @@ static size_t find_link(const struct builder *builder, const struct lull_chakra_
     return i;
 }
 
-static int add_link(struct builder *builder, const struct lull_chakra_node *node)
+static int add_link(struct chakra_builder *builder, const struct lull_chakra_node *node)
 {
-    struct link *links;
+    struct chakra_link *links;
 
     if (find_link(builder, node) < builder->link_count)
         return 0;
@@ -88,11 +88,11 @@ static int add_link(struct builder *builder, const struct lull_chakra_node *node
     if (links == NULL)
         return refuse(builder, -ENOMEM);
     builder->links = links;
-    links[builder->link_count++] = (struct link){node->group, direction_of(node), -1};
+    links[builder->link_count++] = (struct chakra_link){node->group, direction_of(node), -1};
     return add_resource(builder, 1);
 }
 
-static int add_resources(struct builder *builder)
+static int add_resources(struct chakra_builder *builder)
 {
     int rc = 0;
 
@@ -106,7 +106,7 @@ static int add_resources(struct builder *builder)
 
 /* ---- tasks -------------------------------------------------------------------------------- */
 
-static bool is_copy(const struct builder *builder, const struct lull_chakra_node *node)
+static bool is_copy(const struct chakra_builder *builder, const struct lull_chakra_node *node)
 {
     static const char called[] = "Memcpy";
 
@@ -114,7 +114,7 @@ static bool is_copy(const struct builder *builder, const struct lull_chakra_node
            strncmp(lull_chakra_name(builder->trace, node->name), called, strlen(called)) == 0;
 }
 
-static struct lull_job_task task_of(const struct builder *builder,
+static struct lull_job_task task_of(const struct chakra_builder *builder,
                                     const struct lull_chakra_node *node)
 {
     if (node->kind == LULL_CHAKRA_INVALID || node->kind == LULL_CHAKRA_METADATA)
@@ -129,7 +129,7 @@ static struct lull_job_task task_of(const struct builder *builder,
     return (struct lull_job_task){LULL_JOB_COMPUTE, GPU, GPU, node->duration_ns};
 }
 
-static int add_task(struct builder *builder, const struct lull_chakra_node *node)
+static int add_task(struct chakra_builder *builder, const struct lull_chakra_node *node)
 {
     const struct lull_job_task task = task_of(builder, node);
     const int64_t index = lull_job_graph_add(&builder->graph, &task);
@@ -140,7 +140,7 @@ static int add_task(struct builder *builder, const struct lull_chakra_node *node
     return index < 0 ? refuse(builder, (int)index) : 0;
 }
 
-static int add_tasks(struct builder *builder)
+static int add_tasks(struct chakra_builder *builder)
 {
     const struct lull_chakra_graph *trace = builder->trace;
     int rc = 0;
@@ -153,7 +153,7 @@ static int add_tasks(struct builder *builder)
     return rc;
 }
 
-static int check_computes(const struct builder *builder)
+static int check_computes(const struct chakra_builder *builder)
 {
     for (size_t i = 0; i < builder->graph.task_count; i++)
         if (builder->graph.tasks[i].kind == LULL_JOB_COMPUTE && builder->graph.tasks[i].time_ns > 0)
@@ -206,9 +206,9 @@ static size_t count_to_last_communication(const struct lull_chakra_graph *trace,
 }
 
 /* Behind what its link does, and the kernels so far. */
-static int launch_communication(struct builder *builder, size_t node, int64_t last_kernel)
+static int launch_communication(struct chakra_builder *builder, size_t node, int64_t last_kernel)
 {
-    struct link *link = &builder->links[find_link(builder, &builder->trace->nodes[node])];
+    struct chakra_link *link = &builder->links[find_link(builder, &builder->trace->nodes[node])];
     int rc = connect(builder, last_kernel, node);
 
     if (rc == 0)
@@ -217,7 +217,7 @@ static int launch_communication(struct builder *builder, size_t node, int64_t la
     return rc;
 }
 
-static int wait_for_links(struct builder *builder, size_t node)
+static int wait_for_links(struct chakra_builder *builder, size_t node)
 {
     int rc = 0;
 
@@ -226,7 +226,7 @@ static int wait_for_links(struct builder *builder, size_t node)
     return rc;
 }
 
-static int order_streams(struct builder *builder)
+static int order_streams(struct chakra_builder *builder)
 {
     const struct lull_chakra_graph *trace = builder->trace;
     const uint32_t *order = is_file_order(trace) ? NULL : trace->order;
@@ -256,7 +256,7 @@ static int order_streams(struct builder *builder)
 int lull_job_chakra_build(const struct lull_chakra_graph *trace, const char *name,
                           struct lull_job_graph *graph_out, struct lull_error *err)
 {
-    struct builder builder = {.trace = trace, .name = name, .err = err};
+    struct chakra_builder builder = {.trace = trace, .name = name, .err = err};
     int rc;
 
     lull_job_graph_init(&builder.graph);

@@ -139,7 +139,7 @@ static int64_t collective_ns(const struct layout *layout, const struct lull_sima
 
 /* ---- one stage: layer by layer ------------------------------------------------------------ */
 
-struct builder {
+struct simai_builder {
     const struct layout *layout;
     struct lull_job_graph graph;
     int64_t last; /* task that the next one waits for; -1: none */
@@ -147,7 +147,7 @@ struct builder {
 };
 
 /* Behind `behind`. Returns the task, which is `behind` itself where nothing takes time. */
-static int64_t add(struct builder *builder, enum lull_job_task_kind kind, uint32_t resource,
+static int64_t add(struct simai_builder *builder, enum lull_job_task_kind kind, uint32_t resource,
                    int64_t time_ns, int64_t behind)
 {
     const struct lull_job_task task = {kind, resource, GPU, time_ns};
@@ -163,7 +163,7 @@ static int64_t add(struct builder *builder, enum lull_job_task_kind kind, uint32
     return index;
 }
 
-static void add_part(struct builder *builder, size_t layer, int part)
+static void add_part(struct simai_builder *builder, size_t layer, int part)
 {
     const struct lull_simai_work *work = &builder->layout->workload->layers[layer].parts[part];
     const int64_t link_ns = collective_ns(builder->layout, work, part);
@@ -177,7 +177,7 @@ static void add_part(struct builder *builder, size_t layer, int part)
         builder->last = sent;
 }
 
-static void add_layers(struct builder *builder)
+static void add_layers(struct simai_builder *builder)
 {
     const size_t count = builder->layout->workload->count;
 
@@ -201,7 +201,7 @@ static int refuse(const struct layout *layout, int rc)
 static int build_stage(const struct layout *layout, struct lull_job_graph *graph_out)
 {
     const struct lull_job_resource resource = {1, LULL_JOB_BY_RANK};
-    struct builder builder = {.layout = layout, .last = -1};
+    struct simai_builder builder = {.layout = layout, .last = -1};
 
     lull_job_graph_init(&builder.graph);
     for (int i = 0; i < RESOURCES && builder.rc == 0; i++)

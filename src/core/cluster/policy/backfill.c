@@ -84,7 +84,7 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
                              lull_cluster_book_need_ns(&policy->book, job, mode)) < 0)
             return -ENOMEM;
     }
-    /* What was promised counted on GPUs that are gone now. */
+    /* A reservation that was made counted on GPUs that are gone now. */
     if (policy->book.pages[job].stamp > 1)
         pool->reserved = LULL_WAITING_NONE;
     touch(policy, asked->pool);
@@ -104,7 +104,7 @@ static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t mod
         &policy->book, lull_backfill_roster_of(policy, asked->pool, asked->modes[mode].type), job);
 }
 
-/* What was promised counted on another end. */
+/* A reservation that was made counted on another end of this job. */
 static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pace, int64_t end_ns,
                  int64_t now_ns)
 {
@@ -117,7 +117,7 @@ static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pa
     touch(policy, pool);
 }
 
-/* What was promised counted on other nodes. */
+/* A reservation that was made counted on other nodes. */
 static void node(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
                  uint32_t number, int64_t now_ns)
 {
@@ -175,7 +175,7 @@ static bool start_first(struct lull_backfill *policy, const struct lull_cluster_
     return false;
 }
 
-/* The first job of a shape, but for the head, that may run ahead of it, and its shares. */
+/* The first job of a shape that may run ahead of the pool's first job, and its shares. */
 static uint32_t find_filler(struct lull_backfill *policy, const struct lull_cluster_state *state,
                             uint32_t pool_number, const struct lull_backfill_shape *shape,
                             int64_t now_ns, struct lull_cluster_share *shares_out,

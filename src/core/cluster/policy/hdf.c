@@ -45,7 +45,7 @@ static double gpu_power_w(const struct lull_cluster_mode *mode)
     return mode->energy_j / ((double)mode->time_ns * 1e-9) / mode->gpus;
 }
 
-/* W, by GPU, that the unfinished weight of a crowd is worth. */
+/* The power of a GPU, W, that the unfinished weight of a crowd is worth. */
 static double level(const struct lull_ranked *policy, const struct lull_cluster_crowd *crowd)
 {
     const struct hdf *hdf = lull_cluster_ranked_more(policy);
@@ -74,7 +74,7 @@ static uint32_t class_of(const struct lull_cluster_job *job, const struct lull_c
     return (uint32_t)fmin(octaves * 8.0, CLASSES - 1);
 }
 
-/* What a job adds to the sum of all costs if it goes to a group. */
+/* What a job adds to the sum of all costs if it goes to its mode's type. */
 static double added_cost(const struct hdf *hdf, const struct lull_cluster_job *job,
                          const struct lull_cluster_mode *mode,
                          const struct lull_cluster_crowd *crowd)
@@ -102,7 +102,7 @@ static void enter(struct hdf *hdf, const struct lull_cluster_job *job,
         &hdf->groups[(size_t)job->pool * hdf->cluster->type_count + mode->type];
     const uint32_t own = class_of(job, mode);
 
-    /* Without memory its weight on others is not seen. */
+    /* Without memory the job does not count when others are dispatched. */
     if (*queued == NULL)
         *queued = calloc(1, sizeof(**queued));
     if (*queued == NULL)

@@ -7,7 +7,7 @@
 #include "core/cluster/heap.h"
 #include "core/cluster/placement.h"
 
-struct queue {
+struct ordered_queue {
     struct lull_heap waiting;
     bool has_changed; /* since its first job was last seen not to fit */
 };
@@ -16,14 +16,14 @@ struct lull_ordered {
     const struct lull_cluster *cluster;
     const struct lull_cluster_jobs *jobs;
     const struct lull_cluster_ordering *ordering;
-    struct queue *pools;
+    struct ordered_queue *pools;
 };
 
 static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                   const void *rule, struct lull_cluster_policy **policy_out)
 {
     struct lull_ordered *policy = calloc(1, sizeof(*policy));
-    struct queue *pools = calloc(cluster->pool_count, sizeof(*pools));
+    struct ordered_queue *pools = calloc(cluster->pool_count, sizeof(*pools));
 
     if (policy == NULL || pools == NULL) {
         free(policy);
@@ -49,7 +49,7 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
 {
     struct lull_ordered *const policy = (struct lull_ordered *)handle;
     const struct lull_cluster_job *asked = &policy->jobs->all[job];
-    struct queue *const queue = &policy->pools[asked->pool];
+    struct ordered_queue *const queue = &policy->pools[asked->pool];
 
     (void)now_ns;
     queue->has_changed = true;
@@ -103,12 +103,12 @@ static bool is_before(const struct lull_heap_entry *left, const struct lull_heap
 }
 
 /* Of the queues that have changed, the one whose first job goes first: pools may share power. */
-static struct queue *first_queue(struct lull_ordered *policy)
+static struct ordered_queue *first_queue(struct lull_ordered *policy)
 {
-    struct queue *first = NULL;
+    struct ordered_queue *first = NULL;
 
     for (uint32_t i = 0; i < policy->cluster->pool_count; i++) {
-        struct queue *const queue = &policy->pools[i];
+        struct ordered_queue *const queue = &policy->pools[i];
 
         if (queue->has_changed && queue->waiting.count > 0 &&
             (first == NULL || is_before(&queue->waiting.entries[0], &first->waiting.entries[0])))
@@ -122,7 +122,7 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
 {
     struct lull_ordered *const policy = (struct lull_ordered *)handle;
     struct lull_heap_entry taken;
-    struct queue *queue;
+    struct ordered_queue *queue;
 
     (void)now_ns;
     while ((queue = first_queue(policy)) != NULL) {

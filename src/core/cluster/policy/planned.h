@@ -14,7 +14,7 @@
 
 #include "core/cluster/policy.h"
 
-/* A job's choice. */
+/* A mode, place and time that a job could be given. */
 struct lull_cluster_choice {
     const struct lull_cluster_job *job;
     const struct lull_cluster_mode *mode;

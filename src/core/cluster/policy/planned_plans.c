@@ -73,7 +73,7 @@ static bool is_choice(const struct lull_planned *policy, const struct lull_clust
                : lull_cluster_mode_is_possible(job, mode, policy->cluster, gpus);
 }
 
-/* Late ones behind those in time, then by cost, then by the end. */
+/* What choices are compared by: whether they are late, then their cost, then their end. */
 struct worth {
     bool is_late;
     double cost;

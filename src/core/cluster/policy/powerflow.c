@@ -28,8 +28,8 @@ struct powerflow {
     double sum_j;
 };
 
-/* Spare energy of so many jobs makes e of lambda: enough that one job does not swing it, few enough
-   that the budget is used. */
+/* When the spare energy is that of this many jobs, lambda is e times its usual value: enough jobs
+   that a single one does not swing it, few enough that the budget is used. Chosen, not measured. */
 static const double PATIENCE = 100.0;
 
 static double rank(const struct lull_cluster_job *job, uint32_t gpus, int64_t full_ns,
@@ -69,7 +69,7 @@ static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t mode
     const struct lull_cluster_job *asked = &powerflow->jobs->all[job];
     const struct lull_cluster_mode *it = &asked->modes[mode];
     const struct lull_cluster_page *page = &lull_cluster_ranked_book(policy)->pages[job];
-    /* What a running job has booked is there to be spent again. */
+    /* What a running job has booked can be spent again. */
     const double booked_j =
         page->stage == LULL_CLUSTER_RUNS
             ? page->left_ratio * asked->modes[page->mode].energy_j

@@ -13,10 +13,10 @@ static bool is_stale(const struct lull_ranked *policy, const struct lull_heap_en
     return policy->book.pages[entry->number >> 32].stamp != (uint32_t)entry->number;
 }
 
-/* Of a shape (ranked_state.h). */
+/* How often a shape is tried until GPUs come free (ranked_state.h). */
 enum { MOST_TRIES = 2 };
 
-/* Jobs that wait are many if they are more than this part of the GPUs. */
+/* Many jobs wait if there is more than one for this many GPUs. Chosen, not measured. */
 enum { MANY = 50 };
 
 /* ---- what happens -------------------------------------------------------------------------- */
@@ -57,7 +57,7 @@ static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns
     lull_ranked_unblock(policy, policy->book.jobs->all[job].pool);
 }
 
-/* Jobs that come for the first time, or once more from the beginning. */
+/* A job comes for the first time, or once more from its beginning. */
 static void enter(struct lull_ranked *policy, uint32_t job)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];

@@ -17,7 +17,7 @@
 #include "core/cluster/policy.h"
 #include "core/cluster/policy/book.h"
 
-/* What is known of a pool's GPUs of a type. */
+/* What is known of the jobs that could run on a pool's GPUs of a type. */
 struct lull_cluster_crowd {
     uint64_t gpus;    /* in all */
     uint64_t waiting; /* jobs that could run there */
@@ -39,7 +39,7 @@ struct lull_cluster_ranking {
 
     /*
      * What ranks first when it is least: a time in ns, of a job that needs need_ns more of
-     * full_ns in all with so many GPUs.
+     * full_ns in all with this many GPUs.
      */
     double (*rank)(const struct lull_cluster_job *job, uint32_t gpus, int64_t full_ns,
                    int64_t need_ns);
@@ -53,8 +53,8 @@ struct lull_cluster_ranking {
        then that of the whole job, in proportion to its time. */
     bool is_resized;
 
-    /* As how many a waiting job counts that soon cannot meet its deadline any more, >= 1 and always
-       the same; NULL: deadlines are not minded. */
+    /* By what the rank of a waiting job is divided that soon cannot meet its deadline any more; >=
+       1, and always the same. NULL: deadlines do not count. */
     double (*urgency)(const struct lull_ranked *ranked);
 
     /* Of the modes that a job may be given now the one that costs least, of equals the first; NULL:
@@ -72,13 +72,13 @@ struct lull_cluster_ranking {
                          const struct lull_cluster_crowd *crowds);
 
     /*
-     * So much of a job is to run in a mode (is_on), or after all not there: it stops, or goes on in
-     * another one. NULL: nobody asks.
+     * This part of a job is to run in a mode (is_on), or after all does not: it stops, or goes on
+     * in another one. NULL: the rule does not need to know.
      */
     void (*book)(struct lull_ranked *ranked, uint32_t job, uint32_t mode, double left_ratio,
                  bool is_on);
 
-    /* A job that dispatch() sent to a type has ended. NULL: nobody asks. */
+    /* A job that dispatch() sent to a type has ended. NULL: the rule does not need to know. */
     void (*ended)(struct lull_ranked *ranked, uint32_t job, uint32_t type);
 };
 

@@ -8,7 +8,7 @@
 #include "core/cluster/placement.h"
 #include "core/cluster/policy/ranked_state.h"
 
-/* A level that has changed less changes no clocks. */
+/* Clocks are chosen anew when the level has changed by this factor. Chosen, not measured. */
 static const double LEVEL_STEP = 1.05;
 
 uint32_t lull_ranked_entry_mode(const struct lull_ranked *policy, uint32_t job, uint32_t type)

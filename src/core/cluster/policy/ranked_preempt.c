@@ -1,6 +1,6 @@
 /*
- * Who has to stop so that a job which ranks before them can start. SPDX-License-Identifier:
- * Apache-2.0
+ * Who has to stop so that a job which ranks before them can start.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -72,16 +72,17 @@ static void give(struct lull_ranked *policy, uint32_t job)
                               policy->book.pages[job].share_count);
 }
 
-/* It ranks before whatever comes later at the same time; and it may not have come about, as
-   somebody around the policy can refuse a start (power_cap.h). */
+/* A job that has just begun ranks before whatever comes later at the same time; and its start may
+   not have come about, as a rule around the policy can refuse it (power_cap.h). */
 static bool has_just_begun(const struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
     return policy->book.pages[job].since_ns == now_ns;
 }
 
 /*
- * Pops jobs from the last one on until a job of so many GPUs fits; its shares are in the plan then,
- * and the scratch is as it would be without those that were popped. Returns how many; *fits_out.
+ * Pops jobs from the one that ranks last on until the job fits in its entry mode. Its shares are in
+ * the plan then, and the scratch is as the cluster would be without those that were popped. Returns
+ * how many were popped.
  */
 static uint32_t pop_enough(struct lull_ranked *policy, struct lull_ranked_group *group,
                            const struct lull_cluster_state *state, uint32_t job,
@@ -129,7 +130,8 @@ bool lull_ranked_make_room(struct lull_ranked *policy, const struct lull_cluster
     struct lull_ranked_plan *const plan = &policy->plan;
     uint32_t popped;
 
-    /* Somebody around the policy, as a power cap, does not let it start. */
+    /* Room was made for it before at this time, and a rule around the policy, as a power cap, does
+       not let it start. */
     if (policy->book.pages[job].room_ns == now_ns)
         return false;
     popped = pop_enough(policy, group, state, job, entry_mode, now_ns);
@@ -143,7 +145,7 @@ bool lull_ranked_make_room(struct lull_ranked *policy, const struct lull_cluster
         lull_cluster_state_take(policy->scratch.state, plan->shares, plan->share_count);
         policy->book.pages[job].room_ns = now_ns;
     }
-    /* Of those, the ones that rank first stay where they are if there is room. */
+    /* Those of the popped jobs that rank first stay where they are if there is room. */
     while (popped-- > 0) {
         const struct lull_heap_entry *entry = &policy->popped[popped];
         const struct lull_cluster_page *page = &policy->book.pages[job_of(entry)];

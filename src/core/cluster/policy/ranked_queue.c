@@ -9,7 +9,9 @@
 
 #include "core/cluster/policy/ranked_state.h"
 
-/* A job that waits has to start when so many times what it needs is left until its deadline. */
+/* A waiting job has to start once no more than this many times what it needs is left until its
+   deadline. Chosen with pd-rats on the traces of
+   docs/cluster.md ("cluster: PD-RATS preempts and resizes jobs"), not measured by itself. */
 static const double URGENCY = 1.7;
 
 /* NULL: no memory. */
@@ -37,7 +39,6 @@ static uint64_t number_of(const struct lull_ranked *policy, uint32_t job)
     return (uint64_t)job << 32 | policy->book.pages[job].stamp;
 }
 
-/* A running job may be preempted, if it is that kind of job. */
 void lull_ranked_offer(struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
@@ -48,7 +49,7 @@ void lull_ranked_offer(struct lull_ranked *policy, uint32_t job, int64_t now_ns)
         shape_of(&policy->groups[lull_ranked_group_of(policy, job, type)], gpus);
     const int64_t rank = lull_ranked_rank(policy, job, page->mode, now_ns);
 
-    /* Whoever runs on as many GPUs nears its end as fast as others do: the order of ends stays.
+    /* Jobs on equally many GPUs near their ends equally fast, so that the order of ends stays.
        Without memory the job is not preempted, and no harm is done. */
     if (asked->is_preemptible && page->shares != NULL && shape != NULL)
         lull_heap_add(&shape->running,
@@ -105,13 +106,13 @@ void lull_ranked_count(struct lull_ranked *policy, uint32_t job, int waiting, do
         assert(waiting >= 0 || crowd->waiting > 0);
         crowd->waiting += (uint64_t)waiting;
         crowd->weight += weight;
-        /* From nothing, lest roundings add up. */
+        /* An empty queue starts from 0 again, so that roundings do not add up. */
         crowd->weight_waiting =
             crowd->waiting == 0 ? 0.0 : crowd->weight_waiting + waiting * asked->weight;
     }
 }
 
-/* Notes when a waiting job has to start for its deadline, the widest and fastest that it can. */
+/* Notes when a waiting job has to start in its fastest mode to meet its deadline. */
 static int note_urgency(struct lull_ranked *policy, uint32_t job)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];

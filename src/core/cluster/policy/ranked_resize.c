@@ -8,7 +8,8 @@
 #include "core/cluster/placement.h"
 #include "core/cluster/policy/ranked_state.h"
 
-/* A gain has to be so many times what beginning again costs. */
+/* A running job gets more GPUs only if it gains this many times what beginning again costs. Chosen,
+   not measured. */
 static const double CLEARLY = 2.0;
 
 static const struct lull_cluster_mode *mode_of(const struct lull_ranked *policy, uint32_t job)
@@ -16,7 +17,7 @@ static const struct lull_cluster_mode *mode_of(const struct lull_ranked *policy,
     return &policy->book.jobs->all[job].modes[policy->book.pages[job].mode];
 }
 
-/* It may be stopped, its place is known, and it did not begin just now. */
+/* Whether a running job may be stopped, its GPUs are known, and it did not begin just now. */
 static bool can_move(const struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
     const struct lull_cluster_page *page = &policy->book.pages[job];
@@ -25,8 +26,8 @@ static bool can_move(const struct lull_ranked *policy, uint32_t job, int64_t now
            page->since_ns < now_ns;
 }
 
-/* What a running job gains by a mode with more GPUs, less what beginning again costs, for a second
-   of a GPU that it takes. */
+/* What a running job gains by a mode with more GPUs, less what beginning again costs, for each
+   GPU-second that it takes. */
 static double gain_by(const struct lull_ranked *policy, uint32_t job, uint32_t mode, int64_t now_ns)
 {
     const struct lull_cluster_mode *old = mode_of(policy, job);
@@ -58,7 +59,7 @@ static size_t place_wider(struct lull_ranked *policy, uint32_t job, uint32_t gpu
     return count;
 }
 
-/* Whether it may be moved to more GPUs at all. */
+/* Whether a running job may be moved and has a mode with more GPUs. */
 static bool can_grow(const struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
@@ -70,7 +71,7 @@ static bool can_grow(const struct lull_ranked *policy, uint32_t job, int64_t now
     return false;
 }
 
-/* It stops, and begins again there in a mode. */
+/* Plans that a job stops, and begins again on these shares in a mode. */
 static void plan_move(struct lull_ranked_plan *plan, uint32_t job, uint32_t mode,
                       const struct lull_cluster_share *shares, size_t share_count)
 {

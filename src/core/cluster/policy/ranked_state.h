@@ -8,7 +8,7 @@
 #include "core/cluster/policy/ranked.h"
 #include "core/cluster/policy/scratch.h"
 
-/* Jobs of a group that want so many GPUs. Numbers are job << 32 | stamp, those of running jobs
+/* Jobs of a group that want this many GPUs. Numbers are job << 32 | stamp, those of running jobs
    inverted, so that of equals the highest stops first; those of old stamps are stale. */
 struct lull_ranked_shape {
     uint32_t gpus;
@@ -29,7 +29,7 @@ struct lull_ranked_group {
     uint64_t barren_gpus; /* that were free when no running job was worth more of them */
 };
 
-/* What is to be done one by one: jobs that stop, then one that starts. */
+/* Decisions that are made one by one: jobs that stop, then one that starts. */
 struct lull_ranked_plan {
     uint32_t *stops;
     uint32_t stop_count;
@@ -60,7 +60,7 @@ struct lull_ranked {
     uint32_t popped_room;
 };
 
-/* Where a job's GPUs of a type are: [pool * types + type]. */
+/* The group of a job's pool and a type. */
 static inline size_t lull_ranked_group_of(const struct lull_ranked *policy, uint32_t job,
                                           uint32_t type)
 {
@@ -76,7 +76,7 @@ void lull_ranked_destroy(struct lull_ranked *policy);
 
 /* ---- ranked_queue.c ------------------------------------------------------------------------ */
 
-/* A running job may be preempted, if it is that kind of job. */
+/* A running job may be preempted from now on, if it is preemptible. */
 void lull_ranked_offer(struct lull_ranked *policy, uint32_t job, int64_t now_ns);
 
 /* GPUs of the pool came free. */
@@ -85,15 +85,15 @@ void lull_ranked_unblock(struct lull_ranked *policy, uint32_t pool);
 /* A running job runs no longer. */
 void lull_ranked_forget(struct lull_ranked *policy, uint32_t job);
 
-/* Counts the job in or out of the crowds that it may use: of those that wait (1, -1), and so much
-   weight of those that are not done. */
+/* Counts the job in or out of the crowds of the types that it may use: `waiting` (1, 0, -1) jobs
+   that wait, and `weight` of those that are not done. */
 void lull_ranked_count(struct lull_ranked *policy, uint32_t job, int waiting, double weight);
 
-/* In the queues of its shapes. -ENOMEM. */
+/* Puts the job into the queues of its shapes. -ENOMEM. */
 int lull_ranked_enqueue(struct lull_ranked *policy, uint32_t job, int64_t now_ns);
 
-/* Waiting jobs that have to start now for their deadlines, and can meet them yet, are urgent from
-   now on. */
+/* Makes those waiting jobs urgent that have to start now for their deadlines and can still meet
+   them. */
 void lull_ranked_hurry(struct lull_ranked *policy, int64_t now_ns);
 
 /* ---- ranked_modes.c ------------------------------------------------------------------------ */
