@@ -10,7 +10,7 @@
 
 #include "daemon/internal.h"
 
-/* So many packets of one client are served before the others get their turn. */
+/* This many packets of one client are served before the others get their turn. */
 enum { PACKETS_PER_TURN = 16 };
 
 static void on_handle_closed(uv_handle_t *handle)

@@ -28,7 +28,7 @@ struct connection {
     bool is_closing;
     uint32_t open_handles;
     uv_poll_t input;
-    uv_poll_t death; /* of the process, by its pidfd */
+    uv_poll_t death; /* watches the pidfd of its process */
 
     /* Made at the first lease. */
     struct lull_command_table *table;

@@ -13,7 +13,7 @@ void lull_server_serve(struct server *server, struct connection *connection, con
 /* Ends every lease of a connection that closes. */
 void lull_server_forget(struct server *server, struct connection *connection);
 
-/* From the writer's thread: there is something for the server to look at. */
+/* Wakes the server's loop, from the writer's thread. */
 void lull_server_wake(struct server *server);
 
 /* The loop, and the writer, that a connection lives on. */

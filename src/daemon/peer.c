@@ -12,7 +12,7 @@
 #define SO_PEERPIDFD 77 /* Linux 6.5 */
 #endif
 
-/* Start time of a process in clock ticks since boot; 0: no such process. */
+/* Returns the start time of a process in clock ticks since boot; 0: there is no such process. */
 static unsigned long long start_time_of(pid_t pid)
 {
     char path[64];

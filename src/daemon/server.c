@@ -37,7 +37,7 @@ struct server {
     uv_signal_t terminate;
     uv_signal_t interrupt;
     int listen_fd;
-    int spare_fd; /* given up for a moment to refuse a client when descriptors run out */
+    int spare_fd; /* is closed for a moment to refuse a client when descriptors run out */
     bool is_stopping;
     char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
     struct lull_devices *devices;
@@ -514,7 +514,7 @@ static int bind_socket(struct server *server, const struct lull_server_options *
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const int on = 1;
-    const mode_t before = umask(0177); /* nobody else, until the mode is what was asked for */
+    const mode_t before = umask(0177); /* nobody else may connect until the mode is set */
     int result;
 
     memcpy(address.sun_path, server->socket_path, sizeof(address.sun_path));

@@ -266,7 +266,7 @@ static bool read_one(struct amdsmi *amdsmi, uint32_t gpu, enum lull_reading_fiel
         return read_limit(amdsmi, die, &out->power_limit_mw);
     case LULL_READING_UTILIZATION:
         return read_activity(amdsmi, die, &out->utilization_percent);
-    case LULL_READING_REASONS: /* told by newer boards only, in a structure of many versions */
+    case LULL_READING_REASONS: /* only newer boards tell it, in a structure of many versions */
     case LULL_READING_ALL:
         break;
     }
@@ -289,11 +289,9 @@ static int set_limit(struct amdsmi *amdsmi, const struct amdsmi_die *die, int li
                : amdsmi->set_clock_limit(die->handle, AMDSMI_CLOCK_GFX, limit, mhz);
 }
 
-/*
- * Only the upper end: the driver takes the two ends in two calls, refuses one that crosses the
+/* Sets only the upper end: the driver takes the two ends in two calls, refuses one that crosses the
  * other, and nothing is gained by keeping an idle GPU up. The lower end is put to the lowest clock
- * once.
- */
+ * once. */
 static int amdsmi_lock_sm(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz,
                           struct lull_error *err)
 {

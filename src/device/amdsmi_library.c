@@ -175,7 +175,8 @@ void amdsmi_read_name(struct amdsmi *amdsmi, const struct amdsmi_die *die, char 
     snprintf(name, size, "%.*s", (int)size - 1, room.text);
 }
 
-/* A die without a counter right behind one with, of the same name: one module of two dies. */
+/* A die without a counter that follows one with a counter, of the same name, belongs to the same
+ * module. */
 static void find_modules(struct amdsmi *amdsmi)
 {
     double ignored;

@@ -34,7 +34,7 @@ struct amdsmi_power_cap_info {
     uint64_t max_uw;
 };
 
-struct amdsmi_power_info { /* from 25 on behind 8 bytes of another field */
+struct amdsmi_power_info { /* from version 25 on after 8 bytes of another field */
     uint32_t current_w;
     uint32_t average_w;
 };

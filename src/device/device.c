@@ -24,7 +24,7 @@ static const struct lull_vendor *const vendors[] = {&lull_nvml_vendor, &lull_amd
 
 enum { VENDOR_COUNT = sizeof(vendors) / sizeof(vendors[0]) };
 
-/* The vendor that the user asks for, all if none: [*first, *end). */
+/* Chooses the vendor that the user names, else all: [*first, *end). */
 static int choose_vendors(uint32_t *first, uint32_t *end, struct lull_error *err)
 {
     const char *name = getenv("LULL_VENDOR");
@@ -42,7 +42,7 @@ static int choose_vendors(uint32_t *first, uint32_t *end, struct lull_error *err
     return 0;
 }
 
-/* What an installed driver says comes before what is not installed. */
+/* Returns the error; that no driver is installed becomes LULL_E_NO_DEVICE. */
 static int fail_open(const struct lull_error *error, struct lull_error *err)
 {
     if (error->code != -ENOENT)

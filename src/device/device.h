@@ -133,7 +133,8 @@ int lull_device_fit_band(const struct lull_device_info *info, struct lull_band *
 void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wanted,
                       struct lull_device_reading *reading_out);
 
-/* Sets. Errors: -EPERM; LULL_E_UNSUPPORTED; LULL_E_NO_DEVICE lost; -EAGAIN passing; -EINVAL. */
+/* These set something. Errors: -EPERM; LULL_E_UNSUPPORTED; LULL_E_NO_DEVICE the GPU is lost;
+ * -EAGAIN the failure may pass; -EINVAL. */
 int lull_device_lock_sm(struct lull_devices *devices, uint32_t gpu, uint32_t min_mhz,
                         uint32_t max_mhz, struct lull_error *err);
 int lull_device_reset_sm(struct lull_devices *devices, uint32_t gpu, struct lull_error *err);

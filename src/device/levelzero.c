@@ -43,7 +43,7 @@ static const char *levelzero_driver_version(const void *state)
 
 /* ---- reading ---- */
 
-/* Of a number from 0; without libm, which lulld does not link. */
+/* Rounds a number >= 0 without libm, which lulld does not link. */
 static uint32_t rounded(double number)
 {
     return (uint32_t)(number + 0.5);

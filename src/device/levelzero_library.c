@@ -131,7 +131,7 @@ static void find_counters(struct levelzero *levelzero, struct zes_card *card)
     }
 }
 
-/* The first of two kinds, of the card before those of its stacks. */
+/* Finds the first part of two kinds, that of the card before those of its stacks. */
 static void *find_part(zes_call_list_of *enumerate, zes_call_info *describe, void *device,
                        uint32_t type, const int32_t kinds[2])
 {

@@ -23,7 +23,7 @@ int lull_library_open(const char *variable, const char *const *names, const char
             *library_out = library;
             return 0;
         }
-        if (reason[0] == '\0') /* the newest name's tells most */
+        if (reason[0] == '\0') /* the error of the newest name tells most */
             snprintf(reason, sizeof(reason), "%s", dlerror());
     }
     return lull_error_set(err, -ENOENT,

@@ -60,7 +60,8 @@ int64_t lull_limit_control_due_ns(const struct lull_limit_control *control)
     return is_wanted ? control->next_ns : INT64_MAX;
 }
 
-/* Within the lease, the device and what the administrator has set; 0: as before. */
+/* Clamps a limit to the lease, the device and what the administrator has set; 0: the limit from
+ * before. */
 static uint32_t clamp(const struct lull_limit_control *control, const struct lull_device_info *info)
 {
     uint32_t limit_mw = control->pending.limit_mw;
@@ -125,7 +126,8 @@ bool lull_limit_control_act(struct lull_limit_control *control, struct lull_devi
     if (control->result.status == 0)
         control->applied_mw = wanted_mw;
     else if (control->result.status == LULL_E_NOT_OBEYED)
-        control->applied_mw = control->result.limit_mw; /* whatever it is now, it is ours */
+        control->applied_mw =
+            control->result.limit_mw; /* whatever the limit is now, this lease has set it */
     if (may_set(control))
         control->result.sequence = control->pending.sequence;
     control->has_pending = false;

@@ -33,10 +33,10 @@ struct lull_limit_control {
     struct lull_limit_result result;
 };
 
-/* Zero-initialised is right for a GPU that was never leased. */
+/* Begins a lease. All zero is right for a GPU that was never leased. */
 void lull_limit_control_begin(struct lull_limit_control *control, const struct lull_band *band);
 
-/* No more requests; what was set is to be put back, from now_ns on. */
+/* Ends a lease: what was set is to be put back, from now_ns on. */
 void lull_limit_control_end(struct lull_limit_control *control, int64_t now_ns);
 
 /* The latest request wins. Errors: LULL_E_UNSUPPORTED the lease is not for limits. */

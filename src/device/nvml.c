@@ -106,7 +106,8 @@ struct nvml {
     nvml_call_device_set *set_power_limit;
     char library_name[256];
     char version[96];
-    uint32_t instant_power[LULL_DEVICE_MAX_GPUS]; /* 1: field 186 works here */
+    uint32_t
+        instant_power[LULL_DEVICE_MAX_GPUS]; /* 1: field 186 (instant power) works on this GPU */
     void *devices[LULL_DEVICE_MAX_GPUS];
 };
 

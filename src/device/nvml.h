@@ -17,7 +17,7 @@ enum lull_nvml_class {
     LULL_NVML_CAPABILITY_OFF, /* this GPU or driver cannot; do not repeat */
     LULL_NVML_NOT_ALLOWED,
     LULL_NVML_OWN_ERROR, /* Lull asked wrongly */
-    LULL_NVML_PASSING,   /* may work on the next try */
+    LULL_NVML_PASSING,   /* it may work at the next try */
     LULL_NVML_ALARM,     /* hardware needs a person */
 };
 

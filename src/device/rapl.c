@@ -77,7 +77,8 @@ uint64_t lull_rapl_grown_uj(uint64_t before_uj, uint64_t now_uj, uint64_t range_
 {
     if (now_uj >= before_uj)
         return now_uj - before_uj;
-    /* Without a range, or beyond it, it was reset: what it counts anew is known. */
+    /* Without a known range, or beyond it, the counter was reset: only what it has counted since is
+     * known. */
     return before_uj <= range_uj ? range_uj - before_uj + now_uj : now_uj;
 }
 

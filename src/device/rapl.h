@@ -52,10 +52,11 @@ void lull_rapl_read(struct lull_rapl *rapl, struct lull_rapl_reading *reading_ou
 /* What a zone counts for, by its directory ("intel-rapl:0:2") and its name ("dram"). */
 enum lull_rapl_kind lull_rapl_kind_of(const char *zone, const char *name);
 
-/* A number of microjoules as sysfs writes it, a line feed behind it or not. -EINVAL: it is none. */
+/* Parses a number of microjoules as sysfs writes it, with or without a line feed. -EINVAL: it is no
+ * number. */
 int lull_rapl_parse_uj(const char *text, size_t size, uint64_t *value_out);
 
-/* What was counted between two readings of a counter that begins anew behind range_uj (0 unknown).
+/* What was counted between two readings of a counter that begins anew after range_uj (0: unknown).
  */
 uint64_t lull_rapl_grown_uj(uint64_t before_uj, uint64_t now_uj, uint64_t range_uj);
 

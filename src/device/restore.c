@@ -79,7 +79,7 @@ static int restore_power_limit(struct lull_devices *devices, const struct job *j
     return 0;
 }
 
-/* Every control is tried, whatever became of the one before; power up before clocks. */
+/* Undoes every control, even if the one before failed; the power limit before the clocks. */
 static void undo(struct lull_devices *devices, struct job *job)
 {
     const uint32_t capabilities = lull_device_info(devices, job->gpu)->capabilities;
@@ -142,7 +142,8 @@ static bool prepare(struct lull_devices *devices, struct lull_journal *journal, 
     }
     job->gpu = (uint32_t)found;
     if (result < 0 || strcmp(record.driver_version, lull_devices_driver_version(devices)) != 0) {
-        /* What it had cannot be known: reset the clocks, leave the limit, keep the file. */
+        /* What the GPU had cannot be known: its clocks are reset, its limit is left, and the file
+         * is kept. */
         lull_log(LULL_LOG_WARNING, "restore",
                  "GPU %s: journal unreadable or of another driver; "
                  "resetting its clocks, file kept aside",
@@ -185,7 +186,7 @@ int lull_restore_all(struct lull_devices *devices, struct lull_journal *journal,
     if (count < 0)
         return count;
     count = count < LULL_DEVICE_MAX_GPUS ? count : LULL_DEVICE_MAX_GPUS;
-    /* All resets first: the read-backs then wait for the settling of all GPUs at once. */
+    /* All resets come first, so that the read-backs wait for the settling of all GPUs at once. */
     for (int i = 0; i < count; i++) {
         is_pending[i] = prepare(devices, journal, uuids[i], &jobs[i], &report);
         if (is_pending[i])

@@ -22,7 +22,7 @@ struct lull_vendor {
     void (*describe)(void *state, uint32_t gpu, struct lull_device_info *info_out);
     void (*read)(void *state, uint32_t gpu, uint32_t wanted, struct lull_device_reading *out);
 
-    /* Sets; errors as in device.h. */
+    /* These set something; errors as in device.h. */
     int (*lock_sm)(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz,
                    struct lull_error *err);
     int (*reset_sm)(void *state, uint32_t gpu, struct lull_error *err);

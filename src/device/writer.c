@@ -24,14 +24,14 @@
 
 #define NEVER_NS INT64_MAX
 
-/* Reading back: often enough to see a settling of some ms, short enough to end. */
+/* The clock is read back often enough to see a settling of some ms, and not for ever. */
 #define OBSERVE_STEP_NS (INT64_C(3) * LULL_NS_PER_MS / 2)
 #define OBSERVE_LIMIT_NS (300 * LULL_NS_PER_MS)
 
 #define RETRY_FIRST_NS (2 * LULL_NS_PER_MS)
 #define RETRY_LAST_NS LULL_NS_PER_S
 
-/* A lease that has ended is reported after so many failed raisings; they go on nevertheless. */
+/* The end of a lease is reported after this many failed raisings, which go on nevertheless. */
 enum { FAILURES_TO_REPORT = 4 };
 
 enum stage { FREE, LEASED, ENDING };
@@ -218,7 +218,7 @@ static void adopt(struct lull_writer *writer, int64_t now_ns)
 
 /* --- journal --- */
 
-/* What the GPU has now, as it is to be put back. */
+/* Fills in what the GPU has now, which is what will be put back. */
 static void fill_record(struct lull_writer *writer, uint32_t index,
                         struct lull_journal_record *record)
 {
@@ -258,7 +258,7 @@ static int record(struct lull_writer *writer, uint32_t index, struct lull_error 
     return result;
 }
 
-/* Ahead of the first request, so that it does not wait for the file. */
+/* Records a GPU before its first request, so that the request does not wait for the file. */
 static bool record_one(struct lull_writer *writer)
 {
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
@@ -277,7 +277,7 @@ static bool record_one(struct lull_writer *writer)
 
 /* --- requests --- */
 
-/* The clock that is really asked for: inside the band, one that the device has, not below. */
+/* Clamps a requested clock to the band, and to the next clock that the device has, rounded up. */
 static uint32_t clamp(const struct lull_device_info *info, const struct lull_band *band,
                       uint32_t sm_mhz)
 {
@@ -303,7 +303,7 @@ static bool is_raising(const struct gpu *gpu)
            (gpu->applied_mhz != 0 && gpu->pending.sm_mhz > gpu->applied_mhz);
 }
 
-/* A request of the point that already is: nothing to write, but its validity counts. */
+/* A request for the present point writes nothing, but its validity counts. */
 static void renew(struct gpu *gpu, uint32_t index, int64_t now_ns)
 {
     gpu->has_pending = false;
@@ -467,7 +467,7 @@ static void plan_retry(struct gpu *gpu)
     gpu->raise_failures++;
 }
 
-/* Back to the reference point: asked by the client, or by the writer itself. */
+/* Goes back to the reference point, at the request of the client or of the writer itself. */
 static void raise_gpu(struct lull_writer *writer, uint32_t index)
 {
     struct gpu *gpu = &writer->gpus[index];
@@ -581,7 +581,7 @@ static bool act_on_limit(struct lull_writer *writer, int64_t now_ns)
     return false;
 }
 
-/* At most one driver call that sets something. */
+/* Makes at most one driver call that sets something. */
 static bool act(struct lull_writer *writer, int64_t now_ns)
 {
     int index = find_raising(writer, now_ns);
@@ -625,10 +625,9 @@ static uint32_t step_above(const struct lull_device_info *info, uint32_t target_
     return above_mhz;
 }
 
-/*
- * At the end of the patience. A lock is an upper bound: an idle or power-capped GPU is below it
- * and obeys nevertheless. One that stays where it was locked before does not.
- */
+/* Judges a clock that has not reached its target in time. A lock is an upper bound: an idle or
+ * power-capped GPU is below it and obeys nevertheless. One that stays where it was locked before
+ * does not. */
 static bool is_obeyed(const struct lull_writer *writer, uint32_t index, uint32_t seen_mhz)
 {
     const struct gpu *gpu = &writer->gpus[index];
@@ -927,7 +926,7 @@ int lull_writer_stop(struct lull_writer *writer, int64_t timeout_ns)
     pthread_mutex_unlock(&writer->mailbox_lock);
     wake(writer);
 
-    if (!wait_for_end(writer, stop_ns + LULL_NS_PER_S / 2)) /* some time to see the limit */
+    if (!wait_for_end(writer, stop_ns + LULL_NS_PER_S / 2)) /* leaves some time to see the limit */
         return -EINPROGRESS;
     for (uint32_t i = 0; i < writer->gpu_count; i++)
         is_clean = is_clean && writer->gpus[i].raise_ns == NEVER_NS &&

@@ -36,7 +36,7 @@ struct lull_writer_source {
     /* Copies a request of this GPU that was not taken before; false: there is none. */
     bool (*take)(void *context, uint32_t gpu, struct lull_switch_request *request_out);
     void (*publish)(void *context, uint32_t gpu, const struct lull_switch_result *result);
-    /* Likewise for power limits; both may be NULL. */
+    /* The same two for power limits; both may be NULL. */
     bool (*take_limit)(void *context, uint32_t gpu, struct lull_limit_request *request_out);
     void (*publish_limit)(void *context, uint32_t gpu, const struct lull_limit_result *result);
     /* The writer will not touch the source again; may be NULL. */
@@ -56,7 +56,7 @@ struct lull_writer_options {
     void (*ended)(void *context, uint32_t gpu, int result);
 };
 
-/* 20 ms, 50 ms and 5 s, no callback. */
+/* lowering_gap_ns 20 ms, lowering_refill_ns 50 ms, validity_cap_ns 5 s, no callback. */
 extern const struct lull_writer_options lull_writer_defaults;
 
 /* One GPU as the writer sees it. */

@@ -126,7 +126,7 @@ struct lull_process_info {
     char program[32];
 };
 
-struct lull_event_segment; /* one open segment; event.c */
+struct lull_event_segment; /* one open segment */
 
 /*
  * Governor: creates the segment at path (must not exist), locks and maps it. The caller owns it.
@@ -199,7 +199,8 @@ void lull_event_segment_identify(struct lull_event_segment *job, uint32_t slot,
  */
 uint32_t lull_event_segment_intern(struct lull_event_segment *job, uint32_t slot, const char *name);
 
-/* Probe: number of the calling thread, the same for all probes of the process. Keep it: slow. */
+/* Probe: number of the calling thread, the same for all probes of the process. It is slow, so keep
+ * what it returns. */
 uint32_t lull_event_segment_thread(struct lull_event_segment *job, uint32_t slot);
 
 /*

@@ -55,7 +55,7 @@ int lull_event_segment_has_events(const struct lull_event_segment *job)
     return 0;
 }
 
-/* Sleeps once in the given state. Returns 1 when lull_event_segment_wake was the reason. */
+/* Sleeps once in the given state. Returns 1 if lull_event_segment_wake ended the sleep. */
 static int sleep_as(struct lull_event_segment *job, uint32_t state, int64_t until_ns)
 {
     _Atomic uint32_t *doorbell = &job->segment->header.doorbell;

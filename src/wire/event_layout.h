@@ -115,7 +115,8 @@ static inline uint32_t claimed_slots(const struct lull_event_memory *segment)
     return claimed < LULL_JOB_MAX_PROCESSES ? claimed : LULL_JOB_MAX_PROCESSES;
 }
 
-/* Where the records that may hold something end. head may be anything: one lap at most. */
+/* Where the records that may hold something end: one lap after tail at most, for head may be
+ * anything. */
 static inline uint64_t end_of(const struct lull_event_slot *slot, uint64_t tail)
 {
     const uint64_t reserved = atomic_load(&slot->head) - tail;

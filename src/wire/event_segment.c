@@ -84,7 +84,7 @@ static int map_segment(int fd, struct lull_event_memory **segment_out)
     return 0;
 }
 
-/* The file, locked and mapped. */
+/* Creates the file, locked and mapped; returns its descriptor. */
 static int create_file(const char *path, struct lull_event_memory **segment_out)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);

@@ -21,7 +21,7 @@ void lull_job_file_path(const char *directory, const char *pass, char *path_out,
     snprintf(path_out, size, "%s/%s%ld-%s", directory, prefix, (long)getpid(), pass);
 }
 
-/* The process that a segment's name tells of; 0: it is no such name. */
+/* Returns the process that a segment's name tells of; 0: it is no such name. */
 static pid_t owner_of(const char *name)
 {
     const char *digits = name + sizeof(prefix) - 1;
@@ -40,7 +40,7 @@ static bool is_dead(pid_t pid)
     return kill(pid, 0) < 0 && errno == ESRCH;
 }
 
-/* A file of our own that nobody has locked: not by this process or any other, in any container. */
+/* Whether the file is this user's and nobody has locked it, in whatever container. */
 static bool is_abandoned(int directory_fd, const char *name)
 {
     int fd = openat(directory_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

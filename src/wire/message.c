@@ -153,7 +153,7 @@ static void put_field(uint8_t *bytes, const struct field *field, const struct lu
     }
 }
 
-/* 0, or LULL_E_FORMAT: a text must end within its field. */
+/* Copies a text. LULL_E_FORMAT: it does not end within its field. */
 static int get_text(const uint8_t *bytes, char *text, size_t size)
 {
     const size_t length = strnlen((const char *)bytes, size);

@@ -8,7 +8,7 @@
 
 static const uint32_t proposal_magic = 0x47544c4c; /* "LLTG" */
 
-/* Where the next number goes or comes from. */
+/* Where the next number is written to or read from. */
 struct writer {
     uint8_t *bytes;
 };
@@ -67,7 +67,7 @@ size_t lull_proposal_encode(const struct lull_proposal *proposal, uint8_t *buffe
     return (size_t)(writer.bytes - buffer);
 }
 
-/* False: no governor writes such an entry. */
+/* Reads an entry. False: no governor writes such an entry. */
 static bool get_entry(struct reader *reader, struct lull_proposal_entry *entry)
 {
     entry->signature = get(reader, 8);

@@ -72,7 +72,7 @@ static void take_value(void *context, double value)
 
 /* ---- output -------------------------------------------------------------------------------- */
 
-/* False: nobody reads it any more. */
+/* Writes all of it. False: nobody reads it any more. */
 static bool write_all(int to, const char *data, size_t size)
 {
     while (size > 0) {
@@ -144,7 +144,7 @@ static void tick(struct attempt *attempt)
         !(lull_job_cost(&options->price, attempt->progress.energy_j, attempt->progress.time_s) >
           options->bound))
         return;
-    /* What it has said by now comes first: success is success. */
+    /* What the command has written by now is read first: a target that it has reached counts. */
     for (int i = 0; i < STREAMS; i++)
         pass_on(attempt, &attempt->relays[i]);
     stop(attempt, LULL_BATCH_END_BOUND);
@@ -172,7 +172,8 @@ static int wait_ms(const struct attempt *attempt, int64_t tick_ns)
     return until_ns <= now_ns ? 0 : (int)((until_ns - now_ns) / LULL_NS_PER_MS) + 1;
 }
 
-/* Until the command has ended and all that it has written is passed on; returns its status. */
+/* Waits until the command has ended and all that it has written is passed on; returns its status.
+ */
 static int watch(struct attempt *attempt)
 {
     int64_t tick_ns = attempt->begin_ns + TICK_NS;
@@ -203,8 +204,8 @@ static int watch(struct attempt *attempt)
         }
     }
     measure(attempt);
-    /* What it has left behind would go on drawing power. Its group is certain until it is reaped.
-     */
+    /* Processes that it has left behind would go on drawing power. Its group's number is certain
+     * until it is reaped. */
     if (attempt->is_stopping)
         lull_child_signal_group(&attempt->child, SIGKILL);
     lull_child_reap(&attempt->child, true, &status);
@@ -239,7 +240,7 @@ static int make_pipes(struct attempt *attempt, int ends[STREAMS], struct lull_er
 
 static int start(struct attempt *attempt, struct lull_error *err)
 {
-    /* A program whose output is no terminal keeps it back, and the metric with it. */
+    /* A Python program whose output is no terminal keeps it back, and the metric with it. */
     static const char *const environment[] = {"PYTHONUNBUFFERED=1", NULL};
     struct lull_child_setup setup = {.has_own_group = true};
     int ends[STREAMS] = {-1, -1};

@@ -40,8 +40,9 @@ enum lull_batch_end {
 
 struct lull_batch_attempt {
     enum lull_batch_end end;
-    enum lull_batch_event event; /* what that means for the search; LOST without its energy */
-    int status;                  /* of the command; 128 + N for a signal */
+    enum lull_batch_event
+        event;  /* what the end means for the search; LOST: its energy is not known */
+    int status; /* of the command; 128 + N for a signal */
     struct lull_batch_progress progress;
 };
 

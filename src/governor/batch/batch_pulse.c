@@ -39,7 +39,7 @@ static void *beat(void *argument)
             break;
         progress = pulse->progress;
         pthread_mutex_unlock(&pulse->lock);
-        /* A beat that fails is made up for by the next. */
+        /* A beat that fails is no error: the next one tells the same. */
         lull_batch_jobs_beat(pulse->jobs, pulse->name, pulse->run, &progress, NULL);
         pthread_mutex_lock(&pulse->lock);
     }

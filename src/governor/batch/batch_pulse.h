@@ -15,7 +15,7 @@ struct lull_batch_pulse;
 struct lull_batch_pulse *lull_batch_pulse_begin(struct lull_batch_jobs *jobs, const char *name,
                                                 uint64_t run);
 
-/* What to tell next; returns at once. NULL is allowed. */
+/* Sets what is told next; returns at once. NULL is allowed. */
 void lull_batch_pulse_set(struct lull_batch_pulse *pulse,
                           const struct lull_batch_progress *progress);
 

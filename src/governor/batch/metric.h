@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 
-enum { LULL_METRIC_LINE_BYTES = 16384 }; /* what goes beyond it in a line is not looked at */
+enum { LULL_METRIC_LINE_BYTES = 16384 }; /* the rest of a longer line is not looked at */
 
 struct lull_metric;
 

@@ -17,15 +17,15 @@
 #include "wire/command.h"
 
 enum {
-    CALL_MS = 3000,    /* for an answer of the daemon */
-    RESTORE_MS = 5000, /* for GPUs to be put back at close */
+    CALL_MS = 3000,    /* how long the daemon may take to answer */
+    RESTORE_MS = 5000, /* how long closing waits until the GPUs are put back */
 };
 
 struct lull_actuator {
     struct lull_command_table *table;
     int doorbell_fd;
     uint64_t leased; /* a bit per slot */
-    bool has_lost;   /* a lease was taken back */
+    bool has_lost;   /* lulld has taken a lease back */
 
     struct lull_client *client; /* daemon */
     int64_t heartbeat_ns;       /* from one renewal of the leases to the next, as lulld wants it */
@@ -48,8 +48,8 @@ static struct lull_actuator *create(struct lull_error *err)
     return actuator;
 }
 
-/* A daemon that wants no heartbeat before its leases end, or none at all, gets three in that time.
- */
+/* The client renews three times in the life of a lease where the daemon names no heartbeat, or one
+ * that comes after the lease has ended. */
 static int64_t heartbeat_of(const struct lull_message_welcome *welcome)
 {
     uint32_t heartbeat_ms = welcome->heartbeat_ms;
@@ -108,7 +108,7 @@ static int open_local(struct lull_actuator *actuator, const char *runtime_dir,
 
     if (result < 0)
         return result;
-    /* What a killed run has left; a failure concerns one GPU and was logged. */
+    /* Undoes what a killed run has left. A failure concerns one GPU and has been logged. */
     lull_restore_all(actuator->devices, actuator->journal, &report, NULL);
     result = lull_command_table_create(&actuator->table, err);
     if (result < 0)
@@ -242,7 +242,8 @@ int lull_actuator_lease(struct lull_actuator *actuator, const char *uuid,
     return 0;
 }
 
-/* The count in the heartbeat's answer tells even if the message about a revocation got lost. */
+/* The answer to a heartbeat counts the leases, so a lost one is noticed even if the message about
+ * it got lost. */
 static void note_revoked(struct lull_actuator *actuator, const struct lull_message *message)
 {
     if (message->type == LULL_MESSAGE_REPLY && message->body.reply.code >= 0 &&
@@ -285,7 +286,8 @@ uint64_t lull_actuator_set(struct lull_actuator *actuator, uint32_t slot, uint32
         .sm_mhz = sm_mhz, .deadline_ns = deadline_ns, .valid_until_ns = valid_until_ns};
     uint64_t sequence = lull_command_post(actuator->table, slot, &request);
 
-    eventfd_write(actuator->doorbell_fd, 1); /* full: the writer has been rung often enough */
+    eventfd_write(actuator->doorbell_fd,
+                  1); /* it fails only when the counter is full, and then the writer is awake */
     return sequence;
 }
 

@@ -17,9 +17,12 @@ enum { TARGETS = 4 };
 
 static const int64_t look_ns = 200 * LULL_NS_PER_US;
 static const int64_t answer_ns = 10 * LULL_NS_PER_S;
-static const int64_t validity_ns = 5 * LULL_NS_PER_S;  /* what a lowering outlives us by, at most */
-static const int64_t patience_ns = 60 * LULL_NS_PER_S; /* for a command to make the GPUs busy */
-static const int64_t grace_ns = 5 * LULL_NS_PER_S;     /* from SIGTERM to SIGKILL */
+static const int64_t validity_ns =
+    5 * LULL_NS_PER_S; /* a lowered clock outlives this process by this at most */
+static const int64_t patience_ns =
+    60 * LULL_NS_PER_S; /* how long the command may take to make the GPUs busy */
+static const int64_t grace_ns =
+    5 * LULL_NS_PER_S; /* how long the command may take to end after SIGTERM */
 
 struct session {
     struct lull_devices *devices;
@@ -36,7 +39,8 @@ struct session {
 
 /* ---- the command that keeps the GPUs busy ------------------------------------------------ */
 
-/* With its standard output on ours for errors: ours is for the result. */
+/* The command's standard output goes to standard error, because standard output is for the result.
+ */
 static int start_load(struct session *session, struct lull_error *err)
 {
     const int output = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
@@ -72,7 +76,7 @@ static void stop_load(struct session *session)
 
 /* ---- the state of things ----------------------------------------------------------------- */
 
-/* True unless the driver says that the GPU is idle. */
+/* A GPU counts as busy unless the driver says that it is idle. */
 static bool is_busy(struct session *session, uint32_t gpu)
 {
     struct lull_device_reading reading;
@@ -85,7 +89,7 @@ static bool is_busy(struct session *session, uint32_t gpu)
                                                   : (reading.valid & LULL_READING_UTILIZATION) == 0;
 }
 
-/* Index in options of a GPU that is idle, -1 if none is. */
+/* Returns the index in options of the first idle GPU, -1 if none is idle. */
 static int find_idle(struct session *session)
 {
     for (uint32_t i = 0; i < session->options->gpu_count; i++)
@@ -94,7 +98,7 @@ static int find_idle(struct session *session)
     return -1;
 }
 
-/* What may end the measurement at any time; renews the leases. */
+/* Looks for what may end the measurement at any time, and renews the leases. */
 static int look_around(struct session *session, struct lull_error *err)
 {
     int status;
@@ -178,7 +182,7 @@ static int await(struct session *session, uint32_t index, struct lull_switch_res
                           gpu, result_out->status);
 }
 
-/* A switch that found nothing to write tells nothing. */
+/* A switch that had nothing to write took no time, and is left out. */
 static void add(struct lull_calibration_switches *switches, const struct lull_switch_result *result)
 {
     if (result->call_ns == 0 || switches->count == LULL_CALIBRATION_SWITCHES)
@@ -189,7 +193,7 @@ static void add(struct lull_calibration_switches *switches, const struct lull_sw
     switches->count++;
 }
 
-/* Down to a target and up again. */
+/* Switches a GPU down to a target and up again. */
 static int measure_round(struct session *session, uint32_t index, uint32_t target_index,
                          struct lull_error *err)
 {
@@ -232,7 +236,8 @@ static int switch_all(struct session *session, int target_index, int64_t *last_e
     return 0;
 }
 
-/* GPUs queue in the driver: how long until the last of them has been asked. */
+/* Lowers all GPUs at once: their calls queue in the driver, and the last of them waits for all
+ * others. */
 static int measure_together(struct session *session, struct lull_error *err)
 {
     const uint32_t count = session->options->gpu_count;
@@ -265,7 +270,7 @@ static int measure_together(struct session *session, struct lull_error *err)
 
 /* ---- all of it --------------------------------------------------------------------------- */
 
-/* Targets are places in the list of clocks, as a descent sees them. */
+/* Spreads the targets evenly over the list of clocks, because a descent steps through that list. */
 static void describe(struct session *session, uint32_t index)
 {
     const struct lull_device_info *info =
@@ -352,7 +357,7 @@ static int measure(struct session *session, struct lull_error *err)
     return has_several ? measure_together(session, err) : 0;
 }
 
-/* What was measured on a GPU that went idle says nothing. */
+/* The clock of an idle GPU does not show when it has settled, so such a measurement is void. */
 static int check_still_busy(struct session *session, struct lull_error *err)
 {
     const int idle = find_idle(session);

@@ -20,7 +20,7 @@ enum { FORMAT_VERSION = 1, MAX_BYTES = 1 << 20, MAX_MHZ = 100000, MAX_MS = 60000
 
 /* ---- what a record says ------------------------------------------------------------------ */
 
-/* Negative values are left out. */
+/* Negative values (a clock that never settled) are left out. */
 static double quantile(const double *values, uint32_t count, double p)
 {
     struct lull_quantile held = {0};
@@ -165,7 +165,8 @@ static int bad(struct lull_error *err, const char *path, const char *what)
                           what);
 }
 
-/* An array of times; null is -1 where it is allowed. Returns how many, or -1. */
+/* Reads an array of times; null becomes -1 where it is allowed. Returns how many there are, or -1.
+ */
 static int read_numbers(const json_t *array, bool may_be_null, double *values_out)
 {
     const size_t count = json_array_size(array);
@@ -197,7 +198,7 @@ static bool read_switches(const json_t *object, struct lull_calibration_switches
     return true;
 }
 
-/* A whole number in [min, max]. */
+/* Reads a whole number in [min, max]. */
 static bool read_integer(const json_t *value, json_int_t min, json_int_t max, uint32_t *out)
 {
     if (!json_is_integer(value) || json_integer_value(value) < min ||
@@ -301,7 +302,7 @@ static void append_plain(char *name, size_t size, const char *text)
     name[length] = '\0';
 }
 
-/* What two models share by this is told apart by the file's content. */
+/* Two models may get the same name of a file; its content tells which of them it is for. */
 static int make_path(const char *directory, const char *gpu_name, const char *driver_version,
                      char *path_out, struct lull_error *err)
 {

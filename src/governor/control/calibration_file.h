@@ -28,7 +28,8 @@ enum {
 struct lull_calibration_switches {
     uint32_t count;
     double call_ms[LULL_CALIBRATION_SWITCHES];   /* the driver call */
-    double settle_ms[LULL_CALIBRATION_SWITCHES]; /* from its return; negative: never settled */
+    double settle_ms[LULL_CALIBRATION_SWITCHES]; /* from the return of the call until the clock
+                                                    followed; negative: it never did */
 };
 
 /* Between the reference point and one lower clock. */
@@ -44,7 +45,7 @@ struct lull_calibration_record {
     uint32_t reference_mhz; /* highest SM clock */
     uint32_t target_count;
     struct lull_calibration_target targets[LULL_CALIBRATION_TARGETS]; /* from the highest down */
-    /* Lowering all GPUs at once: until the last driver call had returned. */
+    /* Lowering all GPUs at once: the time until the last driver call had returned. */
     uint32_t together_gpus; /* 0: not measured */
     uint32_t together_count;
     double together_ms[LULL_CALIBRATION_SWITCHES];

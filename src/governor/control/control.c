@@ -16,7 +16,7 @@ enum { EVENTS_AT_ONCE = 256 };
 /* The loop looks around at least this often, for results that no event announces. */
 static const int64_t idle_wait_ns = 20 * LULL_NS_PER_MS;
 
-/* GPUs of one name behind one driver switch alike: the first of them stands for all. */
+/* GPUs of the same name switch alike: the first of them stands for all. */
 static void tell_models(struct lull_control *control)
 {
     for (uint32_t i = 0; i < control->gpu_count; i++) {
@@ -28,7 +28,7 @@ static void tell_models(struct lull_control *control)
     }
 }
 
-/* What `lull calibrate` has measured on GPUs of these models is where this run starts from. */
+/* A run starts from what `lull calibrate` has measured on GPUs of these models. */
 static void recall_calibrations(struct lull_control *control)
 {
     struct lull_calibration_record record;
@@ -164,7 +164,7 @@ static void take_event(struct lull_control *control, uint32_t index, const struc
     control->decider->take_event(control->deciding, index, event);
 }
 
-/* Windows count for processes without a GPU as well; gpu -1. */
+/* Energy windows count for processes without a GPU (-1) as well. */
 static void take_event_of(struct lull_control *control, uint32_t slot, int32_t gpu,
                           const struct lull_event *event)
 {
@@ -200,7 +200,8 @@ static void *loop(void *argument)
 {
     struct lull_control *control = argument;
 
-    /* The default slack of 50 us would be most of the latency that we promise. */
+    /* The default timer slack of 50 us would be most of the latency from a section's begin to its
+     * request. */
     prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
     while (!atomic_load(&control->stopping)) {
         int64_t wake_ns = lull_now_ns() + idle_wait_ns;
@@ -312,7 +313,7 @@ static void bind_process(struct lull_control *control, uint32_t slot,
     pthread_mutex_unlock(&control->lock);
 }
 
-/* A process without a rank only counts if it takes part at all, as an MPI launcher does not. */
+/* Only processes that have joined the segment are bound: an MPI launcher does not join it. */
 void lull_control_bind(struct lull_control *control)
 {
     uint32_t processes = lull_event_segment_process_count(control->job);

@@ -27,15 +27,15 @@ struct lull_control;
 
 /* State of one GPU as the loop sees it. */
 struct lull_control_gpu {
-    int32_t process; /* slot of its rank in the job, -1 none */
-    bool shared;     /* more than one rank uses it: left alone */
+    int32_t process; /* slot of the rank that uses it, -1: none does */
+    bool shared;     /* more than one rank uses it, so it is left alone */
     bool leased;
     struct lull_error refusal; /* why it is not leased; code 0: not asked yet */
     uint32_t device;           /* index in devices */
     struct lull_driver_watch driver;
     struct lull_communicators communicators; /* where communication runs on the GPU */
     uint64_t lost_events;
-    int64_t entered_ns; /* its rank entered the job (MPI_Init), and left it; 0 not seen */
+    int64_t entered_ns; /* when its rank entered the job (MPI_Init) and when it left; 0: not seen */
     int64_t left_ns;
 };
 
@@ -61,57 +61,59 @@ const struct lull_decider *lull_control_decider(const struct lull_control *contr
 void lull_control_log_boundary(struct lull_control *control, uint32_t gpu,
                                const struct lull_boundary *boundary);
 
-/* Who is told of the program's energy windows. Before start; borrowed until destroy. */
+/* Tells this accounting of the program's energy windows. To be called before start; borrowed until
+ * destroy. */
 void lull_control_set_accounting(struct lull_control *control, struct lull_accounting *accounting);
 
-/*
- * Power limits shall be set as well: leases ask for them. Before start. The clocks are then this
- * caller's, so the control must be made to observe only.
- */
+/* Leases ask for the right to set power limits, too. To be called before start, on a control that
+ * only observes: the caller sets the clocks. */
 void lull_control_want_limits(struct lull_control *control);
 bool lull_control_wants_limits(const struct lull_control *control);
 
-/* Asks for a power limit, mW (0: as before), or a clock (0: none locked) until valid_until_ns; of a
- * GPU that is not leased: nothing, 0. Main thread. */
+/* Requests a power limit in mW (0: the one from before the lease), or a clock (0: unlocked) until
+ * valid_until_ns. Nothing happens to a GPU that is not leased, and 0 is returned. For the main
+ * thread. */
 uint64_t lull_control_set_limit(struct lull_control *control, uint32_t gpu, uint32_t limit_mw);
 void lull_control_set_clock(struct lull_control *control, uint32_t gpu, uint32_t sm_mhz,
                             int64_t valid_until_ns);
 void lull_control_limit_result(const struct lull_control *control, uint32_t gpu,
                                struct lull_limit_result *result_out);
 
-/* From now on iterations count as of this phase, whatever the controller, which observes, says. */
+/* From now on iterations are logged with this phase instead of the controller's, which only
+ * observes. */
 void lull_control_set_phase(struct lull_control *control, enum lull_controller_phase phase);
 
 int lull_control_start(struct lull_control *control, struct lull_error *err);
 
-/* Drains what is left, raises everything and ends the thread. */
+/* Takes the events that are left, raises all GPUs and ends the thread. */
 void lull_control_stop(struct lull_control *control);
 void lull_control_destroy(struct lull_control *control);
 
 /* Binds new processes to GPUs and leases these. Main thread, a few times a second. */
 void lull_control_bind(struct lull_control *control);
 
-/* Takes one reading of a GPU: for the run log, and its power and reasons for the controller. */
+/* Enters one reading of a GPU into its run log and hands it to the decider. */
 void lull_control_sample(struct lull_control *control, uint32_t gpu,
                          const struct lull_sample *sample);
 
-/* The actuator is gone: stop asking it. */
+/* Stops using the actuator, which is gone. */
 void lull_control_disarm(struct lull_control *control);
 
 uint32_t lull_control_gpu_count(const struct lull_control *control);
 
-/* Between lock and unlock, the five below may be read while the loop runs. */
+/* While the loop runs, what the next five functions return may be read only between lock and
+ * unlock. */
 void lull_control_lock(struct lull_control *control);
 void lull_control_unlock(struct lull_control *control);
 const struct lull_controller *lull_control_controller(const struct lull_control *control);
 const struct lull_control_gpu *lull_control_gpu(const struct lull_control *control, uint32_t gpu);
 const struct lull_run_log *lull_control_log(const struct lull_control *control, uint32_t gpu);
 const struct lull_device_info *lull_control_info(const struct lull_control *control, uint32_t gpu);
-/* For its main thread only, and only while locked. */
+/* For the main thread alone, and only while locked. */
 struct lull_controller *lull_control_controlled(struct lull_control *control);
 struct lull_event_segment *lull_control_job(const struct lull_control *control);
 
-/* Whether what governs the clocks has come to its result. */
+/* Whether the decider has come to its result. */
 bool lull_control_has_settled(const struct lull_control *control);
 
 #endif

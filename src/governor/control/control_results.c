@@ -6,10 +6,12 @@
 
 #include "base/clock.h"
 
-/* A clock that has not followed for so long does not follow. */
+/* A clock that has not followed after this long will not follow. Longer than the slowest published
+ * settling (48 ms). */
 static const int64_t obedience_ns = 60 * LULL_NS_PER_MS;
 
-/* From the return of a call until the clock followed, or at least so long; < 0: nobody looked. */
+/* The time from the return of a call until the clock followed, or a lower bound of it; negative:
+ * nobody looked. */
 static int64_t time_to_settle_ns(const struct lull_switch_result *result, int64_t end_ns,
                                  int64_t overtaken_ns)
 {
@@ -42,7 +44,8 @@ static void tell_switch(struct lull_control *control, uint32_t index,
     control->decider->take_switch(control->deciding, index, &outcome);
 }
 
-/* What came of a request: settled, refused, or overtaken by the next call, at overtaken_ns. */
+/* Takes what came of a request: it settled, was refused, or was overtaken by the next call at
+ * overtaken_ns. */
 static void take_outcome(struct lull_control *control, uint32_t index,
                          const struct lull_switch_result *result, int64_t overtaken_ns)
 {
@@ -50,7 +53,7 @@ static void take_outcome(struct lull_control *control, uint32_t index,
     const struct lull_posted_request *request =
         &gpu->requests[result->sequence % LULL_CONTROL_REQUESTS_KEPT];
     const int64_t end_ns = result->call_begin_ns + result->call_ns;
-    /* Stale: made, and undone because it had come too late. */
+    /* LULL_E_STALE: the call was made, and undone because it had come too late. */
     const bool is_made =
         (result->status == 0 || result->status == LULL_E_STALE) && result->call_ns > 0;
     bool is_useless;
@@ -62,7 +65,7 @@ static void take_outcome(struct lull_control *control, uint32_t index,
     lull_driver_watch_take_result(&gpu->state.driver, result);
     is_useless = lull_driver_watch_has_no_effect(&gpu->state.driver) || result->status == -EPERM ||
                  result->status == LULL_E_UNSUPPORTED || result->status == LULL_E_NO_DEVICE;
-    /* Nothing had to be written: nothing was learnt about what writing costs. */
+    /* Where nothing had to be written, nothing was learnt about what writing costs. */
     if (request->sequence == result->sequence && (is_made || is_useless))
         tell_switch(control, index, request, result, overtaken_ns, is_useless);
     if (result->status == 0 && result->settle_ns >= 0)
@@ -78,14 +81,15 @@ static void take_overtaken(struct lull_control *control, uint32_t index,
 {
     struct lull_switch_result overtaken = control->gpus[index].seen;
 
-    /* Not read back at all: the writer was busy with another GPU's call. */
+    /* It was read back at least once; else the writer was busy with another GPU's call. */
     if (overtaken.observed_mhz != 0 &&
         next->call_begin_ns - (overtaken.call_begin_ns + overtaken.call_ns) > obedience_ns)
         overtaken.settle_ns = LULL_SETTLE_NOT_OBEYED;
     take_outcome(control, index, &overtaken, next->call_begin_ns);
 }
 
-/* A call that no outcome need tell of: the next request may have needed none, and answered. */
+/* Takes the driver's calls. No outcome need tell of one: the next request may have needed no call,
+ * and hidden it. */
 static void take_calls(struct lull_control *control, uint32_t index,
                        const struct lull_switch_result *result)
 {
@@ -100,7 +104,8 @@ static void take_calls(struct lull_control *control, uint32_t index,
     control->decider->take_blocked(control->deciding, index, lull_now_ns(), blocked_ms);
 }
 
-/* Since when the oldest request that is still known has had no answer, earliest_ns or sooner. */
+/* The time since which the oldest known request of this GPU has had no answer; earliest_ns if that
+ * is earlier. */
 static int64_t unanswered_since_ns(const struct lull_governed_gpu *gpu,
                                    const struct lull_switch_result *result, int64_t earliest_ns)
 {

@@ -32,20 +32,23 @@ struct lull_governed_gpu {
     atomic_bool armed; /* leased, and the actuator alive */
     const struct lull_device_info *info;
     struct lull_posted_request requests[LULL_CONTROL_REQUESTS_KEPT]; /* by sequence */
-    uint64_t posted;                /* sequence of the last request */
-    uint64_t taken;                 /* sequence of the last outcome taken */
-    uint32_t calls;                 /* of the driver, as far as they have been seen */
-    uint32_t point;                 /* asked for last */
-    struct lull_switch_result seen; /* of a call that has returned, settling; sequence 0 none */
-    struct lull_clock_expectation expected; /* since_ns 0: nothing is */
+    uint64_t posted; /* sequence of the last request */
+    uint64_t taken;  /* sequence of the last outcome taken */
+    uint32_t calls;  /* calls of the driver that have been taken */
+    uint32_t point;  /* asked for last */
+    struct lull_switch_result
+        seen; /* result of a call whose clock is still settling; sequence 0: none */
+    struct lull_clock_expectation expected; /* since_ns 0: nothing is expected */
     struct lull_run_log log;
-    struct lull_span lowered; /* stretch under way; begin_ns 0 none */
-    bool left;                /* its rank has ended: another may take it over */
+    struct lull_span
+        lowered; /* the stretch at a lowered clock that is under way; begin_ns 0: none */
+    bool left;   /* its rank has ended, and another may take it over */
     int64_t section_begin_ns;
-    uint32_t depth; /* of nested calls of the rank */
-    /* Of a rank that communicates on the GPU: */
-    struct lull_gap_map *gaps;     /* from what its kernels do; NULL otherwise */
-    struct lull_track *enqueueing; /* what its host does, alike in every pass */
+    uint32_t depth; /* how many calls of the rank are nested now */
+    /* For a rank that communicates on the GPU: */
+    struct lull_gap_map
+        *gaps; /* gaps between its kernels; NULL: the rank does not communicate on the GPU */
+    struct lull_track *enqueueing; /* iterations by what its host enqueues */
 };
 
 struct lull_control {
@@ -56,13 +59,13 @@ struct lull_control {
     const struct lull_decider *decider; /* it rules; its functions are called with... */
     void *deciding;                     /* ...this */
     struct lull_accounting *accounting; /* is told of energy windows; NULL: nobody is */
-    pthread_mutex_t lock;               /* controller and run logs */
+    pthread_mutex_t lock;               /* guards deciders and run logs */
     pthread_t thread;
     bool running;
     bool observe_only;
     bool exposure; /* compute kernels may be recorded */
     bool wants_limits;
-    bool has_phase; /* told by lull_control_set_phase */
+    bool has_phase; /* lull_control_set_phase has set phase */
     enum lull_controller_phase phase;
     atomic_bool stopping;
     uint32_t bound; /* processes looked at so far */
@@ -71,13 +74,13 @@ struct lull_control {
     struct lull_governed_gpu gpus[LULL_CONTROLLER_MAX_GPUS];
 };
 
-/* What came of the commands since the last time, and how the driver does. */
+/* Takes what came of the commands since the last call, and how the driver does. */
 void lull_control_take_results(struct lull_control *control);
 
-/* Frees what is known of a rank that communicates on the GPU. */
+/* Frees what is kept for a rank that communicates on the GPU. */
 void lull_control_forget_device(struct lull_governed_gpu *gpu);
 
-/* What iterations count as now. */
+/* The phase that iterations are logged with. */
 enum lull_controller_phase lull_control_phase(const struct lull_control *control);
 
 /* The section controller; its state is the control. */

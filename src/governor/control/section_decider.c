@@ -35,7 +35,7 @@ static void log_section(struct lull_governed_gpu *gpu, const struct lull_call *c
         &gpu->log, &(struct lull_span){gpu->section_begin_ns, call->time_ns, call->operation});
 }
 
-/* A call of this GPU's rank, or a gap between its kernels. */
+/* Takes a call of this GPU's rank, or a gap between its kernels. */
 static void take_call(struct lull_control *control, uint32_t index, const struct lull_call *call)
 {
     struct lull_governed_gpu *gpu = &control->gpus[index];
@@ -66,7 +66,7 @@ static struct lull_call call_of(const struct lull_event *event)
 
 /* ---- the host's calls and the program's sections ------------------------------------------ */
 
-/* What the name of a section says of it. */
+/* What a section is for, by its name. */
 enum meaning { WAITING, COMPUTING, UNKNOWN };
 
 static enum meaning meaning_of_name(const struct lull_control *control,
@@ -166,7 +166,7 @@ static void emit_gaps(struct lull_control *control, uint32_t index, int64_t now_
         take_call(control, index, &call);
 }
 
-/* The host's side: iterations are counted here, whatever is known of the GPU's. */
+/* Iterations are counted by what the host enqueues, even if nothing is known of the GPU's side. */
 static void take_enqueue(struct lull_control *control, uint32_t index,
                          const struct lull_event *event)
 {
@@ -235,7 +235,7 @@ static void take_event(void *state, uint32_t index, const struct lull_event *eve
     if (is_of_device && !become_device(control, gpu))
         return;
     if (is_of_device)
-        emit_gaps(control, index, event->time_ns); /* before this edge announces them anew */
+        emit_gaps(control, index, event->time_ns); /* before this event announces gaps anew */
     if (kinds[event->kind].take != NULL)
         kinds[event->kind].take(control, index, event);
     if (is_of_device) {

@@ -100,7 +100,7 @@ void lull_accounting_begin(struct lull_accounting *accounting, int64_t now_ns,
 
 /* ---- readings ---------------------------------------------------------------------------- */
 
-/* An edge of the pass, once nothing that comes later can change it. */
+/* Settles an edge of the pass once no later reading can change it. */
 static void settle(struct metered *metered, int64_t time_ns, bool is_final,
                    struct lull_energy_edge *edge, bool *is_known)
 {

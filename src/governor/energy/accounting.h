@@ -43,7 +43,7 @@ struct lull_accounting_gpu {
 struct lull_accounting_row {
     char name[LULL_JOB_NAME_BYTES];
     uint64_t count;      /* windows that were closed */
-    uint64_t unmeasured; /* of them, such whose energy is not known, and not in the sums */
+    uint64_t unmeasured; /* windows whose energy is not known; they are not in the sums */
     struct lull_energy_sum all;
     struct lull_energy_sum *gpus; /* per GPU of the job, in its order */
 };
@@ -69,7 +69,7 @@ void lull_accounting_take(struct lull_accounting *accounting, uint32_t gpu,
 /* Reads processors and memory; once a second. */
 void lull_accounting_read_node(struct lull_accounting *accounting);
 
-/* WINDOW_BEGIN or WINDOW_END from that slot of the job. Never waits long, never fails. */
+/* Takes WINDOW_BEGIN or WINDOW_END from that slot of the job. Never waits long, never fails. */
 void lull_accounting_tell(struct lull_accounting *accounting, const struct lull_event_segment *job,
                           uint32_t slot, const struct lull_event *event);
 
@@ -86,7 +86,7 @@ uint32_t lull_accounting_gpu_count(const struct lull_accounting *accounting);
 void lull_accounting_gpu(const struct lull_accounting *accounting, uint32_t gpu,
                          struct lull_accounting_gpu *gpu_out);
 
-/* All GPUs; not known if one is not. */
+/* The sum over all GPUs; it is not known if that of one GPU is not. */
 void lull_accounting_gpus(const struct lull_accounting *accounting,
                           struct lull_accounting_total *total_out);
 void lull_accounting_node(const struct lull_accounting *accounting, enum lull_rapl_kind kind,

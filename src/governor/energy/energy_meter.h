@@ -30,7 +30,7 @@ void lull_energy_meter_close(struct lull_energy_meter *meter);
 /* Counts from here. Errors: -EIO a counter cannot be read. */
 int lull_energy_meter_begin(struct lull_energy_meter *meter, struct lull_error *err);
 
-/* J of all GPUs since then; NAN where a counter cannot be read or has begun anew. */
+/* Energy of all GPUs since begin, J; NAN where a counter cannot be read or has begun anew. */
 double lull_energy_meter_read(struct lull_energy_meter *meter);
 
 #endif

@@ -4,10 +4,11 @@
 /* NVML's numbers of architectures. */
 enum { VOLTA = 5, AMPERE = 7 };
 
-/* Power may overshoot the highest limit, briefly; and where there is none. */
+/* Power may briefly overshoot the highest limit by this ratio. Where there is no limit,
+ * highest_known_w is the bound. Chosen, not measured. */
 static const double overshoot_ratio = 1.2;
 static const double highest_known_w = 1500.0;
-/* Of a processor, or the memory beside it. */
+/* No processor, with the memory beside it, draws more. Chosen, not measured. */
 static const double highest_zone_w = 1500.0;
 
 struct lull_energy_source lull_energy_source_of_gpu(const struct lull_device_info *info)

@@ -23,7 +23,7 @@
  */
 struct lull_energy_source lull_energy_source_of_gpu(const struct lull_device_info *info);
 
-/* That many RAPL zones together: refreshed every millisecond. */
+/* The sum of this many RAPL zones, which are refreshed every millisecond. */
 struct lull_energy_source lull_energy_source_of_node(uint32_t zones);
 
 #endif

@@ -19,7 +19,7 @@ struct span {
 };
 
 struct window {
-    struct window *next; /* of those that wait: a later one */
+    struct window *next; /* the next one of those that wait */
     uint64_t number;
     struct lull_accounting_row *row;
     int64_t begin_ns;
@@ -143,7 +143,7 @@ void lull_energy_windows_open(struct lull_energy_windows *windows,
     *place = window;
 }
 
-/* The energy is known on all GPUs, or will not be. */
+/* Adds a window to its row once its energy is known on all GPUs, or never will be. */
 static void enter(struct window *window)
 {
     struct lull_accounting_row *row = window->row;

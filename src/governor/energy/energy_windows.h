@@ -24,7 +24,8 @@ struct lull_energy_window {
     uint64_t number; /* in its process */
     const char *name;
     int64_t begin_ns;
-    uint32_t first_gpu; /* it counts for these of the job's, one at least */
+    uint32_t first_gpu; /* the window counts for gpu_count GPUs of the job from this one on; at
+                           least one */
     uint32_t gpu_count;
 };
 
@@ -32,11 +33,11 @@ struct lull_energy_window {
 struct lull_energy_windows *lull_energy_windows_create(uint32_t gpu_count);
 void lull_energy_windows_destroy(struct lull_energy_windows *windows);
 
-/* An open window of the same place in its process is lost. */
+/* Opens a window. One that is open in the same place of its process is lost. */
 void lull_energy_windows_open(struct lull_energy_windows *windows,
                               const struct lull_energy_window *entry);
 
-/* One that is not open counts as lost. */
+/* Closes a window. One that is not open counts as lost. */
 void lull_energy_windows_close(struct lull_energy_windows *windows, uint32_t slot, uint64_t number,
                                int64_t end_ns);
 

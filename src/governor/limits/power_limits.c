@@ -15,7 +15,8 @@
 #include "core/job/warmth.h"
 #include "core/stats/counter.h"
 
-/* Pieces: long against a poll of the counter, short against a slice. */
+/* The length of a piece: long against a poll of the counter, short against a slice. Chosen, not
+ * measured. */
 static const int64_t piece_ns = LULL_NS_PER_S / 2;
 /* A locked clock is renewed well within its validity, which the writer caps at 5 s. */
 static const int64_t clock_renewal_ns = LULL_NS_PER_S;
@@ -35,11 +36,11 @@ enum lull_limits_stage {
 /* One GPU of the job. */
 struct lull_limited_gpu {
     uint32_t index;    /* of the control */
-    uint64_t sequence; /* of the request that was made last */
+    uint64_t sequence; /* sequence of the request that was made last */
     struct lull_counter counter;
     struct lull_warmth warmth;
     bool is_warm;
-    double begin_j; /* at the begin of the piece; valid with begin_known */
+    double begin_j; /* energy at the begin of the piece; valid with begin_known */
 };
 
 struct lull_limits {
@@ -118,7 +119,7 @@ static size_t iterations_of(struct lull_control *control, uint32_t gpu)
     return count;
 }
 
-/* The GPUs that ranks use; false: the job does not iterate yet. */
+/* Finds the GPUs that ranks use. False: the job does not iterate yet. */
 static bool find_job(struct lull_limits *limits, struct lull_control *control)
 {
     limits->gpu_count = 0;
@@ -241,7 +242,7 @@ static void ask(struct lull_limits *limits, struct lull_control *control,
                                                           (uint32_t)(setting->limit_w * 1e3 + 0.5));
 }
 
-/* A clock must be asked for again and again; none needs asking once. */
+/* A locked clock has to be renewed; an unlocked one is requested once. */
 static void hold_clock(struct lull_limits *limits, struct lull_control *control, int64_t now_ns)
 {
     if (!limits->is_refining ||
@@ -254,7 +255,7 @@ static void hold_clock(struct lull_limits *limits, struct lull_control *control,
                                now_ns + clock_validity_ns);
 }
 
-/* 1: all GPUs are at what was asked for; 0: not yet. Errors: one refused. */
+/* Returns 1 when all GPUs have taken what was requested, 0 before. Errors: a GPU refused it. */
 static int look_at_requests(struct lull_limits *limits, struct lull_control *control,
                             struct lull_error *err)
 {
@@ -352,7 +353,7 @@ static void find_begin_energies(struct lull_limits *limits)
     limits->begin_known = are_known;
 }
 
-/* Energy of the piece; false: not known yet. */
+/* Finds the energy of the piece. False: it is not known yet. */
 static bool find_energy(const struct lull_limits *limits, double *joules_out)
 {
     double joules = 0.0;
@@ -482,8 +483,8 @@ static int begin_search(struct lull_limits *limits, struct lull_control *control
     return lull_limit_search_create(&config, settings, count, &limits->search, err);
 }
 
-/* All GPUs of the job, at the limit that is theirs; one that tells no temperature counts as warm.
- */
+/* Whether all GPUs of the job are warm at their present limit; one that tells no temperature counts
+ * as warm. */
 static bool are_warm(struct lull_limits *limits, const struct lull_control *control, int64_t now_ns)
 {
     bool are_all = true;
@@ -501,7 +502,7 @@ static bool are_warm(struct lull_limits *limits, const struct lull_control *cont
     return are_all;
 }
 
-/* Once the job iterates: what is known of it, or how it is to be found. */
+/* Begins once the job iterates: with a stored profile, a fixed limit, or a search. */
 static void begin(struct lull_limits *limits, struct lull_control *control,
                   struct lull_error *note_out)
 {
@@ -548,7 +549,7 @@ void lull_limits_tick(struct lull_limits *limits, struct lull_control *control,
     hold_clock(limits, control, lull_now_ns());
     switch (look_at_requests(limits, control, note_out)) {
     case 0:
-        /* What is still to come of the setting before counts for nothing. */
+        /* A piece that began at the operating point before does not count. */
         if (limits->stage == LULL_LIMITS_PROFILING)
             limits->seen = iterations_of(control, limits->gpus[0].index);
         break;

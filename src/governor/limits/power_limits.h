@@ -20,7 +20,7 @@
 
 struct lull_limits_options {
     bool is_wanted;
-    double fixed_w;                         /* held as it is; 0: found */
+    double fixed_w;                         /* this limit is held; 0: one is searched for */
     struct lull_limit_search_config search; /* its price is filled in from the job */
     double step_w;
     bool clocks; /* then search SM clocks under the best limit */
@@ -37,14 +37,14 @@ struct lull_limits *lull_limits_create(const struct lull_limits_options *options
                                        char *const *command, struct lull_devices *devices);
 void lull_limits_destroy(struct lull_limits *limits);
 
-/* Every 50 ms. note_out: what people should be told, once; else code 0. */
+/* To be called every 50 ms. note_out is what people should be told, once; else its code is 0. */
 void lull_limits_tick(struct lull_limits *limits, struct lull_control *control,
                       struct lull_error *note_out);
 
-/* What people should be told when the job has ended: that nothing could be found; else code 0. */
+/* note_out says, when the job has ended, that nothing could be found; else its code is 0. */
 void lull_limits_end(const struct lull_limits *limits, struct lull_error *note_out);
 
-/* What came of it, for the report. */
+/* What the limits came to, for the report. */
 struct lull_limits_summary {
     const char *state; /* "held", "profiling", ... */
     bool is_held;

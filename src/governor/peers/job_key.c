@@ -78,7 +78,7 @@ int lull_job_key_read(const char *path, struct lull_job_key *key_out, struct lul
     return result;
 }
 
-/* Other nodes, which look for it meanwhile, see the whole key or none. */
+/* Other nodes may look for the key meanwhile: they see the whole key or none. */
 static int write_new(const char *path, const struct lull_job_key *key, struct lull_error *err)
 {
     char text[FILE_CHARACTERS + 1];

@@ -19,7 +19,7 @@ struct lull_nodes {
 /* "I/N", as in 0/2. Errors: -EINVAL. */
 int lull_nodes_parse(const char *text, struct lull_nodes *nodes_out);
 
-/* From the launcher's variables. Errors: -ENOENT, with what to do: there are none. */
+/* Reads the launcher's variables. Errors: -ENOENT there are none; the text says what to do. */
 int lull_nodes_find(struct lull_nodes *nodes_out, struct lull_error *err);
 
 #endif

@@ -24,7 +24,7 @@ enum { IDENTITY_MAX = 64, CURVE_KEY_BYTES = 32, FRAME_MAX = 256, ZAP_FRAMES = 8 
 
 static const char zap_endpoint[] = "inproc://zeromq.zap.01";
 
-/* One writer, one reader. */
+/* A queue with one writer and one reader, without locks. */
 struct queue {
     atomic_uint_fast64_t written;
     atomic_uint_fast64_t read;
@@ -165,7 +165,7 @@ static void send_to_peer(struct lull_peer_network *network, const struct peer *p
         count(&network->dropped);
 }
 
-/* From node 0 to all but the one from whom it has come. */
+/* Node 0 passes a message on to all peers but the one from whom it has come. */
 static void send_around(struct lull_peer_network *network, const struct lull_proposal *proposal)
 {
     uint8_t message[LULL_PROPOSAL_MAX_BYTES];
@@ -207,7 +207,7 @@ static bool receive_message(struct lull_peer_network *network, struct peer *send
     size = is_whole ? network->zmq.recv(network->socket, message, capacity, ZMQ_DONTWAIT) : 0;
     if (size < 0)
         return false;
-    /* Too long, or with more behind it: nothing that a governor sends. */
+    /* A message that is too long, or has more than one frame, comes from no governor. */
     *size_out = (size_t)size <= capacity && is_whole ? size : 0;
     while (has_more(network, network->socket)) {
         uint8_t rest[FRAME_MAX];
@@ -296,7 +296,7 @@ static bool set_security(const struct lull_peer_network *network, const struct l
            set_key(network, network->socket, ZMQ_CURVE_SECRETKEY, key->secret_key);
 }
 
-/* Little is queued: an old proposal is worth nothing. A peer that hangs is let go. */
+/* Queues are short, because an old proposal is worth nothing. A peer that hangs is let go. */
 static bool set_bounds(const struct lull_peer_network *network)
 {
     return set_number(network, network->socket, ZMQ_LINGER, LINGER_MS) &&

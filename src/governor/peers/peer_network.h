@@ -23,7 +23,7 @@
 
 struct lull_peer_network;
 
-/* Seen so far; for reports. */
+/* What the network has seen so far, for reports. */
 struct lull_peer_network_counts {
     uint64_t received;
     uint64_t malformed; /* not a proposal, or of another version */

@@ -17,11 +17,11 @@
 static const int64_t word_ns = 250 * LULL_NS_PER_MS;
 static const int64_t silence_ns = 2000 * LULL_NS_PER_MS;
 static const int64_t key_wait_ns = 1000 * LULL_NS_PER_MS;
-/* What is kept holds this much later, so that all nodes have heard of it by then. */
+/* A result holds only after this long, so that all nodes have heard of it by then. */
 static const double notice_ms = 1000.0;
 enum { NOTICE_ITERATIONS = 2 };
 
-/* What this node says of a section, as it was last. */
+/* What this node said of a section last. */
 struct voice {
     struct lull_proposal_entry entry;
     bool is_overruled; /* the others want it higher */
@@ -64,7 +64,7 @@ static int connect_with_key(struct lull_peers *peers, struct lull_error *err)
                                   &peers->network, err);
 }
 
-/* The key of the first node may come later; anything else will not become better. */
+/* The first node may write its key later, so its lack is no error; any other failure is final. */
 static int open_network(struct lull_peers *peers, struct lull_error *err)
 {
     const int result = connect_with_key(peers, err);
@@ -204,7 +204,7 @@ static struct voice *voice_of(struct lull_peers *peers, uint64_t signature)
     return NULL;
 }
 
-/* The iteration from which a result of now can hold on all nodes. */
+/* The first iteration in which a result of now can hold on all nodes. */
 static uint64_t notice(const struct view *view, uint32_t gpu, uint64_t iteration)
 {
     const double iteration_ms =

@@ -22,13 +22,13 @@
 struct lull_peers_options {
     const char *endpoint; /* NULL: the job has one node */
     const char *key_path;
-    struct lull_nodes nodes; /* count 0: as the launcher says */
+    struct lull_nodes nodes; /* count 0: the launcher tells it */
 };
 
 /* For the report. */
 struct lull_peers_summary {
     uint32_t nodes;
-    uint32_t heard;         /* at all, this one included */
+    uint32_t heard;         /* nodes that were heard at all, this one included */
     uint32_t agreed;        /* sections for which all apply a lowered clock */
     uint64_t disagreements; /* times that this node went higher than it would have by itself */
     uint64_t refused;       /* connections without the job key */
@@ -37,17 +37,15 @@ struct lull_peers_summary {
 
 struct lull_peers;
 
-/*
- * *concert_out is NULL where the job has one node. Errors: what makes it impossible, with what to
- * do; the job then goes on alone.
- */
+/* *peers_out is NULL where the job has one node. Errors: what makes it impossible, with what to do;
+ * this node is then managed alone. */
 int lull_peers_create(const struct lull_peers_options *options, struct lull_peers **peers_out,
                       struct lull_error *err);
 
 /* Takes leave of the others. NULL is allowed. */
 void lull_peers_destroy(struct lull_peers *peers);
 
-/* Some times a second while the job runs. */
+/* Says and hears what there is; to be called some times a second while the job runs. */
 void lull_peers_tick(struct lull_peers *peers, struct lull_control *control,
                      struct lull_devices *devices, int64_t now_ns);
 

@@ -29,7 +29,7 @@ static void choose_clocks(struct lull_online *online, const struct lull_device_i
     }
 }
 
-/* A profile of nothing but the stages: an order needs no more. */
+/* Builds the order of operations from a profile of the stages alone, which needs no times. */
 static int build_order(struct lull_online *online, struct lull_error *err)
 {
     struct lull_plan_file *plan = &online->plans[ORDER];
@@ -119,7 +119,7 @@ uint32_t lull_online_iterations(const struct lull_online *online, bool *is_done_
 
 /* ---- measuring --------------------------------------------------------------------------- */
 
-/* False: the energy counters have not been read since. */
+/* False: the energy counters have not been read since the iteration. */
 static bool find_energy(const struct lull_control *control, uint32_t gpu, int64_t begin_ns,
                         int64_t end_ns, double *energy_out)
 {
@@ -173,7 +173,7 @@ static int take_iteration(struct lull_online *online, const struct lull_control 
     return result;
 }
 
-/* EnvPipe's loop: an iteration at its present plan. */
+/* Gives EnvPipe's loop an iteration at its present plan. */
 static int take_executed(struct lull_online *online, struct lull_plan_runner *runner,
                          const struct lull_conductor_iteration *iteration)
 {
@@ -222,7 +222,7 @@ static void give_up(struct lull_online *online, struct lull_plan_runner *runner,
     lull_error_set(note_out, -ENODATA, "the pipeline is not planned: %s", why);
 }
 
-/* True: all is profiled, it is time to plan. */
+/* Goes on to the next clock. True: all clocks are profiled, and it is time to plan. */
 static bool go_on(struct lull_online *online, struct lull_plan_runner *runner,
                   struct lull_error *note_out)
 {

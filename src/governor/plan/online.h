@@ -33,7 +33,7 @@ struct lull_online_options {
     uint32_t microbatches;
     enum lull_online_planner planner;
     enum lull_profiling_method method;
-    uint32_t clocks;   /* evenly spread, at most so many are tried; 0: LULL_ONLINE_MOST_CLOCKS */
+    uint32_t clocks;   /* at most this many, evenly spread, are tried; 0: LULL_ONLINE_MOST_CLOCKS */
     double blocking_w; /* of a waiting GPU, > 0 */
 };
 
@@ -50,14 +50,12 @@ void lull_online_destroy(struct lull_online *online);
  * later. */
 const struct lull_plan_file *lull_online_plans(const struct lull_online *online);
 
-/*
- * Every 100 ms: takes what has become known, and goes on. note_out: what people should be told,
- * once; else empty.
- */
+/* Takes what has become known, and goes on; to be called every 100 ms. note_out is what people
+ * should be told, once; else empty. */
 void lull_online_tick(struct lull_online *online, struct lull_control *control,
                       struct lull_plan_runner *runner, struct lull_error *note_out);
 
-/* Times that EnvPipe's loop has raised clocks. */
+/* How often EnvPipe's loop has raised clocks. */
 uint32_t lull_online_raisings(const struct lull_online *online);
 
 /* Iterations profiled, and whether the plan is made. */

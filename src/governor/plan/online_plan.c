@@ -1,7 +1,5 @@
-/*
- * What online plans of what it has measured: a profile, and a plan for it.
- * SPDX-License-Identifier: Apache-2.0
- */
+/* Makes a profile of what online.c has measured, and a plan for it. SPDX-License-Identifier:
+ * Apache-2.0 */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -107,7 +105,7 @@ fini:
     return result;
 }
 
-/* As fast as the highest clocks, at the least energy. */
+/* Plans the least energy that is as fast as the highest clocks. */
 static int plan_frontier(const struct lull_pipeline_problem *problem,
                          const struct lull_pipeline_switching *switching, uint32_t *option,
                          struct lull_error *err)
@@ -143,7 +141,7 @@ void online_judge_plan(struct lull_online *online)
     plan->bound_j = NAN;
 }
 
-/* Its loop is not told of ties closer than this: sections are seen by programs. */
+/* EnvPipe's loop takes ends closer than this for one: programs report sections no more exactly. */
 static const int64_t tie_ns = 1000000;
 
 static int begin_raising(struct lull_online *online, uint32_t *option)

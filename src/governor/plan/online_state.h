@@ -14,22 +14,23 @@ struct lull_online {
     struct lull_online_options options;
     uint32_t devices;
     uint32_t clock_count;
-    uint32_t points[LULL_ONLINE_MOST_CLOCKS]; /* of the GPU's clock list */
+    uint32_t points[LULL_ONLINE_MOST_CLOCKS]; /* indices into the GPU's clock list */
     uint32_t mhz[LULL_ONLINE_MOST_CLOCKS];
     struct lull_profiling *profiling;
     double iteration_ms[LULL_ONLINE_MOST_CLOCKS]; /* latest, at each clock */
     int32_t held;                                 /* clock, -1: none yet */
     size_t seen;                                  /* recorded iterations that were looked at */
-    uint32_t useless;                             /* of them, without sections, in a row */
+    uint32_t useless; /* the latest iterations in a row that had no sections */
     bool is_done;
     struct lull_plan_file plans[PLANS];
-    struct lull_pipeline_problem problem; /* of the plan, once there is a profile */
-    struct lull_raising *raising;         /* EnvPipe's loop, once it has begun */
-    bool is_raised;                       /* there is no room for more of its plans */
-    int64_t *end_ns;                      /* of every operation, for it */
+    struct lull_pipeline_problem
+        problem;                  /* the problem that the plan solves, once there is a profile */
+    struct lull_raising *raising; /* EnvPipe's loop, once it has begun */
+    bool is_raised;               /* there is no room for more of its plans */
+    int64_t *end_ns;              /* when every operation ended, for raising */
 };
 
-/* Room for what a plan of this graph says besides. -ENOMEM. */
+/* Allocates the options and blocking powers of a plan whose graph is built. -ENOMEM. */
 int online_finish_plan(struct lull_plan_file *plan, double blocking_w);
 
 /* Makes the plan of what was profiled; EnvPipe's is where its loop begins. switching: of the
@@ -37,7 +38,7 @@ int online_finish_plan(struct lull_plan_file *plan, double blocking_w);
 int online_make_plan(struct lull_online *online, const struct lull_pipeline_switching *switching,
                      struct lull_error *err);
 
-/* The plan again, after its clocks have changed. */
+/* Computes the plan's time and energy anew after its clocks have changed. */
 void online_judge_plan(struct lull_online *online);
 
 #endif

@@ -142,7 +142,7 @@ static void ask(struct lull_plan_runner *runner, uint32_t gpu, bool has_sections
         lull_event_segment_ask(job, slot, wanted);
 }
 
-/* Sections count on whatever thread. */
+/* Sections of every thread count. */
 static void take_event(void *state, uint32_t gpu, const struct lull_event *event)
 {
     struct lull_plan_runner *runner = state;
@@ -156,7 +156,7 @@ static void take_event(void *state, uint32_t gpu, const struct lull_event *event
     ask(runner, gpu, had_sections);
 }
 
-/* With the first rank it becomes known where all of them stand. */
+/* The first rank tells where all of them stand. */
 static bool take_start(void *state, uint32_t gpu, const struct lull_process_info *info,
                        bool has_predecessor)
 {

@@ -164,7 +164,7 @@ static int create_conductor(struct lull_plan_runner *runner)
     return result;
 }
 
-/* Where every rank of this node stands, from the one that came first. */
+/* Finds where every rank of this node stands, from the one that came first. */
 static int place_ranks(struct lull_plan_runner *runner, uint32_t gpu,
                        const struct lull_process_info *info, struct lull_error *err)
 {

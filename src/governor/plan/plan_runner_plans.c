@@ -154,7 +154,7 @@ int lull_plan_runner_hold_next(struct lull_plan_runner *runner)
 
     if (runner->conductor == NULL)
         return -EAGAIN;
-    /* One place is for the trial. */
+    /* One place is kept for the plan that will be tried. */
     if (runner->conducted_count + 1 >= LULL_PLAN_RUNNER_MAX_CONDUCTED)
         return -ENOSPC;
     result = runner_add_plan(runner, &runner->plans[runner->plan_count]);
@@ -188,7 +188,8 @@ int32_t lull_plan_runner_held_point(const struct lull_plan_runner *runner,
                : NOBODYS;
 }
 
-/* A lead that is late by this much on average: an iteration has dozens of raisings. */
+/* Raisings may be late by this much on average, since an iteration has dozens of them. Chosen, not
+ * measured. */
 static const double usual_late_ms = 0.1;
 
 bool lull_plan_runner_switching(const struct lull_plan_runner *runner,

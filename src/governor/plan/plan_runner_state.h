@@ -1,7 +1,6 @@
-/*
- * Inside the plan runner; shared by plan_runner.c (ranks, events, commands) and plan_runner_plans.c
- * (what the conductor is given). Nobody else includes this. SPDX-License-Identifier: Apache-2.0
- */
+/* Inside the plan runner; shared by plan_runner.c (ranks), plan_decider.c (events and commands) and
+ * plan_runner_plans.c (what the conductor is given). Nobody else includes this.
+ * SPDX-License-Identifier: Apache-2.0 */
 #ifndef LULL_GOVERNOR_PLAN_PLAN_RUNNER_STATE_H
 #define LULL_GOVERNOR_PLAN_PLAN_RUNNER_STATE_H
 
@@ -11,13 +10,13 @@
 
 enum { COMMUNICATORS = 64, LENGTHS = 64, ENDS = 8, NOBODYS = -1 };
 
-/* Of one process, by number. */
+/* A communicator of one process. */
 struct runner_communicator {
     uint32_t ranks; /* 0: not announced */
-    int32_t own;    /* rank of this process in it */
+    int32_t own;    /* the process' own rank in it */
 };
 
-/* Operations that ended in an iteration. */
+/* The operations of a GPU that ended in one iteration. */
 struct runner_lengths {
     uint64_t iteration;
     uint32_t count[2]; /* forward, backward */
@@ -27,23 +26,23 @@ struct runner_lengths {
 /* What a plan of the conductor is. */
 struct runner_conducted {
     int32_t file;  /* index in the runner's plans, NOBODYS */
-    int32_t point; /* that all operations are held at, NOBODYS */
+    int32_t point; /* point that all operations are held at, NOBODYS */
 };
 
 struct runner_gpu {
     const struct lull_device_info *info;
     int32_t device; /* of the plan, -1 none */
-    uint32_t copy;  /* of all that is planned, that it belongs to */
+    uint32_t copy;  /* the copy of all that is planned that it belongs to */
     bool has_sections;
     struct lull_follower *follower;
     struct lull_switch_cost known;
     struct runner_communicator communicators[COMMUNICATORS];
-    int64_t begin_ns; /* of the operation that runs */
+    int64_t begin_ns; /* when the operation that runs began */
     struct lull_follower_op *ops;
     struct runner_lengths lengths[LENGTHS]; /* by iteration */
     uint32_t op_count;
     uint64_t begins_of[ENDS];    /* which iteration */
-    int64_t begins_ns[ENDS];     /* of its first operation */
+    int64_t begins_ns[ENDS];     /* when its first operation began */
     uint64_t ends_of[ENDS];      /* which iteration */
     uint32_t ends_counted[ENDS]; /* operations that ended in it */
     int64_t *ends_ns;            /* ENDS times op_count */
@@ -53,13 +52,13 @@ struct lull_plan_runner {
     const struct lull_plan_file *plans; /* borrowed */
     uint32_t plan_count;
     struct lull_conductor_config config;
-    struct lull_control *control; /* that this rules; borrowed */
+    struct lull_control *control; /* the control whose decider this is; borrowed */
     int64_t logged_until_ns;      /* end of the last iteration in the run logs; 0: none */
     uint32_t node_gpu_count;
     uint32_t stages;    /* devices of one copy of the pipeline */
     uint32_t world;     /* ranks of the job, once one is bound */
-    uint32_t gpu_count; /* that the job uses here; 0 before the first rank */
-    uint32_t copies;    /* of all that is planned, in the whole job */
+    uint32_t gpu_count; /* GPUs that the job uses on this node; 0 before the first rank */
+    uint32_t copies;    /* copies of all that is planned, in the whole job */
     bool is_refused;
     struct lull_conductor *conductor;
     uint32_t conducted_count;
@@ -97,7 +96,7 @@ int runner_parts_init(struct runner_parts *parts, const struct lull_plan_runner 
                       size_t op_count);
 void runner_parts_fini(struct runner_parts *parts);
 
-/* What every GPU does, by the plan's graph and these options. */
+/* Fills in what every GPU does, by the plan's graph and these options. */
 void runner_fill_parts(const struct lull_plan_runner *runner, const struct lull_plan_file *plan,
                        const uint32_t *const *option_of_gpu, struct runner_parts *parts);
 

@@ -18,14 +18,14 @@ struct response_copy {
     uint32_t *option; /* while it is stretched */
 };
 
-/* From the first odd iteration to the way back. */
+/* The iterations from the first that straggled until the plan holds again. */
 struct response_episode {
     uint64_t began;
     uint64_t ended; /* 0: not yet */
 };
 
 struct lull_straggler_response {
-    int32_t plan; /* that is prepared for, -1 none */
+    int32_t plan; /* the plan that is prepared for, -1: none */
     const struct lull_plan_file *base;
     struct lull_pipeline_problem problem;
     struct lull_replan *replan;
@@ -40,7 +40,7 @@ struct lull_straggler_response {
     uint64_t suspected; /* the first of the latest iterations that are odd, 0 none */
     uint32_t replans;
     double slowest_ms;
-    double lost_ms; /* of plans before this one */
+    double lost_ms; /* time lost at plans before this one */
     uint32_t refuted;
     uint32_t episode_count;
     struct response_episode episodes[MAX_EPISODES];
@@ -135,7 +135,7 @@ static int add_copies(struct lull_straggler_response *response,
     return result;
 }
 
-/* The frontier takes its time once; events are served meanwhile. */
+/* Making the frontier takes long, so the lock is released meanwhile and events are served. */
 static void prepare(struct lull_straggler_response *response, struct lull_control *control,
                     struct lull_plan_runner *runner, int32_t plan)
 {
@@ -200,7 +200,7 @@ static void begin_episode(struct lull_straggler_response *response)
     response->episode_count++;
 }
 
-/* Milliseconds, without the lock. */
+/* Makes a plan, which takes milliseconds: the lock is released meanwhile. */
 static void make_plan(struct lull_straggler_response *response, struct lull_control *control,
                       struct response_copy *copy)
 {
@@ -272,7 +272,7 @@ static enum lull_straggler_verdict take_times(const struct lull_straggler_respon
     double slowness[LULL_CONDUCTOR_MAX_GPUS];
     const bool is_stretched = lull_straggler_is_stretched(copy->straggler);
     const struct lull_straggler_sample sample = {
-        /* A copy that does as always, in a detour for another one. */
+        /* In a detour for another copy this one goes by its plan. */
         .kind = kind == LULL_STRAGGLER_STRETCHED && !is_stretched ? LULL_STRAGGLER_PLANNED : kind,
         .span_ns = times->end_ns - times->begin_ns,
         .gap_ns = times->next_ns - times->end_ns,
@@ -410,7 +410,7 @@ static void add_iteration(const struct lull_control *control,
     part->energy_j += energy_j;
 }
 
-/* How it was at the plan while it straggled, and what was done then. */
+/* Adds up the iterations of an episode: those at the plan, and those that were stretched. */
 static void measure(const struct lull_control *control, const struct lull_plan_runner *runner,
                     const struct response_episode *episode, struct part *plan,
                     struct part *stretched)

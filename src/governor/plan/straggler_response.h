@@ -26,7 +26,7 @@ void lull_straggler_response_destroy(struct lull_straggler_response *response);
 void lull_straggler_response_tick(struct lull_straggler_response *response,
                                   struct lull_control *control, struct lull_plan_runner *runner);
 
-/* What came of it, for the report. */
+/* What the response came to, for the report. */
 struct lull_straggler_response_summary {
     uint32_t replans;    /* plans made and carried out */
     uint64_t iterations; /* at them */
@@ -34,7 +34,7 @@ struct lull_straggler_response_summary {
     double saved_j;      /* against iterations at the plan that straggled as well; NAN: not known */
     double saved_ratio;  /* of those; NAN */
     double lost_ms;      /* by how much iterations took longer, at most */
-    uint32_t refuted;    /* times that waiting was none */
+    uint32_t refuted;    /* how often others turned out not to wait at all */
 };
 void lull_straggler_response_summary(const struct lull_straggler_response *response,
                                      const struct lull_control *control,

@@ -133,7 +133,7 @@ json_t *lull_energy_report_json(const struct lull_energy_report *report)
 
 /* ---- the table --------------------------------------------------------------------------- */
 
-/* count 0: of the run itself, which is no window. */
+/* count 0: the line is for the run itself, which is no window. */
 static void print_energy(FILE *out, const char *name, uint64_t count, double seconds,
                          const struct lull_energy_sum *sum)
 {

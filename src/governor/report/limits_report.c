@@ -7,7 +7,7 @@
 #include "governor/report/report_fields.h"
 #include "governor/report/report_parts.h"
 
-/* A setting's iteration, and how it stands to the reference's. */
+/* An operating point's iteration, and how it compares with the reference's. */
 struct row {
     double time_s;
     double energy_j;
@@ -102,7 +102,7 @@ void lull_limit_table_choice(const struct lull_limit_profile *profile, char *tex
     snprintf(text_out, size, "%g W%s (%s)", chosen->limit_w, clock, why);
 }
 
-/* Half of the interval in percent of the mean, as far as it is known. */
+/* Prints a mean, and half of its interval in percent of it where that is known. */
 static void print_with_width(FILE *out, double mean, double half_width)
 {
     if (isfinite(half_width) && mean > 0.0)

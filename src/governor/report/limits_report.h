@@ -14,10 +14,10 @@
 /* The profile; docs/report.md explains its fields. A new reference. */
 json_t *lull_limit_table_json(const struct lull_limit_profile *profile);
 
-/* The rows, the chosen one marked. */
+/* Prints the rows, with the chosen one marked. */
 void lull_limit_table_print(const struct lull_limit_profile *profile, FILE *out);
 
-/* What was chosen and what for, such as "250 W (least cost, eta 0.50)". */
+/* Writes what was chosen and why, such as "250 W (least cost, eta 0.50)". */
 void lull_limit_table_choice(const struct lull_limit_profile *profile, char *text_out, size_t size);
 
 #endif

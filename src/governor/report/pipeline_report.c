@@ -10,7 +10,7 @@
 
 enum { REFERENCE, PLANNED, SIDES };
 
-/* Iterations of one side that were measured. */
+/* The measured iterations of one side. */
 struct side {
     uint64_t iterations;
     double time_s;
@@ -39,7 +39,8 @@ static void add_stretch(const struct lull_control *control,
     side->energy_j += energy_j;
 }
 
-/* Neighbours of one kind are one stretch: the energy counter is coarse. */
+/* Measures neighbouring iterations of one kind as one stretch, because the energy counter is
+ * coarse. */
 static struct outcome measure(const struct lull_control *control,
                               const struct lull_plan_runner *runner)
 {

@@ -89,7 +89,7 @@ static void describe_name(const struct lull_control *control, uint32_t gpu,
              text->name, bytes, section->ranks, section->calls, (uint32_t)section->signature);
 }
 
-/* Why a section has no target of its own. */
+/* Says why a section has no target of its own. */
 static void describe_untargeted(const struct lull_control *control, uint32_t gpu,
                                 const struct lull_section *section, struct lull_section_text *text)
 {

@@ -51,10 +51,10 @@ static void set_up(const struct lull_child_setup *setup, pid_t parent)
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
-        _exit(126); /* died before it could be said */
+        _exit(126); /* died before it could be reported */
 }
 
-/* In the child: never returns. The reason of a failed exec goes through the pipe. */
+/* Runs in the child and never returns. The reason of a failed exec goes through the pipe. */
 static void become(char *const argv[], const char *const *environment, int report_fd)
 {
     sigset_t none;

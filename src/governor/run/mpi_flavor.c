@@ -23,7 +23,7 @@ struct image {
     Elf64_Ehdr header;
 };
 
-/* What the dynamic section says, as offsets in the file. */
+/* The dynamic section's entries that matter, as offsets in the file. */
 struct dynamic {
     uint64_t offset;
     uint64_t count;
@@ -35,7 +35,8 @@ struct dynamic {
 typedef enum lull_mpi_flavor needed_visitor(const char *name, const struct dynamic *dynamic,
                                             void *context);
 
-/* Where the dynamic linker looks without being told; the multiarch names of common machines. */
+/* Directories where the dynamic linker looks without being told, with the multiarch names of common
+ * machines. */
 static const char *const library_directories[] = {
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",

@@ -10,7 +10,7 @@
 enum lull_mpi_flavor {
     LULL_MPI_NONE = 0, /* no sign of MPI, or an MPI that no shim fits */
     LULL_MPI_OPENMPI,
-    LULL_MPI_MPICH, /* and what shares its ABI: libmpi.so.12 */
+    LULL_MPI_MPICH, /* MPICH and what shares its ABI: libmpi.so.12 */
 };
 
 /*

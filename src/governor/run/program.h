@@ -19,7 +19,7 @@ int lull_program_find(const char *word, char *path_out, size_t size);
  */
 int lull_path_next(const char **rest, const char *origin, char *out, size_t size);
 
-/* What stands behind the last slash of a path; points into it. */
+/* Points to what follows the last slash of a path. */
 const char *lull_path_base(const char *path);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "governor/run/program.h"
 
-enum { FIRST_LINE = 256 }; /* what Linux reads of one */
+enum { FIRST_LINE = 256 }; /* Linux reads this many bytes of a script's first line */
 
 /* python, python3, python3.11, pypy3 and the like. */
 static bool is_interpreter(const char *path)

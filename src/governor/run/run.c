@@ -157,7 +157,7 @@ static void on_signal(uv_signal_t *handle, int signal_number)
         lull_child_signal(&pass->child, signal_number);
 }
 
-/* GPUs without a rank are only accounted for. */
+/* Of GPUs without a rank only the energy is read. */
 static void sample_gpu(struct pass *pass, uint32_t gpu, bool energy)
 {
     const bool is_bound = lull_control_gpu(pass->control, gpu)->process >= 0;
@@ -272,7 +272,7 @@ static void watch(struct pass *pass)
     uv_loop_close(&pass->loop);
 }
 
-/* The job's other nodes, if there are any and they can be reached. */
+/* Joins the job's other nodes, if there are any and they can be reached. */
 static void join_nodes(struct pass *pass)
 {
     struct run *run = pass->run;
@@ -286,7 +286,8 @@ static void join_nodes(struct pass *pass)
     note(run, text);
 }
 
-/* At once: the others would take the time that a report needs for silence. */
+/* Leaves the other nodes before the report is written: that takes time, and they would take it for
+ * silence. */
 static void leave_nodes(struct pass *pass)
 {
     if (pass->peers == NULL)
@@ -332,7 +333,7 @@ static int start(struct pass *pass, struct lull_error *err)
     return lull_control_start(pass->control, err);
 }
 
-/* Job segment and control loop; without them the command still runs. */
+/* Makes the job's segment and the control loop; without them the command still runs. */
 static void prepare(struct pass *pass, bool observe_only)
 {
     struct run *run = pass->run;
@@ -427,7 +428,7 @@ static void end_pass(struct pass *pass)
     lull_event_segment_destroy(pass->job);
 }
 
-/* Without them sections are managed, as usual. */
+/* Loads the plans. If that fails, sections are managed as without --plan. */
 static void load_plans(struct run *run)
 {
     struct lull_error err = {0};

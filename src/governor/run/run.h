@@ -23,12 +23,13 @@ struct lull_run_options {
     bool markers;             /* mark NCCL's collectives on their streams, without its plugin */
     bool no_daemon;           /* drive the devices from this process (root) */
     bool quiet;               /* no table, no progress */
-    const char *const *plans; /* files: a pipeline's plan, and those to fall back to */
-    uint32_t plan_count;      /* 0: sections are managed, unless */
+    const char *const *plans; /* files with a pipeline's plan, and plans to fall back to */
+    uint32_t plan_count;      /* 0: sections are managed, unless online or limits say otherwise */
     struct lull_online_options online; /* schedule not NULL: a pipeline is profiled and planned */
-    struct lull_limits_options limits; /* instead of sections, where wanted */
-    const char *report;                /* directory */
-    const char *runtime_dir;           /* of lulld */
+    struct lull_limits_options
+        limits;              /* with is_wanted, a power limit is managed instead of sections */
+    const char *report;      /* directory */
+    const char *runtime_dir; /* of lulld */
 };
 
 /*

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 
-/* Makes room for one more item of a bounded array; NULL: full or no memory. */
+/* Makes room for one more item of a bounded array. NULL: it is full, or there is no memory. */
 static void *grow(void **items, size_t *count, size_t *capacity, size_t item_size)
 {
     if (*count == LULL_RUN_LOG_LIMIT)
@@ -154,10 +154,10 @@ bool lull_run_log_energy_j(const struct lull_run_log *log, int64_t time_ns, doub
     return true;
 }
 
-/* Energy is read once a second: so far behind a time there has been a reading that settles it. */
+/* Energy is read once a second, so this long after a time a reading has settled it. */
 static const int64_t settled_after_ns = 1500 * LULL_NS_PER_MS;
 
-/* Index of the first sample at or behind a time; count if there is none. */
+/* Index of the first sample at or after a time; count if there is none. */
 static size_t first_behind(const struct lull_samples *samples, int64_t time_ns)
 {
     size_t low = 0;

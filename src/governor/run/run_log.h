@@ -71,7 +71,7 @@ struct lull_run_log {
     struct lull_samples samples;
     uint64_t dropped;
     uint64_t switches;
-    uint64_t refused; /* requests that the writer or the device did not carry out */
+    uint64_t refused; /* requests that the writer or the device refused */
 };
 
 void lull_run_log_fini(struct lull_run_log *log);
@@ -91,10 +91,9 @@ bool lull_run_log_reaction_us(const struct lull_run_log *log, double p, double *
  */
 bool lull_run_log_energy_j(const struct lull_run_log *log, int64_t time_ns, double *energy_out);
 
-/*
- * How well that is known: the variance and the bias of an edge at time_ns; its energy is not
- * comparable with other edges'. False: no readings around that time.
- */
+/* How well that energy is known: the variance and the bias of an edge at time_ns. The edge's own
+ * energy cannot be compared with that of other edges. False: there are no readings around that
+ * time. */
 bool lull_run_log_edge(const struct lull_run_log *log, const struct lull_energy_source *source,
                        int64_t time_ns, struct lull_energy_edge *edge_out);
 

@@ -19,10 +19,10 @@ static bool belongs(const struct lull_boundary *boundary, enum lull_run_part par
            (part == LULL_RUN_PART_SETTLED) == (boundary->phase == LULL_PHASE_SETTLED);
 }
 
-/* Which iterations are asked for. */
+/* Which iterations count. */
 struct selection {
     enum lull_run_part part;
-    int64_t warm_ns; /* none that begins before */
+    int64_t warm_ns; /* iterations that begin earlier are left out */
 };
 
 /* True if an iteration of this part, warm or not, lies between boundaries i and i + 1. */
@@ -121,11 +121,9 @@ static bool energy_between(const struct lull_control *control, int64_t begin_ns,
     return true;
 }
 
-/*
- * How far behind a boundary energy is read: well inside the section that begins there, where power
+/* How long after a boundary energy is read: well inside the section that begins there, where power
  * is low and even. Counters and power readings are up to 0.1 s old, and at the boundary itself,
- * where computation has just ended, that is worth tens of joules.
- */
+ * where computation has just ended, that is worth tens of joules. */
 static int64_t reading_offset_ns(const struct lull_control *control, uint32_t gpu)
 {
     const struct lull_track *track = lull_controller_track(lull_control_controller(control), gpu);

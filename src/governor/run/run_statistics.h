@@ -15,7 +15,7 @@
 enum lull_run_part {
     LULL_RUN_PART_WHOLE,   /* every iteration whose sections were known, warm or not */
     LULL_RUN_PART_ALL,     /* the warm ones of them */
-    LULL_RUN_PART_DESCENT, /* those before the results stood */
+    LULL_RUN_PART_DESCENT, /* the iterations before the results stood */
     LULL_RUN_PART_SETTLED, /* those after */
 };
 
@@ -28,12 +28,13 @@ struct lull_run_statistics {
     uint64_t warming;    /* further iterations of this part that were left out */
     double iteration_ms; /* mean */
     bool has_energy;
-    double energy_j;                 /* of all GPUs of the job over these iterations */
-    bool has_uncertainty;            /* of energy_j */
-    struct lull_energy_sum measured; /* its pieces; lull_energy_sum_uncertainty_j tells */
-    double average_power_w;          /* over the same time */
-    double span_s;                   /* that these iterations took */
-    struct lull_moments batches;     /* means of consecutive iterations, ms: nearly independent */
+    double energy_j;      /* of all GPUs of the job over these iterations */
+    bool has_uncertainty; /* of energy_j */
+    struct lull_energy_sum
+        measured;                /* the pieces of energy_j, for lull_energy_sum_uncertainty_j() */
+    double average_power_w;      /* over the same time */
+    double span_s;               /* how long these iterations took */
+    struct lull_moments batches; /* means of consecutive iterations, ms: nearly independent */
 };
 
 /*
@@ -63,7 +64,8 @@ bool lull_run_statistics_slowdown(const struct lull_run_statistics *reference,
                                   const struct lull_run_statistics *other, double confidence,
                                   double *slowdown_out, double *upper_out);
 
-/* What the job's GPUs drew between two moments, J. False: the counters were not read then. */
+/* The energy of the job's GPUs between two times, J. False: the counters were not read around them.
+ */
 bool lull_run_statistics_energy_between(const struct lull_control *control, int64_t begin_ns,
                                         int64_t end_ns, double *energy_out);
 

@@ -59,7 +59,7 @@ static uint32_t narrow(const struct lull_devices *devices, const char *text, uin
         /* Like CUDA: the first entry that does not exist ends the list. */
         if (place < 0 || kept_count == LULL_DEVICE_MAX_GPUS)
             break;
-        if (!holds(kept, kept_count, gpus[place])) /* two stacks of one card */
+        if (!holds(kept, kept_count, gpus[place])) /* two stacks of one card count as one GPU */
             kept[kept_count++] = gpus[place];
     }
     free(copy);
