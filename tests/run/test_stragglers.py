@@ -10,7 +10,7 @@ import unittest
 LULL = os.path.abspath(sys.argv.pop(1))
 MODEL = "A100-SXM4-40GB"
 SHAPE = ["--stages", "2", "--microbatches", "4", "--latency-ms", "0.5"]
-PIPELINE = ["--pipeline", "1f1b", *SHAPE, "--forward-ms", "15", "--backward-ms", "30", "--stage-weights", "1,1.07"]
+PIPELINE = ["--pipeline", "1f1b", *SHAPE, "--forward-ms", "20", "--backward-ms", "40", "--stage-weights", "1,1.07"]
 
 
 class Stragglers(unittest.TestCase):
@@ -34,11 +34,13 @@ class Stragglers(unittest.TestCase):
         # What is usual takes five undisturbed iterations at the plan; a host that stalls disturbs many.
         stragglers, said = self.run_job("--sections", "--iterations", "65", "--straggler", "1,1.6,32,52")
         self.assertGreaterEqual(stragglers["replans"], 1)
-        self.assertGreater(stragglers["iterations"], 3)
+        # How many of the twenty are stretched is asserted in simulated time (tests/core/test_straggler_job.c): a host that
+        # is late ends a detour early.
+        self.assertGreaterEqual(stragglers["iterations"], 1)
         self.assertGreater(stragglers["slowest_replan_ms"], 0)
         self.assertGreaterEqual(stragglers["lost_ms"], 0)
-        # What it saves is asserted in simulated time (tests/core/test_straggler_job.c): here two iterations at the
-        # plan stand for what others would have used, and a busy host outweighs that.
+        # What it saves is asserted there too: here two iterations at the plan stand for what others would have used, and
+        # a busy host outweighs that.
         self.assertIn("saved_j", stragglers)
         self.assertIn("stragglers: replanned", said)
 
