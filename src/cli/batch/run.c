@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "cli/batch/batch.h"
 #include "cli/batch/run_options.h"
 #include "cli/command.h"
 
@@ -164,7 +163,7 @@ static int recur(struct recurrence *recurrence, struct lull_error *err)
     uint64_t retry_of = 0;
     int result = 0;
 
-    for (int64_t i = 0; i < recurrence->options.tries; i++) {
+    for (uint32_t i = 0; i < recurrence->options.tries; i++) {
         struct lull_batch_ticket ticket;
 
         result = choose(recurrence, retry_of, &ticket, err);
@@ -185,15 +184,51 @@ static int recur(struct recurrence *recurrence, struct lull_error *err)
     return has_missed(&attempt) ? LULL_EXIT_FAILED : attempt.status;
 }
 
-int lull_batch_run_main(int argc, char **argv)
+static void prepare(void *options)
 {
-    static struct recurrence recurrence;
+    ((struct recurrence *)options)->options.rate = NAN;
+}
+
+static int check(void *options, const struct lull_operands *operands, struct lull_error *err)
+{
+    struct recurrence *const recurrence = options;
+
+    recurrence->options.command = operands->command;
+    return lull_batch_run_options_check(&recurrence->options, err);
+}
+
+static int run(void *options, const struct lull_operands *operands)
+{
+    struct recurrence *const recurrence = options;
     struct lull_error err = {0};
     int status;
 
-    lull_batch_run_options_parse(argc, argv, &recurrence.options);
-    open_all(&recurrence);
-    status = recur(&recurrence, &err);
-    close_all(&recurrence);
+    (void)operands;
+    open_all(recurrence);
+    status = recur(recurrence, &err);
+    close_all(recurrence);
     return status;
 }
+
+const struct lull_program_command lull_batch_run_command = {
+    .name = "batch run",
+    .summary = "run a job with the batch size that is thought best",
+    .arguments = "-- COMMAND [ARG...]",
+    .about = "Runs COMMAND, a job that comes again and again, with the batch size that is thought "
+             "best or worth a try, and learns from what it costs. In COMMAND {batch} becomes the "
+             "batch size, {lr} the learning rate. Its output passes through unchanged. It is "
+             "stopped when the metric reaches the target or its cost exceeds the bound; a run "
+             "that missed the target is repeated.",
+    .after = "Example:\n"
+             "  lull batch run --job nightly --sizes 32,64,128 --metric 'val_acc=([0-9.]+)' "
+             "--target 0.93 -- python train.py --batch-size {batch}",
+    .tables = {{lull_batch_run_rows, offsetof(struct recurrence, options)}},
+    .operands = {.takes_command = true,
+                 .needs_command = true,
+                 .missing = "there is no command; write it behind --"},
+    .size = sizeof(struct recurrence),
+    .returns_jobs_status = true,
+    .prepare = prepare,
+    .check = check,
+    .run = run,
+};

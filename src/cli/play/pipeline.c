@@ -17,46 +17,6 @@ enum { CHANNELS = 2, PEERS = LULL_PLAY_STREAMS - FIRST_PEER_STREAM };
 /* So slow a link that its transfers do not care for the clock. */
 static const double link_gbs = 1.0;
 
-void lull_play_pipeline_default(struct lull_play_pipeline *pipeline)
-{
-    *pipeline = (struct lull_play_pipeline){
-        .schedule = "1f1b",
-        .stages = 4,
-        .microbatches = 16,
-        .replicas = 1,
-        .forward_ms = 20,
-        .backward_ms = 40,
-        .latency_ms = 0.5,
-        .reduce_ms = 20,
-        .optimizer_ms = 10,
-        .forward_kernels = "training",
-        .backward_kernels = "training",
-    };
-    for (uint32_t i = 0; i < LULL_PLAY_RANKS; i++)
-        pipeline->weights[i] = 1;
-}
-
-int lull_play_pipeline_parse_weights(const char *text, double *weights)
-{
-    double parsed[LULL_PLAY_RANKS];
-    char *copy = strdup(text);
-    char *rest = NULL;
-    uint32_t count = 0;
-    int result = copy == NULL ? -ENOMEM : 0;
-
-    for (char *word = copy == NULL ? NULL : strtok_r(copy, ",", &rest); word != NULL && result == 0;
-         word = strtok_r(NULL, ",", &rest))
-        if (count == LULL_PLAY_RANKS || lull_text_parse_number(word, &parsed[count]) < 0 ||
-            !(parsed[count++] > 0))
-            result = -EINVAL;
-    free(copy);
-    if (result < 0 || count == 0)
-        return -EINVAL;
-    for (uint32_t i = 0; i < LULL_PLAY_RANKS; i++)
-        weights[i] = parsed[i < count ? i : count - 1];
-    return 0;
-}
-
 /* ---- building ---- */
 
 struct builder {

@@ -171,6 +171,19 @@ static int open_traces(const struct lull_play_source *source, struct lull_play *
     return 0;
 }
 
+const char *lull_play_preset_name(uint32_t index)
+{
+    return index < lull_play_preset_count ? lull_play_presets[index].name : NULL;
+}
+
+void lull_play_print_presets(FILE *out)
+{
+    fprintf(out, "\nPresets:\n");
+    for (uint32_t i = 0; i < lull_play_preset_count; i++)
+        fprintf(out, "  %-14s %s (%u ranks)\n", lull_play_presets[i].name,
+                lull_play_presets[i].what, lull_play_presets[i].ranks);
+}
+
 int lull_play_source_open(const struct lull_play_source *source, struct lull_play **play_out,
                           struct lull_error *err)
 {

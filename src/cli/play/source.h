@@ -5,12 +5,12 @@
 #ifndef LULL_CLI_PLAY_SOURCE_H
 #define LULL_CLI_PLAY_SOURCE_H
 
-#include "base/error.h"
+#include "cli/command.h"
 #include "emulator/play/play.h"
 
 struct lull_play_source {
     const char *preset;   /* NULL: traces */
-    char *const *traces;  /* files */
+    char *const *traces; /* files */
     uint32_t trace_count;
     uint32_t ranks;      /* 0: the preset's number; one per trace. More ranks than traces: each trace
                           * is played by several */
@@ -24,5 +24,26 @@ struct lull_play_source {
  */
 int lull_play_source_open(const struct lull_play_source *source, struct lull_play **play_out,
                           struct lull_error *err);
+
+/* The names of the presets, for the option; null behind the last. */
+const char *lull_play_preset_name(uint32_t index);
+
+/* Prints what each preset is, below the help. */
+void lull_play_print_presets(FILE *out);
+
+#define LULL_PLAY_PRESET_ROW(object, field)                                                        \
+    {                                                                                              \
+        .name = "preset", .value = "NAME", .type = LULL_OPTION_TEXT, LULL_INTO(object, field),     \
+        .word_at = lull_play_preset_name,                                                          \
+        .help = "Play a kind of job instead of traces; `lull help play` lists them."               \
+    }
+
+#define LULL_PLAY_RANKS_ROW(object, field)                                                         \
+    {                                                                                              \
+        .name = "ranks", .letter = 'n', .value = "R", .type = LULL_OPTION_WHOLE,                   \
+        LULL_INTO(object, field), .least = 1, .most = LULL_PLAY_RANKS,                             \
+        .otherwise = "the preset's own number, or one per trace",                                  \
+        .help = "How many ranks there are, each with a GPU; traces are used in turn."              \
+    }
 
 #endif
