@@ -32,8 +32,8 @@ static void collect(struct reading *reading)
             if (row->type == LULL_OPTION_GROUP)
                 continue;
             assert(reading->count < LULL_OPTION_MOST_ROWS);
-            reading->slots[reading->count++] =
-                (struct slot){.row = row, .into = (char *)reading->reader->options + table[i].offset};
+            reading->slots[reading->count++] = (struct slot){
+                .row = row, .into = (char *)reading->reader->options + table[i].offset};
         }
 }
 
@@ -190,10 +190,9 @@ static int refer_to_help(const struct reading *reading)
 /* "milliseconds" for MS; null for a value that is no unit. */
 static const char *unit_of(const struct lull_option *row)
 {
-    static const char *const units[][2] = {{"W", "watts"},        {"MS", "milliseconds"},
-                                           {"S", "seconds"},      {"J", "joules"},
-                                           {"MHZ", "megahertz"},  {"H", "hours"},
-                                           {"MIN", "minutes"}};
+    static const char *const units[][2] = {
+        {"W", "watts"},       {"MS", "milliseconds"}, {"S", "seconds"},  {"J", "joules"},
+        {"MHZ", "megahertz"}, {"H", "hours"},         {"MIN", "minutes"}};
 
     for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
         if (row->value != NULL && strcmp(row->value, units[i][0]) == 0)

@@ -41,19 +41,19 @@ struct lull_option {
     char letter;         /* 0: none */
     const char *aliases; /* other names that work but are not advertised, "old,other,x"; one letter
                           * stands for an option such as -x */
-    const char *value;   /* what stands for the value in the help; null: its words, or it is a flag */
+    const char *value; /* what stands for the value in the help; null: its words, or it is a flag */
     enum lull_option_type type;
     enum lull_option_hint hint;
     size_t offset; /* in the struct of the table; LULL_INTO fills in both */
     size_t size;
-    size_t given;  /* LULL_GIVEN: one more than the offset of a bool that says it was there */
-    double least;  /* of numbers and ratios */
-    double most;   /* 0: no limit; a ratio is 1 at most in any case */
-    bool is_open;  /* the least value is itself too small */
+    size_t given; /* LULL_GIVEN: one more than the offset of a bool that says it was there */
+    double least; /* of numbers and ratios */
+    double most;  /* 0: no limit; a ratio is 1 at most in any case */
+    bool is_open; /* the least value is itself too small */
     bool is_required;
-    bool is_bare_allowed; /* the value may be left out, and otherwise follows a "=" */
-    const char *const *words;                /* ends with null */
-    const char *(*word_at)(uint32_t index);  /* instead: null at the end */
+    bool is_bare_allowed;     /* the value may be left out, and otherwise follows a "=" */
+    const char *const *words; /* ends with null */
+    const char *(*word_at)(uint32_t index); /* instead: null at the end */
     /*
      * Takes the value to the row's place in the struct. Errors: -EINVAL or another code, the exit
      * status follows from it; err may be left alone, then the message is made of `expected`.
@@ -72,22 +72,35 @@ struct lull_option {
 #define LULL_INTO(type, field) .offset = offsetof(type, field), .size = sizeof(((type *)0)->field)
 #define LULL_GIVEN(type, field) .given = 1 + offsetof(type, field)
 
+/*
+ * Rows: OBJECT is the struct of the table, FIELD where the value goes, TYPE the end of an enum
+ * lull_option_type. More initializers may follow the help.
+ */
+#define LULL_GROUP(HELP)                                                                           \
+    {                                                                                              \
+        .type = LULL_OPTION_GROUP, .help = HELP                                                    \
+    }
+#define LULL_FLAG(NAME, OBJECT, FIELD, HELP, ...)                                                  \
+    {                                                                                              \
+        .name = NAME, .type = LULL_OPTION_FLAG, LULL_INTO(OBJECT, FIELD), .help = HELP,            \
+        __VA_ARGS__                                                                                \
+    }
+#define LULL_VALUE(NAME, VALUE, TYPE, OBJECT, FIELD, HELP, ...)                                    \
+    {                                                                                              \
+        .name = NAME, .value = VALUE, .type = LULL_OPTION_##TYPE, LULL_INTO(OBJECT, FIELD),        \
+        .help = HELP, __VA_ARGS__                                                                  \
+    }
+
 /* Rows that are the same in all commands. */
-#define LULL_OPTION_JSON_ROW(object, field)                                                          \
-    {                                                                                              \
-        .name = "json", .letter = 'j', .type = LULL_OPTION_FLAG, LULL_INTO(object, field),           \
-        .help = "Print one JSON document on standard output, and nothing else there."              \
-    }
-#define LULL_OPTION_QUIET_ROW(object, field)                                                         \
-    {                                                                                              \
-        .name = "quiet", .letter = 'q', .type = LULL_OPTION_FLAG, LULL_INTO(object, field),          \
-        .help = "Print only warnings and errors: no progress, no tables."                          \
-    }
-#define LULL_OPTION_SEED_ROW(object, field, what)                                                    \
-    {                                                                                              \
-        .name = "seed", .value = "N", .type = LULL_OPTION_WHOLE, LULL_INTO(object, field),           \
-        .usual = "1", .help = what                                                                 \
-    }
+#define LULL_JSON_ROW(OBJECT, FIELD)                                                               \
+    LULL_FLAG("json", OBJECT, FIELD,                                                               \
+              "Print one JSON document on standard output, and nothing else there.",               \
+              .letter = 'j')
+#define LULL_QUIET_ROW(OBJECT, FIELD)                                                              \
+    LULL_FLAG("quiet", OBJECT, FIELD, "Print only warnings and errors: no progress, no tables.",   \
+              .letter = 'q')
+#define LULL_SEED_ROW(OBJECT, FIELD, HELP)                                                         \
+    LULL_VALUE("seed", "N", WHOLE, OBJECT, FIELD, HELP, .usual = "1")
 
 /* A table, and where its struct lies within that of the command. */
 struct lull_option_table {
@@ -107,8 +120,8 @@ struct lull_operands {
 /* Which operands a command takes. */
 struct lull_operand_rules {
     uint32_t least;
-    uint32_t most;         /* UINT32_MAX: any number */
-    bool takes_command;    /* then the command line of another program follows */
+    uint32_t most;      /* UINT32_MAX: any number */
+    bool takes_command; /* then the command line of another program follows */
     bool needs_command;
     const char *missing; /* the message where words or the command are missing */
 };
@@ -143,7 +156,8 @@ void lull_options_list(const struct lull_option_table *tables, const char *comma
 /* The i-th word of a row's value; null behind the last, or where it has none. */
 const char *lull_option_word(const struct lull_option *row, uint32_t index);
 
-/* Prints text in lines of at most 79 columns; column: where the first begins, indent: the others. */
+/* Prints text in lines of at most 79 columns; column: where the first begins, indent: the others.
+ */
 void lull_option_print_wrapped(const char *text, int column, int indent, FILE *out);
 
 /* The word that is likely to be meant by one that is mistyped. */

@@ -61,8 +61,9 @@ static int run(const struct lull_program *program, const struct lull_program_com
     return command->returns_jobs_status ? status : finish(name, status);
 }
 
-int lull_program_command_main(const struct lull_program *program, const struct lull_program_command *command,
-                      const char *name, int argc, char **argv)
+int lull_program_command_main(const struct lull_program *program,
+                              const struct lull_program_command *command, const char *name,
+                              int argc, char **argv)
 {
     void *options;
     int status;
@@ -117,7 +118,7 @@ static void print_commands(const struct lull_program *program, const char *group
 
 /* The command of one word or two; words_out: how many. Null: there is none. */
 static const struct lull_program_command *find(const struct lull_program *program, char **argv,
-                                       int *words_out)
+                                               int *words_out)
 {
     char both[64] = "";
 
@@ -154,8 +155,8 @@ static int refuse_command(const struct lull_program *program, char **argv)
     return LULL_EXIT_USAGE;
 }
 
-static int call(const struct lull_program *program, const struct lull_program_command *command, int argc,
-                char **argv)
+static int call(const struct lull_program *program, const struct lull_program_command *command,
+                int argc, char **argv)
 {
     char name[96];
 
@@ -172,8 +173,8 @@ static int help(const struct lull_program *program, char **words)
     const struct lull_program_command *command;
     int count;
 
-    if (words[0] == NULL || (is_group(program, words[0]) && words[1] == NULL &&
-                             find(program, words, &count) == NULL)) {
+    if (words[0] == NULL ||
+        (is_group(program, words[0]) && words[1] == NULL && find(program, words, &count) == NULL)) {
         print_commands(program, words[0] != NULL ? words[0] : "", stdout);
         return finish(program->name, LULL_EXIT_OK);
     }
@@ -220,8 +221,8 @@ int lull_program_main(const struct lull_program *program, int argc, char **argv)
     command = find(program, argv + 1, &words);
     if (command != NULL)
         return call(program, command, argc - words, argv + words);
-    if (is_group(program, word) && (argc == 2 || is_any(argv[2], "--help", "-h") ||
-                                    is_any(argv[2], "help", "-?"))) {
+    if (is_group(program, word) &&
+        (argc == 2 || is_any(argv[2], "--help", "-h") || is_any(argv[2], "help", "-?"))) {
         print_commands(program, word, argc == 2 ? stderr : stdout);
         return argc == 2 ? LULL_EXIT_USAGE : finish(program->name, LULL_EXIT_OK);
     }

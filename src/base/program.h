@@ -12,16 +12,17 @@
 #include "base/option.h"
 
 struct lull_program_command {
-    const char *name;      /* behind the program's: "run", "batch run" */
-    const char *summary;   /* what it does, as a line in the list of commands */
-    const char *arguments; /* behind the options: "-- COMMAND [ARG...]"; null: none */
-    const char *about;     /* a paragraph above the options */
-    const char *after;     /* below them, lines as they are; null: nothing */
+    const char *name;               /* behind the program's: "run", "batch run" */
+    const char *summary;            /* what it does, as a line in the list of commands */
+    const char *arguments;          /* behind the options: "-- COMMAND [ARG...]"; null: none */
+    const char *about;              /* a paragraph above the options */
+    const char *after;              /* below them, lines as they are; null: nothing */
     void (*print_after)(FILE *out); /* below that; null: nothing */
     struct lull_option_table tables[LULL_OPTION_MOST_TABLES];
     struct lull_operand_rules operands;
-    size_t size;            /* of the struct that the rows fill; it is zero before */
-    bool returns_jobs_status; /* of the job that it runs, even if its own output cannot be written */
+    size_t size; /* of the struct that the rows fill; it is zero before */
+    bool
+        returns_jobs_status; /* of the job that it runs, even if its own output cannot be written */
 
     /* Defaults that no row has. Null: none. */
     void (*prepare)(void *options);
@@ -36,8 +37,8 @@ struct lull_program_command {
 struct lull_program {
     const char *name;
     const char *version;
-    const char *about;                           /* one sentence */
-    const struct lull_program_command *const *commands;  /* ends with null; most useful first */
+    const char *about;                                  /* one sentence */
+    const struct lull_program_command *const *commands; /* ends with null; most useful first */
 };
 
 /*
@@ -47,7 +48,8 @@ struct lull_program {
 int lull_program_main(const struct lull_program *program, int argc, char **argv);
 
 /* For a program that is a single command, whose name and options stand in argv. */
-int lull_program_command_main(const struct lull_program *program, const struct lull_program_command *command,
-                      const char *name, int argc, char **argv);
+int lull_program_command_main(const struct lull_program *program,
+                              const struct lull_program_command *command, const char *name,
+                              int argc, char **argv);
 
 #endif

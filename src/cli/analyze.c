@@ -17,19 +17,14 @@ struct arguments {
 };
 
 static const struct lull_option rows[] = {
-    LULL_CLI_MODEL_ROW(struct arguments, setup.model, .aliases = "gpu,g",
-                       .otherwise = "the one that the trace names, else A100-SXM4-40GB",
-                       .help = "The GPU model whose power is assumed."),
-    {.name = "switch-ms",
-     .aliases = "s",
-     .value = "DOWN,UP",
-     .type = LULL_OPTION_OWN,
-     LULL_INTO(struct arguments, setup.down_ms),
-     .parse = lull_cli_parse_times,
-     .expected = LULL_CLI_TIMES,
-     .otherwise = "those measured on the model",
-     .help = "How long it takes until a lower and until a higher clock has effect."},
-    LULL_OPTION_JSON_ROW(struct arguments, is_json),
+    LULL_CLI_MODEL_ROW(struct arguments, setup.model, "The GPU model whose power is assumed.",
+                       .aliases = "gpu,g",
+                       .otherwise = "the one that the trace names, else A100-SXM4-40GB"),
+    LULL_VALUE("switch-ms", "DOWN,UP", OWN, struct arguments, setup.down_ms,
+               "How long it takes until a lower and until a higher clock has effect.",
+               .aliases = "s", .parse = lull_cli_parse_times, .expected = LULL_CLI_TIMES,
+               .otherwise = "those measured on the model"),
+    LULL_JSON_ROW(struct arguments, is_json),
     {0},
 };
 

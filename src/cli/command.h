@@ -31,64 +31,46 @@ int lull_cli_fail(const char *command, const struct lull_error *err);
  */
 int lull_cli_parse_latency(const char *text, double *first_ms_out, double *second_ms_out);
 
-/* ---- rows ---------------------------------------------------------------------------------- */
+/* ---- rows: more initializers, such as aliases, may follow in each ------------------------- */
 
-/* More initializers of the row, such as aliases, may follow in each. */
+#define LULL_CLI_RUNTIME_DIR_ROW(OBJECT, FIELD, ...)                                               \
+    LULL_VALUE("runtime-dir", "DIR", TEXT, OBJECT, FIELD,                                          \
+               "Find lulld, or its journals, in this directory.", .hint = LULL_OPTION_FOLDER,      \
+               .usual = "/run/lull", .environment = "LULL_RUNTIME_DIR", __VA_ARGS__)
 
-#define LULL_CLI_RUNTIME_DIR_ROW(object, field, ...)                                               \
-    {                                                                                              \
-        .name = "runtime-dir", .value = "DIR", .type = LULL_OPTION_TEXT,                           \
-        .hint = LULL_OPTION_FOLDER, LULL_INTO(object, field), .usual = "/run/lull",                \
-        .environment = "LULL_RUNTIME_DIR",                                                         \
-        .help = "Find lulld, or its journals, in this directory.", __VA_ARGS__                     \
-    }
+#define LULL_CLI_NO_DAEMON_ROW(OBJECT, FIELD)                                                      \
+    LULL_FLAG("no-daemon", OBJECT, FIELD,                                                          \
+              "Set the clocks from this process, as root, instead of through lulld.")
 
-#define LULL_CLI_NO_DAEMON_ROW(object, field)                                                      \
-    {                                                                                              \
-        .name = "no-daemon", .type = LULL_OPTION_FLAG, LULL_INTO(object, field),                   \
-        .help = "Set the clocks from this process, as root, instead of through lulld."             \
-    }
-
-#define LULL_CLI_TOLERANCE_ROW(object, field, ...)                                                 \
-    {                                                                                              \
-        .name = "tolerance", .letter = 't', .value = "RATIO", .type = LULL_OPTION_RATIO,           \
-        LULL_INTO(object, field), .usual = "1%",                                                   \
-        .help = "How much slower the job may become, on average.", __VA_ARGS__                     \
-    }
+#define LULL_CLI_TOLERANCE_ROW(OBJECT, FIELD, ...)                                                 \
+    LULL_VALUE("tolerance", "RATIO", RATIO, OBJECT, FIELD,                                         \
+               "How much slower the job may become, on average.", .letter = 't', .usual = "1%",    \
+               __VA_ARGS__)
 
 /* A const struct lull_gpu_model pointer. */
-#define LULL_CLI_MODEL_ROW(object, field, ...)                                                     \
-    {                                                                                              \
-        .name = "model", .value = "MODEL", .type = LULL_OPTION_OWN, LULL_INTO(object, field),      \
-        .parse = lull_cli_parse_model, .word_at = lull_cli_model_name, __VA_ARGS__                 \
-    }
+#define LULL_CLI_MODEL_ROW(OBJECT, FIELD, HELP, ...)                                               \
+    LULL_VALUE("model", "MODEL", OWN, OBJECT, FIELD, HELP, .parse = lull_cli_parse_model,          \
+               .word_at = lull_cli_model_name, __VA_ARGS__)
 
 /* Two doubles, one behind the other: how long a call takes, and how long the clock then settles. */
-#define LULL_CLI_CALL_SETTLE_ROW(object, field, ...)                                               \
-    {                                                                                              \
-        .name = "call-settle-ms", .aliases = "switch-ms", .value = "CALL,SETTLE",                  \
-        .type = LULL_OPTION_OWN, LULL_INTO(object, field), .parse = lull_cli_parse_times,          \
-        .expected = LULL_CLI_TIMES, .otherwise = "those measured on the model",                    \
-        .help = "How long a driver call blocks, and how long the clock then takes to change.",     \
-        .more = "Calls for the GPUs of a node come one after the other.", __VA_ARGS__              \
-    }
+#define LULL_CLI_CALL_SETTLE_ROW(OBJECT, FIELD, ...)                                               \
+    LULL_VALUE("call-settle-ms", "CALL,SETTLE", OWN, OBJECT, FIELD,                                \
+               "How long a driver call blocks, and how long the clock then takes to change.",      \
+               .aliases = "switch-ms", .parse = lull_cli_parse_times, .expected = LULL_CLI_TIMES,  \
+               .otherwise = "those measured on the model",                                         \
+               .more = "Calls for the GPUs of a node come one after the other.", __VA_ARGS__)
 
-#define LULL_CLI_ETA_ROW(object, field, ...)                                                       \
-    {                                                                                              \
-        .name = "eta", .value = "RATIO", .type = LULL_OPTION_RATIO, LULL_INTO(object, field),      \
-        .help = "The weight of energy against time in the cost; 1: only energy, 0: only time.",    \
-        .more = "The cost is eta E + (1 - eta) P T: E the joules of all GPUs of the job, T the "   \
-                "seconds, P the highest power limit times the number of GPUs.",                    \
-        __VA_ARGS__                                                                                \
-    }
+#define LULL_CLI_ETA_ROW(OBJECT, FIELD, ...)                                                       \
+    LULL_VALUE("eta", "RATIO", RATIO, OBJECT, FIELD,                                               \
+               "The weight of energy against time in the cost; 1: only energy, 0: only time.",     \
+               .more = "The cost is eta E + (1 - eta) P T: E the joules of all GPUs of the job, "  \
+                       "T the seconds, P the highest power limit times the number of GPUs.",       \
+               __VA_ARGS__)
 
 /* A struct lull_job_selector. */
-#define LULL_CLI_CHOOSE_ROW(object, field, ...)                                                    \
-    {                                                                                              \
-        .name = "choose", .value = "AIM", .type = LULL_OPTION_OWN, LULL_INTO(object, field),       \
-        .parse = lull_cli_parse_choice, .word_at = lull_cli_choice_name,                           \
-        .expected = LULL_CLI_CHOICES, __VA_ARGS__                                                  \
-    }
+#define LULL_CLI_CHOOSE_ROW(OBJECT, FIELD, HELP, ...)                                              \
+    LULL_VALUE("choose", "AIM", OWN, OBJECT, FIELD, HELP, .parse = lull_cli_parse_choice,          \
+               .word_at = lull_cli_choice_name, .expected = LULL_CLI_CHOICES, __VA_ARGS__)
 
 /* lull_option.parse of these rows, and their words. */
 #define LULL_CLI_TIMES "two numbers of milliseconds from 0 to 10000, such as 15,20"

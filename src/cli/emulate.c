@@ -24,39 +24,26 @@ struct arguments {
 };
 
 static const struct lull_option rows[] = {
-    LULL_OPTION_SEED_ROW(struct arguments, seed,
-                         "Seed of the differences between GPUs and of the noise in their readings; "
-                         "0: nominal GPUs without noise."),
-    {.name = "warm",
-     .value = "W",
-     .type = LULL_OPTION_NUMBER,
-     LULL_INTO(struct arguments, warm_w),
-     .otherwise = "the temperature of idle GPUs",
-     .help = "Start at the temperature that a job leaves which draws this power on each GPU."},
-    {.name = "time-scale",
-     .value = "X",
-     .type = LULL_OPTION_NUMBER,
-     LULL_INTO(struct arguments, time_scale),
-     .least = 0.01,
-     .most = 1000,
-     .usual = "1",
-     .help = "How many seconds pass on the node in a second."},
-    {.name = "fault",
-     .value = "LIST",
-     .type = LULL_OPTION_TEXT,
-     LULL_INTO(struct arguments, faults),
-     .help = "Inject faults: [GPU:]NAME[=VALUE[xCOUNT][@AFTER]],... where NAME is set_code, "
-             "hang_ms, no_effect, settle_factor, no_permission, no_energy, get_code or any_user "
-             "(clocks may be set without root).",
-     .more = "A fault happens COUNT times instead of for ever, after AFTER calls without one. "
-             "Codes are the vendor's own. The faults in $LULL_EMULATED_FAULT are injected as well."},
-    {.name = "truth",
-     .aliases = "report",
-     .value = "FILE",
-     .type = LULL_OPTION_TEXT,
-     .hint = LULL_OPTION_FILE,
-     LULL_INTO(struct arguments, truth),
-     .help = "Write what really happened on the GPUs into this file at the end, as JSON."},
+    LULL_SEED_ROW(struct arguments, seed,
+                  "Seed of the differences between GPUs and of the noise in their readings; "
+                  "0: nominal GPUs without noise."),
+    LULL_VALUE("warm", "W", NUMBER, struct arguments, warm_w,
+               "Start at the temperature that a job leaves which draws this power on each GPU.",
+               .otherwise = "the temperature of idle GPUs"),
+    LULL_VALUE("time-scale", "X", NUMBER, struct arguments, time_scale,
+               "How many seconds pass on the node in a second.", .least = 0.01, .most = 1000,
+               .usual = "1"),
+    LULL_VALUE(
+        "fault", "LIST", TEXT, struct arguments, faults,
+        "Inject faults: [GPU:]NAME[=VALUE[xCOUNT][@AFTER]],... where NAME is set_code, "
+        "hang_ms, no_effect, settle_factor, no_permission, no_energy, get_code or any_user "
+        "(clocks may be set without root).",
+        .more =
+            "A fault happens COUNT times instead of for ever, after AFTER calls without one. "
+            "Codes are the vendor's own. The faults in $LULL_EMULATED_FAULT are injected as well."),
+    LULL_VALUE("truth", "FILE", TEXT, struct arguments, truth,
+               "Write what really happened on the GPUs into this file at the end, as JSON.",
+               .aliases = "report", .hint = LULL_OPTION_FILE),
     {0},
 };
 
@@ -219,8 +206,8 @@ static int set_faults(struct lull_node *node, const char *option, struct lull_er
     return result;
 }
 
-static int run_on_node(const struct arguments *arguments, char **command,
-                       struct lull_node *node, const sigset_t *watched, const sigset_t *old_mask, struct lull_error *err)
+static int run_on_node(const struct arguments *arguments, char **command, struct lull_node *node,
+                       const sigset_t *watched, const sigset_t *old_mask, struct lull_error *err)
 {
     char directory[PATH_MAX];
     int status;
@@ -242,9 +229,8 @@ static int run_on_node(const struct arguments *arguments, char **command,
 static int run(void *options, const struct lull_operands *operands)
 {
     const struct arguments *const arguments = options;
-    struct lull_node_spec spec = {.seed = arguments->seed,
-                                  .time_scale = arguments->time_scale,
-                                  .warm_w = arguments->warm_w};
+    struct lull_node_spec spec = {
+        .seed = arguments->seed, .time_scale = arguments->time_scale, .warm_w = arguments->warm_w};
     struct lull_error err = {0};
     struct lull_node *node;
     sigset_t watched;

@@ -172,7 +172,7 @@ static int run(void *options, const struct lull_operands *operands)
     return result == 0 ? LULL_EXIT_OK : LULL_EXIT_FAILED;
 }
 
-static const struct lull_option rows[] = {LULL_OPTION_JSON_ROW(struct arguments, is_json), {0}};
+static const struct lull_option rows[] = {LULL_JSON_ROW(struct arguments, is_json), {0}};
 
 const struct lull_program_command lull_gpus_command = {
     .name = "gpus",

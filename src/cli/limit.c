@@ -23,19 +23,17 @@ struct request {
 };
 
 static const struct lull_option rows[] = {
-    LULL_CLI_CHOOSE_ROW(struct request, choice, LULL_GIVEN(struct request, has_choice),
-                        .otherwise = "as stored",
-                        .help = "Choose anew from what was measured: " LULL_CLI_CHOICES ".",
+    LULL_CLI_CHOOSE_ROW(struct request, choice,
+                        "Choose anew from what was measured: " LULL_CLI_CHOICES ".",
+                        LULL_GIVEN(struct request, has_choice), .otherwise = "as stored",
                         .more = "That is only shown: `lull run --power-limit auto` chooses again "
                                 "at each run, by its own options. edp is the energy-delay "
                                 "product, slowdown=5% the least energy that is at most 5 % slower "
                                 "than the highest limit."),
     LULL_CLI_ETA_ROW(struct request, eta_ratio, .otherwise = "as stored"),
-    {.name = "forget",
-     .type = LULL_OPTION_FLAG,
-     LULL_INTO(struct request, is_forgetting),
-     .help = "Remove what was measured for COMMAND, which is then measured anew."},
-    LULL_OPTION_JSON_ROW(struct request, is_json),
+    LULL_FLAG("forget", struct request, is_forgetting,
+              "Remove what was measured for COMMAND, which is then measured anew."),
+    LULL_JSON_ROW(struct request, is_json),
     {0},
 };
 

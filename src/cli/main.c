@@ -29,24 +29,13 @@ static const struct lull_program_command simulate_cluster = {
 
 int main(int argc, char **argv)
 {
-    static const struct lull_program_command *const commands[] = {&lull_run_command,
-                                                          &lull_analyze_command,
-                                                          &plan,
-                                                          &lull_limit_command,
-                                                          &lull_batch_run_command,
-                                                          &lull_batch_list_command,
-                                                          &lull_batch_show_command,
-                                                          &lull_batch_forget_command,
-                                                          &batch_replay,
-                                                          &lull_gpus_command,
-                                                          &lull_calibrate_command,
-                                                          &lull_status_command,
-                                                          &lull_restore_command,
-                                                          &lull_simulate_command,
-                                                          &simulate_cluster,
-                                                          &lull_emulate_command,
-                                                          &lull_play_command,
-                                                          NULL};
+    static const struct lull_program_command *const commands[] = {
+        &lull_run_command,        &lull_analyze_command,      &plan,
+        &lull_limit_command,      &lull_batch_run_command,    &lull_batch_list_command,
+        &lull_batch_show_command, &lull_batch_forget_command, &batch_replay,
+        &lull_gpus_command,       &lull_calibrate_command,    &lull_status_command,
+        &lull_restore_command,    &lull_simulate_command,     &simulate_cluster,
+        &lull_emulate_command,    &lull_play_command,         NULL};
     static const struct lull_program program = {
         .name = "lull",
         .version = LULL_VERSION,

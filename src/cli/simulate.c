@@ -28,21 +28,16 @@ struct arguments {
 static const struct lull_option rows[] = {
     LULL_PLAY_PRESET_ROW(struct arguments, source.preset),
     LULL_PLAY_RANKS_ROW(struct arguments, source.ranks),
-    LULL_CLI_MODEL_ROW(struct arguments, listed, .aliases = "gpu", .usual = "A100-SXM4-40GB",
-                       .help = "The GPU model of all ranks."),
-    LULL_CLI_TOLERANCE_ROW(struct arguments, tolerance_ratio, ),
-    LULL_CLI_CALL_SETTLE_ROW(struct arguments, call_ms, ),
-    {.name = "periods",
-     .value = "N",
-     .type = LULL_OPTION_WHOLE,
-     LULL_INTO(struct arguments, periods),
-     .least = 20,
-     .most = 1000000,
-     .usual = "400",
-     .help = "How often the job's period is played."},
-    LULL_OPTION_SEED_ROW(struct arguments, seed,
-                         "Seed of the latencies that the driver draws from the model's."),
-    LULL_OPTION_JSON_ROW(struct arguments, is_json),
+    LULL_CLI_MODEL_ROW(struct arguments, listed, "The GPU model of all ranks.", .aliases = "gpu",
+                       .usual = "A100-SXM4-40GB"),
+    LULL_CLI_TOLERANCE_ROW(struct arguments, tolerance_ratio),
+    LULL_CLI_CALL_SETTLE_ROW(struct arguments, call_ms),
+    LULL_VALUE("periods", "N", WHOLE, struct arguments, periods,
+               "How often the job's period is played.", .least = 20, .most = 1000000,
+               .usual = "400"),
+    LULL_SEED_ROW(struct arguments, seed,
+                  "Seed of the latencies that the driver draws from the model's."),
+    LULL_JSON_ROW(struct arguments, is_json),
     {0},
 };
 
@@ -50,8 +45,7 @@ static const struct lull_option rows[] = {
 
 enum { HIGHEST, REACTIVE, FEED_FORWARD, STEADY, POLICIES };
 
-static const char *const policy_names[POLICIES] = {"highest", "reactive", "feed_forward",
-                                                  "steady"};
+static const char *const policy_names[POLICIES] = {"highest", "reactive", "feed_forward", "steady"};
 
 struct results {
     struct lull_simulation_outcome outcomes[POLICIES];
@@ -150,13 +144,12 @@ static void print_json(const struct results *results)
 
     for (int policy = 0; policy < POLICIES; policy++)
         json_object_set_new(root, policy_names[policy], policy_json(results, policy));
-    json_object_set_new(root, "oracle",
-                        json_pack("{s:f, s:f, s:f, s:f, s:f}", "saving_ratio",
-                                  results->oracle.real.saving_ratio, "slowdown_ratio",
-                                  results->oracle.real.slowdown_ratio, "ideal_saving_ratio",
-                                  results->oracle.ideal.saving_ratio, "steady_saving_ratio",
-                                  results->oracle.steady.saving_ratio, "gap_ratio",
-                                  results->oracle.gap_ratio));
+    json_object_set_new(
+        root, "oracle",
+        json_pack("{s:f, s:f, s:f, s:f, s:f}", "saving_ratio", results->oracle.real.saving_ratio,
+                  "slowdown_ratio", results->oracle.real.slowdown_ratio, "ideal_saving_ratio",
+                  results->oracle.ideal.saving_ratio, "steady_saving_ratio",
+                  results->oracle.steady.saving_ratio, "gap_ratio", results->oracle.gap_ratio));
     json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     printf("\n");
     json_decref(root);

@@ -113,7 +113,7 @@ static int run(void *options, const struct lull_operands *operands)
 }
 
 static const struct lull_option rows[] = {
-    LULL_OPTION_JSON_ROW(struct arguments, is_json),
+    LULL_JSON_ROW(struct arguments, is_json),
     LULL_CLI_RUNTIME_DIR_ROW(struct arguments, runtime_dir, .aliases = "r"),
     {0},
 };

@@ -12,7 +12,7 @@
 struct lull_batch_run_options {
     struct lull_batch_job job; /* without what the GPUs tell */
     const char *store;         /* NULL: the state directory */
-    double rate; /* learning rate at the default size; NAN: none */
+    double rate;               /* learning rate at the default size; NAN: none */
     enum lull_rate_rule rule;
     uint32_t tries; /* runs of a recurrence, at most */
     bool has_seed;
@@ -29,15 +29,13 @@ extern const struct lull_option lull_batch_run_rows[];
 int lull_batch_run_options_check(struct lull_batch_run_options *options, struct lull_error *err);
 
 /* Where jobs are kept; null: in the state directory. */
-#define LULL_BATCH_STORE_ROW(object, field)                                                        \
-    {                                                                                              \
-        .name = "store", .value = "WHERE", .type = LULL_OPTION_TEXT, .hint = LULL_OPTION_FOLDER,   \
-        LULL_INTO(object, field), .environment = "LULL_BATCH_STORE",                               \
-        .otherwise = "the state directory",                                                        \
-        .help = "Keep what is known of jobs in this directory, or in a database that nodes share: "\
-                "postgresql://...",                                                                \
-        .more = "The state directory is $LULL_STATE_DIR; else, for root, /var/lib/lull; else "     \
-                "$XDG_STATE_HOME/lull or ~/.local/state/lull."                                     \
-    }
+#define LULL_BATCH_STORE_ROW(OBJECT, FIELD)                                                        \
+    LULL_VALUE("store", "WHERE", TEXT, OBJECT, FIELD,                                              \
+               "Keep what is known of jobs in this directory, or in a database that nodes share: " \
+               "postgresql://...",                                                                 \
+               .hint = LULL_OPTION_FOLDER, .environment = "LULL_BATCH_STORE",                      \
+               .otherwise = "the state directory",                                                 \
+               .more = "The state directory is $LULL_STATE_DIR; else, for root, /var/lib/lull; "   \
+                       "else $XDG_STATE_HOME/lull or ~/.local/state/lull.")
 
 #endif

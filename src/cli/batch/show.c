@@ -21,7 +21,7 @@ struct arguments {
 
 static const struct lull_option rows[] = {
     LULL_BATCH_STORE_ROW(struct arguments, store),
-    LULL_OPTION_JSON_ROW(struct arguments, is_json),
+    LULL_JSON_ROW(struct arguments, is_json),
     {0},
 };
 
