@@ -122,7 +122,7 @@ const struct lull_option lull_batch_run_rows[] = {
                .otherwise = "the first of --sizes"),
     LULL_VALUE("epochs-max", "N", WHOLE, struct lull_batch_run_options, attempt.max_epochs,
                "Stop a run, as failed, after this many values of the metric.", .least = 1,
-               .otherwise = "never"),
+               .otherwise = "a run is never stopped for that"),
     LULL_VALUE("tries", "N", WHOLE, struct lull_batch_run_options, tries,
                "Repeat a run that missed the target with another size, up to this many runs.",
                .least = 1, .most = LULL_BATCH_TRIES, .usual = "3"),
