@@ -144,7 +144,7 @@ static void print_table(const struct arguments *arguments,
     for (uint32_t i = 0; i < arguments->gpu_count; i++)
         print_record(arguments->gpus[i], &records[i]);
     if (records[0].together_gpus > 0)
-        printf("All %u GPUs at once, until the last is asked: p50 %.1f, p90 %.1f, p99 %.1f ms\n",
+        printf("Asking all %u GPUs at once takes: p50 %.1f, p90 %.1f, p99 %.1f ms\n",
                records[0].together_gpus, lull_calibration_together_ms(&records[0], 0.5),
                lull_calibration_together_ms(&records[0], 0.9),
                lull_calibration_together_ms(&records[0], 0.99));
@@ -179,7 +179,7 @@ static uint32_t count_model(const struct lull_calibration_record *records, uint3
     return found;
 }
 
-/* One file per model: an equal share of each of its GPUs. */
+/* Stores one file per model, which has an equal share of the switches of each of its GPUs. */
 static int store_model(const struct lull_calibration_record *records, uint32_t count,
                        uint32_t first, const char *directory, struct lull_error *err)
 {
@@ -189,7 +189,7 @@ static int store_model(const struct lull_calibration_record *records, uint32_t c
     int result;
 
     if (merged == NULL)
-        return lull_error_set(err, -ENOMEM, "no memory to store the calibration");
+        return lull_error_set(err, -ENOMEM, "there is no memory to store the calibration");
     *merged = records[first];
     for (uint32_t i = 0; i < merged->target_count; i++)
         for (int k = 0; k < LULL_DIRECTION_COUNT; k++)
@@ -200,7 +200,7 @@ static int store_model(const struct lull_calibration_record *records, uint32_t c
                                    (LULL_CALIBRATION_SWITCHES + gpus - 1) / gpus);
     result = lull_calibration_store(directory, merged, path, err);
     if (result == 0)
-        fprintf(stderr, "stored in %s\n", path);
+        fprintf(stderr, "lull calibrate: stored in %s\n", path);
     free(merged);
     return result;
 }
@@ -254,7 +254,7 @@ static int calibrate(struct arguments *arguments, struct lull_devices *devices,
     int result;
 
     if (records == NULL)
-        return lull_error_set(err, -ENOMEM, "no memory for the measurements");
+        return lull_error_set(err, -ENOMEM, "there is no memory for the measurements");
     begin_watch(&watch);
     result = lull_calibrate(devices, &wanted, records, err);
     if (watch.is_terminal)

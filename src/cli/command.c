@@ -14,6 +14,14 @@ int lull_cli_fail(const char *command, const struct lull_error *err)
     return (int)lull_error_exit_status(err->code);
 }
 
+int lull_cli_fail_to_start(const char *command, const struct lull_error *err)
+{
+    lull_cli_fail(command, err);
+    if (err->code == -ENOENT)
+        return 127;
+    return err->code == -EACCES || err->code == -ENOEXEC ? 126 : LULL_EXIT_FAILED;
+}
+
 /* ---- values -------------------------------------------------------------------------------- */
 
 int lull_cli_parse_latency(const char *text, double *first_ms_out, double *second_ms_out)

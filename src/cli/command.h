@@ -26,6 +26,10 @@ extern const struct lull_program_command lull_status_command;
 /* Prints "lull COMMAND: TEXT" for people and returns the exit status that fits the code. */
 int lull_cli_fail(const char *command, const struct lull_error *err);
 
+/* The same where the command of a job could not be started: 127 if there is none, 126 if it cannot
+ * be executed (as env and timeout do), else 1. */
+int lull_cli_fail_to_start(const char *command, const struct lull_error *err);
+
 /*
  * Parses two times "A,B", 0 to 10000 ms each. Errors: -EINVAL, nothing is changed then.
  */

@@ -78,7 +78,7 @@ exec_command(char **command, const sigset_t *old_mask, int failure_fd)
     _exit(LULL_EXIT_FAILED);
 }
 
-/* Waits for the child; what others send to this process goes on to the child. */
+/* Waits for the child. Signals that others send to this process are passed on to it. */
 static int wait_for(pid_t child, const sigset_t *watched)
 {
     int status;
@@ -94,14 +94,13 @@ static int wait_for(pid_t child, const sigset_t *watched)
     }
 }
 
-/* Returns the exit status that fits, as env and timeout do. */
 static int refuse_to_start(const char *command, int reason)
 {
-    fprintf(stderr, "lull emulate: cannot start %s: %s; check the command after --\n", command,
-            strerror(reason));
-    if (reason == ENOENT)
-        return 127;
-    return reason == EACCES || reason == ENOEXEC ? 126 : LULL_EXIT_FAILED;
+    struct lull_error err;
+
+    lull_error_set(&err, -reason, "cannot start %s: %s; check the command after --", command,
+                   strerror(reason));
+    return lull_cli_fail_to_start("emulate", &err);
 }
 
 static int run_command(char **command, const sigset_t *watched, const sigset_t *old_mask)
@@ -165,7 +164,7 @@ static int write_report(const char *path, struct lull_node *node, struct lull_er
     int result;
 
     if (file == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: no memory for the report", path);
+        return lull_error_set(err, -ENOMEM, "%s: there is no memory to write it", path);
     fprintf(file, "{\"gpus\": [");
     for (uint32_t i = 0; i < lull_node_gpu_count(node); i++)
         write_gpu(file, node, i);
@@ -186,7 +185,7 @@ static int find_library_directory(char *directory, size_t size, struct lull_erro
 
     if (result < 0)
         return result;
-    /* The directory of the link, not of what it may point to. */
+    /* It is the directory of the link that counts, not of the file that it may point to. */
     if (realpath(dirname(found), whole) == NULL)
         return lull_error_set(err, -errno, "%s: %s", found, strerror(errno));
     if ((size_t)snprintf(directory, size, "%s", whole) >= size)

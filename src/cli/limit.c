@@ -86,12 +86,19 @@ static int show(void *context, const struct lull_limit_profile *stored)
     return 0;
 }
 
+static int refuse(const struct request *request, struct lull_error *err)
+{
+    return lull_error_set(err, -ENOENT,
+                          "no profile of %s is stored; lull run --power-limit auto makes one",
+                          request->program);
+}
+
 static int forget(struct lull_store *store, const struct request *request, struct lull_error *err)
 {
     const int count = lull_limit_profiles_remove(store, request->program, err);
 
     if (count == 0)
-        return lull_error_set(err, -ENOENT, "no profile of %s", request->program);
+        return refuse(request, err);
     if (count > 0 && !request->is_json)
         printf("forgot %d profile%s of %s\n", count, count == 1 ? "" : "s", request->program);
     return count < 0 ? count : 0;
@@ -102,16 +109,14 @@ static int serve(struct request *request, struct lull_error *err)
     struct lull_store *store = NULL;
     int result = lull_store_open(NULL, &lull_limit_profiles_schema, false, &store, err);
 
-    if (result == -ENOENT && request->command == NULL)
-        return 0; /* nothing was measured yet */
-    if (result == 0 && request->is_forgetting)
+    if (result == -ENOENT) /* nothing was measured yet */
+        result = request->is_forgetting ? refuse(request, err) : 0;
+    else if (result == 0 && request->is_forgetting)
         result = forget(store, request, err);
     else if (result == 0)
         result = lull_limit_profiles_walk(store, show, request, err);
     if (result == 0 && request->shown == 0 && request->command != NULL && !request->is_forgetting)
-        result = lull_error_set(err, -ENOENT,
-                                "no profile of %s; run it under lull run --power-limit auto",
-                                request->program);
+        result = refuse(request, err);
     lull_store_close(store);
     return result;
 }

@@ -316,14 +316,6 @@ static int run_for_json(const struct lull_run_options *options, int *status_out,
     return rc;
 }
 
-/* As env and timeout do. */
-static int status_of_failure(int code)
-{
-    if (code == -ENOENT)
-        return 127;
-    return code == -EACCES || code == -ENOEXEC ? 126 : LULL_EXIT_FAILED;
-}
-
 static int run(void *options, const struct lull_operands *operands)
 {
     struct arguments *const arguments = options;
@@ -336,11 +328,7 @@ static int run(void *options, const struct lull_operands *operands)
         rc = run_for_json(&arguments->run, &status, &err);
     else
         rc = lull_run(&arguments->run, &status, &err);
-    if (rc < 0) {
-        lull_cli_fail("run", &err);
-        return status_of_failure(rc);
-    }
-    return status;
+    return rc < 0 ? lull_cli_fail_to_start("run", &err) : status;
 }
 
 const struct lull_program_command lull_run_command = {

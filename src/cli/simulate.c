@@ -62,7 +62,7 @@ static double slowdown(const struct results *results, int policy)
     return results->outcomes[policy].period_ms / results->outcomes[HIGHEST].period_ms - 1.0;
 }
 
-/* Under the rule that Lull keeps: computation begins low in at most one iteration of a hundred. */
+/* The oracle keeps Lull's rule: computation begins at a low clock in at most 1 % of iterations. */
 static int ask_oracle(const struct arguments *arguments, const struct lull_play *play,
                       struct lull_oracle_play_answer *answer_out, struct lull_error *err)
 {

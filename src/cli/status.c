@@ -53,17 +53,19 @@ static void print_state(const struct lull_message_state *state)
         printf("leased by process %u of user %u, %u to %u MHz", state->owner_pid, state->owner_uid,
                state->min_mhz, state->max_mhz);
     else
-        printf("free");
+        printf("not leased");
     if (state->applied_mhz != 0)
         printf(", locked at %u MHz", state->applied_mhz);
     else
-        printf(", at the reference point");
+        printf(", its clock is not locked");
     if (state->limit_mw != 0)
         printf(", power limit %u W", state->limit_mw / 1000);
-    printf("\n     writes %llu, dropped %llu, expired %llu, failed %llu, disobeyed %llu\n",
-           (unsigned long long)state->writes, (unsigned long long)state->dropped,
-           (unsigned long long)state->expired, (unsigned long long)state->failed,
-           (unsigned long long)state->disobeyed);
+    printf(
+        "\n     clock changes: %llu made, %llu replaced by newer ones, %llu too late, %llu failed, "
+        "%llu not obeyed\n",
+        (unsigned long long)state->writes, (unsigned long long)state->dropped,
+        (unsigned long long)state->expired, (unsigned long long)state->failed,
+        (unsigned long long)state->disobeyed);
 }
 
 static int show(struct lull_client *client, uint32_t gpu_count, bool is_json,

@@ -1,6 +1,6 @@
 /*
- * A line of progress on standard error, where that is a terminal and only of what takes more than
- * two seconds. SPDX-License-Identifier: Apache-2.0
+ * A line of progress on standard error. It is drawn only on a terminal, and only when the work
+ * takes more than two seconds. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_WATCH_H
 #define LULL_CLI_WATCH_H
@@ -10,19 +10,19 @@
 
 struct lull_watch {
     int64_t begun_ns;
-    int64_t drawn_ns; /* 0: not yet */
+    int64_t drawn_ns; /* 0: the line was never drawn */
 };
 
-/* From now on. */
+/* Begins to count the time. */
 struct lull_watch lull_watch_begin(void);
 
-/* Whether to draw the line now, at most five times a second. */
+/* Says whether the line is to be drawn now, which is at most five times a second. */
 bool lull_watch_is_due(struct lull_watch *watch);
 
-/* Draws it over the last one. */
+/* Draws the line over the last one. */
 void lull_watch_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Takes the line away, if there is one. */
+/* Removes the line, if one was drawn. */
 void lull_watch_end(const struct lull_watch *watch);
 
 #endif

@@ -22,7 +22,7 @@ struct recurrence {
 
 static void warn(const char *what, const struct lull_error *err)
 {
-    lull_log(LULL_LOG_WARNING, "batch", "%s: %s", what, err->text);
+    lull_log(LULL_LOG_WARNING, "batch run", "%s: %s", what, err->text);
 }
 
 static void open_all(struct recurrence *recurrence)
@@ -54,7 +54,10 @@ static void close_all(struct recurrence *recurrence)
 
 /* ---- one run ------------------------------------------------------------------------------- */
 
-/* Only what the user has to decide is an error: the job's runs cannot be compared. */
+/*
+ * Without a store, or where it fails, the default size is run. -EEXIST alone is an error: the job
+ * is stored with other sizes or GPUs, its runs cannot be compared, and the user has to decide.
+ */
 static int choose(struct recurrence *recurrence, uint64_t retry_of,
                   struct lull_batch_ticket *ticket, struct lull_error *err)
 {
@@ -78,11 +81,11 @@ static void say_begin(const struct recurrence *recurrence, const struct lull_bat
     if (recurrence->options.is_quiet)
         return;
     if (ticket->lost_count > 0)
-        fprintf(stderr, "lull batch: %u earlier run%s died without a result\n", ticket->lost_count,
-                ticket->lost_count == 1 ? "" : "s");
-    fprintf(stderr, "lull batch: run %" PRIu64 " of %s: batch size %u%s", ticket->run,
+        fprintf(stderr, "lull batch run: %u earlier run%s died without a result\n",
+                ticket->lost_count, ticket->lost_count == 1 ? "" : "s");
+    fprintf(stderr, "lull batch run: run %" PRIu64 " of %s: batch size %u%s", ticket->run,
             recurrence->options.job.name, ticket->choice.size,
-            ticket->choice.is_exploring ? " (to learn)" : "");
+            ticket->choice.is_exploring ? " (tried to learn more)" : "");
     if (isfinite(ticket->choice.bound))
         fprintf(stderr, ", at most %.1f J", ticket->choice.bound);
     fputc('\n', stderr);
@@ -93,10 +96,11 @@ static void say_end(const struct recurrence *recurrence, const struct lull_batch
 {
     static const char *const texts[] = {
         [LULL_BATCH_END_TARGET] = "reached the target",
-        [LULL_BATCH_END_BOUND] = "stopped: too dear",
-        [LULL_BATCH_END_EPOCHS] = "stopped: the most epochs were not enough",
+        [LULL_BATCH_END_BOUND] = "stopped, it became too dear: its cost passed the bound",
+        [LULL_BATCH_END_EPOCHS] = "stopped: it missed the target in --epochs-max epochs",
         [LULL_BATCH_END_OWN] = "ended short of the target",
-        [LULL_BATCH_END_BLIND] = "ended, and no line matched the metric; check --metric",
+        [LULL_BATCH_END_BLIND] =
+            "ended, and no line matched --metric; check the expression",
         [LULL_BATCH_END_CRASHED] = "failed",
         [LULL_BATCH_END_INTERRUPTED] = "interrupted",
     };
@@ -104,7 +108,7 @@ static void say_end(const struct recurrence *recurrence, const struct lull_batch
 
     if (recurrence->options.is_quiet && attempt->end != LULL_BATCH_END_BLIND)
         return;
-    fprintf(stderr, "lull batch: run %" PRIu64 ": %s", ticket->run, texts[attempt->end]);
+    fprintf(stderr, "lull batch run: run %" PRIu64 ": %s", ticket->run, texts[attempt->end]);
     if (isfinite(progress->metric))
         fprintf(stderr, ", metric %g after %u", progress->metric, progress->epochs);
     if (isfinite(progress->energy_j))
@@ -137,7 +141,7 @@ static int run_once(struct recurrence *recurrence, const struct lull_batch_ticke
     int result;
 
     if (command == NULL)
-        return lull_error_set(err, -ENOMEM, "no memory to run the command");
+        return lull_error_set(err, -ENOMEM, "there is no memory to run the command");
     options->attempt.command = command;
     options->attempt.bound = ticket->choice.bound;
     options->attempt.price = options->job.price;
@@ -173,7 +177,7 @@ static int recur(struct recurrence *recurrence, struct lull_error *err)
         result = run_once(recurrence, &ticket, &attempt, err);
         record(recurrence, &ticket, &attempt);
         if (result < 0)
-            return lull_cli_fail("batch run", err);
+            return lull_cli_fail_to_start("batch run", err);
         say_end(recurrence, &ticket, &attempt);
         if (!has_missed(&attempt))
             break;

@@ -265,7 +265,7 @@ static int list(void *options, const struct lull_operands *operands)
     int result = lull_batch_jobs_open(arguments->store, false, &jobs, &err);
 
     (void)operands;
-    if (result == -ENOENT) { /* nothing was ever kept */
+    if (result == -ENOENT) { /* no job was ever kept */
         if (arguments->is_json)
             print_document(json_pack("{s:[]}", "jobs"));
         return LULL_EXIT_OK;

@@ -19,7 +19,7 @@ struct arguments {
     uint64_t iterations;
     double seconds; /* 0: iterations count */
     bool is_json;
-    /* The oracle's. */
+    /* What follows is for the oracle and for --measure. */
     bool is_oracle;
     const struct lull_gpu_model *model;
     double call_ms; /* below 0: the model's latencies */
