@@ -61,8 +61,8 @@ static void print_state(const struct lull_message_state *state)
     if (state->limit_mw != 0)
         printf(", power limit %u W", state->limit_mw / 1000);
     printf(
-        "\n     clock changes: %llu made, %llu replaced by newer ones, %llu too late, %llu failed, "
-        "%llu not obeyed\n",
+        "\n     clock changes: %llu written; %llu dropped as too late, %llu ended because nobody "
+        "renewed them,\n     %llu refused by the driver, %llu that the clock did not follow\n",
         (unsigned long long)state->writes, (unsigned long long)state->dropped,
         (unsigned long long)state->expired, (unsigned long long)state->failed,
         (unsigned long long)state->disobeyed);
