@@ -303,6 +303,73 @@ static void test_the_nearest_word(void **state)
     assert_null(nearest_to("plan"));
 }
 
+/* What print writes about the table. */
+static void capture(void (*print)(FILE *out), char *text, size_t size)
+{
+    FILE *const out = fmemopen(text, size, "w");
+
+    assert_non_null(out);
+    print(out);
+    fclose(out);
+}
+
+static const struct lull_option shown[] = {
+    LULL_FLAG("loud", struct values, is_loud, "Be loud.", .letter = 'l'),
+    LULL_GROUP("Nothing"),
+    LULL_GROUP("Values"),
+    LULL_VALUE("narrow", "N", WHOLE, struct values, narrow,
+               "A count of things that takes so many words that it needs a second line.",
+               .usual = "3", .environment = "NARROW", .more = "There is more."),
+    LULL_VALUE("word", NULL, WORD, struct values, word, "A colour.", .words = colours),
+    LULL_VALUE("place-that-is-long", "DIR", TEXT, struct values, place, "A place.",
+               .aliases = "p,old", .hint = LULL_OPTION_FOLDER, .otherwise = "here"),
+    LULL_VALUE("bare", "X", TEXT, struct values, bare, "A bare one.", .is_bare_allowed = true,
+               .environment = "BARE", .hint = LULL_OPTION_FILE),
+    {0},
+};
+
+static const struct lull_option_table shown_tables[LULL_OPTION_MOST_TABLES] = {{shown, 0}};
+
+static void print_help(FILE *out)
+{
+    lull_options_help(shown_tables, out);
+}
+
+static void print_list(FILE *out)
+{
+    lull_options_list(shown_tables, "do it", out);
+}
+
+static void test_what_is_told_of_a_table(void **state)
+{
+    char text[2048];
+
+    (void)state;
+    capture(print_help, text, sizeof(text));
+    assert_string_equal(
+        text, "\nOptions:\n"
+              "  -l, --loud                Be loud.\n"
+              "\nValues:\n"
+              "      --narrow=N            A count of things that takes so many words that it\n"
+              "                            needs a second line. Default: $NARROW or 3.\n"
+              "      --word=red|green|blue\n"
+              "                            A colour.\n"
+              "      --place-that-is-long=DIR\n"
+              "                            A place. Default: here.\n"
+              "      --bare[=X]            A bare one. Default: $BARE.\n"
+              "\n"
+              "  -h, --help                Print this help.\n"
+              "  -V, --version             Print the version.\n");
+    capture(print_list, text, sizeof(text));
+    assert_string_equal(
+        text, "option\tdo it\t\tloud\tl\t\t\t\t\tBe loud.\t\n"
+              "option\tdo it\tValues\tnarrow\t\t\tN\t\t$NARROW or 3\tA count of things that takes "
+              "so many words that it needs a second line.\tThere is more.\n"
+              "option\tdo it\tValues\tword\t\t\tred|green|blue\tred green blue\t\tA colour.\t\n"
+              "option\tdo it\tValues\tplace-that-is-long\t\tp,old\tDIR\t@folder\there\tA place.\t\n"
+              "option\tdo it\tValues\tbare\t\t\tX\t@file\t$BARE\tA bare one.\t\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -314,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_what_is_needed_may_be_either),
         cmocka_unit_test(test_help_and_version_end_it),
         cmocka_unit_test(test_the_nearest_word),
+        cmocka_unit_test(test_what_is_told_of_a_table),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
