@@ -31,14 +31,15 @@ static int finish(const char *name, int status)
     return status == LULL_EXIT_OK ? LULL_EXIT_FAILED : status;
 }
 
-static int run(const struct lull_program *program, const struct lull_program_command *command,
-               const char *name, void *options, int argc, char **argv)
+static int read_and_run(const struct lull_program *program,
+                        const struct lull_program_command *command, const char *name, void *options,
+                        int argc, char **argv)
 {
-    int status;
     const struct lull_option_reader reader = {name, command->tables, &command->operands, options};
     struct lull_operands operands;
     struct lull_error err = {0};
     int result;
+    int status;
 
     if (command->prepare != NULL)
         command->prepare(options);
@@ -61,9 +62,9 @@ static int run(const struct lull_program *program, const struct lull_program_com
     return command->returns_jobs_status ? status : finish(name, status);
 }
 
-int lull_program_command_main(const struct lull_program *program,
-                              const struct lull_program_command *command, const char *name,
-                              int argc, char **argv)
+static int run_command(const struct lull_program *program,
+                       const struct lull_program_command *command, const char *name, int argc,
+                       char **argv)
 {
     void *options;
     int status;
@@ -75,7 +76,7 @@ int lull_program_command_main(const struct lull_program *program,
         fprintf(stderr, "%s: there is no memory for its options\n", name);
         return LULL_EXIT_FAILED;
     }
-    status = run(program, command, name, options, argc, argv);
+    status = read_and_run(program, command, name, options, argc, argv);
     free(options);
     return status;
 }
@@ -162,7 +163,7 @@ static int call(const struct lull_program *program, const struct lull_program_co
 
     snprintf(name, sizeof(name), "%s %s", program->name, command->name);
     argv[0] = name; /* argp names the program after it */
-    return lull_program_command_main(program, command, name, argc, argv);
+    return run_command(program, command, name, argc, argv);
 }
 
 /* words: behind `help`. */

@@ -47,9 +47,4 @@ struct lull_program {
  */
 int lull_program_main(const struct lull_program *program, int argc, char **argv);
 
-/* For a program that is a single command, whose name and options stand in argv. */
-int lull_program_command_main(const struct lull_program *program,
-                              const struct lull_program_command *command, const char *name,
-                              int argc, char **argv);
-
 #endif

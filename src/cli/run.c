@@ -36,7 +36,7 @@ static int parse_plan(const char *text, void *place, struct lull_error *err)
     struct arguments *const arguments = place;
 
     if (arguments->run.plan_count == LULL_PILOT_PLANS)
-        return lull_error_set(err, -E2BIG, "give %d plans at most", LULL_PILOT_PLANS);
+        return lull_error_set(err, -EINVAL, "give %d plans at most", LULL_PILOT_PLANS);
     arguments->plans[arguments->run.plan_count++] = text;
     return 0;
 }

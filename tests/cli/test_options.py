@@ -171,6 +171,20 @@ class Program(unittest.TestCase):
         self.refused(["play", "--stride", "3", "--preset", "bert-ddp"], "give --oracle or --measure as well")
         self.refused(["limit", "--forget"], "--forget needs a command")
 
+    def test_what_is_wrong_together_is_refused(self):
+        batch = ["batch", "run", "--job", "j", "--sizes", "8,16", "--target", "1", "--metric"]
+        self.refused([*batch, "a(b)c", "--", "true"], "write {batch} there")
+        self.refused([*batch, "a(b", "--", "true", "{batch}"], "--metric a(b: ")
+        self.refused([*batch, "a(b)c", "--lr", "1", "--lr-rule", "sqrt", "--", "true", "{batch}"], "needs {lr}")
+        self.refused([*batch, "a(b)c", "--", "true", "{batch}", "{lr}"], "needs --lr")
+        self.refused([*batch, "a(b)c", "--default-size", "9", "--", "true", "{batch}"], "9 is not among --sizes")
+        self.refused(["batch", "run", "--sizes", "8,4"], "give them ascending; 4 comes after 8")
+        self.refused(["batch", "run", "--sizes", "8,8"], "8 is there twice")
+        self.refused(["batch", "run", "--sizes", "8,"], "is no batch size")
+        self.refused(["simulate"], "give either traces or --preset")
+        self.refused(["play", "--preset", "bert-ddp", "trace"], "give one of: traces, --preset, --schedule")
+        self.refused(["run", *["--plan=x"] * 20, "--", "true"], "plans at most")
+
     def test_old_names_still_work(self):
         for arguments in ("run --max-slowdown=5% --pipeline=1f1b -r out", "analyze -g A40 --gpu A40 -s 1,2",
                           "calibrate -n 5 -r dir", "simulate --gpu A40 --switch-ms 1,2", "emulate --report=x",

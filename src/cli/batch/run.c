@@ -99,8 +99,7 @@ static void say_end(const struct recurrence *recurrence, const struct lull_batch
         [LULL_BATCH_END_BOUND] = "stopped, it became too dear: its cost passed the bound",
         [LULL_BATCH_END_EPOCHS] = "stopped: it missed the target in --epochs-max epochs",
         [LULL_BATCH_END_OWN] = "ended short of the target",
-        [LULL_BATCH_END_BLIND] =
-            "ended, and no line matched --metric; check the expression",
+        [LULL_BATCH_END_BLIND] = "ended, and no line matched --metric; check the expression",
         [LULL_BATCH_END_CRASHED] = "failed",
         [LULL_BATCH_END_INTERRUPTED] = "interrupted",
     };

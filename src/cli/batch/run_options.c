@@ -53,19 +53,6 @@ static int parse_sizes(const char *text, void *place, struct lull_error *err)
     return rc;
 }
 
-static int parse_metric(const char *text, void *place, struct lull_error *err)
-{
-    struct lull_batch_run_options *const options = place;
-    struct lull_metric *metric = NULL;
-    const int rc = lull_metric_create(text, &metric, err);
-
-    if (rc < 0)
-        return -EINVAL;
-    lull_metric_destroy((struct lull_metric *)options->attempt.metric);
-    options->attempt.metric = metric;
-    return 0;
-}
-
 static int parse_beta(const char *text, void *place, struct lull_error *err)
 {
     double beta = INFINITY;
@@ -104,14 +91,12 @@ const struct lull_option lull_batch_run_rows[] = {
     LULL_VALUE("sizes", "N,N,...", OWN, struct lull_batch_run_options, job,
                "The batch sizes to choose from, ascending.", .parse = parse_sizes,
                .is_required = true),
-    {.name = "metric",
-     .value = "REGEX",
-     .type = LULL_OPTION_OWN,
-     .parse = parse_metric,
-     .is_required = true,
-     .help = "A POSIX extended regular expression with one group, which is the metric in a line "
-             "of the command's output.",
-     .more = "Lines of standard output and standard error count; each that matches ends an epoch."},
+    LULL_VALUE("metric", "REGEX", TEXT, struct lull_batch_run_options, pattern,
+               "A POSIX extended regular expression with one group, which is the metric in a line "
+               "of the command's output.",
+               .is_required = true,
+               .more = "Lines of standard output and standard error count; each that matches ends "
+                       "an epoch."),
     LULL_VALUE("target", "X", NUMBER, struct lull_batch_run_options, attempt.target,
                "The run is done when the metric is X or better.", .least = -INFINITY,
                .expected = "a number", .is_required = true),
@@ -173,10 +158,22 @@ static int check_command(const struct lull_batch_run_options *options, struct lu
     return 0;
 }
 
+static int create_metric(struct lull_batch_run_options *options, struct lull_error *err)
+{
+    struct lull_metric *metric = NULL;
+    struct lull_error why = {0};
+
+    if (lull_metric_create(options->pattern, &metric, &why) < 0)
+        return lull_error_set(err, -EINVAL, "--metric %s: %s", options->pattern, why.text);
+    options->attempt.metric = metric;
+    return 0;
+}
+
 int lull_batch_run_options_check(struct lull_batch_run_options *options, struct lull_error *err)
 {
     struct lull_batch_job *const job = &options->job;
     bool has_default = false;
+    int rc;
 
     if (job->default_size == 0)
         job->default_size = job->sizes[0];
@@ -187,5 +184,6 @@ int lull_batch_run_options_check(struct lull_batch_run_options *options, struct 
                               job->default_size);
     if (!options->has_seed)
         job->seed = lull_text_hash(job->name);
-    return check_command(options, err);
+    rc = check_command(options, err);
+    return rc < 0 ? rc : create_metric(options, err);
 }

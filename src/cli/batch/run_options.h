@@ -12,6 +12,7 @@
 struct lull_batch_run_options {
     struct lull_batch_job job; /* without what the GPUs tell */
     const char *store;         /* NULL: the state directory */
+    const char *pattern;       /* of the metric */
     double rate;               /* learning rate at the default size; NAN: none */
     enum lull_rate_rule rule;
     uint32_t tries; /* runs of a recurrence, at most */
@@ -21,11 +22,13 @@ struct lull_batch_run_options {
     struct lull_batch_attempt_options attempt; /* without command and bound */
 };
 
-/* Fill a struct lull_batch_run_options, whose rate is NAN before. The caller destroys
- * attempt.metric. */
+/* Fill a struct lull_batch_run_options, whose rate is NAN before. */
 extern const struct lull_option lull_batch_run_rows[];
 
-/* What rows cannot say; fills in what follows from other options. Errors: -EINVAL. */
+/*
+ * Checks what rows cannot say, and fills in what follows from other options. The caller destroys
+ * attempt.metric after success. Errors: -EINVAL.
+ */
 int lull_batch_run_options_check(struct lull_batch_run_options *options, struct lull_error *err);
 
 /* Where jobs are kept; null: in the state directory. */

@@ -21,8 +21,8 @@
 #include "emulator/play/play.h"
 
 struct lull_play_pipeline {
-    const char *schedule; /* core/pipeline/schedule/schedule.h; of two stages per rank: interleaved with more
-                           * than two ranks, whose messages never cross */
+    const char *schedule; /* core/pipeline/schedule/schedule.h; of two stages per rank: interleaved
+                           * with more than two ranks, whose messages never cross */
     int64_t stages;       /* >= 1 */
     int64_t microbatches; /* >= 1 */
     int64_t replicas;     /* >= 1 */
