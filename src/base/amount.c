@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Puts commas into the digits that the text begins with, after its sign if it has one. */
+/* Puts commas between the thousands of the number that the text begins with. */
 static void part_thousands(struct lull_amount *amount)
 {
     const size_t begin = amount->text[0] == '-';
@@ -28,7 +28,7 @@ struct lull_amount lull_amount_count(uint64_t count)
     return amount;
 }
 
-/* The value with this many significant digits. */
+/* Writes the value with this many significant digits, and the unit. */
 static struct lull_amount scaled(double value, int digits, const char *unit)
 {
     const int whole = fabs(value) >= 1.0 ? 1 + (int)log10(fabs(value)) : 1;

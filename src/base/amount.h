@@ -1,6 +1,6 @@
 /*
- * Amounts as people read them: thousands are parted by commas, and the unit fits the size. The text
- * is returned by value, so that it can be printed where it is asked for.
+ * Writes amounts as people read them: thousands apart, in a unit that fits. The text is returned by
+ * value, so that a call can stand among the arguments of printf.
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -13,16 +13,16 @@ struct lull_amount {
     char text[48];
 };
 
-/* "68,503" */
+/* Writes a count, such as "68,503". */
 struct lull_amount lull_amount_count(uint64_t count);
 
-/* "12.5 s", "3.2 min", "3.22 h", "74.9 d". time_s is finite. */
+/* Writes a finite time in the unit that fits: "12.5 s", "3.20 min", "3.22 h", "74.9 d". */
 struct lull_amount lull_amount_time(double time_s);
 
-/* "11,585.6 s (3.22 h)"; below two minutes only the seconds, "35.0 s". */
+/* Writes seconds, and from two minutes on the larger unit as well: "11,585.6 s (3.22 h)". */
 struct lull_amount lull_amount_seconds(double time_s);
 
-/* "90.75 kJ", "1.234 GJ"; "1.20 kW". */
+/* Write energy and power in the unit that fits: "90.75 kJ", "1.20 kW". */
 struct lull_amount lull_amount_energy(double energy_j);
 struct lull_amount lull_amount_power(double power_w);
 

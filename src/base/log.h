@@ -1,5 +1,5 @@
 /*
- * Messages for people, on standard error: `level: object: what (key=value)`.
+ * Messages for people, on standard error: `lull run: warning: what (key=value)`.
  *
  * The first function that decides that something is worth a line logs it, once. core/ and wire/
  * never log; code loaded into a job stays silent unless LULL_LOG is set. Threads: any.
@@ -14,7 +14,10 @@ enum lull_log_level { LULL_LOG_ERROR, LULL_LOG_WARNING, LULL_LOG_INFO, LULL_LOG_
 /* Reads LULL_LOG (error, warning, info, debug); default is the given level. */
 void lull_log_init(enum lull_log_level fallback);
 
-/* Writes one line if level is enabled. Text of foreign origin must be quoted by the caller. */
+/*
+ * Writes one line if level is enabled. object: the command of lull that speaks, or a program with
+ * its whole name, such as lulld. Text of foreign origin must be quoted by the caller.
+ */
 void lull_log(enum lull_log_level level, const char *object, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -1,91 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/analyze.h"
-
-#include <argp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/text.h"
 #include "cli/analyze_report.h"
 #include "cli/command.h"
 #include "cli/prediction.h"
 #include "base/watch.h"
-#include "emulator/spec.h"
 #include "trace/kineto.h"
 
 struct arguments {
-    char **files;
-    size_t file_count;
     bool is_json;
     struct lull_prediction_setup setup;
 };
 
-/* ---- the command line ---- */
-
-enum { KEY_GPU = 'g', KEY_SWITCH = 's', KEY_JSON = 'j' };
-
-static const struct argp_option options[] = {
-    {"gpu", KEY_GPU, "MODEL", 0,
-     "Take its power, e.g. A100-SXM4-40GB (default: the GPU that the trace names)", 0},
-    {"switch-ms", KEY_SWITCH, "DOWN,UP", 0,
-     "Until a lower and a higher clock has effect (default: the model's)", 0},
-    {"json", KEY_JSON, NULL, 0, "Print one JSON document", 0},
+static const struct lull_option rows[] = {
+    LULL_CLI_MODEL_ROW(struct arguments, setup.model, "The GPU model whose power is assumed.",
+                       .aliases = "gpu,g",
+                       .otherwise = "the one that the trace names, else A100-SXM4-40GB"),
+    LULL_VALUE("switch-ms", "DOWN,UP", OWN, struct arguments, setup.down_ms,
+               "How long it takes until a lower and until a higher clock has effect.",
+               .aliases = "s", .parse = lull_cli_parse_times, .expected = LULL_CLI_TIMES,
+               .otherwise = "those measured on the model"),
+    LULL_JSON_ROW(struct arguments, is_json),
     {0},
-};
-
-/* Exits where the model is not known, with the list of those that are. */
-static const struct lull_gpu_model *parse_model(const char *text)
-{
-    struct lull_node_spec spec = {0};
-    struct lull_error err = {0};
-
-    if (lull_node_spec_parse(text, &spec, &err) < 0)
-        exit(lull_cli_fail("analyze", &err));
-    return spec.models[0];
-}
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-    struct arguments *const arguments = state->input;
-
-    switch (key) {
-    case KEY_GPU:
-        arguments->setup.model = parse_model(arg);
-        break;
-    case KEY_SWITCH:
-        if (lull_cli_parse_latency(arg, &arguments->setup.down_ms, &arguments->setup.up_ms) < 0)
-            argp_error(state, "--switch-ms %s: give two numbers from 0 to 10000, as in 15,20", arg);
-        break;
-    case KEY_JSON:
-        arguments->is_json = true;
-        break;
-    case ARGP_KEY_ARGS:
-        arguments->files = state->argv + state->next;
-        arguments->file_count = (size_t)(state->argc - state->next);
-        break;
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "no trace; give the files that the PyTorch profiler wrote, one per rank");
-        break;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-    return 0;
-}
-
-static const struct argp parser = {
-    .options = options,
-    .parser = parse_option,
-    .args_doc = "TRACE...",
-    .doc = "Reads traces of the PyTorch profiler, one per rank, and tells how long each rank "
-           "computed, communicated and idled, and what lower clocks would have saved.\v"
-           "TRACE is JSON as the profiler exports it, plain or gzip; - is standard input. Neither "
-           "a GPU nor root is needed.\n\n"
-           "Examples:\n"
-           "  lull analyze trace-rank*.json.gz\n"
-           "  lull analyze --gpu H100 --switch-ms 15,20 --json trace.json",
 };
 
 /* ---- progress ---- */
@@ -141,7 +81,7 @@ static int fail(const char *file, const struct lull_error *err, bool names_file)
 {
     fprintf(stderr, "lull analyze: %s%s%s\n", names_file ? "" : file, names_file ? "" : ": ",
             err->text);
-    /* To a format there is nothing that the command line could do. */
+    /* A file in a wrong format is no mistake of the command line. */
     return err->code == LULL_E_FORMAT ? LULL_EXIT_FAILED : (int)lull_error_exit_status(err->code);
 }
 
@@ -177,35 +117,59 @@ static int analyze_file(const struct lull_prediction_setup *setup, const char *f
     return LULL_EXIT_OK;
 }
 
-static int print(const struct arguments *arguments, const struct lull_analyzed_rank *ranks)
+static int print(bool is_json, const struct lull_analyzed_rank *ranks, size_t count)
 {
-    int result = 0;
-
-    if (arguments->is_json)
-        result = lull_analyze_print_json(ranks, arguments->file_count);
-    else
-        lull_analyze_print_text(ranks, arguments->file_count);
-    return result == 0 && fflush(stdout) == 0 ? LULL_EXIT_OK : LULL_EXIT_FAILED;
+    if (is_json)
+        return lull_analyze_print_json(ranks, count) == 0 ? LULL_EXIT_OK : LULL_EXIT_FAILED;
+    lull_analyze_print_text(ranks, count);
+    return LULL_EXIT_OK;
 }
 
-int lull_analyze_main(int argc, char **argv)
+static void prepare(void *options)
 {
-    struct arguments arguments = {.setup = {.down_ms = -1.0, .up_ms = -1.0}};
-    struct lull_analyzed_rank *ranks;
+    struct arguments *const arguments = options;
+
+    arguments->setup.down_ms = -1.0;
+    arguments->setup.up_ms = -1.0;
+}
+
+static int run(void *options, const struct lull_operands *files)
+{
+    const struct arguments *const arguments = options;
+    struct lull_analyzed_rank *const ranks = calloc(files->count, sizeof(*ranks));
     int status = LULL_EXIT_OK;
 
-    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
-    ranks = calloc(arguments.file_count, sizeof(*ranks));
     if (ranks == NULL) {
-        fprintf(stderr, "lull analyze: no memory for %zu traces\n", arguments.file_count);
+        fprintf(stderr, "lull analyze: there is no memory for %u traces\n", files->count);
         return LULL_EXIT_FAILED;
     }
-    for (size_t i = 0; i < arguments.file_count && status == LULL_EXIT_OK; i++)
-        status = analyze_file(&arguments.setup, arguments.files[i], &ranks[i]);
+    for (uint32_t i = 0; i < files->count && status == LULL_EXIT_OK; i++)
+        status = analyze_file(&arguments->setup, files->words[i], &ranks[i]);
     if (status == LULL_EXIT_OK)
-        status = print(&arguments, ranks);
-    for (size_t i = 0; i < arguments.file_count; i++)
+        status = print(arguments->is_json, ranks, files->count);
+    for (uint32_t i = 0; i < files->count; i++)
         lull_analysis_fini(&ranks[i].analysis);
     free(ranks);
     return status;
 }
+
+const struct lull_program_command lull_analyze_command = {
+    .name = "analyze",
+    .summary = "tell what recorded jobs could save, from profiler traces",
+    .arguments = "TRACE...",
+    .about = "Reads traces of the PyTorch profiler, one per rank, and tells how long each rank "
+             "computed, communicated and idled, and what lower clocks would have saved. TRACE is "
+             "JSON as the profiler exports it, plain or gzip; - is standard input. Neither a GPU "
+             "nor root is needed.",
+    .after = "Examples:\n"
+             "  lull analyze trace-rank*.json.gz\n"
+             "  lull analyze --model H100 --switch-ms 15,20 --json trace.json",
+    .tables = {{rows, 0}},
+    .operands = {.least = 1,
+                 .most = UINT32_MAX,
+                 .missing = "there is no trace; give the files that the PyTorch profiler wrote, "
+                            "one per rank"},
+    .size = sizeof(struct arguments),
+    .prepare = prepare,
+    .run = run,
+};

@@ -13,7 +13,8 @@
 
 enum { SHOWN_SECTIONS = 5 };
 
-/* In JSON (with _ms, _sections, ... behind) and for people. */
+/* What each way of switching is called in JSON, where a suffix such as _ms follows, and for people.
+ */
 static const struct {
     const char *key;
     const char *text;
@@ -24,7 +25,7 @@ static const struct {
     [LULL_SWITCHING_IDEAL] = {"ideal", "at no latency"},
 };
 
-/* All ranks together. */
+/* The sums over all ranks. */
 struct total {
     double gap_ms;
     double energy_j;
@@ -66,7 +67,7 @@ static double saving_ratio(const struct total *total, enum lull_switching switch
     return total->energy_j > 0.0 ? total->saving_j[switching] / total->energy_j : 0.0;
 }
 
-/* Printable ASCII as it is; of anything else, one question mark for each byte. */
+/* Copies printable ASCII as it is; each other byte becomes a question mark. */
 static const char *clean(const char *text, char *buffer, size_t size)
 {
     size_t length = 0;
@@ -79,7 +80,7 @@ static const char *clean(const char *text, char *buffer, size_t size)
 
 /* ---- JSON ---- */
 
-/* UTF-8 as it is, else clean. */
+/* Takes UTF-8 as it is; text that is none is cleaned first. */
 static json_t *text_json(const char *text)
 {
     char buffer[4096];
@@ -253,7 +254,7 @@ static void print_ranks(const struct lull_analyzed_rank *ranks, size_t count)
     }
 }
 
-/* Shades where the terminal can, else letters. */
+/* Terminals that know UTF-8 get shaded blocks, others get letters. */
 static const char *const *shades(void)
 {
     static const char *const blocks[] = {[LULL_ACTIVITY_IDLE] = " ",
@@ -341,17 +342,19 @@ static void print_meaning(const struct lull_analyzed_rank *first, const struct t
     const struct lull_power_level *const high = &assumed->levels.high;
     const struct lull_power_level *const low = &assumed->levels.low;
 
-    printf("\nFor %.1f ms nothing computes; with feed-forward %.1f ms of that would run at %.0f "
-           "instead of %.0f MHz\nand save %.2f %% of the energy, computation untouched.\n",
+    printf("\nNothing computes for %.1f ms. With feed-forward, %.1f ms of that would run at %.0f "
+           "instead of %.0f MHz,\nwhich saves %.2f %% of the energy and slows no computation.\n",
            total->gap_ms, total->switchable[LULL_SWITCHING_FEED_FORWARD].gap_ms, assumed->low_mhz,
            assumed->high_mhz, 100.0 * saving_ratio(total, LULL_SWITCHING_FEED_FORWARD));
-    printf("Assumed: %s%s; %.1f ms down, %.1f ms up; computing %.0f W, idle %.0f W (low %.0f), "
-           "communicating\n%.0f W more (low %.0f); gaps take as long at the low clock, the "
-           "lowest that fills a link of %.0f GB/s.\n",
-           assumed->model->name,
-           assumed->is_model_assumed ? " (the trace names no GPU that is known; see --gpu)" : "",
-           assumed->down_ms, assumed->up_ms, high->compute_w, high->idle_w, low->idle_w,
-           high->communication_w, low->communication_w, assumed->link_gbs);
+    printf(
+        "Assumed: %s%s; a lower clock has effect after %.1f ms, a higher one after %.1f ms; the "
+        "GPU draws %.0f W\nwhen it computes, %.0f W when idle (%.0f W at the low clock) and %.0f "
+        "W more when it communicates\n(%.0f W); gaps take as long at the low clock, which is "
+        "the lowest that fills a link of %.0f GB/s.\n",
+        assumed->model->name,
+        assumed->is_model_assumed ? " (the trace names no GPU that is known; see --model)" : "",
+        assumed->down_ms, assumed->up_ms, high->compute_w, high->idle_w, low->idle_w,
+        high->communication_w, low->communication_w, assumed->link_gbs);
 }
 
 void lull_analyze_print_text(const struct lull_analyzed_rank *ranks, size_t count)

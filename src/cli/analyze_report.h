@@ -11,10 +11,10 @@
 #include "cli/prediction.h"
 #include "trace/analysis.h"
 
-/* One trace. */
+/* What is known of one trace. */
 struct lull_analyzed_rank {
     const char *file;
-    int64_t rank; /* LULL_TRACE_UNKNOWN */
+    int64_t rank; /* LULL_TRACE_UNKNOWN where the trace does not say it */
     int64_t world_size;
     char gpu[64];
     uint64_t unusable_kernels;
@@ -22,10 +22,10 @@ struct lull_analyzed_rank {
     struct lull_prediction prediction;
 };
 
-/* One JSON document on standard output. Returns 0, or -1: it could not be written. */
+/* Prints one JSON document on standard output. Returns 0, or -1 if it could not be written. */
 int lull_analyze_print_json(const struct lull_analyzed_rank *ranks, size_t count);
 
-/* Tables, timelines and a sentence for people on standard output. */
+/* Prints tables, timelines and a summary for people on standard output. */
 void lull_analyze_print_text(const struct lull_analyzed_rank *ranks, size_t count);
 
 #endif

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/calibrate.h"
-
-#include <argp.h>
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -18,84 +15,48 @@
 #include "cli/command.h"
 #include "governor/control/calibrate.h"
 
-enum {
-    KEY_GPU = 'g',
-    KEY_ROUNDS = 'n',
-    KEY_JSON = 'j',
-    KEY_RUNTIME_DIR = 'r',
-    KEY_NO_DAEMON = 256
-};
-
 struct arguments {
     uint32_t gpus[LULL_DEVICE_MAX_GPUS];
     uint32_t gpu_count; /* 0: all */
-    int64_t rounds;
+    uint32_t rounds;
     bool is_json;
     bool no_daemon;
     const char *runtime_dir;
     char **command;
 };
 
-static const struct argp_option options[] = {
-    {"gpu", KEY_GPU, "N", 0, "Only this GPU, as numbered by lull gpus; may be repeated", 0},
-    {"rounds", KEY_ROUNDS, "N", 0, "Switches per target and direction, 1 to 64 (default 20)", 0},
-    {"json", KEY_JSON, NULL, 0, "Print one JSON document", 0},
-    {"runtime-dir", KEY_RUNTIME_DIR, "DIR", 0, "Of lulld (default: $LULL_RUNTIME_DIR or /run/lull)",
-     0},
-    {"no-daemon", KEY_NO_DAEMON, NULL, 0, "Drive the GPUs from this process, as root", 0},
-    {0},
-};
-
-static const char doc[] =
-    "Measures how long switching the SM clock takes on this node's GPUs, and stores it for lull "
-    "run.\v"
-    "An idle GPU does not show when its clock has settled: calibrate while a job runs, or give a "
-    "COMMAND that keeps the GPUs busy; it is ended afterwards. All clocks are put back.\n\n"
-    "Examples:\n"
-    "  lull calibrate -- ./gpu-burn 600\n"
-    "  lull calibrate --gpu 0 --rounds 50";
-
-static void add_gpu(struct arguments *arguments, const char *text, struct argp_state *state)
+static int parse_gpu(const char *text, void *place, struct lull_error *err)
 {
+    struct arguments *const arguments = place;
     int64_t gpu = 0;
 
+    (void)err;
     if (lull_text_parse_int(text, 0, LULL_DEVICE_MAX_GPUS - 1, &gpu) < 0)
-        argp_error(state, "--gpu %s: give a number as shown by lull gpus", text);
+        return -EINVAL;
     for (uint32_t i = 0; i < arguments->gpu_count; i++)
         if (arguments->gpus[i] == (uint32_t)gpu)
-            return;
+            return 0;
     arguments->gpus[arguments->gpu_count++] = (uint32_t)gpu;
+    return 0;
 }
 
-static error_t parse_option(int key, char *argument, struct argp_state *state)
-{
-    struct arguments *arguments = state->input;
-
-    switch (key) {
-    case KEY_GPU:
-        add_gpu(arguments, argument, state);
-        return 0;
-    case KEY_ROUNDS:
-        if (lull_text_parse_int(argument, 1, LULL_CALIBRATION_SWITCHES, &arguments->rounds) < 0)
-            argp_error(state, "--rounds %s: give a number from 1 to %d", argument,
-                       LULL_CALIBRATION_SWITCHES);
-        return 0;
-    case KEY_JSON:
-        arguments->is_json = true;
-        return 0;
-    case KEY_RUNTIME_DIR:
-        arguments->runtime_dir = argument;
-        return 0;
-    case KEY_NO_DAEMON:
-        arguments->no_daemon = true;
-        return 0;
-    case ARGP_KEY_ARGS:
-        arguments->command = state->argv + state->next;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
+static const struct lull_option rows[] = {
+    {.name = "gpu",
+     .letter = 'g',
+     .value = "N",
+     .type = LULL_OPTION_OWN,
+     .parse = parse_gpu,
+     .expected = "a number as `lull gpus` shows it",
+     .otherwise = "all GPUs",
+     .help = "Measure this GPU, as `lull gpus` numbers it; may be given again."},
+    LULL_VALUE("rounds", "N", WHOLE, struct arguments, rounds,
+               "How many times each clock is switched to and back.", .aliases = "n", .least = 1,
+               .most = LULL_CALIBRATION_SWITCHES, .usual = "20"),
+    LULL_JSON_ROW(struct arguments, is_json),
+    LULL_CLI_NO_DAEMON_ROW(struct arguments, no_daemon),
+    LULL_CLI_RUNTIME_DIR_ROW(struct arguments, runtime_dir, .aliases = "r"),
+    {0},
+};
 
 /* ---- while it runs ----------------------------------------------------------------------- */
 
@@ -183,7 +144,7 @@ static void print_table(const struct arguments *arguments,
     for (uint32_t i = 0; i < arguments->gpu_count; i++)
         print_record(arguments->gpus[i], &records[i]);
     if (records[0].together_gpus > 0)
-        printf("All %u GPUs at once, until the last is asked: p50 %.1f, p90 %.1f, p99 %.1f ms\n",
+        printf("Asking all %u GPUs at once takes: p50 %.1f, p90 %.1f, p99 %.1f ms\n",
                records[0].together_gpus, lull_calibration_together_ms(&records[0], 0.5),
                lull_calibration_together_ms(&records[0], 0.9),
                lull_calibration_together_ms(&records[0], 0.99));
@@ -218,7 +179,7 @@ static uint32_t count_model(const struct lull_calibration_record *records, uint3
     return found;
 }
 
-/* One file per model: an equal share of each of its GPUs. */
+/* Stores one file per model, which has an equal share of the switches of each of its GPUs. */
 static int store_model(const struct lull_calibration_record *records, uint32_t count,
                        uint32_t first, const char *directory, struct lull_error *err)
 {
@@ -228,7 +189,7 @@ static int store_model(const struct lull_calibration_record *records, uint32_t c
     int result;
 
     if (merged == NULL)
-        return lull_error_set(err, -ENOMEM, "no memory to store the calibration");
+        return lull_error_set(err, -ENOMEM, "there is no memory to store the calibration");
     *merged = records[first];
     for (uint32_t i = 0; i < merged->target_count; i++)
         for (int k = 0; k < LULL_DIRECTION_COUNT; k++)
@@ -239,7 +200,7 @@ static int store_model(const struct lull_calibration_record *records, uint32_t c
                                    (LULL_CALIBRATION_SWITCHES + gpus - 1) / gpus);
     result = lull_calibration_store(directory, merged, path, err);
     if (result == 0)
-        fprintf(stderr, "stored in %s\n", path);
+        fprintf(stderr, "lull calibrate: stored in %s\n", path);
     free(merged);
     return result;
 }
@@ -283,7 +244,7 @@ static int calibrate(struct arguments *arguments, struct lull_devices *devices,
         .no_daemon = arguments->no_daemon,
         .gpus = arguments->gpus,
         .gpu_count = arguments->gpu_count,
-        .rounds = (uint32_t)arguments->rounds,
+        .rounds = arguments->rounds,
         .command = arguments->command,
         .is_stopped = is_stopped,
         .progress = show_progress,
@@ -293,7 +254,7 @@ static int calibrate(struct arguments *arguments, struct lull_devices *devices,
     int result;
 
     if (records == NULL)
-        return lull_error_set(err, -ENOMEM, "no memory for the measurements");
+        return lull_error_set(err, -ENOMEM, "there is no memory for the measurements");
     begin_watch(&watch);
     result = lull_calibrate(devices, &wanted, records, err);
     if (watch.is_terminal)
@@ -302,30 +263,43 @@ static int calibrate(struct arguments *arguments, struct lull_devices *devices,
         print_json(arguments, records);
     else if (result == 0)
         print_table(arguments, records);
-    if (result == 0 && (fflush(stdout) != 0 || ferror(stdout)))
-        result = lull_error_set(err, -EIO, "standard output cannot be written");
     if (result == 0)
         result = store(records, arguments->gpu_count, err);
     free(records);
     return result;
 }
 
-int lull_calibrate_main(int argc, char **argv)
+static int run(void *options, const struct lull_operands *operands)
 {
-    static const struct argp argp = {options, parse_option, "[-- COMMAND [ARG...]]", doc, NULL,
-                                     NULL,    NULL};
-    struct arguments arguments = {.rounds = 20, .runtime_dir = lull_cli_runtime_directory()};
+    struct arguments *const arguments = options;
     struct lull_devices *devices;
     struct lull_error err = {0};
     int result;
 
-    argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &arguments);
+    arguments->command = operands->command;
     result = lull_devices_open(&devices, &err);
     if (result < 0)
         return lull_cli_fail("calibrate", &err);
-    result = choose_gpus(&arguments, devices, &err);
+    result = choose_gpus(arguments, devices, &err);
     if (result == 0)
-        result = calibrate(&arguments, devices, &err);
+        result = calibrate(arguments, devices, &err);
     lull_devices_close(devices);
     return result < 0 ? lull_cli_fail("calibrate", &err) : LULL_EXIT_OK;
 }
+
+const struct lull_program_command lull_calibrate_command = {
+    .name = "calibrate",
+    .summary = "measure what switching clocks costs here",
+    .arguments = "[-- COMMAND [ARG...]]",
+    .about = "Measures how long switching the SM clock takes on the GPUs of this node, and stores "
+             "it for `lull run`. An idle GPU does not show when its clock has settled: calibrate "
+             "while a job runs, or give a COMMAND that keeps the GPUs busy; it is ended "
+             "afterwards. All clocks are put back.",
+    .after = "Examples:\n"
+             "  lull calibrate -- ./gpu-burn 600\n"
+             "  lull calibrate --gpu 0 --rounds 50",
+    .tables = {{rows, 0}},
+    .operands = {.takes_command = true},
+    .size = sizeof(struct arguments),
+    .run = run,
+};

@@ -1,66 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/command.h"
 
-#include <argp.h>
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
-
-const char *lull_cli_runtime_directory(void)
-{
-    const char *directory = getenv("LULL_RUNTIME_DIR");
-
-    return directory != NULL && directory[0] != '\0' ? directory : "/run/lull";
-}
-
-enum { MAX_OPTIONS = 3 };
-
-static const struct argp_option json_option = {"json", 'j', NULL, 0, "Print one JSON document", 0};
-static const struct argp_option runtime_dir_option = {
-    "runtime-dir", 'r', "DIR", 0, "Of lulld (default: $LULL_RUNTIME_DIR or /run/lull)", 0};
-
-static error_t parse_shared(int key, char *argument, struct argp_state *state)
-{
-    struct lull_cli_options *options = state->input;
-
-    switch (key) {
-    case 'j':
-        options->is_json = true;
-        return 0;
-    case 'r':
-        options->runtime_dir = argument;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "%s: this command takes no arguments", argument);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-void lull_cli_parse(int argc, char **argv, unsigned accepted, const char *doc,
-                    struct lull_cli_options *options_out)
-{
-    struct argp_option table[MAX_OPTIONS] = {{0}};
-    const struct argp parser = {.options = table, .parser = parse_shared, .doc = doc};
-    unsigned count = 0;
-
-    if (accepted & LULL_CLI_JSON)
-        table[count++] = json_option;
-    if (accepted & LULL_CLI_RUNTIME_DIR)
-        table[count++] = runtime_dir_option;
-    *options_out = (struct lull_cli_options){.runtime_dir = lull_cli_runtime_directory()};
-    argp_parse(&parser, argc, argv, 0, NULL, options_out);
-}
+#include "core/job/cost.h"
+#include "emulator/gpu_model.h"
 
 int lull_cli_fail(const char *command, const struct lull_error *err)
 {
     fprintf(stderr, "lull %s: %s\n", command, err->text);
     return (int)lull_error_exit_status(err->code);
 }
+
+int lull_cli_fail_to_start(const char *command, const struct lull_error *err)
+{
+    lull_cli_fail(command, err);
+    if (err->code == -ENOENT)
+        return 127;
+    return err->code == -EACCES || err->code == -ENOEXEC ? 126 : LULL_EXIT_FAILED;
+}
+
+/* ---- values -------------------------------------------------------------------------------- */
 
 int lull_cli_parse_latency(const char *text, double *first_ms_out, double *second_ms_out)
 {
@@ -74,12 +36,62 @@ int lull_cli_parse_latency(const char *text, double *first_ms_out, double *secon
         return -EINVAL;
     memcpy(first, text, (size_t)(comma - text));
     first[comma - text] = '\0';
-    if (lull_text_parse_number(first, &first_ms) < 0 ||
-        lull_text_parse_number(comma + 1, &second_ms) < 0)
-        return -EINVAL;
-    if (!(first_ms >= 0.0 && first_ms <= most_ms && second_ms >= 0.0 && second_ms <= most_ms))
+    if (lull_text_parse_between(first, 0.0, most_ms, &first_ms) < 0 ||
+        lull_text_parse_between(comma + 1, 0.0, most_ms, &second_ms) < 0)
         return -EINVAL;
     *first_ms_out = first_ms;
     *second_ms_out = second_ms;
+    return 0;
+}
+
+int lull_cli_parse_times(const char *text, void *first_ms, struct lull_error *err)
+{
+    double *const times_ms = first_ms;
+
+    (void)err;
+    return lull_cli_parse_latency(text, &times_ms[0], &times_ms[1]);
+}
+
+int lull_cli_parse_model(const char *text, void *model, struct lull_error *err)
+{
+    const struct lull_gpu_model *const found = lull_gpu_model_find(text, (uint32_t)strlen(text));
+
+    (void)err;
+    if (found == NULL)
+        return LULL_E_UNSUPPORTED;
+    memcpy(model, &found, sizeof(found));
+    return 0;
+}
+
+const char *lull_cli_model_name(uint32_t index)
+{
+    return index < lull_gpu_model_count ? lull_gpu_models[index].name : NULL;
+}
+
+const char *lull_cli_choice_name(uint32_t index)
+{
+    static const char *const names[] = {"cost", "energy", "time", "edp", "slowdown=5%", NULL};
+
+    return names[index];
+}
+
+int lull_cli_parse_choice(const char *text, void *selector, struct lull_error *err)
+{
+    static const char bound[] = "slowdown=";
+    struct lull_job_selector *const chosen = selector;
+    enum lull_job_aim aim;
+
+    (void)err;
+    if (strncmp(text, bound, sizeof(bound) - 1) == 0) {
+        if (lull_text_parse_ratio(text + sizeof(bound) - 1, &chosen->slowdown_ratio) < 0)
+            return -EINVAL;
+        chosen->aim = LULL_JOB_SLOWDOWN;
+        return 0;
+    }
+    if (strcmp(text, "edp") == 0)
+        text = lull_job_aim_name(LULL_JOB_DELAY);
+    if (lull_job_aim_parse(text, &aim) < 0 || aim == LULL_JOB_SLOWDOWN)
+        return -EINVAL;
+    chosen->aim = aim;
     return 0;
 }

@@ -1,39 +1,88 @@
 /*
- * The commands of lull: each has one file and one main function, which returns an enum lull_exit.
- * argv[0] is the command's name as argp shall print it. SPDX-License-Identifier: Apache-2.0
+ * What the commands of lull share: the commands themselves, the rows of options that mean the same
+ * in each of them, the values that several parse, and how they fail.
+ * Threads: one. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_COMMAND_H
 #define LULL_CLI_COMMAND_H
 
-#include <stdbool.h>
+#include "base/program.h"
 
-#include "base/error.h"
-
-/* Reads the runtime directory of lulld: LULL_RUNTIME_DIR, else /run/lull. */
-const char *lull_cli_runtime_directory(void);
-
-/* Options that several commands share. */
-struct lull_cli_options {
-    bool is_json;
-    const char *runtime_dir; /* set to the default before parsing */
-};
-
-enum lull_cli_option { LULL_CLI_JSON = 1 << 0, LULL_CLI_RUNTIME_DIR = 1 << 1 };
-
-/*
- * Parses the command line of a command that takes no arguments and only these options (enum
- * lull_cli_option). Like argp it prints --help and usage errors itself and then exits.
- */
-void lull_cli_parse(int argc, char **argv, unsigned accepted, const char *doc,
-                    struct lull_cli_options *options_out);
+extern const struct lull_program_command lull_analyze_command;
+extern const struct lull_program_command lull_batch_forget_command;
+extern const struct lull_program_command lull_batch_list_command;
+extern const struct lull_program_command lull_batch_run_command;
+extern const struct lull_program_command lull_batch_show_command;
+extern const struct lull_program_command lull_calibrate_command;
+extern const struct lull_program_command lull_emulate_command;
+extern const struct lull_program_command lull_gpus_command;
+extern const struct lull_program_command lull_limit_command;
+extern const struct lull_program_command lull_play_command;
+extern const struct lull_program_command lull_restore_command;
+extern const struct lull_program_command lull_run_command;
+extern const struct lull_program_command lull_simulate_command;
+extern const struct lull_program_command lull_status_command;
 
 /* Prints "lull COMMAND: TEXT" for people and returns the exit status that fits the code. */
 int lull_cli_fail(const char *command, const struct lull_error *err);
 
+/* The same where the command of a job could not be started: 127 if there is none, 126 if it cannot
+ * be executed (as env and timeout do), else 1. */
+int lull_cli_fail_to_start(const char *command, const struct lull_error *err);
+
 /*
- * Parses two times "A,B" of --switch-ms, 0 to 10000 ms each. Errors: -EINVAL, nothing is changed
- * then.
+ * Parses two times "A,B", 0 to 10000 ms each. Errors: -EINVAL, nothing is changed then.
  */
 int lull_cli_parse_latency(const char *text, double *first_ms_out, double *second_ms_out);
+
+/* ---- rows: more initializers, such as aliases, may follow in each ------------------------- */
+
+#define LULL_CLI_RUNTIME_DIR_ROW(OBJECT, FIELD, ...)                                               \
+    LULL_VALUE("runtime-dir", "DIR", TEXT, OBJECT, FIELD,                                          \
+               "Find lulld, or its journals, in this directory.", .hint = LULL_OPTION_FOLDER,      \
+               .usual = "/run/lull", .environment = "LULL_RUNTIME_DIR", __VA_ARGS__)
+
+#define LULL_CLI_NO_DAEMON_ROW(OBJECT, FIELD)                                                      \
+    LULL_FLAG("no-daemon", OBJECT, FIELD,                                                          \
+              "Set the clocks from this process, as root, instead of through lulld.")
+
+#define LULL_CLI_TOLERANCE_ROW(OBJECT, FIELD, ...)                                                 \
+    LULL_VALUE("tolerance", "RATIO", RATIO, OBJECT, FIELD,                                         \
+               "How much slower the job may become, on average.", .letter = 't', .usual = "1%",    \
+               __VA_ARGS__)
+
+/* A const struct lull_gpu_model pointer. */
+#define LULL_CLI_MODEL_ROW(OBJECT, FIELD, HELP, ...)                                               \
+    LULL_VALUE("model", "MODEL", OWN, OBJECT, FIELD, HELP, .parse = lull_cli_parse_model,          \
+               .word_at = lull_cli_model_name, __VA_ARGS__)
+
+/* Two doubles, one behind the other: how long a call takes, and how long the clock then settles. */
+#define LULL_CLI_CALL_SETTLE_ROW(OBJECT, FIELD, ...)                                               \
+    LULL_VALUE("call-settle-ms", "CALL,SETTLE", OWN, OBJECT, FIELD,                                \
+               "How long a driver call blocks, and how long the clock then takes to change.",      \
+               .aliases = "switch-ms", .parse = lull_cli_parse_times, .expected = LULL_CLI_TIMES,  \
+               .otherwise = "those measured on the model",                                         \
+               .more = "Calls for the GPUs of a node come one after the other.", __VA_ARGS__)
+
+#define LULL_CLI_ETA_ROW(OBJECT, FIELD, ...)                                                       \
+    LULL_VALUE("eta", "RATIO", RATIO, OBJECT, FIELD,                                               \
+               "The weight of energy against time in the cost; 1: only energy, 0: only time.",     \
+               .more = "The cost is eta E + (1 - eta) P T: E the joules of all GPUs of the job, "  \
+                       "T the seconds, P the highest power limit times the number of GPUs.",       \
+               __VA_ARGS__)
+
+/* A struct lull_job_selector. */
+#define LULL_CLI_CHOOSE_ROW(OBJECT, FIELD, HELP, ...)                                              \
+    LULL_VALUE("choose", "AIM", OWN, OBJECT, FIELD, HELP, .parse = lull_cli_parse_choice,          \
+               .word_at = lull_cli_choice_name, .expected = LULL_CLI_CHOICES, __VA_ARGS__)
+
+/* lull_option.parse of these rows, and their words. */
+#define LULL_CLI_TIMES "two numbers of milliseconds from 0 to 10000, such as 15,20"
+#define LULL_CLI_CHOICES "cost, energy, time, edp or slowdown=RATIO"
+int lull_cli_parse_times(const char *text, void *first_ms, struct lull_error *err);
+int lull_cli_parse_model(const char *text, void *model, struct lull_error *err);
+int lull_cli_parse_choice(const char *text, void *selector, struct lull_error *err);
+const char *lull_cli_model_name(uint32_t index);
+const char *lull_cli_choice_name(uint32_t index);
 
 #endif

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/emulate.h"
-
-#include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,88 +11,40 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/error.h"
 #include "base/file.h"
-#include "base/log.h"
-#include "base/text.h"
+#include "cli/command.h"
 #include "emulator/node.h"
 
 struct arguments {
-    const char *spec;
-    char **command;
     const char *faults;
-    const char *report;
-    int64_t seed;
+    const char *truth;
+    uint64_t seed;
     double time_scale;
     double warm_w;
 };
 
-enum { KEY_SEED = 1000, KEY_TIME_SCALE, KEY_WARM, KEY_FAULT, KEY_REPORT };
-
-static const struct argp_option options[] = {
-    {"seed", KEY_SEED, "N", 0, "Unit spread and noise; 0: nominal units without noise (1)", 0},
-    {"time-scale", KEY_TIME_SCALE, "X", 0, "Emulated seconds per second (1)", 0},
-    {"warm", KEY_WARM, "W", 0,
-     "Start at the temperature that a job of so many watts per GPU leaves (idle)", 0},
-    {"fault", KEY_FAULT, "LIST", 0,
-     "Inject faults: [GPU:]NAME[=VALUE[xCOUNT][@AFTER]],... with the names set_code, hang_ms, "
-     "no_effect, settle_factor, no_permission, no_energy, get_code, any_user (sets without root)",
-     0},
-    {"report", KEY_REPORT, "FILE", 0, "Write what really happened on the GPUs as JSON at the end",
-     0},
+static const struct lull_option rows[] = {
+    LULL_SEED_ROW(struct arguments, seed,
+                  "Seed of the differences between GPUs and of the noise in their readings; "
+                  "0: nominal GPUs without noise."),
+    LULL_VALUE("warm", "W", NUMBER, struct arguments, warm_w,
+               "Start at the temperature that a job leaves which draws this power on each GPU.",
+               .otherwise = "the temperature of idle GPUs"),
+    LULL_VALUE("time-scale", "X", NUMBER, struct arguments, time_scale,
+               "How many seconds pass on the node in a second.", .least = 0.01, .most = 1000,
+               .usual = "1"),
+    LULL_VALUE(
+        "fault", "LIST", TEXT, struct arguments, faults,
+        "Inject faults: [GPU:]NAME[=VALUE[xCOUNT][@AFTER]],... where NAME is set_code, "
+        "hang_ms, no_effect, settle_factor, no_permission, no_energy, get_code or any_user "
+        "(clocks may be set without root).",
+        .more =
+            "A fault happens COUNT times instead of for ever, after AFTER calls without one. "
+            "Codes are the vendor's own. The faults in $LULL_EMULATED_FAULT are injected as well."),
+    LULL_VALUE("truth", "FILE", TEXT, struct arguments, truth,
+               "Write what really happened on the GPUs into this file at the end, as JSON.",
+               .aliases = "report", .hint = LULL_OPTION_FILE),
     {0},
-};
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-    struct arguments *arguments = state->input;
-
-    switch (key) {
-    case KEY_SEED:
-        if (lull_text_parse_int(arg, 0, INT64_MAX, &arguments->seed) < 0)
-            argp_error(state, "--seed %s: expected a whole number from 0", arg);
-        break;
-    case KEY_TIME_SCALE:
-        if (lull_text_parse_number(arg, &arguments->time_scale) < 0 ||
-            !(arguments->time_scale >= 0.01 && arguments->time_scale <= 1000))
-            argp_error(state, "--time-scale %s: expected a number from 0.01 to 1000", arg);
-        break;
-    case KEY_WARM:
-        if (lull_text_parse_number(arg, &arguments->warm_w) < 0 || arguments->warm_w < 0.0)
-            argp_error(state, "--warm %s: expected watts from 0", arg);
-        break;
-    case KEY_FAULT:
-        arguments->faults = arg;
-        break;
-    case KEY_REPORT:
-        arguments->report = arg;
-        break;
-    case ARGP_KEY_ARG:
-        if (arguments->spec == NULL) {
-            arguments->spec = arg;
-        } else { /* the rest is the command's, options included */
-            arguments->command = state->argv + state->next - 1;
-            state->next = state->argc;
-        }
-        break;
-    case ARGP_KEY_END:
-        if (arguments->command == NULL)
-            argp_error(state, "expected SPEC and COMMAND, e.g. 4xA100-SXM4-40GB -- nvidia-smi");
-        break;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-    return 0;
-}
-
-static const struct argp parser = {
-    .options = options,
-    .parser = parse_option,
-    .args_doc = "SPEC -- COMMAND [ARG...]",
-    .doc = "Runs COMMAND on a node of emulated GPUs, e.g. 4xA100-SXM4-40GB or 2xH100,2xA40.\v"
-           "The command and its children see the GPUs through libnvidia-ml.so.1 (AMD's, 2xMI300X, "
-           "through libamd_smi.so.26; Intel's, 2xMax1550, through libze_loader.so.1). They vanish "
-           "with the command. The status is the command's; 128+N if signal N ended it.",
 };
 
 /* ---- the command ---- */
@@ -119,17 +68,17 @@ static int set_environment(const struct lull_node *node, const char *directory)
 static void __attribute__((noreturn))
 exec_command(char **command, const sigset_t *old_mask, int failure_fd)
 {
+    int reason;
+
     sigprocmask(SIG_SETMASK, old_mask, NULL);
     execvp(command[0], command);
-
-    const int reason = errno;
-
+    reason = errno;
     if (write(failure_fd, &reason, sizeof(reason)) < 0)
         _exit(LULL_EXIT_FAILED);
     _exit(LULL_EXIT_FAILED);
 }
 
-/* Waits for the child; what others send to this process goes on to the child. */
+/* Waits for the child. Signals that others send to this process are passed on to it. */
 static int wait_for(pid_t child, const sigset_t *watched)
 {
     int status;
@@ -145,17 +94,25 @@ static int wait_for(pid_t child, const sigset_t *watched)
     }
 }
 
+static int refuse_to_start(const char *command, int reason)
+{
+    struct lull_error err;
+
+    lull_error_set(&err, -reason, "cannot start %s: %s; check the command after --", command,
+                   strerror(reason));
+    return lull_cli_fail_to_start("emulate", &err);
+}
+
 static int run_command(char **command, const sigset_t *watched, const sigset_t *old_mask)
 {
     int failure[2];
     int reason = 0;
+    int status = 0;
     ssize_t got;
     pid_t child;
 
-    if (pipe2(failure, O_CLOEXEC) < 0) {
-        lull_log(LULL_LOG_ERROR, "emulate", "cannot start %s: %s", command[0], strerror(errno));
-        return LULL_EXIT_FAILED;
-    }
+    if (pipe2(failure, O_CLOEXEC) < 0)
+        return refuse_to_start(command[0], errno);
     child = fork();
     if (child == 0)
         exec_command(command, old_mask, failure[1]);
@@ -166,9 +123,9 @@ static int run_command(char **command, const sigset_t *watched, const sigset_t *
         got = child > 0 ? read(failure[0], &reason, sizeof(reason)) : 0;
     while (got < 0 && errno == EINTR);
     close(failure[0]);
-    if (reason != 0)
-        lull_log(LULL_LOG_ERROR, "emulate", "cannot start %s: %s", command[0], strerror(reason));
-    return child < 0 ? LULL_EXIT_FAILED : wait_for(child, watched);
+    if (child > 0)
+        status = wait_for(child, watched);
+    return reason != 0 ? refuse_to_start(command[0], reason) : status;
 }
 
 /* Blocks the signals that end programs, so that the node file is removed on the way out. */
@@ -183,7 +140,7 @@ static void block_signals(sigset_t *watched_out, sigset_t *old_mask_out)
     signal(SIGCHLD, SIG_DFL); /* where it was inherited as ignored, no child could be waited for */
 }
 
-/* ---- the report ---- */
+/* ---- the truth ---- */
 
 static void write_gpu(FILE *file, struct lull_node *node, uint32_t gpu)
 {
@@ -207,7 +164,7 @@ static int write_report(const char *path, struct lull_node *node, struct lull_er
     int result;
 
     if (file == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: no memory for the report", path);
+        return lull_error_set(err, -ENOMEM, "%s: there is no memory to write it", path);
     fprintf(file, "{\"gpus\": [");
     for (uint32_t i = 0; i < lull_node_gpu_count(node); i++)
         write_gpu(file, node, i);
@@ -228,7 +185,7 @@ static int find_library_directory(char *directory, size_t size, struct lull_erro
 
     if (result < 0)
         return result;
-    /* The directory of the link, not of what it may point to. */
+    /* It is the directory of the link that counts, not of the file that it may point to. */
     if (realpath(dirname(found), whole) == NULL)
         return lull_error_set(err, -errno, "%s: %s", found, strerror(errno));
     if ((size_t)snprintf(directory, size, "%s", whole) >= size)
@@ -248,7 +205,7 @@ static int set_faults(struct lull_node *node, const char *option, struct lull_er
     return result;
 }
 
-static int run_on_node(const struct arguments *arguments, struct lull_node *node,
+static int run_on_node(const struct arguments *arguments, char **command, struct lull_node *node,
                        const sigset_t *watched, const sigset_t *old_mask, struct lull_error *err)
 {
     char directory[PATH_MAX];
@@ -262,36 +219,55 @@ static int run_on_node(const struct arguments *arguments, struct lull_node *node
     result = set_environment(node, directory);
     if (result < 0)
         return lull_error_set(err, result, "cannot set the environment: %s", strerror(-result));
-    status = run_command(arguments->command, watched, old_mask);
-    result = arguments->report != NULL ? write_report(arguments->report, node, err) : 0;
+    status = run_command(command, watched, old_mask);
+    if (arguments->truth != NULL)
+        result = write_report(arguments->truth, node, err);
     return result < 0 && status == 0 ? result : status;
 }
 
-int lull_emulate_main(int argc, char **argv)
+static int run(void *options, const struct lull_operands *operands)
 {
-    struct arguments arguments = {.seed = 1, .time_scale = 1};
-    struct lull_node_spec spec = {0};
+    const struct arguments *const arguments = options;
+    struct lull_node_spec spec = {
+        .seed = arguments->seed, .time_scale = arguments->time_scale, .warm_w = arguments->warm_w};
     struct lull_error err = {0};
     struct lull_node *node;
     sigset_t watched;
     sigset_t old_mask;
-    int result;
+    int result = lull_node_spec_parse(operands->words[0], &spec, &err);
 
-    argp_err_exit_status = LULL_EXIT_USAGE;
-    argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &arguments);
-    spec.seed = (uint64_t)arguments.seed;
-    spec.time_scale = arguments.time_scale;
-    spec.warm_w = arguments.warm_w;
-    result = lull_node_spec_parse(arguments.spec, &spec, &err);
+    if (result < 0)
+        return lull_cli_fail("emulate", &err);
     block_signals(&watched, &old_mask);
-    if (result == 0)
-        result = lull_node_create(&spec, &node, &err);
+    result = lull_node_create(&spec, &node, &err);
     if (result == 0) {
-        result = run_on_node(&arguments, node, &watched, &old_mask, &err);
+        result = run_on_node(arguments, operands->command, node, &watched, &old_mask, &err);
         lull_node_remove(node);
     }
     sigprocmask(SIG_SETMASK, &old_mask, NULL);
     if (err.code != 0)
-        lull_log(LULL_LOG_ERROR, "emulate", "%s", err.text);
+        lull_cli_fail("emulate", &err);
     return result < 0 ? (int)lull_error_exit_status(result) : result;
 }
+
+const struct lull_program_command lull_emulate_command = {
+    .name = "emulate",
+    .summary = "run a command on an emulated node, no GPU needed",
+    .arguments = "SPEC -- COMMAND [ARG...]",
+    .about = "Runs COMMAND on a node of emulated GPUs, such as 4xA100-SXM4-40GB or 2xH100,2xA40. "
+             "The command and its children see the GPUs through libnvidia-ml.so.1 (AMD's, "
+             "2xMI300X, through libamd_smi.so.26; Intel's, 2xMax1550, through "
+             "libze_loader.so.1). They vanish with the command. The exit status is that of the "
+             "command, or 128+N if signal N ended it.",
+    .after = "Example:\n"
+             "  lull emulate 4xA100-SXM4-40GB -- nvidia-smi",
+    .tables = {{rows, 0}},
+    .operands = {.least = 1,
+                 .most = 1,
+                 .takes_command = true,
+                 .needs_command = true,
+                 .missing = "give SPEC and COMMAND, such as 4xA100-SXM4-40GB -- nvidia-smi"},
+    .size = sizeof(struct arguments),
+    .returns_jobs_status = true,
+    .run = run,
+};

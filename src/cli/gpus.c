@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/gpus.h"
-
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,7 +6,7 @@
 #include "cli/command.h"
 #include "device/device.h"
 
-/* One row per bit, in the driver's words made short. */
+/* NVML's bits of why a clock is what it is, in its words made short, and what can be set. */
 static const struct word {
     uint64_t bit;
     const char *text;
@@ -156,24 +154,38 @@ static void print_gpu(struct lull_devices *devices, uint32_t gpu)
     putchar('\n');
 }
 
-int lull_gpus_main(int argc, char **argv)
+struct arguments {
+    bool is_json;
+};
+
+static int run(void *options, const struct lull_operands *operands)
 {
+    const struct arguments *const arguments = options;
     struct lull_devices *devices;
-    struct lull_error error;
-    struct lull_cli_options options;
+    struct lull_error err = {0};
     int result;
 
-    lull_cli_parse(argc, argv, LULL_CLI_JSON,
-                   "Lists the GPUs of this node: clocks, power, temperature, and what can be set.",
-                   &options);
-    result = lull_devices_open(&devices, &error);
+    (void)operands;
+    result = lull_devices_open(&devices, &err);
     if (result < 0)
-        return lull_cli_fail("gpus", &error);
-    if (options.is_json)
+        return lull_cli_fail("gpus", &err);
+    if (arguments->is_json)
         result = print_json(devices);
     else
         for (uint32_t gpu = 0; gpu < lull_devices_count(devices); gpu++)
             print_gpu(devices, gpu);
     lull_devices_close(devices);
-    return result == 0 && fflush(stdout) == 0 ? LULL_EXIT_OK : LULL_EXIT_FAILED;
+    return result == 0 ? LULL_EXIT_OK : LULL_EXIT_FAILED;
 }
+
+static const struct lull_option rows[] = {LULL_JSON_ROW(struct arguments, is_json), {0}};
+
+const struct lull_program_command lull_gpus_command = {
+    .name = "gpus",
+    .summary = "show the GPUs of this node",
+    .about = "Lists the GPUs of this node: their clocks, power and temperature, why a clock is "
+             "what it is, and what can be set.",
+    .tables = {{rows, 0}},
+    .size = sizeof(struct arguments),
+    .run = run,
+};

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/limit.h"
-
-#include <argp.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,33 +7,13 @@
 
 #include <jansson.h>
 
-#include "base/text.h"
-#include "cli/choice.h"
 #include "cli/command.h"
 #include "governor/report/limits_report.h"
 
-enum { KEY_CHOOSE = 256, KEY_ETA, KEY_JSON, KEY_FORGET };
-
-static const struct argp_option options[] = {
-    {"choose", KEY_CHOOSE, "AIM", 0, "Choose anew from what was measured: " LULL_CLI_CHOICES, 0},
-    {"eta", KEY_ETA, "RATIO", 0, "For cost: eta E + (1 - eta) P T (as stored)", 0},
-    {"forget", KEY_FORGET, NULL, 0, "Remove the profiles of COMMAND", 0},
-    {"json", KEY_JSON, NULL, 0, "Print one JSON document", 0},
-    {0},
-};
-
-static const char doc[] =
-    "Shows what `lull run --power-limit auto` has measured, and which limit is best for what.\v"
-    "Without COMMAND: all profiles, a line each. With it, the tables of that command line. "
-    "`lull run --power-limit auto` chooses again at each run, by its own options.\n\n"
-    "Examples:\n"
-    "  lull limit\n"
-    "  lull limit --choose slowdown=5% -- mpirun -n 4 ./train\n"
-    "  lull limit --forget -- mpirun -n 4 ./train";
-
 struct request {
-    const char *choice; /* NULL: as stored */
-    double eta_ratio;   /* negative: as stored */
+    struct lull_job_selector choice;
+    bool has_choice;  /* else as stored */
+    double eta_ratio; /* negative: as stored */
     bool is_json;
     bool is_forgetting;
     char *const *command; /* NULL: all */
@@ -45,44 +22,28 @@ struct request {
     uint32_t shown;
 };
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-    struct request *request = state->input;
-    struct lull_job_selector selector;
-
-    switch (key) {
-    case KEY_CHOOSE:
-        if (lull_cli_parse_choice(arg, &selector) < 0)
-            argp_error(state, "--choose %s: give " LULL_CLI_CHOICES, arg);
-        request->choice = arg;
-        break;
-    case KEY_ETA:
-        if (lull_text_parse_ratio(arg, &request->eta_ratio) < 0)
-            argp_error(state, "--eta %s: give a ratio from 0 to 1", arg);
-        break;
-    case KEY_FORGET:
-        request->is_forgetting = true;
-        break;
-    case KEY_JSON:
-        request->is_json = true;
-        break;
-    case ARGP_KEY_ARGS:
-        request->command = state->argv + state->next;
-        break;
-    case ARGP_KEY_END:
-        if (request->is_forgetting && request->command == NULL)
-            argp_error(state, "--forget needs a command, as in: lull limit --forget -- ./train");
-        break;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-    return 0;
-}
+static const struct lull_option rows[] = {
+    LULL_CLI_CHOOSE_ROW(struct request, choice,
+                        "Choose anew from what was measured: " LULL_CLI_CHOICES ".",
+                        LULL_GIVEN(struct request, has_choice), .otherwise = "as stored",
+                        .more = "That is only shown: `lull run --power-limit auto` chooses again "
+                                "at each run, by its own options. edp is the energy-delay "
+                                "product, slowdown=5% the least energy that is at most 5 % slower "
+                                "than the highest limit."),
+    LULL_CLI_ETA_ROW(struct request, eta_ratio, .otherwise = "as stored"),
+    LULL_FLAG("forget", struct request, is_forgetting,
+              "Remove what was measured for COMMAND, which is then measured anew."),
+    LULL_JSON_ROW(struct request, is_json),
+    {0},
+};
 
 static int choose(const struct request *request, struct lull_limit_profile *profile)
 {
-    if (request->choice != NULL)
-        lull_cli_parse_choice(request->choice, &profile->selector);
+    if (request->has_choice) {
+        profile->selector.aim = request->choice.aim;
+        if (request->choice.aim == LULL_JOB_SLOWDOWN)
+            profile->selector.slowdown_ratio = request->choice.slowdown_ratio;
+    }
     if (request->eta_ratio >= 0.0)
         profile->selector.price.eta_ratio = request->eta_ratio;
     return lull_limit_choose(&profile->selector, profile->measures, profile->count,
@@ -125,12 +86,19 @@ static int show(void *context, const struct lull_limit_profile *stored)
     return 0;
 }
 
+static int refuse(const struct request *request, struct lull_error *err)
+{
+    return lull_error_set(err, -ENOENT,
+                          "no profile of %s is stored; lull run --power-limit auto makes one",
+                          request->program);
+}
+
 static int forget(struct lull_store *store, const struct request *request, struct lull_error *err)
 {
     const int count = lull_limit_profiles_remove(store, request->program, err);
 
     if (count == 0)
-        return lull_error_set(err, -ENOENT, "no profile of %s", request->program);
+        return refuse(request, err);
     if (count > 0 && !request->is_json)
         printf("forgot %d profile%s of %s\n", count, count == 1 ? "" : "s", request->program);
     return count < 0 ? count : 0;
@@ -141,39 +109,71 @@ static int serve(struct request *request, struct lull_error *err)
     struct lull_store *store = NULL;
     int result = lull_store_open(NULL, &lull_limit_profiles_schema, false, &store, err);
 
-    if (result == -ENOENT && request->command == NULL)
-        return 0; /* nothing was measured yet */
-    if (result == 0 && request->is_forgetting)
+    if (result == -ENOENT) /* nothing was measured yet */
+        result = request->is_forgetting ? refuse(request, err) : 0;
+    else if (result == 0 && request->is_forgetting)
         result = forget(store, request, err);
     else if (result == 0)
         result = lull_limit_profiles_walk(store, show, request, err);
     if (result == 0 && request->shown == 0 && request->command != NULL && !request->is_forgetting)
-        result = lull_error_set(err, -ENOENT,
-                                "no profile of %s; run it under lull run --power-limit auto",
-                                request->program);
+        result = refuse(request, err);
     lull_store_close(store);
     return result;
 }
 
-int lull_limit_main(int argc, char **argv)
+static void prepare(void *options)
 {
-    static const struct argp argp = {options, parse_option, "[-- COMMAND [ARG...]]", doc, NULL,
-                                     NULL,    NULL};
-    struct request request = {.eta_ratio = -1.0, .profiles = json_array()};
+    ((struct request *)options)->eta_ratio = -1.0;
+}
+
+static int check(void *options, const struct lull_operands *operands, struct lull_error *err)
+{
+    struct request *const request = options;
+
+    request->command = operands->command;
+    if (request->is_forgetting && request->command == NULL)
+        return lull_error_set(err, -EINVAL,
+                              "--forget needs a command, as in: lull limit --forget -- ./train");
+    return 0;
+}
+
+static int run(void *options, const struct lull_operands *operands)
+{
+    struct request *const request = options;
     struct lull_error err = {0};
-    json_t *document = json_pack("{s:o}", "profiles", request.profiles);
+    json_t *document;
     int result;
 
-    argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &request);
-    if (request.command != NULL)
-        lull_limit_program(request.command, request.program);
-    result = serve(&request, &err);
-    if (result == 0 && request.is_json) {
+    (void)operands;
+    request->profiles = json_array();
+    document = json_pack("{s:o}", "profiles", request->profiles);
+    if (request->command != NULL)
+        lull_limit_program(request->command, request->program);
+    result = serve(request, &err);
+    if (result == 0 && request->is_json) {
         json_dumpf(document, stdout, JSON_INDENT(2));
         putchar('\n');
-    } else if (result == 0 && request.shown == 0 && !request.is_forgetting) {
+    } else if (result == 0 && request->shown == 0 && !request->is_forgetting) {
         printf("no profiles yet; lull run --power-limit auto makes them\n");
     }
     json_decref(document);
     return result < 0 ? lull_cli_fail("limit", &err) : LULL_EXIT_OK;
 }
+
+const struct lull_program_command lull_limit_command = {
+    .name = "limit",
+    .summary = "show measured power limits, and which is best for what",
+    .arguments = "[-- COMMAND [ARG...]]",
+    .about = "Shows what `lull run --power-limit auto` has measured, and which limit is best for "
+             "what: a line for each command line, or the tables of COMMAND.",
+    .after = "Examples:\n"
+             "  lull limit\n"
+             "  lull limit --choose slowdown=5% -- mpirun -n 4 ./train\n"
+             "  lull limit --forget -- mpirun -n 4 ./train",
+    .tables = {{rows, 0}},
+    .operands = {.takes_command = true},
+    .size = sizeof(struct request),
+    .prepare = prepare,
+    .check = check,
+    .run = run,
+};

@@ -1,81 +1,57 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lull: the table of its commands. SPDX-License-Identifier: Apache-2.0
+ */
 #include <argp.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "base/error.h"
 #include "base/log.h"
-#include "cli/analyze.h"
-#include "cli/batch/batch.h"
-#include "cli/calibrate.h"
-#include "cli/emulate.h"
-#include "cli/gpus.h"
-#include "cli/limit.h"
+#include "cli/cluster/cluster.h"
+#include "cli/command.h"
 #include "cli/plan/plan.h"
-#include "cli/play/play.h"
-#include "cli/restore.h"
-#include "cli/run.h"
-#include "cli/simulate.h"
-#include "cli/status.h"
 
-struct command {
-    const char *name;
-    int (*run)(int argc, char **argv);
-    const char *what;
+static const struct lull_program_command plan = {
+    .name = "plan",
+    .summary = "plan the clocks of a pipeline: the same time, the least energy",
+    .main = lull_plan_main,
 };
 
-static const struct command commands[] = {
-    {"run", lull_run_main, "run a command and lower its GPUs' clocks while it communicates"},
-    {"analyze", lull_analyze_main, "tell what recorded jobs could save, from profiler traces"},
-    {"plan", lull_plan_main, "plan the clocks of a pipeline: the same time, the least energy"},
-    {"limit", lull_limit_main, "show measured power limits, and which is best for what"},
-    {"batch", lull_batch_main, "search the batch size of a job that comes again and again"},
-    {"gpus", lull_gpus_main, "show the GPUs of this node"},
-    {"calibrate", lull_calibrate_main, "measure what switching clocks costs here"},
-    {"status", lull_status_main, "show what lulld has leased and changed"},
-    {"restore", lull_restore_main, "undo everything that was changed on this node"},
-    {"simulate", lull_simulate_main, "run a job and the decisions about it in virtual time"},
-    {"emulate", lull_emulate_main, "run a command on an emulated node, no GPU needed"},
-    {"play", lull_play_main, "play a distributed job on the emulated node"},
-};
-
-enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
-
-static void print_usage(FILE *out)
+static int tell_where_replay_went(int argc, char **argv)
 {
-    fprintf(out, "Usage: lull COMMAND [OPTION...]\n"
-                 "Lowers the clocks of GPUs where training and inference do not need them.\n\n");
-    for (int i = 0; i < COMMAND_COUNT; i++)
-        fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].what);
-    fprintf(out, "\n`lull COMMAND --help` tells more of each.\n");
+    (void)argc, (void)argv;
+    fprintf(stderr, "lull batch: replay is now a command of a program of its own, with the same "
+                    "options; type: lull-reproduce zeus\n");
+    return LULL_EXIT_USAGE;
 }
+
+static const struct lull_program_command batch_replay = {
+    .name = "batch replay",
+    .summary = "has moved: lull-reproduce zeus",
+    .main = tell_where_replay_went,
+};
+
+static const struct lull_program_command simulate_cluster = {
+    .name = "simulate cluster",
+    .summary = "run many jobs on a cluster in virtual time, under a policy",
+    .main = lull_cluster_main,
+};
 
 int main(int argc, char **argv)
 {
-    static char name[64];
+    static const struct lull_program_command *const commands[] = {
+        &lull_run_command,        &lull_analyze_command,      &plan,
+        &lull_limit_command,      &lull_batch_run_command,    &lull_batch_list_command,
+        &lull_batch_show_command, &lull_batch_forget_command, &batch_replay,
+        &lull_gpus_command,       &lull_calibrate_command,    &lull_status_command,
+        &lull_restore_command,    &lull_simulate_command,     &simulate_cluster,
+        &lull_emulate_command,    &lull_play_command,         NULL};
+    static const struct lull_program program = {
+        .name = "lull",
+        .version = LULL_VERSION,
+        .about = "Lowers the clocks of GPUs where training and inference do not need them.",
+        .commands = commands,
+    };
 
     argp_err_exit_status = LULL_EXIT_USAGE;
     lull_log_init(LULL_LOG_WARNING);
-    if (argc < 2) {
-        print_usage(stderr);
-        return LULL_EXIT_USAGE;
-    }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        print_usage(stdout);
-        return LULL_EXIT_OK;
-    }
-    if (strcmp(argv[1], "--version") == 0) {
-        printf("lull %s\n", LULL_VERSION);
-        return LULL_EXIT_OK;
-    }
-    for (int i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(argv[1], commands[i].name) != 0)
-            continue;
-        /* argp names the program after argv[0] in its messages. */
-        snprintf(name, sizeof(name), "lull %s", commands[i].name);
-        argv[1] = name;
-        return commands[i].run(argc - 1, argv + 1);
-    }
-    fprintf(stderr, "lull: %s is no command; see lull --help\n", argv[1]);
-    return LULL_EXIT_USAGE;
+    return lull_program_main(&program, argc, argv);
 }

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 
 static const char default_model[] = "A100-SXM4-40GB";
-/* Beyond a node of eight, one 200 Gb/s adapter per GPU. */
+/* Jobs beyond one node of eight GPUs have one 200 Gb/s adapter per GPU: assumed, not measured. */
 static const double network_gbs = 25.0;
 enum { NODE_GPUS = 8, CHANNELS = 16 };
 
@@ -108,7 +108,7 @@ static void choose_levels(int64_t world_size, struct lull_prediction *prediction
 
 /* ---- switching ---- */
 
-/* Computation of so many ms may run low until the whole is slower by the tolerance. */
+/* How much computation may run at the low clock before the job is slower by the tolerance. */
 static double allowed_slowed_ms(const struct lull_exposure *exposure, double speed_ratio)
 {
     const double slowdown = 1.0 / speed_ratio - 1.0;
@@ -140,7 +140,7 @@ int lull_predict(const struct lull_prediction_setup *setup, const struct lull_tr
         allowed_slowed_ms(&analysis->exposure, prediction.levels.low_speed_ratio),
         &switchable[LULL_SWITCHING_MERGED]);
     if (result < 0)
-        return lull_error_set(err, result, "no memory for %zu gaps", count);
+        return lull_error_set(err, result, "there is no memory for %zu gaps", count);
     prediction.energy_j = lull_exposure_energy_j(&analysis->exposure, &prediction.levels);
     for (int i = 0; i < LULL_SWITCHING_COUNT; i++)
         prediction.saving_j[i] = lull_switchable_saving_j(&switchable[i], &prediction.levels);

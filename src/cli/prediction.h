@@ -1,5 +1,6 @@
 /*
- * What could be saved on a recorded rank, with the GPU's power taken from the emulator's models.
+ * Predicts what could be saved on a recorded rank. The power of the GPU is that of the emulator's
+ * models.
  *
  * Assumed: power settles at once; compute kernels draw what the model's profile "training" draws;
  * communication and idle time last as long at the low clock, which is the lowest one that still
@@ -15,17 +16,18 @@
 #include "emulator/gpu_model.h"
 #include "trace/analysis.h"
 
+/* Ways to lower the clock in gaps; core/section/switchable.h has the rules. */
 enum lull_switching {
-    LULL_SWITCHING_ALONE,
-    LULL_SWITCHING_MERGED,
-    LULL_SWITCHING_FEED_FORWARD,
-    LULL_SWITCHING_IDEAL,
+    LULL_SWITCHING_ALONE,        /* when a gap has begun, each gap for itself */
+    LULL_SWITCHING_MERGED,       /* for several gaps and the computation between them */
+    LULL_SWITCHING_FEED_FORWARD, /* ahead of a gap, with perfect foresight */
+    LULL_SWITCHING_IDEAL,        /* by a driver that needs no time */
     LULL_SWITCHING_COUNT,
 };
 
 #define LULL_PREDICTION_TOLERANCE_RATIO 0.01 /* slowdown that merging may cost */
 
-/* How one rank's GPU is switched; negative latencies: those of its model. */
+/* How the GPU of one rank is switched. A negative latency stands for that of the model. */
 struct lull_prediction_setup {
     const struct lull_gpu_model *model; /* NULL: the one whose name the trace has */
     double down_ms;
@@ -39,14 +41,14 @@ struct lull_prediction {
     double up_ms;
     double high_mhz;
     double low_mhz;
-    double link_gbs; /* assumed of its communication */
+    double link_gbs; /* what its communication is assumed to have */
     struct lull_power_levels levels;
-    double energy_j; /* with the highest clock all the time */
+    double energy_j; /* at the highest clock all the time */
     struct lull_switchable switchable[LULL_SWITCHING_COUNT];
     double saving_j[LULL_SWITCHING_COUNT];
 };
 
-/* Wants the analysis with its gaps. -ENOMEM. */
+/* The analysis must still have its gaps. Errors: -ENOMEM. */
 int lull_predict(const struct lull_prediction_setup *setup, const struct lull_trace *trace,
                  const struct lull_analysis *analysis, struct lull_prediction *prediction_out,
                  struct lull_error *err);

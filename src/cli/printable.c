@@ -4,22 +4,44 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Bytes of the character that begins here, with the table of well-formed ones (Unicode 3.9);
- * 0: not one. */
+/* How many bytes a character has that begins with this one; 0: none begins so. */
+static size_t length_of(unsigned char lead)
+{
+    if (lead < 0x80)
+        return 1;
+    if (lead < 0xc2 || lead > 0xf4)
+        return 0;
+    if (lead < 0xe0)
+        return 2;
+    return lead < 0xf0 ? 3 : 4;
+}
+
+/* Bytes of the character that begins here, if it is well-formed (Unicode 3.9, table 3-7) and no
+ * control character; else 0. */
 static size_t character(const unsigned char *text)
 {
     const unsigned char lead = text[0];
-    const size_t length = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-    const unsigned char least = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
-    const unsigned char most = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+    const size_t length = length_of(lead);
+    unsigned char least = 0x80; /* of the second byte */
+    unsigned char most = 0xbf;
 
-    if (length == 0 || lead > 0xf4)
+    if (lead == 0xe0)
+        least = 0xa0;
+    if (lead == 0xf0)
+        least = 0x90;
+    if (lead == 0xed)
+        most = 0x9f;
+    if (lead == 0xf4)
+        most = 0x8f;
+    if (length > 1 && (text[1] < least || text[1] > most))
         return 0;
-    for (size_t i = 1; i < length; i++)
-        if (text[i] < (i == 1 ? least : 0x80) || text[i] > (i == 1 ? most : 0xbf))
+    for (size_t i = 2; i < length; i++)
+        if (text[i] < 0x80 || text[i] > 0xbf)
             return 0;
-    /* 0x80 to 0x9f are control characters too. */
-    return lead < 0x20 || lead == 0x7f || (lead == 0xc2 && text[1] < 0xa0) ? 0 : length;
+    /* U+0080 to U+009F are control characters too. */
+    if (lead < 0x20 || lead == 0x7f || (lead == 0xc2 && text[1] < 0xa0))
+        return 0;
+    return length;
 }
 
 struct lull_printable lull_printable(const char *text)

@@ -1,5 +1,5 @@
 /*
- * Names from files as they may be shown: in a terminal, in JSON, in XML.
+ * Makes names that come from files fit to be shown in a terminal, in JSON and in XML.
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_PRINTABLE_H
@@ -9,7 +9,7 @@ struct lull_printable {
     char text[64];
 };
 
-/* With "?" for control characters and what is not UTF-8; cut where it is too long. */
+/* Puts "?" for control characters and for what is not UTF-8, and cuts what is too long. */
 struct lull_printable lull_printable(const char *text);
 
 #endif

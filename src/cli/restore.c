@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/restore.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,11 +18,11 @@ static int ask_daemon(struct lull_client *client, struct lull_error *err)
         lull_client_call(client, &message, LULL_MESSAGE_REPLY, ANSWER_MS, &answer, NULL, err);
 
     if (result == 0)
-        fprintf(stderr, "lulld has restored every GPU that was leased\n");
+        fprintf(stderr, "lull restore: lulld has restored every GPU that was leased\n");
     return result;
 }
 
-/* Nobody serves: the same path that lulld takes at its start. */
+/* Without a lulld this process does what lulld does when it starts. */
 static int restore_here(const char *runtime_dir, struct lull_error *err)
 {
     struct lull_restore_report report = {0};
@@ -33,7 +31,7 @@ static int restore_here(const char *runtime_dir, struct lull_error *err)
     int result;
 
     if (geteuid() != 0)
-        return lull_error_set(err, -EPERM, "no lulld answers in %s; without it this needs root",
+        return lull_error_set(err, -EPERM, "no lulld answers in %s; start it, or run this as root",
                               runtime_dir);
     result = lull_journal_open(runtime_dir, &journal, err);
     if (result < 0)
@@ -45,28 +43,44 @@ static int restore_here(const char *runtime_dir, struct lull_error *err)
     }
     lull_journal_close(journal);
     if (result == 0)
-        fprintf(stderr, "restored %u GPUs\n", report.restored);
+        fprintf(stderr, "lull restore: %u GPUs are restored\n", report.restored);
     return result;
 }
 
-int lull_restore_main(int argc, char **argv)
+struct arguments {
+    const char *runtime_dir;
+};
+
+static int run(void *options, const struct lull_operands *operands)
 {
+    const struct arguments *const arguments = options;
     struct lull_message_welcome welcome;
-    struct lull_cli_options options;
     struct lull_client *client;
-    struct lull_error error = {0};
+    struct lull_error err = {0};
     int result;
 
-    lull_cli_parse(
-        argc, argv, LULL_CLI_RUNTIME_DIR,
-        "Takes the GPUs of this node from every client and puts back what Lull has changed.",
-        &options);
-    result = lull_client_open(options.runtime_dir, &client, &welcome, &error);
+    (void)operands;
+    result = lull_client_open(arguments->runtime_dir, &client, &welcome, &err);
     if (result == 0) {
-        result = ask_daemon(client, &error);
+        result = ask_daemon(client, &err);
         lull_client_close(client);
     } else if (result == -ENOENT || result == -ECONNREFUSED) {
-        result = restore_here(options.runtime_dir, &error);
+        result = restore_here(arguments->runtime_dir, &err);
     }
-    return result < 0 ? lull_cli_fail("restore", &error) : LULL_EXIT_OK;
+    return result < 0 ? lull_cli_fail("restore", &err) : LULL_EXIT_OK;
 }
+
+static const struct lull_option rows[] = {
+    LULL_CLI_RUNTIME_DIR_ROW(struct arguments, runtime_dir, .aliases = "r"),
+    {0},
+};
+
+const struct lull_program_command lull_restore_command = {
+    .name = "restore",
+    .summary = "undo everything that was changed on this node",
+    .about = "Takes the GPUs of this node from every client and puts back what Lull has changed: "
+             "through lulld, or, where none runs, as root from its journals.",
+    .tables = {{rows, 0}},
+    .size = sizeof(struct arguments),
+    .run = run,
+};

@@ -1,346 +1,355 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/run.h"
-
-#include <argp.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/file.h"
 #include "base/text.h"
-#include "cli/choice.h"
 #include "cli/command.h"
 #include "core/section/agreement.h"
 #include "governor/plan/plan_runner.h"
 #include "governor/run/run.h"
 
-enum {
-    KEY_TOLERANCE = 't',
-    KEY_COMPARE = 'c',
-    KEY_REPORT = 'r',
-    KEY_QUIET = 'q',
-    KEY_NO_DAEMON = 256,
-    KEY_DESCENT,
-    KEY_CONFIDENCE,
-    KEY_EXPOSURE,
-    KEY_TAIL,
-    KEY_MARKERS,
-    KEY_STEADY,
-    KEY_TOGETHER,
-    KEY_TOGETHER_KEY,
-    KEY_NODE,
-    KEY_PLAN,
-    KEY_PIPELINE,
-    KEY_MICROBATCHES,
-    KEY_STAGES,
-    KEY_PLANNER,
-    KEY_PROFILING,
-    KEY_BLOCKING,
-    KEY_POWER_LIMIT,
-    KEY_ETA,
-    KEY_MAX_SLOWDOWN,
-    KEY_CHOOSE,
-    KEY_CLOCKS,
-    KEY_AFRESH,
-    KEY_LIMIT_STEP,
-    KEY_SLICE,
+struct arguments {
+    struct lull_run_options run;
+    const char *plans[LULL_PLAN_RUNNER_MAX_PLANS];
+    bool has_tolerance;
+    bool has_choice;
+    bool has_eta;
+    bool is_json;
 };
 
-static const struct argp_option options[] = {
-    {"tolerance", KEY_TOLERANCE, "RATIO", 0, "Slowdown that is allowed (default 1%)", 0},
-    {"tail-tolerance", KEY_TAIL, "RATIO", 0,
-     "Also allow the 99 % quantile of iteration times (a token's latency) to grow by so much at "
-     "most",
-     0},
-    {"confidence", KEY_CONFIDENCE, "RATIO", 0,
-     "Confidence with which the slowdown stays under it (default 95%)", 0},
-    {"compare", KEY_COMPARE, NULL, 0, "Run the command unmanaged first and compare", 0},
-    {"report", KEY_REPORT, "DIR", 0, "Write report.json and trace.json there (default lull-report)",
-     0},
-    {"descent", KEY_DESCENT, "HOW", 0,
-     "bisect (default), step (one clock at a time, as in the patent) or gallop", 0},
-    {"exposure", KEY_EXPOSURE, NULL, 0,
-     "Record compute kernels in short windows (CUPTI), to see what NCCL leaves exposed", 0},
-    {"markers", KEY_MARKERS, NULL, 0,
-     "Mark NCCL's collectives on their streams, for what its profiler plugin does not see", 0},
-    {"steady", KEY_STEADY, "RATIO", 0,
-     "One clock for all of the iteration instead of switching, slower by so much at most", 0},
-    {"together", KEY_TOGETHER, "ENDPOINT", 0,
-     "The job runs on several nodes with a lull on each: node 0 listens at ENDPOINT "
-     "(tcp://HOST:PORT), the others connect to it",
-     0},
-    {"together-key", KEY_TOGETHER_KEY, "FILE", 0,
-     "Key that all nodes of the job share; node 0 makes it if it is not there", 0},
-    {"node", KEY_NODE, "I/N", 0,
-     "Which node this is, from 0, and how many there are (default: as the launcher says)", 0},
-    {"plan", KEY_PLAN, "FILE", 0,
-     "Carry out a pipeline's plan, as lull plan --output writes it; given more than once: tried in "
-     "turn until one is harmless",
-     0},
-    {"pipeline", KEY_PIPELINE, "SCHEDULE", 0,
-     "Profile a pipeline while it runs, then plan its clocks and carry the plan out; needs "
-     "--microbatches, and sections forward and backward",
-     0},
-    {"microbatches", KEY_MICROBATCHES, "M", 0, "Of the pipeline", 0},
-    {"stages", KEY_STAGES, "S", 0, "Of the pipeline (as many as GPUs)", 0},
-    {"planner", KEY_PLANNER, "NAME", 0, "frontier (default) or envpipe", 0},
-    {"profiling", KEY_PROFILING, "HOW", 0,
-     "search (default), or EnvPipe's sweep, three times as long; search:9 tries 9 clocks instead "
-     "of 48",
-     0},
-    {"blocking-w", KEY_BLOCKING, "W", 0, "What a waiting GPU draws (85)", 0},
-    {"power-limit", KEY_POWER_LIMIT, "auto|W", 0,
-     "Instead of sections: hold this power limit, or find one: as stored for this program, else "
-     "profiled while it runs",
-     0},
-    {"eta", KEY_ETA, "RATIO", 0, "Of the cost, eta E + (1 - eta) P T (0.5)", 0},
-    {"max-slowdown", KEY_MAX_SLOWDOWN, "RATIO", 0,
-     "As --choose slowdown=RATIO: least energy, slower by so much at most", 0},
-    {"choose", KEY_CHOOSE, "AIM", 0, "What the limit is to be best at: " LULL_CLI_CHOICES, 0},
-    {"clocks", KEY_CLOCKS, NULL, 0, "Search SM clocks under that limit as well", 0},
-    {"profile-again", KEY_AFRESH, NULL, 0, "Do not use a stored profile", 0},
-    {"limit-step-w", KEY_LIMIT_STEP, "W", 0, "Between power limits that are tried (25)", 0},
-    {"slice-s", KEY_SLICE, "S", 0,
-     "Seconds to measure each, down and up; those near the best for longer (5)", 0},
-    {"no-daemon", KEY_NO_DAEMON, NULL, 0, "Drive the GPUs from this process, as root", 0},
-    {"quiet", KEY_QUIET, NULL, 0, "No table and no progress; the report is still written", 0},
-    {0},
-};
+/* ---- values -------------------------------------------------------------------------------- */
 
-static const char doc[] =
-    "Runs COMMAND and lowers the clocks of its GPUs while it communicates, so far as it does not "
-    "get "
-    "slower.\v"
-    "COMMAND is any command line, such as `mpirun -n 4 ./train`; it needs no change. Its exit "
-    "status is returned. A failure of lull never fails the command: it then runs unmanaged.\n\n"
-    "Examples:\n"
-    "  lull run -- mpirun -n 4 ./train\n"
-    "  lull run --compare --report out -- mpirun -n 4 ./train\n"
-    "  lull emulate 4xA100-SXM4-40GB -- lull run --no-daemon -- mpirun -n 4 ./train";
-
-static int parse_descent(const char *text, enum lull_descent_strategy *strategy_out)
+static int parse_node(const char *text, void *nodes, struct lull_error *err)
 {
-    static const char *const names[] = {
-        [LULL_DESCENT_STEP] = "step",
-        [LULL_DESCENT_BISECT] = "bisect",
-        [LULL_DESCENT_GALLOP] = "gallop",
-    };
+    (void)err;
+    return lull_nodes_parse(text, nodes);
+}
 
-    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (strcmp(text, names[i]) == 0) {
-            *strategy_out = (enum lull_descent_strategy)i;
-            return 0;
-        }
-    }
-    return -1;
+static int parse_plan(const char *text, void *place, struct lull_error *err)
+{
+    struct arguments *const arguments = place;
+
+    if (arguments->run.plan_count == LULL_PLAN_RUNNER_MAX_PLANS)
+        return lull_error_set(err, -EINVAL, "give %d plans at most", LULL_PLAN_RUNNER_MAX_PLANS);
+    arguments->plans[arguments->run.plan_count++] = text;
+    return 0;
+}
+
+static int parse_power_limit(const char *text, void *place, struct lull_error *err)
+{
+    struct lull_limits_options *const limits = place;
+
+    (void)err;
+    limits->is_wanted = true;
+    if (strcmp(text, "auto") == 0)
+        return 0;
+    if (lull_text_parse_number(text, &limits->fixed_w) < 0 || !(limits->fixed_w > 0.0))
+        return -EINVAL;
+    return 0;
 }
 
 /* search or sweep, with :CLOCKS behind it or not. */
-static int parse_profiling(const char *text, struct lull_online_options *online)
+static int parse_profiling(const char *text, void *place, struct lull_error *err)
 {
+    struct lull_online_options *const online = place;
     const size_t length = strcspn(text, ":");
     const bool is_search = strncmp(text, "search", length) == 0 && length == strlen("search");
     int64_t clocks = LULL_ONLINE_MOST_CLOCKS;
 
+    (void)err;
     if (!is_search && (strncmp(text, "sweep", length) != 0 || length != strlen("sweep")))
-        return -1;
+        return -EINVAL;
     if (text[length] == ':' &&
         lull_text_parse_int(text + length + 1, 2, LULL_ONLINE_MOST_CLOCKS, &clocks) < 0)
-        return -1;
+        return -EINVAL;
     online->method = is_search ? LULL_PROFILING_SEARCH : LULL_PROFILING_SWEEP;
     online->clocks = (uint32_t)clocks;
     return 0;
 }
 
-static error_t parse_pipeline_option(int key, char *arg, struct argp_state *state)
-{
-    struct lull_online_options *online = &((struct lull_run_options *)state->input)->online;
-    int64_t number = 0;
+/* ---- options ------------------------------------------------------------------------------- */
 
-    switch (key) {
-    case KEY_PIPELINE:
-        online->schedule = arg;
-        break;
-    case KEY_MICROBATCHES:
-    case KEY_STAGES:
-        if (lull_text_parse_int(arg, 1, 4096, &number) < 0)
-            argp_error(state, "%s: give a number from 1 to 4096", arg);
-        *(key == KEY_STAGES ? &online->stages : &online->microbatches) = (uint32_t)number;
-        break;
-    case KEY_PLANNER:
-        if (strcmp(arg, "frontier") != 0 && strcmp(arg, "envpipe") != 0)
-            argp_error(state, "--planner %s: give frontier or envpipe", arg);
-        online->planner = arg[0] == 'f' ? LULL_ONLINE_FRONTIER : LULL_ONLINE_ENVPIPE;
-        break;
-    case KEY_PROFILING:
-        if (parse_profiling(arg, online) < 0)
-            argp_error(state,
-                       "--profiling %s: give search or sweep, and how many clocks: search:%d", arg,
-                       LULL_ONLINE_MOST_CLOCKS);
-        break;
-    case KEY_BLOCKING:
-        if (lull_text_parse_number(arg, &online->blocking_w) < 0 || !(online->blocking_w > 0))
-            argp_error(state, "--blocking-w %s: give watts", arg);
-        break;
-    case ARGP_KEY_END:
-        if ((online->schedule != NULL) != (online->microbatches != 0))
-            argp_error(state, "--pipeline and --microbatches go together");
-        break;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-    return 0;
+static const char *const descents[] = {[LULL_DESCENT_STEP] = "step",
+                                       [LULL_DESCENT_BISECT] = "bisect",
+                                       [LULL_DESCENT_GALLOP] = "gallop",
+                                       NULL};
+static const char *const planners[] = {
+    [LULL_ONLINE_FRONTIER] = "frontier", [LULL_ONLINE_ENVPIPE] = "envpipe", NULL};
+static const char *const power_limits[] = {"auto", NULL};
+static const char *const profilings[] = {"search", "sweep", NULL};
+
+static const struct lull_option rows[] = {
+    LULL_CLI_TOLERANCE_ROW(struct arguments, run.control.tolerance_ratio, .is_open = true,
+                           .aliases = "max-slowdown", LULL_GIVEN(struct arguments, has_tolerance),
+                           .more = "With --power-limit auto, the limit is then the one of least "
+                                   "energy that is at most this much slower."),
+    LULL_FLAG("compare", struct arguments, run.compare,
+              "Run the command twice, first unmanaged, and report the difference.", .letter = 'c'),
+    LULL_VALUE("report", "DIR", TEXT, struct arguments, run.report,
+               "Write report.json and trace.json into this directory.", .letter = 'o',
+               .aliases = "r", .hint = LULL_OPTION_FOLDER, .usual = "lull-report",
+               .more = "trace.json is a timeline for ui.perfetto.dev or chrome://tracing."),
+    LULL_FLAG("json", struct arguments, is_json,
+              "Print report.json on standard output at the end, and nothing else there.",
+              .letter = 'j',
+              .more = "The standard output of the command then goes to standard error."),
+    LULL_QUIET_ROW(struct arguments, run.quiet),
+    LULL_CLI_NO_DAEMON_ROW(struct arguments, run.no_daemon),
+    LULL_CLI_RUNTIME_DIR_ROW(struct arguments, run.runtime_dir),
+
+    LULL_GROUP("How clocks are found"),
+    LULL_VALUE("confidence", "RATIO", RATIO, struct arguments, run.control.confidence,
+               "How sure it must be, statistically, that the job is not slower than --tolerance "
+               "allows before a lower clock is kept.",
+               .least = 0.5, .most = 0.999999, .is_open = true, .usual = "95%"),
+    LULL_VALUE("tail-tolerance", "RATIO", RATIO, struct arguments, run.control.tail_tolerance_ratio,
+               "How much longer the slowest iteration of a hundred may become, beside the average: "
+               "for inference, where an iteration is a token.",
+               .is_open = true, .otherwise = "only the average counts",
+               .more = "Each comparison then takes at least 100 iterations."),
+    LULL_VALUE(
+        "steady", "RATIO", RATIO, struct arguments, run.control.steady_tolerance_ratio,
+        "Use one clock for the whole iteration, at most this much slower, instead of "
+        "switching clocks within it.",
+        LULL_GIVEN(struct arguments, run.control.only_steady), .is_open = true,
+        .more =
+            "It is for jobs whose idle time or communication comes in pieces that are too short "
+            "to switch for. Without this option a steady clock is sought only where no section "
+            "is worth switching, and may cost 0.25 %."),
+    LULL_FLAG("exposure", struct arguments, run.exposure,
+              "Record compute kernels for some iterations (CUPTI), so that all gaps between them "
+              "can be lowered, not only those seen in the calls of NCCL.",
+              .more = "It stands aside if another profiler holds CUPTI."),
+    LULL_FLAG("markers", struct arguments, run.markers,
+              "Mark begin and end of NCCL's collectives on their streams, for those that NCCL's "
+              "profiler plugin does not report.",
+              .more = "A preloaded library brackets them with memory writes."),
+    LULL_VALUE("descent", NULL, WORD, struct arguments, run.control.strategy,
+               "How the lowest clock is searched: in halves, clock by clock, or in steps that "
+               "grow.",
+               .words = descents, .usual = "bisect"),
+
+    LULL_GROUP("A power limit instead of clocks"),
+    LULL_VALUE("power-limit", "auto|W", OWN, struct arguments, run.limits,
+               "Hold this power limit on each GPU, or find the best one.",
+               .parse = parse_power_limit, .words = power_limits,
+               .expected = "auto, or watts above 0", .excludes = "plan|schedule|together",
+               .more =
+                   "Found is what is stored for this command line, else what is measured while it "
+                   "runs: see POWER LIMITS."),
+    LULL_CLI_CHOOSE_ROW(struct arguments, run.limits.search.selector,
+                        "What the limit is to be best at: " LULL_CLI_CHOICES ".",
+                        LULL_GIVEN(struct arguments, has_choice), .needs = "power-limit",
+                        .otherwise = "cost",
+                        .more = "edp is the energy-delay product, slowdown=5% the least energy "
+                                "that is at most 5 % slower than the highest limit."),
+    LULL_CLI_ETA_ROW(struct arguments, run.limits.search.selector.price.eta_ratio,
+                     LULL_GIVEN(struct arguments, has_eta), .usual = "0.5", .needs = "power-limit"),
+    LULL_FLAG("clocks", struct arguments, run.limits.clocks,
+              "Search SM clocks under the best limit as well.", .needs = "power-limit=auto",
+              .more = "A fixed clock needs less energy than one that a limit lets oscillate."),
+    LULL_FLAG("profile-again", struct arguments, run.limits.afresh,
+              "Measure even if measurements of this command line are stored.",
+              .needs = "power-limit=auto"),
+    LULL_VALUE("limit-step-w", "W", NUMBER, struct arguments, run.limits.step_w,
+               "The distance between the power limits that are tried.", .least = 1.0, .usual = "25",
+               .needs = "power-limit=auto"),
+    LULL_VALUE("slice-s", "S", NUMBER, struct arguments, run.limits.search.slice_s,
+               "How long each limit is measured.", .is_open = true, .usual = "5",
+               .needs = "power-limit=auto",
+               .more =
+                   "Half of it is on the way down and half on the way up. Those near the best are "
+                   "measured again as long as there is time (100 s in all)."),
+
+    LULL_GROUP("Pipeline-parallel jobs"),
+    {.name = "plan",
+     .value = "FILE",
+     .type = LULL_OPTION_OWN,
+     .parse = parse_plan,
+     .hint = LULL_OPTION_FILE,
+     .excludes = "schedule",
+     .help = "Carry out a plan that `lull plan --output` wrote; given more than once, the plans "
+             "are tried in turn until one does not slow the job.",
+     .more = "Ranks must stand in Megatron's and DeepSpeed's order (tensor, data, pipeline) and "
+             "have RANK and WORLD_SIZE in their environment, as torchrun does: see PLANS."},
+    LULL_VALUE(
+        "schedule", "NAME", TEXT, struct arguments, run.online.schedule,
+        "Profile a pipeline of this schedule, such as 1f1b, while it runs, then plan its "
+        "clocks and carry the plan out.",
+        .aliases = "pipeline", .needs = "microbatches",
+        .more = "The program must announce sections forward and backward. For some time all GPUs "
+                "stay at one clock for whole iterations. The profile is written to profile.csv in "
+                "the report's directory, as `lull plan` reads it."),
+    LULL_VALUE("microbatches", "M", WHOLE, struct arguments, run.online.microbatches,
+               "The number of micro-batches in an iteration of the pipeline.", .least = 1,
+               .most = 4096, .needs = "schedule"),
+    LULL_VALUE("stages", "S", WHOLE, struct arguments, run.online.stages,
+               "The number of stages of the pipeline.", .least = 1, .most = 4096,
+               .otherwise = "as many as there are GPUs", .needs = "schedule"),
+    LULL_VALUE("planner", NULL, WORD, struct arguments, run.online.planner,
+               "Who plans: Lull, for the least energy in the same time, or EnvPipe's loop, which "
+               "begins with low clocks and raises them on the critical path.",
+               .words = planners, .usual = "frontier", .needs = "schedule",
+               .more = "EnvPipe's loop takes dozens of iterations, the first of them slow."),
+    LULL_VALUE("profiling", "search|sweep[:N]", OWN, struct arguments, run.online,
+               "Which clocks are profiled: some, then those around the least energy, or all as "
+               "EnvPipe does, which takes three times as long; N: at most this many (48).",
+               .parse = parse_profiling, .words = profilings,
+               .expected = "search or sweep, or how many clocks as well: search:9 (2 to 48)",
+               .usual = "search", .needs = "schedule",
+               .more = "They are spread evenly from the highest clock to half of it."),
+    LULL_VALUE("blocking-w", "W", NUMBER, struct arguments, run.online.blocking_w,
+               "What a GPU draws while it waits for another stage.", .is_open = true, .usual = "85",
+               .needs = "schedule"),
+
+    LULL_GROUP("Jobs on several nodes, with a `lull run` on each"),
+    LULL_VALUE("together", "ENDPOINT", TEXT, struct arguments, run.peers.endpoint,
+               "Agree with the other nodes on clocks: node 0 listens at ENDPOINT "
+               "(tcp://HOST:PORT), the others connect to it.",
+               .more = "HOST may be * at node 0. Needs --together-key: see NODES."),
+    LULL_VALUE(
+        "together-key", "FILE", TEXT, struct arguments, run.peers.key_path,
+        "The key that all nodes of the job share; node 0 makes it if it is not there.",
+        .hint = LULL_OPTION_FILE, .needs = "together",
+        .more = "It has mode 0600; a key that others may read is refused. Put it on a file system "
+                "that all nodes see, or copy it beforehand."),
+    LULL_VALUE(
+        "node", "I/N", OWN, struct arguments, run.peers.nodes,
+        "Which node this is, from 0, and how many there are.", .parse = parse_node,
+        .expected = "the node and their number, at most 64, such as 0/2",
+        .otherwise = "as the launcher says", .needs = "together",
+        .more = "Launchers that say it are Slurm (SLURM_NODEID, SLURM_STEP_NUM_NODES or "
+                "SLURM_NNODES), Open MPI (OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE), PMI and "
+                "PMIx (PMI_RANK, PMI_SIZE)."),
+    {0},
+};
+
+_Static_assert(LULL_AGREEMENT_MAX_NODES == 64 && LULL_ONLINE_MOST_CLOCKS == 48,
+               "the help of --node and --profiling names these numbers");
+
+static void prepare(void *options)
+{
+    struct arguments *const arguments = options;
+
+    lull_controller_config_default(&arguments->run.control);
+    lull_limits_options_default(&arguments->run.limits);
+    arguments->run.plans = arguments->plans;
 }
 
-static error_t parse_limit_option(int key, char *arg, struct argp_state *state)
+static int check(void *options, const struct lull_operands *operands, struct lull_error *err)
 {
-    struct lull_run_options *run = state->input;
-    struct lull_limits_options *limits = &run->limits;
-    struct lull_job_selector *selector = &limits->search.selector;
+    struct arguments *const arguments = options;
+    struct lull_job_selector *const selector = &arguments->run.limits.search.selector;
 
-    switch (key) {
-    case KEY_POWER_LIMIT:
-        limits->is_wanted = true;
-        if (strcmp(arg, "auto") != 0 &&
-            (lull_text_parse_number(arg, &limits->fixed_w) < 0 || !(limits->fixed_w > 0.0)))
-            argp_error(state, "--power-limit %s: give auto or watts", arg);
-        break;
-    case KEY_ETA:
-        selector->aim = LULL_JOB_COST;
-        if (lull_text_parse_ratio(arg, &selector->price.eta_ratio) < 0)
-            argp_error(state, "--eta %s: give a ratio from 0 to 1", arg);
-        break;
-    case KEY_MAX_SLOWDOWN:
+    arguments->run.command = operands->command;
+    if (arguments->has_eta && selector->aim != LULL_JOB_COST)
+        return lull_error_set(err, -EINVAL,
+                              "--eta weighs the cost; leave out --choose, or give "
+                              "--choose cost");
+    if (arguments->has_tolerance && !arguments->has_choice && !arguments->has_eta) {
         selector->aim = LULL_JOB_SLOWDOWN;
-        if (lull_text_parse_ratio(arg, &selector->slowdown_ratio) < 0)
-            argp_error(state, "--max-slowdown %s: give a ratio such as 5%% or 0.05", arg);
-        break;
-    case KEY_CHOOSE:
-        if (lull_cli_parse_choice(arg, selector) < 0)
-            argp_error(state, "--choose %s: give " LULL_CLI_CHOICES, arg);
-        break;
-    case KEY_CLOCKS:
-        limits->clocks = true;
-        break;
-    case KEY_AFRESH:
-        limits->afresh = true;
-        break;
-    case KEY_LIMIT_STEP:
-        if (lull_text_parse_number(arg, &limits->step_w) < 0 || !(limits->step_w >= 1.0))
-            argp_error(state, "--limit-step-w %s: give watts, at least 1", arg);
-        break;
-    case KEY_SLICE:
-        if (lull_text_parse_number(arg, &limits->search.slice_s) < 0 ||
-            !(limits->search.slice_s > 0.0))
-            argp_error(state, "--slice-s %s: give seconds", arg);
-        break;
-    case ARGP_KEY_END:
-        if (limits->is_wanted &&
-            (run->plan_count > 0 || run->online.schedule != NULL || run->peers.endpoint != NULL))
-            argp_error(state, "--power-limit goes without --plan, --pipeline and --together");
-        return ARGP_ERR_UNKNOWN;
-    default:
-        return ARGP_ERR_UNKNOWN;
+        selector->slowdown_ratio = arguments->run.control.tolerance_ratio;
     }
     return 0;
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-    static const char *plans[LULL_PLAN_RUNNER_MAX_PLANS];
-    struct lull_run_options *run = state->input;
+/* ---- the report on standard output --------------------------------------------------------- */
 
-    switch (key) {
-    case KEY_TOLERANCE:
-        if (lull_text_parse_ratio(arg, &run->control.tolerance_ratio) < 0 ||
-            run->control.tolerance_ratio <= 0.0)
-            argp_error(state, "--tolerance %s: give a ratio such as 1%% or 0.01", arg);
-        break;
-    case KEY_TAIL:
-        if (lull_text_parse_ratio(arg, &run->control.tail_tolerance_ratio) < 0 ||
-            run->control.tail_tolerance_ratio <= 0.0)
-            argp_error(state, "--tail-tolerance %s: give a ratio such as 5%% or 0.05", arg);
-        break;
-    case KEY_CONFIDENCE:
-        if (lull_text_parse_ratio(arg, &run->control.confidence) < 0 ||
-            run->control.confidence <= 0.5 || run->control.confidence >= 1.0)
-            argp_error(state, "--confidence %s: give a ratio between 50%% and 100%%", arg);
-        break;
-    case KEY_COMPARE:
-        run->compare = true;
-        break;
-    case KEY_REPORT:
-        run->report = arg;
-        break;
-    case KEY_DESCENT:
-        if (parse_descent(arg, &run->control.strategy) < 0)
-            argp_error(state, "--descent %s: give bisect, step or gallop", arg);
-        break;
-    case KEY_EXPOSURE:
-        run->exposure = true;
-        break;
-    case KEY_MARKERS:
-        run->markers = true;
-        break;
-    case KEY_STEADY:
-        run->control.only_steady = true;
-        if (lull_text_parse_ratio(arg, &run->control.steady_tolerance_ratio) < 0 ||
-            run->control.steady_tolerance_ratio <= 0.0)
-            argp_error(state, "--steady %s: give a ratio such as 0.5%% or 0.005", arg);
-        break;
-    case KEY_TOGETHER:
-        run->peers.endpoint = arg;
-        break;
-    case KEY_TOGETHER_KEY:
-        run->peers.key_path = arg;
-        break;
-    case KEY_NODE:
-        if (lull_nodes_parse(arg, &run->peers.nodes) < 0)
-            argp_error(state, "--node %s: give the node and their number (at most %d), such as 0/2",
-                       arg, LULL_AGREEMENT_MAX_NODES);
-        break;
-    case KEY_PLAN:
-        if (run->plan_count == LULL_PLAN_RUNNER_MAX_PLANS)
-            argp_error(state, "--plan: at most %d", LULL_PLAN_RUNNER_MAX_PLANS);
-        plans[run->plan_count++] = arg;
-        run->plans = plans;
-        break;
-    case KEY_NO_DAEMON:
-        run->no_daemon = true;
-        break;
-    case KEY_QUIET:
-        run->quiet = true;
-        break;
-    case ARGP_KEY_ARGS:
-        run->command = state->argv + state->next;
-        break;
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "no command; write it behind --, as in: lull run -- ./train");
-        break;
-    default:
-        if (parse_limit_option(key, arg, state) == 0)
-            return 0;
-        return parse_pipeline_option(key, arg, state);
-    }
-    return 0;
+enum { MOST_REPORT_BYTES = 1 << 28 };
+
+/* Whose report.json stands there: each is a file of its own. 0: there is none. */
+static ino_t find_report(const char *path)
+{
+    struct stat info;
+
+    return stat(path, &info) == 0 ? info.st_ino : 0;
 }
 
-int lull_run_main(int argc, char **argv)
+static int copy_report(const char *path, int out, struct lull_error *err)
 {
-    static const struct argp argp = {options, parse_option, "COMMAND [ARG...]", doc, NULL,
-                                     NULL,    NULL};
-    struct lull_run_options run = {
-        .report = "lull-report",
-        .runtime_dir = lull_cli_runtime_directory(),
-        .online = {.method = LULL_PROFILING_SEARCH, .blocking_w = 85.0},
-    };
+    char *text = NULL;
+    size_t size = 0;
+    size_t done = 0;
+    int rc = lull_file_read(path, MOST_REPORT_BYTES, &text, &size, err);
+
+    while (rc == 0 && done < size) {
+        const ssize_t written = write(out, text + done, size - done);
+
+        if (written < 0)
+            rc = lull_error_set(err, -errno, "standard output cannot be written: %s",
+                                strerror(errno));
+        else
+            done += (size_t)written;
+    }
+    free(text);
+    return rc;
+}
+
+/* Runs with standard output going to standard error, so that the report alone is on the former. */
+static int run_for_json(const struct lull_run_options *options, int *status_out,
+                        struct lull_error *err)
+{
+    const int out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    struct lull_error copy_err = {0};
+    char path[PATH_MAX];
+    ino_t before;
+    int rc;
+
+    snprintf(path, sizeof(path), "%s/report.json", options->report);
+    before = find_report(path);
+    if (out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+        return lull_error_set(err, -errno, "standard output cannot be used: %s", strerror(errno));
+    rc = lull_run(options, status_out, err);
+    if (rc == 0 && find_report(path) == before)
+        lull_error_set(&copy_err, -ENOENT, "no report was written, so --json prints none");
+    else if (rc == 0)
+        copy_report(path, out, &copy_err);
+    if (copy_err.code != 0)
+        lull_cli_fail("run", &copy_err);
+    close(out);
+    return rc;
+}
+
+static int run(void *options, const struct lull_operands *operands)
+{
+    struct arguments *const arguments = options;
     struct lull_error err = {0};
     int status = 0;
+    int rc;
 
-    lull_controller_config_default(&run.control);
-    lull_limits_options_default(&run.limits);
-    argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &run);
-    if (lull_run(&run, &status, &err) < 0) {
-        lull_cli_fail("run", &err);
-        return LULL_EXIT_FAILED;
-    }
-    return status;
+    (void)operands;
+    if (arguments->is_json)
+        rc = run_for_json(&arguments->run, &status, &err);
+    else
+        rc = lull_run(&arguments->run, &status, &err);
+    return rc < 0 ? lull_cli_fail_to_start("run", &err) : status;
 }
+
+const struct lull_program_command lull_run_command = {
+    .name = "run",
+    .summary = "run a command and lower its GPUs' clocks where it does not need them",
+    .arguments = "-- COMMAND [ARG...]",
+    .about = "Runs COMMAND, any command line such as `mpirun -n 4 ./train`, and lowers the clocks "
+             "of its GPUs while it communicates, as far as it does not become slower. COMMAND "
+             "needs no change. Its exit status is returned. A failure of lull never fails it: it "
+             "then runs unmanaged.",
+    .after = "Examples:\n"
+             "  lull run -- mpirun -n 4 ./train\n"
+             "  lull run --compare --report out -- mpirun -n 4 ./train\n"
+             "  lull emulate 4xA100-SXM4-40GB -- lull run --no-daemon -- mpirun -n 4 ./train",
+    .tables = {{rows, 0}},
+    .operands = {.takes_command = true,
+                 .needs_command = true,
+                 .missing = "there is no command; write it behind --, as in: lull run -- ./train"},
+    .size = sizeof(struct arguments),
+    .returns_jobs_status = true,
+    .prepare = prepare,
+    .check = check,
+    .run = run,
+};

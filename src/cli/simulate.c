@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/simulate.h"
-
-#include <argp.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -11,102 +8,44 @@
 
 #include <jansson.h>
 
-#include "base/text.h"
-#include "cli/cluster/cluster.h"
 #include "cli/command.h"
 #include "cli/play/source.h"
 #include "emulator/oracle_play.h"
 #include "simulator/node.h"
 
-enum { KEY_PRESET = 256, KEY_GPU, KEY_LATENCY, KEY_PERIODS, KEY_TOLERANCE, KEY_SEED };
-
 struct arguments {
     struct lull_play_source source;
-    int64_t ranks;
-    int64_t periods;
-    struct lull_gpu_model model;
-    double call_ms; /* below 0: the model's latencies */
+    uint32_t periods;
+    const struct lull_gpu_model *listed; /* as it is known */
+    struct lull_gpu_model model;         /* with the latencies that were asked for */
+    double call_ms;                      /* below 0: the model's latencies */
     double settle_ms;
     double tolerance_ratio;
-    int64_t seed;
+    uint64_t seed;
     bool is_json;
 };
 
-static const struct argp_option options[] = {
-    {"preset", KEY_PRESET, "NAME", 0, "Instead of traces: a kind of job, see lull play --help", 0},
-    {"ranks", 'n', "R", 0, "GPUs, one rank each (one per trace)", 0},
-    {"gpu", KEY_GPU, "MODEL", 0, "GPU model (A100-SXM4-40GB)", 0},
-    {"switch-ms", KEY_LATENCY, "CALL,SETTLE", 0,
-     "How long a driver call takes and how long the clock takes to settle (the model's)", 0},
-    {"periods", KEY_PERIODS, "N", 0, "How often the job's period is played (400)", 0},
-    {"tolerance", KEY_TOLERANCE, "RATIO", 0, "Slowdown that is allowed (1%)", 0},
-    {"seed", KEY_SEED, "N", 0, "Of the driver's latencies (1)", 0},
-    {"json", 'j', NULL, 0, "Print one JSON document", 0},
+static const struct lull_option rows[] = {
+    LULL_PLAY_PRESET_ROW(struct arguments, source.preset),
+    LULL_PLAY_RANKS_ROW(struct arguments, source.ranks),
+    LULL_CLI_MODEL_ROW(struct arguments, listed, "The GPU model of all ranks.", .aliases = "gpu",
+                       .usual = "A100-SXM4-40GB"),
+    LULL_CLI_TOLERANCE_ROW(struct arguments, tolerance_ratio),
+    LULL_CLI_CALL_SETTLE_ROW(struct arguments, call_ms),
+    LULL_VALUE("periods", "N", WHOLE, struct arguments, periods,
+               "How often the job's period is played.", .least = 20, .most = 1000000,
+               .usual = "400"),
+    LULL_SEED_ROW(struct arguments, seed,
+                  "Seed of the latencies that the driver draws from the model's."),
+    LULL_JSON_ROW(struct arguments, is_json),
     {0},
 };
-
-static int parse_model(const char *text, struct arguments *arguments)
-{
-    const struct lull_gpu_model *model = lull_gpu_model_find(text, (uint32_t)strlen(text));
-
-    if (model == NULL)
-        return -EINVAL;
-    arguments->model = *model;
-    return 0;
-}
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-    struct arguments *arguments = state->input;
-    int result = 0;
-
-    switch (key) {
-    case KEY_PRESET:
-        arguments->source.preset = arg;
-        break;
-    case 'n':
-        result = lull_text_parse_int(arg, 1, LULL_PLAY_RANKS, &arguments->ranks);
-        break;
-    case KEY_GPU:
-        result = parse_model(arg, arguments);
-        break;
-    case KEY_LATENCY:
-        result = lull_cli_parse_latency(arg, &arguments->call_ms, &arguments->settle_ms);
-        break;
-    case KEY_PERIODS:
-        result = lull_text_parse_int(arg, 20, 1000000, &arguments->periods);
-        break;
-    case KEY_TOLERANCE:
-        result = lull_text_parse_ratio(arg, &arguments->tolerance_ratio);
-        break;
-    case KEY_SEED:
-        result = lull_text_parse_int(arg, 0, INT64_MAX, &arguments->seed);
-        break;
-    case 'j':
-        arguments->is_json = true;
-        break;
-    case ARGP_KEY_ARGS:
-        arguments->source.traces = state->argv + state->next;
-        arguments->source.trace_count = (uint32_t)(state->argc - state->next);
-        break;
-    case ARGP_KEY_END:
-        if ((arguments->source.preset == NULL) == (arguments->source.trace_count == 0))
-            argp_error(state, "give traces or --preset");
-        break;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-    if (result < 0)
-        argp_error(state, "%s: not a usable value", arg);
-    return 0;
-}
 
 /* ---- what is compared -------------------------------------------------------------------- */
 
 enum { HIGHEST, REACTIVE, FEED_FORWARD, STEADY, POLICIES };
 
-static const char *const policy_names[POLICIES] = {"highest", "reactive", "feed_forward",
-                                                  "steady"};
+static const char *const policy_names[POLICIES] = {"highest", "reactive", "feed_forward", "steady"};
 
 struct results {
     struct lull_simulation_outcome outcomes[POLICIES];
@@ -123,7 +62,7 @@ static double slowdown(const struct results *results, int policy)
     return results->outcomes[policy].period_ms / results->outcomes[HIGHEST].period_ms - 1.0;
 }
 
-/* Under the rule that Lull keeps: computation begins low in at most one iteration of a hundred. */
+/* The oracle keeps Lull's rule: computation begins at a low clock in at most 1 % of iterations. */
 static int ask_oracle(const struct arguments *arguments, const struct lull_play *play,
                       struct lull_oracle_play_answer *answer_out, struct lull_error *err)
 {
@@ -146,10 +85,10 @@ static int simulate(const struct arguments *arguments, const struct lull_play *p
     struct lull_simulation_options simulation = {
         .play = play,
         .model = &arguments->model,
-        .periods = (uint64_t)arguments->periods,
-        .measured = (uint64_t)arguments->periods / 4,
+        .periods = arguments->periods,
+        .measured = arguments->periods / 4,
         .exposure = true,
-        .seed = (uint64_t)arguments->seed,
+        .seed = arguments->seed,
     };
     int result = ask_oracle(arguments, play, &results_out->oracle, err);
 
@@ -205,63 +144,72 @@ static void print_json(const struct results *results)
 
     for (int policy = 0; policy < POLICIES; policy++)
         json_object_set_new(root, policy_names[policy], policy_json(results, policy));
-    json_object_set_new(root, "oracle",
-                        json_pack("{s:f, s:f, s:f, s:f, s:f}", "saving_ratio",
-                                  results->oracle.real.saving_ratio, "slowdown_ratio",
-                                  results->oracle.real.slowdown_ratio, "ideal_saving_ratio",
-                                  results->oracle.ideal.saving_ratio, "steady_saving_ratio",
-                                  results->oracle.steady.saving_ratio, "gap_ratio",
-                                  results->oracle.gap_ratio));
+    json_object_set_new(
+        root, "oracle",
+        json_pack("{s:f, s:f, s:f, s:f, s:f}", "saving_ratio", results->oracle.real.saving_ratio,
+                  "slowdown_ratio", results->oracle.real.slowdown_ratio, "ideal_saving_ratio",
+                  results->oracle.ideal.saving_ratio, "steady_saving_ratio",
+                  results->oracle.steady.saving_ratio, "gap_ratio", results->oracle.gap_ratio));
     json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     printf("\n");
     json_decref(root);
 }
 
-/* A constant latency instead of the model's spread. */
-static void fix_latency(struct arguments *arguments)
+static void prepare(void *options)
 {
-    if (arguments->call_ms < 0)
-        return;
-    lull_gpu_model_fix_latency(&arguments->model, arguments->call_ms, arguments->settle_ms);
+    struct arguments *const arguments = options;
+
+    arguments->source.jitter_ratio = -1.0;
+    arguments->call_ms = -1.0;
 }
 
-int lull_simulate_main(int argc, char **argv)
+static int check(void *options, const struct lull_operands *traces, struct lull_error *err)
 {
-    static const struct argp parser = {
-        options, parse_option, "[TRACE...]",
-        "Plays a recorded job, or a preset, in virtual time on emulated GPUs: at the highest "
-        "clock, with clocks that react to its gaps, and with clocks that are ahead of them; beside "
-        "it the oracle, which knows everything beforehand.\n\n"
-        "lull simulate cluster --help: many jobs on a cluster.",
-        NULL, NULL, NULL};
-    struct arguments arguments = {
-        .source = {.jitter_ratio = -1},
-        .periods = 400,
-        .call_ms = -1,
-        .settle_ms = -1,
-        .tolerance_ratio = 0.01,
-        .seed = 1,
-    };
+    struct arguments *const arguments = options;
+
+    arguments->source.traces = traces->words;
+    arguments->source.trace_count = traces->count;
+    if ((arguments->source.preset == NULL) == (traces->count == 0))
+        return lull_error_set(err, -EINVAL, "give either traces or --preset");
+    arguments->model = *arguments->listed;
+    if (arguments->call_ms >= 0.0) /* constant, instead of the model's spread */
+        lull_gpu_model_fix_latency(&arguments->model, arguments->call_ms, arguments->settle_ms);
+    return 0;
+}
+
+static int run(void *options, const struct lull_operands *operands)
+{
+    const struct arguments *const arguments = options;
     struct lull_play *play = NULL;
     struct lull_error err = {0};
     struct results results;
-    int result;
+    int result = lull_play_source_open(&arguments->source, &play, &err);
 
-    if (argc >= 2 && strcmp(argv[1], "cluster") == 0)
-        return lull_cluster_main(argc - 1, argv + 1);
-    parse_model("A100-SXM4-40GB", &arguments);
-    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
-    fix_latency(&arguments);
-    arguments.source.ranks = (uint32_t)arguments.ranks;
-    result = lull_play_source_open(&arguments.source, &play, &err);
+    (void)operands;
     if (result == 0)
-        result = simulate(&arguments, play, &results, &err);
+        result = simulate(arguments, play, &results, &err);
     lull_play_destroy(play);
     if (result < 0)
         return lull_cli_fail("simulate", &err);
-    if (arguments.is_json)
+    if (arguments->is_json)
         print_json(&results);
     else
         print_table(&results);
     return LULL_EXIT_OK;
 }
+
+const struct lull_program_command lull_simulate_command = {
+    .name = "simulate",
+    .summary = "run a job and the decisions about it in virtual time",
+    .arguments = "[TRACE...]",
+    .about = "Plays a recorded job, or a preset, in virtual time on emulated GPUs: at the highest "
+             "clock, with clocks that react to its gaps, with clocks that are ahead of them, and "
+             "at one steady clock; beside them what an oracle reaches that knows everything "
+             "beforehand. `lull help simulate cluster` is about many jobs on a cluster.",
+    .tables = {{rows, 0}},
+    .operands = {.most = UINT32_MAX},
+    .size = sizeof(struct arguments),
+    .prepare = prepare,
+    .check = check,
+    .run = run,
+};

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/status.h"
-
 #include <errno.h>
 #include <jansson.h>
 #include <stdbool.h>
@@ -55,17 +53,19 @@ static void print_state(const struct lull_message_state *state)
         printf("leased by process %u of user %u, %u to %u MHz", state->owner_pid, state->owner_uid,
                state->min_mhz, state->max_mhz);
     else
-        printf("free");
+        printf("not leased");
     if (state->applied_mhz != 0)
         printf(", locked at %u MHz", state->applied_mhz);
     else
-        printf(", at the reference point");
+        printf(", its clock is not locked");
     if (state->limit_mw != 0)
         printf(", power limit %u W", state->limit_mw / 1000);
-    printf("\n     writes %llu, dropped %llu, expired %llu, failed %llu, disobeyed %llu\n",
-           (unsigned long long)state->writes, (unsigned long long)state->dropped,
-           (unsigned long long)state->expired, (unsigned long long)state->failed,
-           (unsigned long long)state->disobeyed);
+    printf(
+        "\n     clock changes: %llu written; %llu dropped as too late, %llu ended because nobody "
+        "renewed them,\n     %llu refused by the driver, %llu that the clock did not follow\n",
+        (unsigned long long)state->writes, (unsigned long long)state->dropped,
+        (unsigned long long)state->expired, (unsigned long long)state->failed,
+        (unsigned long long)state->disobeyed);
 }
 
 static int show(struct lull_client *client, uint32_t gpu_count, bool is_json,
@@ -92,20 +92,39 @@ static int show(struct lull_client *client, uint32_t gpu_count, bool is_json,
     return result;
 }
 
-int lull_status_main(int argc, char **argv)
+struct arguments {
+    bool is_json;
+    const char *runtime_dir;
+};
+
+static int run(void *options, const struct lull_operands *operands)
 {
+    const struct arguments *const arguments = options;
     struct lull_message_welcome welcome;
-    struct lull_cli_options options;
     struct lull_client *client;
-    struct lull_error error = {0};
+    struct lull_error err = {0};
     int result;
 
-    lull_cli_parse(argc, argv, LULL_CLI_JSON | LULL_CLI_RUNTIME_DIR,
-                   "Shows who holds which GPU of this node, and where its clock stands.", &options);
-    result = lull_client_open(options.runtime_dir, &client, &welcome, &error);
-    if (result == 0) {
-        result = show(client, welcome.gpu_count, options.is_json, &error);
-        lull_client_close(client);
-    }
-    return result < 0 ? lull_cli_fail("status", &error) : LULL_EXIT_OK;
+    (void)operands;
+    result = lull_client_open(arguments->runtime_dir, &client, &welcome, &err);
+    if (result < 0)
+        return lull_cli_fail("status", &err);
+    result = show(client, welcome.gpu_count, arguments->is_json, &err);
+    lull_client_close(client);
+    return result < 0 ? lull_cli_fail("status", &err) : LULL_EXIT_OK;
 }
+
+static const struct lull_option rows[] = {
+    LULL_JSON_ROW(struct arguments, is_json),
+    LULL_CLI_RUNTIME_DIR_ROW(struct arguments, runtime_dir, .aliases = "r"),
+    {0},
+};
+
+const struct lull_program_command lull_status_command = {
+    .name = "status",
+    .summary = "show what lulld has leased and changed",
+    .about = "Shows who holds which GPU of this node, and what lulld has set on it.",
+    .tables = {{rows, 0}},
+    .size = sizeof(struct arguments),
+    .run = run,
+};

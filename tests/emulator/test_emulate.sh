@@ -24,7 +24,7 @@ expect 0 '' "$@" 2xA100 -- true
 expect 7 '' "$@" 2xA100 -- sh -c 'exit 7'
 expect 7 '' "$@" 2xA100 sh -c 'exit 7'
 expect 137 '' "$@" A100 -- sh -c 'kill -KILL $$'
-expect 1 'no-such-command' "$@" A100 -- no-such-command
+expect 127 'no-such-command' "$@" A100 -- no-such-command
 expect 4 'H100-SXM5' "$@" B9000 -- true
 expect 2 'character 2' "$@" 2yA100 -- true
 expect 2 'SPEC and COMMAND' "$@" A100

@@ -59,8 +59,10 @@ class BadInput(unittest.TestCase):
 
     def test_a_command_that_does_not_exist(self):
         for done in (self.run_on_node("/nonexistent/train"), lull("emulate", "1xA100", "--", "/nonexistent/x")):
-            self.assertEqual(done.returncode, 1)
+            self.assertEqual(done.returncode, 127)
             self.assertIn("/nonexistent/", done.stderr)
+        for done in (self.run_on_node("/etc/passwd"), lull("emulate", "1xA100", "--", "/etc/passwd")):
+            self.assertEqual(done.returncode, 126)
 
     def test_no_nvml(self):
         environment = {"LULL_NVML": "/nonexistent/libnvidia-ml.so.1"}

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "cli/batch/batch.h"
 #include "cli/batch/run_options.h"
 #include "cli/command.h"
 
@@ -23,7 +22,7 @@ struct recurrence {
 
 static void warn(const char *what, const struct lull_error *err)
 {
-    lull_log(LULL_LOG_WARNING, "batch", "%s: %s", what, err->text);
+    lull_log(LULL_LOG_WARNING, "batch run", "%s: %s", what, err->text);
 }
 
 static void open_all(struct recurrence *recurrence)
@@ -55,7 +54,10 @@ static void close_all(struct recurrence *recurrence)
 
 /* ---- one run ------------------------------------------------------------------------------- */
 
-/* Only what the user has to decide is an error: the job's runs cannot be compared. */
+/*
+ * Without a store, or where it fails, the default size is run. -EEXIST alone is an error: the job
+ * is stored with other sizes or GPUs, its runs cannot be compared, and the user has to decide.
+ */
 static int choose(struct recurrence *recurrence, uint64_t retry_of,
                   struct lull_batch_ticket *ticket, struct lull_error *err)
 {
@@ -79,11 +81,11 @@ static void say_begin(const struct recurrence *recurrence, const struct lull_bat
     if (recurrence->options.is_quiet)
         return;
     if (ticket->lost_count > 0)
-        fprintf(stderr, "lull batch: %u earlier run%s died without a result\n", ticket->lost_count,
-                ticket->lost_count == 1 ? "" : "s");
-    fprintf(stderr, "lull batch: run %" PRIu64 " of %s: batch size %u%s", ticket->run,
+        fprintf(stderr, "lull batch run: %u earlier run%s died without a result\n",
+                ticket->lost_count, ticket->lost_count == 1 ? "" : "s");
+    fprintf(stderr, "lull batch run: run %" PRIu64 " of %s: batch size %u%s", ticket->run,
             recurrence->options.job.name, ticket->choice.size,
-            ticket->choice.is_exploring ? " (to learn)" : "");
+            ticket->choice.is_exploring ? " (tried to learn more)" : "");
     if (isfinite(ticket->choice.bound))
         fprintf(stderr, ", at most %.1f J", ticket->choice.bound);
     fputc('\n', stderr);
@@ -94,10 +96,10 @@ static void say_end(const struct recurrence *recurrence, const struct lull_batch
 {
     static const char *const texts[] = {
         [LULL_BATCH_END_TARGET] = "reached the target",
-        [LULL_BATCH_END_BOUND] = "stopped: too dear",
-        [LULL_BATCH_END_EPOCHS] = "stopped: the most epochs were not enough",
+        [LULL_BATCH_END_BOUND] = "stopped, it became too dear: its cost passed the bound",
+        [LULL_BATCH_END_EPOCHS] = "stopped: it missed the target in --epochs-max epochs",
         [LULL_BATCH_END_OWN] = "ended short of the target",
-        [LULL_BATCH_END_BLIND] = "ended, and no line matched the metric; check --metric",
+        [LULL_BATCH_END_BLIND] = "ended, and no line matched --metric; check the expression",
         [LULL_BATCH_END_CRASHED] = "failed",
         [LULL_BATCH_END_INTERRUPTED] = "interrupted",
     };
@@ -105,7 +107,7 @@ static void say_end(const struct recurrence *recurrence, const struct lull_batch
 
     if (recurrence->options.is_quiet && attempt->end != LULL_BATCH_END_BLIND)
         return;
-    fprintf(stderr, "lull batch: run %" PRIu64 ": %s", ticket->run, texts[attempt->end]);
+    fprintf(stderr, "lull batch run: run %" PRIu64 ": %s", ticket->run, texts[attempt->end]);
     if (isfinite(progress->metric))
         fprintf(stderr, ", metric %g after %u", progress->metric, progress->epochs);
     if (isfinite(progress->energy_j))
@@ -138,7 +140,7 @@ static int run_once(struct recurrence *recurrence, const struct lull_batch_ticke
     int result;
 
     if (command == NULL)
-        return lull_error_set(err, -ENOMEM, "no memory to run the command");
+        return lull_error_set(err, -ENOMEM, "there is no memory to run the command");
     options->attempt.command = command;
     options->attempt.bound = ticket->choice.bound;
     options->attempt.price = options->job.price;
@@ -164,7 +166,7 @@ static int recur(struct recurrence *recurrence, struct lull_error *err)
     uint64_t retry_of = 0;
     int result = 0;
 
-    for (int64_t i = 0; i < recurrence->options.tries; i++) {
+    for (uint32_t i = 0; i < recurrence->options.tries; i++) {
         struct lull_batch_ticket ticket;
 
         result = choose(recurrence, retry_of, &ticket, err);
@@ -174,7 +176,7 @@ static int recur(struct recurrence *recurrence, struct lull_error *err)
         result = run_once(recurrence, &ticket, &attempt, err);
         record(recurrence, &ticket, &attempt);
         if (result < 0)
-            return lull_cli_fail("batch run", err);
+            return lull_cli_fail_to_start("batch run", err);
         say_end(recurrence, &ticket, &attempt);
         if (!has_missed(&attempt))
             break;
@@ -185,15 +187,51 @@ static int recur(struct recurrence *recurrence, struct lull_error *err)
     return has_missed(&attempt) ? LULL_EXIT_FAILED : attempt.status;
 }
 
-int lull_batch_run_main(int argc, char **argv)
+static void prepare(void *options)
 {
-    static struct recurrence recurrence;
+    ((struct recurrence *)options)->options.rate = NAN;
+}
+
+static int check(void *options, const struct lull_operands *operands, struct lull_error *err)
+{
+    struct recurrence *const recurrence = options;
+
+    recurrence->options.command = operands->command;
+    return lull_batch_run_options_check(&recurrence->options, err);
+}
+
+static int run(void *options, const struct lull_operands *operands)
+{
+    struct recurrence *const recurrence = options;
     struct lull_error err = {0};
     int status;
 
-    lull_batch_run_options_parse(argc, argv, &recurrence.options);
-    open_all(&recurrence);
-    status = recur(&recurrence, &err);
-    close_all(&recurrence);
+    (void)operands;
+    open_all(recurrence);
+    status = recur(recurrence, &err);
+    close_all(recurrence);
     return status;
 }
+
+const struct lull_program_command lull_batch_run_command = {
+    .name = "batch run",
+    .summary = "run a job with the batch size that is thought best",
+    .arguments = "-- COMMAND [ARG...]",
+    .about = "Runs COMMAND, a job that comes again and again, with the batch size that is thought "
+             "best or worth a try, and learns from what it costs. In COMMAND {batch} becomes the "
+             "batch size, {lr} the learning rate. Its output passes through unchanged. It is "
+             "stopped when the metric reaches the target or its cost exceeds the bound; a run "
+             "that missed the target is repeated.",
+    .after = "Example:\n"
+             "  lull batch run --job nightly --sizes 32,64,128 --metric 'val_acc=([0-9.]+)' "
+             "--target 0.93 -- python train.py --batch-size {batch}",
+    .tables = {{lull_batch_run_rows, offsetof(struct recurrence, options)}},
+    .operands = {.takes_command = true,
+                 .needs_command = true,
+                 .missing = "there is no command; write it behind --"},
+    .size = sizeof(struct recurrence),
+    .returns_jobs_status = true,
+    .prepare = prepare,
+    .check = check,
+    .run = run,
+};

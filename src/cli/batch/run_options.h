@@ -5,26 +5,40 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/option.h"
 #include "cli/batch/arguments.h"
 #include "governor/batch/batch_attempt.h"
 
 struct lull_batch_run_options {
     struct lull_batch_job job; /* without what the GPUs tell */
     const char *store;         /* NULL: the state directory */
-    const char *pattern;
-    double rate; /* learning rate at the default size; NAN: none */
+    const char *pattern;       /* of the metric */
+    double rate;               /* learning rate at the default size; NAN: none */
     enum lull_rate_rule rule;
-    int64_t tries; /* of a recurrence */
+    uint32_t tries; /* runs of a recurrence, at most */
+    bool has_seed;
     bool is_quiet;
     char *const *command;                      /* with its places */
     struct lull_batch_attempt_options attempt; /* without command and bound */
 };
 
-/* Prints usage errors and --help itself, and then exits. The caller destroys attempt.metric. */
-void lull_batch_run_options_parse(int argc, char **argv,
-                                  struct lull_batch_run_options *options_out);
+/* Fill a struct lull_batch_run_options, whose rate is NAN before. */
+extern const struct lull_option lull_batch_run_rows[];
 
-/* Where jobs are kept: given, else LULL_BATCH_STORE, else NULL (the state directory). */
-const char *lull_batch_store_location(const char *given);
+/*
+ * Checks what rows cannot say, and fills in what follows from other options. The caller destroys
+ * attempt.metric after success. Errors: -EINVAL.
+ */
+int lull_batch_run_options_check(struct lull_batch_run_options *options, struct lull_error *err);
+
+/* Where jobs are kept; null: in the state directory. */
+#define LULL_BATCH_STORE_ROW(OBJECT, FIELD)                                                        \
+    LULL_VALUE("store", "WHERE", TEXT, OBJECT, FIELD,                                              \
+               "Keep what is known of jobs in this directory, or in a database that nodes share: " \
+               "postgresql://...",                                                                 \
+               .hint = LULL_OPTION_FOLDER, .environment = "LULL_BATCH_STORE",                      \
+               .otherwise = "the state directory",                                                 \
+               .more = "The state directory is $LULL_STATE_DIR; else, for root, /var/lib/lull; "   \
+                       "else $XDG_STATE_HOME/lull or ~/.local/state/lull.")
 
 #endif

@@ -2,7 +2,6 @@
  * lull batch list, show and forget: what is known of recurring jobs.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include <argp.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -11,62 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/batch/batch.h"
 #include "cli/batch/run_options.h"
 #include "cli/command.h"
 #include "store/batch_jobs.h"
 
-enum { KEY_STORE = 256 };
-
 struct arguments {
-    const char *name; /* NULL: none was given */
-    const char *store;
+    const char *store; /* NULL: the state directory */
     bool is_json;
-    bool wants_name;
 };
 
-static const struct argp_option options[] = {
-    {"store", KEY_STORE, "WHERE", 0, "Directory or postgresql://..., as of lull batch run", 0},
-    {"json", 'j', NULL, 0, "Print one JSON document", 0},
+static const struct lull_option rows[] = {
+    LULL_BATCH_STORE_ROW(struct arguments, store),
+    LULL_JSON_ROW(struct arguments, is_json),
     {0},
 };
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-    struct arguments *arguments = state->input;
-
-    switch (key) {
-    case KEY_STORE:
-        arguments->store = arg;
-        return 0;
-    case 'j':
-        arguments->is_json = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (!arguments->wants_name || arguments->name != NULL)
-            argp_error(state, "%s: one argument too many", arg);
-        arguments->name = arg;
-        return 0;
-    case ARGP_KEY_END:
-        if (arguments->wants_name && arguments->name == NULL)
-            argp_error(state, "give the job's name; lull batch list tells them");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static int open_jobs(int argc, char **argv, const char *what, struct arguments *arguments,
-                     struct lull_batch_jobs **jobs_out, struct lull_error *err)
-{
-    const struct argp parser = {.options = options,
-                                .parser = parse_option,
-                                .args_doc = arguments->wants_name ? "NAME" : NULL,
-                                .doc = what};
-
-    argp_parse(&parser, argc, argv, 0, NULL, arguments);
-    return lull_batch_jobs_open(lull_batch_store_location(arguments->store), false, jobs_out, err);
-}
 
 /* ---- one job ------------------------------------------------------------------------------- */
 
@@ -223,26 +180,25 @@ static void show_text(const struct knowledge *knowledge)
     }
 }
 
-int lull_batch_show_main(int argc, char **argv)
+static int show(void *options, const struct lull_operands *names)
 {
-    struct arguments arguments = {.wants_name = true};
+    const struct arguments *const arguments = options;
     struct knowledge knowledge = {0};
     struct lull_batch_jobs *jobs = NULL;
     struct lull_error err = {0};
-    int result = open_jobs(argc, argv, "Shows what is known of a recurring job, and its runs.",
-                           &arguments, &jobs, &err);
+    int result = lull_batch_jobs_open(arguments->store, false, &jobs, &err);
 
     if (result == 0)
-        result = learn(jobs, arguments.name, &knowledge, &err);
+        result = learn(jobs, names->words[0], &knowledge, &err);
     lull_batch_jobs_close(jobs);
     if (result < 0)
         return lull_cli_fail("batch show", &err);
-    if (arguments.is_json)
+    if (arguments->is_json)
         show_json(&knowledge);
     else
         show_text(&knowledge);
     forget(&knowledge);
-    return fflush(stdout) == 0 ? LULL_EXIT_OK : LULL_EXIT_FAILED;
+    return LULL_EXIT_OK;
 }
 
 /* ---- all jobs ------------------------------------------------------------------------------ */
@@ -264,7 +220,7 @@ static int take_name(void *context, const char *name)
     return names->names[names->count++] == NULL ? -ENOMEM : 0;
 }
 
-static int list(struct lull_batch_jobs *jobs, bool is_json, struct lull_error *err)
+static int print_jobs(struct lull_batch_jobs *jobs, bool is_json, struct lull_error *err)
 {
     struct names names = {0};
     json_t *array = json_array();
@@ -301,41 +257,76 @@ static int list(struct lull_batch_jobs *jobs, bool is_json, struct lull_error *e
     return result;
 }
 
-int lull_batch_list_main(int argc, char **argv)
+static int list(void *options, const struct lull_operands *operands)
 {
-    struct arguments arguments = {0};
+    const struct arguments *const arguments = options;
     struct lull_batch_jobs *jobs = NULL;
     struct lull_error err = {0};
-    int result =
-        open_jobs(argc, argv, "Lists the recurring jobs that are known.", &arguments, &jobs, &err);
+    int result = lull_batch_jobs_open(arguments->store, false, &jobs, &err);
 
-    if (result == -ENOENT) { /* nothing was ever kept */
-        if (arguments.is_json)
+    (void)operands;
+    if (result == -ENOENT) { /* no job was ever kept */
+        if (arguments->is_json)
             print_document(json_pack("{s:[]}", "jobs"));
         return LULL_EXIT_OK;
     }
     if (result == 0)
-        result = list(jobs, arguments.is_json, &err);
+        result = print_jobs(jobs, arguments->is_json, &err);
     lull_batch_jobs_close(jobs);
-    if (result < 0)
-        return lull_cli_fail("batch list", &err);
-    return fflush(stdout) == 0 ? LULL_EXIT_OK : LULL_EXIT_FAILED;
+    return result < 0 ? lull_cli_fail("batch list", &err) : LULL_EXIT_OK;
 }
 
-int lull_batch_forget_main(int argc, char **argv)
+static int forget_job(void *options, const struct lull_operands *names)
 {
-    struct arguments arguments = {.wants_name = true};
+    const struct arguments *const arguments = options;
     struct lull_batch_jobs *jobs = NULL;
     struct lull_error err = {0};
-    int result = open_jobs(argc, argv, "Forgets a recurring job with all its runs.", &arguments,
-                           &jobs, &err);
+    int result = lull_batch_jobs_open(arguments->store, false, &jobs, &err);
 
     if (result == 0)
-        result = lull_batch_jobs_forget(jobs, arguments.name, &err);
+        result = lull_batch_jobs_forget(jobs, names->words[0], &err);
     lull_batch_jobs_close(jobs);
     if (result < 0)
         return lull_cli_fail("batch forget", &err);
-    if (arguments.is_json)
-        print_document(json_pack("{s:s}", "forgotten", arguments.name));
+    if (arguments->is_json)
+        print_document(json_pack("{s:s}", "forgotten", names->words[0]));
     return LULL_EXIT_OK;
 }
+
+/* ---- the commands -------------------------------------------------------------------------- */
+
+#define ONE_NAME                                                                                   \
+    {                                                                                              \
+        .least = 1, .most = 1, .missing = "give the job's name; `lull batch list` shows the names" \
+    }
+
+const struct lull_program_command lull_batch_show_command = {
+    .name = "batch show",
+    .summary = "show what is known of a job",
+    .arguments = "NAME",
+    .about = "Shows the runs of a recurring job, and what is known of its batch sizes.",
+    .tables = {{rows, 0}},
+    .operands = ONE_NAME,
+    .size = sizeof(struct arguments),
+    .run = show,
+};
+
+const struct lull_program_command lull_batch_list_command = {
+    .name = "batch list",
+    .summary = "list the jobs that are known",
+    .about = "Lists the recurring jobs that are known.",
+    .tables = {{rows, 0}},
+    .size = sizeof(struct arguments),
+    .run = list,
+};
+
+const struct lull_program_command lull_batch_forget_command = {
+    .name = "batch forget",
+    .summary = "forget a job with all its runs",
+    .arguments = "NAME",
+    .about = "Forgets a recurring job with all its runs.",
+    .tables = {{rows, 0}},
+    .operands = ONE_NAME,
+    .size = sizeof(struct arguments),
+    .run = forget_job,
+};

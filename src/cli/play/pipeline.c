@@ -14,48 +14,8 @@
 enum { COMPUTE_STREAM, REDUCE_STREAM, FIRST_PEER_STREAM };
 enum { CHANNELS = 2, PEERS = LULL_PLAY_STREAMS - FIRST_PEER_STREAM };
 
-/* So slow a link that its transfers do not care for the clock. */
+/* On a link this slow, transfers take as long at any SM clock: chosen, not measured. */
 static const double link_gbs = 1.0;
-
-void lull_play_pipeline_default(struct lull_play_pipeline *pipeline)
-{
-    *pipeline = (struct lull_play_pipeline){
-        .schedule = "1f1b",
-        .stages = 4,
-        .microbatches = 16,
-        .replicas = 1,
-        .forward_ms = 20,
-        .backward_ms = 40,
-        .latency_ms = 0.5,
-        .reduce_ms = 20,
-        .optimizer_ms = 10,
-        .forward_kernels = "training",
-        .backward_kernels = "training",
-    };
-    for (uint32_t i = 0; i < LULL_PLAY_RANKS; i++)
-        pipeline->weights[i] = 1;
-}
-
-int lull_play_pipeline_parse_weights(const char *text, double *weights)
-{
-    double parsed[LULL_PLAY_RANKS];
-    char *copy = strdup(text);
-    char *rest = NULL;
-    uint32_t count = 0;
-    int result = copy == NULL ? -ENOMEM : 0;
-
-    for (char *word = copy == NULL ? NULL : strtok_r(copy, ",", &rest); word != NULL && result == 0;
-         word = strtok_r(NULL, ",", &rest))
-        if (count == LULL_PLAY_RANKS || lull_text_parse_number(word, &parsed[count]) < 0 ||
-            !(parsed[count++] > 0))
-            result = -EINVAL;
-    free(copy);
-    if (result < 0 || count == 0)
-        return -EINVAL;
-    for (uint32_t i = 0; i < LULL_PLAY_RANKS; i++)
-        weights[i] = parsed[i < count ? i : count - 1];
-    return 0;
-}
 
 /* ---- building ---- */
 
@@ -76,7 +36,7 @@ struct builder {
     } peer[PEERS];
 };
 
-/* Communicators: one per replica's pipeline, then one per stage for its replicas. */
+/* The communicators of the replicas' pipelines come first, then one per stage for its replicas. */
 static uint32_t data_communicator(const struct builder *builder)
 {
     return (uint32_t)builder->pipeline->replicas + builder->stage;
@@ -139,7 +99,7 @@ static int32_t add_transfer(struct builder *builder, uint32_t other, bool is_sen
     return add(builder, &op);
 }
 
-/* Another stage whose result the operation waits for, from `from` on; false: none. */
+/* Finds another stage whose result the operation waits for, from edge `from` on. */
 static bool find_source(const struct builder *builder, uint32_t op, uint32_t *from,
                         uint32_t *stage_out)
 {
@@ -156,7 +116,7 @@ static bool find_source(const struct builder *builder, uint32_t op, uint32_t *fr
     return false;
 }
 
-/* Posts the receives of an operation, behind the one that ends before they are posted. */
+/* Posts the receives of an operation when the operation posted_after has ended. */
 static void add_receives(struct builder *builder, uint32_t op, int32_t posted_after,
                          int32_t received[LULL_PLAY_DEPENDENCIES])
 {
@@ -196,12 +156,12 @@ static bool is_forward(enum lull_pipeline_kind kind)
 static void add_compute(struct builder *builder, uint32_t op,
                         const int32_t received[LULL_PLAY_DEPENDENCIES])
 {
-    const double kernel_ms = 0.2; /* of many kernels the mean [M: recorded traces, about] */
+    const double kernel_ms = 0.2; /* about the mean of the kernels in the recorded traces */
     const struct lull_pipeline_class *class =
         &builder->profile->classes[builder->graph->ops[op].class_index];
     const double duration_ms = lull_ms_from_ns(class->options[0].time_ns);
     const bool is_forward_pass = is_forward(class->kind);
-    const struct lull_play_op compute = {
+    struct lull_play_op compute = {
         .kind = LULL_PLAY_COMPUTE,
         .stream = COMPUTE_STREAM,
         .depends = {received[0], received[1]},
@@ -209,15 +169,15 @@ static void add_compute(struct builder *builder, uint32_t op,
         .profile = is_forward_pass ? builder->pipeline->forward_kernels
                                    : builder->pipeline->backward_kernels,
         .kernels = duration_ms > kernel_ms ? (uint32_t)(duration_ms / kernel_ms) : 1,
-        .section = !builder->pipeline->announces ? NULL
-                   : is_forward_pass             ? "forward"
-                                                 : "backward",
     };
+
+    if (builder->pipeline->announces)
+        compute.section = is_forward_pass ? "forward" : "backward";
 
     builder->op_of[op] = add(builder, &compute);
 }
 
-/* The play's operation that ends when the operation `back` places before the i-th one does. */
+/* The play's operation of what stands `back` places before the i-th on this stage. */
 static int32_t ended_before(const struct builder *builder, uint32_t first, uint32_t i,
                             uint32_t back)
 {
@@ -243,7 +203,7 @@ static void add_operations(struct builder *builder)
     }
 }
 
-/* Gradients between the replicas of a stage. */
+/* Adds the all-reduce of gradients between the replicas of a stage. */
 static int32_t add_reduce(struct builder *builder, int32_t after)
 {
     const struct lull_play_pipeline *pipeline = builder->pipeline;

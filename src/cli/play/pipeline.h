@@ -21,8 +21,8 @@
 #include "emulator/play/play.h"
 
 struct lull_play_pipeline {
-    const char *schedule; /* core/pipeline/schedule/schedule.h; of two stages per rank: interleaved with more
-                           * than two ranks, whose messages never cross */
+    const char *schedule; /* core/pipeline/schedule/schedule.h; of two stages per rank: interleaved
+                           * with more than two ranks, whose messages never cross */
     int64_t stages;       /* >= 1 */
     int64_t microbatches; /* >= 1 */
     int64_t replicas;     /* >= 1 */
@@ -37,12 +37,6 @@ struct lull_play_pipeline {
     struct lull_play_straggler straggler;
     bool announces; /* forward and backward as sections of liblull, on the GPU's time line */
 };
-
-/* What lull play does by default: 1F1B, 4 stages, 16 micro-batches of 20 and 40 ms. */
-void lull_play_pipeline_default(struct lull_play_pipeline *pipeline);
-
-/* Parses "1,1,1,1.07" into weights; the last one given holds for all stages behind it. -EINVAL. */
-int lull_play_pipeline_parse_weights(const char *text, double *weights);
 
 /*
  * Builds and finishes the play. Errors: those of the schedule; -EINVAL more ranks than a play has;

@@ -3,102 +3,63 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 
-enum {
-    KEY_PIPELINE = 2000,
-    KEY_STAGES,
-    KEY_MICROBATCHES,
-    KEY_REPLICAS,
-    KEY_FORWARD,
-    KEY_BACKWARD,
-    KEY_WEIGHTS,
-    KEY_LATENCY,
-    KEY_REDUCE,
-    KEY_OPTIMIZER,
-    KEY_KERNELS,
-    KEY_SECTIONS,
-    KEY_STRAGGLER,
-    KEY_MEASURE,
-};
-
-static const struct argp_option options[] = {
-    {"pipeline", KEY_PIPELINE, "SCHEDULE", 0, "gpipe, 1f1b, interleaved:V[,G] or envpipe[:R]", 0},
-    {"stages", KEY_STAGES, "N", 0, "Stages (4)", 0},
-    {"microbatches", KEY_MICROBATCHES, "M", 0, "Micro-batches per iteration (16)", 0},
-    {"replicas", KEY_REPLICAS, "D", 0, "Data-parallel copies of the pipeline (1)", 0},
-    {"forward-ms", KEY_FORWARD, "MS", 0, "A stage's forward at the highest clock (20)", 0},
-    {"backward-ms", KEY_BACKWARD, "MS", 0, "Its backward (40)", 0},
-    {"stage-weights", KEY_WEIGHTS, "W,W,...", 0,
-     "Factor on both, per stage; the last one holds for the rest (1)", 0},
-    {"latency-ms", KEY_LATENCY, "MS", 0, "A transfer between stages (0.5)", 0},
-    {"reduce-ms", KEY_REDUCE, "MS", 0, "The gradients' all-reduce between copies (20)", 0},
-    {"optimizer-ms", KEY_OPTIMIZER, "MS", 0, "The optimizer; 0: none (10)", 0},
-    {"kernels", KEY_KERNELS, "FORWARD,BACKWARD", 0,
-     "Kernel profiles of the GPU model (training,training)", 0},
-    {"sections", KEY_SECTIONS, NULL, 0,
-     "Announce forward and backward through liblull, as a program does that synchronises there", 0},
-    {"straggler", KEY_STRAGGLER, "RANK,FACTOR[,FROM[,TO]]", 0,
-     "A rank that computes longer by FACTOR, from iteration FROM (0) on, before TO (the end)", 0},
-    {"measure", KEY_MEASURE, "FILE", 0,
-     "Instead of playing: what a sweep of --model's clocks (--stride, --heat-w) would measure of "
-     "the operations, as a profile for lull plan",
-     0},
-    {0},
-};
-
-static int parse_ms(const char *text, bool may_be_zero, double *ms_out)
+/* "1,1,1,1.07": the last one holds for all stages behind it. */
+static int parse_weights(const char *text, void *place, struct lull_error *err)
 {
-    double ms;
+    double *const weights = place;
+    double parsed[LULL_PLAY_RANKS];
+    char *const copy = strdup(text);
+    char *rest = NULL;
+    uint32_t count = 0;
+    int result = copy == NULL ? -ENOMEM : 0;
 
-    if (lull_text_parse_number(text, &ms) < 0 || ms < 0 || ms > 1e6 || (ms <= 0 && !may_be_zero))
+    (void)err;
+    for (char *word = copy == NULL ? NULL : strtok_r(copy, ",", &rest); word != NULL && result == 0;
+         word = strtok_r(NULL, ",", &rest))
+        if (count == LULL_PLAY_RANKS || lull_text_parse_number(word, &parsed[count]) < 0 ||
+            !(parsed[count++] > 0))
+            result = -EINVAL;
+    free(copy);
+    if (result < 0 || count == 0)
         return -EINVAL;
-    *ms_out = ms;
+    for (uint32_t i = 0; i < LULL_PLAY_RANKS; i++)
+        weights[i] = parsed[i < count ? i : count - 1];
     return 0;
 }
 
-static int parse_kernels(const char *text, struct lull_play_pipeline_options *pipeline)
+static int parse_kernels(const char *text, void *place, struct lull_error *err)
 {
+    struct lull_play_pipeline_options *const options = place;
     char *comma;
 
-    if (strlen(text) >= sizeof(pipeline->kernels))
+    (void)err;
+    if (strlen(text) >= sizeof(options->kernels))
         return -EINVAL;
-    snprintf(pipeline->kernels, sizeof(pipeline->kernels), "%s", text);
-    comma = strchr(pipeline->kernels, ',');
+    snprintf(options->kernels, sizeof(options->kernels), "%s", text);
+    comma = strchr(options->kernels, ',');
     if (comma == NULL)
         return -EINVAL;
     *comma = '\0';
-    pipeline->pipeline.forward_kernels = pipeline->kernels;
-    pipeline->pipeline.backward_kernels = comma + 1;
+    options->pipeline.forward_kernels = options->kernels;
+    options->pipeline.backward_kernels = comma + 1;
     return 0;
 }
 
-static int parse_time(int key, const char *text, struct lull_play_pipeline *pipeline)
+static int parse_straggler(const char *text, void *place, struct lull_error *err)
 {
-    switch (key) {
-    case KEY_FORWARD:
-        return parse_ms(text, false, &pipeline->forward_ms);
-    case KEY_BACKWARD:
-        return parse_ms(text, false, &pipeline->backward_ms);
-    case KEY_LATENCY:
-        return parse_ms(text, false, &pipeline->latency_ms);
-    case KEY_REDUCE:
-        return parse_ms(text, false, &pipeline->reduce_ms);
-    default:
-        return parse_ms(text, true, &pipeline->optimizer_ms);
-    }
-}
-
-static int parse_straggler(const char *text, struct lull_play_straggler *straggler)
-{
+    struct lull_play_straggler *const straggler = place;
     char copy[96];
     char *rest = NULL;
     const char *words[4];
     int64_t numbers[3] = {0, 0, INT32_MAX}; /* rank, from, to */
     uint32_t count = 0;
 
+    (void)err;
     if (strlen(text) >= sizeof(copy))
         return -EINVAL;
     snprintf(copy, sizeof(copy), "%s", text);
@@ -120,54 +81,69 @@ static int parse_straggler(const char *text, struct lull_play_straggler *straggl
     return 0;
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-    struct lull_play_pipeline_options *input = state->input;
-    struct lull_play_pipeline *pipeline = &input->pipeline;
-    int result = 0;
-
-    switch (key) {
-    case KEY_PIPELINE:
-        input->is_given = true;
-        pipeline->schedule = arg;
-        break;
-    case KEY_STAGES:
-        result = lull_text_parse_int(arg, 1, LULL_PLAY_RANKS, &pipeline->stages);
-        break;
-    case KEY_MICROBATCHES:
-        result = lull_text_parse_int(arg, 1, 4096, &pipeline->microbatches);
-        break;
-    case KEY_REPLICAS:
-        result = lull_text_parse_int(arg, 1, LULL_PLAY_RANKS, &pipeline->replicas);
-        break;
-    case KEY_FORWARD:
-    case KEY_BACKWARD:
-    case KEY_LATENCY:
-    case KEY_REDUCE:
-    case KEY_OPTIMIZER:
-        result = parse_time(key, arg, pipeline);
-        break;
-    case KEY_WEIGHTS:
-        result = lull_play_pipeline_parse_weights(arg, pipeline->weights);
-        break;
-    case KEY_KERNELS:
-        result = parse_kernels(arg, input);
-        break;
-    case KEY_SECTIONS:
-        pipeline->announces = true;
-        break;
-    case KEY_STRAGGLER:
-        result = parse_straggler(arg, &pipeline->straggler);
-        break;
-    case KEY_MEASURE:
-        input->measure = arg;
-        break;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-    if (result < 0)
-        argp_error(state, "%s: not a usable value", arg);
-    return 0;
-}
-
-const struct argp lull_play_pipeline_argp = {.options = options, .parser = parse_option};
+const struct lull_option lull_play_pipeline_rows[] = {
+    LULL_GROUP("A pipeline-parallel job, with a rank for each stage"),
+    LULL_VALUE("schedule", "NAME", TEXT, struct lull_play_pipeline_options, pipeline.schedule,
+               "Play a pipeline in this order: gpipe, 1f1b, interleaved:V[,G], envpipe[:R], zb-h1 "
+               "or zbv.",
+               .aliases = "pipeline", LULL_GIVEN(struct lull_play_pipeline_options, is_given),
+               .excludes = "preset"),
+    LULL_VALUE("stages", "S", WHOLE, struct lull_play_pipeline_options, pipeline.stages,
+               "The number of stages of the pipeline.", .least = 1, .most = LULL_PLAY_RANKS,
+               .usual = "4", .needs = "schedule"),
+    LULL_VALUE("microbatches", "M", WHOLE, struct lull_play_pipeline_options, pipeline.microbatches,
+               "The number of micro-batches in an iteration of the pipeline.", .least = 1,
+               .most = 4096, .usual = "16", .needs = "schedule"),
+    LULL_VALUE(
+        "replicas", "D", WHOLE, struct lull_play_pipeline_options, pipeline.replicas,
+        "The number of data-parallel copies of the pipeline; stages times copies are 16 at most.",
+        .least = 1, .most = LULL_PLAY_RANKS, .usual = "1", .needs = "schedule"),
+    LULL_VALUE("forward-ms", "MS", NUMBER, struct lull_play_pipeline_options, pipeline.forward_ms,
+               "How long a stage's forward takes at the highest clock.", .most = 1e6,
+               .is_open = true, .usual = "20", .needs = "schedule"),
+    LULL_VALUE("backward-ms", "MS", NUMBER, struct lull_play_pipeline_options, pipeline.backward_ms,
+               "How long a stage's backward takes at the highest clock.", .most = 1e6,
+               .is_open = true, .usual = "40", .needs = "schedule"),
+    LULL_VALUE("stage-weights", "W,W,...", OWN, struct lull_play_pipeline_options, pipeline.weights,
+               "How much longer or shorter both are on each stage; the last number holds for the "
+               "stages that follow.",
+               .parse = parse_weights, .expected = "at most 16 numbers above 0, such as 1,1,1,1.07",
+               .usual = "1", .needs = "schedule"),
+    LULL_VALUE("latency-ms", "MS", NUMBER, struct lull_play_pipeline_options, pipeline.latency_ms,
+               "How long a transfer between stages takes.", .most = 1e6, .is_open = true,
+               .usual = "0.5", .needs = "schedule"),
+    LULL_VALUE("reduce-ms", "MS", NUMBER, struct lull_play_pipeline_options, pipeline.reduce_ms,
+               "How long the all-reduce of gradients between the copies takes.", .most = 1e6,
+               .is_open = true, .usual = "20", .needs = "schedule"),
+    LULL_VALUE("optimizer-ms", "MS", NUMBER, struct lull_play_pipeline_options,
+               pipeline.optimizer_ms, "How long the optimizer takes; 0: there is none.",
+               .most = 1e6, .usual = "10", .needs = "schedule"),
+    {.name = "kernels",
+     .value = "FORWARD,BACKWARD",
+     .type = LULL_OPTION_OWN,
+     .parse = parse_kernels,
+     .expected = "two kernel profiles of the GPU model, such as training,training",
+     .usual = "training,training",
+     .needs = "schedule",
+     .help = "What kind of kernels run: two kernel profiles of the GPU model."},
+    LULL_FLAG("sections", struct lull_play_pipeline_options, pipeline.announces,
+              "Announce forward and backward through liblull, as a program does that synchronises "
+              "with its GPU there.",
+              .needs = "schedule", .more = "Megatron-LM does so behind its transfers."),
+    LULL_VALUE("straggler", "RANK,FACTOR[,FROM[,TO]]", OWN, struct lull_play_pipeline_options,
+               pipeline.straggler,
+               "One rank computes FACTOR times as long, from iteration FROM on, until before TO.",
+               .parse = parse_straggler,
+               .expected = "a rank and a factor, and from which iteration to which: 2,1.25,10,20",
+               .needs = "schedule",
+               .more = "Without them it does so from the first iteration to the last."),
+    LULL_VALUE(
+        "measure", "FILE", TEXT, struct lull_play_pipeline_options, measure,
+        "Instead of playing, write the profile that a sweep over the clocks of --model would "
+        "measure, for `lull plan`.",
+        .hint = LULL_OPTION_FILE, .needs = "schedule",
+        .more =
+            "It goes down to half the highest clock; --stride and --heat-w count. Printed is what "
+            "a stage draws that waits for another one."),
+    {0},
+};

@@ -1,22 +1,22 @@
 /*
- * The options of `lull play --pipeline`. SPDX-License-Identifier: Apache-2.0
+ * The options of `lull play --schedule`. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_PLAY_PIPELINE_OPTIONS_H
 #define LULL_CLI_PLAY_PIPELINE_OPTIONS_H
 
-#include <argp.h>
 #include <stdbool.h>
 
+#include "base/option.h"
 #include "cli/play/pipeline.h"
 
-/* The parser's input; the pipeline holds its defaults beforehand. */
+/* What the rows fill. */
 struct lull_play_pipeline_options {
     struct lull_play_pipeline pipeline;
-    bool is_given;       /* there was --pipeline */
+    bool is_given;       /* there was --schedule */
     const char *measure; /* write a profile there instead of playing; NULL: play */
     char kernels[64];    /* that pipeline borrows */
 };
 
-extern const struct argp lull_play_pipeline_argp;
+extern const struct lull_option lull_play_pipeline_rows[];
 
 #endif

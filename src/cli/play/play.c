@@ -1,182 +1,67 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/play/play.h"
-
-#include <argp.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "cli/command.h"
 #include "cli/play/pipeline_options.h"
 #include "cli/play/profile.h"
 #include "cli/play/source.h"
 #include "emulator/oracle_play.h"
-#include "emulator/play/presets.h"
 #include "emulator/play/run.h"
 
 struct arguments {
     struct lull_play_source source;
     struct lull_play_pipeline_options pipeline;
-    int64_t ranks;
-    int64_t iterations;
-    double seconds;
+    uint64_t iterations;
+    double seconds; /* 0: iterations count */
     bool is_json;
-    /* The oracle's. */
+    /* What follows is for the oracle and for --measure. */
     bool is_oracle;
     const struct lull_gpu_model *model;
-    double call_ms;
+    double call_ms; /* below 0: the model's latencies */
     double settle_ms;
     double tolerance_ratio;
     double heat_w;
-    int64_t stride;
+    uint32_t stride;
 };
 
-enum {
-    KEY_PRESET = 1000,
-    KEY_RANKS,
-    KEY_ITERATIONS,
-    KEY_SECONDS,
-    KEY_JITTER,
-    KEY_ORACLE,
-    KEY_MODEL,
-    KEY_SWITCH,
-    KEY_TOLERANCE,
-    KEY_HEAT,
-    KEY_STRIDE,
-};
-
-static const struct argp_option options[] = {
-    {"preset", KEY_PRESET, "NAME", 0, "Kind of job; see below", 0},
-    {"ranks", KEY_RANKS, "R", 0, "Ranks, one GPU each (the preset's own number)", 0},
-    {"iterations", KEY_ITERATIONS, "N", 0, "Iterations at least, in whole periods (50)", 0},
-    {"seconds", KEY_SECONDS, "S", 0, "Instead: so long at the highest clock", 0},
-    {"jitter", KEY_JITTER, "RATIO", 0, "Spread of computation between iterations (the preset's)",
-     0},
-    {"json", 'j', NULL, 0, "Print one JSON document", 0},
-    {NULL, 0, NULL, 0, "What could be saved at best, in virtual time:", 1},
-    {"oracle", KEY_ORACLE, NULL, 0, "Ask the oracle instead of playing; needs no emulated node", 1},
-    {"model", KEY_MODEL, "NAME", 0, "GPU model (A100-SXM4-40GB)", 1},
-    {"switch-ms", KEY_SWITCH, "CALL,SETTLE", 0,
-     "How long a driver call takes and how long the clock takes to settle (the model's)", 1},
-    {"tolerance", KEY_TOLERANCE, "RATIO", 0, "Largest slowdown (1%)", 1},
-    {"heat-w", KEY_HEAT, "W", 0,
-     "Temperature that a job of so many watts leaves, throughout (each run's own equilibrium)", 1},
-    {"stride", KEY_STRIDE, "N", 0, "Try every Nth clock (3)", 1},
+static const struct lull_option rows[] = {
+    LULL_PLAY_PRESET_ROW(struct arguments, source.preset),
+    LULL_PLAY_RANKS_ROW(struct arguments, source.ranks),
+    LULL_VALUE("iterations", "N", WHOLE, struct arguments, iterations,
+               "Play at least this many iterations, in whole periods.", .least = 1,
+               .most = INT32_MAX, .usual = "50", .excludes = "seconds"),
+    LULL_VALUE("seconds", "S", NUMBER, struct arguments, seconds,
+               "Play as many periods as take this long at the highest clock.", .is_open = true),
+    LULL_VALUE("jitter", "RATIO", RATIO, struct arguments, source.jitter_ratio,
+               "How much the length of a rank's computation varies between periods.",
+               .otherwise = "the preset's own; traces have none"),
+    LULL_JSON_ROW(struct arguments, is_json),
+    LULL_GROUP("What could be saved at best, in virtual time"),
+    LULL_FLAG(
+        "oracle", struct arguments, is_oracle,
+        "Tell what perfect foresight would save, instead of playing; needs no emulated node.",
+        .excludes = "measure",
+        .more =
+            "It prints time and energy of a period at the highest clock; with each gap (a time "
+            "without a compute kernel on a GPU) at its best clock, switched to at once; the same "
+            "with the driver's latencies, where gaps that do not pay stay high; and at the best "
+            "steady clock."),
+    LULL_CLI_MODEL_ROW(struct arguments, model, "The GPU model of all ranks.",
+                       .usual = "A100-SXM4-40GB", .needs = "oracle|measure"),
+    LULL_CLI_TOLERANCE_ROW(struct arguments, tolerance_ratio, .needs = "oracle"),
+    LULL_CLI_CALL_SETTLE_ROW(struct arguments, call_ms, .needs = "oracle"),
+    LULL_VALUE("heat-w", "W", NUMBER, struct arguments, heat_w,
+               "Keep the GPUs at the temperature that a job of this power leaves.", .is_open = true,
+               .otherwise = "each run's own equilibrium", .needs = "oracle|measure"),
+    LULL_VALUE("stride", "N", WHOLE, struct arguments, stride, "Try every Nth clock only.",
+               .least = 1, .most = 512, .usual = "3", .needs = "oracle|measure"),
     {0},
 };
-
-static int parse_positive(const char *text, double *value_out)
-{
-    return lull_text_parse_number(text, value_out) < 0 || !(*value_out > 0) ? -1 : 0;
-}
-
-static error_t parse_oracle_option(int key, char *arg, struct argp_state *state)
-{
-    struct arguments *arguments = state->input;
-    int result = 0;
-
-    switch (key) {
-    case KEY_ORACLE:
-        arguments->is_oracle = true;
-        break;
-    case KEY_MODEL:
-        arguments->model = lull_gpu_model_find(arg, (uint32_t)strlen(arg));
-        if (arguments->model == NULL)
-            argp_error(state, "%s: unknown GPU model", arg);
-        break;
-    case KEY_SWITCH:
-        result = lull_cli_parse_latency(arg, &arguments->call_ms, &arguments->settle_ms);
-        break;
-    case KEY_TOLERANCE:
-        result = lull_text_parse_ratio(arg, &arguments->tolerance_ratio);
-        break;
-    case KEY_HEAT:
-        result = parse_positive(arg, &arguments->heat_w);
-        break;
-    case KEY_STRIDE:
-        result = lull_text_parse_int(arg, 1, 512, &arguments->stride);
-        break;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-    if (result < 0)
-        argp_error(state, "%s: not a usable value", arg);
-    return 0;
-}
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-    struct arguments *arguments = state->input;
-    int result = 0;
-
-    switch (key) {
-    case KEY_PRESET:
-        arguments->source.preset = arg;
-        break;
-    case KEY_RANKS:
-        result = lull_text_parse_int(arg, 1, LULL_PLAY_RANKS, &arguments->ranks);
-        break;
-    case KEY_ITERATIONS:
-        result = lull_text_parse_int(arg, 1, INT32_MAX, &arguments->iterations);
-        break;
-    case KEY_SECONDS:
-        result = parse_positive(arg, &arguments->seconds);
-        break;
-    case KEY_JITTER:
-        result = lull_text_parse_ratio(arg, &arguments->source.jitter_ratio);
-        break;
-    case 'j':
-        arguments->is_json = true;
-        break;
-    case ARGP_KEY_ARGS:
-        arguments->source.traces = state->argv + state->next;
-        arguments->source.trace_count = (uint32_t)(state->argc - state->next);
-        break;
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &arguments->pipeline;
-        break;
-    case ARGP_KEY_END:
-        if ((arguments->source.preset != NULL) + (arguments->source.trace_count != 0) +
-                arguments->pipeline.is_given !=
-            1)
-            argp_error(state, "give traces, --preset or --pipeline");
-        if (arguments->pipeline.measure != NULL && !arguments->pipeline.is_given)
-            argp_error(state, "--measure needs --pipeline");
-        if (arguments->iterations > 0 && arguments->seconds > 0)
-            argp_error(state, "--iterations and --seconds exclude each other");
-        break;
-    default:
-        return parse_oracle_option(key, arg, state);
-    }
-    if (result < 0)
-        argp_error(state, "%s: not a usable value", arg);
-    return 0;
-}
-
-/* ---- the presets, for --help ---- */
-
-static char *list_presets(int key, const char *text, void *input)
-{
-    char *list = NULL;
-    size_t size = 0;
-    FILE *file;
-
-    (void)input;
-    if (key != ARGP_KEY_HELP_POST_DOC)
-        return (char *)text;
-    file = open_memstream(&list, &size);
-    if (file == NULL)
-        return (char *)text;
-    fprintf(file, "Presets:\n");
-    for (uint32_t i = 0; i < lull_play_preset_count; i++)
-        fprintf(file, "  %-14s %s (%u ranks)\n", lull_play_presets[i].name,
-                lull_play_presets[i].what, lull_play_presets[i].ranks);
-    fclose(file);
-    return list;
-}
 
 /* ---- what was played ---- */
 
@@ -215,11 +100,8 @@ static void print_outcomes(const struct lull_play *play, const struct lull_play_
 static int run(const struct arguments *arguments, const struct lull_play *play,
                struct lull_error *err)
 {
-    const int64_t usual_iterations = 50;
     const struct lull_play_length length = {
-        .iterations = arguments->seconds > 0      ? 0
-                      : arguments->iterations > 0 ? (uint64_t)arguments->iterations
-                                                  : (uint64_t)usual_iterations,
+        .iterations = arguments->seconds > 0 ? 0 : arguments->iterations,
         .seconds = arguments->seconds,
     };
     struct lull_play_outcome outcomes[LULL_PLAY_RANKS];
@@ -290,7 +172,7 @@ static int ask(const struct arguments *arguments, const struct lull_play *play,
         .settle_ms = arguments->settle_ms,
         .tolerance_ratio = arguments->tolerance_ratio,
         .heat_w = arguments->heat_w,
-        .stride = (uint32_t)arguments->stride,
+        .stride = arguments->stride,
     };
     struct lull_oracle_play_answer answer;
     const int result = lull_oracle_ask_play(&question, &answer, err);
@@ -312,7 +194,7 @@ static int measure(const struct arguments *arguments, struct lull_error *err)
         .pipeline = &arguments->pipeline.pipeline,
         .model = arguments->model,
         .heat_w = arguments->heat_w,
-        .stride = (uint32_t)arguments->stride,
+        .stride = arguments->stride,
     };
     double blocking_w;
     const int result =
@@ -320,7 +202,7 @@ static int measure(const struct arguments *arguments, struct lull_error *err)
 
     if (result == 0)
         printf(arguments->is_json ? "{\"blocking_w\": %.3f}\n"
-                                  : "waiting for another stage draws %.1f W\n",
+                                  : "a stage that waits for another one draws %.1f W\n",
                blocking_w);
     return result;
 }
@@ -349,35 +231,51 @@ static int play_or_ask(const struct arguments *arguments, struct lull_error *err
     return result;
 }
 
-int lull_play_main(int argc, char **argv)
+static void prepare(void *options)
 {
-    static const struct argp_child children[] = {
-        {&lull_play_pipeline_argp, 0, "A pipeline-parallel job, one rank per stage:", 2}, {0}};
-    static const struct argp parser = {
-        .children = children,
-        .options = options,
-        .parser = parse_option,
-        .args_doc = "[TRACE...]",
-        .doc =
-            "Plays a distributed job, recorded by the PyTorch profiler, a preset or a pipeline, on "
-            "the emulated node: lull emulate SPEC -- lull play ...\v",
-        .help_filter = list_presets,
-    };
-    struct arguments arguments = {
-        .source = {.jitter_ratio = -1},
-        .model = lull_gpu_model_find("A100-SXM4-40GB", 14),
-        .call_ms = -1,
-        .settle_ms = -1,
-        .tolerance_ratio = 0.01,
-        .stride = 3,
-    };
+    struct arguments *const arguments = options;
+
+    arguments->source.jitter_ratio = -1.0;
+    arguments->call_ms = -1.0;
+}
+
+static int check(void *options, const struct lull_operands *traces, struct lull_error *err)
+{
+    struct arguments *const arguments = options;
+
+    arguments->source.traces = traces->words;
+    arguments->source.trace_count = traces->count;
+    if ((arguments->source.preset != NULL) + (traces->count != 0) + arguments->pipeline.is_given !=
+        1)
+        return lull_error_set(err, -EINVAL, "give one of: traces, --preset, --schedule");
+    return 0;
+}
+
+static int run_command(void *options, const struct lull_operands *operands)
+{
+    const struct arguments *const arguments = options;
     struct lull_error err = {0};
     int result;
 
-    lull_play_pipeline_default(&arguments.pipeline.pipeline);
-    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
-    arguments.source.ranks = (uint32_t)arguments.ranks;
-    result = arguments.pipeline.measure != NULL ? measure(&arguments, &err)
-                                                : play_or_ask(&arguments, &err);
+    (void)operands;
+    if (arguments->pipeline.measure != NULL)
+        result = measure(arguments, &err);
+    else
+        result = play_or_ask(arguments, &err);
     return result < 0 ? lull_cli_fail("play", &err) : LULL_EXIT_OK;
 }
+
+const struct lull_program_command lull_play_command = {
+    .name = "play",
+    .summary = "play a distributed job on the emulated node",
+    .arguments = "[TRACE...]",
+    .about = "Plays a distributed job, recorded by the PyTorch profiler, a preset or a pipeline, "
+             "on the emulated node: lull emulate SPEC -- lull play ...",
+    .print_after = lull_play_print_presets,
+    .tables = {{rows, 0}, {lull_play_pipeline_rows, offsetof(struct arguments, pipeline)}},
+    .operands = {.most = UINT32_MAX},
+    .size = sizeof(struct arguments),
+    .prepare = prepare,
+    .check = check,
+    .run = run_command,
+};

@@ -11,7 +11,7 @@
 #include "emulator/play/trace.h"
 #include "trace/kineto.h"
 
-/* A recorded job's network; what the kernels really moved is told by their length. */
+/* The network of recorded jobs. It is assumed: how long a transfer takes comes from the trace. */
 static const double link_gbs = 25.0;
 static const uint32_t link_channels = 4;
 
@@ -21,7 +21,7 @@ static enum lull_play_function function_of(const char *operation)
         const char *operation;
         enum lull_play_function function;
     } functions[] = {
-        {"allreduce", LULL_PLAY_ALL_REDUCE},   {"allgather", LULL_PLAY_ALL_GATHER},
+        {"allreduce", LULL_PLAY_ALL_REDUCE},          {"allgather", LULL_PLAY_ALL_GATHER},
         {"reduce_scatter", LULL_PLAY_REDUCE_SCATTER}, {"alltoall", LULL_PLAY_ALL_TO_ALL},
         {"broadcast", LULL_PLAY_BROADCAST},
     };
@@ -50,8 +50,9 @@ static int communicator_of(struct lull_play *play, uint32_t rank, int64_t stream
         if (known->streams[i] == stream)
             return (int)known->communicators[i];
     if (known->count == LULL_PLAY_STREAMS)
-        return lull_error_set(err, -EINVAL, "rank %u: more than %d communication streams", rank,
-                              LULL_PLAY_STREAMS);
+        return lull_error_set(
+            err, -EINVAL, "rank %u communicates on more than %d streams, which cannot be played",
+            rank, LULL_PLAY_STREAMS);
     snprintf(name, sizeof(name), "rank %u stream %" PRId64, rank, stream);
     result = lull_play_add_communicator(play, name, UINT32_C(1) << rank, err);
     if (result < 0)
@@ -86,8 +87,8 @@ static int convert_kernel(struct lull_play *play, uint32_t rank, const struct lu
     return communicator < 0 ? communicator : 0;
 }
 
-/* From the end of the last kernel to the first one of the next replay: as the marked iterations
- * leave it, or a tenth of a millisecond. */
+/* The pause between the last kernel and the first one of the next replay: what the marked
+ * iterations leave, at least a tenth of a millisecond. */
 static int64_t pause_of(const struct lull_trace *trace, int64_t begin_ns, int64_t end_ns)
 {
     const int64_t least_ns = INT64_C(100000);
@@ -99,7 +100,7 @@ static int64_t pause_of(const struct lull_trace *trace, int64_t begin_ns, int64_
     return pause_ns > least_ns ? pause_ns : least_ns;
 }
 
-/* Where iterations begin: at the marks, but the first one with the first kernel. */
+/* Iterations begin at the marks, but the first one begins with the first kernel. */
 static int64_t *steps_of(const struct lull_trace *trace, int64_t begin_ns)
 {
     int64_t *steps_ns = calloc(trace->step_count + 1, sizeof(*steps_ns));
@@ -117,18 +118,23 @@ static int add_trace(struct lull_play *play, uint32_t rank, const struct lull_tr
                      const char *path, struct lull_error *err)
 {
     struct lull_play_kernel *kernels = calloc(trace->kernel_count + 1, sizeof(*kernels));
-    int64_t *steps_ns = trace->kernel_count == 0 ? NULL : steps_of(trace, trace->kernels[0].begin_ns);
-    struct lull_play_trace_options options = {
-        .profile = "training", .link_gbs = link_gbs, .channels = link_channels,
-        .steps_ns = steps_ns, .step_count = trace->step_count > 0 ? trace->step_count : 1};
+    int64_t *steps_ns =
+        trace->kernel_count == 0 ? NULL : steps_of(trace, trace->kernels[0].begin_ns);
+    struct lull_play_trace_options options = {.profile = "training",
+                                              .link_gbs = link_gbs,
+                                              .channels = link_channels,
+                                              .steps_ns = steps_ns,
+                                              .step_count =
+                                                  trace->step_count > 0 ? trace->step_count : 1};
     struct streams streams = {0};
     int64_t end_ns = 0;
     int result = 0;
 
     if (trace->kernel_count == 0)
-        result = lull_error_set(err, -EINVAL, "%s: no GPU kernels to play", path);
+        result = lull_error_set(
+            err, -EINVAL, "%s: the trace has no GPU kernels; record it with CUDA activities", path);
     else if (kernels == NULL || steps_ns == NULL)
-        result = lull_error_set(err, -ENOMEM, "%s: no memory", path);
+        result = lull_error_set(err, -ENOMEM, "%s: there is no memory to play it", path);
     for (size_t i = 0; i < trace->kernel_count && result == 0; i++) {
         result = convert_kernel(play, rank, trace, &trace->kernels[i], &streams, &kernels[i], err);
         end_ns = trace->kernels[i].end_ns > end_ns ? trace->kernels[i].end_ns : end_ns;
@@ -169,6 +175,19 @@ static int open_traces(const struct lull_play_source *source, struct lull_play *
     }
     *play_out = play;
     return 0;
+}
+
+const char *lull_play_preset_name(uint32_t index)
+{
+    return index < lull_play_preset_count ? lull_play_presets[index].name : NULL;
+}
+
+void lull_play_print_presets(FILE *out)
+{
+    fprintf(out, "\nPresets:\n");
+    for (uint32_t i = 0; i < lull_play_preset_count; i++)
+        fprintf(out, "  %-14s %s (%u ranks)\n", lull_play_presets[i].name,
+                lull_play_presets[i].what, lull_play_presets[i].ranks);
 }
 
 int lull_play_source_open(const struct lull_play_source *source, struct lull_play **play_out,

@@ -5,24 +5,43 @@
 #ifndef LULL_CLI_PLAY_SOURCE_H
 #define LULL_CLI_PLAY_SOURCE_H
 
-#include "base/error.h"
+#include "cli/command.h"
 #include "emulator/play/play.h"
 
 struct lull_play_source {
-    const char *preset;   /* NULL: traces */
-    char *const *traces;  /* files */
+    const char *preset;  /* NULL: traces */
+    char *const *traces; /* files */
     uint32_t trace_count;
-    uint32_t ranks;      /* 0: the preset's number; one per trace. More ranks than traces: each trace
-                          * is played by several */
-    double jitter_ratio; /* of computation between iterations; below 0: the preset's, of traces none */
+    uint32_t ranks; /* 0: the preset's number; one per trace. More ranks than traces: each trace
+                     * is played by several */
+    double
+        jitter_ratio; /* of computation between iterations; below 0: the preset's, of traces none */
 };
 
 /*
  * Builds and finishes it. Traces keep the gaps between their kernels; each communication stream is
  * a communicator of its own, as in PyTorch, and waits for nobody: the recorded length holds the
- * waiting. Errors: -EINVAL an unknown preset, or a trace without kernels; those of lull_trace_read().
+ * waiting. Errors: -EINVAL an unknown preset, or a trace without kernels; those of
+ * lull_trace_read().
  */
 int lull_play_source_open(const struct lull_play_source *source, struct lull_play **play_out,
                           struct lull_error *err);
+
+/* The names of the presets, for the option; null behind the last. */
+const char *lull_play_preset_name(uint32_t index);
+
+/* Prints what each preset is, below the help. */
+void lull_play_print_presets(FILE *out);
+
+#define LULL_PLAY_PRESET_ROW(OBJECT, FIELD)                                                        \
+    LULL_VALUE("preset", "NAME", TEXT, OBJECT, FIELD,                                              \
+               "Play a kind of job instead of traces; `lull help play` lists them.",               \
+               .word_at = lull_play_preset_name)
+
+#define LULL_PLAY_RANKS_ROW(OBJECT, FIELD)                                                         \
+    LULL_VALUE("ranks", "R", WHOLE, OBJECT, FIELD,                                                 \
+               "How many ranks there are, each with a GPU; traces are used in turn.",              \
+               .letter = 'n', .least = 1, .most = LULL_PLAY_RANKS,                                 \
+               .otherwise = "the preset's own number, or one per trace")
 
 #endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/program.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- one command --------------------------------------------------------------------------- */
+
+static void print_help(const struct lull_program_command *command, const char *name)
+{
+    printf("Usage: %s [OPTION...]", name);
+    if (command->arguments != NULL)
+        printf(" %s", command->arguments);
+    printf("\n\n");
+    lull_option_print_wrapped(command->about, 0, 0, stdout);
+    putchar('\n');
+    lull_options_help(command->tables, stdout);
+    if (command->after != NULL)
+        printf("\n%s\n", command->after);
+    if (command->print_after != NULL)
+        command->print_after(stdout);
+}
+
+/* A full disk fails a command as much as anything else does. Returns the exit status. */
+static int finish(const char *name, int status)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    fprintf(stderr, "%s: standard output cannot be written: %s\n", name, strerror(errno));
+    return status == LULL_EXIT_OK ? LULL_EXIT_FAILED : status;
+}
+
+static int read_and_run(const struct lull_program *program,
+                        const struct lull_program_command *command, const char *name, void *options,
+                        int argc, char **argv)
+{
+    const struct lull_option_reader reader = {name, command->tables, &command->operands, options};
+    struct lull_operands operands;
+    struct lull_error err = {0};
+    int result;
+    int status;
+
+    if (command->prepare != NULL)
+        command->prepare(options);
+    result = lull_options_read(&reader, argc, argv, &operands);
+    if (result < 0)
+        return (int)lull_error_exit_status(result);
+    if (result == LULL_OPTION_WANTS_HELP) {
+        print_help(command, name);
+        return finish(name, LULL_EXIT_OK);
+    }
+    if (result == LULL_OPTION_WANTS_VERSION) {
+        printf("%s %s\n", program->name, program->version);
+        return finish(name, LULL_EXIT_OK);
+    }
+    if (command->check != NULL && command->check(options, &operands, &err) < 0) {
+        fprintf(stderr, "%s: %s\nTry `%s --help`.\n", name, err.text, name);
+        return LULL_EXIT_USAGE;
+    }
+    status = command->run(options, &operands);
+    return command->returns_jobs_status ? status : finish(name, status);
+}
+
+static int run_command(const struct lull_program *program,
+                       const struct lull_program_command *command, const char *name, int argc,
+                       char **argv)
+{
+    void *options;
+    int status;
+
+    if (command->main != NULL)
+        return finish(name, command->main(argc, argv));
+    options = calloc(1, command->size > 0 ? command->size : 1);
+    if (options == NULL) {
+        fprintf(stderr, "%s: there is no memory for its options\n", name);
+        return LULL_EXIT_FAILED;
+    }
+    status = read_and_run(program, command, name, options, argc, argv);
+    free(options);
+    return status;
+}
+
+/* ---- the program --------------------------------------------------------------------------- */
+
+/* The words behind group in a command's name; null: it does not belong to it. "": all do. */
+static const char *name_in(const struct lull_program_command *command, const char *group)
+{
+    const size_t length = strlen(group);
+
+    if (length == 0)
+        return command->name;
+    if (strncmp(command->name, group, length) != 0 || command->name[length] != ' ')
+        return NULL;
+    return command->name + length + 1;
+}
+
+static bool is_group(const struct lull_program *program, const char *word)
+{
+    for (const struct lull_program_command *const *at = program->commands; *at != NULL; at++)
+        if (name_in(*at, word) != NULL)
+            return true;
+    return false;
+}
+
+/* group: "", or the first word of commands that have two. */
+static void print_commands(const struct lull_program *program, const char *group, FILE *out)
+{
+    const char *const space = group[0] != '\0' ? " " : "";
+
+    fprintf(out, "Usage: %s%s%s COMMAND [OPTION...]\n%s\n\n", program->name, space, group,
+            program->about);
+    for (const struct lull_program_command *const *at = program->commands; *at != NULL; at++)
+        if (name_in(*at, group) != NULL)
+            fprintf(out, "  %-16s  %s\n", name_in(*at, group), (*at)->summary);
+    fprintf(out, "\n`%s help%s%s COMMAND` tells the options of each.\n", program->name, space,
+            group);
+}
+
+/* The command of one word or two; words_out: how many. Null: there is none. */
+static const struct lull_program_command *find(const struct lull_program *program, char **argv,
+                                               int *words_out)
+{
+    char both[64] = "";
+
+    if (argv[1] != NULL)
+        snprintf(both, sizeof(both), "%s %s", argv[0], argv[1]);
+    *words_out = 2;
+    for (const struct lull_program_command *const *at = program->commands; *at != NULL; at++)
+        if (strcmp((*at)->name, both) == 0)
+            return *at;
+    *words_out = 1;
+    for (const struct lull_program_command *const *at = program->commands; *at != NULL; at++)
+        if (strcmp((*at)->name, argv[0]) == 0)
+            return *at;
+    return NULL;
+}
+
+static int refuse_command(const struct lull_program *program, char **argv)
+{
+    char word[128];
+    struct lull_nearest nearest;
+
+    if (is_group(program, argv[0]))
+        snprintf(word, sizeof(word), "%s %s", argv[0], argv[1]);
+    else
+        snprintf(word, sizeof(word), "%s", argv[0]);
+    nearest = lull_nearest_begin(word);
+    for (const struct lull_program_command *const *at = program->commands; *at != NULL; at++)
+        lull_nearest_try(&nearest, (*at)->name);
+    lull_nearest_try(&nearest, "help");
+    fprintf(stderr, "%s: there is no command '%s'", program->name, word);
+    if (nearest.best != NULL)
+        fprintf(stderr, "; did you mean '%s'?", nearest.best);
+    fprintf(stderr, "\nTry `%s help`.\n", program->name);
+    return LULL_EXIT_USAGE;
+}
+
+static int call(const struct lull_program *program, const struct lull_program_command *command,
+                int argc, char **argv)
+{
+    char name[96];
+
+    snprintf(name, sizeof(name), "%s %s", program->name, command->name);
+    argv[0] = name; /* argp names the program after it */
+    return run_command(program, command, name, argc, argv);
+}
+
+/* words: behind `help`. */
+static int help(const struct lull_program *program, char **words)
+{
+    static char option[] = "--help";
+    char *argv[3] = {NULL, option, NULL};
+    const struct lull_program_command *command;
+    int count;
+
+    if (words[0] == NULL ||
+        (is_group(program, words[0]) && words[1] == NULL && find(program, words, &count) == NULL)) {
+        print_commands(program, words[0] != NULL ? words[0] : "", stdout);
+        return finish(program->name, LULL_EXIT_OK);
+    }
+    command = find(program, words, &count);
+    if (command == NULL)
+        return refuse_command(program, words);
+    return call(program, command, 2, argv);
+}
+
+static void print_options(const struct lull_program *program)
+{
+    for (const struct lull_program_command *const *at = program->commands; *at != NULL; at++) {
+        printf("command\t%s\t%s\t%s\n", (*at)->name, (*at)->summary,
+               (*at)->operands.takes_command ? "@command" : "@file");
+        lull_options_list((*at)->tables, (*at)->name, stdout);
+    }
+}
+
+static bool is_any(const char *word, const char *a, const char *b)
+{
+    return strcmp(word, a) == 0 || strcmp(word, b) == 0;
+}
+
+int lull_program_main(const struct lull_program *program, int argc, char **argv)
+{
+    const struct lull_program_command *command;
+    char *const word = argc >= 2 ? argv[1] : NULL;
+    int words;
+
+    if (word == NULL) {
+        print_commands(program, "", stderr);
+        return LULL_EXIT_USAGE;
+    }
+    if (is_any(word, "--help", "-h") || is_any(word, "help", "-?"))
+        return help(program, argv + 2);
+    if (is_any(word, "--version", "-V")) {
+        printf("%s %s\n", program->name, program->version);
+        return finish(program->name, LULL_EXIT_OK);
+    }
+    if (strcmp(word, "--print-options") == 0) {
+        print_options(program);
+        return finish(program->name, LULL_EXIT_OK);
+    }
+    command = find(program, argv + 1, &words);
+    if (command != NULL)
+        return call(program, command, argc - words, argv + words);
+    if (is_group(program, word) &&
+        (argc == 2 || is_any(argv[2], "--help", "-h") || is_any(argv[2], "help", "-?"))) {
+        print_commands(program, word, argc == 2 ? stderr : stdout);
+        return argc == 2 ? LULL_EXIT_USAGE : finish(program->name, LULL_EXIT_OK);
+    }
+    return refuse_command(program, argv + 1);
+}

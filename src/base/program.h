@@ -1,0 +1,50 @@
+/*
+ * Programs of commands, such as lull: what each command is, and what is the same in all of them:
+ * `PROGRAM help COMMAND`, --help, --version, suggestions for typos, and that output which could not
+ * be written fails the command.
+ *
+ * `PROGRAM --print-options` lists all rows for tools/options, from which the manual and completion
+ * are made. Threads: one. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_BASE_PROGRAM_H
+#define LULL_BASE_PROGRAM_H
+
+#include "base/option.h"
+
+struct lull_program_command {
+    const char *name;               /* behind the program's: "run", "batch run" */
+    const char *summary;            /* what it does, as a line in the list of commands */
+    const char *arguments;          /* behind the options: "-- COMMAND [ARG...]"; null: none */
+    const char *about;              /* a paragraph above the options */
+    const char *after;              /* below them, lines as they are; null: nothing */
+    void (*print_after)(FILE *out); /* below that; null: nothing */
+    struct lull_option_table tables[LULL_OPTION_MOST_TABLES];
+    struct lull_operand_rules operands;
+    size_t size; /* of the struct that the rows fill; it is zero before */
+    bool
+        returns_jobs_status; /* of the job that it runs, even if its own output cannot be written */
+
+    /* Defaults that no row has. Null: none. */
+    void (*prepare)(void *options);
+    /* What rows cannot say of options together. An error is a usage error. Null: all is well. */
+    int (*check)(void *options, const struct lull_operands *operands, struct lull_error *err);
+    /* Returns the exit status. */
+    int (*run)(void *options, const struct lull_operands *operands);
+    /* Instead of all that is above but name and summary: reads its own command line. */
+    int (*main)(int argc, char **argv);
+};
+
+struct lull_program {
+    const char *name;
+    const char *version;
+    const char *about;                                  /* one sentence */
+    const struct lull_program_command *const *commands; /* ends with null; most useful first */
+};
+
+/*
+ * Runs the command that argv[1] names, or argv[1] and argv[2] together. Returns an enum lull_exit,
+ * or the status of the job that the command has run.
+ */
+int lull_program_main(const struct lull_program *program, int argc, char **argv);
+
+#endif
