@@ -185,11 +185,10 @@ static int write_file(const struct lull_bound_run *run, const char *path,
     FILE *const out = open_memstream(&text, &size);
     int result = -ENOMEM;
 
-    if (out != NULL) {
-        write(run, out);
-        result = fclose(out) == 0 ? 0 : -ENOMEM;
-    }
-    if (result == 0)
+    if (out == NULL)
+        return lull_error_set(err, -ENOMEM, "%s: no memory to write it", path);
+    write(run, out);
+    if (fclose(out) == 0)
         result = lull_file_write_atomic(path, text, size, 0644, err);
     else
         lull_error_set(err, result, "%s: no memory to write it", path);

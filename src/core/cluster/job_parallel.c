@@ -326,6 +326,21 @@ static int builder_init(struct parallel_builder *builder, const struct lull_job_
     return 0;
 }
 
+static int build(struct parallel_builder *builder, const struct lull_job_parallel *parallel,
+                 struct lull_error *err)
+{
+    const int rc = builder_init(builder, parallel, err);
+
+    if (rc < 0)
+        return rc;
+    for (uint32_t device = 0; device < parallel->pipeline; device++)
+        add_device(builder, device);
+    pass_all(builder);
+    if (builder->rc < 0)
+        return lull_error_set(err, builder->rc, "too many tasks, or a task of over 1000 s");
+    return lull_job_graph_finish(&builder->graph, err);
+}
+
 int lull_job_parallel_build(const struct lull_job_parallel *parallel,
                             struct lull_job_graph *graph_out, struct lull_error *err)
 {
@@ -335,15 +350,7 @@ int lull_job_parallel_build(const struct lull_job_parallel *parallel,
     if (rc < 0)
         return rc;
     lull_job_graph_init(&builder.graph);
-    rc = builder_init(&builder, parallel, err);
-    for (uint32_t device = 0; rc == 0 && device < parallel->pipeline; device++)
-        add_device(&builder, device);
-    if (rc == 0)
-        pass_all(&builder);
-    if (rc == 0 && builder.rc < 0)
-        rc = lull_error_set(err, builder.rc, "too many tasks, or a task of over 1000 s");
-    if (rc == 0)
-        rc = lull_job_graph_finish(&builder.graph, err);
+    rc = build(&builder, parallel, err);
     lull_pipeline_order_fini(&builder.order);
     free(builder.device);
     free(builder.forward);

@@ -65,16 +65,18 @@ static int check_sizes(const struct lull_slot_problem *problem, struct lull_erro
 
 int lull_slot_problem_check(const struct lull_slot_problem *problem, struct lull_error *err)
 {
-    int result = check_sizes(problem, err);
+    int rc = check_sizes(problem, err);
 
-    for (size_t i = 0; i < problem->job_count && result == 0; i++) {
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < problem->job_count; i++) {
         struct lull_error why = {0};
 
-        result = check_job(problem, &problem->jobs[i], &why);
-        if (result < 0)
-            lull_error_set(err, result, "job %zu: %s", i, why.text);
+        rc = check_job(problem, &problem->jobs[i], &why);
+        if (rc < 0)
+            return lull_error_set(err, rc, "job %zu: %s", i, why.text);
     }
-    return result;
+    return 0;
 }
 
 /* ---- what a schedule costs ---------------------------------------------------------------- */

@@ -94,14 +94,22 @@ static int add_link(struct chakra_builder *builder, const struct lull_chakra_nod
 
 static int add_resources(struct chakra_builder *builder)
 {
-    int rc = 0;
+    for (uint32_t i = 0; i < LINKS; i++) {
+        const int rc = add_resource(builder, i == MARKS ? UINT32_MAX : 1);
 
-    for (uint32_t i = 0; rc == 0 && i < LINKS; i++)
-        rc = add_resource(builder, i == MARKS ? UINT32_MAX : 1);
-    for (size_t i = 0; rc == 0 && i < builder->trace->count; i++)
-        if (lull_chakra_communicates(&builder->trace->nodes[i]))
-            rc = add_link(builder, &builder->trace->nodes[i]);
-    return rc;
+        if (rc < 0)
+            return rc;
+    }
+    for (size_t i = 0; i < builder->trace->count; i++) {
+        int rc;
+
+        if (!lull_chakra_communicates(&builder->trace->nodes[i]))
+            continue;
+        rc = add_link(builder, &builder->trace->nodes[i]);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
 }
 
 /* ---- tasks -------------------------------------------------------------------------------- */
@@ -205,25 +213,28 @@ static size_t count_to_last_communication(const struct lull_chakra_graph *trace,
     return count;
 }
 
-/* Behind what its link does, and the kernels so far. */
+/* A communication waits for what its link did before, and for the kernels so far. */
 static int launch_communication(struct chakra_builder *builder, size_t node, int64_t last_kernel)
 {
     struct chakra_link *link = &builder->links[find_link(builder, &builder->trace->nodes[node])];
-    int rc = connect(builder, last_kernel, node);
+    const int rc = connect(builder, last_kernel, node);
+    const int64_t before = link->last;
 
-    if (rc == 0)
-        rc = connect(builder, link->last, node);
+    if (rc < 0)
+        return rc;
     link->last = (int64_t)node;
-    return rc;
+    return connect(builder, before, node);
 }
 
 static int wait_for_links(struct chakra_builder *builder, size_t node)
 {
-    int rc = 0;
+    for (size_t i = 0; i < builder->link_count; i++) {
+        const int rc = connect(builder, builder->links[i].last, node);
 
-    for (size_t i = 0; rc == 0 && i < builder->link_count; i++)
-        rc = connect(builder, builder->links[i].last, node);
-    return rc;
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
 }
 
 static int order_streams(struct chakra_builder *builder)
@@ -253,6 +264,24 @@ static int order_streams(struct chakra_builder *builder)
 
 /* ---- all of it ---------------------------------------------------------------------------- */
 
+static int build(struct chakra_builder *builder)
+{
+    int rc = add_resources(builder);
+
+    if (rc < 0)
+        return rc;
+    rc = add_tasks(builder);
+    if (rc < 0)
+        return rc;
+    rc = check_computes(builder);
+    if (rc < 0)
+        return rc;
+    rc = has_device_order(builder->trace) ? 0 : order_streams(builder);
+    if (rc < 0)
+        return rc;
+    return lull_job_graph_finish(&builder->graph, builder->err);
+}
+
 int lull_job_chakra_build(const struct lull_chakra_graph *trace, const char *name,
                           struct lull_job_graph *graph_out, struct lull_error *err)
 {
@@ -260,15 +289,7 @@ int lull_job_chakra_build(const struct lull_chakra_graph *trace, const char *nam
     int rc;
 
     lull_job_graph_init(&builder.graph);
-    rc = add_resources(&builder);
-    if (rc == 0)
-        rc = add_tasks(&builder);
-    if (rc == 0)
-        rc = check_computes(&builder);
-    if (rc == 0 && !has_device_order(trace))
-        rc = order_streams(&builder);
-    if (rc == 0)
-        rc = lull_job_graph_finish(&builder.graph, err);
+    rc = build(&builder);
     free(builder.links);
     if (rc < 0)
         lull_job_graph_fini(&builder.graph);
