@@ -192,7 +192,9 @@ int lull_connection_open_table(struct connection *connection, struct lull_writer
     if (result == 0 && connection->doorbell_fd < 0) {
         connection->doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (connection->doorbell_fd < 0)
-            result = lull_error_set(err, -errno, "client: no doorbell: %s", strerror(errno));
+            result = lull_error_set(
+                err, -errno, "client: cannot create an eventfd to wake the device writer: %s",
+                strerror(errno));
     }
     if (result < 0 || connection->is_source_added)
         return result;

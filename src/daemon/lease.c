@@ -31,21 +31,20 @@ void lull_lease_table_destroy(struct lull_lease_table *table)
 }
 
 int lull_lease_grant(struct lull_lease_table *table, uint32_t gpu, uint64_t client,
-                     const struct lull_band *band, int64_t now_ns, int64_t ttl_ns,
-                     uint64_t *id_out, struct lull_error *err)
+                     const struct lull_band *band, int64_t now_ns, int64_t ttl_ns, uint64_t *id_out,
+                     struct lull_error *err)
 {
     if (gpu >= table->gpu_count)
-        return lull_error_set(err, -ENODEV, "GPU %u: this node has %u", gpu, table->gpu_count);
+        return lull_error_set(err, -ENODEV, "GPU %u: this node has %u GPUs", gpu, table->gpu_count);
     if (band->min_mhz > band->max_mhz || ttl_ns <= 0)
-        return lull_error_set(err, -EINVAL, "GPU %u: empty band or no time", gpu);
+        return lull_error_set(err, -EINVAL, "GPU %u: a lease of no clock, or for no time", gpu);
     if (table->seats[gpu].lease.id != 0)
         return lull_error_set(err, -EBUSY, "GPU %u: leased by another client; see lull status",
                               gpu);
     if (table->seats[gpu].is_settling)
         return lull_error_set(err, -EBUSY, "GPU %u: being restored after a lease; try again", gpu);
 
-    table->seats[gpu].lease =
-        (struct lull_lease){++table->last_id, client, *band, now_ns + ttl_ns};
+    table->seats[gpu].lease = (struct lull_lease){++table->last_id, client, *band, now_ns + ttl_ns};
     *id_out = table->last_id;
     return 0;
 }

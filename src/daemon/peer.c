@@ -69,7 +69,9 @@ int lull_peer_identify(int fd, struct lull_peer *peer_out, struct lull_error *er
     int pid_fd = -1;
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) < 0)
-        return lull_error_set(err, -errno, "client: no credentials: %s", strerror(errno));
+        return lull_error_set(err, -errno,
+                              "client: the kernel does not say which process it is: %s",
+                              strerror(errno));
     if (credentials.pid > 0) {
         pid_fd = open_peer(fd, credentials.pid);
         if (pid_fd < 0)

@@ -104,7 +104,8 @@ static void finish_waiting(struct connection *connection)
 static void reply_when_settled(struct connection *connection, uint32_t sequence, uint64_t mask)
 {
     if (connection->awaited != 0) {
-        reply_code(connection, sequence, -EALREADY, "an earlier request still waits");
+        reply_code(connection, sequence, -EALREADY,
+                   "an earlier request of this connection still waits for its answer");
         return;
     }
     connection->awaited = mask;

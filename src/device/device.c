@@ -157,13 +157,15 @@ static int check_clocks(const struct lull_device_info *info, const struct lull_b
     uint32_t lowest_mhz;
 
     if ((info->capabilities & LULL_CAPABILITY_SM_LOCK) == 0 || info->sm_clock_count == 0)
-        return lull_error_set(err, LULL_E_UNSUPPORTED, "%s: its SM clock cannot be locked",
-                              info->uuid);
+        return lull_error_set(
+            err, LULL_E_UNSUPPORTED,
+            "GPU %s: its SM clock cannot be locked; see lull gpus for what it can do", info->uuid);
     highest_mhz = info->sm_clocks_mhz[0];
     lowest_mhz = info->sm_clocks_mhz[info->sm_clock_count - 1];
     if (band->min_mhz > band->max_mhz || band->min_mhz > highest_mhz || band->max_mhz < lowest_mhz)
-        return lull_error_set(err, -EINVAL, "%s: no clock between %u and %u MHz; it has %u to %u",
-                              info->uuid, band->min_mhz, band->max_mhz, lowest_mhz, highest_mhz);
+        return lull_error_set(
+            err, -EINVAL, "GPU %s: it has no clock between %u and %u MHz, but from %u to %u MHz",
+            info->uuid, band->min_mhz, band->max_mhz, lowest_mhz, highest_mhz);
     return 0;
 }
 
@@ -171,13 +173,16 @@ static int check_limits(const struct lull_device_info *info, const struct lull_b
                         struct lull_error *err)
 {
     if ((info->capabilities & LULL_CAPABILITY_POWER_LIMIT) == 0)
-        return lull_error_set(err, LULL_E_UNSUPPORTED, "%s: its power limit cannot be set",
-                              info->uuid);
+        return lull_error_set(
+            err, LULL_E_UNSUPPORTED,
+            "GPU %s: its power limit cannot be set; see lull gpus for what it can do", info->uuid);
     if (band->min_limit_mw > band->max_limit_mw || band->min_limit_mw > info->power_limit_max_mw ||
         band->max_limit_mw < info->power_limit_min_mw)
-        return lull_error_set(err, -EINVAL, "%s: no power limit between %u and %u W; %u to %u W",
-                              info->uuid, band->min_limit_mw / 1000, band->max_limit_mw / 1000,
-                              info->power_limit_min_mw / 1000, info->power_limit_max_mw / 1000);
+        return lull_error_set(
+            err, -EINVAL,
+            "GPU %s: it takes no power limit between %u and %u W, but from %u to %u W", info->uuid,
+            band->min_limit_mw / 1000, band->max_limit_mw / 1000, info->power_limit_min_mw / 1000,
+            info->power_limit_max_mw / 1000);
     return 0;
 }
 

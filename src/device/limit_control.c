@@ -97,7 +97,7 @@ static int write_limit(struct lull_limit_control *control, struct lull_devices *
     if (control->result.limit_mw == limit_mw)
         return 0;
     return lull_error_set(err, LULL_E_NOT_OBEYED,
-                          "GPU %u: asked for a power limit of %u W, it stays at %u W", gpu,
+                          "GPU %u: a power limit of %u W was set, but it stays at %u W", gpu,
                           limit_mw / 1000, control->result.limit_mw / 1000);
 }
 

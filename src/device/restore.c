@@ -136,8 +136,9 @@ static bool prepare(struct lull_devices *devices, struct lull_journal *journal, 
         return false;
     }
     if (found < 0) {
-        job->result = lull_error_set(&job->error, LULL_E_NO_DEVICE,
-                                     "GPU %s: has a journal but is not there", uuid);
+        job->result = lull_error_set(
+            &job->error, LULL_E_NO_DEVICE,
+            "GPU %s: its journal says what to restore, but the GPU is not there", uuid);
         return false;
     }
     job->gpu = (uint32_t)found;

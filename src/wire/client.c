@@ -153,7 +153,9 @@ int lull_client_receive(struct lull_client *client, int timeout_ms,
     take_fds(&header, fds_out);
     result = lull_message_decode(buffer, (size_t)size, message_out);
     if (result < 0)
-        return lull_error_set(err, result, "lulld sent what this version cannot read");
+        return lull_error_set(
+            err, result,
+            "lulld sent a message that this version cannot read; restart it after an update");
     return 0;
 }
 
@@ -177,6 +179,7 @@ int lull_client_call(struct lull_client *client, struct lull_message *message,
     if (answer_out->type == LULL_MESSAGE_REPLY && answer_out->body.reply.code < 0)
         return lull_error_set(err, answer_out->body.reply.code, "%s", answer_out->body.reply.text);
     if (answer_out->type != expected)
-        return lull_error_set(err, LULL_E_FORMAT, "lulld sent an answer of another type");
+        return lull_error_set(err, LULL_E_FORMAT,
+                              "lulld sent an answer of another type; restart it after an update");
     return 0;
 }

@@ -130,7 +130,8 @@ int lull_command_table_open(int memory_fd, struct lull_command_table **table_out
     if (fstat(memory_fd, &status) < 0)
         return lull_error_set(err, -errno, "command table: %s", strerror(errno));
     if (status.st_size != (off_t)sizeof(struct shared))
-        return lull_error_set(err, -EINVAL, "command table: lulld is of another version");
+        return lull_error_set(
+            err, -EINVAL, "command table: lulld is of another version; restart it after an update");
     return map_table(memory_fd, -1, table_out, err);
 }
 

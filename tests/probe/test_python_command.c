@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "governor/run/python_command.h"
+#include "governor/run/program.h"
 
 static char directory[] = "/tmp/lull-python-XXXXXX";
 static char path[64];

@@ -115,7 +115,8 @@ static int open_local(struct lull_actuator *actuator, const char *runtime_dir,
         return result;
     actuator->doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (actuator->doorbell_fd < 0)
-        return lull_error_set(err, -errno, "no doorbell: %s", strerror(errno));
+        return lull_error_set(err, -errno, "cannot create an eventfd to wake the device writer: %s",
+                              strerror(errno));
     result = lull_writer_start(actuator->devices, actuator->journal, &lull_writer_defaults,
                                &actuator->writer, err);
     if (result < 0)
@@ -186,7 +187,8 @@ static int open_table(struct lull_actuator *actuator, int *fds, struct lull_erro
 
     if (fds[0] < 0 || fds[1] < 0) {
         close_fds(fds);
-        return lull_error_set(err, LULL_E_FORMAT, "lulld sent no command table");
+        return lull_error_set(err, LULL_E_FORMAT,
+                              "lulld granted a lease without a command table; see its log");
     }
     result = lull_command_table_open(fds[0], &actuator->table, err);
     if (result < 0) {
@@ -207,7 +209,8 @@ static int lease_daemon(struct lull_actuator *actuator, const char *uuid,
     int result;
 
     if (strlen(uuid) >= sizeof(message.body.lease.uuid))
-        return lull_error_set(err, -ENODEV, "not the UUID of a GPU");
+        return lull_error_set(err, -ENODEV,
+                              "%.40s...: this is not the UUID of a GPU; see lull gpus", uuid);
     memcpy(message.body.lease.uuid, uuid, strlen(uuid) + 1);
     message.body.lease.min_mhz = band->min_mhz;
     message.body.lease.max_mhz = band->max_mhz;
@@ -216,7 +219,9 @@ static int lease_daemon(struct lull_actuator *actuator, const char *uuid,
     result = lull_client_call(actuator->client, &message, LULL_MESSAGE_GRANT, CALL_MS, &answer, fds,
                               err);
     if (result == 0 && answer.body.grant.slot >= LULL_COMMAND_SLOTS)
-        result = lull_error_set(err, LULL_E_FORMAT, "lulld granted a slot that does not exist");
+        result =
+            lull_error_set(err, LULL_E_FORMAT,
+                           "lulld granted a slot that does not exist; is it of another version?");
     if (result == 0 && actuator->table == NULL)
         result = open_table(actuator, fds, err);
     else

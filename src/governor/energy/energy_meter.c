@@ -19,7 +19,7 @@ static int check(struct lull_energy_meter *meter, struct lull_error *err)
         if ((info->capabilities & LULL_CAPABILITY_ENERGY_COUNTER) == 0 ||
             info->power_limit_max_mw == 0)
             return lull_error_set(err, LULL_E_UNSUPPORTED,
-                                  "GPU %u (%.60s): no energy counter or power limit",
+                                  "GPU %u (%.60s) has no energy counter, or no power limit",
                                   meter->gpus[i], info->name);
         meter->max_power_w = fmax(meter->max_power_w, info->power_limit_max_mw * 1e-3);
     }

@@ -475,8 +475,9 @@ static int begin_search(struct lull_limits *limits, struct lull_control *control
     uint32_t count;
 
     if (!(lowest_w > 0.0) || lowest_w > highest_w)
-        return lull_error_set(err, LULL_E_UNSUPPORTED,
-                              "power limits are left alone: the GPU names no range");
+        return lull_error_set(
+            err, LULL_E_UNSUPPORTED,
+            "power limits are left alone: the driver names no range of them for the GPU");
     config.selector.price.max_power_w = highest_w;
     config.selector.price.gpu_count = limits->gpu_count;
     count = lull_limit_search_ladder(highest_w, lowest_w, limits->options->step_w, settings);

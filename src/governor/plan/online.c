@@ -66,7 +66,7 @@ int lull_online_create(const struct lull_online_options *options,
     int result;
 
     if (online == NULL)
-        return lull_error_set(err, -ENOMEM, "no memory to profile");
+        return lull_error_set(err, -ENOMEM, "no memory to profile the pipeline");
     online->options = *options;
     online->devices = options->stages > 0 ? options->stages : gpu_count;
     online->held = -1;

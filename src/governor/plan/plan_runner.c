@@ -74,7 +74,9 @@ static bool has_empty_device(const struct lull_plan_file *plan)
 static int check_plans(const struct lull_plan_file *plans, uint32_t count, struct lull_error *err)
 {
     if (has_empty_device(&plans[0]))
-        return lull_error_set(err, -EINVAL, "%s: a device without operations", plans[0].title);
+        return lull_error_set(
+            err, -EINVAL, "%s: a device of the plan has no operations; make it anew with lull plan",
+            plans[0].title);
     for (uint32_t i = 1; i < count; i++)
         if (!is_same_pipeline(&plans[0], &plans[i]))
             return lull_error_set(err, -EINVAL, "%s and %s are plans of different pipelines",

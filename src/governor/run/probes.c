@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "governor/run/mpi_flavor.h"
-#include "governor/run/python_command.h"
+#include "governor/run/program.h"
 #include "wire/event.h"
 
 #define NCCL_PLUGIN_ENV "NCCL_PROFILER_PLUGIN"
