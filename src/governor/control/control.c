@@ -477,11 +477,6 @@ void lull_control_set_phase(struct lull_control *control, enum lull_controller_p
     pthread_mutex_unlock(&control->lock);
 }
 
-enum lull_controller_phase lull_control_phase(const struct lull_control *control)
-{
-    return control->has_phase ? control->phase : lull_controller_phase(control->controller);
-}
-
 bool lull_control_has_settled(const struct lull_control *control)
 {
     if (control->has_phase)

@@ -80,9 +80,6 @@ void lull_control_take_results(struct lull_control *control);
 /* Frees what is kept for a rank that communicates on the GPU. */
 void lull_control_forget_device(struct lull_governed_gpu *gpu);
 
-/* The phase that iterations are logged with. */
-enum lull_controller_phase lull_control_phase(const struct lull_control *control);
-
 /* The section controller; its state is the control. */
 extern const struct lull_decider lull_section_decider;
 

@@ -221,14 +221,6 @@ const struct lull_conductor *lull_plan_runner_conductor(const struct lull_plan_r
     return runner->conductor;
 }
 
-const struct lull_plan_file *lull_plan_runner_plan(const struct lull_plan_runner *runner,
-                                                   uint32_t plan)
-{
-    return plan < runner->conducted_count && runner->conducted[plan].file >= 0
-               ? &runner->plans[runner->conducted[plan].file]
-               : NULL;
-}
-
 int32_t lull_plan_runner_device(const struct lull_plan_runner *runner, uint32_t gpu)
 {
     return gpu < runner->gpu_count ? runner->gpus[gpu].device : -1;

@@ -97,6 +97,14 @@ fini:
     return result;
 }
 
+const struct lull_plan_file *lull_plan_runner_plan(const struct lull_plan_runner *runner,
+                                                   uint32_t plan)
+{
+    return plan < runner->conducted_count && runner->conducted[plan].file >= 0
+               ? &runner->plans[runner->conducted[plan].file]
+               : NULL;
+}
+
 /* ---- profiling --------------------------------------------------------------------------- */
 
 static int add_uniform(struct lull_plan_runner *runner, uint32_t point)
