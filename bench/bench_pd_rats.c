@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "../tests/core/online_judge.h"
+#include "../tests/core/cluster/policy/online_judge.h"
 #include "core/stats/random.h"
 #include "simulator/cluster/engine.h"
 

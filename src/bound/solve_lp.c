@@ -8,8 +8,8 @@
 #include <time.h>
 
 #include "bound/sift.h"
-#include "core/cluster/dual_bound.h"
-#include "core/cluster/dual_search.h"
+#include "core/cluster/bound/dual_bound.h"
+#include "core/cluster/bound/dual_search.h"
 
 enum { CLP_OPTIMAL = 0, CLP_INFEASIBLE = 1, CLP_STOPPED = 3 };
 

@@ -1,7 +1,7 @@
 /*
  * The linear program by CLP. What comes back does not rest on the solver's arithmetic: of its
  * solution only the dual prices are taken, and the bound is computed anew from them
- * (core/cluster/dual_bound.h). One thread. SPDX-License-Identifier: Apache-2.0
+ * (core/cluster/bound/dual_bound.h). One thread. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_BOUND_SOLVE_LP_H
 #define LULL_BOUND_SOLVE_LP_H
@@ -27,7 +27,7 @@ int lull_solve_lp(const struct lull_time_indexed *program, double time_limit_s,
 
 /*
  * A bound where the linear program is too large to be written down: prices found by ascent
- * (core/cluster/dual_search.h). It is proven like any bound by prices; how near the program's
+ * (core/cluster/bound/dual_search.h). It is proven like any bound by prices; how near the program's
  * optimum it comes is not known. Stops when the goal is within fine_ratio (> 0) of the best bound,
  * or after time_limit_s of processor time, but looks at prices of 0 at least. -ENOMEM.
  */

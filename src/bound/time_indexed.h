@@ -16,7 +16,7 @@
 
 #include <stdbool.h>
 
-#include "core/cluster/slots.h"
+#include "core/cluster/model/slots.h"
 
 /* What is still solved in minutes. */
 enum { LULL_TIME_INDEXED_MOST_COLUMNS = 1500000, LULL_TIME_INDEXED_MOST_ENTRIES = 40000000 };

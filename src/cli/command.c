@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "core/job/cost.h"
+#include "core/tuning/cost.h"
 #include "emulator/gpu_model.h"
 
 int lull_cli_fail(const char *command, const struct lull_error *err)

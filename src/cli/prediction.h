@@ -12,11 +12,11 @@
 
 #include <stdbool.h>
 
-#include "core/section/switchable.h"
+#include "core/section/savings_estimate.h"
 #include "emulator/gpu_model.h"
 #include "trace/analysis.h"
 
-/* Ways to lower the clock in gaps; core/section/switchable.h has the rules. */
+/* Ways to lower the clock in gaps; core/section/savings_estimate.h has the rules. */
 enum lull_switching {
     LULL_SWITCHING_ALONE,        /* when a gap has begun, each gap for itself */
     LULL_SWITCHING_MERGED,       /* for several gaps and the computation between them */

@@ -20,7 +20,7 @@
 #define LULL_EMULATOR_ORACLE_PLAY_H
 
 #include "emulator/oracle.h"
-#include "emulator/play/play.h"
+#include "emulator/player/play.h"
 
 struct lull_oracle_play_question {
     const struct lull_play *play; /* finished */

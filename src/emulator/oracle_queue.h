@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emulator/play/play.h"
-#include "emulator/play/sim.h"
+#include "emulator/player/play.h"
+#include "emulator/player/sim.h"
 
 struct lull_oracle_calls { /* of one rank; LULL_PHYSICS_NEVER: not planned */
     int64_t lower_ns;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "core/section/gaps/gap_map.h"
-#include "emulator/play/sim.h"
+#include "emulator/player/sim.h"
 #include "simulator/driver.h"
 
 struct rank {

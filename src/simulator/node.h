@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "core/section/controller/controller.h"
 #include "emulator/gpu_model.h"
-#include "emulator/play/play.h"
+#include "emulator/player/play.h"
 
 struct lull_simulation_options {
     const struct lull_play *play; /* finished */

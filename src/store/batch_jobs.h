@@ -1,5 +1,5 @@
 /*
- * Recurring jobs and their runs (core/job/batch.h), shared by all who run them: on one machine in a
+ * Recurring jobs and their runs (core/tuning/batch.h), shared by all who run them: on one machine in a
  * sqlite file, on many in PostgreSQL. The store keeps records, nothing else; the search's state is
  * made of them anew each time, so whoever asks next continues exactly where the last one stopped.
  *
@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "core/job/batch.h"
+#include "core/tuning/batch.h"
 #include "store/batch_owner.h"
 
 enum { LULL_BATCH_JOB_NAME_BYTES = 128 };

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "core/job/limit_search.h"
+#include "core/tuning/limit_search.h"
 #include "store/store.h"
 
 enum { LULL_LIMIT_PROGRAM_BYTES = 256 };

@@ -6,7 +6,7 @@
 #ifndef LULL_TRACE_CLUSTER_FAILURES_H
 #define LULL_TRACE_CLUSTER_FAILURES_H
 
-#include "core/cluster/failures.h"
+#include "core/cluster/model/failures.h"
 #include "trace/lines.h"
 
 /*

@@ -15,8 +15,8 @@
 #include <stddef.h>
 
 #include "base/error.h"
-#include "core/pipeline/fit.h"
-#include "core/pipeline/graph.h"
+#include "core/pipeline/model/fit.h"
+#include "core/pipeline/model/graph.h"
 
 /*
  * Reads a file, plain or gzip ("-": standard input), into a finished graph whose classes are

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "core/cluster/job_surface.h"
+#include "core/cluster/model/job_surface.h"
 #include "trace/lines.h"
 
 enum { LULL_JOB_RATES_MAX = 1 << 16, LULL_JOB_RATES_NAME = 64 };

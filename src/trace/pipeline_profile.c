@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "core/pipeline/fit.h"
+#include "core/pipeline/model/fit.h"
 #include "trace/decimal.h"
 #include "trace/lines.h"
 

@@ -13,7 +13,7 @@
 #define LULL_TRACE_PIPELINE_PROFILE_H
 
 #include "base/error.h"
-#include "core/pipeline/profile.h"
+#include "core/pipeline/model/profile.h"
 
 /*
  * Reads a file, plain or gzip ("-": standard input). profile_out: not initialised before; written

@@ -17,17 +17,17 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "core/pipeline/certificate.h"
-#include "core/pipeline/plan.h"
-#include "core/pipeline/round/dwell.h"
-#include "core/pipeline/round/waiting.h"
+#include "core/pipeline/frontier/certificate.h"
+#include "core/pipeline/model/plan.h"
+#include "core/pipeline/switching/switching.h"
+#include "core/pipeline/rounding/waiting.h"
 
 enum { LULL_PLAN_FILE_TITLE = 128, LULL_PLAN_FILE_PLANNER = 32 };
 
 struct lull_plan_file {
     char title[LULL_PLAN_FILE_TITLE];
     char planner[LULL_PLAN_FILE_PLANNER]; /* that made it; empty: not said */
-    int64_t parts; /* stages of the pipeline that share a measured one (core/pipeline/fit.h) */
+    int64_t parts; /* stages of the pipeline that share a measured one (core/pipeline/model/fit.h) */
     int64_t deadline_ns; /* what the plan was asked to hold */
     int64_t period_ns;   /* how long the iteration takes, waiting for others included */
 

@@ -1,5 +1,5 @@
 /*
- * Offline scheduling problems in time slots (core/cluster/slots.h) as JSON lines, plain or gzip.
+ * Offline scheduling problems in time slots (core/cluster/model/slots.h) as JSON lines, plain or gzip.
  * The first line is the cluster, each other one a job; empty lines are passed over:
  *
  *   {"slots": 288, "types": [{"name": "V100", "gpus": 64}, ...], "slot_s": 300, "cap_w": 90000}
@@ -23,7 +23,7 @@
 
 #include <stdio.h>
 
-#include "core/cluster/slots.h"
+#include "core/cluster/model/slots.h"
 #include "trace/lines.h"
 
 struct lull_slot_file {

@@ -6,7 +6,7 @@
 #ifndef LULL_TRACE_TARIFF_H
 #define LULL_TRACE_TARIFF_H
 
-#include "core/cluster/power_meter.h"
+#include "core/cluster/power/power_meter.h"
 #include "trace/lines.h"
 
 enum lull_tariff_kind { LULL_TARIFF_PRICE, LULL_TARIFF_CARBON };

@@ -20,8 +20,8 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "core/job/limit_search.h"
-#include "core/job/warmth.h"
+#include "core/tuning/limit_search.h"
+#include "core/tuning/warmth.h"
 #include "core/stats/counter.h"
 #include "core/stats/random.h"
 #include "emulator/noise.h"

@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #include "emulator/oracle_play.h"
-#include "emulator/play/presets.h"
+#include "emulator/player/presets.h"
 
 enum { COMPUTE_MS = 40, STRIDE = 4 };
 

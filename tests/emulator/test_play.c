@@ -8,9 +8,9 @@
 #include <stdbool.h>
 
 #include "emulator/noise.h"
-#include "emulator/play/presets.h"
-#include "emulator/play/sim.h"
-#include "emulator/play/trace.h"
+#include "emulator/player/presets.h"
+#include "emulator/player/sim.h"
+#include "emulator/player/trace.h"
 
 enum { MOST_OPS = 200, PERIODS = 3 };
 

@@ -4,7 +4,7 @@
 #ifndef LULL_TESTS_FUZZ_MEASURED_H
 #define LULL_TESTS_FUZZ_MEASURED_H
 
-#include "core/pipeline/profile.h"
+#include "core/pipeline/model/profile.h"
 #include "fuzz.h"
 
 static inline void measure(struct lull_pipeline_profile *profile)

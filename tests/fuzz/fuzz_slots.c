@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/cluster/dual_bound.h"
+#include "core/cluster/bound/dual_bound.h"
 #include "trace/slot_file.h"
 
 enum { FEW = 1 << 16 }; /* of slots times types: what a run has memory for */

@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 
-#include "core/section/switchable.h"
+#include "core/section/savings_estimate.h"
 #include "trace/analysis.h"
 
 static void check_kernels(const struct lull_trace *trace)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/cluster/placement.h"
+#include "core/cluster/model/placement.h"
 #include "policy_spy.h"
 
 enum { SEEDS = 120 };

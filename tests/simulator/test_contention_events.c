@@ -1,5 +1,5 @@
 /*
- * Paces of jobs that share links (core/cluster/contention.h) against their iterations run one by
+ * Paces of jobs that share links (core/cluster/network/contention.h) against their iterations run one by
  * one: each computes for a while, a little longer or shorter each time, then sends, and transfers
  * share links max-min fairly or by AdaDUAL's rule (transfers.h, whose oracle is
  * SimGrid).
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "../core/property.h"
-#include "core/cluster/contention.h"
+#include "core/cluster/network/contention.h"
 #include "transfers.h"
 
 enum { NODES = 8, NODES_OF_RACK = 4, RACKS = 2, JOBS = 6, SHARES = 4, CASES = 40 };

@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "core/cluster/job_modes.h"
-#include "core/cluster/job_pipeline.h"
-#include "core/cluster/job_transformer.h"
+#include "core/cluster/model/operating_points.h"
+#include "core/cluster/model/job_pipeline.h"
+#include "core/cluster/model/job_transformer.h"
 #include "simulator/cluster/job_classes.h"
 
 static struct lull_job_model job_model;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "../core/pipeline_unit.h"
+#include "../core/pipeline/pipeline_unit.h"
 
 struct read {
     struct lull_pipeline_profile measured;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../core/pipeline_unit.h"
+#include "../core/pipeline/pipeline_unit.h"
 #include "trace/lines.h"
 
 static const char *schedules;

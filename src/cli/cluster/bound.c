@@ -13,9 +13,9 @@
 #include <jansson.h>
 
 #include "base/file.h"
-#include "core/cluster/dual_bound.h"
-#include "core/cluster/rest.h"
-#include "core/cluster/slotted.h"
+#include "core/cluster/bound/dual_bound.h"
+#include "core/cluster/power/baseline_power.h"
+#include "core/cluster/bound/slot_relaxation.h"
 #include "governor/run/launch.h"
 #include "trace/slot_file.h"
 

@@ -6,7 +6,7 @@
 #define LULL_CLI_CLUSTER_BOUND_H
 
 #include "base/error.h"
-#include "core/cluster/job.h"
+#include "core/cluster/model/job.h"
 #include "simulator/cluster/engine.h"
 
 /* Energy below which no schedule as good as the run can be, J; 0 where no job was done. */
@@ -18,8 +18,8 @@ struct lull_cluster_bound {
 /*
  * Lower bounds on the energy of any schedule that runs the jobs which the policy brought to their
  * ends, each in one of its modes from start to end, ends no later than the policy did, meets every
- * deadline that the policy met, and keeps under the run's power cap (core/cluster/slotted.h: how
- * times become slots of slot_s; 0: a 288th of the whole; core/cluster/rest.h: what idle GPUs add).
+ * deadline that the policy met, and keeps under the run's power cap (core/cluster/bound/slot_relaxation.h: how
+ * times become slots of slot_s; 0: a 288th of the whole; core/cluster/power/baseline_power.h: what idle GPUs add).
  * conditions are those of the run. Errors: -ENOENT there is no lull-bound, neither beside this
  * program nor on the path; LULL_E_FORMAT it failed, and has said why; -ENOMEM; -errno of the
  * process.

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "base/watch.h"
-#include "core/cluster/dual_search.h"
-#include "core/cluster/preemptive_bound.h"
-#include "core/cluster/slotted.h"
+#include "core/cluster/bound/dual_search.h"
+#include "core/cluster/bound/preemptive_bound.h"
+#include "core/cluster/bound/slot_relaxation.h"
 
 enum {
     SLOTS = 2048,            /* chosen, not measured */

@@ -1,6 +1,6 @@
 /*
  * How far a run was from the optimum at most, by prices that are found after it
- * (core/cluster/dual_search.h; preemptive_bound.h where jobs may stop and go on).
+ * (core/cluster/bound/dual_search.h; preemptive_bound.h where jobs may stop and go on).
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_CLUSTER_CERTIFICATE_H

@@ -108,7 +108,7 @@ static int simulate(const struct lull_scenario_options *options,
     return rc;
 }
 
-/* name: of a policy of core/cluster/policy.h; null: the command line has --compare. */
+/* name: of a policy of core/cluster/policy/policy.h; null: the command line has --compare. */
 static int run_queues(const char *name, int argc, char **argv)
 {
     const struct lull_cluster_policy_ops *policy = NULL;

@@ -12,7 +12,7 @@
 #include "base/watch.h"
 #include "cli/cluster/scenario_run.h"
 #include "cli/cluster/totals.h"
-#include "core/cluster/dual_search.h"
+#include "core/cluster/bound/dual_search.h"
 
 enum { MOST_ROWS = 100000 };
 

@@ -11,7 +11,7 @@
 
 #include <jansson.h>
 
-#include "core/cluster/menu.h"
+#include "core/cluster/model/schedule_set.h"
 #include "simulator/cluster/engine.h"
 
 struct lull_guarantee {

@@ -7,7 +7,7 @@
 
 #include "base/amount.h"
 #include "cli/cluster/totals.h"
-#include "core/cluster/dual_search.h"
+#include "core/cluster/bound/dual_search.h"
 
 /* A run, and what is counted of it to be told. */
 struct findings {

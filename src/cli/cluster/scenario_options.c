@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "core/cluster/cluster.h"
-#include "core/cluster/job.h"
-#include "core/cluster/power_cap.h"
+#include "core/cluster/model/cluster.h"
+#include "core/cluster/model/job.h"
+#include "core/cluster/power/power_cap.h"
 
 /* ---- what an option is -------------------------------------------------------------------- */
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "cli/cluster/certificate.h"
-#include "core/cluster/contention.h"
+#include "core/cluster/network/contention.h"
 #include "simulator/cluster/job_classes.h"
 
 enum { LULL_SCENARIO_MOST_TYPES = 4, LULL_SCENARIO_MOST_ELASTIC = 16 };

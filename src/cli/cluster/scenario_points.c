@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/cluster/job_modes.h"
+#include "core/cluster/model/operating_points.h"
 
 enum { MOST_COUNTS = 9 }; /* a sixteenth of a job's GPUs to sixteen times as many */
 

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "cli/cluster/scenario_options.h"
 #include "cli/cluster/scenario_workloads.h"
-#include "core/cluster/job.h"
+#include "core/cluster/model/job.h"
 #include "simulator/cluster/job_classes.h"
 #include "simulator/cluster/job_pipelines.h"
 #include "trace/cluster_jobs.h"

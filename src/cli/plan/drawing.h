@@ -12,7 +12,7 @@
 
 #include "cli/picture/colour.h"
 #include "cli/plan/waiting.h"
-#include "core/pipeline/plan.h"
+#include "core/pipeline/model/plan.h"
 
 enum { LULL_PLAN_MOST_DETAILED = 6000 /* operations drawn one by one; more: in cells */ };
 

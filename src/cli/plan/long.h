@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "cli/plan/task.h"
-#include "core/pipeline/certificate.h"
+#include "core/pipeline/frontier/certificate.h"
 #include "core/pipeline/frontier/frontier.h"
 
 struct lull_plan_long;

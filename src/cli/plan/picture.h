@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "cli/plan/waiting.h"
-#include "core/pipeline/plan.h"
+#include "core/pipeline/model/plan.h"
 
 enum { LULL_PLAN_PICTURE_MOST_BYTES = 4 << 20 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "cli/plan/solver.h"
-#include "core/pipeline/round/beam.h"
+#include "core/pipeline/rounding/beam.h"
 
 enum {
     MOST_THOROUGH_OPS = 2048,     /* larger plans are rounded quickly; commit a5f86c4 chose it */

@@ -17,10 +17,10 @@
 #include "cli/plan/orders.h"
 #include "cli/plan/task.h"
 #include "cli/plan/waiting.h"
-#include "core/pipeline/certificate.h"
-#include "core/pipeline/envpipe.h"
+#include "core/pipeline/frontier/certificate.h"
+#include "core/pipeline/frontier/envpipe_planner.h"
 #include "core/pipeline/frontier/frontier.h"
-#include "core/pipeline/round/dwell.h"
+#include "core/pipeline/switching/switching.h"
 
 enum lull_plan_planner {
     LULL_PLAN_FRONTIER, /* the relaxed optimum, rounded */

@@ -8,7 +8,7 @@
 #include "cli/plan/long.h"
 #include "cli/plan/solve.h"
 #include "base/watch.h"
-#include "core/pipeline/round/round.h"
+#include "core/pipeline/rounding/rounding.h"
 
 struct lull_plan_solver {
     const struct lull_plan_task *task;

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "core/pipeline/plan.h"
+#include "core/pipeline/model/plan.h"
 
 /* The blocking power where --blocking-w is not given: Kareus' authors measured it on an A100
  * (2025). */

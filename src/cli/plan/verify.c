@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "cli/plan/verify_waits.h"
-#include "core/pipeline/fit.h"
+#include "core/pipeline/model/fit.h"
 #include "trace/pipeline_profile.h"
 #include "trace/plan_file.h"
 

@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "core/pipeline/round/dwell.h"
-#include "core/pipeline/round/waiting.h"
+#include "core/pipeline/switching/switching.h"
+#include "core/pipeline/rounding/waiting.h"
 
 enum { LULL_PLAN_MOST_WAITING = 16 };
 

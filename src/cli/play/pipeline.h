@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "emulator/play/play.h"
+#include "emulator/player/play.h"
 
 struct lull_play_pipeline {
     const char *schedule; /* core/pipeline/schedule/schedule.h; of two stages per rank: interleaved

@@ -11,7 +11,7 @@
 #include "cli/play/profile.h"
 #include "cli/play/source.h"
 #include "emulator/oracle_play.h"
-#include "emulator/play/run.h"
+#include "emulator/player/run.h"
 
 struct arguments {
     struct lull_play_source source;

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emulator/play/presets.h"
-#include "emulator/play/trace.h"
+#include "emulator/player/presets.h"
+#include "emulator/player/trace.h"
 #include "trace/kineto.h"
 
 /* The network of recorded jobs. It is assumed: how long a transfer takes comes from the trace. */

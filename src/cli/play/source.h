@@ -6,7 +6,7 @@
 #define LULL_CLI_PLAY_SOURCE_H
 
 #include "cli/command.h"
-#include "emulator/play/play.h"
+#include "emulator/player/play.h"
 
 struct lull_play_source {
     const char *preset;  /* NULL: traces */

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "core/job/cost.h"
+#include "core/tuning/cost.h"
 #include "governor/batch/batch_pulse.h"
 #include "governor/energy/energy_meter.h"
 #include "governor/batch/metric.h"

@@ -1,6 +1,6 @@
 /*
  * `lull run --power-limit`: holds a power limit while the job runs, or finds one: a stored profile
- * of the program tells it, else it is profiled on the running job (core/job/limit_search.h),
+ * of the program tells it, else it is profiled on the running job (core/tuning/limit_search.h),
  * chosen, stored and held. Iterations come from the probes, energies from the GPUs' counters.
  *
  * All GPUs of the job, of one model, move together. Limits go through the device writer, never
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/job/limit_search.h"
+#include "core/tuning/limit_search.h"
 #include "governor/control/control.h"
 #include "store/limit_profiles.h"
 

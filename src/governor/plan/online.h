@@ -1,11 +1,11 @@
 /*
  * Online: profiles the pipeline of a running job, plans its clocks, and has the plan tried. For a
  * while whole iterations run with all GPUs at one clock, chosen by
- * core/pipeline/online/profiling.h; then a planner makes a plan of what was measured, which the
+ * core/pipeline/follow/profiling.h; then a planner makes a plan of what was measured, which the
  * plan runner carries out like any other.
  *
  * The frontier's plan is made for switching as the conductor has come to know it. EnvPipe's begins
- * with the low clocks and is executed untried while its loop (core/pipeline/online/raising.h) finds
+ * with the low clocks and is executed untried while its loop (core/pipeline/follow/envpipe_loop.h) finds
  * the critical path of each iteration and raises clocks; what that ends with is tried.
  *
  * Energies are of whole iterations, for counters are coarse: what a stage draws while it computes
@@ -19,7 +19,7 @@
 #ifndef LULL_GOVERNOR_PLAN_ONLINE_H
 #define LULL_GOVERNOR_PLAN_ONLINE_H
 
-#include "core/pipeline/online/profiling.h"
+#include "core/pipeline/follow/profiling.h"
 #include "governor/control/control.h"
 #include "governor/plan/plan_runner.h"
 

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "core/pipeline/frontier/frontier.h"
-#include "core/pipeline/round/dwell.h"
-#include "core/pipeline/round/round.h"
+#include "core/pipeline/switching/switching.h"
+#include "core/pipeline/rounding/rounding.h"
 #include "core/pipeline/schedule/schedule.h"
 #include "governor/plan/online_state.h"
 

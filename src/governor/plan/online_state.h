@@ -5,7 +5,7 @@
 #ifndef LULL_GOVERNOR_PLAN_ONLINE_STATE_H
 #define LULL_GOVERNOR_PLAN_ONLINE_STATE_H
 
-#include "core/pipeline/online/raising.h"
+#include "core/pipeline/follow/envpipe_loop.h"
 #include "governor/plan/online.h"
 
 enum { EACH = 6, PATIENCE = 40, ORDER = 0, PLAN = 1, PLANS };

@@ -2,7 +2,7 @@
  * Plan runner: carries a pipeline's plan out in a running job. It finds which device of the plan
  * each GPU of the node is, translates what the probes tell into operations (sections "forward" and
  * "backward", or sends and receives between stages), and is the control's decider (plan_decider.c)
- * with what the conductor (core/pipeline/online/conductor.h) commands.
+ * with what the conductor (core/pipeline/follow/plan_controller.h) commands.
  *
  * Ranks stand in Megatron's and DeepSpeed's order: rank = tensor + T (replica + R stage), with T
  * GPUs to a device of the plan.
@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "core/pipeline/online/conductor.h"
+#include "core/pipeline/follow/plan_controller.h"
 #include "governor/control/control.h"
 #include "trace/plan_file.h"
 

@@ -4,8 +4,8 @@
 #ifndef LULL_GOVERNOR_PLAN_PLAN_RUNNER_STATE_H
 #define LULL_GOVERNOR_PLAN_PLAN_RUNNER_STATE_H
 
-#include "core/pipeline/online/follower.h"
-#include "core/pipeline/online/part.h"
+#include "core/pipeline/follow/op_tracker.h"
+#include "core/pipeline/follow/device_plan.h"
 #include "governor/plan/plan_runner.h"
 
 enum { COMMUNICATORS = 64, LENGTHS = 64, ENDS = 8, NOBODYS = -1 };

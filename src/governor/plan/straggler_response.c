@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "core/pipeline/online/replan.h"
-#include "core/pipeline/online/straggler.h"
+#include "core/pipeline/follow/replan.h"
+#include "core/pipeline/follow/straggler_detector.h"
 #include "governor/run/run_statistics.h"
 
 enum { MAX_EPISODES = 256 };

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/cluster/heap.h"
+#include "core/cluster/model/heap.h"
 
 struct edl_gpu {
     bool is_busy;

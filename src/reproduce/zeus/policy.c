@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/job/batch_state.h"
+#include "core/tuning/batch_state.h"
 #include "core/stats/random.h"
 
 /* As published: pruning rounds, results of a size that a Gaussian needs, and attempts at one

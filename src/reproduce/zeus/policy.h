@@ -1,7 +1,7 @@
 /*
  * The policies that are compared on recorded training: Zeus's (NSDI'23, sections 4.3 and 4.4,
- * algorithms 1 to 3) and the product's own search (core/job/batch.h). Both choose from the same
- * history of runs, which core/job/batch.h keeps.
+ * algorithms 1 to 3) and the product's own search (core/tuning/batch.h). Both choose from the same
+ * history of runs, which core/tuning/batch.h keeps.
  *
  * Zeus prunes in two rounds, each from a base size downwards and upwards until a size fails; then
  * it samples by Thompson, with one Gaussian per size that is left. A run is stopped at beta times
@@ -14,7 +14,7 @@
 #ifndef LULL_REPRODUCE_ZEUS_POLICY_H
 #define LULL_REPRODUCE_ZEUS_POLICY_H
 
-#include "core/job/batch.h"
+#include "core/tuning/batch.h"
 
 /*
  * Where Zeus's random draws come from instead of the seed, so that a recorded series can be taken

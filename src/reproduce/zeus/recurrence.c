@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "core/job/cost.h"
+#include "core/tuning/cost.h"
 #include "core/stats/random.h"
 
 static double epoch_energy_j(const struct lull_batch_trace_limit *limit)

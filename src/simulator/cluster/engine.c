@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/cluster/node_power.h"
+#include "core/cluster/power/node_power.h"
 #include "simulator/cluster/engine_state.h"
 
 /* How many times in a row a policy may ask to be woken and decide nothing when no event is to come,

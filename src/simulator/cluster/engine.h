@@ -1,5 +1,5 @@
 /*
- * A cluster in virtual time under a scheduling policy (core/cluster/policy.h). Event-driven and
+ * A cluster in virtual time under a scheduling policy (core/cluster/policy/policy.h). Event-driven and
  * deterministic: at each instant jobs that end give their GPUs back, nodes work again, have turned
  * on, and fail, jobs arrive, in the order of their numbers, then the policy is asked until it has
  * nothing left to do. A job that ends as its node fails is done. Then those that share links or a
@@ -13,11 +13,11 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "core/cluster/contention.h"
-#include "core/cluster/failures.h"
-#include "core/cluster/policy.h"
-#include "core/cluster/power_cap.h"
-#include "core/cluster/power_meter.h"
+#include "core/cluster/network/contention.h"
+#include "core/cluster/model/failures.h"
+#include "core/cluster/policy/policy.h"
+#include "core/cluster/power/power_cap.h"
+#include "core/cluster/power/power_meter.h"
 #include "simulator/cluster/stretches.h"
 
 enum lull_cluster_fate {
@@ -45,8 +45,8 @@ struct lull_cluster_outcome {
 struct lull_cluster_conditions {
     const struct lull_cluster_failure *failures; /* in order: lull_cluster_failures_order */
     size_t failure_count;
-    bool turns_nodes_off;      /* idle nodes, by core/cluster/node_power.h; the policy may too */
-    struct lull_power_cap cap; /* core/cluster/power_cap.h; under it nothing is preempted */
+    bool turns_nodes_off;      /* idle nodes, by core/cluster/power/node_power.h; the policy may too */
+    struct lull_power_cap cap; /* core/cluster/power/power_cap.h; under it nothing is preempted */
     struct lull_contention_rules contention; /* checked */
     const struct lull_tariff *price;         /* checked; NULL: none */
     const struct lull_tariff *carbon;        /* the same, in g */

@@ -4,7 +4,7 @@
 #ifndef LULL_SIMULATOR_CLUSTER_ENGINE_STATE_H
 #define LULL_SIMULATOR_CLUSTER_ENGINE_STATE_H
 
-#include "core/cluster/heap.h"
+#include "core/cluster/model/heap.h"
 #include "simulator/cluster/engine.h"
 
 enum lull_engine_progress {

@@ -11,8 +11,8 @@
 
 #include <stdint.h>
 
-#include "core/cluster/job_parallel.h"
-#include "core/cluster/job_surface.h"
+#include "core/cluster/model/job_parallel.h"
+#include "core/cluster/model/job_surface.h"
 #include "core/stats/random.h"
 #include "emulator/gpu_model.h"
 

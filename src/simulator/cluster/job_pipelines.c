@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/cluster/job_pipeline.h"
-#include "core/cluster/job_transformer.h"
+#include "core/cluster/model/job_pipeline.h"
+#include "core/cluster/model/job_transformer.h"
 
 enum { PLANS = 12, PLANNED_CLOCKS = 40 };
 

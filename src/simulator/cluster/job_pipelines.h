@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "core/cluster/job.h"
+#include "core/cluster/model/job.h"
 #include "simulator/cluster/job_classes.h"
 #include "simulator/cluster/job_points.h"
 

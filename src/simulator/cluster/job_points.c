@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "core/cluster/job_modes.h"
+#include "core/cluster/model/operating_points.h"
 
 void lull_job_points_choose(struct lull_cluster_mode *candidates, size_t count,
                             struct lull_job_points *points_out)

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/cluster/job.h"
+#include "core/cluster/model/job.h"
 
 struct lull_job_points {
     uint32_t count;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/cluster/job_graph.h"
+#include "core/cluster/model/job_graph.h"
 #include "simulator/cluster/job_workload_graph.h"
 #include "trace/source.h"
 

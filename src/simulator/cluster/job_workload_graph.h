@@ -5,7 +5,7 @@
 #ifndef LULL_SIMULATOR_CLUSTER_JOB_WORKLOAD_GRAPH_H
 #define LULL_SIMULATOR_CLUSTER_JOB_WORKLOAD_GRAPH_H
 
-#include "core/cluster/job_graph.h"
+#include "core/cluster/model/job_graph.h"
 #include "simulator/cluster/job_classes.h"
 #include "trace/chakra.h"
 #include "trace/simai.h"

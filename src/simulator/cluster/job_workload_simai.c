@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/cluster/job_parallel.h"
+#include "core/cluster/model/job_parallel.h"
 #include "simulator/cluster/job_workload_graph.h"
 
 /* Resources of one stage: layers wait for what is on OWN_LINK, nothing but the end for the rest. */

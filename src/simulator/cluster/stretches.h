@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/cluster/state.h"
+#include "core/cluster/model/state.h"
 
 struct lull_cluster_stretch {
     uint32_t job;

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/cluster/placement.h"
+#include "core/cluster/model/placement.h"
 
 struct replay {
     const struct lull_cluster *cluster;

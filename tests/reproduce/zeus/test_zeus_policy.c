@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "../../core/property.h"
-#include "core/job/batch_state.h"
+#include "core/tuning/batch_state.h"
 #include "reproduce/zeus/policy.h"
 
 static const uint32_t sizes[] = {8, 16, 32, 64, 128, 256};

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/cluster/placement.h"
+#include "core/cluster/model/placement.h"
 #include "core/cluster/policy/backfill_state.h"
 
 static void touch(struct lull_backfill *policy, uint32_t pool)

@@ -1,7 +1,7 @@
 /* When the first job of a pool can start at the latest. SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
-#include "core/cluster/placement.h"
+#include "core/cluster/model/placement.h"
 #include "core/cluster/policy/backfill_state.h"
 
 /* Running jobs of a roster by their ends, into policy->ends as places in the roster. */

@@ -2,9 +2,9 @@
 #ifndef LULL_CORE_CLUSTER_POLICY_BACKFILL_STATE_H
 #define LULL_CORE_CLUSTER_POLICY_BACKFILL_STATE_H
 
-#include "core/cluster/policy.h"
-#include "core/cluster/policy/book.h"
-#include "core/cluster/policy/scratch.h"
+#include "core/cluster/policy/policy.h"
+#include "core/cluster/policy/job_ledger.h"
+#include "core/cluster/policy/trial_state.h"
 #include "core/cluster/policy/waiting.h"
 
 struct lull_backfill_shape {

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/cluster/heap.h"
-#include "core/cluster/placement.h"
+#include "core/cluster/model/heap.h"
+#include "core/cluster/model/placement.h"
 
 struct ordered_queue {
     struct lull_heap waiting;

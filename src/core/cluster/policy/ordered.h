@@ -5,7 +5,7 @@
 #ifndef LULL_CORE_CLUSTER_POLICY_ORDERED_H
 #define LULL_CORE_CLUSTER_POLICY_ORDERED_H
 
-#include "core/cluster/policy.h"
+#include "core/cluster/policy/policy.h"
 
 /* The rule of such a policy. */
 struct lull_cluster_ordering {

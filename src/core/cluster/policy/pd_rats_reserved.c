@@ -4,10 +4,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/cluster/demand.h"
-#include "core/cluster/placement.h"
+#include "core/cluster/policy/fluid_price.h"
+#include "core/cluster/model/placement.h"
 #include "core/cluster/policy/single.h"
-#include "core/cluster/reservations.h"
+#include "core/cluster/policy/reservations.h"
 
 /* How much a plan may try (reservations.h): about a millisecond. */
 static const double most_steps = 3e5;

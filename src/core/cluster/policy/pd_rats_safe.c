@@ -2,16 +2,16 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/cluster/heap.h"
-#include "core/cluster/menu.h"
-#include "core/cluster/placement.h"
+#include "core/cluster/model/heap.h"
+#include "core/cluster/model/schedule_set.h"
+#include "core/cluster/model/placement.h"
 #include "core/cluster/policy/single.h"
-#include "core/cluster/primal_dual.h"
+#include "core/cluster/policy/primal_dual.h"
 
 struct lull_pd_rats_safe {
     const struct lull_cluster *cluster;
     const struct lull_cluster_jobs *jobs;
-    struct lull_prices *prices; /* types as in menu.h */
+    struct lull_prices *prices; /* types as in schedule_set.h */
     struct lull_bid_account account;
     struct lull_heap due;      /* admitted: modes and jobs by first slot */
     struct lull_heap rejected; /* jobs */

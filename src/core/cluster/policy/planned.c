@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/cluster/policy/planned_state.h"
-#include "core/cluster/policy/scratch.h"
+#include "core/cluster/policy/trial_state.h"
 
 static const char LATE[] = "no mode, time and place meets its deadline: it will be late";
 

@@ -1,6 +1,6 @@
 /*
  * Policies that give each job, when it comes, a mode, nodes and a time to start, which stay its own
- * (core/cluster/calendar.h): the choice of least cost among those that meet its deadline. Where
+ * (core/cluster/model/calendar.h): the choice of least cost among those that meet its deadline. Where
  * none does, jobs that have not begun are moved to faster modes and other times to make room for
  * it, if none of them becomes late by it; else it is late, and says so when it starts. A job that
  * is thrown off its nodes, or finds them taken, is planned anew.
@@ -12,7 +12,7 @@
 #ifndef LULL_CORE_CLUSTER_POLICY_PLANNED_H
 #define LULL_CORE_CLUSTER_POLICY_PLANNED_H
 
-#include "core/cluster/policy.h"
+#include "core/cluster/policy/policy.h"
 
 /* A mode, place and time that a job could be given. */
 struct lull_cluster_choice {

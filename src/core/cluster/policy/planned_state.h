@@ -2,10 +2,10 @@
 #ifndef LULL_CORE_CLUSTER_POLICY_PLANNED_STATE_H
 #define LULL_CORE_CLUSTER_POLICY_PLANNED_STATE_H
 
-#include "core/cluster/calendar.h"
-#include "core/cluster/heap.h"
-#include "core/cluster/members.h"
-#include "core/cluster/policy/book.h"
+#include "core/cluster/model/calendar.h"
+#include "core/cluster/model/heap.h"
+#include "core/cluster/model/node_groups.h"
+#include "core/cluster/policy/job_ledger.h"
 #include "core/cluster/policy/planned.h"
 
 /* What a job is to do; share_count 0: nothing is planned. */

@@ -14,8 +14,8 @@
 #ifndef LULL_CORE_CLUSTER_POLICY_RANKED_H
 #define LULL_CORE_CLUSTER_POLICY_RANKED_H
 
-#include "core/cluster/policy.h"
-#include "core/cluster/policy/book.h"
+#include "core/cluster/policy/policy.h"
+#include "core/cluster/policy/job_ledger.h"
 
 /* What is known of the jobs that could run on a pool's GPUs of a type. */
 struct lull_cluster_crowd {

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "core/cluster/placement.h"
+#include "core/cluster/model/placement.h"
 #include "core/cluster/policy/ranked_state.h"
 
 static uint32_t job_of(const struct lull_heap_entry *entry)

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "core/cluster/placement.h"
+#include "core/cluster/model/placement.h"
 #include "core/cluster/policy/ranked_state.h"
 
 /* A running job gets more GPUs only if it gains this many times what beginning again costs. Chosen,

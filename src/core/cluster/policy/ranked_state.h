@@ -4,9 +4,9 @@
 #ifndef LULL_CORE_CLUSTER_POLICY_RANKED_STATE_H
 #define LULL_CORE_CLUSTER_POLICY_RANKED_STATE_H
 
-#include "core/cluster/heap.h"
+#include "core/cluster/model/heap.h"
 #include "core/cluster/policy/ranked.h"
-#include "core/cluster/policy/scratch.h"
+#include "core/cluster/policy/trial_state.h"
 
 /* Jobs of a group that want this many GPUs. Numbers are job << 32 | stamp, those of running jobs
    inverted, so that of equals the highest stops first; those of old stamps are stale. */
@@ -96,7 +96,7 @@ int lull_ranked_enqueue(struct lull_ranked *policy, uint32_t job, int64_t now_ns
    them. */
 void lull_ranked_hurry(struct lull_ranked *policy, int64_t now_ns);
 
-/* ---- ranked_modes.c ------------------------------------------------------------------------ */
+/* ---- ranked_points.c ------------------------------------------------------------------------ */
 
 /* Whether clocks are to be chosen anew in a group; if so, they are taken to be. */
 bool lull_ranked_has_new_level(struct lull_ranked *policy, size_t group);

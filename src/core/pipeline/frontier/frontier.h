@@ -28,8 +28,8 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "core/pipeline/certificate.h"
-#include "core/pipeline/plan.h"
+#include "core/pipeline/frontier/certificate.h"
+#include "core/pipeline/model/plan.h"
 
 enum { LULL_FRONTIER_KEPT = 32 };
 

@@ -1,6 +1,6 @@
 /*
  * Order: what each device runs, one action after the other. All schedules take this form, whether
- * they are generated (schedule.h) or read from a file (trace/torch_schedule.h), and become task
+ * they are generated (window_schedule.h) or read from a file (trace/torch_schedule.h), and become task
  * graphs from it.
  *
  * Data edges, for stage s and micro-batch m (pytorch's pipelining, Megatron and the zero-bubble
@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "core/pipeline/fit.h"
-#include "core/pipeline/graph.h"
+#include "core/pipeline/model/fit.h"
+#include "core/pipeline/model/graph.h"
 
 enum {
     LULL_PIPELINE_MAX_MICROBATCHES = 1 << 16,

@@ -40,8 +40,8 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "core/pipeline/fit.h"
-#include "core/pipeline/graph.h"
+#include "core/pipeline/model/fit.h"
+#include "core/pipeline/model/graph.h"
 #include "core/pipeline/schedule/order.h"
 
 enum { LULL_PIPELINE_MAX_LIMITS = 1024, LULL_PIPELINE_MAX_CHUNKS = 64 };

@@ -16,11 +16,11 @@
 #define LULL_CORE_SECTION_CONTROLLER_STATE_H
 
 #include "core/dvfs/call_trust.h"
-#include "core/section/calibration.h"
+#include "core/switching/switch_calibration.h"
 #include "core/section/controller/controller.h"
 #include "core/section/gaps/feed_forward.h"
-#include "core/section/gaps/low_span.h"
-#include "core/section/schedule.h"
+#include "core/section/gaps/low_interval.h"
+#include "core/switching/window_schedule.h"
 #include "core/stats/allowance.h"
 #include "core/stats/joint_guard.h"
 #include "core/stats/upper_tail.h"

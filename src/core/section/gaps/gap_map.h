@@ -5,7 +5,7 @@
  * whether computation runs beside them; and where the host is late the GPU idles with no kernel at
  * all. Recording every compute kernel costs too much to be done always. So the map asks for a
  * window in which it is told both, finds the iteration from the repeating sequence of communication
- * kernels (order.h: in the order in which the host enqueued them, however they race on the GPU),
+ * kernels (kernel_order.h: in the order in which the host enqueued them, however they race on the GPU),
  * and learns for each gap in the computation at what distance from which edge of a communication
  * kernel it begins and ends. From then on it needs the communication kernels only, and emits each
  * gap as a call: a section without computation, exposed from end to end.

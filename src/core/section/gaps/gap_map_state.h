@@ -10,7 +10,7 @@
 #define LULL_CORE_SECTION_GAPS_GAP_MAP_STATE_H
 
 #include "core/section/gaps/gap_map.h"
-#include "core/section/order.h"
+#include "core/section/kernel_order.h"
 
 #define LULL_GAP_MAP_NEVER INT64_MAX
 

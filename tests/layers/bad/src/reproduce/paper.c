@@ -1,3 +1,3 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/job/batch.h"
+#include "core/tuning/batch.h"
 #include "cli/command.h"

@@ -1,0 +1,30 @@
+/*
+ * How far from the optimum a schedule can be at most, found after the run, or what any schedule
+ * costs at least: prices that prove a tight bound (dual_bound.h). Any prices prove one; so they may
+ * be guessed, scaled and improved freely.
+ *
+ * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_CLUSTER_BOUND_DUAL_SEARCH_H
+#define LULL_CORE_CLUSTER_BOUND_DUAL_SEARCH_H
+
+#include "core/cluster/bound/price_ascent.h"
+#include "core/cluster/model/slots.h"
+
+/* How many prices a problem has: one of a GPU for each [type * slots + slot], and behind them, with
+ * a cap, one of a watt for each slot. */
+size_t lull_dual_cells(const struct lull_slot_problem *problem);
+
+/*
+ * The best bound on the least cost (J, see dual_bound.h) that the ascent finds; achieved: what a
+ * schedule costs, or INFINITY. prices_j: lull_dual_cells() of them to begin with, overwritten by
+ * the best. O((steps + 13) (starts + prices)). -ENOMEM.
+ */
+int lull_dual_search(const struct lull_slot_problem *problem,
+                     const struct lull_price_ascent *ascent, double *prices_j, double *bound_j_out);
+
+/* Optimum over achieved where both are welfare (-cost), achieved over optimum where both are cost:
+ * at least 1, and 1 where there is nothing to gain. INFINITY: nothing was achieved. */
+double lull_dual_ratio(double bound_j, double achieved_j);
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/cluster/bound/preemptive_alone.h"
+
+#include <math.h>
+
+enum { MOST_TRIALS = 10 };
+
+/* The first step from the last search's worth, of what lies between the least worth and it. */
+static const double first_step = 0.02;
+
+/* Of the progress asked for: where it is one, the bound is highest. */
+static const double close_enough = 0.01;
+
+/* One search. */
+struct alone_search {
+    const struct lull_preemptive_job *job;
+    const struct lull_preemptive_slots *slots;
+    const double *gpu_w;
+    double *use;                           /* NULL: only look */
+    double own_j[LULL_CLUSTER_MOST_MODES]; /* of a unit in each mode, with no prices */
+    double least_j;                        /* nothing is asked for at that worth or less */
+    double bound_j;                        /* the best */
+    double worth_j;                        /* where it was */
+};
+
+/* What is asked for at a worth. */
+struct asked {
+    double loss_j;
+    double progress;
+    double time_s;
+};
+
+const struct lull_preemptive_mode *lull_preemptive_best_mode(const struct lull_preemptive_job *job,
+                                                             double *cost_j_out)
+{
+    const struct lull_preemptive_mode *best = NULL;
+
+    *cost_j_out = INFINITY;
+    for (uint32_t i = 0; i < job->mode_count; i++) {
+        const double cost_j = job->modes[i].energy_j + job->second_j * job->modes[i].time_s;
+
+        if (cost_j < *cost_j_out) {
+            *cost_j_out = cost_j;
+            best = &job->modes[i];
+        }
+    }
+    return best;
+}
+
+/* ---- one worth ---------------------------------------------------------------------------- */
+
+/* What a unit of progress costs in each mode, but for the wait until then. Returns the least. */
+static double price_units(const struct alone_search *search, uint32_t slot, double *unit_j_out)
+{
+    double least_j = INFINITY;
+
+    for (uint32_t i = 0; i < search->job->mode_count; i++) {
+        const struct lull_preemptive_mode *mode = &search->job->modes[i];
+
+        unit_j_out[i] = search->own_j[i] + mode->gpu_s * search->gpu_w[mode->row + slot];
+        least_j = fmin(least_j, unit_j_out[i]);
+    }
+    return least_j;
+}
+
+/* Half of what the best mode does in a time, where a unit is worth so much. */
+static void ask(struct alone_search *search, uint32_t slot, const double *unit_j, double worth_j,
+                double time_s, struct asked *asked)
+{
+    const struct lull_preemptive_mode *best = NULL;
+    double most_w = -INFINITY;
+
+    for (uint32_t i = 0; i < search->job->mode_count; i++) {
+        const struct lull_preemptive_mode *mode = &search->job->modes[i];
+        const double gain_w = (worth_j - unit_j[i]) * mode->rate;
+
+        if (gain_w > most_w) {
+            most_w = gain_w;
+            best = mode;
+        }
+    }
+    asked->loss_j += 0.5 * time_s * fmax(most_w, 0.0);
+    asked->progress += 0.5 * time_s * best->rate;
+    asked->time_s += 0.5 * time_s;
+    if (search->use != NULL)
+        search->use[best->row + slot] += 0.5 * time_s * best->gpu_s * best->rate;
+}
+
+static struct asked ask_all(struct alone_search *search, double worth_j)
+{
+    const struct lull_preemptive_job *job = search->job;
+    const struct lull_preemptive_slots *slots = search->slots;
+    double unit_j[LULL_CLUSTER_MOST_MODES];
+    struct asked asked = {0};
+    double at_s = job->arrival_s;
+
+    for (uint32_t slot = (uint32_t)fmin(at_s / slots->slot_s, slots->slots); slot < slots->slots;
+         slot++) {
+        const double left_j = worth_j - job->second_j * (at_s - job->arrival_s);
+        const double end_s = (slot + 1.0) * slots->slot_s;
+        double gain_j;
+
+        if (left_j <= search->least_j)
+            break;
+        gain_j = left_j - price_units(search, slot, unit_j);
+        if (gain_j > 0.0 && end_s > at_s) {
+            const double time_s = fmin(end_s - at_s, gain_j / job->second_j);
+
+            ask(search, slot, unit_j, left_j, time_s, &asked);
+            ask(search, slot, unit_j, left_j - job->second_j * time_s, time_s, &asked);
+        }
+        at_s = fmax(at_s, end_s);
+    }
+    return asked;
+}
+
+/* ---- the best worth ----------------------------------------------------------------------- */
+
+static struct asked look(struct alone_search *search, double worth_j)
+{
+    const struct asked asked = ask_all(search, worth_j);
+    const double bound_j =
+        worth_j - asked.loss_j - 0.5 * search->job->second_j * search->job->tau_s;
+
+    if (bound_j > search->bound_j) {
+        search->bound_j = bound_j;
+        search->worth_j = worth_j;
+    }
+    return asked;
+}
+
+/* The bound rises with the worth as long as less than all progress is asked for: from where the
+ * last search ended, ever longer steps until it falls, then halves. Above most_j all would be asked
+ * for after the slots. */
+static void climb(struct alone_search *search, double most_j)
+{
+    double low_j = search->least_j;
+    double high_j = most_j;
+    double at_j = fmin(fmax(search->job->worth_j, low_j), most_j);
+    double step_j = first_step * (at_j - low_j) + 1e-9 * most_j;
+
+    for (int i = 0; i < MOST_TRIALS && high_j > low_j; i++) {
+        const double progress = look(search, at_j).progress;
+
+        if (fabs(progress - 1.0) < close_enough)
+            break;
+        if (progress < 1.0) {
+            low_j = at_j;
+            at_j = fmin(at_j + step_j, 0.5 * (low_j + high_j));
+        } else {
+            high_j = at_j;
+            at_j = fmax(at_j - step_j, 0.5 * (low_j + high_j));
+        }
+        step_j *= 4.0;
+    }
+}
+
+/* The dearest mode is no reason to wait: what one pays for the wait until after the slots. */
+static double most_worth_j(const struct alone_search *search)
+{
+    const double end_s = search->slots->slot_s * search->slots->slots;
+
+    return search->least_j + search->job->second_j * fmax(end_s - search->job->arrival_s, 0.0);
+}
+
+static void set_own(struct alone_search *search)
+{
+    const struct lull_preemptive_job *job = search->job;
+
+    search->least_j = INFINITY;
+    for (uint32_t i = 0; i < job->mode_count; i++) {
+        search->own_j[i] =
+            job->modes[i].energy_j + job->second_j * fmin(job->modes[i].time_s, job->tau_s);
+        search->least_j = fmin(search->least_j, search->own_j[i]);
+    }
+}
+
+double lull_preemptive_alone_j(struct lull_preemptive_job *job,
+                               const struct lull_preemptive_slots *slots, const double *gpu_w,
+                               double *use)
+{
+    struct alone_search search = {.job = job, .slots = slots, .gpu_w = gpu_w, .bound_j = -INFINITY};
+    double alone_j;
+    const struct lull_preemptive_mode *best = lull_preemptive_best_mode(job, &alone_j);
+    struct asked asked;
+
+    if (job->tau_s <= 0.0) {
+        job->tau_s = best->time_s;
+        job->worth_j = alone_j + 0.5 * job->second_j * job->tau_s;
+    }
+    set_own(&search);
+    climb(&search, most_worth_j(&search));
+    if (fmax(search.bound_j, alone_j) >= job->value_j)
+        return 0.0;
+    search.use = use;
+    asked = ask_all(&search, search.worth_j);
+    job->worth_j = search.worth_j;
+    if (asked.progress > 0.0)
+        job->tau_s = asked.time_s / asked.progress;
+    return fmax(search.bound_j, alone_j) - (isinf(job->value_j) ? 0.0 : job->value_j);
+}

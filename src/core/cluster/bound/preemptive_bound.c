@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/cluster/bound/preemptive_bound.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/cluster/model/node_groups.h"
+#include "core/cluster/bound/preemptive_alone.h"
+
+/* Of all that is summed up, far more than rounding of doubles can make of millions of terms. */
+static const double slip_ratio = 1e-9;
+
+struct lull_preemptive {
+    const struct lull_preemptive_problem *problem;
+    struct lull_preemptive_slots slots;
+    struct lull_cluster_members members;
+    size_t groups;
+    struct lull_preemptive_job *jobs;
+    size_t *number; /* of each, among the problem's */
+    size_t count;
+    struct lull_preemptive_mode *modes; /* of all */
+    size_t mode_count;
+};
+
+/* ---- made ready --------------------------------------------------------------------------- */
+
+static void add_modes(struct lull_preemptive *all, const struct lull_cluster_job *job)
+{
+    const struct lull_preemptive_problem *problem = all->problem;
+    struct lull_preemptive_job *made = &all->jobs[all->count];
+
+    made->modes = &all->modes[all->mode_count];
+    for (uint32_t i = 0; i < job->mode_count; i++) {
+        const struct lull_cluster_mode *mode = &job->modes[i];
+        const size_t group = (size_t)job->pool * problem->cluster->type_count + mode->type;
+
+        if (!lull_cluster_mode_is_possible(job, i, problem->cluster, all->members.gpus))
+            continue;
+        if (job->value_j > 0.0 && mode->time_ns > job->deadline_ns - job->arrival_ns)
+            continue;
+        all->modes[all->mode_count++] = (struct lull_preemptive_mode){
+            .time_s = (double)mode->time_ns * 1e-9,
+            .rate = 1e9 / (double)mode->time_ns,
+            .energy_j = mode->energy_j,
+            .gpu_s = mode->gpus * (double)mode->time_ns * 1e-9,
+            .row = group * problem->slots,
+        };
+        made->mode_count++;
+    }
+}
+
+static void add(struct lull_preemptive *all, size_t number)
+{
+    const struct lull_cluster_job *job = &all->problem->jobs->all[number];
+
+    all->jobs[all->count] = (struct lull_preemptive_job){
+        .arrival_s = (double)job->arrival_ns * 1e-9,
+        .second_j = all->problem->second_j * job->weight,
+        .value_j = job->value_j > 0.0 ? job->value_j : INFINITY,
+    };
+    add_modes(all, job);
+    if (all->jobs[all->count].mode_count == 0)
+        return;
+    all->number[all->count] = number;
+    all->count++;
+}
+
+static size_t count_modes(const struct lull_cluster_jobs *jobs)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < jobs->count; i++)
+        count += jobs->all[i].mode_count;
+    return count;
+}
+
+int lull_preemptive_create(const struct lull_preemptive_problem *problem,
+                           struct lull_preemptive **preemptive_out)
+{
+    const size_t jobs = problem->jobs->count;
+    struct lull_preemptive *all = calloc(1, sizeof(*all));
+
+    if (all == NULL)
+        return -ENOMEM;
+    *all = (struct lull_preemptive){
+        .problem = problem,
+        .slots = {(double)problem->slot_ns * 1e-9, problem->slots},
+        .groups = (size_t)problem->cluster->pool_count * problem->cluster->type_count,
+        .jobs = calloc(jobs + 1, sizeof(*all->jobs)),
+        .number = calloc(jobs + 1, sizeof(*all->number)),
+        .modes = calloc(count_modes(problem->jobs) + 1, sizeof(*all->modes)),
+    };
+    if (all->jobs == NULL || all->number == NULL || all->modes == NULL ||
+        lull_cluster_members_init(&all->members, problem->cluster) < 0) {
+        lull_preemptive_destroy(all);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < jobs; i++)
+        add(all, i);
+    *preemptive_out = all;
+    return 0;
+}
+
+void lull_preemptive_destroy(struct lull_preemptive *preemptive)
+{
+    if (preemptive == NULL)
+        return;
+    lull_cluster_members_fini(&preemptive->members);
+    free(preemptive->jobs);
+    free(preemptive->number);
+    free(preemptive->modes);
+    free(preemptive);
+}
+
+/* ---- the bound ---------------------------------------------------------------------------- */
+
+size_t lull_preemptive_cells(const struct lull_preemptive *preemptive)
+{
+    return preemptive->groups * preemptive->slots.slots;
+}
+
+double lull_preemptive_bound(struct lull_preemptive *preemptive, const double *gpu_w,
+                             double *excess_out)
+{
+    const struct lull_preemptive_slots *slots = &preemptive->slots;
+    double worth_j = 0.0; /* of all GPUs, all the time */
+    double bound_j = 0.0;
+    double added_j = 0.0;
+
+    for (size_t group = 0, cell = 0; group < preemptive->groups; group++) {
+        const double gpu_s = (double)preemptive->members.gpus[group] * slots->slot_s;
+
+        for (uint32_t slot = 0; slot < slots->slots; slot++, cell++) {
+            excess_out[cell] = -gpu_s;
+            worth_j += gpu_s * gpu_w[cell];
+        }
+    }
+    for (size_t i = 0; i < preemptive->count; i++) {
+        const double alone_j =
+            lull_preemptive_alone_j(&preemptive->jobs[i], slots, gpu_w, excess_out);
+
+        bound_j += alone_j;
+        added_j += fabs(alone_j);
+    }
+    return bound_j - worth_j - slip_ratio * (added_j + worth_j);
+}
+
+/* ---- the search --------------------------------------------------------------------------- */
+
+/* Who is there in each slot: GPUs asked for, and what their seconds count. */
+static void count_present(const struct lull_preemptive *all, const int64_t *end_ns, double *gpus,
+                          double *second_j)
+{
+    const int64_t slot_ns = all->problem->slot_ns;
+
+    for (size_t i = 0; i < all->count; i++) {
+        double unused_j;
+        const struct lull_preemptive_mode *mode =
+            lull_preemptive_best_mode(&all->jobs[i], &unused_j);
+        const int64_t arrival_ns = all->problem->jobs->all[all->number[i]].arrival_ns;
+        const int64_t last_ns = end_ns[all->number[i]];
+
+        for (int64_t slot = arrival_ns / slot_ns;
+             slot < all->slots.slots && slot * slot_ns < last_ns; slot++) {
+            gpus[mode->row + (size_t)slot] += mode->gpu_s * mode->rate;
+            second_j[mode->row + (size_t)slot] += all->jobs[i].second_j;
+        }
+    }
+}
+
+/* Where more is asked for than there is, a second of a GPU is worth what those lose who do not get
+ * one. */
+static int guess(const struct lull_preemptive *all, const int64_t *end_ns, double *gpu_w)
+{
+    const size_t cells = lull_preemptive_cells(all);
+    double *gpus = calloc(cells + 1, sizeof(*gpus));
+
+    if (gpus == NULL)
+        return -ENOMEM;
+    count_present(all, end_ns, gpus, gpu_w);
+    for (size_t cell = 0; cell < cells; cell++) {
+        const double room = (double)all->members.gpus[cell / all->slots.slots];
+
+        gpu_w[cell] = gpus[cell] > room ? gpu_w[cell] * (1.0 / room - 1.0 / gpus[cell]) : 0.0;
+    }
+    free(gpus);
+    return 0;
+}
+
+static int look(void *asked, const double *gpu_w, double *bound_j_out, double *excess_out)
+{
+    *bound_j_out = lull_preemptive_bound(asked, gpu_w, excess_out);
+    return 0;
+}
+
+int lull_preemptive_search(struct lull_preemptive *preemptive, const int64_t *end_ns,
+                           const struct lull_price_ascent *ascent, double *bound_j_out)
+{
+    const size_t cells = lull_preemptive_cells(preemptive);
+    double *gpu_w = calloc(cells + 1, sizeof(*gpu_w));
+    int rc = gpu_w != NULL ? guess(preemptive, end_ns, gpu_w) : -ENOMEM;
+
+    if (rc == 0)
+        rc = lull_price_ascend(cells, look, preemptive, ascent, gpu_w, bound_j_out);
+    free(gpu_w);
+    return rc;
+}

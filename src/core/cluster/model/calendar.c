@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/cluster/model/calendar.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "core/cluster/model/calendar_node.h"
+#include "core/cluster/model/job.h"
+#include "core/cluster/model/node_groups.h"
+
+/* More (or fewer) nodes can begin from a time on. */
+struct change {
+    int64_t at_ns;
+    int32_t whole; /* nodes that are free all over */
+    int32_t rest;  /* nodes with enough for the rest */
+};
+
+struct lull_calendar {
+    const struct lull_cluster *cluster;
+    struct lull_calendar_node *nodes;
+    struct lull_cluster_members members;
+    uint32_t *most; /* [pool * types + type]: GPUs of its largest node */
+    struct change *changes;
+    size_t change_count;
+    size_t change_room;
+};
+
+static int change_all(struct lull_calendar *calendar, const struct lull_cluster_share *shares,
+                      size_t count, bool is_taken, int64_t from_ns, int64_t until_ns)
+{
+    for (size_t i = 0; i < count; i++)
+        if (lull_calendar_make_room(&calendar->nodes[shares[i].node]) < 0)
+            return -ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        lull_calendar_change(&calendar->nodes[shares[i].node], shares[i].gpus, is_taken, from_ns,
+                             until_ns);
+    return 0;
+}
+
+int lull_calendar_add(struct lull_calendar *calendar, const struct lull_cluster_share *shares,
+                      size_t count, int64_t from_ns, int64_t until_ns)
+{
+    return change_all(calendar, shares, count, true, from_ns, until_ns);
+}
+
+int lull_calendar_remove(struct lull_calendar *calendar, const struct lull_cluster_share *shares,
+                         size_t count, int64_t from_ns, int64_t until_ns)
+{
+    return change_all(calendar, shares, count, false, from_ns, until_ns);
+}
+
+/* ---- the earliest time --------------------------------------------------------------------- */
+
+/* Finds where the search for windows on a node begins: not now if the real node has fewer GPUs free
+ * than are wanted. */
+static bool begin_search(struct lull_calendar *calendar, uint32_t node, uint32_t gpus,
+                         int64_t now_ns, const struct lull_cluster_state *real, uint32_t *step,
+                         int64_t *from_ns)
+{
+    lull_calendar_forget(&calendar->nodes[node], now_ns);
+    *step = 0;
+    *from_ns = now_ns;
+    if (real == NULL || lull_cluster_state_free(real, node) >= gpus)
+        return true;
+    *from_ns = lull_calendar_until(&calendar->nodes[node], 0);
+    *step = 1;
+    return *from_ns != LULL_CLUSTER_NEVER;
+}
+
+static int64_t find_on_one(struct lull_calendar *calendar, const struct lull_calendar_wish *wish,
+                           int64_t now_ns, int64_t before_ns, const struct lull_cluster_state *real,
+                           struct lull_cluster_share *shares_out)
+{
+    const size_t group = (size_t)wish->pool * calendar->cluster->type_count + wish->type;
+    int64_t best_ns = LULL_CLUSTER_NEVER;
+    uint32_t fewest = UINT32_MAX;
+
+    for (size_t i = calendar->members.first[group]; i < calendar->members.first[group + 1]; i++) {
+        const uint32_t number = calendar->members.nodes[i];
+        const struct lull_calendar_node *node = &calendar->nodes[number];
+        int64_t from_ns;
+        int64_t until_ns;
+        uint32_t step;
+        uint32_t free;
+
+        if (calendar->cluster->nodes[number].gpus < wish->gpus ||
+            !begin_search(calendar, number, wish->gpus, now_ns, real, &step, &from_ns) ||
+            !lull_calendar_next_window(node, wish->gpus, wish->time_ns,
+                                       best_ns == LULL_CLUSTER_NEVER ? before_ns : best_ns + 1,
+                                       &step, &from_ns, &until_ns) ||
+            from_ns >= before_ns || from_ns > best_ns)
+            continue;
+        free = node->steps[lull_calendar_step_at(node, from_ns)].free;
+        if (from_ns == best_ns && free >= fewest)
+            continue;
+        best_ns = from_ns;
+        fewest = free;
+        shares_out[0] = (struct lull_cluster_share){number, wish->gpus};
+    }
+    return best_ns;
+}
+
+static int add_change(struct lull_calendar *calendar, struct change added)
+{
+    if (calendar->change_count == calendar->change_room) {
+        const size_t room = calendar->change_room > 0 ? 2 * calendar->change_room : 256;
+        struct change *changes = realloc(calendar->changes, room * sizeof(*changes));
+
+        if (changes == NULL)
+            return -ENOMEM;
+        calendar->changes = changes;
+        calendar->change_room = room;
+    }
+    calendar->changes[calendar->change_count++] = added;
+    return 0;
+}
+
+/* Adds the windows in which a job can begin on a node, as changes of the number of such nodes. */
+static int add_windows(struct lull_calendar *calendar, uint32_t number, uint32_t gpus,
+                       bool is_whole, int64_t time_ns, int64_t now_ns,
+                       const struct lull_cluster_state *real)
+{
+    const struct lull_calendar_node *node = &calendar->nodes[number];
+    int64_t from_ns;
+    int64_t until_ns;
+    uint32_t step;
+
+    if (!begin_search(calendar, number, gpus, now_ns, real, &step, &from_ns))
+        return 0;
+    while (lull_calendar_next_window(node, gpus, time_ns, LULL_CLUSTER_NEVER, &step, &from_ns,
+                                     &until_ns)) {
+        if (add_change(calendar, (struct change){from_ns, is_whole, !is_whole}) < 0)
+            return -ENOMEM;
+        if (until_ns == LULL_CLUSTER_NEVER)
+            return 0;
+        if (add_change(calendar, (struct change){until_ns - time_ns + 1, -is_whole, is_whole - 1}) <
+            0)
+            return -ENOMEM;
+        from_ns = until_ns;
+        step++;
+    }
+    return 0;
+}
+
+static int by_time(const void *left, const void *right)
+{
+    const struct change *a = left;
+    const struct change *b = right;
+
+    return (a->at_ns > b->at_ns) - (a->at_ns < b->at_ns);
+}
+
+/* The first time at which this many nodes are wholly free, and one more has the rest free. */
+static int64_t first_time(const struct lull_calendar *calendar, int32_t whole, bool has_rest)
+{
+    int32_t wholes = 0;
+    int32_t rests = 0;
+
+    for (size_t i = 0; i < calendar->change_count; i++) {
+        wholes += calendar->changes[i].whole;
+        rests += calendar->changes[i].rest;
+        if (i + 1 < calendar->change_count &&
+            calendar->changes[i + 1].at_ns == calendar->changes[i].at_ns)
+            continue;
+        if (wholes >= whole && (!has_rest || rests > whole))
+            return calendar->changes[i].at_ns;
+    }
+    return LULL_CLUSTER_NEVER;
+}
+
+/* Chooses whole nodes in the order of their numbers, and of the others the one with the fewest free
+ * GPUs for the rest. */
+static size_t choose_nodes(const struct lull_calendar *calendar,
+                           const struct lull_calendar_wish *wish, int64_t start_ns, int64_t now_ns,
+                           const struct lull_cluster_state *real,
+                           struct lull_cluster_share *shares_out)
+{
+    const size_t group = (size_t)wish->pool * calendar->cluster->type_count + wish->type;
+    const uint32_t most = calendar->most[group];
+    const uint32_t whole = wish->gpus / most;
+    const uint32_t rest = wish->gpus % most;
+    uint32_t fewest = UINT32_MAX;
+    size_t count = 0;
+
+    for (size_t i = calendar->members.first[group]; i < calendar->members.first[group + 1]; i++) {
+        const uint32_t number = calendar->members.nodes[i];
+        const struct lull_calendar_node *node = &calendar->nodes[number];
+        const uint32_t free = node->steps[lull_calendar_step_at(node, start_ns)].free;
+        const uint32_t really =
+            real == NULL || start_ns > now_ns ? most : lull_cluster_state_free(real, number);
+
+        if (count < whole && really >= most &&
+            lull_calendar_is_free(node, most, start_ns, start_ns + wish->time_ns)) {
+            shares_out[count++] = (struct lull_cluster_share){number, most};
+        } else if (rest > 0 && free < fewest && really >= rest &&
+                   lull_calendar_is_free(node, rest, start_ns, start_ns + wish->time_ns)) {
+            shares_out[whole] = (struct lull_cluster_share){number, rest};
+            fewest = free;
+        }
+    }
+    return whole + (rest > 0);
+}
+
+static int64_t find_on_many(struct lull_calendar *calendar, const struct lull_calendar_wish *wish,
+                            int64_t now_ns, const struct lull_cluster_state *real,
+                            struct lull_cluster_share *shares_out, size_t *share_count_out)
+{
+    const size_t group = (size_t)wish->pool * calendar->cluster->type_count + wish->type;
+    const uint32_t most = calendar->most[group];
+    int64_t start_ns;
+
+    calendar->change_count = 0;
+    for (size_t i = calendar->members.first[group]; i < calendar->members.first[group + 1]; i++) {
+        const uint32_t number = calendar->members.nodes[i];
+
+        if (add_windows(calendar, number, most, true, wish->time_ns, now_ns, real) < 0 ||
+            (wish->gpus % most > 0 && add_windows(calendar, number, wish->gpus % most, false,
+                                                  wish->time_ns, now_ns, real) < 0))
+            return LULL_CLUSTER_NEVER;
+    }
+    if (calendar->change_count > 0)
+        qsort(calendar->changes, calendar->change_count, sizeof(*calendar->changes), by_time);
+    start_ns = first_time(calendar, (int32_t)(wish->gpus / most), wish->gpus % most > 0);
+    if (start_ns != LULL_CLUSTER_NEVER)
+        *share_count_out = choose_nodes(calendar, wish, start_ns, now_ns, real, shares_out);
+    return start_ns;
+}
+
+int64_t lull_calendar_find(struct lull_calendar *calendar, const struct lull_calendar_wish *wish,
+                           int64_t now_ns, int64_t before_ns, const struct lull_cluster_state *real,
+                           struct lull_cluster_share *shares_out, size_t *share_count_out)
+{
+    const size_t group = (size_t)wish->pool * calendar->cluster->type_count + wish->type;
+    int64_t start_ns;
+
+    if (calendar->most[group] == 0)
+        return LULL_CLUSTER_NEVER;
+    if (wish->gpus > calendar->most[group]) {
+        start_ns = find_on_many(calendar, wish, now_ns, real, shares_out, share_count_out);
+        return start_ns < before_ns ? start_ns : LULL_CLUSTER_NEVER;
+    }
+    *share_count_out = 1;
+    return find_on_one(calendar, wish, now_ns, before_ns, real, shares_out);
+}
+
+/* ---- beginning and end --------------------------------------------------------------------- */
+
+void lull_calendar_destroy(struct lull_calendar *calendar)
+{
+    if (calendar == NULL)
+        return;
+    for (uint32_t i = 0; calendar->nodes != NULL && i < calendar->cluster->node_count; i++)
+        free(calendar->nodes[i].steps);
+    free(calendar->nodes);
+    lull_cluster_members_fini(&calendar->members);
+    free(calendar->most);
+    free(calendar->changes);
+    free(calendar);
+}
+
+static int fill(struct lull_calendar *calendar)
+{
+    const struct lull_cluster *cluster = calendar->cluster;
+
+    for (uint32_t i = 0; i < cluster->node_count; i++) {
+        const size_t group =
+            (size_t)cluster->nodes[i].pool * cluster->type_count + cluster->nodes[i].type;
+        struct lull_calendar_node *const node = &calendar->nodes[i];
+
+        node->room = 8;
+        node->steps = calloc(node->room, sizeof(*node->steps));
+        if (node->steps == NULL)
+            return -ENOMEM;
+        node->steps[node->count++] = (struct lull_calendar_step){INT64_MIN, cluster->nodes[i].gpus};
+        if (cluster->nodes[i].gpus > calendar->most[group])
+            calendar->most[group] = cluster->nodes[i].gpus;
+    }
+    return 0;
+}
+
+int lull_calendar_create(const struct lull_cluster *cluster, struct lull_calendar **calendar_out)
+{
+    const size_t groups = (size_t)cluster->pool_count * cluster->type_count;
+    struct lull_calendar *calendar = calloc(1, sizeof(*calendar));
+
+    if (calendar == NULL)
+        return -ENOMEM;
+    calendar->cluster = cluster;
+    calendar->nodes = calloc(cluster->node_count, sizeof(*calendar->nodes));
+    calendar->most = calloc(groups, sizeof(*calendar->most));
+    if (calendar->nodes == NULL || calendar->most == NULL ||
+        lull_cluster_members_init(&calendar->members, cluster) < 0 || fill(calendar) < 0) {
+        lull_calendar_destroy(calendar);
+        return -ENOMEM;
+    }
+    *calendar_out = calendar;
+    return 0;
+}

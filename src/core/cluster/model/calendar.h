@@ -1,0 +1,50 @@
+/*
+ * When GPUs of which node will be free: reservations of gangs on concrete nodes, and the earliest
+ * time and place for another. What is reserved is there when its time comes, whatever the nodes are
+ * split into.
+ *
+ * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_CLUSTER_MODEL_CALENDAR_H
+#define LULL_CORE_CLUSTER_MODEL_CALENDAR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/cluster/model/cluster.h"
+#include "core/cluster/model/state.h"
+
+struct lull_calendar; /* opaque */
+
+/* Everything free. Borrows the cluster, which has been checked. -ENOMEM. */
+int lull_calendar_create(const struct lull_cluster *cluster, struct lull_calendar **calendar_out);
+void lull_calendar_destroy(struct lull_calendar *calendar);
+
+/* A search for room: this many GPUs (> 0) of a pool and type for time_ns (> 0). */
+struct lull_calendar_wish {
+    uint32_t pool;
+    uint32_t type;
+    uint32_t gpus;
+    int64_t time_ns;
+};
+
+/*
+ * The earliest time from now_ns on, but before before_ns, at which the wish is free from begin to
+ * end: on one node if one has as many GPUs, on the one with the fewest free at that time; else on
+ * free nodes and one for the rest. Of equals the lowest number. At now_ns the GPUs must be free in
+ * `real`, too (NULL: that is taken for granted). Writes the shares (room for node_count).
+ * LULL_CLUSTER_NEVER: there is none. What lies before now_ns is forgotten.
+ * O(nodes and reservations of the group); log of those more for gangs over several nodes.
+ * -ENOMEM comes out as LULL_CLUSTER_NEVER.
+ */
+int64_t lull_calendar_find(struct lull_calendar *calendar, const struct lull_calendar_wish *wish,
+                           int64_t now_ns, int64_t before_ns, const struct lull_cluster_state *real,
+                           struct lull_cluster_share *shares_out, size_t *share_count_out);
+
+/* The shares, which are free (add) or reserved (remove) all the time. -ENOMEM: nothing changed. */
+int lull_calendar_add(struct lull_calendar *calendar, const struct lull_cluster_share *shares,
+                      size_t count, int64_t from_ns, int64_t until_ns);
+int lull_calendar_remove(struct lull_calendar *calendar, const struct lull_cluster_share *shares,
+                         size_t count, int64_t from_ns, int64_t until_ns);
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * A cluster of GPU nodes, as schedulers see it. Nodes of one type in one pool (virtual cluster,
+ * partition) form a group: within it any node is as good as another but for what runs on it.
+ *
+ * Pure. Threads: any for const objects. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_CLUSTER_MODEL_CLUSTER_H
+#define LULL_CORE_CLUSTER_MODEL_CLUSTER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum {
+    LULL_CLUSTER_MOST_NODES = 1 << 20,
+    LULL_CLUSTER_MOST_NODE_GPUS = 64,
+};
+
+#define LULL_CLUSTER_MOST_TURN_ON_NS INT64_C(1000000000000000) /* 11 days */
+
+/* What the GPUs of a node are. */
+struct lull_cluster_type {
+    const char *name;    /* e.g. "A100-SXM4-40GB"; borrowed */
+    uint32_t memory_mib; /* of one GPU; 0: not known, everything fits */
+    double idle_w;       /* of one GPU without a job, its share of the node included; >= 0 */
+    double turn_on_j;    /* of one node; >= 0 */
+    int64_t turn_on_ns;  /* of one node; >= 0 */
+    double off_w;        /* of one node that is off; >= 0 */
+};
+
+struct lull_cluster_node {
+    uint32_t pool; /* < pool_count */
+    uint32_t type; /* < type_count */
+    uint32_t gpus; /* 1 to LULL_CLUSTER_MOST_NODE_GPUS */
+    uint32_t rack;
+};
+
+struct lull_cluster {
+    const struct lull_cluster_type *types;
+    uint32_t type_count;
+    const struct lull_cluster_node *nodes;
+    uint32_t node_count;
+    uint32_t pool_count;
+};
+
+/* GPUs of one node that a job has or is to have. */
+struct lull_cluster_share {
+    uint32_t node;
+    uint32_t gpus;
+};
+
+/* Whether the numbers are within their ranges. -EINVAL, with the node. */
+int lull_cluster_check(const struct lull_cluster *cluster, struct lull_error *err);
+
+#endif

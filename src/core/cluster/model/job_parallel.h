@@ -1,0 +1,107 @@
+/*
+ * An iteration of a data, tensor and pipeline parallel job as a task graph (job_graph.h), and what
+ * it becomes as modes of the job: one clock for all its GPUs, or the pipeline planner's plans.
+ *
+ * A device is a stage's GPUs of one data parallel copy, which are alike; so are the copies, of
+ * which the graph has one. Every micro-batch runs a stage's layers, forward or backward, and then
+ * their collectives among the tensor parallel GPUs, which nothing hides. Activations and their
+ * gradients travel to the next stage. In the last backward of a chunk the gradients leave in
+ * buckets as they come, beside the rest of it; the optimizer waits for the last bucket.
+ *
+ * A transfer of M bytes takes a + b M, an all-reduce of n GPUs 2 (n - 1) a + 2 (n - 1) / n b M (a
+ * ring). Every device has a link of its own for tensor, for data parallelism, and to the next and
+ * the previous stage.
+ *
+ * Pure. Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_CLUSTER_MODEL_JOB_PARALLEL_H
+#define LULL_CORE_CLUSTER_MODEL_JOB_PARALLEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "core/cluster/model/job.h"
+#include "core/cluster/model/job_graph.h"
+#include "core/cluster/model/job_surface.h"
+#include "core/pipeline/schedule/schedule.h"
+
+struct lull_job_link {
+    int64_t latency_ns; /* a >= 0 */
+    double ns_per_byte; /* b >= 0 */
+};
+
+struct lull_job_parallel {
+    uint32_t data;     /* copies, > 0 */
+    uint32_t tensor;   /* GPUs of a device, > 0 */
+    uint32_t pipeline; /* devices, > 0 */
+    uint32_t microbatches;
+    /* Of the pipeline; without overlaps (dualpipev). A stage of it is a chunk here. */
+    struct lull_pipeline_schedule schedule;
+
+    /* Of a chunk and a micro-batch, on one GPU at the highest clock. */
+    int64_t forward_ns;      /* > 0 */
+    int64_t backward_ns;     /* > 0; what it computes again included */
+    int64_t head_forward_ns; /* that the last chunk has more; >= 0 */
+    int64_t head_backward_ns;
+    uint32_t forward_calls; /* all-reduces among the tensor parallel GPUs */
+    uint32_t backward_calls;
+    double call_bytes;  /* of one of them */
+    double stage_bytes; /* from chunk to chunk */
+
+    /* Collectives whose time is known, beside those told by size; >= 0. */
+    int64_t forward_link_ns;  /* of a forward, among the GPUs of a device */
+    int64_t backward_link_ns; /* of a backward, or what of it makes the input's gradient */
+    int64_t gradient_link_ns; /* of all gradients of one GPU, among the copies */
+
+    double gradient_bytes; /* of one GPU, all its chunks */
+    uint32_t buckets;      /* of each chunk, > 0 */
+    int64_t optimizer_ns;  /* >= 0; follows the clock */
+
+    struct lull_job_link tensor_link;
+    struct lull_job_link stage_link;
+    struct lull_job_link data_link;
+};
+
+int64_t lull_job_transfer_ns(const struct lull_job_link *link, double bytes);
+int64_t lull_job_all_reduce_ns(const struct lull_job_link *link, double bytes, uint32_t ranks);
+
+/* Of one action of a chunk (forward, backward, input, weight or recompute) at the highest clock:
+ * what it computes, and its collectives among the tensor parallel GPUs. */
+int64_t lull_job_parallel_compute_ns(const struct lull_job_parallel *parallel,
+                                     enum lull_pipeline_kind kind, bool is_last_chunk);
+int64_t lull_job_parallel_tensor_ns(const struct lull_job_parallel *parallel,
+                                    enum lull_pipeline_kind kind);
+
+/* One bucket's all-reduce among the copies; 0: there is one copy. */
+int64_t lull_job_parallel_bucket_ns(const struct lull_job_parallel *parallel);
+
+/*
+ * The finished graph; its devices are resources 0 to pipeline - 1. graph_out: not initialised
+ * before; written on success, then the caller's to fini. Errors: -EINVAL a number out of range,
+ * an overlapped schedule; those of lull_pipeline_schedule_order and of job_graph.h.
+ */
+int lull_job_parallel_build(const struct lull_job_parallel *parallel,
+                            struct lull_job_graph *graph_out, struct lull_error *err);
+
+/* lull_job_iterate of the job: all GPUs of all copies, at one clock. Errors: -ENOMEM. */
+int lull_job_parallel_iterate(const struct lull_job_parallel *parallel,
+                              const struct lull_job_graph *graph,
+                              const struct lull_job_tempo *tempo,
+                              struct lull_job_iteration *iteration_out);
+
+/* GPUs of the job. */
+uint64_t lull_job_parallel_gpus(const struct lull_job_parallel *parallel);
+
+/*
+ * Candidates for operating_points.h: `iterations` (> 0) at every clock of the tempo (0: the highest).
+ * modes_out: clock_count places. Returns how many were written, those whose time is in range, or
+ * -ENOMEM.
+ */
+int64_t lull_job_parallel_modes(const struct lull_job_parallel *parallel,
+                                const struct lull_job_graph *graph,
+                                const struct lull_job_tempo *tempo, uint32_t clock_count,
+                                uint64_t iterations, uint32_t type,
+                                struct lull_cluster_mode *modes_out);
+
+#endif

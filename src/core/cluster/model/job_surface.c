@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/cluster/model/job_surface.h"
+
+#include <math.h>
+
+#include "core/cluster/model/job.h"
+
+/* ---- a GPU at a clock --------------------------------------------------------------------- */
+
+static double kernel_ratio(const struct lull_job_clock *clock, const struct lull_job_part *part)
+{
+    return part->memory_ratio / clock->bandwidth_ratio +
+           (1.0 - part->memory_ratio) / clock->core_ratio;
+}
+
+/* Where memory is slower than at the highest clock, the cores wait for it and draw less. */
+static double kernel_w(const struct lull_job_clock *clock, const struct lull_job_part *part)
+{
+    const double fed = part->memory_ratio + (1.0 - part->memory_ratio) / clock->core_ratio;
+    const double reached = fmin(fed / kernel_ratio(clock, part), 1.0);
+
+    return fmax(part->base_w + part->slope_w * clock->dynamic_ratio * reached, clock->waiting_w);
+}
+
+/* The clock that the power limit leaves a kernel when this one is asked for. */
+static uint32_t limited_clock(const struct lull_job_gpu *gpu, const struct lull_job_part *part,
+                              uint32_t clock)
+{
+    while (clock + 1 < gpu->clock_count && kernel_w(&gpu->clocks[clock], part) > gpu->limit_w)
+        clock++;
+    return clock;
+}
+
+/* Seconds and joules of a second of work at the highest clock without a limit. */
+struct spent {
+    double time;
+    double energy;
+};
+
+static struct spent spend(const struct lull_job_gpu *gpu, const struct lull_job_work *work,
+                          uint32_t clock)
+{
+    const double waiting_w = gpu->clocks[clock].waiting_w;
+    struct spent sum = {work->host_ratio, work->host_ratio * waiting_w};
+
+    for (uint32_t i = 0; i < work->part_count; i++) {
+        const struct lull_job_part *part = &work->parts[i];
+        const struct lull_job_clock *at = &gpu->clocks[limited_clock(gpu, part, clock)];
+        const double time = part->share_ratio * kernel_ratio(at, part) /
+                            kernel_ratio(&gpu->clocks[limited_clock(gpu, part, 0)], part);
+
+        sum.time += time;
+        sum.energy += time * kernel_w(at, part);
+    }
+    return sum;
+}
+
+void lull_job_tempo(const struct lull_job_gpu *gpu, const struct lull_job_work *work,
+                    struct lull_job_tempo *tempo_out)
+{
+    const struct spent highest = spend(gpu, work, 0);
+
+    for (uint32_t i = 0; i < gpu->clock_count; i++) {
+        const struct lull_job_clock *clock = &gpu->clocks[i];
+        const struct spent here = spend(gpu, work, i);
+
+        tempo_out[i] = (struct lull_job_tempo){
+            .sm_mhz = clock->sm_mhz,
+            .compute_ratio = here.time / highest.time,
+            .compute_w = here.energy / here.time,
+            .transfer_ratio = gpu->clocks[0].transfer_ratio / clock->transfer_ratio,
+            .transfer_w = clock->waiting_w + clock->transfer_w,
+            .waiting_w = clock->waiting_w,
+        };
+    }
+}
+
+/* ---- time and energy ---------------------------------------------------------------------- */
+
+/* What the job's own time at the highest clock becomes with n GPUs, in units of its computation. */
+struct split {
+    double compute;
+    double transfer;
+};
+
+static double rate_of(const struct lull_job_rates *rates, uint32_t gpus)
+{
+    for (uint32_t i = 0; i < rates->count; i++)
+        if (rates->rows[i].gpus == gpus)
+            return rates->rows[i].rate;
+    return 0.0;
+}
+
+/* What a GPU does less than where there are fewest of them is communication. */
+static bool split_by_rates(const struct lull_job_surface *surface, uint32_t gpus,
+                           struct split *split)
+{
+    const struct lull_job_rates *rates = surface->rates;
+    const double own = rate_of(rates, surface->gpus);
+    const double here = rate_of(rates, gpus);
+    const double alone = rates->rows[0].rate / rates->rows[0].gpus;
+
+    if (!(own > 0.0) || !(here > 0.0))
+        return false;
+
+    const double total = surface->gpus * alone / here;
+
+    split->compute = fmin((double)surface->gpus / gpus, total);
+    split->transfer = total - split->compute;
+    return true;
+}
+
+static void split_by_ring(const struct lull_job_surface *surface, uint32_t gpus,
+                          struct split *split)
+{
+    const double most = (LULL_JOB_SYNC_GPUS - 1.0) / LULL_JOB_SYNC_GPUS;
+    const double per_moved = surface->sync_ratio / (1.0 - surface->sync_ratio) / most;
+
+    split->compute = (double)surface->gpus / gpus;
+    split->transfer = per_moved * (gpus - 1.0) / gpus;
+}
+
+static bool split_time(const struct lull_job_surface *surface, uint32_t gpus, struct split *split)
+{
+    if (surface->rates != NULL && surface->rates->count > 0)
+        return split_by_rates(surface, gpus, split);
+    split_by_ring(surface, gpus, split);
+    return true;
+}
+
+static int64_t stretch(int64_t time_ns, double ratio)
+{
+    if (ratio == 1.0)
+        return time_ns;
+
+    const double wanted = (double)time_ns * ratio;
+
+    if (wanted >= (double)LULL_CLUSTER_MOST_NS)
+        return LULL_CLUSTER_MOST_NS;
+    return wanted < 1.0 ? 1 : llround(wanted);
+}
+
+bool lull_job_surface_at(const struct lull_job_surface *surface, uint32_t gpus, uint32_t clock,
+                         struct lull_job_surface_point *point_out)
+{
+    const struct lull_job_tempo *tempo = &surface->tempo[clock];
+    struct split own;
+    struct split here;
+
+    if (!split_time(surface, surface->gpus, &own) || !split_time(surface, gpus, &here))
+        return false;
+
+    const double compute = here.compute * tempo->compute_ratio;
+    const double transfer = here.transfer * tempo->transfer_ratio;
+    const double unit_s = (double)surface->time_ns * 1e-9 / (own.compute + own.transfer);
+
+    point_out->time_ns =
+        stretch(surface->time_ns, (compute + transfer) / (own.compute + own.transfer));
+    point_out->energy_j =
+        gpus * unit_s * (compute * tempo->compute_w + transfer * tempo->transfer_w);
+    point_out->exposed_ratio = transfer / (compute + transfer);
+    point_out->waiting_w = gpus * tempo->waiting_w;
+    point_out->read_mb_s = surface->read_mb_s * surface->gpus * own.compute / (compute + transfer);
+    return true;
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/cluster/model/operating_points.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- orders ------------------------------------------------------------------------------- */
+
+static int compare(double a, double b)
+{
+    return (a > b) - (a < b);
+}
+
+static int by_speed(const struct lull_cluster_mode *a, const struct lull_cluster_mode *b)
+{
+    if (a->time_ns != b->time_ns)
+        return a->time_ns < b->time_ns ? -1 : 1;
+    return compare(a->energy_j, b->energy_j);
+}
+
+static int by_hull(const void *left, const void *right)
+{
+    const struct lull_cluster_mode *a = left;
+    const struct lull_cluster_mode *b = right;
+
+    if (a->type != b->type)
+        return a->type < b->type ? -1 : 1;
+    if (a->gpus != b->gpus)
+        return a->gpus < b->gpus ? -1 : 1;
+    return by_speed(a, b);
+}
+
+static int by_time(const void *left, const void *right)
+{
+    const struct lull_cluster_mode *a = left;
+    const struct lull_cluster_mode *b = right;
+    const int order = by_speed(a, b);
+
+    if (order != 0)
+        return order;
+    if (a->gpus != b->gpus)
+        return a->gpus < b->gpus ? -1 : 1;
+    return (a->type > b->type) - (a->type < b->type);
+}
+
+/* Clocks come by time for the most part: then there is nothing to do. */
+static void sort_by_hull(struct lull_cluster_mode *all, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if (by_hull(&all[i - 1], &all[i]) > 0) {
+            qsort(all, count, sizeof(*all), by_hull);
+            return;
+        }
+}
+
+/* ---- hulls -------------------------------------------------------------------------------- */
+
+static bool is_same_hull(const struct lull_cluster_mode *a, const struct lull_cluster_mode *b)
+{
+    return a->type == b->type && a->gpus == b->gpus;
+}
+
+/* Twice the area of the triangle; > 0 where the middle lies below the line from left to right. */
+static double triangle(const struct lull_cluster_mode *left, const struct lull_cluster_mode *middle,
+                       const struct lull_cluster_mode *right)
+{
+    return (double)(right->time_ns - left->time_ns) * (left->energy_j - middle->energy_j) -
+           (double)(middle->time_ns - left->time_ns) * (left->energy_j - right->energy_j);
+}
+
+/* Of sorted candidates the lower left corners of each hull. Returns how many are left. */
+static size_t keep_hulls(struct lull_cluster_mode *all, size_t count)
+{
+    size_t kept = 0;
+    size_t first = 0; /* kept, of the hull at hand */
+
+    for (size_t i = 0; i < count; i++) {
+        if (kept > first && !is_same_hull(&all[kept - 1], &all[i]))
+            first = kept;
+        if (kept > first && all[i].energy_j >= all[kept - 1].energy_j)
+            continue;
+        while (kept > first + 1 && triangle(&all[kept - 2], &all[kept - 1], &all[i]) <= 0.0)
+            kept--;
+        all[kept++] = all[i];
+    }
+    return kept;
+}
+
+/* A mode of fewer GPUs of the type, hence of another hull, that is as good. */
+static bool is_beaten(const struct lull_cluster_mode *mode, const struct lull_cluster_mode *all,
+                      size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (all[i].type == mode->type && all[i].gpus < mode->gpus &&
+            all[i].time_ns <= mode->time_ns && all[i].energy_j <= mode->energy_j)
+            return true;
+    return false;
+}
+
+/* In their order, in which fewer GPUs stand before more: those that beat are kept themselves. */
+static size_t drop_beaten(struct lull_cluster_mode *all, size_t count)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (!is_beaten(&all[i], all, kept))
+            all[kept++] = all[i];
+    return kept;
+}
+
+/* ---- as many as a job may have ------------------------------------------------------------ */
+
+/* The area that goes with a mode, relative to its hull's fastest; < 0: it is the fastest. */
+static double loss(const struct lull_cluster_mode *all, size_t count, size_t at, size_t fastest)
+{
+    const struct lull_cluster_mode *mode = &all[at];
+    const double unit = (double)all[fastest].time_ns * all[fastest].energy_j;
+    double area;
+
+    if (at == fastest)
+        return -1.0;
+    if (at + 1 < count && is_same_hull(mode, &all[at + 1]))
+        area = triangle(mode - 1, mode, mode + 1) / 2.0;
+    else
+        area = (double)(mode->time_ns - mode[-1].time_ns) * (mode[-1].energy_j - mode->energy_j);
+    return unit > 0.0 ? area / unit : 0.0;
+}
+
+/* The mode to go next; count: all are the fastest of their hulls. */
+static size_t find_least(const struct lull_cluster_mode *all, size_t count)
+{
+    size_t fastest = 0;
+    size_t least = count;
+    double least_loss = 0.0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!is_same_hull(&all[fastest], &all[i]))
+            fastest = i;
+
+        const double here = loss(all, count, i, fastest);
+
+        if (i != fastest && (least == count || here < least_loss)) {
+            least = i;
+            least_loss = here;
+        }
+    }
+    return least;
+}
+
+size_t lull_job_modes_choose(struct lull_cluster_mode *candidates, size_t count, size_t most,
+                             struct lull_cluster_mode *modes_out)
+{
+    sort_by_hull(candidates, count);
+    count = keep_hulls(candidates, count);
+    count = drop_beaten(candidates, count);
+    while (count > most) {
+        const size_t least = find_least(candidates, count);
+
+        if (least == count)
+            break;
+        count--;
+        memmove(&candidates[least], &candidates[least + 1], (count - least) * sizeof(*candidates));
+    }
+    qsort(candidates, count, sizeof(*candidates), by_time);
+    if (count > most)
+        count = most;
+    memcpy(modes_out, candidates, count * sizeof(*modes_out));
+    return count;
+}
+
+/* ---- of surfaces -------------------------------------------------------------------------- */
+
+static size_t add_clocks(const struct lull_job_offer *offer, uint32_t gpus, uint32_t step,
+                         struct lull_cluster_mode *candidates, size_t count)
+{
+    const struct lull_job_surface *surface = &offer->surface;
+    struct lull_job_surface_point point;
+
+    for (uint32_t clock = 0; clock < surface->clock_count && count < LULL_JOB_MOST_CANDIDATES;
+         clock += step) {
+        if (!lull_job_surface_at(surface, gpus, clock, &point))
+            break;
+        candidates[count++] = (struct lull_cluster_mode){
+            .type = offer->type,
+            .gpus = gpus,
+            .sm_mhz = surface->tempo[clock].sm_mhz,
+            .time_ns = point.time_ns,
+            .energy_j = point.energy_j,
+            .exposed_ratio = (float)point.exposed_ratio,
+            .waiting_w = (float)point.waiting_w,
+            .read_mb_s = (float)point.read_mb_s,
+        };
+    }
+    return count;
+}
+
+size_t lull_job_modes(const struct lull_job_offer *offers, size_t offer_count, const uint32_t *gpus,
+                      size_t gpus_count, uint32_t step, struct lull_cluster_mode *candidates,
+                      struct lull_cluster_mode modes_out[LULL_CLUSTER_MOST_MODES])
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < offer_count; i++)
+        for (size_t k = 0; k < gpus_count; k++)
+            count = add_clocks(&offers[i], gpus[k], step, candidates, count);
+    if (count == 0)
+        return 0;
+    return lull_job_modes_choose(candidates, count, LULL_CLUSTER_MOST_MODES, modes_out);
+}

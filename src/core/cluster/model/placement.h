@@ -1,0 +1,30 @@
+/*
+ * Where a gang goes. Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_CLUSTER_MODEL_PLACEMENT_H
+#define LULL_CORE_CLUSTER_MODEL_PLACEMENT_H
+
+#include "core/cluster/model/state.h"
+
+/*
+ * Consolidated, as clusters place in practice (Helios, SC'21, section 2.1): a gang that fits into
+ * one node takes the node with the fewest free GPUs that still fits, which keeps whole nodes free
+ * for others; a larger one takes completely free nodes and puts its rest on the node with the most
+ * free GPUs. The free nodes are those of the rack with the fewest that has enough of them; else of
+ * as few racks as that takes, the emptiest first. Of equals the lowest number. gpus > 0.
+ * shares_out: room for node_count, in the order of choice. Returns how many shares; 0: it does not
+ * fit.
+ */
+size_t lull_cluster_place_consolidated(const struct lull_cluster_state *state, uint32_t pool,
+                                       uint32_t type, uint32_t gpus,
+                                       struct lull_cluster_share *shares_out);
+
+/*
+ * Wherever GPUs are free, on as few nodes as that takes: the emptiest nodes first, of equals the
+ * lowest number. As lull_cluster_place_consolidated() otherwise; 0: fewer are free.
+ */
+size_t lull_cluster_place_scattered(const struct lull_cluster_state *state, uint32_t pool,
+                                    uint32_t type, uint32_t gpus,
+                                    struct lull_cluster_share *shares_out);
+
+#endif

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/cluster/model/state.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORD_BITS = 64 };
+
+/* Nodes of one pool and type; a node's place is its number among them. */
+struct free_group {
+    uint32_t *nodes; /* ascending */
+    uint32_t node_count;
+    uint32_t node_gpus; /* the most that one has */
+    uint64_t gpus;
+    uint64_t free;
+    size_t words;
+    uint64_t *having; /* [free GPUs][word]: the places of nodes with this many */
+    uint32_t *count;  /* [free GPUs]: how many nodes */
+    uint32_t *racks;  /* that it has nodes in, ascending */
+    uint32_t rack_count;
+    uint32_t *rack_at; /* [place] among the racks */
+    uint32_t *whole;   /* [rack]: nodes with node_gpus free */
+};
+
+struct lull_cluster_state {
+    const struct lull_cluster *cluster;
+    struct free_group *groups; /* [pool][type] */
+    uint32_t *place;           /* [node] in its group */
+    uint32_t *free;            /* [node], whether it is on or not */
+    uint8_t *power;            /* [node]: enum lull_cluster_power */
+};
+
+static struct free_group *group_at(const struct lull_cluster_state *state, uint32_t pool,
+                                   uint32_t type)
+{
+    return &state->groups[(size_t)pool * state->cluster->type_count + type];
+}
+
+static struct free_group *group_of(const struct lull_cluster_state *state, uint32_t node)
+{
+    return group_at(state, state->cluster->nodes[node].pool, state->cluster->nodes[node].type);
+}
+
+static void mark(struct free_group *group, uint32_t place, uint32_t free, bool has)
+{
+    uint64_t *const word = &group->having[free * group->words + place / WORD_BITS];
+    const uint64_t bit = UINT64_C(1) << place % WORD_BITS;
+
+    *word = has ? *word | bit : *word & ~bit;
+    group->count[free] += has ? 1 : UINT32_MAX;
+    if (free == group->node_gpus)
+        group->whole[group->rack_at[place]] += has ? 1 : UINT32_MAX;
+}
+
+/* Of what may be given away. */
+static uint32_t usable(const struct lull_cluster_state *state, uint32_t node)
+{
+    return state->power[node] == LULL_CLUSTER_ON ? state->free[node] : 0;
+}
+
+static void set(struct lull_cluster_state *state, uint32_t node, uint32_t free,
+                enum lull_cluster_power power)
+{
+    struct free_group *const group = group_of(state, node);
+    const uint32_t before = usable(state, node);
+
+    assert(free <= state->cluster->nodes[node].gpus && group->free >= before);
+    state->free[node] = free;
+    state->power[node] = (uint8_t)power;
+    mark(group, state->place[node], before, false);
+    mark(group, state->place[node], usable(state, node), true);
+    group->free = group->free - before + usable(state, node);
+}
+
+/* ---- beginning and end -------------------------------------------------------------------- */
+
+static void count_groups(struct lull_cluster_state *state)
+{
+    const struct lull_cluster *cluster = state->cluster;
+
+    for (uint32_t i = 0; i < cluster->node_count; i++) {
+        struct free_group *const group = group_of(state, i);
+
+        state->place[i] = group->node_count++;
+        state->free[i] = cluster->nodes[i].gpus;
+        group->gpus += cluster->nodes[i].gpus;
+        if (cluster->nodes[i].gpus > group->node_gpus)
+            group->node_gpus = cluster->nodes[i].gpus;
+    }
+}
+
+static int make_group(struct free_group *group)
+{
+    const size_t levels = (size_t)group->node_gpus + 1;
+
+    group->words = (group->node_count + WORD_BITS - 1) / WORD_BITS;
+    group->free = group->gpus;
+    group->nodes = calloc(group->node_count, sizeof(*group->nodes));
+    group->having = calloc(levels * group->words, sizeof(*group->having));
+    group->count = calloc(levels, sizeof(*group->count));
+    group->racks = calloc(group->node_count, sizeof(*group->racks));
+    group->rack_at = calloc(group->node_count, sizeof(*group->rack_at));
+    group->whole = calloc(group->node_count, sizeof(*group->whole));
+    if (group->nodes == NULL || group->having == NULL || group->count == NULL ||
+        group->racks == NULL || group->rack_at == NULL || group->whole == NULL)
+        return -ENOMEM;
+    return 0;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const uint32_t left = *(const uint32_t *)a;
+    const uint32_t right = *(const uint32_t *)b;
+
+    return (left > right) - (left < right);
+}
+
+static void fill_racks(const struct lull_cluster *cluster, struct free_group *group)
+{
+    for (uint32_t i = 0; i < group->node_count; i++)
+        group->racks[i] = cluster->nodes[group->nodes[i]].rack;
+    qsort(group->racks, group->node_count, sizeof(*group->racks), by_number);
+    for (uint32_t i = 0; i < group->node_count; i++)
+        if (i == 0 || group->racks[i] != group->racks[group->rack_count - 1])
+            group->racks[group->rack_count++] = group->racks[i];
+    for (uint32_t i = 0; i < group->node_count; i++) {
+        const uint32_t *found = bsearch(&cluster->nodes[group->nodes[i]].rack, group->racks,
+                                        group->rack_count, sizeof(*group->racks), by_number);
+
+        assert(found != NULL);
+        group->rack_at[i] = (uint32_t)(found - group->racks);
+    }
+}
+
+static int fill_groups(struct lull_cluster_state *state)
+{
+    const struct lull_cluster *cluster = state->cluster;
+
+    for (size_t i = 0; i < (size_t)cluster->pool_count * cluster->type_count; i++)
+        if (state->groups[i].node_count > 0 && make_group(&state->groups[i]) < 0)
+            return -ENOMEM;
+    for (uint32_t i = 0; i < cluster->node_count; i++)
+        group_of(state, i)->nodes[state->place[i]] = i;
+    for (size_t i = 0; i < (size_t)cluster->pool_count * cluster->type_count; i++)
+        if (state->groups[i].node_count > 0)
+            fill_racks(cluster, &state->groups[i]);
+    for (uint32_t i = 0; i < cluster->node_count; i++)
+        mark(group_of(state, i), state->place[i], state->free[i], true);
+    return 0;
+}
+
+int lull_cluster_state_create(const struct lull_cluster *cluster,
+                              struct lull_cluster_state **state_out)
+{
+    struct lull_cluster_state *state = calloc(1, sizeof(*state));
+
+    if (state == NULL)
+        return -ENOMEM;
+    state->cluster = cluster;
+    state->groups =
+        calloc((size_t)cluster->pool_count * cluster->type_count, sizeof(*state->groups));
+    state->place = calloc(cluster->node_count, sizeof(*state->place));
+    state->free = calloc(cluster->node_count, sizeof(*state->free));
+    state->power = calloc(cluster->node_count, sizeof(*state->power));
+    if (state->groups == NULL || state->place == NULL || state->free == NULL ||
+        state->power == NULL) {
+        lull_cluster_state_destroy(state);
+        return -ENOMEM;
+    }
+    count_groups(state);
+    if (fill_groups(state) < 0) {
+        lull_cluster_state_destroy(state);
+        return -ENOMEM;
+    }
+    *state_out = state;
+    return 0;
+}
+
+void lull_cluster_state_destroy(struct lull_cluster_state *state)
+{
+    if (state == NULL)
+        return;
+    for (size_t i = 0; state->groups != NULL &&
+                       i < (size_t)state->cluster->pool_count * state->cluster->type_count;
+         i++) {
+        free(state->groups[i].nodes);
+        free(state->groups[i].having);
+        free(state->groups[i].count);
+        free(state->groups[i].racks);
+        free(state->groups[i].rack_at);
+        free(state->groups[i].whole);
+    }
+    free(state->groups);
+    free(state->place);
+    free(state->free);
+    free(state->power);
+    free(state);
+}
+
+/* ---- looking ------------------------------------------------------------------------------ */
+
+const struct lull_cluster *lull_cluster_state_cluster(const struct lull_cluster_state *state)
+{
+    return state->cluster;
+}
+
+uint32_t lull_cluster_state_free(const struct lull_cluster_state *state, uint32_t node)
+{
+    return usable(state, node);
+}
+
+enum lull_cluster_power lull_cluster_state_power(const struct lull_cluster_state *state,
+                                                 uint32_t node)
+{
+    return (enum lull_cluster_power)state->power[node];
+}
+
+bool lull_cluster_state_is_idle(const struct lull_cluster_state *state, uint32_t node)
+{
+    return usable(state, node) == state->cluster->nodes[node].gpus;
+}
+
+uint64_t lull_cluster_state_free_of(const struct lull_cluster_state *state, uint32_t pool,
+                                    uint32_t type)
+{
+    return group_at(state, pool, type)->free;
+}
+
+uint64_t lull_cluster_state_gpus_of(const struct lull_cluster_state *state, uint32_t pool,
+                                    uint32_t type)
+{
+    return group_at(state, pool, type)->gpus;
+}
+
+uint32_t lull_cluster_state_node_gpus(const struct lull_cluster_state *state, uint32_t pool,
+                                      uint32_t type)
+{
+    return group_at(state, pool, type)->node_gpus;
+}
+
+uint32_t lull_cluster_state_count(const struct lull_cluster_state *state, uint32_t pool,
+                                  uint32_t type, uint32_t free_gpus)
+{
+    const struct free_group *group = group_at(state, pool, type);
+
+    return group->node_count == 0 || free_gpus > group->node_gpus ? 0 : group->count[free_gpus];
+}
+
+const uint32_t *lull_cluster_state_racks(const struct lull_cluster_state *state, uint32_t pool,
+                                         uint32_t type, uint32_t *count_out)
+{
+    const struct free_group *group = group_at(state, pool, type);
+
+    *count_out = group->rack_count;
+    return group->racks;
+}
+
+uint32_t lull_cluster_state_whole_of(const struct lull_cluster_state *state, uint32_t pool,
+                                     uint32_t type, uint32_t at)
+{
+    return group_at(state, pool, type)->whole[at];
+}
+
+/* The first place that is not of a node below from_node. */
+static uint32_t place_from(const struct free_group *group, uint32_t from_node)
+{
+    uint32_t low = 0;
+    uint32_t high = group->node_count;
+
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+
+        if (group->nodes[middle] < from_node)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+uint32_t lull_cluster_state_find(const struct lull_cluster_state *state, uint32_t pool,
+                                 uint32_t type, uint32_t free_gpus, uint32_t from_node)
+{
+    const struct free_group *group = group_at(state, pool, type);
+    uint32_t place;
+    uint64_t mask;
+
+    if (free_gpus > group->node_gpus || group->node_count == 0 || group->count[free_gpus] == 0)
+        return UINT32_MAX;
+    place = from_node == 0 ? 0 : place_from(group, from_node);
+    mask = ~UINT64_C(0) << place % WORD_BITS;
+    for (size_t word = place / WORD_BITS; word < group->words; word++) {
+        const uint64_t found = group->having[free_gpus * group->words + word] & mask;
+
+        if (found != 0)
+            return group->nodes[word * WORD_BITS + (size_t)__builtin_ctzll(found)];
+        mask = ~UINT64_C(0);
+    }
+    return UINT32_MAX;
+}
+
+/* ---- taking and giving -------------------------------------------------------------------- */
+
+void lull_cluster_state_take(struct lull_cluster_state *state,
+                             const struct lull_cluster_share *shares, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t node = shares[i].node;
+
+        assert(shares[i].gpus <= usable(state, node));
+        set(state, node, state->free[node] - shares[i].gpus, LULL_CLUSTER_ON);
+    }
+}
+
+void lull_cluster_state_give(struct lull_cluster_state *state,
+                             const struct lull_cluster_share *shares, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t node = shares[i].node;
+
+        assert(state->free[node] + shares[i].gpus <= state->cluster->nodes[node].gpus);
+        set(state, node, state->free[node] + shares[i].gpus, lull_cluster_state_power(state, node));
+    }
+}
+
+void lull_cluster_state_set_power(struct lull_cluster_state *state, uint32_t node,
+                                  enum lull_cluster_power power)
+{
+    set(state, node, state->free[node], power);
+}

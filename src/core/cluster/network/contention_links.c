@@ -1,0 +1,197 @@
+/* Links of nodes and racks: who is on them, and how busy they are.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/cluster/network/contention_state.h"
+
+/* A duty that changes by at most this is not passed on to those who share its links. Chosen, not
+   measured. */
+static const double DUTY_STEP = 1e-10;
+
+/* ---- who is where ------------------------------------------------------------------------- */
+
+static uint32_t rack_link(const struct lull_contention *contention, uint32_t node)
+{
+    return contention->cluster->node_count + contention->cluster->nodes[node].rack;
+}
+
+/* Whether the job has not been seen in the node's rack since the stamp. */
+static bool is_new_rack(struct lull_contention *contention, uint32_t node)
+{
+    uint64_t *const seen = &contention->rack_stamp[contention->cluster->nodes[node].rack];
+    const bool is_new = *seen != contention->stamp;
+
+    *seen = contention->stamp;
+    return is_new;
+}
+
+static uint32_t count_racks(struct lull_contention *contention,
+                            const struct lull_cluster_share *shares, size_t count)
+{
+    uint32_t racks = 0;
+
+    contention->stamp++;
+    for (size_t i = 0; i < count; i++)
+        racks += is_new_rack(contention, shares[i].node);
+    return racks;
+}
+
+/* Lists the links of a job's shares in its uses, which have room. */
+static void list_links(struct lull_contention *contention, const struct lull_cluster_share *shares,
+                       size_t count, struct lull_contention_member *member)
+{
+    const bool has_uplinks =
+        contention->rules.uplink_links > 0.0 && count_racks(contention, shares, count) > 1;
+
+    contention->stamp++;
+    for (size_t i = 0; i < count; i++) {
+        member->uses[member->use_count++].link = shares[i].node;
+        if (has_uplinks && is_new_rack(contention, shares[i].node))
+            member->uses[member->use_count++].link = rack_link(contention, shares[i].node);
+    }
+}
+
+static int make_room(struct lull_contention_link *link)
+{
+    const uint32_t room = 2 * link->room + 4;
+    struct lull_contention_user *users;
+
+    if (link->count < link->room)
+        return 0;
+    users = realloc(link->users, room * sizeof(*users));
+    if (users == NULL)
+        return -ENOMEM;
+    link->users = users;
+    link->room = room;
+    return 0;
+}
+
+static void open_job(struct lull_contention *contention, uint32_t job)
+{
+    if (contention->members[job].is_open)
+        return;
+    assert(contention->open.count < contention->room);
+    contention->members[job].is_open = true;
+    contention->open.jobs[contention->open.count++] = job;
+}
+
+static void open_others(struct lull_contention *contention, uint32_t job)
+{
+    const struct lull_contention_member *member = &contention->members[job];
+
+    for (uint32_t i = 0; i < member->use_count; i++) {
+        const struct lull_contention_link *link = &contention->links[member->uses[i].link];
+
+        for (uint32_t k = 0; k < link->count; k++)
+            if (link->users[k].job != job)
+                open_job(contention, link->users[k].job);
+    }
+}
+
+int lull_contention_join(struct lull_contention *contention, uint32_t job,
+                         const struct lull_cluster_share *shares, size_t count)
+{
+    struct lull_contention_member *const member = &contention->members[job];
+
+    assert(member->use_count == 0);
+    member->uses = calloc(2 * count, sizeof(*member->uses));
+    if (member->uses == NULL)
+        return -ENOMEM;
+    list_links(contention, shares, count, member);
+    for (uint32_t i = 0; i < member->use_count; i++)
+        if (make_room(&contention->links[member->uses[i].link]) < 0) {
+            free(member->uses);
+            member->uses = NULL;
+            member->use_count = 0;
+            return -ENOMEM;
+        }
+    for (uint32_t i = 0; i < member->use_count; i++) {
+        struct lull_contention_link *const link = &contention->links[member->uses[i].link];
+
+        member->uses[i].at = link->count;
+        link->users[link->count++] = (struct lull_contention_user){job, i};
+    }
+    member->duty = 0.0; /* until it is found */
+    open_job(contention, job);
+    return 0;
+}
+
+void lull_contention_part(struct lull_contention *contention, uint32_t job)
+{
+    struct lull_contention_member *const member = &contention->members[job];
+
+    open_others(contention, job);
+    for (uint32_t i = 0; i < member->use_count; i++) {
+        struct lull_contention_link *const link = &contention->links[member->uses[i].link];
+        struct lull_contention_user moved;
+
+        assert(link->count > 0 && link->users[member->uses[i].at].job == job);
+        moved = link->users[--link->count];
+
+        link->users[member->uses[i].at] = moved;
+        contention->members[moved.job].uses[moved.use].at = member->uses[i].at;
+        /* What rounding leaves is nobody's. */
+        link->duties = link->count > 0 ? link->duties - member->duty : 0.0;
+    }
+    free(member->uses);
+    member->uses = NULL;
+    member->use_count = 0;
+}
+
+/* ---- how busy ----------------------------------------------------------------------------- */
+
+/* How many times as long a transfer takes as it would alone on links of nodes. */
+static double stretch_of(const struct lull_contention *contention,
+                         const struct lull_contention_member *member)
+{
+    double most = 1.0;
+
+    for (uint32_t i = 0; i < member->use_count; i++) {
+        const uint32_t number = member->uses[i].link;
+        const double others = fmax(contention->links[number].duties - member->duty, 0.0);
+        const double unit =
+            number < contention->cluster->node_count ? 1.0 : 1.0 / contention->rules.uplink_links;
+
+        most = fmax(most, unit * (1.0 + others * (1.0 + contention->rules.penalty_ratio)));
+    }
+    return most;
+}
+
+static void settle_one(struct lull_contention *contention, uint32_t job)
+{
+    struct lull_contention_member *const member = &contention->members[job];
+    const double transfer = member->exposed_ratio * stretch_of(contention, member);
+    const double time = 1.0 - member->exposed_ratio + transfer;
+    const double more = transfer / time - member->duty;
+
+    assert(time >= 1.0);
+    if (1.0 / time != member->link_pace) {
+        member->link_pace = 1.0 / time;
+        lull_contention_mark_due(contention, job);
+    }
+    if (fabs(more) <= DUTY_STEP)
+        return;
+    member->duty += more;
+    for (uint32_t i = 0; i < member->use_count; i++)
+        contention->links[member->uses[i].link].duties += more;
+    open_others(contention, job);
+}
+
+void lull_contention_settle(struct lull_contention *contention)
+{
+    while (contention->open.count > 0) {
+        const struct lull_contention_list round = contention->open;
+
+        contention->open = contention->round;
+        contention->open.count = 0;
+        contention->round = round;
+        for (size_t i = 0; i < round.count; i++)
+            contention->members[round.jobs[i]].is_open = false;
+        for (size_t i = 0; i < round.count; i++)
+            if (contention->members[round.jobs[i]].use_count > 0)
+                settle_one(contention, round.jobs[i]);
+    }
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/cluster/policy/fluid_price.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+enum {
+    STEPS = 32,
+    STALE = 8, /* jobs after which prices are computed anew */
+};
+
+static const double first_step = 0.2;
+static const double step_ratio = 0.87;
+static const double window_means = 3.0; /* the memory's time constant, in mean times of jobs */
+static const double stale_windows = 0.05;
+static const double first_window = 0.1; /* of it counts as seen when the first job comes */
+
+struct lull_demand {
+    const struct lull_cluster_jobs *jobs;
+    const uint64_t *gpus;
+    uint32_t type_count;
+    double second_j;
+    uint32_t seen[LULL_DEMAND_SEEN]; /* a ring */
+    int64_t seen_ns[LULL_DEMAND_SEEN];
+    double least_ns[LULL_DEMAND_SEEN]; /* its shortest time */
+    size_t count;                      /* of all that came */
+    double sum_ns;                     /* of least_ns */
+    int64_t priced_ns;
+    size_t priced_count;
+    double *prices; /* [type] */
+    double *load;   /* [type], scratch: GPU-s asked for */
+};
+
+int lull_demand_create(const struct lull_cluster_jobs *jobs, const uint64_t *gpus,
+                       uint32_t type_count, double second_j, struct lull_demand **demand_out)
+{
+    struct lull_demand *demand = calloc(1, sizeof(*demand));
+
+    if (demand == NULL)
+        return -ENOMEM;
+    demand->jobs = jobs;
+    demand->gpus = gpus;
+    demand->type_count = type_count;
+    demand->second_j = second_j;
+    demand->prices = calloc(type_count, sizeof(*demand->prices));
+    demand->load = calloc(type_count, sizeof(*demand->load));
+    if (demand->prices == NULL || demand->load == NULL) {
+        lull_demand_destroy(demand);
+        return -ENOMEM;
+    }
+    *demand_out = demand;
+    return 0;
+}
+
+void lull_demand_destroy(struct lull_demand *demand)
+{
+    if (demand == NULL)
+        return;
+    free(demand->prices);
+    free(demand->load);
+    free(demand);
+}
+
+void lull_demand_weigh(struct lull_demand *demand, double second_j)
+{
+    demand->second_j = second_j;
+}
+
+static size_t kept(const struct lull_demand *demand)
+{
+    return demand->count < LULL_DEMAND_SEEN ? demand->count : LULL_DEMAND_SEEN;
+}
+
+void lull_demand_add(struct lull_demand *demand, uint32_t job, int64_t now_ns)
+{
+    const struct lull_cluster_job *came = &demand->jobs->all[job];
+    const size_t at = demand->count % LULL_DEMAND_SEEN;
+    int64_t least_ns = came->modes[0].time_ns;
+
+    for (uint32_t i = 1; i < came->mode_count; i++)
+        if (came->modes[i].time_ns < least_ns)
+            least_ns = came->modes[i].time_ns;
+    if (demand->count >= LULL_DEMAND_SEEN)
+        demand->sum_ns -= demand->least_ns[at];
+    demand->seen[at] = job;
+    demand->seen_ns[at] = now_ns;
+    demand->least_ns[at] = (double)least_ns;
+    demand->sum_ns += (double)least_ns;
+    demand->count++;
+}
+
+double lull_demand_mean_ns(const struct lull_demand *demand)
+{
+    return demand->count > 0 ? demand->sum_ns / (double)kept(demand) : 0.0;
+}
+
+/* The mode that a job would choose at these prices if it could start at once; mode_count: none. */
+static uint32_t choose(const struct lull_demand *demand, const struct lull_cluster_job *job)
+{
+    double best_j = job->value_j > 0.0 ? 0.0 : -INFINITY;
+    uint32_t best = job->mode_count;
+
+    for (uint32_t i = 0; i < job->mode_count; i++) {
+        const struct lull_cluster_mode *mode = &job->modes[i];
+        const double net_j = lull_cluster_gain_j(job, i, job->arrival_ns, demand->second_j) -
+                             demand->prices[mode->type] * mode->gpus * (double)mode->time_ns * 1e-9;
+
+        if (mode->gpus > demand->gpus[mode->type] || net_j <= best_j)
+            continue;
+        best_j = net_j;
+        best = i;
+    }
+    return best;
+}
+
+/* How much the job at place `at` still counts. */
+static double share(const struct lull_demand *demand, size_t at, int64_t now_ns, double window_ns)
+{
+    return exp(-(double)(now_ns - demand->seen_ns[at]) / window_ns);
+}
+
+/* GPU-s that are asked for at the prices as they are, of each type. */
+static void add_load(struct lull_demand *demand, const double *shares)
+{
+    for (uint32_t type = 0; type < demand->type_count; type++)
+        demand->load[type] = 0.0;
+    for (size_t i = 0; i < kept(demand); i++) {
+        const struct lull_cluster_job *job = &demand->jobs->all[demand->seen[i]];
+        const uint32_t mode = choose(demand, job);
+
+        if (mode < job->mode_count)
+            demand->load[job->modes[mode].type] +=
+                shares[i] * job->modes[mode].gpus * (double)job->modes[mode].time_ns * 1e-9;
+    }
+}
+
+/* A price of a GPU-second that no job would pay. What jobs that have to run would pay is set so
+ * high that it outweighs all else. */
+static double most_price(const struct lull_demand *demand)
+{
+    double most = 0.0;
+
+    for (size_t i = 0; i < kept(demand); i++) {
+        const struct lull_cluster_job *job = &demand->jobs->all[demand->seen[i]];
+
+        for (uint32_t m = 0; m < job->mode_count; m++) {
+            const struct lull_cluster_mode *mode = &job->modes[m];
+            const double gpu_s = mode->gpus * (double)mode->time_ns * 1e-9;
+
+            most = fmax(most, job->value_j > 0.0
+                                  ? job->value_j / gpu_s
+                                  : 4.0 * (mode->energy_j / gpu_s +
+                                           demand->second_j * job->weight / mode->gpus));
+        }
+    }
+    return most;
+}
+
+/* Steps along the dual's subgradient, what there is less what is asked for, from the last prices
+ * on. Steps are in parts of the highest price and shrink. */
+static void descend(struct lull_demand *demand, const double *shares, double span_s, double most)
+{
+    double step = first_step * most;
+
+    for (int i = 0; i < STEPS; i++, step *= step_ratio) {
+        add_load(demand, shares);
+        for (uint32_t type = 0; type < demand->type_count; type++) {
+            const double room_s = span_s * (double)demand->gpus[type];
+            const double excess = room_s > 0.0 ? demand->load[type] / room_s - 1.0 : 0.0;
+
+            demand->prices[type] =
+                fmin(fmax(demand->prices[type] + step * fmin(fmax(excess, -1.0), 1.0), 0.0), most);
+        }
+    }
+}
+
+static void price_all(struct lull_demand *demand, int64_t now_ns, double window_ns)
+{
+    const size_t oldest = demand->count < LULL_DEMAND_SEEN ? 0 : demand->count % LULL_DEMAND_SEEN;
+    const double past = (double)(now_ns - demand->seen_ns[oldest]) / window_ns + first_window;
+    const double span_s = window_ns * (1.0 - exp(-past)) * 1e-9;
+    const double most = most_price(demand);
+    double shares[LULL_DEMAND_SEEN];
+
+    for (size_t i = 0; i < kept(demand); i++)
+        shares[i] = share(demand, i, now_ns, window_ns);
+    descend(demand, shares, span_s, most);
+}
+
+const double *lull_demand_prices(struct lull_demand *demand, int64_t now_ns)
+{
+    const double window_ns = window_means * lull_demand_mean_ns(demand);
+
+    if (demand->count == 0 ||
+        (demand->priced_count > 0 && demand->count < demand->priced_count + STALE &&
+         (double)(now_ns - demand->priced_ns) < stale_windows * window_ns))
+        return demand->prices;
+    assert(window_ns > 0.0);
+    price_all(demand, now_ns, window_ns);
+    demand->priced_ns = now_ns;
+    demand->priced_count = demand->count;
+    return demand->prices;
+}

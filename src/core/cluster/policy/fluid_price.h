@@ -1,0 +1,43 @@
+/*
+ * What a GPU will probably be worth: the price at which the jobs that came lately, had they all
+ * been free to choose, would have asked for no more GPU time than there was. It is the dual price
+ * of the fluid relaxation of the online problem (as many jobs as lately, without gaps and gangs),
+ * with arrivals as forecast: those seen, older ones counting less.
+ *
+ * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_CLUSTER_POLICY_FLUID_PRICE_H
+#define LULL_CORE_CLUSTER_POLICY_FLUID_PRICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/cluster/model/job.h"
+
+enum { LULL_DEMAND_SEEN = 256 }; /* the last jobs, no more */
+
+struct lull_demand; /* opaque */
+
+/* Borrows the jobs and gpus, [type]: how many there are. second_j as in lull_cluster_gain_j().
+ * -ENOMEM. */
+int lull_demand_create(const struct lull_cluster_jobs *jobs, const uint64_t *gpus,
+                       uint32_t type_count, double second_j, struct lull_demand **demand_out);
+void lull_demand_destroy(struct lull_demand *demand);
+
+/* Another second_j, before the first job. */
+void lull_demand_weigh(struct lull_demand *demand, double second_j);
+
+/* Notes that a job came. now_ns never falls. O(1). */
+void lull_demand_add(struct lull_demand *demand, uint32_t job, int64_t now_ns);
+
+/* The mean of the shortest times of the jobs seen, ns; 0: none seen. */
+double lull_demand_mean_ns(const struct lull_demand *demand);
+
+/*
+ * prices_out[type]: J per GPU and second. Each type's price is found by bisection while those of
+ * the others stay, two rounds. Computed anew once some jobs more have come or some time has passed;
+ * O(jobs seen * modes * types) then.
+ */
+const double *lull_demand_prices(struct lull_demand *demand, int64_t now_ns);
+
+#endif

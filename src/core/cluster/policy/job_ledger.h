@@ -1,0 +1,100 @@
+/*
+ * What a policy remembers of its jobs: how much of each is left, and where those that run are. The
+ * same sums as whoever drives the policy does, so that expected ends are the real ones unless a job
+ * is thrown off its GPUs. Private to policies. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_CLUSTER_POLICY_JOB_LEDGER_H
+#define LULL_CORE_CLUSTER_POLICY_JOB_LEDGER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/cluster/model/job.h"
+
+enum lull_cluster_stage {
+    LULL_CLUSTER_ABSENT, /* it has not come, or has ended */
+    LULL_CLUSTER_QUEUED,
+    LULL_CLUSTER_RUNS,
+    LULL_CLUSTER_PAUSED, /* preempted, and not back in the queue */
+};
+
+struct lull_cluster_page {
+    enum lull_cluster_stage stage;
+    uint32_t stamp;     /* another one whenever the stage changes; entries of old ones are stale */
+    uint32_t mode;      /* running */
+    int64_t since_ns;   /* running in this mode at this pace */
+    double pace;        /* running: of its mode's */
+    double left_ratio;  /* of its work, at since_ns */
+    int64_t restart_ns; /* before it goes on with it */
+    struct lull_cluster_share *shares; /* running; NULL: not known, for want of memory */
+    size_t share_count;
+    bool is_urgent;    /* its policy ranks it higher, for its deadline */
+    int64_t room_ns;   /* when others were last stopped for it; -1: never */
+    uint32_t position; /* running: in its roster; UINT32_MAX: not there, for want of memory */
+};
+
+/* Running jobs, in no order that matters. Zero-initialised is empty. */
+struct lull_cluster_roster {
+    uint32_t *jobs;
+    uint32_t count;
+    uint32_t room;
+};
+
+/* Zero-initialised but for jobs is empty. */
+struct lull_cluster_book {
+    const struct lull_cluster_jobs *jobs;
+    struct lull_cluster_page *pages; /* by job */
+    size_t room;
+};
+
+void lull_cluster_book_fini(struct lull_cluster_book *book);
+
+/*
+ * The job waits: for the first time, after lull_cluster_book_pause(), or because it was thrown off
+ * its GPUs, with or without an end; then what it did since it last started counts as lost. -ENOMEM.
+ */
+int lull_cluster_book_arrive(struct lull_cluster_book *book, uint32_t job);
+
+/* It runs from now on. */
+void lull_cluster_book_start(struct lull_cluster_book *book, uint32_t job, uint32_t mode,
+                             const struct lull_cluster_share *shares, size_t share_count,
+                             int64_t now_ns);
+
+/* What a running job has done until now counts as done: its left_ratio is that of now. */
+void lull_cluster_book_settle(struct lull_cluster_book *book, uint32_t job, int64_t now_ns);
+
+/* A running job goes on in a mode of the same type and GPUs. */
+void lull_cluster_book_reclock(struct lull_cluster_book *book, uint32_t job, uint32_t mode,
+                               int64_t now_ns);
+
+/* A running job goes on at a pace (policy.h). */
+void lull_cluster_book_pace(struct lull_cluster_book *book, uint32_t job, double pace,
+                            int64_t now_ns);
+
+/* A job that has been started runs in this mode, perhaps not the one that was decided. */
+void lull_cluster_book_begin(struct lull_cluster_book *book, uint32_t job, uint32_t mode,
+                             int64_t now_ns);
+
+/* A running job stops, and will need restart_ns before it goes on. It is absent until it arrives.
+ */
+void lull_cluster_book_pause(struct lull_cluster_book *book, uint32_t job, int64_t restart_ns,
+                             int64_t now_ns);
+
+void lull_cluster_book_end(struct lull_cluster_book *book, uint32_t job);
+
+void lull_cluster_roster_add(struct lull_cluster_book *book, struct lull_cluster_roster *roster,
+                             uint32_t job);
+void lull_cluster_roster_remove(struct lull_cluster_book *book, struct lull_cluster_roster *roster,
+                                uint32_t job);
+
+/* What a job that does not run would need in a mode; when one that runs will end. */
+int64_t lull_cluster_book_need_ns(const struct lull_cluster_book *book, uint32_t job,
+                                  uint32_t mode);
+int64_t lull_cluster_book_end_ns(const struct lull_cluster_book *book, uint32_t job);
+
+/* What any job would need in a mode from now on, whether it runs or not. */
+int64_t lull_cluster_book_left_ns(const struct lull_cluster_book *book, uint32_t job, uint32_t mode,
+                                  int64_t now_ns);
+
+#endif

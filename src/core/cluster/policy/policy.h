@@ -1,0 +1,139 @@
+/*
+ * A scheduling policy: it is told what happens to jobs and is asked what to do. The same code
+ * schedules a cluster in virtual time and a real one.
+ *
+ * The driver of a policy applies a decision to the state before it asks for the next one, and asks
+ * after every change until the policy has no decision left. Pure; one thread at a time.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_CLUSTER_POLICY_POLICY_H
+#define LULL_CORE_CLUSTER_POLICY_POLICY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "core/cluster/model/job.h"
+#include "core/cluster/model/state.h"
+
+enum lull_cluster_act {
+    LULL_CLUSTER_START,    /* a waiting job starts now in this mode on these shares */
+    LULL_CLUSTER_PREEMPT,  /* a running job stops and waits again */
+    LULL_CLUSTER_REJECT,   /* a waiting job will never run */
+    LULL_CLUSTER_RECLOCK,  /* a running job goes on in a mode that differs only in its clock */
+    LULL_CLUSTER_NODE_ON,  /* a node that is off turns on */
+    LULL_CLUSTER_NODE_OFF, /* a node that is on and has no job turns off */
+};
+
+struct lull_cluster_decision {
+    enum lull_cluster_act act;
+    uint32_t job;                      /* of acts on jobs */
+    uint32_t node;                     /* of acts on nodes */
+    uint32_t mode;                     /* of start and reclock */
+    struct lull_cluster_share *shares; /* of start; the driver gives room for node_count */
+    size_t share_count;
+    const char *reason; /* static, in the user's words; NULL: the policy gives none */
+    /* Of preempt: how long the job draws its power before it goes on with its work when it runs
+       again; >= 0. If some of an earlier such time is not spent yet, the longer one counts. */
+    int64_t restart_ns;
+};
+
+/* A policy at work. This struct has no body: each policy casts it to a struct of its own. */
+struct lull_cluster_policy;
+
+/* The one number by which a policy trades time for energy. */
+struct lull_cluster_knob {
+    const char *what; /* in the user's words, with its unit */
+    double least;
+    double most;
+    double usual; /* where nobody sets it */
+};
+
+/* What a policy does. Policies that differ in a rule only share these. */
+struct lull_cluster_policy_calls {
+    /* Borrows the cluster, the rule, and the jobs, whose array may grow but keeps its order.
+     * -ENOMEM. */
+    int (*create)(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                  const void *rule, struct lull_cluster_policy **policy_out);
+    void (*destroy)(struct lull_cluster_policy *policy);
+
+    /* A job came, or came back: from preemption, or after `end` from a failure. -ENOMEM. */
+    int (*arrive)(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
+
+    /* A job that ran, or whose start was decided, no longer runs: it is done; or its start was
+     * refused, or a failure took its GPUs, and then it arrives again before the next instant. */
+    void (*end)(struct lull_cluster_policy *policy, uint32_t job, int64_t now_ns);
+
+    /* The next decision at this time; false: there is none until something happens. */
+    bool (*decide)(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+                   int64_t now_ns, struct lull_cluster_decision *decision);
+
+    /* The pointers that follow may be NULL. */
+
+    /* Sets the knob, once and before any other call but create; NULL where there is no knob. */
+    void (*turn)(struct lull_cluster_policy *policy, double setting);
+
+    /* A job runs now as was decided, or, where a rule around the policy changed the decision, in
+     * another mode. */
+    void (*begin)(struct lull_cluster_policy *policy, uint32_t job, uint32_t mode, int64_t now_ns);
+
+    /* A running job goes on at this part (above 0, to 1) of its mode's pace, because it shares
+     * links or a storage with others (contention.h), and so would end at end_ns. Jobs start at a
+     * pace of 1. */
+    void (*pace)(struct lull_cluster_policy *policy, uint32_t job, double pace, int64_t end_ns,
+                 int64_t now_ns);
+
+    /* A node has been turned on or off, has failed, or works again; the state says which. */
+    void (*node)(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
+                 uint32_t node, int64_t now_ns);
+
+    /* The last job of a node that is on has left it, or its first has come. */
+    void (*idle)(struct lull_cluster_policy *policy, uint32_t node, bool is_idle, int64_t now_ns);
+
+    /* The time after now_ns at which the policy wants to be asked although nothing has happened;
+     * LULL_CLUSTER_NEVER: it does not. */
+    int64_t (*wake_ns)(const struct lull_cluster_policy *policy, int64_t now_ns);
+};
+
+/* A row of the table of policies (policy.c). A new policy is a new row. */
+struct lull_cluster_policy_ops {
+    const char *name;
+    const char *summary; /* one line */
+    const struct lull_cluster_policy_calls *calls;
+    const void *rule;                     /* what calls->create reads; NULL: it reads none */
+    const struct lull_cluster_knob *knob; /* NULL: the policy has none */
+    bool needs_value;                     /* the policy rejects jobs without a value */
+    double setting;                       /* of the knob, in a copy of lull_cluster_policy_set() */
+    bool is_set;
+};
+
+/* A policy at work and what it does. Others can stand around it and see its decisions first
+ * (node_power.h, power_cap.h). */
+struct lull_cluster_decider {
+    const struct lull_cluster_policy_calls *calls;
+    struct lull_cluster_policy *policy;
+};
+
+/*
+ * A copy of a policy whose knob stands at `setting`; it refers to nothing that ends before the
+ * program. -EINVAL: it has no knob, or the setting is out of range; nothing is written then.
+ */
+int lull_cluster_policy_set(const struct lull_cluster_policy_ops *ops, double setting,
+                            struct lull_cluster_policy_ops *set_out, struct lull_error *err);
+
+/* Creates a policy with its knob as it is set, or at its usual setting. -ENOMEM. */
+int lull_cluster_policy_create(const struct lull_cluster_policy_ops *ops,
+                               const struct lull_cluster *cluster,
+                               const struct lull_cluster_jobs *jobs,
+                               struct lull_cluster_policy **policy_out);
+
+/* By name; NULL: there is no such policy. */
+const struct lull_cluster_policy_ops *lull_cluster_policy_find(const char *name);
+
+/* The policies that take any job, with NULL behind the last; and those that need values. */
+const struct lull_cluster_policy_ops *const *lull_cluster_policy_all(void);
+const struct lull_cluster_policy_ops *const *lull_cluster_policy_of_values(void);
+bool lull_cluster_policy_needs_value(const struct lull_cluster_policy_ops *ops);
+
+#endif

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/cluster/policy/reservations.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Near prices to try, in what the jobs that wait would pay on average for a GPU-second. */
+static const double near_ratios[] = {0.0, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0, 1.25, 1.6};
+
+enum {
+    NEAR_COUNT = sizeof(near_ratios) / sizeof(near_ratios[0]),
+    MOST_ORDERS = 100, /* more hardly help */
+    LEAST_TRIED = 8,   /* jobs that are placed whatever it takes */
+};
+
+/* How far random orders stray from the best: the deviation of the logarithm of a key. */
+static const double stray = 0.3;
+
+/* What leaving out a job that has to run counts, against any gain or price. */
+static const double left_out_j = 1e15;
+
+struct reserved_entry {
+    bool has_to_run; /* ahead of all that need not */
+    double key;      /* the highest first */
+    struct lull_reservation reservation;
+};
+
+struct lull_reserver {
+    uint32_t type_count;
+    struct lull_timeline *reserved; /* [type], while jobs are placed */
+    struct reserved_entry *first;   /* all, in the order of what they would pay */
+    struct reserved_entry *tried;   /* two arrays that take turns: a trial, and the best so far */
+    struct reserved_entry *best;
+    size_t room;
+    double near_j; /* of the trial */
+};
+
+int lull_reserver_create(uint32_t type_count, struct lull_reserver **reserver_out)
+{
+    struct lull_reserver *reserver = calloc(1, sizeof(*reserver));
+
+    if (reserver == NULL)
+        return -ENOMEM;
+    reserver->type_count = type_count;
+    reserver->reserved = calloc(type_count, sizeof(*reserver->reserved));
+    if (reserver->reserved == NULL) {
+        free(reserver);
+        return -ENOMEM;
+    }
+    *reserver_out = reserver;
+    return 0;
+}
+
+void lull_reserver_destroy(struct lull_reserver *reserver)
+{
+    if (reserver == NULL)
+        return;
+    for (uint32_t i = 0; i < reserver->type_count; i++)
+        lull_timeline_fini(&reserver->reserved[i]);
+    free(reserver->reserved);
+    free(reserver->first);
+    free(reserver->tried);
+    free(reserver->best);
+    free(reserver);
+}
+
+static int grow(struct reserved_entry **entries, size_t room)
+{
+    struct reserved_entry *grown = realloc(*entries, room * sizeof(*grown));
+
+    if (grown == NULL)
+        return -ENOMEM;
+    *entries = grown;
+    return 0;
+}
+
+static int make_room(struct lull_reserver *reserver, size_t count)
+{
+    const size_t room = count * 2;
+
+    if (count <= reserver->room)
+        return 0;
+    if (grow(&reserver->first, room) < 0 || grow(&reserver->tried, room) < 0 ||
+        grow(&reserver->best, room) < 0)
+        return -ENOMEM;
+    reserver->room = room;
+    return 0;
+}
+
+/* ---- prices and keys ---------------------------------------------------------------------- */
+
+/* The time from start_ns on, in seconds, as far as it counts at near prices. */
+static double near_s(const struct lull_reservation_room *room, int64_t start_ns, int64_t time_ns)
+{
+    const double after = exp(-(double)(start_ns - room->now_ns) / room->fade_ns);
+
+    return room->fade_ns * 1e-9 * after * -expm1(-(double)time_ns / room->fade_ns);
+}
+
+static double price_j(const struct lull_reservation_room *room,
+                      const struct lull_cluster_mode *mode, int64_t start_ns, double near_j)
+{
+    const double near = near_s(room, start_ns, mode->time_ns);
+
+    return mode->gpus *
+           (near_j * near + room->far_j[mode->type] * ((double)mode->time_ns * 1e-9 - near));
+}
+
+static bool is_possible(const struct lull_reservation_room *room,
+                        const struct lull_cluster_job *job, uint32_t mode)
+{
+    const uint32_t type = job->modes[mode].type;
+
+    return job->modes[mode].gpus <= room->gpus[type] &&
+           (room->memory_mib[type] == 0 || job->memory_mib <= room->memory_mib[type]);
+}
+
+static bool has_to_run(const struct lull_cluster_job *job)
+{
+    return job->value_j <= 0.0;
+}
+
+/* Gain per GPU-second if it could start now; of jobs that have to run, weight per GPU-second. */
+static double density_of(const struct lull_reservation_room *room,
+                         const struct lull_cluster_job *job)
+{
+    double best = 0.0;
+
+    for (uint32_t i = 0; i < job->mode_count; i++) {
+        const double gpu_s = job->modes[i].gpus * (double)job->modes[i].time_ns * 1e-9;
+        const double worth = has_to_run(job)
+                                 ? job->weight
+                                 : lull_cluster_gain_j(job, i, room->now_ns, room->second_j);
+
+        if (is_possible(room, job, i))
+            best = fmax(best, worth / gpu_s);
+    }
+    return best;
+}
+
+static int compare(const void *left, const void *right)
+{
+    const struct reserved_entry *a = left;
+    const struct reserved_entry *b = right;
+
+    if (a->has_to_run != b->has_to_run)
+        return a->has_to_run ? -1 : 1;
+    if (a->key != b->key)
+        return a->key > b->key ? -1 : 1;
+    return (a->reservation.job > b->reservation.job) - (a->reservation.job < b->reservation.job);
+}
+
+/* ---- one plan ----------------------------------------------------------------------------- */
+
+/* The schedule of highest gain less price that fits; what it would add to the plan's score. */
+static double choose(const struct lull_reserver *reserver, const struct lull_reservation_room *room,
+                     struct lull_reservation *reservation)
+{
+    const struct lull_cluster_job *job = &room->jobs[reservation->job];
+    const bool is_free = !has_to_run(job);
+    double best_j = is_free ? 0.0 : -INFINITY;
+    double score_j = is_free ? 0.0 : -left_out_j;
+
+    reservation->mode = LULL_RESERVATION_NONE;
+    reservation->price_j = 0.0;
+    for (uint32_t i = 0; i < job->mode_count; i++) {
+        const struct lull_cluster_mode *mode = &job->modes[i];
+        double gain_j = lull_cluster_gain_j(job, i, room->now_ns, room->second_j);
+        int64_t start_ns;
+        double paid_j;
+
+        if (gain_j <= best_j || !is_possible(room, job, i))
+            continue;
+        start_ns = lull_timeline_first_fit_beside(
+            &room->free[mode->type], &reserver->reserved[mode->type], mode->gpus, mode->time_ns,
+            is_free ? job->deadline_ns - mode->time_ns : INT64_MAX - 1);
+        if (start_ns == INT64_MAX)
+            continue;
+        gain_j = lull_cluster_gain_j(job, i, start_ns, room->second_j);
+        paid_j = price_j(room, mode, start_ns, reserver->near_j);
+        if (gain_j - paid_j <= best_j)
+            continue;
+        best_j = gain_j - paid_j;
+        score_j = gain_j - price_j(room, mode, start_ns, 0.0);
+        *reservation = (struct lull_reservation){reservation->job, i, start_ns, paid_j};
+    }
+    return score_j;
+}
+
+/* Places all of the trial in its order. -ENOMEM. */
+static int place(struct lull_reserver *reserver, const struct lull_reservation_room *room,
+                 size_t count, double *score_j_out)
+{
+    double score_j = 0.0;
+
+    for (uint32_t i = 0; i < room->type_count; i++)
+        if (lull_timeline_reset(&reserver->reserved[i], room->now_ns, 0) < 0)
+            return -ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        struct lull_reservation *const reservation = &reserver->tried[i].reservation;
+        const struct lull_cluster_mode *mode;
+
+        score_j += choose(reserver, room, reservation);
+        if (reservation->mode == LULL_RESERVATION_NONE)
+            continue;
+        mode = &room->jobs[reservation->job].modes[reservation->mode];
+        if (lull_timeline_take(&reserver->reserved[mode->type], reservation->start_ns,
+                               reservation->start_ns + mode->time_ns, mode->gpus) < 0)
+            return -ENOMEM;
+    }
+    *score_j_out = score_j;
+    return 0;
+}
+
+static void keep(struct lull_reserver *reserver)
+{
+    struct reserved_entry *const better = reserver->tried;
+
+    reserver->tried = reserver->best;
+    reserver->best = better;
+}
+
+/* ---- the search --------------------------------------------------------------------------- */
+
+/* What the jobs would pay for a GPU-second on average. Those that have to run: what it costs them
+ * all to wait for one. */
+static double usual_j(const struct lull_reservation_room *room, const struct lull_reservation *plan,
+                      size_t count)
+{
+    double gain_j = 0.0;
+    double weight = 0.0;
+    size_t free = 0;
+    double gpus = 0.0;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct lull_cluster_job *job = &room->jobs[plan[i].job];
+
+        if (has_to_run(job)) {
+            weight += job->weight;
+            continue;
+        }
+        gain_j += density_of(room, job);
+        free++;
+    }
+    for (uint32_t i = 0; i < room->type_count; i++)
+        gpus += (double)room->gpus[i];
+    return free > 0 ? gain_j / (double)free : room->second_j * weight / gpus;
+}
+
+/* Near prices; the best plan is kept, and the best near price is left. Of one job alone no price
+ * changes the score. */
+static int search_prices(struct lull_reserver *reserver, const struct lull_reservation_room *room,
+                         size_t count, double usual, double *best_j_out)
+{
+    double best_near_j = 0.0;
+
+    *best_j_out = -INFINITY;
+    for (size_t i = 0; i < (count > 1 ? NEAR_COUNT : 1); i++) {
+        double score_j;
+
+        memcpy(reserver->tried, reserver->first, count * sizeof(*reserver->tried));
+        reserver->near_j = near_ratios[i] * usual;
+        if (place(reserver, room, count, &score_j) < 0)
+            return -ENOMEM;
+        if (score_j > *best_j_out) {
+            *best_j_out = score_j;
+            best_near_j = reserver->near_j;
+            keep(reserver);
+        }
+    }
+    reserver->near_j = best_near_j;
+    return 0;
+}
+
+static int search_orders(struct lull_reserver *reserver, const struct lull_reservation_room *room,
+                         struct lull_random *random, size_t orders, size_t count, double best_j)
+{
+    for (size_t i = 0; i < orders; i++) {
+        double score_j;
+
+        for (size_t j = 0; j < count; j++) {
+            reserver->tried[j] = reserver->best[j];
+            reserver->tried[j].key *= exp(lull_random_normal(random, 0.0, stray));
+        }
+        qsort(reserver->tried, count, sizeof(*reserver->tried), compare);
+        if (place(reserver, room, count, &score_j) < 0)
+            return -ENOMEM;
+        if (score_j > best_j) {
+            best_j = score_j;
+            keep(reserver);
+        }
+    }
+    return 0;
+}
+
+/* What it takes to place the first so many once: looks at a reserved step. */
+static double pass_steps(const struct lull_reserver *reserver,
+                         const struct lull_reservation_room *room, size_t count)
+{
+    double modes = 0.0;
+
+    for (size_t i = 0; i < count; i++)
+        modes += room->jobs[reserver->first[i].reservation.job].mode_count;
+    return modes * (double)(count + 1);
+}
+
+/* Into the order of what they would pay for a GPU-second. */
+static void sort(const struct lull_reserver *reserver, const struct lull_reservation_room *room,
+                 const struct lull_reservation *plan, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct lull_cluster_job *job = &room->jobs[plan[i].job];
+
+        reserver->first[i] =
+            (struct reserved_entry){has_to_run(job),
+                                    density_of(room, job),
+                                    {.job = plan[i].job, .mode = LULL_RESERVATION_NONE}};
+    }
+    qsort(reserver->first, count, sizeof(*reserver->first), compare);
+}
+
+int lull_reserver_plan(struct lull_reserver *reserver, const struct lull_reservation_room *room,
+                       struct lull_random *random, double most_steps, struct lull_reservation *plan,
+                       size_t count)
+{
+    size_t tried = count;
+    double best_j;
+    double orders;
+
+    if (make_room(reserver, count) < 0)
+        return -ENOMEM;
+    sort(reserver, room, plan, count);
+    while (tried > LEAST_TRIED && NEAR_COUNT * pass_steps(reserver, room, tried) > most_steps)
+        tried -= tried / 4;
+    if (search_prices(reserver, room, tried, usual_j(room, plan, count), &best_j) < 0)
+        return -ENOMEM;
+    orders = most_steps / fmax(pass_steps(reserver, room, tried), 1.0) - NEAR_COUNT;
+    orders = fmin(fmin(orders, MOST_ORDERS), (double)tried * ((double)tried - 1.0));
+    if (search_orders(reserver, room, random, orders > 0.0 ? (size_t)orders : 0, tried, best_j) < 0)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        plan[i] = i < tried ? reserver->best[i].reservation : reserver->first[i].reservation;
+    return 0;
+}

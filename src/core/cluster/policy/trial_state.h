@@ -1,0 +1,34 @@
+/*
+ * A second state of the cluster, on which a policy tries what it might do. Private to policies.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_CLUSTER_POLICY_TRIAL_STATE_H
+#define LULL_CORE_CLUSTER_POLICY_TRIAL_STATE_H
+
+#include "core/cluster/model/node_groups.h"
+#include "core/cluster/model/state.h"
+
+struct lull_cluster_scratch {
+    struct lull_cluster_state *state;
+    struct lull_cluster_members members;
+};
+
+/* Zero-initialised can be ended, too. -ENOMEM. */
+int lull_cluster_scratch_init(struct lull_cluster_scratch *scratch,
+                              const struct lull_cluster *cluster);
+void lull_cluster_scratch_fini(struct lull_cluster_scratch *scratch);
+
+/* A group of the scratch is as it is in a real state of the same cluster. O(nodes of the group). */
+void lull_cluster_scratch_sync(struct lull_cluster_scratch *scratch,
+                               const struct lull_cluster_state *real, uint32_t pool, uint32_t type);
+
+/* Shares come free in the scratch, as far as they were taken: somebody around the policy may have
+   put the job elsewhere. */
+void lull_cluster_scratch_give(struct lull_cluster_scratch *scratch,
+                               const struct lull_cluster_share *shares, size_t count);
+
+/* Whether all of the shares are free. */
+bool lull_cluster_shares_fit(const struct lull_cluster_state *state,
+                             const struct lull_cluster_share *shares, size_t count);
+
+#endif

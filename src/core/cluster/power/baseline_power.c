@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/cluster/power/baseline_power.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* Of sums of many terms, so that what is called least is no more than it is. */
+static const double rounding = 1e-12;
+
+static double seconds(int64_t ns)
+{
+    return (double)ns * 1e-9;
+}
+
+void lull_rest_power(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                     bool turns_nodes_off, double *rest_w_out)
+{
+    for (uint32_t i = 0; i < cluster->type_count; i++)
+        rest_w_out[i] = cluster->types[i].idle_w;
+    for (uint32_t i = 0; i < cluster->node_count && turns_nodes_off; i++) {
+        const struct lull_cluster_node *node = &cluster->nodes[i];
+
+        rest_w_out[node->type] =
+            fmin(rest_w_out[node->type], cluster->types[node->type].off_w / node->gpus);
+    }
+    for (size_t i = 0; i < jobs->count; i++)
+        for (uint32_t m = 0; m < jobs->all[i].mode_count; m++) {
+            const struct lull_cluster_mode *mode = &jobs->all[i].modes[m];
+
+            rest_w_out[mode->type] =
+                fmin(rest_w_out[mode->type], mode->energy_j / seconds(mode->time_ns) / mode->gpus);
+        }
+}
+
+double lull_rest_total_w(const struct lull_cluster *cluster, const double *rest_w)
+{
+    double sum_w = 0.0;
+
+    for (uint32_t i = 0; i < cluster->node_count; i++)
+        sum_w += rest_w[cluster->nodes[i].type] * cluster->nodes[i].gpus;
+    return sum_w;
+}
+
+/* The job's fastest mode, and the GPU time of its most modest one. */
+static int64_t least_of(const struct lull_cluster_job *job, double *gpu_ns_out)
+{
+    int64_t time_ns = INT64_MAX;
+
+    *gpu_ns_out = INFINITY;
+    for (uint32_t i = 0; i < job->mode_count; i++) {
+        const struct lull_cluster_mode *mode = &job->modes[i];
+
+        time_ns = mode->time_ns < time_ns ? mode->time_ns : time_ns;
+        *gpu_ns_out = fmin(*gpu_ns_out, (double)mode->gpus * (double)mode->time_ns);
+    }
+    return time_ns;
+}
+
+int lull_rest_least_end(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                        int64_t *end_ns_out)
+{
+    double *gpus = calloc(cluster->pool_count, sizeof(*gpus));
+    double *work_ns = calloc(cluster->pool_count, sizeof(*work_ns)); /* of those that come later */
+    double latest_ns = 0.0;
+
+    if (gpus == NULL || work_ns == NULL) {
+        free(gpus);
+        free(work_ns);
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < cluster->node_count; i++)
+        gpus[cluster->nodes[i].pool] += cluster->nodes[i].gpus;
+    for (size_t i = jobs->count; i-- > 0;) {
+        const struct lull_cluster_job *job = &jobs->all[i];
+        double gpu_ns;
+        const int64_t time_ns = least_of(job, &gpu_ns);
+
+        work_ns[job->pool] += gpu_ns;
+        latest_ns =
+            fmax(latest_ns, (double)job->arrival_ns +
+                                fmax((double)time_ns, work_ns[job->pool] / gpus[job->pool]));
+    }
+    free(gpus);
+    free(work_ns);
+    *end_ns_out = (int64_t)fmin(latest_ns * (1.0 - rounding), (double)(INT64_MAX / 2));
+    return 0;
+}
+
+double lull_rest_energy_j(const struct lull_cluster *cluster, const double *rest_w,
+                          const struct lull_cluster_failure *failures, size_t failure_count,
+                          int64_t end_ns)
+{
+    double all_j = lull_rest_total_w(cluster, rest_w) * seconds(end_ns);
+
+    for (size_t i = 0; i < failure_count && failures[i].from_ns < end_ns; i++) {
+        const struct lull_cluster_node *node = &cluster->nodes[failures[i].node];
+        const int64_t to_ns = failures[i].to_ns < end_ns ? failures[i].to_ns : end_ns;
+
+        all_j -= rest_w[node->type] * node->gpus * seconds(to_ns - failures[i].from_ns);
+    }
+    return fmax(all_j * (1.0 - rounding), 0.0);
+}

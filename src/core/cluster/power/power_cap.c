@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/cluster/power/power_cap.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/cluster/power/power_budget.h"
+
+enum {
+    NONE = LULL_POWER_NONE,
+    NO_JOB = UINT32_MAX - 1, /* no job's number, nor none */
+    MOST_LOOKS = 32,         /* jobs refused at an instant, so that it takes bounded time */
+};
+
+struct lull_power_capped {
+    const struct lull_cluster *cluster;
+    const struct lull_cluster_jobs *jobs;
+    struct lull_power_room room;
+    struct lull_cluster_decider inner;
+
+    uint32_t refused[MOST_LOOKS]; /* jobs that are to go back to the policy */
+    size_t refused_count;
+    uint32_t refused_node; /* was to be turned on; NONE: none */
+    uint32_t *hopeless;    /* jobs to reject */
+    size_t hopeless_count;
+};
+
+/* ---- jobs that come and go ---------------------------------------------------------------- */
+
+static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
+{
+    struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
+
+    lull_power_room_remove(&policy->room, job); /* it may have been preempted */
+    if (lull_power_room_expect(&policy->room, job)) {
+        lull_power_room_wait(&policy->room, job, true);
+        return policy->inner.calls->arrive(policy->inner.policy, job, now_ns);
+    }
+    assert(policy->hopeless_count < policy->jobs->count);
+    policy->hopeless[policy->hopeless_count++] = job;
+    return 0;
+}
+
+static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
+{
+    struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
+
+    lull_power_room_remove(&policy->room, job);
+    policy->inner.calls->end(policy->inner.policy, job, now_ns);
+}
+
+static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t mode, int64_t now_ns)
+{
+    struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
+
+    lull_power_room_wait(&policy->room, job, false);
+    if (policy->inner.calls->begin != NULL)
+        policy->inner.calls->begin(policy->inner.policy, job, mode, now_ns);
+}
+
+static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pace, int64_t end_ns,
+                 int64_t now_ns)
+{
+    struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
+
+    lull_power_room_expect_end(&policy->room, job, end_ns);
+    if (policy->inner.calls->pace != NULL)
+        policy->inner.calls->pace(policy->inner.policy, job, its_pace, end_ns, now_ns);
+}
+
+/* ---- nodes -------------------------------------------------------------------------------- */
+
+static void node_changed(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
+                         uint32_t node, int64_t now_ns)
+{
+    struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
+    const struct lull_cluster *cluster = policy->cluster;
+    const enum lull_cluster_power power = lull_cluster_state_power(state, node);
+
+    /* One that is down will draw again what it did before, and nobody asks then. */
+    if (power == LULL_CLUSTER_ON)
+        lull_power_room_set_empty(&policy->room, node, lull_power_room_idle_w(cluster, node));
+    else if (power == LULL_CLUSTER_TURNING_ON)
+        lull_power_room_set_empty(&policy->room, node, lull_power_room_turning_on_w(cluster, node));
+    else if (power == LULL_CLUSTER_OFF)
+        lull_power_room_set_empty(&policy->room, node,
+                                  cluster->types[cluster->nodes[node].type].off_w);
+    if (policy->inner.calls->node != NULL)
+        policy->inner.calls->node(policy->inner.policy, state, node, now_ns);
+}
+
+static void idle(struct lull_cluster_policy *handle, uint32_t node, bool is_idle, int64_t now_ns)
+{
+    struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
+
+    if (policy->inner.calls->idle != NULL)
+        policy->inner.calls->idle(policy->inner.policy, node, is_idle, now_ns);
+}
+
+static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
+{
+    const struct lull_power_capped *const policy = (const struct lull_power_capped *)handle;
+    const struct lull_cluster_decider *inner = &policy->inner;
+
+    return inner->calls->wake_ns == NULL ? LULL_CLUSTER_NEVER
+                                         : inner->calls->wake_ns(inner->policy, now_ns);
+}
+
+/* ---- starts ------------------------------------------------------------------------------- */
+
+static bool admit(struct lull_power_capped *policy, const struct lull_cluster_state *state,
+                  int64_t now_ns, struct lull_cluster_decision *decision)
+{
+    const uint32_t job = decision->job;
+    const uint32_t wanted = decision->mode;
+    double more_w;
+
+    if (!lull_power_room_replace(&policy->room, state, now_ns, decision)) {
+        if (!lull_power_room_has(&policy->room,
+                                 lull_power_room_total_w(&policy->room, job, wanted)))
+            lull_power_room_promise(&policy->room, job, now_ns);
+        return false;
+    }
+    more_w = lull_power_room_total_w(&policy->room, job, decision->mode);
+    if (lull_power_room_add(&policy->room, job, decision->mode, decision->shares,
+                            decision->share_count, now_ns) < 0)
+        return false;
+    lull_power_room_pass(&policy->room, job, more_w,
+                         now_ns + policy->jobs->all[job].modes[decision->mode].time_ns);
+    if (decision->mode != wanted)
+        decision->reason = "in a mode that stays under the power cap";
+    return true;
+}
+
+/* ---- other decisions ---------------------------------------------------------------------- */
+
+/* The clock of a running job: no mode that would be too much, but one as near as can be. */
+static bool reclock(struct lull_power_capped *policy, int64_t now_ns,
+                    struct lull_cluster_decision *decision)
+{
+    const uint32_t job = decision->job;
+    const struct lull_cluster_mode *modes = policy->jobs->all[job].modes;
+    const struct lull_power_load *load = &policy->room.loads[job];
+    const double before_w = lull_power_room_extra_w(&policy->room, job, load->mode);
+    const double more_w = lull_power_room_extra_w(&policy->room, job, decision->mode) - before_w;
+    bool has = lull_power_room_has(&policy->room, more_w * modes[decision->mode].gpus);
+
+    for (uint32_t i = 0; i < load->share_count; i++)
+        has = has && lull_power_room_has_on(&policy->room, load->shares[i].node,
+                                            more_w * load->shares[i].gpus);
+    return (more_w <= 0.0 || (has && lull_power_room_may_pass(
+                                         &policy->room, job, more_w * modes[decision->mode].gpus,
+                                         now_ns + modes[decision->mode].time_ns))) &&
+           lull_power_room_reclock(&policy->room, job, decision->mode, now_ns) == 0;
+}
+
+static bool turn_on(struct lull_power_capped *policy, uint32_t node)
+{
+    const double more_w =
+        lull_power_room_turning_on_w(policy->cluster, node) - policy->room.empty_w[node];
+
+    if (!lull_power_room_has(&policy->room, more_w) ||
+        !lull_power_room_may_pass(&policy->room, NO_JOB, more_w, LULL_CLUSTER_NEVER))
+        return false;
+    lull_power_room_pass(&policy->room, NO_JOB, more_w, LULL_CLUSTER_NEVER);
+    return true;
+}
+
+/* ---- deciding ----------------------------------------------------------------------------- */
+
+/* What was refused waits with the policy again. */
+static void hand_back(struct lull_power_capped *policy, const struct lull_cluster_state *state,
+                      int64_t now_ns)
+{
+    const struct lull_cluster_decider *inner = &policy->inner;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < policy->refused_count; i++)
+        if (inner->calls->arrive(inner->policy, policy->refused[i], now_ns) < 0)
+            policy->refused[kept++] = policy->refused[i]; /* no memory: later */
+    policy->refused_count = kept;
+    if (policy->refused_node != NONE && inner->calls->node != NULL)
+        inner->calls->node(inner->policy, state, policy->refused_node, now_ns);
+    policy->refused_node = NONE;
+}
+
+/* Whether the decision may be carried out, perhaps in another mode. */
+static bool look_at(struct lull_power_capped *policy, const struct lull_cluster_state *state,
+                    int64_t now_ns, struct lull_cluster_decision *decision)
+{
+    switch (decision->act) {
+    case LULL_CLUSTER_START:
+        if (admit(policy, state, now_ns, decision))
+            return true;
+        policy->inner.calls->end(policy->inner.policy, decision->job, now_ns);
+        assert(policy->refused_count < MOST_LOOKS);
+        policy->refused[policy->refused_count++] = decision->job;
+        return false;
+    case LULL_CLUSTER_RECLOCK:
+        return reclock(policy, now_ns, decision);
+    case LULL_CLUSTER_NODE_ON:
+        if (turn_on(policy, decision->node))
+            return true;
+        policy->refused_node = decision->node;
+        return false;
+    case LULL_CLUSTER_REJECT:
+        lull_power_room_wait(&policy->room, decision->job, false);
+        return true;
+    default:
+        return true;
+    }
+}
+
+static bool ask(struct lull_power_capped *policy, const struct lull_cluster_state *state,
+                int64_t now_ns, struct lull_cluster_decision *decision)
+{
+    const struct lull_cluster_decider *inner = &policy->inner;
+
+    for (int looks = 0;
+         looks < MOST_LOOKS && policy->refused_count < MOST_LOOKS && policy->refused_node == NONE;
+         looks++) {
+        if (!inner->calls->decide(inner->policy, state, now_ns, decision))
+            return false;
+        if (look_at(policy, state, now_ns, decision))
+            return true;
+    }
+    return false;
+}
+
+static bool reject(struct lull_power_capped *policy, struct lull_cluster_decision *decision)
+{
+    if (policy->hopeless_count == 0)
+        return false;
+    decision->act = LULL_CLUSTER_REJECT;
+    decision->job = policy->hopeless[--policy->hopeless_count];
+    decision->reason = "no mode of it stays under the power cap";
+    return true;
+}
+
+static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
+                   int64_t now_ns, struct lull_cluster_decision *decision)
+{
+    struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
+
+    if (reject(policy, decision))
+        return true;
+    if (policy->room.head != NONE && now_ns > policy->room.head_ns)
+        policy->room.head = NONE;
+    if (ask(policy, state, now_ns, decision))
+        return true;
+    hand_back(policy, state, now_ns);
+    return false;
+}
+
+/* ---- beginning and end -------------------------------------------------------------------- */
+
+static void release(struct lull_power_capped *policy)
+{
+    lull_power_room_fini(&policy->room);
+    free(policy->hopeless);
+    free(policy);
+}
+
+static void destroy(struct lull_cluster_policy *handle)
+{
+    struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
+
+    policy->inner.calls->destroy(policy->inner.policy);
+    release(policy);
+}
+
+static const struct lull_cluster_policy_calls calls = {
+    .destroy = destroy,
+    .arrive = arrive,
+    .end = end,
+    .decide = decide,
+    .begin = begin,
+    .pace = pace,
+    .node = node_changed,
+    .idle = idle,
+    .wake_ns = wake_ns,
+};
+
+int lull_power_cap_wrap(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                        const struct lull_power_cap *cap, struct lull_cluster_decider *decider,
+                        struct lull_error *err)
+{
+    struct lull_power_capped *policy = calloc(1, sizeof(*policy));
+    int rc;
+
+    if (policy == NULL)
+        return lull_error_set(err, -ENOMEM, "out of memory");
+    *policy = (struct lull_power_capped){
+        .cluster = cluster, .jobs = jobs, .inner = *decider, .refused_node = NONE};
+    rc = lull_power_room_init(&policy->room, cluster, jobs, cap, err);
+    if (rc < 0) {
+        free(policy);
+        return rc;
+    }
+    policy->hopeless = calloc(jobs->count > 0 ? jobs->count : 1, sizeof(*policy->hopeless));
+    if (policy->hopeless == NULL) {
+        release(policy);
+        return lull_error_set(err, -ENOMEM, "out of memory");
+    }
+    *decider = (struct lull_cluster_decider){&calls, (struct lull_cluster_policy *)policy};
+    return 0;
+}

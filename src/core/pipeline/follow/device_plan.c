@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/pipeline/follow/device_plan.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+static bool is_fixed(const struct lull_pipeline_problem *problem, uint32_t op)
+{
+    return lull_pipeline_class_of(problem, op)->kind == LULL_PIPELINE_FIXED;
+}
+
+uint32_t lull_part_count(const struct lull_pipeline_problem *problem, uint32_t device)
+{
+    const struct lull_pipeline_graph *graph = problem->graph;
+    uint32_t count = 0;
+
+    for (uint32_t i = graph->first_on[device]; i < graph->first_on[device + 1]; i++)
+        count += !is_fixed(problem, graph->on_device[i]);
+    return count;
+}
+
+/* The other device that an operation's first such edge comes from, or goes to. */
+static uint32_t other_device(const struct lull_pipeline_problem *problem, uint32_t op,
+                             bool is_outgoing)
+{
+    const struct lull_pipeline_graph *graph = problem->graph;
+    const uint32_t *first = is_outgoing ? graph->first_out : graph->first_in;
+    const uint32_t *edges = is_outgoing ? graph->out_edges : graph->in_edges;
+
+    for (uint32_t i = first[op]; i < first[op + 1]; i++) {
+        const struct lull_pipeline_edge *edge = &graph->edges[edges[i]];
+        const uint32_t other = is_outgoing ? edge->to : edge->from;
+
+        if (graph->ops[other].device != graph->ops[op].device && !is_fixed(problem, other))
+            return graph->ops[other].device;
+    }
+    return LULL_FOLLOWER_NOBODY;
+}
+
+void lull_part_follow(const struct lull_pipeline_problem *problem, const uint32_t *option,
+                      uint32_t device, struct lull_follower_op *ops_out)
+{
+    const struct lull_pipeline_graph *graph = problem->graph;
+
+    for (uint32_t i = graph->first_on[device]; i < graph->first_on[device + 1]; i++) {
+        const uint32_t op = graph->on_device[i];
+        const struct lull_pipeline_class *class = lull_pipeline_class_of(problem, op);
+
+        if (class->kind == LULL_PIPELINE_FIXED)
+            continue;
+        *ops_out++ = (struct lull_follower_op){
+            .is_backward =
+                class->kind != LULL_PIPELINE_FORWARD && class->kind != LULL_PIPELINE_RECOMPUTE,
+            .receives_from = other_device(problem, op, false),
+            .sends_to = other_device(problem, op, true),
+            .length_ns = class->options[option[op]].time_ns,
+        };
+    }
+}
+
+/* The clock, as an index from the highest one down, that is not below mhz; 0: it has no clock. */
+static uint32_t point_of(uint32_t mhz, const uint32_t *clocks_mhz, uint32_t clock_count)
+{
+    uint32_t point = 0;
+
+    while (mhz != 0 && point + 1 < clock_count && clocks_mhz[point + 1] >= mhz)
+        point++;
+    return point;
+}
+
+void lull_part_conduct(const struct lull_pipeline_problem *problem, const uint32_t *option,
+                       const int64_t *begin_ns, uint32_t device, const uint32_t *clocks_mhz,
+                       uint32_t clock_count, struct lull_conductor_op *ops_out)
+{
+    const struct lull_pipeline_graph *graph = problem->graph;
+
+    for (uint32_t i = graph->first_on[device]; i < graph->first_on[device + 1]; i++) {
+        const uint32_t op = graph->on_device[i];
+        const struct lull_pipeline_class *class = lull_pipeline_class_of(problem, op);
+        const struct lull_pipeline_option *chosen = &class->options[option[op]];
+
+        if (class->kind == LULL_PIPELINE_FIXED)
+            continue;
+        *ops_out++ = (struct lull_conductor_op){
+            .point = point_of(chosen->sm_mhz, clocks_mhz, clock_count),
+            .begin_ns = begin_ns[op],
+            .end_ns = begin_ns[op] + chosen->time_ns,
+        };
+    }
+}

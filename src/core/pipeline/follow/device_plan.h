@@ -1,0 +1,34 @@
+/*
+ * Part: what one device does in a plan, as a follower and a conductor want it. Fixed operations
+ * (collectives, the optimizer) are left out: nobody sees them, and they have no clock.
+ *
+ * An operation that sends to, or receives from, several devices is known by the first of them.
+ *
+ * Pure. Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_PIPELINE_FOLLOW_DEVICE_PLAN_H
+#define LULL_CORE_PIPELINE_FOLLOW_DEVICE_PLAN_H
+
+#include <stdint.h>
+
+#include "core/pipeline/follow/plan_controller.h"
+#include "core/pipeline/follow/op_tracker.h"
+#include "core/pipeline/model/plan.h"
+
+/* Operations of a device that are not fixed. */
+uint32_t lull_part_count(const struct lull_pipeline_problem *problem, uint32_t device);
+
+/* What a follower is to follow: lull_part_count() operations, with their lengths in the plan. */
+void lull_part_follow(const struct lull_pipeline_problem *problem, const uint32_t *option,
+                      uint32_t device, struct lull_follower_op *ops_out);
+
+/*
+ * What a conductor is to conduct. clocks_mhz: the clocks of the device's GPU, the highest first,
+ * clock_count >= 1; an operation gets the lowest one that is not below what the plan says.
+ * begin_ns: of every operation of the graph.
+ */
+void lull_part_conduct(const struct lull_pipeline_problem *problem, const uint32_t *option,
+                       const int64_t *begin_ns, uint32_t device, const uint32_t *clocks_mhz,
+                       uint32_t clock_count, struct lull_conductor_op *ops_out);
+
+#endif

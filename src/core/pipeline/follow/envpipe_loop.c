@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/pipeline/follow/envpipe_loop.h"
+
+#include <stdlib.h>
+
+enum { SETTLED_FROM = 10 }; /* iterations in a row with the path in the envelope */
+
+struct lull_raising {
+    struct lull_envpipe *envpipe;
+    int64_t tie_ns;
+    uint32_t inside; /* iterations in a row */
+    uint32_t count;
+    bool is_exhausted;
+};
+
+struct lull_raising *lull_raising_create(const struct lull_pipeline_problem *problem,
+                                         int64_t tie_ns)
+{
+    struct lull_raising *raising = calloc(1, sizeof(*raising));
+
+    if (raising == NULL)
+        return NULL;
+    raising->tie_ns = tie_ns;
+    raising->envpipe = lull_envpipe_create(problem, LULL_ENVPIPE_BALANCED);
+    if (raising->envpipe == NULL) {
+        lull_raising_destroy(raising);
+        return NULL;
+    }
+    return raising;
+}
+
+void lull_raising_destroy(struct lull_raising *raising)
+{
+    if (raising == NULL)
+        return;
+    lull_envpipe_destroy(raising->envpipe);
+    free(raising);
+}
+
+const uint32_t *lull_raising_options(const struct lull_raising *raising)
+{
+    return lull_envpipe_options(raising->envpipe);
+}
+
+bool lull_raising_take(struct lull_raising *raising, const int64_t *end_ns)
+{
+    if (lull_raising_is_done(raising))
+        return false;
+    switch (lull_envpipe_step(raising->envpipe, end_ns, raising->tie_ns)) {
+    case LULL_ENVPIPE_RAISED:
+        raising->inside = 0;
+        raising->count++;
+        return true;
+    case LULL_ENVPIPE_INSIDE:
+        raising->inside++;
+        return false;
+    default:
+        raising->is_exhausted = true;
+        return false;
+    }
+}
+
+bool lull_raising_is_done(const struct lull_raising *raising)
+{
+    return raising->is_exhausted || raising->inside >= SETTLED_FROM;
+}
+
+uint32_t lull_raising_count(const struct lull_raising *raising)
+{
+    return raising->count;
+}

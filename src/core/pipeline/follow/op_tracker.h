@@ -1,0 +1,62 @@
+/*
+ * Follower: which operation of its known order a device is at, from what is seen of it.
+ *
+ *   sections    the program says "forward" and "backward" when one begins and ends
+ *   transfers   nothing is said; the kernels that send and receive between devices are seen. An
+ *               operation has ended when its send begins; it begins when the one before has ended
+ *               and what it waits for has been received. Ends of operations that send nothing
+ *               (the first stage's backward, the last one's forward) are expected after their usual
+ *               length.
+ *
+ * A program that says sections is believed; transfers are then ignored. Fixed operations are not
+ * seen at all and not followed.
+ *
+ * Pure; create/destroy; one thread at a time. Times: ns of one clock. SPDX-License-Identifier:
+ * Apache-2.0
+ */
+#ifndef LULL_CORE_PIPELINE_FOLLOW_OP_TRACKER_H
+#define LULL_CORE_PIPELINE_FOLLOW_OP_TRACKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* No other device. */
+#define LULL_FOLLOWER_NOBODY UINT32_MAX
+
+struct lull_follower_op {
+    bool is_backward;
+    uint32_t receives_from; /* device, or LULL_FOLLOWER_NOBODY */
+    uint32_t sends_to;
+    int64_t length_ns; /* usual, > 0 */
+};
+
+/* What has become known. Edges of operations come in their order, begins and ends in turn. */
+struct lull_follower_edge {
+    uint32_t op; /* place in the device's order, from 0 */
+    bool is_end;
+    bool is_lost; /* the order was left; nothing is known until operation 0 begins */
+    int64_t time_ns;
+};
+
+struct lull_follower;
+
+/* Copies the operations of one iteration in the device's order, count >= 1. NULL: no memory. */
+struct lull_follower *lull_follower_create(const struct lull_follower_op *ops, uint32_t count);
+void lull_follower_destroy(struct lull_follower *follower);
+
+/* The program enters or leaves a section of computation. */
+void lull_follower_take_section(struct lull_follower *follower, bool is_backward, bool is_end,
+                                int64_t time_ns);
+
+/* A kernel that sends to, or receives from, another device begins or ends. */
+void lull_follower_take_transfer(struct lull_follower *follower, uint32_t device, bool is_send,
+                                 bool is_end, int64_t time_ns);
+
+/* The next edge that is known at now_ns; false: there is none. */
+bool lull_follower_poll(struct lull_follower *follower, int64_t now_ns,
+                        struct lull_follower_edge *edge_out);
+
+/* When an expected end is due; INT64_MAX: none is. */
+int64_t lull_follower_wake_ns(const struct lull_follower *follower);
+
+#endif

@@ -1,0 +1,66 @@
+/*
+ * Profiling: which clock the next iteration of a running pipeline is to be measured at, and what
+ * was found: the least energy of each stage (its *valley*), from whole iterations in which every
+ * GPU stays at one clock.
+ *
+ *   sweep   every clock from the highest down, so many iterations each (EnvPipe, ATC'23: 6)
+ *   search  the same valley from a third of those iterations at most: a few clocks over the whole
+ * range a few times, those around the best twice, and the best of these as often as the sweep does
+ *
+ * Of more than three values of a clock those further than a standard deviation from their mean are
+ * dropped, as EnvPipe does. Energies may bend either way between clocks (measured ones do); the
+ * search only takes for granted that what is least lies next to what is least of the coarse look.
+ *
+ * Pure; create/destroy; one thread at a time. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_PIPELINE_FOLLOW_PROFILING_H
+#define LULL_CORE_PIPELINE_FOLLOW_PROFILING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum lull_profiling_method { LULL_PROFILING_SWEEP, LULL_PROFILING_SEARCH };
+
+/* What a stage was measured at one clock, means of what was not dropped. */
+struct lull_profiling_mean {
+    uint32_t count; /* iterations, 0: never measured */
+    double energy_j;
+    double forward_ms;
+    double backward_ms;
+};
+
+/* One stage in one iteration: energy of its GPUs, mean lengths of its operations. */
+struct lull_profiling_sample {
+    double energy_j;
+    double forward_ms;
+    double backward_ms;
+};
+
+struct lull_profiling;
+
+/*
+ * Clocks are numbered from the highest, 0, down; clock_count >= 1, stage_count >= 1, iterations per
+ * clock of the sweep >= 1. NULL: no memory.
+ */
+struct lull_profiling *lull_profiling_create(enum lull_profiling_method method,
+                                             uint32_t clock_count, uint32_t stage_count,
+                                             uint32_t iterations);
+void lull_profiling_destroy(struct lull_profiling *profiling);
+
+/* The clock that the next iteration is to run at; false: all is known. */
+bool lull_profiling_next(struct lull_profiling *profiling, uint32_t *clock_out);
+
+/* An iteration was measured at a clock; stage_count samples. Any clock may be given. */
+void lull_profiling_take(struct lull_profiling *profiling, uint32_t clock,
+                         const struct lull_profiling_sample *samples);
+
+/* Iterations taken so far. */
+uint32_t lull_profiling_iterations(const struct lull_profiling *profiling);
+
+struct lull_profiling_mean lull_profiling_mean(const struct lull_profiling *profiling,
+                                               uint32_t stage, uint32_t clock);
+
+/* The clock of a stage's least mean energy among those measured; 0 before any. */
+uint32_t lull_profiling_valley(const struct lull_profiling *profiling, uint32_t stage);
+
+#endif

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/pipeline/follow/replan.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/pipeline/frontier/frontier.h"
+#include "core/pipeline/rounding/rounding.h"
+
+static const double most_factor = 100.0;
+/* So many moves for each operation take some milliseconds. */
+static const uint64_t moves_per_op = 32;
+/* A plan must save that much to be worth changing clocks. */
+static const double least_saving = 0.002;
+
+struct lull_replan {
+    const struct lull_pipeline_problem *problem;
+    const uint32_t *option;
+    int64_t slack_ns; /* of the plan, over the highest clocks */
+    int64_t highest_ns;
+    struct lull_frontier *frontier;
+    struct lull_pipeline_rounding *rounding;
+    uint32_t *highest; /* options */
+    uint32_t *found;
+    int64_t *relaxed_ns;
+};
+
+/* A problem with a class of its own for every class on every device. */
+struct scaled {
+    struct lull_pipeline_profile profile;
+    struct lull_pipeline_graph graph; /* borrows all but ops */
+    struct lull_pipeline_problem problem;
+};
+
+/* ---- creating ---------------------------------------------------------------------------- */
+
+int lull_replan_create(const struct lull_pipeline_problem *problem, const uint32_t *option,
+                       struct lull_replan **replan_out, struct lull_error *err)
+{
+    const size_t count = problem->graph->op_count;
+    struct lull_replan *replan = calloc(1, sizeof(*replan));
+    int64_t time_ns;
+    int result = 0;
+
+    if (replan == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory to replan");
+    replan->problem = problem;
+    replan->option = option;
+    replan->highest = calloc(count, sizeof(replan->highest[0]));
+    replan->found = calloc(count, sizeof(replan->found[0]));
+    replan->relaxed_ns = calloc(count, sizeof(replan->relaxed_ns[0]));
+    replan->frontier = lull_frontier_create(problem, err);
+    if (replan->highest == NULL || replan->found == NULL || replan->relaxed_ns == NULL ||
+        replan->frontier == NULL)
+        result = err != NULL && err->code == -EINVAL ? -EINVAL : -ENOMEM;
+    if (result == 0)
+        result = lull_pipeline_rounding_create(problem, &replan->rounding);
+    if (result == 0) {
+        lull_pipeline_plan_highest(problem, replan->highest);
+        replan->highest_ns = lull_pipeline_plan_cost(problem, replan->highest, 0).time_ns;
+        time_ns = lull_pipeline_plan_cost(problem, option, 0).time_ns;
+        replan->slack_ns = time_ns > replan->highest_ns ? time_ns - replan->highest_ns : 0;
+        result = lull_frontier_seek(replan->frontier, replan->highest_ns + replan->slack_ns);
+    }
+    if (result < 0) {
+        lull_replan_destroy(replan);
+        return lull_error_set(err, result, "a plan for stragglers cannot be prepared");
+    }
+    *replan_out = replan;
+    return 0;
+}
+
+void lull_replan_destroy(struct lull_replan *replan)
+{
+    if (replan == NULL)
+        return;
+    lull_frontier_destroy(replan->frontier);
+    if (replan->rounding != NULL)
+        lull_pipeline_rounding_destroy(replan->rounding);
+    free(replan->highest);
+    free(replan->found);
+    free(replan->relaxed_ns);
+    free(replan);
+}
+
+/* ---- slower devices ---------------------------------------------------------------------- */
+
+static void scaled_fini(struct scaled *scaled)
+{
+    lull_pipeline_profile_fini(&scaled->profile);
+    free(scaled->graph.ops);
+}
+
+static int64_t scale(int64_t value, double factor, int64_t most)
+{
+    return (int64_t)fmin(ceil((double)value * fmin(factor, most_factor)), (double)most);
+}
+
+static int copy_class(const struct lull_pipeline_class *from, double factor,
+                      struct lull_pipeline_class *to)
+{
+    *to = *from;
+    to->options = malloc(from->option_count * sizeof(to->options[0]));
+    if (to->options == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < from->option_count; i++) {
+        to->options[i] = from->options[i];
+        to->options[i].time_ns = scale(from->options[i].time_ns, factor, LULL_PIPELINE_MAX_TIME_NS);
+        to->options[i].energy_nj =
+            scale(from->options[i].energy_nj, factor, LULL_PIPELINE_MAX_ENERGY_NJ);
+    }
+    return 0;
+}
+
+/* of: where on its device a class has become one of its own; -1 not yet. */
+static int own_class(const struct lull_pipeline_problem *problem, const double *factor,
+                     struct lull_pipeline_op *op, int32_t *of, struct scaled *scaled)
+{
+    const size_t place = (size_t)op->device * problem->profile->class_count + op->class_index;
+    const struct lull_pipeline_class *class = &problem->profile->classes[op->class_index];
+
+    if (of[place] < 0) {
+        const double slower = class->kind == LULL_PIPELINE_FIXED ? 1.0 : factor[op->device];
+
+        if (copy_class(class, slower, &scaled->profile.classes[scaled->profile.class_count]) < 0)
+            return -ENOMEM;
+        of[place] = (int32_t)scaled->profile.class_count++;
+    }
+    op->class_index = (uint32_t)of[place];
+    return 0;
+}
+
+static int scaled_init(struct scaled *scaled, const struct lull_pipeline_problem *problem,
+                       const double *factor)
+{
+    const struct lull_pipeline_graph *graph = problem->graph;
+    const size_t most = (size_t)graph->device_count * problem->profile->class_count;
+    int32_t *of = malloc(most * sizeof(of[0]));
+    int result = 0;
+
+    lull_pipeline_profile_init(&scaled->profile);
+    scaled->graph = *graph;
+    scaled->graph.ops = malloc(graph->op_count * sizeof(graph->ops[0]));
+    scaled->profile.classes = calloc(most, sizeof(scaled->profile.classes[0]));
+    scaled->problem =
+        (struct lull_pipeline_problem){&scaled->profile, &scaled->graph, problem->blocking_w};
+    if (of == NULL || scaled->graph.ops == NULL || scaled->profile.classes == NULL) {
+        free(of);
+        scaled_fini(scaled);
+        return -ENOMEM;
+    }
+    memset(of, 0xff, most * sizeof(of[0]));
+    memcpy(scaled->graph.ops, graph->ops, graph->op_count * sizeof(graph->ops[0]));
+    for (size_t i = 0; i < graph->op_count && result == 0; i++)
+        result = own_class(problem, factor, &scaled->graph.ops[i], of, scaled);
+    free(of);
+    if (result < 0)
+        scaled_fini(scaled);
+    return result;
+}
+
+/* ---- planning ---------------------------------------------------------------------------- */
+
+static double energy_j(const struct lull_pipeline_problem *problem,
+                       const struct lull_pipeline_switching *switching, const uint32_t *option,
+                       int64_t deadline_ns)
+{
+    const struct lull_pipeline_cost cost = lull_pipeline_plan_cost(problem, option, deadline_ns);
+
+    return cost.time_ns < 0 || cost.time_ns > deadline_ns
+               ? NAN
+               : cost.energy_j + lull_pipeline_dwell_energy_j(problem, switching, option);
+}
+
+static int find(struct lull_replan *replan, const struct lull_pipeline_problem *problem,
+                struct lull_frontier *frontier, struct lull_pipeline_rounding *rounding,
+                const struct lull_pipeline_switching *switching,
+                struct lull_replan_outcome *outcome)
+{
+    const int64_t deadline_ns = outcome->deadline_ns;
+    struct lull_pipeline_dwell_report report;
+    int64_t moved;
+    int result = lull_frontier_seek(frontier, deadline_ns);
+
+    if (result < 0)
+        return result;
+    lull_frontier_durations(frontier, replan->relaxed_ns);
+    result = lull_pipeline_round_quick(rounding, replan->relaxed_ns, deadline_ns, replan->found);
+    if (result < 0)
+        return result;
+    moved = lull_pipeline_round_improve(rounding, deadline_ns,
+                                        moves_per_op * problem->graph->op_count, replan->found);
+    if (moved < 0)
+        return (int)moved;
+    /* What cannot respect switching within the time is carried out as it is. */
+    result =
+        lull_pipeline_dwell_quick(problem, switching, deadline_ns, replan->found, &report, NULL);
+    if (result == -ENOMEM)
+        return result;
+    outcome->energy_j = energy_j(problem, switching, replan->found, deadline_ns);
+    outcome->kept_j = energy_j(problem, switching, replan->option, deadline_ns);
+    /* NAN: the old plan takes longer. */
+    return !(outcome->energy_j > (1.0 - least_saving) * outcome->kept_j);
+}
+
+static int find_scaled(struct lull_replan *replan, const double *factor, int64_t extra_ns,
+                       const struct lull_pipeline_switching *switching,
+                       struct lull_replan_outcome *outcome)
+{
+    struct lull_pipeline_rounding *rounding = NULL;
+    struct lull_frontier *frontier;
+    struct scaled scaled;
+    int result = scaled_init(&scaled, replan->problem, factor);
+
+    if (result < 0)
+        return result;
+    frontier = lull_frontier_create(&scaled.problem, NULL);
+    if (frontier == NULL)
+        result = -ENOMEM;
+    if (result == 0)
+        result = lull_pipeline_rounding_create(&scaled.problem, &rounding);
+    if (result == 0) {
+        outcome->deadline_ns =
+            lull_pipeline_plan_cost(&scaled.problem, replan->highest, 0).time_ns +
+            replan->slack_ns + extra_ns;
+        result = find(replan, &scaled.problem, frontier, rounding, switching, outcome);
+    }
+    if (rounding != NULL)
+        lull_pipeline_rounding_destroy(rounding);
+    lull_frontier_destroy(frontier);
+    scaled_fini(&scaled);
+    return result;
+}
+
+int lull_replan_make(struct lull_replan *replan, const double *factor, int64_t extra_ns,
+                     const struct lull_pipeline_switching *switching, uint32_t *option_out,
+                     struct lull_replan_outcome *outcome_out)
+{
+    bool is_scaled = false;
+    int result;
+
+    *outcome_out = (struct lull_replan_outcome){.deadline_ns = replan->highest_ns +
+                                                               replan->slack_ns + extra_ns};
+    for (uint32_t i = 0; i < replan->problem->graph->device_count; i++)
+        is_scaled |= factor[i] > 1.0;
+    result = is_scaled ? find_scaled(replan, factor, extra_ns, switching, outcome_out)
+                       : find(replan, replan->problem, replan->frontier, replan->rounding,
+                              switching, outcome_out);
+    if (result == 1)
+        memcpy(option_out, replan->found, replan->problem->graph->op_count * sizeof(option_out[0]));
+    /* It is as fast as the highest clocks by its deadline: rounding has no reason to fail. */
+    return result == -ERANGE ? 0 : result;
+}

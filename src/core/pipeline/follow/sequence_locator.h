@@ -1,0 +1,38 @@
+/*
+ * Cycle: where a stream of events stands in a sequence that is known and repeats for ever. That is
+ * how a device's operations, of which one sees only the kind, are told apart.
+ *
+ * The stream may be joined anywhere. Where the sequence has one rotation that fits, the place is
+ * known after one round; where several fit (forward and backward in turn, as on the last stage of
+ * a 1F1B pipeline), the longest pause of each of two rounds tells: the pipeline drains and fills
+ * again between iterations. What does not fit is a deviation, and the search begins again.
+ *
+ * Pure; create/destroy; one thread at a time. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_PIPELINE_FOLLOW_SEQUENCE_LOCATOR_H
+#define LULL_CORE_PIPELINE_FOLLOW_SEQUENCE_LOCATOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LULL_CYCLE_UNKNOWN UINT32_MAX
+
+struct lull_cycle;
+
+/* Copies the symbols of one round, count >= 1. NULL: no memory. */
+struct lull_cycle *lull_cycle_create(const uint32_t *symbols, uint32_t count);
+void lull_cycle_destroy(struct lull_cycle *cycle);
+
+/*
+ * The next event, in the order of times. pause_ns: how long nothing had gone on before it. Returns
+ * its place, from 0, or LULL_CYCLE_UNKNOWN. O(1) while the place is known, else O(count).
+ */
+uint32_t lull_cycle_take(struct lull_cycle *cycle, uint32_t symbol, int64_t pause_ns);
+
+/* The place of the last event, LULL_CYCLE_UNKNOWN if that is not known. */
+uint32_t lull_cycle_place(const struct lull_cycle *cycle);
+
+/* Forgets the place: events were lost. */
+void lull_cycle_forget(struct lull_cycle *cycle);
+
+#endif

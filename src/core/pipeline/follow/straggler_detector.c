@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/pipeline/follow/straggler_detector.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { LATEST = 5, MOST_PATIENCE = 64, SHORT_LIVED = 8, PROBATION = 2 };
+static const double rise = 0.01;
+/* Less than this of the margin is no waiting any more. */
+static const double over_share = 0.25;
+
+struct usual {
+    double latest[LATEST];
+    uint64_t count;
+    double value; /* known from LATEST on */
+};
+
+struct straggler_device {
+    struct usual slowness[2]; /* at the highest clocks, at the plan */
+    double least;             /* factor, of the iterations in a row */
+    double factor;            /* asked for */
+};
+
+struct lull_straggler {
+    struct lull_straggler_config config;
+    uint32_t patience;
+    bool is_stretched;
+    struct usual gap;
+    struct usual span; /* at the plan */
+    /* Iterations in a row that say the same. */
+    uint32_t streak;
+    double least_late_ns;
+    double length_ns; /* sum */
+    double late_ns;   /* sum */
+    /* What was asked for, and how it was before. */
+    double extra_ns;
+    double step_ns; /* the latest part of it */
+    double before_length_ns;
+    double before_late_ns;
+    uint32_t stretched; /* iterations since the first time, and since the latest */
+    uint32_t stepped;
+    double lost_ns;
+    uint32_t refuted;
+    uint32_t device_count;
+    struct straggler_device devices[];
+};
+
+void lull_straggler_config_default(struct lull_straggler_config *config)
+{
+    *config = (struct lull_straggler_config){.margin_ratio = 0.01, .patience = 2};
+}
+
+struct lull_straggler *lull_straggler_create(const struct lull_straggler_config *config,
+                                             uint32_t device_count)
+{
+    struct lull_straggler *straggler =
+        calloc(1, sizeof(*straggler) + device_count * sizeof(straggler->devices[0]));
+
+    if (straggler == NULL)
+        return NULL;
+    straggler->config = *config;
+    straggler->patience = config->patience;
+    straggler->device_count = device_count;
+    lull_straggler_reset(straggler);
+    return straggler;
+}
+
+void lull_straggler_destroy(struct lull_straggler *straggler)
+{
+    free(straggler);
+}
+
+static void ask_for_nothing(struct lull_straggler *straggler)
+{
+    straggler->streak = 0;
+    straggler->extra_ns = 0.0;
+    straggler->step_ns = 0.0;
+    for (uint32_t i = 0; i < straggler->device_count; i++)
+        straggler->devices[i].factor = 1.0;
+}
+
+void lull_straggler_reset(struct lull_straggler *straggler)
+{
+    straggler->is_stretched = false;
+    ask_for_nothing(straggler);
+}
+
+/* ---- what is usual ----------------------------------------------------------------------- */
+
+static bool is_known(const struct usual *usual)
+{
+    return usual->count >= LATEST;
+}
+
+static double median(const struct usual *usual)
+{
+    double sorted[LATEST];
+
+    for (int i = 0; i < LATEST; i++) {
+        int k = i;
+
+        for (; k > 0 && sorted[k - 1] > usual->latest[i]; k--)
+            sorted[k] = sorted[k - 1];
+        sorted[k] = usual->latest[i];
+    }
+    return sorted[LATEST / 2];
+}
+
+static void learn(struct usual *usual, double value, bool is_quiet)
+{
+    double middle;
+
+    usual->latest[usual->count++ % LATEST] = value;
+    if (!is_known(usual))
+        return;
+    middle = median(usual);
+    if (usual->count == LATEST || middle < usual->value)
+        usual->value = middle;
+    else if (is_quiet)
+        usual->value += rise * (middle - usual->value);
+}
+
+static void adopt(struct usual *usual, double value)
+{
+    *usual = (struct usual){.count = LATEST, .value = value};
+    for (int i = 0; i < LATEST; i++)
+        usual->latest[i] = value;
+}
+
+static double margin_ns(const struct lull_straggler *straggler)
+{
+    return straggler->config.margin_ratio * (straggler->span.value + straggler->gap.value);
+}
+
+static double factor_of(const struct lull_straggler *straggler,
+                        const struct lull_straggler_sample *sample, uint32_t device)
+{
+    const struct usual *usual =
+        &straggler->devices[device].slowness[sample->kind != LULL_STRAGGLER_REFERENCE];
+
+    return is_known(usual) ? sample->slowness[device] / usual->value : 1.0;
+}
+
+static double largest_factor(const struct lull_straggler *straggler,
+                             const struct lull_straggler_sample *sample)
+{
+    double largest = 1.0;
+
+    for (uint32_t i = 0; i < straggler->device_count; i++)
+        largest = fmax(largest, factor_of(straggler, sample, i));
+    return largest;
+}
+
+/* Waiting beyond the usual. Of a faster reference, what the plan would wait; not known while a
+ * device is slow. */
+static double late_ns(const struct lull_straggler *straggler,
+                      const struct lull_straggler_sample *sample)
+{
+    const double late = (double)sample->gap_ns - straggler->gap.value;
+
+    if (sample->kind != LULL_STRAGGLER_REFERENCE)
+        return late;
+    return largest_factor(straggler, sample) > 1.0 + 2.0 * straggler->config.margin_ratio
+               ? fmin(late, 0.0)
+               : late + (double)sample->span_ns - straggler->span.value;
+}
+
+static void learn_all(struct lull_straggler *straggler, const struct lull_straggler_sample *sample,
+                      bool is_quiet)
+{
+    learn(&straggler->gap, (double)sample->gap_ns, is_quiet);
+    if (sample->kind == LULL_STRAGGLER_PLANNED)
+        learn(&straggler->span, (double)sample->span_ns, is_quiet);
+    for (uint32_t i = 0; i < straggler->device_count; i++)
+        learn(&straggler->devices[i].slowness[sample->kind != LULL_STRAGGLER_REFERENCE],
+              sample->slowness[i], is_quiet);
+}
+
+/* ---- iterations in a row ----------------------------------------------------------------- */
+
+static void extend_streak(struct lull_straggler *straggler,
+                          const struct lull_straggler_sample *sample)
+{
+    const double late = late_ns(straggler, sample);
+    const bool is_first = straggler->streak == 0;
+
+    straggler->least_late_ns = is_first ? late : fmin(straggler->least_late_ns, late);
+    straggler->length_ns =
+        (is_first ? 0.0 : straggler->length_ns) + (double)(sample->span_ns + sample->gap_ns);
+    straggler->late_ns = (is_first ? 0.0 : straggler->late_ns) + late;
+    for (uint32_t i = 0; i < straggler->device_count; i++) {
+        const double factor = factor_of(straggler, sample, i);
+
+        straggler->devices[i].least = is_first ? factor : fmin(straggler->devices[i].least, factor);
+    }
+    straggler->streak++;
+}
+
+/* What all iterations in a row say; the margin is left over. */
+static enum lull_straggler_verdict ask(struct lull_straggler *straggler)
+{
+    const double margin = margin_ns(straggler);
+    const double had_ns = straggler->extra_ns;
+    double more_ns = straggler->least_late_ns - margin;
+
+    /* What is left over already is as it should be. */
+    if (fabs(more_ns) < margin)
+        more_ns = 0.0;
+    straggler->extra_ns = fmax(had_ns + more_ns, 0.0);
+    straggler->step_ns = straggler->extra_ns - had_ns;
+    straggler->before_length_ns = straggler->length_ns / straggler->streak;
+    straggler->before_late_ns = straggler->late_ns / straggler->streak;
+    for (uint32_t i = 0; i < straggler->device_count; i++) {
+        const double least = straggler->devices[i].least;
+
+        straggler->devices[i].factor = least > 1.0 + straggler->config.margin_ratio ? least : 1.0;
+    }
+    straggler->streak = 0;
+    straggler->stepped = 0;
+    return LULL_STRAGGLER_STRETCH;
+}
+
+static enum lull_straggler_verdict take_usual(struct lull_straggler *straggler,
+                                              const struct lull_straggler_sample *sample)
+{
+    const double ratio = straggler->config.margin_ratio;
+    bool is_odd = false;
+
+    if (is_known(&straggler->gap) && is_known(&straggler->span))
+        is_odd = late_ns(straggler, sample) > 2.0 * margin_ns(straggler) ||
+                 largest_factor(straggler, sample) > 1.0 + 2.0 * ratio;
+    if (is_odd)
+        extend_streak(straggler, sample);
+    else
+        straggler->streak = 0;
+    learn_all(straggler, sample, !is_odd);
+    return is_odd && straggler->streak >= straggler->patience ? ask(straggler)
+                                                              : LULL_STRAGGLER_GO_ON;
+}
+
+/* ---- stretched --------------------------------------------------------------------------- */
+
+static enum lull_straggler_verdict go_back(struct lull_straggler *straggler)
+{
+    const uint32_t doubled = 2 * straggler->patience;
+
+    straggler->patience = straggler->stretched >= SHORT_LIVED ? straggler->config.patience
+                          : doubled < MOST_PATIENCE           ? doubled
+                                                              : MOST_PATIENCE;
+    lull_straggler_reset(straggler);
+    return LULL_STRAGGLER_RETURN;
+}
+
+/* Whoever was slow is faster. */
+static bool is_over(const struct lull_straggler *straggler,
+                    const struct lull_straggler_sample *sample)
+{
+    if (straggler->extra_ns > 0.0 && late_ns(straggler, sample) < over_share * margin_ns(straggler))
+        return true;
+    for (uint32_t i = 0; i < straggler->device_count; i++) {
+        const double asked = straggler->devices[i].factor;
+
+        if (asked > 1.0 && factor_of(straggler, sample, i) < 1.0 + 0.5 * (asked - 1.0))
+            return true;
+    }
+    return false;
+}
+
+/* The iteration takes as much longer as was asked for just now, and waits as long as before; or a
+ * copy with a slow device takes longer than when it was not stretched. */
+static bool is_refuted(const struct lull_straggler *straggler,
+                       const struct lull_straggler_sample *sample)
+{
+    const double grown_ns =
+        (double)(sample->span_ns + sample->gap_ns) - straggler->before_length_ns;
+    const double unshrunk_ns =
+        late_ns(straggler, sample) - (straggler->before_late_ns - straggler->step_ns);
+
+    if (straggler->step_ns > 0.0)
+        return straggler->stepped <= PROBATION &&
+               fabs(grown_ns - straggler->step_ns) < 0.5 * straggler->step_ns &&
+               unshrunk_ns > 0.5 * straggler->step_ns;
+    return grown_ns > margin_ns(straggler) && unshrunk_ns < 0.5 * grown_ns;
+}
+
+static enum lull_straggler_verdict refute(struct lull_straggler *straggler,
+                                          const struct lull_straggler_sample *sample)
+{
+    straggler->refuted++;
+    straggler->lost_ns +=
+        fmax((double)(sample->span_ns + sample->gap_ns) - straggler->before_length_ns, 0.0);
+    if (straggler->extra_ns > 0.0)
+        adopt(&straggler->gap, (double)sample->gap_ns);
+    for (uint32_t i = 0; i < straggler->device_count; i++)
+        for (int kind = 0; kind < 2 && straggler->devices[i].factor > 1.0; kind++)
+            adopt(&straggler->devices[i].slowness[kind], sample->slowness[i]);
+    return go_back(straggler);
+}
+
+static enum lull_straggler_verdict take_stretched(struct lull_straggler *straggler,
+                                                  const struct lull_straggler_sample *sample)
+{
+    const double usual_ns = straggler->span.value + straggler->gap.value;
+    bool is_more;
+
+    straggler->stretched++;
+    straggler->stepped++;
+    if (is_over(straggler, sample)) {
+        straggler->lost_ns += fmax((double)(sample->span_ns + sample->gap_ns) - usual_ns, 0.0);
+        return go_back(straggler);
+    }
+    if (is_refuted(straggler, sample))
+        return refute(straggler, sample);
+    is_more = late_ns(straggler, sample) > 3.0 * margin_ns(straggler);
+    for (uint32_t i = 0; i < straggler->device_count; i++)
+        is_more |= factor_of(straggler, sample, i) >
+                   straggler->devices[i].factor + 3.0 * straggler->config.margin_ratio;
+    if (!is_more) {
+        straggler->streak = 0;
+        return LULL_STRAGGLER_GO_ON;
+    }
+    extend_streak(straggler, sample);
+    return straggler->streak >= straggler->patience ? ask(straggler) : LULL_STRAGGLER_GO_ON;
+}
+
+/* ---- all together ------------------------------------------------------------------------ */
+
+enum lull_straggler_verdict lull_straggler_take(struct lull_straggler *straggler,
+                                                const struct lull_straggler_sample *sample)
+{
+    if (sample->kind == LULL_STRAGGLER_MIXED) {
+        straggler->lost_ns += fmax((double)(sample->span_ns + sample->gap_ns) -
+                                       (straggler->span.value + straggler->gap.value),
+                                   0.0);
+        return LULL_STRAGGLER_GO_ON;
+    }
+    if (sample->kind == LULL_STRAGGLER_STRETCHED)
+        return straggler->is_stretched ? take_stretched(straggler, sample) : LULL_STRAGGLER_GO_ON;
+    /* Iterations that were begun before the wish had effect. */
+    return straggler->is_stretched ? LULL_STRAGGLER_GO_ON : take_usual(straggler, sample);
+}
+
+int64_t lull_straggler_wish(const struct lull_straggler *straggler, double *factor_out)
+{
+    for (uint32_t i = 0; i < straggler->device_count; i++)
+        factor_out[i] = straggler->devices[i].factor;
+    return llround(straggler->extra_ns);
+}
+
+void lull_straggler_answer(struct lull_straggler *straggler, bool is_stretched)
+{
+    if (!is_stretched || !straggler->is_stretched)
+        straggler->stretched = 0;
+    straggler->is_stretched = is_stretched;
+    if (!is_stretched)
+        go_back(straggler);
+}
+
+bool lull_straggler_is_stretched(const struct lull_straggler *straggler)
+{
+    return straggler->is_stretched;
+}
+
+bool lull_straggler_is_suspicious(const struct lull_straggler *straggler)
+{
+    return straggler->streak > 0;
+}
+
+int64_t lull_straggler_lost_ns(const struct lull_straggler *straggler)
+{
+    return llround(straggler->lost_ns);
+}
+
+uint32_t lull_straggler_refuted(const struct lull_straggler *straggler)
+{
+    return straggler->refuted;
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/pipeline/frontier/envpipe_planner.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GREEDY_STEPS = 3 }; /* as published */
+
+struct lull_envpipe {
+    const struct lull_pipeline_problem *problem;
+    enum lull_envpipe_method method;
+    uint32_t *option;
+    bool *is_envelope;    /* of every operation */
+    int64_t *duration_ns; /* of every operation at its option */
+    int64_t *end_ns;      /* when it ends by the profile */
+    uint32_t *path;       /* the critical path, the last operation first */
+    size_t path_length;
+};
+
+static void choose(struct lull_envpipe *planner, uint32_t op, uint32_t option)
+{
+    assert(option < lull_pipeline_class_of(planner->problem, op)->option_count);
+    planner->option[op] = option;
+    planner->duration_ns[op] =
+        lull_pipeline_class_of(planner->problem, op)->options[option].time_ns;
+}
+
+static uint32_t least_energy(const struct lull_pipeline_class *operations)
+{
+    uint32_t least = 0;
+
+    for (uint32_t i = 1; i < operations->option_count; i++)
+        if (operations->options[i].energy_nj < operations->options[least].energy_nj)
+            least = i;
+    return least;
+}
+
+/* ---- where it begins --------------------------------------------------------------------- */
+
+static void mark_envelope(struct lull_envpipe *planner)
+{
+    const struct lull_pipeline_graph *const graph = planner->problem->graph;
+    uint32_t last_stage = 0;
+    uint32_t last_microbatch = 0;
+
+    for (uint32_t op = 0; op < graph->op_count; op++) {
+        if (lull_pipeline_class_of(planner->problem, op)->stage > last_stage)
+            last_stage = lull_pipeline_class_of(planner->problem, op)->stage;
+        if (graph->ops[op].microbatch > last_microbatch)
+            last_microbatch = graph->ops[op].microbatch;
+    }
+    for (uint32_t op = 0; op < graph->op_count; op++) {
+        const uint32_t microbatch = graph->ops[op].microbatch;
+        const bool is_forward =
+            lull_pipeline_class_of(planner->problem, op)->kind == LULL_PIPELINE_FORWARD;
+
+        planner->is_envelope[op] =
+            lull_pipeline_class_of(planner->problem, op)->stage == last_stage ||
+            microbatch == (is_forward ? 0 : last_microbatch);
+    }
+}
+
+static void set_initial(struct lull_envpipe *planner, enum lull_envpipe_method method)
+{
+    for (uint32_t op = 0; op < planner->problem->graph->op_count; op++) {
+        const struct lull_pipeline_class *const operations =
+            lull_pipeline_class_of(planner->problem, op);
+        const bool is_high = planner->is_envelope[op] && method != LULL_ENVPIPE_UNIFORM;
+
+        choose(planner, op, is_high ? lull_pipeline_highest(operations) : least_energy(operations));
+    }
+}
+
+/* ---- the critical path ------------------------------------------------------------------- */
+
+/*
+ * The operation that this one waited for, or -1. Where there are several it takes the one that
+ * reproduces what was recorded: before a forward the one of another device, else the device's own.
+ */
+static int64_t critical_before(const struct lull_envpipe *planner, uint32_t op,
+                               const int64_t *end_ns, int64_t tie_ns)
+{
+    const struct lull_pipeline_graph *const graph = planner->problem->graph;
+    const bool prefers_own =
+        lull_pipeline_class_of(planner->problem, op)->kind != LULL_PIPELINE_FORWARD;
+    int64_t latest_ns = INT64_MIN;
+    int64_t found = -1;
+
+    for (uint32_t i = graph->first_in[op]; i < graph->first_in[op + 1]; i++) {
+        const struct lull_pipeline_edge *const edge = &graph->edges[graph->in_edges[i]];
+
+        if (end_ns[edge->from] + edge->latency_ns > latest_ns)
+            latest_ns = end_ns[edge->from] + edge->latency_ns;
+    }
+    for (uint32_t i = graph->first_in[op]; i < graph->first_in[op + 1]; i++) {
+        const struct lull_pipeline_edge *const edge = &graph->edges[graph->in_edges[i]];
+        const bool is_own = graph->ops[edge->from].device == graph->ops[op].device;
+
+        if (end_ns[edge->from] + edge->latency_ns + tie_ns >= latest_ns &&
+            (found < 0 || is_own == prefers_own))
+            found = edge->from;
+    }
+    return found;
+}
+
+static void find_path(struct lull_envpipe *planner, const int64_t *end_ns, int64_t tie_ns)
+{
+    int64_t op = 0;
+
+    for (uint32_t i = 1; i < planner->problem->graph->op_count; i++)
+        if (end_ns[i] > end_ns[op])
+            op = i;
+    planner->path_length = 0;
+    for (; op >= 0; op = critical_before(planner, (uint32_t)op, end_ns, tie_ns)) {
+        assert(planner->path_length < planner->problem->graph->op_count);
+        planner->path[planner->path_length++] = (uint32_t)op;
+    }
+}
+
+static bool is_inside_envelope(const struct lull_envpipe *planner)
+{
+    for (size_t i = 0; i < planner->path_length; i++)
+        if (!planner->is_envelope[planner->path[i]])
+            return false;
+    return true;
+}
+
+/* ---- reconfiguring ----------------------------------------------------------------------- */
+
+/* Whether an operation's clock can be raised. Clocks descend with the index, so a step up is one
+ * index down. */
+static bool can_rise(const struct lull_envpipe *planner, uint32_t op)
+{
+    return planner->option[op] >
+           lull_pipeline_highest(lull_pipeline_class_of(planner->problem, op));
+}
+
+static uint32_t clock_of(const struct lull_envpipe *planner, uint32_t op)
+{
+    return lull_pipeline_class_of(planner->problem, op)->options[planner->option[op]].sm_mhz;
+}
+
+static bool raise_lowest(struct lull_envpipe *planner)
+{
+    uint32_t lowest_mhz = UINT32_MAX;
+
+    for (size_t i = 0; i < planner->path_length; i++) {
+        const uint32_t op = planner->path[i];
+
+        if (can_rise(planner, op) && clock_of(planner, op) < lowest_mhz)
+            lowest_mhz = clock_of(planner, op);
+    }
+    for (size_t i = 0; i < planner->path_length; i++) {
+        const uint32_t op = planner->path[i];
+
+        if (can_rise(planner, op) && clock_of(planner, op) == lowest_mhz)
+            choose(planner, op, planner->option[op] - 1);
+    }
+    return lowest_mhz != UINT32_MAX;
+}
+
+static bool raise_last(struct lull_envpipe *planner)
+{
+    for (size_t i = 0; i < planner->path_length; i++) {
+        const uint32_t op = planner->path[i];
+
+        if (!can_rise(planner, op))
+            continue;
+        for (int step = 0; step < GREEDY_STEPS && can_rise(planner, op); step++)
+            choose(planner, op, planner->option[op] - 1);
+        return true;
+    }
+    return false;
+}
+
+enum lull_envpipe_step lull_envpipe_step(struct lull_envpipe *envpipe, const int64_t *end_ns,
+                                         int64_t tie_ns)
+{
+    bool is_raised;
+
+    find_path(envpipe, end_ns, tie_ns);
+    if (is_inside_envelope(envpipe))
+        return LULL_ENVPIPE_INSIDE;
+    if (envpipe->method == LULL_ENVPIPE_GREEDY)
+        is_raised = raise_last(envpipe);
+    else
+        is_raised = raise_lowest(envpipe);
+    return is_raised ? LULL_ENVPIPE_RAISED : LULL_ENVPIPE_EXHAUSTED;
+}
+
+/* ---- all together ------------------------------------------------------------------------ */
+
+struct lull_envpipe *lull_envpipe_create(const struct lull_pipeline_problem *problem,
+                                         enum lull_envpipe_method method)
+{
+    const size_t count = problem->graph->op_count;
+    struct lull_envpipe *const envpipe = calloc(1, sizeof(*envpipe));
+
+    if (envpipe == NULL)
+        return NULL;
+    *envpipe = (struct lull_envpipe){
+        .problem = problem,
+        .method = method,
+        .option = calloc(count, sizeof(*envpipe->option)),
+        .is_envelope = calloc(count, sizeof(*envpipe->is_envelope)),
+        .duration_ns = calloc(count, sizeof(*envpipe->duration_ns)),
+        .end_ns = calloc(count, sizeof(*envpipe->end_ns)),
+        .path = calloc(count, sizeof(*envpipe->path)),
+    };
+    if (envpipe->option == NULL || envpipe->is_envelope == NULL || envpipe->duration_ns == NULL ||
+        envpipe->end_ns == NULL || envpipe->path == NULL) {
+        lull_envpipe_destroy(envpipe);
+        return NULL;
+    }
+    mark_envelope(envpipe);
+    set_initial(envpipe, method);
+    return envpipe;
+}
+
+void lull_envpipe_destroy(struct lull_envpipe *envpipe)
+{
+    if (envpipe == NULL)
+        return;
+    free(envpipe->option);
+    free(envpipe->is_envelope);
+    free(envpipe->duration_ns);
+    free(envpipe->end_ns);
+    free(envpipe->path);
+    free(envpipe);
+}
+
+const uint32_t *lull_envpipe_options(const struct lull_envpipe *envpipe)
+{
+    return envpipe->option;
+}
+
+/* Finds when operations end by the profile. */
+static void imagine(struct lull_envpipe *envpipe)
+{
+    const struct lull_pipeline_graph *const graph = envpipe->problem->graph;
+
+    lull_pipeline_earliest(graph, envpipe->duration_ns, envpipe->end_ns);
+    for (size_t op = 0; op < graph->op_count; op++)
+        envpipe->end_ns[op] += envpipe->duration_ns[op];
+}
+
+int lull_envpipe_plan(const struct lull_pipeline_problem *problem, enum lull_envpipe_method method,
+                      uint32_t most_iterations, uint32_t *option_out,
+                      struct lull_envpipe_outcome *outcome_out)
+{
+    struct lull_envpipe *const envpipe = lull_envpipe_create(problem, method);
+    const bool raises = method == LULL_ENVPIPE_BALANCED || method == LULL_ENVPIPE_GREEDY;
+
+    if (envpipe == NULL)
+        return -ENOMEM;
+    *outcome_out = (struct lull_envpipe_outcome){.is_settled = !raises};
+    while (!outcome_out->is_settled) {
+        imagine(envpipe);
+        if (outcome_out->iterations == most_iterations) {
+            find_path(envpipe, envpipe->end_ns, 0);
+            outcome_out->is_settled = is_inside_envelope(envpipe);
+            break;
+        }
+        outcome_out->is_settled =
+            lull_envpipe_step(envpipe, envpipe->end_ns, 0) != LULL_ENVPIPE_RAISED;
+        outcome_out->iterations += !outcome_out->is_settled;
+    }
+    memcpy(option_out, envpipe->option, problem->graph->op_count * sizeof(option_out[0]));
+    lull_envpipe_destroy(envpipe);
+    return 0;
+}

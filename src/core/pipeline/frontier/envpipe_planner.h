@@ -1,0 +1,77 @@
+/*
+ * EnvPipe's planner (Choi et al., USENIX ATC'23), so that plans can be compared with it.
+ *
+ * The outer envelope runs at the highest clock: the last stage, the forwards of the first
+ * micro-batch and the backwards of the last one. Everything else begins at its low clock, the one
+ * of least energy. Then, once per training iteration, the critical path is looked at: while it
+ * leaves the envelope, clocks on it are raised. No step ever lowers a clock, and there is no model
+ * of energy.
+ *
+ * What differs from the publication: the critical path is the longest one of the task graph, where
+ * EnvPipe guesses it from receive times; each class has a low clock, not each stage; a step is one
+ * clock of the profile; the path is believed at once, not after ten iterations. This emulation
+ * gives the energies that were recorded for EnvPipe with Perseus (SOSP'24) to 9 digits
+ * (tests/core).
+ *
+ * Pure. Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_PIPELINE_FRONTIER_ENVPIPE_PLANNER_H
+#define LULL_CORE_PIPELINE_FRONTIER_ENVPIPE_PLANNER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "core/pipeline/model/plan.h"
+
+enum lull_envpipe_method {
+    LULL_ENVPIPE_UNIFORM,  /* low clocks everywhere */
+    LULL_ENVPIPE_ENVELOPE, /* the envelope at the highest clocks as well; nothing is raised */
+    LULL_ENVPIPE_BALANCED, /* raises the lowest clocks on the path by one step */
+    LULL_ENVPIPE_GREEDY,   /* raises the path's last operation that can be raised by three steps */
+    LULL_ENVPIPE_METHODS
+};
+
+struct lull_envpipe_outcome {
+    uint32_t iterations; /* how many iterations raised clocks */
+    bool is_settled;     /* whether the critical path lies in the envelope, or all of it is at the
+                          * highest clocks; false: most_iterations came first */
+};
+
+/* What a look at the critical path led to. */
+enum lull_envpipe_step {
+    LULL_ENVPIPE_INSIDE, /* the path lies in the envelope: nothing was raised */
+    LULL_ENVPIPE_RAISED,
+    LULL_ENVPIPE_EXHAUSTED /* all on the path is at the highest clock */
+};
+
+/*
+ * The planner step by step, for a job that executes its plan between two looks (EnvPipe's loop:
+ * execute, find the critical path, reconfigure). It borrows the problem until destroy. Steps need a
+ * method other than UNIFORM and ENVELOPE. create returns null where there is no memory.
+ */
+struct lull_envpipe;
+struct lull_envpipe *lull_envpipe_create(const struct lull_pipeline_problem *problem,
+                                         enum lull_envpipe_method method);
+void lull_envpipe_destroy(struct lull_envpipe *envpipe);
+
+/* The current plan, op_count indices into the options; valid until the next step. */
+const uint32_t *lull_envpipe_options(const struct lull_envpipe *envpipe);
+
+/*
+ * Looks at an iteration and raises clocks. end_ns says when every operation ended, as measured by a
+ * clock that all devices share. The critical path goes back to what an operation waited for
+ * longest; arrivals that are at most tie_ns (>= 0) apart count as one. O(operations).
+ */
+enum lull_envpipe_step lull_envpipe_step(struct lull_envpipe *envpipe, const int64_t *end_ns,
+                                         int64_t tie_ns);
+
+/*
+ * Makes EnvPipe's plan. option_out receives op_count indices into the options; outcome_out
+ * describes that plan, settled or not. Error: -ENOMEM. O(operations) for every iteration.
+ */
+int lull_envpipe_plan(const struct lull_pipeline_problem *problem, enum lull_envpipe_method method,
+                      uint32_t most_iterations, uint32_t *option_out,
+                      struct lull_envpipe_outcome *outcome_out);
+
+#endif

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/pipeline/model/fit.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stddef.h>
+
+/* A derived class is a sum of shares of measured ones. */
+struct share {
+    const struct lull_pipeline_class *operations;
+    double ratio;
+};
+
+enum { MOST_SHARES = 3 };
+
+struct recipe {
+    struct share shares[MOST_SHARES];
+    size_t count;
+};
+
+static uint32_t count_stages(const struct lull_pipeline_profile *profile)
+{
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < profile->class_count; i++)
+        if (profile->classes[i].stage >= count)
+            count = profile->classes[i].stage + 1;
+    return count;
+}
+
+uint32_t lull_pipeline_fit_stage(const struct lull_pipeline_fit *fit, uint32_t stage)
+{
+    const uint32_t measured = count_stages(fit->measured);
+    const uint32_t whole = stage / fit->parts;
+    const uint32_t last = (fit->stages - 1) / fit->parts;
+
+    assert(fit->stages > 0 && whole <= last);
+    if (measured < 2)
+        return 0;
+    if (whole == last)
+        return measured - 1;
+    return whole < measured - 2 ? whole : measured - 2;
+}
+
+static const struct lull_pipeline_class *find(const struct lull_pipeline_fit *fit, uint32_t stage,
+                                              enum lull_pipeline_kind kind, uint32_t partner)
+{
+    const int found = lull_pipeline_profile_find(fit->measured, stage, kind, partner);
+
+    return found >= 0 ? &fit->measured->classes[found] : NULL;
+}
+
+/* Adds a share of a measured class. Returns false if that was not measured. */
+static bool take(const struct lull_pipeline_fit *fit, uint32_t stage, enum lull_pipeline_kind kind,
+                 double ratio, struct recipe *recipe)
+{
+    const struct lull_pipeline_class *operations = find(fit, stage, kind, 0);
+
+    if (operations == NULL)
+        return false;
+    assert(recipe->count < MOST_SHARES);
+    recipe->shares[recipe->count++] = (struct share){operations, ratio};
+    return true;
+}
+
+static bool take_backward(const struct lull_pipeline_fit *fit, uint32_t stage,
+                          struct recipe *recipe)
+{
+    return take(fit, stage, LULL_PIPELINE_BACKWARD, 1.0, recipe) ||
+           (find(fit, stage, LULL_PIPELINE_WEIGHT, 0) != NULL &&
+            take(fit, stage, LULL_PIPELINE_INPUT, 1.0, recipe) &&
+            take(fit, stage, LULL_PIPELINE_WEIGHT, 1.0, recipe));
+}
+
+/* Finds what a class is made of, in measured stages. Returns false if it was neither measured nor
+ * can be derived. */
+static bool choose_recipe(const struct lull_pipeline_fit *fit, uint32_t stage,
+                          enum lull_pipeline_kind kind, uint32_t partner, struct recipe *recipe)
+{
+    const struct lull_pipeline_class *measured = find(fit, stage, kind, partner);
+
+    if (measured != NULL) {
+        recipe->shares[recipe->count++] = (struct share){measured, 1.0};
+        return true;
+    }
+    switch (kind) {
+    case LULL_PIPELINE_BACKWARD:
+        return take_backward(fit, stage, recipe);
+    case LULL_PIPELINE_INPUT:
+        return take(fit, stage, LULL_PIPELINE_BACKWARD, fit->input_ratio, recipe);
+    case LULL_PIPELINE_WEIGHT:
+        return take(fit, stage, LULL_PIPELINE_BACKWARD, 1.0 - fit->input_ratio, recipe);
+    case LULL_PIPELINE_RECOMPUTE:
+        return take(fit, stage, LULL_PIPELINE_FORWARD, 1.0, recipe);
+    case LULL_PIPELINE_OVERLAP:
+        return take(fit, stage, LULL_PIPELINE_FORWARD, 1.0, recipe) &&
+               take_backward(fit, partner, recipe);
+    default:
+        return false;
+    }
+}
+
+static const struct lull_pipeline_option *at_clock(const struct lull_pipeline_class *operations,
+                                                   uint32_t sm_mhz)
+{
+    for (size_t i = 0; i < operations->option_count; i++)
+        if (operations->options[i].sm_mhz == sm_mhz)
+            return &operations->options[i];
+    return NULL;
+}
+
+/* Mixes the recipe at one clock. Returns false if a share has no such clock. */
+static bool mix(const struct recipe *recipe, uint32_t parts, uint32_t sm_mhz,
+                struct lull_pipeline_option *option_out)
+{
+    double time_ns = 0.0;
+    double energy_nj = 0.0;
+
+    for (size_t i = 0; i < recipe->count; i++) {
+        const struct share *share = &recipe->shares[i];
+        const struct lull_pipeline_option *option = at_clock(share->operations, sm_mhz);
+
+        if (option == NULL)
+            return false;
+        time_ns += share->ratio * (double)option->time_ns;
+        energy_nj += share->ratio * (double)option->energy_nj;
+    }
+    option_out->sm_mhz = sm_mhz;
+    option_out->time_ns = llround(time_ns / parts);
+    option_out->energy_nj = llround(energy_nj / parts);
+    return true;
+}
+
+static int no_class(const struct lull_pipeline_fit *fit, uint32_t stage,
+                    enum lull_pipeline_kind kind, const char *why, struct lull_error *err)
+{
+    return lull_error_set(err, -ENOENT,
+                          "stage %u of the pipeline needs %s: stage %u of the profile %s", stage,
+                          lull_pipeline_kind_name(kind), lull_pipeline_fit_stage(fit, stage), why);
+}
+
+/* Adds the class with all clocks that its recipe has. */
+static int add_class(struct lull_pipeline_fit *fit, uint32_t stage, enum lull_pipeline_kind kind,
+                     uint32_t partner, const struct recipe *recipe, struct lull_error *err)
+{
+    const struct lull_pipeline_class *first = recipe->shares[0].operations;
+    bool has_option = false;
+
+    assert(recipe->count > 0);
+    for (size_t i = 0; i < first->option_count; i++) {
+        struct lull_pipeline_option option;
+        int rc;
+
+        if (!mix(recipe, fit->parts, first->options[i].sm_mhz, &option))
+            continue;
+        rc = lull_pipeline_profile_add_copy(fit->fitted, fit->copy, stage, kind, partner, &option,
+                                            err);
+        if (rc < 0)
+            return rc;
+        has_option = true;
+    }
+    if (!has_option)
+        return no_class(fit, stage, kind, "has no clock in common with its partner", err);
+    return lull_pipeline_profile_find_copy(fit->fitted, fit->copy, stage, kind, partner);
+}
+
+static int check_fit(const struct lull_pipeline_fit *fit, uint32_t stage, uint32_t partner,
+                     struct lull_error *err)
+{
+    if (fit->stages > LULL_PIPELINE_MAX_STAGES || stage >= fit->stages || partner >= fit->stages)
+        return lull_error_set(err, -EINVAL, "stage %u: a pipeline of %u stages (at most %d)",
+                              stage > partner ? stage : partner, fit->stages,
+                              LULL_PIPELINE_MAX_STAGES);
+    if (fit->parts == 0 || !(fit->input_ratio > 0.0 && fit->input_ratio < 1.0))
+        return lull_error_set(err, -EINVAL,
+                              "%g of a backward is for the input's gradient, a stage in %u parts: "
+                              "the first must lie between 0 and 1, the second be 1 or more",
+                              fit->input_ratio, fit->parts);
+    return 0;
+}
+
+int lull_pipeline_fit_class(struct lull_pipeline_fit *fit, uint32_t stage,
+                            enum lull_pipeline_kind kind, uint32_t partner, struct lull_error *err)
+{
+    const int known = lull_pipeline_profile_find_copy(fit->fitted, fit->copy, stage, kind, partner);
+    struct recipe recipe = {.count = 0};
+    uint32_t measured_partner = 0;
+    int rc;
+
+    if (known >= 0)
+        return known;
+    rc = check_fit(fit, stage, partner, err);
+    if (rc < 0)
+        return rc;
+    if (kind == LULL_PIPELINE_OVERLAP)
+        measured_partner = lull_pipeline_fit_stage(fit, partner);
+    if (!choose_recipe(fit, lull_pipeline_fit_stage(fit, stage), kind, measured_partner, &recipe))
+        return no_class(fit, stage, kind, "has none, nor what it could be derived from", err);
+    return add_class(fit, stage, kind, partner, &recipe, err);
+}
+
+int lull_pipeline_fit_fixed(struct lull_pipeline_fit *fit, uint32_t stage, int64_t time_ns,
+                            int64_t energy_nj, struct lull_error *err)
+{
+    const struct lull_pipeline_option option = {time_ns, energy_nj, 0};
+    uint32_t number = 0; /* fixed classes of a stage are told apart by it, as by partners */
+    int rc;
+
+    for (size_t i = 0; i < fit->fitted->class_count; i++) {
+        const struct lull_pipeline_class *known = &fit->fitted->classes[i];
+
+        if (known->kind != LULL_PIPELINE_FIXED || known->stage != stage)
+            continue;
+        if (known->options[0].time_ns == time_ns && known->options[0].energy_nj == energy_nj)
+            return (int)i;
+        number++;
+    }
+    rc = lull_pipeline_profile_add(fit->fitted, stage, LULL_PIPELINE_FIXED, number, &option, err);
+    if (rc < 0)
+        return rc;
+    return lull_pipeline_profile_find(fit->fitted, stage, LULL_PIPELINE_FIXED, number);
+}

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/pipeline/model/graph.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+void lull_pipeline_graph_init(struct lull_pipeline_graph *graph)
+{
+    memset(graph, 0, sizeof(*graph));
+}
+
+void lull_pipeline_graph_fini(struct lull_pipeline_graph *graph)
+{
+    if (graph == NULL)
+        return;
+    free(graph->ops);
+    free(graph->edges);
+    free(graph->topological);
+    free(graph->first_in);
+    free(graph->in_edges);
+    free(graph->first_out);
+    free(graph->out_edges);
+    free(graph->first_on);
+    free(graph->on_device);
+    lull_pipeline_graph_init(graph);
+}
+
+/* Makes room for one more element of `size` bytes; the array may move. */
+static int make_room(void **array, size_t count, size_t *room, size_t size)
+{
+    const size_t larger = *room == 0 ? 64 : 2 * *room;
+    void *moved;
+
+    if (count < *room)
+        return 0;
+    moved = realloc(*array, larger * size);
+    if (moved == NULL)
+        return -ENOMEM;
+    *array = moved;
+    *room = larger;
+    return 0;
+}
+
+int64_t lull_pipeline_graph_add(struct lull_pipeline_graph *graph,
+                                const struct lull_pipeline_op *op)
+{
+    void *ops = graph->ops;
+    int status;
+
+    if (graph->op_count == LULL_PIPELINE_MAX_OPS || op->device >= LULL_PIPELINE_MAX_DEVICES)
+        return -E2BIG;
+    status = make_room(&ops, graph->op_count, &graph->op_room, sizeof(*graph->ops));
+    graph->ops = ops;
+    if (status != 0)
+        return status;
+    graph->ops[graph->op_count] = *op;
+    if (op->device >= graph->device_count)
+        graph->device_count = op->device + 1;
+    return (int64_t)graph->op_count++;
+}
+
+static int add_edge(struct lull_pipeline_graph *graph, const struct lull_pipeline_edge *edge)
+{
+    void *edges = graph->edges;
+    int status;
+
+    if (graph->edge_count == LULL_PIPELINE_MAX_EDGES)
+        return -E2BIG;
+    status = make_room(&edges, graph->edge_count, &graph->edge_room, sizeof(*graph->edges));
+    graph->edges = edges;
+    if (status == 0)
+        graph->edges[graph->edge_count++] = *edge;
+    return status;
+}
+
+int lull_pipeline_graph_connect(struct lull_pipeline_graph *graph, uint32_t from, uint32_t to,
+                                int64_t latency_ns)
+{
+    const struct lull_pipeline_edge edge = {from, to, latency_ns};
+
+    if (from >= graph->op_count || to >= graph->op_count)
+        return -EINVAL;
+    if (latency_ns < 0 || latency_ns > LULL_PIPELINE_MAX_TIME_NS)
+        return -EINVAL;
+    return add_edge(graph, &edge);
+}
+
+/*
+ * Lists, for every key, the members that have it, in their order: those of key k are
+ * members_out[first_out[k]..first_out[k + 1]]. key_at points to the key in the first of `count`
+ * structs of `stride` bytes. first_out has keys + 1 places.
+ */
+static void list_by_key(const uint32_t *key_at, size_t stride, size_t count, size_t keys,
+                        uint32_t *first_out, uint32_t *members_out)
+{
+    const size_t step = stride / sizeof(*key_at);
+
+    memset(first_out, 0, (keys + 1) * sizeof(*first_out));
+    for (size_t i = 0; i < count; i++)
+        first_out[key_at[i * step] + 1]++;
+    for (size_t key = 0; key < keys; key++)
+        first_out[key + 1] += first_out[key];
+    for (size_t i = 0; i < count; i++)
+        members_out[first_out[key_at[i * step]]++] = (uint32_t)i;
+    memmove(&first_out[1], &first_out[0], keys * sizeof(*first_out));
+    first_out[0] = 0;
+}
+
+static uint32_t *allocate(size_t count)
+{
+    return malloc((count > 0 ? count : 1) * sizeof(uint32_t));
+}
+
+static int order_devices(struct lull_pipeline_graph *graph)
+{
+    struct lull_pipeline_edge edge = {.latency_ns = 0};
+    int status = 0;
+
+    graph->first_on = allocate((size_t)graph->device_count + 1);
+    graph->on_device = allocate(graph->op_count);
+    if (graph->first_on == NULL || graph->on_device == NULL)
+        return -ENOMEM;
+    list_by_key(&graph->ops[0].device, sizeof(graph->ops[0]), graph->op_count, graph->device_count,
+                graph->first_on, graph->on_device);
+    for (uint32_t device = 0; device < graph->device_count; device++) {
+        for (uint32_t i = graph->first_on[device] + 1; i < graph->first_on[device + 1]; i++) {
+            edge.from = graph->on_device[i - 1];
+            edge.to = graph->on_device[i];
+            status = add_edge(graph, &edge);
+            if (status != 0)
+                return status;
+        }
+    }
+    return 0;
+}
+
+static int by_ends(const void *a, const void *b)
+{
+    const struct lull_pipeline_edge *left = a;
+    const struct lull_pipeline_edge *right = b;
+
+    if (left->from != right->from)
+        return left->from < right->from ? -1 : 1;
+    if (left->to != right->to)
+        return left->to < right->to ? -1 : 1;
+    return (left->latency_ns < right->latency_ns) - (left->latency_ns > right->latency_ns);
+}
+
+/* Of edges between the same operations, the one with the longest latency says it all. */
+static void drop_repeated(struct lull_pipeline_graph *graph)
+{
+    size_t kept = 0;
+
+    if (graph->edge_count > 0)
+        qsort(graph->edges, graph->edge_count, sizeof(graph->edges[0]), by_ends);
+    for (size_t i = 0; i < graph->edge_count; i++) {
+        const struct lull_pipeline_edge *edge = &graph->edges[i];
+
+        if (kept > 0 && graph->edges[kept - 1].from == edge->from &&
+            graph->edges[kept - 1].to == edge->to)
+            continue;
+        graph->edges[kept++] = *edge;
+    }
+    graph->edge_count = kept;
+}
+
+static int list_edges(struct lull_pipeline_graph *graph)
+{
+    graph->first_in = allocate(graph->op_count + 1);
+    graph->first_out = allocate(graph->op_count + 1);
+    graph->in_edges = allocate(graph->edge_count);
+    graph->out_edges = allocate(graph->edge_count);
+    graph->topological = allocate(graph->op_count);
+    if (graph->first_in == NULL || graph->first_out == NULL || graph->in_edges == NULL ||
+        graph->out_edges == NULL || graph->topological == NULL)
+        return -ENOMEM;
+    if (graph->edge_count == 0) {
+        memset(graph->first_in, 0, (graph->op_count + 1) * sizeof(uint32_t));
+        memset(graph->first_out, 0, (graph->op_count + 1) * sizeof(uint32_t));
+        return 0;
+    }
+    list_by_key(&graph->edges[0].to, sizeof(graph->edges[0]), graph->edge_count, graph->op_count,
+                graph->first_in, graph->in_edges);
+    list_by_key(&graph->edges[0].from, sizeof(graph->edges[0]), graph->edge_count, graph->op_count,
+                graph->first_out, graph->out_edges);
+    return 0;
+}
+
+/*
+ * Takes one operation after the other that waits for none that is left (Kahn). waiting has op_count
+ * places; in the end it says how many operations each one still waits for. Returns how many were
+ * taken.
+ */
+static size_t sort_operations(struct lull_pipeline_graph *graph, uint32_t *waiting)
+{
+    size_t ready = 0;
+    size_t taken = 0;
+
+    for (uint32_t op = 0; op < graph->op_count; op++) {
+        waiting[op] = graph->first_in[op + 1] - graph->first_in[op];
+        if (waiting[op] == 0)
+            graph->topological[ready++] = op;
+    }
+    while (taken < ready) {
+        const uint32_t op = graph->topological[taken++];
+
+        for (uint32_t i = graph->first_out[op]; i < graph->first_out[op + 1]; i++) {
+            const uint32_t next = graph->edges[graph->out_edges[i]].to;
+
+            assert(waiting[next] > 0);
+            if (--waiting[next] == 0)
+                graph->topological[ready++] = next;
+        }
+    }
+    return taken;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct lull_pipeline_edge *left = a;
+    const struct lull_pipeline_edge *right = b;
+
+    if (left->from != right->from)
+        return left->from < right->from ? -1 : 1;
+    return (left->to > right->to) - (left->to < right->to);
+}
+
+/* Sorts the edges by their begin's place in the topological order, and lists them anew. */
+static void sort_edges(struct lull_pipeline_graph *graph, uint32_t *place)
+{
+    for (uint32_t i = 0; i < graph->op_count; i++)
+        place[graph->topological[i]] = i;
+    for (size_t i = 0; i < graph->edge_count; i++)
+        graph->edges[i].from = place[graph->edges[i].from];
+    if (graph->edge_count == 0)
+        return;
+    qsort(graph->edges, graph->edge_count, sizeof(graph->edges[0]), by_place);
+    for (size_t i = 0; i < graph->edge_count; i++)
+        graph->edges[i].from = graph->topological[graph->edges[i].from];
+    list_by_key(&graph->edges[0].to, sizeof(graph->edges[0]), graph->edge_count, graph->op_count,
+                graph->first_in, graph->in_edges);
+    list_by_key(&graph->edges[0].from, sizeof(graph->edges[0]), graph->edge_count, graph->op_count,
+                graph->first_out, graph->out_edges);
+}
+
+/* An operation that waits, and that `op`, which waits as well, waits for. */
+static uint32_t waits_for(const struct lull_pipeline_graph *graph, const uint32_t *waiting,
+                          uint32_t op)
+{
+    uint32_t i = graph->first_in[op];
+
+    while (waiting[graph->edges[graph->in_edges[i]].from] == 0)
+        i++;
+    return graph->edges[graph->in_edges[i]].from;
+}
+
+static void append_name(const struct lull_pipeline_graph *graph,
+                        const struct lull_pipeline_profile *profile, uint32_t op,
+                        const char *between, struct lull_error *err)
+{
+    const struct lull_pipeline_op *named = &graph->ops[op];
+    const struct lull_error before = *err;
+
+    lull_error_set(err, -ELOOP, "%.160s%s%s of microbatch %" PRIu32 " on device %" PRIu32,
+                   before.text, between,
+                   lull_pipeline_kind_name(profile->classes[named->class_index].kind),
+                   named->microbatch, named->device);
+}
+
+/* Names a cycle: an operation that still waits after sorting waits for itself in the end, so that a
+ * walk back comes round. */
+static int name_cycle(const struct lull_pipeline_graph *graph,
+                      const struct lull_pipeline_profile *profile, const uint32_t *waiting,
+                      struct lull_error *err)
+{
+    enum { NAMED = 3 };
+    struct lull_error text;
+    uint32_t length = 1;
+    uint32_t op = 0;
+
+    while (waiting[op] == 0)
+        op++;
+    for (size_t i = 0; i < graph->op_count; i++)
+        op = waits_for(graph, waiting, op); /* on the cycle by now */
+    for (uint32_t i = waits_for(graph, waiting, op); i != op; i = waits_for(graph, waiting, i))
+        length++;
+    lull_error_set(&text, -ELOOP, "%" PRIu32 " operation%s in a circle: ", length,
+                   length == 1 ? " waits for itself" : "s wait for each other");
+    for (uint32_t i = 0; i < length && i < NAMED; i++) {
+        append_name(graph, profile, op, i == 0 ? "" : " after ", &text);
+        op = waits_for(graph, waiting, op);
+    }
+    return lull_error_set(err, -ELOOP, "%s%s", text.text, length > NAMED ? " after ..." : "");
+}
+
+static int check_classes(const struct lull_pipeline_graph *graph,
+                         const struct lull_pipeline_profile *profile, struct lull_error *err)
+{
+    if (graph->op_count == 0)
+        return lull_error_set(err, -EINVAL, "no operations in the task graph");
+    for (size_t op = 0; op < graph->op_count; op++) {
+        if (graph->ops[op].class_index >= profile->class_count)
+            return lull_error_set(err, -EINVAL,
+                                  "operation %zu on device %" PRIu32 " has no class in the profile",
+                                  op, graph->ops[op].device);
+    }
+    return 0;
+}
+
+int lull_pipeline_graph_finish(struct lull_pipeline_graph *graph,
+                               const struct lull_pipeline_profile *profile, struct lull_error *err)
+{
+    uint32_t *scratch;
+    int status = check_classes(graph, profile, err);
+
+    if (status != 0)
+        return status;
+    status = order_devices(graph);
+    if (status == -E2BIG)
+        return lull_error_set(err, status, "more than %d edges", (int)LULL_PIPELINE_MAX_EDGES);
+    scratch = status == 0 ? allocate(graph->op_count) : NULL;
+    if (scratch != NULL) {
+        drop_repeated(graph);
+        status = list_edges(graph);
+    }
+    if (scratch == NULL || status != 0) {
+        free(scratch);
+        return lull_error_set(err, -ENOMEM, "no memory for the task graph");
+    }
+    if (sort_operations(graph, scratch) == graph->op_count)
+        sort_edges(graph, scratch);
+    else
+        status = name_cycle(graph, profile, scratch, err);
+    free(scratch);
+    return status;
+}
+
+int64_t lull_pipeline_earliest(const struct lull_pipeline_graph *graph, const int64_t *duration_ns,
+                               int64_t *begin_out)
+{
+    int64_t *begin = begin_out != NULL ? begin_out : malloc(graph->op_count * sizeof(*begin));
+    int64_t makespan = 0;
+
+    if (begin == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < graph->op_count; i++) {
+        const uint32_t op = graph->topological[i];
+        int64_t ready = 0;
+
+        for (uint32_t j = graph->first_in[op]; j < graph->first_in[op + 1]; j++) {
+            const struct lull_pipeline_edge *edge = &graph->edges[graph->in_edges[j]];
+            const int64_t arrival = begin[edge->from] + duration_ns[edge->from] + edge->latency_ns;
+
+            if (arrival > ready)
+                ready = arrival;
+        }
+        begin[op] = ready;
+        if (ready + duration_ns[op] > makespan)
+            makespan = ready + duration_ns[op];
+    }
+    if (begin_out == NULL)
+        free(begin);
+    return makespan;
+}
+
+void lull_pipeline_latest(const struct lull_pipeline_graph *graph, const int64_t *duration_ns,
+                          int64_t deadline_ns, int64_t *begin_out)
+{
+    for (size_t i = graph->op_count; i-- > 0;) {
+        const uint32_t op = graph->topological[i];
+        int64_t end = deadline_ns;
+
+        for (uint32_t j = graph->first_out[op]; j < graph->first_out[op + 1]; j++) {
+            const struct lull_pipeline_edge *edge = &graph->edges[graph->out_edges[j]];
+
+            if (begin_out[edge->to] - edge->latency_ns < end)
+                end = begin_out[edge->to] - edge->latency_ns;
+        }
+        begin_out[op] = end - duration_ns[op];
+    }
+}

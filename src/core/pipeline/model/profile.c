@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/pipeline/model/profile.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const kind_names[LULL_PIPELINE_KINDS] = {
+    [LULL_PIPELINE_FORWARD] = "forward",     [LULL_PIPELINE_BACKWARD] = "backward",
+    [LULL_PIPELINE_INPUT] = "input",         [LULL_PIPELINE_WEIGHT] = "weight",
+    [LULL_PIPELINE_OVERLAP] = "overlap",     [LULL_PIPELINE_FIXED] = "fixed",
+    [LULL_PIPELINE_RECOMPUTE] = "recompute",
+};
+
+const char *lull_pipeline_kind_name(enum lull_pipeline_kind kind)
+{
+    assert(kind < LULL_PIPELINE_KINDS);
+    return kind_names[kind];
+}
+
+int lull_pipeline_kind_parse(const char *word, enum lull_pipeline_kind *kind_out)
+{
+    for (int kind = 0; kind < LULL_PIPELINE_KINDS; kind++) {
+        if (strcmp(word, kind_names[kind]) == 0) {
+            *kind_out = (enum lull_pipeline_kind)kind;
+            return 0;
+        }
+    }
+    return -EINVAL;
+}
+
+void lull_pipeline_profile_init(struct lull_pipeline_profile *profile)
+{
+    profile->classes = NULL;
+    profile->class_count = 0;
+}
+
+void lull_pipeline_profile_fini(struct lull_pipeline_profile *profile)
+{
+    if (profile == NULL)
+        return;
+    for (size_t i = 0; i < profile->class_count; i++)
+        free(profile->classes[i].options);
+    free(profile->classes);
+    lull_pipeline_profile_init(profile);
+}
+
+int lull_pipeline_profile_find_copy(const struct lull_pipeline_profile *profile, uint32_t copy,
+                                    uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner)
+{
+    for (size_t i = 0; i < profile->class_count; i++) {
+        const struct lull_pipeline_class *found = &profile->classes[i];
+
+        if (found->stage == stage && found->kind == kind && found->partner == partner &&
+            found->copy == copy)
+            return (int)i;
+    }
+    return -ENOENT;
+}
+
+int lull_pipeline_profile_find(const struct lull_pipeline_profile *profile, uint32_t stage,
+                               enum lull_pipeline_kind kind, uint32_t partner)
+{
+    return lull_pipeline_profile_find_copy(profile, 0, stage, kind, partner);
+}
+
+/* Where an option with this clock belongs: before the first option whose clock is not higher. */
+static size_t place_of(const struct lull_pipeline_class *operations, uint32_t sm_mhz)
+{
+    size_t place = 0;
+
+    while (place < operations->option_count && operations->options[place].sm_mhz > sm_mhz)
+        place++;
+    return place;
+}
+
+static int check_option(const struct lull_pipeline_option *option, struct lull_error *err)
+{
+    if (option->time_ns <= 0 || option->time_ns > LULL_PIPELINE_MAX_TIME_NS)
+        return lull_error_set(err, -EINVAL, "time of %.9g s is not above 0 and at most %.9g s",
+                              (double)option->time_ns * 1e-9,
+                              (double)LULL_PIPELINE_MAX_TIME_NS * 1e-9);
+    if (option->energy_nj < 0 || option->energy_nj > LULL_PIPELINE_MAX_ENERGY_NJ)
+        return lull_error_set(err, -EINVAL, "energy of %.9g J is not between 0 and %.9g J",
+                              (double)option->energy_nj * 1e-9,
+                              (double)LULL_PIPELINE_MAX_ENERGY_NJ * 1e-9);
+    return 0;
+}
+
+static int insert_option(struct lull_pipeline_class *operations,
+                         const struct lull_pipeline_option *option, struct lull_error *err)
+{
+    const size_t count = operations->option_count;
+    const size_t place = place_of(operations, option->sm_mhz);
+    struct lull_pipeline_option *options;
+
+    if (place < count && operations->options[place].sm_mhz == option->sm_mhz)
+        return lull_error_set(err, -EEXIST,
+                              "%s of stage %" PRIu32 " has a row for %" PRIu32 " MHz already",
+                              kind_names[operations->kind], operations->stage, option->sm_mhz);
+    if (count == LULL_PIPELINE_MAX_OPTIONS)
+        return lull_error_set(err, -EINVAL, "%s of stage %" PRIu32 " has more than %d clocks",
+                              kind_names[operations->kind], operations->stage,
+                              (int)LULL_PIPELINE_MAX_OPTIONS);
+    options = realloc(operations->options, (count + 1) * sizeof(*options));
+    if (options == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for the profile");
+    memmove(&options[place + 1], &options[place], (count - place) * sizeof(*options));
+    options[place] = *option;
+    operations->options = options;
+    operations->option_count = count + 1;
+    return 0;
+}
+
+static int add_class(struct lull_pipeline_profile *profile, const struct lull_pipeline_class *first,
+                     struct lull_error *err)
+{
+    struct lull_pipeline_class *classes;
+
+    if (profile->class_count == INT_MAX)
+        return lull_error_set(err, -ENOMEM, "too many classes of operations");
+    classes = realloc(profile->classes, (profile->class_count + 1) * sizeof(*classes));
+    if (classes == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for the profile");
+    profile->classes = classes;
+    classes[profile->class_count++] = *first;
+    return 0;
+}
+
+int lull_pipeline_profile_add_copy(struct lull_pipeline_profile *profile, uint32_t copy,
+                                   uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner,
+                                   const struct lull_pipeline_option *option,
+                                   struct lull_error *err)
+{
+    const int index = lull_pipeline_profile_find_copy(profile, copy, stage, kind, partner);
+    struct lull_pipeline_class operations = {
+        .stage = stage, .kind = kind, .partner = partner, .copy = copy};
+    int status = check_option(option, err);
+
+    if (status != 0)
+        return status;
+    if (index >= 0)
+        return insert_option(&profile->classes[index], option, err);
+    status = insert_option(&operations, option, err);
+    if (status == 0)
+        status = add_class(profile, &operations, err);
+    if (status != 0)
+        free(operations.options);
+    return status;
+}
+
+int lull_pipeline_profile_add(struct lull_pipeline_profile *profile, uint32_t stage,
+                              enum lull_pipeline_kind kind, uint32_t partner,
+                              const struct lull_pipeline_option *option, struct lull_error *err)
+{
+    return lull_pipeline_profile_add_copy(profile, 0, stage, kind, partner, option, err);
+}
+
+/* An option as a point of time and effective energy. */
+struct point {
+    int64_t time_ns;
+    double effective_nj;
+    uint32_t index;
+};
+
+static int by_time(const void *a, const void *b)
+{
+    const struct point *left = a;
+    const struct point *right = b;
+
+    if (left->time_ns != right->time_ns)
+        return left->time_ns < right->time_ns ? -1 : 1;
+    if (left->effective_nj < right->effective_nj)
+        return -1;
+    if (left->effective_nj > right->effective_nj)
+        return 1;
+    return left->index < right->index ? -1 : 1;
+}
+
+/* Whether the middle point lies on or above the line from the left one to the right one. */
+static bool above_line(const struct point *left, const struct point *middle,
+                       const struct point *right)
+{
+    const double rise =
+        (middle->effective_nj - left->effective_nj) * (double)(right->time_ns - left->time_ns);
+    const double line =
+        (right->effective_nj - left->effective_nj) * (double)(middle->time_ns - left->time_ns);
+
+    return rise >= line;
+}
+
+size_t lull_pipeline_pareto(const struct lull_pipeline_class *operations, double blocking_w,
+                            bool hull, uint32_t *chosen_out)
+{
+    struct point points[LULL_PIPELINE_MAX_OPTIONS];
+    size_t kept = 0;
+
+    assert(operations->option_count > 0 && operations->option_count <= LULL_PIPELINE_MAX_OPTIONS);
+    for (size_t i = 0; i < operations->option_count; i++) {
+        const struct lull_pipeline_option *option = &operations->options[i];
+
+        points[i].time_ns = option->time_ns;
+        points[i].effective_nj = lull_pipeline_effective_nj(option, blocking_w);
+        points[i].index = (uint32_t)i;
+    }
+    qsort(points, operations->option_count, sizeof(points[0]), by_time);
+    for (size_t i = 0; i < operations->option_count; i++) {
+        if (kept > 0 && points[i].effective_nj >= points[kept - 1].effective_nj)
+            continue;
+        while (hull && kept > 1 && above_line(&points[kept - 2], &points[kept - 1], &points[i]))
+            kept--;
+        points[kept++] = points[i];
+    }
+    for (size_t i = 0; i < kept; i++)
+        chosen_out[i] = points[i].index;
+    return kept;
+}
+
+uint32_t lull_pipeline_highest(const struct lull_pipeline_class *operations)
+{
+    (void)operations;
+    return 0; /* clocks descend */
+}

@@ -1,0 +1,256 @@
+/*
+ * Rounding: what is prepared for a problem. SPDX-License-Identifier: Apache-2.0
+ */
+#include "core/pipeline/rounding/state.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The number of the ladder of a class at a blocking power; it makes a new one, still without steps,
+ * where there is none. */
+static uint32_t find_ladder(struct lull_pipeline_rounding *rounding, uint32_t class_index,
+                            double blocking_w)
+{
+    struct ladder *ladders = rounding->ladders;
+
+    for (uint32_t i = rounding->ladder_count; i-- > 0;)
+        if (ladders[i].class_index == class_index && !(ladders[i].blocking_w < blocking_w) &&
+            !(ladders[i].blocking_w > blocking_w))
+            return i;
+    ladders[rounding->ladder_count].class_index = class_index;
+    ladders[rounding->ladder_count].blocking_w = blocking_w;
+    return rounding->ladder_count++;
+}
+
+/* Makes a ladder for each class and blocking power, and allocates steps for all options of these.
+ */
+static int make_ladders(struct lull_pipeline_rounding *rounding)
+{
+    const struct lull_pipeline_problem *problem = rounding->problem;
+    size_t most = 0;
+
+    rounding->ladders = calloc(rounding->count, sizeof(*rounding->ladders));
+    rounding->ladder_of = malloc(rounding->count * sizeof(*rounding->ladder_of));
+    if (rounding->ladders == NULL || rounding->ladder_of == NULL)
+        return -ENOMEM;
+    for (uint32_t op = 0; op < rounding->count; op++) {
+        const struct lull_pipeline_op *it = &problem->graph->ops[rounding->place[op]];
+
+        rounding->ladder_of[op] =
+            find_ladder(rounding, it->class_index, problem->blocking_w[it->device]);
+    }
+    for (uint32_t i = 0; i < rounding->ladder_count; i++)
+        most += problem->profile->classes[rounding->ladders[i].class_index].option_count;
+    rounding->steps = malloc(most * sizeof(*rounding->steps));
+    return rounding->steps == NULL ? -ENOMEM : 0;
+}
+
+/* How much dearer the first step of a ladder is than its last, nJ. */
+static double span_nj(const struct lull_pipeline_class *class, const uint32_t *chosen, size_t count,
+                      double blocking_w)
+{
+    return lull_pipeline_effective_nj(&class->options[chosen[0]], blocking_w) -
+           lull_pipeline_effective_nj(&class->options[chosen[count - 1]], blocking_w);
+}
+
+/* Chooses the steps; returns the sum of all operations' spans, nJ. */
+static double choose_steps(struct lull_pipeline_rounding *rounding)
+{
+    double sum_nj = 0.0;
+
+    for (uint32_t i = 0; i < rounding->ladder_count; i++) {
+        struct ladder *ladder = &rounding->ladders[i];
+        const struct lull_pipeline_class *class =
+            &rounding->problem->profile->classes[ladder->class_index];
+        uint32_t chosen[LULL_PIPELINE_MAX_OPTIONS];
+
+        ladder->first = rounding->step_count;
+        ladder->steps = rounding->steps + ladder->first;
+        ladder->count = (uint32_t)lull_pipeline_pareto(class, ladder->blocking_w, false, chosen);
+        ladder->span_nj = span_nj(class, chosen, ladder->count, ladder->blocking_w);
+        assert(ladder->count > 0);
+        for (uint32_t k = 0; k < ladder->count; k++)
+            ladder->steps[k] =
+                (struct ladder_step){class->options[chosen[k]].time_ns, 0, chosen[k]};
+        rounding->step_count += ladder->count;
+    }
+    for (uint32_t op = 0; op < rounding->count; op++)
+        sum_nj += ladder_at(rounding, op)->span_nj;
+    return sum_nj;
+}
+
+/* Sets costs, which are 0 at the last step and scaled so that the dearest plan stays below
+ * COST_LIMIT. */
+static void price_steps(struct lull_pipeline_rounding *rounding, double sum_nj)
+{
+    double scale = sum_nj > 0.0 ? (double)COST_LIMIT / 2.0 / sum_nj : 1.0;
+
+    for (uint32_t i = 0; i < rounding->ladder_count; i++) {
+        const struct ladder *ladder = &rounding->ladders[i];
+        const struct lull_pipeline_option *options =
+            rounding->problem->profile->classes[ladder->class_index].options;
+        double least = lull_pipeline_effective_nj(&options[ladder->steps[ladder->count - 1].option],
+                                                  ladder->blocking_w);
+
+        for (uint32_t k = 0; k < ladder->count; k++) {
+            double nj =
+                lull_pipeline_effective_nj(&options[ladder->steps[k].option], ladder->blocking_w);
+
+            ladder->steps[k].cost = llround((nj - least) * scale);
+            assert(ladder->steps[k].cost >= 0 && ladder->steps[k].cost < COST_LIMIT);
+        }
+    }
+}
+
+/* Lists the edges by the places of their operations, in both directions. */
+static int number_edges(struct lull_pipeline_rounding *rounding)
+{
+    const struct lull_pipeline_graph *graph = rounding->problem->graph;
+    uint32_t *where = rounding->trial; /* not in use yet */
+    uint32_t ins = 0;
+    uint32_t outs = 0;
+
+    rounding->first_in = malloc((rounding->count + 1) * sizeof(*rounding->first_in));
+    rounding->first_out = malloc((rounding->count + 1) * sizeof(*rounding->first_out));
+    rounding->in = malloc((graph->edge_count + 1) * sizeof(*rounding->in));
+    rounding->out = malloc((graph->edge_count + 1) * sizeof(*rounding->out));
+    if (rounding->first_in == NULL || rounding->first_out == NULL || rounding->in == NULL ||
+        rounding->out == NULL)
+        return -ENOMEM;
+    for (uint32_t op = 0; op < rounding->count; op++)
+        where[rounding->place[op]] = op;
+    for (uint32_t op = 0; op < rounding->count; op++) {
+        uint32_t id = rounding->place[op];
+
+        rounding->first_in[op] = ins;
+        for (uint32_t k = graph->first_in[id]; k < graph->first_in[id + 1]; k++) {
+            const struct lull_pipeline_edge *edge = &graph->edges[graph->in_edges[k]];
+
+            rounding->in[ins++] = (struct link){where[edge->from], edge->latency_ns};
+        }
+        rounding->first_out[op] = outs;
+        for (uint32_t k = graph->first_out[id]; k < graph->first_out[id + 1]; k++) {
+            const struct lull_pipeline_edge *edge = &graph->edges[graph->out_edges[k]];
+
+            rounding->out[outs++] = (struct link){where[edge->to], edge->latency_ns};
+        }
+    }
+    assert(ins == graph->edge_count && outs == graph->edge_count);
+    rounding->first_in[rounding->count] = ins;
+    rounding->first_out[rounding->count] = outs;
+    return 0;
+}
+
+static int make_room(struct lull_pipeline_rounding *rounding)
+{
+    size_t count = rounding->count;
+
+    rounding->end_ns = malloc(count * sizeof(*rounding->end_ns));
+    rounding->latest_begin_ns = malloc(count * sizeof(*rounding->latest_begin_ns));
+    rounding->duration_ns = malloc(count * sizeof(*rounding->duration_ns));
+    rounding->step = calloc(count, sizeof(*rounding->step));
+    rounding->trial = malloc(count * sizeof(*rounding->trial));
+    rounding->shorter = malloc(count * sizeof(*rounding->shorter));
+    rounding->option = malloc(count * sizeof(*rounding->option));
+    if (rounding->end_ns == NULL || rounding->latest_begin_ns == NULL ||
+        rounding->duration_ns == NULL || rounding->step == NULL || rounding->trial == NULL ||
+        rounding->shorter == NULL || rounding->option == NULL)
+        return -ENOMEM;
+    return 0;
+}
+
+static int make_move_room(struct lull_pipeline_rounding *rounding)
+{
+    size_t edges = rounding->problem->graph->edge_count;
+
+    rounding->widths = malloc(rounding->step_count * WIDTHS_OF_A_STEP * sizeof(struct width));
+    rounding->users = malloc(rounding->step_count * sizeof(*rounding->users));
+    rounding->gain = malloc(rounding->count * sizeof(*rounding->gain));
+    rounding->op_flow = malloc(rounding->count * sizeof(*rounding->op_flow));
+    rounding->edge_flow = malloc((edges + 1) * sizeof(*rounding->edge_flow));
+    if (rounding->widths == NULL || rounding->users == NULL || rounding->gain == NULL ||
+        rounding->op_flow == NULL || rounding->edge_flow == NULL)
+        return -ENOMEM;
+    return lull_cut_create(&rounding->cut, rounding);
+}
+
+static void free_move_room(struct lull_pipeline_rounding *rounding)
+{
+    lull_cut_destroy(&rounding->cut);
+    free(rounding->widths);
+    free(rounding->users);
+    free(rounding->gain);
+    free(rounding->op_flow);
+    free(rounding->edge_flow);
+    rounding->widths = NULL;
+    rounding->users = NULL;
+    rounding->gain = NULL;
+    rounding->op_flow = NULL;
+    rounding->edge_flow = NULL;
+}
+
+int lull_round_prepare_moves(struct lull_pipeline_rounding *rounding)
+{
+    if (rounding->cut.node_count == 0 && make_move_room(rounding) < 0) {
+        free_move_room(rounding);
+        return -ENOMEM;
+    }
+    /* A plan must not depend on those made before. */
+    memset(rounding->op_flow, 0, rounding->count * sizeof(*rounding->op_flow));
+    memset(rounding->edge_flow, 0,
+           rounding->first_out[rounding->count] * sizeof(*rounding->edge_flow));
+    return 0;
+}
+
+int lull_pipeline_rounding_create(const struct lull_pipeline_problem *problem,
+                                  struct lull_pipeline_rounding **rounding_out)
+{
+    struct lull_pipeline_rounding *rounding = calloc(1, sizeof(*rounding));
+    int rc;
+
+    if (rounding == NULL)
+        return -ENOMEM;
+    rounding->problem = problem;
+    rounding->count = (uint32_t)problem->graph->op_count;
+    rounding->place = problem->graph->topological;
+    rc = make_room(rounding);
+    if (rc < 0)
+        goto fail;
+    rc = make_ladders(rounding);
+    if (rc < 0)
+        goto fail;
+    price_steps(rounding, choose_steps(rounding));
+    rc = number_edges(rounding);
+    if (rc < 0)
+        goto fail;
+    *rounding_out = rounding;
+    return 0;
+fail:
+    lull_pipeline_rounding_destroy(rounding);
+    return rc;
+}
+
+void lull_pipeline_rounding_destroy(struct lull_pipeline_rounding *rounding)
+{
+    if (rounding == NULL)
+        return;
+    free_move_room(rounding);
+    free(rounding->ladders);
+    free(rounding->ladder_of);
+    free(rounding->steps);
+    free(rounding->first_in);
+    free(rounding->first_out);
+    free(rounding->in);
+    free(rounding->out);
+    free(rounding->end_ns);
+    free(rounding->latest_begin_ns);
+    free(rounding->duration_ns);
+    free(rounding->step);
+    free(rounding->trial);
+    free(rounding->shorter);
+    free(rounding->option);
+    free(rounding);
+}

@@ -1,0 +1,104 @@
+/*
+ * Dwell: changing a clock takes time, and a device cannot be changed at will.
+ *
+ * A device is told its next clock as soon as an operation has ended. Until the clock has settled,
+ * the next operation runs at the slower of both clocks (the worst case: a lowered clock is low at
+ * once, a raised one only at the end). Two changes on a device are at least the *dwell* apart.
+ * Before the first operation the device has the clock of its last one, in the iteration before; it
+ * is told to change when the iteration begins.
+ *
+ * Fed forward, as a conductor does it (core/pipeline/follow/plan_controller.h), raisings are asked for
+ * ahead of the operations that need them. Then no operation begins below its clock, and switching
+ * costs energy instead of time: a higher clock holds a little before its operation begins, a lower
+ * one only a while after, and a lowering that a raising would have to take back before it holds is
+ * left out. Operations that run at a higher clock end sooner, but no plan counts on it. Where
+ * devices share a driver (call_ns), a plan asks for no more than the driver can serve, and pays for
+ * what waits in its queue (driver_calls.h).
+ *
+ * Pure. Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_PIPELINE_SWITCHING_SWITCHING_H
+#define LULL_CORE_PIPELINE_SWITCHING_SWITCHING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/pipeline/model/plan.h"
+#include "core/pipeline/rounding/rounding.h"
+
+enum { LULL_PIPELINE_MAX_DRIVERS = 4096 };
+
+struct lull_pipeline_switching {
+    int64_t down_ns;     /* >= 0: from the command until a lower clock holds, in the worst case */
+    int64_t up_ns;       /* >= 0: the same for a higher clock */
+    int64_t dwell_ns;    /* >= 0: the least time from one change of a device to the next */
+    double switch_j;     /* >= 0: what one change costs (the driver, the time of a host thread) */
+    bool is_fed_forward; /* a raising is asked for up_ns ahead */
+    int64_t early_ns;    /* >= 0, fed forward: a higher clock holds this long before it is needed */
+    int64_t call_ns;  /* >= 0, fed forward: a node's driver is busy this long with each change, and
+                       * serves one after the other (driver_calls.h); 0: it serves all at once */
+    uint32_t drivers; /* nodes with equally many devices each, in the order of ranks; 0: one */
+};
+
+/*
+ * Finds when each operation begins and ends in the worst case, and returns the makespan. Both
+ * outputs have op_count places, and either may be null. Error: -ENOMEM. O(n).
+ */
+int64_t lull_pipeline_dwell_timeline(const struct lull_pipeline_problem *problem,
+                                     const struct lull_pipeline_switching *switching,
+                                     const uint32_t *option, int64_t *begin_out, int64_t *end_out);
+
+/*
+ * The energy that switching costs, J: what operations need more because the clock is still, or
+ * already, higher than the plan says, the drivers' queues included. It is 0 unless switching is fed
+ * forward. One iteration follows the other. The changes themselves (switch_j) are not counted. It
+ * returns NAN where there is no memory. O(n).
+ */
+double lull_pipeline_dwell_energy_j(const struct lull_pipeline_problem *problem,
+                                    const struct lull_pipeline_switching *switching,
+                                    const uint32_t *option);
+
+struct lull_pipeline_dwell_report {
+    size_t switches_before; /* changes of clocks in an iteration, of all devices */
+    size_t switches_after;
+    int64_t time_ns; /* the changed plan's makespan in the worst case */
+    double lost_j;   /* what the operations need more than before, switches not counted */
+};
+
+/*
+ * Makes a plan respect switching within deadline_ns: neighbouring operations of a device get one
+ * clock where that costs less than the changes it saves, or where the dwell demands it; clocks are
+ * raised where settling would break the deadline. It also considers other plans: one clock for each
+ * device, and stretches of one clock, such as a device's warm-up, its steady phase and its
+ * cool-down (switching_stretches.c). Errors: -ERANGE no plan that it finds keeps the deadline (the text
+ * in err says by how much); -ENOMEM. On failure the plan is left alone. It takes one to four
+ * seconds for 192 operations, up to nine for 2048.
+ */
+int lull_pipeline_dwell(const struct lull_pipeline_problem *problem,
+                        const struct lull_pipeline_switching *switching, int64_t deadline_ns,
+                        uint32_t *option_inout, struct lull_pipeline_dwell_report *report_out,
+                        struct lull_error *err);
+
+/* The same in an eighth of the work, for each point of a frontier; it finds most of what there is
+ * to save. */
+int lull_pipeline_dwell_quick(const struct lull_pipeline_problem *problem,
+                              const struct lull_pipeline_switching *switching, int64_t deadline_ns,
+                              uint32_t *option_inout, struct lull_pipeline_dwell_report *report_out,
+                              struct lull_error *err);
+
+/*
+ * The same, which starts from the relaxation again: it also considers plans for somewhat shorter
+ * deadlines, which leave clocks time to settle. option_inout: before, the plan to compare with. The
+ * frontier is left standing somewhere near. It takes a second or two for 512 operations. Errors:
+ * those of lull_pipeline_dwell and of lull_frontier_seek.
+ */
+int lull_pipeline_dwell_replan(const struct lull_pipeline_problem *problem,
+                               struct lull_pipeline_rounding *rounding,
+                               struct lull_frontier *frontier,
+                               const struct lull_pipeline_switching *switching, int64_t deadline_ns,
+                               uint32_t *option_inout,
+                               struct lull_pipeline_dwell_report *report_out,
+                               struct lull_error *err);
+
+#endif

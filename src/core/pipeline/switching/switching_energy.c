@@ -1,0 +1,225 @@
+/*
+ * What switching costs when it is fed forward: which clocks a conductor asks for, and which clocks
+ * operations then run at. SPDX-License-Identifier: Apache-2.0
+ */
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/pipeline/switching/switching_state.h"
+#include "core/pipeline/rounding/driver_calls.h"
+
+/* The operations of a device, one iteration after the other. */
+struct part {
+    const struct lull_pipeline_problem *problem;
+    const struct lull_pipeline_switching *switching;
+    const uint32_t *option;
+    const int64_t *end_ns;
+    const uint32_t *ops; /* in the device's order */
+    uint32_t count;
+    int64_t period_ns;
+};
+
+/* Places count on through the iterations: place `count` is the first operation of the next one. */
+static uint32_t op_at(const struct part *part, uint32_t place)
+{
+    return part->ops[place % part->count];
+}
+
+static uint32_t mhz_at(const struct part *part, uint32_t place)
+{
+    const uint32_t op = op_at(part, place);
+
+    return lull_pipeline_class_of(part->problem, op)->options[part->option[op]].sm_mhz;
+}
+
+static int64_t end_at(const struct part *part, uint32_t place)
+{
+    return part->end_ns[op_at(part, place)] + place / part->count * part->period_ns;
+}
+
+static int64_t begin_at(const struct part *part, uint32_t place)
+{
+    const uint32_t op = op_at(part, place);
+
+    return end_at(part, place) -
+           lull_pipeline_class_of(part->problem, op)->options[part->option[op]].time_ns;
+}
+
+/* The clock that is asked for, one that still holds, and when the operation before really ended. */
+struct asked {
+    uint32_t mhz;
+    uint32_t held_mhz;
+    int64_t held_until_ns;
+    int64_t ended_ns;
+};
+
+/* Whether an operation's lower clock can take effect before the next raising is asked for. */
+static bool is_worth_lowering(const struct part *part, uint32_t place, const struct asked *asked)
+{
+    const int64_t needed_ns = asked->ended_ns + part->switching->down_ns + part->switching->up_ns;
+
+    for (uint32_t next = place + 1; next <= place + part->count; next++) {
+        if (mhz_at(part, next) > mhz_at(part, place))
+            return begin_at(part, next) >= needed_ns;
+        if (begin_at(part, next) >= needed_ns)
+            return true;
+    }
+    return true;
+}
+
+/* Asks for the clock of an operation, unless it is a lowering that is not worth it. */
+static void ask(const struct part *part, uint32_t place, struct asked *asked)
+{
+    const uint32_t wanted = mhz_at(part, place);
+
+    if (wanted >= asked->mhz) {
+        asked->mhz = wanted;
+    } else if (is_worth_lowering(part, place, asked)) {
+        asked->held_mhz = asked->mhz;
+        asked->held_until_ns = asked->ended_ns + part->switching->down_ns;
+        asked->mhz = wanted;
+    }
+}
+
+/* The effective energy of an operation at a clock. */
+static double effective_nj(const struct part *part, uint32_t op, uint32_t mhz)
+{
+    const struct lull_pipeline_class *class = lull_pipeline_class_of(part->problem, op);
+    const struct lull_pipeline_option *at = &class->options[lull_dwell_option_below(class, mhz)];
+
+    return lull_pipeline_effective_nj(
+        at, part->problem->blocking_w[part->problem->graph->ops[op].device]);
+}
+
+static double time_of(const struct part *part, uint32_t op, uint32_t mhz)
+{
+    const struct lull_pipeline_class *class = lull_pipeline_class_of(part->problem, op);
+
+    return (double)class->options[lull_dwell_option_below(class, mhz)].time_ns;
+}
+
+/*
+ * What an operation needs more than at the plan's clock: it begins at the clock that still holds,
+ * and ends at the clock that the next operation wants. It ends before its time by that; the next
+ * operation begins at its time nevertheless.
+ */
+static double more_nj(const struct part *part, uint32_t place, struct asked *asked)
+{
+    const uint32_t op = op_at(part, place);
+    const uint32_t next_mhz = mhz_at(part, place + 1);
+    const double raised_ns =
+        (double)(begin_at(part, place + 1) - part->switching->early_ns - begin_at(part, place));
+    double spent_ns = 0.0;
+    double held = 0.0;
+    double own;
+
+    if (asked->held_mhz > asked->mhz && asked->held_until_ns > begin_at(part, place)) {
+        spent_ns = fmin((double)(asked->held_until_ns - begin_at(part, place)),
+                        time_of(part, op, asked->held_mhz));
+        held = spent_ns / time_of(part, op, asked->held_mhz);
+    }
+    own = 1.0 - held;
+    if (next_mhz > asked->mhz)
+        own = fmin(own, fmax(raised_ns - spent_ns, 0.0) / time_of(part, op, asked->mhz));
+    asked->ended_ns =
+        begin_at(part, place) + (int64_t)(spent_ns + own * time_of(part, op, asked->mhz) +
+                                          (1.0 - held - own) * time_of(part, op, next_mhz));
+    return held * effective_nj(part, op, asked->held_mhz) +
+           own * effective_nj(part, op, asked->mhz) +
+           (1.0 - held - own) * effective_nj(part, op, next_mhz) -
+           effective_nj(part, op, mhz_at(part, place));
+}
+
+/* Whether an operation runs at its own clock from its begin to its end. */
+static bool is_undisturbed(const struct part *part, uint32_t place, const struct asked *asked)
+{
+    const uint32_t own = mhz_at(part, place);
+
+    return own == asked->mhz && mhz_at(part, place + 1) <= own &&
+           (asked->held_mhz <= own || asked->held_until_ns <= begin_at(part, place));
+}
+
+/* Adds up one iteration, from an operation at the highest clock on: there it is certain which clock
+ * is asked for. */
+static double device_nj(const struct part *part)
+{
+    struct asked asked = {0};
+    uint32_t first = 0;
+    double sum_nj = 0.0;
+
+    for (uint32_t place = 0; place < part->count; place++)
+        if (mhz_at(part, place) > asked.mhz) {
+            asked.mhz = mhz_at(part, place);
+            first = place;
+        }
+    assert(part->count > 0);
+    asked.ended_ns = end_at(part, first);
+    for (uint32_t place = first + 1; place <= first + part->count; place++) {
+        if (mhz_at(part, place) == 0) {
+            asked.ended_ns = end_at(part, place);
+            continue;
+        }
+        ask(part, place, &asked);
+        if (is_undisturbed(part, place, &asked))
+            asked.ended_ns = end_at(part, place);
+        else
+            sum_nj += more_nj(part, place, &asked);
+    }
+    return sum_nj;
+}
+
+double lull_dwell_switching_nj(const struct lull_pipeline_problem *problem,
+                               const struct lull_pipeline_switching *switching,
+                               const uint32_t *option, const int64_t *end_ns, int64_t period_ns,
+                               double *device_nj_out)
+{
+    const struct lull_pipeline_graph *graph = problem->graph;
+    double sum_nj = 0.0;
+
+    for (uint32_t device = 0; device < graph->device_count; device++) {
+        const struct part part = {
+            .problem = problem,
+            .switching = switching,
+            .option = option,
+            .end_ns = end_ns,
+            .ops = &graph->on_device[graph->first_on[device]],
+            .count = graph->first_on[device + 1] - graph->first_on[device],
+            .period_ns = period_ns,
+        };
+
+        double nj = 0.0;
+
+        if (switching->is_fed_forward && part.count > 0)
+            nj = device_nj(&part);
+        sum_nj += nj;
+        if (device_nj_out != NULL)
+            device_nj_out[device] = nj;
+    }
+    return sum_nj;
+}
+
+double lull_pipeline_dwell_energy_j(const struct lull_pipeline_problem *problem,
+                                    const struct lull_pipeline_switching *switching,
+                                    const uint32_t *option)
+{
+    struct lull_pipeline_queue queue;
+    int64_t *end_ns;
+    int64_t time_ns;
+    double sum_nj = NAN;
+
+    if (!switching->is_fed_forward)
+        return 0.0;
+    end_ns = malloc(problem->graph->op_count * sizeof(*end_ns));
+    if (lull_pipeline_queue_init(&queue, problem) < 0 || end_ns == NULL)
+        goto done;
+    time_ns = lull_pipeline_dwell_timeline(problem, switching, option, NULL, end_ns);
+    if (time_ns < 0)
+        goto done;
+    sum_nj = lull_dwell_switching_nj(problem, switching, option, end_ns, time_ns, NULL) +
+             lull_pipeline_queue_walk(&queue, problem, switching, option, end_ns, time_ns).more_nj;
+done:
+    lull_pipeline_queue_fini(&queue);
+    free(end_ns);
+    return sum_nj * 1e-9;
+}

@@ -1,0 +1,363 @@
+/*
+ * A local search that gives stretches of one device one clock. It begins from the plan, and from
+ * one clock for each device; the cheaper result counts. SPDX-License-Identifier: Apache-2.0
+ */
+#include "core/pipeline/switching/switching_state.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How many plans a search walks through at most, and how many operations in all of them: commit
+ * 726112c chose them, a second or two of work. */
+#define WALKS_LIMIT 100000
+#define STEPS_LIMIT 20000000
+
+static uint32_t mhz_of(const struct search *search, const uint32_t *option, uint32_t op)
+{
+    return lull_pipeline_class_of(search->problem, op)->options[option[op]].sm_mhz;
+}
+
+/* The effective energy of an operation at an option. */
+static double energy_nj(const struct search *search, uint32_t op, uint32_t option)
+{
+    const struct lull_pipeline_option *it =
+        &lull_pipeline_class_of(search->problem, op)->options[option];
+    uint32_t device = search->problem->graph->ops[op].device;
+
+    return lull_pipeline_effective_nj(it, search->problem->blocking_w[device]);
+}
+
+double lull_dwell_plan_nj(const struct search *search, const uint32_t *option)
+{
+    double sum_nj = 0.0;
+
+    for (uint32_t op = 0; op < search->problem->graph->op_count; op++)
+        sum_nj += energy_nj(search, op, option[op]);
+    return sum_nj;
+}
+
+struct verdict lull_dwell_verdict(struct search *search, const uint32_t *option)
+{
+    return lull_dwell_walk(search->problem, search->switching, option, search->deadline_ns,
+                           search->clocks, NULL, search->end_ns);
+}
+
+static int64_t excess(const struct search *search, const struct verdict *verdict)
+{
+    int64_t late_ns = verdict->time_ns - search->deadline_ns;
+
+    return (late_ns > 0 ? late_ns : 0) + verdict->short_ns;
+}
+
+/* What clocks on their way and changes cost in the plan that was walked through last. */
+static double switching_nj(const struct search *search, const uint32_t *option,
+                           const struct verdict *verdict, double *device_nj_out)
+{
+    return lull_dwell_switching_nj(search->problem, search->switching, option, search->end_ns,
+                                   verdict->time_ns, device_nj_out) +
+           search->switching->switch_j * 1e9 * (double)verdict->switches;
+}
+
+void lull_dwell_judge(struct search *search)
+{
+    struct verdict verdict = lull_dwell_verdict(search, search->plan);
+
+    search->excess_ns = excess(search, &verdict);
+    search->switching_nj = switching_nj(search, search->plan, &verdict, search->device_nj);
+    search->cost_nj = lull_dwell_plan_nj(search, search->plan) + search->switching_nj;
+}
+
+/* Writes to trial the plan with the stretch of places [from, to) on a device at one clock. Returns
+ * false if the plan has that clock there already, or an operation cannot have it. */
+static bool set_clock(struct search *search, uint32_t from, uint32_t to, uint32_t mhz)
+{
+    const uint32_t *on_device = search->problem->graph->on_device;
+    bool differs = false;
+
+    memcpy(search->trial, search->plan, search->problem->graph->op_count * sizeof(*search->trial));
+    for (uint32_t k = from; k < to; k++) {
+        uint32_t op = on_device[k];
+        uint32_t option;
+
+        if (mhz_of(search, search->plan, op) == 0)
+            continue;
+        option = lull_dwell_option_at(lull_pipeline_class_of(search->problem, op), mhz);
+        if (option == UINT32_MAX)
+            return false;
+        differs = differs || option != search->plan[op];
+        search->trial[op] = option;
+    }
+    return differs;
+}
+
+/* Takes a stretch's new clock if that makes the plan less wrong, or no more wrong and cheaper. */
+static bool try_clock(struct search *search, uint32_t from, uint32_t to, uint32_t mhz)
+{
+    const struct lull_pipeline_graph *graph = search->problem->graph;
+    double saved_nj = 0.0;
+    double trial_nj;
+    double *swapped;
+    struct verdict verdict;
+    int64_t excess_ns;
+
+    if (mhz == 0 || search->walks_left == 0 || !set_clock(search, from, to, mhz))
+        return false;
+    for (uint32_t k = from; k < to; k++) {
+        uint32_t op = graph->on_device[k];
+
+        saved_nj +=
+            energy_nj(search, op, search->plan[op]) - energy_nj(search, op, search->trial[op]);
+    }
+    /* Besides, it can save at most two changes and what the device's clocks on their way cost. */
+    if (search->excess_ns == 0 &&
+        saved_nj + search->switching->switch_j * 2e9 +
+                search->device_nj[graph->ops[graph->on_device[from]].device] <=
+            0.0)
+        return false;
+    search->walks_left--;
+    verdict = lull_dwell_verdict(search, search->trial);
+    excess_ns = excess(search, &verdict);
+    if (excess_ns > search->excess_ns)
+        return false;
+    trial_nj = switching_nj(search, search->trial, &verdict, search->trial_nj);
+    saved_nj += search->switching_nj - trial_nj;
+    if (excess_ns == search->excess_ns && saved_nj <= 0.5)
+        return false;
+    search->excess_ns = excess_ns;
+    search->cost_nj -= saved_nj;
+    search->switching_nj = trial_nj;
+    swapped = search->device_nj;
+    search->device_nj = search->trial_nj;
+    search->trial_nj = swapped;
+    memcpy(search->plan, search->trial, graph->op_count * sizeof(*search->plan));
+    return true;
+}
+
+/* The end of the run of one clock that begins at place `from`. */
+static uint32_t run_end(const struct search *search, uint32_t from, uint32_t last)
+{
+    const uint32_t *on_device = search->problem->graph->on_device;
+    uint32_t mhz = mhz_of(search, search->plan, on_device[from]);
+    uint32_t to = from + 1;
+
+    while (to < last && mhz_of(search, search->plan, on_device[to]) == mhz)
+        to++;
+    return to;
+}
+
+/* The clock of the option that is `way` places from the operation's; 0 if there is none. */
+static uint32_t next_mhz(const struct search *search, uint32_t op, int way)
+{
+    const struct lull_pipeline_class *class = lull_pipeline_class_of(search->problem, op);
+    int64_t at = (int64_t)search->plan[op] + way;
+
+    return at < 0 || at >= (int64_t) class->option_count ? 0 : class->options[at].sm_mhz;
+}
+
+/* Tries all changes of the run at [from, to) and its neighbours. Returns whether it took any. */
+static bool change_run(struct search *search, uint32_t first, uint32_t from, uint32_t to,
+                       uint32_t last)
+{
+    const uint32_t *on_device = search->problem->graph->on_device;
+    uint32_t own = mhz_of(search, search->plan, on_device[from]);
+    uint32_t before = from > first ? mhz_of(search, search->plan, on_device[from - 1]) : 0;
+    uint32_t after = to < last ? mhz_of(search, search->plan, on_device[to]) : 0;
+    uint32_t after_end = to < last ? run_end(search, to, last) : to;
+    bool changed = try_clock(search, from, to, before) || try_clock(search, from, to, after);
+
+    /* The run takes in an operation of either neighbour, or all of the next run, or moves by a
+     * step. */
+    changed = changed || (to < last && try_clock(search, from, to + 1, own)) ||
+              (from > first && try_clock(search, from - 1, to, own)) ||
+              try_clock(search, from, after_end, own);
+    for (int way = -1; way <= 1 && !changed; way += 2)
+        changed = try_clock(search, from, to, next_mhz(search, on_device[from], way)) ||
+                  try_clock(search, from, after_end, next_mhz(search, on_device[from], way));
+    return changed;
+}
+
+/* Tries one operation alone: a step up or down, or the clock of the operation before or after it.
+ */
+static bool change_op(struct search *search, uint32_t first, uint32_t at, uint32_t last)
+{
+    const uint32_t *on_device = search->problem->graph->on_device;
+    uint32_t op = on_device[at];
+    bool changed = false;
+
+    if (at > first)
+        changed = try_clock(search, at, at + 1, mhz_of(search, search->plan, on_device[at - 1]));
+    if (!changed && at + 1 < last)
+        changed = try_clock(search, at, at + 1, mhz_of(search, search->plan, on_device[at + 1]));
+    for (int way = -1; way <= 1 && !changed; way += 2)
+        changed = try_clock(search, at, at + 1, next_mhz(search, op, way));
+    return changed;
+}
+
+static bool change_device(struct search *search, uint32_t device)
+{
+    const struct lull_pipeline_graph *graph = search->problem->graph;
+    uint32_t first = graph->first_on[device];
+    uint32_t last = graph->first_on[device + 1];
+    bool changed = false;
+
+    for (uint32_t from = first; from < last;) {
+        uint32_t to = run_end(search, from, last);
+
+        changed = change_run(search, first, from, to, last) || changed;
+        from = to;
+    }
+    for (uint32_t at = first; at < last; at++)
+        changed = change_op(search, first, at, last) || changed;
+    return changed;
+}
+
+/* Tries, for all of the device, every clock that its first operation with a clock has. */
+static bool change_all_of(struct search *search, uint32_t device)
+{
+    const struct lull_pipeline_graph *graph = search->problem->graph;
+    const struct lull_pipeline_class *class = NULL;
+    bool changed = false;
+
+    for (uint32_t k = graph->first_on[device]; k < graph->first_on[device + 1]; k++)
+        if (class == NULL && mhz_of(search, search->plan, graph->on_device[k]) > 0)
+            class = lull_pipeline_class_of(search->problem, graph->on_device[k]);
+    for (size_t i = 0; class != NULL && i < class->option_count; i++)
+        changed = try_clock(search, graph->first_on[device], graph->first_on[device + 1],
+                            class->options[i].sm_mhz) ||
+                  changed;
+    return changed;
+}
+
+/* Changes search->plan until no change helps or no walks are left. */
+static void descend(struct search *search)
+{
+    bool changed = true;
+
+    lull_dwell_judge(search);
+    while (changed && search->walks_left > 0) {
+        changed = false;
+        for (uint32_t device = 0; device < search->problem->graph->device_count; device++) {
+            changed = change_device(search, device) || changed;
+            changed = change_all_of(search, device) || changed;
+        }
+    }
+}
+
+/* What it saves, for each nanosecond that the iteration becomes longer, if all of the device runs
+ * at the clock `notches` steps below that of its first operation; 0 if that makes the plan more
+ * wrong. */
+static double price_of_lowering(struct search *search, uint32_t device, int notches,
+                                int64_t time_ns, uint32_t *mhz_out)
+{
+    const struct lull_pipeline_graph *graph = search->problem->graph;
+    uint32_t from = graph->first_on[device];
+    uint32_t to = graph->first_on[device + 1];
+    struct verdict verdict;
+    double saved_nj;
+
+    while (from < to && mhz_of(search, search->plan, graph->on_device[from]) == 0)
+        from++;
+    *mhz_out = from < to ? next_mhz(search, graph->on_device[from], notches) : 0;
+    if (*mhz_out == 0 || search->walks_left == 0 || !set_clock(search, from, to, *mhz_out))
+        return 0.0;
+    search->walks_left--;
+    verdict = lull_dwell_verdict(search, search->trial);
+    saved_nj = lull_dwell_plan_nj(search, search->plan) - lull_dwell_plan_nj(search, search->trial);
+    if (excess(search, &verdict) > search->excess_ns || saved_nj <= 0.0)
+        return 0.0;
+    return saved_nj / (double)(verdict.time_ns > time_ns ? verdict.time_ns - time_ns : 1);
+}
+
+/* Starts from the highest clocks everywhere, and lowers one device after the other as a whole,
+ * always the one that saves most for the time it takes. */
+static void lower_devices(struct search *search)
+{
+    const struct lull_pipeline_graph *graph = search->problem->graph;
+    double best;
+
+    lull_pipeline_plan_highest(search->problem, search->plan);
+    do {
+        int64_t time_ns = lull_dwell_verdict(search, search->plan).time_ns;
+        uint32_t best_device = 0;
+        uint32_t best_mhz = 0;
+
+        best = 0.0;
+        lull_dwell_judge(search);
+        for (uint32_t device = 0; device < graph->device_count; device++)
+            for (int notches = 1; notches <= 2; notches++) {
+                uint32_t mhz;
+                double price = price_of_lowering(search, device, notches, time_ns, &mhz);
+
+                if (price > best) {
+                    best = price;
+                    best_device = device;
+                    best_mhz = mhz;
+                }
+            }
+        if (best > 0.0 && set_clock(search, graph->first_on[best_device],
+                                    graph->first_on[best_device + 1], best_mhz))
+            memcpy(search->plan, search->trial, graph->op_count * sizeof(*search->plan));
+    } while (best > 0.0);
+}
+
+static void allow_walks(struct search *search)
+{
+    size_t ops = search->problem->graph->op_count;
+
+    search->walks_left = STEPS_LIMIT / ops < WALKS_LIMIT ? STEPS_LIMIT / ops : WALKS_LIMIT;
+}
+
+void lull_dwell_consider(struct search *search)
+{
+    allow_walks(search);
+    descend(search);
+    if (search->excess_ns < search->wrong_ns)
+        search->wrong_ns = search->excess_ns;
+    assert(search->excess_ns >= 0);
+    if (search->excess_ns > 0 || search->cost_nj >= search->least_nj)
+        return;
+    search->least_nj = search->cost_nj;
+    memcpy(search->best, search->plan, search->problem->graph->op_count * sizeof(*search->best));
+}
+
+int lull_dwell_begin(struct search *search, const struct lull_pipeline_problem *problem,
+                     struct lull_error *err)
+{
+    size_t ops = problem->graph->op_count;
+
+    search->clocks = malloc(problem->graph->device_count * sizeof(*search->clocks));
+    search->end_ns = malloc(ops * sizeof(*search->end_ns));
+    search->plan = malloc(ops * sizeof(*search->plan));
+    search->trial = malloc(ops * sizeof(*search->trial));
+    search->best = malloc(ops * sizeof(*search->best));
+    search->device_nj = malloc(problem->graph->device_count * sizeof(*search->device_nj));
+    search->trial_nj = malloc(problem->graph->device_count * sizeof(*search->trial_nj));
+    search->least_nj = (double)INFINITY;
+    search->wrong_ns = INT64_MAX;
+    if (search->clocks == NULL || search->end_ns == NULL || search->plan == NULL ||
+        search->trial == NULL || search->best == NULL || search->device_nj == NULL ||
+        search->trial_nj == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for a plan of %zu operations", ops);
+    return 0;
+}
+
+void lull_dwell_end(struct search *search)
+{
+    free(search->clocks);
+    free(search->end_ns);
+    free(search->plan);
+    free(search->trial);
+    free(search->best);
+    free(search->device_nj);
+    free(search->trial_nj);
+}
+
+void lull_dwell_consider_uniform(struct search *search)
+{
+    allow_walks(search);
+    lower_devices(search);
+    lull_dwell_consider(search);
+}

@@ -1,0 +1,100 @@
+/*
+ * What the files of switching.h share: a plan judged under switching, and the search for better ones.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_PIPELINE_SWITCHING_SWITCHING_STATE_H
+#define LULL_CORE_PIPELINE_SWITCHING_SWITCHING_STATE_H
+
+#include <stdbool.h>
+
+#include "core/pipeline/switching/switching.h"
+
+/* A device's clock on its way through an iteration. */
+struct clock_state {
+    uint32_t low_mhz;    /* the lowest clock that it may have until settled_ns */
+    uint32_t target_mhz; /* 0: the device has no operation with a clock */
+    int64_t settled_ns;
+    int64_t end_ns; /* when the operation before ends */
+    int64_t first_command_ns;
+    int64_t last_command_ns;
+    size_t commands;
+};
+
+struct verdict {
+    int64_t time_ns;
+    int64_t short_ns; /* by how much changes come before the dwell is over, all together */
+    size_t switches;
+};
+
+/* switching_time.c. Walks through an iteration. clocks has device_count places, begin_ns and end_ns
+ * op_count; begin_ns may be null. */
+struct verdict lull_dwell_walk(const struct lull_pipeline_problem *problem,
+                               const struct lull_pipeline_switching *switching,
+                               const uint32_t *option, int64_t period_ns,
+                               struct clock_state *clocks, int64_t *begin_ns, int64_t *end_ns);
+
+/* The option of an operation's class at a clock, UINT32_MAX if there is none. */
+uint32_t lull_dwell_option_at(const struct lull_pipeline_class *class, uint32_t mhz);
+
+/* The same; if the class lacks this clock, the option at the next lower one, or at the lowest. */
+uint32_t lull_dwell_option_below(const struct lull_pipeline_class *class, uint32_t mhz);
+
+/* switching_energy.c. What operations, which end at end_ns, need more because clocks are on their way,
+ * in an iteration of period_ns; 0 unless switching is fed forward. device_nj_out receives each
+ * device's share and may be null. O(n). */
+double lull_dwell_switching_nj(const struct lull_pipeline_problem *problem,
+                               const struct lull_pipeline_switching *switching,
+                               const uint32_t *option, const int64_t *end_ns, int64_t period_ns,
+                               double *device_nj_out);
+
+struct search {
+    const struct lull_pipeline_problem *problem;
+    const struct lull_pipeline_switching *switching;
+    int64_t deadline_ns;
+    struct clock_state *clocks;
+    int64_t *end_ns;
+    uint32_t *plan;
+    uint32_t *trial;
+    uint32_t *best;
+    uint64_t walks_left; /* how many more plans may be walked through */
+
+    /* What is known of `plan`. */
+    double cost_nj;      /* effective energy, clocks on their way and changes together */
+    double switching_nj; /* clocks on their way and changes alone */
+    double *device_nj;   /* clocks on their way, of each device */
+    double *trial_nj;    /* the same of `trial` */
+    int64_t excess_ns;   /* over the deadline and under the dwell; 0: the plan is good */
+
+    double least_nj;  /* the cost of `best` */
+    int64_t wrong_ns; /* the least excess of any plan that was considered */
+};
+
+/* switching_search.c. Allocates a search; the caller calls end also after an error: -ENOMEM. */
+int lull_dwell_begin(struct search *search, const struct lull_pipeline_problem *problem,
+                     struct lull_error *err);
+void lull_dwell_end(struct search *search);
+
+struct verdict lull_dwell_verdict(struct search *search, const uint32_t *option);
+double lull_dwell_plan_nj(const struct search *search, const uint32_t *option);
+
+/* Finds the cost and the excess of search->plan. */
+void lull_dwell_judge(struct search *search);
+
+/* Searches from search->plan; a good plan that is the cheapest so far goes to best. */
+void lull_dwell_consider(struct search *search);
+
+/* switching_priced.c. Replaces search->plan by the one that is cheapest, changes of clocks included,
+ * where time costs price_w on every operation. Pauses are those of the plan that it replaces.
+ * Error: -ENOMEM. */
+int lull_dwell_price(struct search *search, const double *price_w);
+
+/* Considers one clock for each device, as low as the deadline allows. */
+void lull_dwell_consider_uniform(struct search *search);
+
+/* switching_stretches.c. Considers stretches of one clock, no shorter than the dwell, that prices of
+ * time on the critical paths ask for. The prices begin from the plan `option`; quick does an eighth
+ * of the work. It does nothing where that would take too much memory or work. */
+void lull_dwell_consider_stretches(struct search *search, const uint32_t *option, bool quick);
+
+#endif

@@ -1,0 +1,169 @@
+/*
+ * How long a plan takes when clocks need time to settle. SPDX-License-Identifier: Apache-2.0
+ */
+#include "core/pipeline/switching/switching_state.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The first option that is not above mhz: clocks descend. */
+static size_t first_not_above(const struct lull_pipeline_class *class, uint32_t mhz)
+{
+    size_t low = 0;
+    size_t high = class->option_count;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+
+        if (class->options[middle].sm_mhz > mhz)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+uint32_t lull_dwell_option_at(const struct lull_pipeline_class *class, uint32_t mhz)
+{
+    size_t at = first_not_above(class, mhz);
+
+    return at < class->option_count && class->options[at].sm_mhz == mhz ? (uint32_t)at : UINT32_MAX;
+}
+
+uint32_t lull_dwell_option_below(const struct lull_pipeline_class *class, uint32_t mhz)
+{
+    size_t at = first_not_above(class, mhz);
+
+    assert(class->option_count > 0);
+    return (uint32_t)(at < class->option_count ? at : class->option_count - 1);
+}
+
+/* Tells the device the clock of its next operation, as soon as the one before has ended. */
+static void command(struct clock_state *clock, const struct lull_pipeline_switching *switching,
+                    uint32_t mhz, int64_t *short_ns)
+{
+    uint32_t low = clock->target_mhz;
+
+    if (mhz == clock->target_mhz)
+        return;
+    if (clock->end_ns < clock->settled_ns && clock->low_mhz < low)
+        low = clock->low_mhz;
+    clock->settled_ns = clock->end_ns + (mhz > low ? switching->up_ns : switching->down_ns);
+    clock->low_mhz = mhz < low ? mhz : low;
+    clock->target_mhz = mhz;
+    if (clock->commands == 0)
+        clock->first_command_ns = clock->end_ns;
+    else if (clock->end_ns - clock->last_command_ns < switching->dwell_ns)
+        *short_ns += switching->dwell_ns - (clock->end_ns - clock->last_command_ns);
+    clock->last_command_ns = clock->end_ns;
+    clock->commands++;
+}
+
+/* How long an operation takes that begins at begin_ns. Until the clock has settled it runs at the
+ * slower one. */
+static int64_t worst_duration(const struct lull_pipeline_class *class, uint32_t option,
+                              const struct clock_state *clock, int64_t begin_ns)
+{
+    int64_t settled = class->options[option].time_ns;
+    int64_t settling = clock->settled_ns - begin_ns;
+    int64_t slow;
+
+    if (settling <= 0 || class->options[option].sm_mhz == 0)
+        return settled;
+    slow = class->options[lull_dwell_option_below(class, clock->low_mhz)].time_ns;
+    if (slow <= settled)
+        return settled;
+    if (settling >= slow)
+        return slow;
+    /* The work that is left runs at the settled clock; its time is rounded up. */
+    return settling + (int64_t)((double)(slow - settling) / (double)slow * (double)settled) + 1;
+}
+
+/* Sets the clocks that the iteration before leaves. */
+static void begin_clocks(const struct lull_pipeline_problem *problem, const uint32_t *option,
+                         struct clock_state *clocks)
+{
+    const struct lull_pipeline_graph *graph = problem->graph;
+
+    memset(clocks, 0, graph->device_count * sizeof(*clocks));
+    for (uint32_t device = 0; device < graph->device_count; device++)
+        for (uint32_t k = graph->first_on[device]; k < graph->first_on[device + 1]; k++) {
+            uint32_t op = graph->on_device[k];
+            uint32_t mhz = lull_pipeline_class_of(problem, op)->options[option[op]].sm_mhz;
+
+            if (mhz > 0)
+                clocks[device].target_mhz = mhz;
+        }
+}
+
+/* By how much the next iteration's first change comes too soon after the last one of this
+ * iteration. */
+static int64_t short_around(const struct clock_state *clock, int64_t dwell_ns, int64_t period_ns)
+{
+    int64_t apart = period_ns + clock->first_command_ns - clock->last_command_ns;
+
+    return clock->commands > 0 && apart < dwell_ns ? dwell_ns - apart : 0;
+}
+
+struct verdict lull_dwell_walk(const struct lull_pipeline_problem *problem,
+                               const struct lull_pipeline_switching *switching,
+                               const uint32_t *option, int64_t period_ns,
+                               struct clock_state *clocks, int64_t *begin_ns, int64_t *end_ns)
+{
+    const struct lull_pipeline_graph *graph = problem->graph;
+    struct verdict verdict = {0};
+
+    begin_clocks(problem, option, clocks);
+    for (size_t i = 0; i < graph->op_count; i++) {
+        uint32_t op = graph->topological[i];
+        struct clock_state *clock = &clocks[graph->ops[op].device];
+        const struct lull_pipeline_class *class = lull_pipeline_class_of(problem, op);
+        uint32_t mhz = class->options[option[op]].sm_mhz;
+        int64_t begin = 0;
+
+        for (uint32_t k = graph->first_in[op]; k < graph->first_in[op + 1]; k++) {
+            const struct lull_pipeline_edge *edge = &graph->edges[graph->in_edges[k]];
+
+            if (end_ns[edge->from] + edge->latency_ns > begin)
+                begin = end_ns[edge->from] + edge->latency_ns;
+        }
+        if (mhz > 0)
+            command(clock, switching, mhz, &verdict.short_ns);
+        assert(option[op] < class->option_count);
+        if (switching->is_fed_forward)
+            end_ns[op] = begin + class->options[option[op]].time_ns;
+        else
+            end_ns[op] = begin + worst_duration(class, option[op], clock, begin);
+        clock->end_ns = end_ns[op];
+        if (begin_ns != NULL)
+            begin_ns[op] = begin;
+        if (end_ns[op] > verdict.time_ns)
+            verdict.time_ns = end_ns[op];
+    }
+    for (uint32_t device = 0; device < graph->device_count; device++) {
+        verdict.short_ns += short_around(&clocks[device], switching->dwell_ns, period_ns);
+        verdict.switches += clocks[device].commands;
+    }
+    return verdict;
+}
+
+int64_t lull_pipeline_dwell_timeline(const struct lull_pipeline_problem *problem,
+                                     const struct lull_pipeline_switching *switching,
+                                     const uint32_t *option, int64_t *begin_out, int64_t *end_out)
+{
+    struct clock_state *clocks = malloc(problem->graph->device_count * sizeof(*clocks));
+    int64_t *end_ns = malloc(problem->graph->op_count * sizeof(*end_ns));
+    int64_t makespan_ns = -ENOMEM;
+
+    if (clocks != NULL && end_ns != NULL) {
+        makespan_ns =
+            lull_dwell_walk(problem, switching, option, 0, clocks, begin_out, end_ns).time_ns;
+        if (end_out != NULL)
+            memcpy(end_out, end_ns, problem->graph->op_count * sizeof(*end_ns));
+    }
+    free(clocks);
+    free(end_ns);
+    return makespan_ns;
+}

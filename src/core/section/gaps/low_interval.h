@@ -1,0 +1,40 @@
+/*
+ * Whether a GPU was low outside the gaps that were switched for it. What became of a change is
+ * heard of late, even after the gap has ended; so it is judged by when things happened, not by the
+ * order in which they were told.
+ *
+ * Pure; caller's storage; zero-initialised knows nothing. Times are ns of one clock.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_SECTION_GAPS_LOW_INTERVAL_H
+#define LULL_CORE_SECTION_GAPS_LOW_INTERVAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Gaps remembered: an outcome is heard of before so many more have begun. */
+enum { LULL_LOW_SPAN_GAPS = 4 };
+
+struct lull_low_span {
+    struct {
+        int64_t begin_ns;
+        int64_t end_ns; /* INT64_MAX: still on */
+    } gaps[LULL_LOW_SPAN_GAPS];
+    uint32_t gap_count; /* all that ever began */
+    int64_t from_ns;    /* since when the clock is low, if it is */
+    bool is_low;
+};
+
+/* A gap in which the clock is to be low begins; ends. An end without a begin is ignored. */
+void lull_low_span_gap_begins(struct lull_low_span *span, int64_t time_ns);
+void lull_low_span_gap_ends(struct lull_low_span *span, int64_t time_ns);
+
+/* The clock is low since effect_ns, which may lie ahead. Lowered further: low since the first time.
+ */
+void lull_low_span_lowered(struct lull_low_span *span, int64_t effect_ns);
+
+/* It is high again since effect_ns. True: it was low before, while no gap, or more than one, was
+ * on. */
+bool lull_low_span_raised(struct lull_low_span *span, int64_t effect_ns);
+
+#endif

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/section/kernel_order.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/section/iteration.h"
+
+enum { MAX_PERIOD = LULL_ORDER_MAX_PERIOD, RECENT = 2 * MAX_PERIOD };
+
+struct kernel {
+    uint32_t number;
+    uint64_t signature;
+};
+
+struct lull_order {
+    struct lull_iteration_finder *finder;
+    struct kernel held[LULL_ORDER_HELD + 1]; /* by number */
+    uint32_t held_count;
+    struct kernel recent[RECENT]; /* symbols; number i of them at i % RECENT */
+    uint64_t symbols;
+    uint32_t newest; /* highest number taken */
+    bool has_newest;
+
+    bool is_following;
+    bool was_left;    /* since then nothing has been followed */
+    uint32_t left_at; /* number that did not fit */
+    uint32_t period;  /* 0: none yet */
+    uint32_t stride;
+    uint32_t base; /* number of position 0 of base_iteration */
+    int64_t base_iteration;
+    uint32_t offsets[MAX_PERIOD]; /* numbers from position 0, ascending */
+    uint64_t signatures[MAX_PERIOD];
+};
+
+struct lull_order *lull_order_create(void)
+{
+    struct lull_order *order = calloc(1, sizeof(*order));
+
+    if (order == NULL)
+        return NULL;
+    order->finder = lull_iteration_finder_create();
+    if (order->finder == NULL) {
+        free(order);
+        return NULL;
+    }
+    return order;
+}
+
+void lull_order_destroy(struct lull_order *order)
+{
+    if (order == NULL)
+        return;
+    lull_iteration_finder_destroy(order->finder);
+    free(order);
+}
+
+/* How far number a lies behind b. */
+static int32_t distance(uint32_t a, uint32_t b)
+{
+    return (int32_t)(a - b);
+}
+
+/* ---- standing ---------------------------------------------------------------------------- */
+
+static bool find_offset(const struct lull_order *order, uint32_t offset, uint32_t *position_out)
+{
+    uint32_t first = 0;
+    uint32_t last = order->period - 1;
+
+    while (first < last) {
+        const uint32_t middle = first + (last - first) / 2;
+
+        if (order->offsets[middle] < offset)
+            first = middle + 1;
+        else
+            last = middle;
+    }
+    *position_out = first;
+    return order->offsets[first] == offset;
+}
+
+/* Iterations from the base to a number, and its offset within its own. */
+static int64_t divide(const struct lull_order *order, uint32_t number, uint32_t *offset_out)
+{
+    const int64_t stride = order->stride;
+    const int64_t from_base = distance(number, order->base);
+    const int64_t iterations =
+        from_base >= 0 ? from_base / stride : -((stride - 1 - from_base) / stride);
+
+    *offset_out = (uint32_t)(from_base - iterations * stride);
+    return iterations;
+}
+
+bool lull_order_locate(const struct lull_order *order, uint32_t number,
+                       struct lull_standing *standing_out)
+{
+    uint32_t offset;
+    uint32_t position;
+    int64_t iterations;
+
+    if (!order->is_following)
+        return false;
+    iterations = divide(order, number, &offset);
+    if (!find_offset(order, offset, &position))
+        return false;
+    *standing_out = (struct lull_standing){order->base_iteration + iterations, position};
+    return true;
+}
+
+uint32_t lull_order_period(const struct lull_order *order)
+{
+    return order->period;
+}
+
+int64_t lull_order_newest(const struct lull_order *order)
+{
+    uint32_t offset;
+
+    return order->period == 0 ? 0 : order->base_iteration + divide(order, order->newest, &offset);
+}
+
+/* Moves the base on, so that numbers stay near it. */
+static void move_base(struct lull_order *order)
+{
+    uint32_t offset;
+    const int64_t iterations = divide(order, order->newest, &offset);
+
+    order->base_iteration += iterations;
+    order->base = order->newest - offset;
+}
+
+static bool fits(const struct lull_order *order, uint32_t number, uint64_t signature)
+{
+    struct lull_standing standing;
+
+    return lull_order_locate(order, number, &standing) &&
+           order->signatures[standing.position] == signature;
+}
+
+/* ---- into the order of numbers ----------------------------------------------------------- */
+
+static void hold(struct lull_order *order, uint32_t number, uint64_t signature)
+{
+    uint32_t place = order->held_count;
+
+    for (; place > 0 && distance(order->held[place - 1].number, number) > 0; place--)
+        order->held[place] = order->held[place - 1];
+    order->held[place] = (struct kernel){number, signature};
+    order->held_count++;
+}
+
+static const struct kernel *symbol(const struct lull_order *order, uint64_t back)
+{
+    return &order->recent[(order->symbols - 1 - back) % RECENT];
+}
+
+/* The first held kernel may go: it follows the last symbol, or has been waiting for too long. */
+static bool may_go(const struct lull_order *order)
+{
+    if (order->held_count == 0)
+        return false;
+    return order->symbols == 0 || order->held_count > LULL_ORDER_HELD ||
+           distance(order->held[0].number, symbol(order, 0)->number) == 1;
+}
+
+static struct lull_iteration_state let_go(struct lull_order *order)
+{
+    const struct kernel kernel = order->held[0];
+
+    order->held_count--;
+    memmove(&order->held[0], &order->held[1], order->held_count * sizeof(order->held[0]));
+    order->recent[order->symbols++ % RECENT] = kernel;
+    return lull_iteration_push(order->finder, kernel.signature);
+}
+
+/* ---- finding ----------------------------------------------------------------------------- */
+
+/* The last kernel that stood at a position, `back` of the newest being at `newest_position`. */
+static uint32_t back_of(uint32_t period, uint32_t newest_position, uint32_t position)
+{
+    return (newest_position + period - position) % period;
+}
+
+/* Whether the last two iterations advance alike; then the stride. */
+static bool is_regular(const struct lull_order *order, uint32_t period, uint32_t *stride_out)
+{
+    if (order->symbols < 2 * (uint64_t)period)
+        return false;
+    *stride_out = symbol(order, 0)->number - symbol(order, period)->number;
+    for (uint32_t i = 1; i < period; i++)
+        if (symbol(order, i)->number - symbol(order, i + period)->number != *stride_out)
+            return false;
+    return true;
+}
+
+/* Whether the last kernels are one iteration of the one that is known. */
+static bool is_known(const struct lull_order *order, const struct lull_iteration_state *state)
+{
+    const uint32_t base = symbol(order, 0)->number - order->offsets[state->position];
+
+    if (state->period != order->period)
+        return false;
+    for (uint32_t position = 0; position < order->period; position++) {
+        const struct kernel *kernel =
+            symbol(order, back_of(order->period, state->position, position));
+        const uint32_t before = position > state->position ? order->stride : 0;
+
+        if (kernel->signature != order->signatures[position] ||
+            kernel->number != base + order->offsets[position] - before)
+            return false;
+    }
+    return true;
+}
+
+static void learn(struct lull_order *order, const struct lull_iteration_state *state,
+                  uint32_t stride)
+{
+    const uint32_t base = symbol(order, state->position)->number;
+
+    order->period = state->period;
+    order->stride = stride;
+    for (uint32_t position = 0; position < state->period; position++) {
+        const struct kernel *kernel =
+            symbol(order, back_of(state->period, state->position, position));
+        const uint32_t before = position > state->position ? stride : 0;
+
+        order->offsets[position] = kernel->number - base + before;
+        order->signatures[position] = kernel->signature;
+    }
+}
+
+static void start_following(struct lull_order *order, uint32_t position)
+{
+    order->base = symbol(order, 0)->number - order->offsets[position];
+    order->base_iteration++; /* which one it was before says nothing */
+    order->is_following = true;
+    order->was_left = false;
+    move_base(order);
+}
+
+/* The finder has a period, with the last symbol at state's position. */
+static enum lull_order_event enter(struct lull_order *order,
+                                   const struct lull_iteration_state *state)
+{
+    uint32_t stride;
+
+    if (order->was_left && distance(symbol(order, 0)->number, order->left_at) < 0)
+        return LULL_ORDER_SEARCHING;
+    if (state->period > MAX_PERIOD)
+        return LULL_ORDER_TOO_LONG;
+    if (is_known(order, state)) {
+        start_following(order, state->position);
+        return LULL_ORDER_RESUMED;
+    }
+    if (!is_regular(order, state->period, &stride) || stride == 0)
+        return LULL_ORDER_SEARCHING;
+    learn(order, state, stride);
+    start_following(order, state->position);
+    return LULL_ORDER_FOUND;
+}
+
+/* Kernels that are still held back have begun, too. */
+static bool do_held_fit(const struct lull_order *order)
+{
+    for (uint32_t i = 0; i < order->held_count; i++)
+        if (!fits(order, order->held[i].number, order->held[i].signature))
+            return false;
+    return true;
+}
+
+static enum lull_order_event search(struct lull_order *order, bool may_enter)
+{
+    enum lull_order_event event = LULL_ORDER_SEARCHING;
+
+    while (may_go(order)) {
+        const struct lull_iteration_state state = let_go(order);
+
+        if (!may_enter || order->is_following || state.period == 0)
+            continue;
+        event = enter(order, &state);
+        if (order->is_following && !do_held_fit(order)) {
+            order->is_following = false;
+            event = LULL_ORDER_SEARCHING;
+        }
+    }
+    return event;
+}
+
+/* True unless the kernel shows that the iteration is not followed any more. */
+static bool go_on(struct lull_order *order, uint32_t number, uint64_t signature)
+{
+    if (!order->is_following || fits(order, number, signature))
+        return true;
+    order->is_following = false;
+    order->was_left = true;
+    order->left_at = number;
+    return false;
+}
+
+enum lull_order_event lull_order_take(struct lull_order *order, uint32_t number,
+                                      uint64_t signature)
+{
+    const bool was_following = order->is_following;
+    const bool goes_on = go_on(order, number, signature);
+    enum lull_order_event event;
+
+    if (!order->has_newest || distance(number, order->newest) > 0)
+        order->newest = number;
+    order->has_newest = true;
+    if (order->symbols == 0 || distance(number, symbol(order, 0)->number) > 0)
+        hold(order, number, signature);
+    event = search(order, goes_on);
+    if (order->is_following)
+        move_base(order);
+    if (!goes_on)
+        return LULL_ORDER_LEFT;
+    return was_following ? LULL_ORDER_FOLLOWING : event;
+}

@@ -1,0 +1,69 @@
+/*
+ * Order: the iteration of communication kernels that run on the GPU, however they race there.
+ *
+ * Kernels of several communicators, or streams, begin and end beside each other, and which of two
+ * that wait for nothing in common comes first differs from iteration to iteration. What repeats is
+ * the order in which the host has enqueued them. Each kernel carries its number in it (call.h:
+ * order); numbers of neighbours need not follow each other, as not every operation has a kernel.
+ *
+ * Searching. Kernels are put back into the order of their numbers and then are the symbols of an
+ * iteration finder. One is held back until its predecessor's number has come, or until
+ * LULL_ORDER_HELD later ones have; what comes later than that is no symbol. The iteration is FOUND
+ * once the finder has one and the numbers advance by the same amount, the stride, from each kernel
+ * to its counterpart of the iteration before.
+ *
+ * Following. A number says iteration and position of its kernel at once, before all that came
+ * before it have begun. A kernel whose signature is not the one of its position, or whose number
+ * belongs to none, ends it: LEFT. Kernels that are never heard of end nothing. After that the last
+ * iteration is known still: when it comes again, whole, it is RESUMED.
+ *
+ * Pure; create/destroy; one thread at a time. Numbers may wrap.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_SECTION_KERNEL_ORDER_H
+#define LULL_CORE_SECTION_KERNEL_ORDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    LULL_ORDER_HELD = 32,        /* kernels that may overtake one */
+    LULL_ORDER_MAX_PERIOD = 512, /* kernels per iteration; longer ones are TOO_LONG */
+};
+
+enum lull_order_event {
+    LULL_ORDER_SEARCHING, /* no iteration */
+    LULL_ORDER_FOUND,     /* an iteration, a new one */
+    LULL_ORDER_RESUMED,   /* the one that was left last: positions are the same */
+    LULL_ORDER_FOLLOWING, /* as predicted */
+    LULL_ORDER_LEFT,      /* not as predicted: searching again */
+    LULL_ORDER_TOO_LONG,  /* searching; there is an iteration, but not one to follow */
+};
+
+struct lull_standing {
+    int64_t iteration; /* counts from an arbitrary one; earlier ones may be negative */
+    uint32_t position; /* 0..period-1, in the order of the numbers */
+};
+
+struct lull_order; /* opaque: some 110 KiB */
+
+/* NULL: no memory. */
+struct lull_order *lull_order_create(void);
+void lull_order_destroy(struct lull_order *order);
+
+/* The kernel of that number begins. */
+enum lull_order_event lull_order_take(struct lull_order *order, uint32_t number,
+                                      uint64_t signature);
+
+/* Where the kernel of that number stands; false: nowhere, or no iteration is followed. */
+bool lull_order_locate(const struct lull_order *order, uint32_t number,
+                       struct lull_standing *standing_out);
+
+/* Kernels per iteration of the one that is followed, or was last; 0: none yet. */
+uint32_t lull_order_period(const struct lull_order *order);
+
+/* The iteration of the highest number taken, while one is followed. */
+int64_t lull_order_newest(const struct lull_order *order);
+
+#endif

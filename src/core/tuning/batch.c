@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/tuning/batch.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/tuning/batch_state.h"
+
+/* ---- settings ----------------------------------------------------------------------------- */
+
+void lull_batch_config_default(struct lull_batch_config *config)
+{
+    *config = (struct lull_batch_config){
+        .price = {.eta_ratio = 0.5, .max_power_w = 0.0, .gpu_count = 1},
+        .beta_ratio = 2.0,
+        .window = 20, /* docs/batch.md, which says what was tried */
+        .is_watching = true,
+    };
+}
+
+static int check_numbers(const struct lull_batch_config *config, struct lull_error *err)
+{
+    const struct lull_job_price *price = &config->price;
+
+    if (!(price->eta_ratio >= 0.0 && price->eta_ratio <= 1.0))
+        return lull_error_set(err, -EINVAL, "eta %g: must be in 0..1", price->eta_ratio);
+    if (!(price->max_power_w >= 0.0 && isfinite(price->max_power_w)) || price->gpu_count == 0)
+        return lull_error_set(err, -EINVAL, "%g W, %u GPUs: not a job's power", price->max_power_w,
+                              price->gpu_count);
+    if (!(config->beta_ratio >= 1.0))
+        return lull_error_set(err, -EINVAL, "beta %g: must be 1 or more", config->beta_ratio);
+    return 0;
+}
+
+static int check_sizes(const struct lull_batch_config *config, uint32_t *default_out,
+                       struct lull_error *err)
+{
+    uint32_t found = LULL_BATCH_SIZES;
+
+    if (config->size_count == 0 || config->size_count > LULL_BATCH_SIZES)
+        return lull_error_set(err, -EINVAL, "%zu batch sizes: must be 1 to %d", config->size_count,
+                              LULL_BATCH_SIZES);
+    for (uint32_t i = 0; i < config->size_count; i++) {
+        if (config->sizes[i] == 0 || (i > 0 && config->sizes[i] <= config->sizes[i - 1]))
+            return lull_error_set(err, -EINVAL,
+                                  "batch size %u: sizes must be above 0 and ascending",
+                                  config->sizes[i]);
+        if (config->sizes[i] == config->default_size)
+            found = i;
+    }
+    if (found == LULL_BATCH_SIZES)
+        return lull_error_set(err, -EINVAL, "default batch size %u is not among the %zu sizes",
+                              config->default_size, config->size_count);
+    *default_out = found;
+    return 0;
+}
+
+int lull_batch_create(const struct lull_batch_config *config, struct lull_batch **batch_out,
+                      struct lull_error *err)
+{
+    struct lull_batch *batch;
+    uint32_t default_arm = 0;
+    int rc = check_numbers(config, err);
+
+    if (rc == 0)
+        rc = check_sizes(config, &default_arm, err);
+    if (rc < 0)
+        return rc;
+    batch = calloc(1, sizeof(*batch));
+    if (batch == NULL)
+        return lull_error_set(err, -ENOMEM, "there is no memory for a batch-size search");
+    batch->config = *config;
+    memcpy(batch->sizes, config->sizes, config->size_count * sizeof(*config->sizes));
+    batch->config.sizes = batch->sizes;
+    batch->default_arm = default_arm;
+    batch->least_cost = INFINITY;
+    *batch_out = batch;
+    return 0;
+}
+
+void lull_batch_destroy(struct lull_batch *batch)
+{
+    if (batch == NULL)
+        return;
+    free(batch->runs);
+    free(batch->results);
+    free(batch);
+}
+
+/* ---- history ------------------------------------------------------------------------------ */
+
+size_t lull_batch_results(const struct lull_batch *batch, uint32_t arm,
+                          const struct lull_batch_run **runs, size_t capacity)
+{
+    size_t count = 0;
+
+    if (batch->config.window != 0 && batch->config.window < capacity)
+        capacity = batch->config.window;
+    for (size_t i = batch->result_count; i > batch->first_result && count < capacity; i--) {
+        const struct lull_batch_run *run = &batch->runs[batch->results[i - 1]];
+
+        if (run->arm == arm)
+            runs[count++] = run;
+    }
+    return count;
+}
+
+static int cheapest_since(const struct lull_batch *batch, size_t first_result)
+{
+    double sum[LULL_BATCH_SIZES] = {0.0};
+    uint32_t count[LULL_BATCH_SIZES] = {0};
+    int best = -1;
+
+    for (size_t i = first_result; i < batch->result_count; i++) {
+        const struct lull_batch_run *run = &batch->runs[batch->results[i]];
+
+        if (run->has_reached) {
+            sum[run->arm] += run->cost;
+            count[run->arm]++;
+        }
+    }
+    for (uint32_t arm = 0; arm < batch->config.size_count; arm++)
+        if (count[arm] > 0 && (best < 0 || sum[arm] / count[arm] < sum[best] / count[best]))
+            best = (int)arm;
+    return best;
+}
+
+int lull_batch_cheapest_arm(const struct lull_batch *batch)
+{
+    const int cheapest = cheapest_since(batch, batch->first_result);
+
+    return cheapest >= 0 ? cheapest : cheapest_since(batch, 0);
+}
+
+static struct lull_batch_run *find_run(const struct lull_batch *batch, uint64_t id)
+{
+    for (size_t i = batch->run_count; i > 0; i--)
+        if (batch->runs[i - 1].id == id)
+            return &batch->runs[i - 1];
+    return NULL;
+}
+
+const struct lull_batch_run *lull_batch_find_run(const struct lull_batch *batch, uint64_t id)
+{
+    return find_run(batch, id);
+}
+
+static int find_arm(const struct lull_batch *batch, uint32_t size)
+{
+    for (uint32_t arm = 0; arm < batch->config.size_count; arm++)
+        if (batch->sizes[arm] == size)
+            return (int)arm;
+    return -1;
+}
+
+/* Room for one more run, and for its result later: an end cannot fail for memory. */
+static int make_room(struct lull_batch *batch, struct lull_error *err)
+{
+    const size_t capacity = batch->run_capacity == 0 ? 64 : 2 * batch->run_capacity;
+    struct lull_batch_run *runs;
+    size_t *results;
+
+    if (batch->run_count < batch->run_capacity)
+        return 0;
+    runs = realloc(batch->runs, capacity * sizeof(*runs));
+    if (runs != NULL)
+        batch->runs = runs;
+    results = realloc(batch->results, capacity * sizeof(*results));
+    if (results != NULL)
+        batch->results = results;
+    if (runs == NULL || results == NULL)
+        return lull_error_set(err, -ENOMEM, "there is no memory for %zu runs", capacity);
+    batch->run_capacity = capacity;
+    return 0;
+}
+
+static int submit(struct lull_batch *batch, const struct lull_batch_record *record,
+                  struct lull_error *err)
+{
+    const struct lull_batch_run *before;
+    const int arm = find_arm(batch, record->size);
+    struct lull_batch_run *run;
+    int rc;
+
+    if (record->run == 0 || find_run(batch, record->run) != NULL)
+        return lull_error_set(err, -EEXIST, "run %" PRIu64 ": the number is taken", record->run);
+    if (arm < 0)
+        return lull_error_set(err, -EINVAL, "run %" PRIu64 ": batch size %u is no candidate",
+                              record->run, record->size);
+    if (!(record->bound >= 0.0))
+        return lull_error_set(err, -EINVAL, "run %" PRIu64 ": a bound of %g J", record->run,
+                              record->bound);
+    rc = make_room(batch, err);
+    if (rc < 0)
+        return rc;
+    before = record->retry_of == 0 ? NULL : find_run(batch, record->retry_of);
+    run = &batch->runs[batch->run_count];
+    *run = (struct lull_batch_run){
+        .id = record->run,
+        .arm = (uint32_t)arm,
+        .attempt = before == NULL ? 1 : before->attempt + 1,
+        .bound = record->bound,
+        .attempts_cost = before == NULL ? 0.0 : before->attempts_cost,
+    };
+    batch->run_count++;
+    return 0;
+}
+
+/* A run for which not even one epoch fitted has cost nothing, which is not to look cheap. */
+static double observed_cost(const struct lull_batch *batch, const struct lull_batch_run *run,
+                            const struct lull_batch_record *record)
+{
+    const double penalty = 100.0;
+
+    if (record->event == LULL_BATCH_MISSED && record->energy_j == 0.0 && record->time_s == 0.0)
+        return isfinite(run->bound) ? penalty * run->bound : 0.0;
+    return lull_job_cost(&batch->config.price, record->energy_j, record->time_s);
+}
+
+static void learn(struct lull_batch *batch, struct lull_batch_run *run, double cost)
+{
+    bool has_changed;
+
+    run->cost = cost;
+    run->attempts_cost += cost;
+    has_changed = batch->config.is_watching && lull_batch_change_test(batch, run);
+    batch->results[batch->result_count++] = (size_t)(run - batch->runs);
+    if (run->has_reached && run->attempts_cost < batch->least_cost)
+        batch->least_cost = run->attempts_cost;
+    if (has_changed)
+        lull_batch_reset_least_cost(batch);
+}
+
+static int end(struct lull_batch *batch, const struct lull_batch_record *record,
+               struct lull_error *err)
+{
+    struct lull_batch_run *run = find_run(batch, record->run);
+    const bool has_result = record->event != LULL_BATCH_LOST;
+
+    if (run == NULL || run->is_over)
+        return lull_error_set(err, -ENOENT, "run %" PRIu64 ": not running", record->run);
+    if (has_result && !(record->energy_j >= 0.0 && isfinite(record->energy_j) &&
+                        record->time_s >= 0.0 && isfinite(record->time_s)))
+        return lull_error_set(err, -EINVAL, "run %" PRIu64 ": %g J in %g s cannot be", record->run,
+                              record->energy_j, record->time_s);
+    run->is_over = true;
+    run->has_reached = record->event == LULL_BATCH_REACHED;
+    if (has_result)
+        learn(batch, run, observed_cost(batch, run, record));
+    return 0;
+}
+
+int lull_batch_apply(struct lull_batch *batch, const struct lull_batch_record *record,
+                     struct lull_error *err)
+{
+    return record->event == LULL_BATCH_SUBMITTED ? submit(batch, record, err)
+                                                 : end(batch, record, err);
+}
+
+/* ---- choice ------------------------------------------------------------------------------- */
+
+uint64_t lull_batch_draw_seed(const struct lull_batch *batch)
+{
+    const uint64_t golden = 0x9e3779b97f4a7c15u;
+
+    return batch->config.seed ^ (golden * batch->run_count);
+}
+
+void lull_batch_choose(const struct lull_batch *batch, uint64_t retry_of,
+                       struct lull_batch_choice *choice_out)
+{
+    const struct lull_batch_run *before = retry_of == 0 ? NULL : find_run(batch, retry_of);
+    const uint32_t attempt = before == NULL ? 1 : before->attempt + 1;
+
+    *choice_out = (struct lull_batch_choice){0};
+    lull_batch_smooth_choose(batch, attempt, choice_out);
+}
+
+/* ---- to look at --------------------------------------------------------------------------- */
+
+double lull_batch_least_cost(const struct lull_batch *batch)
+{
+    return batch->least_cost;
+}
+
+uint32_t lull_batch_best_size(const struct lull_batch *batch)
+{
+    if (lull_batch_cheapest_arm(batch) < 0)
+        return 0;
+    return batch->sizes[lull_batch_smooth_best(batch)];
+}
+
+bool lull_batch_is_exploring(const struct lull_batch *batch)
+{
+    return lull_batch_smooth_is_exploring(batch);
+}
+
+uint32_t lull_batch_change_count(const struct lull_batch *batch)
+{
+    return batch->change_count;
+}
+
+size_t lull_batch_arms(const struct lull_batch *batch, struct lull_batch_arm *arms, size_t capacity)
+{
+    const struct lull_batch_run *runs[LULL_BATCH_RESULTS];
+    const size_t count = batch->config.size_count < capacity ? batch->config.size_count : capacity;
+
+    for (uint32_t arm = 0; arm < count; arm++) {
+        const size_t results = lull_batch_results(batch, arm, runs, LULL_BATCH_RESULTS);
+        struct lull_batch_belief belief;
+
+        lull_batch_smooth_believe(batch, arm, &belief);
+        arms[arm] = (struct lull_batch_arm){
+            .size = batch->sizes[arm],
+            .run_count = (uint32_t)results,
+            .mean_cost = belief.mean,
+            .deviation_cost = belief.deviation,
+            .is_candidate = belief.is_candidate,
+        };
+        for (size_t i = 0; i < results; i++)
+            arms[arm].missed_count += !runs[i]->has_reached;
+    }
+    return count;
+}

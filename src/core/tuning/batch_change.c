@@ -1,0 +1,95 @@
+/*
+ * What the results say in logarithms, and whether they are still of the same data: a two-sided
+ * CUSUM of results against what their size has cost so far (Page 1954), in deviations.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <math.h>
+
+#include "core/tuning/batch_state.h"
+
+/* A run that has missed would have cost more than it did; how much more, nobody knows. */
+static double result_log(const struct lull_batch *batch, const struct lull_batch_run *run)
+{
+    const double missed = 2.0;
+    const double least = isfinite(batch->least_cost) ? batch->least_cost : 0.0;
+
+    if (run->has_reached)
+        return log(fmax(run->cost, 1e-9));
+    return log(fmax(missed * fmax(run->cost, least), 1e-9));
+}
+
+double lull_batch_summarize(const struct lull_batch *batch, struct lull_batch_summary *summaries)
+{
+    const double prior_deviation = 0.1;
+    const double prior_weight = 4.0;
+    const struct lull_batch_run *runs[LULL_BATCH_RESULTS];
+    double squares = prior_weight * prior_deviation * prior_deviation;
+    double weight = prior_weight;
+
+    for (uint32_t arm = 0; arm < batch->config.size_count; arm++) {
+        struct lull_batch_summary *s = &summaries[arm];
+        const size_t count = lull_batch_results(batch, arm, runs, LULL_BATCH_RESULTS);
+        double own_squares = 0.0;
+
+        *s = (struct lull_batch_summary){.count = (uint32_t)count};
+        for (size_t i = 0; i < count; i++) {
+            s->mean_log += result_log(batch, runs[i]) / (double)count;
+            s->reached_count += runs[i]->has_reached;
+        }
+        if (s->reached_count < count || count == 0)
+            continue;
+        for (size_t i = 0; i < count; i++)
+            own_squares += pow(result_log(batch, runs[i]) - s->mean_log, 2.0);
+        squares += own_squares;
+        weight += (double)count - 1.0;
+    }
+    return squares / weight;
+}
+
+void lull_batch_reset_least_cost(struct lull_batch *batch)
+{
+    batch->least_cost = INFINITY;
+    for (size_t i = batch->first_result; i < batch->result_count; i++) {
+        const struct lull_batch_run *run = &batch->runs[batch->results[i]];
+
+        if (run->has_reached && run->cost < batch->least_cost)
+            batch->least_cost = run->cost;
+    }
+}
+
+/* One side: how far results lie beyond what is expected. Returns true when it is too far. */
+static bool accumulate(struct lull_batch_side *side, double surprise, size_t result)
+{
+    const double slack = 0.5;
+    const double limit = 8.0;
+
+    if (side->sum == 0.0)
+        side->since = result;
+    side->sum = fmax(0.0, side->sum + surprise - slack);
+    return side->sum > limit;
+}
+
+bool lull_batch_change_test(struct lull_batch *batch, const struct lull_batch_run *run)
+{
+    enum { LEAST_RESULTS = 2 };
+    const double most = 3.0; /* deviations that one result counts: three at least make a change */
+    struct lull_batch_summary summaries[LULL_BATCH_SIZES];
+    const double variance = lull_batch_summarize(batch, summaries);
+    const struct lull_batch_summary *s = &summaries[run->arm];
+    double surprise;
+    bool is_above;
+    bool is_below;
+
+    if (s->count < LEAST_RESULTS || s->reached_count == 0)
+        return false;
+    surprise = (result_log(batch, run) - s->mean_log) / sqrt(variance * (1.0 + 1.0 / s->count));
+    surprise = fmax(-most, fmin(most, surprise));
+    is_above = accumulate(&batch->above, surprise, batch->result_count);
+    is_below = accumulate(&batch->below, -surprise, batch->result_count);
+    if (!is_above && !is_below)
+        return false;
+    batch->first_result = is_above ? batch->above.since : batch->below.since;
+    batch->above = batch->below = (struct lull_batch_side){0};
+    batch->change_count++;
+    return true;
+}

@@ -1,0 +1,200 @@
+/*
+ * The search for the batch size. The logarithm of a size's mean cost lies on a smooth curve over
+ * the logarithm of the size, on which all sizes that were run tell of each other; all share one
+ * noise, so that two alike results do not look like certainty. Thompson sampling on that curve,
+ * among the sizes that have reached the target and their next neighbours: the search walks outwards
+ * as long as it pays, and a size is not visited twice to be dropped. What was chosen but for luck
+ * repeats the best size.
+ *
+ * Why each number is what it is: docs/batch.md. SPDX-License-Identifier: Apache-2.0
+ */
+#include <math.h>
+
+#include "core/tuning/batch_state.h"
+#include "core/tuning/curve.h"
+#include "core/stats/random.h"
+
+enum { TRIES = 3, GIVE_UP = 2 };
+
+/* x: octaves of batch size; values: logarithms of cost. */
+static const struct lull_curve_prior prior = {
+    .length = 3.0, .amplitude = 0.7, .height = 1.0, .roughness = 0.08};
+
+/* Deviations of the curve count this much in a draw: the horizon of a job is some hundred runs, and
+   Thompson sampling is made for longer ones. */
+static const double boldness_ratio = 0.7;
+
+struct outlook {
+    struct lull_batch_summary summaries[LULL_BATCH_SIZES];
+    struct lull_curve curve;
+    double noise_variance;
+    bool is_candidate[LULL_BATCH_SIZES];
+    int best; /* of those that have reached the target; -1: none */
+};
+
+/* Reached sizes and the neighbours of such; what has failed and never reached is given up. */
+static void find_candidates(const struct lull_batch *batch, struct outlook *outlook)
+{
+    const struct lull_batch_summary *s = outlook->summaries;
+    const size_t count = batch->config.size_count;
+
+    for (size_t i = 0; i < count; i++) {
+        const bool is_near =
+            (i > 0 && s[i - 1].reached_count > 0) || (i + 1 < count && s[i + 1].reached_count > 0);
+
+        outlook->is_candidate[i] = s[i].reached_count > 0 || (is_near && s[i].count < GIVE_UP);
+    }
+}
+
+/* False: nothing has been seen since the last change. */
+static bool look(const struct lull_batch *batch, struct outlook *outlook)
+{
+    const size_t count = batch->config.size_count;
+    struct lull_curve_point points[LULL_BATCH_SIZES];
+    size_t observed = 0;
+
+    outlook->noise_variance = lull_batch_summarize(batch, outlook->summaries);
+    for (size_t i = 0; i < count; i++) {
+        points[i] = (struct lull_curve_point){.x = log2(batch->sizes[i]),
+                                              .count = outlook->summaries[i].count,
+                                              .value = outlook->summaries[i].mean_log};
+        observed += points[i].count > 0;
+    }
+    outlook->best = -1;
+    if (observed == 0)
+        return false;
+    lull_curve_fit(&prior, points, count, outlook->noise_variance, &outlook->curve);
+    find_candidates(batch, outlook);
+    for (size_t i = 0; i < count; i++)
+        if (outlook->summaries[i].reached_count > 0 &&
+            (outlook->best < 0 || outlook->curve.mean[i] < outlook->curve.mean[outlook->best]))
+            outlook->best = (int)i;
+    return true;
+}
+
+/* The size to use where there is nothing to learn, or nothing is known. */
+static uint32_t fallback(const struct lull_batch *batch)
+{
+    const int cheapest = lull_batch_cheapest_arm(batch);
+
+    return cheapest >= 0 ? (uint32_t)cheapest : batch->default_arm;
+}
+
+static uint32_t draw(const struct lull_batch *batch, const struct outlook *outlook)
+{
+    const struct lull_curve *curve = &outlook->curve;
+    struct lull_random random;
+    double normals[LULL_BATCH_SIZES];
+    double least = INFINITY;
+    uint32_t best = (uint32_t)outlook->best;
+
+    lull_random_init(&random, lull_batch_draw_seed(batch));
+    for (size_t i = 0; i < curve->count; i++) {
+        double value = curve->mean[i];
+
+        normals[i] = lull_random_normal(&random, 0.0, 1.0);
+        for (size_t k = 0; k <= i; k++)
+            value += boldness_ratio * curve->factor[i][k] * normals[k];
+        if (outlook->is_candidate[i] && value < least) {
+            least = value;
+            best = (uint32_t)i;
+        }
+    }
+    return best;
+}
+
+/* One run at a time finds out whether a size works at all. */
+static bool is_being_tried(const struct lull_batch *batch, uint32_t arm)
+{
+    for (size_t i = 0; i < batch->run_count; i++)
+        if (batch->runs[i].arm == arm && !batch->runs[i].is_over)
+            return true;
+    return false;
+}
+
+/* beta times what the best size costs; the best size's own runs are given what luck may ask for. */
+static double find_bound(const struct lull_batch *batch, const struct outlook *outlook,
+                         uint32_t arm)
+{
+    const double luck = 3.0;
+    const double best_log = outlook->curve.mean[outlook->best];
+    const double bound = batch->config.beta_ratio * exp(best_log);
+
+    if ((int)arm != outlook->best)
+        return bound;
+    return fmax(bound, exp(best_log + luck * sqrt(outlook->noise_variance)));
+}
+
+/* Where nothing has reached the target: the sizes in turn, from the default, those tried least. */
+static uint32_t try_in_turn(const struct lull_batch *batch, const struct outlook *outlook)
+{
+    uint32_t least = batch->default_arm;
+
+    for (uint32_t i = 0; i < batch->config.size_count; i++)
+        if (outlook->summaries[i].count < outlook->summaries[least].count)
+            least = i;
+    return least;
+}
+
+void lull_batch_smooth_choose(const struct lull_batch *batch, uint32_t attempt,
+                              struct lull_batch_choice *choice)
+{
+    struct outlook outlook;
+    const bool is_known = look(batch, &outlook);
+    uint32_t arm;
+
+    choice->bound = INFINITY;
+    if (outlook.best < 0) {
+        const bool has_ever = lull_batch_cheapest_arm(batch) >= 0;
+
+        arm = is_known && !has_ever ? try_in_turn(batch, &outlook) : fallback(batch);
+        choice->is_exploring = !has_ever;
+    } else {
+        arm = attempt > 1 ? (uint32_t)outlook.best : draw(batch, &outlook);
+        if (outlook.summaries[arm].count == 0 && is_being_tried(batch, arm))
+            arm = (uint32_t)outlook.best;
+        choice->is_exploring = (int)arm != outlook.best;
+        if (attempt < TRIES)
+            choice->bound = find_bound(batch, &outlook, arm);
+    }
+    choice->size = batch->sizes[arm];
+}
+
+uint32_t lull_batch_smooth_best(const struct lull_batch *batch)
+{
+    struct outlook outlook;
+
+    look(batch, &outlook);
+    return outlook.best >= 0 ? (uint32_t)outlook.best : fallback(batch);
+}
+
+/* Is there an untried size that may well be better than the best? */
+bool lull_batch_smooth_is_exploring(const struct lull_batch *batch)
+{
+    const double doubt = 2.0; /* deviations */
+    struct outlook outlook;
+
+    if (!look(batch, &outlook) || outlook.best < 0)
+        return true;
+    for (size_t i = 0; i < batch->config.size_count; i++)
+        if (outlook.is_candidate[i] && outlook.summaries[i].count == 0 &&
+            outlook.curve.mean[i] - doubt * outlook.curve.deviation[i] <
+                outlook.curve.mean[outlook.best])
+            return true;
+    return false;
+}
+
+void lull_batch_smooth_believe(const struct lull_batch *batch, uint32_t arm,
+                               struct lull_batch_belief *belief)
+{
+    struct outlook outlook;
+    const bool is_known = look(batch, &outlook);
+
+    *belief = (struct lull_batch_belief){.is_candidate = true, .mean = NAN, .deviation = NAN};
+    if (!is_known)
+        return;
+    belief->count = outlook.summaries[arm].count;
+    belief->mean = exp(outlook.curve.mean[arm]);
+    belief->deviation = belief->mean * outlook.curve.deviation[arm];
+    belief->is_candidate = outlook.best < 0 || outlook.is_candidate[arm];
+}

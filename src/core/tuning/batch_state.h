@@ -1,0 +1,100 @@
+/*
+ * Inside of batch.c and the search: the runs, and what is folded out of them. The reproduction of
+ * Zeus (reproduce/zeus/policy.c) keeps its own state beside the same history.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_TUNING_BATCH_STATE_H
+#define LULL_CORE_TUNING_BATCH_STATE_H
+
+#include "core/tuning/batch.h"
+
+/* Results of one arm that a decision looks at, at most. */
+enum { LULL_BATCH_RESULTS = 1024 };
+
+struct lull_batch_run {
+    uint64_t id;
+    uint32_t arm;
+    uint32_t attempt;     /* from 1 */
+    double bound;         /* J */
+    double cost;          /* J, as observed */
+    double attempts_cost; /* J, of it and the attempts before it */
+    bool is_over;
+    bool has_reached;
+};
+
+/* One side of the test for changes. */
+struct lull_batch_side {
+    double sum;   /* deviations */
+    size_t since; /* result with which it left 0 */
+};
+
+struct lull_batch {
+    struct lull_batch_config config;
+    uint32_t sizes[LULL_BATCH_SIZES];
+    uint32_t default_arm;
+    struct lull_batch_run *runs; /* in the order of submission */
+    size_t run_count;
+    size_t run_capacity;
+    size_t *results; /* indices of runs in the order in which they ended; lost ones are left out */
+    size_t result_count;
+    size_t first_result; /* those before are of other data */
+    double least_cost;
+    uint32_t change_count;
+    struct lull_batch_side above;
+    struct lull_batch_side below;
+};
+
+/* The run of this number, NULL: there is none. */
+const struct lull_batch_run *lull_batch_find_run(const struct lull_batch *batch, uint64_t id);
+
+/* An arm's last results that count, newest first; returns how many (<= capacity). */
+size_t lull_batch_results(const struct lull_batch *batch, uint32_t arm,
+                          const struct lull_batch_run **runs, size_t capacity);
+
+/* The arm with the least mean cost over its successful runs since the last change, or where there
+   is none ever; -1: none. */
+int lull_batch_cheapest_arm(const struct lull_batch *batch);
+
+/* What the search thinks of the mean cost of an arm, J. */
+struct lull_batch_belief {
+    size_t count; /* results that count */
+    double mean;
+    double deviation; /* of the mean */
+    bool is_candidate;
+};
+
+/* Seed of the draws of the next choice. */
+uint64_t lull_batch_draw_seed(const struct lull_batch *batch);
+
+/* ---- the search (batch_smooth.c) ---------------------------------------------------------- */
+
+/* attempt: of the recurrence, from 1. */
+void lull_batch_smooth_choose(const struct lull_batch *batch, uint32_t attempt,
+                              struct lull_batch_choice *choice);
+uint32_t lull_batch_smooth_best(const struct lull_batch *batch);
+bool lull_batch_smooth_is_exploring(const struct lull_batch *batch);
+void lull_batch_smooth_believe(const struct lull_batch *batch, uint32_t arm,
+                               struct lull_batch_belief *belief);
+
+/* ---- results in logarithms, changes (batch_change.c) --------------------------------------- */
+
+/* An arm's results that count. */
+struct lull_batch_summary {
+    uint32_t count;
+    uint32_t reached_count;
+    double mean_log; /* of cost */
+};
+
+/* One summary per arm; returns the variance of one result's logarithm, pooled over the arms. */
+double lull_batch_summarize(const struct lull_batch *batch, struct lull_batch_summary *summaries);
+
+/*
+ * Before the result of run, just ended, joins the others: is it of other data than they? If so,
+ * returns true and forgets all results before the change.
+ */
+bool lull_batch_change_test(struct lull_batch *batch, const struct lull_batch_run *run);
+
+/* Sets the least cost of a recurrence to that of the results since the last change. */
+void lull_batch_reset_least_cost(struct lull_batch *batch);
+
+#endif

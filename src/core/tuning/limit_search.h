@@ -1,0 +1,142 @@
+/*
+ * Profiling of operating points on a running job: which power limit (then, which SM clock under it)
+ * is to be tried next, how long, and which is best (Zeus, NSDI'23, section 4.2: just-in-time
+ * profiling).
+ *
+ * Settings are tried from the highest limit down, and those that come near the best, the best of
+ * them for which there is time, once more on the way up: what makes a GPU draw more for some
+ * seconds does not last for both visits, and both together tell what a GPU that is warmer or colder
+ * than its setting will leave it makes of energy and time (limit_visits.h). As long as there is
+ * time and more than one may be the best, they are visited again: near the best that costs next to
+ * nothing.
+ *
+ * The job's iterations at a setting come in pieces of whole iterations; what a piece says stays
+ * said, whatever interrupts the job, so short epochs only lose the piece that they break. A visit
+ * ends when
+ * - half of slice_s has been measured, or its share of what is left of budget_s (never less than
+ * one piece), or
+ * - the iteration's time and energy are both known to precision_ratio (Student's 95 % interval over
+ *   at least LULL_LIMIT_SEARCH_PIECES pieces), or
+ * - it is hopeless: even the near end of its interval is LULL_LIMIT_SEARCH_FAR from the best.
+ * Lower settings are not tried ("pruned") after
+ * - one whose value (cost, energy, time, root of the energy-delay product) is 30 % over the best,
+ *   or
+ * - two that are 5 % over the best (less, down to 2 %, where the intervals are narrower), each
+ *   worse than the one before it, and the last one by 8 %: where a limit begins to bind, the
+ *   limiter's own loss makes a hump of some percent that lower limits may come down from again, or
+ * - with a bound on slowdown: one that passes it by 10 percentage points, or two in a row by 2.
+ * None of them counts where the GPUs still draw within 5 % of what they drew at the first setting:
+ * a limit above the draw changes nothing, so that whatever grew there is noise. Whatever ends the
+ * way down is seen twice: it and what it is compared with are visited once more, and only if it
+ * still is 8 % over the best, or over the bound, it was the last. What makes some seconds dear,
+ * other programs on the machine for one, has often passed by then. 5 % is above the noise of single
+ * slices of 5 s: on the twelve power-limit logs published with Zeus no choice of seven selectors
+ * changes. The job must be as warm as it gets (warmth.h): a GPU that warms up on the way down looks
+ * ever dearer, as if no lower limit could pay.
+ *
+ * Pure; create/destroy; one thread. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_TUNING_LIMIT_SEARCH_H
+#define LULL_CORE_TUNING_LIMIT_SEARCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/tuning/cost.h"
+#include "core/tuning/limit_visits.h"
+#include "core/stats/moments.h"
+
+#define LULL_LIMIT_SEARCH_FAR 1.3
+
+enum {
+    LULL_LIMIT_SEARCH_SETTINGS = LULL_LIMIT_VISITS_SETTINGS,
+    LULL_LIMIT_SEARCH_PIECES = 4, /* least number of pieces of which a spread is believed */
+};
+
+struct lull_limit_setting {
+    double limit_w;  /* of each GPU of the job, > 0 */
+    uint32_t sm_mhz; /* locked; 0: free under the limit */
+};
+
+struct lull_limit_search_config {
+    struct lull_job_selector selector;
+    double slice_s;         /* of one setting, down and up, settling aside; > 0 */
+    double settle_s;        /* left out after each change, and more (three times as much at most)
+                             * until two pieces agree to 1 % in time; >= 0 */
+    double budget_s;        /* of the job, for all settings and their settling; > 0 */
+    double precision_ratio; /* at which a visit may end; >= 0 */
+};
+
+/* Slices of 5 s after 1 s of settling, 100 s in all, precision 0.5 %; cost with eta 0.5 at no
+ * power: set it. */
+extern const struct lull_limit_search_config lull_limit_search_defaults;
+
+/* What is known of one setting. */
+struct lull_limit_measure {
+    struct lull_limit_setting setting;
+    uint64_t iterations;
+    double seconds; /* of these iterations, once the GPUs are as warm as this setting leaves them */
+    double joules;  /* of these iterations, likewise, all GPUs of the job */
+    struct lull_moments iteration_s; /* means of the pieces, as they were */
+    struct lull_moments iteration_j;
+    bool is_done;
+};
+
+struct lull_limit_search;
+
+/*
+ * settings[] from the highest limit down, none twice; copied. Errors: -EINVAL none, too many, not
+ * in order, or a selector out of its range; -ENOMEM.
+ */
+int lull_limit_search_create(const struct lull_limit_search_config *config,
+                             const struct lull_limit_setting *settings, uint32_t count,
+                             struct lull_limit_search **search_out, struct lull_error *err);
+void lull_limit_search_destroy(struct lull_limit_search *search);
+
+/* The limits from highest_w down in steps of step_w, lowest_w included; returns how many, at most
+ * LULL_LIMIT_SEARCH_SETTINGS (the steps are widened then). 0 < lowest_w <= highest_w, step_w > 0.
+ */
+uint32_t lull_limit_search_ladder(double highest_w, double lowest_w, double step_w,
+                                  struct lull_limit_setting *settings_out);
+
+/* The setting to be held now; NULL: the search is over. Borrowed until the next take or refine. */
+const struct lull_limit_setting *lull_limit_search_now(const struct lull_limit_search *search);
+
+/*
+ * A piece: whole iterations that ran at the present setting from end to end. Those of each visit
+ * that fall into settling are left out. temperature_c: mean over the job's GPUs at its end; NAN
+ * unknown. Ignored unless iterations > 0, seconds > 0 and joules >= 0. True: the setting to be held
+ * has changed, or the search is over.
+ */
+bool lull_limit_search_take(struct lull_limit_search *search, uint64_t iterations, double seconds,
+                            double joules, double temperature_c);
+
+/*
+ * Goes on, after the end, with locked SM clocks under the best limit: from the highest clock down,
+ * pruned alike, against what is best so far, for as long a budget again. Errors: -EINVAL the search
+ * is not over, or no room.
+ */
+int lull_limit_search_refine(struct lull_limit_search *search, const uint32_t *clocks_mhz,
+                             uint32_t count, struct lull_error *err);
+
+/* Measured settings, and of how many all in all; the latter less the former were pruned in the end.
+ * measures[0] is the reference. Borrowed until destroy. */
+const struct lull_limit_measure *lull_limit_search_measures(const struct lull_limit_search *search,
+                                                            uint32_t *measured_out,
+                                                            uint32_t *count_out);
+
+/* Seconds of job time so far, settling included. */
+double lull_limit_search_spent_s(const struct lull_limit_search *search);
+
+/*
+ * Index of the best of these measures, which may also be those of a stored profile; the first one
+ * is the reference for slowdowns. Errors: as lull_job_select.
+ */
+int lull_limit_choose(const struct lull_job_selector *selector,
+                      const struct lull_limit_measure *measures, uint32_t count,
+                      uint32_t *index_out, struct lull_error *err);
+
+/* Half of the 95 % interval of a mean over pieces; INFINITY before two of them. */
+double lull_limit_half_width(const struct lull_moments *pieces);
+
+#endif

@@ -1,0 +1,73 @@
+/*
+ * What was measured at each setting of a search, visit by visit, and what that comes to once the
+ * GPUs are as warm as the setting leaves them.
+ *
+ * Chips leak more where they are warmer. On the way down a GPU is still warm from the setting
+ * before and everything looks some percent too dear, on a way up too cheap. So each visit is told
+ * with its temperature; settings that were visited at several temperatures tell how energy and
+ * time go with it, all settings of one kind alike:
+ *
+ *     log(energy of an iteration) = own + slope T,    log(its time) alike,
+ *
+ * least squares with a weak prior (slope 0 +- 0.4 % per degC, a visit's noise 0.5 %), and
+ * thermal.h tells where the temperature of each would settle. Without temperatures, and before
+ * there is anything to learn from, visits count as they are.
+ *
+ * Pure; caller's storage; zero-initialised is empty; one thread. SPDX-License-Identifier:
+ * Apache-2.0
+ */
+#ifndef LULL_CORE_TUNING_LIMIT_VISITS_H
+#define LULL_CORE_TUNING_LIMIT_VISITS_H
+
+#include <stdint.h>
+
+#include "core/tuning/thermal.h"
+
+enum { LULL_LIMIT_VISITS_SETTINGS = 128, LULL_LIMIT_VISITS_MOST = 2048 };
+
+/* Kinds of settings: what temperature does differs between them. */
+enum lull_limit_kind {
+    LULL_LIMIT_FREE,   /* the limit is above the draw: only energy goes with temperature */
+    LULL_LIMIT_BOUND,  /* power is given, clocks follow */
+    LULL_LIMIT_LOCKED, /* the clock is given, power follows */
+    LULL_LIMIT_KINDS,
+};
+
+struct lull_limit_visit {
+    uint32_t setting;
+    uint64_t iterations;
+    double seconds;
+    double joules;
+    double warm_s;   /* of these seconds, those with a temperature */
+    double degree_s; /* its integral over them */
+};
+
+struct lull_limit_visits {
+    struct lull_limit_visit items[LULL_LIMIT_VISITS_MOST];
+    uint32_t count;
+    struct lull_thermal thermal;
+};
+
+/* What follows belongs to a visit of its own, at this setting < LULL_LIMIT_VISITS_SETTINGS. With
+ * LULL_LIMIT_VISITS_MOST of them the last one gives way. */
+void lull_limit_visits_begin(struct lull_limit_visits *visits, uint32_t setting);
+
+/* The GPUs' temperature at the end of `seconds` at this mean power; NAN unknown. Settling
+ * included. */
+void lull_limit_visits_feel(struct lull_limit_visits *visits, double seconds, double watts,
+                            double temperature_c);
+
+/* A piece of the present visit: as lull_limit_search_take(). */
+void lull_limit_visits_take(struct lull_limit_visits *visits, uint64_t iterations, double seconds,
+                            double joules, double temperature_c);
+
+/*
+ * Seconds and joules of all visits of each of count settings, count <= LULL_LIMIT_VISITS_SETTINGS,
+ * at the temperature at which each settles; kinds[count]; seconds_out[count] and joules_out[count]:
+ * 0 where there is no visit.
+ */
+void lull_limit_visits_settle(const struct lull_limit_visits *visits,
+                              const enum lull_limit_kind *kinds, uint32_t count,
+                              double *seconds_out, double *joules_out);
+
+#endif

@@ -1,0 +1,57 @@
+/*
+ * How warm GPUs get at a power, learnt from their own readings while the power changes: one thermal
+ * resistance and one time constant,
+ *
+ *     tau dT/dt = base + rise (P / P0 - 1) - T,    P0 the power of the first reading.
+ *
+ * What leaks grows with temperature, and a temperature follows its power within a minute: what is
+ * measured some seconds after a change of power is not yet what it will be.
+ *
+ * Least squares over all readings, for each time constant of a grid; the one that leaves the least
+ * is believed. A weak prior (rise 0 +- 30 degC, distance from the settled temperature at the first
+ * reading 0 +- 5 degC, readings +- 0.5 degC) keeps the fit at "no change" until readings say
+ * otherwise. Pure; caller's storage; zero-initialised is empty; one thread.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_TUNING_THERMAL_H
+#define LULL_CORE_TUNING_THERMAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { LULL_THERMAL_TAUS = 11, LULL_THERMAL_TERMS = 3 };
+
+struct lull_thermal {
+    uint32_t count;
+    double first_w;
+    /* For each time constant: the power's deviation as the temperature follows it, what is left of
+     * the distance at the begin, and the normal equations of both and a constant. */
+    struct lull_thermal_track {
+        double followed;
+        double left;
+        double products[LULL_THERMAL_TERMS][LULL_THERMAL_TERMS];
+        double responses[LULL_THERMAL_TERMS];
+        double square;
+    } tracks[LULL_THERMAL_TAUS];
+};
+
+struct lull_thermal_fit {
+    double first_w;
+    double base_c; /* settled at first_w */
+    double rise_c; /* more at twice first_w */
+    double tau_s;
+};
+
+/* For `seconds` > 0 the mean power was watts >= 0, at the end of which the temperature was
+ * temperature_c. Not finite: ignored. */
+void lull_thermal_take(struct lull_thermal *thermal, double seconds, double watts,
+                       double temperature_c);
+
+/* False: fewer than eight readings. */
+bool lull_thermal_fit(const struct lull_thermal *thermal, struct lull_thermal_fit *fit_out);
+
+/* Where the temperature settles at this power. */
+double lull_thermal_settled_c(const struct lull_thermal_fit *fit, double watts);
+
+#endif

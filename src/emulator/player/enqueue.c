@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "emulator/player/enqueue.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "emulator/noise.h"
+
+/* An operation on the queue whose end has not been told. */
+struct pending {
+    uint64_t number;
+    bool has_begun;
+};
+
+struct lull_play_feed {
+    const struct lull_play *play;
+    const struct lull_play_rank *ops;
+    uint32_t rank;
+    uint64_t total;
+    int64_t start_ns;
+    uint64_t next; /* to be put on the queue */
+    uint64_t told_events; /* of the GPU's; where they are as many as it counts, there is no news */
+    uint32_t pending_count;
+    struct pending pending[LULL_PHYSICS_KERNELS]; /* by number */
+    int64_t ends_ns[];                            /* of each operation, when it ran last */
+};
+
+int lull_play_feed_create(const struct lull_play *play, uint32_t rank, uint64_t periods,
+                          int64_t start_ns, struct lull_play_feed **feed_out,
+                          struct lull_error *err)
+{
+    const struct lull_play_rank *ops = &play->ranks[rank];
+    struct lull_play_feed *feed = calloc(1, sizeof(*feed) + ops->count * sizeof(feed->ends_ns[0]));
+
+    if (feed == NULL)
+        return lull_error_set(err, -ENOMEM, "play: no memory");
+    feed->play = play;
+    feed->ops = ops;
+    feed->rank = rank;
+    feed->start_ns = start_ns;
+    feed->total = periods * ops->count;
+    *feed_out = feed;
+    return 0;
+}
+
+void lull_play_feed_destroy(struct lull_play_feed *feed)
+{
+    free(feed);
+}
+
+uint64_t lull_play_feed_total(const struct lull_play_feed *feed)
+{
+    return feed->total;
+}
+
+bool lull_play_feed_is_done(const struct lull_play_feed *feed)
+{
+    return feed->next == feed->total && feed->pending_count == 0;
+}
+
+uint64_t lull_play_feed_begun(const struct lull_play_feed *feed)
+{
+    for (uint32_t i = 0; i < feed->pending_count; i++)
+        if (!feed->pending[i].has_begun)
+            return feed->pending[i].number;
+    return feed->next;
+}
+
+uint64_t lull_play_feed_ended(const struct lull_play_feed *feed)
+{
+    return feed->pending_count > 0 ? feed->pending[0].number : feed->next;
+}
+
+static bool is_pending(const struct lull_play_feed *feed, uint64_t number)
+{
+    for (uint32_t i = 0; i < feed->pending_count; i++)
+        if (feed->pending[i].number == number)
+            return true;
+    return false;
+}
+
+static const struct lull_play_op *op_of(const struct lull_play_feed *feed, uint64_t number)
+{
+    return &feed->ops->ops[number % feed->ops->count];
+}
+
+/* ---- putting on the queue ---- */
+
+/* How much longer a rank computes in this period. */
+static double jitter_factor(const struct lull_play_feed *feed, uint64_t number)
+{
+    const uint64_t period = number / feed->ops->count;
+    const uint64_t bits =
+        lull_noise_mix(feed->play->seed ^ lull_noise_mix(period * LULL_PLAY_RANKS + feed->rank));
+    const double normal =
+        lull_noise_normal(lull_noise_unit(bits), lull_noise_unit(lull_noise_mix(bits)));
+
+    return fmax(1.0 + feed->play->jitter_ratio * fmin(fmax(normal, -3.0), 3.0), 0.1);
+}
+
+/* By a straggler. */
+static double straggling_factor(const struct lull_play_feed *feed, uint64_t number)
+{
+    const struct lull_play_straggler *straggler = &feed->play->straggler;
+    const uint64_t period = number / feed->ops->count;
+
+    return straggler->factor > 0 && feed->rank == straggler->rank && period >= straggler->from &&
+                   period < straggler->to
+               ? straggler->factor
+               : 1.0;
+}
+
+/* The number of a dependency of the operation with that number. */
+static uint64_t dependency_of(const struct lull_play_feed *feed, uint64_t number, int32_t index)
+{
+    const uint64_t count = feed->ops->count;
+    const uint64_t in_period = number % count;
+    uint64_t begin = number - in_period;
+
+    if (index == LULL_PLAY_NONE)
+        return LULL_PHYSICS_NO_WORK;
+    if ((uint64_t)index >= in_period) {
+        if (begin == 0)
+            return LULL_PHYSICS_NO_WORK;
+        begin -= count;
+    }
+    return begin + (uint64_t)index;
+}
+
+static void put_off(struct lull_physics_work *work, int64_t until_ns)
+{
+    if (until_ns > work->earliest_ns)
+        work->earliest_ns = until_ns;
+}
+
+/* What has ended becomes a time: the queue may have forgotten it. */
+static void add_dependency(const struct lull_play_feed *feed, uint64_t number, int32_t index,
+                           uint64_t *after_out, struct lull_physics_work *work)
+{
+    const uint64_t dependency = dependency_of(feed, number, index);
+
+    *after_out = LULL_PHYSICS_NO_WORK;
+    if (index == LULL_PLAY_NONE)
+        return;
+    if (dependency == LULL_PHYSICS_NO_WORK)
+        put_off(work, feed->start_ns + work->delay_ns);
+    else if (is_pending(feed, dependency))
+        *after_out = dependency;
+    else
+        put_off(work, feed->ends_ns[dependency % feed->ops->count] + work->delay_ns);
+}
+
+static struct lull_physics_work work_of(const struct lull_play_feed *feed,
+                                        const struct lull_gpu_model *model, uint64_t number)
+{
+    const struct lull_play_op *op = op_of(feed, number);
+    struct lull_physics_work work = {
+        .stream = op->stream,
+        .delay_ns = llround(op->delay_ms * 1e6),
+        .duration_s = op->duration_ms * 1e-3,
+        .is_transfer = op->kind == LULL_PLAY_COMMUNICATION,
+    };
+
+    if (work.is_transfer) {
+        work.link_gbs = op->link_gbs;
+        work.channels = op->channels;
+        work.takes_sms = !feed->play->is_recorded;
+        work.is_held = op->meeting != LULL_PLAY_NO_MEETING;
+    } else {
+        work.profile = *lull_gpu_model_profile(model, op->profile);
+        work.duration_s *= jitter_factor(feed, number) * straggling_factor(feed, number);
+    }
+    add_dependency(feed, number, op->depends[0], &work.after[0], &work);
+    add_dependency(feed, number, op->depends[1], &work.after[1], &work);
+    return work;
+}
+
+bool lull_play_feed_enqueue(struct lull_play_feed *feed, struct lull_physics *gpu, int context,
+                            uint64_t limit)
+{
+    const uint64_t first = feed->next;
+
+    if (limit > feed->total)
+        limit = feed->total;
+    while (feed->next < limit && feed->pending_count < LULL_PHYSICS_KERNELS) {
+        const struct lull_physics_work work = work_of(feed, &gpu->model, feed->next);
+
+        if (!lull_physics_enqueue(gpu, context, &work))
+            break;
+        feed->pending[feed->pending_count++] = (struct pending){feed->next++, false};
+    }
+    return feed->next > first;
+}
+
+/* ---- telling ---- */
+
+/* When the next thing happened that has not been told of a pending operation. */
+static int64_t news_ns(const struct lull_physics_kernel *kernel, const struct pending *pending)
+{
+    if (pending->has_begun)
+        return kernel->state == LULL_WORK_ENDED ? kernel->end_ns : INT64_MAX;
+    return kernel->state == LULL_WORK_ENDED || kernel->state == LULL_WORK_RUNNING ? kernel->begin_ns
+                                                                                  : INT64_MAX;
+}
+
+static void mark(struct lull_play_feed *feed, uint32_t index, const struct lull_play_event *event)
+{
+    if (!event->is_end) {
+        feed->pending[index].has_begun = true;
+        return;
+    }
+    feed->ends_ns[event->number % feed->ops->count] = event->end_ns;
+    feed->pending_count--;
+    memmove(&feed->pending[index], &feed->pending[index + 1],
+            (feed->pending_count - index) * sizeof(feed->pending[0]));
+}
+
+bool lull_play_feed_next(struct lull_play_feed *feed, const struct lull_physics *gpu, int context,
+                         struct lull_play_event *event_out)
+{
+    int64_t earliest_ns = INT64_MAX;
+    uint32_t index = 0;
+
+    if (gpu->work_events == feed->told_events)
+        return false;
+    for (uint32_t i = 0; i < feed->pending_count; i++) {
+        const struct pending *pending = &feed->pending[i];
+        const struct lull_physics_kernel *kernel =
+            lull_physics_find_work(gpu, context, pending->number);
+        const int64_t time_ns = kernel != NULL ? news_ns(kernel, pending) : INT64_MAX;
+
+        if (time_ns >= earliest_ns)
+            continue;
+        earliest_ns = time_ns;
+        index = i;
+        *event_out = (struct lull_play_event){
+            .number = pending->number,
+            .op = op_of(feed, pending->number),
+            .is_end = pending->has_begun,
+            .begin_ns = kernel->begin_ns,
+            .end_ns = kernel->end_ns,
+            /* Where it stands for many, some began all the time. */
+            .is_low = kernel->has_begun_low ||
+                      (kernel->is_low && op_of(feed, pending->number)->kernels > 1),
+        };
+    }
+    if (earliest_ns == INT64_MAX) {
+        feed->told_events = gpu->work_events;
+        return false;
+    }
+    feed->told_events++; /* a begin or an end; those of other contexts are found to be no news */
+    mark(feed, index, event_out);
+    return true;
+}

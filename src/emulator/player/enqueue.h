@@ -1,0 +1,56 @@
+/*
+ * One rank's way through its play: puts the operations on a GPU's queue and tells what has become
+ * of them. No clock, no I/O: the same in real and in virtual time.
+ *
+ * Work numbers: operation i of period p is number p * count + i, and has the same number in the
+ * GPU's context, which must be new. Threads: one at a time.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_EMULATOR_PLAYER_ENQUEUE_H
+#define LULL_EMULATOR_PLAYER_ENQUEUE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "emulator/physics/physics.h"
+#include "emulator/player/play.h"
+
+struct lull_play_feed; /* opaque */
+
+/* An operation has begun or ended. */
+struct lull_play_event {
+    uint64_t number;
+    const struct lull_play_op *op;
+    bool is_end;
+    int64_t begin_ns; /* virtual */
+    int64_t end_ns;   /* of an end */
+    bool is_low;      /* of an end: a compute kernel began while the clock was lowered */
+};
+
+/* Borrows the finished play until destroy. It starts at the virtual time start_ns. Errors: -ENOMEM.
+ */
+int lull_play_feed_create(const struct lull_play *play, uint32_t rank, uint64_t periods,
+                          int64_t start_ns, struct lull_play_feed **feed_out,
+                          struct lull_error *err);
+void lull_play_feed_destroy(struct lull_play_feed *feed);
+
+/* The earliest event not told yet, up to the GPU's now. False: there is none. */
+bool lull_play_feed_next(struct lull_play_feed *feed, const struct lull_physics *gpu, int context,
+                         struct lull_play_event *event_out);
+
+/*
+ * Puts on the queue what fits of the numbers below limit; true: something. All events up to the
+ * GPU's now must have been told, for what has ended gives up its place on the queue.
+ */
+bool lull_play_feed_enqueue(struct lull_play_feed *feed, struct lull_physics *gpu, int context,
+                            uint64_t limit);
+
+/* How many operations there are in all; whether the end of each has been told. */
+uint64_t lull_play_feed_total(const struct lull_play_feed *feed);
+bool lull_play_feed_is_done(const struct lull_play_feed *feed);
+
+/* All operations below these numbers have begun, have ended, as far as told. */
+uint64_t lull_play_feed_begun(const struct lull_play_feed *feed);
+uint64_t lull_play_feed_ended(const struct lull_play_feed *feed);
+
+#endif

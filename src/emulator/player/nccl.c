@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "emulator/player/nccl.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+
+/* NCCL's public ABI as far as it is called here. */
+typedef struct ncclComm *comm_handle;
+
+struct config {
+    size_t size;
+    unsigned magic;
+    unsigned version;
+    int blocking;
+    int cga_cluster_size;
+    int min_ctas;
+    int max_ctas;
+    const char *net_name;
+    int split_share;
+    int traffic_class;
+    const char *comm_name;
+};
+
+enum { CONFIG_MAGIC = (int)0xcafebeef, CONFIG_VERSION = 22809, UNDEFINED = INT_MIN };
+enum { BFLOAT16 = 9, BYTES_PER_ELEMENT = 2, SUM = 0 };
+
+struct functions {
+    int (*get_unique_id)(struct lull_play_nccl_id *id);
+    int (*comm_init_rank_config)(comm_handle *comm, int ranks, struct lull_play_nccl_id id,
+                                 int rank, struct config *config);
+    int (*comm_destroy)(comm_handle comm);
+    int (*group_start)(void);
+    int (*group_end)(void);
+    int (*all_reduce)(const void *send, void *receive, size_t count, int type, int op,
+                      comm_handle comm, void *stream);
+    int (*reduce_scatter)(const void *send, void *receive, size_t count, int type, int op,
+                          comm_handle comm, void *stream);
+    int (*all_gather)(const void *send, void *receive, size_t count, int type, comm_handle comm,
+                      void *stream);
+    int (*all_to_all)(const void *send, void *receive, size_t count, int type, comm_handle comm,
+                      void *stream);
+    int (*broadcast)(const void *send, void *receive, size_t count, int type, int root,
+                     comm_handle comm, void *stream);
+    int (*send)(const void *data, size_t count, int type, int peer, comm_handle comm, void *stream);
+    int (*receive)(void *data, size_t count, int type, int peer, comm_handle comm, void *stream);
+};
+
+struct lull_play_nccl {
+    struct functions call;
+    comm_handle comms[LULL_PLAY_COMMUNICATORS];
+};
+
+/* ---- loading ---- */
+
+/* Global, so that a shim that was loaded before finds what it wraps. */
+static void *load_own(const char *name)
+{
+    char build_path[64];
+    char installed_path[64];
+    char path[PATH_MAX];
+
+    snprintf(build_path, sizeof(build_path), "emulator/lib/%s", name);
+    snprintf(installed_path, sizeof(installed_path), "emulated/%s", name);
+    if (lull_file_find_own(build_path, installed_path, path, sizeof(path), NULL) < 0)
+        return NULL;
+    return dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+}
+
+/* As the program would find it: of a shim, if one is loaded before the library. */
+static int find(const char *name, void *function_out, struct lull_error *err)
+{
+    void *function = dlsym(RTLD_DEFAULT, name);
+
+    if (function == NULL)
+        return lull_error_set(err, LULL_E_FORMAT, "the emulated libnccl.so.2 lacks %s", name);
+    *(void **)function_out = function;
+    return 0;
+}
+
+static int find_all(struct functions *call, struct lull_error *err)
+{
+    const struct {
+        const char *name;
+        void *function;
+    } table[] = {
+        {"ncclGetUniqueId", &call->get_unique_id},
+        {"ncclCommInitRankConfig", &call->comm_init_rank_config},
+        {"ncclCommDestroy", &call->comm_destroy},
+        {"ncclGroupStart", &call->group_start},
+        {"ncclGroupEnd", &call->group_end},
+        {"ncclAllReduce", &call->all_reduce},
+        {"ncclReduceScatter", &call->reduce_scatter},
+        {"ncclAllGather", &call->all_gather},
+        {"ncclAlltoAll", &call->all_to_all},
+        {"ncclBroadcast", &call->broadcast},
+        {"ncclSend", &call->send},
+        {"ncclRecv", &call->receive},
+    };
+    int result = 0;
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]) && result == 0; i++)
+        result = find(table[i].name, table[i].function, err);
+    return result;
+}
+
+static void init_cuda(void)
+{
+    void *library = load_own("libcuda.so.1");
+    int (*init)(unsigned flags);
+
+    if (library == NULL)
+        return;
+    *(void **)&init = dlsym(library, "cuInit");
+    if (init != NULL)
+        init(0);
+}
+
+int lull_play_nccl_open(struct lull_play_nccl **nccl_out, struct lull_error *err)
+{
+    struct lull_play_nccl *nccl;
+    int result;
+
+    *nccl_out = NULL;
+    if (load_own("libnccl.so.2") == NULL)
+        return 0;
+    init_cuda();
+    nccl = calloc(1, sizeof(*nccl));
+    if (nccl == NULL)
+        return lull_error_set(err, -ENOMEM, "play: no memory");
+    result = find_all(&nccl->call, err);
+    if (result < 0) {
+        free(nccl);
+        return result;
+    }
+    *nccl_out = nccl;
+    return 0;
+}
+
+void lull_play_nccl_close(struct lull_play_nccl *nccl)
+{
+    if (nccl == NULL)
+        return;
+    for (uint32_t i = 0; i < LULL_PLAY_COMMUNICATORS; i++)
+        if (nccl->comms[i] != NULL)
+            nccl->call.comm_destroy(nccl->comms[i]);
+    free(nccl);
+}
+
+/* ---- calls ---- */
+
+static int check(int code, const char *function, struct lull_error *err)
+{
+    return code == 0 ? 0
+                     : lull_error_set(err, LULL_E_FORMAT, "the emulated NCCL's %s failed with %d",
+                                      function, code);
+}
+
+int lull_play_nccl_id(struct lull_play_nccl *nccl, struct lull_play_nccl_id *id_out,
+                      struct lull_error *err)
+{
+    return check(nccl->call.get_unique_id(id_out), "ncclGetUniqueId", err);
+}
+
+uint32_t lull_play_rank_in(const struct lull_play_communicator *communicator, uint32_t rank)
+{
+    return (uint32_t)__builtin_popcount(communicator->members & ((1u << rank) - 1));
+}
+
+int lull_play_nccl_join(struct lull_play_nccl *nccl, const struct lull_play *play, uint32_t index,
+                        uint32_t rank, const struct lull_play_nccl_id *id, struct lull_error *err)
+{
+    const struct lull_play_communicator *communicator = &play->communicators[index];
+    struct config config = {
+        .size = sizeof(config),
+        .magic = (unsigned)CONFIG_MAGIC,
+        .version = CONFIG_VERSION,
+        .blocking = UNDEFINED,
+        .cga_cluster_size = UNDEFINED,
+        .min_ctas = UNDEFINED,
+        .max_ctas = UNDEFINED,
+        .split_share = UNDEFINED,
+        .traffic_class = UNDEFINED,
+        .comm_name = communicator->name,
+    };
+
+    return check(
+        nccl->call.comm_init_rank_config(&nccl->comms[index], (int)communicator->world_ranks, *id,
+                                         (int)lull_play_rank_in(communicator, rank), &config),
+        "ncclCommInitRankConfig", err);
+}
+
+/* What was recorded as one kernel: a send to the next rank and a receive from it. */
+static int send_and_receive(const struct functions *call, void *data, size_t count, int peer,
+                            comm_handle comm, void *stream)
+{
+    int code = call->group_start();
+
+    if (code == 0)
+        code = call->send(data, count, BFLOAT16, peer, comm, stream);
+    if (code == 0)
+        code = call->receive(data, count, BFLOAT16, peer, comm, stream);
+    return code == 0 ? call->group_end() : code;
+}
+
+int lull_play_nccl_call(struct lull_play_nccl *nccl, const struct lull_play *play,
+                        const struct lull_play_op *op, struct lull_stream *stream,
+                        struct lull_error *err)
+{
+    static char buffer[16]; /* an address; no data is moved */
+    const struct lull_play_communicator *communicator = &play->communicators[op->communicator];
+    const struct functions *call = &nccl->call;
+    const comm_handle comm = nccl->comms[op->communicator];
+    const uint32_t ranks = communicator->world_ranks;
+    const size_t count = op->bytes / BYTES_PER_ELEMENT > 0 ? op->bytes / BYTES_PER_ELEMENT : 1;
+    int code;
+
+    switch (op->function) {
+    case LULL_PLAY_ALL_GATHER:
+        code = call->all_gather(buffer, buffer, count, BFLOAT16, comm, stream);
+        break;
+    case LULL_PLAY_REDUCE_SCATTER:
+        code = call->reduce_scatter(buffer, buffer, count, BFLOAT16, SUM, comm, stream);
+        break;
+    case LULL_PLAY_ALL_TO_ALL: /* the count is that to each rank */
+        code =
+            call->all_to_all(buffer, buffer, (count + ranks - 1) / ranks, BFLOAT16, comm, stream);
+        break;
+    case LULL_PLAY_BROADCAST:
+        code = call->broadcast(buffer, buffer, count, BFLOAT16, 0, comm, stream);
+        break;
+    case LULL_PLAY_SEND_RECV:
+        code = send_and_receive(call, buffer, count, ranks > 1 ? 1 : 0, comm, stream);
+        break;
+    case LULL_PLAY_SEND:
+        code = call->send(buffer, count, BFLOAT16, (int)lull_play_rank_in(communicator, op->peer),
+                          comm, stream);
+        break;
+    case LULL_PLAY_RECV:
+        code = call->receive(buffer, count, BFLOAT16,
+                             (int)lull_play_rank_in(communicator, op->peer), comm, stream);
+        break;
+    default:
+        code = call->all_reduce(buffer, buffer, count, BFLOAT16, SUM, comm, stream);
+    }
+    return check(code, lull_play_function_name(op->function), err);
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "emulator/player/play.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- building ---- */
+
+int lull_play_create(uint32_t rank_count, struct lull_play **play_out, struct lull_error *err)
+{
+    const double usual_lead_ms = 3.0;
+    struct lull_play *play;
+
+    if (rank_count < 1 || rank_count > LULL_PLAY_RANKS)
+        return lull_error_set(err, -EINVAL, "%u ranks: expected 1 to %d", rank_count,
+                              LULL_PLAY_RANKS);
+    play = calloc(1, sizeof(*play));
+    if (play == NULL)
+        return lull_error_set(err, -ENOMEM, "play: no memory");
+    play->rank_count = rank_count;
+    play->lead_ms = usual_lead_ms;
+    *play_out = play;
+    return 0;
+}
+
+void lull_play_destroy(struct lull_play *play)
+{
+    if (play == NULL)
+        return;
+    for (uint32_t i = 0; i < play->rank_count; i++)
+        free(play->ranks[i].ops);
+    free(play);
+}
+
+int lull_play_add_communicator(struct lull_play *play, const char *name, uint32_t members,
+                               struct lull_error *err)
+{
+    struct lull_play_communicator *communicator = &play->communicators[play->communicator_count];
+
+    if (play->communicator_count == LULL_PLAY_COMMUNICATORS)
+        return lull_error_set(err, -ENOSPC, "communicator %s: there are %d already", name,
+                              LULL_PLAY_COMMUNICATORS);
+    if (members == 0 || members >> play->rank_count != 0)
+        return lull_error_set(err, -EINVAL, "communicator %s: its members do not exist", name);
+    snprintf(communicator->name, sizeof(communicator->name), "%s", name);
+    communicator->members = members;
+    communicator->world_ranks = (uint32_t)__builtin_popcount(members);
+    return (int)play->communicator_count++;
+}
+
+int lull_play_add(struct lull_play *play, uint32_t rank, const struct lull_play_op *op,
+                  struct lull_error *err)
+{
+    struct lull_play_rank *ops;
+
+    if (rank >= play->rank_count)
+        return lull_error_set(err, -EINVAL, "rank %u: the play has %u", rank, play->rank_count);
+    ops = &play->ranks[rank];
+    if (ops->count == LULL_PLAY_OPS)
+        return lull_error_set(err, -ENOSPC, "rank %u: more than %d operations", rank,
+                              LULL_PLAY_OPS);
+    if (ops->count == ops->capacity) {
+        const uint32_t capacity = ops->capacity > 0 ? 2 * ops->capacity : 64;
+        struct lull_play_op *grown = realloc(ops->ops, capacity * sizeof(grown[0]));
+
+        if (grown == NULL)
+            return lull_error_set(err, -ENOMEM, "play: no memory");
+        ops->ops = grown;
+        ops->capacity = capacity;
+    }
+    ops->ops[ops->count] = *op;
+    return (int)ops->count++;
+}
+
+const char *lull_play_function_name(enum lull_play_function function)
+{
+    static const char *const names[LULL_PLAY_FUNCTIONS] = {
+        [LULL_PLAY_ALL_REDUCE] = "AllReduce",
+        [LULL_PLAY_ALL_GATHER] = "AllGather",
+        [LULL_PLAY_REDUCE_SCATTER] = "ReduceScatter",
+        [LULL_PLAY_ALL_TO_ALL] = "AlltoAll",
+        [LULL_PLAY_BROADCAST] = "Broadcast",
+        [LULL_PLAY_SEND_RECV] = "SendRecv",
+        [LULL_PLAY_SEND] = "Send",
+        [LULL_PLAY_RECV] = "Recv",
+    };
+
+    return names[function];
+}
+
+/* ---- checking ---- */
+
+static bool is_time(double ms)
+{
+    return ms >= 0 && ms < 1e9;
+}
+
+static bool is_dependency(const struct lull_play_rank *rank, int32_t index)
+{
+    return index == LULL_PLAY_NONE || (index >= 0 && (uint32_t)index < rank->count);
+}
+
+static const char *fault_of_communication(const struct lull_play *play, uint32_t rank,
+                                          const struct lull_play_op *op)
+{
+    const bool has_peer = op->function == LULL_PLAY_SEND || op->function == LULL_PLAY_RECV;
+    uint32_t members;
+
+    if ((unsigned)op->function >= LULL_PLAY_FUNCTIONS)
+        return "no such function";
+    if (op->communicator >= play->communicator_count)
+        return "no such communicator";
+    members = play->communicators[op->communicator].members;
+    if ((members >> rank & 1) == 0)
+        return "the rank is not in the communicator";
+    if (has_peer &&
+        (op->peer >= play->rank_count || op->peer == rank || (members >> op->peer & 1) == 0))
+        return "the peer is not in the communicator";
+    if (!(op->link_gbs > 0 && op->link_gbs < 1e6) || op->channels < 1)
+        return "the link is out of range";
+    return NULL;
+}
+
+static const char *fault_of(const struct lull_play *play, uint32_t rank,
+                            const struct lull_play_op *op)
+{
+    if (op->stream >= LULL_PLAY_STREAMS)
+        return "no such stream";
+    for (uint32_t i = 0; i < LULL_PLAY_DEPENDENCIES; i++)
+        if (!is_dependency(&play->ranks[rank], op->depends[i]))
+            return "a dependency does not exist";
+    if (!is_time(op->delay_ms) || !is_time(op->lead_ms) || !is_time(op->duration_ms) ||
+        !(op->duration_ms > 0))
+        return "a time is out of range";
+    if (op->kind == LULL_PLAY_COMPUTE)
+        return op->kernels >= 1 ? NULL : "it stands for no kernel";
+    return fault_of_communication(play, rank, op);
+}
+
+static int check_rank(const struct lull_play *play, uint32_t rank, struct lull_error *err)
+{
+    if (play->ranks[rank].count == 0)
+        return lull_error_set(err, -EINVAL, "rank %u of the play does nothing", rank);
+    for (uint32_t i = 0; i < play->ranks[rank].count; i++) {
+        const char *fault = fault_of(play, rank, &play->ranks[rank].ops[i]);
+
+        if (fault != NULL)
+            return lull_error_set(err, -EINVAL, "rank %u, operation %u: %s", rank, i, fault);
+    }
+    return 0;
+}
+
+/* ---- what follows from the whole ---- */
+
+/* Of two ranks that send and receive, or of all in the communicator. */
+static uint32_t members_of(const struct lull_play *play, uint32_t rank,
+                           const struct lull_play_op *op)
+{
+    if (op->kind != LULL_PLAY_COMMUNICATION)
+        return 1u << rank;
+    if (op->function == LULL_PLAY_SEND || op->function == LULL_PLAY_RECV)
+        return 1u << rank | 1u << op->peer;
+    return play->communicators[op->communicator].members;
+}
+
+/* Communicators meet first, then each ordered pair of sender and receiver. */
+static uint32_t meeting_of(const struct lull_play *play, uint32_t rank,
+                           const struct lull_play_op *op)
+{
+    if (op->function == LULL_PLAY_SEND)
+        return play->communicator_count + rank * play->rank_count + op->peer;
+    if (op->function == LULL_PLAY_RECV)
+        return play->communicator_count + op->peer * play->rank_count + rank;
+    return op->communicator;
+}
+
+/* On several streams the order in which a rank comes would be open, and so who meets whom. */
+static int find_meetings(struct lull_play *play, uint32_t rank, uint32_t *visits,
+                         struct lull_error *err)
+{
+    struct lull_play_rank *ops = &play->ranks[rank];
+    uint32_t streams[LULL_PLAY_MEETINGS];
+
+    for (uint32_t i = 0; i < ops->count; i++) {
+        struct lull_play_op *op = &ops->ops[i];
+        const uint32_t members = members_of(play, rank, op);
+
+        op->meeting = LULL_PLAY_NO_MEETING;
+        if (members == 1u << rank)
+            continue;
+        op->meeting = meeting_of(play, rank, op);
+        if (visits[op->meeting] > 0 && streams[op->meeting] != op->stream)
+            return lull_error_set(err, -EINVAL,
+                                  "rank %u, operation %u: it meets the same ranks on another "
+                                  "stream",
+                                  rank, i);
+        streams[op->meeting] = op->stream;
+        op->ordinal = visits[op->meeting]++;
+        play->meeting_members[op->meeting] = members;
+    }
+    for (uint32_t i = 0; i < ops->count; i++)
+        if (ops->ops[i].meeting != LULL_PLAY_NO_MEETING)
+            ops->ops[i].visits = visits[ops->ops[i].meeting];
+    return 0;
+}
+
+/* Where a delay has nothing to count from, it counts from the one before on the stream. */
+static void resolve_delays(struct lull_play_rank *rank)
+{
+    for (uint32_t i = 0; i < rank->count; i++) {
+        struct lull_play_op *op = &rank->ops[i];
+        uint32_t before = i;
+
+        if (!(op->delay_ms > 0) || op->depends[0] != LULL_PLAY_NONE ||
+            op->depends[1] != LULL_PLAY_NONE)
+            continue;
+        do /* the operation itself, of the period before, if the stream has no other */
+            before = (before + rank->count - 1) % rank->count;
+        while (rank->ops[before].stream != op->stream);
+        op->depends[0] = (int32_t)before;
+    }
+}
+
+static void count_steps(struct lull_play_rank *rank)
+{
+    rank->steps = 0;
+    for (uint32_t i = 0; i < rank->count; i++)
+        rank->steps += rank->ops[i].begins_step;
+    if (rank->steps == 0) {
+        rank->ops[0].begins_step = true;
+        rank->steps = 1;
+    }
+}
+
+/* Whoever meets must come equally often, or somebody would wait for ever. */
+static int check_meeting(const struct lull_play *play, uint32_t meeting,
+                         uint32_t visits[][LULL_PLAY_MEETINGS], struct lull_error *err)
+{
+    const uint32_t members = play->meeting_members[meeting];
+    const uint32_t first = members != 0 ? (uint32_t)__builtin_ctz(members) : 0;
+
+    for (uint32_t rank = first; rank < play->rank_count; rank++)
+        if ((members >> rank & 1) != 0 && visits[rank][meeting] != visits[first][meeting])
+            return lull_error_set(err, -EINVAL,
+                                  "ranks %u and %u communicate with each other, but not equally "
+                                  "often in a period",
+                                  first, rank);
+    return 0;
+}
+
+int lull_play_finish(struct lull_play *play, struct lull_error *err)
+{
+    uint32_t visits[LULL_PLAY_RANKS][LULL_PLAY_MEETINGS] = {{0}};
+    int result = 0;
+
+    if (!(play->lead_ms > 0) || !is_time(play->lead_ms) ||
+        !(play->jitter_ratio >= 0 && play->jitter_ratio <= 1))
+        return lull_error_set(err, -EINVAL, "play: lead or jitter is out of range");
+    if (!(play->straggler.factor >= 0 && play->straggler.factor <= 100) ||
+        (play->straggler.factor > 0 && play->straggler.rank >= play->rank_count))
+        return lull_error_set(err, -EINVAL,
+                              "play: the straggler is rank %u of %u, slower by %g: no such rank, "
+                              "or more than 100",
+                              play->straggler.rank, play->rank_count, play->straggler.factor);
+    for (uint32_t rank = 0; rank < play->rank_count && result == 0; rank++) {
+        result = check_rank(play, rank, err);
+        if (result < 0)
+            break;
+        result = find_meetings(play, rank, visits[rank], err);
+        resolve_delays(&play->ranks[rank]);
+        count_steps(&play->ranks[rank]);
+    }
+    play->meeting_count = play->communicator_count + play->rank_count * play->rank_count;
+    for (uint32_t meeting = 0; meeting < play->meeting_count && result == 0; meeting++)
+        result = check_meeting(play, meeting, visits, err);
+    return result;
+}

@@ -1,0 +1,553 @@
+/*
+ * The presets. Marks as in the reference: [P] published, [M] measured, [guess] nobody says.
+ *
+ * Lengths are those of A100s. Ring transfers move 2(n-1)/n (AllReduce) or (n-1)/n of the bytes over
+ * the slowest link. SPDX-License-Identifier: Apache-2.0
+ */
+#include "emulator/player/presets.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { COMPUTE_STREAM, COMM_STREAM };
+
+/* Links, GB/s [P: NCCL's large-message bus bandwidths], and the SMs that drive them. */
+static const double nvlink_gbs = 230;
+static const double infiniband_gbs = 23; /* 200 Gb/s */
+static const double ethernet_gbs = 12;   /* 100 Gb/s */
+enum { NVLINK_CHANNELS = 16, NETWORK_CHANNELS = 4 };
+
+/* Adds operations to one rank; after an error it does nothing more. */
+struct builder {
+    struct lull_play *play;
+    uint32_t rank;
+    int32_t done; /* latest result of the rank's computation: what comes next builds on it */
+    int result;
+    struct lull_error *err;
+};
+
+struct link {
+    double gbs;
+    uint32_t channels;
+};
+
+static struct link link_over(double gbs)
+{
+    return (struct link){gbs, gbs < nvlink_gbs ? NETWORK_CHANNELS : NVLINK_CHANNELS};
+}
+
+static int32_t add(struct builder *builder, const struct lull_play_op *op)
+{
+    const int index = builder->result < 0
+                          ? LULL_PLAY_NONE
+                          : lull_play_add(builder->play, builder->rank, op, builder->err);
+
+    if (index < 0 && builder->result == 0)
+        builder->result = index;
+    return index < 0 ? LULL_PLAY_NONE : index;
+}
+
+/* The latest operation of the rank. */
+static int32_t latest(const struct builder *builder)
+{
+    return (int32_t)builder->play->ranks[builder->rank].count - 1;
+}
+
+static int32_t add_compute(struct builder *builder, double ms, const char *profile, int32_t after)
+{
+    const double kernel_ms = 0.2; /* of many kernels the mean [M: recorded traces, about] */
+    const struct lull_play_op op = {
+        .kind = LULL_PLAY_COMPUTE,
+        .stream = COMPUTE_STREAM,
+        .depends = {after, LULL_PLAY_NONE},
+        .duration_ms = ms,
+        .profile = profile,
+        .kernels = ms > kernel_ms ? (uint32_t)(ms / kernel_ms) : 1,
+    };
+
+    builder->done = add(builder, &op);
+    return builder->done;
+}
+
+static void begin_step(struct builder *builder, int32_t op)
+{
+    if (op != LULL_PLAY_NONE)
+        builder->play->ranks[builder->rank].ops[op].begins_step = true;
+}
+
+/* What a rank moves over the link for so many bytes handed to NCCL. */
+static double moved_bytes(enum lull_play_function function, double bytes, uint32_t ranks)
+{
+    const double share = (double)(ranks - 1) / ranks;
+
+    switch (function) {
+    case LULL_PLAY_ALL_REDUCE:
+        return 2 * share * bytes;
+    case LULL_PLAY_ALL_GATHER: /* bytes are what each rank gives */
+        return (ranks - 1) * bytes;
+    case LULL_PLAY_REDUCE_SCATTER: /* bytes are what each rank gets */
+        return (ranks - 1) * bytes;
+    case LULL_PLAY_ALL_TO_ALL:
+        return share * bytes;
+    default:
+        return bytes;
+    }
+}
+
+struct traffic {
+    enum lull_play_function function;
+    uint32_t stream;
+    uint32_t communicator;
+    uint32_t world_ranks; /* of the job: what sets the bytes on the link */
+    uint32_t peer;
+    double bytes;
+    double gbs;
+};
+
+static int32_t add_communication(struct builder *builder, const struct traffic *traffic,
+                                 int32_t after, int32_t after_too)
+{
+    const double latency_ms = 0.03; /* [P: NCCL's cost model, a few steps] */
+    const struct link link = link_over(traffic->gbs);
+    const double bytes = moved_bytes(traffic->function, traffic->bytes, traffic->world_ranks);
+    const struct lull_play_op op = {
+        .kind = LULL_PLAY_COMMUNICATION,
+        .stream = traffic->stream,
+        .depends = {after, after_too},
+        .duration_ms = latency_ms + bytes / (link.gbs * 1e6),
+        .function = traffic->function,
+        .communicator = traffic->communicator,
+        .peer = traffic->peer,
+        .bytes = (uint64_t)traffic->bytes,
+        .link_gbs = link.gbs,
+        .channels = link.channels,
+    };
+
+    return add(builder, &op);
+}
+
+static uint32_t all_ranks(const struct lull_play *play)
+{
+    return (1u << play->rank_count) - 1;
+}
+
+/* One communicator of all ranks, which stand for a job of so many. */
+static int add_world(struct lull_play *play, const char *name, uint32_t world_ranks,
+                     struct lull_error *err)
+{
+    const int index = lull_play_add_communicator(play, name, all_ranks(play), err);
+
+    if (index >= 0 && world_ranks > play->rank_count)
+        play->communicators[index].world_ranks = world_ranks;
+    return index;
+}
+
+/* ---- data parallel: buckets of 25 MB, the first of 1 MB, behind the backward pass ---- */
+
+struct ddp {
+    double gradient_mb;
+    double forward_ms;
+    double backward_ms;
+    double optimizer_ms; /* memory-bound */
+    uint32_t world_ranks;
+    double gbs;
+};
+
+static int build_ddp(struct lull_play *play, const struct ddp *job, struct lull_error *err)
+{
+    const double bucket_mb = 25;
+    const int world = add_world(play, "default_pg", job->world_ranks, err);
+    struct builder builder = {.play = play, .err = err, .result = world < 0 ? world : 0};
+
+    for (; builder.rank < play->rank_count && builder.result == 0; builder.rank++) {
+        struct traffic bucket = {
+            LULL_PLAY_ALL_REDUCE, COMM_STREAM, (uint32_t)world, job->world_ranks, 0, 1e6, job->gbs};
+        int32_t reduced = LULL_PLAY_NONE;
+
+        begin_step(&builder, add_compute(&builder, job->forward_ms, "training", LULL_PLAY_NONE));
+        for (double left_mb = job->gradient_mb; left_mb > 0; left_mb -= bucket.bytes * 1e-6) {
+            if (left_mb < job->gradient_mb)
+                bucket.bytes = (left_mb < bucket_mb ? left_mb : bucket_mb) * 1e6;
+            add_compute(&builder, job->backward_ms * bucket.bytes * 1e-6 / job->gradient_mb,
+                        "training", LULL_PLAY_NONE);
+            reduced = add_communication(&builder, &bucket, latest(&builder), LULL_PLAY_NONE);
+        }
+        add_compute(&builder, job->optimizer_ms, "stream", reduced);
+    }
+    return builder.result;
+}
+
+static int build_resnet50(struct lull_play *play, struct lull_error *err)
+{
+    /* 25.6 M parameters in fp32; 256 images at 2500 a second [guess, from memory]. */
+    const struct ddp job = {102, 33, 66, 3, 16, ethernet_gbs};
+
+    return build_ddp(play, &job, err);
+}
+
+static int build_bert(struct lull_play *play, struct lull_error *err)
+{
+    /* 340 M parameters, fp16 gradients; one step of accumulation [guess]. */
+    const struct ddp job = {680, 75, 150, 12, 16, ethernet_gbs};
+
+    return build_ddp(play, &job, err);
+}
+
+/* ---- fully sharded: AllGather per layer, twice; ReduceScatter in the backward pass ---- */
+
+enum { FSDP_LAYERS = 24, FSDP_WORLD = 8 };
+
+static int32_t gather(struct builder *builder, uint32_t world, int32_t after)
+{
+    const double layer_bytes = 50e6 * 2; /* 50 M parameters, bf16 */
+    const struct traffic traffic = {LULL_PLAY_ALL_GATHER,     COMM_STREAM,   world, FSDP_WORLD, 0,
+                                    layer_bytes / FSDP_WORLD, infiniband_gbs};
+
+    return add_communication(builder, &traffic, after, LULL_PLAY_NONE);
+}
+
+static int32_t scatter(struct builder *builder, uint32_t world, int32_t after)
+{
+    const double layer_bytes = 50e6 * 2;
+    const struct traffic traffic = {LULL_PLAY_REDUCE_SCATTER, COMM_STREAM,   world, FSDP_WORLD, 0,
+                                    layer_bytes / FSDP_WORLD, infiniband_gbs};
+
+    return add_communication(builder, &traffic, after, LULL_PLAY_NONE);
+}
+
+/* All layers once; the next layer is gathered while one computes. */
+static int32_t add_pass(struct builder *builder, uint32_t world, double layer_ms, bool is_backward)
+{
+    int32_t computed = latest(builder);
+    int32_t gathered = gather(builder, world, computed);
+    int32_t scattered = LULL_PLAY_NONE;
+
+    for (int layer = 0; layer < FSDP_LAYERS; layer++) {
+        const int32_t ready = gathered;
+
+        if (layer + 1 < FSDP_LAYERS)
+            gathered = gather(builder, world, computed);
+        computed = add_compute(builder, layer_ms, "training", ready);
+        if (is_backward)
+            scattered = scatter(builder, world, computed);
+    }
+    return scattered;
+}
+
+static int build_gpt_fsdp(struct lull_play *play, struct lull_error *err)
+{
+    const int world = add_world(play, "fsdp", FSDP_WORLD, err);
+    struct builder builder = {.play = play, .err = err, .result = world < 0 ? world : 0};
+
+    for (; builder.rank < play->rank_count && builder.result == 0; builder.rank++) {
+        int32_t scattered;
+
+        begin_step(&builder, add_compute(&builder, 2, "training", LULL_PLAY_NONE)); /* embedding */
+        add_pass(&builder, (uint32_t)world, 8, false);
+        scattered = add_pass(&builder, (uint32_t)world, 16, true);
+        add_compute(&builder, 10, "stream", scattered); /* the optimizer */
+    }
+    return builder.result;
+}
+
+/* ---- Megatron: tensor x pipeline x data parallel, 1F1B ---- */
+
+enum { MICRO_BATCHES = 8, CHUNKS = 2 };
+enum {
+    TENSOR_STREAM = 1,
+    RECV_STREAM,
+    SEND_STREAM,
+    RECV_BACK_STREAM,
+    SEND_BACK_STREAM,
+    DATA_STREAM
+};
+
+struct megatron {
+    uint32_t tensor;
+    uint32_t pipeline;
+    uint32_t data;
+    uint32_t stage;     /* of the rank that is being built */
+    uint32_t groups[3]; /* its communicators: tensor, pipeline, data */
+};
+
+/* Rank = tensor + T (data + D stage), Megatron's order. */
+static uint32_t tensor_members(const struct megatron *job, uint32_t rank)
+{
+    return ((1u << job->tensor) - 1) << rank / job->tensor * job->tensor;
+}
+
+static uint32_t spaced_members(uint32_t first, uint32_t count, uint32_t distance)
+{
+    uint32_t members = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        members |= 1u << (first + i * distance);
+    return members;
+}
+
+/* The communicator of these members, which is made if there is none of that name. */
+static int group_of(struct lull_play *play, const char *name, uint32_t members,
+                    struct lull_error *err)
+{
+    for (uint32_t i = 0; i < play->communicator_count; i++)
+        if (play->communicators[i].members == members &&
+            strcmp(play->communicators[i].name, name) == 0)
+            return (int)i;
+    return lull_play_add_communicator(play, name, members, err);
+}
+
+static int find_groups(struct lull_play *play, struct megatron *job, uint32_t rank,
+                       struct lull_error *err)
+{
+    const uint32_t in_stage = job->tensor * job->data;
+    const uint32_t data_first = rank / in_stage * in_stage + rank % job->tensor;
+    const uint32_t members[3] = {
+        tensor_members(job, rank),
+        spaced_members(rank % in_stage, job->pipeline, in_stage),
+        spaced_members(data_first, job->data, job->tensor),
+    };
+    static const char *const names[3] = {"TENSOR_MODEL_PARALLEL_GROUP",
+                                         "PIPELINE_MODEL_PARALLEL_GROUP", "DATA_PARALLEL_GROUP"};
+
+    for (int i = 0; i < 3; i++) {
+        const int index = group_of(play, names[i], members[i], err);
+
+        if (index < 0)
+            return index;
+        job->groups[i] = (uint32_t)index;
+    }
+    return 0;
+}
+
+/* Send to, or receive from, the stage that lies so far off; a bubble is a receive that spins. */
+static int32_t pass_on(struct builder *builder, const struct megatron *job,
+                       enum lull_play_function function, uint32_t stream, int32_t stages)
+{
+    const double activation_bytes = 50e6;
+    const int32_t peer = (int32_t)builder->rank + stages * (int32_t)(job->tensor * job->data);
+    const struct traffic traffic = {function,       stream,           job->groups[1], 2,
+                                    (uint32_t)peer, activation_bytes, infiniband_gbs};
+
+    return add_communication(builder, &traffic, builder->done, LULL_PLAY_NONE);
+}
+
+/* The layers of a stage, an AllReduce of the tensor-parallel ranks behind each part. */
+static void add_stage(struct builder *builder, const struct megatron *job, double ms, int32_t input)
+{
+    const double activation_bytes = 50e6;
+    const struct traffic reduce = {
+        LULL_PLAY_ALL_REDUCE, TENSOR_STREAM, job->groups[0], job->tensor, 0,
+        activation_bytes,     nvlink_gbs};
+
+    for (int i = 0; i < CHUNKS; i++) {
+        add_compute(builder, ms / CHUNKS, "training", i == 0 ? input : builder->done);
+        if (job->tensor > 1)
+            builder->done = add_communication(builder, &reduce, builder->done, LULL_PLAY_NONE);
+    }
+}
+
+static void add_forward(struct builder *builder, const struct megatron *job)
+{
+    const double forward_ms = 20; /* 50 ms [M: GPT-3 stage on A100] of a smaller micro-batch */
+    int32_t input = builder->done;
+
+    if (job->stage > 0)
+        input = pass_on(builder, job, LULL_PLAY_RECV, RECV_STREAM, -1);
+    add_stage(builder, job, forward_ms, input);
+    if (job->stage + 1 < job->pipeline)
+        pass_on(builder, job, LULL_PLAY_SEND, SEND_STREAM, 1);
+}
+
+static void add_backward(struct builder *builder, const struct megatron *job)
+{
+    const double backward_ms = 40;
+    int32_t input = builder->done;
+
+    if (job->stage + 1 < job->pipeline)
+        input = pass_on(builder, job, LULL_PLAY_RECV, RECV_BACK_STREAM, 1);
+    add_stage(builder, job, backward_ms, input);
+    if (job->stage > 0)
+        pass_on(builder, job, LULL_PLAY_SEND, SEND_BACK_STREAM, -1);
+}
+
+static void add_1f1b(struct builder *builder, const struct megatron *job)
+{
+    const uint32_t depth = job->pipeline - job->stage - 1;
+    const uint32_t warm = depth < MICRO_BATCHES ? depth : MICRO_BATCHES;
+
+    for (uint32_t i = 0; i < warm; i++)
+        add_forward(builder, job);
+    for (uint32_t i = warm; i < MICRO_BATCHES; i++) {
+        add_forward(builder, job);
+        add_backward(builder, job);
+    }
+    for (uint32_t i = 0; i < warm; i++)
+        add_backward(builder, job);
+}
+
+static int build_megatron(struct lull_play *play, struct lull_error *err)
+{
+    const uint32_t ranks = play->rank_count;
+    struct megatron job = {.pipeline = ranks >= 16 ? 4 : 2, .tensor = ranks >= 4 ? 2 : 1};
+    struct builder builder = {.play = play, .err = err};
+
+    job.data = ranks / job.pipeline / job.tensor;
+    if (job.data * job.pipeline * job.tensor != ranks || (ranks & (ranks - 1)) != 0)
+        return lull_error_set(err, -EINVAL, "megatron-3d: %u ranks; it takes 2, 4, 8 or 16", ranks);
+    for (; builder.rank < ranks && builder.result == 0; builder.rank++) {
+        const double gradient_bytes = 700e6;
+        struct traffic reduce = {LULL_PLAY_ALL_REDUCE, DATA_STREAM,   0, job.data, 0,
+                                 gradient_bytes,       infiniband_gbs};
+        int32_t reduced = LULL_PLAY_NONE;
+
+        builder.result = find_groups(play, &job, builder.rank, err);
+        job.stage = builder.rank / (job.tensor * job.data);
+        builder.done = LULL_PLAY_NONE;
+        reduce.communicator = job.groups[2];
+        add_1f1b(&builder, &job);
+        begin_step(&builder, 0);
+        if (job.data > 1)
+            reduced = add_communication(&builder, &reduce, builder.done, LULL_PLAY_NONE);
+        add_compute(&builder, 10, "stream", reduced); /* the optimizer */
+    }
+    return builder.result;
+}
+
+/* ---- mixture of experts: all-to-all before and behind the experts ---- */
+
+static void add_moe_layer(struct builder *builder, const struct traffic *exchange, double scale)
+{
+    int32_t sent;
+
+    add_compute(builder, 4 * scale, "training", latest(builder)); /* attention, gate */
+    sent = add_communication(builder, exchange, latest(builder), LULL_PLAY_NONE);
+    add_compute(builder, 6 * scale, "training", sent); /* the experts */
+    add_communication(builder, exchange, latest(builder), LULL_PLAY_NONE);
+}
+
+static int build_moe(struct lull_play *play, struct lull_error *err)
+{
+    enum { layers = 6, world_ranks = 32 };
+    const int world = add_world(play, "EXPERT_MODEL_PARALLEL_GROUP", world_ranks, err);
+    struct builder builder = {.play = play, .err = err, .result = world < 0 ? world : 0};
+
+    for (; builder.rank < play->rank_count && builder.result == 0; builder.rank++) {
+        const struct traffic exchange = {LULL_PLAY_ALL_TO_ALL, COMM_STREAM, (uint32_t)world,
+                                         world_ranks,          0,           120e6,
+                                         infiniband_gbs};
+
+        begin_step(&builder, add_compute(&builder, 2, "training", LULL_PLAY_NONE));
+        for (int layer = 0; layer < layers; layer++)
+            add_moe_layer(&builder, &exchange, 1);
+        for (int layer = 0; layer < layers; layer++)
+            add_moe_layer(&builder, &exchange, 2);
+        add_compute(&builder, 10, "stream", latest(&builder));
+    }
+    return builder.result;
+}
+
+/* ---- inference, tensor parallel: prefill, tokens one by one, then no request for a while ---- */
+
+static void add_token(struct builder *builder, const struct traffic *reduce, double ms,
+                      const char *profile)
+{
+    enum { parts = 4 }; /* of the layers, each with the reductions of its own */
+
+    for (int i = 0; i < parts; i++) {
+        add_compute(builder, ms / parts, profile, latest(builder));
+        add_communication(builder, reduce, latest(builder), LULL_PLAY_NONE);
+    }
+}
+
+static int build_inference(struct lull_play *play, struct lull_error *err)
+{
+    enum { tokens = 24 };
+    const double prefill_ms = 160;
+    const double token_ms = 12;
+    const double idle_ms = 800;
+    const int world = add_world(play, "tp", play->rank_count, err);
+    struct builder builder = {.play = play, .err = err, .result = world < 0 ? world : 0};
+
+    for (; builder.rank < play->rank_count && builder.result == 0; builder.rank++) {
+        struct traffic reduce = {LULL_PLAY_ALL_REDUCE,
+                                 COMM_STREAM,
+                                 (uint32_t)world,
+                                 play->rank_count,
+                                 0,
+                                 1.5e9,
+                                 nvlink_gbs};
+        struct lull_play_rank *ops = &play->ranks[builder.rank];
+
+        add_token(&builder, &reduce, prefill_ms, "training");
+        begin_step(&builder, 0);
+        reduce.bytes = 32e6; /* of a batch, all reductions of a part together */
+        for (int token = 0; token < tokens; token++)
+            add_token(&builder, &reduce, token_ms, "stream");
+        if (builder.result < 0)
+            break;
+        ops->ops[0].delay_ms = idle_ms; /* behind the last token */
+        ops->ops[0].depends[0] = latest(&builder);
+        ops->ops[0].lead_ms = play->lead_ms;
+    }
+    return builder.result;
+}
+
+/* ---- the table ---- */
+
+const struct lull_play_preset lull_play_presets[] = {
+    {"resnet50-ddp", "ResNet-50, data parallel, 16 nodes over 100 Gb Ethernet",
+     "buckets of 25 MB behind the backward pass, the tail exposed [P: PyTorch DDP]; rates [guess]",
+     2, 0.1, 0.25, build_resnet50},
+    {"bert-ddp", "BERT-large, data parallel, 16 nodes over 100 Gb Ethernet",
+     "communication 20 % to over 50 % of an iteration [P: survey]; buckets [P: PyTorch DDP]; "
+     "lengths [guess]",
+     2, 0.2, 0.55, build_bert},
+    {"gpt-fsdp", "GPT of 24 layers, fully sharded over 8 nodes with 200 Gb InfiniBand",
+     "communication 20 % to over 50 % of an iteration [P: survey]; AllGather per layer in both "
+     "passes, ReduceScatter in the backward pass [P: FSDP]; lengths [guess]",
+     2, 0.2, 0.6, build_gpt_fsdp},
+    {"megatron-3d", "GPT, tensor x pipeline x data parallel, 1F1B with 8 micro-batches",
+     "bubble (P-1)/(M+P-1) [P: 1F1B]; forward and backward in the ratio of GPT-3 stages on A100 "
+     "[M: Perseus], shortened; other communication [guess]",
+     8, 0.2, 0.6, build_megatron},
+    {"moe-alltoall", "mixture of experts, 32 ranks with 200 Gb InfiniBand",
+     "communication 20 % to over 50 % of an iteration [P: survey]; exposed all-to-all before and "
+     "behind the experts [P]; lengths [guess]",
+     2, 0.2, 0.55, build_moe},
+    {"llm-inference", "tensor-parallel inference: prefill, 24 tokens, a pause",
+     "61 % of the time in execution idle [P: 756-GPU cluster, serving]; decode memory-bound [P]; "
+     "lengths [guess]",
+     2, 0.02, 0.1, build_inference},
+};
+
+const uint32_t lull_play_preset_count = sizeof(lull_play_presets) / sizeof(lull_play_presets[0]);
+
+const struct lull_play_preset *lull_play_find_preset(const char *name)
+{
+    for (uint32_t i = 0; i < lull_play_preset_count; i++)
+        if (strcmp(lull_play_presets[i].name, name) == 0)
+            return &lull_play_presets[i];
+    return NULL;
+}
+
+int lull_play_preset_create(const struct lull_play_preset *preset, uint32_t ranks,
+                            struct lull_play **play_out, struct lull_error *err)
+{
+    const double jitter_ratio = 0.003; /* [guess] */
+    struct lull_play *play = NULL;
+    int result = lull_play_create(ranks > 0 ? ranks : preset->ranks, &play, err);
+
+    if (result < 0)
+        return result;
+    play->jitter_ratio = jitter_ratio;
+    play->seed = 1;
+    result = preset->build(play, err);
+    if (result == 0)
+        result = lull_play_finish(play, err);
+    if (result < 0) {
+        lull_play_destroy(play);
+        return result;
+    }
+    *play_out = play;
+    return 0;
+}

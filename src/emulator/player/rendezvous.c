@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "emulator/player/rendezvous.h"
+
+#include <stdatomic.h>
+
+#include "emulator/physics/physics.h"
+
+/* More than a rank can have begun and not ended at one meeting. */
+enum { PLACES = 2 * LULL_PHYSICS_KERNELS };
+
+struct place {
+    _Atomic uint32_t present; /* bit per rank */
+    struct {
+        uint64_t number;
+        int64_t begin_ns;
+    } ranks[LULL_PLAY_RANKS];
+};
+
+size_t lull_play_meetings_size(const struct lull_play *play)
+{
+    return (size_t)play->meeting_count * PLACES * sizeof(struct place);
+}
+
+static void read_place(const struct place *place, uint32_t members,
+                       struct lull_play_release *release_out)
+{
+    *release_out = (struct lull_play_release){.at_ns = INT64_MIN};
+    for (uint32_t rank = 0; rank < LULL_PLAY_RANKS; rank++) {
+        if ((members >> rank & 1) == 0)
+            continue;
+        release_out->members[release_out->count].rank = rank;
+        release_out->members[release_out->count++].number = place->ranks[rank].number;
+        if (place->ranks[rank].begin_ns > release_out->at_ns)
+            release_out->at_ns = place->ranks[rank].begin_ns;
+    }
+}
+
+bool lull_play_meet(void *meetings, const struct lull_play *play, uint32_t rank, uint64_t number,
+                    int64_t begin_ns, struct lull_play_release *release_out)
+{
+    const struct lull_play_rank *ops = &play->ranks[rank];
+    const struct lull_play_op *op = &ops->ops[number % ops->count];
+    const uint32_t members = play->meeting_members[op->meeting];
+    const uint64_t visit = number / ops->count * op->visits + op->ordinal;
+    struct place *place = (struct place *)meetings + op->meeting * PLACES + visit % PLACES;
+
+    place->ranks[rank].number = number;
+    place->ranks[rank].begin_ns = begin_ns;
+    if ((atomic_fetch_or(&place->present, 1u << rank) | 1u << rank) != members)
+        return false;
+    read_place(place, members, release_out);
+    atomic_store(&place->present, 0);
+    return true;
+}

@@ -1,0 +1,37 @@
+/*
+ * Where the ranks of a play meet: each leaves its begin, the last to come learns of all of them.
+ *
+ * The memory may be shared between processes. Who comes last has to release the others: none of
+ * them goes on before, so a place is never used twice at a time. No locks.
+ * Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_EMULATOR_PLAYER_RENDEZVOUS_H
+#define LULL_EMULATOR_PLAYER_RENDEZVOUS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "emulator/player/play.h"
+
+/* Who may go on, and from when: the work numbers of all ranks that have met. */
+struct lull_play_release {
+    int64_t at_ns; /* virtual: the begin of the last of them */
+    uint32_t count;
+    struct {
+        uint32_t rank;
+        uint64_t number;
+    } members[LULL_PLAY_RANKS];
+};
+
+/* Bytes that the meetings of a finished play need; zeroed before use. */
+size_t lull_play_meetings_size(const struct lull_play *play);
+
+/*
+ * A rank's work of that number, an operation that meets others, has begun. True: it was the last,
+ * release_out says who may go on (the rank itself included).
+ */
+bool lull_play_meet(void *meetings, const struct lull_play *play, uint32_t rank, uint64_t number,
+                    int64_t begin_ns, struct lull_play_release *release_out);
+
+#endif

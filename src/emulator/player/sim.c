@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "emulator/player/sim.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "emulator/noise.h"
+#include "emulator/player/rendezvous.h"
+
+struct unit {
+    struct lull_physics gpu;
+    int context;
+    struct lull_play_feed *feed;
+};
+
+struct lull_play_sim {
+    const struct lull_play *play;
+    void *meetings;
+    const struct lull_play_observer *observer;
+    struct unit units[LULL_PLAY_RANKS];
+};
+
+static void lock_highest(struct lull_physics *gpu)
+{
+    const struct lull_clock_setting highest = {
+        .is_locked = true,
+        .max_step = lull_gpu_model_step_count(&gpu->model) - 1,
+    };
+
+    lull_physics_ask_clocks(gpu, &highest, 0);
+    lull_physics_advance(gpu, 0);
+}
+
+int lull_play_sim_create(const struct lull_play *play, const struct lull_gpu_model *model,
+                         uint64_t periods, struct lull_play_sim **sim_out, struct lull_error *err)
+{
+    static const int64_t together_ns[LULL_PLAY_RANKS];
+
+    return lull_play_sim_create_at(play, model, periods, together_ns, sim_out, err);
+}
+
+int lull_play_sim_create_at(const struct lull_play *play, const struct lull_gpu_model *model,
+                            uint64_t periods, const int64_t starts_ns[LULL_PLAY_RANKS],
+                            struct lull_play_sim **sim_out, struct lull_error *err)
+{
+    struct lull_play_sim *sim = calloc(1, sizeof(*sim));
+    int result = 0;
+
+    if (sim == NULL)
+        return lull_error_set(err, -ENOMEM, "play: no memory");
+    sim->play = play;
+    sim->meetings = calloc(1, lull_play_meetings_size(play));
+    if (sim->meetings == NULL)
+        result = lull_error_set(err, -ENOMEM, "play: no memory");
+    for (uint32_t rank = 0; rank < play->rank_count && result == 0; rank++) {
+        struct unit *unit = &sim->units[rank];
+
+        lull_physics_init(&unit->gpu, model, 0, 0);
+        unit->gpu.random = lull_noise_mix(rank + 1);
+        unit->context = lull_physics_open(&unit->gpu, 1, 0);
+        lock_highest(&unit->gpu);
+        result = lull_play_feed_create(play, rank, periods, starts_ns[rank], &unit->feed, err);
+    }
+    if (result < 0) {
+        lull_play_sim_destroy(sim);
+        return result;
+    }
+    *sim_out = sim;
+    return 0;
+}
+
+void lull_play_sim_destroy(struct lull_play_sim *sim)
+{
+    if (sim == NULL)
+        return;
+    for (uint32_t rank = 0; rank < sim->play->rank_count; rank++)
+        lull_play_feed_destroy(sim->units[rank].feed);
+    free(sim->meetings);
+    free(sim);
+}
+
+struct lull_physics *lull_play_sim_gpu(struct lull_play_sim *sim, uint32_t rank)
+{
+    return &sim->units[rank].gpu;
+}
+
+static void meet(struct lull_play_sim *sim, uint32_t rank, const struct lull_play_event *event)
+{
+    struct lull_play_release release;
+
+    if (!lull_play_meet(sim->meetings, sim->play, rank, event->number, event->begin_ns, &release))
+        return;
+    for (uint32_t i = 0; i < release.count; i++) {
+        struct unit *unit = &sim->units[release.members[i].rank];
+
+        lull_physics_release(&unit->gpu, unit->context, release.members[i].number, release.at_ns);
+    }
+}
+
+static void tell(struct lull_play_sim *sim, uint32_t rank, const struct lull_play_event *event)
+{
+    if (sim->observer != NULL && sim->observer->event != NULL)
+        sim->observer->event(sim->observer->context, rank, event);
+    if (!event->is_end && event->op->meeting != LULL_PLAY_NO_MEETING)
+        meet(sim, rank, event);
+}
+
+/* Tells what has become of a rank's work and feeds it; true: something has happened. */
+static bool serve(struct lull_play_sim *sim, uint32_t rank)
+{
+    struct unit *unit = &sim->units[rank];
+    struct lull_play_event event;
+    bool is_news = false;
+
+    do /* an end makes room, and what begins at once is told at once */
+        while (lull_play_feed_next(unit->feed, &unit->gpu, unit->context, &event)) {
+            is_news = true;
+            tell(sim, rank, &event);
+        }
+    while (lull_play_feed_enqueue(unit->feed, &unit->gpu, unit->context, UINT64_MAX));
+    return is_news;
+}
+
+static bool is_done(const struct lull_play_sim *sim)
+{
+    for (uint32_t rank = 0; rank < sim->play->rank_count; rank++)
+        if (!lull_play_feed_is_done(sim->units[rank].feed))
+            return false;
+    return true;
+}
+
+static int64_t min_ns(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* To the next time at which something may change. False: no work will ever begin or end. */
+static bool step(struct lull_play_sim *sim, int64_t *now_ns, int64_t timer_ns)
+{
+    int64_t work_ns = LULL_PHYSICS_NEVER;
+    int64_t next_ns = timer_ns;
+
+    for (uint32_t rank = 0; rank < sim->play->rank_count; rank++) {
+        work_ns = min_ns(work_ns, lull_physics_work_change_ns(&sim->units[rank].gpu));
+        next_ns = min_ns(next_ns, lull_physics_rate_change_ns(&sim->units[rank].gpu));
+    }
+    if (work_ns == LULL_PHYSICS_NEVER)
+        return false;
+    if (next_ns > *now_ns)
+        *now_ns = next_ns;
+    for (uint32_t rank = 0; rank < sim->play->rank_count; rank++)
+        lull_physics_advance(&sim->units[rank].gpu, *now_ns);
+    return true;
+}
+
+int lull_play_sim_run(struct lull_play_sim *sim, const struct lull_play_observer *observer,
+                      struct lull_error *err)
+{
+    int64_t now_ns = sim->units[0].gpu.now_ns;
+
+    sim->observer = observer;
+    for (;;) {
+        int64_t timer_ns = LULL_PHYSICS_NEVER;
+        bool is_news = false;
+
+        for (uint32_t rank = 0; rank < sim->play->rank_count; rank++)
+            is_news |= serve(sim, rank);
+        if (observer != NULL && observer->timer != NULL)
+            timer_ns = observer->timer(observer->context, now_ns);
+        if (is_news) /* a peer may have been released, a clock asked for */
+            timer_ns = now_ns;
+        if (is_done(sim))
+            return 0;
+        if (!step(sim, &now_ns, timer_ns))
+            return lull_error_set(err, -EDEADLK, "the ranks of the play wait for each other");
+    }
+}
+
+/* ---- what a period looks like ---- */
+
+struct recorder {
+    const struct lull_play *play;
+    struct lull_play_span **spans;
+    int64_t begin_ns[2]; /* of the period that is recorded, and of the next */
+};
+
+static void record(void *context, uint32_t rank, const struct lull_play_event *event)
+{
+    struct recorder *recorder = context;
+    const uint32_t count = recorder->play->ranks[rank].count;
+    const uint64_t period = event->number / count;
+
+    if (!event->is_end && period >= 1 && event->begin_ns < recorder->begin_ns[period - 1])
+        recorder->begin_ns[period - 1] = event->begin_ns;
+    if (event->is_end && period == 1)
+        recorder->spans[rank][event->number % count] =
+            (struct lull_play_span){event->begin_ns, event->end_ns};
+}
+
+int lull_play_sim_spans(const struct lull_play *play, const struct lull_gpu_model *model,
+                        struct lull_play_span *spans_out[LULL_PLAY_RANKS], int64_t *period_ns_out,
+                        struct lull_error *err)
+{
+    struct lull_play_span *spans[LULL_PLAY_RANKS] = {NULL};
+    struct recorder recorder = {play, spans, {INT64_MAX, INT64_MAX}};
+    const struct lull_play_observer observer = {.event = record, .context = &recorder};
+    struct lull_play_sim *sim = NULL;
+    int result = lull_play_sim_create(play, model, 3, &sim, err);
+
+    for (uint32_t rank = 0; rank < play->rank_count && result == 0; rank++) {
+        spans[rank] = calloc(play->ranks[rank].count, sizeof(spans[rank][0]));
+        if (spans[rank] == NULL)
+            result = lull_error_set(err, -ENOMEM, "play: no memory");
+    }
+    if (result == 0)
+        result = lull_play_sim_run(sim, &observer, err);
+    lull_play_sim_destroy(sim);
+    for (uint32_t rank = 0; rank < play->rank_count; rank++) {
+        for (uint32_t i = 0; result == 0 && i < play->ranks[rank].count; i++) {
+            spans[rank][i].begin_ns -= recorder.begin_ns[0];
+            spans[rank][i].end_ns -= recorder.begin_ns[0];
+        }
+        if (result < 0)
+            free(spans[rank]);
+        else
+            spans_out[rank] = spans[rank];
+    }
+    if (result == 0)
+        *period_ns_out = recorder.begin_ns[1] - recorder.begin_ns[0];
+    return result;
+}

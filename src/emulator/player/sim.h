@@ -1,0 +1,54 @@
+/*
+ * A play in virtual time: one nominal GPU per rank with the emulated node's physics, no processes,
+ * no waiting. Deterministic. Threads: a simulation belongs to one.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_EMULATOR_PLAYER_SIM_H
+#define LULL_EMULATOR_PLAYER_SIM_H
+
+#include "emulator/player/enqueue.h"
+
+struct lull_play_sim; /* opaque */
+
+/* Who looks on and may ask the GPUs for clocks; either function may be NULL. */
+struct lull_play_observer {
+    /* An event of a rank, at its time: all GPUs are there. */
+    void (*event)(void *context, uint32_t rank, const struct lull_play_event *event);
+    /* Called at least at the time it gave last; gives the next time, LULL_PHYSICS_NEVER: none. */
+    int64_t (*timer)(void *context, int64_t now_ns);
+    void *context;
+};
+
+/* Borrows the finished play until destroy. Errors: -ENOMEM. */
+int lull_play_sim_create(const struct lull_play *play, const struct lull_gpu_model *model,
+                         uint64_t periods, struct lull_play_sim **sim_out, struct lull_error *err);
+
+/* Rank i begins starts_ns[i] >= 0 later. */
+int lull_play_sim_create_at(const struct lull_play *play, const struct lull_gpu_model *model,
+                            uint64_t periods, const int64_t starts_ns[LULL_PLAY_RANKS],
+                            struct lull_play_sim **sim_out, struct lull_error *err);
+void lull_play_sim_destroy(struct lull_play_sim *sim);
+
+/* The GPU of a rank. */
+struct lull_physics *lull_play_sim_gpu(struct lull_play_sim *sim, uint32_t rank);
+
+/* Runs to the end. Errors: -EDEADLK ranks wait for each other for ever. */
+int lull_play_sim_run(struct lull_play_sim *sim, const struct lull_play_observer *observer,
+                      struct lull_error *err);
+
+/* The begin and end of one operation in a period of a run at the highest clock, ns from that
+ * period's first begin over all ranks. */
+struct lull_play_span {
+    int64_t begin_ns;
+    int64_t end_ns;
+};
+
+/*
+ * What a settled period looks like at the highest clock: spans_out[rank] is an array of the rank's
+ * operations, which the caller frees; *period_ns_out its length. Errors: -EDEADLK; -ENOMEM.
+ */
+int lull_play_sim_spans(const struct lull_play *play, const struct lull_gpu_model *model,
+                        struct lull_play_span *spans_out[LULL_PLAY_RANKS], int64_t *period_ns_out,
+                        struct lull_error *err);
+
+#endif

@@ -1,0 +1,347 @@
+/*
+ * Modes of a job: against a plain search over all candidates; what a surface must look like.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/cluster/model/operating_points.h"
+#include "core/stats/random.h"
+
+enum { CLOCKS = 9, MOST = LULL_CLUSTER_MOST_MODES };
+
+/* A GPU whose voltage rises above 1.1 GHz and whose memory slows down below 0.9 GHz. */
+static struct lull_job_clock clocks[CLOCKS];
+static struct lull_job_gpu gpu = {clocks, CLOCKS, INFINITY};
+
+static void assert_near(double got, double wanted, double tolerance)
+{
+    if (!(fabs(got - wanted) <= tolerance))
+        fail_msg("%.17g is not %.17g", got, wanted);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < CLOCKS; i++) {
+        const double ghz = 1.4 - 0.1 * i;
+        const double volts = ghz > 1.1 ? 1.0 + (ghz - 1.1) : 1.0;
+
+        clocks[i] = (struct lull_job_clock){
+            .sm_mhz = (uint32_t)lround(1000.0 * ghz),
+            .core_ratio = ghz / 1.4,
+            .bandwidth_ratio = ghz < 0.9 ? ghz / 0.9 : 1.0,
+            .dynamic_ratio = ghz / 1.4 * volts * volts,
+            .waiting_w = 50.0 + 20.0 * ghz,
+            .transfer_ratio = ghz < 0.7 ? ghz / 0.7 : 1.0,
+            .transfer_w = 10.0,
+        };
+    }
+    return 0;
+}
+
+/* ---- the surface -------------------------------------------------------------------------- */
+
+static void test_compute_follows_the_clock(void **state)
+{
+    const struct lull_job_work work = {.parts = {{40.0, 200.0, 0.0, 1.0}}, .part_count = 1};
+    struct lull_job_tempo tempo[CLOCKS];
+
+    (void)state;
+    lull_job_tempo(&gpu, &work, tempo);
+    for (uint32_t i = 0; i < CLOCKS; i++) {
+        assert_near(tempo[i].compute_ratio, 1.4 / (1.4 - 0.1 * i), 1e-12);
+        assert_near(tempo[i].compute_w,
+                    fmax(40.0 + 200.0 * clocks[i].dynamic_ratio, clocks[i].waiting_w), 1e-9);
+    }
+}
+
+static void test_memory_does_not_until_it_starves(void **state)
+{
+    const struct lull_job_work work = {.parts = {{60.0, 100.0, 1.0, 1.0}}, .part_count = 1};
+    struct lull_job_tempo tempo[CLOCKS];
+
+    (void)state;
+    lull_job_tempo(&gpu, &work, tempo);
+    for (uint32_t i = 0; i < CLOCKS; i++)
+        assert_near(tempo[i].compute_ratio, fmax(0.9 / (1.4 - 0.1 * i), 1.0), 1e-12);
+}
+
+static void test_host_time_waits(void **state)
+{
+    const struct lull_job_work work = {.host_ratio = 1.0};
+    struct lull_job_tempo tempo[CLOCKS];
+
+    (void)state;
+    lull_job_tempo(&gpu, &work, tempo);
+    for (uint32_t i = 0; i < CLOCKS; i++) {
+        assert_near(tempo[i].compute_ratio, 1.0, 0.0);
+        assert_near(tempo[i].compute_w, clocks[i].waiting_w, 1e-12);
+    }
+}
+
+/* What draws more than the limit runs as the highest clock does that does not. */
+static void test_limit(void **state)
+{
+    const struct lull_job_work work = {.parts = {{40.0, 200.0, 0.0, 1.0}}, .part_count = 1};
+    const struct lull_job_gpu limited = {clocks, CLOCKS, 40.0 + 200.0 * clocks[3].dynamic_ratio};
+    struct lull_job_tempo tempo[CLOCKS];
+
+    (void)state;
+    lull_job_tempo(&limited, &work, tempo);
+    for (uint32_t i = 0; i < CLOCKS; i++) {
+        const double mhz = i < 3 ? clocks[3].sm_mhz : clocks[i].sm_mhz;
+
+        assert_near(tempo[i].compute_ratio, clocks[3].sm_mhz / mhz, 1e-9);
+        assert_true(tempo[i].compute_w <= limited.limit_w);
+    }
+}
+
+/* The time as it was told, exactly; one GPU communicates with nobody. */
+static void test_own_point(void **state)
+{
+    const struct lull_job_work work = {
+        .parts = {{40.0, 200.0, 0.1, 0.8}}, .part_count = 1, .host_ratio = 0.2, .sync_ratio = 0.3};
+    struct lull_job_tempo tempo[CLOCKS];
+    struct lull_job_surface surface = {
+        .tempo = tempo, .clock_count = CLOCKS, .sync_ratio = 0.3, .time_ns = 987654321987654321};
+    struct lull_job_surface_point point;
+
+    (void)state;
+    lull_job_tempo(&gpu, &work, tempo);
+    for (surface.gpus = 1; surface.gpus <= 64; surface.gpus *= 2) {
+        assert_true(lull_job_surface_at(&surface, surface.gpus, 0, &point));
+        assert_int_equal(point.time_ns, surface.time_ns);
+    }
+    surface.gpus = 1;
+    surface.time_ns = 1000000000;
+    assert_true(lull_job_surface_at(&surface, 1, 0, &point));
+    assert_near(point.energy_j, tempo[0].compute_w, 1e-9);
+    assert_true(lull_job_surface_at(&surface, 1, 4, &point));
+    assert_near(point.energy_j, tempo[4].compute_w * tempo[4].compute_ratio, 1e-9);
+}
+
+/* As the share was measured: with eight GPUs that each have what one of the job has. */
+static void test_sync_share(void **state)
+{
+    const struct lull_job_work work = {.host_ratio = 1.0, .sync_ratio = 0.25};
+    struct lull_job_tempo tempo[CLOCKS];
+    const struct lull_job_surface surface = {.tempo = tempo,
+                                             .clock_count = CLOCKS,
+                                             .sync_ratio = 0.25,
+                                             .gpus = 8,
+                                             .time_ns = 4000000000};
+    struct lull_job_surface_point point;
+
+    (void)state;
+    lull_job_tempo(&gpu, &work, tempo);
+    assert_true(lull_job_surface_at(&surface, 8, 0, &point));
+    assert_near(point.energy_j, 8.0 * (3.0 * 78.0 + 1.0 * 88.0), 1e-6);
+    /* 4 GPUs: twice the computation, 6/7 of the communication. */
+    assert_true(lull_job_surface_at(&surface, 4, 0, &point));
+    assert_int_equal(point.time_ns, llround(1e9 * (6.0 + 6.0 / 7.0)));
+    assert_near(point.energy_j, 4.0 * (6.0 * 78.0 + 6.0 / 7.0 * 88.0), 1e-5);
+}
+
+static void test_measured_rates(void **state)
+{
+    const struct lull_job_work work = {.host_ratio = 1.0, .sync_ratio = 0.9};
+    const struct lull_job_rates rates = {3, {{1, 10.0}, {2, 16.0}, {4, 40.0}}};
+    struct lull_job_tempo tempo[CLOCKS];
+    const struct lull_job_surface surface = {
+        .tempo = tempo, .clock_count = CLOCKS, .rates = &rates, .gpus = 2, .time_ns = 1000000000};
+    struct lull_job_surface_point point;
+
+    (void)state;
+    lull_job_tempo(&gpu, &work, tempo);
+    assert_true(lull_job_surface_at(&surface, 1, 0, &point));
+    assert_int_equal(point.time_ns, 1600000000);
+    assert_near(point.energy_j, 1.6 * 78.0, 1e-6); /* nothing to communicate */
+    assert_true(lull_job_surface_at(&surface, 2, 0, &point));
+    assert_int_equal(point.time_ns, 1000000000);
+    assert_near(point.energy_j, 2.0 * (0.8 * 78.0 + 0.2 * 88.0), 1e-6);
+    assert_true(lull_job_surface_at(&surface, 4, 0, &point));
+    assert_int_equal(point.time_ns, 400000000);
+    assert_false(lull_job_surface_at(&surface, 3, 0, &point));
+}
+
+/* ---- the choice --------------------------------------------------------------------------- */
+
+static bool beats(const struct lull_cluster_mode *a, const struct lull_cluster_mode *b)
+{
+    return a->type == b->type && a->gpus <= b->gpus && a->time_ns <= b->time_ns &&
+           a->energy_j <= b->energy_j &&
+           (a->gpus < b->gpus || a->time_ns < b->time_ns || a->energy_j < b->energy_j);
+}
+
+/* Whether a mix of two others of its type and GPUs is as fast and needs no more. */
+static bool is_below_hull(const struct lull_cluster_mode *mode, const struct lull_cluster_mode *all,
+                          size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < count; k++) {
+            const struct lull_cluster_mode *a = &all[i];
+            const struct lull_cluster_mode *b = &all[k];
+
+            if (a->type != mode->type || b->type != mode->type || a->gpus != mode->gpus ||
+                b->gpus != mode->gpus ||
+                !(a->time_ns < mode->time_ns && mode->time_ns < b->time_ns))
+                continue;
+
+            const double share =
+                (double)(mode->time_ns - a->time_ns) / (double)(b->time_ns - a->time_ns);
+
+            if (a->energy_j + share * (b->energy_j - a->energy_j) < mode->energy_j - 1e-9)
+                return false;
+        }
+    return true;
+}
+
+static size_t draw(struct lull_random *random, struct lull_cluster_mode *all)
+{
+    const size_t count = 1 + lull_random_below(random, 60);
+
+    for (size_t i = 0; i < count; i++)
+        all[i] = (struct lull_cluster_mode){
+            .type = (uint32_t)lull_random_below(random, 2),
+            .gpus = 1 + (uint32_t)lull_random_below(random, 3),
+            .time_ns = 1 + (int64_t)lull_random_below(random, 40),
+            .energy_j = (double)lull_random_below(random, 40),
+        };
+    return count;
+}
+
+static bool contains(const struct lull_cluster_mode *all, size_t count,
+                     const struct lull_cluster_mode *mode)
+{
+    for (size_t i = 0; i < count; i++)
+        if (all[i].type == mode->type && all[i].gpus == mode->gpus &&
+            all[i].time_ns == mode->time_ns && all[i].energy_j == mode->energy_j)
+            return true;
+    return false;
+}
+
+static void check_choice(const struct lull_cluster_mode *all, size_t count,
+                         const struct lull_cluster_mode *modes, size_t chosen)
+{
+    size_t wanted = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        bool is_best = is_below_hull(&all[i], all, count) && !contains(all, i, &all[i]);
+
+        for (size_t k = 0; k < count; k++)
+            is_best = is_best && !(beats(&all[k], &all[i]) && is_below_hull(&all[k], all, count));
+        /* Points on a line of the hull may be left out. */
+        if (contains(modes, chosen, &all[i]))
+            assert_true(is_best || contains(all, i, &all[i]));
+        wanted += is_best;
+    }
+    assert_true(chosen <= wanted && chosen >= 1);
+    for (size_t i = 0; i < chosen; i++) {
+        assert_true(contains(all, count, &modes[i]));
+        assert_true(i == 0 || modes[i - 1].time_ns <= modes[i].time_ns);
+    }
+}
+
+static void test_choice(void **state)
+{
+    struct lull_cluster_mode all[64];
+    struct lull_cluster_mode copy[64];
+    struct lull_cluster_mode modes[64];
+    struct lull_random random;
+
+    (void)state;
+    lull_random_init(&random, 7);
+    for (int round = 0; round < 3000; round++) {
+        const size_t count = draw(&random, all);
+        struct lull_cluster_mode fewer[MOST];
+
+        memcpy(copy, all, sizeof(all));
+        const size_t chosen = lull_job_modes_choose(copy, count, 64, modes);
+
+        check_choice(all, count, modes, chosen);
+        memcpy(copy, all, sizeof(all));
+        const size_t left = lull_job_modes_choose(copy, count, 4, fewer);
+
+        assert_int_equal(left, chosen < 4 ? chosen : 4);
+        for (size_t i = 0; i < left; i++)
+            assert_true(contains(modes, chosen, &fewer[i]));
+    }
+}
+
+/* What goes is what the hull misses least: against all ways to leave out one point. */
+static void test_least_area_goes(void **state)
+{
+    struct lull_cluster_mode all[] = {
+        {.gpus = 1, .time_ns = 10, .energy_j = 100.0}, {.gpus = 1, .time_ns = 20, .energy_j = 60.0},
+        {.gpus = 1, .time_ns = 30, .energy_j = 41.0}, /* hardly below the line */
+        {.gpus = 1, .time_ns = 40, .energy_j = 25.0},  {.gpus = 1, .time_ns = 80, .energy_j = 5.0},
+    };
+    struct lull_cluster_mode modes[4];
+
+    (void)state;
+    assert_int_equal(lull_job_modes_choose(all, 5, 4, modes), 4);
+    assert_int_equal(modes[0].time_ns, 10);
+    assert_int_equal(modes[1].time_ns, 20);
+    assert_int_equal(modes[2].time_ns, 40);
+    assert_int_equal(modes[3].time_ns, 80);
+}
+
+static void test_of_surface(void **state)
+{
+    const struct lull_job_work work = {
+        .parts = {{40.0, 200.0, 0.1, 1.0}}, .part_count = 1, .sync_ratio = 0.1};
+    static struct lull_cluster_mode candidates[LULL_JOB_MOST_CANDIDATES];
+    static const uint32_t gpus[] = {2, 4, 8};
+    struct lull_cluster_mode modes[MOST];
+    struct lull_job_tempo tempo[CLOCKS];
+    const struct lull_job_offer offer = {{.tempo = tempo,
+                                          .clock_count = CLOCKS,
+                                          .sync_ratio = 0.1,
+                                          .gpus = 4,
+                                          .time_ns = 1000000000},
+                                         3};
+
+    (void)state;
+    lull_job_tempo(&gpu, &work, tempo);
+    const size_t count = lull_job_modes(&offer, 1, &gpus[1], 1, 1, candidates, modes);
+
+    assert_in_range(count, 2, CLOCKS);
+    assert_int_equal(modes[0].time_ns, 1000000000);
+    assert_int_equal(modes[0].sm_mhz, 1400);
+    for (size_t i = 1; i < count; i++) {
+        assert_true(modes[i].energy_j < modes[i - 1].energy_j);
+        assert_true(modes[i].sm_mhz < modes[i - 1].sm_mhz);
+    }
+    assert_true(modes[count - 1].sm_mhz >= 900); /* below the knee energy rises again */
+    const size_t elastic = lull_job_modes(&offer, 1, gpus, 3, 1, candidates, modes);
+
+    assert_in_range(elastic, count, MOST);
+    assert_int_equal(modes[0].gpus, 8);
+    assert_int_equal(modes[0].type, 3);
+    assert_int_equal(lull_job_modes(&offer, 1, &gpus[1], 1, CLOCKS, candidates, modes), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_compute_follows_the_clock),
+        cmocka_unit_test(test_memory_does_not_until_it_starves),
+        cmocka_unit_test(test_host_time_waits),
+        cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_own_point),
+        cmocka_unit_test(test_sync_share),
+        cmocka_unit_test(test_measured_rates),
+        cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_least_area_goes),
+        cmocka_unit_test(test_of_surface),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}

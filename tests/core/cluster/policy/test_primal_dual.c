@@ -1,0 +1,310 @@
+/*
+ * The theorem of docs/competitive.md, inequality by inequality, on random problems. The names of
+ * the tests are those that the proof points to. SPDX-License-Identifier: Apache-2.0
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "core/cluster/policy/primal_dual.h"
+#include "core/cluster/bound/slot_relaxation.h"
+#include "core/stats/random.h"
+#include "online_case.h"
+#include "../bound/slot_lp.h"
+
+enum { CASES = 24, MOST_JOBS = 1000, MOST_TYPES = 2 };
+
+/* A problem under the rule, with all that the proof speaks of. */
+struct proof {
+    struct online_case *it;
+    struct lull_slotted made;
+    struct lull_price_law laws[MOST_TYPES];
+    struct lull_prices *prices;
+    struct lull_bid_account account;
+    double surplus_j[MOST_JOBS]; /* u of each job; 0: not admitted */
+    struct lull_bid bids[MOST_JOBS];
+};
+
+static struct proof *open_proof(uint64_t seed)
+{
+    static const enum online_family families[] = {ONLINE_PLAIN, ONLINE_CLOCKS, ONLINE_BURSTS,
+                                                  ONLINE_TYPES};
+    static const double loads[] = {0.5, 1.0, 2.0};
+    struct proof *proof = calloc(1, sizeof(*proof));
+    struct lull_slotting slotting;
+    struct lull_error err;
+
+    assert_non_null(proof);
+    proof->it = online_case_draw(families[seed % 4], loads[seed / 4 % 3], 900 + seed);
+    assert_non_null(proof->it);
+    slotting = online_case_slotting(proof->it);
+    assert_int_equal(
+        lull_slotted_create(&proof->it->cluster, &proof->it->jobs, &slotting, &proof->made, &err),
+        0);
+    assert_int_equal(lull_slot_problem_check(&proof->made.problem, &err), 0);
+    for (uint32_t i = 0; i < proof->made.problem.type_count; i++)
+        proof->laws[i].gpus = proof->made.problem.gpus[i];
+    for (size_t j = 0; j < proof->made.problem.job_count; j++)
+        lull_bid_widen(&proof->made.jobs[j], proof->laws);
+    assert_int_equal(
+        lull_prices_create(proof->laws, proof->made.problem.type_count, &proof->prices), 0);
+    return proof;
+}
+
+static void close_proof(struct proof *proof)
+{
+    lull_prices_destroy(proof->prices);
+    lull_slotted_fini(&proof->made);
+    online_case_destroy(proof->it);
+    free(proof);
+}
+
+/* One job; whether it was admitted. */
+static bool step(struct proof *proof, size_t job)
+{
+    const struct lull_slot_job *asked = &proof->made.jobs[job];
+    struct lull_bid *const bid = &proof->bids[job];
+
+    if (!lull_bid_choose(proof->prices, asked, bid))
+        return false;
+    lull_bid_admit(proof->prices, asked, bid, &proof->account);
+    proof->surplus_j[job] = bid->gain_j - bid->price_j;
+    return true;
+}
+
+static void run(struct proof *proof)
+{
+    for (size_t j = 0; j < proof->made.problem.job_count; j++)
+        step(proof, j);
+}
+
+static double kappa_of(const struct proof *proof)
+{
+    double kappa = 0.0;
+
+    for (uint32_t i = 0; i < proof->made.problem.type_count; i++)
+        kappa = fmax(kappa, lull_price_kappa(&proof->laws[i]));
+    return kappa;
+}
+
+static double gain_at(const struct lull_slot_mode *mode, uint32_t start)
+{
+    return -(mode->cost_j + mode->delay_j * (start - mode->first));
+}
+
+/* (1) What does not fit is too dear: load > C - g makes g price >= g U >= b. */
+static void test_no_room_costs_too_much(void **state)
+{
+    struct lull_random random;
+
+    (void)state;
+    lull_random_init(&random, 11);
+    for (int i = 0; i < 20000; i++) {
+        struct lull_price_law law;
+
+        law.gang = 1 + (uint32_t)lull_random_below(&random, 64);
+        law.gpus = law.gang + 1 + (uint32_t)lull_random_below(&random, 1000);
+        law.least_j = exp(lull_random_normal(&random, 0.0, 3.0));
+        law.most_j = law.least_j * exp(6.0 * lull_random_uniform(&random));
+        for (uint32_t load = law.gpus - law.gang + 1; load <= law.gpus; load++)
+            assert_true(lull_price_of(&law, load) > law.most_j);
+    }
+}
+
+/* (2) A step of the price: C (p(y + g) - p(y)) <= kappa g (p(y) + L). */
+static void test_price_step(void **state)
+{
+    struct lull_random random;
+
+    (void)state;
+    lull_random_init(&random, 12);
+    for (int i = 0; i < 2000; i++) {
+        struct lull_price_law law;
+
+        law.gang = 1 + (uint32_t)lull_random_below(&random, 16);
+        law.gpus = law.gang + 1 + (uint32_t)lull_random_below(&random, 200);
+        law.least_j = 1.0;
+        law.most_j = exp(6.0 * lull_random_uniform(&random));
+        for (uint32_t gpus = 1; gpus <= law.gang; gpus++)
+            for (uint32_t load = 0; load + gpus <= law.gpus; load++) {
+                const double before = lull_price_of(&law, load);
+                const double rise = law.gpus * (lull_price_of(&law, load + gpus) - before);
+
+                assert_true(rise <=
+                            lull_price_kappa(&law) * gpus * (before + law.least_j) * (1.0 + 1e-9));
+            }
+    }
+}
+
+/* (3) No slot of a type is ever booked beyond what there is. */
+static void test_never_overbooked(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < CASES; seed++) {
+        struct proof *proof = open_proof(seed);
+
+        run(proof);
+        for (uint32_t type = 0; type < proof->made.problem.type_count; type++)
+            for (uint32_t slot = 0; slot < lull_prices_slots(proof->prices); slot++)
+                assert_in_range(lull_prices_load(proof->prices, type, slot), 0,
+                                proof->laws[type].gpus);
+        close_proof(proof);
+    }
+}
+
+/* (4) The dual is feasible: u + sum of g price >= b for each schedule of each job, at final prices.
+ */
+static void test_dual_is_feasible(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < CASES; seed++) {
+        struct proof *proof = open_proof(seed);
+
+        run(proof);
+        for (size_t j = 0; j < proof->made.problem.job_count; j++)
+            for (uint32_t m = 0; m < proof->made.jobs[j].mode_count; m++) {
+                const struct lull_slot_mode *mode = &proof->made.jobs[j].modes[m];
+
+                for (uint32_t start = mode->first; start <= mode->last; start++) {
+                    const double price_j =
+                        mode->gpus * lull_prices_sum(proof->prices, mode->type, start, mode->slots);
+
+                    assert_true(proof->surplus_j[j] + price_j >=
+                                gain_at(mode, start) * (1.0 - 1e-9));
+                }
+            }
+        close_proof(proof);
+    }
+}
+
+/* (5) A booking: prices paid <= b, L g p <= b, and the dual rises by at most (kappa + max(1,
+ * kappa)) b; rejections leave it alone. (6) So the dual is at most so many times the primal. */
+static void test_booking_raises_the_dual(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < CASES; seed++) {
+        struct proof *proof = open_proof(seed);
+        const double kappa = kappa_of(proof);
+        const double ratio = lull_bid_ratio(proof->laws, proof->made.problem.type_count);
+
+        assert_true(fabs(ratio - (kappa + fmax(1.0, kappa))) < 1e-12);
+        for (size_t j = 0; j < proof->made.problem.job_count; j++) {
+            const double before_j = lull_bid_dual_j(proof->prices, &proof->account);
+            const bool is_admitted = step(proof, j);
+            const double rise_j = lull_bid_dual_j(proof->prices, &proof->account) - before_j;
+            const struct lull_bid *bid = &proof->bids[j];
+
+            if (is_admitted) {
+                const struct lull_slot_mode *mode = &proof->made.jobs[j].modes[bid->choice.mode];
+
+                assert_true(bid->price_j <= bid->gain_j);
+                assert_true(proof->laws[mode->type].least_j * mode->gpus * mode->slots <=
+                            bid->gain_j * (1.0 + 1e-9));
+                assert_true(rise_j <= ratio * bid->gain_j * (1.0 + 1e-9));
+            } else {
+                assert_true(rise_j == 0.0);
+            }
+        }
+        assert_true(lull_bid_dual_j(proof->prices, &proof->account) <=
+                    ratio * proof->account.gain_j * (1.0 + 1e-9));
+        close_proof(proof);
+    }
+}
+
+/* (7) Weak duality: the linear program is not above the dual; so not above ratio times what the
+ * rule gains. */
+static void test_optimum_below_the_dual(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < CASES; seed += 2) {
+        struct proof *proof = open_proof(seed);
+        const double optimum_j = slot_lp_welfare(&proof->made.problem, NULL);
+        const double ratio = lull_bid_ratio(proof->laws, proof->made.problem.type_count);
+
+        run(proof);
+        assert_true(optimum_j <= lull_bid_dual_j(proof->prices, &proof->account) * (1.0 + 1e-7));
+        assert_true(optimum_j <= ratio * proof->account.gain_j * (1.0 + 1e-7));
+        close_proof(proof);
+    }
+}
+
+/* The policy does what the rule does. */
+static void test_policy_is_the_rule(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < CASES; seed++) {
+        struct proof *proof = open_proof(seed);
+        struct online_result result;
+
+        run(proof);
+        result = online_case_run(proof->it, lull_cluster_policy_find("pd-rats-safe"), NULL, NULL);
+        assert_true(result.is_sound);
+        assert_true(fabs(result.welfare_j - proof->account.gain_j) <= 1e-9 * proof->account.gain_j);
+        close_proof(proof);
+    }
+}
+
+/* ---- what is not so ----------------------------------------------------------------------- */
+
+/* Where kappa < 1, twice kappa is not enough: one job of the least gain on many GPUs. */
+static void test_twice_kappa_is_not_the_ratio(void **state)
+{
+    struct lull_slot_mode mode = {.gpus = 1, .slots = 1, .cost_j = -1.0};
+    const struct lull_slot_job job = {0.0, 1, &mode};
+    struct lull_price_law law = {.gpus = 1000};
+    struct lull_bid_account account = {0};
+    struct lull_prices *prices;
+    struct lull_bid bid;
+
+    (void)state;
+    lull_bid_widen(&job, &law);
+    assert_true(lull_price_kappa(&law) < 0.7);
+    assert_int_equal(lull_prices_create(&law, 1, &prices), 0);
+    assert_true(lull_bid_choose(prices, &job, &bid));
+    lull_bid_admit(prices, &job, &bid, &account);
+    assert_true(lull_bid_dual_j(prices, &account) > 2.0 * lull_price_kappa(&law) * 1.2);
+    assert_true(lull_bid_dual_j(prices, &account) <= lull_bid_ratio(&law, 1));
+    lull_prices_destroy(prices);
+}
+
+/* The linear program over schedules without a pause is no bound on those with one: of a job of two
+ * slots around one that needs the middle slot it can have only one, a pause would allow both. */
+static void test_pauses_are_not_covered(void **state)
+{
+    static const uint32_t gpus = 1;
+    static const struct lull_slot_mode around = {
+        .gpus = 1, .slots = 2, .first = 0, .last = 1, .cost_j = -1.0};
+    static const struct lull_slot_mode middle = {
+        .gpus = 1, .slots = 1, .first = 1, .last = 1, .cost_j = -1.0};
+    const struct lull_slot_job jobs[] = {{0.0, 1, &around}, {0.0, 1, &middle}};
+    const struct lull_slot_problem problem = {.slots = 3,
+                                              .type_count = 1,
+                                              .gpus = &gpus,
+                                              .cap_w = LULL_SLOTS_UNCAPPED,
+                                              .job_count = 2,
+                                              .jobs = jobs};
+
+    (void)state;
+    assert_true(fabs(slot_lp_welfare(&problem, NULL) - 1.0) < 1e-9);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_room_costs_too_much),
+        cmocka_unit_test(test_price_step),
+        cmocka_unit_test(test_never_overbooked),
+        cmocka_unit_test(test_dual_is_feasible),
+        cmocka_unit_test(test_booking_raises_the_dual),
+        cmocka_unit_test(test_optimum_below_the_dual),
+        cmocka_unit_test(test_policy_is_the_rule),
+        cmocka_unit_test(test_twice_kappa_is_not_the_ratio),
+        cmocka_unit_test(test_pauses_are_not_covered),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

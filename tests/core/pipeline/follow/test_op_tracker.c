@@ -1,0 +1,161 @@
+/*
+ * Followers against jobs that really happened, in virtual time: whatever schedule, whenever one
+ * joins, from sections or from transfers alone. SPDX-License-Identifier: Apache-2.0
+ */
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "core/pipeline/follow/sequence_locator.h"
+#include "core/pipeline/follow/op_tracker.h"
+#include "pipe_sim.h"
+#include "../../property.h"
+
+static struct pipe_sim_result follow(const struct pipe_sim_config *config)
+{
+    struct pipe_sim *sim = pipe_sim_create(config);
+    struct pipe_sim_result result;
+
+    assert_non_null(sim);
+    pipe_sim_run(sim, NULL, &result);
+    pipe_sim_destroy(sim);
+    return result;
+}
+
+static struct pipe_sim_config random_job(struct lull_random *random, bool sees_transfers)
+{
+    static const char *const schedules[] = {"1f1b", "gpipe", "envpipe"};
+    struct pipe_sim_config config;
+
+    pipe_sim_config_default(&config);
+    config.schedule = schedules[lull_random_below(random, 3)];
+    config.devices = 2 + (uint32_t)lull_random_below(random, 7);
+    config.microbatches = config.devices + 1 + (uint32_t)lull_random_below(random, 12);
+    config.forward_ms = 20 + 60 * lull_random_uniform(random);
+    config.backward_ms = config.forward_ms * (1.2 + lull_random_uniform(random));
+    config.last_ratio = 0.9 + 0.3 * lull_random_uniform(random);
+    config.latency_ms = 0.5 + 3 * lull_random_uniform(random);
+    config.joins_ms = 2000 * lull_random_uniform(random);
+    config.iterations = 12;
+    config.sees_transfers = sees_transfers;
+    config.seed = lull_random_next(random);
+    return config;
+}
+
+static void test_sections_are_followed_exactly(void **state)
+{
+    struct lull_random random;
+
+    (void)state;
+    lull_random_init(&random, 7);
+    for (int i = 0; i < 40; i++) {
+        const struct pipe_sim_config config = random_job(&random, false);
+        const struct pipe_sim_result result = follow(&config);
+
+        holds(result.wrong == 0, config.seed);
+        holds(result.worst_edge_ms < 0.3, config.seed);
+        holds(result.edges > 4 * 2 * 2 * config.microbatches * config.devices, config.seed);
+    }
+}
+
+static void test_transfers_are_enough(void **state)
+{
+    struct lull_random random;
+    uint64_t edges = 0;
+    uint64_t wrong = 0;
+
+    (void)state;
+    lull_random_init(&random, 8);
+    for (int i = 0; i < 60; i++) {
+        const struct pipe_sim_config config = random_job(&random, true);
+        const struct pipe_sim_result result = follow(&config);
+
+        holds(result.edges > 3 * 2 * 2 * config.microbatches * config.devices, config.seed);
+        holds(result.wrong * 100 <= result.edges * 3, config.seed);
+        edges += result.edges;
+        wrong += result.wrong;
+    }
+    /* Operation 0 of the first stage begins unseen, with the optimizer; nothing else is wrong. */
+    holds(wrong * 100 < edges, 8);
+}
+
+static void test_cycle_finds_its_place_and_notices_deviations(void **state)
+{
+    static const uint32_t symbols[] = {0, 0, 1, 0, 1, 1};
+    struct lull_cycle *cycle = lull_cycle_create(symbols, 6);
+    uint32_t place = LULL_CYCLE_UNKNOWN;
+
+    (void)state;
+    for (uint32_t i = 3; i < 40; i++) {
+        place = lull_cycle_take(cycle, symbols[i % 6], 1);
+        /* Joined in the middle: a whole round and the next first one. */
+        assert_true(i < 12 ? place == LULL_CYCLE_UNKNOWN : place == i % 6);
+    }
+    assert_int_equal(lull_cycle_take(cycle, 1 - symbols[40 % 6], 1), LULL_CYCLE_UNKNOWN);
+    assert_int_equal(lull_cycle_place(cycle), LULL_CYCLE_UNKNOWN);
+    lull_cycle_destroy(cycle);
+}
+
+static void test_cycle_tells_equal_rotations_apart_by_the_pause(void **state)
+{
+    static const uint32_t symbols[] = {0, 1, 0, 1, 0, 1, 0, 1};
+    struct lull_cycle *cycle = lull_cycle_create(symbols, 8);
+    uint32_t place = LULL_CYCLE_UNKNOWN;
+
+    (void)state;
+    for (uint32_t i = 5; i < 60; i++)
+        place = lull_cycle_take(cycle, symbols[i % 8], i % 8 == 0 ? 30 : 2 + i % 3);
+    assert_int_equal(place, 59 % 8);
+    /* Somebody was asleep for an iteration's half: the longest pause is elsewhere from now on. */
+    for (uint32_t i = 60; i < 120; i++)
+        place = lull_cycle_take(cycle, symbols[i % 8], i % 8 == 4 ? 30 : 2 + i % 3);
+    assert_int_equal(place, (119 - 4) % 8);
+    lull_cycle_destroy(cycle);
+}
+
+static void test_nonsense_is_survived(void **state)
+{
+    struct lull_random random;
+
+    (void)state;
+    lull_random_init(&random, 9);
+    for (int round = 0; round < 200; round++) {
+        struct lull_follower_op ops[12];
+        const uint32_t count = 1 + (uint32_t)lull_random_below(&random, 12);
+        struct lull_follower *follower;
+        struct lull_follower_edge edge;
+
+        for (uint32_t i = 0; i < count; i++)
+            ops[i] = (struct lull_follower_op){
+                .is_backward = lull_random_below(&random, 2) != 0,
+                .receives_from = lull_random_below(&random, 3) == 0 ? 1 : LULL_FOLLOWER_NOBODY,
+                .sends_to = lull_random_below(&random, 3) == 0 ? 2 : LULL_FOLLOWER_NOBODY,
+                .length_ns = 1000,
+            };
+        follower = lull_follower_create(ops, count);
+        for (int64_t now_ns = 1; now_ns < 400000; now_ns += 997) {
+            if (round % 2 == 0)
+                lull_follower_take_transfer(follower, (uint32_t)lull_random_below(&random, 3),
+                                            lull_random_below(&random, 2) != 0,
+                                            lull_random_below(&random, 2) != 0, now_ns);
+            else
+                lull_follower_take_section(follower, lull_random_below(&random, 2) != 0,
+                                           lull_random_below(&random, 2) != 0, now_ns);
+            while (lull_follower_poll(follower, now_ns, &edge))
+                assert_true(edge.is_lost || edge.op < count);
+        }
+        lull_follower_destroy(follower);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cycle_finds_its_place_and_notices_deviations),
+        cmocka_unit_test(test_cycle_tells_equal_rotations_apart_by_the_pause),
+        cmocka_unit_test(test_nonsense_is_survived),
+        cmocka_unit_test(test_sections_are_followed_exactly),
+        cmocka_unit_test(test_transfers_are_enough),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,209 @@
+/*
+ * Plans in the job that carries them out, in virtual time: what a plan that knows how switching is
+ * fed forward promises, and what comes of it. SPDX-License-Identifier: Apache-2.0
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/pipeline/frontier/envpipe_planner.h"
+#include "core/pipeline/frontier/frontier.h"
+#include "core/pipeline/follow/envpipe_loop.h"
+#include "core/pipeline/switching/switching.h"
+#include "core/pipeline/rounding/rounding.h"
+#include "pipe_sim.h"
+#include "../../property.h"
+
+enum planner { ENVPIPE, FRONTIER, FED_FORWARD, PLANNERS };
+
+/* What the simulated driver needs: 4 ms a call, 5 to 20 ms until a clock has settled. */
+static const struct lull_pipeline_switching switching = {
+    .down_ns = 16500000, .up_ns = 24000000, .is_fed_forward = true, .early_ns = 7500000};
+
+struct outcome {
+    double promised; /* saving */
+    double saved;
+    double slower;
+    double commands; /* in an iteration */
+};
+
+static void plan_frontier(const struct lull_pipeline_problem *problem, bool is_fed_forward,
+                          uint32_t *option)
+{
+    struct lull_frontier *frontier = lull_frontier_create(problem, NULL);
+    struct lull_pipeline_rounding *rounding;
+    struct lull_pipeline_dwell_report report;
+    struct lull_error err;
+    int64_t deadline_ns;
+
+    assert_non_null(frontier);
+    assert_int_equal(lull_pipeline_rounding_create(problem, &rounding), 0);
+    lull_pipeline_plan_highest(problem, option);
+    deadline_ns = lull_pipeline_plan_cost(problem, option, 0).time_ns;
+    assert_int_equal(lull_pipeline_round_thorough(rounding, frontier, deadline_ns, option), 0);
+    if (is_fed_forward)
+        assert_int_equal(lull_pipeline_dwell_replan(problem, rounding, frontier, &switching,
+                                                    deadline_ns, option, &report, &err),
+                         0);
+    lull_pipeline_rounding_destroy(rounding);
+    lull_frontier_destroy(frontier);
+}
+
+static void plan(const struct lull_pipeline_problem *problem, enum planner planner,
+                 uint32_t *option)
+{
+    struct lull_envpipe_outcome outcome;
+
+    if (planner == ENVPIPE)
+        assert_int_equal(lull_envpipe_plan(problem, LULL_ENVPIPE_BALANCED, 1000, option, &outcome),
+                         0);
+    else
+        plan_frontier(problem, planner == FED_FORWARD, option);
+}
+
+static double promise(const struct lull_pipeline_problem *problem, const uint32_t *option)
+{
+    uint32_t *highest = calloc(problem->graph->op_count, sizeof(*highest));
+    double highest_j;
+
+    lull_pipeline_plan_highest(problem, highest);
+    highest_j = lull_pipeline_plan_cost(problem, highest, 0).energy_j;
+    free(highest);
+    return 1.0 - (lull_pipeline_plan_cost(problem, option, 0).energy_j +
+                  lull_pipeline_dwell_energy_j(problem, &switching, option)) /
+                     highest_j;
+}
+
+static struct outcome try_planner(const struct pipe_sim_config *job, enum planner planner)
+{
+    struct pipe_sim *sim = pipe_sim_create(job);
+    const struct lull_pipeline_problem *problem = pipe_sim_problem(sim);
+    uint32_t *option = calloc(problem->graph->op_count, sizeof(*option));
+    struct lull_conductor_config config;
+    struct lull_conductor *conductor;
+    struct pipe_sim_result result;
+    struct outcome outcome;
+
+    lull_conductor_config_default(&config);
+    conductor = pipe_sim_conductor(sim, &config);
+    assert_non_null(conductor);
+    plan(problem, planner, option);
+    assert_int_equal(pipe_sim_add_plan(sim, conductor, option, 0), 0);
+    pipe_sim_run(sim, conductor, &result);
+    outcome = (struct outcome){
+        .promised = promise(problem, option),
+        .saved = 1.0 - result.plan_j / result.highest_j,
+        .slower = result.plan_ms / result.highest_ms - 1.0,
+        .commands = (double)result.commands / result.iterations_told,
+    };
+    assert_int_equal(lull_conductor_phase(conductor), LULL_CONDUCTOR_KEPT);
+    lull_conductor_destroy(conductor);
+    pipe_sim_destroy(sim);
+    free(option);
+    return outcome;
+}
+
+/* What is promised is kept, and a plan that knows of switching is better than one for few changes.
+ */
+static void test_promises(void **state)
+{
+    static const char *const names[] = {"EnvPipe", "frontier", "fed forward"};
+    struct outcome outcomes[PLANNERS];
+
+    (void)state;
+    for (enum planner i = 0; i < PLANNERS; i++) {
+        struct pipe_sim_config job;
+
+        pipe_sim_config_default(&job);
+        outcomes[i] = try_planner(&job, i);
+        printf("%11s: promised %.2f %%, saved %.2f %%, %.3f %% slower, %.1f commands\n", names[i],
+               100.0 * outcomes[i].promised, 100.0 * outcomes[i].saved, 100.0 * outcomes[i].slower,
+               outcomes[i].commands);
+        assert_true(fabs(outcomes[i].saved - outcomes[i].promised) < 0.004);
+        assert_true(outcomes[i].slower < 0.001);
+    }
+    assert_true(outcomes[FED_FORWARD].promised >= outcomes[FRONTIER].promised);
+    assert_true(outcomes[FED_FORWARD].commands < outcomes[FRONTIER].commands);
+    assert_true(outcomes[FED_FORWARD].saved > outcomes[ENVPIPE].saved + 0.003);
+}
+
+/* ---- EnvPipe's loop ---------------------------------------------------------------------- */
+
+struct loop {
+    struct pipe_sim *sim;
+    struct lull_conductor *conductor;
+    struct lull_raising *raising;
+    int32_t plans; /* given to the conductor so far */
+    uint32_t iterations;
+};
+
+static void go_on(void *context, const struct lull_conductor_iteration *iteration,
+                  const int64_t *begin_ns, const int64_t *end_ns, double energy_j)
+{
+    struct loop *loop = context;
+
+    (void)begin_ns;
+    (void)energy_j;
+    if (lull_raising_is_done(loop->raising) || !iteration->is_measured || !iteration->is_whole ||
+        iteration->plan != loop->plans - 1)
+        return;
+    loop->iterations++;
+    if (lull_raising_take(loop->raising, end_ns)) {
+        assert_int_equal(
+            pipe_sim_add_plan(loop->sim, loop->conductor, lull_raising_options(loop->raising), 0),
+            0);
+        lull_conductor_hold_plan(loop->conductor, loop->plans++);
+    } else if (lull_raising_is_done(loop->raising)) {
+        lull_conductor_use_plan(loop->conductor, loop->plans - 1);
+    }
+}
+
+/* From the low clocks to the envelope by what the job shows, and then kept by the guard. */
+static void test_envpipe_in_the_job(void **state)
+{
+    struct loop loop = {.plans = 1};
+    struct pipe_sim_config job;
+    struct lull_conductor_config config;
+    struct pipe_sim_result result;
+    uint32_t *at_once;
+    double looped;
+    double planned;
+
+    (void)state;
+    pipe_sim_config_default(&job);
+    job.iterations = 240;
+    job.on_iteration = go_on;
+    job.context = &loop;
+    loop.sim = pipe_sim_create(&job);
+    lull_conductor_config_default(&config);
+    loop.conductor = pipe_sim_conductor(loop.sim, &config);
+    loop.raising = lull_raising_create(pipe_sim_problem(loop.sim), 1000000);
+    assert_non_null(loop.raising);
+    assert_int_equal(
+        pipe_sim_add_plan(loop.sim, loop.conductor, lull_raising_options(loop.raising), 0), 0);
+    lull_conductor_hold_plan(loop.conductor, 0);
+    pipe_sim_run(loop.sim, loop.conductor, &result);
+    at_once = calloc(pipe_sim_problem(loop.sim)->graph->op_count, sizeof(*at_once));
+    plan(pipe_sim_problem(loop.sim), ENVPIPE, at_once);
+    looped = promise(pipe_sim_problem(loop.sim), lull_raising_options(loop.raising));
+    planned = promise(pipe_sim_problem(loop.sim), at_once);
+    free(at_once);
+    printf("%u raisings in %u iterations: promises %.2f %%, planned at once %.2f %%\n",
+           lull_raising_count(loop.raising), loop.iterations, 100.0 * looped, 100.0 * planned);
+    /* What jitter raises is never lowered again. */
+    assert_true(looped > planned - 0.02 && looped < planned + 0.003);
+    assert_true(lull_raising_is_done(loop.raising));
+    assert_int_equal(lull_conductor_phase(loop.conductor), LULL_CONDUCTOR_KEPT);
+    lull_raising_destroy(loop.raising);
+    lull_conductor_destroy(loop.conductor);
+    pipe_sim_destroy(loop.sim);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_envpipe_in_the_job),
+        cmocka_unit_test(test_promises),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,169 @@
+/*
+ * Spans at a low clock against a picture of the same time, millisecond by millisecond; what became
+ * of a change is told late, as in a real run.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "../property.h"
+
+#include "core/section/gaps/low_interval.h"
+
+enum { LENGTH = 2000, MOST_SPANS = LENGTH / 8 };
+
+enum what { GAP_BEGINS, GAP_ENDS, LOWERED, RAISED };
+
+struct told {
+    int64_t heard_ns;
+    enum what what;
+    int64_t at_ns;
+};
+
+struct story {
+    int gap_of[LENGTH]; /* number of the gap that is on; 0 none */
+    struct told told[4 * MOST_SPANS];
+    uint32_t count;
+    uint32_t late; /* spans that are low outside one gap */
+};
+
+static void tell(struct story *story, int64_t heard_ns, enum what what, int64_t at_ns)
+{
+    uint32_t place = story->count++;
+
+    /* As heard; of the same time as they happened. */
+    while (place > 0 && story->told[place - 1].heard_ns > heard_ns) {
+        story->told[place] = story->told[place - 1];
+        place--;
+    }
+    story->told[place] = (struct told){heard_ns, what, at_ns};
+}
+
+static bool is_within_one_gap(const struct story *story, int64_t from_ns, int64_t to_ns)
+{
+    for (int64_t t = from_ns; t < to_ns; t++)
+        if (story->gap_of[t] == 0 || story->gap_of[t] != story->gap_of[from_ns])
+            return false;
+    return true;
+}
+
+/* Gaps with computation between them; in most one lowering, now and then early or raised late. */
+static void make_story(struct story *story, struct lull_random *random)
+{
+    int64_t now_ns = 0;
+    int64_t told_ns = 0; /* outcomes are told in the order of their changes */
+
+    *story = (struct story){0};
+    for (int gap = 1; now_ns < LENGTH - 100; gap++) {
+        const int64_t begin_ns = now_ns + 5 + (int64_t)lull_random_below(random, 10);
+        const int64_t end_ns = begin_ns + 20 + (int64_t)lull_random_below(random, 20);
+        const int64_t high_ns = end_ns - 8 + (int64_t)lull_random_below(random, 12);
+        /* Some are overtaken: they would have had effect after the raising. */
+        const int64_t low_ns = lull_random_below(random, 8) == 0
+                                   ? high_ns + (int64_t)lull_random_below(random, 5)
+                                   : begin_ns - 2 + (int64_t)lull_random_below(random, 8);
+        const int64_t read_ns = low_ns > told_ns ? low_ns : told_ns;
+        const int64_t heard_ns =
+            (high_ns > told_ns ? high_ns : told_ns) + (int64_t)lull_random_below(random, 30);
+
+        for (int64_t t = begin_ns; t < end_ns; t++)
+            story->gap_of[t] = gap;
+        tell(story, begin_ns, GAP_BEGINS, begin_ns);
+        tell(story, end_ns, GAP_ENDS, end_ns);
+        if (lull_random_below(random, 4) != 0) {
+            /* Raised before it was read back: both are told together. */
+            tell(story, low_ns >= high_ns || lull_random_below(random, 2) != 0 ? heard_ns : read_ns,
+                 LOWERED, low_ns);
+            tell(story, heard_ns, RAISED, high_ns);
+            told_ns = heard_ns;
+        }
+        now_ns = end_ns;
+    }
+    for (int64_t t = now_ns; t < LENGTH; t++)
+        story->gap_of[t] = 0;
+}
+
+static void count_late(struct story *story)
+{
+    int64_t from_ns = 0;
+
+    for (uint32_t i = 0; i < story->count; i++) {
+        if (story->told[i].what == LOWERED)
+            from_ns = story->told[i].at_ns;
+        if (story->told[i].what == RAISED)
+            story->late += !is_within_one_gap(story, from_ns, story->told[i].at_ns);
+    }
+}
+
+static void test_equals_the_picture(void **state)
+{
+    struct lull_random random;
+    uint32_t late = 0;
+
+    (void)state;
+    lull_random_init(&random, 11);
+    for (int round = 0; round < 500; round++) {
+        struct story story;
+        struct lull_low_span span = {0};
+        uint32_t found = 0;
+
+        make_story(&story, &random);
+        count_late(&story);
+        for (uint32_t i = 0; i < story.count; i++) {
+            const struct told *told = &story.told[i];
+
+            if (told->what == GAP_BEGINS)
+                lull_low_span_gap_begins(&span, told->at_ns);
+            else if (told->what == GAP_ENDS)
+                lull_low_span_gap_ends(&span, told->at_ns);
+            else if (told->what == LOWERED)
+                lull_low_span_lowered(&span, told->at_ns);
+            else
+                found += lull_low_span_raised(&span, told->at_ns);
+        }
+        assert_int_equal(found, story.late);
+        late += story.late;
+    }
+    assert_true(late > 500);
+}
+
+/* Heard of after the gap's end, and yet in time. */
+static void test_what_is_heard_late_was_not_late(void **state)
+{
+    struct lull_low_span span = {0};
+
+    (void)state;
+    lull_low_span_gap_begins(&span, 100);
+    lull_low_span_gap_ends(&span, 150);
+    lull_low_span_lowered(&span, 110);
+    assert_false(lull_low_span_raised(&span, 140));
+    lull_low_span_gap_begins(&span, 200);
+    lull_low_span_lowered(&span, 210);
+    lull_low_span_lowered(&span, 220);
+    lull_low_span_gap_ends(&span, 250);
+    assert_true(lull_low_span_raised(&span, 251));
+    assert_false(lull_low_span_raised(&span, 260));
+}
+
+/* The raising came first: whatever it was low for lies in nobody's time. */
+static void test_what_was_never_low_was_not_late(void **state)
+{
+    struct lull_low_span span = {0};
+
+    (void)state;
+    lull_low_span_gap_begins(&span, 100);
+    lull_low_span_gap_ends(&span, 120);
+    lull_low_span_lowered(&span, 140);
+    assert_false(lull_low_span_raised(&span, 135));
+    lull_low_span_lowered(&span, 140);
+    assert_true(lull_low_span_raised(&span, 141));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_equals_the_picture),
+        cmocka_unit_test(test_what_is_heard_late_was_not_late),
+        cmocka_unit_test(test_what_was_never_low_was_not_late),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
