@@ -28,7 +28,7 @@ struct bench {
     struct lull_cluster_type type;
     struct lull_cluster_node *nodes;
     struct lull_cluster cluster;
-    struct lull_cluster_mode *modes;
+    struct lull_cluster_point *points;
     struct lull_cluster_job *all;
     struct lull_cluster_jobs jobs;
 };
@@ -52,9 +52,9 @@ static int make(struct bench *bench, uint32_t gpus, size_t jobs)
     double wanted_s = 0.0;
 
     bench->nodes = calloc(nodes, sizeof(*bench->nodes));
-    bench->modes = calloc(jobs, sizeof(*bench->modes));
+    bench->points = calloc(jobs, sizeof(*bench->points));
     bench->all = calloc(jobs, sizeof(*bench->all));
-    if (bench->nodes == NULL || bench->modes == NULL || bench->all == NULL)
+    if (bench->nodes == NULL || bench->points == NULL || bench->all == NULL)
         return -1;
     bench->type = (struct lull_cluster_type){
         .name = "GPU", .idle_w = IDLE_W, .turn_on_j = 1e5, .turn_on_ns = INT64_C(180000000000)};
@@ -68,7 +68,7 @@ static int make(struct bench *bench, uint32_t gpus, size_t jobs)
         const double time_s =
             1.0 + MEAN_S * exp(lull_random_normal(&random, -2.25 * 2.25 / 2.0, 2.25));
 
-        bench->modes[i] = (struct lull_cluster_mode){
+        bench->points[i] = (struct lull_cluster_point){
             .gpus = gang,
             .time_ns = (int64_t)(time_s * 1e9),
             .energy_j = RUN_W * gang * time_s,
@@ -79,8 +79,8 @@ static int make(struct bench *bench, uint32_t gpus, size_t jobs)
             (struct lull_cluster_job){.arrival_ns = (int64_t)(wanted_s / (gpus * LOAD_RATIO) * 1e9),
                                       .deadline_ns = LULL_CLUSTER_NEVER,
                                       .weight = 1.0,
-                                      .mode_count = 1,
-                                      .modes = &bench->modes[i]};
+                                      .point_count = 1,
+                                      .points = &bench->points[i]};
         wanted_s += gang * time_s;
     }
     bench->jobs = (struct lull_cluster_jobs){bench->all, jobs};
@@ -150,7 +150,7 @@ int main(int argc, char **argv)
         conditions.contention.storage_mb_s = (double)READ_MB_S * (double)gpus * LOAD_RATIO * 0.6;
     result = measure(&bench, policy, &conditions);
     free(bench.nodes);
-    free(bench.modes);
+    free(bench.points);
     free(bench.all);
     return result;
 }

@@ -112,13 +112,13 @@ static int ratio(uint64_t first, uint64_t seeds)
 
 /* ---- speed -------------------------------------------------------------------------------- */
 
-enum { SPEED_JOBS = 1000, SPEED_MODES = 4 };
+enum { SPEED_JOBS = 1000, SPEED_POINTS = 4 };
 
 /* As many GPUs are asked for as there are: gangs in proportion, 5 minutes to 8 hours. */
 static void draw_stream(uint32_t gpus, struct lull_cluster_job *jobs,
-                        struct lull_cluster_mode (*modes)[SPEED_MODES])
+                        struct lull_cluster_point (*points)[SPEED_POINTS])
 {
-    static const double clocks[SPEED_MODES] = {1.0, 0.9, 0.8, 0.7};
+    static const double clocks[SPEED_POINTS] = {1.0, 0.9, 0.8, 0.7};
     const double second = 1e9;
     struct lull_random random;
     double at_s = 0.0;
@@ -134,11 +134,11 @@ static void draw_stream(uint32_t gpus, struct lull_cluster_job *jobs,
             .deadline_ns = (int64_t)((at_s + 4.0 * time_s) * second),
             .weight = 1.0,
             .value_j = (300.0 + 900.0 * lull_random_uniform(&random)) * gang * time_s,
-            .mode_count = SPEED_MODES,
-            .modes = modes[i],
+            .point_count = SPEED_POINTS,
+            .points = points[i],
         };
-        for (int m = 0; m < SPEED_MODES; m++)
-            modes[i][m] = (struct lull_cluster_mode){
+        for (int m = 0; m < SPEED_POINTS; m++)
+            points[i][m] = (struct lull_cluster_point){
                 .gpus = gang,
                 .time_ns = (int64_t)(time_s / clocks[m] * second),
                 .energy_j = gang * time_s / clocks[m] * (80.0 + 320.0 * pow(clocks[m], 3.0)),
@@ -150,7 +150,7 @@ static void draw_stream(uint32_t gpus, struct lull_cluster_job *jobs,
 static int time_policy(const struct lull_cluster_policy_ops *policy, uint32_t gpus)
 {
     static struct lull_cluster_job all[SPEED_JOBS];
-    static struct lull_cluster_mode modes[SPEED_JOBS][SPEED_MODES];
+    static struct lull_cluster_point points[SPEED_JOBS][SPEED_POINTS];
     const struct lull_cluster_type type = {.name = "GPU"};
     const uint32_t count = gpus / 4;
     struct lull_cluster_node *nodes = calloc(count, sizeof(*nodes));
@@ -163,7 +163,7 @@ static int time_policy(const struct lull_cluster_policy_ops *policy, uint32_t gp
 
     for (uint32_t i = 0; i < count; i++)
         nodes[i].gpus = 4;
-    draw_stream(gpus, all, modes);
+    draw_stream(gpus, all, points);
     begin = clock();
     result = lull_cluster_simulate(&cluster, &jobs, policy, &run, &err);
     if (result == 0)

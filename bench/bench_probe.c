@@ -111,9 +111,9 @@ static void drain(struct lull_event_segment *job)
             continue;
 }
 
-static int run_job(char *program, const char *mode, int reads)
+static int run_job(char *program, const char *point, int reads)
 {
-    char *const argv[] = {program, (char *)(uintptr_t)mode, NULL};
+    char *const argv[] = {program, (char *)(uintptr_t)point, NULL};
     struct lull_event_segment *job;
     char path[64];
     int status = 0;

@@ -57,7 +57,7 @@ static int solve_by_prices(struct lull_bound_run *run, struct lull_error *err)
 {
     struct lull_lp_result found;
     const int result = lull_solve_prices(&run->file.problem, LULL_PRICES_FINE_RATIO,
-                                         run->wish->time_limit_s, &found, err);
+                                         run->options->time_limit_s, &found, err);
 
     if (result < 0)
         return result;
@@ -73,30 +73,30 @@ static int solve_by_prices(struct lull_bound_run *run, struct lull_error *err)
 
 static int solve(struct lull_bound_run *run, struct lull_error *err)
 {
-    struct lull_ilp_wish integer = {.time_limit_s = run->wish->time_limit_s};
+    struct lull_ilp_options integer = {.time_limit_s = run->options->time_limit_s};
     int result;
 
-    if (run->wish->is_by_prices)
+    if (run->options->is_by_prices)
         return solve_by_prices(run, err);
     result = lull_time_indexed_create(&run->file.problem, &run->program, err);
-    if (result == -E2BIG && !run->wish->is_integer)
+    if (result == -E2BIG && !run->options->is_integer)
         return solve_by_prices(run, err);
     if (result < 0)
         return result;
-    result = lull_solve_lp(&run->program, run->wish->time_limit_s, &run->lp, err);
+    result = lull_solve_lp(&run->program, run->options->time_limit_s, &run->lp, err);
     if (result < 0 || run->lp.is_infeasible)
         return result;
     if (!run->lp.is_optimal)
         result = solve_by_prices(run, err);
-    if (result < 0 || !run->wish->is_integer)
+    if (result < 0 || !run->options->is_integer)
         return result;
-    integer.gap_j = run->wish->gap_ratio * fabs(run->lp.bound_j);
+    integer.gap_j = run->options->gap_ratio * fabs(run->lp.bound_j);
     return lull_solve_ilp(&run->program, &integer, &run->ilp, err);
 }
 
 static int work(struct lull_bound_run *run, struct lull_error *err)
 {
-    int result = lull_slot_file_read(run->wish->path, &run->file, err);
+    int result = lull_slot_file_read(run->options->path, &run->file, err);
 
     if (result < 0)
         return result;
@@ -113,12 +113,12 @@ static int work(struct lull_bound_run *run, struct lull_error *err)
 
 int main(int argc, char **argv)
 {
-    struct lull_bound_options wish;
-    struct lull_bound_run run = {.wish = &wish};
+    struct lull_bound_options options;
+    struct lull_bound_run run = {.options = &options};
     struct lull_error err = {0};
     int result;
 
-    lull_bound_options_parse(argc, argv, &wish);
+    lull_bound_options_parse(argc, argv, &options);
     result = work(&run, &err);
     lull_ilp_result_fini(&run.ilp);
     lull_lp_result_fini(&run.lp);

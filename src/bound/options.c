@@ -8,7 +8,7 @@
 
 enum { KEY_ILP = 256, KEY_FAST, KEY_GAP, KEY_TIME_LIMIT, KEY_PRICES, KEY_SCHEDULE };
 
-static const struct argp_option options[] = {
+static const struct argp_option option_rows[] = {
     {"ilp", KEY_ILP, NULL, 0, "Look for a whole schedule too (integer program)", 0},
     {"fast", KEY_FAST, NULL, 0,
      "No linear program: the best bound that an ascent of prices finds, as where the program is "
@@ -26,43 +26,43 @@ static const struct argp_option options[] = {
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-    struct lull_bound_options *const wish = state->input;
+    struct lull_bound_options *const options = state->input;
 
     switch (key) {
     case KEY_ILP:
-        wish->is_integer = true;
+        options->is_integer = true;
         break;
     case KEY_FAST:
-        wish->is_by_prices = true;
+        options->is_by_prices = true;
         break;
     case KEY_GAP:
-        if (lull_text_parse_ratio(arg, &wish->gap_ratio) < 0)
+        if (lull_text_parse_ratio(arg, &options->gap_ratio) < 0)
             argp_error(state, "--gap %s: expected a ratio, e.g. 0.005 or 0.5%%", arg);
         break;
     case KEY_TIME_LIMIT:
-        if (lull_text_parse_number(arg, &wish->time_limit_s) < 0 || wish->time_limit_s <= 0.0)
+        if (lull_text_parse_number(arg, &options->time_limit_s) < 0 || options->time_limit_s <= 0.0)
             argp_error(state, "--time-limit %s: expected seconds above 0", arg);
         break;
     case KEY_PRICES:
-        wish->prices_out = arg;
+        options->prices_out = arg;
         break;
     case KEY_SCHEDULE:
-        wish->schedule_out = arg;
+        options->schedule_out = arg;
         break;
     case 'j':
-        wish->is_json = true;
+        options->is_json = true;
         break;
     case ARGP_KEY_ARG:
-        if (wish->path != NULL)
+        if (options->path != NULL)
             argp_error(state, "%s: one instance is enough", arg);
-        wish->path = arg;
+        options->path = arg;
         break;
     case ARGP_KEY_END:
-        if (wish->path == NULL)
+        if (options->path == NULL)
             argp_error(state, "give a file of an instance, or - for standard input");
-        if (wish->is_by_prices && wish->is_integer)
+        if (options->is_by_prices && options->is_integer)
             argp_error(state, "--fast does not go with --ilp");
-        if (wish->schedule_out != NULL && !wish->is_integer)
+        if (options->schedule_out != NULL && !options->is_integer)
             argp_error(state, "--schedule goes with --ilp");
         break;
     default:
@@ -74,7 +74,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 void lull_bound_options_parse(int argc, char **argv, struct lull_bound_options *options_out)
 {
     const struct argp parser = {
-        .options = options,
+        .options = option_rows,
         .parser = parse_option,
         .args_doc = "INSTANCE",
         .doc = "Bounds what any schedule of jobs on a cluster costs, with everything known in "

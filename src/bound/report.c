@@ -52,7 +52,7 @@ static void print(const struct lull_bound_run *run)
     if (run->file.dropped > 0)
         printf("dropped   %zu modes that do not fit\n", run->file.dropped);
     if (run->program.problem == NULL)
-        printf("program   none (%s)\n", run->wish->is_by_prices ? "--fast" : "too large");
+        printf("program   none (%s)\n", run->options->is_by_prices ? "--fast" : "too large");
     else
         printf("program   %d columns, %d rows\n", run->program.columns, run->program.rows);
     if (is_infeasible(run)) {
@@ -68,7 +68,7 @@ static void print(const struct lull_bound_run *run)
     if (values.count > 0 && values.count == problem->job_count)
         printf("saved     at most %.9g J of %.9g J that leaving jobs out would cost\n",
                values.sum_j - run->lp.bound_j, values.sum_j);
-    if (!run->wish->is_integer)
+    if (!run->options->is_integer)
         return;
     if (run->ilp.has_schedule)
         printf("schedule  %.9g J, %.3g %% above the bound%s\n", run->ilp.schedule_j,
@@ -101,7 +101,7 @@ static int add_bounds(const struct lull_bound_run *run, json_t *root)
         result |= json_object_set_new(root, "lp_j", json_real(run->lp.objective_j));
     result |= json_object_set_new(root, "lp_optimal", json_boolean(run->lp.is_optimal));
     result |= json_object_set_new(root, "value_j", json_real(values.sum_j));
-    if (run->wish->is_integer)
+    if (run->options->is_integer)
         result |= add_integer(run, root);
     return result;
 }
@@ -128,7 +128,7 @@ static int print_json(const struct lull_bound_run *run)
 
 int lull_bound_print(const struct lull_bound_run *run, struct lull_error *err)
 {
-    if (run->wish->is_json) {
+    if (run->options->is_json) {
         if (print_json(run) < 0)
             return lull_error_set(err, -ENOMEM, "no memory for the result");
     } else {
@@ -165,14 +165,14 @@ static void write_schedule(const struct lull_bound_run *run, FILE *out)
     fputs("job,type,gpus,start,slots,mode\n", out);
     for (size_t i = 0; i < problem->job_count && run->ilp.has_schedule; i++) {
         const struct lull_slot_choice choice = run->ilp.choices[i];
-        const struct lull_slot_mode *mode;
+        const struct lull_slot_point *point;
 
-        if (choice.mode == LULL_SLOT_REJECTED)
+        if (choice.point == LULL_SLOT_REJECTED)
             continue;
-        mode = &problem->jobs[i].modes[choice.mode];
+        point = &problem->jobs[i].points[choice.point];
         fprintf(out, "%s,%s,%u,%u,%u,%u\n", lull_slot_file_job(&run->file, i),
-                lull_slot_file_type(&run->file, mode->type), mode->gpus, choice.start, mode->slots,
-                choice.mode);
+                lull_slot_file_type(&run->file, point->type), point->gpus, choice.start, point->slots,
+                choice.point);
     }
 }
 
@@ -200,9 +200,9 @@ int lull_bound_write(const struct lull_bound_run *run, struct lull_error *err)
 {
     int result = 0;
 
-    if (run->wish->prices_out != NULL && !is_infeasible(run))
-        result = write_file(run, run->wish->prices_out, write_prices, err);
-    if (result == 0 && run->wish->schedule_out != NULL && run->ilp.has_schedule)
-        result = write_file(run, run->wish->schedule_out, write_schedule, err);
+    if (run->options->prices_out != NULL && !is_infeasible(run))
+        result = write_file(run, run->options->prices_out, write_prices, err);
+    if (result == 0 && run->options->schedule_out != NULL && run->ilp.has_schedule)
+        result = write_file(run, run->options->schedule_out, write_schedule, err);
     return result;
 }

@@ -8,7 +8,7 @@
 #include "trace/slot_file.h"
 
 struct lull_bound_run {
-    const struct lull_bound_options *wish;
+    const struct lull_bound_options *options;
     struct lull_slot_file file;
     struct lull_time_indexed program;
     struct lull_lp_result lp;

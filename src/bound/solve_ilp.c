@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 static void load(Cbc_Model *model, const struct lull_time_indexed *program,
-                 const struct lull_ilp_wish *wish)
+                 const struct lull_ilp_options *options)
 {
     Cbc_loadProblem(model, program->columns, program->rows, program->begin, program->row,
                     program->value, NULL, NULL, program->cost, program->row_low, program->row_high);
@@ -21,8 +21,8 @@ static void load(Cbc_Model *model, const struct lull_time_indexed *program,
     /* The gap is not given as a fraction: what leaving jobs out costs is taken off the solver's
        objective, so that a fraction of it says nothing. */
     Cbc_setAllowableFractionGap(model, 0.0);
-    Cbc_setAllowableGap(model, wish->gap_j / program->scale_j);
-    Cbc_setMaximumSeconds(model, wish->time_limit_s);
+    Cbc_setAllowableGap(model, options->gap_j / program->scale_j);
+    Cbc_setMaximumSeconds(model, options->time_limit_s);
 }
 
 /* CBC prints on standard output whatever its log level is. */
@@ -53,13 +53,13 @@ static int take_schedule(const struct lull_time_indexed *program, const double *
     int why;
 
     for (size_t i = 0; i < program->problem->job_count; i++)
-        result->choices[i].mode = LULL_SLOT_REJECTED;
+        result->choices[i].point = LULL_SLOT_REJECTED;
     for (int i = 0; i < program->columns; i++) {
         const struct lull_time_indexed_column *column = &program->column[i];
 
         if (x[i] > 0.5)
             result->choices[column->job] =
-                (struct lull_slot_choice){.mode = column->mode, .start = column->start};
+                (struct lull_slot_choice){.point = column->point, .start = column->start};
     }
     why = lull_slot_cost(program->problem, result->choices, &result->schedule_j);
     if (why == -ENOMEM)
@@ -86,7 +86,7 @@ static int judge(Cbc_Model *model, const struct lull_time_indexed *program,
 }
 
 static int solve(Cbc_Model *model, const struct lull_time_indexed *program,
-                 const struct lull_ilp_wish *wish, struct lull_ilp_result *result,
+                 const struct lull_ilp_options *options, struct lull_ilp_result *result,
                  struct lull_error *err)
 {
     if (program->columns == 0) {
@@ -94,12 +94,12 @@ static int solve(Cbc_Model *model, const struct lull_time_indexed *program,
         result->bound_j = program->constant_j;
         return take_schedule(program, NULL, result, err);
     }
-    load(model, program, wish);
+    load(model, program, options);
     solve_quietly(model);
     return judge(model, program, result, err);
 }
 
-int lull_solve_ilp(const struct lull_time_indexed *program, const struct lull_ilp_wish *wish,
+int lull_solve_ilp(const struct lull_time_indexed *program, const struct lull_ilp_options *options,
                    struct lull_ilp_result *result_out, struct lull_error *err)
 {
     Cbc_Model *model = Cbc_newModel();
@@ -108,7 +108,7 @@ int lull_solve_ilp(const struct lull_time_indexed *program, const struct lull_il
     *result_out = (struct lull_ilp_result){
         .choices = calloc(program->problem->job_count + 1, sizeof(*result_out->choices))};
     if (model != NULL && result_out->choices != NULL)
-        result = solve(model, program, wish, result_out, err);
+        result = solve(model, program, options, result_out, err);
     if (model != NULL)
         Cbc_deleteModel(model);
     if (result == -ENOMEM)

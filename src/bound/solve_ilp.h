@@ -13,7 +13,7 @@
  */
 #define LULL_ILP_MARGIN_RATIO 1e-6
 
-struct lull_ilp_wish {
+struct lull_ilp_options {
     double gap_j;        /* good enough: within this of the best; >= 0 */
     double time_limit_s; /* > 0 */
 };
@@ -28,7 +28,7 @@ struct lull_ilp_result {
 };
 
 /* Errors: LULL_E_FORMAT the solver gave up, or its schedule does not fit; -ENOMEM. */
-int lull_solve_ilp(const struct lull_time_indexed *program, const struct lull_ilp_wish *wish,
+int lull_solve_ilp(const struct lull_time_indexed *program, const struct lull_ilp_options *options,
                    struct lull_ilp_result *result_out, struct lull_error *err);
 void lull_ilp_result_fini(struct lull_ilp_result *result);
 

@@ -4,28 +4,28 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static double cost_at(const struct lull_slot_mode *mode, uint32_t start)
+static double cost_at(const struct lull_slot_point *point, uint32_t start)
 {
-    return mode->cost_j + mode->delay_j * ((double)start - (double)mode->first);
+    return point->cost_j + point->delay_j * ((double)start - (double)point->first);
 }
 
 /* ---- what is left out --------------------------------------------------------------------- */
 
 /* Costs are linear in the start: what holds at both ends holds between them. */
-static bool is_never_worse(const struct lull_slot_mode *a, const struct lull_slot_mode *b)
+static bool is_never_worse(const struct lull_slot_point *a, const struct lull_slot_point *b)
 {
     return a->type == b->type && a->gpus <= b->gpus && a->slots <= b->slots &&
            a->power_w <= b->power_w && a->first <= b->first && a->last >= b->last &&
            cost_at(a, b->first) <= b->cost_j && cost_at(a, b->last) <= cost_at(b, b->last);
 }
 
-static bool is_needed(const struct lull_slot_job *job, uint32_t mode)
+static bool is_needed(const struct lull_slot_job *job, uint32_t point)
 {
-    for (uint32_t other = 0; other < job->mode_count; other++) {
-        if (other == mode || !is_never_worse(&job->modes[other], &job->modes[mode]))
+    for (uint32_t other = 0; other < job->point_count; other++) {
+        if (other == point || !is_never_worse(&job->points[other], &job->points[point]))
             continue;
         /* Of two that are the same, the first stays. */
-        if (other < mode || !is_never_worse(&job->modes[mode], &job->modes[other]))
+        if (other < point || !is_never_worse(&job->points[point], &job->points[other]))
             return false;
     }
     return true;
@@ -33,18 +33,18 @@ static bool is_needed(const struct lull_slot_job *job, uint32_t mode)
 
 /* ---- rows --------------------------------------------------------------------------------- */
 
-/* The most that a job can take of a type, and when; once for each type, at its first mode. */
-static void add_most_of_type(const struct lull_slot_job *job, uint32_t mode, int64_t *change)
+/* The most that a job can take of a type, and when; once for each type, at its first operating point. */
+static void add_most_of_type(const struct lull_slot_job *job, uint32_t point, int64_t *change)
 {
-    const uint32_t type = job->modes[mode].type;
+    const uint32_t type = job->points[point].type;
     uint32_t begin = UINT32_MAX, end = 0, gpus = 0;
 
-    for (uint32_t m = 0; m < job->mode_count; m++) {
-        const struct lull_slot_mode *other = &job->modes[m];
+    for (uint32_t m = 0; m < job->point_count; m++) {
+        const struct lull_slot_point *other = &job->points[m];
 
         if (other->type != type)
             continue;
-        if (m < mode)
+        if (m < point)
             return;
         begin = other->first < begin ? other->first : begin;
         end = other->last + other->slots > end ? other->last + other->slots : end;
@@ -58,14 +58,14 @@ static void add_most_power(const struct lull_slot_job *job, int64_t *change)
 {
     uint32_t begin = UINT32_MAX, end = 0, power_w = 0;
 
-    for (uint32_t m = 0; m < job->mode_count; m++) {
-        const struct lull_slot_mode *mode = &job->modes[m];
+    for (uint32_t m = 0; m < job->point_count; m++) {
+        const struct lull_slot_point *point = &job->points[m];
 
-        begin = mode->first < begin ? mode->first : begin;
-        end = mode->last + mode->slots > end ? mode->last + mode->slots : end;
-        power_w = mode->power_w > power_w ? mode->power_w : power_w;
+        begin = point->first < begin ? point->first : begin;
+        end = point->last + point->slots > end ? point->last + point->slots : end;
+        power_w = point->power_w > power_w ? point->power_w : power_w;
     }
-    if (job->mode_count > 0) {
+    if (job->point_count > 0) {
         change[begin] += power_w;
         change[end] -= power_w;
     }
@@ -146,8 +146,8 @@ static int make_rows(struct lull_time_indexed *program)
     for (size_t i = 0; i < problem->job_count; i++) {
         const struct lull_slot_job *job = &problem->jobs[i];
 
-        for (uint32_t m = 0; m < job->mode_count; m++)
-            add_most_of_type(job, m, changes + job->modes[m].type * row);
+        for (uint32_t m = 0; m < job->point_count; m++)
+            add_most_of_type(job, m, changes + job->points[m].type * row);
         add_most_power(job, changes + problem->type_count * row);
     }
     number_rows(program, changes);
@@ -164,21 +164,21 @@ static int make_rows(struct lull_time_indexed *program)
 
 /* Of a resource in the slots that a column takes. */
 static int rows_within(const struct lull_time_indexed *program, uint32_t resource,
-                       const struct lull_slot_mode *mode, uint32_t start)
+                       const struct lull_slot_point *point, uint32_t start)
 {
     const int *before = program->rows_before + resource * ((size_t)program->problem->slots + 1);
 
-    return before[start + mode->slots] - before[start];
+    return before[start + point->slots] - before[start];
 }
 
 /* How many rows a column has beside its job's. */
-static int rows_of(const struct lull_time_indexed *program, const struct lull_slot_mode *mode,
+static int rows_of(const struct lull_time_indexed *program, const struct lull_slot_point *point,
                    uint32_t start)
 {
     const uint32_t power = program->problem->type_count;
 
-    return rows_within(program, mode->type, mode, start) +
-           (mode->power_w > 0 ? rows_within(program, power, mode, start) : 0);
+    return rows_within(program, point->type, point, start) +
+           (point->power_w > 0 ? rows_within(program, power, point, start) : 0);
 }
 
 /* What the job costs at most, since it can always be had so: left out, or where it is in nobody's
@@ -187,12 +187,12 @@ static double most_cost(const struct lull_time_indexed *program, const struct lu
 {
     double most_j = job->reject_j;
 
-    for (uint32_t m = 0; m < job->mode_count; m++) {
-        const struct lull_slot_mode *mode = &job->modes[m];
+    for (uint32_t m = 0; m < job->point_count; m++) {
+        const struct lull_slot_point *point = &job->points[m];
 
-        for (uint32_t start = mode->first; start <= mode->last; start++)
-            if (rows_of(program, mode, start) == 0) {
-                most_j = fmin(most_j, cost_at(mode, start));
+        for (uint32_t start = point->first; start <= point->last; start++)
+            if (rows_of(program, point, start) == 0) {
+                most_j = fmin(most_j, cost_at(point, start));
                 break; /* later ones cost no less */
             }
     }
@@ -204,18 +204,18 @@ static void fill(struct lull_time_indexed *program, int column, int64_t entry)
     const struct lull_slot_problem *problem = program->problem;
     const struct lull_time_indexed_column *it = &program->column[column];
     const struct lull_slot_job *job = &problem->jobs[it->job];
-    const struct lull_slot_mode *mode = &job->modes[it->mode];
-    const uint32_t resources[] = {mode->type, problem->type_count};
-    const double amounts[] = {mode->gpus, mode->power_w};
+    const struct lull_slot_point *point = &job->points[it->point];
+    const uint32_t resources[] = {point->type, problem->type_count};
+    const double amounts[] = {point->gpus, point->power_w};
 
     program->begin[column] = (int)entry;
     program->cost[column] =
-        (cost_at(mode, it->start) - (isinf(job->reject_j) ? 0.0 : job->reject_j)) /
+        (cost_at(point, it->start) - (isinf(job->reject_j) ? 0.0 : job->reject_j)) /
         program->scale_j;
     program->row[entry] = (int)it->job;
     program->value[entry++] = 1.0;
     for (int i = 0; i < 2; i++)
-        for (uint32_t t = it->start; t < it->start + mode->slots && amounts[i] > 0.0; t++) {
+        for (uint32_t t = it->start; t < it->start + point->slots && amounts[i] > 0.0; t++) {
             const int row = program->row_of[(size_t)resources[i] * problem->slots + t];
 
             if (row < 0)
@@ -231,15 +231,15 @@ struct walk {
     int64_t entries;
 };
 
-/* Columns of one mode; *has_free: the job has one that is in nobody's way, no other is needed. */
-static void walk_mode(struct lull_time_indexed *program, struct lull_time_indexed_column column,
+/* Columns of one operating point; *has_free: the job has one that is in nobody's way, no other is needed. */
+static void walk_point(struct lull_time_indexed *program, struct lull_time_indexed_column column,
                       double most_j, bool *has_free, struct walk *walk)
 {
-    const struct lull_slot_mode *mode = &program->problem->jobs[column.job].modes[column.mode];
+    const struct lull_slot_point *point = &program->problem->jobs[column.job].points[column.point];
 
-    for (uint32_t start = mode->first; start <= mode->last; start++) {
-        const int rows = rows_of(program, mode, start);
-        const double cost_j = cost_at(mode, start);
+    for (uint32_t start = point->first; start <= point->last; start++) {
+        const int rows = rows_of(program, point, start);
+        const double cost_j = cost_at(point, start);
         const bool is_free = rows == 0 && !*has_free && cost_j <= most_j;
 
         if (cost_j > most_j)
@@ -269,14 +269,14 @@ static void walk_columns(struct lull_time_indexed *program, struct walk *walk)
         const double most_j = most_cost(program, job);
         bool has_free = !isinf(most_j) && most_j == job->reject_j; /* left out is as good */
 
-        for (uint32_t m = 0; m < job->mode_count; m++)
+        for (uint32_t m = 0; m < job->point_count; m++)
             if (is_needed(job, m))
-                walk_mode(program, (struct lull_time_indexed_column){i, m, 0}, most_j, &has_free,
+                walk_point(program, (struct lull_time_indexed_column){i, m, 0}, most_j, &has_free,
                           walk);
     }
 }
 
-/* Costs of about 1 suit the solver's tolerances: the mean of the jobs' dearest modes is 1. */
+/* Costs of about 1 suit the solver's tolerances: the mean of the jobs' dearest operating points is 1. */
 static void choose_scale(struct lull_time_indexed *program)
 {
     const struct lull_slot_problem *problem = program->problem;
@@ -286,8 +286,8 @@ static void choose_scale(struct lull_time_indexed *program)
         const struct lull_slot_job *job = &problem->jobs[i];
         double most_j = isinf(job->reject_j) ? 0.0 : fabs(job->reject_j);
 
-        for (uint32_t m = 0; m < job->mode_count; m++)
-            most_j = fmax(most_j, fabs(job->modes[m].cost_j));
+        for (uint32_t m = 0; m < job->point_count; m++)
+            most_j = fmax(most_j, fabs(job->points[m].cost_j));
         sum_j += most_j;
         program->constant_j += isinf(job->reject_j) ? 0.0 : job->reject_j;
     }

@@ -143,7 +143,7 @@ int lull_predict(const struct lull_prediction_setup *setup, const struct lull_tr
         return lull_error_set(err, result, "there is no memory for %zu gaps", count);
     prediction.energy_j = lull_exposure_energy_j(&analysis->exposure, &prediction.levels);
     for (int i = 0; i < LULL_SWITCHING_COUNT; i++)
-        prediction.saving_j[i] = lull_switchable_saving_j(&switchable[i], &prediction.levels);
+        prediction.saving_j[i] = lull_savings_estimate_j(&switchable[i], &prediction.levels);
     *prediction_out = prediction;
     return 0;
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-struct lull_client lull_client = {.generation = 1};
+struct lull_probe_client lull_client = {.generation = 1};
 _Thread_local struct lull_client_thread lull_client_this_thread
     __attribute__((tls_model("initial-exec")));
 

@@ -25,7 +25,7 @@ struct lull_client_thread {
 };
 
 /* One per library; written by client.c alone. The rest is valid while state is ON. */
-struct lull_client {
+struct lull_probe_client {
     _Atomic uint32_t state;      /* enum lull_client_state */
     _Atomic uint32_t generation; /* counts from 1, one more after every fork */
     _Atomic uint32_t slot;
@@ -34,7 +34,7 @@ struct lull_client {
                     uint32_t slot); /* set before the first join; or NULL */
 };
 
-extern struct lull_client lull_client;
+extern struct lull_probe_client lull_client;
 extern _Thread_local struct lull_client_thread lull_client_this_thread
     __attribute__((tls_model("initial-exec")));
 

@@ -102,8 +102,8 @@ static int insert_measure(struct lull_store *store, int64_t id, uint32_t place,
         return LULL_E_FORMAT;
     sqlite3_bind_int64(statement, 1, id);
     sqlite3_bind_int64(statement, 2, place);
-    sqlite3_bind_double(statement, 3, measure->setting.limit_w);
-    sqlite3_bind_int64(statement, 4, measure->setting.sm_mhz);
+    sqlite3_bind_double(statement, 3, measure->point.limit_w);
+    sqlite3_bind_int64(statement, 4, measure->point.sm_mhz);
     sqlite3_bind_int64(statement, 5, (int64_t)measure->iterations);
     sqlite3_bind_double(statement, 6, measure->seconds);
     sqlite3_bind_double(statement, 7, measure->joules);
@@ -168,7 +168,7 @@ static void take_measure(sqlite3_stmt *statement, struct lull_limit_measure *mea
     const int64_t pieces = sqlite3_column_int64(statement, 5);
 
     *measure = (struct lull_limit_measure){
-        .setting = {sqlite3_column_double(statement, 0),
+        .point = {sqlite3_column_double(statement, 0),
                     (uint32_t)sqlite3_column_int64(statement, 1)},
         .iterations = (uint64_t)sqlite3_column_int64(statement, 2),
         .seconds = sqlite3_column_double(statement, 3),
@@ -185,8 +185,8 @@ static bool is_possible(const struct lull_limit_measure *measure)
 {
     return measure->iterations > 0 && measure->iterations < (UINT64_C(1) << 53) &&
            measure->seconds > 0.0 && isfinite(measure->seconds) && measure->joules >= 0.0 &&
-           isfinite(measure->joules) && measure->setting.limit_w > 0.0 &&
-           isfinite(measure->setting.limit_w);
+           isfinite(measure->joules) && measure->point.limit_w > 0.0 &&
+           isfinite(measure->point.limit_w);
 }
 
 static int load_measures(struct lull_store *store, int64_t id, struct lull_limit_profile *profile,

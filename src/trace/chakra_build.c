@@ -150,55 +150,55 @@ static void resolve(struct lull_chakra_building *building, const struct place *p
 
 /* ---- an order ----------------------------------------------------------------------------- */
 
-/* Who depends on whom: of node i the places begin[i] to begin[i + 1] of followers. */
-struct followers {
+/* Who depends on whom: of node i the places begin[i] to begin[i + 1] of trackers. */
+struct trackers {
     size_t *begin;
     uint32_t *all;
     uint32_t *waits; /* for so many dependencies */
 };
 
-static void list_followers(const struct lull_chakra_graph *graph, struct followers *followers)
+static void list_trackers(const struct lull_chakra_graph *graph, struct trackers *trackers)
 {
     for (size_t i = 0; i < graph->dependency_count; i++)
-        followers->begin[graph->dependencies[i] + 2]++;
+        trackers->begin[graph->dependencies[i] + 2]++;
     for (size_t i = 2; i < graph->count + 2; i++)
-        followers->begin[i] += followers->begin[i - 1];
+        trackers->begin[i] += trackers->begin[i - 1];
     for (size_t i = 0; i < graph->count; i++) {
         const struct lull_chakra_node *node = &graph->nodes[i];
 
-        followers->waits[i] = node->dependency_count;
+        trackers->waits[i] = node->dependency_count;
         for (uint32_t k = 0; k < node->dependency_count; k++) {
             const uint32_t ahead = graph->dependencies[node->first_dependency + k];
 
-            followers->all[followers->begin[ahead + 1]++] = (uint32_t)i;
+            trackers->all[trackers->begin[ahead + 1]++] = (uint32_t)i;
         }
     }
 }
 
 /* How many nodes could be ordered: fewer than there are if some wait in a circle. */
-static size_t walk(struct lull_chakra_graph *graph, struct followers *followers)
+static size_t walk(struct lull_chakra_graph *graph, struct trackers *trackers)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < graph->count; i++)
-        if (followers->waits[i] == 0)
+        if (trackers->waits[i] == 0)
             graph->order[count++] = (uint32_t)i;
     for (size_t i = 0; i < count; i++) {
         const uint32_t node = graph->order[i];
 
-        for (size_t k = followers->begin[node]; k < followers->begin[node + 1]; k++)
-            if (--followers->waits[followers->all[k]] == 0)
-                graph->order[count++] = followers->all[k];
+        for (size_t k = trackers->begin[node]; k < trackers->begin[node + 1]; k++)
+            if (--trackers->waits[trackers->all[k]] == 0)
+                graph->order[count++] = trackers->all[k];
     }
     return count;
 }
 
 static int refuse_circle(const struct lull_chakra_building *building,
-                         const struct followers *followers)
+                         const struct trackers *trackers)
 {
     size_t node = 0;
 
-    while (followers->waits[node] == 0)
+    while (trackers->waits[node] == 0)
         node++;
     return lull_error_set(building->err, LULL_E_FORMAT,
                           "%s: node %" PRIu64 " (%.60s) waits for a circle of dependencies",
@@ -209,25 +209,25 @@ static int refuse_circle(const struct lull_chakra_building *building,
 static int find_order(struct lull_chakra_building *building)
 {
     struct lull_chakra_graph *const graph = building->graph;
-    struct followers followers = {
-        .begin = calloc(graph->count + 2, sizeof(*followers.begin)),
-        .all = calloc(graph->dependency_count + 1, sizeof(*followers.all)),
-        .waits = calloc(graph->count, sizeof(*followers.waits)),
+    struct trackers trackers = {
+        .begin = calloc(graph->count + 2, sizeof(*trackers.begin)),
+        .all = calloc(graph->dependency_count + 1, sizeof(*trackers.all)),
+        .waits = calloc(graph->count, sizeof(*trackers.waits)),
     };
     int rc = 0;
 
     graph->order = calloc(graph->count, sizeof(*graph->order));
-    if (followers.begin == NULL || followers.all == NULL || followers.waits == NULL ||
+    if (trackers.begin == NULL || trackers.all == NULL || trackers.waits == NULL ||
         graph->order == NULL) {
         rc = out_of_memory(building);
     } else {
-        list_followers(graph, &followers);
-        if (walk(graph, &followers) < graph->count)
-            rc = refuse_circle(building, &followers);
+        list_trackers(graph, &trackers);
+        if (walk(graph, &trackers) < graph->count)
+            rc = refuse_circle(building, &trackers);
     }
-    free(followers.begin);
-    free(followers.all);
-    free(followers.waits);
+    free(trackers.begin);
+    free(trackers.all);
+    free(trackers.waits);
     return rc;
 }
 

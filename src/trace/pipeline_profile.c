@@ -133,7 +133,7 @@ static int parse_quantity(const struct reader *reader, enum column column, int64
     return 0;
 }
 
-static int parse_option(const struct reader *reader, struct lull_pipeline_option *option_out)
+static int parse_option(const struct reader *reader, struct lull_pipeline_point *point_out)
 {
     int64_t sm_mhz;
     int rc;
@@ -141,17 +141,17 @@ static int parse_option(const struct reader *reader, struct lull_pipeline_option
     if (lull_text_parse_int(reader->cells[FREQUENCY], 1, LARGEST_MHZ, &sm_mhz) < 0)
         return refuse(reader, FREQUENCY, "a clock in MHz, a whole number");
     rc = parse_quantity(reader, TIME, 1, LULL_PIPELINE_MAX_TIME_NS, "between 1 ns and 100 s",
-                        &option_out->time_ns);
+                        &point_out->time_ns);
     if (rc < 0)
         return rc;
-    option_out->sm_mhz = (uint32_t)sm_mhz;
+    point_out->sm_mhz = (uint32_t)sm_mhz;
     return parse_quantity(reader, ENERGY, 0, LULL_PIPELINE_MAX_ENERGY_NJ, "between 0 and 10 MJ",
-                          &option_out->energy_nj);
+                          &point_out->energy_nj);
 }
 
 static int add_row(struct reader *reader, char *text)
 {
-    struct lull_pipeline_option option = {0};
+    struct lull_pipeline_point option = {0};
     struct lull_error why = {0};
     enum lull_pipeline_kind kind = LULL_PIPELINE_FORWARD;
     uint32_t stage = 0;

@@ -31,8 +31,8 @@ static int no_memory(const struct resolver *resolver)
 
 static int64_t find_option(const struct lull_pipeline_class *operations, int64_t sm_mhz)
 {
-    for (size_t i = 0; i < operations->option_count; i++)
-        if (operations->options[i].sm_mhz == sm_mhz)
+    for (size_t i = 0; i < operations->point_count; i++)
+        if (operations->points[i].sm_mhz == sm_mhz)
             return (int64_t)i;
     return -1;
 }

@@ -21,8 +21,8 @@ struct class_fields {
     int64_t stage;
     int64_t partner;
     int64_t copy;
-    struct lull_pipeline_option options[LULL_PIPELINE_MAX_OPTIONS];
-    size_t option_count;
+    struct lull_pipeline_point options[LULL_PIPELINE_MAX_OPTIONS];
+    size_t point_count;
 };
 
 /* The context of every reader here. */
@@ -98,10 +98,10 @@ static int read_option(struct lull_json_reader *reader, void *object)
 
     if (result < 0)
         return result;
-    if (entry->option_count == LULL_PIPELINE_MAX_OPTIONS)
+    if (entry->point_count == LULL_PIPELINE_MAX_OPTIONS)
         return lull_json_refuse(reader, "too many options");
-    entry->options[entry->option_count++] =
-        (struct lull_pipeline_option){option.time_ns, option.energy_nj, (uint32_t)option.sm_mhz};
+    entry->options[entry->point_count++] =
+        (struct lull_pipeline_point){option.time_ns, option.energy_nj, (uint32_t)option.sm_mhz};
     return 0;
 }
 
@@ -132,11 +132,11 @@ static int read_class(struct lull_json_reader *reader, void *object)
     (void)object;
     entry->kind = LULL_PIPELINE_KINDS;
     entry->stage = entry->partner = entry->copy = 0;
-    entry->option_count = 0;
+    entry->point_count = 0;
     result = lull_json_read_fields(reader, fields, entry);
-    if (result == 0 && (entry->kind == LULL_PIPELINE_KINDS || entry->option_count == 0))
+    if (result == 0 && (entry->kind == LULL_PIPELINE_KINDS || entry->point_count == 0))
         return lull_json_refuse(reader, "a class without operation or options");
-    for (size_t i = 0; i < entry->option_count && result == 0; i++)
+    for (size_t i = 0; i < entry->point_count && result == 0; i++)
         result = lull_pipeline_profile_add_copy(
             &reading->text->plan.profile, (uint32_t)entry->copy, (uint32_t)entry->stage,
             entry->kind, (uint32_t)entry->partner, &entry->options[i], reader->err);

@@ -61,8 +61,8 @@ static void write_class(const struct lull_pipeline_class *operations, FILE *file
     if (operations->copy != 0)
         fprintf(file, ", \"copy\": %u", operations->copy);
     fprintf(file, ", \"options\": [");
-    for (size_t i = 0; i < operations->option_count; i++) {
-        const struct lull_pipeline_option *const option = &operations->options[i];
+    for (size_t i = 0; i < operations->point_count; i++) {
+        const struct lull_pipeline_point *const option = &operations->points[i];
 
         fprintf(file, "%s[%u, ", i > 0 ? ", " : "", option->sm_mhz);
         write_seconds(file, "", option->time_ns);
@@ -79,7 +79,7 @@ static void write_operation(const struct lull_plan_file *plan, uint32_t op, FILE
 
     fprintf(file, "{\"operation\": \"%s\", \"stage\": %u, \"microbatch\": %u, \"sm_mhz\": %u",
             lull_pipeline_kind_name(operations->kind), operations->stage, entry->microbatch,
-            operations->options[plan->option[op]].sm_mhz);
+            operations->points[plan->option[op]].sm_mhz);
     if (operations->partner != 0)
         fprintf(file, ", \"partner\": %u", operations->partner);
     if (operations->copy != 0)

@@ -6,7 +6,7 @@
 
 #include "trace/slot_reader.h"
 
-/* What a job's line says for all of its modes. */
+/* What a job's line says for all of its operating points. */
 struct job_line {
     int64_t arrival;
     int64_t deadline;
@@ -71,18 +71,18 @@ static int read_cluster(struct lull_slot_reader *reader, const json_t *object)
 
 /* ---- jobs --------------------------------------------------------------------------------- */
 
-static int add_mode(struct lull_slot_reader *reader, const struct lull_slot_mode *mode)
+static int add_point(struct lull_slot_reader *reader, const struct lull_slot_point *point)
 {
-    if (reader->mode_count == reader->mode_room) {
-        const size_t room = reader->mode_room == 0 ? 1024 : 2 * reader->mode_room;
-        void *grown = reallocarray(reader->file->modes, room, sizeof(*mode));
+    if (reader->point_count == reader->point_room) {
+        const size_t room = reader->point_room == 0 ? 1024 : 2 * reader->point_room;
+        void *grown = reallocarray(reader->file->points, room, sizeof(*point));
 
         if (grown == NULL)
             return lull_slot_no_memory(reader);
-        reader->file->modes = grown;
-        reader->mode_room = room;
+        reader->file->points = grown;
+        reader->point_room = room;
     }
-    reader->file->modes[reader->mode_count++] = *mode;
+    reader->file->points[reader->point_count++] = *point;
     return 0;
 }
 
@@ -104,41 +104,41 @@ static int get_window(const struct lull_slot_reader *reader, const json_t *objec
     return result;
 }
 
-/* Costs of a mode whose window is known. */
+/* Costs of a operating point whose window is known. */
 static int get_costs(const struct lull_slot_reader *reader, const json_t *object,
-                     const struct job_line *line, struct lull_slot_mode *mode)
+                     const struct job_line *line, struct lull_slot_point *point)
 {
     double energy_j = 0.0;
     int result =
         lull_slot_get_number(reader, object, "energy_j", false, -LULL_SLOTS_MOST_J, &energy_j);
 
-    mode->delay_j = line->weight_j;
+    point->delay_j = line->weight_j;
     if (result == 0 && json_object_get(object, "delay_j") != NULL) {
         if (line->weight_j > 0.0)
             return lull_slot_refuse(reader, "give either \"weight_j\" or \"delay_j\"");
-        result = lull_slot_get_number(reader, object, "delay_j", false, 0.0, &mode->delay_j);
+        result = lull_slot_get_number(reader, object, "delay_j", false, 0.0, &point->delay_j);
     }
     if (result == 0)
-        mode->cost_j = energy_j + line->weight_j * ((double)mode->first + (double)mode->slots -
+        point->cost_j = energy_j + line->weight_j * ((double)point->first + (double)point->slots -
                                                     (double)line->arrival);
     return result;
 }
 
-static int read_mode(struct lull_slot_reader *reader, const json_t *object,
+static int read_point(struct lull_slot_reader *reader, const json_t *object,
                      const struct job_line *line)
 {
     static const char *const known[] = {"type", "gpus",    "slots",   "energy_j", "first",
                                         "last", "delay_j", "power_w", NULL};
     const struct lull_slot_problem *problem = &reader->file->problem;
-    struct lull_slot_mode mode = {0};
+    struct lull_slot_point point = {0};
     int64_t gpus = 0, slots = 0, power_w = 0, first = 0, last = 0;
     int result = lull_slot_check_keys(reader, object, known);
 
     if (result == 0)
-        result = lull_slot_get_name(reader, object, "type", reader->file->type_names, &mode.type);
-    if (result == 0 && mode.type >= problem->type_count)
+        result = lull_slot_get_name(reader, object, "type", reader->file->type_names, &point.type);
+    if (result == 0 && point.type >= problem->type_count)
         return lull_slot_refuse(reader, "there is no type \"%.60s\"",
-                                lull_string_set_get(reader->file->type_names, mode.type));
+                                lull_string_set_get(reader->file->type_names, point.type));
     if (result == 0)
         result =
             lull_slot_get_integer(reader, object, "gpus", false, 1, LULL_SLOTS_MOST_GPUS, &gpus);
@@ -150,19 +150,19 @@ static int read_mode(struct lull_slot_reader *reader, const json_t *object,
         result = get_window(reader, object, line, slots, &first, &last);
     if (result < 0)
         return result;
-    mode.gpus = (uint32_t)gpus;
-    mode.slots = (uint32_t)slots;
-    mode.power_w = (uint32_t)power_w;
-    mode.first = (uint32_t)first;
-    mode.last = (uint32_t)last;
-    result = get_costs(reader, object, line, &mode);
+    point.gpus = (uint32_t)gpus;
+    point.slots = (uint32_t)slots;
+    point.power_w = (uint32_t)power_w;
+    point.first = (uint32_t)first;
+    point.last = (uint32_t)last;
+    result = get_costs(reader, object, line, &point);
     if (result < 0)
         return result;
-    if (first > last || mode.gpus > problem->gpus[mode.type] || power_w > problem->cap_w) {
+    if (first > last || point.gpus > problem->gpus[point.type] || power_w > problem->cap_w) {
         reader->file->dropped++;
         return 0;
     }
-    return add_mode(reader, &mode);
+    return add_point(reader, &point);
 }
 
 static int add_job(struct lull_slot_reader *reader, const struct lull_slot_job *job, uint32_t name)
@@ -212,8 +212,8 @@ static int read_job(struct lull_slot_reader *reader, const json_t *object)
 {
     static const char *const known[] = {"job",     "arrival", "deadline", "weight_j",
                                         "value_j", "modes",   NULL};
-    const json_t *modes = json_object_get(object, "modes");
-    const size_t before = reader->mode_count;
+    const json_t *points = json_object_get(object, "modes");
+    const size_t before = reader->point_count;
     struct lull_slot_job job = {0};
     struct job_line line;
     uint32_t name = 0;
@@ -223,15 +223,15 @@ static int read_job(struct lull_slot_reader *reader, const json_t *object)
         result = lull_slot_get_name(reader, object, "job", reader->file->job_names, &name);
     if (result == 0)
         result = read_job_line(reader, object, &line, &job);
-    if (result == 0 && (!json_is_array(modes) || json_array_size(modes) > LULL_SLOTS_MOST_MODES))
+    if (result == 0 && (!json_is_array(points) || json_array_size(points) > LULL_SLOTS_MOST_POINTS))
         return lull_slot_refuse(reader, "\"modes\" must be a list of at most %d",
-                                LULL_SLOTS_MOST_MODES);
-    for (size_t i = 0; i < json_array_size(modes) && result == 0; i++)
-        result = read_mode(reader, json_array_get(modes, i), &line);
+                                LULL_SLOTS_MOST_POINTS);
+    for (size_t i = 0; i < json_array_size(points) && result == 0; i++)
+        result = read_point(reader, json_array_get(points, i), &line);
     if (result < 0)
         return result;
-    job.mode_count = (uint32_t)(reader->mode_count - before);
-    if (job.mode_count == 0 && isinf(job.reject_j))
+    job.point_count = (uint32_t)(reader->point_count - before);
+    if (job.point_count == 0 && isinf(job.reject_j))
         return lull_slot_refuse(reader,
                                 "no mode fits between arrival and deadline on the GPUs there are; "
                                 "with \"value_j\" the job may be left out");
@@ -283,9 +283,9 @@ static int read_all(struct lull_slot_reader *reader)
         return lull_slot_refuse(reader, "no cluster: the first line gives slots and types");
     file->problem.jobs = file->jobs;
     for (size_t i = 0; i < file->problem.job_count; i++) {
-        if (file->modes != NULL)
-            file->jobs[i].modes = file->modes + used;
-        used += file->jobs[i].mode_count;
+        if (file->points != NULL)
+            file->jobs[i].points = file->points + used;
+        used += file->jobs[i].point_count;
     }
     return result;
 }
@@ -327,7 +327,7 @@ void lull_slot_file_fini(struct lull_slot_file *file)
     free(file->name_of);
     free(file->gpus);
     free(file->jobs);
-    free(file->modes);
+    free(file->points);
     *file = (struct lull_slot_file){0};
 }
 

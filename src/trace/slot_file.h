@@ -3,14 +3,14 @@
  * The first line is the cluster, each other one a job; empty lines are passed over:
  *
  *   {"slots": 288, "types": [{"name": "V100", "gpus": 64}, ...], "slot_s": 300, "cap_w": 90000}
- *   {"job": "a", "arrival": 0, "deadline": 40, "weight_j": 0, "value_j": 9e6, "modes": [
+ *   {"job": "a", "arrival": 0, "deadline": 40, "weight_j": 0, "value_j": 9e6, "operating points": [
  *    {"type": "V100", "gpus": 4, "slots": 3, "energy_j": 3.6e6, "power_w": 4000}, ...]}
  *
  * (each on one line). Slots count from 0; a job may take slots from `arrival` (default 0) up to but
  * not including `deadline` (default: all). `weight_j` is what each slot from its arrival to its end
  * costs (0). With `value_j` it may be left out, at that cost; without it has to run. `cap_w` limits
  * the sum of `power_w` (whole watts, default 0) in every slot; without it there is no limit.
- * `slot_s` is for readers of results only. A mode may give its window itself: `first` and `last`
+ * `slot_s` is for readers of results only. A operating point may give its window itself: `first` and `last`
  * start, and instead of `weight_j` its own `delay_j` for each slot later than `first`.
  *
  * Modes that do not fit (more GPUs than the type has, more watts than the cap, more slots than there
@@ -29,13 +29,13 @@
 struct lull_slot_file {
     struct lull_slot_problem problem; /* checked; arrays belong to the file */
     double slot_s;                    /* 0: not said */
-    size_t dropped;                   /* modes */
+    size_t dropped;                   /* operating points */
     struct lull_string_set *type_names;
     struct lull_string_set *job_names;
     uint32_t *name_of; /* [job], in job_names */
     uint32_t *gpus;
     struct lull_slot_job *jobs;
-    struct lull_slot_mode *modes;
+    struct lull_slot_point *points;
 };
 
 /*

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/slot_file.h"
 
-static void write_mode(const struct lull_slot_mode *mode, FILE *out)
+static void write_point(const struct lull_slot_point *point, FILE *out)
 {
     fprintf(out,
             "{\"type\":\"%u\",\"gpus\":%u,\"slots\":%u,\"energy_j\":%.17g,\"first\":%u,\"last\":%u",
-            mode->type, mode->gpus, mode->slots, mode->cost_j, mode->first, mode->last);
-    if (mode->delay_j > 0.0)
-        fprintf(out, ",\"delay_j\":%.17g", mode->delay_j);
-    if (mode->power_w > 0)
-        fprintf(out, ",\"power_w\":%u", mode->power_w);
+            point->type, point->gpus, point->slots, point->cost_j, point->first, point->last);
+    if (point->delay_j > 0.0)
+        fprintf(out, ",\"delay_j\":%.17g", point->delay_j);
+    if (point->power_w > 0)
+        fprintf(out, ",\"power_w\":%u", point->power_w);
     fputc('}', out);
 }
 
@@ -31,10 +31,10 @@ void lull_slot_file_write(const struct lull_slot_problem *problem, double slot_s
         if (!isinf(job->reject_j))
             fprintf(out, "\"value_j\":%.17g,", job->reject_j);
         fputs("\"modes\":[", out);
-        for (uint32_t m = 0; m < job->mode_count; m++) {
+        for (uint32_t m = 0; m < job->point_count; m++) {
             if (m > 0)
                 fputc(',', out);
-            write_mode(&job->modes[m], out);
+            write_point(&job->points[m], out);
         }
         fputs("]}\n", out);
     }

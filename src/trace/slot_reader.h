@@ -17,8 +17,8 @@ struct lull_slot_reader {
     struct lull_error *err;
     struct lull_slot_file *file;
     size_t job_room;
-    size_t mode_count;
-    size_t mode_room;
+    size_t point_count;
+    size_t point_room;
 };
 
 /* LULL_E_FORMAT with file and line. */

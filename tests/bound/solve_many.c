@@ -22,13 +22,13 @@ static int fail(const struct lull_error *err)
 
 static int solve(const struct lull_time_indexed *program, bool is_integer, struct lull_error *err)
 {
-    const struct lull_ilp_wish wish = {.time_limit_s = 60.0};
+    const struct lull_ilp_options options = {.time_limit_s = 60.0};
     struct lull_ilp_result ilp = {0};
     struct lull_lp_result lp;
     int result = lull_solve_lp(program, 60.0, &lp, err);
 
     if (result == 0 && is_integer && !lp.is_infeasible)
-        result = lull_solve_ilp(program, &wish, &ilp, err);
+        result = lull_solve_ilp(program, &options, &ilp, err);
     if (result < 0) {
         lull_lp_result_fini(&lp);
         return result;

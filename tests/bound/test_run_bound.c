@@ -23,15 +23,15 @@ static const struct lull_cluster_conditions nothing;
 /* On either type; until the run's end frugal GPUs have room for one of the two. First come, first
    served, the first gets the fast ones, though it is the one that the frugal ones would save more.
  */
-static const struct lull_cluster_mode modes[][2] = {
+static const struct lull_cluster_point points[][2] = {
     {{.type = 0, .gpus = 4, .time_ns = 100 * S, .energy_j = 1000.0},
      {.type = 1, .gpus = 4, .time_ns = 200 * S, .energy_j = 200.0}},
     {{.type = 0, .gpus = 4, .time_ns = 100 * S, .energy_j = 1000.0},
      {.type = 1, .gpus = 4, .time_ns = 200 * S, .energy_j = 600.0}},
 };
 static const struct lull_cluster_job jobs_all[] = {
-    {.deadline_ns = LULL_CLUSTER_NEVER, .weight = 1.0, .mode_count = 2, .modes = modes[0]},
-    {.deadline_ns = LULL_CLUSTER_NEVER, .weight = 1.0, .mode_count = 2, .modes = modes[1]},
+    {.deadline_ns = LULL_CLUSTER_NEVER, .weight = 1.0, .point_count = 2, .points = points[0]},
+    {.deadline_ns = LULL_CLUSTER_NEVER, .weight = 1.0, .point_count = 2, .points = points[1]},
 };
 static const struct lull_cluster_jobs jobs = {jobs_all, 2};
 

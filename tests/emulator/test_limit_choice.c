@@ -148,7 +148,7 @@ static void warm_up(void)
 }
 
 static struct outcome search(const struct lull_limit_search_config *config,
-                             const struct lull_limit_setting *settings, uint32_t count)
+                             const struct lull_limit_point *settings, uint32_t count)
 {
     struct lull_limit_search *limits = NULL;
     const struct lull_limit_measure *measures;
@@ -266,7 +266,7 @@ static void check_job(int only_aim, struct tally *tally)
         {.aim = LULL_JOB_DELAY},
         {.aim = LULL_JOB_SLOWDOWN, .slowdown_ratio = 0.05},
     };
-    struct lull_limit_setting settings[MOST_LIMITS];
+    struct lull_limit_point settings[MOST_LIMITS];
     struct lull_oracle_limit limits[MOST_LIMITS];
     const uint32_t count =
         lull_limit_search_ladder(job.model->limit_max_w, job.model->limit_min_w, step_w, settings);

@@ -10,14 +10,14 @@ static void check_class(const struct lull_pipeline_class *operations)
 {
     uint32_t chosen[LULL_PIPELINE_MAX_OPTIONS];
 
-    require(operations->option_count >= 1 && operations->option_count <= LULL_PIPELINE_MAX_OPTIONS);
-    for (size_t i = 0; i < operations->option_count; i++) {
-        const struct lull_pipeline_option *option = &operations->options[i];
+    require(operations->point_count >= 1 && operations->point_count <= LULL_PIPELINE_MAX_OPTIONS);
+    for (size_t i = 0; i < operations->point_count; i++) {
+        const struct lull_pipeline_point *option = &operations->points[i];
 
         require(option->time_ns > 0 && option->time_ns <= LULL_PIPELINE_MAX_TIME_NS);
         require(option->energy_nj >= 0 && option->energy_nj <= LULL_PIPELINE_MAX_ENERGY_NJ);
         require(option->sm_mhz > 0);
-        require(i == 0 || option->sm_mhz < operations->options[i - 1].sm_mhz);
+        require(i == 0 || option->sm_mhz < operations->points[i - 1].sm_mhz);
     }
     require(lull_pipeline_pareto(operations, 80.0, true, chosen) >= 1);
 }

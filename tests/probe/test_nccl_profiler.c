@@ -392,7 +392,7 @@ static void mask_follows(void)
     enqueue(context, NCCL_COLL, &nccl_all_gather, 3, &nccl_float32, 0, 1);
     expect(mask == calls_mask());
     nccl_stop_kernel(&driver, kernel, gpu_now_ns()); /* begun before */
-    mask = 4095;                                     /* somebody else's wish stays */
+    mask = 4095;                                     /* somebody else's options stays */
     enqueue(context, NCCL_COLL, &nccl_all_gather, 3, &nccl_float32, 0, 1);
     expect(mask == 4095);
 }

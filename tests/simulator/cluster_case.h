@@ -1,5 +1,5 @@
 /*
- * Random clusters, jobs with modes and conditions for tests of the cluster engine; and what a run
+ * Random clusters, jobs with operating points and conditions for tests of the cluster engine; and what a run
  * drew, counted anew from what ran when and where.
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -16,7 +16,7 @@
 enum {
     CASE_MOST_NODES = 12,
     CASE_MOST_JOBS = 60,
-    CASE_MODES = 3,
+    CASE_POINTS = 3,
     CASE_MOST_FAILURES = 20,
 };
 
@@ -26,7 +26,7 @@ struct cluster_case {
     struct lull_cluster_type types[2];
     struct lull_cluster_node nodes[CASE_MOST_NODES];
     struct lull_cluster cluster;
-    struct lull_cluster_mode modes[CASE_MOST_JOBS][CASE_MODES];
+    struct lull_cluster_point points[CASE_MOST_JOBS][CASE_POINTS];
     struct lull_cluster_job all[CASE_MOST_JOBS];
     struct lull_cluster_jobs jobs;
     struct lull_cluster_failure failures[CASE_MOST_FAILURES];
@@ -63,11 +63,11 @@ static inline void case_cluster(struct cluster_case *it, struct lull_random *ran
     it->cluster = (struct lull_cluster){it->types, types, it->nodes, nodes, pools};
 }
 
-/* A job's modes share type and GPUs but for the last, now and then. */
+/* A job's operating points share type and GPUs but for the last, now and then. */
 static inline void case_job(struct cluster_case *it, uint32_t number, struct lull_random *random)
 {
     struct lull_cluster_job *const job = &it->all[number];
-    struct lull_cluster_mode *const modes = it->modes[number];
+    struct lull_cluster_point *const points = it->points[number];
     const int64_t time_ns = case_seconds(random, 5, lull_random_below(random, 4) ? 60 : 900);
 
     *job = (struct lull_cluster_job){
@@ -77,27 +77,27 @@ static inline void case_job(struct cluster_case *it, uint32_t number, struct lul
         .pool = (uint32_t)lull_random_below(random, it->cluster.pool_count),
         .is_preemptible = lull_random_below(random, 2) == 0,
         .checkpoint_ns = lull_random_below(random, 2) ? case_seconds(random, 1, 30) : 0,
-        .mode_count = 1 + (uint32_t)lull_random_below(random, CASE_MODES),
-        .modes = modes,
+        .point_count = 1 + (uint32_t)lull_random_below(random, CASE_POINTS),
+        .points = points,
     };
     job->arrival_ns += lull_random_below(random, 3) ? case_seconds(random, 0, 60) : 0;
     if (lull_random_below(random, 2))
         job->deadline_ns = job->arrival_ns + 3 * time_ns;
-    for (uint32_t i = 0; i < job->mode_count; i++) {
+    for (uint32_t i = 0; i < job->point_count; i++) {
         const double slower = 1.0 + 0.2 * i;
 
-        modes[i] = (struct lull_cluster_mode){
+        points[i] = (struct lull_cluster_point){
             .type = i == 0 || lull_random_below(random, 4) == 0
                         ? (uint32_t)lull_random_below(random, it->cluster.type_count)
-                        : modes[0].type,
+                        : points[0].type,
             .gpus = i == 0 ? 1 + (uint32_t)lull_random_below(random,
                                                              lull_random_below(random, 4) ? 4 : 10)
-                           : modes[0].gpus,
+                           : points[0].gpus,
             .sm_mhz = 1400 - 200 * i,
             .time_ns = (int64_t)((double)time_ns * slower),
         };
-        modes[i].energy_j = (300.0 - 70.0 * i + 20.0 * lull_random_uniform(random)) *
-                            modes[i].gpus * (double)modes[i].time_ns * 1e-9;
+        points[i].energy_j = (300.0 - 70.0 * i + 20.0 * lull_random_uniform(random)) *
+                            points[i].gpus * (double)points[i].time_ns * 1e-9;
     }
 }
 

@@ -13,21 +13,21 @@ static uint32_t below(struct lull_random *random, uint32_t bound)
 }
 
 /* Modes by time, the fastest first, as real ones come: t = t_m + c/f, P = B + A f^3. */
-static uint32_t make_modes(struct spy_case *it, const struct spy_wish *wish, uint32_t job,
+static uint32_t make_points(struct spy_case *it, const struct spy_options *options, uint32_t job,
                            struct lull_random *random)
 {
-    const int64_t fastest_s = 1 + (int64_t)lull_random_below(random, (uint64_t)wish->most_s);
-    const uint32_t gpus = 1 + below(random, wish->most_gpus);
+    const int64_t fastest_s = 1 + (int64_t)lull_random_below(random, (uint64_t)options->most_s);
+    const uint32_t gpus = 1 + below(random, options->most_gpus);
     uint32_t count = 0;
 
-    for (uint32_t type = 0; type < wish->types; type++)
-        for (uint32_t wide = wish->elastic; wide >= 1; wide /= 2)
-            for (uint32_t clock = 0; clock < wish->clocks && count < SPY_MODES; clock++) {
+    for (uint32_t type = 0; type < options->types; type++)
+        for (uint32_t wide = options->elastic; wide >= 1; wide /= 2)
+            for (uint32_t clock = 0; clock < options->clocks && count < SPY_POINTS; clock++) {
                 const double ratio = 1.0 - 0.12 * clock;
                 const double time_s =
                     (double)fastest_s * (type + 1) * (0.3 + 0.7 / ratio) / pow(wide, 0.8);
 
-                it->modes[job][count++] = (struct lull_cluster_mode){
+                it->points[job][count++] = (struct lull_cluster_point){
                     .type = type,
                     .gpus = gpus * wide,
                     .time_ns = (int64_t)ceil(time_s) * SPY_S,
@@ -38,7 +38,7 @@ static uint32_t make_modes(struct spy_case *it, const struct spy_wish *wish, uin
     return count;
 }
 
-void spy_make(struct spy_case *it, const struct spy_wish *wish, uint64_t seed)
+void spy_make(struct spy_case *it, const struct spy_options *options, uint64_t seed)
 {
     struct lull_random random;
     int64_t now_ns = 0;
@@ -47,29 +47,29 @@ void spy_make(struct spy_case *it, const struct spy_wish *wish, uint64_t seed)
     *it = (struct spy_case){.seed = seed};
     for (uint32_t i = 0; i < 2; i++)
         it->types[i] = (struct lull_cluster_type){.name = "GPU", .memory_mib = 40000, .idle_w = 50};
-    for (uint32_t i = 0; i < wish->nodes; i++)
-        it->nodes[i] = (struct lull_cluster_node){.pool = i % wish->pools,
-                                                  .type = i / wish->pools % wish->types,
-                                                  .gpus = wish->node_gpus};
+    for (uint32_t i = 0; i < options->nodes; i++)
+        it->nodes[i] = (struct lull_cluster_node){.pool = i % options->pools,
+                                                  .type = i / options->pools % options->types,
+                                                  .gpus = options->node_gpus};
     it->cluster =
-        (struct lull_cluster){it->types, wish->types, it->nodes, wish->nodes, wish->pools};
-    for (uint32_t i = 0; i < wish->jobs; i++) {
+        (struct lull_cluster){it->types, options->types, it->nodes, options->nodes, options->pools};
+    for (uint32_t i = 0; i < options->jobs; i++) {
         struct lull_cluster_job *const job = &it->all[i];
 
-        now_ns += (int64_t)lull_random_below(&random, 2 * (uint64_t)wish->span_s / wish->jobs + 1) *
+        now_ns += (int64_t)lull_random_below(&random, 2 * (uint64_t)options->span_s / options->jobs + 1) *
                   SPY_S;
         job->arrival_ns = now_ns;
-        job->mode_count = make_modes(it, wish, i, &random);
-        job->modes = it->modes[i];
-        job->deadline_ns = wish->has_deadlines && below(&random, 4) > 0
-                               ? now_ns + job->modes[0].time_ns * (2 + below(&random, 40)) / 2
+        job->point_count = make_points(it, options, i, &random);
+        job->points = it->points[i];
+        job->deadline_ns = options->has_deadlines && below(&random, 4) > 0
+                               ? now_ns + job->points[0].time_ns * (2 + below(&random, 40)) / 2
                                : LULL_CLUSTER_NEVER;
-        job->weight = wish->has_weights ? 1.0 + below(&random, 9) : 1.0;
-        job->pool = below(&random, wish->pools);
+        job->weight = options->has_weights ? 1.0 + below(&random, 9) : 1.0;
+        job->pool = below(&random, options->pools);
         job->memory_mib = below(&random, 50) == 0 ? 50000 : 10000;
-        job->is_preemptible = wish->is_preemptible && below(&random, 5) > 0;
+        job->is_preemptible = options->is_preemptible && below(&random, 5) > 0;
     }
-    it->jobs = (struct lull_cluster_jobs){it->all, wish->jobs};
+    it->jobs = (struct lull_cluster_jobs){it->all, options->jobs};
 }
 
 /* ---- writing down --------------------------------------------------------------------------- */
@@ -130,7 +130,7 @@ static bool decide(struct lull_cluster_policy *policy, const struct lull_cluster
     }
     holds(decision->act != LULL_CLUSTER_REJECT, spied.it->seed);
     event = note(now_ns, kinds[decision->act], decision->job);
-    event->mode = decision->mode;
+    event->point = decision->point;
     event->restart_ns = decision->restart_ns;
     if (decision->act == LULL_CLUSTER_START) {
         spied.is_waiting[decision->job] = false;
@@ -177,7 +177,7 @@ struct lull_cluster_run *spy_run(const struct spy_case *it,
 
 struct account {
     const struct spy_event *start; /* NULL: it does not run */
-    uint32_t mode;
+    uint32_t point;
     int64_t since_ns;
     double done;
     int64_t restart_ns;
@@ -190,7 +190,7 @@ static void settle(const struct spy_case *it, struct account *account, uint32_t 
 
     ran_ns -= again_ns;
     account->restart_ns -= again_ns;
-    account->done += (double)ran_ns / (double)it->modes[job][account->mode].time_ns;
+    account->done += (double)ran_ns / (double)it->points[job][account->point].time_ns;
     account->since_ns = now_ns;
 }
 
@@ -203,26 +203,26 @@ static void give(uint32_t *used, const struct spy_event *start, int sign)
 static void check_start(const struct spy_case *it, const struct spy_event *event, uint32_t *used)
 {
     const struct lull_cluster_job *job = &it->all[event->job];
-    const struct lull_cluster_mode *mode = &job->modes[event->mode];
+    const struct lull_cluster_point *point = &job->points[event->point];
     uint32_t gpus = 0;
 
-    holds(event->at_ns >= job->arrival_ns && event->mode < job->mode_count, it->seed);
-    holds(job->memory_mib <= it->types[mode->type].memory_mib, it->seed);
+    holds(event->at_ns >= job->arrival_ns && event->point < job->point_count, it->seed);
+    holds(job->memory_mib <= it->types[point->type].memory_mib, it->seed);
     give(used, event, 1);
     for (uint32_t i = 0; i < event->share_count; i++) {
         const struct lull_cluster_node *node = &it->nodes[event->shares[i].node];
 
-        holds(node->pool == job->pool && node->type == mode->type, it->seed);
+        holds(node->pool == job->pool && node->type == point->type, it->seed);
         holds(used[event->shares[i].node] <= node->gpus, it->seed);
         gpus += event->shares[i].gpus;
     }
-    holds(gpus == mode->gpus, it->seed);
+    holds(gpus == point->gpus, it->seed);
 }
 
 static void replay(const struct spy_case *it, const struct spy_event *event,
                    struct account *account, uint32_t *used)
 {
-    const struct lull_cluster_mode *modes = it->modes[event->job];
+    const struct lull_cluster_point *points = it->points[event->job];
 
     holds((account->start != NULL) == (event->kind != SPY_START), it->seed);
     if (event->kind != SPY_START)
@@ -231,15 +231,15 @@ static void replay(const struct spy_case *it, const struct spy_event *event,
     case SPY_START:
         check_start(it, event, used);
         account->start = event;
-        account->mode = event->mode;
+        account->point = event->point;
         account->since_ns = event->at_ns;
         return;
     case SPY_RECLOCK:
-        holds(modes[event->mode].gpus == modes[account->mode].gpus &&
-                  modes[event->mode].type == modes[account->mode].type &&
-                  event->mode != account->mode,
+        holds(points[event->point].gpus == points[account->point].gpus &&
+                  points[event->point].type == points[account->point].type &&
+                  event->point != account->point,
               it->seed);
-        account->mode = event->mode;
+        account->point = event->point;
         return;
     case SPY_STOP:
         holds(it->all[event->job].is_preemptible, it->seed);
@@ -256,8 +256,8 @@ static void replay(const struct spy_case *it, const struct spy_event *event,
 
 static bool could_run(const struct spy_case *it, uint32_t job)
 {
-    for (uint32_t mode = 0; mode < it->all[job].mode_count; mode++) {
-        const struct lull_cluster_mode *asked = &it->modes[job][mode];
+    for (uint32_t point = 0; point < it->all[job].point_count; point++) {
+        const struct lull_cluster_point *asked = &it->points[job][point];
         uint32_t gpus = 0;
 
         for (uint32_t i = 0; i < it->cluster.node_count; i++)

@@ -8,7 +8,7 @@
 #include "../core/property.h"
 #include "simulator/cluster/engine.h"
 
-enum { SPY_JOBS = 64, SPY_NODES = 24, SPY_MODES = 8, SPY_EVENTS = 20000, SPY_SHARES = 8 };
+enum { SPY_JOBS = 64, SPY_NODES = 24, SPY_POINTS = 8, SPY_EVENTS = 20000, SPY_SHARES = 8 };
 
 #define SPY_S INT64_C(1000000000)
 
@@ -17,24 +17,24 @@ struct spy_case {
     struct lull_cluster_type types[2];
     struct lull_cluster_node nodes[SPY_NODES];
     struct lull_cluster cluster;
-    struct lull_cluster_mode modes[SPY_JOBS][SPY_MODES];
+    struct lull_cluster_point points[SPY_JOBS][SPY_POINTS];
     struct lull_cluster_job all[SPY_JOBS];
     struct lull_cluster_jobs jobs;
 };
 
 /* What a random case has. */
-struct spy_wish {
+struct spy_options {
     uint32_t types, pools, nodes, node_gpus, jobs, most_gpus;
-    uint32_t clocks;  /* modes of a type, by clock */
-    uint32_t elastic; /* numbers of GPUs of a mode; 1: as it asks */
+    uint32_t clocks;  /* operating points of a type, by clock */
+    uint32_t elastic; /* numbers of GPUs of a operating point; 1: as it asks */
     bool is_preemptible;
     bool has_deadlines;
     bool has_weights;
-    int64_t most_s; /* of a job's fastest mode */
+    int64_t most_s; /* of a job's fastest operating point */
     int64_t span_s; /* of arrivals */
 };
 
-void spy_make(struct spy_case *it, const struct spy_wish *wish, uint64_t seed);
+void spy_make(struct spy_case *it, const struct spy_options *options, uint64_t seed);
 
 enum spy_kind { SPY_START, SPY_STOP, SPY_RECLOCK, SPY_END };
 
@@ -42,7 +42,7 @@ struct spy_event {
     int64_t at_ns;
     enum spy_kind kind;
     uint32_t job;
-    uint32_t mode;
+    uint32_t point;
     int64_t restart_ns;
     uint32_t share_count;
     struct lull_cluster_share shares[SPY_SHARES];
@@ -67,8 +67,8 @@ struct lull_cluster_run *spy_run(const struct spy_case *it,
                                  struct spy_log *log);
 
 /*
- * No GPU has two jobs; every job that could run did, wholly, in its modes, after it arrived, and
- * stopped in between only if it may; it has no more than its mode's GPUs; RECLOCK changes clocks
+ * No GPU has two jobs; every job that could run did, wholly, in its operating points, after it arrived, and
+ * stopped in between only if it may; it has no more than its operating point's GPUs; RECLOCK changes clocks
  * only.
  */
 void spy_check(const struct spy_case *it, const struct lull_cluster_run *run,

@@ -71,7 +71,7 @@ static void check_places(const struct cluster_case *it, const struct lull_cluste
         }
 }
 
-/* Of running jobs, which then take the time of no one mode. */
+/* Of running jobs, which then take the time of no one operating point. */
 static bool changes_clocks(const struct lull_cluster_policy_ops *policy)
 {
     return policy == lull_cluster_policy_find("hdf") || policy == lull_cluster_policy_find("powerflow");
@@ -93,7 +93,7 @@ static void check_work(const struct cluster_case *it, const struct lull_cluster_
         for (size_t i = 0; i < all->count; i++)
             if (all->all[i].job == job)
                 done_ratio += (double)(all->all[i].end_ns - all->all[i].begin_ns) /
-                              (double)it->modes[job][all->all[i].mode].time_ns;
+                              (double)it->points[job][all->all[i].point].time_ns;
         /* What a failure took, and beginning again after a preemption, come on top. */
         holds(done_ratio >= 1.0 - 1e-8, seed);
         if (outcome->failures + outcome->preemptions == 0)
@@ -173,9 +173,9 @@ static void check_idle(const struct cluster_case *it, const struct lull_cluster_
     double run_j, idle_j;
 
     for (size_t i = 0; i < all->count; i++) {
-        const struct lull_cluster_mode *mode = &it->modes[all->all[i].job][all->all[i].mode];
+        const struct lull_cluster_point *point = &it->points[all->all[i].job][all->all[i].point];
 
-        expected_j -= it->types[mode->type].idle_w * mode->gpus *
+        expected_j -= it->types[point->type].idle_w * point->gpus *
                       (double)(all->all[i].end_ns - all->all[i].begin_ns) * 1e-9;
     }
     lull_cluster_run_energy(run, &run_j, &idle_j);
@@ -231,13 +231,13 @@ static void check_node_cap(const struct cluster_case *it, const struct lull_clus
 
             for (size_t i = 0; i < all->count; i++) {
                 const struct lull_cluster_stretch *stretch = &all->all[i];
-                const struct lull_cluster_mode *mode = &it->modes[stretch->job][stretch->mode];
+                const struct lull_cluster_point *point = &it->points[stretch->job][stretch->point];
 
                 for (uint32_t k = 0; k < stretch->share_count; k++)
                     if (stretch->shares[k].node == node &&
                         stretch->begin_ns <= all->all[at].begin_ns &&
                         stretch->end_ns > all->all[at].begin_ns)
-                        w += mode->energy_j / ((double)mode->time_ns * 1e-9) / mode->gpus *
+                        w += point->energy_j / ((double)point->time_ns * 1e-9) / point->gpus *
                              cap->peak_ratio * stretch->shares[k].gpus;
             }
             holds(w <= cap->node_w * (1.0 + 1e-8), seed);
@@ -306,12 +306,12 @@ static void draw_sharing(struct cluster_case *it, struct lull_random *random,
     for (uint32_t i = 0; i < it->cluster.node_count; i++)
         it->nodes[i].rack = i / 3;
     for (uint32_t job = 0; job < it->jobs.count; job++)
-        for (uint32_t i = 0; i < it->all[job].mode_count; i++) {
-            struct lull_cluster_mode *const mode = &it->modes[job][i];
+        for (uint32_t i = 0; i < it->all[job].point_count; i++) {
+            struct lull_cluster_point *const point = &it->points[job][i];
 
-            mode->exposed_ratio = (float)(0.8 * lull_random_uniform(random));
-            mode->read_mb_s = (float)(100.0 * lull_random_uniform(random));
-            mode->waiting_w = (float)(100.0 * mode->gpus * lull_random_uniform(random));
+            point->exposed_ratio = (float)(0.8 * lull_random_uniform(random));
+            point->read_mb_s = (float)(100.0 * lull_random_uniform(random));
+            point->waiting_w = (float)(100.0 * point->gpus * lull_random_uniform(random));
         }
 }
 
@@ -324,8 +324,8 @@ static void check_sharing(const struct cluster_case *it, const struct lull_clust
     for (size_t i = 0; i < all->count; i++) {
         const struct lull_cluster_stretch *stretch = &all->all[i];
         const struct lull_cluster_outcome *outcome = &lull_cluster_run_outcomes(run)[stretch->job];
-        const struct lull_cluster_mode *mode = &it->modes[stretch->job][stretch->mode];
-        const double alone_s = (double)mode->time_ns * 1e-9;
+        const struct lull_cluster_point *point = &it->points[stretch->job][stretch->point];
+        const double alone_s = (double)point->time_ns * 1e-9;
         const double longer_s = (double)outcome->shared_ns * 1e-9;
 
         if (outcome->fate != LULL_CLUSTER_DONE || stretch->begin_ns != outcome->start_ns ||
@@ -333,7 +333,7 @@ static void check_sharing(const struct cluster_case *it, const struct lull_clust
             continue;
         assert_near((double)(stretch->end_ns - stretch->begin_ns) * 1e-9, alone_s + longer_s,
                     1e-6 * (alone_s + longer_s));
-        assert_near(stretch->energy_j, mode->energy_j + mode->waiting_w * longer_s,
+        assert_near(stretch->energy_j, point->energy_j + point->waiting_w * longer_s,
                     1e-6 * stretch->energy_j);
     }
     for (uint32_t job = 0; job < it->jobs.count; job++)
@@ -354,7 +354,7 @@ static void replay_from(const struct cluster_case *it, const struct lull_cluster
     for (size_t i = 0; i < all->count; i++)
         if (all->all[i].begin_ns <= from_ns && all->all[i].end_ns >= to_ns)
             assert_int_equal(lull_contention_add(contention, all->all[i].job,
-                                                 &it->modes[all->all[i].job][all->all[i].mode],
+                                                 &it->points[all->all[i].job][all->all[i].point],
                                                  all->all[i].shares, all->all[i].share_count),
                              0);
     assert_true(lull_contention_update(contention, &told) >= 0);
@@ -365,8 +365,8 @@ static void replay_from(const struct cluster_case *it, const struct lull_cluster
     lull_contention_destroy(contention);
 }
 
-/* How long a job ran in all, and in how many modes. */
-static double ran_s(const struct lull_cluster_stretches *all, uint32_t job, uint32_t *modes_out)
+/* How long a job ran in all, and in how many operating points. */
+static double ran_s(const struct lull_cluster_stretches *all, uint32_t job, uint32_t *points_out)
 {
     uint32_t seen = 0;
     double sum_s = 0.0;
@@ -374,9 +374,9 @@ static double ran_s(const struct lull_cluster_stretches *all, uint32_t job, uint
     for (size_t i = 0; i < all->count; i++)
         if (all->all[i].job == job) {
             sum_s += (double)(all->all[i].end_ns - all->all[i].begin_ns) * 1e-9;
-            seen |= 1U << all->all[i].mode;
+            seen |= 1U << all->all[i].point;
         }
-    *modes_out = (uint32_t)__builtin_popcount(seen);
+    *points_out = (uint32_t)__builtin_popcount(seen);
     return sum_s;
 }
 
@@ -396,16 +396,16 @@ static void check_shared(const struct cluster_case *it, const struct lull_cluste
     free(events);
     for (uint32_t job = 0; job < it->jobs.count; job++) {
         const struct lull_cluster_outcome *outcome = &lull_cluster_run_outcomes(run)[job];
-        const struct lull_cluster_mode *mode = &it->modes[job][outcome->mode];
+        const struct lull_cluster_point *point = &it->points[job][outcome->point];
         const double got_s = (double)outcome->shared_ns * 1e-9;
-        uint32_t modes;
-        const double run_s = ran_s(all, job, &modes);
+        uint32_t points;
+        const double run_s = ran_s(all, job, &points);
 
         if (outcome->preemptions == 0)
             assert_near(got_s, replayed[job], 1e-5 * (1.0 + run_s));
-        if (outcome->preemptions == 1 && modes == 1 && outcome->fate == LULL_CLUSTER_DONE)
-            assert_near(run_s - got_s - (double)mode->time_ns * 1e-9,
-                        (double)lull_cluster_restart_ns(mode->gpus) * 1e-9, 1e-6 * run_s);
+        if (outcome->preemptions == 1 && points == 1 && outcome->fate == LULL_CLUSTER_DONE)
+            assert_near(run_s - got_s - (double)point->time_ns * 1e-9,
+                        (double)lull_cluster_restart_ns(point->gpus) * 1e-9, 1e-6 * run_s);
     }
 }
 

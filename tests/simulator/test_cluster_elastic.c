@@ -1,5 +1,5 @@
 /*
- * PD-RATS on jobs that may be preempted: whatever random jobs have for modes, nothing is lost where
+ * PD-RATS on jobs that may be preempted: whatever random jobs have for operating points, nothing is lost where
  * they get other numbers of GPUs; and small cases whose ends are worked out by hand.
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -13,7 +13,7 @@ enum { SEEDS = 80 };
 static struct spy_case it;
 static struct spy_log spied, again;
 
-static struct lull_cluster_policy_ops at_knob(double second_j)
+static struct lull_cluster_policy_ops at_parameter(double second_j)
 {
     struct lull_cluster_policy_ops set;
 
@@ -24,9 +24,9 @@ static struct lull_cluster_policy_ops at_knob(double second_j)
 
 /* ---- random jobs ---------------------------------------------------------------------------- */
 
-static struct spy_wish wish_of(uint64_t seed)
+static struct spy_options options_of(uint64_t seed)
 {
-    return (struct spy_wish){
+    return (struct spy_options){
         .types = 1 + (uint32_t)(seed % 2),
         .pools = 1 + (uint32_t)(seed / 2 % 2),
         .nodes = seed % 3 == 0 ? 4 : 12,
@@ -50,7 +50,7 @@ static void count_resizes(size_t *grown, size_t *shrunk)
 
     for (size_t i = 0; i < spied.count; i++) {
         const struct spy_event *event = &spied.events[i];
-        const uint32_t now = it.modes[event->job][event->mode].gpus;
+        const uint32_t now = it.points[event->job][event->point].gpus;
 
         if (event->kind != SPY_START)
             continue;
@@ -62,19 +62,19 @@ static void count_resizes(size_t *grown, size_t *shrunk)
 
 static void test_resized_jobs_keep_their_progress(void **state)
 {
-    static const double knobs[] = {0.0, 500.0, 1e9};
+    static const double parameters[] = {0.0, 500.0, 1e9};
     size_t grown = 0;
     size_t shrunk = 0;
 
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        const struct spy_wish wish = wish_of(seed);
+        const struct spy_options options = options_of(seed);
 
-        spy_make(&it, &wish, seed);
+        spy_make(&it, &options, seed);
         for (uint32_t i = 0; i < it.jobs.count; i++)
             it.all[i].is_preemptible = true;
         for (size_t i = 0; i < 3; i++) {
-            const struct lull_cluster_policy_ops ops = at_knob(knobs[i]);
+            const struct lull_cluster_policy_ops ops = at_parameter(parameters[i]);
             struct lull_cluster_run *run = spy_run(&it, &ops, NULL, &spied);
             struct lull_cluster_run *twin = spy_run(&it, &ops, NULL, &again);
 
@@ -110,20 +110,20 @@ static struct lull_cluster_job *add_job(int64_t arrival_s)
         .deadline_ns = LULL_CLUSTER_NEVER,
         .weight = 1.0,
         .is_preemptible = true,
-        .modes = it.modes[job],
+        .points = it.points[job],
     };
     return &it.all[job];
 }
 
-static void add_mode(struct lull_cluster_job *job, uint32_t gpus, int64_t time_s, double energy_j)
+static void add_point(struct lull_cluster_job *job, uint32_t gpus, int64_t time_s, double energy_j)
 {
-    it.modes[job - it.all][job->mode_count++] =
-        (struct lull_cluster_mode){.gpus = gpus, .time_ns = time_s * SPY_S, .energy_j = energy_j};
+    it.points[job - it.all][job->point_count++] =
+        (struct lull_cluster_point){.gpus = gpus, .time_ns = time_s * SPY_S, .energy_j = energy_j};
 }
 
 static int64_t end_s(uint32_t job, double second_j)
 {
-    const struct lull_cluster_policy_ops ops = at_knob(second_j);
+    const struct lull_cluster_policy_ops ops = at_parameter(second_j);
     struct lull_cluster_run *run = spy_run(&it, &ops, NULL, &spied);
     const int64_t end_ns = lull_cluster_run_outcomes(run)[job].end_ns;
 
@@ -141,10 +141,10 @@ static void test_grows_onto_a_free_gpu(void **state)
     (void)state;
     begin_case(2);
     job = add_job(0);
-    add_mode(job, 1, 1000, 1e5);
+    add_point(job, 1, 1000, 1e5);
     job = add_job(0);
-    add_mode(job, 2, 5000, 1e6);
-    add_mode(job, 1, 10000, 1e6);
+    add_point(job, 2, 5000, 1e6);
+    add_point(job, 1, 10000, 1e6);
     assert_int_equal(end_s(1, 500.0), 1000 + 7 + 4500);
 }
 
@@ -156,10 +156,10 @@ static void test_does_not_grow_near_its_end(void **state)
     (void)state;
     begin_case(2);
     job = add_job(0);
-    add_mode(job, 1, 1000, 1e5);
+    add_point(job, 1, 1000, 1e5);
     job = add_job(0);
-    add_mode(job, 2, 505, 1e5);
-    add_mode(job, 1, 1010, 1e5);
+    add_point(job, 2, 505, 1e5);
+    add_point(job, 1, 1010, 1e5);
     assert_int_equal(end_s(1, 500.0), 1010);
 }
 
@@ -173,10 +173,10 @@ static void test_shrinks_for_who_waits(void **state)
     (void)state;
     begin_case(2);
     job = add_job(0);
-    add_mode(job, 2, 5000, 1e6);
-    add_mode(job, 1, 10000, 1e6);
+    add_point(job, 2, 5000, 1e6);
+    add_point(job, 1, 10000, 1e6);
     job = add_job(1000);
-    add_mode(job, 1, 2000, 2e5);
+    add_point(job, 1, 2000, 2e5);
     assert_int_equal(end_s(1, 500.0), 3000);
     assert_int_equal(end_s(0, 500.0), 3000 + 7 + 3015);
 }
@@ -189,8 +189,8 @@ static void test_clocks_and_deadlines(void **state)
     (void)state;
     begin_case(1);
     job = add_job(0);
-    add_mode(job, 1, 100, 40000.0);
-    add_mode(job, 1, 120, 30000.0);
+    add_point(job, 1, 100, 40000.0);
+    add_point(job, 1, 120, 30000.0);
     assert_int_equal(end_s(0, 0.0), 120);
     assert_int_equal(end_s(0, 499.0), 120);
     assert_int_equal(end_s(0, 501.0), 100);
@@ -209,37 +209,37 @@ static void test_urgent_jobs_go_first(void **state)
     (void)state;
     begin_case(1);
     job = add_job(0);
-    add_mode(job, 1, 100, 1e4);
+    add_point(job, 1, 100, 1e4);
     job = add_job(10);
-    add_mode(job, 1, 100, 1e4);
+    add_point(job, 1, 100, 1e4);
     job = add_job(20);
-    add_mode(job, 1, 90, 1e4);
+    add_point(job, 1, 90, 1e4);
     assert_int_equal(end_s(1, 500.0), 290);
     it.all[1].deadline_ns = 260 * SPY_S;
     assert_int_equal(end_s(1, 500.0), 200);
     assert_int_equal(end_s(1, 10000.0), 200);
     assert_int_equal(end_s(1, 1e9), 290);
     it.all[2].arrival_ns = 95 * SPY_S;
-    it.modes[2][0].time_ns = 24 * SPY_S;
+    it.points[2][0].time_ns = 24 * SPY_S;
     assert_int_equal(end_s(1, 500.0), 224);
     it.all[2].arrival_ns = 20 * SPY_S;
-    it.modes[2][0].time_ns = 90 * SPY_S;
+    it.points[2][0].time_ns = 90 * SPY_S;
     it.all[1].deadline_ns = 105 * SPY_S;
     assert_int_equal(end_s(1, 500.0), 290);
 }
 
-/* Where only time counts, one without other modes goes in the order of srsf, restarts and all. */
+/* Where only time counts, one without other operating points goes in the order of srsf, restarts and all. */
 static void test_is_srsf_where_only_time_counts(void **state)
 {
-    struct spy_wish wish = wish_of(3);
+    struct spy_options options = options_of(3);
 
     (void)state;
-    wish.clocks = wish.elastic = wish.types = 1;
-    wish.has_deadlines = wish.has_weights = false;
+    options.clocks = options.elastic = options.types = 1;
+    options.has_deadlines = options.has_weights = false;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        const struct lull_cluster_policy_ops ops = at_knob(1e9);
+        const struct lull_cluster_policy_ops ops = at_parameter(1e9);
 
-        spy_make(&it, &wish, seed);
+        spy_make(&it, &options, seed);
         for (uint32_t i = 0; i < it.jobs.count; i++)
             it.all[i].is_preemptible = true;
         lull_cluster_run_destroy(spy_run(&it, &ops, NULL, &spied));

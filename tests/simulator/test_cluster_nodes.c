@@ -18,7 +18,7 @@ static const struct lull_cluster_type gpu = {
     .name = "A", .idle_w = 50.0, .turn_on_j = 4000.0, .turn_on_ns = 20 * CASE_S, .off_w = 10.0};
 static const struct lull_cluster_node node_pair[] = {{.gpus = 2}, {.gpus = 2}};
 
-static struct lull_cluster_mode full = {.gpus = 2, .time_ns = 100 * CASE_S, .energy_j = 60000.0};
+static struct lull_cluster_point full = {.gpus = 2, .time_ns = 100 * CASE_S, .energy_j = 60000.0};
 
 static struct lull_cluster_run *run_hand(uint32_t nodes, const struct lull_cluster_job *all,
                                          size_t count,
@@ -44,8 +44,8 @@ static void test_a_failure(void **state)
     struct lull_cluster_job job = {.deadline_ns = LULL_CLUSTER_NEVER,
                                    .weight = 1.0,
                                    .checkpoint_ns = 20 * CASE_S,
-                                   .mode_count = 1,
-                                   .modes = &full};
+                                   .point_count = 1,
+                                   .points = &full};
     struct lull_cluster_run *run = run_hand(1, &job, 1, &conditions);
     const struct lull_cluster_outcome *outcome = lull_cluster_run_outcomes(run);
     double run_j, idle_j;
@@ -80,12 +80,12 @@ static void test_ski_rental(void **state)
 {
     const struct lull_cluster_conditions conditions = {.turns_nodes_off = true};
     const struct lull_cluster_job jobs[] = {
-        {.deadline_ns = LULL_CLUSTER_NEVER, .weight = 1.0, .mode_count = 1, .modes = &full},
+        {.deadline_ns = LULL_CLUSTER_NEVER, .weight = 1.0, .point_count = 1, .points = &full},
         {.arrival_ns = 200 * CASE_S,
          .deadline_ns = LULL_CLUSTER_NEVER,
          .weight = 1.0,
-         .mode_count = 1,
-         .modes = &full},
+         .point_count = 1,
+         .points = &full},
     };
     struct lull_cluster_run *run = run_hand(1, jobs, 2, &conditions);
     const struct lull_cluster_outcome *outcomes = lull_cluster_run_outcomes(run);
@@ -157,8 +157,8 @@ static void test_at_most_twice_foresight(void **state)
             jobs[i] = (struct lull_cluster_job){.arrival_ns = now_ns,
                                                 .deadline_ns = LULL_CLUSTER_NEVER,
                                                 .weight = 1.0,
-                                                .mode_count = 1,
-                                                .modes = &full};
+                                                .point_count = 1,
+                                                .points = &full};
             now_ns += full.time_ns;
         }
         assert_int_equal(lull_cluster_simulate_under(&cluster, &all, lull_cluster_policy_find("fifo"),
@@ -187,12 +187,12 @@ static void test_price_and_carbon(void **state)
     const struct lull_tariff carbon = {times_ns, grams, 2};
     const struct lull_cluster_conditions conditions = {.price = &price, .carbon = &carbon};
     const struct lull_cluster_job jobs[] = {
-        {.deadline_ns = LULL_CLUSTER_NEVER, .weight = 1.0, .mode_count = 1, .modes = &full},
+        {.deadline_ns = LULL_CLUSTER_NEVER, .weight = 1.0, .point_count = 1, .points = &full},
         {.arrival_ns = 150 * CASE_S,
          .deadline_ns = LULL_CLUSTER_NEVER,
          .weight = 1.0,
-         .mode_count = 1,
-         .modes = &full},
+         .point_count = 1,
+         .points = &full},
     };
     struct lull_cluster_run *run = run_hand(1, jobs, 2, &conditions);
     const struct lull_power_meter *meter = lull_cluster_run_meter(run);
@@ -205,12 +205,12 @@ static void test_price_and_carbon(void **state)
     lull_cluster_run_destroy(run);
 }
 
-/* Three jobs, watts for two at their peak; a mode of less; and none that fits. */
+/* Three jobs, watts for two at their peak; a operating point of less; and none that fits. */
 static void test_a_cap(void **state)
 {
-    static const struct lull_cluster_mode one = {
+    static const struct lull_cluster_point one = {
         .gpus = 1, .time_ns = 100 * CASE_S, .energy_j = 30000.0};
-    static const struct lull_cluster_mode two[] = {
+    static const struct lull_cluster_point two[] = {
         {.gpus = 1, .time_ns = 100 * CASE_S, .energy_j = 30000.0},
         {.gpus = 1, .time_ns = 150 * CASE_S, .energy_j = 30000.0}};
     struct lull_cluster_job jobs[3];
@@ -222,19 +222,19 @@ static void test_a_cap(void **state)
     (void)state;
     for (int i = 0; i < 3; i++)
         jobs[i] = (struct lull_cluster_job){
-            .deadline_ns = LULL_CLUSTER_NEVER, .weight = 1.0, .mode_count = 1, .modes = &one};
+            .deadline_ns = LULL_CLUSTER_NEVER, .weight = 1.0, .point_count = 1, .points = &one};
     run = run_hand(2, jobs, 3, &conditions);
     assert_int_equal(lull_cluster_run_outcomes(run)[1].start_ns, 0);
     assert_int_equal(lull_cluster_run_outcomes(run)[2].start_ns, 100 * CASE_S);
     lull_cluster_run_destroy(run);
 
-    /* The third draws 200 * 1.1 - 50 more in its other mode. */
-    jobs[2].modes = two;
-    jobs[2].mode_count = 2;
+    /* The third draws 200 * 1.1 - 50 more in its other operating point. */
+    jobs[2].points = two;
+    jobs[2].point_count = 2;
     conditions.cap.cluster_w += 170.0;
     run = run_hand(2, jobs, 3, &conditions);
     assert_int_equal(lull_cluster_run_outcomes(run)[2].start_ns, 0);
-    assert_int_equal(lull_cluster_run_outcomes(run)[2].mode, 1);
+    assert_int_equal(lull_cluster_run_outcomes(run)[2].point, 1);
     lull_cluster_run_destroy(run);
 
     conditions.cap.cluster_w = 250.0;

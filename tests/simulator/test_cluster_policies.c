@@ -1,5 +1,5 @@
 /*
- * What holds for every policy, on random clusters, gangs, modes and deadlines; and what some of
+ * What holds for every policy, on random clusters, gangs, operating points and deadlines; and what some of
  * them promise. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
@@ -15,9 +15,9 @@ static struct spy_case it;
 static struct spy_log spied, again;
 
 /* From one pool of one type to two of two, light and heavy. */
-static struct spy_wish wish_of(uint64_t seed)
+static struct spy_options options_of(uint64_t seed)
 {
-    return (struct spy_wish){
+    return (struct spy_options){
         .types = 1 + (uint32_t)(seed % 2),
         .pools = 1 + (uint32_t)(seed / 2 % 2),
         .nodes = seed % 3 == 0 ? 4 : 12,
@@ -45,9 +45,9 @@ static void test_jobs_and_gpus(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        const struct spy_wish wish = wish_of(seed);
+        const struct spy_options options = options_of(seed);
 
-        spy_make(&it, &wish, seed);
+        spy_make(&it, &options, seed);
         for (size_t i = 0; all()[i] != NULL; i++) {
             struct lull_cluster_run *run = spy_run(&it, all()[i], NULL, &spied);
             struct lull_cluster_run *twin = spy_run(&it, all()[i], NULL, &again);
@@ -63,7 +63,7 @@ static void test_jobs_and_gpus(void **state)
 }
 
 /* At either end of the knob, too. */
-static void test_knobs(void **state)
+static void test_parameters(void **state)
 {
     (void)state;
     for (size_t i = 0; all()[i] != NULL; i++) {
@@ -71,21 +71,21 @@ static void test_knobs(void **state)
         struct lull_cluster_policy_ops set;
         struct lull_error err;
 
-        if (ops->knob == NULL) {
+        if (ops->parameter == NULL) {
             assert_int_equal(lull_cluster_policy_set(ops, 1.0, &set, &err), -EINVAL);
             continue;
         }
-        assert_int_equal(lull_cluster_policy_set(ops, ops->knob->most * 1.01, &set, &err), -EINVAL);
-        assert_int_equal(lull_cluster_policy_set(ops, ops->knob->least - 1.0, &set, &err), -EINVAL);
+        assert_int_equal(lull_cluster_policy_set(ops, ops->parameter->most * 1.01, &set, &err), -EINVAL);
+        assert_int_equal(lull_cluster_policy_set(ops, ops->parameter->least - 1.0, &set, &err), -EINVAL);
         for (uint64_t seed = 1; seed <= SEEDS / 4; seed++) {
-            const struct spy_wish wish = wish_of(seed);
+            const struct spy_options options = options_of(seed);
 
-            spy_make(&it, &wish, seed);
+            spy_make(&it, &options, seed);
             for (int most = 0; most < 2; most++) {
                 struct lull_cluster_run *run;
 
                 assert_int_equal(lull_cluster_policy_set(
-                                     ops, most ? ops->knob->most : ops->knob->least, &set, NULL),
+                                     ops, most ? ops->parameter->most : ops->parameter->least, &set, NULL),
                                  0);
                 run = spy_run(&it, &set, NULL, &spied);
                 spy_check(&it, run, &spied);
@@ -111,10 +111,10 @@ static bool fits(const struct lull_cluster_state *state, uint32_t job)
     struct lull_cluster_share shares[SPY_NODES];
 
     for (uint32_t type = 0; type < it.cluster.type_count; type++) {
-        const uint32_t mode = lull_cluster_first_mode(&it.all[job], type, &it.cluster, gpus_of);
+        const uint32_t point = lull_cluster_first_mode(&it.all[job], type, &it.cluster, gpus_of);
 
-        if (mode < it.all[job].mode_count &&
-            lull_cluster_place_consolidated(state, it.all[job].pool, type, it.modes[job][mode].gpus,
+        if (point < it.all[job].point_count &&
+            lull_cluster_place_consolidated(state, it.all[job].pool, type, it.points[job][point].gpus,
                                             shares) > 0)
             return true;
     }
@@ -140,13 +140,13 @@ static void test_work_conservation(void **state)
 
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        const struct spy_wish wish = wish_of(seed);
+        const struct spy_options options = options_of(seed);
 
-        spy_make(&it, &wish, seed);
+        spy_make(&it, &options, seed);
         count_gpus();
         for (size_t i = 0; i < 4; i++)
             /* One that was dispatched to a type waits for it. */
-            if (wish.types == 1 || ranked[i]->name[0] != 'h')
+            if (options.types == 1 || ranked[i]->name[0] != 'h')
                 lull_cluster_run_destroy(spy_run(&it, ranked[i], nobody_fits, &spied));
     }
 }
@@ -175,11 +175,11 @@ static bool has_room(const uint32_t *free, uint32_t pool, uint32_t type, uint32_
 /* When a job would fit on a type if nothing more were started. */
 static int64_t earliest_ns(const struct spy_log *log, uint32_t job, uint32_t type, int64_t now_ns)
 {
-    const uint32_t mode = lull_cluster_first_mode(&it.all[job], type, &it.cluster, gpus_of);
+    const uint32_t point = lull_cluster_first_mode(&it.all[job], type, &it.cluster, gpus_of);
     uint32_t free[SPY_NODES];
     int64_t at_ns = now_ns;
 
-    if (mode == it.all[job].mode_count)
+    if (point == it.all[job].point_count)
         return LULL_CLUSTER_NEVER;
     for (;;) {
         int64_t next_ns = LULL_CLUSTER_NEVER;
@@ -188,7 +188,7 @@ static int64_t earliest_ns(const struct spy_log *log, uint32_t job, uint32_t typ
             free[i] = it.nodes[i].gpus;
         for (size_t i = 0; i < log->count; i++) {
             const struct spy_event *event = &log->events[i];
-            const int64_t end_ns = event->at_ns + it.modes[event->job][event->mode].time_ns;
+            const int64_t end_ns = event->at_ns + it.points[event->job][event->point].time_ns;
 
             if (event->kind != SPY_START || end_ns <= at_ns)
                 continue;
@@ -196,7 +196,7 @@ static int64_t earliest_ns(const struct spy_log *log, uint32_t job, uint32_t typ
             for (uint32_t share = 0; share < event->share_count; share++)
                 free[event->shares[share].node] -= event->shares[share].gpus;
         }
-        if (has_room(free, it.all[job].pool, type, it.modes[job][mode].gpus))
+        if (has_room(free, it.all[job].pool, type, it.points[job][point].gpus))
             return at_ns;
         at_ns = next_ns;
     }
@@ -230,10 +230,10 @@ static void test_backfill_never_delays_the_first(void **state)
 
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        const struct spy_wish wish = wish_of(seed);
+        const struct spy_options options = options_of(seed);
         struct lull_cluster_run *run;
 
-        spy_make(&it, &wish, seed);
+        spy_make(&it, &options, seed);
         count_gpus();
         for (size_t i = 0; i < SPY_JOBS; i++)
             bound_ns[i] = LULL_CLUSTER_NEVER;
@@ -264,11 +264,11 @@ static void test_greedy_energy_announces_misses(void **state)
 
     (void)state;
     for (uint64_t seed = 0; seed < 2 * SEEDS; seed += 4) {
-        struct spy_wish wish = wish_of(seed);
+        struct spy_options options = options_of(seed);
         struct lull_cluster_run *run;
 
-        wish.has_deadlines = true;
-        spy_make(&it, &wish, seed);
+        options.has_deadlines = true;
+        spy_make(&it, &options, seed);
         run = spy_run(&it, lull_cluster_policy_find("greedy-energy"), NULL, &spied);
         for (uint32_t job = 0; job < it.jobs.count; job++) {
             const struct lull_cluster_outcome *outcome = &lull_cluster_run_outcomes(run)[job];
@@ -289,7 +289,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_jobs_and_gpus),
-        cmocka_unit_test(test_knobs),
+        cmocka_unit_test(test_parameters),
         cmocka_unit_test(test_work_conservation),
         cmocka_unit_test(test_backfill_never_delays_the_first),
         cmocka_unit_test(test_greedy_energy_announces_misses),

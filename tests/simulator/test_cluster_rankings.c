@@ -48,13 +48,13 @@ static void give_out(struct ticker *jobs, uint32_t gpus)
         if (first == SPY_JOBS)
             break;
         is_looked_at[first] = true;
-        if (it.modes[first][0].gpus > gpus)
+        if (it.points[first][0].gpus > gpus)
             continue;
         is_chosen[first] = true;
-        gpus -= it.modes[first][0].gpus;
+        gpus -= it.points[first][0].gpus;
     }
     for (uint32_t i = 0; i < it.jobs.count; i++) {
-        const int64_t cost_s = it.modes[i][0].gpus == 1 ? 7 : it.modes[i][0].gpus <= 8 ? 30 : 60;
+        const int64_t cost_s = it.points[i][0].gpus == 1 ? 7 : it.points[i][0].gpus <= 8 ? 30 : 60;
 
         if (jobs[i].is_running && !is_chosen[i] && jobs[i].restart_s < cost_s)
             jobs[i].restart_s = cost_s;
@@ -96,7 +96,7 @@ static void test_srtf_second_by_second(void **state)
 
     (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
-        const struct spy_wish wish = {.types = 1,
+        const struct spy_options options = {.types = 1,
                                       .pools = 1,
                                       .nodes = 1,
                                       .node_gpus = 12,
@@ -109,15 +109,15 @@ static void test_srtf_second_by_second(void **state)
         struct ticker jobs[SPY_JOBS] = {0};
         struct lull_cluster_run *run;
 
-        spy_make(&it, &wish, seed);
+        spy_make(&it, &options, seed);
         for (uint32_t i = 0; i < it.jobs.count; i++) {
             /* At one time each: those that come together are looked at one after the other. */
             it.all[i].arrival_ns += i * SPY_S;
             it.all[i].is_preemptible = true;
             it.all[i].memory_mib = 0;
             /* Halves of halves, so that what is left comes out exactly. */
-            it.modes[i][0].time_ns = (INT64_C(1) << it.modes[i][0].time_ns / SPY_S % 9) * SPY_S;
-            jobs[i].left_s = it.modes[i][0].time_ns / SPY_S;
+            it.points[i][0].time_ns = (INT64_C(1) << it.points[i][0].time_ns / SPY_S % 9) * SPY_S;
+            jobs[i].left_s = it.points[i][0].time_ns / SPY_S;
         }
         run = spy_run(&it, lull_cluster_policy_find("srtf"), NULL, &spied);
         tick(jobs, 12);
@@ -157,12 +157,12 @@ static double cost_of_run(const double *works, double alpha)
     for (uint32_t job = 0; job < it.jobs.count; job++) {
         double left = 1.0;
         int64_t since_ns = it.all[job].arrival_ns;
-        uint32_t mode = UINT32_MAX;
+        uint32_t point = UINT32_MAX;
 
         for (size_t i = 0; i < spied.count; i++) {
             const struct spy_event *event = &spied.events[i];
             const double slots = (double)(event->at_ns - since_ns) / ((double)SLOT_S * SPY_S);
-            const double speed = mode == UINT32_MAX ? 0.0 : SPEEDS - mode;
+            const double speed = point == UINT32_MAX ? 0.0 : SPEEDS - point;
             const double done = fmin(speed * slots / works[job], left);
 
             if (event->job != job)
@@ -170,8 +170,8 @@ static double cost_of_run(const double *works, double alpha)
             cost += slots * it.all[job].weight * (left - done / 2.0) + slots * power(speed, alpha);
             left -= done;
             since_ns = event->at_ns;
-            mode =
-                event->kind == SPY_START || event->kind == SPY_RECLOCK ? event->mode : UINT32_MAX;
+            point =
+                event->kind == SPY_START || event->kind == SPY_RECLOCK ? event->point : UINT32_MAX;
         }
     }
     return cost;
@@ -226,16 +226,16 @@ static void make_tiny(uint64_t seed, double *works, double alpha)
             .deadline_ns = LULL_CLUSTER_NEVER,
             .weight = (double)(1 + lull_random_below(&random, 12)),
             .is_preemptible = true,
-            .mode_count = SPEEDS,
-            .modes = it.modes[job],
+            .point_count = SPEEDS,
+            .points = it.points[job],
         };
-        for (int mode = 0; mode < SPEEDS; mode++) {
-            const double slots = works[job] / (SPEEDS - mode);
+        for (int point = 0; point < SPEEDS; point++) {
+            const double slots = works[job] / (SPEEDS - point);
 
-            it.modes[job][mode] = (struct lull_cluster_mode){
+            it.points[job][point] = (struct lull_cluster_point){
                 .gpus = 1,
                 .time_ns = (int64_t)(slots * SLOT_S) * SPY_S,
-                .energy_j = power(SPEEDS - mode, alpha) * slots * SLOT_S,
+                .energy_j = power(SPEEDS - point, alpha) * slots * SLOT_S,
             };
         }
     }
@@ -274,7 +274,7 @@ static void test_powerflow_keeps_its_budget(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) {
-        const struct spy_wish wish = {.types = 1,
+        const struct spy_options options = {.types = 1,
                                       .pools = 1,
                                       .nodes = 4,
                                       .node_gpus = 8,
@@ -286,7 +286,7 @@ static void test_powerflow_keeps_its_budget(void **state)
                                       .span_s = 1000 + 500 * (int64_t)(seed % 50)};
         double before_s = INFINITY;
 
-        spy_make(&it, &wish, seed);
+        spy_make(&it, &options, seed);
         for (double budget = 0.7; budget < 1.2; budget += 0.2) {
             struct lull_cluster_policy_ops set;
             struct lull_cluster_run *run;
@@ -306,10 +306,10 @@ static void test_powerflow_keeps_its_budget(void **state)
 
                 if (outcome->fate != LULL_CLUSTER_DONE)
                     continue;
-                for (uint32_t mode = 0; mode < it.all[i].mode_count; mode++)
-                    its_j = fmin(its_j, it.modes[i][mode].energy_j);
+                for (uint32_t point = 0; point < it.all[i].point_count; point++)
+                    its_j = fmin(its_j, it.points[i][point].energy_j);
                 least_j += its_j;
-                most_j += budget * it.modes[i][0].energy_j;
+                most_j += budget * it.points[i][0].energy_j;
                 sum_s += (double)(outcome->end_ns - it.all[i].arrival_ns) * 1e-9;
             }
             lull_cluster_run_energy(run, &run_j, &idle_j);

@@ -26,8 +26,8 @@ static struct {
     struct lull_cluster_node nodes[1024];
     struct lull_cluster cluster;
     uint32_t first_node[VCS]; /* placements count nodes of their VC */
-    struct lull_cluster_mode of_id[MOST_IDS];
-    struct lull_cluster_mode modes[MOST_JOBS];
+    struct lull_cluster_point of_id[MOST_IDS];
+    struct lull_cluster_point points[MOST_JOBS];
     struct lull_cluster_job jobs[MOST_JOBS];
     int64_t starts_s[MOST_JOBS];
     char *placements[MOST_JOBS];
@@ -81,12 +81,12 @@ static void read_jobs(void)
 
     while (lull_lines_next(lines, &rest, NULL) == 1) {
         const int id = atoi(lull_lines_cell(&rest));
-        struct lull_cluster_mode *const mode = &it.of_id[id];
+        struct lull_cluster_point *const point = &it.of_id[id];
 
         lull_lines_cell(&rest);
         lull_lines_cell(&rest);
-        mode->gpus = (uint32_t)atoi(lull_lines_cell(&rest));
-        mode->time_ns = (int64_t)atof(lull_lines_cell(&rest)) * 1000000000;
+        point->gpus = (uint32_t)atoi(lull_lines_cell(&rest));
+        point->time_ns = (int64_t)atof(lull_lines_cell(&rest)) * 1000000000;
     }
     lull_lines_close(lines);
 }
@@ -100,12 +100,12 @@ static void read_golden(void)
         struct lull_cluster_job *const job = &it.jobs[it.count];
 
         job->pool = find_vc(lull_lines_cell(&rest));
-        it.modes[it.count] = it.of_id[atoi(lull_lines_cell(&rest))];
+        it.points[it.count] = it.of_id[atoi(lull_lines_cell(&rest))];
         job->arrival_ns = atoll(lull_lines_cell(&rest)) * 1000000000;
         job->deadline_ns = LULL_CLUSTER_NEVER;
         job->weight = 1.0;
-        job->mode_count = 1;
-        job->modes = &it.modes[it.count];
+        job->point_count = 1;
+        job->points = &it.points[it.count];
         it.starts_s[it.count] = atoll(lull_lines_cell(&rest));
         it.placements[it.count++] = strdup(lull_lines_cell(&rest));
     }
@@ -246,7 +246,7 @@ static void compare_with_chronus(const struct lull_cluster_jobs *jobs,
 
 static void test_chronus(void **state)
 {
-    static struct lull_cluster_mode modes[MOST_JOBS];
+    static struct lull_cluster_point points[MOST_JOBS];
     static struct lull_cluster_job all[MOST_JOBS];
     struct lull_cluster_jobs jobs = {all, 0};
     struct lull_cluster_jobs_table table;
@@ -259,13 +259,13 @@ static void test_chronus(void **state)
     for (; jobs.count < table.count; jobs.count++) {
         const struct lull_cluster_jobs_row *row = &table.rows[jobs.count];
 
-        modes[jobs.count] =
-            (struct lull_cluster_mode){.gpus = row->gpus, .time_ns = row->duration_ns};
+        points[jobs.count] =
+            (struct lull_cluster_point){.gpus = row->gpus, .time_ns = row->duration_ns};
         all[jobs.count] = (struct lull_cluster_job){.arrival_ns = row->submit_ns,
                                                     .deadline_ns = row->deadline_ns,
                                                     .weight = 1.0,
-                                                    .mode_count = 1,
-                                                    .modes = &modes[jobs.count]};
+                                                    .point_count = 1,
+                                                    .points = &points[jobs.count]};
     }
     compare_with_chronus(
         &jobs, &(struct expected){lull_cluster_policy_find("fifo"), 2467.8103, 2204.2982, 29021, 7664});

@@ -116,7 +116,7 @@ static uint32_t uses_of(const struct network *it, const struct job *job,
 static void send(const struct network *it, struct lull_transfers *transfers, struct job *job)
 {
     struct lull_share_use uses[SHARES + RACKS];
-    const struct lull_transfer transfer = {
+    const struct lull_network_transfer transfer = {
         .uses = uses,
         .use_count = uses_of(it, job, uses),
         .size_mb = job->send_mb,
@@ -198,10 +198,10 @@ static void model(const struct network *it, double *slowdown)
     assert_int_equal(lull_contention_create(&it->cluster, &it->rules, &contention), 0);
     for (uint32_t i = 0; i < it->job_count; i++) {
         const struct job *job = &it->jobs[i];
-        const struct lull_cluster_mode mode = {
+        const struct lull_cluster_point point = {
             .gpus = job->count, .exposed_ratio = (float)(1.0 - job->compute_s / job->alone_s)};
 
-        assert_int_equal(lull_contention_add(contention, i, &mode, job->shares, job->count), 0);
+        assert_int_equal(lull_contention_add(contention, i, &point, job->shares, job->count), 0);
     }
     assert_true(lull_contention_update(contention, &told) >= 0);
     for (uint32_t i = 0; i < it->job_count; i++)

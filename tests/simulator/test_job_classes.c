@@ -58,9 +58,9 @@ static void test_emulated_physics(void **state)
             check_kernel(&lull_gpu_models[i], &lull_gpu_models[i].profiles[k]);
 }
 
-/* How much more than a point of the surface a mix of modes needs that takes as long, at most. */
+/* How much more than a point of the surface a mix of operating points needs that takes as long, at most. */
 static double find_excess(const struct lull_job_surface *surface, uint32_t gpus,
-                          const struct lull_cluster_mode *modes, size_t count)
+                          const struct lull_cluster_point *points, size_t count)
 {
     double worst = 0.0;
 
@@ -70,24 +70,24 @@ static double find_excess(const struct lull_job_surface *surface, uint32_t gpus,
         double mixed_j;
 
         assert_true(lull_job_surface_at(surface, gpus, clock, &point));
-        while (next < count && modes[next].time_ns < point.time_ns)
+        while (next < count && points[next].time_ns < point.time_ns)
             next++;
-        mixed_j = next < count ? modes[next].energy_j : modes[count - 1].energy_j;
+        mixed_j = next < count ? points[next].energy_j : points[count - 1].energy_j;
         if (next > 0 && next < count)
-            mixed_j += (modes[next - 1].energy_j - modes[next].energy_j) *
-                       (double)(modes[next].time_ns - point.time_ns) /
-                       (double)(modes[next].time_ns - modes[next - 1].time_ns);
+            mixed_j += (points[next - 1].energy_j - points[next].energy_j) *
+                       (double)(points[next].time_ns - point.time_ns) /
+                       (double)(points[next].time_ns - points[next - 1].time_ns);
         worst = fmax(worst, mixed_j / point.energy_j - 1.0);
     }
     return worst;
 }
 
-/* Every class has modes on every model, within the board's limit, and a lower clock saves. */
+/* Every class has operating points on every model, within the board's limit, and a lower clock saves. */
 static void check_class(const struct lull_gpu_model *model, uint32_t job_class,
                         enum lull_job_network network)
 {
-    static struct lull_cluster_mode candidates[LULL_JOB_MOST_CANDIDATES];
-    struct lull_cluster_mode modes[LULL_CLUSTER_MOST_MODES];
+    static struct lull_cluster_point candidates[LULL_JOB_MOST_CANDIDATES];
+    struct lull_cluster_point points[LULL_CLUSTER_MOST_POINTS];
     const uint32_t gpus = 4;
     struct lull_job_work work;
 
@@ -101,18 +101,18 @@ static void check_class(const struct lull_gpu_model *model, uint32_t job_class,
                                           .gpus = gpus,
                                           .time_ns = INT64_C(3600000000000)},
                                          0};
-    const size_t count = lull_job_modes(&offer, 1, &gpus, 1, 1, candidates, modes);
+    const size_t count = lull_operating_points(&offer, 1, &gpus, 1, 1, candidates, points);
 
-    assert_in_range(count, 2, LULL_CLUSTER_MOST_MODES);
-    assert_int_equal(modes[0].time_ns, offer.surface.time_ns);
+    assert_in_range(count, 2, LULL_CLUSTER_MOST_POINTS);
+    assert_int_equal(points[0].time_ns, offer.surface.time_ns);
     for (size_t i = 0; i < count; i++) {
-        const double power_w = modes[i].energy_j / gpus / ((double)modes[i].time_ns * 1e-9);
+        const double power_w = points[i].energy_j / gpus / ((double)points[i].time_ns * 1e-9);
 
         assert_true(power_w > model->idle_w && power_w <= model->limit_default_w);
     }
-    assert_true(modes[count - 1].energy_j < modes[0].energy_j);
-    /* What is lost by having 16 modes instead of all clocks. */
-    assert_true(find_excess(&offer.surface, gpus, modes, count) <= 0.002);
+    assert_true(points[count - 1].energy_j < points[0].energy_j);
+    /* What is lost by having 16 operating points instead of all clocks. */
+    assert_true(find_excess(&offer.surface, gpus, points, count) <= 0.002);
 }
 
 static void test_all(void **state)
@@ -165,11 +165,11 @@ static void test_published_valleys(void **state)
 
 /*
  * GPT-3 175B's layout with fewer micro-batches on 64 A100s: one clock for all and the planner's
- * plans together are a job's modes. The planner has the better ones where stages wait.
+ * plans together are a job's operating points. The planner has the better ones where stages wait.
  */
 static void test_of_a_pipeline(void **state)
 {
-    static struct lull_cluster_mode candidates[LULL_JOB_MOST_CLOCKS + 12];
+    static struct lull_cluster_point candidates[LULL_JOB_MOST_CLOCKS + 12];
     const struct lull_job_transformer model = {96, 12288, 2048, 51200, 1, false, true};
     const struct lull_gpu_model *a100 = find("A100-SXM4-80GB");
     struct lull_job_parallel parallel = {
@@ -182,7 +182,7 @@ static void test_of_a_pipeline(void **state)
         .tensor_link = {1000, 1.0 / 195.0},
         .stage_link = {20000, 1.0 / 22.5},
     };
-    struct lull_cluster_mode modes[LULL_CLUSTER_MOST_MODES];
+    struct lull_cluster_point points[LULL_CLUSTER_MOST_POINTS];
     struct lull_job_pipeline pipeline;
     struct lull_job_graph graph;
     struct lull_job_work work;
@@ -198,26 +198,26 @@ static void test_of_a_pipeline(void **state)
     lull_job_tempo(&job_model.gpu, &work, tempo);
     lull_job_transformer_fill(&model, &lull_job_matrix_a100, &parallel);
     assert_int_equal(lull_job_parallel_build(&parallel, &graph, NULL), 0);
-    count = lull_job_parallel_modes(&parallel, &graph, tempo, job_model.gpu.clock_count, 1000, 0,
+    count = lull_job_parallel_points(&parallel, &graph, tempo, job_model.gpu.clock_count, 1000, 0,
                                     candidates);
     assert_int_equal(count, job_model.gpu.clock_count);
     lull_job_graph_fini(&graph);
     /* The planner gets the clocks down to 900 MHz, below which nothing is won. */
     assert_int_equal(lull_job_pipeline_init(&pipeline, &parallel, tempo, 35, NULL), 0);
-    plans = lull_job_pipeline_modes(&pipeline, 12, 1000, 0, &candidates[count], NULL);
+    plans = lull_job_pipeline_points(&pipeline, 12, 1000, 0, &candidates[count], NULL);
     assert_in_range(plans, 6, 12);
     lull_job_pipeline_fini(&pipeline);
     chosen =
-        lull_job_modes_choose(candidates, (size_t)(count + plans), LULL_CLUSTER_MOST_MODES, modes);
-    assert_in_range(chosen, 4, LULL_CLUSTER_MOST_MODES);
+        lull_operating_points_choose(candidates, (size_t)(count + plans), LULL_CLUSTER_MOST_POINTS, points);
+    assert_in_range(chosen, 4, LULL_CLUSTER_MOST_POINTS);
     for (size_t i = 0; i < chosen; i++) {
-        assert_int_equal(modes[i].gpus, 64);
-        planned += modes[i].sm_mhz == 0;
+        assert_int_equal(points[i].gpus, 64);
+        planned += points[i].sm_mhz == 0;
     }
     print_message("%zu modes, %zu of them plans; %.0f to %.0f s, %.1f to %.1f MJ\n", chosen,
-                  planned, (double)modes[0].time_ns * 1e-9,
-                  (double)modes[chosen - 1].time_ns * 1e-9, modes[0].energy_j * 1e-6,
-                  modes[chosen - 1].energy_j * 1e-6);
+                  planned, (double)points[0].time_ns * 1e-9,
+                  (double)points[chosen - 1].time_ns * 1e-9, points[0].energy_j * 1e-6,
+                  points[chosen - 1].energy_j * 1e-6);
     assert_true(2 * planned > chosen);
 }
 

@@ -1,5 +1,5 @@
 /*
- * Large jobs as pipelines: layouts, and modes of which the planner's plans are the better ones.
+ * Large jobs as pipelines: layouts, and operating points of which the planner's plans are the better ones.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
@@ -41,7 +41,7 @@ static void check(const char *name, uint32_t gpus, uint32_t stages, uint32_t dat
 {
     const int64_t time_ns = INT64_C(1000000000000);
     const struct lull_job_type type = find(name);
-    struct lull_cluster_mode modes[LULL_CLUSTER_MOST_MODES];
+    struct lull_cluster_point points[LULL_CLUSTER_MOST_POINTS];
     struct lull_job_pipelined pipelined;
     uint32_t plans = 0;
     uint32_t count;
@@ -49,26 +49,26 @@ static void check(const char *name, uint32_t gpus, uint32_t stages, uint32_t dat
     assert_int_equal(lull_job_pipelined_make(&type, LULL_JOB_NVLINK, gpus, &pipelined, NULL), 0);
     assert_int_equal(pipelined.stages, stages);
     assert_int_equal(pipelined.data, data);
-    count = lull_job_pipelined_modes(&pipelined, time_ns, 2, modes);
-    assert_in_range(count, 3, LULL_CLUSTER_MOST_MODES);
-    assert_int_equal(modes[0].time_ns, time_ns);
+    count = lull_job_pipelined_points(&pipelined, time_ns, 2, points);
+    assert_in_range(count, 3, LULL_CLUSTER_MOST_POINTS);
+    assert_int_equal(points[0].time_ns, time_ns);
     for (uint32_t i = 0; i < count; i++) {
-        const double power_w = modes[i].energy_j / ((double)modes[i].time_ns * 1e-9) / gpus;
+        const double power_w = points[i].energy_j / ((double)points[i].time_ns * 1e-9) / gpus;
 
-        assert_true(modes[i].gpus == gpus && modes[i].type == 2);
+        assert_true(points[i].gpus == gpus && points[i].type == 2);
         assert_true(power_w > type.idle_w && power_w < type.limit_w);
-        assert_true(i == 0 || (modes[i].time_ns > modes[i - 1].time_ns &&
-                               modes[i].energy_j < modes[i - 1].energy_j));
-        plans += modes[i].sm_mhz == 0;
+        assert_true(i == 0 || (points[i].time_ns > points[i - 1].time_ns &&
+                               points[i].energy_j < points[i - 1].energy_j));
+        plans += points[i].sm_mhz == 0;
     }
     print_message("%u x %s: %u modes, %u plans, %.0f to %.0f W, time +%.0f %%, energy %+.0f %%\n",
-                  gpus, name, count, plans, modes[0].energy_j / 1e3 / gpus,
-                  modes[count - 1].energy_j / ((double)modes[count - 1].time_ns * 1e-9) / gpus,
+                  gpus, name, count, plans, points[0].energy_j / 1e3 / gpus,
+                  points[count - 1].energy_j / ((double)points[count - 1].time_ns * 1e-9) / gpus,
                   100.0 * pipelined.points.all[count - 1].time_ratio - 100.0,
-                  100.0 * modes[count - 1].energy_j / modes[0].energy_j - 100.0);
+                  100.0 * points[count - 1].energy_j / points[0].energy_j - 100.0);
     assert_true(2 * plans > count);
-    /* What would take over 30 years is not a mode. */
-    assert_int_equal(lull_job_pipelined_modes(&pipelined, LULL_CLUSTER_MOST_NS, 0, modes), 1);
+    /* What would take over 30 years is not a operating point. */
+    assert_int_equal(lull_job_pipelined_points(&pipelined, LULL_CLUSTER_MOST_NS, 0, points), 1);
 }
 
 static void test_layouts(void **state)

@@ -1,5 +1,5 @@
 /*
- * Recorded iterations as modes: schedules that are known by hand, random graphs against the longest
+ * Recorded iterations as operating points: schedules that are known by hand, random graphs against the longest
  * path and a count microsecond by microsecond, SimAI's texts against closed forms, what is refused.
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -353,7 +353,7 @@ static void test_longest_paths(void **state)
     }
 }
 
-/* ---- modes -------------------------------------------------------------------------------- */
+/* ---- operating points -------------------------------------------------------------------------------- */
 
 /* A kernel alone is what its class is at that clock; the host alone costs no time at any. */
 static void test_ends(void **state)
@@ -366,7 +366,7 @@ static void test_ends(void **state)
     const struct lull_job_type type = find("A100-SXM4-40GB");
     struct lull_job_workload *workload = read_text(write_graph(kernel, 1));
     struct lull_job_recorded recorded = make(workload, type.name, 0, 1, true);
-    struct lull_cluster_mode modes[LULL_CLUSTER_MOST_MODES];
+    struct lull_cluster_point points[LULL_CLUSTER_MOST_POINTS];
     uint32_t count;
 
     (void)state;
@@ -374,18 +374,18 @@ static void test_ends(void **state)
     assert_false(lull_job_workload_needs_gpus(workload));
     lull_job_workload_destroy(workload);
     (void)lull_job_type_tempo(&type, 0, LULL_JOB_NVLINK, tempo);
-    count = lull_job_recorded_modes(&recorded, time_ns, 3, 16, modes);
-    assert_in_range(count, 2, LULL_CLUSTER_MOST_MODES);
-    assert_int_equal(modes[0].time_ns, time_ns);
+    count = lull_job_recorded_points(&recorded, time_ns, 3, 16, points);
+    assert_in_range(count, 2, LULL_CLUSTER_MOST_POINTS);
+    assert_int_equal(points[0].time_ns, time_ns);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t clock = 0;
 
-        while (tempo[clock].sm_mhz != modes[i].sm_mhz)
+        while (tempo[clock].sm_mhz != points[i].sm_mhz)
             clock++;
-        assert_true(modes[i].type == 3 && modes[i].gpus == 16);
-        assert_true(fabs((double)modes[i].time_ns / (double)time_ns - tempo[clock].compute_ratio) <
+        assert_true(points[i].type == 3 && points[i].gpus == 16);
+        assert_true(fabs((double)points[i].time_ns / (double)time_ns - tempo[clock].compute_ratio) <
                     1e-6);
-        assert_true(fabs(modes[i].energy_j / (16e-9 * (double)modes[i].time_ns) -
+        assert_true(fabs(points[i].energy_j / (16e-9 * (double)points[i].time_ns) -
                          tempo[clock].compute_w) < 1e-3);
     }
     workload = read_text(write_graph(waiting, 2));

@@ -27,7 +27,7 @@ enum {
 
 static const struct lull_cluster_type gpu = {.name = "A", .idle_w = IDLE_W};
 static struct lull_cluster_node nodes[NODES];
-static struct lull_cluster_mode modes[MOST_CROWD][CLOCKS];
+static struct lull_cluster_point points[MOST_CROWD][CLOCKS];
 static struct lull_cluster_job crowd[MOST_CROWD];
 static int crowd_size;
 
@@ -48,13 +48,13 @@ static void draw_crowd(uint64_t seed, int size)
 
         crowd[i] = (struct lull_cluster_job){.deadline_ns = LULL_CLUSTER_NEVER,
                                              .weight = 1.0,
-                                             .mode_count = CLOCKS,
-                                             .modes = modes[i]};
+                                             .point_count = CLOCKS,
+                                             .points = points[i]};
         for (int k = 0; k < CLOCKS; k++) {
             const double clock = 1.0 - 0.15 * k;
             const double slower = 1.0 - bound_ratio + bound_ratio / clock;
 
-            modes[i][k] = (struct lull_cluster_mode){
+            points[i][k] = (struct lull_cluster_point){
                 .gpus = gpus,
                 .time_ns = (int64_t)(time_s * slower * 1e9),
                 .energy_j = gpus * (80.0 + 270.0 * clock * clock * clock) * time_s * slower};
@@ -79,12 +79,12 @@ static double worth_s(const struct lull_power_cap *cap, double weight, int job)
     double least_s = INFINITY;
 
     for (int k = 0; k < CLOCKS; k++) {
-        const struct lull_cluster_mode *mode = &modes[job][k];
-        const double time_s = (double)mode->time_ns * 1e-9;
-        const double extra_j = mode->energy_j * cap->peak_ratio - IDLE_W * mode->gpus * time_s;
+        const struct lull_cluster_point *point = &points[job][k];
+        const double time_s = (double)point->time_ns * 1e-9;
+        const double extra_j = point->energy_j * cap->peak_ratio - IDLE_W * point->gpus * time_s;
         const double watts_s = weight > 0.0 ? extra_j / (cap->cluster_w - GPUS * IDLE_W) : 0.0;
 
-        least_s = fmin(least_s, weight * watts_s + (1.0 - weight) * mode->gpus * time_s / GPUS);
+        least_s = fmin(least_s, weight * watts_s + (1.0 - weight) * point->gpus * time_s / GPUS);
     }
     return least_s;
 }
@@ -169,7 +169,7 @@ static struct result judge(const struct lull_cluster_run *run, const struct lull
         const struct lull_cluster_stretch *stretch = &all->all[i];
         const double begin_s = (double)stretch->begin_ns * 1e-9;
         const double ran_s = fmin((double)stretch->end_ns * 1e-9, until_s) - begin_s;
-        const double time_s = (double)modes[stretch->job][stretch->mode].time_ns * 1e-9;
+        const double time_s = (double)points[stretch->job][stretch->point].time_ns * 1e-9;
 
         result.makespan_ratio =
             fmax(result.makespan_ratio, (double)stretch->end_ns * 1e-9 / dual.sum_s);

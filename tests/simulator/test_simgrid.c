@@ -177,7 +177,7 @@ static void send(struct walk *walk, uint32_t host, struct lull_transfers *transf
     const uint32_t to = it.hosts[host].steps[walk->step].to;
     const struct lull_share_use uses[] = {{host, 1.0 + model->reverse}, {to, 1.0 + model->reverse}};
     const double latency_s = 2.0 * it.latency_s;
-    const struct lull_transfer transfer = {uses, 2, it.hosts[host].steps[walk->step].bytes * 1e-6,
+    const struct lull_network_transfer transfer = {uses, 2, it.hosts[host].steps[walk->step].bytes * 1e-6,
                                            latency_s * model->latency_ratio,
                                            window_mb / (2.0 * latency_s) * model->bandwidth_ratio};
 
@@ -308,7 +308,7 @@ static void test_queue(void **state)
         char path[] = "/tmp/lull-simgrid-XXXXXX";
         FILE *const file = open_question(path);
         struct lull_cluster_job jobs[MOST_JOBS];
-        struct lull_cluster_mode modes[MOST_JOBS];
+        struct lull_cluster_point points[MOST_JOBS];
         struct lull_random random;
         double arrival_s = 0.0;
         double ours[2];
@@ -324,7 +324,7 @@ static void test_queue(void **state)
 
             arrival_s += between(&random, 0.0, 12.0 / it.count);
             fprintf(file, "job %.17g %d %.17g\n", arrival_s, speed, flop);
-            modes[i] = (struct lull_cluster_mode){
+            points[i] = (struct lull_cluster_point){
                 .gpus = 1,
                 .time_ns = llround(flop / flop_s[speed] * 1e9),
                 .energy_j = flop / flop_s[speed] * it.hosts[0].busy_w[speed],
@@ -332,8 +332,8 @@ static void test_queue(void **state)
             jobs[i] = (struct lull_cluster_job){.arrival_ns = llround(arrival_s * 1e9),
                                                 .deadline_ns = LULL_CLUSTER_NEVER,
                                                 .weight = 1.0,
-                                                .mode_count = 1,
-                                                .modes = &modes[i]};
+                                                .point_count = 1,
+                                                .points = &points[i]};
         }
         fclose(file);
         simulate_queue(jobs, MOST_JOBS, ours);

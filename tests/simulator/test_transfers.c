@@ -39,7 +39,7 @@ static void test_one_link(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < COUNT; i++) {
-        const struct lull_transfer transfer = {&use, 1, i + 1.0, 0.5, INFINITY};
+        const struct lull_network_transfer transfer = {&use, 1, i + 1.0, 0.5, INFINITY};
         uint32_t number;
 
         assert_int_equal(lull_transfers_start(transfers, &transfer, &number), 0);
@@ -57,7 +57,7 @@ static void test_refused(void **state)
 {
     const struct lull_share_link link = {.capacity_mb_s = 4.0};
     const struct lull_share_use use = {0, 1.0};
-    const struct lull_transfer wrong[] = {
+    const struct lull_network_transfer wrong[] = {
         {&use, 0, 1.0, 0.0, INFINITY}, {&use, 1, 0.0, 0.0, INFINITY},
         {&use, 1, NAN, 0.0, INFINITY}, {&use, 1, INFINITY, 0.0, INFINITY},
         {&use, 1, 1.0, -1.0, 1.0},     {&use, 1, 1.0, 0.0, 0.0},
@@ -78,23 +78,23 @@ static void test_refused(void **state)
 
 enum { COUNT = 25, LINKS = 5, WAY = 3 };
 
-struct wish {
+struct options {
     double begin_s; /* latency included */
     double left_mb;
     uint32_t links[WAY];
     uint32_t link_count;
 };
 
-static bool is_on(const struct wish *wish, uint32_t link)
+static bool is_on(const struct options *options, uint32_t link)
 {
-    for (uint32_t i = 0; i < wish->link_count; i++)
-        if (wish->links[i] == link)
+    for (uint32_t i = 0; i < options->link_count; i++)
+        if (options->links[i] == link)
             return true;
     return false;
 }
 
 /* Max-min: of all links the one with the least per flow that has no rate yet, again and again. */
-static void find_rates(const struct wish *wishes, const double *capacity, double now_s,
+static void find_rates(const struct options *wishes, const double *capacity, double now_s,
                        double *rates)
 {
     for (int i = 0; i < COUNT; i++)
@@ -126,7 +126,7 @@ static void find_rates(const struct wish *wishes, const double *capacity, double
     }
 }
 
-static void simulate_naively(struct wish *wishes, const double *capacity, double *end_s)
+static void simulate_naively(struct options *wishes, const double *capacity, double *end_s)
 {
     double rates[COUNT];
     double now_s = 0.0;
@@ -157,14 +157,14 @@ static void simulate_naively(struct wish *wishes, const double *capacity, double
     }
 }
 
-static void draw(struct wish *wish, struct lull_random *random)
+static void draw(struct options *options, struct lull_random *random)
 {
-    wish->begin_s = 10.0 * lull_random_uniform(random);
-    wish->left_mb = 0.5 + 40.0 * lull_random_uniform(random);
-    wish->link_count = 1 + (uint32_t)lull_random_below(random, WAY);
-    for (uint32_t i = 0; i < wish->link_count; i++) /* neighbours: all different */
-        wish->links[i] = (i == 0 ? (uint32_t)lull_random_below(random, LINKS)
-                                 : (wish->links[i - 1] + 1) % LINKS);
+    options->begin_s = 10.0 * lull_random_uniform(random);
+    options->left_mb = 0.5 + 40.0 * lull_random_uniform(random);
+    options->link_count = 1 + (uint32_t)lull_random_below(random, WAY);
+    for (uint32_t i = 0; i < options->link_count; i++) /* neighbours: all different */
+        options->links[i] = (i == 0 ? (uint32_t)lull_random_below(random, LINKS)
+                                 : (options->links[i - 1] + 1) % LINKS);
 }
 
 static void test_random_networks(void **state)
@@ -174,7 +174,7 @@ static void test_random_networks(void **state)
         struct lull_share_link links[LINKS] = {0};
         struct lull_transfers *transfers;
         struct lull_random random;
-        struct wish wishes[COUNT];
+        struct options wishes[COUNT];
         double capacity[LINKS];
         double expected_s[COUNT];
         double end_s[COUNT];
@@ -191,7 +191,7 @@ static void test_random_networks(void **state)
             for (uint32_t k = 0; k < wishes[i].link_count; k++)
                 uses[k] = (struct lull_share_use){wishes[i].links[k], 1.0};
             assert_int_equal(lull_transfers_start(transfers,
-                                                  &(struct lull_transfer){
+                                                  &(struct lull_network_transfer){
                                                       uses, wishes[i].link_count, wishes[i].left_mb,
                                                       wishes[i].begin_s, INFINITY},
                                                   &number),
@@ -239,7 +239,7 @@ static double exchange_s(struct lull_transfers *transfers, const struct recorded
     for (uint32_t host = 0; host < HOSTS; host++) {
         const struct lull_share_use uses[] = {{host, 1.0 + row->reverse},
                                               {(host + 1) % HOSTS, 1.0 + row->reverse}};
-        const struct lull_transfer transfer = {uses, 2, 100.0, row->latency_ratio * 9e-6, INFINITY};
+        const struct lull_network_transfer transfer = {uses, 2, 100.0, row->latency_ratio * 9e-6, INFINITY};
         uint32_t number;
 
         assert_int_equal(lull_transfers_start(transfers, &transfer, &number), 0);
@@ -347,7 +347,7 @@ static double simulate_rows(const struct measured *rows, size_t count, const dou
 
     for (size_t i = 0; i < count; i++) {
         struct lull_transfers *transfers = lull_transfers_create(&link, 1, LULL_SHARE_MAX_MIN);
-        const struct lull_transfer transfer = {&use, 1, rows[i].size_mib, found[0] * 1e-3,
+        const struct lull_network_transfer transfer = {&use, 1, rows[i].size_mib, found[0] * 1e-3,
                                                INFINITY};
         double end_s[16];
         uint32_t number;

@@ -12,7 +12,7 @@ enum state { FREE, LATENT, MOVING, ENDED };
 
 struct moving {
     enum state state;
-    struct lull_transfer is; /* uses are its own */
+    struct lull_network_transfer is; /* uses are its own */
     uint32_t flow;           /* while it moves */
     double left_mb;
     double rate_mb_s;
@@ -200,13 +200,13 @@ static int grow(struct lull_transfers *transfers)
     return 0;
 }
 
-static bool is_in_range(const struct lull_transfer *transfer)
+static bool is_in_range(const struct lull_network_transfer *transfer)
 {
     return transfer->size_mb > 0.0 && isfinite(transfer->size_mb) && transfer->latency_s >= 0.0 &&
            isfinite(transfer->latency_s);
 }
 
-int lull_transfers_start(struct lull_transfers *transfers, const struct lull_transfer *transfer,
+int lull_transfers_start(struct lull_transfers *transfers, const struct lull_network_transfer *transfer,
                          uint32_t *number_out)
 {
     int rc = is_in_range(transfer) ? lull_share_check(transfers->share, transfer->uses,

@@ -13,7 +13,7 @@
 
 #include "core/cluster/network/fair_share.h"
 
-struct lull_transfer {
+struct lull_network_transfer {
     const struct lull_share_use *uses; /* the links on its way */
     uint32_t use_count;
     double size_mb;   /* > 0 */
@@ -30,7 +30,7 @@ void lull_transfers_destroy(struct lull_transfers *transfers);
 
 /* Begins now; its number may be one of a transfer that has been taken. Errors: -EINVAL a number out
  * of its range, and as lull_share_add; -ENOMEM. */
-int lull_transfers_start(struct lull_transfers *transfers, const struct lull_transfer *transfer,
+int lull_transfers_start(struct lull_transfers *transfers, const struct lull_network_transfer *transfer,
                          uint32_t *number_out);
 
 /* When something happens next (a transfer ends, or its latency does); INFINITY: never. O(log n). */

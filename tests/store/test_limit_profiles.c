@@ -61,7 +61,7 @@ static struct lull_limit_profile make_profile(const char *program, uint32_t gpus
     snprintf(profile.program, sizeof(profile.program), "%s", program);
     for (uint32_t i = 0; i < profile.count; i++)
         profile.measures[i] = (struct lull_limit_measure){
-            .setting = {300.0 - 25.0 * i, i == 2 ? 1200 : 0},
+            .point = {300.0 - 25.0 * i, i == 2 ? 1200 : 0},
             .iterations = 10 + i,
             .seconds = 5.0 + i,
             .joules = 1000.0 / (i + 1),
@@ -89,7 +89,7 @@ static void assert_same(const struct lull_limit_profile *a, const struct lull_li
     for (uint32_t i = 0; i < a->count; i++) {
         assert_int_equal(a->measures[i].iterations, b->measures[i].iterations);
         assert_true(a->measures[i].joules == b->measures[i].joules);
-        assert_true(a->measures[i].setting.limit_w == b->measures[i].setting.limit_w);
+        assert_true(a->measures[i].point.limit_w == b->measures[i].point.limit_w);
         assert_true(a->measures[i].iteration_j.squares == b->measures[i].iteration_j.squares);
     }
 }

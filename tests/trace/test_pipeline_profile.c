@@ -24,7 +24,7 @@ static void test_rows_in_any_order_of_columns(void **state)
 {
     struct lull_pipeline_profile profile;
     struct lull_error err = {0};
-    const struct lull_pipeline_option *option;
+    const struct lull_pipeline_point *option;
 
     (void)state;
     if (read_text("energy,note,time,frequency,partner,stage,instruction\r\n"
@@ -35,8 +35,8 @@ static void test_rows_in_any_order_of_columns(void **state)
                   &profile, &err) < 0)
         fail_msg("%s", err.text);
     assert_int_equal(profile.class_count, 2);
-    assert_int_equal(profile.classes[0].option_count, 2);
-    option = profile.classes[0].options;
+    assert_int_equal(profile.classes[0].point_count, 2);
+    option = profile.classes[0].points;
     assert_true(option[0].sm_mhz == 1410 && option[0].time_ns == 50000000);
     assert_true(option[0].energy_nj == 20000000000);
     assert_true(option[1].time_ns == 50000002 && option[1].energy_nj == 1000000000);
@@ -118,11 +118,11 @@ static void check_recorded(const char *name, size_t clocks, int64_t first_ns, in
         fail_msg("%s", err.text);
     assert_int_equal(profile.class_count, 16);
     for (size_t i = 0; i < profile.class_count; i++)
-        assert_int_equal(profile.classes[i].option_count, clocks);
+        assert_int_equal(profile.classes[i].point_count, clocks);
     found = lull_pipeline_profile_find(&profile, 0, LULL_PIPELINE_FORWARD, 0);
     assert_true(found >= 0);
-    assert_true(profile.classes[found].options[0].time_ns == first_ns);
-    assert_true(profile.classes[found].options[0].energy_nj == first_nj);
+    assert_true(profile.classes[found].points[0].time_ns == first_ns);
+    assert_true(profile.classes[found].points[0].energy_nj == first_nj);
     lull_pipeline_profile_fini(&profile);
 }
 

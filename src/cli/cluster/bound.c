@@ -84,7 +84,7 @@ static int64_t choose_cap_w(const struct bounding *bounding)
         most_w = cap->cluster_w;
     if (cap->node_w > 0.0)
         most_w = fmin(most_w, cap->node_w * bounding->cluster->node_count);
-    most_w -= lull_rest_total_w(bounding->cluster, bounding->rest_w);
+    most_w -= lull_baseline_power_total_w(bounding->cluster, bounding->rest_w);
     if (most_w > (double)LULL_SLOTS_MOST_CAP_W)
         return LULL_SLOTS_UNCAPPED;
     return (int64_t)ceil(fmax(most_w, 0.0));
@@ -100,7 +100,7 @@ static int prepare(struct bounding *bounding, const struct lull_cluster_jobs *jo
     if (bounding->all == NULL || bounding->rest_w == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for %zu jobs", jobs->count);
     last_end_ns = take_done(bounding, jobs, run);
-    lull_rest_power(bounding->cluster, &bounding->done, bounding->conditions->turns_nodes_off,
+    lull_baseline_power_power(bounding->cluster, &bounding->done, bounding->conditions->turns_nodes_off,
                     bounding->rest_w);
     bounding->slotting = (struct lull_slotting){
         .slot_ns = choose_slot_ns(slot_s, last_end_ns),
@@ -221,7 +221,7 @@ static int ask_program(const struct lull_slot_problem *problem, double slot_s, d
 
 /* ---- one bound ---------------------------------------------------------------------------- */
 
-/* What the jobs need if none stands in the way of another: each runs in its cheapest mode. */
+/* What the jobs need if none stands in the way of another: each runs in its cheapest operating point. */
 static int bound_alone(const struct lull_slot_problem *problem, double *bound_j_out)
 {
     double *none = calloc((size_t)problem->type_count * problem->slots, sizeof(*none));
@@ -240,11 +240,11 @@ static int bound_jobs(const struct bounding *bounding, bool is_above_rest, doubl
                       double *bound_j_out, struct lull_error *err)
 {
     struct lull_slotting slotting = bounding->slotting;
-    struct lull_slotted slotted;
+    struct lull_slot_relaxation slotted;
     int rc;
 
     slotting.is_above_rest = is_above_rest;
-    rc = lull_slotted_create(bounding->cluster, &bounding->done, &slotting, &slotted, err);
+    rc = lull_slot_relaxation_create(bounding->cluster, &bounding->done, &slotting, &slotted, err);
     if (rc < 0)
         return rc;
     rc = bound_alone(&slotted.problem, bound_j_out);
@@ -252,7 +252,7 @@ static int bound_jobs(const struct bounding *bounding, bool is_above_rest, doubl
         lull_error_set(err, rc, "no memory for a bound of %u slots", slotted.problem.slots);
     else if (*bound_j_out < run_j * (1.0 - 1e-12))
         rc = ask_program(&slotted.problem, (double)slotting.slot_ns * 1e-9, bound_j_out, err);
-    lull_slotted_fini(&slotted);
+    lull_slot_relaxation_fini(&slotted);
     return rc;
 }
 
@@ -264,11 +264,11 @@ static int bound_all(const struct bounding *bounding, double total_j, double *bo
     const struct lull_cluster_conditions *conditions = bounding->conditions;
     int64_t end_ns;
     double rest_j;
-    int rc = lull_rest_least_end(bounding->cluster, &bounding->done, &end_ns);
+    int rc = lull_baseline_power_least_end(bounding->cluster, &bounding->done, &end_ns);
 
     if (rc < 0)
         return lull_error_set(err, rc, "no memory for %zu jobs", bounding->done.count);
-    rest_j = lull_rest_energy_j(bounding->cluster, bounding->rest_w, conditions->failures,
+    rest_j = lull_baseline_power_energy_j(bounding->cluster, bounding->rest_w, conditions->failures,
                                 conditions->failure_count, end_ns);
     if (rest_j <= 0.0)
         return 0;

@@ -17,7 +17,7 @@ struct lull_cluster_bound {
 
 /*
  * Lower bounds on the energy of any schedule that runs the jobs which the policy brought to their
- * ends, each in one of its modes from start to end, ends no later than the policy did, meets every
+ * ends, each in one of its operating points from start to end, ends no later than the policy did, meets every
  * deadline that the policy met, and keeps under the run's power cap (core/cluster/bound/slot_relaxation.h: how
  * times become slots of slot_s; 0: a 288th of the whole; core/cluster/power/baseline_power.h: what idle GPUs add).
  * conditions are those of the run. Errors: -ENOENT there is no lull-bound, neither beside this

@@ -110,8 +110,8 @@ static void choose_slots(const struct lull_cluster_jobs *jobs, int64_t last_ns, 
 
         if (job->value_j > 0.0 && job->deadline_ns != LULL_CLUSTER_NEVER)
             horizon_ns = longer(horizon_ns, job->deadline_ns);
-        for (uint32_t m = 0; m < job->mode_count; m++)
-            longest_ns = longer(longest_ns, job->modes[m].time_ns);
+        for (uint32_t m = 0; m < job->point_count; m++)
+            longest_ns = longer(longest_ns, job->points[m].time_ns);
     }
     slotting->horizon_ns = horizon_ns < MOST_RUNS * run_ns ? horizon_ns : MOST_RUNS * run_ns;
     slotting->slot_ns = longer(
@@ -140,12 +140,12 @@ static int bound_whole(const struct lull_cluster *cluster, const struct judged *
 {
     struct lull_slotting slotting = {
         .completion_w = second_j, .cap_w = LULL_SLOTS_UNCAPPED, .is_open = true};
-    struct lull_slotted slotted;
+    struct lull_slot_relaxation slotted;
     double *gpu_j;
     int rc;
 
     choose_slots(&judged->jobs, judged->last_ns, slots, &slotting);
-    rc = lull_slotted_create(cluster, &judged->jobs, &slotting, &slotted, err);
+    rc = lull_slot_relaxation_create(cluster, &judged->jobs, &slotting, &slotted, err);
     if (rc < 0)
         return rc;
     gpu_j = calloc((size_t)slotted.problem.type_count * slotted.problem.slots, sizeof(*gpu_j));
@@ -155,7 +155,7 @@ static int bound_whole(const struct lull_cluster *cluster, const struct judged *
     if (rc < 0)
         lull_error_set(err, rc, "no memory for prices of %u slots", slotted.problem.slots);
     free(gpu_j);
-    lull_slotted_fini(&slotted);
+    lull_slot_relaxation_fini(&slotted);
     return rc;
 }
 

@@ -92,8 +92,8 @@ static int simulate(const struct lull_scenario_options *options,
     struct lull_scenario scenario;
     int rc;
 
-    if (options->policy.has_knob) {
-        rc = lull_cluster_policy_set(policy, options->policy.knob, &set, err);
+    if (options->policy.has_parameter) {
+        rc = lull_cluster_policy_set(policy, options->policy.parameter, &set, err);
         if (rc < 0)
             return rc;
         policy = &set;
@@ -130,17 +130,17 @@ static const char *const reproduced[] = {"edl", "ada-srsf"};
 
 enum { REPRODUCED_COUNT = sizeof(reproduced) / sizeof(reproduced[0]) };
 
-static void print_knob(const struct lull_cluster_policy_ops *ops, FILE *out)
+static void print_parameter(const struct lull_cluster_policy_ops *ops, FILE *out)
 {
-    if (ops->knob != NULL)
-        fprintf(out, "  %-22s --knob: %s (%g)\n", "", ops->knob->what, ops->knob->usual);
+    if (ops->parameter != NULL)
+        fprintf(out, "  %-22s --knob: %s (%g)\n", "", ops->parameter->what, ops->parameter->usual);
 }
 
 static void print_policies(const struct lull_cluster_policy_ops *const *ops, FILE *out)
 {
     for (; *ops != NULL; ops++) {
         fprintf(out, "  %-22s %s\n", (*ops)->name, (*ops)->summary);
-        print_knob(*ops, out);
+        print_parameter(*ops, out);
     }
 }
 

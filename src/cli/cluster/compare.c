@@ -118,11 +118,11 @@ struct sweep_range {
 
 /* Parses "FROM:TO:COUNT" or "COUNT", which is from a hundredth of what is usual (or of 1, where
  * that is 0) to a hundred times that. Errors: -EINVAL. */
-static int parse_range(const char *text, const struct lull_cluster_knob *knob,
+static int parse_range(const char *text, const struct lull_policy_parameter *parameter,
                        struct sweep_range *range_out)
 {
-    const double middle = knob->usual != 0.0 ? fabs(knob->usual) : 1.0;
-    struct sweep_range range = {fmax(knob->least, middle / 100.0), fmin(knob->most, middle * 100.0),
+    const double middle = parameter->usual != 0.0 ? fabs(parameter->usual) : 1.0;
+    struct sweep_range range = {fmax(parameter->least, middle / 100.0), fmin(parameter->most, middle * 100.0),
                                 0};
     char from[64];
     char to[64];
@@ -159,9 +159,9 @@ static int add_settings(struct comparison *table, const struct lull_cluster_poli
 {
     struct sweep_range range;
 
-    if (policy->knob == NULL)
+    if (policy->parameter == NULL)
         return lull_error_set(err, -EINVAL, "policy %s has no knob to sweep", policy->name);
-    if (parse_range(sweep, policy->knob, &range) < 0)
+    if (parse_range(sweep, policy->parameter, &range) < 0)
         return lull_error_set(err, -EINVAL, "--sweep %s: give COUNT or FROM:TO:COUNT", sweep);
     for (int64_t i = 0; i < range.count; i++) {
         struct lull_cluster_policy_ops set;
@@ -282,7 +282,7 @@ static void print(const struct comparison *table, const struct lull_cluster_poli
         width = length > width ? length : width;
     }
     if (swept != NULL)
-        printf("%s: %s\n", swept->name, swept->knob->what);
+        printf("%s: %s\n", swept->name, swept->parameter->what);
     printf("%-*s %10s %10s %10s %10s %10s %8s %8s %8s\n", width, first, "completion", "p99",
            "queue", "last end", "energy", "busy", "rejected", "late");
     for (size_t i = 0; i < table->count; i++)

@@ -7,7 +7,7 @@
 #include "base/amount.h"
 #include "base/text.h"
 
-enum { MOST_MODE_LINES = 8 };
+enum { MOST_POINT_LINES = 8 };
 
 /* ---- which job ---------------------------------------------------------------------------- */
 
@@ -53,19 +53,19 @@ static bool is_done(const struct lull_explained *explained)
 }
 
 /* Whether the job ran at this one of its operating points. */
-static bool is_chosen(const struct lull_explained *explained, uint32_t mode)
+static bool is_chosen(const struct lull_explained *explained, uint32_t point)
 {
-    return is_done(explained) && explained->outcome->mode == mode;
+    return is_done(explained) && explained->outcome->point == point;
 }
 
 /* The operating point that needs the fewest GPUs. */
-static const struct lull_cluster_mode *smallest_of(const struct lull_cluster_job *job)
+static const struct lull_cluster_point *smallest_of(const struct lull_cluster_job *job)
 {
-    const struct lull_cluster_mode *smallest = &job->modes[0];
+    const struct lull_cluster_point *smallest = &job->points[0];
 
-    for (uint32_t i = 1; i < job->mode_count; i++)
-        if (job->modes[i].gpus < smallest->gpus)
-            smallest = &job->modes[i];
+    for (uint32_t i = 1; i < job->point_count; i++)
+        if (job->points[i].gpus < smallest->gpus)
+            smallest = &job->points[i];
     return smallest;
 }
 
@@ -149,7 +149,7 @@ static void print_wait(const struct lull_explained *explained, FILE *out)
         fprintf(out, "\nWhy it waited %s\n", lull_amount_seconds((double)waited_ns * 1e-9).text);
     fprintf(out, "  when it came, %s of its pool's %s GPUs of type %s were free",
             lull_amount_count(room->free).text, lull_amount_count(room->gpus).text,
-            explained->model->cluster.types[explained->job->modes[wait->mode].type].name);
+            explained->model->cluster.types[explained->job->points[wait->point].type].name);
     if (room->free > 0)
         fprintf(out, ", on %u of %u node%s, %u at most on one", room->with_free, room->nodes,
                 plural(room->nodes), room->most_free);
@@ -190,20 +190,20 @@ static void print_place(const struct lull_explained *explained, FILE *out)
 
 /* ---- why this clock ----------------------------------------------------------------------- */
 
-static void print_mode(const struct lull_explained *explained, uint32_t number, FILE *out)
+static void print_point(const struct lull_explained *explained, uint32_t number, FILE *out)
 {
-    const struct lull_cluster_mode *mode = &explained->job->modes[number];
-    const double time_s = (double)mode->time_ns / 1e9;
+    const struct lull_cluster_point *point = &explained->job->points[number];
+    const double time_s = (double)point->time_ns / 1e9;
     char clock[16] = "default";
 
-    if (mode->sm_mhz > 0)
-        snprintf(clock, sizeof(clock), "%u", mode->sm_mhz);
+    if (point->sm_mhz > 0)
+        snprintf(clock, sizeof(clock), "%u", point->sm_mhz);
     fprintf(out, "  %c %-18s %5u %8s %11s %11s %9s", is_chosen(explained, number) ? '*' : ' ',
-            explained->model->cluster.types[mode->type].name, mode->gpus, clock,
-            lull_amount_time(time_s).text, lull_amount_energy(mode->energy_j).text,
-            lull_amount_power(mode->energy_j / time_s / mode->gpus).text);
+            explained->model->cluster.types[point->type].name, point->gpus, clock,
+            lull_amount_time(time_s).text, lull_amount_energy(point->energy_j).text,
+            lull_amount_power(point->energy_j / time_s / point->gpus).text);
     if (is_done(explained) && explained->job->deadline_ns != LULL_CLUSTER_NEVER)
-        fputs(mode->time_ns > explained->job->deadline_ns - explained->outcome->start_ns
+        fputs(point->time_ns > explained->job->deadline_ns - explained->outcome->start_ns
                   ? "  late"
                   : "  in time",
               out);
@@ -212,19 +212,19 @@ static void print_mode(const struct lull_explained *explained, uint32_t number, 
 
 /* Shows all operating points, or, where they are many, the first, the last and those around the one
  * that it ran at. */
-static void print_modes(const struct lull_explained *explained, FILE *out)
+static void print_points(const struct lull_explained *explained, FILE *out)
 {
     const struct lull_cluster_job *job = explained->job;
-    const uint32_t chosen = explained->outcome->mode;
+    const uint32_t chosen = explained->outcome->point;
 
     fprintf(out, "    %-18s %5s %8s %11s %11s %9s%s\n", "type", "GPUs", "MHz", "time", "energy",
             "per GPU",
             job->deadline_ns != LULL_CLUSTER_NEVER && is_done(explained) ? "  started then" : "");
-    for (uint32_t i = 0; i < job->mode_count; i++) {
+    for (uint32_t i = 0; i < job->point_count; i++) {
         const bool is_near = i + 2 >= chosen && i <= chosen + 2;
 
-        if (job->mode_count <= MOST_MODE_LINES || i == 0 || i == job->mode_count - 1 || is_near)
-            print_mode(explained, i, out);
+        if (job->point_count <= MOST_POINT_LINES || i == 0 || i == job->point_count - 1 || is_near)
+            print_point(explained, i, out);
         else if (i == 1 || i == chosen + 3)
             fputs("    ...\n", out);
     }
@@ -252,9 +252,9 @@ static void print_clock(const struct lull_explained *explained, FILE *out)
     const char *const reason = explained->outcome->reason;
 
     fputs("\nWhy this clock\n", out);
-    print_modes(explained, out);
+    print_points(explained, out);
     print_workload(explained, out);
-    if (explained->job->mode_count == 1)
+    if (explained->job->point_count == 1)
         fputs("  there was no choice: the job has one mode\n", out);
     if (reason != NULL)
         fprintf(out, "  %s started it then because it %s\n", explained->policy->name, reason);
@@ -263,13 +263,13 @@ static void print_clock(const struct lull_explained *explained, FILE *out)
 /* ---- a job that never ran ----------------------------------------------------------------- */
 
 static void print_pools_with(const struct lull_explained *explained,
-                             const struct lull_cluster_mode *mode, FILE *out)
+                             const struct lull_cluster_point *point, FILE *out)
 {
     const struct lull_cluster *cluster = &explained->model->cluster;
     uint32_t shown = 0;
 
     for (uint32_t pool = 0; pool < cluster->pool_count && shown < LULL_CLUSTER_WAIT_NAMES; pool++) {
-        if (count_gpus(cluster, pool, mode->type) < mode->gpus)
+        if (count_gpus(cluster, pool, point->type) < point->gpus)
             continue;
         fprintf(out, "%s%s", shown++ == 0 ? "  pools that could hold it: " : ", ",
                 lull_scenario_pool_name(explained->model, pool).text);
@@ -280,24 +280,24 @@ static void print_pools_with(const struct lull_explained *explained,
 static void print_rejection(const struct lull_explained *explained, FILE *out)
 {
     const struct lull_scenario_model *model = explained->model;
-    const struct lull_cluster_mode *mode = smallest_of(explained->job);
-    const uint64_t gpus = count_gpus(&model->cluster, explained->job->pool, mode->type);
-    const uint32_t memory_mib = model->cluster.types[mode->type].memory_mib;
+    const struct lull_cluster_point *point = smallest_of(explained->job);
+    const uint64_t gpus = count_gpus(&model->cluster, explained->job->pool, point->type);
+    const uint32_t memory_mib = model->cluster.types[point->type].memory_mib;
 
     fprintf(out, "\nWhy it was rejected, at %s\n  %s\n", at(explained->outcome->end_ns).text,
             explained->outcome->reason != NULL ? explained->outcome->reason : "the policy said no");
-    fprintf(out, "  it needs %u GPU%s of type %s at least; its pool has %s\n", mode->gpus,
-            plural(mode->gpus), model->cluster.types[mode->type].name,
+    fprintf(out, "  it needs %u GPU%s of type %s at least; its pool has %s\n", point->gpus,
+            plural(point->gpus), model->cluster.types[point->type].name,
             lull_amount_count(gpus).text);
     fputs("\nWhat would have let it run\n", out);
-    if (gpus < mode->gpus) {
+    if (gpus < point->gpus) {
         const uint64_t per_node = (uint64_t)model->options->gpus_per_node;
 
         fprintf(out, "  %s more node%s of %s GPUs in its pool\n",
-                lull_amount_count((mode->gpus - gpus + per_node - 1) / per_node).text,
-                plural((mode->gpus - gpus + per_node - 1) / per_node),
+                lull_amount_count((point->gpus - gpus + per_node - 1) / per_node).text,
+                plural((point->gpus - gpus + per_node - 1) / per_node),
                 lull_amount_count(per_node).text);
-        print_pools_with(explained, mode, out);
+        print_pools_with(explained, point, out);
     } else if (memory_mib > 0 && explained->job->memory_mib > memory_mib) {
         fprintf(out, "  GPUs with %u MiB; these have %u\n", explained->job->memory_mib, memory_mib);
     } else {
@@ -414,21 +414,21 @@ static json_t *wait_json(const struct lull_explained *explained)
         "is_consolidated", wait->is_consolidated);
 }
 
-static json_t *modes_json(const struct lull_explained *explained)
+static json_t *points_json(const struct lull_explained *explained)
 {
-    json_t *const modes = json_array();
+    json_t *const points = json_array();
 
-    for (uint32_t i = 0; i < explained->job->mode_count; i++) {
-        const struct lull_cluster_mode *mode = &explained->job->modes[i];
+    for (uint32_t i = 0; i < explained->job->point_count; i++) {
+        const struct lull_cluster_point *point = &explained->job->points[i];
 
-        json_array_append_new(modes,
+        json_array_append_new(points,
                               json_pack("{s:s, s:I, s:I, s:f, s:f, s:b}", "type",
-                                        explained->model->cluster.types[mode->type].name, "gpus",
-                                        (json_int_t)mode->gpus, "sm_mhz", (json_int_t)mode->sm_mhz,
-                                        "time_s", seconds(mode->time_ns), "energy_j",
-                                        mode->energy_j, "is_chosen", (int)is_chosen(explained, i)));
+                                        explained->model->cluster.types[point->type].name, "gpus",
+                                        (json_int_t)point->gpus, "sm_mhz", (json_int_t)point->sm_mhz,
+                                        "time_s", seconds(point->time_ns), "energy_j",
+                                        point->energy_j, "is_chosen", (int)is_chosen(explained, i)));
     }
-    return modes;
+    return points;
 }
 
 /* Json's null where its operating points are not those of a recorded iteration. */
@@ -443,8 +443,8 @@ static json_t *workload_json(const struct lull_explained *explained)
     if (recorded == NULL)
         return json_null();
     exposed = json_array();
-    for (uint32_t i = 0; i < explained->job->mode_count; i++)
-        json_array_append_new(exposed, json_real((double)explained->job->modes[i].exposed_ratio));
+    for (uint32_t i = 0; i < explained->job->point_count; i++)
+        json_array_append_new(exposed, json_real((double)explained->job->points[i].exposed_ratio));
     return json_pack(
         "{s:s, s:s, s:f, s:f, s:o}", "file",
         lull_printable(lull_cluster_jobs_name(&model->table, row->workload)).text, "form",
@@ -463,7 +463,7 @@ json_t *lull_explain_json(const struct lull_explained *explained)
                      (json_int_t)explained->number, "pool",
                      lull_scenario_pool_name(explained->model, explained->job->pool).text, "fate",
                      fates[outcome->fate], "reason", outcome->reason, "shared_s",
-                     seconds(outcome->shared_ns), "modes", modes_json(explained), "workload",
+                     seconds(outcome->shared_ns), "modes", points_json(explained), "workload",
                      workload_json(explained), "waiting",
                      outcome->fate == LULL_CLUSTER_REJECTED ? json_null() : wait_json(explained));
 }

@@ -47,7 +47,7 @@ bool lull_gantt_is_late(const struct lull_gantt *gantt, uint32_t job)
 
 static uint32_t clock_of(const struct lull_gantt *gantt, const struct lull_cluster_stretch *stretch)
 {
-    return gantt->model->jobs.all[stretch->job].modes[stretch->mode].sm_mhz;
+    return gantt->model->jobs.all[stretch->job].points[stretch->point].sm_mhz;
 }
 
 /* The number of a clock's range: as many equal ones as there are layers. */
@@ -95,8 +95,8 @@ static void find_colours(const struct lull_gantt *gantt, struct lull_clock_colou
 
     lull_clock_colours_init(colours);
     for (size_t i = 0; i < jobs->count; i++)
-        for (uint32_t mode = 0; mode < jobs->all[i].mode_count; mode++)
-            lull_clock_colours_add(colours, jobs->all[i].modes[mode].sm_mhz);
+        for (uint32_t point = 0; point < jobs->all[i].point_count; point++)
+            lull_clock_colours_add(colours, jobs->all[i].points[point].sm_mhz);
     lull_clock_colours_finish(colours);
 }
 
@@ -181,7 +181,7 @@ static void add_wait(struct lull_gantt *gantt, uint32_t job, double begin_s, dou
 {
     const struct lull_cluster_job *waiting = &gantt->model->jobs.all[job];
 
-    lull_picture_bins_add(&gantt->wants[waiting->pool], begin_s, end_s, waiting->modes[0].gpus);
+    lull_picture_bins_add(&gantt->wants[waiting->pool], begin_s, end_s, waiting->points[0].gpus);
     lull_picture_bins_add(&gantt->waiting, begin_s, end_s, 1.0);
 }
 

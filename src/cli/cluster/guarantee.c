@@ -27,7 +27,7 @@ int lull_guarantee_find(const struct lull_cluster *cluster, const struct lull_cl
     };
     if (!guarantee_out->is_proven)
         return 0;
-    return lull_menu_theorem(cluster, jobs, &guarantee_out->theorem);
+    return lull_schedule_set_theorem(cluster, jobs, &guarantee_out->theorem);
 }
 
 /* The theorem gives no finite ratio where gangs take nearly all GPUs of a type. */
@@ -57,7 +57,7 @@ static size_t note_if(struct note *notes, size_t count, bool is_so, const char *
 
 static size_t list(const struct lull_guarantee *guarantee, struct note *notes)
 {
-    const struct lull_menu_theorem *theorem = &guarantee->theorem;
+    const struct lull_schedule_set_theorem *theorem = &guarantee->theorem;
     size_t count = 0;
 
     if (!guarantee->is_proven)

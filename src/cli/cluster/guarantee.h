@@ -16,7 +16,7 @@
 
 struct lull_guarantee {
     bool is_proven; /* a theorem covers the policy; else theorem is all zeros */
-    struct lull_menu_theorem theorem;
+    struct lull_schedule_set_theorem theorem;
     bool has_failures; /* what else the theorem does not cover, in this scenario */
     bool has_cap;
     bool turns_nodes_off;

@@ -84,16 +84,16 @@ static int make_cluster(struct lull_scenario_model *model,
  * of the fastest of all, if none has as many. */
 static double full_energy_j(const struct lull_cluster_job *job, uint32_t gpus)
 {
-    const struct lull_cluster_mode *best = NULL;
+    const struct lull_cluster_point *best = NULL;
 
-    for (uint32_t i = 0; i < job->mode_count; i++) {
-        const struct lull_cluster_mode *mode = &job->modes[i];
-        const bool is_asked = mode->gpus == gpus;
+    for (uint32_t i = 0; i < job->point_count; i++) {
+        const struct lull_cluster_point *point = &job->points[i];
+        const bool is_asked = point->gpus == gpus;
         const bool was_asked = best != NULL && best->gpus == gpus;
 
         if (best == NULL || (is_asked && !was_asked) ||
-            (is_asked == was_asked && mode->time_ns < best->time_ns))
-            best = mode;
+            (is_asked == was_asked && point->time_ns < best->time_ns))
+            best = point;
     }
     return best != NULL ? best->energy_j : 0.0;
 }
@@ -148,9 +148,9 @@ static int64_t last_failure_ns(const struct lull_cluster_jobs *jobs)
     int64_t most_ns = 0;
 
     for (size_t i = 0; i < jobs->count; i++)
-        for (uint32_t mode = 0; mode < jobs->all[i].mode_count; mode++)
-            if (jobs->all[i].modes[mode].time_ns > most_ns)
-                most_ns = jobs->all[i].modes[mode].time_ns;
+        for (uint32_t point = 0; point < jobs->all[i].point_count; point++)
+            if (jobs->all[i].points[point].time_ns > most_ns)
+                most_ns = jobs->all[i].points[point].time_ns;
     return jobs->count > 0 ? jobs->all[jobs->count - 1].arrival_ns + most_ns : 0;
 }
 

@@ -190,13 +190,13 @@ static void check_model(struct lull_scenario_model_options *model, struct argp_s
 
 /* ---- the policy --------------------------------------------------------------------------- */
 
-static int parse_knob(char *text, void *part, struct lull_error *err)
+static int parse_parameter(char *text, void *part, struct lull_error *err)
 {
     struct lull_scenario_policy_options *const policy = part;
 
     (void)err;
-    policy->has_knob = true;
-    return lull_text_parse_number(text, &policy->knob);
+    policy->has_parameter = true;
+    return lull_text_parse_number(text, &policy->parameter);
 }
 
 static int parse_bound(char *text, void *part, struct lull_error *err)
@@ -212,7 +212,7 @@ static int parse_bound(char *text, void *part, struct lull_error *err)
 
 #define INTO(field) offsetof(struct lull_scenario_policy_options, field)
 static const struct option_row policy_rows[] = {
-    {"knob", "VALUE", OPTION_OWN, .parse = parse_knob,
+    {"knob", "VALUE", OPTION_OWN, .parse = parse_parameter,
      .help = "The number by which the policy trades time for energy, if it has one: see `lull "
              "simulate cluster --help`"},
     {"compare", "NAMES", OPTION_TEXT, INTO(compare),
@@ -241,7 +241,7 @@ static void check_policy(const struct lull_scenario_policy_options *policy, bool
         argp_error(state, "give either --policy or --compare");
     if (policy->compare != NULL && policy->sweep != NULL)
         argp_error(state, "--sweep goes with --policy, not with --compare");
-    if (policy->has_knob && has_several)
+    if (policy->has_parameter && has_several)
         argp_error(state, "--knob sets one run: it does not go with --compare or --sweep");
     if (has_several && (policy->is_bounded || output->explain != NULL || output->jobs_out != NULL ||
                         output->power_out != NULL || output->gantt != NULL))

@@ -40,8 +40,8 @@ struct lull_scenario_model_options {
 
 /* What the policy is set to and compared with, and how its run is judged. */
 struct lull_scenario_policy_options {
-    bool has_knob;
-    double knob;
+    bool has_parameter;
+    double parameter;
     const char *compare; /* names of policies to compare; null: one policy runs */
     const char *sweep;   /* a range of values of the policy's knob; null: one value */
     bool is_bounded;     /* by lull-bound */

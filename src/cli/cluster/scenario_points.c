@@ -11,7 +11,7 @@ enum { MOST_COUNTS = 9 }; /* a sixteenth of a job's GPUs to sixteen times as man
 
 /* Room in which the operating points of one job are made. */
 struct points_work {
-    struct lull_cluster_mode candidates[LULL_JOB_MOST_CANDIDATES];
+    struct lull_cluster_point candidates[LULL_JOB_MOST_CANDIDATES];
     struct lull_job_offer offers[LULL_SCENARIO_MOST_TYPES];
     struct lull_job_rates rates[LULL_SCENARIO_MOST_TYPES];
     size_t offer_count;
@@ -171,7 +171,7 @@ static void make_counts(const struct lull_scenario_model_options *options, struc
 /* ---- one job of another form -------------------------------------------------------------- */
 
 /* Each job makes its operating points behind those of the jobs before it. */
-static struct lull_cluster_mode *next_of(const struct lull_scenario_points *points)
+static struct lull_cluster_point *next_of(const struct lull_scenario_points *points)
 {
     return &points->all[points->count];
 }
@@ -218,7 +218,7 @@ static int make_pipeline(struct lull_scenario_points *points,
 
     if (rc < 0)
         return rc;
-    job->mode_count = lull_job_pipelined_modes(pipelined, row->duration_ns, 0, next_of(points));
+    job->point_count = lull_job_pipelined_points(pipelined, row->duration_ns, 0, next_of(points));
     points->pipelines++;
     return 0;
 }
@@ -240,8 +240,8 @@ static int make_recorded(struct lull_scenario_points *points,
 
     if (rc < 0)
         return rc;
-    job->mode_count =
-        lull_job_recorded_modes(&lull_scenario_workloads_of(&points->workloads, row)->made,
+    job->point_count =
+        lull_job_recorded_points(&lull_scenario_workloads_of(&points->workloads, row)->made,
                                 table->rows[row].duration_ns, 0, setting.gpus, next_of(points));
     return 0;
 }
@@ -250,12 +250,12 @@ static int make_recorded(struct lull_scenario_points *points,
 static void make_plain(const struct lull_scenario_points *points,
                        const struct lull_cluster_jobs_row *row, struct lull_cluster_job *job)
 {
-    *next_of(points) = (struct lull_cluster_mode){
+    *next_of(points) = (struct lull_cluster_point){
         .gpus = row->gpus,
         .time_ns = row->duration_ns,
         .energy_j = points->options->run_w * row->gpus * (double)row->duration_ns * 1e-9,
     };
-    job->mode_count = 1;
+    job->point_count = 1;
 }
 
 /* ---- all jobs ----------------------------------------------------------------------------- */
@@ -284,7 +284,7 @@ static int make_job(struct lull_scenario_points *points,
     make_offers(points, work, job_class, row, model);
     make_counts(points->options, work, row);
     /* A step over all clocks leaves the highest. */
-    job->mode_count = (uint32_t)lull_job_modes(
+    job->point_count = (uint32_t)lull_operating_points(
         work->offers, work->offer_count, work->gpus, work->gpus_count,
         points->options->has_clocks ? 1 : LULL_JOB_MOST_CLOCKS, work->candidates, next_of(points));
     return 0;
@@ -292,9 +292,9 @@ static int make_job(struct lull_scenario_points *points,
 
 static int make_room(struct lull_scenario_points *points, struct lull_error *err)
 {
-    struct lull_cluster_mode *all;
+    struct lull_cluster_point *all;
 
-    if (points->room - points->count >= LULL_CLUSTER_MOST_MODES)
+    if (points->room - points->count >= LULL_CLUSTER_MOST_POINTS)
         return 0;
     points->room = 2 * points->room + 1024;
     all = realloc(points->all, points->room * sizeof(*all));
@@ -320,12 +320,12 @@ static int make_all(struct lull_scenario_points *points,
         rc = make_job(points, table, i, &random, work, &jobs[i], err);
         if (rc < 0)
             return rc;
-        points->count += jobs[i].mode_count;
+        points->count += jobs[i].point_count;
     }
     /* The array does not move any more. */
     for (size_t i = 0; i < table->count; i++) {
-        jobs[i].modes = &points->all[first];
-        first += jobs[i].mode_count;
+        jobs[i].points = &points->all[first];
+        first += jobs[i].point_count;
     }
     return 0;
 }

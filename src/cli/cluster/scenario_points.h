@@ -31,7 +31,7 @@ struct lull_scenario_points {
     size_t pipelined_count;
     size_t pipelines; /* jobs that are pipelines */
     struct lull_scenario_workloads workloads;
-    struct lull_cluster_mode *all; /* those of one job after those of the other */
+    struct lull_cluster_point *all; /* those of one job after those of the other */
     size_t count;
     size_t room;
 };

@@ -7,9 +7,9 @@
 /* What a second of completion time is worth to a policy. */
 static double second_j(const struct lull_cluster_policy_ops *policy)
 {
-    if (policy->knob == NULL)
+    if (policy->parameter == NULL)
         return 0.0;
-    return policy->is_set ? policy->setting : policy->knob->usual;
+    return policy->is_set ? policy->setting : policy->parameter->usual;
 }
 
 static int simulate(struct lull_scenario_run *run, const struct lull_scenario *scenario,

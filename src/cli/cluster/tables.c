@@ -75,8 +75,8 @@ struct power_table {
     double written_j; /* as of the last line, as written_ns */
     int64_t now_ns;
     int64_t written_ns;
-    bool *goes_on; /* [stretch]: its job goes on at once in another mode */
-    bool *went_on; /* [stretch]: its job came from another mode */
+    bool *goes_on; /* [stretch]: its job goes on at once in another operating point */
+    bool *went_on; /* [stretch]: its job came from another operating point */
     FILE *file;
 };
 
@@ -133,7 +133,7 @@ static void find_changes(struct power_table *table, size_t *last)
         const size_t before = last[all[i].job]; /* counted from 1 */
 
         if (before > 0 && all[before - 1].end_ns == all[i].begin_ns &&
-            all[before - 1].mode != all[i].mode) {
+            all[before - 1].point != all[i].point) {
             table->goes_on[before - 1] = true;
             table->went_on[i] = true;
         }

@@ -67,7 +67,7 @@ void lull_cluster_totals_count(const struct lull_cluster *cluster,
         const struct lull_cluster_job *job = &jobs->all[stretch->job];
 
         totals_out[job->pool].busy_gpu_s +=
-            job->modes[stretch->mode].gpus * seconds(stretch->begin_ns, stretch->end_ns);
+            job->points[stretch->point].gpus * seconds(stretch->begin_ns, stretch->end_ns);
     }
     for (uint32_t i = 0; i < cluster->pool_count; i++)
         add_pool(&totals_out[cluster->pool_count], &totals_out[i]);

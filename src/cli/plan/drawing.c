@@ -19,7 +19,7 @@ bool lull_plan_drawing_is_detailed(const struct lull_plan_drawing *drawing)
 
 uint32_t lull_plan_drawing_clock(const struct lull_plan_drawing *drawing, size_t op)
 {
-    return lull_pipeline_class_of(drawing->problem, op)->options[drawing->option[op]].sm_mhz;
+    return lull_pipeline_class_of(drawing->problem, op)->points[drawing->option[op]].sm_mhz;
 }
 
 double lull_plan_drawing_x(const struct lull_plan_drawing *drawing, int64_t time_ns)
@@ -60,7 +60,7 @@ void lull_plan_drawing_set(struct lull_plan_drawing *drawing, const uint32_t *op
     drawing->option = option;
     for (size_t i = 0; i < graph->op_count; i++)
         drawing->duration_ns[i] =
-            lull_pipeline_class_of(drawing->problem, i)->options[option[i]].time_ns;
+            lull_pipeline_class_of(drawing->problem, i)->points[option[i]].time_ns;
     drawing->makespan_ns = lull_pipeline_earliest(graph, drawing->duration_ns, drawing->begin_ns);
     while (drawing->begin_ns[op] + drawing->duration_ns[op] != drawing->makespan_ns)
         op++;

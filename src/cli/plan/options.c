@@ -41,7 +41,7 @@ enum {
 
 static const double most_ms = 1e8; /* a day */
 
-static const struct argp_option options[] = {
+static const struct argp_option option_rows[] = {
     {NULL, 0, NULL, 0, "The pipeline:", 1},
     {"profile", KEY_PROFILE, "FILE", 0,
      "Measured times and energies: stage,instruction,frequency,time,energy (MHz, s, J)", 1},
@@ -122,7 +122,7 @@ static int parse_ms(const char *text, double least_ms, double *value_out)
     return 0;
 }
 
-static int parse_planner(const char *text, struct lull_plan_wish *wish)
+static int parse_planner(const char *text, struct lull_plan_options *options)
 {
     static const struct {
         const char *name;
@@ -139,14 +139,14 @@ static int parse_planner(const char *text, struct lull_plan_wish *wish)
 
     for (size_t i = 0; i < sizeof(planners) / sizeof(planners[0]); i++)
         if (strcmp(text, planners[i].name) == 0) {
-            wish->planner = planners[i].planner;
-            wish->method = planners[i].method;
+            options->planner = planners[i].planner;
+            options->method = planners[i].method;
             return 0;
         }
     return -EINVAL;
 }
 
-static int parse_wish(int key, char *arg, struct lull_plan_arguments *arguments)
+static int parse_options(int key, char *arg, struct lull_plan_arguments *arguments)
 {
     const double least_ms = 1e-6;
 
@@ -158,7 +158,7 @@ static int parse_wish(int key, char *arg, struct lull_plan_arguments *arguments)
     case KEY_STRAGGLER:
         return parse_ms(arg, least_ms, &arguments->straggler_ms);
     case KEY_PLANNER:
-        return parse_planner(arg, &arguments->wish);
+        return parse_planner(arg, &arguments->options);
     case KEY_SWITCH:
         return lull_cli_parse_latency(arg, &arguments->down_ms, &arguments->up_ms);
     case KEY_FEED_FORWARD:
@@ -247,7 +247,7 @@ static int parse_output(int key, char *arg, struct lull_plan_arguments *argument
 static bool is_single(const struct lull_plan_arguments *arguments)
 {
     return arguments->deadline_ms > 0.0 || arguments->slowdown_ratio >= 0.0 ||
-           arguments->straggler_ms > 0.0 || arguments->wish.planner == LULL_PLAN_ENVPIPE;
+           arguments->straggler_ms > 0.0 || arguments->options.planner == LULL_PLAN_ENVPIPE;
 }
 
 bool lull_plan_is_best(const struct lull_plan_arguments *arguments)
@@ -264,7 +264,7 @@ static void check_orders(const struct lull_plan_arguments *arguments, struct arg
     if (lull_plan_is_best(arguments) && !has_time)
         argp_error(state, "--schedule best compares orders at one time: choose it with "
                           "--slowdown 0%% or --deadline-ms");
-    if (lull_plan_is_best(arguments) && arguments->wish.planner == LULL_PLAN_ENVPIPE)
+    if (lull_plan_is_best(arguments) && arguments->options.planner == LULL_PLAN_ENVPIPE)
         argp_error(state, "--schedule best: EnvPipe's planner has an order of its own, "
                           "--schedule envpipe");
     if (!lull_plan_is_best(arguments) && arguments->memory != NULL)
@@ -305,7 +305,7 @@ static void check(const struct lull_plan_arguments *arguments, struct argp_state
         argp_error(state, "--driver-ms: calls queue ahead of operations; give --feed-forward MS");
     if (wanted > 1)
         argp_error(state, "choose one of --frontier, --slowdown, --deadline-ms and --straggler-ms");
-    if (arguments->is_frontier && arguments->wish.planner == LULL_PLAN_ENVPIPE)
+    if (arguments->is_frontier && arguments->options.planner == LULL_PLAN_ENVPIPE)
         argp_error(state, "EnvPipe has one plan and no frontier: leave out --frontier");
     if (!is_single(arguments) &&
         (arguments->svg != NULL || arguments->output != NULL || arguments->perseus != NULL))
@@ -324,7 +324,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         check(arguments, state);
     result = parse_source(key, arg, &arguments->source);
     if (result == 1)
-        result = parse_wish(key, arg, arguments);
+        result = parse_options(key, arg, arguments);
     if (result == 1)
         result = parse_output(key, arg, arguments);
     if (result < 0 && key == KEY_PLANNER)
@@ -338,7 +338,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp parser = {
-    .options = options,
+    .options = option_rows,
     .parser = parse_option,
     .args_doc = "--profile FILE --stages S --microbatches M\n--verify PLAN",
     .doc = "Plans the clocks of a pipeline's operations: the same iteration time, or a chosen one, "

@@ -12,7 +12,7 @@
 
 struct lull_plan_arguments {
     struct lull_plan_source source;
-    struct lull_plan_wish wish;
+    struct lull_plan_options options;
     double deadline_ms;    /* 0: not given */
     double slowdown_ratio; /* below 0: not given */
     double straggler_ms;

@@ -47,33 +47,33 @@ static int parse_memory(const char *text, uint32_t stages, uint32_t *in_flight,
 }
 
 /* The time that all orders are compared at. */
-static int64_t deadline_of(const struct lull_plan_orders_wish *wish, int64_t all_max_ns)
+static int64_t deadline_of(const struct lull_plan_orders_options *options, int64_t all_max_ns)
 {
-    if (wish->straggler_ns > 0)
-        return wish->straggler_ns;
-    if (wish->deadline_ns > 0)
-        return wish->deadline_ns;
-    return all_max_ns + (int64_t)((double)all_max_ns * wish->slowdown_ratio);
+    if (options->straggler_ns > 0)
+        return options->straggler_ns;
+    if (options->deadline_ns > 0)
+        return options->deadline_ns;
+    return all_max_ns + (int64_t)((double)all_max_ns * options->slowdown_ratio);
 }
 
-static int choose(const struct lull_plan_task *task, const struct lull_plan_orders_wish *wish,
+static int choose(const struct lull_plan_task *task, const struct lull_plan_orders_options *options,
                   uint32_t *in_flight, struct lull_plan_orders *orders, struct lull_error *err)
 {
     struct lull_plan_shape shape;
-    int result = parse_memory(wish->memory, task->stages, in_flight, err);
+    int result = parse_memory(options->memory, task->stages, in_flight, err);
 
     if (result < 0)
         return result;
-    orders->deadline_ns = deadline_of(wish, task->all_max.time_ns);
+    orders->deadline_ns = deadline_of(options, task->all_max.time_ns);
     result = lull_plan_shape_init(task, &shape, err);
     if (result == 0)
         result = lull_pipeline_choose_order(
-            &(struct lull_pipeline_order_wish){.shape = &shape.shape,
+            &(struct lull_pipeline_order_options){.shape = &shape.shape,
                                                .measured = &task->profiles->measured,
                                                .blocking_w = task->blocking_w,
                                                .in_flight = in_flight,
                                                .deadline_ns = orders->deadline_ns,
-                                               .straggler_ns = wish->straggler_ns},
+                                               .straggler_ns = options->straggler_ns},
             &orders->choices, err);
     lull_plan_shape_fini(&shape);
     return result;
@@ -81,7 +81,7 @@ static int choose(const struct lull_plan_task *task, const struct lull_plan_orde
 
 int lull_plan_orders_choose(const struct lull_plan_source *source,
                             const struct lull_plan_profiles *profiles,
-                            const struct lull_plan_orders_wish *wish,
+                            const struct lull_plan_orders_options *options,
                             struct lull_plan_orders *orders_out, struct lull_error *err)
 {
     struct lull_plan_source first = *source;
@@ -94,7 +94,7 @@ int lull_plan_orders_choose(const struct lull_plan_source *source,
     if (result < 0)
         return result;
     in_flight = calloc(task.stages, sizeof(*in_flight));
-    result = in_flight == NULL ? -ENOMEM : choose(&task, wish, in_flight, orders_out, err);
+    result = in_flight == NULL ? -ENOMEM : choose(&task, options, in_flight, orders_out, err);
     free(in_flight);
     lull_plan_task_fini(&task);
     if (result == 0 && name_of(&orders_out->choices.choices[orders_out->choices.best].schedule,

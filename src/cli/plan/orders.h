@@ -12,7 +12,7 @@
 enum { LULL_PLAN_ORDER_NAME = 512 };
 
 /* What all orders have in common. Times are in nanoseconds; 0: not given. */
-struct lull_plan_orders_wish {
+struct lull_plan_orders_options {
     const char *memory; /* micro-batches in flight, one number or one per stage; null: no limit */
     int64_t deadline_ns;
     int64_t straggler_ns;
@@ -27,12 +27,12 @@ struct lull_plan_orders {
 
 /*
  * Compares the orders of the pipeline that the source names, whose own schedule it ignores. Errors:
- * -EINVAL wish->memory is no number of micro-batches; those of lull_plan_task_init and
+ * -EINVAL options->memory is no number of micro-batches; those of lull_plan_task_init and
  * lull_pipeline_choose_order.
  */
 int lull_plan_orders_choose(const struct lull_plan_source *source,
                             const struct lull_plan_profiles *profiles,
-                            const struct lull_plan_orders_wish *wish,
+                            const struct lull_plan_orders_options *options,
                             struct lull_plan_orders *orders_out, struct lull_error *err);
 
 /* Print a table on standard output, and the members "schedule" and "orders" of the JSON document,

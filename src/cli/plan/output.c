@@ -37,10 +37,10 @@ static int output_close(struct output *output, const char *path, int result, str
 }
 
 int lull_plan_write(const char *path, const struct lull_plan_task *task,
-                    const struct lull_plan_wish *wish, const struct lull_plan_single *single,
+                    const struct lull_plan_options *options, const struct lull_plan_single *single,
                     struct lull_error *err)
 {
-    struct lull_plan_waiting_points waiting = wish->waiting;
+    struct lull_plan_waiting_points waiting = options->waiting;
     struct lull_plan_file plan = {
         .parts = task->parts,
         .deadline_ns = single->deadline_ns,
@@ -48,7 +48,7 @@ int lull_plan_write(const char *path, const struct lull_plan_task *task,
         .time_ns = single->point.time_ns,
         .energy_j = single->point.energy_j,
         .bound_j = single->point.bound_j,
-        .switching = wish->switching,
+        .switching = options->switching,
         .profile = task->profile,
         .graph = task->graph,
         .blocking_w = task->blocking_w,
@@ -64,7 +64,7 @@ int lull_plan_write(const char *path, const struct lull_plan_task *task,
     int result = output_open(&output);
 
     snprintf(plan.title, sizeof(plan.title), "%s", task->title);
-    snprintf(plan.planner, sizeof(plan.planner), "%s", lull_plan_planner_name(wish));
+    snprintf(plan.planner, sizeof(plan.planner), "%s", lull_plan_planner_name(options));
     if (result == 0)
         result = lull_plan_file_write(&plan, output.file);
     return output_close(&output, path, result, err);
@@ -83,7 +83,7 @@ static void write_perseus_stage(const struct lull_plan_task *task,
 
         fprintf(file, "%s('%s', %u)", i > graph->first_on[device] ? ", " : "",
                 lull_pipeline_kind_name(operations->kind),
-                operations->options[single->option[op]].sm_mhz);
+                operations->points[single->option[op]].sm_mhz);
     }
     fprintf(file, "],\n");
 }
@@ -108,10 +108,10 @@ int lull_plan_write_perseus(const char *path, const struct lull_plan_task *task,
 }
 
 int lull_plan_write_picture(const char *path, const struct lull_plan_task *task,
-                            const struct lull_plan_wish *wish,
+                            const struct lull_plan_options *options,
                             const struct lull_plan_single *single, struct lull_error *err)
 {
-    const struct lull_plan_point high = lull_plan_all_max(task, wish);
+    const struct lull_plan_point high = lull_plan_all_max(task, options);
     const struct lull_plan_point *const point = &single->point;
     struct lull_plan_panel panels[2] = {{.option = task->highest},
                                         {.option = single->option, .waits = &single->waits}};
@@ -123,6 +123,6 @@ int lull_plan_write_picture(const char *path, const struct lull_plan_task *task,
              "Plan: %.3f s (%+.2f %%), %.0f J (%+.2f %%)", (double)point->time_ns * 1e-9,
              100.0 * ((double)point->time_ns / (double)high.time_ns - 1.0), point->energy_j,
              100.0 * (point->energy_j / high.energy_j - 1.0));
-    return lull_plan_picture_write(path, task->title, &task->problem, &wish->waiting, panels, 2,
+    return lull_plan_picture_write(path, task->title, &task->problem, &options->waiting, panels, 2,
                                    err);
 }

@@ -12,7 +12,7 @@
 /* Writes Lull's plan file, whole or not at all, as the others do. Errors: -errno, with path and
  * reason in the text; -ENOMEM. */
 int lull_plan_write(const char *path, const struct lull_plan_task *task,
-                    const struct lull_plan_wish *wish, const struct lull_plan_single *single,
+                    const struct lull_plan_options *options, const struct lull_plan_single *single,
                     struct lull_error *err);
 
 /*
@@ -24,7 +24,7 @@ int lull_plan_write_perseus(const char *path, const struct lull_plan_task *task,
 
 /* Draws all at the highest clock and, below it, the plan, on one time axis. */
 int lull_plan_write_picture(const char *path, const struct lull_plan_task *task,
-                            const struct lull_plan_wish *wish,
+                            const struct lull_plan_options *options,
                             const struct lull_plan_single *single, struct lull_error *err);
 
 #endif

@@ -24,30 +24,30 @@ static int set_waiting(struct lull_plan_arguments *arguments, struct lull_error 
         down_ms = arguments->fall_ms;
         up_ms = arguments->wake_ms;
     }
-    return lull_plan_waiting_parse(arguments->waiting, down_ms, up_ms, &arguments->wish.waiting,
+    return lull_plan_waiting_parse(arguments->waiting, down_ms, up_ms, &arguments->options.waiting,
                                    err);
 }
 
 /* Sets what the user wants of the plan; a slowdown counts from this task's highest clocks. */
-static void set_wish(const struct lull_plan_task *task, struct lull_plan_arguments *arguments)
+static void set_options(const struct lull_plan_task *task, struct lull_plan_arguments *arguments)
 {
-    struct lull_plan_wish *const wish = &arguments->wish;
+    struct lull_plan_options *const options = &arguments->options;
 
-    wish->switching.down_ns = lull_ns_from_ms(arguments->down_ms);
-    wish->switching.up_ns = lull_ns_from_ms(arguments->up_ms);
-    wish->switching.is_fed_forward = arguments->early_ms >= 0.0;
-    wish->switching.early_ns =
-        wish->switching.is_fed_forward ? lull_ns_from_ms(arguments->early_ms) : 0;
-    wish->switching.call_ns = lull_ns_from_ms(arguments->driver_ms);
-    wish->switching.drivers = arguments->driver_ms > 0.0 ? (uint32_t)arguments->nodes : 0;
-    wish->switching.dwell_ns = lull_ns_from_ms(arguments->dwell_ms);
-    wish->straggler_ns = lull_ns_from_ms(arguments->straggler_ms);
-    wish->deadline_ns = lull_ns_from_ms(arguments->deadline_ms);
+    options->switching.down_ns = lull_ns_from_ms(arguments->down_ms);
+    options->switching.up_ns = lull_ns_from_ms(arguments->up_ms);
+    options->switching.is_fed_forward = arguments->early_ms >= 0.0;
+    options->switching.early_ns =
+        options->switching.is_fed_forward ? lull_ns_from_ms(arguments->early_ms) : 0;
+    options->switching.call_ns = lull_ns_from_ms(arguments->driver_ms);
+    options->switching.drivers = arguments->driver_ms > 0.0 ? (uint32_t)arguments->nodes : 0;
+    options->switching.dwell_ns = lull_ns_from_ms(arguments->dwell_ms);
+    options->straggler_ns = lull_ns_from_ms(arguments->straggler_ms);
+    options->deadline_ns = lull_ns_from_ms(arguments->deadline_ms);
     if (arguments->slowdown_ratio >= 0.0)
-        wish->deadline_ns = task->all_max.time_ns +
+        options->deadline_ns = task->all_max.time_ns +
                             (int64_t)((double)task->all_max.time_ns * arguments->slowdown_ratio);
-    if (wish->straggler_ns > 0)
-        wish->deadline_ns = wish->straggler_ns;
+    if (options->straggler_ns > 0)
+        options->deadline_ns = options->straggler_ns;
 }
 
 static int write_files(const struct lull_plan_arguments *arguments,
@@ -58,11 +58,11 @@ static int write_files(const struct lull_plan_arguments *arguments,
     int code = 0;
 
     if (arguments->output != NULL)
-        code = lull_plan_write(arguments->output, task, &arguments->wish, single, err);
+        code = lull_plan_write(arguments->output, task, &arguments->options, single, err);
     if (code == 0 && arguments->perseus != NULL)
         code = lull_plan_write_perseus(arguments->perseus, task, single, err);
     if (code == 0 && arguments->svg != NULL)
-        code = lull_plan_write_picture(arguments->svg, task, &arguments->wish, single, err);
+        code = lull_plan_write_picture(arguments->svg, task, &arguments->options, single, err);
     return code;
 }
 
@@ -70,13 +70,13 @@ static int print(const struct lull_plan_arguments *arguments, const struct lull_
                  const struct lull_plan_result *result, struct lull_error *err)
 {
     struct lull_plan_point envpipe;
-    const bool compares = !arguments->is_json && arguments->wish.planner != LULL_PLAN_ENVPIPE &&
+    const bool compares = !arguments->is_json && arguments->options.planner != LULL_PLAN_ENVPIPE &&
                           arguments->straggler_ms == 0.0 &&
-                          lull_plan_compare(task, &arguments->wish, &envpipe) == 0;
+                          lull_plan_compare(task, &arguments->options, &envpipe) == 0;
 
     if (!arguments->is_json)
-        lull_plan_print_text(task, &arguments->wish, result, compares ? &envpipe : NULL);
-    else if (lull_plan_print_json(task, &arguments->wish, result) < 0)
+        lull_plan_print_text(task, &arguments->options, result, compares ? &envpipe : NULL);
+    else if (lull_plan_print_json(task, &arguments->options, result) < 0)
         return lull_error_set(err, -EIO, "cannot write to standard output");
     return 0;
 }
@@ -86,17 +86,17 @@ static int choose_order(struct lull_plan_arguments *arguments,
                         const struct lull_plan_profiles *profiles, struct lull_plan_orders *orders,
                         struct lull_error *err)
 {
-    const struct lull_plan_orders_wish wish = {
+    const struct lull_plan_orders_options options = {
         .memory = arguments->memory,
         .deadline_ns = lull_ns_from_ms(arguments->deadline_ms),
         .straggler_ns = lull_ns_from_ms(arguments->straggler_ms),
         .slowdown_ratio = arguments->slowdown_ratio};
-    const int code = lull_plan_orders_choose(&arguments->source, profiles, &wish, orders, err);
+    const int code = lull_plan_orders_choose(&arguments->source, profiles, &options, orders, err);
 
     if (code < 0)
         return code;
     arguments->source.schedule = orders->name;
-    arguments->wish.orders = orders;
+    arguments->options.orders = orders;
     return 0;
 }
 
@@ -114,9 +114,9 @@ static int build(struct lull_plan_arguments *arguments, const struct lull_plan_p
     code = lull_plan_task_init(&arguments->source, profiles, task, err);
     if (code < 0)
         return code;
-    set_wish(task, arguments);
-    if (arguments->wish.orders != NULL)
-        arguments->wish.deadline_ns = orders->deadline_ns;
+    set_options(task, arguments);
+    if (arguments->options.orders != NULL)
+        arguments->options.deadline_ns = orders->deadline_ns;
     return 0;
 }
 
@@ -124,7 +124,7 @@ static int solve(const struct lull_plan_arguments *arguments, const struct lull_
                  struct lull_error *err)
 {
     struct lull_plan_result result;
-    int code = lull_plan_solve(task, &arguments->wish, &result, err);
+    int code = lull_plan_solve(task, &arguments->options, &result, err);
 
     if (code < 0)
         return code;

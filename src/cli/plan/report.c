@@ -31,7 +31,7 @@ static double slowdown_ratio(const struct lull_plan_point *point,
 static uint32_t clock_of(const struct lull_plan_task *task, const struct lull_plan_single *single,
                          uint32_t op)
 {
-    return lull_pipeline_class_of(&task->problem, op)->options[single->option[op]].sm_mhz;
+    return lull_pipeline_class_of(&task->problem, op)->points[single->option[op]].sm_mhz;
 }
 
 /* ---- for programs: printed piece by piece, for plans may have a hundred thousand operations ---
@@ -67,10 +67,10 @@ static void write_plan(const struct lull_plan_task *task, const struct lull_plan
     }
 }
 
-int lull_plan_print_json(const struct lull_plan_task *task, const struct lull_plan_wish *wish,
+int lull_plan_print_json(const struct lull_plan_task *task, const struct lull_plan_options *options,
                          const struct lull_plan_result *result)
 {
-    const struct lull_plan_point high = lull_plan_all_max(task, wish);
+    const struct lull_plan_point high = lull_plan_all_max(task, options);
     const struct lull_plan_single *const single = result->single;
 
     printf("{\"frontier\": [");
@@ -87,10 +87,10 @@ int lull_plan_print_json(const struct lull_plan_task *task, const struct lull_pl
                seconds(single->period_ns));
         write_plan(task, single);
         printf("]");
-        if (wish->orders != NULL)
-            lull_plan_orders_print_json(wish->orders);
-        if (wish->waiting.count > 0)
-            lull_plan_waiting_print_json(&task->problem, &wish->waiting, &single->waits,
+        if (options->orders != NULL)
+            lull_plan_orders_print_json(options->orders);
+        if (options->waiting.count > 0)
+            lull_plan_waiting_print_json(&task->problem, &options->waiting, &single->waits,
                                          single->point.energy_j);
     }
     printf("}\n");
@@ -221,14 +221,14 @@ static void print_devices(const struct lull_plan_task *task, const struct lull_p
         printf("... and %u more\n", count - MOST_ROWS);
 }
 
-void lull_plan_print_text(const struct lull_plan_task *task, const struct lull_plan_wish *wish,
+void lull_plan_print_text(const struct lull_plan_task *task, const struct lull_plan_options *options,
                           const struct lull_plan_result *result,
                           const struct lull_plan_point *envpipe)
 {
-    const struct lull_plan_point high = lull_plan_all_max(task, wish);
+    const struct lull_plan_point high = lull_plan_all_max(task, options);
 
-    if (wish->orders != NULL)
-        lull_plan_orders_print(wish->orders);
+    if (options->orders != NULL)
+        lull_plan_orders_print(options->orders);
     print_heading(task, &high);
     if (envpipe != NULL)
         print_row("EnvPipe, to compare", envpipe, &high);
@@ -236,11 +236,11 @@ void lull_plan_print_text(const struct lull_plan_task *task, const struct lull_p
         print_frontier(result, &high);
         return;
     }
-    print_row(wish->planner == LULL_PLAN_ENVPIPE ? "EnvPipe's plan" : "plan",
+    print_row(options->planner == LULL_PLAN_ENVPIPE ? "EnvPipe's plan" : "plan",
               &result->single->point, &high);
     print_devices(task, result->single);
-    if (wish->waiting.count > 0)
-        lull_plan_waiting_print(&wish->waiting, &result->single->waits,
+    if (options->waiting.count > 0)
+        lull_plan_waiting_print(&options->waiting, &result->single->waits,
                                 result->single->point.energy_j);
     printf("\n--svg FILE draws it, --output FILE keeps it, with the proof of its bound.\n");
 }

@@ -8,11 +8,11 @@
 #include "cli/plan/task.h"
 
 /* Prints one JSON document. Returns 0, or -1 if it could not be written. */
-int lull_plan_print_json(const struct lull_plan_task *task, const struct lull_plan_wish *wish,
+int lull_plan_print_json(const struct lull_plan_task *task, const struct lull_plan_options *options,
                          const struct lull_plan_result *result);
 
 /* Prints tables for people. envpipe: EnvPipe's plan, to compare with, or null. */
-void lull_plan_print_text(const struct lull_plan_task *task, const struct lull_plan_wish *wish,
+void lull_plan_print_text(const struct lull_plan_task *task, const struct lull_plan_options *options,
                           const struct lull_plan_result *result,
                           const struct lull_plan_point *envpipe);
 

@@ -13,7 +13,7 @@ enum {
     MOST_COMPARED_OPS = 20000000, /* operations times EnvPipe's iterations, a second; chosen */
 };
 
-const char *lull_plan_planner_name(const struct lull_plan_wish *wish)
+const char *lull_plan_planner_name(const struct lull_plan_options *options)
 {
     static const char *const names[] = {
         [LULL_ENVPIPE_UNIFORM] = "envpipe:uniform",
@@ -22,7 +22,7 @@ const char *lull_plan_planner_name(const struct lull_plan_wish *wish)
         [LULL_ENVPIPE_GREEDY] = "envpipe:greedy",
     };
 
-    return wish->planner == LULL_PLAN_FRONTIER ? "frontier" : names[wish->method];
+    return options->planner == LULL_PLAN_FRONTIER ? "frontier" : names[options->method];
 }
 
 /* ---- one plan ---------------------------------------------------------------------------- */
@@ -62,12 +62,12 @@ static int find_cheapest(const struct lull_plan_solver *solver, int64_t *time_ou
  */
 static int find_target(const struct lull_plan_solver *solver, int64_t *target_out)
 {
-    const struct lull_plan_wish *const wish = solver->wish;
+    const struct lull_plan_options *const options = solver->options;
     int64_t cheapest_ns;
     const int result = find_cheapest(solver, &cheapest_ns);
 
-    *target_out = wish->deadline_ns;
-    if (result == 0 && wish->straggler_ns == 0 && cheapest_ns < wish->deadline_ns)
+    *target_out = options->deadline_ns;
+    if (result == 0 && options->straggler_ns == 0 && cheapest_ns < options->deadline_ns)
         *target_out = cheapest_ns;
     return result;
 }
@@ -116,9 +116,9 @@ static int prove(struct lull_plan_solver *solver, struct lull_plan_single *singl
 
 static int plan_envpipe(const struct lull_plan_solver *solver)
 {
-    const int64_t deadline_ns = solver->wish->deadline_ns;
+    const int64_t deadline_ns = solver->options->deadline_ns;
     struct lull_envpipe_outcome outcome;
-    const int result = lull_envpipe_plan(&solver->task->problem, solver->wish->method, UINT32_MAX,
+    const int result = lull_envpipe_plan(&solver->task->problem, solver->options->method, UINT32_MAX,
                                          solver->option, &outcome);
     int64_t time_ns;
 
@@ -172,10 +172,10 @@ static int plan_single(struct lull_plan_solver *solver)
     int64_t target_ns;
     int result;
 
-    if (solver->wish->planner == LULL_PLAN_ENVPIPE)
+    if (solver->options->planner == LULL_PLAN_ENVPIPE)
         return plan_envpipe(solver);
-    if (solver->wish->deadline_ns < solver->task->shortest_ns)
-        return refuse_deadline(solver, solver->wish->deadline_ns);
+    if (solver->options->deadline_ns < solver->task->shortest_ns)
+        return refuse_deadline(solver, solver->options->deadline_ns);
     result = find_target(solver, &target_ns);
     if (result < 0)
         return result;
@@ -187,20 +187,20 @@ static int plan_single(struct lull_plan_solver *solver)
 
 static int solve_single(struct lull_plan_solver *solver, struct lull_plan_single *single)
 {
-    const struct lull_plan_wish *const wish = solver->wish;
-    const bool has_deadline = wish->deadline_ns > 0;
+    const struct lull_plan_options *const options = solver->options;
+    const bool has_deadline = options->deadline_ns > 0;
     int result = plan_single(solver);
 
     if (result < 0)
         return result;
     result =
-        lull_plan_evaluate(solver, has_deadline ? wish->deadline_ns : INT64_MAX, &single->point);
+        lull_plan_evaluate(solver, has_deadline ? options->deadline_ns : INT64_MAX, &single->point);
     if (result < 0)
         return result;
-    single->deadline_ns = has_deadline ? wish->deadline_ns : single->point.time_ns;
+    single->deadline_ns = has_deadline ? options->deadline_ns : single->point.time_ns;
     single->period_ns = single->point.time_ns;
-    if (single->period_ns < wish->straggler_ns)
-        single->period_ns = wish->straggler_ns;
+    if (single->period_ns < options->straggler_ns)
+        single->period_ns = options->straggler_ns;
     return prove(solver, single);
 }
 
@@ -217,9 +217,9 @@ static int solve_into_single(struct lull_plan_solver *solver, struct lull_plan_r
     code = solve_single(solver, result->single);
     if (code < 0)
         return code;
-    if (solver->wish->waiting.count > 0) {
-        code = lull_plan_waiting_choose(&solver->task->problem, &solver->wish->waiting,
-                                        &solver->wish->switching, solver->option,
+    if (solver->options->waiting.count > 0) {
+        code = lull_plan_waiting_choose(&solver->task->problem, &solver->options->waiting,
+                                        &solver->options->switching, solver->option,
                                         result->single->period_ns, &result->single->waits);
         if (code < 0)
             return code;
@@ -231,15 +231,15 @@ static int solve_into_single(struct lull_plan_solver *solver, struct lull_plan_r
     return 0;
 }
 
-int lull_plan_solve(const struct lull_plan_task *task, const struct lull_plan_wish *wish,
+int lull_plan_solve(const struct lull_plan_task *task, const struct lull_plan_options *options,
                     struct lull_plan_result *result_out, struct lull_error *err)
 {
-    struct lull_plan_solver solver = {.task = task, .wish = wish, .err = err};
+    struct lull_plan_solver solver = {.task = task, .options = options, .err = err};
     struct lull_plan_result result = {0};
     int code = lull_plan_solver_init(&solver);
 
     if (code == 0)
-        code = wish->deadline_ns > 0 || wish->planner == LULL_PLAN_ENVPIPE
+        code = options->deadline_ns > 0 || options->planner == LULL_PLAN_ENVPIPE
                    ? solve_into_single(&solver, &result)
                    : lull_plan_walk(&solver, &result);
     lull_plan_solver_fini(&solver);
@@ -263,13 +263,13 @@ void lull_plan_result_fini(struct lull_plan_result *result)
 }
 
 struct lull_plan_point lull_plan_all_max(const struct lull_plan_task *task,
-                                         const struct lull_plan_wish *wish)
+                                         const struct lull_plan_options *options)
 {
     const int64_t time_ns = task->all_max.time_ns;
     struct lull_plan_point point = {.time_ns = time_ns, .energy_j = task->all_max.energy_j};
 
-    if (wish->straggler_ns > time_ns)
-        point.energy_j += task->blocking_sum_w * (double)(wish->straggler_ns - time_ns) * 1e-9;
+    if (options->straggler_ns > time_ns)
+        point.energy_j += task->blocking_sum_w * (double)(options->straggler_ns - time_ns) * 1e-9;
     return point;
 }
 
@@ -291,7 +291,7 @@ static int bound_at(const struct lull_plan_task *task, int64_t time_ns, double *
     return result;
 }
 
-int lull_plan_compare(const struct lull_plan_task *task, const struct lull_plan_wish *wish,
+int lull_plan_compare(const struct lull_plan_task *task, const struct lull_plan_options *options,
                       struct lull_plan_point *envpipe_out)
 {
     const size_t count = task->graph.op_count;
@@ -318,7 +318,7 @@ int lull_plan_compare(const struct lull_plan_task *task, const struct lull_plan_
     }
     point.time_ns = cost.time_ns;
     point.energy_j =
-        cost.energy_j + lull_pipeline_dwell_energy_j(&task->problem, &wish->switching, option);
+        cost.energy_j + lull_pipeline_switching_energy_j(&task->problem, &options->switching, option);
     result = bound_at(task, cost.time_ns, &point.bound_j);
     if (result == 0)
         *envpipe_out = point;

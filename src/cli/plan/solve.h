@@ -27,7 +27,7 @@ enum lull_plan_planner {
     LULL_PLAN_ENVPIPE,
 };
 
-struct lull_plan_wish {
+struct lull_plan_options {
     enum lull_plan_planner planner;
     enum lull_envpipe_method method;
     int64_t deadline_ns;  /* 0: the whole frontier (frontier planner) */
@@ -38,7 +38,7 @@ struct lull_plan_wish {
 };
 
 /* The planner's name, as --planner takes it. */
-const char *lull_plan_planner_name(const struct lull_plan_wish *wish);
+const char *lull_plan_planner_name(const struct lull_plan_options *options);
 
 struct lull_plan_point {
     int64_t time_ns; /* the makespan in the worst case of switching */
@@ -66,19 +66,19 @@ struct lull_plan_result {
  * Solves a task. Errors: -ERANGE the deadline is shorter than any plan (the text says the
  * shortest), or the plan cannot be kept with this switching; -ENOMEM.
  */
-int lull_plan_solve(const struct lull_plan_task *task, const struct lull_plan_wish *wish,
+int lull_plan_solve(const struct lull_plan_task *task, const struct lull_plan_options *options,
                     struct lull_plan_result *result_out, struct lull_error *err);
 void lull_plan_result_fini(struct lull_plan_result *result);
 
 /* The plan of all at the highest clock, in an iteration that takes at least as long as the
  * straggler. It has no bound. */
 struct lull_plan_point lull_plan_all_max(const struct lull_plan_task *task,
-                                         const struct lull_plan_wish *wish);
+                                         const struct lull_plan_options *options);
 
 /* Finds EnvPipe's plan (balanced), for comparison, with what switching costs when it is fed
  * forward; and the bound of its time, 0 where that takes long to find. Errors: -E2BIG the plan
  * takes too long to find; -ENOMEM. */
-int lull_plan_compare(const struct lull_plan_task *task, const struct lull_plan_wish *wish,
+int lull_plan_compare(const struct lull_plan_task *task, const struct lull_plan_options *options,
                       struct lull_plan_point *envpipe_out);
 
 #endif

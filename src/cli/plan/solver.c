@@ -41,45 +41,45 @@ int lull_plan_solve_directly(struct lull_plan_solver *solver)
 
 /* ---- evaluating a plan ------------------------------------------------------------------- */
 
-static bool has_switching(const struct lull_plan_wish *wish)
+static bool has_switching(const struct lull_plan_options *options)
 {
-    return wish->switching.is_fed_forward || wish->switching.down_ns > 0 ||
-           wish->switching.up_ns > 0 || wish->switching.dwell_ns > 0;
+    return options->switching.is_fed_forward || options->switching.down_ns > 0 ||
+           options->switching.up_ns > 0 || options->switching.dwell_ns > 0;
 }
 
 /* EnvPipe knows nothing of switching: fed forward its plan holds its time as it is. */
-static bool is_judged_only(const struct lull_plan_wish *wish)
+static bool is_judged_only(const struct lull_plan_options *options)
 {
-    return wish->planner == LULL_PLAN_ENVPIPE && wish->switching.is_fed_forward &&
-           wish->switching.dwell_ns == 0;
+    return options->planner == LULL_PLAN_ENVPIPE && options->switching.is_fed_forward &&
+           options->switching.dwell_ns == 0;
 }
 
 /* Makes the plan respect switching, by the search that suits what is asked for. */
 static int respect_switching(struct lull_plan_solver *solver, int64_t deadline_ns,
-                             struct lull_pipeline_dwell_report *report)
+                             struct lull_pipeline_switching_report *report)
 {
-    const struct lull_plan_wish *const wish = solver->wish;
+    const struct lull_plan_options *const options = solver->options;
     const struct lull_pipeline_problem *const problem = &solver->task->problem;
 
-    if (wish->deadline_ns == 0 && wish->planner == LULL_PLAN_FRONTIER)
-        return lull_pipeline_dwell_quick(problem, &wish->switching, deadline_ns, solver->option,
+    if (options->deadline_ns == 0 && options->planner == LULL_PLAN_FRONTIER)
+        return lull_pipeline_switching_quick(problem, &options->switching, deadline_ns, solver->option,
                                          report, solver->err);
-    if (wish->switching.is_fed_forward && solver->frontier != NULL)
-        return lull_pipeline_dwell_replan(problem, solver->rounding, solver->frontier,
-                                          &wish->switching, deadline_ns, solver->option, report,
+    if (options->switching.is_fed_forward && solver->frontier != NULL)
+        return lull_pipeline_switching_replan(problem, solver->rounding, solver->frontier,
+                                          &options->switching, deadline_ns, solver->option, report,
                                           solver->err);
-    return lull_pipeline_dwell(problem, &wish->switching, deadline_ns, solver->option, report,
+    return lull_pipeline_switching(problem, &options->switching, deadline_ns, solver->option, report,
                                solver->err);
 }
 
 int lull_plan_evaluate(struct lull_plan_solver *solver, int64_t deadline_ns,
                        struct lull_plan_point *point_out)
 {
-    const struct lull_plan_wish *const wish = solver->wish;
+    const struct lull_plan_options *const options = solver->options;
     const struct lull_pipeline_problem *const problem = &solver->task->problem;
-    struct lull_pipeline_dwell_report report = {0};
-    const bool is_changed = has_switching(wish) && !is_judged_only(wish);
-    int64_t period_ns = wish->straggler_ns;
+    struct lull_pipeline_switching_report report = {0};
+    const bool is_changed = has_switching(options) && !is_judged_only(options);
+    int64_t period_ns = options->straggler_ns;
     struct lull_pipeline_cost cost;
 
     if (is_changed) {
@@ -93,8 +93,8 @@ int lull_plan_evaluate(struct lull_plan_solver *solver, int64_t deadline_ns,
     cost = lull_pipeline_plan_cost(problem, solver->option, period_ns);
     if (cost.time_ns < 0)
         return (int)cost.time_ns;
-    if (has_switching(wish))
-        cost.energy_j += lull_pipeline_dwell_energy_j(problem, &wish->switching, solver->option);
+    if (has_switching(options))
+        cost.energy_j += lull_pipeline_switching_energy_j(problem, &options->switching, solver->option);
     point_out->time_ns = is_changed ? report.time_ns : cost.time_ns;
     point_out->energy_j = cost.energy_j;
     return 0;

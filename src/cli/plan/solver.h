@@ -12,7 +12,7 @@
 
 struct lull_plan_solver {
     const struct lull_plan_task *task;
-    const struct lull_plan_wish *wish;
+    const struct lull_plan_options *options;
     struct lull_error *err;
     struct lull_plan_long *extended; /* null: the pipeline is solved directly */
     struct lull_frontier *frontier;
@@ -23,7 +23,7 @@ struct lull_plan_solver {
     struct lull_watch watch;
 };
 
-/* Prepares a solver whose task, wish and err are set. The caller calls fini also after an error:
+/* Prepares a solver whose task, options and err are set. The caller calls fini also after an error:
  * those of lull_frontier_create; -ENOMEM. */
 int lull_plan_solver_init(struct lull_plan_solver *solver);
 void lull_plan_solver_fini(struct lull_plan_solver *solver);

@@ -191,10 +191,10 @@ static int64_t shortest_time(const struct lull_plan_task *task, int64_t *duratio
         const struct lull_pipeline_class *const class =
             &task->profile.classes[task->graph.ops[op].class_index];
 
-        duration_ns[op] = class->options[0].time_ns;
-        for (size_t i = 1; i < class->option_count; i++)
-            if (class->options[i].time_ns < duration_ns[op])
-                duration_ns[op] = class->options[i].time_ns;
+        duration_ns[op] = class->points[0].time_ns;
+        for (size_t i = 1; i < class->point_count; i++)
+            if (class->points[i].time_ns < duration_ns[op])
+                duration_ns[op] = class->points[i].time_ns;
     }
     return lull_pipeline_earliest(&task->graph, duration_ns, NULL);
 }

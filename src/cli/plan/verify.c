@@ -34,9 +34,9 @@ static int copy_options(const struct lull_pipeline_class *from,
                         const struct lull_pipeline_class *as, struct lull_pipeline_profile *profile,
                         struct lull_error *err)
 {
-    for (size_t i = 0; i < from->option_count; i++) {
+    for (size_t i = 0; i < from->point_count; i++) {
         const int result = lull_pipeline_profile_add(profile, as->stage, as->kind, as->partner,
-                                                     &from->options[i], err);
+                                                     &from->points[i], err);
 
         if (result < 0)
             return result;
@@ -89,12 +89,12 @@ static int translate(struct lull_plan_file *plan, const struct lull_pipeline_pro
     for (size_t op = 0; op < plan->graph.op_count; op++) {
         const uint32_t index = plan->graph.ops[op].class_index;
         const struct lull_pipeline_class *const class = &replaced->classes[index];
-        const uint32_t mhz = plan->profile.classes[index].options[plan->option[op]].sm_mhz;
+        const uint32_t mhz = plan->profile.classes[index].points[plan->option[op]].sm_mhz;
         uint32_t option = 0;
 
-        while (option < class->option_count && class->options[option].sm_mhz != mhz)
+        while (option < class->point_count && class->points[option].sm_mhz != mhz)
             option++;
-        if (option == class->option_count)
+        if (option == class->point_count)
             return lull_error_set(err, LULL_E_FORMAT,
                                   "%s: has no %u MHz for %s of stage %u, which the plan runs at",
                                   name, mhz, lull_pipeline_kind_name(class->kind), class->stage);
@@ -132,7 +132,7 @@ done:
 
 static uint32_t clock_of(const struct lull_plan_file *plan, uint32_t op)
 {
-    return plan->profile.classes[plan->graph.ops[op].class_index].options[plan->option[op]].sm_mhz;
+    return plan->profile.classes[plan->graph.ops[op].class_index].points[plan->option[op]].sm_mhz;
 }
 
 /* Checks a device's dwell. It changes its clock when an operation has ended, for the first
@@ -169,7 +169,7 @@ static int replay_time(const struct lull_plan_file *plan, struct replay *replay)
 
     replay->time_ns = -ENOMEM;
     if (begin_ns != NULL && end_ns != NULL)
-        replay->time_ns = lull_pipeline_dwell_timeline(&problem, &plan->switching, plan->option,
+        replay->time_ns = lull_pipeline_switching_timeline(&problem, &plan->switching, plan->option,
                                                        begin_ns, end_ns);
     for (uint32_t device = 0; device < plan->graph.device_count && replay->time_ns >= 0; device++)
         check_dwell(plan, device, end_ns, replay);
@@ -232,7 +232,7 @@ static int replay_plan(const struct lull_plan_file *plan, struct replay *replay)
     if (cost.time_ns < 0)
         return (int)cost.time_ns;
     replay->energy_j =
-        cost.energy_j + lull_pipeline_dwell_energy_j(&problem, &plan->switching, plan->option);
+        cost.energy_j + lull_pipeline_switching_energy_j(&problem, &plan->switching, plan->option);
     if (replay->reason[0] == '\0')
         replay_proof(plan, replay);
     if (replay->reason[0] == '\0')

@@ -30,7 +30,7 @@ static int refuse(const struct check *check, uint32_t device, int64_t time_ns, c
 
 static uint32_t clock_of(const struct lull_plan_file *plan, uint32_t op)
 {
-    return plan->profile.classes[plan->graph.ops[op].class_index].options[plan->option[op]].sm_mhz;
+    return plan->profile.classes[plan->graph.ops[op].class_index].points[plan->option[op]].sm_mhz;
 }
 
 static int change_clock(struct check *check, uint32_t device, int64_t time_ns)

@@ -159,7 +159,7 @@ static void add_compute(struct builder *builder, uint32_t op,
     const double kernel_ms = 0.2; /* about the mean of the kernels in the recorded traces */
     const struct lull_pipeline_class *class =
         &builder->profile->classes[builder->graph->ops[op].class_index];
-    const double duration_ms = lull_ms_from_ns(class->options[0].time_ns);
+    const double duration_ms = lull_ms_from_ns(class->points[0].time_ns);
     const bool is_forward_pass = is_forward(class->kind);
     struct lull_play_op compute = {
         .kind = LULL_PLAY_COMPUTE,
@@ -317,7 +317,7 @@ static int nominal_profile(const struct lull_play_pipeline *pipeline,
         const double ms[] = {pipeline->forward_ms, pipeline->backward_ms};
 
         for (int i = 0; i < 2 && result >= 0; i++) {
-            const struct lull_pipeline_option option = {
+            const struct lull_pipeline_point option = {
                 .time_ns = lull_ns_from_ms(ms[i] * pipeline->weights[stage]),
                 .sm_mhz = 1,
             };

@@ -13,7 +13,7 @@ struct kernel {
     uint64_t signature;
 };
 
-struct lull_order {
+struct lull_kernel_order {
     struct lull_iteration_finder *finder;
     struct kernel held[LULL_ORDER_HELD + 1]; /* by number */
     uint32_t held_count;
@@ -33,9 +33,9 @@ struct lull_order {
     uint64_t signatures[MAX_PERIOD];
 };
 
-struct lull_order *lull_order_create(void)
+struct lull_kernel_order *lull_kernel_order_create(void)
 {
-    struct lull_order *order = calloc(1, sizeof(*order));
+    struct lull_kernel_order *order = calloc(1, sizeof(*order));
 
     if (order == NULL)
         return NULL;
@@ -47,7 +47,7 @@ struct lull_order *lull_order_create(void)
     return order;
 }
 
-void lull_order_destroy(struct lull_order *order)
+void lull_kernel_order_destroy(struct lull_kernel_order *order)
 {
     if (order == NULL)
         return;
@@ -63,7 +63,7 @@ static int32_t distance(uint32_t a, uint32_t b)
 
 /* ---- standing ---------------------------------------------------------------------------- */
 
-static bool find_offset(const struct lull_order *order, uint32_t offset, uint32_t *position_out)
+static bool find_offset(const struct lull_kernel_order *order, uint32_t offset, uint32_t *position_out)
 {
     uint32_t first = 0;
     uint32_t last = order->period - 1;
@@ -81,7 +81,7 @@ static bool find_offset(const struct lull_order *order, uint32_t offset, uint32_
 }
 
 /* Iterations from the base to a number, and its offset within its own. */
-static int64_t divide(const struct lull_order *order, uint32_t number, uint32_t *offset_out)
+static int64_t divide(const struct lull_kernel_order *order, uint32_t number, uint32_t *offset_out)
 {
     const int64_t stride = order->stride;
     const int64_t from_base = distance(number, order->base);
@@ -92,7 +92,7 @@ static int64_t divide(const struct lull_order *order, uint32_t number, uint32_t 
     return iterations;
 }
 
-bool lull_order_locate(const struct lull_order *order, uint32_t number,
+bool lull_kernel_order_locate(const struct lull_kernel_order *order, uint32_t number,
                        struct lull_standing *standing_out)
 {
     uint32_t offset;
@@ -108,12 +108,12 @@ bool lull_order_locate(const struct lull_order *order, uint32_t number,
     return true;
 }
 
-uint32_t lull_order_period(const struct lull_order *order)
+uint32_t lull_kernel_order_period(const struct lull_kernel_order *order)
 {
     return order->period;
 }
 
-int64_t lull_order_newest(const struct lull_order *order)
+int64_t lull_kernel_order_newest(const struct lull_kernel_order *order)
 {
     uint32_t offset;
 
@@ -121,7 +121,7 @@ int64_t lull_order_newest(const struct lull_order *order)
 }
 
 /* Moves the base on, so that numbers stay near it. */
-static void move_base(struct lull_order *order)
+static void move_base(struct lull_kernel_order *order)
 {
     uint32_t offset;
     const int64_t iterations = divide(order, order->newest, &offset);
@@ -130,17 +130,17 @@ static void move_base(struct lull_order *order)
     order->base = order->newest - offset;
 }
 
-static bool fits(const struct lull_order *order, uint32_t number, uint64_t signature)
+static bool fits(const struct lull_kernel_order *order, uint32_t number, uint64_t signature)
 {
     struct lull_standing standing;
 
-    return lull_order_locate(order, number, &standing) &&
+    return lull_kernel_order_locate(order, number, &standing) &&
            order->signatures[standing.position] == signature;
 }
 
 /* ---- into the order of numbers ----------------------------------------------------------- */
 
-static void hold(struct lull_order *order, uint32_t number, uint64_t signature)
+static void hold(struct lull_kernel_order *order, uint32_t number, uint64_t signature)
 {
     uint32_t place = order->held_count;
 
@@ -150,13 +150,13 @@ static void hold(struct lull_order *order, uint32_t number, uint64_t signature)
     order->held_count++;
 }
 
-static const struct kernel *symbol(const struct lull_order *order, uint64_t back)
+static const struct kernel *symbol(const struct lull_kernel_order *order, uint64_t back)
 {
     return &order->recent[(order->symbols - 1 - back) % RECENT];
 }
 
 /* The first held kernel may go: it follows the last symbol, or has been waiting for too long. */
-static bool may_go(const struct lull_order *order)
+static bool may_go(const struct lull_kernel_order *order)
 {
     if (order->held_count == 0)
         return false;
@@ -164,7 +164,7 @@ static bool may_go(const struct lull_order *order)
            distance(order->held[0].number, symbol(order, 0)->number) == 1;
 }
 
-static struct lull_iteration_state let_go(struct lull_order *order)
+static struct lull_iteration_state let_go(struct lull_kernel_order *order)
 {
     const struct kernel kernel = order->held[0];
 
@@ -183,7 +183,7 @@ static uint32_t back_of(uint32_t period, uint32_t newest_position, uint32_t posi
 }
 
 /* Whether the last two iterations advance alike; then the stride. */
-static bool is_regular(const struct lull_order *order, uint32_t period, uint32_t *stride_out)
+static bool is_regular(const struct lull_kernel_order *order, uint32_t period, uint32_t *stride_out)
 {
     if (order->symbols < 2 * (uint64_t)period)
         return false;
@@ -195,7 +195,7 @@ static bool is_regular(const struct lull_order *order, uint32_t period, uint32_t
 }
 
 /* Whether the last kernels are one iteration of the one that is known. */
-static bool is_known(const struct lull_order *order, const struct lull_iteration_state *state)
+static bool is_known(const struct lull_kernel_order *order, const struct lull_iteration_state *state)
 {
     const uint32_t base = symbol(order, 0)->number - order->offsets[state->position];
 
@@ -213,7 +213,7 @@ static bool is_known(const struct lull_order *order, const struct lull_iteration
     return true;
 }
 
-static void learn(struct lull_order *order, const struct lull_iteration_state *state,
+static void learn(struct lull_kernel_order *order, const struct lull_iteration_state *state,
                   uint32_t stride)
 {
     const uint32_t base = symbol(order, state->position)->number;
@@ -230,7 +230,7 @@ static void learn(struct lull_order *order, const struct lull_iteration_state *s
     }
 }
 
-static void start_following(struct lull_order *order, uint32_t position)
+static void start_following(struct lull_kernel_order *order, uint32_t position)
 {
     order->base = symbol(order, 0)->number - order->offsets[position];
     order->base_iteration++; /* which one it was before says nothing */
@@ -240,7 +240,7 @@ static void start_following(struct lull_order *order, uint32_t position)
 }
 
 /* The finder has a period, with the last symbol at state's position. */
-static enum lull_order_event enter(struct lull_order *order,
+static enum lull_kernel_order_event enter(struct lull_kernel_order *order,
                                    const struct lull_iteration_state *state)
 {
     uint32_t stride;
@@ -261,7 +261,7 @@ static enum lull_order_event enter(struct lull_order *order,
 }
 
 /* Kernels that are still held back have begun, too. */
-static bool do_held_fit(const struct lull_order *order)
+static bool do_held_fit(const struct lull_kernel_order *order)
 {
     for (uint32_t i = 0; i < order->held_count; i++)
         if (!fits(order, order->held[i].number, order->held[i].signature))
@@ -269,9 +269,9 @@ static bool do_held_fit(const struct lull_order *order)
     return true;
 }
 
-static enum lull_order_event search(struct lull_order *order, bool may_enter)
+static enum lull_kernel_order_event search(struct lull_kernel_order *order, bool may_enter)
 {
-    enum lull_order_event event = LULL_ORDER_SEARCHING;
+    enum lull_kernel_order_event event = LULL_ORDER_SEARCHING;
 
     while (may_go(order)) {
         const struct lull_iteration_state state = let_go(order);
@@ -288,7 +288,7 @@ static enum lull_order_event search(struct lull_order *order, bool may_enter)
 }
 
 /* True unless the kernel shows that the iteration is not followed any more. */
-static bool go_on(struct lull_order *order, uint32_t number, uint64_t signature)
+static bool go_on(struct lull_kernel_order *order, uint32_t number, uint64_t signature)
 {
     if (!order->is_following || fits(order, number, signature))
         return true;
@@ -298,12 +298,12 @@ static bool go_on(struct lull_order *order, uint32_t number, uint64_t signature)
     return false;
 }
 
-enum lull_order_event lull_order_take(struct lull_order *order, uint32_t number,
+enum lull_kernel_order_event lull_kernel_order_take(struct lull_kernel_order *order, uint32_t number,
                                       uint64_t signature)
 {
     const bool was_following = order->is_following;
     const bool goes_on = go_on(order, number, signature);
-    enum lull_order_event event;
+    enum lull_kernel_order_event event;
 
     if (!order->has_newest || distance(number, order->newest) > 0)
         order->newest = number;

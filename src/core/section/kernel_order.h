@@ -32,7 +32,7 @@ enum {
     LULL_ORDER_MAX_PERIOD = 512, /* kernels per iteration; longer ones are TOO_LONG */
 };
 
-enum lull_order_event {
+enum lull_kernel_order_event {
     LULL_ORDER_SEARCHING, /* no iteration */
     LULL_ORDER_FOUND,     /* an iteration, a new one */
     LULL_ORDER_RESUMED,   /* the one that was left last: positions are the same */
@@ -46,24 +46,24 @@ struct lull_standing {
     uint32_t position; /* 0..period-1, in the order of the numbers */
 };
 
-struct lull_order; /* opaque: some 110 KiB */
+struct lull_kernel_order; /* opaque: some 110 KiB */
 
 /* NULL: no memory. */
-struct lull_order *lull_order_create(void);
-void lull_order_destroy(struct lull_order *order);
+struct lull_kernel_order *lull_kernel_order_create(void);
+void lull_kernel_order_destroy(struct lull_kernel_order *order);
 
 /* The kernel of that number begins. */
-enum lull_order_event lull_order_take(struct lull_order *order, uint32_t number,
+enum lull_kernel_order_event lull_kernel_order_take(struct lull_kernel_order *order, uint32_t number,
                                       uint64_t signature);
 
 /* Where the kernel of that number stands; false: nowhere, or no iteration is followed. */
-bool lull_order_locate(const struct lull_order *order, uint32_t number,
+bool lull_kernel_order_locate(const struct lull_kernel_order *order, uint32_t number,
                        struct lull_standing *standing_out);
 
 /* Kernels per iteration of the one that is followed, or was last; 0: none yet. */
-uint32_t lull_order_period(const struct lull_order *order);
+uint32_t lull_kernel_order_period(const struct lull_kernel_order *order);
 
 /* The iteration of the highest number taken, while one is followed. */
-int64_t lull_order_newest(const struct lull_order *order);
+int64_t lull_kernel_order_newest(const struct lull_kernel_order *order);
 
 #endif

@@ -182,7 +182,7 @@ double lull_exposure_energy_j(const struct lull_exposure *exposure,
            1e-9;
 }
 
-double lull_switchable_saving_j(const struct lull_switchable *switchable,
+double lull_savings_estimate_j(const struct lull_switchable *switchable,
                                 const struct lull_power_levels *levels)
 {
     const struct lull_power_level *const high = &levels->high;

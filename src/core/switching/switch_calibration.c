@@ -2,24 +2,24 @@
 #include "core/switching/switch_calibration.h"
 
 /* Longer than a call and its settling usually take. */
-const int64_t lull_calibration_pulse_ns = INT64_C(100000000);
+const int64_t lull_switch_calibration_pulse_ns = INT64_C(100000000);
 static const int64_t stagger_ns = INT64_C(12000000);
 /* For the clock to follow a call that has returned. */
 static const int64_t settle_ns = INT64_C(50000000);
 /* For word of a request that the driver does not work at. */
 static const int64_t patience_ns = INT64_C(1000000000);
 
-void lull_calibration_init(struct lull_calibration *calibration, uint32_t index)
+void lull_switch_calibration_init(struct lull_switch_calibration *calibration, uint32_t index)
 {
-    *calibration = (struct lull_calibration){.index = index, .next_ns = INT64_MAX};
+    *calibration = (struct lull_switch_calibration){.index = index, .next_ns = INT64_MAX};
 }
 
-void lull_calibration_skip(struct lull_calibration *calibration)
+void lull_switch_calibration_skip(struct lull_switch_calibration *calibration)
 {
     calibration->started = true;
 }
 
-void lull_calibration_start(struct lull_calibration *calibration, int64_t now_ns)
+void lull_switch_calibration_start(struct lull_switch_calibration *calibration, int64_t now_ns)
 {
     if (calibration->started)
         return;
@@ -29,22 +29,22 @@ void lull_calibration_start(struct lull_calibration *calibration, int64_t now_ns
     calibration->next_ns = now_ns + (int64_t)calibration->index * stagger_ns;
 }
 
-void lull_calibration_forget(struct lull_calibration *calibration)
+void lull_switch_calibration_forget(struct lull_switch_calibration *calibration)
 {
-    lull_calibration_init(calibration, calibration->index);
+    lull_switch_calibration_init(calibration, calibration->index);
 }
 
-void lull_calibration_take_call(struct lull_calibration *calibration, int64_t now_ns)
+void lull_switch_calibration_take_call(struct lull_switch_calibration *calibration, int64_t now_ns)
 {
     if (calibration->waits && calibration->next_ns < now_ns + settle_ns)
         calibration->next_ns = now_ns + settle_ns;
     calibration->waits = false;
 }
 
-bool lull_calibration_poll(struct lull_calibration *calibration, int64_t now_ns, bool is_busy,
+bool lull_switch_calibration_poll(struct lull_switch_calibration *calibration, int64_t now_ns, bool is_busy,
                            uint32_t *point_out)
 {
-    if (!lull_calibration_runs(calibration) || now_ns < calibration->next_ns)
+    if (!lull_switch_calibration_runs(calibration) || now_ns < calibration->next_ns)
         return false;
     if (calibration->waits && (is_busy || now_ns < calibration->edge_ns + patience_ns))
         return false;
@@ -56,12 +56,12 @@ bool lull_calibration_poll(struct lull_calibration *calibration, int64_t now_ns,
     calibration->low = !calibration->low;
     calibration->waits = true;
     calibration->edge_ns = now_ns;
-    calibration->next_ns = now_ns + lull_calibration_pulse_ns;
+    calibration->next_ns = now_ns + lull_switch_calibration_pulse_ns;
     *point_out = calibration->low ? 1 : 0;
     return true;
 }
 
-bool lull_calibration_stop(struct lull_calibration *calibration)
+bool lull_switch_calibration_stop(struct lull_switch_calibration *calibration)
 {
     bool low = calibration->low;
 
@@ -72,18 +72,18 @@ bool lull_calibration_stop(struct lull_calibration *calibration)
     return low;
 }
 
-bool lull_calibration_runs(const struct lull_calibration *calibration)
+bool lull_switch_calibration_runs(const struct lull_switch_calibration *calibration)
 {
     return calibration->edges_left > 0;
 }
 
-bool lull_calibration_done(const struct lull_calibration *calibration)
+bool lull_switch_calibration_done(const struct lull_switch_calibration *calibration)
 {
     return calibration->started && calibration->edges_left == 0;
 }
 
-int64_t lull_calibration_wake_ns(const struct lull_calibration *calibration)
+int64_t lull_switch_calibration_wake_ns(const struct lull_switch_calibration *calibration)
 {
-    return lull_calibration_runs(calibration) && !calibration->waits ? calibration->next_ns
+    return lull_switch_calibration_runs(calibration) && !calibration->waits ? calibration->next_ns
                                                                      : INT64_MAX;
 }

@@ -15,9 +15,9 @@
 
 enum { LULL_CALIBRATION_PULSES = 5 };
 
-extern const int64_t lull_calibration_pulse_ns;
+extern const int64_t lull_switch_calibration_pulse_ns;
 
-struct lull_calibration {
+struct lull_switch_calibration {
     uint32_t index;      /* of the GPU: pulses of different GPUs do not meet in the driver */
     uint32_t edges_left; /* downs and ups still to come */
     bool started;
@@ -27,35 +27,35 @@ struct lull_calibration {
     int64_t next_ns;
 };
 
-void lull_calibration_init(struct lull_calibration *calibration, uint32_t index);
+void lull_switch_calibration_init(struct lull_switch_calibration *calibration, uint32_t index);
 
 /* What it would measure is known already: as if it had run to its end. */
-void lull_calibration_skip(struct lull_calibration *calibration);
+void lull_switch_calibration_skip(struct lull_switch_calibration *calibration);
 
 /* Starts the pulses unless they have been started, or skipped, before. */
-void lull_calibration_start(struct lull_calibration *calibration, int64_t now_ns);
+void lull_switch_calibration_start(struct lull_switch_calibration *calibration, int64_t now_ns);
 
 /* What was measured holds no longer: as if never started. Call stop first. */
-void lull_calibration_forget(struct lull_calibration *calibration);
+void lull_switch_calibration_forget(struct lull_switch_calibration *calibration);
 
 /*
  * True when an edge is due; *point_out is 1 (one step down) or 0. is_busy: the driver has yet to
  * answer a request. If it is not and has told nothing of an edge for a while, it never will.
  */
-bool lull_calibration_poll(struct lull_calibration *calibration, int64_t now_ns, bool is_busy,
+bool lull_switch_calibration_poll(struct lull_switch_calibration *calibration, int64_t now_ns, bool is_busy,
                            uint32_t *point_out);
 
 /* The driver has returned from a call for this GPU. */
-void lull_calibration_take_call(struct lull_calibration *calibration, int64_t now_ns);
+void lull_switch_calibration_take_call(struct lull_switch_calibration *calibration, int64_t now_ns);
 
 /* Ends it early. True if a pulse was low: the clock must be raised. */
-bool lull_calibration_stop(struct lull_calibration *calibration);
+bool lull_switch_calibration_stop(struct lull_switch_calibration *calibration);
 
-bool lull_calibration_runs(const struct lull_calibration *calibration);
+bool lull_switch_calibration_runs(const struct lull_switch_calibration *calibration);
 
 /* True once it has run to its end, results and all. */
-bool lull_calibration_done(const struct lull_calibration *calibration);
+bool lull_switch_calibration_done(const struct lull_switch_calibration *calibration);
 
-int64_t lull_calibration_wake_ns(const struct lull_calibration *calibration);
+int64_t lull_switch_calibration_wake_ns(const struct lull_switch_calibration *calibration);
 
 #endif

@@ -29,7 +29,7 @@ static int check_selector(const struct lull_job_selector *selector, struct lull_
     return 0;
 }
 
-static int check_points(const struct lull_job_point *points, size_t count, struct lull_error *err)
+static int check_points(const struct lull_cost_point *points, size_t count, struct lull_error *err)
 {
     if (count == 0)
         return lull_error_set(err, -EINVAL, "no operating point was measured");
@@ -42,7 +42,7 @@ static int check_points(const struct lull_job_point *points, size_t count, struc
     return 0;
 }
 
-static double value(const struct lull_job_selector *selector, const struct lull_job_point *point)
+static double value(const struct lull_job_selector *selector, const struct lull_cost_point *point)
 {
     switch (selector->aim) {
     case LULL_JOB_COST:
@@ -58,7 +58,7 @@ static double value(const struct lull_job_selector *selector, const struct lull_
     return point->energy_j;
 }
 
-int lull_job_select(const struct lull_job_selector *selector, const struct lull_job_point *points,
+int lull_job_select(const struct lull_job_selector *selector, const struct lull_cost_point *points,
                     size_t count, size_t *index_out, struct lull_error *err)
 {
     double longest_s = INFINITY;

@@ -24,7 +24,7 @@ struct lull_job_price {
 double lull_job_cost(const struct lull_job_price *price, double energy_j, double time_s);
 
 /* What was measured at one power limit (or, with another meaning of level, one clock). */
-struct lull_job_point {
+struct lull_cost_point {
     double level;    /* W or MHz; the point with the highest one is the reference */
     double energy_j; /* of all GPUs of the job, for the same work at each point; >= 0 */
     double time_s;   /* > 0 */
@@ -49,7 +49,7 @@ struct lull_job_selector {
  * highest level meets every slowdown. Errors: -EINVAL no point, or a value beyond its range (with
  * the point's level); *index_out is written on success only.
  */
-int lull_job_select(const struct lull_job_selector *selector, const struct lull_job_point *points,
+int lull_job_select(const struct lull_job_selector *selector, const struct lull_cost_point *points,
                     size_t count, size_t *index_out, struct lull_error *err);
 
 /* The names that commands and files use: cost, energy, time, slowdown, energy-delay. */

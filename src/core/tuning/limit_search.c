@@ -21,7 +21,7 @@ enum { STRIKES = 2, PATIENCE = 3, MOST_ROUNDS = 8 };
 
 enum direction {
     DOWN,
-    TO_BEST, /* a setting would end the way down: once more what it is compared with... */
+    TO_BEST, /* a operating point would end the way down: once more what it is compared with... */
     TO_LAST, /* ...and it, since noise may last longer than a visit */
     UP,
 };
@@ -35,13 +35,13 @@ struct lull_limit_search {
     uint32_t end;      /* count, or fewer: pruned */
     uint32_t now;      /* held; count: the end */
     enum direction direction;
-    double settled_s;  /* in this visit of the present setting */
+    double settled_s;  /* in this visit of the present operating point */
     double last_s;     /* an iteration of the piece before; 0: none in this visit */
     bool is_settled;
     double visit_s; /* measured in it */
     double spent_s;
-    double previous; /* value of the setting before; INFINITY none */
-    uint32_t worse;  /* settings that were worse and worse */
+    double previous; /* value of the operating point before; INFINITY none */
+    uint32_t worse;  /* operating points that were worse and worse */
     uint32_t over;   /* in a row over the bound of slowdown */
     uint32_t rounds; /* ways up that have ended */
     struct lull_limit_visits visits;
@@ -56,25 +56,25 @@ const struct lull_limit_search_config lull_limit_search_defaults = {
 };
 
 uint32_t lull_limit_search_ladder(double highest_w, double lowest_w, double step_w,
-                                  struct lull_limit_setting *settings_out)
+                                  struct lull_limit_point *points_out)
 {
     const double widest = (highest_w - lowest_w) / (LULL_LIMIT_SEARCH_SETTINGS - 1);
     const double step = fmax(step_w, widest);
     uint32_t count = 0;
 
     while (count < LULL_LIMIT_SEARCH_SETTINGS - 1 && highest_w - count * step > lowest_w) {
-        settings_out[count] = (struct lull_limit_setting){.limit_w = highest_w - count * step};
+        points_out[count] = (struct lull_limit_point){.limit_w = highest_w - count * step};
         count++;
     }
-    settings_out[count++] = (struct lull_limit_setting){.limit_w = lowest_w};
+    points_out[count++] = (struct lull_limit_point){.limit_w = lowest_w};
     return count;
 }
 
 int lull_limit_search_create(const struct lull_limit_search_config *config,
-                             const struct lull_limit_setting *settings, uint32_t count,
+                             const struct lull_limit_point *points, uint32_t count,
                              struct lull_limit_search **search_out, struct lull_error *err)
 {
-    const struct lull_job_point probe = {.level = 1.0, .energy_j = 1.0, .time_s = 1.0};
+    const struct lull_cost_point probe = {.level = 1.0, .energy_j = 1.0, .time_s = 1.0};
     struct lull_limit_search *search;
     size_t chosen;
     int result = lull_job_select(&config->selector, &probe, 1, &chosen, err);
@@ -87,10 +87,10 @@ int lull_limit_search_create(const struct lull_limit_search_config *config,
         return lull_error_set(err, -EINVAL, "%u settings, slices of %g s: give 1 to %d settings",
                               count, config->slice_s, LULL_LIMIT_SEARCH_SETTINGS);
     for (uint32_t i = 0; i < count; i++)
-        if (!(settings[i].limit_w > 0.0) || !isfinite(settings[i].limit_w) ||
-            (i > 0 && !(settings[i].limit_w < settings[i - 1].limit_w)))
+        if (!(points[i].limit_w > 0.0) || !isfinite(points[i].limit_w) ||
+            (i > 0 && !(points[i].limit_w < points[i - 1].limit_w)))
             return lull_error_set(err, -EINVAL, "%g W: give limits from the highest down",
-                                  settings[i].limit_w);
+                                  points[i].limit_w);
     search = calloc(1, sizeof(*search));
     if (search == NULL)
         return lull_error_set(err, -ENOMEM, "no memory to profile power limits");
@@ -99,7 +99,7 @@ int lull_limit_search_create(const struct lull_limit_search_config *config,
     search->end = count;
     search->previous = INFINITY;
     for (uint32_t i = 0; i < count; i++)
-        search->measures[i].setting = settings[i];
+        search->measures[i].point = points[i];
     lull_limit_visits_begin(&search->visits, 0);
     *search_out = search;
     return 0;
@@ -110,9 +110,9 @@ void lull_limit_search_destroy(struct lull_limit_search *search)
     free(search);
 }
 
-const struct lull_limit_setting *lull_limit_search_now(const struct lull_limit_search *search)
+const struct lull_limit_point *lull_limit_search_now(const struct lull_limit_search *search)
 {
-    return search->now < search->count ? &search->measures[search->now].setting : NULL;
+    return search->now < search->count ? &search->measures[search->now].point : NULL;
 }
 
 const struct lull_limit_measure *lull_limit_search_measures(const struct lull_limit_search *search,
@@ -184,7 +184,7 @@ int lull_limit_choose(const struct lull_job_selector *selector,
                       const struct lull_limit_measure *measures, uint32_t count,
                       uint32_t *index_out, struct lull_error *err)
 {
-    struct lull_job_point points[LULL_LIMIT_SEARCH_SETTINGS];
+    struct lull_cost_point points[LULL_LIMIT_SEARCH_SETTINGS];
     size_t best;
     int result;
 
@@ -192,7 +192,7 @@ int lull_limit_choose(const struct lull_job_selector *selector,
         return lull_error_set(err, -EINVAL, "%u settings: at most %d", count,
                               LULL_LIMIT_SEARCH_SETTINGS);
     for (uint32_t i = 0; i < count; i++)
-        points[i] = (struct lull_job_point){
+        points[i] = (struct lull_cost_point){
             .level = (double)(count - i), /* the first one is the reference */
             .energy_j = mean_j(&measures[i]),
             .time_s = mean_s(&measures[i]),
@@ -203,7 +203,7 @@ int lull_limit_choose(const struct lull_job_selector *selector,
     return result;
 }
 
-/* The best of the measured settings; NULL: there are none. */
+/* The best of the measured operating points; NULL: there are none. */
 static const struct lull_limit_measure *find_best(const struct lull_limit_search *search)
 {
     uint32_t best;
@@ -230,7 +230,7 @@ static double margin_between(const struct lull_limit_measure *a, const struct lu
     return fmin(fmax(fmax(time, energy), least), widest_margin);
 }
 
-/* ---- one setting ------------------------------------------------------------------------- */
+/* ---- one operating point ------------------------------------------------------------------------- */
 
 /* Even at the near ends of what is known, far worse than the best. */
 static bool is_hopeless(const struct lull_limit_search *search,
@@ -289,7 +289,7 @@ static bool is_worth_another_visit(const struct lull_limit_search *search, uint3
 }
 
 /* The visits that are to be made yet, this one included; on the way down, as if half of the
- * settings were contenders. */
+ * operating points were contenders. */
 static double visits_left(const struct lull_limit_search *search)
 {
     uint32_t above = 0;
@@ -322,7 +322,7 @@ static bool is_measured(const struct lull_limit_search *search,
            is_hopeless(search, measure);
 }
 
-/* ---- the order of settings --------------------------------------------------------------- */
+/* ---- the order of operating points --------------------------------------------------------------- */
 
 /* Whether it passes the bound so far that lower limits need not be tried. */
 static bool is_too_slow(struct lull_limit_search *search, const struct lull_limit_measure *measure)
@@ -367,7 +367,7 @@ static bool is_last(struct lull_limit_search *search, const struct lull_limit_me
     return search->over == 0 && is_too_bad(search, measure);
 }
 
-/* What a setting that ends the search is compared with. */
+/* What a operating point that ends the search is compared with. */
 static uint32_t find_measure_of_last(const struct lull_limit_search *search)
 {
     const struct lull_limit_measure *best = find_best(search);
@@ -456,7 +456,7 @@ static void go_on_down(struct lull_limit_search *search)
     search->direction = search->measured == search->end ? UP : DOWN;
 }
 
-/* The present setting is known; on to the next one, unless it tells that none can be better. */
+/* The present operating point is known; on to the next one, unless it tells that none can be better. */
 static void conclude(struct lull_limit_search *search)
 {
     const struct lull_limit_measure *measure = &search->measures[search->now];
@@ -494,12 +494,12 @@ static void conclude(struct lull_limit_search *search)
 static enum lull_limit_kind kind_of(const struct lull_limit_search *search,
                                     const struct lull_limit_measure *measure)
 {
-    if (measure->setting.sm_mhz != 0)
+    if (measure->point.sm_mhz != 0)
         return LULL_LIMIT_LOCKED;
     return is_binding(search, measure) ? LULL_LIMIT_BOUND : LULL_LIMIT_FREE;
 }
 
-/* What is known of all settings, now that the visits tell more of what warmth does. */
+/* What is known of all operating points, now that the visits tell more of what warmth does. */
 static void settle_measures(struct lull_limit_search *search)
 {
     enum lull_limit_kind kinds[LULL_LIMIT_SEARCH_SETTINGS];
@@ -554,7 +554,7 @@ int lull_limit_search_refine(struct lull_limit_search *search, const uint32_t *c
         return result;
     for (uint32_t i = 0; i < count; i++)
         search->measures[search->measured + i] = (struct lull_limit_measure){
-            .setting = {search->measures[best].setting.limit_w, clocks_mhz[i]}};
+            .point = {search->measures[best].point.limit_w, clocks_mhz[i]}};
     search->count = search->measured + count;
     search->end = search->count;
     search->first = search->measured;

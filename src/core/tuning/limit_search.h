@@ -6,11 +6,11 @@
  * Settings are tried from the highest limit down, and those that come near the best, the best of
  * them for which there is time, once more on the way up: what makes a GPU draw more for some
  * seconds does not last for both visits, and both together tell what a GPU that is warmer or colder
- * than its setting will leave it makes of energy and time (limit_visits.h). As long as there is
+ * than its operating point will leave it makes of energy and time (limit_visits.h). As long as there is
  * time and more than one may be the best, they are visited again: near the best that costs next to
  * nothing.
  *
- * The job's iterations at a setting come in pieces of whole iterations; what a piece says stays
+ * The job's iterations at a operating point come in pieces of whole iterations; what a piece says stays
  * said, whatever interrupts the job, so short epochs only lose the piece that they break. A visit
  * ends when
  * - half of slice_s has been measured, or its share of what is left of budget_s (never less than
@@ -18,14 +18,14 @@
  * - the iteration's time and energy are both known to precision_ratio (Student's 95 % interval over
  *   at least LULL_LIMIT_SEARCH_PIECES pieces), or
  * - it is hopeless: even the near end of its interval is LULL_LIMIT_SEARCH_FAR from the best.
- * Lower settings are not tried ("pruned") after
+ * Lower operating points are not tried ("pruned") after
  * - one whose value (cost, energy, time, root of the energy-delay product) is 30 % over the best,
  *   or
  * - two that are 5 % over the best (less, down to 2 %, where the intervals are narrower), each
  *   worse than the one before it, and the last one by 8 %: where a limit begins to bind, the
  *   limiter's own loss makes a hump of some percent that lower limits may come down from again, or
  * - with a bound on slowdown: one that passes it by 10 percentage points, or two in a row by 2.
- * None of them counts where the GPUs still draw within 5 % of what they drew at the first setting:
+ * None of them counts where the GPUs still draw within 5 % of what they drew at the first operating point:
  * a limit above the draw changes nothing, so that whatever grew there is noise. Whatever ends the
  * way down is seen twice: it and what it is compared with are visited once more, and only if it
  * still is 8 % over the best, or over the bound, it was the last. What makes some seconds dear,
@@ -53,17 +53,17 @@ enum {
     LULL_LIMIT_SEARCH_PIECES = 4, /* least number of pieces of which a spread is believed */
 };
 
-struct lull_limit_setting {
+struct lull_limit_point {
     double limit_w;  /* of each GPU of the job, > 0 */
     uint32_t sm_mhz; /* locked; 0: free under the limit */
 };
 
 struct lull_limit_search_config {
     struct lull_job_selector selector;
-    double slice_s;         /* of one setting, down and up, settling aside; > 0 */
+    double slice_s;         /* of one operating point, down and up, settling aside; > 0 */
     double settle_s;        /* left out after each change, and more (three times as much at most)
                              * until two pieces agree to 1 % in time; >= 0 */
-    double budget_s;        /* of the job, for all settings and their settling; > 0 */
+    double budget_s;        /* of the job, for all operating points and their settling; > 0 */
     double precision_ratio; /* at which a visit may end; >= 0 */
 };
 
@@ -71,11 +71,11 @@ struct lull_limit_search_config {
  * power: set it. */
 extern const struct lull_limit_search_config lull_limit_search_defaults;
 
-/* What is known of one setting. */
+/* What is known of one operating point. */
 struct lull_limit_measure {
-    struct lull_limit_setting setting;
+    struct lull_limit_point point;
     uint64_t iterations;
-    double seconds; /* of these iterations, once the GPUs are as warm as this setting leaves them */
+    double seconds; /* of these iterations, once the GPUs are as warm as this operating point leaves them */
     double joules;  /* of these iterations, likewise, all GPUs of the job */
     struct lull_moments iteration_s; /* means of the pieces, as they were */
     struct lull_moments iteration_j;
@@ -85,11 +85,11 @@ struct lull_limit_measure {
 struct lull_limit_search;
 
 /*
- * settings[] from the highest limit down, none twice; copied. Errors: -EINVAL none, too many, not
+ * operating points[] from the highest limit down, none twice; copied. Errors: -EINVAL none, too many, not
  * in order, or a selector out of its range; -ENOMEM.
  */
 int lull_limit_search_create(const struct lull_limit_search_config *config,
-                             const struct lull_limit_setting *settings, uint32_t count,
+                             const struct lull_limit_point *points, uint32_t count,
                              struct lull_limit_search **search_out, struct lull_error *err);
 void lull_limit_search_destroy(struct lull_limit_search *search);
 
@@ -97,15 +97,15 @@ void lull_limit_search_destroy(struct lull_limit_search *search);
  * LULL_LIMIT_SEARCH_SETTINGS (the steps are widened then). 0 < lowest_w <= highest_w, step_w > 0.
  */
 uint32_t lull_limit_search_ladder(double highest_w, double lowest_w, double step_w,
-                                  struct lull_limit_setting *settings_out);
+                                  struct lull_limit_point *points_out);
 
-/* The setting to be held now; NULL: the search is over. Borrowed until the next take or refine. */
-const struct lull_limit_setting *lull_limit_search_now(const struct lull_limit_search *search);
+/* The operating point to be held now; NULL: the search is over. Borrowed until the next take or refine. */
+const struct lull_limit_point *lull_limit_search_now(const struct lull_limit_search *search);
 
 /*
- * A piece: whole iterations that ran at the present setting from end to end. Those of each visit
+ * A piece: whole iterations that ran at the present operating point from end to end. Those of each visit
  * that fall into settling are left out. temperature_c: mean over the job's GPUs at its end; NAN
- * unknown. Ignored unless iterations > 0, seconds > 0 and joules >= 0. True: the setting to be held
+ * unknown. Ignored unless iterations > 0, seconds > 0 and joules >= 0. True: the operating point to be held
  * has changed, or the search is over.
  */
 bool lull_limit_search_take(struct lull_limit_search *search, uint64_t iterations, double seconds,
@@ -119,7 +119,7 @@ bool lull_limit_search_take(struct lull_limit_search *search, uint64_t iteration
 int lull_limit_search_refine(struct lull_limit_search *search, const uint32_t *clocks_mhz,
                              uint32_t count, struct lull_error *err);
 
-/* Measured settings, and of how many all in all; the latter less the former were pruned in the end.
+/* Measured operating points, and of how many all in all; the latter less the former were pruned in the end.
  * measures[0] is the reference. Borrowed until destroy. */
 const struct lull_limit_measure *lull_limit_search_measures(const struct lull_limit_search *search,
                                                             uint32_t *measured_out,

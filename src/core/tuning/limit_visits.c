@@ -13,7 +13,7 @@ struct slopes {
     double time;
 };
 
-/* Weighted means of the visits of one setting. */
+/* Weighted means of the visits of one operating point. */
 struct group {
     double weight;
     double temperature_c;
@@ -21,11 +21,11 @@ struct group {
     double log_time;
 };
 
-void lull_limit_visits_begin(struct lull_limit_visits *visits, uint32_t setting)
+void lull_limit_visits_begin(struct lull_limit_visits *visits, uint32_t point)
 {
     if (visits->count < LULL_LIMIT_VISITS_MOST)
         visits->count++;
-    visits->items[visits->count - 1] = (struct lull_limit_visit){.setting = setting};
+    visits->items[visits->count - 1] = (struct lull_limit_visit){.point = point};
 }
 
 void lull_limit_visits_feel(struct lull_limit_visits *visits, double seconds, double watts,
@@ -71,7 +71,7 @@ static void add_to_group(const struct lull_limit_visit *visit, struct group *gro
     group->log_time += share * (log(visit->seconds / iterations) - group->log_time);
 }
 
-/* Of all settings of one kind, within each. */
+/* Of all operating points of one kind, within each. */
 static struct slopes find_slopes(const struct lull_limit_visits *visits,
                                  const enum lull_limit_kind *kinds, const struct group *groups,
                                  enum lull_limit_kind kind)
@@ -81,10 +81,10 @@ static struct slopes find_slopes(const struct lull_limit_visits *visits,
 
     for (uint32_t i = 0; i < visits->count; i++) {
         const struct lull_limit_visit *visit = &visits->items[i];
-        const struct group *group = &groups[visit->setting];
+        const struct group *group = &groups[visit->point];
         double away_c;
 
-        if (kinds[visit->setting] != kind || !is_telling(visit))
+        if (kinds[visit->point] != kind || !is_telling(visit))
             continue;
         away_c = temperature_of(visit) - group->temperature_c;
         spread += away_c * away_c;
@@ -122,15 +122,15 @@ void lull_limit_visits_settle(const struct lull_limit_visits *visits,
 
     for (uint32_t i = 0; i < visits->count; i++)
         if (is_telling(&visits->items[i]))
-            add_to_group(&visits->items[i], &groups[visits->items[i].setting]);
+            add_to_group(&visits->items[i], &groups[visits->items[i].point]);
     for (int kind = 0; kind < LULL_LIMIT_KINDS; kind++)
         slopes[kind] = find_slopes(visits, kinds, groups, (enum lull_limit_kind)kind);
     memset(seconds_out, 0, count * sizeof(seconds_out[0]));
     memset(joules_out, 0, count * sizeof(joules_out[0]));
     for (uint32_t i = 0; i < visits->count; i++) {
-        const uint32_t setting = visits->items[i].setting;
+        const uint32_t point = visits->items[i].point;
 
-        add_settled(&visits->items[i], is_known ? &fit : NULL, &slopes[kinds[setting]],
-                    &seconds_out[setting], &joules_out[setting]);
+        add_settled(&visits->items[i], is_known ? &fit : NULL, &slopes[kinds[point]],
+                    &seconds_out[point], &joules_out[point]);
     }
 }

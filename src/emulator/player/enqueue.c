@@ -15,7 +15,7 @@ struct pending {
     bool has_begun;
 };
 
-struct lull_play_feed {
+struct lull_play_enqueue {
     const struct lull_play *play;
     const struct lull_play_rank *ops;
     uint32_t rank;
@@ -28,12 +28,12 @@ struct lull_play_feed {
     int64_t ends_ns[];                            /* of each operation, when it ran last */
 };
 
-int lull_play_feed_create(const struct lull_play *play, uint32_t rank, uint64_t periods,
-                          int64_t start_ns, struct lull_play_feed **feed_out,
+int lull_play_enqueue_create(const struct lull_play *play, uint32_t rank, uint64_t periods,
+                          int64_t start_ns, struct lull_play_enqueue **feed_out,
                           struct lull_error *err)
 {
     const struct lull_play_rank *ops = &play->ranks[rank];
-    struct lull_play_feed *feed = calloc(1, sizeof(*feed) + ops->count * sizeof(feed->ends_ns[0]));
+    struct lull_play_enqueue *feed = calloc(1, sizeof(*feed) + ops->count * sizeof(feed->ends_ns[0]));
 
     if (feed == NULL)
         return lull_error_set(err, -ENOMEM, "play: no memory");
@@ -46,22 +46,22 @@ int lull_play_feed_create(const struct lull_play *play, uint32_t rank, uint64_t 
     return 0;
 }
 
-void lull_play_feed_destroy(struct lull_play_feed *feed)
+void lull_play_enqueue_destroy(struct lull_play_enqueue *feed)
 {
     free(feed);
 }
 
-uint64_t lull_play_feed_total(const struct lull_play_feed *feed)
+uint64_t lull_play_enqueue_total(const struct lull_play_enqueue *feed)
 {
     return feed->total;
 }
 
-bool lull_play_feed_is_done(const struct lull_play_feed *feed)
+bool lull_play_enqueue_is_done(const struct lull_play_enqueue *feed)
 {
     return feed->next == feed->total && feed->pending_count == 0;
 }
 
-uint64_t lull_play_feed_begun(const struct lull_play_feed *feed)
+uint64_t lull_play_enqueue_begun(const struct lull_play_enqueue *feed)
 {
     for (uint32_t i = 0; i < feed->pending_count; i++)
         if (!feed->pending[i].has_begun)
@@ -69,12 +69,12 @@ uint64_t lull_play_feed_begun(const struct lull_play_feed *feed)
     return feed->next;
 }
 
-uint64_t lull_play_feed_ended(const struct lull_play_feed *feed)
+uint64_t lull_play_enqueue_ended(const struct lull_play_enqueue *feed)
 {
     return feed->pending_count > 0 ? feed->pending[0].number : feed->next;
 }
 
-static bool is_pending(const struct lull_play_feed *feed, uint64_t number)
+static bool is_pending(const struct lull_play_enqueue *feed, uint64_t number)
 {
     for (uint32_t i = 0; i < feed->pending_count; i++)
         if (feed->pending[i].number == number)
@@ -82,7 +82,7 @@ static bool is_pending(const struct lull_play_feed *feed, uint64_t number)
     return false;
 }
 
-static const struct lull_play_op *op_of(const struct lull_play_feed *feed, uint64_t number)
+static const struct lull_play_op *op_of(const struct lull_play_enqueue *feed, uint64_t number)
 {
     return &feed->ops->ops[number % feed->ops->count];
 }
@@ -90,7 +90,7 @@ static const struct lull_play_op *op_of(const struct lull_play_feed *feed, uint6
 /* ---- putting on the queue ---- */
 
 /* How much longer a rank computes in this period. */
-static double jitter_factor(const struct lull_play_feed *feed, uint64_t number)
+static double jitter_factor(const struct lull_play_enqueue *feed, uint64_t number)
 {
     const uint64_t period = number / feed->ops->count;
     const uint64_t bits =
@@ -102,7 +102,7 @@ static double jitter_factor(const struct lull_play_feed *feed, uint64_t number)
 }
 
 /* By a straggler. */
-static double straggling_factor(const struct lull_play_feed *feed, uint64_t number)
+static double straggling_factor(const struct lull_play_enqueue *feed, uint64_t number)
 {
     const struct lull_play_straggler *straggler = &feed->play->straggler;
     const uint64_t period = number / feed->ops->count;
@@ -114,7 +114,7 @@ static double straggling_factor(const struct lull_play_feed *feed, uint64_t numb
 }
 
 /* The number of a dependency of the operation with that number. */
-static uint64_t dependency_of(const struct lull_play_feed *feed, uint64_t number, int32_t index)
+static uint64_t dependency_of(const struct lull_play_enqueue *feed, uint64_t number, int32_t index)
 {
     const uint64_t count = feed->ops->count;
     const uint64_t in_period = number % count;
@@ -137,7 +137,7 @@ static void put_off(struct lull_physics_work *work, int64_t until_ns)
 }
 
 /* What has ended becomes a time: the queue may have forgotten it. */
-static void add_dependency(const struct lull_play_feed *feed, uint64_t number, int32_t index,
+static void add_dependency(const struct lull_play_enqueue *feed, uint64_t number, int32_t index,
                            uint64_t *after_out, struct lull_physics_work *work)
 {
     const uint64_t dependency = dependency_of(feed, number, index);
@@ -153,7 +153,7 @@ static void add_dependency(const struct lull_play_feed *feed, uint64_t number, i
         put_off(work, feed->ends_ns[dependency % feed->ops->count] + work->delay_ns);
 }
 
-static struct lull_physics_work work_of(const struct lull_play_feed *feed,
+static struct lull_physics_work work_of(const struct lull_play_enqueue *feed,
                                         const struct lull_gpu_model *model, uint64_t number)
 {
     const struct lull_play_op *op = op_of(feed, number);
@@ -178,7 +178,7 @@ static struct lull_physics_work work_of(const struct lull_play_feed *feed,
     return work;
 }
 
-bool lull_play_feed_enqueue(struct lull_play_feed *feed, struct lull_physics *gpu, int context,
+bool lull_play_enqueue_enqueue(struct lull_play_enqueue *feed, struct lull_physics *gpu, int context,
                             uint64_t limit)
 {
     const uint64_t first = feed->next;
@@ -206,7 +206,7 @@ static int64_t news_ns(const struct lull_physics_kernel *kernel, const struct pe
                                                                                   : INT64_MAX;
 }
 
-static void mark(struct lull_play_feed *feed, uint32_t index, const struct lull_play_event *event)
+static void mark(struct lull_play_enqueue *feed, uint32_t index, const struct lull_play_event *event)
 {
     if (!event->is_end) {
         feed->pending[index].has_begun = true;
@@ -218,7 +218,7 @@ static void mark(struct lull_play_feed *feed, uint32_t index, const struct lull_
             (feed->pending_count - index) * sizeof(feed->pending[0]));
 }
 
-bool lull_play_feed_next(struct lull_play_feed *feed, const struct lull_physics *gpu, int context,
+bool lull_play_enqueue_next(struct lull_play_enqueue *feed, const struct lull_physics *gpu, int context,
                          struct lull_play_event *event_out)
 {
     int64_t earliest_ns = INT64_MAX;

@@ -15,7 +15,7 @@
 #include "emulator/physics/physics.h"
 #include "emulator/player/play.h"
 
-struct lull_play_feed; /* opaque */
+struct lull_play_enqueue; /* opaque */
 
 /* An operation has begun or ended. */
 struct lull_play_event {
@@ -29,28 +29,28 @@ struct lull_play_event {
 
 /* Borrows the finished play until destroy. It starts at the virtual time start_ns. Errors: -ENOMEM.
  */
-int lull_play_feed_create(const struct lull_play *play, uint32_t rank, uint64_t periods,
-                          int64_t start_ns, struct lull_play_feed **feed_out,
+int lull_play_enqueue_create(const struct lull_play *play, uint32_t rank, uint64_t periods,
+                          int64_t start_ns, struct lull_play_enqueue **feed_out,
                           struct lull_error *err);
-void lull_play_feed_destroy(struct lull_play_feed *feed);
+void lull_play_enqueue_destroy(struct lull_play_enqueue *feed);
 
 /* The earliest event not told yet, up to the GPU's now. False: there is none. */
-bool lull_play_feed_next(struct lull_play_feed *feed, const struct lull_physics *gpu, int context,
+bool lull_play_enqueue_next(struct lull_play_enqueue *feed, const struct lull_physics *gpu, int context,
                          struct lull_play_event *event_out);
 
 /*
  * Puts on the queue what fits of the numbers below limit; true: something. All events up to the
  * GPU's now must have been told, for what has ended gives up its place on the queue.
  */
-bool lull_play_feed_enqueue(struct lull_play_feed *feed, struct lull_physics *gpu, int context,
+bool lull_play_enqueue_enqueue(struct lull_play_enqueue *feed, struct lull_physics *gpu, int context,
                             uint64_t limit);
 
 /* How many operations there are in all; whether the end of each has been told. */
-uint64_t lull_play_feed_total(const struct lull_play_feed *feed);
-bool lull_play_feed_is_done(const struct lull_play_feed *feed);
+uint64_t lull_play_enqueue_total(const struct lull_play_enqueue *feed);
+bool lull_play_enqueue_is_done(const struct lull_play_enqueue *feed);
 
 /* All operations below these numbers have begun, have ended, as far as told. */
-uint64_t lull_play_feed_begun(const struct lull_play_feed *feed);
-uint64_t lull_play_feed_ended(const struct lull_play_feed *feed);
+uint64_t lull_play_enqueue_begun(const struct lull_play_enqueue *feed);
+uint64_t lull_play_enqueue_ended(const struct lull_play_enqueue *feed);
 
 #endif

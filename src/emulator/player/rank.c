@@ -44,7 +44,7 @@ struct rank {
     struct lull_emulated_gpu *handle;
     struct lull_node *node;
     int context;
-    struct lull_play_feed *feed;
+    struct lull_play_enqueue *feed;
     struct lull_stream streams[LULL_PLAY_STREAMS];
     struct call calls[CALLS_AHEAD]; /* of operation n: calls[n % CALLS_AHEAD] */
     _Atomic uint64_t enqueued;      /* the host has made all calls below */
@@ -126,7 +126,7 @@ static void wait_for_turn(struct rank *rank, uint64_t number)
 static void *run_host(void *argument)
 {
     struct rank *rank = argument;
-    const uint64_t total = lull_play_feed_total(rank->feed);
+    const uint64_t total = lull_play_enqueue_total(rank->feed);
     struct lull_error err = {0};
 
     for (uint64_t number = 0; number < total; number++) {
@@ -276,8 +276,8 @@ static void sum_up(struct rank *rank, double energy_j)
 static void show_progress(struct rank *rank)
 {
     pthread_mutex_lock(&rank->mutex);
-    rank->begun = lull_play_feed_begun(rank->feed);
-    rank->ended = lull_play_feed_ended(rank->feed);
+    rank->begun = lull_play_enqueue_begun(rank->feed);
+    rank->ended = lull_play_enqueue_ended(rank->feed);
     pthread_cond_signal(&rank->changed);
     pthread_mutex_unlock(&rank->mutex);
 }
@@ -309,9 +309,9 @@ static uint32_t look(struct rank *rank, struct lull_play_event *events, uint32_t
     *generation_out = lull_node_generation(rank->node, gpu);
     limit = atomic_load(&rank->enqueued);
     do /* an end makes room, and what begins at once is told at once */
-        while (lull_play_feed_next(rank->feed, physics, rank->context, &events[count]))
+        while (lull_play_enqueue_next(rank->feed, physics, rank->context, &events[count]))
             count++;
-    while (lull_play_feed_enqueue(rank->feed, physics, rank->context, limit));
+    while (lull_play_enqueue_enqueue(rank->feed, physics, rank->context, limit));
     *until_ns = lull_physics_rate_change_ns(physics);
     lull_node_end(rank->node, gpu, false);
     return count;
@@ -333,7 +333,7 @@ static int run_gpu(struct rank *rank, struct lull_error *err)
 {
     static struct lull_play_event events[EVENTS_AT_ONCE];
 
-    while (!lull_play_feed_is_done(rank->feed)) {
+    while (!lull_play_enqueue_is_done(rank->feed)) {
         uint32_t generation;
         int64_t until_ns;
         const uint32_t count = look(rank, events, &generation, &until_ns);
@@ -439,7 +439,7 @@ static int play(struct rank *rank, struct lull_error *err)
     int result;
 
     wait_for_all(rank->part);
-    result = lull_play_feed_create(rank->part->play, rank->part->rank, rank->part->periods,
+    result = lull_play_enqueue_create(rank->part->play, rank->part->rank, rank->part->periods,
                                    lull_node_now_ns(rank->node), &rank->feed, err);
     if (result < 0)
         return result;
@@ -485,7 +485,7 @@ int lull_play_rank(const struct lull_play_part *part, struct lull_error *err)
     if (result == 0) { /* else a thread may still be at work; the process ends at once */
         lull_play_nccl_close(rank->nccl);
         lull_emulated_gpu_close(rank->handle);
-        lull_play_feed_destroy(rank->feed);
+        lull_play_enqueue_destroy(rank->feed);
         free(rank->step_ms);
         free(rank);
     }

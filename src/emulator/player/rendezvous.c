@@ -16,7 +16,7 @@ struct place {
     } ranks[LULL_PLAY_RANKS];
 };
 
-size_t lull_play_meetings_size(const struct lull_play *play)
+size_t lull_play_rendezvouss_size(const struct lull_play *play)
 {
     return (size_t)play->meeting_count * PLACES * sizeof(struct place);
 }

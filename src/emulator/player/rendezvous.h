@@ -25,7 +25,7 @@ struct lull_play_release {
 };
 
 /* Bytes that the meetings of a finished play need; zeroed before use. */
-size_t lull_play_meetings_size(const struct lull_play *play);
+size_t lull_play_rendezvouss_size(const struct lull_play *play);
 
 /*
  * A rank's work of that number, an operation that meets others, has begun. True: it was the last,

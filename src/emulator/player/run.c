@@ -233,7 +233,7 @@ static int map_shared(struct players *players, struct lull_error *err)
     const size_t head = (sizeof(struct lull_play_shared) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     void *memory;
 
-    players->shared_size = head + lull_play_meetings_size(players->play);
+    players->shared_size = head + lull_play_rendezvouss_size(players->play);
     memory =
         mmap(NULL, players->shared_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)

@@ -10,7 +10,7 @@
 struct unit {
     struct lull_physics gpu;
     int context;
-    struct lull_play_feed *feed;
+    struct lull_play_enqueue *feed;
 };
 
 struct lull_play_sim {
@@ -49,7 +49,7 @@ int lull_play_sim_create_at(const struct lull_play *play, const struct lull_gpu_
     if (sim == NULL)
         return lull_error_set(err, -ENOMEM, "play: no memory");
     sim->play = play;
-    sim->meetings = calloc(1, lull_play_meetings_size(play));
+    sim->meetings = calloc(1, lull_play_rendezvouss_size(play));
     if (sim->meetings == NULL)
         result = lull_error_set(err, -ENOMEM, "play: no memory");
     for (uint32_t rank = 0; rank < play->rank_count && result == 0; rank++) {
@@ -59,7 +59,7 @@ int lull_play_sim_create_at(const struct lull_play *play, const struct lull_gpu_
         unit->gpu.random = lull_noise_mix(rank + 1);
         unit->context = lull_physics_open(&unit->gpu, 1, 0);
         lock_highest(&unit->gpu);
-        result = lull_play_feed_create(play, rank, periods, starts_ns[rank], &unit->feed, err);
+        result = lull_play_enqueue_create(play, rank, periods, starts_ns[rank], &unit->feed, err);
     }
     if (result < 0) {
         lull_play_sim_destroy(sim);
@@ -74,7 +74,7 @@ void lull_play_sim_destroy(struct lull_play_sim *sim)
     if (sim == NULL)
         return;
     for (uint32_t rank = 0; rank < sim->play->rank_count; rank++)
-        lull_play_feed_destroy(sim->units[rank].feed);
+        lull_play_enqueue_destroy(sim->units[rank].feed);
     free(sim->meetings);
     free(sim);
 }
@@ -113,18 +113,18 @@ static bool serve(struct lull_play_sim *sim, uint32_t rank)
     bool is_news = false;
 
     do /* an end makes room, and what begins at once is told at once */
-        while (lull_play_feed_next(unit->feed, &unit->gpu, unit->context, &event)) {
+        while (lull_play_enqueue_next(unit->feed, &unit->gpu, unit->context, &event)) {
             is_news = true;
             tell(sim, rank, &event);
         }
-    while (lull_play_feed_enqueue(unit->feed, &unit->gpu, unit->context, UINT64_MAX));
+    while (lull_play_enqueue_enqueue(unit->feed, &unit->gpu, unit->context, UINT64_MAX));
     return is_news;
 }
 
 static bool is_done(const struct lull_play_sim *sim)
 {
     for (uint32_t rank = 0; rank < sim->play->rank_count; rank++)
-        if (!lull_play_feed_is_done(sim->units[rank].feed))
+        if (!lull_play_enqueue_is_done(sim->units[rank].feed))
             return false;
     return true;
 }

@@ -53,7 +53,7 @@ struct lull_limits {
     struct lull_limit_profile profile; /* filled when known; count 0 before */
     uint32_t gpu_count;
     struct lull_limited_gpu gpus[LULL_CONTROLLER_MAX_GPUS];
-    struct lull_limit_setting asked; /* limit_w 0: nothing yet */
+    struct lull_limit_point asked; /* limit_w 0: nothing yet */
     bool is_set;                     /* all GPUs have confirmed it */
     int64_t clock_ns;                /* when the clock was asked for last */
     double spent_s;
@@ -181,7 +181,7 @@ static void drop_above(struct lull_limit_profile *profile, double highest_w)
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < profile->count; i++)
-        if (profile->measures[i].setting.limit_w <= highest_w + 0.5)
+        if (profile->measures[i].point.limit_w <= highest_w + 0.5)
             profile->measures[kept++] = profile->measures[i];
     profile->count = kept;
 }
@@ -230,16 +230,16 @@ static void sign(struct lull_limit_profile *profile)
 /* ---- holding ----------------------------------------------------------------------------- */
 
 static void ask(struct lull_limits *limits, struct lull_control *control,
-                const struct lull_limit_setting *setting)
+                const struct lull_limit_point *point)
 {
-    limits->asked = *setting;
+    limits->asked = *point;
     limits->is_set = false;
     limits->clock_ns = 0;
     limits->begin_ns = 0;
     limits->end_ns = 0;
     for (uint32_t i = 0; i < limits->gpu_count; i++)
         limits->gpus[i].sequence = lull_control_set_limit(control, limits->gpus[i].index,
-                                                          (uint32_t)(setting->limit_w * 1e3 + 0.5));
+                                                          (uint32_t)(point->limit_w * 1e3 + 0.5));
 }
 
 /* A locked clock has to be renewed; an unlocked one is requested once. */
@@ -283,7 +283,7 @@ static void hold_choice(struct lull_limits *limits, struct lull_control *control
     struct lull_job_selector selector = limits->options->search.selector;
 
     selector.price.gpu_count = limits->gpu_count;
-    selector.price.max_power_w = profile->measures[0].setting.limit_w;
+    selector.price.max_power_w = profile->measures[0].point.limit_w;
     if (lull_limit_choose(&selector, profile->measures, profile->count, &profile->chosen,
                           note_out) < 0) {
         give_up(limits, control);
@@ -292,8 +292,8 @@ static void hold_choice(struct lull_limits *limits, struct lull_control *control
     profile->selector = selector;
     sign(profile);
     limits->is_refining =
-        limits->is_refining || profile->measures[profile->chosen].setting.sm_mhz != 0;
-    ask(limits, control, &profile->measures[profile->chosen].setting);
+        limits->is_refining || profile->measures[profile->chosen].point.sm_mhz != 0;
+    ask(limits, control, &profile->measures[profile->chosen].point);
     limits->stage = LULL_LIMITS_HELD;
     lull_control_set_phase(control, LULL_PHASE_SETTLED);
 }
@@ -470,7 +470,7 @@ static int begin_search(struct lull_limits *limits, struct lull_control *control
                         struct lull_error *err)
 {
     struct lull_limit_search_config config = limits->options->search;
-    struct lull_limit_setting settings[LULL_LIMIT_SEARCH_SETTINGS];
+    struct lull_limit_point points[LULL_LIMIT_SEARCH_SETTINGS];
     const double lowest_w = info_of(limits, control, 0)->power_limit_min_mw * 1e-3;
     uint32_t count;
 
@@ -480,8 +480,8 @@ static int begin_search(struct lull_limits *limits, struct lull_control *control
             "power limits are left alone: the driver names no range of them for the GPU");
     config.selector.price.max_power_w = highest_w;
     config.selector.price.gpu_count = limits->gpu_count;
-    count = lull_limit_search_ladder(highest_w, lowest_w, limits->options->step_w, settings);
-    return lull_limit_search_create(&config, settings, count, &limits->search, err);
+    count = lull_limit_search_ladder(highest_w, lowest_w, limits->options->step_w, points);
+    return lull_limit_search_create(&config, points, count, &limits->search, err);
 }
 
 /* Whether all GPUs of the job are warm at their present limit; one that tells no temperature counts
@@ -515,7 +515,7 @@ static void begin(struct lull_limits *limits, struct lull_control *control,
     if (check_job(limits, control, note_out) < 0) {
         give_up(limits, control);
     } else if (limits->options->fixed_w > 0.0) {
-        ask(limits, control, &(struct lull_limit_setting){.limit_w = limits->options->fixed_w});
+        ask(limits, control, &(struct lull_limit_point){.limit_w = limits->options->fixed_w});
         limits->stage = LULL_LIMITS_HELD;
         lull_control_set_phase(control, LULL_PHASE_SETTLED);
     } else if (!limits->options->afresh && recall(limits, highest_w)) {
@@ -531,7 +531,7 @@ static void begin(struct lull_limits *limits, struct lull_control *control,
 void lull_limits_tick(struct lull_limits *limits, struct lull_control *control,
                       struct lull_error *note_out)
 {
-    const struct lull_limit_setting *wanted;
+    const struct lull_limit_point *wanted;
 
     if (limits->stage == LULL_LIMITS_WAITING && find_job(limits, control))
         begin(limits, control, note_out);

@@ -33,7 +33,7 @@ static void choose_clocks(struct lull_online *online, const struct lull_device_i
 static int build_order(struct lull_online *online, struct lull_error *err)
 {
     struct lull_plan_file *plan = &online->plans[ORDER];
-    const struct lull_pipeline_option any = {.time_ns = 1000000, .sm_mhz = online->mhz[0]};
+    const struct lull_pipeline_point any = {.time_ns = 1000000, .sm_mhz = online->mhz[0]};
     const struct lull_pipeline_shape shape = {
         .devices = online->devices,
         .microbatches = online->options.microbatches,
@@ -96,7 +96,7 @@ void lull_online_destroy(struct lull_online *online)
     for (int i = 0; i < PLANS; i++)
         lull_plan_file_fini(&online->plans[i]);
     lull_profiling_destroy(online->profiling);
-    lull_raising_destroy(online->raising);
+    lull_envpipe_loop_destroy(online->raising);
     free(online->end_ns);
     free(online);
 }
@@ -108,7 +108,7 @@ const struct lull_plan_file *lull_online_plans(const struct lull_online *online)
 
 uint32_t lull_online_raisings(const struct lull_online *online)
 {
-    return online->raising == NULL ? 0 : lull_raising_count(online->raising);
+    return online->raising == NULL ? 0 : lull_envpipe_loop_count(online->raising);
 }
 
 uint32_t lull_online_iterations(const struct lull_online *online, bool *is_done_out)
@@ -138,7 +138,7 @@ enum { LATER, USELESS, TAKEN };
 
 static int take_iteration(struct lull_online *online, const struct lull_control *control,
                           const struct lull_plan_runner *runner,
-                          const struct lull_conductor_iteration *iteration)
+                          const struct lull_plan_controller_iteration *iteration)
 {
     struct lull_profiling_sample *samples = calloc(online->devices, sizeof(samples[0]));
     const int32_t point = lull_plan_runner_held_point(runner, iteration);
@@ -175,18 +175,18 @@ static int take_iteration(struct lull_online *online, const struct lull_control 
 
 /* Gives EnvPipe's loop an iteration at its present plan. */
 static int take_executed(struct lull_online *online, struct lull_plan_runner *runner,
-                         const struct lull_conductor_iteration *iteration)
+                         const struct lull_plan_controller_iteration *iteration)
 {
     struct lull_plan_file *plan = &online->plans[PLAN];
     const size_t size = plan->graph.op_count * sizeof(plan->option[0]);
 
     if (!iteration->is_measured || !iteration->is_whole ||
-        iteration->plan != lull_conductor_plan(lull_plan_runner_conductor(runner)) ||
+        iteration->plan != lull_plan_controller_plan(lull_plan_runner_plan_controller(runner)) ||
         !lull_plan_runner_ends(runner, iteration->number, online->end_ns))
         return USELESS;
-    if (!lull_raising_take(online->raising, online->end_ns))
+    if (!lull_envpipe_loop_take(online->raising, online->end_ns))
         return TAKEN;
-    memcpy(plan->option, lull_raising_options(online->raising), size);
+    memcpy(plan->option, lull_envpipe_loop_options(online->raising), size);
     online_judge_plan(online);
     if (lull_plan_runner_hold_next(runner) < 0)
         online->is_raised = true;
@@ -197,10 +197,10 @@ static void take_iterations(struct lull_online *online, const struct lull_contro
                             struct lull_plan_runner *runner)
 {
     size_t count;
-    const struct lull_conductor_iteration *iterations = lull_plan_runner_recorded(runner, &count);
+    const struct lull_plan_controller_iteration *iterations = lull_plan_runner_recorded(runner, &count);
 
     while (online->seen < count) {
-        const struct lull_conductor_iteration *iteration = &iterations[online->seen];
+        const struct lull_plan_controller_iteration *iteration = &iterations[online->seen];
         const int result = online->raising != NULL
                                ? take_executed(online, runner, iteration)
                                : take_iteration(online, control, runner, iteration);
@@ -233,7 +233,7 @@ static bool go_on(struct lull_online *online, struct lull_plan_runner *runner,
     if (online->raising == NULL && (int32_t)clock != online->held &&
         lull_plan_runner_hold_point(runner, online->points[clock]) == 0)
         online->held = (int32_t)clock;
-    if (online->raising != NULL && (online->is_raised || lull_raising_is_done(online->raising))) {
+    if (online->raising != NULL && (online->is_raised || lull_envpipe_loop_is_done(online->raising))) {
         online->is_done = true;
         if (lull_plan_runner_try_next(runner) < 0)
             give_up(online, runner, "no memory", note_out);
@@ -286,8 +286,8 @@ static void write_rows(const struct lull_pipeline_profile *profile, FILE *file)
 {
     fprintf(file, "stage,instruction,frequency,time,energy\n");
     for (size_t c = 0; c < profile->class_count; c++)
-        for (size_t i = 0; i < profile->classes[c].option_count; i++) {
-            const struct lull_pipeline_option *option = &profile->classes[c].options[i];
+        for (size_t i = 0; i < profile->classes[c].point_count; i++) {
+            const struct lull_pipeline_point *option = &profile->classes[c].points[i];
 
             fprintf(file, "%u,%s,%u,%.9f,%.9f\n", profile->classes[c].stage,
                     lull_pipeline_kind_name(profile->classes[c].kind), option->sm_mhz,

@@ -4,7 +4,7 @@
  * core/pipeline/follow/profiling.h; then a planner makes a plan of what was measured, which the
  * plan runner carries out like any other.
  *
- * The frontier's plan is made for switching as the conductor has come to know it. EnvPipe's begins
+ * The frontier's plan is made for switching as the plan controller has come to know it. EnvPipe's begins
  * with the low clocks and is executed untried while its loop (core/pipeline/follow/envpipe_loop.h) finds
  * the critical path of each iteration and raises clocks; what that ends with is tried.
  *

@@ -49,7 +49,7 @@ static int add_options(const struct lull_online *online, uint32_t device, uint32
     int result = 0;
 
     for (int i = 0; i < 2 && result >= 0 && mean.count > 0; i++) {
-        const struct lull_pipeline_option option = {
+        const struct lull_pipeline_point option = {
             .time_ns = llround(ms[i] * 1e6),
             .energy_nj = llround(busy_w * ms[i] * 1e6),
             .sm_mhz = online->mhz[clock],
@@ -112,7 +112,7 @@ static int plan_frontier(const struct lull_pipeline_problem *problem,
 {
     struct lull_frontier *frontier = lull_frontier_create(problem, err);
     struct lull_pipeline_rounding *rounding = NULL;
-    struct lull_pipeline_dwell_report report;
+    struct lull_pipeline_switching_report report;
     int64_t deadline_ns;
     int result = frontier == NULL ? -ENOMEM : lull_pipeline_rounding_create(problem, &rounding);
 
@@ -121,7 +121,7 @@ static int plan_frontier(const struct lull_pipeline_problem *problem,
     if (result == 0)
         result = lull_pipeline_round_thorough(rounding, frontier, deadline_ns, option);
     if (result == 0)
-        result = lull_pipeline_dwell_replan(problem, rounding, frontier, switching, deadline_ns,
+        result = lull_pipeline_switching_replan(problem, rounding, frontier, switching, deadline_ns,
                                             option, &report, err);
     if (rounding != NULL)
         lull_pipeline_rounding_destroy(rounding);
@@ -137,7 +137,7 @@ void online_judge_plan(struct lull_online *online)
 
     plan->time_ns = plan->period_ns = plan->deadline_ns = cost.time_ns;
     plan->energy_j = cost.energy_j +
-                     lull_pipeline_dwell_energy_j(&online->problem, &plan->switching, plan->option);
+                     lull_pipeline_switching_energy_j(&online->problem, &plan->switching, plan->option);
     plan->bound_j = NAN;
 }
 
@@ -148,11 +148,11 @@ static int begin_raising(struct lull_online *online, uint32_t *option)
 {
     const size_t count = online->problem.graph->op_count;
 
-    online->raising = lull_raising_create(&online->problem, tie_ns);
+    online->raising = lull_envpipe_loop_create(&online->problem, tie_ns);
     online->end_ns = calloc(count, sizeof(online->end_ns[0]));
     if (online->raising == NULL || online->end_ns == NULL)
         return -ENOMEM;
-    memcpy(option, lull_raising_options(online->raising), count * sizeof(option[0]));
+    memcpy(option, lull_envpipe_loop_options(online->raising), count * sizeof(option[0]));
     return 0;
 }
 

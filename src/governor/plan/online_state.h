@@ -25,7 +25,7 @@ struct lull_online {
     struct lull_plan_file plans[PLANS];
     struct lull_pipeline_problem
         problem;                  /* the problem that the plan solves, once there is a profile */
-    struct lull_raising *raising; /* EnvPipe's loop, once it has begun */
+    struct lull_envpipe_loop *raising; /* EnvPipe's loop, once it has begun */
     bool is_raised;               /* there is no room for more of its plans */
     int64_t *end_ns;              /* when every operation ended, for raising */
 };

@@ -1,6 +1,6 @@
 /*
  * The plan runner as the control's decider: what the probes tell becomes operations of the plan,
- * which the followers recognise and the conductor commands clocks for.
+ * which the trackers recognise and the plan controller commands clocks for.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdlib.h>
@@ -11,15 +11,15 @@
 
 static bool follows_plan(const struct lull_plan_runner *runner, uint32_t gpu)
 {
-    return gpu < runner->gpu_count && runner->conductor != NULL;
+    return gpu < runner->gpu_count && runner->plan_controller != NULL;
 }
 
 /* ---- operations -------------------------------------------------------------------------- */
 
 static void learn_length(const struct lull_plan_runner *runner, struct runner_gpu *gpu,
-                         uint32_t index, const struct lull_follower_edge *edge)
+                         uint32_t index, const struct lull_op_tracker_edge *edge)
 {
-    const uint64_t iteration = lull_conductor_iteration_of(runner->conductor, index);
+    const uint64_t iteration = lull_plan_controller_iteration_of(runner->plan_controller, index);
     struct runner_lengths *lengths = &gpu->lengths[iteration % LENGTHS];
     const bool is_backward = gpu->ops[edge->op].is_backward;
 
@@ -34,9 +34,9 @@ static void learn_length(const struct lull_plan_runner *runner, struct runner_gp
 }
 
 static void keep_end(const struct lull_plan_runner *runner, struct runner_gpu *gpu, uint32_t index,
-                     const struct lull_follower_edge *edge)
+                     const struct lull_op_tracker_edge *edge)
 {
-    const uint64_t iteration = lull_conductor_iteration_of(runner->conductor, index);
+    const uint64_t iteration = lull_plan_controller_iteration_of(runner->plan_controller, index);
     const uint32_t slot = (uint32_t)(iteration % ENDS);
 
     if (!edge->is_end && edge->op == 0) {
@@ -54,14 +54,14 @@ static void keep_end(const struct lull_plan_runner *runner, struct runner_gpu *g
 
 static void take_edges(struct lull_plan_runner *runner, uint32_t gpu, int64_t now_ns)
 {
-    struct lull_follower_edge edge;
+    struct lull_op_tracker_edge edge;
 
-    while (lull_follower_poll(runner->gpus[gpu].follower, now_ns, &edge)) {
+    while (lull_op_tracker_poll(runner->gpus[gpu].tracker, now_ns, &edge)) {
         if (edge.is_lost) {
-            lull_conductor_take_lost(runner->conductor, gpu);
+            lull_plan_controller_take_lost(runner->plan_controller, gpu);
             continue;
         }
-        lull_conductor_take_edge(runner->conductor, gpu, edge.op, edge.is_end, edge.time_ns);
+        lull_plan_controller_take_edge(runner->plan_controller, gpu, edge.op, edge.is_end, edge.time_ns);
         learn_length(runner, &runner->gpus[gpu], gpu, &edge);
         keep_end(runner, &runner->gpus[gpu], gpu, &edge);
     }
@@ -82,7 +82,7 @@ static void take_section(struct lull_plan_runner *runner, uint32_t gpu,
     if (!is_backward && strcmp(name, "forward") != 0)
         return;
     runner->gpus[gpu].has_sections = true;
-    lull_follower_take_section(runner->gpus[gpu].follower, is_backward,
+    lull_op_tracker_take_section(runner->gpus[gpu].tracker, is_backward,
                                event->kind == LULL_EVENT_END, event->time_ns);
     take_edges(runner, gpu, event->time_ns);
 }
@@ -124,7 +124,7 @@ static void take_device_event(struct lull_plan_runner *runner, uint32_t gpu,
         (event->operation != LULL_OPERATION_SEND && event->operation != LULL_OPERATION_RECEIVE) ||
         !find_peer(runner, of, event, &device))
         return;
-    lull_follower_take_transfer(of->follower, device, event->operation == LULL_OPERATION_SEND,
+    lull_op_tracker_take_transfer(of->tracker, device, event->operation == LULL_OPERATION_SEND,
                                 event->kind == LULL_EVENT_KERNEL_END, event->time_ns);
     take_edges(runner, gpu, event->time_ns);
 }
@@ -173,7 +173,7 @@ static void take_exit(void *state, uint32_t gpu)
     struct lull_plan_runner *runner = state;
 
     if (follows_plan(runner, gpu))
-        lull_conductor_take_lost(runner->conductor, gpu);
+        lull_plan_controller_take_lost(runner->plan_controller, gpu);
 }
 
 static void take_switch(void *state, uint32_t gpu, const struct lull_switch_outcome *outcome)
@@ -181,7 +181,7 @@ static void take_switch(void *state, uint32_t gpu, const struct lull_switch_outc
     struct lull_plan_runner *runner = state;
 
     if (follows_plan(runner, gpu))
-        lull_conductor_take_switch(runner->conductor, gpu, outcome);
+        lull_plan_controller_take_switch(runner->plan_controller, gpu, outcome);
 }
 
 static void take_blocked(void *state, uint32_t gpu, int64_t now_ns, double blocked_ms)
@@ -189,31 +189,31 @@ static void take_blocked(void *state, uint32_t gpu, int64_t now_ns, double block
     struct lull_plan_runner *runner = state;
 
     (void)gpu;
-    if (runner->conductor != NULL)
-        lull_conductor_take_blocked(runner->conductor, now_ns, blocked_ms);
+    if (runner->plan_controller != NULL)
+        lull_plan_controller_take_blocked(runner->plan_controller, now_ns, blocked_ms);
 }
 
 static void take_waiting(void *state, int64_t now_ns, double waiting_ms)
 {
     struct lull_plan_runner *runner = state;
 
-    if (runner->conductor != NULL)
-        lull_conductor_take_waiting(runner->conductor, now_ns, waiting_ms);
+    if (runner->plan_controller != NULL)
+        lull_plan_controller_take_waiting(runner->plan_controller, now_ns, waiting_ms);
 }
 
 static uint32_t poll_commands(void *state, int64_t now_ns, struct lull_command *commands_out,
                               uint32_t max)
 {
     struct lull_plan_runner *runner = state;
-    struct lull_conductor_command commands[LULL_CONDUCTOR_MAX_GPUS];
+    struct lull_plan_controller_command commands[LULL_PLAN_CONTROLLER_MAX_GPUS];
     uint32_t count;
 
-    if (runner->conductor == NULL)
+    if (runner->plan_controller == NULL)
         return 0;
     for (uint32_t i = 0; i < runner->gpu_count; i++)
         take_edges(runner, i, now_ns);
-    max = max < LULL_CONDUCTOR_MAX_GPUS ? max : LULL_CONDUCTOR_MAX_GPUS;
-    count = lull_conductor_poll(runner->conductor, now_ns, commands, max);
+    max = max < LULL_PLAN_CONTROLLER_MAX_GPUS ? max : LULL_PLAN_CONTROLLER_MAX_GPUS;
+    count = lull_plan_controller_poll(runner->plan_controller, now_ns, commands, max);
     for (uint32_t i = 0; i < count; i++)
         commands_out[i] = (struct lull_command){.gpu = commands[i].gpu,
                                                 .point = commands[i].point,
@@ -227,12 +227,12 @@ static int64_t next_wake_ns(const void *state)
     const struct lull_plan_runner *runner = state;
     int64_t wake_ns = INT64_MAX;
 
-    if (runner->conductor == NULL)
+    if (runner->plan_controller == NULL)
         return wake_ns;
-    wake_ns = lull_conductor_wake_ns(runner->conductor);
+    wake_ns = lull_plan_controller_wake_ns(runner->plan_controller);
     for (uint32_t i = 0; i < runner->gpu_count; i++)
-        if (lull_follower_wake_ns(runner->gpus[i].follower) < wake_ns)
-            wake_ns = lull_follower_wake_ns(runner->gpus[i].follower);
+        if (lull_op_tracker_wake_ns(runner->gpus[i].tracker) < wake_ns)
+            wake_ns = lull_op_tracker_wake_ns(runner->gpus[i].tracker);
     return wake_ns;
 }
 
@@ -240,11 +240,11 @@ static int64_t next_wake_ns(const void *state)
 
 /* Keeps an iteration for the report; beyond LULL_PLAN_RUNNER_MAX_RECORDED they are dropped. */
 static void keep_iteration(struct lull_plan_runner *runner,
-                           const struct lull_conductor_iteration *iteration)
+                           const struct lull_plan_controller_iteration *iteration)
 {
     if (runner->recorded_count == runner->recorded_room) {
         const size_t room = runner->recorded_room > 0 ? 2 * runner->recorded_room : 256;
-        struct lull_conductor_iteration *grown =
+        struct lull_plan_controller_iteration *grown =
             room > LULL_PLAN_RUNNER_MAX_RECORDED
                 ? NULL
                 : realloc(runner->recorded, room * sizeof(grown[0]));
@@ -260,16 +260,16 @@ static void keep_iteration(struct lull_plan_runner *runner,
 static bool has_settled(const void *state)
 {
     const struct lull_plan_runner *runner = state;
-    enum lull_conductor_phase phase;
+    enum lull_plan_controller_phase phase;
 
-    if (runner->conductor == NULL)
+    if (runner->plan_controller == NULL)
         return false;
-    phase = lull_conductor_phase(runner->conductor);
-    return phase == LULL_CONDUCTOR_KEPT || phase == LULL_CONDUCTOR_GIVEN_UP;
+    phase = lull_plan_controller_phase(runner->plan_controller);
+    return phase == LULL_PLAN_CONTROLLER_KEPT || phase == LULL_PLAN_CONTROLLER_GIVEN_UP;
 }
 
 static enum lull_controller_phase phase_of(const struct lull_plan_runner *runner,
-                                           const struct lull_conductor_iteration *iteration)
+                                           const struct lull_plan_controller_iteration *iteration)
 {
     if (has_settled(runner))
         return LULL_PHASE_SETTLED;
@@ -278,7 +278,7 @@ static enum lull_controller_phase phase_of(const struct lull_plan_runner *runner
 
 /* The iterations of all GPUs are those of the first one. */
 static void log_iteration(struct lull_plan_runner *runner,
-                          const struct lull_conductor_iteration *iteration)
+                          const struct lull_plan_controller_iteration *iteration)
 {
     const enum lull_controller_phase phase = phase_of(runner, iteration);
     const struct lull_boundary begin = {iteration->begin_ns, true, phase};
@@ -297,11 +297,11 @@ static void log_iteration(struct lull_plan_runner *runner,
 static void record(void *state)
 {
     struct lull_plan_runner *runner = state;
-    struct lull_conductor_iteration iteration;
+    struct lull_plan_controller_iteration iteration;
 
-    if (runner->conductor == NULL)
+    if (runner->plan_controller == NULL)
         return;
-    while (lull_conductor_next_iteration(runner->conductor, &iteration)) {
+    while (lull_plan_controller_next_iteration(runner->plan_controller, &iteration)) {
         log_iteration(runner, &iteration);
         keep_iteration(runner, &iteration);
     }

@@ -101,15 +101,15 @@ int lull_plan_runner_create(const struct lull_plan_file *plans, uint32_t plan_co
     runner->plans = plans;
     runner->plan_count = plan_count;
     runner->stages = lull_pipeline_stages(&first);
-    lull_conductor_config_default(&runner->config);
+    lull_plan_controller_config_default(&runner->config);
     runner->config.tolerance_ratio = config->tolerance_ratio;
     runner->config.confidence = config->confidence;
     runner->config.observe_only = config->observe_only;
     runner->node_gpu_count =
-        gpu_count < LULL_CONDUCTOR_MAX_GPUS ? gpu_count : LULL_CONDUCTOR_MAX_GPUS;
+        gpu_count < LULL_PLAN_CONTROLLER_MAX_GPUS ? gpu_count : LULL_PLAN_CONTROLLER_MAX_GPUS;
     for (uint32_t i = 0; i < runner->node_gpu_count; i++)
         runner->gpus[i].info = lull_device_info(devices, gpus[i]);
-    for (uint32_t i = 0; i < LULL_CONDUCTOR_MAX_GPUS; i++)
+    for (uint32_t i = 0; i < LULL_PLAN_CONTROLLER_MAX_GPUS; i++)
         runner->gpus[i].device = -1;
     *runner_out = runner;
     return 0;
@@ -119,48 +119,48 @@ void lull_plan_runner_destroy(struct lull_plan_runner *runner)
 {
     if (runner == NULL)
         return;
-    for (uint32_t i = 0; i < LULL_CONDUCTOR_MAX_GPUS; i++) {
-        lull_follower_destroy(runner->gpus[i].follower);
+    for (uint32_t i = 0; i < LULL_PLAN_CONTROLLER_MAX_GPUS; i++) {
+        lull_op_tracker_destroy(runner->gpus[i].tracker);
         free(runner->gpus[i].ops);
         free(runner->gpus[i].ends_ns);
     }
-    lull_conductor_destroy(runner->conductor);
+    lull_plan_controller_destroy(runner->plan_controller);
     free(runner->recorded);
     free(runner);
 }
 
 /* ---- binding ----------------------------------------------------------------------------- */
 
-static int create_follower(struct lull_plan_runner *runner, struct runner_gpu *gpu)
+static int create_tracker(struct lull_plan_runner *runner, struct runner_gpu *gpu)
 {
     const struct lull_plan_file *plan = &runner->plans[0];
     const struct lull_pipeline_problem problem = runner_problem(plan);
     const uint32_t count = lull_part_count(&problem, (uint32_t)gpu->device);
-    struct lull_follower_op *ops = calloc(count, sizeof(ops[0]));
+    struct lull_op_tracker_op *ops = calloc(count, sizeof(ops[0]));
 
     if (ops == NULL)
         return -ENOMEM;
-    lull_part_follow(&problem, plan->option, (uint32_t)gpu->device, ops);
-    gpu->follower = lull_follower_create(ops, count);
+    lull_device_plan_track(&problem, plan->option, (uint32_t)gpu->device, ops);
+    gpu->tracker = lull_op_tracker_create(ops, count);
     gpu->ops = ops;
     gpu->op_count = count;
     gpu->ends_ns = calloc((size_t)ENDS * count, sizeof(gpu->ends_ns[0]));
-    return gpu->follower == NULL || gpu->ends_ns == NULL ? -ENOMEM : 0;
+    return gpu->tracker == NULL || gpu->ends_ns == NULL ? -ENOMEM : 0;
 }
 
-static int create_conductor(struct lull_plan_runner *runner)
+static int create_plan_controller(struct lull_plan_runner *runner)
 {
     const struct lull_pipeline_problem problem = runner_problem(&runner->plans[0]);
-    uint32_t counts[LULL_CONDUCTOR_MAX_GPUS];
+    uint32_t counts[LULL_PLAN_CONTROLLER_MAX_GPUS];
     int result = 0;
 
     for (uint32_t i = 0; i < runner->gpu_count; i++)
         counts[i] = lull_part_count(&problem, (uint32_t)runner->gpus[i].device);
-    runner->conductor = lull_conductor_create(&runner->config, runner->gpu_count, counts);
-    if (runner->conductor == NULL)
+    runner->plan_controller = lull_plan_controller_create(&runner->config, runner->gpu_count, counts);
+    if (runner->plan_controller == NULL)
         return -ENOMEM;
     for (uint32_t i = 0; i < runner->gpu_count; i++)
-        *lull_conductor_switch_cost(runner->conductor, i) = runner->gpus[i].known;
+        *lull_plan_controller_switch_cost(runner->plan_controller, i) = runner->gpus[i].known;
     for (uint32_t i = 0; i < runner->plan_count && result == 0; i++)
         result = runner_add_plan(runner, &runner->plans[i]);
     return result;
@@ -190,10 +190,10 @@ static int place_ranks(struct lull_plan_runner *runner, uint32_t gpu,
         runner->gpus[i].copy = (first + i) % runner->copies;
         runner->gpus[i].device = (int32_t)device_of(runner, first + i, world);
         runner->gpu_count = i + 1;
-        result = create_follower(runner, &runner->gpus[i]);
+        result = create_tracker(runner, &runner->gpus[i]);
     }
     if (result == 0)
-        result = create_conductor(runner);
+        result = create_plan_controller(runner);
     if (result < 0)
         return lull_error_set(err, result, "no memory to carry out the plan");
     return 0;
@@ -216,9 +216,9 @@ int runner_bind(struct lull_plan_runner *runner, uint32_t gpu, const struct lull
 
 /* ---- looking ----------------------------------------------------------------------------- */
 
-const struct lull_conductor *lull_plan_runner_conductor(const struct lull_plan_runner *runner)
+const struct lull_plan_controller *lull_plan_runner_plan_controller(const struct lull_plan_runner *runner)
 {
-    return runner->conductor;
+    return runner->plan_controller;
 }
 
 int32_t lull_plan_runner_device(const struct lull_plan_runner *runner, uint32_t gpu)
@@ -226,7 +226,7 @@ int32_t lull_plan_runner_device(const struct lull_plan_runner *runner, uint32_t 
     return gpu < runner->gpu_count ? runner->gpus[gpu].device : -1;
 }
 
-const struct lull_conductor_iteration *
+const struct lull_plan_controller_iteration *
 lull_plan_runner_recorded(const struct lull_plan_runner *runner, size_t *count_out)
 {
     *count_out = runner->recorded_count;

@@ -2,7 +2,7 @@
  * Plan runner: carries a pipeline's plan out in a running job. It finds which device of the plan
  * each GPU of the node is, translates what the probes tell into operations (sections "forward" and
  * "backward", or sends and receives between stages), and is the control's decider (plan_decider.c)
- * with what the conductor (core/pipeline/follow/plan_controller.h) commands.
+ * with what the plan controller (core/pipeline/follow/plan_controller.h) commands.
  *
  * Ranks stand in Megatron's and DeepSpeed's order: rank = tensor + T (replica + R stage), with T
  * GPUs to a device of the plan.
@@ -25,7 +25,7 @@
 enum {
     LULL_PLAN_RUNNER_MAX_PLANS = 8,
     LULL_PLAN_RUNNER_MAX_RECORDED = 1 << 20, /* iterations kept for the report */
-    LULL_PLAN_RUNNER_MAX_CONDUCTED = 256     /* plans that the conductor may be given */
+    LULL_PLAN_RUNNER_MAX_CONDUCTED = 256     /* plans that the plan controller may be given */
 };
 
 /* Plans as files hold them. Plain data; all zero is none. */
@@ -64,7 +64,7 @@ void lull_plan_runner_rule(struct lull_plan_runner *runner, struct lull_control 
 
 /* The iterations that have ended so far, LULL_PLAN_RUNNER_MAX_RECORDED at most. Borrowed until the
  * control runs on. */
-const struct lull_conductor_iteration *
+const struct lull_plan_controller_iteration *
 lull_plan_runner_recorded(const struct lull_plan_runner *runner, size_t *count_out);
 
 /* ---- profiling ---- */
@@ -85,14 +85,14 @@ int lull_plan_runner_hold_next(struct lull_plan_runner *runner);
 
 /* The point that an iteration was held at; -1: at none. */
 int32_t lull_plan_runner_held_point(const struct lull_plan_runner *runner,
-                                    const struct lull_conductor_iteration *iteration);
+                                    const struct lull_plan_controller_iteration *iteration);
 
 /* Mean lengths of a GPU's operations in one of the latest iterations, ms. False: they are not
  * known, or not from sections. */
 bool lull_plan_runner_lengths(const struct lull_plan_runner *runner, uint32_t gpu,
                               uint64_t iteration, double *forward_out, double *backward_out);
 
-/* How the conductor switches by what it has seen so far, all GPUs alike, as a planner wants it: fed
+/* How the plan controller switches by what it has seen so far, all GPUs alike, as a planner wants it: fed
  * forward. False: no rank has begun yet. */
 bool lull_plan_runner_switching(const struct lull_plan_runner *runner,
                                 struct lull_pipeline_switching *switching_out);
@@ -110,7 +110,7 @@ struct lull_plan_runner_times {
     int64_t begin_ns;                            /* of its first operation */
     int64_t end_ns;                              /* of its last one */
     int64_t next_ns;                             /* begin of the next iteration's first operation */
-    double computed_ms[LULL_CONDUCTOR_MAX_GPUS]; /* length of all operations of each device */
+    double computed_ms[LULL_PLAN_CONTROLLER_MAX_GPUS]; /* length of all operations of each device */
 };
 
 /* The copy of all that is planned that a GPU belongs to. */
@@ -123,9 +123,9 @@ bool lull_plan_runner_times(const struct lull_plan_runner *runner, uint32_t copy
                             uint64_t iteration, struct lull_plan_runner_times *times_out);
 
 /*
- * A detour (lull_conductor_detour()): every GPU follows these options, one array for each GPU, for
+ * A detour (lull plan controller_detour()): every GPU follows these options, one array for each GPU, for
  * the operations of the plan that holds. Returns the detour's number. Errors: those of the
- * conductor; -EAGAIN no plan that was given holds.
+ * plan controller; -EAGAIN no plan that was given holds.
  */
 int lull_plan_runner_detour(struct lull_plan_runner *runner, const uint32_t *const *option_of_gpu);
 void lull_plan_runner_end_detour(struct lull_plan_runner *runner);
@@ -133,9 +133,9 @@ void lull_plan_runner_end_detour(struct lull_plan_runner *runner);
 /* ---- looking ---- */
 
 /* NULL before the first rank has begun. */
-const struct lull_conductor *lull_plan_runner_conductor(const struct lull_plan_runner *runner);
+const struct lull_plan_controller *lull_plan_runner_plan_controller(const struct lull_plan_runner *runner);
 
-/* The file of one of the conductor's plans; NULL: it is none that was given. */
+/* The file of one of the plan controller's plans; NULL: it is none that was given. */
 const struct lull_plan_file *lull_plan_runner_plan(const struct lull_plan_runner *runner,
                                                    uint32_t plan);
 

@@ -1,5 +1,5 @@
 /*
- * What the conductor is given (plans, and detours from them), and what is known of iterations: for
+ * What the plan controller is given (plans, and detours from them), and what is known of iterations: for
  * profiling, and to see stragglers. SPDX-License-Identifier: Apache-2.0
  */
 #include "governor/plan/plan_runner_state.h"
@@ -16,7 +16,7 @@ int runner_parts_init(struct runner_parts *parts, const struct lull_plan_runner 
     *parts = (struct runner_parts){
         .begin_ns = calloc(op_count, sizeof(int64_t)),
         .duration_ns = calloc(op_count, sizeof(int64_t)),
-        .room = calloc(op_count * (runner->gpu_count + 1), sizeof(struct lull_conductor_op)),
+        .room = calloc(op_count * (runner->gpu_count + 1), sizeof(struct lull_plan_controller_op)),
     };
     return parts->begin_ns == NULL || parts->duration_ns == NULL || parts->room == NULL ? -ENOMEM
                                                                                         : 0;
@@ -31,12 +31,12 @@ void runner_parts_fini(struct runner_parts *parts)
 
 static void fill_part(const struct lull_plan_runner *runner, const struct lull_plan_file *plan,
                       const uint32_t *option, uint32_t gpu, struct runner_parts *parts,
-                      struct lull_conductor_op *room)
+                      struct lull_plan_controller_op *room)
 {
     const struct lull_pipeline_problem problem = runner_problem(plan);
     const struct lull_device_info *info = runner->gpus[gpu].info;
 
-    lull_part_conduct(&problem, option, parts->begin_ns, (uint32_t)runner->gpus[gpu].device,
+    lull_device_plan_control(&problem, option, parts->begin_ns, (uint32_t)runner->gpus[gpu].device,
                       info->sm_clocks_mhz, info->sm_clock_count, room);
     parts->ops[gpu] = room;
 }
@@ -45,7 +45,7 @@ void runner_fill_parts(const struct lull_plan_runner *runner, const struct lull_
                        const uint32_t *const *option_of_gpu, struct runner_parts *parts)
 {
     const struct lull_pipeline_problem problem = runner_problem(plan);
-    struct lull_conductor_op *next = parts->room;
+    struct lull_plan_controller_op *next = parts->room;
     const uint32_t *timed = NULL;
 
     for (uint32_t i = 0; i < runner->gpu_count; i++) {
@@ -53,7 +53,7 @@ void runner_fill_parts(const struct lull_plan_runner *runner, const struct lull_
 
         for (size_t op = 0; op < plan->graph.op_count && option != timed; op++)
             parts->duration_ns[op] =
-                lull_pipeline_class_of(&problem, op)->options[option[op]].time_ns;
+                lull_pipeline_class_of(&problem, op)->points[option[op]].time_ns;
         if (option != timed)
             lull_pipeline_earliest(&plan->graph, parts->duration_ns, parts->begin_ns);
         timed = option;
@@ -70,7 +70,7 @@ static double slowdown_of(const struct lull_plan_file *plan, struct runner_parts
         const struct lull_pipeline_class *class =
             &plan->profile.classes[plan->graph.ops[i].class_index];
 
-        parts->duration_ns[i] = class->options[lull_pipeline_highest(class)].time_ns;
+        parts->duration_ns[i] = class->points[lull_pipeline_highest(class)].time_ns;
     }
     highest_ns = lull_pipeline_earliest(&plan->graph, parts->duration_ns, parts->begin_ns);
     return plan->time_ns > highest_ns ? (double)plan->time_ns / (double)highest_ns - 1.0 : 0.0;
@@ -78,7 +78,7 @@ static double slowdown_of(const struct lull_plan_file *plan, struct runner_parts
 
 int runner_add_plan(struct lull_plan_runner *runner, const struct lull_plan_file *plan)
 {
-    const uint32_t *option_of_gpu[LULL_CONDUCTOR_MAX_GPUS];
+    const uint32_t *option_of_gpu[LULL_PLAN_CONTROLLER_MAX_GPUS];
     struct runner_parts parts;
     int result = runner_parts_init(&parts, runner, plan->graph.op_count);
 
@@ -87,7 +87,7 @@ int runner_add_plan(struct lull_plan_runner *runner, const struct lull_plan_file
     for (uint32_t i = 0; i < runner->gpu_count; i++)
         option_of_gpu[i] = plan->option;
     runner_fill_parts(runner, plan, option_of_gpu, &parts);
-    result = lull_conductor_add_plan(runner->conductor, parts.ops, slowdown_of(plan, &parts));
+    result = lull_plan_controller_add_plan(runner->plan_controller, parts.ops, slowdown_of(plan, &parts));
     if (result < 0)
         goto fini;
     runner->conducted[runner->conducted_count++] =
@@ -109,8 +109,8 @@ const struct lull_plan_file *lull_plan_runner_plan(const struct lull_plan_runner
 
 static int add_uniform(struct lull_plan_runner *runner, uint32_t point)
 {
-    const struct lull_conductor_op *ops[LULL_CONDUCTOR_MAX_GPUS];
-    struct lull_conductor_op *room;
+    const struct lull_plan_controller_op *ops[LULL_PLAN_CONTROLLER_MAX_GPUS];
+    struct lull_plan_controller_op *room;
     uint32_t most = 0;
     int result;
 
@@ -126,10 +126,10 @@ static int add_uniform(struct lull_plan_runner *runner, uint32_t point)
         return -ENOMEM;
     }
     for (uint32_t i = 0; i < most; i++)
-        room[i] = (struct lull_conductor_op){.point = point, .begin_ns = i, .end_ns = i + 1};
+        room[i] = (struct lull_plan_controller_op){.point = point, .begin_ns = i, .end_ns = i + 1};
     for (uint32_t i = 0; i < runner->gpu_count; i++)
         ops[i] = room;
-    result = lull_conductor_add_plan(runner->conductor, ops, 0);
+    result = lull_plan_controller_add_plan(runner->plan_controller, ops, 0);
     free(room);
     if (result < 0)
         return result;
@@ -142,7 +142,7 @@ int lull_plan_runner_hold_point(struct lull_plan_runner *runner, uint32_t point)
 {
     uint32_t plan = 0;
 
-    if (runner->conductor == NULL)
+    if (runner->plan_controller == NULL)
         return -EAGAIN;
     while (plan < runner->conducted_count && runner->conducted[plan].point != (int32_t)point)
         plan++;
@@ -152,7 +152,7 @@ int lull_plan_runner_hold_point(struct lull_plan_runner *runner, uint32_t point)
         if (result < 0)
             return result;
     }
-    lull_conductor_hold_plan(runner->conductor, (int32_t)plan);
+    lull_plan_controller_hold_plan(runner->plan_controller, (int32_t)plan);
     return 0;
 }
 
@@ -160,7 +160,7 @@ int lull_plan_runner_hold_next(struct lull_plan_runner *runner)
 {
     int result;
 
-    if (runner->conductor == NULL)
+    if (runner->plan_controller == NULL)
         return -EAGAIN;
     /* One place is kept for the plan that will be tried. */
     if (runner->conducted_count + 1 >= LULL_PLAN_RUNNER_MAX_CONDUCTED)
@@ -168,7 +168,7 @@ int lull_plan_runner_hold_next(struct lull_plan_runner *runner)
     result = runner_add_plan(runner, &runner->plans[runner->plan_count]);
     if (result < 0)
         return result;
-    lull_conductor_hold_plan(runner->conductor, (int32_t)runner->conducted_count - 1);
+    lull_plan_controller_hold_plan(runner->plan_controller, (int32_t)runner->conducted_count - 1);
     return 0;
 }
 
@@ -176,7 +176,7 @@ int lull_plan_runner_try_next(struct lull_plan_runner *runner)
 {
     int result;
 
-    if (runner->conductor == NULL)
+    if (runner->plan_controller == NULL)
         return -EAGAIN;
     if (runner->conducted_count == LULL_PLAN_RUNNER_MAX_CONDUCTED)
         return -ENOMEM;
@@ -184,12 +184,12 @@ int lull_plan_runner_try_next(struct lull_plan_runner *runner)
     if (result < 0)
         return result;
     runner->plan_count++;
-    lull_conductor_use_plan(runner->conductor, (int32_t)runner->conducted_count - 1);
+    lull_plan_controller_use_plan(runner->plan_controller, (int32_t)runner->conducted_count - 1);
     return 0;
 }
 
 int32_t lull_plan_runner_held_point(const struct lull_plan_runner *runner,
-                                    const struct lull_conductor_iteration *iteration)
+                                    const struct lull_plan_controller_iteration *iteration)
 {
     return iteration->plan >= 0 && (uint32_t)iteration->plan < runner->conducted_count
                ? runner->conducted[iteration->plan].point
@@ -207,10 +207,10 @@ bool lull_plan_runner_switching(const struct lull_plan_runner *runner,
     double lead_ms = 0.0;
     double early_ms = 0.0;
 
-    if (runner->conductor == NULL)
+    if (runner->plan_controller == NULL)
         return false;
     for (uint32_t i = 0; i < runner->gpu_count; i++) {
-        const struct lull_switch_cost *cost = lull_conductor_switch_cost(runner->conductor, i);
+        const struct lull_switch_cost *cost = lull_plan_controller_switch_cost(runner->plan_controller, i);
         const double lead = lull_switch_cost_lead_ms(cost, usual_late_ms);
 
         lead_ms += lead;
@@ -222,7 +222,7 @@ bool lull_plan_runner_switching(const struct lull_plan_runner *runner,
         .up_ns = llround(lead_ms / runner->gpu_count * 1e6),
         .is_fed_forward = true,
         .early_ns = llround(early_ms / runner->gpu_count * 1e6),
-        .call_ns = llround(lull_conductor_call_ms(runner->conductor) * 1e6) *
+        .call_ns = llround(lull_plan_controller_call_ms(runner->plan_controller) * 1e6) *
                    (int64_t)(runner->world / runner->plans[0].graph.device_count),
         .drivers = (runner->world + runner->gpu_count - 1) / runner->gpu_count,
     };
@@ -325,14 +325,14 @@ int lull_plan_runner_detour(struct lull_plan_runner *runner, const uint32_t *con
     struct runner_parts parts;
     int result;
 
-    if (runner->conductor != NULL && lull_conductor_plan(runner->conductor) >= 0)
-        plan = lull_plan_runner_plan(runner, (uint32_t)lull_conductor_plan(runner->conductor));
+    if (runner->plan_controller != NULL && lull_plan_controller_plan(runner->plan_controller) >= 0)
+        plan = lull_plan_runner_plan(runner, (uint32_t)lull_plan_controller_plan(runner->plan_controller));
     if (plan == NULL)
         return -EAGAIN;
     result = runner_parts_init(&parts, runner, plan->graph.op_count);
     if (result == 0) {
         runner_fill_parts(runner, plan, option_of_gpu, &parts);
-        result = lull_conductor_detour(runner->conductor, parts.ops);
+        result = lull_plan_controller_detour(runner->plan_controller, parts.ops);
     }
     runner_parts_fini(&parts);
     return result;
@@ -340,6 +340,6 @@ int lull_plan_runner_detour(struct lull_plan_runner *runner, const uint32_t *con
 
 void lull_plan_runner_end_detour(struct lull_plan_runner *runner)
 {
-    if (runner->conductor != NULL)
-        lull_conductor_end_detour(runner->conductor);
+    if (runner->plan_controller != NULL)
+        lull_plan_controller_end_detour(runner->plan_controller);
 }

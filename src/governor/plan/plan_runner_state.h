@@ -1,5 +1,5 @@
 /* Inside the plan runner; shared by plan_runner.c (ranks), plan_decider.c (events and commands) and
- * plan_runner_plans.c (what the conductor is given). Nobody else includes this.
+ * plan_runner_plans.c (what the plan controller is given). Nobody else includes this.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef LULL_GOVERNOR_PLAN_PLAN_RUNNER_STATE_H
 #define LULL_GOVERNOR_PLAN_PLAN_RUNNER_STATE_H
@@ -23,7 +23,7 @@ struct runner_lengths {
     double sum_ms[2];
 };
 
-/* What a plan of the conductor is. */
+/* What a plan of the plan controller is. */
 struct runner_conducted {
     int32_t file;  /* index in the runner's plans, NOBODYS */
     int32_t point; /* point that all operations are held at, NOBODYS */
@@ -34,11 +34,11 @@ struct runner_gpu {
     int32_t device; /* of the plan, -1 none */
     uint32_t copy;  /* the copy of all that is planned that it belongs to */
     bool has_sections;
-    struct lull_follower *follower;
+    struct lull_op_tracker *tracker;
     struct lull_switch_cost known;
     struct runner_communicator communicators[COMMUNICATORS];
     int64_t begin_ns; /* when the operation that runs began */
-    struct lull_follower_op *ops;
+    struct lull_op_tracker_op *ops;
     struct runner_lengths lengths[LENGTHS]; /* by iteration */
     uint32_t op_count;
     uint64_t begins_of[ENDS];    /* which iteration */
@@ -51,7 +51,7 @@ struct runner_gpu {
 struct lull_plan_runner {
     const struct lull_plan_file *plans; /* borrowed */
     uint32_t plan_count;
-    struct lull_conductor_config config;
+    struct lull_plan_controller_config config;
     struct lull_control *control; /* the control whose decider this is; borrowed */
     int64_t logged_until_ns;      /* end of the last iteration in the run logs; 0: none */
     uint32_t node_gpu_count;
@@ -60,14 +60,14 @@ struct lull_plan_runner {
     uint32_t gpu_count; /* GPUs that the job uses on this node; 0 before the first rank */
     uint32_t copies;    /* copies of all that is planned, in the whole job */
     bool is_refused;
-    struct lull_conductor *conductor;
+    struct lull_plan_controller *plan_controller;
     uint32_t conducted_count;
     struct runner_conducted
-        conducted[LULL_PLAN_RUNNER_MAX_CONDUCTED]; /* by the conductor's number */
-    struct lull_conductor_iteration *recorded;
+        conducted[LULL_PLAN_RUNNER_MAX_CONDUCTED]; /* by the plan controller's number */
+    struct lull_plan_controller_iteration *recorded;
     size_t recorded_count;
     size_t recorded_room;
-    struct runner_gpu gpus[LULL_CONDUCTOR_MAX_GPUS];
+    struct runner_gpu gpus[LULL_PLAN_CONTROLLER_MAX_GPUS];
 };
 
 static inline struct lull_pipeline_problem runner_problem(const struct lull_plan_file *plan)
@@ -87,8 +87,8 @@ int runner_bind(struct lull_plan_runner *runner, uint32_t gpu, const struct lull
 struct runner_parts {
     int64_t *begin_ns;
     int64_t *duration_ns;
-    struct lull_conductor_op *room;
-    const struct lull_conductor_op *ops[LULL_CONDUCTOR_MAX_GPUS];
+    struct lull_plan_controller_op *room;
+    const struct lull_plan_controller_op *ops[LULL_PLAN_CONTROLLER_MAX_GPUS];
 };
 
 /* -ENOMEM; fini is safe after it. */
@@ -100,7 +100,7 @@ void runner_parts_fini(struct runner_parts *parts);
 void runner_fill_parts(const struct lull_plan_runner *runner, const struct lull_plan_file *plan,
                        const uint32_t *const *option_of_gpu, struct runner_parts *parts);
 
-/* Gives the conductor one of the runner's plans. -ENOMEM. */
+/* Gives the plan controller one of the runner's plans. -ENOMEM. */
 int runner_add_plan(struct lull_plan_runner *runner, const struct lull_plan_file *plan);
 
 #endif

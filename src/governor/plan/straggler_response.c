@@ -14,7 +14,7 @@ enum { MAX_EPISODES = 256 };
 
 struct response_copy {
     uint32_t copy; /* of the job's */
-    struct lull_straggler *straggler;
+    struct lull_straggler_detector *straggler;
     uint32_t *option; /* while it is stretched */
 };
 
@@ -31,7 +31,7 @@ struct lull_straggler_response {
     struct lull_replan *replan;
     struct lull_pipeline_switching switching;
     uint32_t copy_count; /* that are whole here */
-    struct response_copy copies[LULL_CONDUCTOR_MAX_GPUS];
+    struct response_copy copies[LULL_PLAN_CONTROLLER_MAX_GPUS];
     int32_t detour;     /* that holds, -1 none */
     bool is_due;        /* a detour could not be begun yet */
     bool was_stretched; /* the iteration before */
@@ -63,7 +63,7 @@ static double lost_ms_of(const struct lull_straggler_response *response)
     for (uint32_t i = 0; i < response->copy_count; i++)
         if (response->copies[i].straggler != NULL)
             lost_ms = fmax(lost_ms,
-                           lull_ms_from_ns(lull_straggler_lost_ns(response->copies[i].straggler)));
+                           lull_ms_from_ns(lull_straggler_detector_lost_ns(response->copies[i].straggler)));
     return lost_ms;
 }
 
@@ -72,8 +72,8 @@ static void forget_plan(struct lull_straggler_response *response)
     response->lost_ms += lost_ms_of(response);
     for (uint32_t i = 0; i < response->copy_count; i++) {
         if (response->copies[i].straggler != NULL)
-            response->refuted += lull_straggler_refuted(response->copies[i].straggler);
-        lull_straggler_destroy(response->copies[i].straggler);
+            response->refuted += lull_straggler_detector_refuted(response->copies[i].straggler);
+        lull_straggler_detector_destroy(response->copies[i].straggler);
         free(response->copies[i].option);
     }
     lull_replan_destroy(response->replan);
@@ -96,12 +96,12 @@ void lull_straggler_response_destroy(struct lull_straggler_response *response)
 static int add_copy(struct lull_straggler_response *response, uint32_t copy)
 {
     struct response_copy *added = &response->copies[response->copy_count++];
-    struct lull_straggler_config config;
+    struct lull_straggler_detector_config config;
 
-    lull_straggler_config_default(&config);
+    lull_straggler_detector_config_default(&config);
     *added = (struct response_copy){
         .copy = copy,
-        .straggler = lull_straggler_create(&config, response->base->graph.device_count),
+        .straggler = lull_straggler_detector_create(&config, response->base->graph.device_count),
         .option = calloc(response->base->graph.op_count, sizeof(added->option[0])),
     };
     return added->straggler == NULL || added->option == NULL ? -1 : 0;
@@ -164,7 +164,7 @@ static const uint32_t *option_of(const struct lull_straggler_response *response,
 {
     for (uint32_t i = 0; i < response->copy_count; i++)
         if (response->copies[i].copy == copy &&
-            lull_straggler_is_stretched(response->copies[i].straggler))
+            lull_straggler_detector_is_stretched(response->copies[i].straggler))
             return response->copies[i].option;
     return response->base->option;
 }
@@ -172,7 +172,7 @@ static const uint32_t *option_of(const struct lull_straggler_response *response,
 static void begin_detour(struct lull_straggler_response *response,
                          const struct lull_control *control, struct lull_plan_runner *runner)
 {
-    const uint32_t *option_of_gpu[LULL_CONDUCTOR_MAX_GPUS];
+    const uint32_t *option_of_gpu[LULL_PLAN_CONTROLLER_MAX_GPUS];
     int number;
 
     for (uint32_t i = 0; i < lull_control_gpu_count(control); i++)
@@ -205,8 +205,8 @@ static void make_plan(struct lull_straggler_response *response, struct lull_cont
                       struct response_copy *copy)
 {
     const int64_t begin_ns = lull_now_ns();
-    double factor[LULL_CONDUCTOR_MAX_GPUS];
-    const int64_t extra_ns = lull_straggler_wish(copy->straggler, factor);
+    double factor[LULL_PLAN_CONTROLLER_MAX_GPUS];
+    const int64_t extra_ns = lull_straggler_detector_request(copy->straggler, factor);
     struct lull_replan_outcome outcome;
     double took_ms;
     int result;
@@ -216,7 +216,7 @@ static void make_plan(struct lull_straggler_response *response, struct lull_cont
                               copy->option, &outcome);
     lull_control_lock(control);
     took_ms = lull_ms_from_ns(lull_now_ns() - begin_ns);
-    lull_straggler_answer(copy->straggler, result == 1);
+    lull_straggler_detector_answer(copy->straggler, result == 1);
     response->replans += result == 1;
     if (result == 1 && took_ms > response->slowest_ms)
         response->slowest_ms = took_ms;
@@ -225,7 +225,7 @@ static void make_plan(struct lull_straggler_response *response, struct lull_cont
 static bool is_any_stretched(const struct lull_straggler_response *response)
 {
     for (uint32_t i = 0; i < response->copy_count; i++)
-        if (lull_straggler_is_stretched(response->copies[i].straggler))
+        if (lull_straggler_detector_is_stretched(response->copies[i].straggler))
             return true;
     return false;
 }
@@ -258,20 +258,20 @@ static void find_slowness(const struct lull_straggler_response *response, const 
         const uint32_t taken = option == NULL ? lull_pipeline_highest(class) : option[op];
 
         if (class->kind != LULL_PIPELINE_FIXED)
-            slowness[graph->ops[op].device] += lull_ms_from_ns(class->options[taken].time_ns);
+            slowness[graph->ops[op].device] += lull_ms_from_ns(class->points[taken].time_ns);
     }
     for (uint32_t i = 0; i < graph->device_count; i++)
         slowness[i] = times->computed_ms[i] / slowness[i];
 }
 
-static enum lull_straggler_verdict take_times(const struct lull_straggler_response *response,
+static enum lull_straggler_detector_verdict take_times(const struct lull_straggler_response *response,
                                               const struct response_copy *copy,
-                                              enum lull_straggler_kind kind,
+                                              enum lull_straggler_detector_kind kind,
                                               const struct lull_plan_runner_times *times)
 {
-    double slowness[LULL_CONDUCTOR_MAX_GPUS];
-    const bool is_stretched = lull_straggler_is_stretched(copy->straggler);
-    const struct lull_straggler_sample sample = {
+    double slowness[LULL_PLAN_CONTROLLER_MAX_GPUS];
+    const bool is_stretched = lull_straggler_detector_is_stretched(copy->straggler);
+    const struct lull_straggler_detector_sample sample = {
         /* In a detour for another copy this one goes by its plan. */
         .kind = kind == LULL_STRAGGLER_STRETCHED && !is_stretched ? LULL_STRAGGLER_PLANNED : kind,
         .span_ns = times->end_ns - times->begin_ns,
@@ -282,15 +282,15 @@ static enum lull_straggler_verdict take_times(const struct lull_straggler_respon
     find_slowness(response,
                   kind == LULL_STRAGGLER_REFERENCE ? NULL : option_of(response, copy->copy), times,
                   slowness);
-    return lull_straggler_take(copy->straggler, &sample);
+    return lull_straggler_detector_take(copy->straggler, &sample);
 }
 
 /* False: the iteration says nothing. */
 static bool kind_of(const struct lull_straggler_response *response,
-                    const struct lull_conductor_iteration *iteration,
-                    enum lull_straggler_kind *kind_out)
+                    const struct lull_plan_controller_iteration *iteration,
+                    enum lull_straggler_detector_kind *kind_out)
 {
-    const bool is_stretched = iteration->plan >= LULL_CONDUCTOR_DETOUR;
+    const bool is_stretched = iteration->plan >= LULL_PLAN_CONTROLLER_DETOUR;
 
     if (is_stretched) {
         *kind_out = LULL_STRAGGLER_STRETCHED;
@@ -310,7 +310,7 @@ static void keep_suspicion(struct lull_straggler_response *response, uint64_t it
     bool is_suspicious = false;
 
     for (uint32_t i = 0; i < response->copy_count; i++)
-        is_suspicious |= lull_straggler_is_suspicious(response->copies[i].straggler);
+        is_suspicious |= lull_straggler_detector_is_suspicious(response->copies[i].straggler);
     if (!is_suspicious)
         response->suspected = 0;
     else if (response->suspected == 0)
@@ -320,13 +320,13 @@ static void keep_suspicion(struct lull_straggler_response *response, uint64_t it
 static void take_iteration(struct lull_straggler_response *response, struct lull_control *control,
                            struct lull_plan_runner *runner,
                            const struct lull_plan_runner_times *times,
-                           const struct lull_conductor_iteration *iteration)
+                           const struct lull_plan_controller_iteration *iteration)
 {
-    enum lull_straggler_kind kind;
+    enum lull_straggler_detector_kind kind;
     const bool is_useful = kind_of(response, iteration, &kind);
     bool is_asked = false;
 
-    response->was_stretched = iteration->plan >= LULL_CONDUCTOR_DETOUR;
+    response->was_stretched = iteration->plan >= LULL_PLAN_CONTROLLER_DETOUR;
     for (uint32_t i = 0; i < response->copy_count && is_useful; i++) {
         struct response_copy *copy = &response->copies[i];
 
@@ -352,8 +352,8 @@ static void take_iteration(struct lull_straggler_response *response, struct lull
 static void take_iterations(struct lull_straggler_response *response, struct lull_control *control,
                             struct lull_plan_runner *runner)
 {
-    struct lull_plan_runner_times times[LULL_CONDUCTOR_MAX_GPUS];
-    struct lull_conductor_iteration iteration;
+    struct lull_plan_runner_times times[LULL_PLAN_CONTROLLER_MAX_GPUS];
+    struct lull_plan_controller_iteration iteration;
     size_t count;
 
     while (lull_plan_runner_recorded(runner, &count), response->seen < count) {
@@ -378,9 +378,9 @@ void lull_straggler_response_tick(struct lull_straggler_response *response,
     int32_t plan;
 
     lull_control_lock(control);
-    plan = lull_plan_runner_conductor(runner) == NULL
+    plan = lull_plan_runner_plan_controller(runner) == NULL
                ? -1
-               : lull_conductor_plan(lull_plan_runner_conductor(runner));
+               : lull_plan_controller_plan(lull_plan_runner_plan_controller(runner));
     if (plan != response->plan && !response->has_failed)
         prepare(response, control, runner, plan);
     if (response->is_due)
@@ -399,7 +399,7 @@ struct part {
 };
 
 static void add_iteration(const struct lull_control *control,
-                          const struct lull_conductor_iteration *iteration, struct part *part)
+                          const struct lull_plan_controller_iteration *iteration, struct part *part)
 {
     double energy_j;
 
@@ -416,16 +416,16 @@ static void measure(const struct lull_control *control, const struct lull_plan_r
                     struct part *stretched)
 {
     size_t count;
-    const struct lull_conductor_iteration *iterations = lull_plan_runner_recorded(runner, &count);
+    const struct lull_plan_controller_iteration *iterations = lull_plan_runner_recorded(runner, &count);
     bool has_begun = false;
 
     for (size_t i = 0; i < count; i++) {
-        const struct lull_conductor_iteration *iteration = &iterations[i];
+        const struct lull_plan_controller_iteration *iteration = &iterations[i];
 
         if (iteration->number < episode->began ||
             (episode->ended != 0 && iteration->number > episode->ended))
             continue;
-        if (iteration->plan >= LULL_CONDUCTOR_DETOUR) {
+        if (iteration->plan >= LULL_PLAN_CONTROLLER_DETOUR) {
             add_iteration(control, iteration, stretched);
             has_begun = true;
         } else if (!has_begun && iteration->plan >= 0 && iteration->is_whole) {
@@ -449,7 +449,7 @@ void lull_straggler_response_summary(const struct lull_straggler_response *respo
         .refuted = response->refuted,
     };
     for (uint32_t i = 0; i < response->copy_count; i++)
-        summary_out->refuted += lull_straggler_refuted(response->copies[i].straggler);
+        summary_out->refuted += lull_straggler_detector_refuted(response->copies[i].straggler);
     for (uint32_t i = 0; i < response->episode_count; i++) {
         struct part plan = {0};
         struct part stretched = {0};

@@ -42,8 +42,8 @@ static json_t *row_json(const struct lull_limit_profile *profile, uint32_t index
     const struct row row = row_of(profile, index);
     json_t *object = json_object();
 
-    lull_field_number(object, "limit_w", measure->setting.limit_w);
-    set_clock(object, "sm_mhz", measure->setting.sm_mhz);
+    lull_field_number(object, "limit_w", measure->point.limit_w);
+    set_clock(object, "sm_mhz", measure->point.sm_mhz);
     lull_field_integer(object, "iterations", (json_int_t)measure->iterations);
     lull_field_number(object, "iteration_ms", row.time_s * 1e3);
     lull_field_number(object, "iteration_half_width_ms",
@@ -60,7 +60,7 @@ static json_t *row_json(const struct lull_limit_profile *profile, uint32_t index
 json_t *lull_limit_table_json(const struct lull_limit_profile *profile)
 {
     const struct lull_job_selector *selector = &profile->selector;
-    const struct lull_limit_setting *chosen = &profile->measures[profile->chosen].setting;
+    const struct lull_limit_point *chosen = &profile->measures[profile->chosen].point;
     json_t *rows = json_array();
     json_t *object = json_object();
 
@@ -86,7 +86,7 @@ json_t *lull_limit_table_json(const struct lull_limit_profile *profile)
 void lull_limit_table_choice(const struct lull_limit_profile *profile, char *text_out, size_t size)
 {
     const struct lull_job_selector *selector = &profile->selector;
-    const struct lull_limit_setting *chosen = &profile->measures[profile->chosen].setting;
+    const struct lull_limit_point *chosen = &profile->measures[profile->chosen].point;
     char clock[32] = "";
     char why[64];
 
@@ -120,10 +120,10 @@ void lull_limit_table_print(const struct lull_limit_profile *profile, FILE *out)
         const struct row row = row_of(profile, i);
         char clock[16] = "-";
 
-        if (measure->setting.sm_mhz != 0)
-            snprintf(clock, sizeof(clock), "%u", measure->setting.sm_mhz);
+        if (measure->point.sm_mhz != 0)
+            snprintf(clock, sizeof(clock), "%u", measure->point.sm_mhz);
         fprintf(out, "%c %8g %6s %10" PRIu64, i == profile->chosen ? '*' : ' ',
-                measure->setting.limit_w, clock, measure->iterations);
+                measure->point.limit_w, clock, measure->iterations);
         print_with_width(out, row.time_s * 1e3, lull_limit_half_width(&measure->iteration_s) * 1e3);
         print_with_width(out, row.energy_j, lull_limit_half_width(&measure->iteration_j));
         fprintf(out, " %7.2f %% %7.2f %% %12.2f\n", row.slowdown_ratio * 100.0,

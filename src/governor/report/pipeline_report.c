@@ -26,8 +26,8 @@ struct outcome {
 /* ---- what was measured ------------------------------------------------------------------- */
 
 static void add_stretch(const struct lull_control *control,
-                        const struct lull_conductor_iteration *first,
-                        const struct lull_conductor_iteration *last, struct side *side)
+                        const struct lull_plan_controller_iteration *first,
+                        const struct lull_plan_controller_iteration *last, struct side *side)
 {
     double energy_j;
 
@@ -44,10 +44,10 @@ static void add_stretch(const struct lull_control *control,
 static struct outcome measure(const struct lull_control *control,
                               const struct lull_plan_runner *runner)
 {
-    const int32_t plan = lull_conductor_plan(lull_plan_runner_conductor(runner));
+    const int32_t plan = lull_plan_controller_plan(lull_plan_runner_plan_controller(runner));
     struct outcome outcome = {.slowdown = {.slowdown_ratio = NAN, .upper_ratio = NAN}};
     size_t count;
-    const struct lull_conductor_iteration *iterations = lull_plan_runner_recorded(runner, &count);
+    const struct lull_plan_controller_iteration *iterations = lull_plan_runner_recorded(runner, &count);
 
     for (size_t i = 0; i < count;) {
         const size_t first = i;
@@ -62,7 +62,7 @@ static struct outcome measure(const struct lull_control *control,
             add_stretch(control, &iterations[first], &iterations[i - 1],
                         &outcome.sides[iterations[first].plan < 0 ? REFERENCE : PLANNED]);
     }
-    lull_conductor_slowdown(lull_plan_runner_conductor(runner), &outcome.slowdown);
+    lull_plan_controller_slowdown(lull_plan_runner_plan_controller(runner), &outcome.slowdown);
     return outcome;
 }
 
@@ -80,31 +80,31 @@ static double saving(const struct outcome *outcome)
 /* ---- what was planned -------------------------------------------------------------------- */
 
 /* Why the plan was withdrawn, now or before; empty: it never was. */
-static const char *trouble_text(const struct lull_conductor *conductor, uint32_t *withdrawals_out)
+static const char *trouble_text(const struct lull_plan_controller *plan_controller, uint32_t *withdrawals_out)
 {
     static const char *const texts[] = {
-        [LULL_CONDUCTOR_NO_TROUBLE] = "",
-        [LULL_CONDUCTOR_BLOCKS] = "driver calls block for too long",
-        [LULL_CONDUCTOR_DISOBEYS] = "a GPU's clock does not follow",
+        [LULL_PLAN_CONTROLLER_NO_TROUBLE] = "",
+        [LULL_PLAN_CONTROLLER_BLOCKS] = "driver calls block for too long",
+        [LULL_PLAN_CONTROLLER_DISOBEYS] = "a GPU's clock does not follow",
     };
 
-    return texts[lull_conductor_trouble(conductor, withdrawals_out)];
+    return texts[lull_plan_controller_trouble(plan_controller, withdrawals_out)];
 }
 
 static const char *state_text(const struct lull_plan_runner *runner)
 {
     static const char *const texts[] = {
-        [LULL_CONDUCTOR_WAITING] = "no iteration was recognised",
-        [LULL_CONDUCTOR_WARMING] = "the run ended before it was tried",
-        [LULL_CONDUCTOR_TRYING] = "the run ended while it was tried",
-        [LULL_CONDUCTOR_KEPT] = "kept",
-        [LULL_CONDUCTOR_GIVEN_UP] = "given up: not proven harmless",
-        [LULL_CONDUCTOR_WITHDRAWN] = "withdrawn: the driver is not to be trusted",
+        [LULL_PLAN_CONTROLLER_WAITING] = "no iteration was recognised",
+        [LULL_PLAN_CONTROLLER_WARMING] = "the run ended before it was tried",
+        [LULL_PLAN_CONTROLLER_TRYING] = "the run ended while it was tried",
+        [LULL_PLAN_CONTROLLER_KEPT] = "kept",
+        [LULL_PLAN_CONTROLLER_GIVEN_UP] = "given up: not proven harmless",
+        [LULL_PLAN_CONTROLLER_WITHDRAWN] = "withdrawn: the driver is not to be trusted",
     };
 
-    if (lull_plan_runner_conductor(runner) == NULL)
+    if (lull_plan_runner_plan_controller(runner) == NULL)
         return "not carried out";
-    return texts[lull_conductor_phase(lull_plan_runner_conductor(runner))];
+    return texts[lull_plan_controller_phase(lull_plan_runner_plan_controller(runner))];
 }
 
 /* How many operations of a device, of one kind, have which clock: the highest first. */
@@ -124,7 +124,7 @@ static json_t *clocks_json(const struct lull_plan_file *plan, uint32_t device,
             const uint32_t op = graph->on_device[i];
             const struct lull_pipeline_class *class =
                 &plan->profile.classes[graph->ops[op].class_index];
-            const uint32_t mhz = class->options[plan->option[op]].sm_mhz;
+            const uint32_t mhz = class->points[plan->option[op]].sm_mhz;
 
             if (class->kind != kind || mhz >= below_mhz || mhz < highest_mhz)
                 continue;
@@ -271,7 +271,7 @@ static void print_stragglers(const struct lull_report *report, FILE *out)
 /* The plan that was carried out, or the last one that was given up; NULL: it never came to one. */
 static const struct lull_plan_file *find_plan(const struct lull_plan_runner *runner)
 {
-    const int32_t index = lull_conductor_plan(lull_plan_runner_conductor(runner));
+    const int32_t index = lull_plan_controller_plan(lull_plan_runner_plan_controller(runner));
     const struct lull_plan_file *plan = NULL;
 
     if (index >= 0)
@@ -284,23 +284,23 @@ static const struct lull_plan_file *find_plan(const struct lull_plan_runner *run
 
 static json_t *carried_out_json(const struct lull_report *report, const struct lull_plan_file *plan)
 {
-    const struct lull_conductor *conductor = lull_plan_runner_conductor(report->runner);
+    const struct lull_plan_controller *plan_controller = lull_plan_runner_plan_controller(report->runner);
     const struct outcome outcome = measure(report->managed, report->runner);
     uint32_t withdrawals;
-    const char *const trouble = trouble_text(conductor, &withdrawals);
+    const char *const trouble = trouble_text(plan_controller, &withdrawals);
     json_t *object = json_object();
 
     lull_field_text(object, "plan", plan->title);
     lull_field_text(object, "planner", plan->planner[0] != '\0' ? plan->planner : NULL);
     lull_field_text(object, "state", state_text(report->runner));
-    lull_field_integer(object, "plan_index", lull_conductor_plan(conductor));
+    lull_field_integer(object, "plan_index", lull_plan_controller_plan(plan_controller));
     lull_field_json(object, "predicted", predicted_json(plan));
     lull_field_json(object, "stages", stages_json(report, plan));
     lull_field_number(object, "saving_ratio", saving(&outcome));
     lull_field_json(object, "reference", side_json(&outcome.sides[REFERENCE]));
     lull_field_json(object, "planned", side_json(&outcome.sides[PLANNED]));
     lull_field_json(object, "slowdown", slowdown_json(&outcome.slowdown, report->confidence));
-    lull_field_integer(object, "late_raisings", (json_int_t)lull_conductor_late(conductor));
+    lull_field_integer(object, "late_raisings", (json_int_t)lull_plan_controller_late(plan_controller));
     lull_field_integer(object, "withdrawals", withdrawals);
     lull_field_text(object, "trouble", trouble);
     return object;
@@ -323,7 +323,7 @@ json_t *lull_pipeline_report_json(const struct lull_report *report)
 
     if (report->managed == NULL || report->runner == NULL)
         return json_null();
-    if (lull_plan_runner_conductor(report->runner) == NULL)
+    if (lull_plan_runner_plan_controller(report->runner) == NULL)
         return state_json(state_text(report->runner));
     if (report->online != NULL)
         profiled = lull_online_iterations(report->online, &is_done);
@@ -365,15 +365,15 @@ void lull_pipeline_report_print(const struct lull_report *report, FILE *out)
 
     if (runner == NULL)
         return;
-    if (lull_plan_runner_conductor(runner) != NULL)
+    if (lull_plan_runner_plan_controller(runner) != NULL)
         plan = find_plan(runner);
     if (plan != NULL && plan->planner[0] != '\0')
         fprintf(out, "  pipeline plan of %s: %s\n", plan->planner, state_text(runner));
     else
         fprintf(out, "  pipeline plan: %s\n", state_text(runner));
-    if (lull_plan_runner_conductor(runner) == NULL)
+    if (lull_plan_runner_plan_controller(runner) == NULL)
         return;
-    trouble = trouble_text(lull_plan_runner_conductor(runner), &withdrawals);
+    trouble = trouble_text(lull_plan_runner_plan_controller(runner), &withdrawals);
     if (withdrawals > 0)
         fprintf(out, "    withdrawn %u time%s: %s\n", withdrawals, withdrawals > 1 ? "s" : "",
                 trouble);

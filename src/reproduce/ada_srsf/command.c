@@ -10,7 +10,7 @@
 
 /* One run: what was asked, and what came of it. */
 struct shared_run {
-    const struct lull_shared_options *wish;
+    const struct lull_shared_options *options;
     struct lull_training_job *told; /* as the file has them */
     struct lull_shared_job *jobs;   /* as the simulation takes them, in the same order */
     size_t count;
@@ -26,7 +26,7 @@ static bool has_run(const struct shared_run *run, size_t job)
 
 static int summarise(const struct shared_run *run, struct lull_cluster_summary *summary)
 {
-    const struct lull_shared_setup *setup = &run->wish->setup;
+    const struct lull_shared_setup *setup = &run->options->setup;
     const double gpu_s =
         (double)setup->nodes * setup->gpus_per_node * (double)run->result.makespan_ms * 1e-3;
     double *completion_s = malloc((run->count + 1) * sizeof(*completion_s));
@@ -36,8 +36,8 @@ static int summarise(const struct shared_run *run, struct lull_cluster_summary *
     *summary = (struct lull_cluster_summary){
         .jobs = run->count,
         .makespan_s = (double)run->result.makespan_ms * 1e-3,
-        .run_j = run->result.busy_ratio * gpu_s * run->wish->run_w,
-        .idle_j = (1.0 - run->result.busy_ratio) * gpu_s * run->wish->idle_w,
+        .run_j = run->result.busy_ratio * gpu_s * run->options->run_w,
+        .idle_j = (1.0 - run->result.busy_ratio) * gpu_s * run->options->idle_w,
         .bound_j = NAN,
         .certificate_ratio = NAN,
     };
@@ -64,15 +64,15 @@ static json_t *errors_json(const struct lull_shared_setup *setup)
 
 static json_t *details_json(const struct shared_run *run)
 {
-    const struct lull_shared_setup *setup = &run->wish->setup;
+    const struct lull_shared_setup *setup = &run->options->setup;
 
     return json_pack("{s:s, s:s, s:s, s:s, s:o, s:f, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "policy",
-                     "ada-srsf", "transfers", run->wish->transfers, "place", run->wish->place,
-                     "variant", run->wish->variant, "errors", errors_json(setup), "busy_ratio",
+                     "ada-srsf", "transfers", run->options->transfers, "place", run->options->place,
+                     "variant", run->options->variant, "errors", errors_json(setup), "busy_ratio",
                      run->result.busy_ratio, "nodes", (json_int_t)setup->nodes, "gpus_per_node",
                      (json_int_t)setup->gpus_per_node, "memory_mb", setup->memory_mb, "beta_ms",
-                     setup->beta_ms, "eta_ms", setup->eta_ms, "run_w", run->wish->run_w, "idle_w",
-                     run->wish->idle_w);
+                     setup->beta_ms, "eta_ms", setup->eta_ms, "run_w", run->options->run_w, "idle_w",
+                     run->options->idle_w);
 }
 
 /* Prints the summary for people, or as one JSON document. Errors: -ENOMEM. */
@@ -81,11 +81,11 @@ static int print(const struct shared_run *run, struct lull_error *err)
     struct lull_cluster_summary summary;
     int rc = summarise(run, &summary);
 
-    if (rc == 0 && run->wish->is_json)
+    if (rc == 0 && run->options->is_json)
         rc = lull_cluster_summary_print_json(&summary, details_json(run));
     if (rc < 0)
         return lull_error_set(err, rc, "there is no memory for the summary");
-    if (run->wish->is_json)
+    if (run->options->is_json)
         return 0;
     lull_cluster_summary_print(&summary, stdout);
     printf("GPUs                computing %.1f %% of the time\n", 100.0 * run->result.busy_ratio);
@@ -113,7 +113,7 @@ static void write_name(const char *name, FILE *file)
 
 static const char *reason_of(const struct shared_run *run, size_t job)
 {
-    const struct lull_shared_setup *setup = &run->wish->setup;
+    const struct lull_shared_setup *setup = &run->options->setup;
 
     if (lull_shared_is_possible(setup, &run->jobs[job]))
         return "";
@@ -133,7 +133,7 @@ static void write_job(const struct shared_run *run, size_t job, const uint32_t *
     if (has_run(run, job)) {
         fprintf(file, "%.3f,%.3f,", (double)result->placed_ms[job] * 1e-3,
                 (double)(told->arrival_ms + result->completion_ms[job]) * 1e-3);
-        write_placement(gpus, told->workers, run->wish->setup.gpus_per_node, file);
+        write_placement(gpus, told->workers, run->options->setup.gpus_per_node, file);
     } else {
         fputs(",,", file);
     }
@@ -185,14 +185,14 @@ static int make_jobs(struct shared_run *run, struct lull_error *err)
 
 static int simulate(struct shared_run *run, struct lull_error *err)
 {
-    const char *const path = run->wish->path;
+    const char *const path = run->options->path;
     int rc = lull_training_jobs_read(path, &run->told, &run->count, err);
 
     if (rc == 0)
         rc = make_jobs(run, err);
     if (rc < 0)
         return rc;
-    rc = lull_shared_simulate(&run->wish->setup, run->jobs, run->count, &run->result);
+    rc = lull_shared_simulate(&run->options->setup, run->jobs, run->count, &run->result);
     if (rc == -EOVERFLOW)
         return lull_error_set(
             err, rc,
@@ -201,8 +201,8 @@ static int simulate(struct shared_run *run, struct lull_error *err)
             path, (long long)LULL_SHARED_MOST_SLOTS);
     if (rc < 0)
         return lull_error_set(err, rc, "%s: there is no memory for its %zu jobs", path, run->count);
-    if (run->wish->jobs_out != NULL)
-        rc = lull_cluster_write_table(run->wish->jobs_out, write_rows, run, err);
+    if (run->options->jobs_out != NULL)
+        rc = lull_cluster_write_table(run->options->jobs_out, write_rows, run, err);
     if (rc < 0)
         return rc;
     return print(run, err);
@@ -210,11 +210,11 @@ static int simulate(struct shared_run *run, struct lull_error *err)
 
 int lull_shared_main(int argc, char **argv, struct lull_error *err)
 {
-    struct lull_shared_options wish;
-    struct shared_run run = {.wish = &wish};
+    struct lull_shared_options options;
+    struct shared_run run = {.options = &options};
     int rc;
 
-    lull_shared_options_parse(argc, argv, &wish);
+    lull_shared_options_parse(argc, argv, &options);
     rc = simulate(&run, err);
     free(run.told);
     free(run.jobs);

@@ -25,7 +25,7 @@ enum {
 
 enum { MOST_NODES = 4096, MOST_NODE_GPUS = 64, MOST_AT_ONCE = 1000 };
 
-static const struct argp_option options[] = {
+static const struct argp_option option_rows[] = {
     {"transfers", KEY_TRANSFERS, "RULE", 0,
      "Which transfers may start: adadual, srsfN (while fewer than N are on each node), or ours "
      "(one at a time, which gives way to that of a shorter job); default adadual",
@@ -85,7 +85,7 @@ static int parse_error(const char *arg, bool *errors)
     return -EINVAL;
 }
 
-static int parse_variant(const char *arg, struct lull_shared_options *wish)
+static int parse_variant(const char *arg, struct lull_shared_options *options)
 {
     static const struct {
         const char *name;
@@ -97,9 +97,9 @@ static int parse_variant(const char *arg, struct lull_shared_options *wish)
     for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++) {
         if (strcmp(variants[i].name, arg) != 0)
             continue;
-        wish->variant = arg;
+        options->variant = arg;
         for (unsigned k = 0; k < 2; k++)
-            *error_of(&wish->setup, k) = variants[i].errors[k];
+            *error_of(&options->setup, k) = variants[i].errors[k];
         return 0;
     }
     return -EINVAL;
@@ -117,11 +117,11 @@ static int parse_count(const char *arg, int64_t max, uint32_t *count_out)
     return 0;
 }
 
-static int parse_transfers(const char *arg, struct lull_shared_options *wish)
+static int parse_transfers(const char *arg, struct lull_shared_options *options)
 {
-    struct lull_shared_setup *const setup = &wish->setup;
+    struct lull_shared_setup *const setup = &options->setup;
 
-    wish->transfers = arg;
+    options->transfers = arg;
     setup->at_once = 1;
     if (strcmp(arg, "adadual") == 0)
         setup->rule = LULL_SHARED_ADADUAL;
@@ -135,16 +135,16 @@ static int parse_transfers(const char *arg, struct lull_shared_options *wish)
                                         : -EINVAL;
 }
 
-static int parse_place(const char *arg, struct lull_shared_options *wish)
+static int parse_place(const char *arg, struct lull_shared_options *options)
 {
-    wish->place = arg;
+    options->place = arg;
     if (strcmp(arg, "ff") == 0)
-        wish->setup.kappa = LULL_SHARED_FIRST_FIT;
+        options->setup.kappa = LULL_SHARED_FIRST_FIT;
     else if (strcmp(arg, "random") == 0)
-        wish->setup.kappa = LULL_SHARED_RANDOM;
+        options->setup.kappa = LULL_SHARED_RANDOM;
     else
         return strncmp(arg, "lwf-", 4) == 0
-                   ? parse_count(arg + 4, MOST_NODES * MOST_NODE_GPUS, &wish->setup.kappa)
+                   ? parse_count(arg + 4, MOST_NODES * MOST_NODE_GPUS, &options->setup.kappa)
                    : -EINVAL;
     return 0;
 }
@@ -159,71 +159,71 @@ static int parse_seed(const char *arg, uint64_t *seed_out)
     return 0;
 }
 
-static int parse_value(int key, char *arg, struct lull_shared_options *wish, bool *errors)
+static int parse_value(int key, char *arg, struct lull_shared_options *options, bool *errors)
 {
     switch (key) {
     case KEY_TRANSFERS:
-        return parse_transfers(arg, wish);
+        return parse_transfers(arg, options);
     case KEY_PLACE:
-        return parse_place(arg, wish);
+        return parse_place(arg, options);
     case KEY_VARIANT:
-        return parse_variant(arg, wish);
+        return parse_variant(arg, options);
     case KEY_ERROR:
         return parse_error(arg, errors);
     case KEY_NODES:
-        return parse_count(arg, MOST_NODES, &wish->setup.nodes);
+        return parse_count(arg, MOST_NODES, &options->setup.nodes);
     case KEY_PER_NODE:
-        return parse_count(arg, MOST_NODE_GPUS, &wish->setup.gpus_per_node);
+        return parse_count(arg, MOST_NODE_GPUS, &options->setup.gpus_per_node);
     case KEY_MEMORY:
-        return lull_text_parse_between(arg, 1.0, 1e9, &wish->setup.memory_mb);
+        return lull_text_parse_between(arg, 1.0, 1e9, &options->setup.memory_mb);
     case KEY_BETA:
-        return lull_text_parse_between(arg, 1e-6, 1e6, &wish->setup.beta_ms);
+        return lull_text_parse_between(arg, 1e-6, 1e6, &options->setup.beta_ms);
     case KEY_ETA:
-        return lull_text_parse_between(arg, 0.0, 1e6, &wish->setup.eta_ms);
+        return lull_text_parse_between(arg, 0.0, 1e6, &options->setup.eta_ms);
     case KEY_SEED:
-        return parse_seed(arg, &wish->setup.seed);
+        return parse_seed(arg, &options->setup.seed);
     case KEY_RUN:
-        return lull_text_parse_between(arg, 0.0, 1e6, &wish->run_w);
+        return lull_text_parse_between(arg, 0.0, 1e6, &options->run_w);
     case KEY_IDLE:
-        return lull_text_parse_between(arg, 0.0, 1e6, &wish->idle_w);
+        return lull_text_parse_between(arg, 0.0, 1e6, &options->idle_w);
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
 struct shared_parsing {
-    struct lull_shared_options *wish;
+    struct lull_shared_options *options;
     bool errors[2]; /* those of --error, which a --variant after them does not undo */
 };
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     struct shared_parsing *const parsing = state->input;
-    struct lull_shared_options *const wish = parsing->wish;
+    struct lull_shared_options *const options = parsing->options;
     int result;
 
     switch (key) {
     case KEY_JOBS:
-        wish->jobs_out = arg;
+        options->jobs_out = arg;
         return 0;
     case 'j':
-        wish->is_json = true;
+        options->is_json = true;
         return 0;
     case ARGP_KEY_ARG:
-        if (wish->path != NULL)
+        if (options->path != NULL)
             argp_error(state, "%s is a second folder or file of jobs; give one", arg);
-        wish->path = arg;
+        options->path = arg;
         return 0;
     case ARGP_KEY_END:
-        if (wish->path == NULL)
+        if (options->path == NULL)
             argp_error(state, "give a folder or file of jobs");
         for (unsigned i = 0; i < 2; i++)
-            *error_of(&wish->setup, i) |= parsing->errors[i];
+            *error_of(&options->setup, i) |= parsing->errors[i];
         return 0;
     default:
         break;
     }
-    result = parse_value(key, arg, wish, parsing->errors);
+    result = parse_value(key, arg, options, parsing->errors);
     if (result == ARGP_ERR_UNKNOWN)
         return ARGP_ERR_UNKNOWN;
     if (result < 0)
@@ -234,14 +234,14 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 void lull_shared_options_parse(int argc, char **argv, struct lull_shared_options *options_out)
 {
     const struct argp parser = {
-        .options = options,
+        .options = option_rows,
         .parser = parse_option,
         .args_doc = "JOBS",
         .doc = "Runs data-parallel jobs that share GPUs in time and a network by contention: "
                "placement by least workload, transfers by AdaDUAL and others. JOBS is a folder "
                "with a file per job, or a table.",
     };
-    struct shared_parsing parsing = {.wish = options_out};
+    struct shared_parsing parsing = {.options = options_out};
 
     *options_out = (struct lull_shared_options){
         .setup = lull_shared_published,

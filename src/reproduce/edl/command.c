@@ -11,7 +11,7 @@
 
 /* One run: what was asked, and what came of it. */
 struct edl_run {
-    const struct lull_edl_options *wish;
+    const struct lull_edl_options *options;
     struct lull_edl_job *jobs; /* in the order of the tasks */
     size_t count;
     struct lull_edl_outcome outcome;
@@ -27,8 +27,8 @@ static int summarise(const struct edl_run *run, struct lull_cluster_summary *sum
     *summary = (struct lull_cluster_summary){
         .jobs = run->count,
         .run_j = run->outcome.run_j,
-        .idle_j = run->outcome.idle_s * run->wish->idle_w,
-        .turn_on_j = (double)run->outcome.turn_ons * run->wish->turn_on_j,
+        .idle_j = run->outcome.idle_s * run->options->idle_w,
+        .turn_on_j = (double)run->outcome.turn_ons * run->options->turn_on_j,
         .deadline_misses = run->outcome.misses,
         .bound_j = NAN,
         .certificate_ratio = NAN,
@@ -59,12 +59,12 @@ static json_t *details_json(const struct edl_run *run)
 {
     return json_pack(
         "{s:s, s:s, s:o, s:b, s:b, s:s, s:f, s:b, s:I, s:I, s:f, s:f, s:f, s:I, s:I}", "policy",
-        "edl", "variant", run->wish->variant, "errors", errors_json(run->wish->config.errors),
-        "is_online", run->wish->is_online, "has_dvfs", run->wish->config.has_dvfs, "range",
-        run->wish->range, "theta_ratio", run->wish->config.theta_ratio, "is_frugal",
-        run->wish->is_frugal, "gpus", (json_int_t)run->wish->gpus, "gpus_per_node",
-        (json_int_t)run->wish->config.gpus_per_node, "idle_w", run->wish->idle_w, "node_turn_on_j",
-        run->wish->turn_on_j, "idle_gpu_s", run->outcome.idle_s, "turn_ons",
+        "edl", "variant", run->options->variant, "errors", errors_json(run->options->config.errors),
+        "is_online", run->options->is_online, "has_dvfs", run->options->config.has_dvfs, "range",
+        run->options->range, "theta_ratio", run->options->config.theta_ratio, "is_frugal",
+        run->options->is_frugal, "gpus", (json_int_t)run->options->gpus, "gpus_per_node",
+        (json_int_t)run->options->config.gpus_per_node, "idle_w", run->options->idle_w, "node_turn_on_j",
+        run->options->turn_on_j, "idle_gpu_s", run->outcome.idle_s, "turn_ons",
         (json_int_t)run->outcome.turn_ons, "most_nodes_on", (json_int_t)run->outcome.most_nodes);
 }
 
@@ -74,16 +74,16 @@ static int print(const struct edl_run *run, struct lull_error *err)
     struct lull_cluster_summary summary;
     int rc = summarise(run, &summary);
 
-    if (rc == 0 && run->wish->is_json)
+    if (rc == 0 && run->options->is_json)
         rc = lull_cluster_summary_print_json(&summary, details_json(run));
     if (rc < 0)
         return lull_error_set(err, rc, "there is no memory for the summary");
-    if (run->wish->is_json)
+    if (run->options->is_json)
         return 0;
     lull_cluster_summary_print(&summary, stdout);
     printf("nodes               %llu turned on, %llu on at a time, %u GPUs each\n",
            (unsigned long long)run->outcome.turn_ons, (unsigned long long)run->outcome.most_nodes,
-           run->wish->config.gpus_per_node);
+           run->options->config.gpus_per_node);
     return 0;
 }
 
@@ -108,50 +108,50 @@ static int write_rows(const void *context, FILE *file)
 
 /* ---- the run ------------------------------------------------------------------------------ */
 
-static int draw(const struct lull_edl_options *wish, struct lull_dvfs_task **tasks_out,
+static int draw(const struct lull_edl_options *options, struct lull_dvfs_task **tasks_out,
                 size_t *count_out, struct lull_error *err)
 {
-    const size_t count = lull_edl_tasks_count(wish->utilisation, wish->is_online);
+    const size_t count = lull_edl_tasks_count(options->utilisation, options->is_online);
     struct lull_dvfs_task *tasks = malloc((count + 1) * sizeof(*tasks));
 
     if (tasks == NULL)
         return lull_error_set(err, -ENOMEM, "there is no memory for %zu tasks", count);
-    lull_edl_tasks_draw(wish->utilisation, wish->is_online, (uint64_t)wish->seed, tasks);
+    lull_edl_tasks_draw(options->utilisation, options->is_online, (uint64_t)options->seed, tasks);
     *tasks_out = tasks;
     *count_out = count;
     return 0;
 }
 
-static int find_tasks(const struct lull_edl_options *wish, struct lull_dvfs_task **tasks_out,
+static int find_tasks(const struct lull_edl_options *options, struct lull_dvfs_task **tasks_out,
                       size_t *count_out, struct lull_error *err)
 {
     int rc;
 
-    if (wish->path == NULL)
-        rc = draw(wish, tasks_out, count_out, err);
+    if (options->path == NULL)
+        rc = draw(options, tasks_out, count_out, err);
     else
-        rc = lull_dvfs_tasks_read(wish->path, tasks_out, count_out, err);
-    if (rc == 0 && wish->first > 0 && (uint64_t)wish->first < *count_out)
-        *count_out = (size_t)wish->first;
+        rc = lull_dvfs_tasks_read(options->path, tasks_out, count_out, err);
+    if (rc == 0 && options->first > 0 && (uint64_t)options->first < *count_out)
+        *count_out = (size_t)options->first;
     return rc;
 }
 
 static int schedule(struct edl_run *run, const struct lull_dvfs_task *tasks, struct lull_error *err)
 {
-    const struct lull_edl_config *config = &run->wish->config;
+    const struct lull_edl_config *config = &run->options->config;
     int rc;
 
     run->jobs = calloc(run->count + 1, sizeof(*run->jobs));
     if (run->jobs == NULL)
         return lull_error_set(err, -ENOMEM, "there is no memory for %zu tasks", run->count);
-    if (run->wish->is_online)
+    if (run->options->is_online)
         rc = lull_edl_simulate(config, tasks, run->count, run->jobs, &run->outcome, err);
     else
         rc = lull_edl_schedule(config, tasks, run->count, run->jobs, &run->outcome, err);
     if (rc < 0)
         return rc;
-    if (run->wish->jobs_out != NULL)
-        rc = lull_cluster_write_table(run->wish->jobs_out, write_rows, run, err);
+    if (run->options->jobs_out != NULL)
+        rc = lull_cluster_write_table(run->options->jobs_out, write_rows, run, err);
     if (rc < 0)
         return rc;
     return print(run, err);
@@ -159,13 +159,13 @@ static int schedule(struct edl_run *run, const struct lull_dvfs_task *tasks, str
 
 int lull_edl_main(int argc, char **argv, struct lull_error *err)
 {
-    struct lull_edl_options wish;
-    struct edl_run run = {.wish = &wish};
+    struct lull_edl_options options;
+    struct edl_run run = {.options = &options};
     struct lull_dvfs_task *tasks = NULL;
     int rc;
 
-    lull_edl_options_parse(argc, argv, &wish);
-    rc = find_tasks(&wish, &tasks, &run.count, err);
+    lull_edl_options_parse(argc, argv, &options);
+    rc = find_tasks(&options, &tasks, &run.count, err);
     if (rc == 0)
         rc = schedule(&run, tasks, err);
     free(run.jobs);

@@ -27,7 +27,7 @@ enum {
     KEY_JOBS
 };
 
-static const struct argp_option options[] = {
+static const struct argp_option option_rows[] = {
     {"variant", KEY_VARIANT, "NAME", 0,
      "published (the released code with its errors), repaired (no task late that need not be) or "
      "repaired-shared (nor dedicated GPUs at time 0; the default)",
@@ -102,15 +102,15 @@ static int parse_error(const char *arg, unsigned *errors)
     return -EINVAL;
 }
 
-static int parse_range(const char *arg, struct lull_edl_options *wish)
+static int parse_range(const char *arg, struct lull_edl_options *options)
 {
     static const char *const names[] = {"assumed", "measured", NULL};
     const int index = find_word(names, arg);
 
     if (index < 0)
         return index;
-    wish->range = names[index];
-    wish->config.range = index == 0 ? lull_dvfs_assumed : lull_dvfs_measured;
+    options->range = names[index];
+    options->config.range = index == 0 ? lull_dvfs_assumed : lull_dvfs_measured;
     return 0;
 }
 
@@ -124,87 +124,87 @@ static int parse_per_node(const char *arg, struct lull_edl_config *config)
     return 0;
 }
 
-static int parse_value(int key, char *arg, struct lull_edl_options *wish, unsigned *errors)
+static int parse_value(int key, char *arg, struct lull_edl_options *options, unsigned *errors)
 {
     switch (key) {
     case KEY_VARIANT:
-        wish->variant = arg;
-        return lull_edl_find_variant(arg, &wish->config.errors);
+        options->variant = arg;
+        return lull_edl_find_variant(arg, &options->config.errors);
     case KEY_ERROR:
         return parse_error(arg, errors);
     case KEY_ORDER:
     case KEY_PLACE:
-        return parse_rule(key, arg, &wish->config);
+        return parse_rule(key, arg, &options->config);
     case KEY_THETA:
-        return lull_text_parse_ratio(arg, &wish->config.theta_ratio);
+        return lull_text_parse_ratio(arg, &options->config.theta_ratio);
     case KEY_RANGE:
-        return parse_range(arg, wish);
+        return parse_range(arg, options);
     case KEY_GPUS:
-        return lull_text_parse_int(arg, 0, LULL_GPU_POOL_MOST, &wish->gpus);
+        return lull_text_parse_int(arg, 0, LULL_GPU_POOL_MOST, &options->gpus);
     case KEY_PER_NODE:
-        return parse_per_node(arg, &wish->config);
+        return parse_per_node(arg, &options->config);
     case KEY_IDLE:
-        return lull_text_parse_between(arg, 0.0, 1e6, &wish->idle_w);
+        return lull_text_parse_between(arg, 0.0, 1e6, &options->idle_w);
     case KEY_TURN_ON:
-        return lull_text_parse_between(arg, 0.0, 1e9, &wish->turn_on_j);
+        return lull_text_parse_between(arg, 0.0, 1e9, &options->turn_on_j);
     case KEY_DRAW:
-        return lull_text_parse_between(arg, 1e-3, 100.0, &wish->utilisation);
+        return lull_text_parse_between(arg, 1e-3, 100.0, &options->utilisation);
     case KEY_SEED:
-        return lull_text_parse_int(arg, 0, INT64_MAX, &wish->seed);
+        return lull_text_parse_int(arg, 0, INT64_MAX, &options->seed);
     case KEY_FIRST:
-        return lull_text_parse_int(arg, 1, INT64_MAX, &wish->first);
+        return lull_text_parse_int(arg, 1, INT64_MAX, &options->first);
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
 struct edl_parsing {
-    struct lull_edl_options *wish;
+    struct lull_edl_options *options;
     unsigned errors; /* those of --error, which a --variant after them does not undo */
 };
 
 static void finish(const struct edl_parsing *parsing, struct argp_state *state)
 {
-    struct lull_edl_options *const wish = parsing->wish;
+    struct lull_edl_options *const options = parsing->options;
 
-    if ((wish->path == NULL) == (wish->utilisation == 0.0))
+    if ((options->path == NULL) == (options->utilisation == 0.0))
         argp_error(state, "give either a file of tasks or --draw");
-    if (wish->gpus % wish->config.gpus_per_node != 0)
+    if (options->gpus % options->config.gpus_per_node != 0)
         argp_error(state, "--gpus is not a multiple of --gpus-per-node");
-    wish->config.errors |= parsing->errors;
-    if (wish->is_frugal) {
-        wish->config.turn_on_j = wish->turn_on_j;
-        wish->config.idle_w = wish->idle_w;
+    options->config.errors |= parsing->errors;
+    if (options->is_frugal) {
+        options->config.turn_on_j = options->turn_on_j;
+        options->config.idle_w = options->idle_w;
     }
-    wish->config.node_limit = (uint32_t)wish->gpus / wish->config.gpus_per_node;
+    options->config.node_limit = (uint32_t)options->gpus / options->config.gpus_per_node;
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     struct edl_parsing *const parsing = state->input;
-    struct lull_edl_options *const wish = parsing->wish;
+    struct lull_edl_options *const options = parsing->options;
     int result;
 
     switch (key) {
     case KEY_NO_DVFS:
-        wish->config.has_dvfs = false;
+        options->config.has_dvfs = false;
         return 0;
     case KEY_FRUGAL:
-        wish->is_frugal = true;
+        options->is_frugal = true;
         return 0;
     case KEY_ONLINE:
-        wish->is_online = true;
+        options->is_online = true;
         return 0;
     case KEY_JOBS:
-        wish->jobs_out = arg;
+        options->jobs_out = arg;
         return 0;
     case 'j':
-        wish->is_json = true;
+        options->is_json = true;
         return 0;
     case ARGP_KEY_ARG:
-        if (wish->path != NULL)
+        if (options->path != NULL)
             argp_error(state, "%s is a second file of tasks; give one", arg);
-        wish->path = arg;
+        options->path = arg;
         return 0;
     case ARGP_KEY_END:
         finish(parsing, state);
@@ -212,7 +212,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     default:
         break;
     }
-    result = parse_value(key, arg, wish, &parsing->errors);
+    result = parse_value(key, arg, options, &parsing->errors);
     if (result == ARGP_ERR_UNKNOWN)
         return ARGP_ERR_UNKNOWN;
     if (result < 0)
@@ -223,14 +223,14 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 void lull_edl_options_parse(int argc, char **argv, struct lull_edl_options *options_out)
 {
     const struct argp parser = {
-        .options = options,
+        .options = option_rows,
         .parser = parse_option,
         .args_doc = "TASKS.csv",
         .doc =
             "Schedules tasks of one GPU each, with deadlines and a model of their time and power, "
             "so that energy is least: EDL with theta readjustment and nodes that are turned off.",
     };
-    struct edl_parsing parsing = {.wish = options_out};
+    struct edl_parsing parsing = {.options = options_out};
 
     *options_out = (struct lull_edl_options){
         .variant = "repaired-shared",

@@ -86,8 +86,8 @@ static bool could_ever_run(const struct lull_cluster_run *run, uint32_t job)
 {
     const struct lull_cluster_job *asked = &run->jobs->all[job];
 
-    for (uint32_t mode = 0; mode < asked->mode_count; mode++)
-        if (lull_cluster_mode_is_possible(asked, mode, run->cluster, run->gpus_of))
+    for (uint32_t point = 0; point < asked->point_count; point++)
+        if (lull_cluster_point_is_possible(asked, point, run->cluster, run->gpus_of))
             return true;
     return false;
 }

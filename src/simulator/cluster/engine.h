@@ -29,7 +29,7 @@ enum lull_cluster_fate {
 /* What became of a job. */
 struct lull_cluster_outcome {
     enum lull_cluster_fate fate;
-    uint32_t mode;
+    uint32_t point;
     int64_t start_ns; /* for the first time */
     int64_t end_ns;
     uint32_t preemptions;
@@ -71,7 +71,7 @@ struct lull_cluster_run; /* opaque */
 
 /*
  * Runs all jobs, which are checked and come in the order of their arrival. Jobs that the empty
- * cluster could not hold in any mode are rejected on arrival, with the reason. A job whose node
+ * cluster could not hold in any operating point are rejected on arrival, with the reason. A job whose node
  * fails waits again, with the progress of its last checkpoint. Borrows all that it is given until
  * destroyed; conditions: NULL: none. Errors: -EINVAL jobs out of order, a cap that cannot be kept,
  * a decision of the policy that cannot be carried out, or one that only ever asks to be asked
@@ -98,7 +98,7 @@ const struct lull_cluster_stretches *lull_cluster_run_stretches(const struct lul
 struct lull_cluster_node_counts lull_cluster_run_nodes(const struct lull_cluster_run *run);
 
 /*
- * What all jobs drew in their modes, J, summed job by job; and what GPUs of nodes that were on drew
+ * What all jobs drew in their operating points, J, summed job by job; and what GPUs of nodes that were on drew
  * without a job, and nodes that were off, until the last job left its GPUs.
  */
 void lull_cluster_run_energy(const struct lull_cluster_run *run, double *run_j_out,

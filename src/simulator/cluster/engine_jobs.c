@@ -5,25 +5,25 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const struct lull_cluster_mode *mode_of(const struct lull_cluster_run *run, uint32_t job)
+static const struct lull_cluster_point *point_of(const struct lull_cluster_run *run, uint32_t job)
 {
-    return &run->jobs->all[job].modes[run->outcomes[job].mode];
+    return &run->jobs->all[job].points[run->outcomes[job].point];
 }
 
 /* What the job draws, W: less while it waits for others. */
 static double power_w(const struct lull_cluster_run *run, uint32_t job)
 {
-    const struct lull_cluster_mode *mode = mode_of(run, job);
+    const struct lull_cluster_point *point = point_of(run, job);
     const double pace = run->lives[job].pace;
 
-    return mode->energy_j / ((double)mode->time_ns * 1e-9) * pace + mode->waiting_w * (1.0 - pace);
+    return point->energy_j / ((double)point->time_ns * 1e-9) * pace + point->waiting_w * (1.0 - pace);
 }
 
 /* The time that a job needs from here on. At least a nanosecond, so that it ends after it began. */
 static int64_t time_left_ns(const struct lull_cluster_run *run, uint32_t job)
 {
     const struct lull_engine_life *life = &run->lives[job];
-    const int64_t time_ns = mode_of(run, job)->time_ns;
+    const int64_t time_ns = point_of(run, job)->time_ns;
     const double left_ns = ceil((double)time_ns * life->left_ratio / life->pace);
     const bool is_whole = life->left_ratio >= 1.0 && life->pace >= 1.0;
 
@@ -39,7 +39,7 @@ static double left_after(const struct lull_cluster_run *run, uint32_t job, int64
     const int64_t worked_ns = ran_ns > life->restart_ns ? ran_ns - life->restart_ns : 0;
 
     return life->left_ratio -
-           fmin((double)worked_ns * life->pace / (double)mode_of(run, job)->time_ns,
+           fmin((double)worked_ns * life->pace / (double)point_of(run, job)->time_ns,
                 life->left_ratio);
 }
 
@@ -55,15 +55,15 @@ static int64_t last_checkpoint_ns(const struct lull_cluster_run *run, uint32_t j
 /* Accounts for the stretch that ends now. */
 static void account(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
 {
-    const struct lull_cluster_mode *mode = mode_of(run, job);
+    const struct lull_cluster_point *point = point_of(run, job);
     struct lull_engine_life *const life = &run->lives[job];
     const int64_t stretch_ns = now_ns - life->since_ns;
     const int64_t again_ns = stretch_ns < life->restart_ns ? stretch_ns : life->restart_ns;
     const int64_t saved_ns = last_checkpoint_ns(run, job, now_ns);
     const double left_ratio = left_after(run, job, stretch_ns);
     const double used_j =
-        mode->energy_j * ((double)stretch_ns / (double)mode->time_ns) * life->pace +
-        mode->waiting_w * (1.0 - life->pace) * (double)stretch_ns * 1e-9;
+        point->energy_j * ((double)stretch_ns / (double)point->time_ns) * life->pace +
+        point->waiting_w * (1.0 - life->pace) * (double)stretch_ns * 1e-9;
 
     if (saved_ns > life->since_ns)
         life->kept_ratio = left_after(run, job, saved_ns - life->since_ns);
@@ -117,22 +117,22 @@ static void tell_idle(struct lull_cluster_run *run, uint32_t job, bool is_idle, 
 
 static void use_gpus(struct lull_cluster_run *run, uint32_t job)
 {
-    const struct lull_cluster_mode *mode = mode_of(run, job);
+    const struct lull_cluster_point *point = point_of(run, job);
 
-    run->use[mode->type].busy_gpus += mode->gpus;
-    run->use[mode->type].jobs_w += power_w(run, job);
+    run->use[point->type].busy_gpus += point->gpus;
+    run->use[point->type].jobs_w += power_w(run, job);
 }
 
 static void leave_gpus(struct lull_cluster_run *run, uint32_t job)
 {
-    const struct lull_cluster_mode *mode = mode_of(run, job);
-    struct lull_engine_use *const use = &run->use[mode->type];
+    const struct lull_cluster_point *point = point_of(run, job);
+    struct lull_engine_use *const use = &run->use[point->type];
 
-    use->busy_gpus -= mode->gpus;
+    use->busy_gpus -= point->gpus;
     use->jobs_w = use->busy_gpus > 0 ? use->jobs_w - power_w(run, job) : 0.0;
 }
 
-/* Beside the others, in the mode that it has now. Until its pace is found it is alone. */
+/* Beside the others, in the operating point that it has now. Until its pace is found it is alone. */
 static int share(struct lull_cluster_run *run, uint32_t job)
 {
     const struct lull_cluster_outcome *outcome = &run->outcomes[job];
@@ -141,7 +141,7 @@ static int share(struct lull_cluster_run *run, uint32_t job)
     if (run->contention == NULL)
         return 0;
     lull_contention_remove(run->contention, job);
-    return lull_contention_add(run->contention, job, mode_of(run, job), outcome->shares,
+    return lull_contention_add(run->contention, job, point_of(run, job), outcome->shares,
                                outcome->share_count);
 }
 
@@ -184,27 +184,27 @@ static bool can_start(const struct lull_cluster_run *run,
     uint64_t gpus = 0;
 
     if (run->lives[decision->job].progress != LULL_ENGINE_WAITING ||
-        decision->mode >= job->mode_count)
+        decision->point >= job->point_count)
         return false;
     for (size_t i = 0; i < decision->share_count; i++) {
         const struct lull_cluster_share *share = &decision->shares[i];
 
         if (share->node >= run->cluster->node_count ||
             run->cluster->nodes[share->node].pool != job->pool ||
-            run->cluster->nodes[share->node].type != job->modes[decision->mode].type ||
+            run->cluster->nodes[share->node].type != job->points[decision->point].type ||
             share->gpus > lull_cluster_state_free(run->state, share->node))
             return false;
         gpus += share->gpus;
     }
-    return gpus == job->modes[decision->mode].gpus;
+    return gpus == job->points[decision->point].gpus;
 }
 
-static int begin_stretch(struct lull_cluster_run *run, uint32_t job, uint32_t mode,
+static int begin_stretch(struct lull_cluster_run *run, uint32_t job, uint32_t point,
                          const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
 {
     const struct lull_cluster_stretch stretch = {
         .job = job,
-        .mode = mode,
+        .point = point,
         .begin_ns = now_ns,
         .share_count = (uint32_t)count,
         .shares = shares,
@@ -216,7 +216,7 @@ static int begin_stretch(struct lull_cluster_run *run, uint32_t job, uint32_t mo
     run->lives[job].stretch = run->stretches.count - 1;
     run->outcomes[job].shares = run->stretches.all[run->lives[job].stretch].shares;
     run->outcomes[job].share_count = (uint32_t)count;
-    run->outcomes[job].mode = mode;
+    run->outcomes[job].point = point;
     return 0;
 }
 
@@ -230,7 +230,7 @@ int lull_engine_start(struct lull_cluster_run *run, const struct lull_cluster_de
 
     if (!can_start(run, decision))
         return -EINVAL;
-    rc = begin_stretch(run, job, decision->mode, decision->shares, decision->share_count, now_ns);
+    rc = begin_stretch(run, job, decision->point, decision->shares, decision->share_count, now_ns);
     if (rc < 0)
         return rc;
     outcome->reason = decision->reason;
@@ -248,8 +248,8 @@ int lull_engine_start(struct lull_cluster_run *run, const struct lull_cluster_de
     if (rc == 0)
         rc = expect_end(run, job, now_ns);
     if (run->decider.calls->begin != NULL)
-        run->decider.calls->begin(run->decider.policy, job, decision->mode, now_ns);
-    return rc < 0 ? rc : lull_engine_measure(run, mode_of(run, job)->type, now_ns);
+        run->decider.calls->begin(run->decider.policy, job, decision->point, now_ns);
+    return rc < 0 ? rc : lull_engine_measure(run, point_of(run, job)->type, now_ns);
 }
 
 int lull_engine_preempt(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
@@ -266,7 +266,7 @@ int lull_engine_preempt(struct lull_cluster_run *run, const struct lull_cluster_
     life->progress = LULL_ENGINE_WAITING;
     if (decision->restart_ns > life->restart_ns)
         life->restart_ns = decision->restart_ns;
-    rc = lull_engine_measure(run, mode_of(run, job)->type, now_ns);
+    rc = lull_engine_measure(run, point_of(run, job)->type, now_ns);
     return rc < 0 ? rc : run->decider.calls->arrive(run->decider.policy, job, now_ns);
 }
 
@@ -274,10 +274,10 @@ static bool differs_in_clock(const struct lull_cluster_run *run,
                              const struct lull_cluster_decision *decision)
 {
     const struct lull_cluster_job *job = &run->jobs->all[decision->job];
-    const struct lull_cluster_mode *old = mode_of(run, decision->job);
+    const struct lull_cluster_point *old = point_of(run, decision->job);
 
-    return decision->mode < job->mode_count && job->modes[decision->mode].type == old->type &&
-           job->modes[decision->mode].gpus == old->gpus;
+    return decision->point < job->point_count && job->points[decision->point].type == old->type &&
+           job->points[decision->point].gpus == old->gpus;
 }
 
 int lull_engine_reclock(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
@@ -291,7 +291,7 @@ int lull_engine_reclock(struct lull_cluster_run *run, const struct lull_cluster_
         return -EINVAL;
     account(run, job, now_ns);
     leave_gpus(run, job);
-    rc = begin_stretch(run, job, decision->mode, run->outcomes[job].shares,
+    rc = begin_stretch(run, job, decision->point, run->outcomes[job].shares,
                        run->outcomes[job].share_count, now_ns);
     if (rc < 0)
         return rc;
@@ -299,7 +299,7 @@ int lull_engine_reclock(struct lull_cluster_run *run, const struct lull_cluster_
     use_gpus(run, job);
     if (rc == 0)
         rc = expect_end(run, job, now_ns);
-    return rc < 0 ? rc : lull_engine_measure(run, mode_of(run, job)->type, now_ns);
+    return rc < 0 ? rc : lull_engine_measure(run, point_of(run, job)->type, now_ns);
 }
 
 static int change_pace(struct lull_cluster_run *run, uint32_t job, double pace, int64_t now_ns)
@@ -314,7 +314,7 @@ static int change_pace(struct lull_cluster_run *run, uint32_t job, double pace, 
     rc = expect_end(run, job, now_ns);
     if (run->decider.calls->pace != NULL)
         run->decider.calls->pace(run->decider.policy, job, pace, life->end_ns, now_ns);
-    return rc < 0 ? rc : lull_engine_measure(run, mode_of(run, job)->type, now_ns);
+    return rc < 0 ? rc : lull_engine_measure(run, point_of(run, job)->type, now_ns);
 }
 
 int lull_engine_change_paces(struct lull_cluster_run *run, int64_t now_ns)
@@ -368,7 +368,7 @@ int lull_engine_end_jobs(struct lull_cluster_run *run, int64_t now_ns)
             continue;
         }
         stop(run, job, now_ns);
-        rc = lull_engine_measure(run, mode_of(run, job)->type, now_ns);
+        rc = lull_engine_measure(run, point_of(run, job)->type, now_ns);
         if (rc < 0)
             return rc;
         life->progress = LULL_ENGINE_GONE;

@@ -19,7 +19,7 @@ struct lull_engine_life {
     enum lull_engine_progress progress;
     int64_t begun_ns;   /* running: got its GPUs this time */
     int64_t since_ns;   /* running: accounted for until here */
-    double pace;        /* running: of its mode's, since since_ns */
+    double pace;        /* running: of its operating point's, since since_ns */
     int64_t end_ns;     /* running: unless it is preempted or its pace changes */
     int64_t looked_ns;  /* running: when it stands in ends first */
     double left_ratio;  /* of its work, at since_ns */

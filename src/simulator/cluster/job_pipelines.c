@@ -79,7 +79,7 @@ static uint32_t thin_out(const struct lull_job_tempo *tempo, uint32_t count,
 /* Candidates of both kinds, for one iteration. Returns how many. */
 static int64_t make_candidates(const struct lull_job_parallel *parallel,
                                const struct lull_job_tempo *tempo, uint32_t clock_count,
-                               struct lull_cluster_mode *candidates, struct lull_error *err)
+                               struct lull_cluster_point *candidates, struct lull_error *err)
 {
     struct lull_job_tempo thin[PLANNED_CLOCKS];
     struct lull_job_pipeline pipeline;
@@ -89,7 +89,7 @@ static int64_t make_candidates(const struct lull_job_parallel *parallel,
 
     if (count < 0)
         return count;
-    count = lull_job_parallel_modes(parallel, &graph, tempo, clock_count, 1, 0, candidates);
+    count = lull_job_parallel_points(parallel, &graph, tempo, clock_count, 1, 0, candidates);
     lull_job_graph_fini(&graph);
     if (count < 0)
         return lull_error_set(err, (int)count, "no memory for a pipeline");
@@ -97,14 +97,14 @@ static int64_t make_candidates(const struct lull_job_parallel *parallel,
         lull_job_pipeline_init(&pipeline, parallel, thin, thin_out(tempo, clock_count, thin), err);
     if (plans < 0)
         return plans;
-    plans = lull_job_pipeline_modes(&pipeline, PLANS, 1, 0, &candidates[count], err);
+    plans = lull_job_pipeline_points(&pipeline, PLANS, 1, 0, &candidates[count], err);
     lull_job_pipeline_fini(&pipeline);
     return plans < 0 ? plans : count + plans;
 }
 
 /* What is sent to other nodes, and seen, are gradients: nothing of an iteration hides the last. */
 static void fill_sharing(const struct lull_job_parallel *parallel, double waiting_w,
-                         struct lull_cluster_mode *candidates, int64_t count)
+                         struct lull_cluster_point *candidates, int64_t count)
 {
     const double bucket_ns = (double)lull_job_parallel_bucket_ns(parallel);
 
@@ -119,7 +119,7 @@ int lull_job_pipelined_make(const struct lull_job_type *type, enum lull_job_netw
                             struct lull_error *err)
 {
     struct lull_job_tempo *tempo = malloc(LULL_JOB_MOST_CLOCKS * sizeof(*tempo));
-    struct lull_cluster_mode *candidates =
+    struct lull_cluster_point *candidates =
         malloc((LULL_JOB_MOST_CLOCKS + PLANS) * sizeof(*candidates));
     struct lull_job_parallel parallel;
     int64_t count = -ENOMEM;
@@ -143,8 +143,8 @@ int lull_job_pipelined_make(const struct lull_job_type *type, enum lull_job_netw
     return count < 0 ? (int)count : 0;
 }
 
-uint32_t lull_job_pipelined_modes(const struct lull_job_pipelined *pipelined, int64_t time_ns,
-                                  uint32_t type, struct lull_cluster_mode *modes_out)
+uint32_t lull_job_pipelined_points(const struct lull_job_pipelined *pipelined, int64_t time_ns,
+                                  uint32_t type, struct lull_cluster_point *points_out)
 {
-    return lull_job_points_modes(&pipelined->points, time_ns, type, pipelined->gpus, modes_out);
+    return lull_job_points_make(&pipelined->points, time_ns, type, pipelined->gpus, points_out);
 }

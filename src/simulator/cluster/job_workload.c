@@ -144,7 +144,7 @@ bool lull_job_workload_needs_gpus(const struct lull_job_workload *workload)
 struct scheduled {
     struct lull_job_tempo tempo[LULL_JOB_MOST_CLOCKS];
     uint32_t clock_count;
-    struct lull_cluster_mode candidates[LULL_JOB_MOST_CLOCKS];
+    struct lull_cluster_point candidates[LULL_JOB_MOST_CLOCKS];
     uint32_t count;
 };
 
@@ -179,7 +179,7 @@ static int schedule_all(struct scheduled *scheduled, const struct lull_job_graph
 
         if (rc < 0)
             return rc;
-        scheduled->candidates[clock] = (struct lull_cluster_mode){
+        scheduled->candidates[clock] = (struct lull_cluster_point){
             .gpus = 1,
             .sm_mhz = scheduled->tempo[clock].sm_mhz,
             .time_ns = no_faster(scheduled, once.time_ns),
@@ -244,14 +244,14 @@ int lull_job_workload_make(const struct lull_job_workload *workload,
     return rc;
 }
 
-uint32_t lull_job_recorded_modes(const struct lull_job_recorded *recorded, int64_t time_ns,
-                                 uint32_t type, uint32_t gpus, struct lull_cluster_mode *modes_out)
+uint32_t lull_job_recorded_points(const struct lull_job_recorded *recorded, int64_t time_ns,
+                                 uint32_t type, uint32_t gpus, struct lull_cluster_point *points_out)
 {
-    const uint32_t count = lull_job_points_modes(&recorded->points, time_ns, type, gpus, modes_out);
+    const uint32_t count = lull_job_points_make(&recorded->points, time_ns, type, gpus, points_out);
 
     for (uint32_t i = 0; i < count; i++) {
-        modes_out[i].energy_j *= gpus;
-        modes_out[i].waiting_w *= (float)gpus;
+        points_out[i].energy_j *= gpus;
+        points_out[i].waiting_w *= (float)gpus;
     }
     return count;
 }

@@ -16,7 +16,7 @@
 
 struct lull_cluster_stretch {
     uint32_t job;
-    uint32_t mode;
+    uint32_t point;
     int64_t begin_ns;
     int64_t end_ns;
     double energy_j; /* of all its GPUs, in this stretch */

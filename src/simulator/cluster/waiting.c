@@ -30,7 +30,7 @@ static const struct lull_cluster_job *job_of(const struct replay *replay, uint32
 
 static uint32_t gpus_of(const struct replay *replay, const struct lull_cluster_stretch *stretch)
 {
-    return job_of(replay, stretch->job)->modes[stretch->mode].gpus;
+    return job_of(replay, stretch->job)->points[stretch->point].gpus;
 }
 
 static void add_name(struct lull_cluster_names *names, uint32_t job, uint32_t gpus)
@@ -110,7 +110,7 @@ static void play_until(struct replay *replay, int64_t time_ns, size_t before_str
 static void look(const struct replay *replay, uint32_t of_first, struct lull_cluster_room *room)
 {
     const struct lull_cluster_job *job = job_of(replay, replay->job);
-    const uint32_t type = job->modes[replay->wait->mode].type;
+    const uint32_t type = job->points[replay->wait->point].type;
 
     *room = (struct lull_cluster_room){
         .gpus = lull_cluster_state_gpus_of(replay->state, job->pool, type),
@@ -151,11 +151,11 @@ static enum lull_cluster_cause cause_now(const struct replay *replay, int64_t no
     bool is_enough = false;
     bool does_fit = false;
 
-    for (uint32_t i = 0; i < job->mode_count && !does_fit; i++) {
-        const struct lull_cluster_mode *mode = &job->modes[i];
+    for (uint32_t i = 0; i < job->point_count && !does_fit; i++) {
+        const struct lull_cluster_point *point = &job->points[i];
 
-        is_enough |= lull_cluster_state_free_of(replay->state, job->pool, mode->type) >= mode->gpus;
-        does_fit = lull_cluster_place_consolidated(replay->state, job->pool, mode->type, mode->gpus,
+        is_enough |= lull_cluster_state_free_of(replay->state, job->pool, point->type) >= point->gpus;
+        does_fit = lull_cluster_place_consolidated(replay->state, job->pool, point->type, point->gpus,
                                                    replay->scratch) > 0;
     }
     if (!is_enough)
@@ -232,12 +232,12 @@ static void look_at_start(struct replay *replay)
 {
     const struct lull_cluster_stretch *own = &replay->stretches->all[replay->own];
     const struct lull_cluster_job *job = job_of(replay, replay->job);
-    const struct lull_cluster_mode *mode = &job->modes[own->mode];
+    const struct lull_cluster_point *point = &job->points[own->point];
     size_t count;
 
     play_until(replay, own->begin_ns, replay->own);
     look(replay, own->shares[0].gpus, &replay->wait->at_end);
-    count = lull_cluster_place_consolidated(replay->state, job->pool, mode->type, mode->gpus,
+    count = lull_cluster_place_consolidated(replay->state, job->pool, point->type, point->gpus,
                                             replay->scratch);
     replay->wait->is_consolidated = count == own->share_count;
     for (size_t i = 0; i < count && replay->wait->is_consolidated; i++)
@@ -275,7 +275,7 @@ static int explain(struct replay *replay, const struct lull_cluster_outcome *out
     const struct lull_cluster_job *job = job_of(replay, replay->job);
     struct lull_cluster_wait *const wait = replay->wait;
     int64_t *behind_ns = calloc(replay->jobs->count, sizeof(*behind_ns));
-    uint32_t of_first = job->modes[0].gpus;
+    uint32_t of_first = job->points[0].gpus;
 
     if (behind_ns == NULL || collect(replay) < 0) {
         free(behind_ns);
@@ -283,7 +283,7 @@ static int explain(struct replay *replay, const struct lull_cluster_outcome *out
     }
     wait->end_ns = job->arrival_ns;
     if (replay->own != SIZE_MAX) {
-        wait->mode = replay->stretches->all[replay->own].mode;
+        wait->point = replay->stretches->all[replay->own].point;
         wait->end_ns = outcome->start_ns;
         of_first = replay->stretches->all[replay->own].shares[0].gpus;
     } else if (replay->event_count > 0 &&

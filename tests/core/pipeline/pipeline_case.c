@@ -50,19 +50,19 @@ bool pipeline_case_profile(struct lull_pipeline_profile *profile, const char *pa
     if (file == NULL)
         return false;
     while (fgets(line, sizeof(line), file) != NULL) {
-        struct lull_pipeline_option option;
+        struct lull_pipeline_point point;
         enum lull_pipeline_kind kind;
 
         if (sscanf(line, "%u,%15[a-z],%u,%lf,%lf", &stage, instruction, &mhz, &time_s, &energy_j) !=
             5)
             continue;
-        option = (struct lull_pipeline_option){llround(time_s * 1e9), llround(energy_j * 1e9), mhz};
+        point = (struct lull_pipeline_point){llround(time_s * 1e9), llround(energy_j * 1e9), mhz};
         must(lull_pipeline_kind_parse(instruction, &kind) == 0);
         for (uint32_t i = 0; i < stages; i++) {
             const uint32_t row = i == stages - 1 ? LAST_STAGE : i < LAST_STAGE ? i : LAST_STAGE - 1;
 
             if (row == stage)
-                must(lull_pipeline_profile_add(profile, i, kind, 0, &option, NULL) == 0);
+                must(lull_pipeline_profile_add(profile, i, kind, 0, &point, NULL) == 0);
         }
     }
     fclose(file);
@@ -145,22 +145,22 @@ static void draw_class(struct pipeline_case *it, struct lull_random *random, uin
                        const struct pipeline_case_random *size)
 {
     const bool fixed = below(random, 6) == 0;
-    const uint32_t options = fixed ? 1 : 1 + below(random, size->options);
+    const uint32_t points = fixed ? 1 : 1 + below(random, size->points);
     const double fast_ms = 1.0 + 50.0 * lull_random_uniform(random);
     const double noise = below(random, 3) == 0 ? 0.2 : 0.0;
 
-    for (uint32_t i = 0; i < options; i++) {
+    for (uint32_t i = 0; i < points; i++) {
         const double slower = 1.0 + (double)i * 0.07 + noise * lull_random_uniform(random);
         /* Repeated times; energy as of a clock, a static part and one that falls with its cube. */
         const double time_ms = below(random, 5) == 0 ? ceil(fast_ms * slower) : fast_ms * slower;
         const double energy_j = fast_ms * (0.1 * slower + 0.3 / (slower * slower)) *
                                 (1.0 + 0.2 * noise * lull_random_uniform(random));
-        const struct lull_pipeline_option option = {llround(time_ms * 1e6), llround(energy_j * 1e9),
+        const struct lull_pipeline_point point = {llround(time_ms * 1e6), llround(energy_j * 1e9),
                                                     fixed ? 0 : 2000 - 15 * i};
 
         must(lull_pipeline_profile_add(&it->profile, stage,
                                        fixed ? LULL_PIPELINE_FIXED : LULL_PIPELINE_FORWARD, 0,
-                                       &option, NULL) == 0);
+                                       &point, NULL) == 0);
     }
 }
 

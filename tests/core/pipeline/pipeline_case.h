@@ -37,7 +37,7 @@ bool pipeline_case_1f1b(struct pipeline_case *it, const char *profile_path, uint
 
 struct pipeline_case_random {
     uint32_t ops;     /* at most */
-    uint32_t options; /* of a class, at most */
+    uint32_t points; /* of a class, at most */
     uint32_t devices; /* at most */
 };
 

@@ -24,19 +24,19 @@ static inline void unit_profile(struct lull_pipeline_profile *profile, int64_t b
     lull_pipeline_profile_init(profile);
     for (uint32_t stage = 0; stage < 2; stage++) {
         for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-            const struct lull_pipeline_option option = {
+            const struct lull_pipeline_point point = {
                 kinds[i] == LULL_PIPELINE_BACKWARD ? backward_units * UNIT_NS : UNIT_NS, 1000,
                 1000};
 
-            assert_int_equal(lull_pipeline_profile_add(profile, stage, kinds[i], 0, &option, NULL),
+            assert_int_equal(lull_pipeline_profile_add(profile, stage, kinds[i], 0, &point, NULL),
                              0);
         }
     }
     for (uint32_t pair = 0; pair < 4; pair++) {
-        const struct lull_pipeline_option option = {UNIT_NS, 1000, 1000};
+        const struct lull_pipeline_point point = {UNIT_NS, 1000, 1000};
 
         assert_int_equal(lull_pipeline_profile_add(profile, pair / 2, LULL_PIPELINE_OVERLAP,
-                                                   pair % 2, &option, NULL),
+                                                   pair % 2, &point, NULL),
                          0);
     }
 }
@@ -50,7 +50,7 @@ static inline int64_t makespan_ns(const struct lull_pipeline_graph *graph,
 
     assert_non_null(duration_ns);
     for (size_t i = 0; i < graph->op_count; i++)
-        duration_ns[i] = profile->classes[graph->ops[i].class_index].options[0].time_ns;
+        duration_ns[i] = profile->classes[graph->ops[i].class_index].points[0].time_ns;
     end_ns = lull_pipeline_earliest(graph, duration_ns, NULL);
     free(duration_ns);
     return end_ns;

@@ -74,7 +74,7 @@ static void lay_out(const struct pattern *pattern, uint32_t iterations, double o
  * the pattern's, the same one throughout, and iterations are told apart. */
 static uint32_t check_standing(const struct pattern *pattern, uint64_t seed)
 {
-    struct lull_order *order = lull_order_create();
+    struct lull_kernel_order *order = lull_kernel_order_create();
     struct lull_standing standing;
     uint32_t rotation = 0;
     int64_t number_of_first = 0;
@@ -82,8 +82,8 @@ static uint32_t check_standing(const struct pattern *pattern, uint64_t seed)
 
     for (uint32_t i = 0; i < kernel_count; i++) {
         const struct kernel *kernel = &kernels[i];
-        const enum lull_order_event event =
-            lull_order_take(order, kernel->number, kernel->signature);
+        const enum lull_kernel_order_event event =
+            lull_kernel_order_take(order, kernel->number, kernel->signature);
         int64_t iteration;
 
         holds(event != LULL_ORDER_LEFT && event != LULL_ORDER_TOO_LONG, seed);
@@ -91,8 +91,8 @@ static uint32_t check_standing(const struct pattern *pattern, uint64_t seed)
               seed);
         if (event == LULL_ORDER_SEARCHING)
             continue;
-        holds(lull_order_locate(order, kernel->number, &standing), seed);
-        holds(lull_order_period(order) == pattern->length, seed);
+        holds(lull_kernel_order_locate(order, kernel->number, &standing), seed);
+        holds(lull_kernel_order_period(order) == pattern->length, seed);
         if (event == LULL_ORDER_FOUND) {
             found_at = i + 1;
             rotation = (kernel->position + pattern->length - standing.position) % pattern->length;
@@ -102,9 +102,9 @@ static uint32_t check_standing(const struct pattern *pattern, uint64_t seed)
         if (event == LULL_ORDER_FOUND)
             number_of_first = standing.iteration - iteration;
         holds(standing.iteration - iteration == number_of_first, seed);
-        holds(lull_order_newest(order) >= standing.iteration, seed);
+        holds(lull_kernel_order_newest(order) >= standing.iteration, seed);
     }
-    lull_order_destroy(order);
+    lull_kernel_order_destroy(order);
     return found_at;
 }
 
@@ -140,19 +140,19 @@ static void test_operations_without_a_kernel(void **state)
     }
 }
 
-static enum lull_order_event take_all(struct lull_order *order, uint32_t from, uint32_t to)
+static enum lull_kernel_order_event take_all(struct lull_kernel_order *order, uint32_t from, uint32_t to)
 {
-    enum lull_order_event event = LULL_ORDER_SEARCHING;
+    enum lull_kernel_order_event event = LULL_ORDER_SEARCHING;
 
     for (uint32_t i = from; i < to; i++)
-        event = lull_order_take(order, kernels[i].number, kernels[i].signature);
+        event = lull_kernel_order_take(order, kernels[i].number, kernels[i].signature);
     return event;
 }
 
 /* A kernel that nothing is heard of is missed by nobody. */
 static void test_a_lost_kernel(void **state)
 {
-    struct lull_order *order = lull_order_create();
+    struct lull_kernel_order *order = lull_kernel_order_create();
     struct pattern pattern;
     struct lull_random random;
 
@@ -162,9 +162,9 @@ static void test_a_lost_kernel(void **state)
     lay_out(&pattern, 60, 4.0, &random);
     assert_int_equal(take_all(order, 0, 10 * pattern.length), LULL_ORDER_FOLLOWING);
     for (uint32_t i = 10 * pattern.length + 3; i < kernel_count; i++)
-        assert_int_equal(lull_order_take(order, kernels[i].number, kernels[i].signature),
+        assert_int_equal(lull_kernel_order_take(order, kernels[i].number, kernels[i].signature),
                          LULL_ORDER_FOLLOWING);
-    lull_order_destroy(order);
+    lull_kernel_order_destroy(order);
 }
 
 /* An extra operation is noticed at once; one whole iteration later the known one is back. */
@@ -172,7 +172,7 @@ static void test_an_extra_operation(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 100; seed++) {
-        struct lull_order *order = lull_order_create();
+        struct lull_kernel_order *order = lull_kernel_order_create();
         struct pattern pattern;
         struct lull_random random;
         uint32_t from;
@@ -183,17 +183,17 @@ static void test_an_extra_operation(void **state)
         from = (CERTAIN / pattern.length + 1) * pattern.length;
         lay_out(&pattern, from / pattern.length + 3, 0.0, &random);
         holds(take_all(order, 0, from) == LULL_ORDER_FOLLOWING, seed);
-        holds(lull_order_take(order, kernels[from].number, 77) == LULL_ORDER_LEFT, seed);
+        holds(lull_kernel_order_take(order, kernels[from].number, 77) == LULL_ORDER_LEFT, seed);
         for (uint32_t i = from; i < kernel_count && resumed_at == 0; i++) {
-            const enum lull_order_event event =
-                lull_order_take(order, kernels[i].number + 1, kernels[i].signature);
+            const enum lull_kernel_order_event event =
+                lull_kernel_order_take(order, kernels[i].number + 1, kernels[i].signature);
 
             holds(event == LULL_ORDER_SEARCHING || event == LULL_ORDER_RESUMED, seed);
             if (event == LULL_ORDER_RESUMED)
                 resumed_at = i + 1 - from;
         }
         holds(resumed_at >= pattern.length && resumed_at <= pattern.length + 1, seed);
-        lull_order_destroy(order);
+        lull_kernel_order_destroy(order);
     }
 }
 
@@ -201,7 +201,7 @@ static void test_an_extra_operation(void **state)
 static void test_any_numbers(void **state)
 {
     struct lull_random random;
-    struct lull_order *order = lull_order_create();
+    struct lull_kernel_order *order = lull_kernel_order_create();
     struct lull_standing standing;
 
     (void)state;
@@ -211,23 +211,23 @@ static void test_any_numbers(void **state)
                                     ? (uint32_t)lull_random_below(&random, UINT32_MAX)
                                     : i / 2;
 
-        lull_order_take(order, number, lull_random_below(&random, 2));
-        if (lull_order_locate(order, number, &standing))
-            assert_true(standing.position < lull_order_period(order));
+        lull_kernel_order_take(order, number, lull_random_below(&random, 2));
+        if (lull_kernel_order_locate(order, number, &standing))
+            assert_true(standing.position < lull_kernel_order_period(order));
     }
-    lull_order_destroy(order);
+    lull_kernel_order_destroy(order);
 }
 
 static void test_an_iteration_too_long(void **state)
 {
-    struct lull_order *order = lull_order_create();
-    enum lull_order_event event = LULL_ORDER_SEARCHING;
+    struct lull_kernel_order *order = lull_kernel_order_create();
+    enum lull_kernel_order_event event = LULL_ORDER_SEARCHING;
 
     (void)state;
     for (uint32_t i = 0; i < 4 * (LULL_ORDER_MAX_PERIOD + 1) && event == LULL_ORDER_SEARCHING; i++)
-        event = lull_order_take(order, i, i % (LULL_ORDER_MAX_PERIOD + 1));
+        event = lull_kernel_order_take(order, i, i % (LULL_ORDER_MAX_PERIOD + 1));
     assert_int_equal(event, LULL_ORDER_TOO_LONG);
-    lull_order_destroy(order);
+    lull_kernel_order_destroy(order);
 }
 
 int main(void)

@@ -102,7 +102,7 @@ static void test_equals_the_picture(void **state)
     lull_random_init(&random, 11);
     for (int round = 0; round < 500; round++) {
         struct story story;
-        struct lull_low_span span = {0};
+        struct lull_low_interval span = {0};
         uint32_t found = 0;
 
         make_story(&story, &random);
@@ -111,13 +111,13 @@ static void test_equals_the_picture(void **state)
             const struct told *told = &story.told[i];
 
             if (told->what == GAP_BEGINS)
-                lull_low_span_gap_begins(&span, told->at_ns);
+                lull_low_interval_gap_begins(&span, told->at_ns);
             else if (told->what == GAP_ENDS)
-                lull_low_span_gap_ends(&span, told->at_ns);
+                lull_low_interval_gap_ends(&span, told->at_ns);
             else if (told->what == LOWERED)
-                lull_low_span_lowered(&span, told->at_ns);
+                lull_low_interval_lowered(&span, told->at_ns);
             else
-                found += lull_low_span_raised(&span, told->at_ns);
+                found += lull_low_interval_raised(&span, told->at_ns);
         }
         assert_int_equal(found, story.late);
         late += story.late;
@@ -128,33 +128,33 @@ static void test_equals_the_picture(void **state)
 /* Heard of after the gap's end, and yet in time. */
 static void test_what_is_heard_late_was_not_late(void **state)
 {
-    struct lull_low_span span = {0};
+    struct lull_low_interval span = {0};
 
     (void)state;
-    lull_low_span_gap_begins(&span, 100);
-    lull_low_span_gap_ends(&span, 150);
-    lull_low_span_lowered(&span, 110);
-    assert_false(lull_low_span_raised(&span, 140));
-    lull_low_span_gap_begins(&span, 200);
-    lull_low_span_lowered(&span, 210);
-    lull_low_span_lowered(&span, 220);
-    lull_low_span_gap_ends(&span, 250);
-    assert_true(lull_low_span_raised(&span, 251));
-    assert_false(lull_low_span_raised(&span, 260));
+    lull_low_interval_gap_begins(&span, 100);
+    lull_low_interval_gap_ends(&span, 150);
+    lull_low_interval_lowered(&span, 110);
+    assert_false(lull_low_interval_raised(&span, 140));
+    lull_low_interval_gap_begins(&span, 200);
+    lull_low_interval_lowered(&span, 210);
+    lull_low_interval_lowered(&span, 220);
+    lull_low_interval_gap_ends(&span, 250);
+    assert_true(lull_low_interval_raised(&span, 251));
+    assert_false(lull_low_interval_raised(&span, 260));
 }
 
 /* The raising came first: whatever it was low for lies in nobody's time. */
 static void test_what_was_never_low_was_not_late(void **state)
 {
-    struct lull_low_span span = {0};
+    struct lull_low_interval span = {0};
 
     (void)state;
-    lull_low_span_gap_begins(&span, 100);
-    lull_low_span_gap_ends(&span, 120);
-    lull_low_span_lowered(&span, 140);
-    assert_false(lull_low_span_raised(&span, 135));
-    lull_low_span_lowered(&span, 140);
-    assert_true(lull_low_span_raised(&span, 141));
+    lull_low_interval_gap_begins(&span, 100);
+    lull_low_interval_gap_ends(&span, 120);
+    lull_low_interval_lowered(&span, 140);
+    assert_false(lull_low_interval_raised(&span, 135));
+    lull_low_interval_lowered(&span, 140);
+    assert_true(lull_low_interval_raised(&span, 141));
 }
 
 int main(void)

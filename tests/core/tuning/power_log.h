@@ -24,7 +24,7 @@ static inline double power_log_number(const char *text)
 }
 
 /* Points from the highest limit down; returns how many. */
-static inline size_t power_log_read(const char *name, struct lull_job_point *points, size_t limit)
+static inline size_t power_log_read(const char *name, struct lull_cost_point *points, size_t limit)
 {
     char path[512];
     struct lull_lines *lines = NULL;
@@ -36,7 +36,7 @@ static inline size_t power_log_read(const char *name, struct lull_job_point *poi
     assert_int_equal(lull_lines_open(path, &lines, &err), 0);
     assert_int_equal(lull_lines_next(lines, &rest, &err), 1);
     while (lull_lines_next(lines, &rest, &err) == 1 && count < limit) {
-        struct lull_job_point *point = &points[count++];
+        struct lull_cost_point *point = &points[count++];
 
         lull_lines_cell(&rest);
         point->level = power_log_number(strrchr(lull_lines_cell(&rest), '_') + 1);

@@ -15,8 +15,8 @@
 
 enum { MAX_POINTS = 16, EXPECTED_COLUMNS = 12 };
 
-static const struct lull_job_point *select_point(const struct lull_job_selector *selector,
-                                                 const struct lull_job_point *points, size_t count)
+static const struct lull_cost_point *select_point(const struct lull_job_selector *selector,
+                                                 const struct lull_cost_point *points, size_t count)
 {
     struct lull_error err = {0};
     size_t index = count;
@@ -46,7 +46,7 @@ struct tally {
     unsigned dominated;        /* lowest limits within the slowdown that cost more energy */
 };
 
-static double energy_at(const struct lull_job_point *points, size_t count, double level)
+static double energy_at(const struct lull_cost_point *points, size_t count, double level)
 {
     for (size_t i = 0; i < count; i++)
         if (points[i].level == level)
@@ -57,7 +57,7 @@ static double energy_at(const struct lull_job_point *points, size_t count, doubl
 
 static void check_log(char *line, struct tally *tally)
 {
-    struct lull_job_point points[MAX_POINTS];
+    struct lull_cost_point points[MAX_POINTS];
     const size_t count = power_log_read(lull_lines_cell(&line), points, MAX_POINTS);
     const double gpus = power_log_number(lull_lines_cell(&line));
     double expected[EXPECTED_COLUMNS] = {0};
@@ -110,7 +110,7 @@ static void test_cost_weighs_every_gpu(void **state)
 
 static void test_the_aims_differ(void **state)
 {
-    const struct lull_job_point points[] = {
+    const struct lull_cost_point points[] = {
         {100.0, 100.0, 3.0}, {200.0, 120.0, 1.5}, {300.0, 180.0, 1.4}};
     struct lull_job_selector selector = {.aim = LULL_JOB_ENERGY};
 
@@ -128,7 +128,7 @@ static void test_the_aims_differ(void **state)
 
 static void test_equal_points_fall_to_the_first(void **state)
 {
-    const struct lull_job_point points[] = {{300.0, 100.0, 1.0}, {200.0, 100.0, 1.0}};
+    const struct lull_cost_point points[] = {{300.0, 100.0, 1.0}, {200.0, 100.0, 1.0}};
     const struct lull_job_selector selector = {.aim = LULL_JOB_DELAY};
 
     (void)state;
@@ -137,8 +137,8 @@ static void test_equal_points_fall_to_the_first(void **state)
 
 static void test_nonsense_is_refused(void **state)
 {
-    const struct lull_job_point good = {300.0, 100.0, 1.0};
-    const struct lull_job_point bad[] = {
+    const struct lull_cost_point good = {300.0, 100.0, 1.0};
+    const struct lull_cost_point bad[] = {
         {300.0, -1.0, 1.0}, {300.0, 1.0, 0.0}, {300.0, NAN, 1.0}, {INFINITY, 1.0, 1.0}};
     const struct lull_job_selector energy = {.aim = LULL_JOB_ENERGY};
     const struct lull_job_selector wrong[] = {

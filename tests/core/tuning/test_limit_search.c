@@ -12,7 +12,7 @@
 enum { MAX_POINTS = 16 };
 
 static struct lull_limit_search *create(const struct lull_limit_search_config *config,
-                                        const struct lull_limit_setting *settings, uint32_t count)
+                                        const struct lull_limit_point *settings, uint32_t count)
 {
     struct lull_limit_search *search = NULL;
     struct lull_error err = {0};
@@ -56,23 +56,23 @@ struct tally {
     double exhaustive_s;
 };
 
-static void search_log(const struct lull_job_point *points, uint32_t count,
+static void search_log(const struct lull_cost_point *points, uint32_t count,
                        const struct lull_job_selector *selector, struct tally *tally)
 {
     struct lull_limit_search_config config = {
         .selector = *selector, .slice_s = 1e-3, .budget_s = 1e6};
-    struct lull_limit_setting settings[MAX_POINTS];
+    struct lull_limit_point settings[MAX_POINTS];
     struct lull_limit_search *search;
     uint32_t next = 0;
     size_t exhaustive;
 
     for (uint32_t i = 0; i < count; i++) {
-        settings[i] = (struct lull_limit_setting){.limit_w = points[i].level};
+        settings[i] = (struct lull_limit_point){.limit_w = points[i].level};
         tally->exhaustive_s += points[i].time_s;
     }
     search = create(&config, settings, count);
     while (lull_limit_search_now(search) != NULL) {
-        const struct lull_job_point *point = points;
+        const struct lull_cost_point *point = points;
 
         while (point->level != lull_limit_search_now(search)->limit_w)
             point++;
@@ -88,7 +88,7 @@ static void search_log(const struct lull_job_point *points, uint32_t count,
 
 static void search_all(char *line, struct tally *tally)
 {
-    struct lull_job_point points[MAX_POINTS];
+    struct lull_cost_point points[MAX_POINTS];
     const size_t count = power_log_read(lull_lines_cell(&line), points, MAX_POINTS);
     const double gpus = power_log_number(lull_lines_cell(&line));
 
@@ -173,7 +173,7 @@ static struct lull_limit_search_config config_of(enum lull_job_aim aim, uint32_t
 static void test_steady_jobs_need_short_slices(void **state)
 {
     const struct lull_limit_search_config config = config_of(LULL_JOB_COST, 1);
-    struct lull_limit_setting settings[LULL_LIMIT_SEARCH_SETTINGS];
+    struct lull_limit_point settings[LULL_LIMIT_SEARCH_SETTINGS];
     const uint32_t count = lull_limit_search_ladder(400.0, 100.0, 25.0, settings);
     double spent_s[2];
 
@@ -196,7 +196,7 @@ static void test_steady_jobs_need_short_slices(void **state)
 static void test_hopeless_limits_are_given_up_early(void **state)
 {
     const struct lull_limit_search_config config = config_of(LULL_JOB_COST, 1);
-    struct lull_limit_setting settings[LULL_LIMIT_SEARCH_SETTINGS];
+    struct lull_limit_point settings[LULL_LIMIT_SEARCH_SETTINGS];
     const uint32_t count = lull_limit_search_ladder(400.0, 75.0, 25.0, settings);
     struct job job = {.free_s = 0.1, .free_w = 380.0, .noise_ratio = 0.001};
     struct lull_limit_search *search = create(&config, settings, count);
@@ -215,7 +215,7 @@ static void test_hopeless_limits_are_given_up_early(void **state)
 static void test_a_slowdown_that_is_passed_ends_the_search(void **state)
 {
     const struct lull_limit_search_config config = config_of(LULL_JOB_SLOWDOWN, 1);
-    struct lull_limit_setting settings[LULL_LIMIT_SEARCH_SETTINGS];
+    struct lull_limit_point settings[LULL_LIMIT_SEARCH_SETTINGS];
     const uint32_t count = lull_limit_search_ladder(400.0, 100.0, 25.0, settings);
     struct job job = {.free_s = 0.1, .free_w = 380.0, .noise_ratio = 0.0005};
     struct lull_limit_search *search = create(&config, settings, count);
@@ -231,13 +231,13 @@ static void test_a_slowdown_that_is_passed_ends_the_search(void **state)
     best = choice_of(search, &config.selector);
     assert_true(measured <= best + 4);
     assert_true(measures[best].iteration_s.mean <= 1.05 * measures[0].iteration_s.mean);
-    assert_true(measures[best].setting.limit_w < 380.0);
+    assert_true(measures[best].point.limit_w < 380.0);
     lull_limit_search_destroy(search);
 }
 
 /* How much more than the best the aim has to pay. */
-static double regret(const struct lull_job_selector *selector, const struct lull_job_point *found,
-                     const struct lull_job_point *best)
+static double regret(const struct lull_job_selector *selector, const struct lull_cost_point *found,
+                     const struct lull_cost_point *best)
 {
     if (selector->aim == LULL_JOB_ENERGY)
         return found->energy_j / best->energy_j - 1.0;
@@ -248,7 +248,7 @@ static double regret(const struct lull_job_selector *selector, const struct lull
 
 static void test_noise_misleads_little(void **state)
 {
-    struct lull_limit_setting settings[LULL_LIMIT_SEARCH_SETTINGS];
+    struct lull_limit_point settings[LULL_LIMIT_SEARCH_SETTINGS];
     const uint32_t count = lull_limit_search_ladder(400.0, 100.0, 25.0, settings);
     double worst = 0.0;
 
@@ -259,7 +259,7 @@ static void test_noise_misleads_little(void **state)
         struct lull_limit_search *search = create(&config, settings, count);
         struct job job = {.free_s = 0.2, .free_w = 330.0, .noise_ratio = 0.01};
         struct job silent = job;
-        struct lull_job_point points[LULL_LIMIT_SEARCH_SETTINGS];
+        struct lull_cost_point points[LULL_LIMIT_SEARCH_SETTINGS];
         size_t exact;
         uint32_t found;
 
@@ -284,7 +284,7 @@ static void test_noise_misleads_little(void **state)
 static void test_limits_above_the_draw_do_not_end_the_search(void **state)
 {
     const struct lull_limit_search_config config = config_of(LULL_JOB_DELAY, 1);
-    struct lull_limit_setting settings[LULL_LIMIT_SEARCH_SETTINGS];
+    struct lull_limit_point settings[LULL_LIMIT_SEARCH_SETTINGS];
     const uint32_t count = lull_limit_search_ladder(400.0, 100.0, 25.0, settings);
     struct job job = {.free_s = 0.1, .free_w = 320.0, .noise_ratio = 0.001};
     struct lull_limit_search *search = create(&config, settings, count);
@@ -319,7 +319,7 @@ static const double hump[][2] = {
 static void test_a_hump_does_not_end_the_search(void **state)
 {
     const struct lull_limit_search_config config = config_of(LULL_JOB_DELAY, 1);
-    struct lull_limit_setting settings[LULL_LIMIT_SEARCH_SETTINGS];
+    struct lull_limit_point settings[LULL_LIMIT_SEARCH_SETTINGS];
     const uint32_t count = lull_limit_search_ladder(700.0, 200.0, 25.0, settings);
 
     (void)state;
@@ -344,7 +344,7 @@ static void test_a_hump_does_not_end_the_search(void **state)
 static void test_clocks_are_searched_under_the_best_limit(void **state)
 {
     struct lull_limit_search_config config = config_of(LULL_JOB_ENERGY, 1);
-    const struct lull_limit_setting settings[] = {{.limit_w = 300.0}, {.limit_w = 200.0}};
+    const struct lull_limit_point settings[] = {{.limit_w = 300.0}, {.limit_w = 200.0}};
     const uint32_t clocks[] = {1200, 1100, 1000};
     const double joules[] = {100.0, 90.0, 85.0, 80.0, 88.0};
     struct lull_limit_search *search;
@@ -372,7 +372,7 @@ static void test_clocks_are_searched_under_the_best_limit(void **state)
     assert_null(lull_limit_search_now(search));
     measures = lull_limit_search_measures(search, &measured, &count);
     assert_int_equal(measured, 5);
-    assert_int_equal(measures[choice_of(search, &config.selector)].setting.sm_mhz, 1100);
+    assert_int_equal(measures[choice_of(search, &config.selector)].point.sm_mhz, 1100);
     lull_limit_search_destroy(search);
 }
 
@@ -408,7 +408,7 @@ static void test_nothing_is_measured_before_the_gpu_is_warm(void **state)
 
 static void test_ladders_include_both_ends(void **state)
 {
-    struct lull_limit_setting settings[LULL_LIMIT_SEARCH_SETTINGS];
+    struct lull_limit_point settings[LULL_LIMIT_SEARCH_SETTINGS];
 
     (void)state;
     for (double step_w = 0.5; step_w < 500.0; step_w *= 1.3) {
@@ -426,7 +426,7 @@ static void test_ladders_include_both_ends(void **state)
 static void test_nonsense_is_refused(void **state)
 {
     struct lull_limit_search_config config = config_of(LULL_JOB_COST, 1);
-    const struct lull_limit_setting rising[] = {{.limit_w = 100.0}, {.limit_w = 200.0}};
+    const struct lull_limit_point rising[] = {{.limit_w = 100.0}, {.limit_w = 200.0}};
     struct lull_limit_search *search = NULL;
     struct lull_error err = {0};
 

@@ -132,9 +132,9 @@ static void search(uint64_t seed, double noise, double *raw_out, double *settled
     for (uint32_t i = 4; i-- > 0;)
         visit(visits, &gpu, i, &random, noise);
     for (uint32_t i = 0; i < visits->count; i++) {
-        iterations[visits->items[i].setting] += 1e-3 * (double)visits->items[i].iterations;
-        raw_seconds[visits->items[i].setting] += visits->items[i].seconds;
-        raw_joules[visits->items[i].setting] += visits->items[i].joules;
+        iterations[visits->items[i].point] += 1e-3 * (double)visits->items[i].iterations;
+        raw_seconds[visits->items[i].point] += visits->items[i].seconds;
+        raw_joules[visits->items[i].point] += visits->items[i].joules;
     }
     lull_limit_visits_settle(visits, kinds, SETTINGS, seconds, joules);
     *raw_out = worst_error(&gpu, iterations, raw_seconds, raw_joules);

@@ -46,12 +46,12 @@ static double largest(const struct lull_slot_problem *problem,
 
         if (!isinf(job->reject_j))
             own_j = fmax(own_j, fabs(job->reject_j));
-        for (uint32_t m = 0; m < job->mode_count; m++) {
-            const struct lull_slot_mode *mode = &job->modes[m];
+        for (uint32_t m = 0; m < job->point_count; m++) {
+            const struct lull_slot_point *point = &job->points[m];
 
-            own_j = fmax(own_j, fabs(mode->cost_j) + mode->delay_j * problem->slots);
-            gpus = fmax(gpus, mode->gpus);
-            power_w = fmax(power_w, mode->power_w);
+            own_j = fmax(own_j, fabs(point->cost_j) + point->delay_j * problem->slots);
+            gpus = fmax(gpus, point->gpus);
+            power_w = fmax(power_w, point->power_w);
         }
     }
     for (uint32_t i = 0; i < problem->type_count; i++)
@@ -131,19 +131,19 @@ static int create(const struct lull_slot_problem *problem, const struct lull_dua
 /* ---- schedules ---------------------------------------------------------------------------- */
 
 /* The least cost below `most`, and its start; most: there is none. Exact. */
-static int64_t choose_start(const struct lull_dual *dual, const struct lull_slot_mode *mode,
+static int64_t choose_start(const struct lull_dual *dual, const struct lull_slot_point *point,
                             int64_t most, uint32_t *start_out)
 {
-    const int64_t *gpu = dual->before[mode->type];
+    const int64_t *gpu = dual->before[point->type];
     const int64_t *power = dual->before[dual->problem->type_count];
-    const int64_t delay = quanta_below(mode->delay_j, dual->exponent);
-    int64_t own = quanta_below(mode->cost_j, dual->exponent);
+    const int64_t delay = quanta_below(point->delay_j, dual->exponent);
+    int64_t own = quanta_below(point->cost_j, dual->exponent);
     int64_t best = most;
 
-    for (uint32_t start = mode->first; start <= mode->last && own < best; start++, own += delay) {
-        const uint32_t end = start + mode->slots;
-        const int64_t cost = own + mode->gpus * (gpu[end] - gpu[start]) +
-                             mode->power_w * (power[end] - power[start]);
+    for (uint32_t start = point->first; start <= point->last && own < best; start++, own += delay) {
+        const uint32_t end = start + point->slots;
+        const int64_t cost = own + point->gpus * (gpu[end] - gpu[start]) +
+                             point->power_w * (power[end] - power[start]);
 
         if (cost < best) {
             best = cost;
@@ -153,20 +153,20 @@ static int64_t choose_start(const struct lull_dual *dual, const struct lull_slot
     return best;
 }
 
-/* INT64_MAX: a mandatory job without modes. */
+/* INT64_MAX: a mandatory job without operating points. */
 static int64_t choose(const struct lull_dual *dual, const struct lull_slot_job *job,
                       struct lull_slot_choice *choice)
 {
     int64_t best = isinf(job->reject_j) ? INT64_MAX : quanta_below(job->reject_j, dual->exponent);
 
-    *choice = (struct lull_slot_choice){.mode = LULL_SLOT_REJECTED};
-    for (uint32_t m = 0; m < job->mode_count; m++) {
+    *choice = (struct lull_slot_choice){.point = LULL_SLOT_REJECTED};
+    for (uint32_t m = 0; m < job->point_count; m++) {
         uint32_t start = 0;
-        const int64_t cost = choose_start(dual, &job->modes[m], best, &start);
+        const int64_t cost = choose_start(dual, &job->points[m], best, &start);
 
         if (cost < best) {
             best = cost;
-            *choice = (struct lull_slot_choice){.mode = m, .start = start};
+            *choice = (struct lull_slot_choice){.point = m, .start = start};
         }
     }
     return best;

@@ -60,15 +60,15 @@ static void find_excess(struct dual_search *search, double *excess_out)
     memset(change, 0, (lull_dual_cells(problem) + 1) * sizeof(*change));
     for (size_t j = 0; j < problem->job_count; j++) {
         const struct lull_slot_choice *choice = &search->choices[j];
-        const struct lull_slot_mode *mode;
+        const struct lull_slot_point *point;
 
-        if (choice->mode == LULL_SLOT_REJECTED)
+        if (choice->point == LULL_SLOT_REJECTED)
             continue;
-        mode = &problem->jobs[j].modes[choice->mode];
-        assert((uint64_t)choice->start + mode->slots <= problem->slots);
-        count(&change[(size_t)mode->type * problem->slots], choice, mode->slots, mode->gpus);
+        point = &problem->jobs[j].points[choice->point];
+        assert((uint64_t)choice->start + point->slots <= problem->slots);
+        count(&change[(size_t)point->type * problem->slots], choice, point->slots, point->gpus);
         if (is_capped(problem))
-            count(&change[gpu_cells], choice, mode->slots, mode->power_w);
+            count(&change[gpu_cells], choice, point->slots, point->power_w);
     }
     for (size_t type = 0; type < problem->type_count; type++)
         take_row(&change[type * problem->slots], problem->slots, problem->gpus[type],

@@ -17,7 +17,7 @@ struct alone_search {
     const struct lull_preemptive_slots *slots;
     const double *gpu_w;
     double *use;                           /* NULL: only look */
-    double own_j[LULL_CLUSTER_MOST_MODES]; /* of a unit in each mode, with no prices */
+    double own_j[LULL_CLUSTER_MOST_POINTS]; /* of a unit in each operating point, with no prices */
     double least_j;                        /* nothing is asked for at that worth or less */
     double bound_j;                        /* the best */
     double worth_j;                        /* where it was */
@@ -30,18 +30,18 @@ struct asked {
     double time_s;
 };
 
-const struct lull_preemptive_mode *lull_preemptive_best_mode(const struct lull_preemptive_job *job,
+const struct lull_preemptive_point *lull_preemptive_best_mode(const struct lull_preemptive_job *job,
                                                              double *cost_j_out)
 {
-    const struct lull_preemptive_mode *best = NULL;
+    const struct lull_preemptive_point *best = NULL;
 
     *cost_j_out = INFINITY;
-    for (uint32_t i = 0; i < job->mode_count; i++) {
-        const double cost_j = job->modes[i].energy_j + job->second_j * job->modes[i].time_s;
+    for (uint32_t i = 0; i < job->point_count; i++) {
+        const double cost_j = job->points[i].energy_j + job->second_j * job->points[i].time_s;
 
         if (cost_j < *cost_j_out) {
             *cost_j_out = cost_j;
-            best = &job->modes[i];
+            best = &job->points[i];
         }
     }
     return best;
@@ -49,34 +49,34 @@ const struct lull_preemptive_mode *lull_preemptive_best_mode(const struct lull_p
 
 /* ---- one worth ---------------------------------------------------------------------------- */
 
-/* What a unit of progress costs in each mode, but for the wait until then. Returns the least. */
+/* What a unit of progress costs in each operating point, but for the wait until then. Returns the least. */
 static double price_units(const struct alone_search *search, uint32_t slot, double *unit_j_out)
 {
     double least_j = INFINITY;
 
-    for (uint32_t i = 0; i < search->job->mode_count; i++) {
-        const struct lull_preemptive_mode *mode = &search->job->modes[i];
+    for (uint32_t i = 0; i < search->job->point_count; i++) {
+        const struct lull_preemptive_point *point = &search->job->points[i];
 
-        unit_j_out[i] = search->own_j[i] + mode->gpu_s * search->gpu_w[mode->row + slot];
+        unit_j_out[i] = search->own_j[i] + point->gpu_s * search->gpu_w[point->row + slot];
         least_j = fmin(least_j, unit_j_out[i]);
     }
     return least_j;
 }
 
-/* Half of what the best mode does in a time, where a unit is worth so much. */
+/* Half of what the best operating point does in a time, where a unit is worth so much. */
 static void ask(struct alone_search *search, uint32_t slot, const double *unit_j, double worth_j,
                 double time_s, struct asked *asked)
 {
-    const struct lull_preemptive_mode *best = NULL;
+    const struct lull_preemptive_point *best = NULL;
     double most_w = -INFINITY;
 
-    for (uint32_t i = 0; i < search->job->mode_count; i++) {
-        const struct lull_preemptive_mode *mode = &search->job->modes[i];
-        const double gain_w = (worth_j - unit_j[i]) * mode->rate;
+    for (uint32_t i = 0; i < search->job->point_count; i++) {
+        const struct lull_preemptive_point *point = &search->job->points[i];
+        const double gain_w = (worth_j - unit_j[i]) * point->rate;
 
         if (gain_w > most_w) {
             most_w = gain_w;
-            best = mode;
+            best = point;
         }
     }
     asked->loss_j += 0.5 * time_s * fmax(most_w, 0.0);
@@ -90,7 +90,7 @@ static struct asked ask_all(struct alone_search *search, double worth_j)
 {
     const struct lull_preemptive_job *job = search->job;
     const struct lull_preemptive_slots *slots = search->slots;
-    double unit_j[LULL_CLUSTER_MOST_MODES];
+    double unit_j[LULL_CLUSTER_MOST_POINTS];
     struct asked asked = {0};
     double at_s = job->arrival_s;
 
@@ -155,7 +155,7 @@ static void climb(struct alone_search *search, double most_j)
     }
 }
 
-/* The dearest mode is no reason to wait: what one pays for the wait until after the slots. */
+/* The dearest operating point is no reason to wait: what one pays for the wait until after the slots. */
 static double most_worth_j(const struct alone_search *search)
 {
     const double end_s = search->slots->slot_s * search->slots->slots;
@@ -168,9 +168,9 @@ static void set_own(struct alone_search *search)
     const struct lull_preemptive_job *job = search->job;
 
     search->least_j = INFINITY;
-    for (uint32_t i = 0; i < job->mode_count; i++) {
+    for (uint32_t i = 0; i < job->point_count; i++) {
         search->own_j[i] =
-            job->modes[i].energy_j + job->second_j * fmin(job->modes[i].time_s, job->tau_s);
+            job->points[i].energy_j + job->second_j * fmin(job->points[i].time_s, job->tau_s);
         search->least_j = fmin(search->least_j, search->own_j[i]);
     }
 }
@@ -181,7 +181,7 @@ double lull_preemptive_alone_j(struct lull_preemptive_job *job,
 {
     struct alone_search search = {.job = job, .slots = slots, .gpu_w = gpu_w, .bound_j = -INFINITY};
     double alone_j;
-    const struct lull_preemptive_mode *best = lull_preemptive_best_mode(job, &alone_j);
+    const struct lull_preemptive_point *best = lull_preemptive_best_mode(job, &alone_j);
     struct asked asked;
 
     if (job->tau_s <= 0.0) {

@@ -14,39 +14,39 @@ static const double slip_ratio = 1e-9;
 struct lull_preemptive {
     const struct lull_preemptive_problem *problem;
     struct lull_preemptive_slots slots;
-    struct lull_cluster_members members;
+    struct lull_node_groups members;
     size_t groups;
     struct lull_preemptive_job *jobs;
     size_t *number; /* of each, among the problem's */
     size_t count;
-    struct lull_preemptive_mode *modes; /* of all */
-    size_t mode_count;
+    struct lull_preemptive_point *points; /* of all */
+    size_t point_count;
 };
 
 /* ---- made ready --------------------------------------------------------------------------- */
 
-static void add_modes(struct lull_preemptive *all, const struct lull_cluster_job *job)
+static void add_points(struct lull_preemptive *all, const struct lull_cluster_job *job)
 {
     const struct lull_preemptive_problem *problem = all->problem;
     struct lull_preemptive_job *made = &all->jobs[all->count];
 
-    made->modes = &all->modes[all->mode_count];
-    for (uint32_t i = 0; i < job->mode_count; i++) {
-        const struct lull_cluster_mode *mode = &job->modes[i];
-        const size_t group = (size_t)job->pool * problem->cluster->type_count + mode->type;
+    made->points = &all->points[all->point_count];
+    for (uint32_t i = 0; i < job->point_count; i++) {
+        const struct lull_cluster_point *point = &job->points[i];
+        const size_t group = (size_t)job->pool * problem->cluster->type_count + point->type;
 
-        if (!lull_cluster_mode_is_possible(job, i, problem->cluster, all->members.gpus))
+        if (!lull_cluster_point_is_possible(job, i, problem->cluster, all->members.gpus))
             continue;
-        if (job->value_j > 0.0 && mode->time_ns > job->deadline_ns - job->arrival_ns)
+        if (job->value_j > 0.0 && point->time_ns > job->deadline_ns - job->arrival_ns)
             continue;
-        all->modes[all->mode_count++] = (struct lull_preemptive_mode){
-            .time_s = (double)mode->time_ns * 1e-9,
-            .rate = 1e9 / (double)mode->time_ns,
-            .energy_j = mode->energy_j,
-            .gpu_s = mode->gpus * (double)mode->time_ns * 1e-9,
+        all->points[all->point_count++] = (struct lull_preemptive_point){
+            .time_s = (double)point->time_ns * 1e-9,
+            .rate = 1e9 / (double)point->time_ns,
+            .energy_j = point->energy_j,
+            .gpu_s = point->gpus * (double)point->time_ns * 1e-9,
             .row = group * problem->slots,
         };
-        made->mode_count++;
+        made->point_count++;
     }
 }
 
@@ -59,19 +59,19 @@ static void add(struct lull_preemptive *all, size_t number)
         .second_j = all->problem->second_j * job->weight,
         .value_j = job->value_j > 0.0 ? job->value_j : INFINITY,
     };
-    add_modes(all, job);
-    if (all->jobs[all->count].mode_count == 0)
+    add_points(all, job);
+    if (all->jobs[all->count].point_count == 0)
         return;
     all->number[all->count] = number;
     all->count++;
 }
 
-static size_t count_modes(const struct lull_cluster_jobs *jobs)
+static size_t count_points(const struct lull_cluster_jobs *jobs)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < jobs->count; i++)
-        count += jobs->all[i].mode_count;
+        count += jobs->all[i].point_count;
     return count;
 }
 
@@ -89,10 +89,10 @@ int lull_preemptive_create(const struct lull_preemptive_problem *problem,
         .groups = (size_t)problem->cluster->pool_count * problem->cluster->type_count,
         .jobs = calloc(jobs + 1, sizeof(*all->jobs)),
         .number = calloc(jobs + 1, sizeof(*all->number)),
-        .modes = calloc(count_modes(problem->jobs) + 1, sizeof(*all->modes)),
+        .points = calloc(count_points(problem->jobs) + 1, sizeof(*all->points)),
     };
-    if (all->jobs == NULL || all->number == NULL || all->modes == NULL ||
-        lull_cluster_members_init(&all->members, problem->cluster) < 0) {
+    if (all->jobs == NULL || all->number == NULL || all->points == NULL ||
+        lull_node_groups_init(&all->members, problem->cluster) < 0) {
         lull_preemptive_destroy(all);
         return -ENOMEM;
     }
@@ -106,10 +106,10 @@ void lull_preemptive_destroy(struct lull_preemptive *preemptive)
 {
     if (preemptive == NULL)
         return;
-    lull_cluster_members_fini(&preemptive->members);
+    lull_node_groups_fini(&preemptive->members);
     free(preemptive->jobs);
     free(preemptive->number);
-    free(preemptive->modes);
+    free(preemptive->points);
     free(preemptive);
 }
 
@@ -156,15 +156,15 @@ static void count_present(const struct lull_preemptive *all, const int64_t *end_
 
     for (size_t i = 0; i < all->count; i++) {
         double unused_j;
-        const struct lull_preemptive_mode *mode =
+        const struct lull_preemptive_point *point =
             lull_preemptive_best_mode(&all->jobs[i], &unused_j);
         const int64_t arrival_ns = all->problem->jobs->all[all->number[i]].arrival_ns;
         const int64_t last_ns = end_ns[all->number[i]];
 
         for (int64_t slot = arrival_ns / slot_ns;
              slot < all->slots.slots && slot * slot_ns < last_ns; slot++) {
-            gpus[mode->row + (size_t)slot] += mode->gpu_s * mode->rate;
-            second_j[mode->row + (size_t)slot] += all->jobs[i].second_j;
+            gpus[point->row + (size_t)slot] += point->gpu_s * point->rate;
+            second_j[point->row + (size_t)slot] += all->jobs[i].second_j;
         }
     }
 }

@@ -1,5 +1,5 @@
 /*
- * A proven bound on schedules that may stop jobs and go on, and change their modes as they run:
+ * A proven bound on schedules that may stop jobs and go on, and change their operating points as they run:
  * what slots.h, where each job runs whole, cannot bound.
  *
  * What is bounded is cost, J: the energy of jobs, and second_j for each second of theirs from
@@ -11,7 +11,7 @@
  *           - sum of pi over all GPUs and all time
  *
  * (weak duality, as in dual_bound.h); the first is preemptive_alone.h's. Stopping and changing
- * modes cost nothing here, and deadlines of jobs that have to run, nodes, networks, failures and
+ * operating points cost nothing here, and deadlines of jobs that have to run, nodes, networks, failures and
  * caps are not known: all of that can only lower the bound.
  *
  * Pure. Threads: one per object; the problem is only read.
@@ -46,7 +46,7 @@ size_t lull_preemptive_cells(const struct lull_preemptive *preemptive);
  * The bound, J, at prices gpu_w >= 0, J for a second of a GPU; less what rounding may have added.
  * excess_out, as many: GPU-seconds that the jobs would take at these prices, less those there are:
  * a direction in which the bound rises, about. The same prices may prove more the next time: a
- * search begins where the last one ended. O(jobs * slots that they may wait * modes).
+ * search begins where the last one ended. O(jobs * slots that they may wait * operating points).
  */
 double lull_preemptive_bound(struct lull_preemptive *preemptive, const double *gpu_w,
                              double *excess_out);

@@ -7,9 +7,9 @@
 struct slotter {
     const struct lull_cluster *cluster;
     const struct lull_slotting *slotting;
-    struct lull_slotted *slotted;
+    struct lull_slot_relaxation *relaxation;
     uint64_t *gpus_of; /* [pool * type_count + type] */
-    size_t mode_count;
+    size_t point_count;
 };
 
 static void count_gpus(const struct slotter *slotter)
@@ -21,8 +21,8 @@ static void count_gpus(const struct slotter *slotter)
 
         slotter->gpus_of[(size_t)node->pool * cluster->type_count + node->type] += node->gpus;
     }
-    for (uint32_t i = 0; i < slotter->slotted->problem.type_count; i++)
-        slotter->slotted->gpus[i] = (uint32_t)slotter->gpus_of[i];
+    for (uint32_t i = 0; i < slotter->relaxation->problem.type_count; i++)
+        slotter->relaxation->gpus[i] = (uint32_t)slotter->gpus_of[i];
 }
 
 static double seconds(int64_t ns)
@@ -30,51 +30,51 @@ static double seconds(int64_t ns)
     return (double)ns * 1e-9;
 }
 
-static double rest_w(const struct slotter *slotter, const struct lull_cluster_mode *mode)
+static double rest_w(const struct slotter *slotter, const struct lull_cluster_point *point)
 {
     const struct lull_slotting *slotting = slotter->slotting;
 
-    return slotting->rest_w != NULL ? slotting->rest_w[mode->type] * mode->gpus : 0.0;
+    return slotting->rest_w != NULL ? slotting->rest_w[point->type] * point->gpus : 0.0;
 }
 
 /* Above rest, at its peak; a GPU is never counted below an idle one. */
-static uint32_t power_w(const struct slotter *slotter, const struct lull_cluster_mode *mode)
+static uint32_t power_w(const struct slotter *slotter, const struct lull_cluster_point *point)
 {
     const double peak_ratio = fmax(slotter->slotting->peak_ratio, 1.0);
-    const double idle_w = slotter->cluster->types[mode->type].idle_w * mode->gpus;
-    const double peak_w = fmax(peak_ratio * mode->energy_j / seconds(mode->time_ns), idle_w);
+    const double idle_w = slotter->cluster->types[point->type].idle_w * point->gpus;
+    const double peak_w = fmax(peak_ratio * point->energy_j / seconds(point->time_ns), idle_w);
 
-    return (uint32_t)fmin(floor(fmax(peak_w - rest_w(slotter, mode), 0.0)), UINT32_MAX);
+    return (uint32_t)fmin(floor(fmax(peak_w - rest_w(slotter, point), 0.0)), UINT32_MAX);
 }
 
 /* If it begins so long after the job's arrival, which may be below 0 for the slot of it. */
 static double cost_j(const struct slotter *slotter, const struct lull_cluster_job *job,
-                     const struct lull_cluster_mode *mode, int64_t after_ns)
+                     const struct lull_cluster_point *point, int64_t after_ns)
 {
     const double count_w = slotter->slotting->completion_w * job->weight;
     const double rest_j =
-        slotter->slotting->is_above_rest ? rest_w(slotter, mode) * seconds(mode->time_ns) : 0.0;
+        slotter->slotting->is_above_rest ? rest_w(slotter, point) * seconds(point->time_ns) : 0.0;
 
-    return mode->energy_j - rest_j - job->value_j +
-           count_w * (seconds(after_ns) + seconds(mode->time_ns));
+    return point->energy_j - rest_j - job->value_j +
+           count_w * (seconds(after_ns) + seconds(point->time_ns));
 }
 
 /* Without room or a window: where that is a bound by itself. */
 static void add_free(struct slotter *slotter, const struct lull_cluster_job *job,
-                     const struct lull_cluster_mode *mode, int64_t first, int64_t after_ns)
+                     const struct lull_cluster_point *point, int64_t first, int64_t after_ns)
 {
-    slotter->slotted->modes[slotter->mode_count++] = (struct lull_slot_mode){
-        .type = job->pool * slotter->cluster->type_count + mode->type,
-        .gpus = mode->gpus,
+    slotter->relaxation->points[slotter->point_count++] = (struct lull_slot_point){
+        .type = job->pool * slotter->cluster->type_count + point->type,
+        .gpus = point->gpus,
         .first = (uint32_t)first,
         .last = (uint32_t)first,
-        .cost_j = cost_j(slotter, job, mode, after_ns),
+        .cost_j = cost_j(slotter, job, point, after_ns),
     };
 }
 
-static void add_mode(struct slotter *slotter, const struct lull_cluster_job *job, uint32_t number)
+static void add_point(struct slotter *slotter, const struct lull_cluster_job *job, uint32_t number)
 {
-    const struct lull_cluster_mode *mode = &job->modes[number];
+    const struct lull_cluster_point *point = &job->points[number];
     const int64_t horizon_ns = slotter->slotting->horizon_ns;
     const bool is_open = slotter->slotting->is_open;
     const int64_t until_ns =
@@ -83,30 +83,30 @@ static void add_mode(struct slotter *slotter, const struct lull_cluster_job *job
     const int64_t first = job->arrival_ns / slot_ns;
     const int64_t begun_ns = first * slot_ns - job->arrival_ns;
     const double count_w = slotter->slotting->completion_w * job->weight;
-    int64_t last_ns = until_ns - mode->time_ns;
+    int64_t last_ns = until_ns - point->time_ns;
 
     if (last_ns < job->arrival_ns ||
-        !lull_cluster_mode_is_possible(job, number, slotter->cluster, slotter->gpus_of))
+        !lull_cluster_point_is_possible(job, number, slotter->cluster, slotter->gpus_of))
         return;
     if (job->is_preemptible) {
-        add_free(slotter, job, mode, is_open ? 0 : first, begun_ns);
+        add_free(slotter, job, point, is_open ? 0 : first, begun_ns);
         return;
     }
     if (is_open && last_ns > horizon_ns) {
         last_ns = horizon_ns;
-        add_free(slotter, job, mode, 0,
+        add_free(slotter, job, point, 0,
                  horizon_ns > job->arrival_ns ? horizon_ns - job->arrival_ns : 0);
         if (count_w <= 0.0 || last_ns < job->arrival_ns)
             return; /* no start is better than that one */
     }
-    slotter->slotted->modes[slotter->mode_count++] = (struct lull_slot_mode){
-        .type = job->pool * slotter->cluster->type_count + mode->type,
-        .gpus = mode->gpus,
-        .slots = (uint32_t)(mode->time_ns / slot_ns),
+    slotter->relaxation->points[slotter->point_count++] = (struct lull_slot_point){
+        .type = job->pool * slotter->cluster->type_count + point->type,
+        .gpus = point->gpus,
+        .slots = (uint32_t)(point->time_ns / slot_ns),
         .first = (uint32_t)first,
         .last = (uint32_t)(last_ns / slot_ns),
-        .power_w = power_w(slotter, mode),
-        .cost_j = cost_j(slotter, job, mode, begun_ns),
+        .power_w = power_w(slotter, point),
+        .cost_j = cost_j(slotter, job, point, begun_ns),
         .delay_j = count_w * seconds(slot_ns),
     };
 }
@@ -115,20 +115,20 @@ static int add_jobs(struct slotter *slotter, const struct lull_cluster_jobs *job
                     struct lull_error *err)
 {
     for (size_t i = 0; i < jobs->count; i++) {
-        const size_t before = slotter->mode_count;
+        const size_t before = slotter->point_count;
 
-        for (uint32_t m = 0; m < jobs->all[i].mode_count; m++)
-            add_mode(slotter, &jobs->all[i], m);
-        if (slotter->mode_count == before && jobs->all[i].value_j <= 0.0)
+        for (uint32_t m = 0; m < jobs->all[i].point_count; m++)
+            add_point(slotter, &jobs->all[i], m);
+        if (slotter->point_count == before && jobs->all[i].value_j <= 0.0)
             return lull_error_set(err, -EINVAL,
                                   "job %zu fits nowhere between its arrival and its deadline", i);
-        slotter->slotted->jobs[i] = (struct lull_slot_job){
+        slotter->relaxation->jobs[i] = (struct lull_slot_job){
             .reject_j = jobs->all[i].value_j > 0.0 ? 0.0 : LULL_SLOTS_MANDATORY,
-            .mode_count = (uint32_t)(slotter->mode_count - before),
-            .modes = slotter->slotted->modes + before,
+            .point_count = (uint32_t)(slotter->point_count - before),
+            .points = slotter->relaxation->points + before,
         };
     }
-    return lull_slot_problem_check(&slotter->slotted->problem, err);
+    return lull_slot_problem_check(&slotter->relaxation->problem, err);
 }
 
 /* How many slots there are: whatever begins by the horizon ends in them. */
@@ -138,9 +138,9 @@ static int64_t slots_of(const struct lull_cluster_jobs *jobs, const struct lull_
     int64_t longest_ns = 0;
 
     for (size_t i = 0; i < jobs->count && slotting->is_open; i++)
-        for (uint32_t m = 0; m < jobs->all[i].mode_count; m++)
-            if (jobs->all[i].modes[m].time_ns > longest_ns)
-                longest_ns = jobs->all[i].modes[m].time_ns;
+        for (uint32_t m = 0; m < jobs->all[i].point_count; m++)
+            if (jobs->all[i].points[m].time_ns > longest_ns)
+                longest_ns = jobs->all[i].points[m].time_ns;
     slots += longest_ns / slotting->slot_ns;
     return slots > 0 ? slots : 1;
 }
@@ -157,38 +157,38 @@ static int check_sizes(const struct lull_cluster *cluster, const struct lull_clu
 
 static int make_room(struct slotter *slotter, const struct lull_cluster_jobs *jobs)
 {
-    struct lull_slotted *slotted = slotter->slotted;
+    struct lull_slot_relaxation *relaxation = slotter->relaxation;
     const size_t types = (size_t)slotter->cluster->pool_count * slotter->cluster->type_count;
-    size_t modes = 0;
+    size_t points = 0;
 
     for (size_t i = 0; i < jobs->count; i++)
-        modes += 2 * jobs->all[i].mode_count; /* one behind the horizon, too */
+        points += 2 * jobs->all[i].point_count; /* one behind the horizon, too */
     slotter->gpus_of = calloc(types, sizeof(*slotter->gpus_of));
-    slotted->gpus = calloc(types, sizeof(*slotted->gpus));
-    slotted->jobs = calloc(jobs->count + 1, sizeof(*slotted->jobs));
-    slotted->modes = calloc(modes + 1, sizeof(*slotted->modes));
-    slotted->problem = (struct lull_slot_problem){
+    relaxation->gpus = calloc(types, sizeof(*relaxation->gpus));
+    relaxation->jobs = calloc(jobs->count + 1, sizeof(*relaxation->jobs));
+    relaxation->points = calloc(points + 1, sizeof(*relaxation->points));
+    relaxation->problem = (struct lull_slot_problem){
         .slots = (uint32_t)slots_of(jobs, slotter->slotting),
         .type_count = (uint32_t)types,
-        .gpus = slotted->gpus,
+        .gpus = relaxation->gpus,
         .cap_w = slotter->slotting->cap_w,
         .job_count = jobs->count,
-        .jobs = slotted->jobs,
+        .jobs = relaxation->jobs,
     };
-    if (slotter->gpus_of == NULL || slotted->gpus == NULL || slotted->jobs == NULL ||
-        slotted->modes == NULL)
+    if (slotter->gpus_of == NULL || relaxation->gpus == NULL || relaxation->jobs == NULL ||
+        relaxation->points == NULL)
         return -ENOMEM;
     return 0;
 }
 
-int lull_slotted_create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                        const struct lull_slotting *slotting, struct lull_slotted *slotted_out,
+int lull_slot_relaxation_create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                        const struct lull_slotting *slotting, struct lull_slot_relaxation *slotted_out,
                         struct lull_error *err)
 {
-    struct slotter slotter = {.cluster = cluster, .slotting = slotting, .slotted = slotted_out};
+    struct slotter slotter = {.cluster = cluster, .slotting = slotting, .relaxation = slotted_out};
     int result = check_sizes(cluster, jobs, slotting, err);
 
-    *slotted_out = (struct lull_slotted){0};
+    *slotted_out = (struct lull_slot_relaxation){0};
     if (result < 0)
         return result;
     result = make_room(&slotter, jobs);
@@ -200,14 +200,14 @@ int lull_slotted_create(const struct lull_cluster *cluster, const struct lull_cl
     }
     free(slotter.gpus_of);
     if (result < 0)
-        lull_slotted_fini(slotted_out);
+        lull_slot_relaxation_fini(slotted_out);
     return result;
 }
 
-void lull_slotted_fini(struct lull_slotted *slotted)
+void lull_slot_relaxation_fini(struct lull_slot_relaxation *relaxation)
 {
-    free(slotted->gpus);
-    free(slotted->jobs);
-    free(slotted->modes);
-    *slotted = (struct lull_slotted){0};
+    free(relaxation->gpus);
+    free(relaxation->jobs);
+    free(relaxation->points);
+    *relaxation = (struct lull_slot_relaxation){0};
 }

@@ -1,8 +1,8 @@
 /*
  * Jobs on a cluster (job.h, cluster.h), in nanoseconds, as a problem in slots (slots.h) that no
- * schedule of theirs can beat: what bounds the slotted problem from below bounds the real one.
+ * schedule of theirs can beat: what bounds the slot relaxation problem from below bounds the real one.
  *
- * A slot is L long. A mode that takes p becomes one of floor(p / L) slots, none if it is shorter
+ * A slot is L long. A operating point that takes p becomes one of floor(p / L) slots, none if it is shorter
  * than a slot; it may start in the slots floor(arrival / L) to floor((deadline - p) / L), and costs
  * its energy and what its completion counts if it starts as early as that slot allows. A job that
  * has a value need not run (leaving it out costs nothing), and costs its value less if it does.
@@ -12,11 +12,11 @@
  * floor(s / L) + floor(p / L) >= t + 1, so s + p >= (t + 1) L: really it runs in the last instant
  * before (t + 1) L. All jobs of slot t so run together in that instant, in which they had room:
  * they have it in the slot. Starts are within their windows since floor is monotone, and no job
- * costs more. Jobs keep their modes, so that mapped schedules are whole ones: the integer program
+ * costs more. Jobs keep their operating points, so that mapped schedules are whole ones: the integer program
  * bounds as well as the linear one.
  *
  * What it does not know can only make it lower: which nodes GPUs are on, networks, failures, idle
- * GPUs. A preemptible job may run in pieces, which such windows do not cover: its modes take no
+ * GPUs. A preemptible job may run in pieces, which such windows do not cover: its operating points take no
  * room, so that it counts with the least energy alone (a program over whole runs would not bound
  * it: on one GPU a job of 2 slots may run around another that holds slots 1 to 4, in slots 0 and
  * 5).
@@ -43,28 +43,28 @@ struct lull_slotting {
                              energy alone */
     int64_t cap_w;        /* of what jobs draw above rest_w; LULL_SLOTS_UNCAPPED */
     double peak_ratio;    /* for cap_w: a job draws this many times its mean power; 0: 1 */
-    const double *rest_w; /* [type] of a GPU, no more than any mode draws of it; NULL: 0 */
-    bool is_above_rest;   /* modes cost only what they draw above rest_w */
+    const double *rest_w; /* [type] of a GPU, no more than any operating point draws of it; NULL: 0 */
+    bool is_above_rest;   /* operating points cost only what they draw above rest_w */
     bool is_open;         /* jobs may end after the horizon, if their deadlines allow */
 };
 
-struct lull_slotted {
+struct lull_slot_relaxation {
     struct lull_slot_problem problem; /* checked; jobs as given */
     uint32_t *gpus;
     struct lull_slot_job *jobs;
-    struct lull_slot_mode *modes;
+    struct lull_slot_point *points;
 };
 
 /*
  * The cluster and the jobs are checked. Modes that no deadline, no memory or too few GPUs allow are
  * left out. Types of GPU have idle_w, which a job's GPU is never counted below under a cap. Errors:
  * -EINVAL a job that has to run is left without a
- * mode, with its number; -ERANGE more slots
+ * operating point, with its number; -ERANGE more slots
  * than LULL_SLOTS_MOST, or more types than there may be; -ENOMEM. The output is empty then.
  */
-int lull_slotted_create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                        const struct lull_slotting *slotting, struct lull_slotted *slotted_out,
+int lull_slot_relaxation_create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                        const struct lull_slotting *slotting, struct lull_slot_relaxation *slotted_out,
                         struct lull_error *err);
-void lull_slotted_fini(struct lull_slotted *slotted);
+void lull_slot_relaxation_fini(struct lull_slot_relaxation *relaxation);
 
 #endif

@@ -19,7 +19,7 @@ struct change {
 struct lull_calendar {
     const struct lull_cluster *cluster;
     struct lull_calendar_node *nodes;
-    struct lull_cluster_members members;
+    struct lull_node_groups members;
     uint32_t *most; /* [pool * types + type]: GPUs of its largest node */
     struct change *changes;
     size_t change_count;
@@ -68,11 +68,11 @@ static bool begin_search(struct lull_calendar *calendar, uint32_t node, uint32_t
     return *from_ns != LULL_CLUSTER_NEVER;
 }
 
-static int64_t find_on_one(struct lull_calendar *calendar, const struct lull_calendar_wish *wish,
+static int64_t find_on_one(struct lull_calendar *calendar, const struct lull_calendar_request *request,
                            int64_t now_ns, int64_t before_ns, const struct lull_cluster_state *real,
                            struct lull_cluster_share *shares_out)
 {
-    const size_t group = (size_t)wish->pool * calendar->cluster->type_count + wish->type;
+    const size_t group = (size_t)request->pool * calendar->cluster->type_count + request->type;
     int64_t best_ns = LULL_CLUSTER_NEVER;
     uint32_t fewest = UINT32_MAX;
 
@@ -84,9 +84,9 @@ static int64_t find_on_one(struct lull_calendar *calendar, const struct lull_cal
         uint32_t step;
         uint32_t free;
 
-        if (calendar->cluster->nodes[number].gpus < wish->gpus ||
-            !begin_search(calendar, number, wish->gpus, now_ns, real, &step, &from_ns) ||
-            !lull_calendar_next_window(node, wish->gpus, wish->time_ns,
+        if (calendar->cluster->nodes[number].gpus < request->gpus ||
+            !begin_search(calendar, number, request->gpus, now_ns, real, &step, &from_ns) ||
+            !lull_calendar_next_window(node, request->gpus, request->time_ns,
                                        best_ns == LULL_CLUSTER_NEVER ? before_ns : best_ns + 1,
                                        &step, &from_ns, &until_ns) ||
             from_ns >= before_ns || from_ns > best_ns)
@@ -96,7 +96,7 @@ static int64_t find_on_one(struct lull_calendar *calendar, const struct lull_cal
             continue;
         best_ns = from_ns;
         fewest = free;
-        shares_out[0] = (struct lull_cluster_share){number, wish->gpus};
+        shares_out[0] = (struct lull_cluster_share){number, request->gpus};
     }
     return best_ns;
 }
@@ -172,14 +172,14 @@ static int64_t first_time(const struct lull_calendar *calendar, int32_t whole, b
 /* Chooses whole nodes in the order of their numbers, and of the others the one with the fewest free
  * GPUs for the rest. */
 static size_t choose_nodes(const struct lull_calendar *calendar,
-                           const struct lull_calendar_wish *wish, int64_t start_ns, int64_t now_ns,
+                           const struct lull_calendar_request *request, int64_t start_ns, int64_t now_ns,
                            const struct lull_cluster_state *real,
                            struct lull_cluster_share *shares_out)
 {
-    const size_t group = (size_t)wish->pool * calendar->cluster->type_count + wish->type;
+    const size_t group = (size_t)request->pool * calendar->cluster->type_count + request->type;
     const uint32_t most = calendar->most[group];
-    const uint32_t whole = wish->gpus / most;
-    const uint32_t rest = wish->gpus % most;
+    const uint32_t whole = request->gpus / most;
+    const uint32_t rest = request->gpus % most;
     uint32_t fewest = UINT32_MAX;
     size_t count = 0;
 
@@ -191,10 +191,10 @@ static size_t choose_nodes(const struct lull_calendar *calendar,
             real == NULL || start_ns > now_ns ? most : lull_cluster_state_free(real, number);
 
         if (count < whole && really >= most &&
-            lull_calendar_is_free(node, most, start_ns, start_ns + wish->time_ns)) {
+            lull_calendar_is_free(node, most, start_ns, start_ns + request->time_ns)) {
             shares_out[count++] = (struct lull_cluster_share){number, most};
         } else if (rest > 0 && free < fewest && really >= rest &&
-                   lull_calendar_is_free(node, rest, start_ns, start_ns + wish->time_ns)) {
+                   lull_calendar_is_free(node, rest, start_ns, start_ns + request->time_ns)) {
             shares_out[whole] = (struct lull_cluster_share){number, rest};
             fewest = free;
         }
@@ -202,11 +202,11 @@ static size_t choose_nodes(const struct lull_calendar *calendar,
     return whole + (rest > 0);
 }
 
-static int64_t find_on_many(struct lull_calendar *calendar, const struct lull_calendar_wish *wish,
+static int64_t find_on_many(struct lull_calendar *calendar, const struct lull_calendar_request *request,
                             int64_t now_ns, const struct lull_cluster_state *real,
                             struct lull_cluster_share *shares_out, size_t *share_count_out)
 {
-    const size_t group = (size_t)wish->pool * calendar->cluster->type_count + wish->type;
+    const size_t group = (size_t)request->pool * calendar->cluster->type_count + request->type;
     const uint32_t most = calendar->most[group];
     int64_t start_ns;
 
@@ -214,34 +214,34 @@ static int64_t find_on_many(struct lull_calendar *calendar, const struct lull_ca
     for (size_t i = calendar->members.first[group]; i < calendar->members.first[group + 1]; i++) {
         const uint32_t number = calendar->members.nodes[i];
 
-        if (add_windows(calendar, number, most, true, wish->time_ns, now_ns, real) < 0 ||
-            (wish->gpus % most > 0 && add_windows(calendar, number, wish->gpus % most, false,
-                                                  wish->time_ns, now_ns, real) < 0))
+        if (add_windows(calendar, number, most, true, request->time_ns, now_ns, real) < 0 ||
+            (request->gpus % most > 0 && add_windows(calendar, number, request->gpus % most, false,
+                                                  request->time_ns, now_ns, real) < 0))
             return LULL_CLUSTER_NEVER;
     }
     if (calendar->change_count > 0)
         qsort(calendar->changes, calendar->change_count, sizeof(*calendar->changes), by_time);
-    start_ns = first_time(calendar, (int32_t)(wish->gpus / most), wish->gpus % most > 0);
+    start_ns = first_time(calendar, (int32_t)(request->gpus / most), request->gpus % most > 0);
     if (start_ns != LULL_CLUSTER_NEVER)
-        *share_count_out = choose_nodes(calendar, wish, start_ns, now_ns, real, shares_out);
+        *share_count_out = choose_nodes(calendar, request, start_ns, now_ns, real, shares_out);
     return start_ns;
 }
 
-int64_t lull_calendar_find(struct lull_calendar *calendar, const struct lull_calendar_wish *wish,
+int64_t lull_calendar_find(struct lull_calendar *calendar, const struct lull_calendar_request *request,
                            int64_t now_ns, int64_t before_ns, const struct lull_cluster_state *real,
                            struct lull_cluster_share *shares_out, size_t *share_count_out)
 {
-    const size_t group = (size_t)wish->pool * calendar->cluster->type_count + wish->type;
+    const size_t group = (size_t)request->pool * calendar->cluster->type_count + request->type;
     int64_t start_ns;
 
     if (calendar->most[group] == 0)
         return LULL_CLUSTER_NEVER;
-    if (wish->gpus > calendar->most[group]) {
-        start_ns = find_on_many(calendar, wish, now_ns, real, shares_out, share_count_out);
+    if (request->gpus > calendar->most[group]) {
+        start_ns = find_on_many(calendar, request, now_ns, real, shares_out, share_count_out);
         return start_ns < before_ns ? start_ns : LULL_CLUSTER_NEVER;
     }
     *share_count_out = 1;
-    return find_on_one(calendar, wish, now_ns, before_ns, real, shares_out);
+    return find_on_one(calendar, request, now_ns, before_ns, real, shares_out);
 }
 
 /* ---- beginning and end --------------------------------------------------------------------- */
@@ -253,7 +253,7 @@ void lull_calendar_destroy(struct lull_calendar *calendar)
     for (uint32_t i = 0; calendar->nodes != NULL && i < calendar->cluster->node_count; i++)
         free(calendar->nodes[i].steps);
     free(calendar->nodes);
-    lull_cluster_members_fini(&calendar->members);
+    lull_node_groups_fini(&calendar->members);
     free(calendar->most);
     free(calendar->changes);
     free(calendar);
@@ -290,7 +290,7 @@ int lull_calendar_create(const struct lull_cluster *cluster, struct lull_calenda
     calendar->nodes = calloc(cluster->node_count, sizeof(*calendar->nodes));
     calendar->most = calloc(groups, sizeof(*calendar->most));
     if (calendar->nodes == NULL || calendar->most == NULL ||
-        lull_cluster_members_init(&calendar->members, cluster) < 0 || fill(calendar) < 0) {
+        lull_node_groups_init(&calendar->members, cluster) < 0 || fill(calendar) < 0) {
         lull_calendar_destroy(calendar);
         return -ENOMEM;
     }

@@ -21,7 +21,7 @@ int lull_calendar_create(const struct lull_cluster *cluster, struct lull_calenda
 void lull_calendar_destroy(struct lull_calendar *calendar);
 
 /* A search for room: this many GPUs (> 0) of a pool and type for time_ns (> 0). */
-struct lull_calendar_wish {
+struct lull_calendar_request {
     uint32_t pool;
     uint32_t type;
     uint32_t gpus;
@@ -29,7 +29,7 @@ struct lull_calendar_wish {
 };
 
 /*
- * The earliest time from now_ns on, but before before_ns, at which the wish is free from begin to
+ * The earliest time from now_ns on, but before before_ns, at which the request is free from begin to
  * end: on one node if one has as many GPUs, on the one with the fewest free at that time; else on
  * free nodes and one for the rest. Of equals the lowest number. At now_ns the GPUs must be free in
  * `real`, too (NULL: that is taken for granted). Writes the shares (room for node_count).
@@ -37,7 +37,7 @@ struct lull_calendar_wish {
  * O(nodes and reservations of the group); log of those more for gangs over several nodes.
  * -ENOMEM comes out as LULL_CLUSTER_NEVER.
  */
-int64_t lull_calendar_find(struct lull_calendar *calendar, const struct lull_calendar_wish *wish,
+int64_t lull_calendar_find(struct lull_calendar *calendar, const struct lull_calendar_request *request,
                            int64_t now_ns, int64_t before_ns, const struct lull_cluster_state *real,
                            struct lull_cluster_share *shares_out, size_t *share_count_out);
 

@@ -3,10 +3,10 @@
 
 #include <math.h>
 
-double lull_cluster_gain_j(const struct lull_cluster_job *job, uint32_t mode, int64_t start_ns,
+double lull_cluster_gain_j(const struct lull_cluster_job *job, uint32_t point, int64_t start_ns,
                            double second_j)
 {
-    const struct lull_cluster_mode *asked = &job->modes[mode];
+    const struct lull_cluster_point *asked = &job->points[point];
     const int64_t end_ns = start_ns + asked->time_ns;
 
     if (job->value_j > 0.0 && end_ns > job->deadline_ns)
@@ -15,10 +15,10 @@ double lull_cluster_gain_j(const struct lull_cluster_job *job, uint32_t mode, in
            second_j * job->weight * (double)(end_ns - job->arrival_ns) * 1e-9;
 }
 
-bool lull_cluster_mode_is_possible(const struct lull_cluster_job *job, uint32_t mode,
+bool lull_cluster_point_is_possible(const struct lull_cluster_job *job, uint32_t point,
                                    const struct lull_cluster *cluster, const uint64_t *gpus_of)
 {
-    const struct lull_cluster_mode *asked = &job->modes[mode];
+    const struct lull_cluster_point *asked = &job->points[point];
     const uint32_t memory_mib = cluster->types[asked->type].memory_mib;
 
     return asked->gpus <= gpus_of[(size_t)job->pool * cluster->type_count + asked->type] &&
@@ -28,10 +28,10 @@ bool lull_cluster_mode_is_possible(const struct lull_cluster_job *job, uint32_t 
 uint32_t lull_cluster_first_mode(const struct lull_cluster_job *job, uint32_t type,
                                  const struct lull_cluster *cluster, const uint64_t *gpus_of)
 {
-    uint32_t mode = 0;
+    uint32_t point = 0;
 
-    while (mode < job->mode_count && (job->modes[mode].type != type ||
-                                      !lull_cluster_mode_is_possible(job, mode, cluster, gpus_of)))
-        mode++;
-    return mode;
+    while (point < job->point_count && (job->points[point].type != type ||
+                                      !lull_cluster_point_is_possible(job, point, cluster, gpus_of)))
+        point++;
+    return point;
 }

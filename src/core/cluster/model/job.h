@@ -1,6 +1,6 @@
 /*
- * A job, as schedulers see it: when it came, what it is worth, and the modes it could run in. A
- * mode is a GPU type, a number of GPUs and an operating point, with the time and energy they make:
+ * A job, as schedulers see it: when it came, what it is worth, and the operating points it could run in. A
+ * operating point is a GPU type, a number of GPUs and an operating point, with the time and energy they make:
  * what the pipeline planner and the curves of time and power know of a job, collapsed.
  *
  * Pure. Threads: any for const objects. SPDX-License-Identifier: Apache-2.0
@@ -15,13 +15,13 @@
 #include "base/error.h"
 #include "core/cluster/model/cluster.h"
 
-enum { LULL_CLUSTER_MOST_MODES = 16 };
+enum { LULL_CLUSTER_MOST_POINTS = 16 };
 
 /* The latest time in a trace: about 30 years, so that no sum of a whole trace overflows. */
 #define LULL_CLUSTER_MOST_NS INT64_C(1000000000000000000)
 #define LULL_CLUSTER_NEVER INT64_MAX
 
-struct lull_cluster_mode {
+struct lull_cluster_point {
     uint32_t type;   /* of GPU */
     uint32_t gpus;   /* > 0, all at once (a gang) */
     uint32_t sm_mhz; /* 0: the default clock, or those of a plan (job_pipeline.h) */
@@ -43,8 +43,8 @@ struct lull_cluster_job {
     uint32_t memory_mib; /* of each GPU; 0: not known */
     bool is_preemptible;
     int64_t checkpoint_ns; /* it saves its progress each time it has run this long; 0: never */
-    uint32_t mode_count;   /* 1 to LULL_CLUSTER_MOST_MODES */
-    const struct lull_cluster_mode *modes;
+    uint32_t point_count;   /* 1 to LULL_CLUSTER_MOST_MODES */
+    const struct lull_cluster_point *points;
 };
 
 /* Jobs by number, in the order of their arrival. The arrays may grow while a cluster runs. */
@@ -54,21 +54,21 @@ struct lull_cluster_jobs {
 };
 
 /*
- * What a schedule of a job is worth, J: its value (0 if it has to run) less the energy of the mode
+ * What a schedule of a job is worth, J: its value (0 if it has to run) less the energy of the operating point
  * and less second_j for each second from its arrival to its end, times its weight. -INFINITY where
  * a job that need not run would end after its deadline. second_j >= 0.
  */
-double lull_cluster_gain_j(const struct lull_cluster_job *job, uint32_t mode, int64_t start_ns,
+double lull_cluster_gain_j(const struct lull_cluster_job *job, uint32_t point, int64_t start_ns,
                            double second_j);
 
 /*
- * Whether a mode of the job would fit into the empty cluster: enough GPUs of its type in the job's
- * pool, and their memory. O(1) per mode: gpus_of holds the GPUs of [pool * type_count + type].
+ * Whether a operating point of the job would fit into the empty cluster: enough GPUs of its type in the job's
+ * pool, and their memory. O(1) per operating point: gpus_of holds the GPUs of [pool * type_count + type].
  */
-bool lull_cluster_mode_is_possible(const struct lull_cluster_job *job, uint32_t mode,
+bool lull_cluster_point_is_possible(const struct lull_cluster_job *job, uint32_t point,
                                    const struct lull_cluster *cluster, const uint64_t *gpus_of);
 
-/* The first mode of a type that is possible; mode_count: none. O(modes). */
+/* The first operating point of a type that is possible; point_count: none. O(operating points). */
 uint32_t lull_cluster_first_mode(const struct lull_cluster_job *job, uint32_t type,
                                  const struct lull_cluster *cluster, const uint64_t *gpus_of);
 

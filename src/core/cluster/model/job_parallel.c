@@ -362,7 +362,7 @@ int lull_job_parallel_build(const struct lull_job_parallel *parallel,
     return rc;
 }
 
-/* ---- as modes ------------------------------------------------------------------------------ */
+/* ---- as operating points ------------------------------------------------------------------------------ */
 
 int lull_job_parallel_iterate(const struct lull_job_parallel *parallel,
                               const struct lull_job_graph *graph,
@@ -373,11 +373,11 @@ int lull_job_parallel_iterate(const struct lull_job_parallel *parallel,
                             tempo, iteration_out);
 }
 
-int64_t lull_job_parallel_modes(const struct lull_job_parallel *parallel,
+int64_t lull_job_parallel_points(const struct lull_job_parallel *parallel,
                                 const struct lull_job_graph *graph,
                                 const struct lull_job_tempo *tempo, uint32_t clock_count,
                                 uint64_t iterations, uint32_t type,
-                                struct lull_cluster_mode *modes_out)
+                                struct lull_cluster_point *points_out)
 {
     int64_t count = 0;
 
@@ -389,7 +389,7 @@ int64_t lull_job_parallel_modes(const struct lull_job_parallel *parallel,
             return rc;
         if (once.time_ns > (int64_t)((uint64_t)LULL_CLUSTER_MOST_NS / iterations))
             continue;
-        modes_out[count++] = (struct lull_cluster_mode){
+        points_out[count++] = (struct lull_cluster_point){
             .type = type,
             .gpus = (uint32_t)lull_job_parallel_gpus(parallel),
             .sm_mhz = tempo[clock].sm_mhz,

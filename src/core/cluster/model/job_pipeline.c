@@ -9,11 +9,11 @@
 #include "core/pipeline/frontier/frontier.h"
 #include "core/pipeline/rounding/rounding.h"
 
-enum { MOST_MOVES = 2000 }; /* per plan: a mode is not what a job runs with for weeks */
+enum { MOST_MOVES = 2000 }; /* per plan: a operating point is not what a job runs with for weeks */
 
 /* ---- the problem -------------------------------------------------------------------------- */
 
-static struct lull_pipeline_option make_option(const struct lull_job_parallel *parallel,
+static struct lull_pipeline_point make_option(const struct lull_job_parallel *parallel,
                                                const struct lull_job_tempo *tempo,
                                                enum lull_pipeline_kind kind, bool is_last)
 {
@@ -23,7 +23,7 @@ static struct lull_pipeline_option make_option(const struct lull_job_parallel *p
     const double tensor_ns =
         tempo->transfer_ratio * (double)lull_job_parallel_tensor_ns(parallel, kind);
 
-    return (struct lull_pipeline_option){
+    return (struct lull_pipeline_point){
         .time_ns = llround(fmin(compute_ns + tensor_ns, 2.0 * (double)LULL_PIPELINE_MAX_TIME_NS)),
         .energy_nj =
             llround(fmin(gpus * (compute_ns * tempo->compute_w + tensor_ns * tempo->transfer_w),
@@ -42,7 +42,7 @@ static int add_chunk(struct lull_pipeline_profile *measured,
 
     for (int k = 0; k < 2; k++)
         for (uint32_t i = 0; rc >= 0 && i < clock_count; i++) {
-            const struct lull_pipeline_option option =
+            const struct lull_pipeline_point option =
                 make_option(parallel, &tempo[i], kinds[k], is_last);
 
             rc = lull_pipeline_profile_add(measured, chunk, kinds[k], 0, &option, err);
@@ -200,9 +200,9 @@ static double device_nj(const struct planner *planner, const struct lull_job_pip
             sum_nj += waited_ns * waiting_w;
         else
             first_waits_ns += waited_ns;
-        sum_nj += (double)class->options[planner->option[op]].energy_nj;
+        sum_nj += (double)class->points[planner->option[op]].energy_nj;
         end_ns = planner->begin_ns[op] + planner->duration_ns[op];
-        if (class->option_count > 1) {
+        if (class->point_count > 1) {
             waiting_w = pipeline->waiting_w[planner->option[op]];
             has_clock = true;
         }
@@ -217,7 +217,7 @@ static void evaluate(struct planner *planner, const struct lull_job_pipeline *pi
 
     for (size_t i = 0; i < graph->op_count; i++)
         planner->duration_ns[i] =
-            lull_pipeline_class_of(&pipeline->problem, i)->options[planner->option[i]].time_ns;
+            lull_pipeline_class_of(&pipeline->problem, i)->points[planner->option[i]].time_ns;
     cost_out->time_ns = lull_pipeline_earliest(graph, planner->duration_ns, planner->begin_ns);
     cost_out->energy_j = 0.0;
     for (uint32_t device = 0; device < graph->device_count; device++)
@@ -264,7 +264,7 @@ static int find_ends(struct planner *planner, int64_t *fastest_out, int64_t *che
 
 static int64_t plan_all(struct planner *planner, const struct lull_job_pipeline *pipeline,
                         uint32_t points, uint64_t iterations, uint32_t type,
-                        struct lull_cluster_mode *modes_out)
+                        struct lull_cluster_point *points_out)
 {
     int64_t fastest_ns;
     int64_t cheapest_ns;
@@ -279,7 +279,7 @@ static int64_t plan_all(struct planner *planner, const struct lull_job_pipeline 
         rc = plan(planner, pipeline, time_ns, &cost);
         if (rc < 1 || cost.time_ns > (int64_t)((uint64_t)LULL_CLUSTER_MOST_NS / iterations))
             continue;
-        modes_out[count++] = (struct lull_cluster_mode){
+        points_out[count++] = (struct lull_cluster_point){
             .type = type,
             .gpus = (uint32_t)pipeline->gpus,
             .time_ns = cost.time_ns * (int64_t)iterations,
@@ -289,16 +289,16 @@ static int64_t plan_all(struct planner *planner, const struct lull_job_pipeline 
     return rc < 0 ? rc : count;
 }
 
-int64_t lull_job_pipeline_modes(const struct lull_job_pipeline *pipeline, uint32_t points,
+int64_t lull_job_pipeline_points(const struct lull_job_pipeline *pipeline, uint32_t points,
                                 uint64_t iterations, uint32_t type,
-                                struct lull_cluster_mode *modes_out, struct lull_error *err)
+                                struct lull_cluster_point *points_out, struct lull_error *err)
 {
     struct planner planner = {0};
     int64_t result = planner_init(&planner, pipeline, err);
 
     if (result < 0)
         return result;
-    result = plan_all(&planner, pipeline, points, iterations, type, modes_out);
+    result = plan_all(&planner, pipeline, points, iterations, type, points_out);
     planner_fini(&planner);
     return result < 0 ? lull_error_set(err, (int)result, "no memory to plan") : result;
 }

@@ -1,6 +1,6 @@
 /*
  * A parallel job (job_parallel.h) as the pipeline planner's problem, and the plans of its frontier
- * as candidates for modes: in such a mode every operation of the pipeline has its own clock, so
+ * as candidates for operating points: in such a operating point every operation of the pipeline has its own clock, so
  * that bubbles and stages that wait cost less energy for the same time.
  *
  * An action is one operation: its computation follows the clock, its collectives keep their time.
@@ -44,8 +44,8 @@ void lull_job_pipeline_fini(struct lull_job_pipeline *pipeline);
  * energy, `iterations` (> 0) of each; sm_mhz is 0, since they have many. modes_out: `points`
  * places. Returns how many were written, or -ENOMEM.
  */
-int64_t lull_job_pipeline_modes(const struct lull_job_pipeline *pipeline, uint32_t points,
+int64_t lull_job_pipeline_points(const struct lull_job_pipeline *pipeline, uint32_t points,
                                 uint64_t iterations, uint32_t type,
-                                struct lull_cluster_mode *modes_out, struct lull_error *err);
+                                struct lull_cluster_point *points_out, struct lull_error *err);
 
 #endif

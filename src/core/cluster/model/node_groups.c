@@ -10,12 +10,12 @@ static size_t group_of(const struct lull_cluster *cluster, uint32_t node)
     return (size_t)cluster->nodes[node].pool * cluster->type_count + cluster->nodes[node].type;
 }
 
-int lull_cluster_members_init(struct lull_cluster_members *members,
+int lull_node_groups_init(struct lull_node_groups *members,
                               const struct lull_cluster *cluster)
 {
     const size_t groups = (size_t)cluster->pool_count * cluster->type_count;
 
-    *members = (struct lull_cluster_members){0};
+    *members = (struct lull_node_groups){0};
     members->nodes = calloc(cluster->node_count, sizeof(*members->nodes));
     members->first = calloc(groups + 2, sizeof(*members->first));
     members->gpus = calloc(groups, sizeof(*members->gpus));
@@ -34,7 +34,7 @@ int lull_cluster_members_init(struct lull_cluster_members *members,
     return 0;
 }
 
-void lull_cluster_members_fini(struct lull_cluster_members *members)
+void lull_node_groups_fini(struct lull_node_groups *members)
 {
     free(members->nodes);
     free(members->first);

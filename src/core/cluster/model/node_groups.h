@@ -11,15 +11,15 @@
 #include "core/cluster/model/cluster.h"
 
 /* Zero-initialised can be ended, too. */
-struct lull_cluster_members {
+struct lull_node_groups {
     uint32_t *nodes; /* those of a group from first[group] to first[group + 1] */
     size_t *first;   /* [pool * types + type] */
     uint64_t *gpus;  /* the same: how many they have */
 };
 
 /* -ENOMEM. */
-int lull_cluster_members_init(struct lull_cluster_members *members,
+int lull_node_groups_init(struct lull_node_groups *members,
                               const struct lull_cluster *cluster);
-void lull_cluster_members_fini(struct lull_cluster_members *members);
+void lull_node_groups_fini(struct lull_node_groups *members);
 
 #endif

@@ -12,7 +12,7 @@ static int compare(double a, double b)
     return (a > b) - (a < b);
 }
 
-static int by_speed(const struct lull_cluster_mode *a, const struct lull_cluster_mode *b)
+static int by_speed(const struct lull_cluster_point *a, const struct lull_cluster_point *b)
 {
     if (a->time_ns != b->time_ns)
         return a->time_ns < b->time_ns ? -1 : 1;
@@ -21,8 +21,8 @@ static int by_speed(const struct lull_cluster_mode *a, const struct lull_cluster
 
 static int by_hull(const void *left, const void *right)
 {
-    const struct lull_cluster_mode *a = left;
-    const struct lull_cluster_mode *b = right;
+    const struct lull_cluster_point *a = left;
+    const struct lull_cluster_point *b = right;
 
     if (a->type != b->type)
         return a->type < b->type ? -1 : 1;
@@ -33,8 +33,8 @@ static int by_hull(const void *left, const void *right)
 
 static int by_time(const void *left, const void *right)
 {
-    const struct lull_cluster_mode *a = left;
-    const struct lull_cluster_mode *b = right;
+    const struct lull_cluster_point *a = left;
+    const struct lull_cluster_point *b = right;
     const int order = by_speed(a, b);
 
     if (order != 0)
@@ -45,7 +45,7 @@ static int by_time(const void *left, const void *right)
 }
 
 /* Clocks come by time for the most part: then there is nothing to do. */
-static void sort_by_hull(struct lull_cluster_mode *all, size_t count)
+static void sort_by_hull(struct lull_cluster_point *all, size_t count)
 {
     for (size_t i = 1; i < count; i++)
         if (by_hull(&all[i - 1], &all[i]) > 0) {
@@ -56,21 +56,21 @@ static void sort_by_hull(struct lull_cluster_mode *all, size_t count)
 
 /* ---- hulls -------------------------------------------------------------------------------- */
 
-static bool is_same_hull(const struct lull_cluster_mode *a, const struct lull_cluster_mode *b)
+static bool is_same_hull(const struct lull_cluster_point *a, const struct lull_cluster_point *b)
 {
     return a->type == b->type && a->gpus == b->gpus;
 }
 
 /* Twice the area of the triangle; > 0 where the middle lies below the line from left to right. */
-static double triangle(const struct lull_cluster_mode *left, const struct lull_cluster_mode *middle,
-                       const struct lull_cluster_mode *right)
+static double triangle(const struct lull_cluster_point *left, const struct lull_cluster_point *middle,
+                       const struct lull_cluster_point *right)
 {
     return (double)(right->time_ns - left->time_ns) * (left->energy_j - middle->energy_j) -
            (double)(middle->time_ns - left->time_ns) * (left->energy_j - right->energy_j);
 }
 
 /* Of sorted candidates the lower left corners of each hull. Returns how many are left. */
-static size_t keep_hulls(struct lull_cluster_mode *all, size_t count)
+static size_t keep_hulls(struct lull_cluster_point *all, size_t count)
 {
     size_t kept = 0;
     size_t first = 0; /* kept, of the hull at hand */
@@ -87,19 +87,19 @@ static size_t keep_hulls(struct lull_cluster_mode *all, size_t count)
     return kept;
 }
 
-/* A mode of fewer GPUs of the type, hence of another hull, that is as good. */
-static bool is_beaten(const struct lull_cluster_mode *mode, const struct lull_cluster_mode *all,
+/* A operating point of fewer GPUs of the type, hence of another hull, that is as good. */
+static bool is_beaten(const struct lull_cluster_point *point, const struct lull_cluster_point *all,
                       size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (all[i].type == mode->type && all[i].gpus < mode->gpus &&
-            all[i].time_ns <= mode->time_ns && all[i].energy_j <= mode->energy_j)
+        if (all[i].type == point->type && all[i].gpus < point->gpus &&
+            all[i].time_ns <= point->time_ns && all[i].energy_j <= point->energy_j)
             return true;
     return false;
 }
 
 /* In their order, in which fewer GPUs stand before more: those that beat are kept themselves. */
-static size_t drop_beaten(struct lull_cluster_mode *all, size_t count)
+static size_t drop_beaten(struct lull_cluster_point *all, size_t count)
 {
     size_t kept = 0;
 
@@ -111,24 +111,24 @@ static size_t drop_beaten(struct lull_cluster_mode *all, size_t count)
 
 /* ---- as many as a job may have ------------------------------------------------------------ */
 
-/* The area that goes with a mode, relative to its hull's fastest; < 0: it is the fastest. */
-static double loss(const struct lull_cluster_mode *all, size_t count, size_t at, size_t fastest)
+/* The area that goes with a operating point, relative to its hull's fastest; < 0: it is the fastest. */
+static double loss(const struct lull_cluster_point *all, size_t count, size_t at, size_t fastest)
 {
-    const struct lull_cluster_mode *mode = &all[at];
+    const struct lull_cluster_point *point = &all[at];
     const double unit = (double)all[fastest].time_ns * all[fastest].energy_j;
     double area;
 
     if (at == fastest)
         return -1.0;
-    if (at + 1 < count && is_same_hull(mode, &all[at + 1]))
-        area = triangle(mode - 1, mode, mode + 1) / 2.0;
+    if (at + 1 < count && is_same_hull(point, &all[at + 1]))
+        area = triangle(point - 1, point, point + 1) / 2.0;
     else
-        area = (double)(mode->time_ns - mode[-1].time_ns) * (mode[-1].energy_j - mode->energy_j);
+        area = (double)(point->time_ns - point[-1].time_ns) * (point[-1].energy_j - point->energy_j);
     return unit > 0.0 ? area / unit : 0.0;
 }
 
-/* The mode to go next; count: all are the fastest of their hulls. */
-static size_t find_least(const struct lull_cluster_mode *all, size_t count)
+/* The operating point to go next; count: all are the fastest of their hulls. */
+static size_t find_least(const struct lull_cluster_point *all, size_t count)
 {
     size_t fastest = 0;
     size_t least = count;
@@ -148,8 +148,8 @@ static size_t find_least(const struct lull_cluster_mode *all, size_t count)
     return least;
 }
 
-size_t lull_job_modes_choose(struct lull_cluster_mode *candidates, size_t count, size_t most,
-                             struct lull_cluster_mode *modes_out)
+size_t lull_operating_points_choose(struct lull_cluster_point *candidates, size_t count, size_t most,
+                             struct lull_cluster_point *points_out)
 {
     sort_by_hull(candidates, count);
     count = keep_hulls(candidates, count);
@@ -165,14 +165,14 @@ size_t lull_job_modes_choose(struct lull_cluster_mode *candidates, size_t count,
     qsort(candidates, count, sizeof(*candidates), by_time);
     if (count > most)
         count = most;
-    memcpy(modes_out, candidates, count * sizeof(*modes_out));
+    memcpy(points_out, candidates, count * sizeof(*points_out));
     return count;
 }
 
 /* ---- of surfaces -------------------------------------------------------------------------- */
 
 static size_t add_clocks(const struct lull_job_offer *offer, uint32_t gpus, uint32_t step,
-                         struct lull_cluster_mode *candidates, size_t count)
+                         struct lull_cluster_point *candidates, size_t count)
 {
     const struct lull_job_surface *surface = &offer->surface;
     struct lull_job_surface_point point;
@@ -181,7 +181,7 @@ static size_t add_clocks(const struct lull_job_offer *offer, uint32_t gpus, uint
          clock += step) {
         if (!lull_job_surface_at(surface, gpus, clock, &point))
             break;
-        candidates[count++] = (struct lull_cluster_mode){
+        candidates[count++] = (struct lull_cluster_point){
             .type = offer->type,
             .gpus = gpus,
             .sm_mhz = surface->tempo[clock].sm_mhz,
@@ -195,9 +195,9 @@ static size_t add_clocks(const struct lull_job_offer *offer, uint32_t gpus, uint
     return count;
 }
 
-size_t lull_job_modes(const struct lull_job_offer *offers, size_t offer_count, const uint32_t *gpus,
-                      size_t gpus_count, uint32_t step, struct lull_cluster_mode *candidates,
-                      struct lull_cluster_mode modes_out[LULL_CLUSTER_MOST_MODES])
+size_t lull_operating_points(const struct lull_job_offer *offers, size_t offer_count, const uint32_t *gpus,
+                      size_t gpus_count, uint32_t step, struct lull_cluster_point *candidates,
+                      struct lull_cluster_point points_out[LULL_CLUSTER_MOST_POINTS])
 {
     size_t count = 0;
 
@@ -206,5 +206,5 @@ size_t lull_job_modes(const struct lull_job_offer *offers, size_t offer_count, c
             count = add_clocks(&offers[i], gpus[k], step, candidates, count);
     if (count == 0)
         return 0;
-    return lull_job_modes_choose(candidates, count, LULL_CLUSTER_MOST_MODES, modes_out);
+    return lull_operating_points_choose(candidates, count, LULL_CLUSTER_MOST_POINTS, points_out);
 }

@@ -12,14 +12,14 @@ static int64_t slots_of(int64_t time_ns)
     return (time_ns + LULL_MENU_SLOT_NS - 1) / LULL_MENU_SLOT_NS;
 }
 
-/* A mode's own slots, whole and within the job's window; false: it has none. */
+/* A operating point's own slots, whole and within the job's window; false: it has none. */
 static bool convert(const struct lull_cluster *cluster, const struct lull_cluster_job *job,
-                    uint32_t at, uint32_t known, struct lull_slot_mode *mode_out)
+                    uint32_t at, uint32_t known, struct lull_slot_point *point_out)
 {
-    const struct lull_cluster_mode *mode = &job->modes[at];
-    const uint32_t memory_mib = cluster->types[mode->type].memory_mib;
+    const struct lull_cluster_point *point = &job->points[at];
+    const uint32_t memory_mib = cluster->types[point->type].memory_mib;
     const int64_t first = slots_of(job->arrival_ns);
-    const int64_t slots = slots_of(mode->time_ns);
+    const int64_t slots = slots_of(point->time_ns);
     int64_t last = job->deadline_ns / LULL_MENU_SLOT_NS - slots;
 
     if (job->deadline_ns == LULL_CLUSTER_NEVER)
@@ -27,9 +27,9 @@ static bool convert(const struct lull_cluster *cluster, const struct lull_cluste
     if (job->value_j <= 0.0 || last < first || last + slots > LULL_SLOTS_MOST ||
         (memory_mib != 0 && job->memory_mib > memory_mib))
         return false;
-    *mode_out = (struct lull_slot_mode){
-        .type = job->pool * cluster->type_count + mode->type,
-        .gpus = mode->gpus,
+    *point_out = (struct lull_slot_point){
+        .type = job->pool * cluster->type_count + point->type,
+        .gpus = point->gpus,
         .slots = (uint32_t)slots,
         .first = (uint32_t)first,
         .last = (uint32_t)last,
@@ -38,18 +38,18 @@ static bool convert(const struct lull_cluster *cluster, const struct lull_cluste
     return true;
 }
 
-void lull_menu_make(const struct lull_cluster *cluster, const struct lull_cluster_job *job,
-                    uint32_t known, struct lull_menu *menu_out)
+void lull_schedule_set_make(const struct lull_cluster *cluster, const struct lull_cluster_job *job,
+                    uint32_t known, struct lull_schedule_set *menu_out)
 {
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < job->mode_count; i++)
-        if (convert(cluster, job, i, known, &menu_out->modes[count]))
+    for (uint32_t i = 0; i < job->point_count; i++)
+        if (convert(cluster, job, i, known, &menu_out->points[count]))
             menu_out->numbers[count++] = i;
-    menu_out->job = (struct lull_slot_job){.mode_count = count, .modes = menu_out->modes};
+    menu_out->job = (struct lull_slot_job){.point_count = count, .points = menu_out->points};
 }
 
-void lull_menu_laws(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+void lull_schedule_set_laws(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                     struct lull_price_law *laws_out)
 {
     memset(laws_out, 0, (size_t)cluster->pool_count * cluster->type_count * sizeof(*laws_out));
@@ -59,9 +59,9 @@ void lull_menu_laws(const struct lull_cluster *cluster, const struct lull_cluste
         laws_out[(size_t)node->pool * cluster->type_count + node->type].gpus += node->gpus;
     }
     for (size_t i = 0; i < jobs->count; i++) {
-        struct lull_menu menu;
+        struct lull_schedule_set menu;
 
-        lull_menu_make(cluster, &jobs->all[i], 0, &menu);
+        lull_schedule_set_make(cluster, &jobs->all[i], 0, &menu);
         lull_bid_widen(&menu.job, laws_out);
     }
 }
@@ -69,30 +69,30 @@ void lull_menu_laws(const struct lull_cluster *cluster, const struct lull_cluste
 /* Whether a schedule that would gain takes all GPUs that there are of its type. */
 static bool takes_all(const struct lull_slot_job *job, const struct lull_price_law *laws)
 {
-    for (uint32_t i = 0; i < job->mode_count; i++)
-        if (job->modes[i].gpus == laws[job->modes[i].type].gpus && job->modes[i].cost_j < 0.0)
+    for (uint32_t i = 0; i < job->point_count; i++)
+        if (job->points[i].gpus == laws[job->points[i].type].gpus && job->points[i].cost_j < 0.0)
             return true;
     return false;
 }
 
-int lull_menu_theorem(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                      struct lull_menu_theorem *theorem_out)
+int lull_schedule_set_theorem(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                      struct lull_schedule_set_theorem *theorem_out)
 {
     const uint32_t types = cluster->pool_count * cluster->type_count;
     struct lull_price_law *laws = calloc(types, sizeof(*laws));
 
     if (laws == NULL)
         return -ENOMEM;
-    lull_menu_laws(cluster, jobs, laws);
-    *theorem_out = (struct lull_menu_theorem){.ratio = lull_bid_ratio(laws, types)};
+    lull_schedule_set_laws(cluster, jobs, laws);
+    *theorem_out = (struct lull_schedule_set_theorem){.ratio = lull_bid_ratio(laws, types)};
     for (size_t i = 0; i < jobs->count; i++) {
         const struct lull_cluster_job *job = &jobs->all[i];
-        struct lull_menu menu;
+        struct lull_schedule_set menu;
 
         theorem_out->without_value += job->value_j <= 0.0;
         theorem_out->without_deadline +=
             job->value_j > 0.0 && job->deadline_ns == LULL_CLUSTER_NEVER;
-        lull_menu_make(cluster, job, 0, &menu);
+        lull_schedule_set_make(cluster, job, 0, &menu);
         theorem_out->of_all_gpus += takes_all(&menu.job, laws);
     }
     free(laws);

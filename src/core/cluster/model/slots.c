@@ -5,21 +5,21 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-static int check_mode(const struct lull_slot_problem *problem, const struct lull_slot_mode *mode,
+static int check_point(const struct lull_slot_problem *problem, const struct lull_slot_point *point,
                       struct lull_error *err)
 {
-    if (mode->type >= problem->type_count)
+    if (point->type >= problem->type_count)
         return lull_error_set(err, -EINVAL, "there is no such type of GPU");
-    if (mode->gpus == 0 || mode->gpus > LULL_SLOTS_MOST_GPUS)
+    if (point->gpus == 0 || point->gpus > LULL_SLOTS_MOST_GPUS)
         return lull_error_set(err, -EINVAL, "a mode has 1 to %d GPUs", LULL_SLOTS_MOST_GPUS);
-    if (mode->first > mode->last)
+    if (point->first > point->last)
         return lull_error_set(err, -EINVAL, "a mode's last start is before its first");
-    if ((uint64_t)mode->last + mode->slots > problem->slots)
+    if ((uint64_t)point->last + point->slots > problem->slots)
         return lull_error_set(err, -EINVAL, "a mode may end behind the last of %u slots",
                               problem->slots);
-    if (!(fabs(mode->cost_j) <= LULL_SLOTS_MOST_J))
+    if (!(fabs(point->cost_j) <= LULL_SLOTS_MOST_J))
         return lull_error_set(err, -EINVAL, "a cost is at most %g J", LULL_SLOTS_MOST_J);
-    if (!(mode->delay_j >= 0.0) || !(mode->delay_j <= LULL_SLOTS_MOST_J))
+    if (!(point->delay_j >= 0.0) || !(point->delay_j <= LULL_SLOTS_MOST_J))
         return lull_error_set(err, -EINVAL, "a slot later costs 0 to %g J", LULL_SLOTS_MOST_J);
     return 0;
 }
@@ -32,12 +32,12 @@ static int check_job(const struct lull_slot_problem *problem, const struct lull_
     if (!is_mandatory && !(fabs(job->reject_j) <= LULL_SLOTS_MOST_J))
         return lull_error_set(err, -EINVAL, "leaving a job out costs at most %g J",
                               LULL_SLOTS_MOST_J);
-    if (job->mode_count > LULL_SLOTS_MOST_MODES)
-        return lull_error_set(err, -EINVAL, "a job has at most %d modes", LULL_SLOTS_MOST_MODES);
-    if (is_mandatory && job->mode_count == 0)
+    if (job->point_count > LULL_SLOTS_MOST_POINTS)
+        return lull_error_set(err, -EINVAL, "a job has at most %d modes", LULL_SLOTS_MOST_POINTS);
+    if (is_mandatory && job->point_count == 0)
         return lull_error_set(err, -EINVAL, "a job that has to run has no mode");
-    for (uint32_t i = 0; i < job->mode_count; i++) {
-        const int result = check_mode(problem, &job->modes[i], err);
+    for (uint32_t i = 0; i < job->point_count; i++) {
+        const int result = check_point(problem, &job->points[i], err);
 
         if (result < 0)
             return result;
@@ -104,25 +104,25 @@ static int take(const struct lull_slot_problem *problem, const struct lull_slot_
     for (size_t i = 0; i < problem->job_count; i++) {
         const struct lull_slot_job *job = &problem->jobs[i];
         const struct lull_slot_choice choice = choices[i];
-        const struct lull_slot_mode *mode;
+        const struct lull_slot_point *point;
 
-        if (choice.mode == LULL_SLOT_REJECTED) {
+        if (choice.point == LULL_SLOT_REJECTED) {
             if (isinf(job->reject_j))
                 return -EINVAL;
             cost_j += (long double)job->reject_j;
             continue;
         }
-        if (choice.mode >= job->mode_count)
+        if (choice.point >= job->point_count)
             return -EINVAL;
-        mode = &job->modes[choice.mode];
-        if (choice.start < mode->first || choice.start > mode->last)
+        point = &job->points[choice.point];
+        if (choice.start < point->first || choice.start > point->last)
             return -EINVAL;
-        cost_j += (long double)mode->cost_j +
-                  (long double)mode->delay_j * (long double)(choice.start - mode->first);
-        changes[mode->type * row + choice.start] += mode->gpus;
-        changes[mode->type * row + choice.start + mode->slots] -= mode->gpus;
-        changes[problem->type_count * row + choice.start] += mode->power_w;
-        changes[problem->type_count * row + choice.start + mode->slots] -= mode->power_w;
+        cost_j += (long double)point->cost_j +
+                  (long double)point->delay_j * (long double)(choice.start - point->first);
+        changes[point->type * row + choice.start] += point->gpus;
+        changes[point->type * row + choice.start + point->slots] -= point->gpus;
+        changes[problem->type_count * row + choice.start] += point->power_w;
+        changes[problem->type_count * row + choice.start + point->slots] -= point->power_w;
     }
     *cost_j_out = (double)cost_j;
     return 0;

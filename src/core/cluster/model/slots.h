@@ -1,15 +1,15 @@
 /*
- * Scheduling in time slots with complete information: which mode and which first slot for each job,
+ * Scheduling in time slots with complete information: which operating point and which first slot for each job,
  * at the least cost. What offline bounds are computed on (dual_bound.h, src/bound).
  *
- * A schedule (mode, start) of a job takes `gpus` GPUs of one type and `power_w` watts in each of
+ * A schedule (operating point, start) of a job takes `gpus` GPUs of one type and `power_w` watts in each of
  * the slots [start, start + slots), and costs cost_j + delay_j * (start - first). Each job has one
  * schedule or is rejected; what the schedules take of a type, and of the power cap, is never more
  * than there is. The sum of costs is to be least.
  *
- * Energy: cost_j is a mode's energy. Weighted completion: delay_j is what a slot later costs.
+ * Energy: cost_j is a operating point's energy. Weighted completion: delay_j is what a slot later costs.
  * Welfare (value less energy, nobody has to run): cost_j = energy - value, reject_j = 0, and the
- * welfare is what is saved, -cost. A value that drops at some deadlines: a mode for each, with its
+ * welfare is what is saved, -cost. A value that drops at some deadlines: a operating point for each, with its
  * own window and cost.
  *
  * Pure. Threads: any for const objects. SPDX-License-Identifier: Apache-2.0
@@ -27,7 +27,7 @@ enum {
     LULL_SLOTS_MOST = 1 << 20, /* slots */
     LULL_SLOTS_MOST_TYPES = 1 << 16,
     LULL_SLOTS_MOST_GPUS = 1 << 26,
-    LULL_SLOTS_MOST_MODES = 1 << 10, /* of one job */
+    LULL_SLOTS_MOST_POINTS = 1 << 10, /* of one job */
 };
 
 #define LULL_SLOTS_MANDATORY ((double)INFINITY)
@@ -39,7 +39,7 @@ enum {
 /* The largest cost, J. */
 #define LULL_SLOTS_MOST_J 1e18
 
-struct lull_slot_mode {
+struct lull_slot_point {
     uint32_t type;
     uint32_t gpus;    /* 1 to LULL_SLOTS_MOST_GPUS */
     uint32_t slots;   /* 0: takes no room; start + slots <= slots of the problem */
@@ -52,8 +52,8 @@ struct lull_slot_mode {
 
 struct lull_slot_job {
     double reject_j; /* what leaving it out costs; LULL_SLOTS_MANDATORY: it has to run */
-    uint32_t mode_count;
-    const struct lull_slot_mode *modes;
+    uint32_t point_count;
+    const struct lull_slot_point *points;
 };
 
 struct lull_slot_problem {
@@ -66,13 +66,13 @@ struct lull_slot_problem {
     const struct lull_slot_job *jobs;
 };
 
-/* Whether all numbers are within their ranges, and no mandatory job is without modes. -EINVAL, with
+/* Whether all numbers are within their ranges, and no mandatory job is without operating points. -EINVAL, with
  * the job's number. */
 int lull_slot_problem_check(const struct lull_slot_problem *problem, struct lull_error *err);
 
 /* What a job was given. */
 struct lull_slot_choice {
-    uint32_t mode; /* LULL_SLOT_REJECTED: none */
+    uint32_t point; /* LULL_SLOT_REJECTED: none */
     uint32_t start;
 };
 

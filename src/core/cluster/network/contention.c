@@ -128,19 +128,19 @@ static int reach(struct lull_contention *contention, uint32_t job)
 }
 
 int lull_contention_add(struct lull_contention *contention, uint32_t job,
-                        const struct lull_cluster_mode *mode,
+                        const struct lull_cluster_point *point,
                         const struct lull_cluster_share *shares, size_t count)
 {
-    const bool sends = contention->rules.shares_links && count > 1 && mode->exposed_ratio > 0.0F;
-    const bool reads = contention->storage != NULL && mode->read_mb_s > 0.0F;
+    const bool sends = contention->rules.shares_links && count > 1 && point->exposed_ratio > 0.0F;
+    const bool reads = contention->storage != NULL && point->read_mb_s > 0.0F;
     struct lull_contention_member *member;
 
     if (reach(contention, job) < 0)
         return -ENOMEM;
     member = &contention->members[job];
-    member->exposed_ratio = mode->exposed_ratio;
-    member->gpus = mode->gpus;
-    member->read_mb_s = reads ? mode->read_mb_s : 0.0;
+    member->exposed_ratio = point->exposed_ratio;
+    member->gpus = point->gpus;
+    member->read_mb_s = reads ? point->read_mb_s : 0.0;
     member->link_pace = member->pace = 1.0;
     if (sends && lull_contention_join(contention, job, shares, count) < 0)
         return -ENOMEM;

@@ -52,10 +52,10 @@ int lull_contention_create(const struct lull_cluster *cluster,
                            struct lull_contention **contention_out);
 void lull_contention_destroy(struct lull_contention *contention);
 
-/* A job that does not run begins in a mode on these shares, each node once. -ENOMEM: nothing has
+/* A job that does not run begins in a operating point on these shares, each node once. -ENOMEM: nothing has
  * changed. */
 int lull_contention_add(struct lull_contention *contention, uint32_t job,
-                        const struct lull_cluster_mode *mode,
+                        const struct lull_cluster_point *point,
                         const struct lull_cluster_share *shares, size_t count);
 
 /* A job runs no longer; nothing if it did not. */

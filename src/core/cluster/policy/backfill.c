@@ -3,7 +3,7 @@
  * first job of a pool that does not fit is given the earliest time and place that the ends of
  * running jobs allow; others run meanwhile as far as they end by then or leave its GPUs alone. Run
  * times are known, so the reservation holds until the job starts: it is made once per such job.
- * Jobs run in the first mode of each type. SPDX-License-Identifier: Apache-2.0
+ * Jobs run in the first operating point of each type. SPDX-License-Identifier: Apache-2.0
  */
 #include "core/cluster/policy/single.h"
 
@@ -46,9 +46,9 @@ static struct lull_backfill_shape *shape_of(struct lull_backfill_pool *pool, uin
 static void leave(struct lull_backfill *policy, uint32_t job)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
-    const uint32_t type = asked->modes[policy->book.pages[job].mode].type;
+    const uint32_t type = asked->points[policy->book.pages[job].point].type;
 
-    lull_cluster_roster_remove(&policy->book, lull_backfill_roster_of(policy, asked->pool, type),
+    lull_running_set_remove(&policy->book, lull_backfill_roster_of(policy, asked->pool, type),
                                job);
 }
 
@@ -58,7 +58,7 @@ static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns
 
     (void)now_ns;
     leave(policy, job);
-    lull_cluster_book_end(&policy->book, job);
+    lull_job_ledger_end(&policy->book, job);
     touch(policy, policy->book.jobs->all[job].pool);
 }
 
@@ -70,18 +70,18 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
 
     if (job < policy->book.room && policy->book.pages[job].stage == LULL_CLUSTER_RUNS)
         end(handle, job, now_ns);
-    if (lull_cluster_book_arrive(&policy->book, job) < 0)
+    if (lull_job_ledger_arrive(&policy->book, job) < 0)
         return -ENOMEM;
     for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
-        const uint32_t mode = lull_backfill_mode_of(policy, job, type);
+        const uint32_t point = lull_backfill_point_of(policy, job, type);
         struct lull_backfill_shape *shape;
 
-        if (mode == asked->mode_count)
+        if (point == asked->point_count)
             continue;
-        shape = shape_of(pool, type, asked->modes[mode].gpus);
+        shape = shape_of(pool, type, asked->points[point].gpus);
         if (shape == NULL ||
             lull_waiting_add(&shape->waiting, job,
-                             lull_cluster_book_need_ns(&policy->book, job, mode)) < 0)
+                             lull_job_ledger_need_ns(&policy->book, job, point)) < 0)
             return -ENOMEM;
     }
     /* A reservation that was made counted on GPUs that are gone now. */
@@ -91,17 +91,17 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
     return 0;
 }
 
-static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t mode, int64_t now_ns)
+static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t point, int64_t now_ns)
 {
     struct lull_backfill *const policy = (struct lull_backfill *)handle;
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
 
-    if (mode == policy->book.pages[job].mode)
+    if (point == policy->book.pages[job].point)
         return;
     leave(policy, job);
-    lull_cluster_book_begin(&policy->book, job, mode, now_ns);
-    lull_cluster_roster_add(
-        &policy->book, lull_backfill_roster_of(policy, asked->pool, asked->modes[mode].type), job);
+    lull_job_ledger_begin(&policy->book, job, point, now_ns);
+    lull_running_set_add(
+        &policy->book, lull_backfill_roster_of(policy, asked->pool, asked->points[point].type), job);
 }
 
 /* A reservation that was made counted on another end of this job. */
@@ -112,7 +112,7 @@ static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pa
     const uint32_t pool = policy->book.jobs->all[job].pool;
 
     (void)end_ns;
-    lull_cluster_book_pace(&policy->book, job, its_pace, now_ns);
+    lull_job_ledger_pace(&policy->book, job, its_pace, now_ns);
     policy->pools[pool].reserved = LULL_WAITING_NONE;
     touch(policy, pool);
 }
@@ -131,24 +131,24 @@ static void node(struct lull_cluster_policy *handle, const struct lull_cluster_s
 
 /* ---- decisions ----------------------------------------------------------------------------- */
 
-static bool start(struct lull_backfill *policy, uint32_t job, uint32_t mode, size_t share_count,
+static bool start(struct lull_backfill *policy, uint32_t job, uint32_t point, size_t share_count,
                   const char *reason, int64_t now_ns, struct lull_cluster_decision *decision)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
     struct lull_backfill_pool *const pool = &policy->pools[asked->pool];
 
     for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
-        const uint32_t its = lull_backfill_mode_of(policy, job, type);
+        const uint32_t its = lull_backfill_point_of(policy, job, type);
 
-        if (its < asked->mode_count)
-            lull_waiting_remove(&shape_of(pool, type, asked->modes[its].gpus)->waiting, job);
+        if (its < asked->point_count)
+            lull_waiting_remove(&shape_of(pool, type, asked->points[its].gpus)->waiting, job);
     }
-    lull_cluster_book_start(&policy->book, job, mode, decision->shares, share_count, now_ns);
-    lull_cluster_roster_add(
-        &policy->book, lull_backfill_roster_of(policy, asked->pool, asked->modes[mode].type), job);
+    lull_job_ledger_start(&policy->book, job, point, decision->shares, share_count, now_ns);
+    lull_running_set_add(
+        &policy->book, lull_backfill_roster_of(policy, asked->pool, asked->points[point].type), job);
     decision->act = LULL_CLUSTER_START;
     decision->job = job;
-    decision->mode = mode;
+    decision->point = point;
     decision->share_count = share_count;
     decision->reason = reason;
     return true;
@@ -159,18 +159,18 @@ static bool start_first(struct lull_backfill *policy, const struct lull_cluster_
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
 
-    for (uint32_t mode = 0; mode < asked->mode_count; mode++) {
+    for (uint32_t point = 0; point < asked->point_count; point++) {
         size_t count;
 
-        if (mode != lull_backfill_mode_of(policy, job, asked->modes[mode].type))
+        if (point != lull_backfill_point_of(policy, job, asked->points[point].type))
             continue;
-        count = lull_cluster_place_consolidated(state, asked->pool, asked->modes[mode].type,
-                                                asked->modes[mode].gpus, decision->shares);
+        count = lull_cluster_place_consolidated(state, asked->pool, asked->points[point].type,
+                                                asked->points[point].gpus, decision->shares);
         if (count == 0)
             continue;
         if (policy->pools[asked->pool].reserved == job)
             policy->pools[asked->pool].reserved = LULL_WAITING_NONE;
-        return start(policy, job, mode, count, "came first", now_ns, decision);
+        return start(policy, job, point, count, "came first", now_ns, decision);
     }
     return false;
 }
@@ -215,7 +215,7 @@ static bool fill(struct lull_backfill *policy, const struct lull_cluster_state *
     struct lull_backfill_pool *const pool = &policy->pools[pool_number];
     const struct lull_backfill_shape *best = NULL;
     uint32_t job = LULL_WAITING_NONE;
-    uint32_t mode;
+    uint32_t point;
     size_t count = 0;
 
     for (uint32_t i = 0; i < pool->shape_count; i++) {
@@ -230,13 +230,13 @@ static bool fill(struct lull_backfill *policy, const struct lull_cluster_state *
     if (best == NULL)
         return false;
     find_filler(policy, state, pool_number, best, now_ns, decision->shares, &count);
-    mode = lull_backfill_mode_of(policy, job, best->type);
+    point = lull_backfill_point_of(policy, job, best->type);
     /* One that ends later than the reservation begins takes what it left over. */
     if (pool->start_ns != LULL_CLUSTER_NEVER && pool->type == best->type &&
-        now_ns + lull_cluster_book_need_ns(&policy->book, job, mode) > pool->start_ns)
+        now_ns + lull_job_ledger_need_ns(&policy->book, job, point) > pool->start_ns)
         for (size_t i = 0; i < count; i++)
             policy->later[decision->shares[i].node] -= decision->shares[i].gpus;
-    return start(policy, job, mode, count, "does not delay the first in the queue", now_ns,
+    return start(policy, job, point, count, "does not delay the first in the queue", now_ns,
                  decision);
 }
 
@@ -305,8 +305,8 @@ static void destroy(struct lull_cluster_policy *handle)
             lull_waiting_fini(&policy->pools[i].shapes[shape].waiting);
         free(policy->pools[i].shapes);
     }
-    lull_cluster_scratch_fini(&policy->scratch);
-    lull_cluster_book_fini(&policy->book);
+    lull_trial_state_fini(&policy->scratch);
+    lull_job_ledger_fini(&policy->book);
     free(policy->running);
     free(policy->pools);
     free(policy->dirty);
@@ -328,7 +328,7 @@ static int make_room(struct lull_backfill *policy)
     policy->shares = calloc(cluster->node_count, sizeof(*policy->shares));
     if (policy->running == NULL || policy->pools == NULL || policy->dirty == NULL ||
         policy->later == NULL || policy->shares == NULL ||
-        lull_cluster_scratch_init(&policy->scratch, cluster) < 0)
+        lull_trial_state_init(&policy->scratch, cluster) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i < cluster->pool_count; i++)
         policy->pools[i].reserved = LULL_WAITING_NONE;

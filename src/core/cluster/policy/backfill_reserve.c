@@ -4,14 +4,14 @@
 #include "core/cluster/model/placement.h"
 #include "core/cluster/policy/backfill_state.h"
 
-/* Running jobs of a roster by their ends, into policy->ends as places in the roster. */
+/* Running jobs of a running set by their ends, into policy->ends as places in the running set. */
 static int by_end(const void *left, const void *right, void *context)
 {
     const struct lull_backfill *policy = context;
     const uint32_t a = *(const uint32_t *)left;
     const uint32_t b = *(const uint32_t *)right;
-    const int64_t a_ns = lull_cluster_book_end_ns(&policy->book, a);
-    const int64_t b_ns = lull_cluster_book_end_ns(&policy->book, b);
+    const int64_t a_ns = lull_job_ledger_end_ns(&policy->book, a);
+    const int64_t b_ns = lull_job_ledger_end_ns(&policy->book, b);
 
     return a_ns != b_ns ? (a_ns > b_ns) - (a_ns < b_ns) : (a > b) - (a < b);
 }
@@ -31,36 +31,36 @@ static bool has_room_for_ends(struct lull_backfill *policy, uint32_t count)
 }
 
 /*
- * When a mode would fit if nothing more were started, at most before_ns; its shares are in
+ * When a operating point would fit if nothing more were started, at most before_ns; its shares are in
  * policy->shares then, and the scratch is as the cluster will be. LULL_CLUSTER_NEVER: not before,
  * or there is no memory.
  */
 static int64_t find_start(struct lull_backfill *policy, const struct lull_cluster_state *state,
-                          uint32_t pool, const struct lull_cluster_mode *mode, int64_t before_ns,
+                          uint32_t pool, const struct lull_cluster_point *point, int64_t before_ns,
                           size_t *share_count_out)
 {
-    const struct lull_cluster_roster *roster = lull_backfill_roster_of(policy, pool, mode->type);
+    const struct lull_running_set *running = lull_backfill_roster_of(policy, pool, point->type);
 
-    if (!has_room_for_ends(policy, roster->count))
+    if (!has_room_for_ends(policy, running->count))
         return LULL_CLUSTER_NEVER;
-    for (uint32_t i = 0; i < roster->count; i++)
-        policy->ends[i] = roster->jobs[i];
-    if (roster->count > 0)
-        qsort_r(policy->ends, roster->count, sizeof(*policy->ends), by_end, policy);
-    lull_cluster_scratch_sync(&policy->scratch, state, pool, mode->type);
-    for (uint32_t i = 0; i < roster->count; i++) {
+    for (uint32_t i = 0; i < running->count; i++)
+        policy->ends[i] = running->jobs[i];
+    if (running->count > 0)
+        qsort_r(policy->ends, running->count, sizeof(*policy->ends), by_end, policy);
+    lull_trial_state_sync(&policy->scratch, state, pool, point->type);
+    for (uint32_t i = 0; i < running->count; i++) {
         const uint32_t job = policy->ends[i];
-        const int64_t end_ns = lull_cluster_book_end_ns(&policy->book, job);
+        const int64_t end_ns = lull_job_ledger_end_ns(&policy->book, job);
 
         if (end_ns >= before_ns)
             break;
-        lull_cluster_scratch_give(&policy->scratch, policy->book.pages[job].shares,
+        lull_trial_state_give(&policy->scratch, policy->book.pages[job].shares,
                                   policy->book.pages[job].share_count);
-        if (i + 1 < roster->count &&
-            lull_cluster_book_end_ns(&policy->book, policy->ends[i + 1]) == end_ns)
+        if (i + 1 < running->count &&
+            lull_job_ledger_end_ns(&policy->book, policy->ends[i + 1]) == end_ns)
             continue;
-        *share_count_out = lull_cluster_place_consolidated(policy->scratch.state, pool, mode->type,
-                                                           mode->gpus, policy->shares);
+        *share_count_out = lull_cluster_place_consolidated(policy->scratch.state, pool, point->type,
+                                                           point->gpus, policy->shares);
         if (*share_count_out > 0)
             return end_ns;
     }
@@ -92,14 +92,14 @@ void lull_backfill_reserve(struct lull_backfill *policy, const struct lull_clust
     pool->reserved = job;
     pool->start_ns = LULL_CLUSTER_NEVER;
     for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
-        const uint32_t mode = lull_backfill_mode_of(policy, job, type);
+        const uint32_t point = lull_backfill_point_of(policy, job, type);
         const size_t group = (size_t)pool_number * policy->cluster->type_count + type;
         int64_t start_ns;
 
-        if (mode == asked->mode_count)
+        if (point == asked->point_count)
             continue;
         start_ns =
-            find_start(policy, state, pool_number, &asked->modes[mode], pool->start_ns, &count);
+            find_start(policy, state, pool_number, &asked->points[point], pool->start_ns, &count);
         if (start_ns == LULL_CLUSTER_NEVER)
             continue;
         pool->start_ns = start_ns;

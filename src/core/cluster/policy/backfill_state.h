@@ -24,29 +24,29 @@ struct lull_backfill_pool {
 
 struct lull_backfill {
     const struct lull_cluster *cluster;
-    struct lull_cluster_book book;
-    struct lull_cluster_roster *running; /* [pool * types + type] */
+    struct lull_job_ledger book;
+    struct lull_running_set *running; /* [pool * types + type] */
     struct lull_backfill_pool *pools;
     uint32_t *dirty;
     uint32_t dirty_count;
     /* Of the nodes with a reservation: GPUs free from its start on, without those reserved and
        those of jobs that run longer; the scratch has what of that is free now. */
     uint32_t *later;
-    struct lull_cluster_scratch scratch;
+    struct lull_trial_state scratch;
     struct lull_cluster_share *shares;
     uint32_t *ends; /* a group's running jobs */
     uint32_t end_room;
 };
 
-/* The mode that a job has on a type; mode_count: none. */
-static inline uint32_t lull_backfill_mode_of(const struct lull_backfill *policy, uint32_t job,
+/* The operating point that a job has on a type; point_count: none. */
+static inline uint32_t lull_backfill_point_of(const struct lull_backfill *policy, uint32_t job,
                                              uint32_t type)
 {
     return lull_cluster_first_mode(&policy->book.jobs->all[job], type, policy->cluster,
                                    policy->scratch.members.gpus);
 }
 
-static inline struct lull_cluster_roster *
+static inline struct lull_running_set *
 lull_backfill_roster_of(const struct lull_backfill *policy, uint32_t pool, uint32_t type)
 {
     return &policy->running[(size_t)pool * policy->cluster->type_count + type];

@@ -17,7 +17,7 @@ static const double window_means = 3.0; /* the memory's time constant, in mean t
 static const double stale_windows = 0.05;
 static const double first_window = 0.1; /* of it counts as seen when the first job comes */
 
-struct lull_demand {
+struct lull_fluid_price {
     const struct lull_cluster_jobs *jobs;
     const uint64_t *gpus;
     uint32_t type_count;
@@ -33,10 +33,10 @@ struct lull_demand {
     double *load;   /* [type], scratch: GPU-s asked for */
 };
 
-int lull_demand_create(const struct lull_cluster_jobs *jobs, const uint64_t *gpus,
-                       uint32_t type_count, double second_j, struct lull_demand **demand_out)
+int lull_fluid_price_create(const struct lull_cluster_jobs *jobs, const uint64_t *gpus,
+                       uint32_t type_count, double second_j, struct lull_fluid_price **demand_out)
 {
-    struct lull_demand *demand = calloc(1, sizeof(*demand));
+    struct lull_fluid_price *demand = calloc(1, sizeof(*demand));
 
     if (demand == NULL)
         return -ENOMEM;
@@ -47,14 +47,14 @@ int lull_demand_create(const struct lull_cluster_jobs *jobs, const uint64_t *gpu
     demand->prices = calloc(type_count, sizeof(*demand->prices));
     demand->load = calloc(type_count, sizeof(*demand->load));
     if (demand->prices == NULL || demand->load == NULL) {
-        lull_demand_destroy(demand);
+        lull_fluid_price_destroy(demand);
         return -ENOMEM;
     }
     *demand_out = demand;
     return 0;
 }
 
-void lull_demand_destroy(struct lull_demand *demand)
+void lull_fluid_price_destroy(struct lull_fluid_price *demand)
 {
     if (demand == NULL)
         return;
@@ -63,25 +63,25 @@ void lull_demand_destroy(struct lull_demand *demand)
     free(demand);
 }
 
-void lull_demand_weigh(struct lull_demand *demand, double second_j)
+void lull_fluid_price_weigh(struct lull_fluid_price *demand, double second_j)
 {
     demand->second_j = second_j;
 }
 
-static size_t kept(const struct lull_demand *demand)
+static size_t kept(const struct lull_fluid_price *demand)
 {
     return demand->count < LULL_DEMAND_SEEN ? demand->count : LULL_DEMAND_SEEN;
 }
 
-void lull_demand_add(struct lull_demand *demand, uint32_t job, int64_t now_ns)
+void lull_fluid_price_add(struct lull_fluid_price *demand, uint32_t job, int64_t now_ns)
 {
     const struct lull_cluster_job *came = &demand->jobs->all[job];
     const size_t at = demand->count % LULL_DEMAND_SEEN;
-    int64_t least_ns = came->modes[0].time_ns;
+    int64_t least_ns = came->points[0].time_ns;
 
-    for (uint32_t i = 1; i < came->mode_count; i++)
-        if (came->modes[i].time_ns < least_ns)
-            least_ns = came->modes[i].time_ns;
+    for (uint32_t i = 1; i < came->point_count; i++)
+        if (came->points[i].time_ns < least_ns)
+            least_ns = came->points[i].time_ns;
     if (demand->count >= LULL_DEMAND_SEEN)
         demand->sum_ns -= demand->least_ns[at];
     demand->seen[at] = job;
@@ -91,23 +91,23 @@ void lull_demand_add(struct lull_demand *demand, uint32_t job, int64_t now_ns)
     demand->count++;
 }
 
-double lull_demand_mean_ns(const struct lull_demand *demand)
+double lull_fluid_price_mean_ns(const struct lull_fluid_price *demand)
 {
     return demand->count > 0 ? demand->sum_ns / (double)kept(demand) : 0.0;
 }
 
-/* The mode that a job would choose at these prices if it could start at once; mode_count: none. */
-static uint32_t choose(const struct lull_demand *demand, const struct lull_cluster_job *job)
+/* The operating point that a job would choose at these prices if it could start at once; point_count: none. */
+static uint32_t choose(const struct lull_fluid_price *demand, const struct lull_cluster_job *job)
 {
     double best_j = job->value_j > 0.0 ? 0.0 : -INFINITY;
-    uint32_t best = job->mode_count;
+    uint32_t best = job->point_count;
 
-    for (uint32_t i = 0; i < job->mode_count; i++) {
-        const struct lull_cluster_mode *mode = &job->modes[i];
+    for (uint32_t i = 0; i < job->point_count; i++) {
+        const struct lull_cluster_point *point = &job->points[i];
         const double net_j = lull_cluster_gain_j(job, i, job->arrival_ns, demand->second_j) -
-                             demand->prices[mode->type] * mode->gpus * (double)mode->time_ns * 1e-9;
+                             demand->prices[point->type] * point->gpus * (double)point->time_ns * 1e-9;
 
-        if (mode->gpus > demand->gpus[mode->type] || net_j <= best_j)
+        if (point->gpus > demand->gpus[point->type] || net_j <= best_j)
             continue;
         best_j = net_j;
         best = i;
@@ -116,43 +116,43 @@ static uint32_t choose(const struct lull_demand *demand, const struct lull_clust
 }
 
 /* How much the job at place `at` still counts. */
-static double share(const struct lull_demand *demand, size_t at, int64_t now_ns, double window_ns)
+static double share(const struct lull_fluid_price *demand, size_t at, int64_t now_ns, double window_ns)
 {
     return exp(-(double)(now_ns - demand->seen_ns[at]) / window_ns);
 }
 
 /* GPU-s that are asked for at the prices as they are, of each type. */
-static void add_load(struct lull_demand *demand, const double *shares)
+static void add_load(struct lull_fluid_price *demand, const double *shares)
 {
     for (uint32_t type = 0; type < demand->type_count; type++)
         demand->load[type] = 0.0;
     for (size_t i = 0; i < kept(demand); i++) {
         const struct lull_cluster_job *job = &demand->jobs->all[demand->seen[i]];
-        const uint32_t mode = choose(demand, job);
+        const uint32_t point = choose(demand, job);
 
-        if (mode < job->mode_count)
-            demand->load[job->modes[mode].type] +=
-                shares[i] * job->modes[mode].gpus * (double)job->modes[mode].time_ns * 1e-9;
+        if (point < job->point_count)
+            demand->load[job->points[point].type] +=
+                shares[i] * job->points[point].gpus * (double)job->points[point].time_ns * 1e-9;
     }
 }
 
 /* A price of a GPU-second that no job would pay. What jobs that have to run would pay is set so
  * high that it outweighs all else. */
-static double most_price(const struct lull_demand *demand)
+static double most_price(const struct lull_fluid_price *demand)
 {
     double most = 0.0;
 
     for (size_t i = 0; i < kept(demand); i++) {
         const struct lull_cluster_job *job = &demand->jobs->all[demand->seen[i]];
 
-        for (uint32_t m = 0; m < job->mode_count; m++) {
-            const struct lull_cluster_mode *mode = &job->modes[m];
-            const double gpu_s = mode->gpus * (double)mode->time_ns * 1e-9;
+        for (uint32_t m = 0; m < job->point_count; m++) {
+            const struct lull_cluster_point *point = &job->points[m];
+            const double gpu_s = point->gpus * (double)point->time_ns * 1e-9;
 
             most = fmax(most, job->value_j > 0.0
                                   ? job->value_j / gpu_s
-                                  : 4.0 * (mode->energy_j / gpu_s +
-                                           demand->second_j * job->weight / mode->gpus));
+                                  : 4.0 * (point->energy_j / gpu_s +
+                                           demand->second_j * job->weight / point->gpus));
         }
     }
     return most;
@@ -160,7 +160,7 @@ static double most_price(const struct lull_demand *demand)
 
 /* Steps along the dual's subgradient, what there is less what is asked for, from the last prices
  * on. Steps are in parts of the highest price and shrink. */
-static void descend(struct lull_demand *demand, const double *shares, double span_s, double most)
+static void descend(struct lull_fluid_price *demand, const double *shares, double span_s, double most)
 {
     double step = first_step * most;
 
@@ -176,7 +176,7 @@ static void descend(struct lull_demand *demand, const double *shares, double spa
     }
 }
 
-static void price_all(struct lull_demand *demand, int64_t now_ns, double window_ns)
+static void price_all(struct lull_fluid_price *demand, int64_t now_ns, double window_ns)
 {
     const size_t oldest = demand->count < LULL_DEMAND_SEEN ? 0 : demand->count % LULL_DEMAND_SEEN;
     const double past = (double)(now_ns - demand->seen_ns[oldest]) / window_ns + first_window;
@@ -189,9 +189,9 @@ static void price_all(struct lull_demand *demand, int64_t now_ns, double window_
     descend(demand, shares, span_s, most);
 }
 
-const double *lull_demand_prices(struct lull_demand *demand, int64_t now_ns)
+const double *lull_fluid_price_prices(struct lull_fluid_price *demand, int64_t now_ns)
 {
-    const double window_ns = window_means * lull_demand_mean_ns(demand);
+    const double window_ns = window_means * lull_fluid_price_mean_ns(demand);
 
     if (demand->count == 0 ||
         (demand->priced_count > 0 && demand->count < demand->priced_count + STALE &&

@@ -16,28 +16,28 @@
 
 enum { LULL_DEMAND_SEEN = 256 }; /* the last jobs, no more */
 
-struct lull_demand; /* opaque */
+struct lull_fluid_price; /* opaque */
 
 /* Borrows the jobs and gpus, [type]: how many there are. second_j as in lull_cluster_gain_j().
  * -ENOMEM. */
-int lull_demand_create(const struct lull_cluster_jobs *jobs, const uint64_t *gpus,
-                       uint32_t type_count, double second_j, struct lull_demand **demand_out);
-void lull_demand_destroy(struct lull_demand *demand);
+int lull_fluid_price_create(const struct lull_cluster_jobs *jobs, const uint64_t *gpus,
+                       uint32_t type_count, double second_j, struct lull_fluid_price **demand_out);
+void lull_fluid_price_destroy(struct lull_fluid_price *demand);
 
 /* Another second_j, before the first job. */
-void lull_demand_weigh(struct lull_demand *demand, double second_j);
+void lull_fluid_price_weigh(struct lull_fluid_price *demand, double second_j);
 
 /* Notes that a job came. now_ns never falls. O(1). */
-void lull_demand_add(struct lull_demand *demand, uint32_t job, int64_t now_ns);
+void lull_fluid_price_add(struct lull_fluid_price *demand, uint32_t job, int64_t now_ns);
 
 /* The mean of the shortest times of the jobs seen, ns; 0: none seen. */
-double lull_demand_mean_ns(const struct lull_demand *demand);
+double lull_fluid_price_mean_ns(const struct lull_fluid_price *demand);
 
 /*
  * prices_out[type]: J per GPU and second. Each type's price is found by bisection while those of
  * the others stay, two rounds. Computed anew once some jobs more have come or some time has passed;
- * O(jobs seen * modes * types) then.
+ * O(jobs seen * operating points * types) then.
  */
-const double *lull_demand_prices(struct lull_demand *demand, int64_t now_ns);
+const double *lull_fluid_price_prices(struct lull_fluid_price *demand, int64_t now_ns);
 
 #endif

@@ -40,25 +40,25 @@ static double rank(const struct lull_cluster_job *job, uint32_t gpus, int64_t fu
 
 /* ---- clocks -------------------------------------------------------------------------------- */
 
-static double gpu_power_w(const struct lull_cluster_mode *mode)
+static double gpu_power_w(const struct lull_cluster_point *point)
 {
-    return mode->energy_j / ((double)mode->time_ns * 1e-9) / mode->gpus;
+    return point->energy_j / ((double)point->time_ns * 1e-9) / point->gpus;
 }
 
-/* The power of a GPU, W, that the unfinished weight of a crowd is worth. */
-static double level(const struct lull_ranked *policy, const struct lull_cluster_crowd *crowd)
+/* The power of a GPU, W, that the unfinished weight of a queue is worth. */
+static double level(const struct lull_ranked *policy, const struct lull_queue_stats *queue)
 {
     const struct hdf *hdf = lull_cluster_ranked_more(policy);
 
-    return hdf->rho_w * crowd->weight / fmax((double)crowd->gpus, 1.0);
+    return hdf->rho_w * queue->weight / fmax((double)queue->gpus, 1.0);
 }
 
-static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t mode,
-                   const struct lull_cluster_crowd *crowd, int64_t now_ns)
+static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t point,
+                   const struct lull_queue_stats *queue, int64_t now_ns)
 {
     const struct hdf *hdf = lull_cluster_ranked_more(policy);
-    const double power_w = gpu_power_w(&hdf->jobs->all[job].modes[mode]);
-    const double least_w = level(policy, crowd);
+    const double power_w = gpu_power_w(&hdf->jobs->all[job].points[point]);
+    const double least_w = level(policy, queue);
 
     (void)now_ns;
     /* The least power that is enough; if none is, the most. */
@@ -67,22 +67,22 @@ static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t mode
 
 /* ---- dispatch ------------------------------------------------------------------------------ */
 
-static uint32_t class_of(const struct lull_cluster_job *job, const struct lull_cluster_mode *mode)
+static uint32_t class_of(const struct lull_cluster_job *job, const struct lull_cluster_point *point)
 {
-    const double octaves = log2(fmax(rank(job, mode->gpus, mode->time_ns, 0), 1.0));
+    const double octaves = log2(fmax(rank(job, point->gpus, point->time_ns, 0), 1.0));
 
     return (uint32_t)fmin(octaves * 8.0, CLASSES - 1);
 }
 
-/* What a job adds to the sum of all costs if it goes to its mode's type. */
+/* What a job adds to the sum of all costs if it goes to its operating point's type. */
 static double added_cost(const struct hdf *hdf, const struct lull_cluster_job *job,
-                         const struct lull_cluster_mode *mode,
-                         const struct lull_cluster_crowd *crowd)
+                         const struct lull_cluster_point *point,
+                         const struct lull_queue_stats *queue)
 {
     const struct classes *queued =
-        hdf->groups[(size_t)job->pool * hdf->cluster->type_count + mode->type];
-    const double time_s = (double)mode->time_ns * 1e-9;
-    const uint32_t own = class_of(job, mode);
+        hdf->groups[(size_t)job->pool * hdf->cluster->type_count + point->type];
+    const double time_s = (double)point->time_ns * 1e-9;
+    const uint32_t own = class_of(job, point);
     double ahead_gpu_s = 0.0;
     double behind = 0.0;
 
@@ -90,46 +90,46 @@ static double added_cost(const struct hdf *hdf, const struct lull_cluster_job *j
         ahead_gpu_s += i <= own ? queued->work[i] : 0.0;
         behind += i > own ? queued->weight[i] : 0.0;
     }
-    return mode->energy_j +
-           hdf->rho_w * (job->weight * (ahead_gpu_s / (double)crowd->gpus + time_s) +
-                         behind * time_s * mode->gpus / (double)crowd->gpus);
+    return point->energy_j +
+           hdf->rho_w * (job->weight * (ahead_gpu_s / (double)queue->gpus + time_s) +
+                         behind * time_s * point->gpus / (double)queue->gpus);
 }
 
 static void enter(struct hdf *hdf, const struct lull_cluster_job *job,
-                  const struct lull_cluster_mode *mode, double sign)
+                  const struct lull_cluster_point *point, double sign)
 {
     struct classes **queued =
-        &hdf->groups[(size_t)job->pool * hdf->cluster->type_count + mode->type];
-    const uint32_t own = class_of(job, mode);
+        &hdf->groups[(size_t)job->pool * hdf->cluster->type_count + point->type];
+    const uint32_t own = class_of(job, point);
 
     /* Without memory the job does not count when others are dispatched. */
     if (*queued == NULL)
         *queued = calloc(1, sizeof(**queued));
     if (*queued == NULL)
         return;
-    (*queued)->work[own] += sign * (double)mode->time_ns * 1e-9 * mode->gpus;
+    (*queued)->work[own] += sign * (double)point->time_ns * 1e-9 * point->gpus;
     (*queued)->weight[own] += sign * job->weight;
 }
 
 static uint32_t dispatch(const struct lull_ranked *policy, uint32_t job,
-                         const struct lull_cluster_crowd *crowds)
+                         const struct lull_queue_stats *queues)
 {
     struct hdf *const hdf = lull_cluster_ranked_more(policy);
     const struct lull_cluster_job *asked = &hdf->jobs->all[job];
-    const struct lull_cluster_mode *best = NULL;
+    const struct lull_cluster_point *best = NULL;
     double least = INFINITY;
 
     for (uint32_t type = 0; type < hdf->cluster->type_count; type++) {
-        const uint32_t mode =
+        const uint32_t point =
             lull_cluster_first_mode(asked, type, hdf->cluster, lull_cluster_ranked_gpus(policy));
         double added;
 
-        if (mode == asked->mode_count)
+        if (point == asked->point_count)
             continue;
-        added = added_cost(hdf, asked, &asked->modes[mode], &crowds[type]);
+        added = added_cost(hdf, asked, &asked->points[point], &queues[type]);
         if (added < least) {
             least = added;
-            best = &asked->modes[mode];
+            best = &asked->points[point];
         }
     }
     if (best == NULL)
@@ -144,7 +144,7 @@ static void ended(struct lull_ranked *policy, uint32_t job, uint32_t type)
     const struct lull_cluster_job *asked = &hdf->jobs->all[job];
 
     enter(hdf, asked,
-          &asked->modes[lull_cluster_first_mode(asked, type, hdf->cluster,
+          &asked->points[lull_cluster_first_mode(asked, type, hdf->cluster,
                                                 lull_cluster_ranked_gpus(policy))],
           -1.0);
 }
@@ -185,7 +185,7 @@ const struct lull_cluster_ranking lull_hdf_ranking = {
     .reason = "had the most weight for its GPU time",
     .create = create,
     .destroy = destroy,
-    .turn = turn,
+    .set_parameter = turn,
     .rank = rank,
     .is_fixed = true,
     .cost = cost,

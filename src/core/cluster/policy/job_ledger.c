@@ -7,17 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-void lull_cluster_book_fini(struct lull_cluster_book *book)
+void lull_job_ledger_fini(struct lull_job_ledger *book)
 {
     for (size_t i = 0; i < book->room; i++)
         free(book->pages[i].shares);
     free(book->pages);
 }
 
-static int reach(struct lull_cluster_book *book, uint32_t job)
+static int reach(struct lull_job_ledger *book, uint32_t job)
 {
     size_t room = book->room > 0 ? book->room : 256;
-    struct lull_cluster_page *pages;
+    struct lull_job_record *pages;
 
     if (job < book->room)
         return 0;
@@ -36,7 +36,7 @@ static int reach(struct lull_cluster_book *book, uint32_t job)
     return 0;
 }
 
-static void leave(struct lull_cluster_page *page, enum lull_cluster_stage stage)
+static void leave(struct lull_job_record *page, enum lull_cluster_stage stage)
 {
     page->stage = stage;
     page->stamp++;
@@ -45,7 +45,7 @@ static void leave(struct lull_cluster_page *page, enum lull_cluster_stage stage)
     page->share_count = 0;
 }
 
-int lull_cluster_book_arrive(struct lull_cluster_book *book, uint32_t job)
+int lull_job_ledger_arrive(struct lull_job_ledger *book, uint32_t job)
 {
     const int rc = reach(book, job);
 
@@ -55,15 +55,15 @@ int lull_cluster_book_arrive(struct lull_cluster_book *book, uint32_t job)
     return 0;
 }
 
-void lull_cluster_book_start(struct lull_cluster_book *book, uint32_t job, uint32_t mode,
+void lull_job_ledger_start(struct lull_job_ledger *book, uint32_t job, uint32_t point,
                              const struct lull_cluster_share *shares, size_t share_count,
                              int64_t now_ns)
 {
-    struct lull_cluster_page *const page = &book->pages[job];
+    struct lull_job_record *const page = &book->pages[job];
 
     assert(job < book->room && page->stage != LULL_CLUSTER_RUNS);
     leave(page, LULL_CLUSTER_RUNS);
-    page->mode = mode;
+    page->point = point;
     page->since_ns = now_ns;
     page->pace = 1.0;
     page->shares = malloc(share_count * sizeof(*shares));
@@ -73,7 +73,7 @@ void lull_cluster_book_start(struct lull_cluster_book *book, uint32_t job, uint3
     page->share_count = share_count;
 }
 
-static void settle(struct lull_cluster_page *page, const struct lull_cluster_job *job,
+static void settle(struct lull_job_record *page, const struct lull_cluster_job *job,
                    int64_t now_ns)
 {
     const int64_t stretch_ns = now_ns - page->since_ns;
@@ -81,65 +81,65 @@ static void settle(struct lull_cluster_page *page, const struct lull_cluster_job
 
     assert(stretch_ns >= 0 && page->restart_ns >= 0);
     page->left_ratio -=
-        fmin((double)(stretch_ns - again_ns) * page->pace / (double)job->modes[page->mode].time_ns,
+        fmin((double)(stretch_ns - again_ns) * page->pace / (double)job->points[page->point].time_ns,
              page->left_ratio);
     assert(page->left_ratio >= 0.0 && page->left_ratio <= 1.0);
     page->restart_ns -= again_ns;
     page->since_ns = now_ns;
 }
 
-void lull_cluster_book_settle(struct lull_cluster_book *book, uint32_t job, int64_t now_ns)
+void lull_job_ledger_settle(struct lull_job_ledger *book, uint32_t job, int64_t now_ns)
 {
     settle(&book->pages[job], &book->jobs->all[job], now_ns);
 }
 
-void lull_cluster_book_reclock(struct lull_cluster_book *book, uint32_t job, uint32_t mode,
+void lull_job_ledger_reclock(struct lull_job_ledger *book, uint32_t job, uint32_t point,
                                int64_t now_ns)
 {
-    lull_cluster_book_settle(book, job, now_ns);
-    book->pages[job].mode = mode;
+    lull_job_ledger_settle(book, job, now_ns);
+    book->pages[job].point = point;
 }
 
-void lull_cluster_book_pace(struct lull_cluster_book *book, uint32_t job, double pace,
+void lull_job_ledger_pace(struct lull_job_ledger *book, uint32_t job, double pace,
                             int64_t now_ns)
 {
     assert(pace > 0.0 && pace <= 1.0);
-    lull_cluster_book_settle(book, job, now_ns);
+    lull_job_ledger_settle(book, job, now_ns);
     book->pages[job].pace = pace;
 }
 
-void lull_cluster_book_begin(struct lull_cluster_book *book, uint32_t job, uint32_t mode,
+void lull_job_ledger_begin(struct lull_job_ledger *book, uint32_t job, uint32_t point,
                              int64_t now_ns)
 {
-    const struct lull_cluster_mode *modes = book->jobs->all[job].modes;
-    struct lull_cluster_page *const page = &book->pages[job];
+    const struct lull_cluster_point *points = book->jobs->all[job].points;
+    struct lull_job_record *const page = &book->pages[job];
 
-    if (mode == page->mode)
+    if (point == page->point)
         return;
     /* Not on the GPUs that were meant for it. */
-    if (modes[mode].gpus != modes[page->mode].gpus || modes[mode].type != modes[page->mode].type) {
+    if (points[point].gpus != points[page->point].gpus || points[point].type != points[page->point].type) {
         free(page->shares);
         page->shares = NULL;
         page->share_count = 0;
     }
-    lull_cluster_book_reclock(book, job, mode, now_ns);
+    lull_job_ledger_reclock(book, job, point, now_ns);
 }
 
-void lull_cluster_book_pause(struct lull_cluster_book *book, uint32_t job, int64_t restart_ns,
+void lull_job_ledger_pause(struct lull_job_ledger *book, uint32_t job, int64_t restart_ns,
                              int64_t now_ns)
 {
-    lull_cluster_book_settle(book, job, now_ns);
+    lull_job_ledger_settle(book, job, now_ns);
     if (restart_ns > book->pages[job].restart_ns)
         book->pages[job].restart_ns = restart_ns;
     leave(&book->pages[job], LULL_CLUSTER_PAUSED);
 }
 
-void lull_cluster_book_end(struct lull_cluster_book *book, uint32_t job)
+void lull_job_ledger_end(struct lull_job_ledger *book, uint32_t job)
 {
     leave(&book->pages[job], LULL_CLUSTER_ABSENT);
 }
 
-static int64_t need_ns(const struct lull_cluster_page *page, int64_t time_ns)
+static int64_t need_ns(const struct lull_job_record *page, int64_t time_ns)
 {
     const double pace = page->stage == LULL_CLUSTER_RUNS ? page->pace : 1.0;
     const double left_ns = ceil((double)time_ns * page->left_ratio / pace);
@@ -148,51 +148,51 @@ static int64_t need_ns(const struct lull_cluster_page *page, int64_t time_ns)
            (page->left_ratio >= 1.0 && pace >= 1.0 ? time_ns : (int64_t)fmax(left_ns, 1.0));
 }
 
-int64_t lull_cluster_book_need_ns(const struct lull_cluster_book *book, uint32_t job, uint32_t mode)
+int64_t lull_job_ledger_need_ns(const struct lull_job_ledger *book, uint32_t job, uint32_t point)
 {
-    return need_ns(&book->pages[job], book->jobs->all[job].modes[mode].time_ns);
+    return need_ns(&book->pages[job], book->jobs->all[job].points[point].time_ns);
 }
 
-int64_t lull_cluster_book_left_ns(const struct lull_cluster_book *book, uint32_t job, uint32_t mode,
+int64_t lull_job_ledger_left_ns(const struct lull_job_ledger *book, uint32_t job, uint32_t point,
                                   int64_t now_ns)
 {
-    struct lull_cluster_page page = book->pages[job];
+    struct lull_job_record page = book->pages[job];
 
     if (page.stage == LULL_CLUSTER_RUNS)
         settle(&page, &book->jobs->all[job], now_ns);
-    return need_ns(&page, book->jobs->all[job].modes[mode].time_ns);
+    return need_ns(&page, book->jobs->all[job].points[point].time_ns);
 }
 
-int64_t lull_cluster_book_end_ns(const struct lull_cluster_book *book, uint32_t job)
+int64_t lull_job_ledger_end_ns(const struct lull_job_ledger *book, uint32_t job)
 {
-    return book->pages[job].since_ns + lull_cluster_book_need_ns(book, job, book->pages[job].mode);
+    return book->pages[job].since_ns + lull_job_ledger_need_ns(book, job, book->pages[job].point);
 }
 
-void lull_cluster_roster_add(struct lull_cluster_book *book, struct lull_cluster_roster *roster,
+void lull_running_set_add(struct lull_job_ledger *book, struct lull_running_set *running,
                              uint32_t job)
 {
-    if (roster->count == roster->room) {
-        const uint32_t room = roster->room > 0 ? 2 * roster->room : 16;
-        uint32_t *jobs = realloc(roster->jobs, room * sizeof(*jobs));
+    if (running->count == running->room) {
+        const uint32_t room = running->room > 0 ? 2 * running->room : 16;
+        uint32_t *jobs = realloc(running->jobs, room * sizeof(*jobs));
 
         book->pages[job].position = UINT32_MAX;
         if (jobs == NULL)
             return;
-        roster->jobs = jobs;
-        roster->room = room;
+        running->jobs = jobs;
+        running->room = room;
     }
-    book->pages[job].position = roster->count;
-    roster->jobs[roster->count++] = job;
+    book->pages[job].position = running->count;
+    running->jobs[running->count++] = job;
 }
 
-void lull_cluster_roster_remove(struct lull_cluster_book *book, struct lull_cluster_roster *roster,
+void lull_running_set_remove(struct lull_job_ledger *book, struct lull_running_set *running,
                                 uint32_t job)
 {
     const uint32_t at = book->pages[job].position;
 
     if (at == UINT32_MAX)
         return;
-    assert(at < roster->count && roster->jobs[at] == job);
-    roster->jobs[at] = roster->jobs[--roster->count];
-    book->pages[roster->jobs[at]].position = at;
+    assert(at < running->count && running->jobs[at] == job);
+    running->jobs[at] = running->jobs[--running->count];
+    book->pages[running->jobs[at]].position = at;
 }

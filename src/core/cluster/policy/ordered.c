@@ -72,24 +72,24 @@ static bool has_memory(const struct lull_ordered *policy, const struct lull_clus
     return memory_mib == 0 || job->memory_mib <= memory_mib;
 }
 
-/* The first of its modes that fits now. */
+/* The first of its operating points that fits now. */
 static bool place(const struct lull_ordered *policy, const struct lull_cluster_state *state,
                   uint32_t job, struct lull_cluster_decision *decision)
 {
     const struct lull_cluster_job *asked = &policy->jobs->all[job];
 
-    for (uint32_t mode = 0; mode < asked->mode_count; mode++) {
+    for (uint32_t point = 0; point < asked->point_count; point++) {
         size_t count;
 
-        if (!has_memory(policy, asked, asked->modes[mode].type))
+        if (!has_memory(policy, asked, asked->points[point].type))
             continue;
-        count = lull_cluster_place_consolidated(state, asked->pool, asked->modes[mode].type,
-                                                asked->modes[mode].gpus, decision->shares);
+        count = lull_cluster_place_consolidated(state, asked->pool, asked->points[point].type,
+                                                asked->points[point].gpus, decision->shares);
         if (count == 0)
             continue;
         decision->act = LULL_CLUSTER_START;
         decision->job = job;
-        decision->mode = mode;
+        decision->point = point;
         decision->share_count = count;
         decision->reason = policy->ordering->reason;
         return true;

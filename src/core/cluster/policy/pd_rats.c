@@ -68,7 +68,7 @@ static int choose(struct lull_pd_rats *policy)
     if (rc < 0)
         return rc;
     policy->inner.calls = calls;
-    calls->turn(policy->inner.policy, policy->second_j);
+    calls->set_parameter(policy->inner.policy, policy->second_j);
     return 0;
 }
 
@@ -96,12 +96,12 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
            policy->inner.calls->decide(policy->inner.policy, state, now_ns, decision);
 }
 
-static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t mode, int64_t now_ns)
+static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t point, int64_t now_ns)
 {
     struct lull_pd_rats *const policy = (struct lull_pd_rats *)handle;
 
     if (policy->inner.calls->begin != NULL)
-        policy->inner.calls->begin(policy->inner.policy, job, mode, now_ns);
+        policy->inner.calls->begin(policy->inner.policy, job, point, now_ns);
 }
 
 static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pace, int64_t end_ns,
@@ -136,7 +136,7 @@ const struct lull_cluster_policy_calls lull_pd_rats_calls = {
     .arrive = arrive,
     .end = end,
     .decide = decide,
-    .turn = turn,
+    .set_parameter = turn,
     .begin = begin,
     .pace = pace,
     .node = node,

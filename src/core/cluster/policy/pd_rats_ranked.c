@@ -3,7 +3,7 @@
  *
  *   energy + second_j (weighted completion times).
  *
- * Least GPU time for its weight goes first (Smith's rule, of what is left). A job's mode, clock and
+ * Least GPU time for its weight goes first (Smith's rule, of what is left). A job's operating point, clock and
  * number of GPUs alike, is the one of least
  *
  *   energy + (second_j weight + price GPUs) time,
@@ -42,44 +42,44 @@ static double rank(const struct lull_cluster_job *job, uint32_t gpus, int64_t fu
     double least_ns = INFINITY;
 
     (void)gpus;
-    for (uint32_t mode = 0; mode < job->mode_count; mode++)
-        least_ns = fmin(least_ns, (double)job->modes[mode].time_ns * job->modes[mode].gpus);
+    for (uint32_t point = 0; point < job->point_count; point++)
+        least_ns = fmin(least_ns, (double)job->points[point].time_ns * job->points[point].gpus);
     return (double)need_ns / (double)full_ns * least_ns / job->weight;
 }
 
 /* Weight that waits for a GPU. */
-static double waiting_by_gpu(const struct lull_cluster_crowd *crowd, double own_weight)
+static double waiting_by_gpu(const struct lull_queue_stats *queue, double own_weight)
 {
-    return fmax(crowd->weight_waiting - own_weight, 0.0) / fmax((double)crowd->gpus, 1.0);
+    return fmax(queue->weight_waiting - own_weight, 0.0) / fmax((double)queue->gpus, 1.0);
 }
 
-static double level(const struct lull_ranked *policy, const struct lull_cluster_crowd *crowd)
+static double level(const struct lull_ranked *policy, const struct lull_queue_stats *queue)
 {
     (void)policy;
-    return 1.0 + waiting_by_gpu(crowd, 0.0);
+    return 1.0 + waiting_by_gpu(queue, 0.0);
 }
 
-static bool is_late(const struct lull_ranked *policy, uint32_t job, uint32_t mode, int64_t now_ns)
+static bool is_late(const struct lull_ranked *policy, uint32_t job, uint32_t point, int64_t now_ns)
 {
-    const struct lull_cluster_book *book = lull_cluster_ranked_book(policy);
+    const struct lull_job_ledger *book = lull_cluster_ranked_book(policy);
     const struct lull_cluster_job *asked = &book->jobs->all[job];
 
     return asked->deadline_ns != LULL_CLUSTER_NEVER &&
-           now_ns + lull_cluster_book_left_ns(book, job, mode, now_ns) > asked->deadline_ns;
+           now_ns + lull_job_ledger_left_ns(book, job, point, now_ns) > asked->deadline_ns;
 }
 
-static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t mode,
-                   const struct lull_cluster_crowd *crowd, int64_t now_ns)
+static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t point,
+                   const struct lull_queue_stats *queue, int64_t now_ns)
 {
     const struct pd_rats *pd_rats = lull_cluster_ranked_more(policy);
     const struct lull_cluster_job *asked = &pd_rats->jobs->all[job];
-    const struct lull_cluster_mode *it = &asked->modes[mode];
+    const struct lull_cluster_point *it = &asked->points[point];
     const bool waits = lull_cluster_ranked_book(policy)->pages[job].stage == LULL_CLUSTER_QUEUED;
-    const double behind = waiting_by_gpu(crowd, waits ? asked->weight : 0.0);
+    const double behind = waiting_by_gpu(queue, waits ? asked->weight : 0.0);
     const double second_j = pd_rats->second_j * (asked->weight + behind * it->gpus);
     const double sum_j = it->energy_j + second_j * (double)it->time_ns * 1e-9;
 
-    return is_late(policy, job, mode, now_ns) && !is_late(policy, job, 0, now_ns) ? sum_j + LATE_J
+    return is_late(policy, job, point, now_ns) && !is_late(policy, job, 0, now_ns) ? sum_j + LATE_J
                                                                                   : sum_j;
 }
 
@@ -114,7 +114,7 @@ const struct lull_cluster_ranking lull_pd_rats_ranking = {
     .reason =
         "had the least GPU time left for its weight, and this mode cost least at the price of GPUs",
     .create = create,
-    .turn = turn,
+    .set_parameter = turn,
     .rank = rank,
     .is_elastic = true,
     .is_resized = true,

@@ -25,7 +25,7 @@ struct running {
 };
 
 struct pool {
-    struct lull_demand *demand;
+    struct lull_fluid_price *demand;
     uint64_t *gpus;             /* [type] */
     struct lull_timeline *free; /* [type], of running jobs */
     struct running *running;
@@ -61,7 +61,7 @@ static int create_pool(struct lull_pd_rats_reserved *policy, struct pool *pool)
     pool->free = calloc(types, sizeof(*pool->free));
     return pool->gpus == NULL || pool->free == NULL
                ? -ENOMEM
-               : lull_demand_create(policy->jobs, pool->gpus, types, policy->second_j,
+               : lull_fluid_price_create(policy->jobs, pool->gpus, types, policy->second_j,
                                     &pool->demand);
 }
 
@@ -76,7 +76,7 @@ static void destroy(struct lull_cluster_policy *handle)
 
         for (uint32_t type = 0; pool->free != NULL && type < policy->cluster->type_count; type++)
             lull_timeline_fini(&pool->free[type]);
-        lull_demand_destroy(pool->demand);
+        lull_fluid_price_destroy(pool->demand);
         free(pool->gpus);
         free(pool->free);
         free(pool->running);
@@ -138,12 +138,12 @@ static void turn(struct lull_cluster_policy *handle, double setting)
 
     policy->second_j = setting;
     for (uint32_t i = 0; i < policy->cluster->pool_count; i++)
-        lull_demand_weigh(policy->pools[i].demand, setting);
+        lull_fluid_price_weigh(policy->pools[i].demand, setting);
 }
 
 /* ---- what runs ---------------------------------------------------------------------------- */
 
-static int run(struct pool *pool, uint32_t job, const struct lull_cluster_mode *mode,
+static int run(struct pool *pool, uint32_t job, const struct lull_cluster_point *point,
                int64_t now_ns)
 {
     if (pool->running_count == pool->running_room) {
@@ -155,10 +155,10 @@ static int run(struct pool *pool, uint32_t job, const struct lull_cluster_mode *
         pool->running = running;
         pool->running_room = room;
     }
-    if (lull_timeline_take(&pool->free[mode->type], now_ns, now_ns + mode->time_ns, mode->gpus) < 0)
+    if (lull_timeline_take(&pool->free[point->type], now_ns, now_ns + point->time_ns, point->gpus) < 0)
         return -ENOMEM;
     pool->running[pool->running_count++] =
-        (struct running){job, mode->type, mode->gpus, now_ns + mode->time_ns};
+        (struct running){job, point->type, point->gpus, now_ns + point->time_ns};
     return 0;
 }
 
@@ -220,9 +220,9 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
         pool->room = room;
     }
     stop(pool, job);
-    lull_demand_add(pool->demand, job, now_ns);
+    lull_fluid_price_add(pool->demand, job, now_ns);
     pool->plan[pool->count++] =
-        (struct lull_reservation){.job = job, .mode = LULL_RESERVATION_NONE};
+        (struct lull_reservation){.job = job, .point = LULL_RESERVATION_NONE};
     pool->has_changed = true;
     return 0;
 }
@@ -267,8 +267,8 @@ static int plan(struct lull_pd_rats_reserved *policy, uint32_t at,
         .gpus = pool->gpus,
         .memory_mib = policy->memory_mib,
         .free = pool->free,
-        .far_j = lull_demand_prices(pool->demand, now_ns),
-        .fade_ns = fmax(fade_means * lull_demand_mean_ns(pool->demand), 1.0),
+        .far_j = lull_fluid_price_prices(pool->demand, now_ns),
+        .fade_ns = fmax(fade_means * lull_fluid_price_mean_ns(pool->demand), 1.0),
         .now_ns = now_ns,
         .second_j = policy->second_j,
     };
@@ -280,14 +280,14 @@ static int plan(struct lull_pd_rats_reserved *policy, uint32_t at,
         return -ENOMEM;
     pool->held = 0;
     for (size_t i = 0; i < pool->count; i++)
-        pool->held += pool->plan[i].mode == LULL_RESERVATION_NONE &&
+        pool->held += pool->plan[i].point == LULL_RESERVATION_NONE &&
                       policy->jobs->all[pool->plan[i].job].value_j > 0.0;
     return 0;
 }
 
 static int64_t stale_after_ns(const struct pool *pool)
 {
-    return (int64_t)fmax(stale_fades * fade_means * lull_demand_mean_ns(pool->demand), 1.0);
+    return (int64_t)fmax(stale_fades * fade_means * lull_fluid_price_mean_ns(pool->demand), 1.0);
 }
 
 static bool is_stale(const struct pool *pool, int64_t now_ns)
@@ -296,10 +296,10 @@ static bool is_stale(const struct pool *pool, int64_t now_ns)
            (pool->has_changed || now_ns - pool->planned_ns >= stale_after_ns(pool));
 }
 
-/* No mode of a job that need not run would end in time. */
+/* No operating point of a job that need not run would end in time. */
 static bool is_hopeless(const struct lull_cluster_job *job, double second_j, int64_t now_ns)
 {
-    for (uint32_t i = 0; i < job->mode_count; i++)
+    for (uint32_t i = 0; i < job->point_count; i++)
         if (job->value_j <= 0.0 || lull_cluster_gain_j(job, i, now_ns, second_j) > 0.0)
             return false;
     return true;
@@ -319,15 +319,15 @@ static bool start(struct lull_pd_rats_reserved *policy, struct pool *pool,
 {
     const struct lull_reservation *chosen = &pool->plan[pool->next];
     const struct lull_cluster_job *job = &policy->jobs->all[chosen->job];
-    const struct lull_cluster_mode *mode = &job->modes[chosen->mode];
+    const struct lull_cluster_point *point = &job->points[chosen->point];
 
     decision->share_count =
-        lull_cluster_place_consolidated(state, job->pool, mode->type, mode->gpus, decision->shares);
-    if (decision->share_count == 0 || run(pool, chosen->job, mode, now_ns) < 0)
+        lull_cluster_place_consolidated(state, job->pool, point->type, point->gpus, decision->shares);
+    if (decision->share_count == 0 || run(pool, chosen->job, point, now_ns) < 0)
         return false;
     decision->act = LULL_CLUSTER_START;
     decision->job = chosen->job;
-    decision->mode = chosen->mode;
+    decision->point = chosen->point;
     decision->reason = "its place in the plan of highest value less energy and prices";
     drop(pool, pool->next);
     return true;
@@ -353,7 +353,7 @@ static bool decide_pool(struct lull_pd_rats_reserved *policy, uint32_t at,
     for (; pool->next < pool->count; pool->next++) {
         const struct lull_reservation *chosen = &pool->plan[pool->next];
 
-        if (chosen->mode != LULL_RESERVATION_NONE && chosen->start_ns <= now_ns &&
+        if (chosen->point != LULL_RESERVATION_NONE && chosen->start_ns <= now_ns &&
             start(policy, pool, state, now_ns, decision))
             return true;
         if (is_hopeless(&policy->jobs->all[chosen->job], policy->second_j, now_ns))
@@ -408,7 +408,7 @@ const struct lull_cluster_policy_calls lull_pd_rats_reserved_calls = {
     .arrive = arrive,
     .end = end,
     .decide = decide,
-    .turn = turn,
+    .set_parameter = turn,
     .pace = pace,
     .node = node,
     .wake_ns = wake_ns,

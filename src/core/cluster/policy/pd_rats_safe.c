@@ -13,7 +13,7 @@ struct lull_pd_rats_safe {
     const struct lull_cluster_jobs *jobs;
     struct lull_prices *prices; /* types as in schedule_set.h */
     struct lull_bid_account account;
-    struct lull_heap due;      /* admitted: modes and jobs by first slot */
+    struct lull_heap due;      /* admitted: operating points and jobs by first slot */
     struct lull_heap rejected; /* jobs */
 };
 
@@ -39,7 +39,7 @@ static int make_prices(struct lull_pd_rats_safe *policy)
     int rc = -ENOMEM;
 
     if (laws != NULL) {
-        lull_menu_laws(policy->cluster, policy->jobs, laws);
+        lull_schedule_set_laws(policy->cluster, policy->jobs, laws);
         rc = lull_prices_create(laws, types, &policy->prices);
     }
     free(laws);
@@ -69,10 +69,10 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
 static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
     struct lull_pd_rats_safe *const policy = (struct lull_pd_rats_safe *)handle;
-    struct lull_menu menu;
+    struct lull_schedule_set menu;
     struct lull_bid bid;
 
-    lull_menu_make(policy->cluster, &policy->jobs->all[job], lull_prices_slots(policy->prices),
+    lull_schedule_set_make(policy->cluster, &policy->jobs->all[job], lull_prices_slots(policy->prices),
                    &menu);
     /* One that was taken off its GPUs has had its slots. */
     if (now_ns > policy->jobs->all[job].arrival_ns ||
@@ -80,7 +80,7 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
         return lull_heap_add(&policy->rejected, 0, job);
     lull_bid_admit(policy->prices, &menu.job, &bid, &policy->account);
     return lull_heap_add(&policy->due, (int64_t)bid.choice.start * LULL_MENU_SLOT_NS,
-                         (uint64_t)job * LULL_CLUSTER_MOST_MODES + menu.numbers[bid.choice.mode]);
+                         (uint64_t)job * LULL_CLUSTER_MOST_POINTS + menu.numbers[bid.choice.point]);
 }
 
 static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
@@ -102,23 +102,23 @@ static bool start(struct lull_pd_rats_safe *policy, const struct lull_cluster_st
                   struct lull_cluster_decision *decision)
 {
     const uint64_t number = policy->due.entries[0].number;
-    const uint32_t job = (uint32_t)(number / LULL_CLUSTER_MOST_MODES);
-    const uint32_t at = (uint32_t)(number % LULL_CLUSTER_MOST_MODES);
-    const struct lull_cluster_mode *mode = &policy->jobs->all[job].modes[at];
+    const uint32_t job = (uint32_t)(number / LULL_CLUSTER_MOST_POINTS);
+    const uint32_t at = (uint32_t)(number % LULL_CLUSTER_MOST_POINTS);
+    const struct lull_cluster_point *point = &policy->jobs->all[job].points[at];
     const uint32_t pool = policy->jobs->all[job].pool;
     struct lull_heap_entry entry;
 
     decision->share_count =
-        lull_cluster_place_consolidated(state, pool, mode->type, mode->gpus, decision->shares);
+        lull_cluster_place_consolidated(state, pool, point->type, point->gpus, decision->shares);
     /* What was promised is there, if perhaps in pieces. */
     if (decision->share_count == 0)
         decision->share_count =
-            lull_cluster_place_scattered(state, pool, mode->type, mode->gpus, decision->shares);
+            lull_cluster_place_scattered(state, pool, point->type, point->gpus, decision->shares);
     if (decision->share_count == 0)
         return false;
     decision->act = LULL_CLUSTER_START;
     decision->job = job;
-    decision->mode = at;
+    decision->point = at;
     decision->reason = "its reserved time, at posted prices below its gain";
     return lull_heap_take(&policy->due, INT64_MAX, &entry);
 }

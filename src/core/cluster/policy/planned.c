@@ -85,15 +85,15 @@ static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns
     struct lull_planned *const policy = (struct lull_planned *)handle;
 
     release(policy, job, now_ns);
-    lull_cluster_book_end(&policy->book, job);
+    lull_job_ledger_end(&policy->book, job);
     look_again(policy);
 }
 
-static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t mode, int64_t now_ns)
+static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t point, int64_t now_ns)
 {
     struct lull_planned *const policy = (struct lull_planned *)handle;
 
-    lull_cluster_book_begin(&policy->book, job, mode, now_ns);
+    lull_job_ledger_begin(&policy->book, job, point, now_ns);
 }
 
 static void node_changed(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
@@ -113,7 +113,7 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
 
     if (job < policy->book.room && policy->book.pages[job].stage == LULL_CLUSTER_RUNS)
         end(handle, job, now_ns);
-    if (lull_cluster_book_arrive(&policy->book, job) < 0 || reach(policy) < 0)
+    if (lull_job_ledger_arrive(&policy->book, job) < 0 || reach(policy) < 0)
         return -ENOMEM;
     lull_job_list_add(&policy->unplanned, job);
     return 0;
@@ -127,11 +127,11 @@ static bool start(struct lull_planned *policy, uint32_t job, int64_t now_ns,
     lull_planned_leave(policy, job);
     decision->act = LULL_CLUSTER_START;
     decision->job = job;
-    decision->mode = plan->mode;
+    decision->point = plan->point;
     decision->share_count = plan->share_count;
     decision->reason = lull_planned_is_late(policy, job) ? LATE : policy->planning->reason;
     memcpy(decision->shares, plan->shares, plan->share_count * sizeof(*plan->shares));
-    lull_cluster_book_start(&policy->book, job, plan->mode, plan->shares, plan->share_count,
+    lull_job_ledger_start(&policy->book, job, plan->point, plan->shares, plan->share_count,
                             now_ns);
     return true;
 }
@@ -188,8 +188,8 @@ static void destroy(struct lull_cluster_policy *handle)
     for (size_t i = 0; i < policy->plan_room; i++)
         free(policy->plans[i].shares);
     lull_calendar_destroy(policy->calendar);
-    lull_cluster_members_fini(&policy->members);
-    lull_cluster_book_fini(&policy->book);
+    lull_node_groups_fini(&policy->members);
+    lull_job_ledger_fini(&policy->book);
     lull_heap_fini(&policy->due);
     free(policy->plans);
     free(policy->unplanned.jobs);
@@ -213,7 +213,7 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
     policy->shares = calloc(cluster->node_count, sizeof(*policy->shares));
     policy->best = calloc(cluster->node_count, sizeof(*policy->best));
     if (policy->shares == NULL || policy->best == NULL ||
-        lull_cluster_members_init(&policy->members, cluster) < 0 ||
+        lull_node_groups_init(&policy->members, cluster) < 0 ||
         lull_calendar_create(cluster, &policy->calendar) < 0) {
         destroy((struct lull_cluster_policy *)policy);
         return -ENOMEM;
@@ -228,7 +228,7 @@ const struct lull_cluster_policy_calls lull_planned_calls = {
     .arrive = arrive,
     .end = end,
     .decide = decide,
-    .turn = turn,
+    .set_parameter = turn,
     .begin = begin,
     .node = node_changed,
     .wake_ns = wake_ns,

@@ -1,11 +1,11 @@
 /*
- * Policies that give each job, when it comes, a mode, nodes and a time to start, which stay its own
+ * Policies that give each job, when it comes, a operating point, nodes and a time to start, which stay its own
  * (core/cluster/model/calendar.h): the choice of least cost among those that meet its deadline. Where
- * none does, jobs that have not begun are moved to faster modes and other times to make room for
+ * none does, jobs that have not begun are moved to faster operating points and other times to make room for
  * it, if none of them becomes late by it; else it is late, and says so when it starts. A job that
  * is thrown off its nodes, or finds them taken, is planned anew.
  *
- * A plan costs O(modes x (nodes and reservations of the pool)); a decision O(log n).
+ * A plan costs O(operating points x (nodes and reservations of the pool)); a decision O(log n).
  *
  * Private to policies. SPDX-License-Identifier: Apache-2.0
  */
@@ -14,11 +14,11 @@
 
 #include "core/cluster/policy/policy.h"
 
-/* A mode, place and time that a job could be given. */
+/* A operating point, place and time that a job could be given. */
 struct lull_cluster_choice {
     const struct lull_cluster_job *job;
-    const struct lull_cluster_mode *mode;
-    const struct lull_cluster_type *type; /* of the mode's GPUs */
+    const struct lull_cluster_point *point;
+    const struct lull_cluster_type *type; /* of the operating point's GPUs */
     double run_s;                         /* what it needs, all of its time unless it was stopped */
     double energy_j;                      /* for that */
     double wait_s;                        /* until it starts */

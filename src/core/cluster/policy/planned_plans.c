@@ -1,7 +1,7 @@
 /*
  * The plans of jobs that have not begun: the choice of least cost, and room for a job that would be
  * late. For that, jobs that have not begun, those with the most time to spare first, make way and
- * are planned again in their fastest modes. SPDX-License-Identifier: Apache-2.0
+ * are planned again in their fastest operating points. SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
 #include <math.h>
@@ -64,13 +64,13 @@ struct lull_planned_job lull_planned_withdraw(struct lull_planned *policy, uint3
 }
 
 static bool is_choice(const struct lull_planned *policy, const struct lull_cluster_job *job,
-                      uint32_t mode)
+                      uint32_t point)
 {
     const uint64_t *gpus = policy->members.gpus;
 
     return policy->planning->is_first_mode_only
-               ? mode == lull_cluster_first_mode(job, job->modes[mode].type, policy->cluster, gpus)
-               : lull_cluster_mode_is_possible(job, mode, policy->cluster, gpus);
+               ? point == lull_cluster_first_mode(job, job->points[point].type, policy->cluster, gpus)
+               : lull_cluster_point_is_possible(job, point, policy->cluster, gpus);
 }
 
 /* What choices are compared by: whether they are late, then their cost, then their end. */
@@ -89,15 +89,15 @@ static bool is_better(const struct worth *left, const struct worth *right)
     return left->end_ns < right->end_ns;
 }
 
-static struct worth worth_of(const struct lull_planned *policy, uint32_t job, uint32_t mode,
+static struct worth worth_of(const struct lull_planned *policy, uint32_t job, uint32_t point,
                              int64_t start_ns, enum lull_plan_aim aim, int64_t now_ns)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
-    const struct lull_cluster_mode *it = &asked->modes[mode];
-    const int64_t need_ns = lull_cluster_book_need_ns(&policy->book, job, mode);
+    const struct lull_cluster_point *it = &asked->points[point];
+    const int64_t need_ns = lull_job_ledger_need_ns(&policy->book, job, point);
     const struct lull_cluster_choice choice = {
         .job = asked,
-        .mode = it,
+        .point = it,
         .type = &policy->cluster->types[it->type],
         .run_s = (double)need_ns * 1e-9,
         .energy_j = it->energy_j * (double)need_ns / (double)it->time_ns,
@@ -118,28 +118,28 @@ bool lull_planned_plan(struct lull_planned *policy, const struct lull_cluster_st
     struct lull_planned_job best = {0};
     struct worth most = {true, INFINITY, LULL_CLUSTER_NEVER};
 
-    for (uint32_t mode = 0; mode < asked->mode_count; mode++) {
-        const struct lull_calendar_wish wish = {
+    for (uint32_t point = 0; point < asked->point_count; point++) {
+        const struct lull_calendar_request request = {
             .pool = asked->pool,
-            .type = asked->modes[mode].type,
-            .gpus = asked->modes[mode].gpus,
-            .time_ns = lull_cluster_book_need_ns(&policy->book, job, mode),
+            .type = asked->points[point].type,
+            .gpus = asked->points[point].gpus,
+            .time_ns = lull_job_ledger_need_ns(&policy->book, job, point),
         };
         struct worth worth;
         size_t count = 0;
         int64_t start_ns;
 
-        if (!is_choice(policy, asked, mode))
+        if (!is_choice(policy, asked, point))
             continue;
-        start_ns = lull_calendar_find(policy->calendar, &wish, now_ns, LULL_CLUSTER_NEVER, state,
+        start_ns = lull_calendar_find(policy->calendar, &request, now_ns, LULL_CLUSTER_NEVER, state,
                                       policy->shares, &count);
         if (start_ns == LULL_CLUSTER_NEVER)
             continue;
-        worth = worth_of(policy, job, mode, start_ns, aim, now_ns);
+        worth = worth_of(policy, job, point, start_ns, aim, now_ns);
         if (!is_better(&worth, &most))
             continue;
         most = worth;
-        best.mode = mode;
+        best.point = point;
         best.start_ns = start_ns;
         best.share_count = count;
         memcpy(policy->best, policy->shares, count * sizeof(*policy->best));

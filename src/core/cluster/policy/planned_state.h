@@ -10,7 +10,7 @@
 
 /* What a job is to do; share_count 0: nothing is planned. */
 struct lull_planned_job {
-    uint32_t mode;
+    uint32_t point;
     uint32_t stamp; /* changes with each plan, so that entries of old plans are known */
     int64_t start_ns;
     int64_t end_ns;
@@ -34,9 +34,9 @@ struct lull_planned {
     const struct lull_cluster *cluster;
     const struct lull_cluster_planning *planning;
     double setting;
-    struct lull_cluster_book book;
+    struct lull_job_ledger book;
     struct lull_calendar *calendar;
-    struct lull_cluster_members members;
+    struct lull_node_groups members;
     struct lull_planned_job *plans; /* by job */
     size_t plan_room;
     struct lull_heap due;              /* starts; job << 32 | stamp */

@@ -28,12 +28,12 @@ static int64_t by_deadline(const struct lull_cluster_job *job)
 
 static int64_t by_run_time(const struct lull_cluster_job *job)
 {
-    return job->modes[0].time_ns;
+    return job->points[0].time_ns;
 }
 
 static int64_t by_run_time_down(const struct lull_cluster_job *job)
 {
-    return -job->modes[0].time_ns;
+    return -job->points[0].time_ns;
 }
 
 /* ---- planned on arrival -------------------------------------------------------------------- */
@@ -44,11 +44,11 @@ static double completion_s(const struct lull_cluster_choice *choice, double sett
     return choice->wait_s + choice->run_s;
 }
 
-/* The idle power that its GPUs would have drawn meanwhile is not added. The knob prices completion
+/* The idle power that its GPUs would have drawn meanwhile is not added. The parameter prices completion
  * times, so that jobs without deadlines need not wait for the last joule. */
 static double added_energy_j(const struct lull_cluster_choice *choice, double setting)
 {
-    return choice->energy_j - choice->type->idle_w * choice->mode->gpus * choice->run_s +
+    return choice->energy_j - choice->type->idle_w * choice->point->gpus * choice->run_s +
            setting * choice->job->weight * (choice->wait_s + choice->run_s);
 }
 
@@ -75,7 +75,7 @@ static double service_left(const struct lull_cluster_job *job, uint32_t gpus, in
 
 #define ROW(...) (&(const struct lull_cluster_policy_ops){__VA_ARGS__})
 
-/* The usual settings of knobs are chosen from the sweeps of bench/bench_cluster_policies.py, whose
+/* The usual settings of parameters are chosen from the sweeps of bench/bench_cluster_policies.py, whose
  * tables are in docs/cluster.md. */
 static const struct lull_cluster_policy_ops *const table[] = {
     ROW(.name = "fifo",
@@ -98,7 +98,7 @@ static const struct lull_cluster_policy_ops *const table[] = {
         .summary = "first come, first served; others run ahead if they do not delay the first "
                    "(EASY)",
         .calls = &lull_backfill_calls),
-    /* Mu'alem and Feitelson, TPDS 2001. Jobs run in the first mode of each type. */
+    /* Mu'alem and Feitelson, TPDS 2001. Jobs run in the first operating point of each type. */
     ROW(.name = "backfill-conservative",
         .summary = "each job at the earliest time and place that delays nobody who came before it",
         .calls = &lull_planned_calls,
@@ -114,8 +114,8 @@ static const struct lull_cluster_policy_ops *const table[] = {
         .calls = &lull_planned_calls,
         .rule = &(const struct lull_cluster_planning){.reason = "adds least energy in time",
                                                       .cost = added_energy_j},
-        .knob =
-            &(const struct lull_cluster_knob){
+        .parameter =
+            &(const struct lull_policy_parameter){
                 "J that a second of completion time of a job of weight 1 is worth; 0: energy alone",
                 0.0, 1e9, 400.0}),
     /* SRPT over gangs, with the preemption costs of Helios (Hu et al., SC'21). */
@@ -132,23 +132,23 @@ static const struct lull_cluster_policy_ops *const table[] = {
     ROW(.name = "hdf",
         .summary = "most weight for its GPU time first; clocks by the weight that waits",
         .calls = &lull_ranked_calls, .rule = &lull_hdf_ranking,
-        .knob =
-            &(const struct lull_cluster_knob){
+        .parameter =
+            &(const struct lull_policy_parameter){
                 "W per GPU that a waiting job of weight 1 per GPU is worth", 0.0, 1e9, 100.0}),
     ROW(.name = "powerflow",
         .summary = "best completion time at an energy budget; GPUs and clocks by time gained per "
                    "joule",
         .calls = &lull_ranked_calls, .rule = &lull_powerflow_ranking,
-        .knob =
-            &(const struct lull_cluster_knob){
+        .parameter =
+            &(const struct lull_policy_parameter){
                 "the energy budget, a share of what all jobs take in their first modes", 0.0, 10.0,
                 0.85}),
     ROW(.name = "pd-rats",
         .summary =
             "least energy and time at posted prices; reservations, or preemption and resizing",
         .calls = &lull_pd_rats_calls,
-        .knob =
-            &(const struct lull_cluster_knob){
+        .parameter =
+            &(const struct lull_policy_parameter){
                 "what a second of a job's completion time is worth, J", 0.0, 1e9, 500.0}),
     NULL, /* the policies behind it need values */
     ROW(.name = "pd-rats-safe",
@@ -188,11 +188,11 @@ bool lull_cluster_policy_needs_value(const struct lull_cluster_policy_ops *ops)
 int lull_cluster_policy_set(const struct lull_cluster_policy_ops *ops, double setting,
                             struct lull_cluster_policy_ops *set_out, struct lull_error *err)
 {
-    if (ops->knob == NULL)
+    if (ops->parameter == NULL)
         return lull_error_set(err, -EINVAL, "policy %s has no knob", ops->name);
-    if (!(setting >= ops->knob->least && setting <= ops->knob->most))
+    if (!(setting >= ops->parameter->least && setting <= ops->parameter->most))
         return lull_error_set(err, -EINVAL, "policy %s: its knob, %s, goes from %g to %g",
-                              ops->name, ops->knob->what, ops->knob->least, ops->knob->most);
+                              ops->name, ops->parameter->what, ops->parameter->least, ops->parameter->most);
     *set_out = *ops;
     set_out->setting = setting;
     set_out->is_set = true;
@@ -206,9 +206,9 @@ int lull_cluster_policy_create(const struct lull_cluster_policy_ops *ops,
 {
     const int rc = ops->calls->create(cluster, jobs, ops->rule, policy_out);
 
-    assert(ops->knob == NULL || ops->calls->turn != NULL);
-    if (rc < 0 || ops->knob == NULL)
+    assert(ops->parameter == NULL || ops->calls->set_parameter != NULL);
+    if (rc < 0 || ops->parameter == NULL)
         return rc;
-    ops->calls->turn(*policy_out, ops->is_set ? ops->setting : ops->knob->usual);
+    ops->calls->set_parameter(*policy_out, ops->is_set ? ops->setting : ops->parameter->usual);
     return 0;
 }

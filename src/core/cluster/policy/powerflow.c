@@ -1,15 +1,15 @@
 /*
  * PowerFlow's objective (Xiao et al., arXiv 2304.06381): the best average completion time at an
  * energy budget. Jobs of least service run; GPUs and clock of a job are where a further joule would
- * buy less completion time than elsewhere: the mode of least
+ * buy less completion time than elsewhere: the operating point of least
  *
  *   energy + lambda (1 + q g / C) time
  *
  * for q jobs that wait for the C GPUs of the type, since a job holds up those behind it. lambda, in
  * J per second of completion time, follows what is left of the budget: the budget is a share of the
- * energy that all jobs so far would take in their first mode, and a job that would overdraw it gets
- * its mode of least energy. Gangs take numbers of GPUs that are powers of two where they have such
- * modes, so that nodes stay whole (buddy allocation). Energy of beginning again after a preemption
+ * energy that all jobs so far would take in their first operating point, and a job that would overdraw it gets
+ * its operating point of least energy. Gangs take numbers of GPUs that are powers of two where they have such
+ * operating points, so that nodes stay whole (buddy allocation). Energy of beginning again after a preemption
  * and of lost work is not in the budget. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
@@ -24,7 +24,7 @@ struct powerflow {
     double lambda_w; /* J per second of completion time; 0: not known yet */
     double spare_j;  /* of the budget, not booked */
     double count;    /* of what was booked */
-    double sum_w;    /* its power and energy in first modes */
+    double sum_w;    /* its power and energy in first operating points */
     double sum_j;
 };
 
@@ -40,41 +40,41 @@ static double rank(const struct lull_cluster_job *job, uint32_t gpus, int64_t fu
     return (double)full_ns * gpus;
 }
 
-static double price(const struct powerflow *powerflow, const struct lull_cluster_crowd *crowd,
+static double price(const struct powerflow *powerflow, const struct lull_queue_stats *queue,
                     uint32_t gpus)
 {
     return powerflow->lambda_w *
-           (1.0 + (double)crowd->waiting * gpus / fmax((double)crowd->gpus, 1.0));
+           (1.0 + (double)queue->waiting * gpus / fmax((double)queue->gpus, 1.0));
 }
 
-static double level(const struct lull_ranked *policy, const struct lull_cluster_crowd *crowd)
+static double level(const struct lull_ranked *policy, const struct lull_queue_stats *queue)
 {
-    return price(lull_cluster_ranked_more(policy), crowd, 1);
+    return price(lull_cluster_ranked_more(policy), queue, 1);
 }
 
 static bool has_no_buddy(const struct lull_cluster_job *job, uint32_t gpus)
 {
     if ((gpus & (gpus - 1)) == 0)
         return false;
-    for (uint32_t mode = 0; mode < job->mode_count; mode++)
-        if ((job->modes[mode].gpus & (job->modes[mode].gpus - 1)) == 0)
+    for (uint32_t point = 0; point < job->point_count; point++)
+        if ((job->points[point].gpus & (job->points[point].gpus - 1)) == 0)
             return true;
     return false;
 }
 
-static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t mode,
-                   const struct lull_cluster_crowd *crowd, int64_t now_ns)
+static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t point,
+                   const struct lull_queue_stats *queue, int64_t now_ns)
 {
     const struct powerflow *powerflow = lull_cluster_ranked_more(policy);
     const struct lull_cluster_job *asked = &powerflow->jobs->all[job];
-    const struct lull_cluster_mode *it = &asked->modes[mode];
-    const struct lull_cluster_page *page = &lull_cluster_ranked_book(policy)->pages[job];
+    const struct lull_cluster_point *it = &asked->points[point];
+    const struct lull_job_record *page = &lull_cluster_ranked_book(policy)->pages[job];
     /* What a running job has booked can be spent again. */
     const double booked_j =
         page->stage == LULL_CLUSTER_RUNS
-            ? page->left_ratio * asked->modes[page->mode].energy_j
-            : powerflow->budget_ratio * page->left_ratio * asked->modes[0].energy_j;
-    double sum_j = it->energy_j + price(powerflow, crowd, it->gpus) * (double)it->time_ns * 1e-9;
+            ? page->left_ratio * asked->points[page->point].energy_j
+            : powerflow->budget_ratio * page->left_ratio * asked->points[0].energy_j;
+    double sum_j = it->energy_j + price(powerflow, queue, it->gpus) * (double)it->time_ns * 1e-9;
 
     (void)now_ns;
     if (it->energy_j * page->left_ratio > booked_j + fmax(powerflow->spare_j, 0.0))
@@ -82,14 +82,14 @@ static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t mode
     return has_no_buddy(asked, it->gpus) ? sum_j + 1e21 : sum_j;
 }
 
-static void book(struct lull_ranked *policy, uint32_t job, uint32_t mode, double left_ratio,
+static void book(struct lull_ranked *policy, uint32_t job, uint32_t point, double left_ratio,
                  bool is_on)
 {
     struct powerflow *const powerflow = lull_cluster_ranked_more(policy);
-    const struct lull_cluster_mode *first = &powerflow->jobs->all[job].modes[0];
+    const struct lull_cluster_point *first = &powerflow->jobs->all[job].points[0];
     const double power_w = first->energy_j / ((double)first->time_ns * 1e-9);
     const double saved_j = left_ratio * (powerflow->budget_ratio * first->energy_j -
-                                         powerflow->jobs->all[job].modes[mode].energy_j);
+                                         powerflow->jobs->all[job].points[point].energy_j);
 
     powerflow->spare_j += is_on ? saved_j : -saved_j;
     if (!is_on)
@@ -127,7 +127,7 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
 const struct lull_cluster_ranking lull_powerflow_ranking = {
     .reason = "had the least service, and this mode the most time for its energy",
     .create = create,
-    .turn = turn,
+    .set_parameter = turn,
     .rank = rank,
     .is_fixed = true,
     .is_elastic = true,

@@ -3,38 +3,38 @@
 
 #include <math.h>
 
-static double gain_at(const struct lull_slot_mode *mode, uint32_t start)
+static double gain_at(const struct lull_slot_point *point, uint32_t start)
 {
-    return -(mode->cost_j + mode->delay_j * (double)(start - mode->first));
+    return -(point->cost_j + point->delay_j * (double)(start - point->first));
 }
 
 /* Up to rounding: at the ends of the ranges lie the jobs that they were taken from. */
-static bool is_on_menu(const struct lull_price_law *law, const struct lull_slot_mode *mode,
+static bool is_on_menu(const struct lull_price_law *law, const struct lull_slot_point *point,
                        double gain_j)
 {
     const double slack = 1e-12;
 
-    return mode->slots > 0 && mode->gpus <= law->gang && gain_j > 0.0 &&
-           gain_j <= law->most_j * mode->gpus * (1.0 + slack) &&
-           gain_j >= law->least_j * mode->gpus * mode->slots * (1.0 - slack);
+    return point->slots > 0 && point->gpus <= law->gang && gain_j > 0.0 &&
+           gain_j <= law->most_j * point->gpus * (1.0 + slack) &&
+           gain_j >= law->least_j * point->gpus * point->slots * (1.0 - slack);
 }
 
-/* The best start of a mode, if it is better than the bid. */
-static void bid_mode(struct lull_prices *prices, const struct lull_slot_mode *mode, uint32_t number,
+/* The best start of a operating point, if it is better than the bid. */
+static void bid_point(struct lull_prices *prices, const struct lull_slot_point *point, uint32_t number,
                      struct lull_bid *bid)
 {
-    const struct lull_price_law *law = lull_prices_law(prices, mode->type);
+    const struct lull_price_law *law = lull_prices_law(prices, point->type);
 
-    for (uint32_t start = mode->first; start <= mode->last; start++) {
-        const double gain_j = gain_at(mode, start);
-        const bool is_first = bid->choice.mode == LULL_SLOT_REJECTED;
+    for (uint32_t start = point->first; start <= point->last; start++) {
+        const double gain_j = gain_at(point, start);
+        const bool is_first = bid->choice.point == LULL_SLOT_REJECTED;
         double price_j;
 
         if (!is_first && gain_j <= bid->gain_j - bid->price_j)
             return; /* later starts gain no more, and prices are not below 0 */
-        if (!is_on_menu(law, mode, gain_j))
+        if (!is_on_menu(law, point, gain_j))
             continue;
-        price_j = mode->gpus * lull_prices_sum(prices, mode->type, start, mode->slots);
+        price_j = point->gpus * lull_prices_sum(prices, point->type, start, point->slots);
         if (is_first || gain_j - price_j > bid->gain_j - bid->price_j)
             *bid = (struct lull_bid){{number, start}, gain_j, price_j};
     }
@@ -44,20 +44,20 @@ bool lull_bid_choose(struct lull_prices *prices, const struct lull_slot_job *job
                      struct lull_bid *bid_out)
 {
     *bid_out = (struct lull_bid){.choice = {LULL_SLOT_REJECTED, 0}};
-    for (uint32_t i = 0; i < job->mode_count; i++)
-        if (lull_prices_reach(prices, job->modes[i].last + job->modes[i].slots) < 0)
+    for (uint32_t i = 0; i < job->point_count; i++)
+        if (lull_prices_reach(prices, job->points[i].last + job->points[i].slots) < 0)
             return false;
-    for (uint32_t i = 0; i < job->mode_count; i++)
-        bid_mode(prices, &job->modes[i], i, bid_out);
-    return bid_out->choice.mode != LULL_SLOT_REJECTED && bid_out->gain_j > bid_out->price_j;
+    for (uint32_t i = 0; i < job->point_count; i++)
+        bid_point(prices, &job->points[i], i, bid_out);
+    return bid_out->choice.point != LULL_SLOT_REJECTED && bid_out->gain_j > bid_out->price_j;
 }
 
 void lull_bid_admit(struct lull_prices *prices, const struct lull_slot_job *job,
                     const struct lull_bid *bid, struct lull_bid_account *account)
 {
-    const struct lull_slot_mode *mode = &job->modes[bid->choice.mode];
+    const struct lull_slot_point *point = &job->points[bid->choice.point];
 
-    lull_prices_book(prices, mode->type, bid->choice.start, mode->slots, mode->gpus);
+    lull_prices_book(prices, point->type, bid->choice.start, point->slots, point->gpus);
     account->gain_j += bid->gain_j;
     account->surplus_j += bid->gain_j - bid->price_j;
 }
@@ -79,16 +79,16 @@ double lull_bid_ratio(const struct lull_price_law *laws, uint32_t type_count)
 
 void lull_bid_widen(const struct lull_slot_job *job, struct lull_price_law *laws)
 {
-    for (uint32_t i = 0; i < job->mode_count; i++) {
-        const struct lull_slot_mode *mode = &job->modes[i];
-        struct lull_price_law *const law = &laws[mode->type];
-        const double gain_j = -mode->cost_j;
-        const double of_slot_j = gain_j / mode->gpus / mode->slots;
+    for (uint32_t i = 0; i < job->point_count; i++) {
+        const struct lull_slot_point *point = &job->points[i];
+        struct lull_price_law *const law = &laws[point->type];
+        const double gain_j = -point->cost_j;
+        const double of_slot_j = gain_j / point->gpus / point->slots;
 
-        if (mode->slots == 0 || mode->gpus >= law->gpus || gain_j <= 0.0)
+        if (point->slots == 0 || point->gpus >= law->gpus || gain_j <= 0.0)
             continue;
         law->least_j = law->gang == 0 ? of_slot_j : fmin(law->least_j, of_slot_j);
-        law->most_j = fmax(law->most_j, gain_j / mode->gpus);
-        law->gang = mode->gpus > law->gang ? mode->gpus : law->gang;
+        law->most_j = fmax(law->most_j, gain_j / point->gpus);
+        law->gang = point->gpus > law->gang ? point->gpus : law->gang;
     }
 }

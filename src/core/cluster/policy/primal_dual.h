@@ -33,9 +33,9 @@ struct lull_bid_account {
 };
 
 /*
- * Looks at all schedules of the menu: the highest gain less price, the first mode and earliest
+ * Looks at all schedules of the menu: the highest gain less price, the first operating point and earliest
  * start of equals. Makes slots known up to the job's last. True: gain is above price, which means
- * that there is room. -ENOMEM is false with an empty menu. O(types * slots + starts * modes).
+ * that there is room. -ENOMEM is false with an empty menu. O(types * slots + starts * operating points).
  */
 bool lull_bid_choose(struct lull_prices *prices, const struct lull_slot_job *job,
                      struct lull_bid *bid_out);
@@ -52,7 +52,7 @@ double lull_bid_ratio(const struct lull_price_law *laws, uint32_t type_count);
 
 /*
  * Widens the laws [type] of the types that a job's schedules take, so that they are on the menu at
- * their first starts: gang, least_j and most_j, which are 0 where there was no job yet. A mode that
+ * their first starts: gang, least_j and most_j, which are 0 where there was no job yet. A operating point that
  * could take all GPUs of its type, or gains nothing, stays off the menu.
  */
 void lull_bid_widen(const struct lull_slot_job *job, struct lull_price_law *laws);

@@ -35,13 +35,13 @@ static int reach(struct lull_ranked *policy, uint32_t job)
     return 0;
 }
 
-/* What is left of a running job is to run in its mode (is_on), or after all not. */
+/* What is left of a running job is to run in its operating point (is_on), or after all not. */
 static void book(struct lull_ranked *policy, uint32_t job, bool is_on)
 {
-    const struct lull_cluster_page *page = &policy->book.pages[job];
+    const struct lull_job_record *page = &policy->book.pages[job];
 
     if (policy->ranking->book != NULL)
-        policy->ranking->book(policy, job, page->mode, page->left_ratio, is_on);
+        policy->ranking->book(policy, job, page->point, page->left_ratio, is_on);
 }
 
 static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
@@ -50,7 +50,7 @@ static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns
 
     (void)now_ns;
     lull_ranked_forget(policy, job);
-    lull_cluster_book_end(&policy->book, job);
+    lull_job_ledger_end(&policy->book, job);
     lull_ranked_count(policy, job, 0, -policy->book.jobs->all[job].weight);
     if (policy->ranking->ended != NULL && policy->types[job] != UINT32_MAX)
         policy->ranking->ended(policy, job, policy->types[job]);
@@ -68,7 +68,7 @@ static void enter(struct lull_ranked *policy, uint32_t job)
         book(policy, job, false);
     policy->types[job] = policy->ranking->dispatch == NULL || policy->cluster->type_count == 1
                              ? UINT32_MAX
-                             : policy->ranking->dispatch(policy, job, &policy->crowds[pool]);
+                             : policy->ranking->dispatch(policy, job, &policy->queues[pool]);
     lull_ranked_count(policy, job, 0, asked->weight);
 }
 
@@ -80,7 +80,7 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
 
     if (stage == LULL_CLUSTER_RUNS)
         end(handle, job, now_ns);
-    if (lull_cluster_book_arrive(&policy->book, job) < 0 || reach(policy, job) < 0)
+    if (lull_job_ledger_arrive(&policy->book, job) < 0 || reach(policy, job) < 0)
         return -ENOMEM;
     if (stage != LULL_CLUSTER_PAUSED)
         enter(policy, job);
@@ -88,20 +88,20 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
     return lull_ranked_enqueue(policy, job, now_ns);
 }
 
-static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t mode, int64_t now_ns)
+static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t point, int64_t now_ns)
 {
     struct lull_ranked *const policy = (struct lull_ranked *)handle;
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
-    const uint32_t old = policy->book.pages[job].mode;
+    const uint32_t old = policy->book.pages[job].point;
 
-    if (mode == old)
+    if (point == old)
         return;
     book(policy, job, false);
     lull_ranked_forget(policy, job);
-    lull_cluster_book_begin(&policy->book, job, mode, now_ns);
-    lull_cluster_roster_add(
+    lull_job_ledger_begin(&policy->book, job, point, now_ns);
+    lull_running_set_add(
         &policy->book,
-        &policy->groups[lull_ranked_group_of(policy, job, asked->modes[mode].type)].running, job);
+        &policy->groups[lull_ranked_group_of(policy, job, asked->points[point].type)].running, job);
     book(policy, job, true);
 }
 
@@ -113,7 +113,7 @@ static void pace(struct lull_cluster_policy *handle, uint32_t job, double pace, 
     struct lull_ranked *const policy = (struct lull_ranked *)handle;
 
     (void)end_ns;
-    lull_cluster_book_pace(&policy->book, job, pace, now_ns);
+    lull_job_ledger_pace(&policy->book, job, pace, now_ns);
 }
 
 static void node_changed(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
@@ -128,23 +128,23 @@ static void node_changed(struct lull_cluster_policy *handle, const struct lull_c
 
 /* ---- decisions ----------------------------------------------------------------------------- */
 
-static bool start(struct lull_ranked *policy, uint32_t job, uint32_t mode, size_t share_count,
+static bool start(struct lull_ranked *policy, uint32_t job, uint32_t point, size_t share_count,
                   int64_t now_ns, struct lull_cluster_decision *decision)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
     struct lull_ranked_group *const group =
-        &policy->groups[lull_ranked_group_of(policy, job, asked->modes[mode].type)];
+        &policy->groups[lull_ranked_group_of(policy, job, asked->points[point].type)];
 
     assert(share_count > 0);
     decision->act = LULL_CLUSTER_START;
     decision->job = job;
-    decision->mode = mode;
+    decision->point = point;
     decision->share_count = share_count;
     decision->reason = policy->ranking->reason;
-    lull_cluster_book_start(&policy->book, job, mode, decision->shares, share_count, now_ns);
+    lull_job_ledger_start(&policy->book, job, point, decision->shares, share_count, now_ns);
     if (group->cursor == group->running.count)
         group->cursor++;
-    lull_cluster_roster_add(&policy->book, &group->running, job);
+    lull_running_set_add(&policy->book, &group->running, job);
     lull_ranked_count(policy, job, -1, 0.0);
     book(policy, job, true);
     lull_ranked_offer(policy, job, now_ns);
@@ -158,17 +158,17 @@ static bool carry_on(struct lull_ranked *policy, const struct lull_cluster_state
 
     if (plan->next_stop < plan->stop_count) {
         const uint32_t job = plan->stops[plan->next_stop++];
-        const uint32_t mode = policy->book.pages[job].mode;
+        const uint32_t point = policy->book.pages[job].point;
 
         decision->act = LULL_CLUSTER_PREEMPT;
         decision->job = job;
         decision->reason = policy->ranking->reason;
         decision->restart_ns =
-            lull_cluster_restart_ns(policy->book.jobs->all[job].modes[mode].gpus);
+            lull_cluster_restart_ns(policy->book.jobs->all[job].points[point].gpus);
         lull_ranked_forget(policy, job);
-        lull_cluster_book_settle(&policy->book, job, now_ns);
+        lull_job_ledger_settle(&policy->book, job, now_ns);
         book(policy, job, false);
-        lull_cluster_book_pause(&policy->book, job, decision->restart_ns, now_ns);
+        lull_job_ledger_pause(&policy->book, job, decision->restart_ns, now_ns);
         return true;
     }
     if (!plan->has_start)
@@ -179,7 +179,7 @@ static bool carry_on(struct lull_ranked *policy, const struct lull_cluster_state
     if (!lull_cluster_shares_fit(state, plan->shares, plan->share_count))
         return false;
     memcpy(decision->shares, plan->shares, plan->share_count * sizeof(*plan->shares));
-    return start(policy, plan->job, plan->mode, plan->share_count, now_ns, decision);
+    return start(policy, plan->job, plan->point, plan->share_count, now_ns, decision);
 }
 
 /* The shape of a pool whose first job ranks first, of those that were tried less often; NULL: none.
@@ -217,10 +217,10 @@ static struct lull_ranked_shape *first_shape(const struct lull_ranked *policy, u
    that run will soon leave some. */
 static bool takes_fewer(const struct lull_ranked *policy, uint32_t pool, uint32_t type)
 {
-    const struct lull_cluster_crowd *crowd =
-        &policy->crowds[(size_t)pool * policy->cluster->type_count + type];
+    const struct lull_queue_stats *queue =
+        &policy->queues[(size_t)pool * policy->cluster->type_count + type];
 
-    return !policy->ranking->is_resized || crowd->waiting <= 1 + crowd->gpus / MANY;
+    return !policy->ranking->is_resized || queue->waiting <= 1 + queue->gpus / MANY;
 }
 
 /* Jobs start, in the order of their ranks: those of shapes that were tried less often. */
@@ -235,15 +235,15 @@ static bool try_pool(struct lull_ranked *policy, const struct lull_cluster_state
     while ((shape = first_shape(policy, pool, tries, &type)) != NULL) {
         const uint32_t job = (uint32_t)(shape->waiting.entries[0].number >> 32);
         const bool is_tried = tries < MOST_TRIES || takes_fewer(policy, pool, type);
-        uint32_t entry = lull_ranked_entry_mode(policy, job, type);
-        uint32_t mode;
+        uint32_t entry = lull_ranked_entry_point(policy, job, type);
+        uint32_t point;
         size_t shares;
 
         if (tries < MOST_TRIES)
             entry = lull_ranked_wanted(policy, job, entry, now_ns);
-        if (is_tried && lull_ranked_choose(policy, state, job, entry, is_elastic, now_ns, &mode,
+        if (is_tried && lull_ranked_choose(policy, state, job, entry, is_elastic, now_ns, &point,
                                            decision->shares, &shares))
-            return start(policy, job, mode, shares, now_ns, decision);
+            return start(policy, job, point, shares, now_ns, decision);
         if (is_tried && lull_ranked_make_room(policy, state, job, entry, now_ns))
             return carry_on(policy, state, now_ns, decision);
         shape->tries = tries;
@@ -255,13 +255,13 @@ static bool try_pool(struct lull_ranked *policy, const struct lull_cluster_state
 static bool reclock(struct lull_ranked *policy, size_t group, int64_t now_ns,
                     struct lull_cluster_decision *decision)
 {
-    uint32_t job, mode;
+    uint32_t job, point;
 
-    if (!lull_ranked_next_clock(policy, group, now_ns, &job, &mode))
+    if (!lull_ranked_next_clock(policy, group, now_ns, &job, &point))
         return false;
-    lull_cluster_book_settle(&policy->book, job, now_ns);
+    lull_job_ledger_settle(&policy->book, job, now_ns);
     book(policy, job, false);
-    lull_cluster_book_reclock(&policy->book, job, mode, now_ns);
+    lull_job_ledger_reclock(&policy->book, job, point, now_ns);
     book(policy, job, true);
     if (!policy->ranking->is_fixed) {
         policy->book.pages[job].stamp++; /* it ends at another time */
@@ -269,7 +269,7 @@ static bool reclock(struct lull_ranked *policy, size_t group, int64_t now_ns,
     }
     decision->act = LULL_CLUSTER_RECLOCK;
     decision->job = job;
-    decision->mode = mode;
+    decision->point = point;
     return true;
 }
 
@@ -334,7 +334,7 @@ static void turn(struct lull_cluster_policy *handle, double setting)
 {
     struct lull_ranked *const policy = (struct lull_ranked *)handle;
 
-    policy->ranking->turn(policy->more, setting);
+    policy->ranking->set_parameter(policy->more, setting);
 }
 
 const struct lull_cluster_policy_calls lull_ranked_calls = {
@@ -343,7 +343,7 @@ const struct lull_cluster_policy_calls lull_ranked_calls = {
     .arrive = arrive,
     .end = end,
     .decide = decide,
-    .turn = turn,
+    .set_parameter = turn,
     .begin = begin,
     .pace = pace,
     .node = node_changed,

@@ -3,7 +3,7 @@
  * not fit holds up nobody but jobs that want as many GPUs of the same type. A job that comes later
  * but ranks first takes the GPUs of preemptible ones that rank last; a preempted job needs some
  * seconds before it goes on (lull_cluster_restart_ns). Clocks may be chosen, and changed while a
- * job runs, by a cost per mode.
+ * job runs, by a cost per operating point.
  *
  * Jobs of equal shape (pool, type, GPUs) wait in one heap, so that a decision looks at the first of
  * each shape and never at the whole queue: O(shapes + log n), and O(log n) for each running job
@@ -18,7 +18,7 @@
 #include "core/cluster/policy/job_ledger.h"
 
 /* What is known of the jobs that could run on a pool's GPUs of a type. */
-struct lull_cluster_crowd {
+struct lull_queue_stats {
     uint64_t gpus;    /* in all */
     uint64_t waiting; /* jobs that could run there */
     double weight;    /* of jobs, waiting and running, that are not done */
@@ -35,7 +35,7 @@ struct lull_cluster_ranking {
     int (*create)(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                   void **more_out);
     void (*destroy)(void *more); /* frees what it refers to; NULL: it refers to nothing */
-    void (*turn)(void *more, double setting); /* NULL: the rule has no knob */
+    void (*set_parameter)(void *more, double setting); /* NULL: the rule has no parameter */
 
     /*
      * What ranks first when it is least: a time in ns, of a job that needs need_ns more of
@@ -45,7 +45,7 @@ struct lull_cluster_ranking {
                    int64_t need_ns);
     bool is_fixed; /* need_ns does not count: a job's rank never changes */
 
-    /* A job may be given any of its modes of a type; otherwise only as many GPUs as the first of
+    /* A job may be given any of its operating points of a type; otherwise only as many GPUs as the first of
        the type has. */
     bool is_elastic;
 
@@ -57,25 +57,25 @@ struct lull_cluster_ranking {
        1, and always the same. NULL: deadlines do not count. */
     double (*urgency)(const struct lull_ranked *ranked);
 
-    /* Of the modes that a job may be given now the one that costs least, of equals the first; NULL:
+    /* Of the operating points that a job may be given now the one that costs least, of equals the first; NULL:
        the first of the type. */
-    double (*cost)(const struct lull_ranked *ranked, uint32_t job, uint32_t mode,
-                   const struct lull_cluster_crowd *crowd, int64_t now_ns);
+    double (*cost)(const struct lull_ranked *ranked, uint32_t job, uint32_t point,
+                   const struct lull_queue_stats *queue, int64_t now_ns);
 
     /* Running jobs are put on the clock that costs least whenever this has changed by over a
-       twentieth in their crowd; NULL: never. */
-    double (*level)(const struct lull_ranked *ranked, const struct lull_cluster_crowd *crowd);
+       twentieth in their queue; NULL: never. */
+    double (*level)(const struct lull_ranked *ranked, const struct lull_queue_stats *queue);
 
-    /* The one type that a new job may use, of those that its modes name; NULL: any. `crowds`: of
+    /* The one type that a new job may use, of those that its operating points name; NULL: any. `queues`: of
        the job's pool, by type. */
     uint32_t (*dispatch)(const struct lull_ranked *ranked, uint32_t job,
-                         const struct lull_cluster_crowd *crowds);
+                         const struct lull_queue_stats *queues);
 
     /*
-     * This part of a job is to run in a mode (is_on), or after all does not: it stops, or goes on
+     * This part of a job is to run in a operating point (is_on), or after all does not: it stops, or goes on
      * in another one. NULL: the rule does not need to know.
      */
-    void (*book)(struct lull_ranked *ranked, uint32_t job, uint32_t mode, double left_ratio,
+    void (*book)(struct lull_ranked *ranked, uint32_t job, uint32_t point, double left_ratio,
                  bool is_on);
 
     /* A job that dispatch() sent to a type has ended. NULL: the rule does not need to know. */
@@ -95,6 +95,6 @@ void *lull_cluster_ranked_more(const struct lull_ranked *ranked);
 
 /* How many GPUs there are of [pool * types + type]. */
 const uint64_t *lull_cluster_ranked_gpus(const struct lull_ranked *ranked);
-const struct lull_cluster_book *lull_cluster_ranked_book(const struct lull_ranked *ranked);
+const struct lull_job_ledger *lull_cluster_ranked_book(const struct lull_ranked *ranked);
 
 #endif

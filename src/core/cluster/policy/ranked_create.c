@@ -16,7 +16,7 @@ void *lull_cluster_ranked_more(const struct lull_ranked *policy)
     return policy->more;
 }
 
-const struct lull_cluster_book *lull_cluster_ranked_book(const struct lull_ranked *policy)
+const struct lull_job_ledger *lull_cluster_ranked_book(const struct lull_ranked *policy)
 {
     return &policy->book;
 }
@@ -33,15 +33,15 @@ static int make_groups(struct lull_ranked *policy)
     uint64_t most = 1;
 
     policy->groups = calloc(count, sizeof(*policy->groups));
-    policy->crowds = calloc(count, sizeof(*policy->crowds));
-    if (policy->groups == NULL || policy->crowds == NULL)
+    policy->queues = calloc(count, sizeof(*policy->queues));
+    if (policy->groups == NULL || policy->queues == NULL)
         return -ENOMEM;
     for (size_t i = 0; i < count; i++) {
         const uint64_t gpus =
             lull_cluster_state_gpus_of(policy->scratch.state, (uint32_t)(i / cluster->type_count),
                                        (uint32_t)(i % cluster->type_count));
 
-        policy->crowds[i].gpus = gpus;
+        policy->queues[i].gpus = gpus;
         most = gpus > most ? gpus : most;
     }
     policy->popped_room = (uint32_t)most;
@@ -72,11 +72,11 @@ void lull_ranked_destroy(struct lull_ranked *policy)
 
     for (size_t i = 0; policy->groups != NULL && i < count; i++)
         free_group(&policy->groups[i]);
-    lull_cluster_scratch_fini(&policy->scratch);
-    lull_cluster_book_fini(&policy->book);
+    lull_trial_state_fini(&policy->scratch);
+    lull_job_ledger_fini(&policy->book);
     lull_heap_fini(&policy->urgent);
     free(policy->groups);
-    free(policy->crowds);
+    free(policy->queues);
     free(policy->types);
     free(policy->plan.stops);
     free(policy->plan.shares);
@@ -99,7 +99,7 @@ int lull_ranked_create(const struct lull_cluster *cluster, const struct lull_clu
     policy->cluster = cluster;
     policy->ranking = ranking;
     policy->book.jobs = jobs;
-    if (lull_cluster_scratch_init(&policy->scratch, cluster) < 0 || make_groups(policy) < 0 ||
+    if (lull_trial_state_init(&policy->scratch, cluster) < 0 || make_groups(policy) < 0 ||
         (ranking->create != NULL && ranking->create(cluster, jobs, &policy->more) < 0)) {
         lull_ranked_destroy(policy);
         return -ENOMEM;

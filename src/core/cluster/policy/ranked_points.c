@@ -1,5 +1,5 @@
 /*
- * Which mode a job gets, where it stands, and the clocks of those that run.
+ * Which operating point a job gets, where it stands, and the clocks of those that run.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
@@ -11,43 +11,43 @@
 /* Clocks are chosen anew when the level has changed by this factor. Chosen, not measured. */
 static const double LEVEL_STEP = 1.05;
 
-uint32_t lull_ranked_entry_mode(const struct lull_ranked *policy, uint32_t job, uint32_t type)
+uint32_t lull_ranked_entry_point(const struct lull_ranked *policy, uint32_t job, uint32_t type)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
     uint32_t best =
         lull_cluster_first_mode(asked, type, policy->cluster, policy->scratch.members.gpus);
 
-    for (uint32_t mode = best; policy->ranking->is_elastic && mode < asked->mode_count; mode++)
-        if (asked->modes[mode].type == type && asked->modes[mode].gpus < asked->modes[best].gpus)
-            best = mode;
+    for (uint32_t point = best; policy->ranking->is_elastic && point < asked->point_count; point++)
+        if (asked->points[point].type == type && asked->points[point].gpus < asked->points[best].gpus)
+            best = point;
     return best;
 }
 
-uint32_t lull_ranked_wanted(const struct lull_ranked *policy, uint32_t job, uint32_t entry_mode,
+uint32_t lull_ranked_wanted(const struct lull_ranked *policy, uint32_t job, uint32_t entry_point,
                             int64_t now_ns)
 {
-    const uint32_t type = policy->book.jobs->all[job].modes[entry_mode].type;
+    const uint32_t type = policy->book.jobs->all[job].points[entry_point].type;
 
     return policy->ranking->is_resized
-               ? lull_ranked_cheapest(policy, job, entry_mode, 0,
-                                      policy->crowds[lull_ranked_group_of(policy, job, type)].gpus,
+               ? lull_ranked_cheapest(policy, job, entry_point, 0,
+                                      policy->queues[lull_ranked_group_of(policy, job, type)].gpus,
                                       now_ns)
-               : entry_mode;
+               : entry_point;
 }
 
-int64_t lull_ranked_rank(const struct lull_ranked *policy, uint32_t job, uint32_t mode,
+int64_t lull_ranked_rank(const struct lull_ranked *policy, uint32_t job, uint32_t point,
                          int64_t now_ns)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
     const bool is_running = policy->book.pages[job].stage == LULL_CLUSTER_RUNS;
     const uint32_t its = policy->ranking->is_fixed
-                             ? lull_ranked_entry_mode(policy, job, asked->modes[mode].type)
-                             : mode;
+                             ? lull_ranked_entry_point(policy, job, asked->points[point].type)
+                             : point;
     double rank;
-    const int64_t need_ns = is_running ? lull_cluster_book_end_ns(&policy->book, job) - now_ns
-                                       : lull_cluster_book_need_ns(&policy->book, job, its);
+    const int64_t need_ns = is_running ? lull_job_ledger_end_ns(&policy->book, job) - now_ns
+                                       : lull_job_ledger_need_ns(&policy->book, job, its);
 
-    rank = policy->ranking->rank(asked, asked->modes[its].gpus, asked->modes[its].time_ns, need_ns);
+    rank = policy->ranking->rank(asked, asked->points[its].gpus, asked->points[its].time_ns, need_ns);
     if (policy->book.pages[job].is_urgent)
         rank /= policy->ranking->urgency(policy);
     return (int64_t)fmin(rank, 4e18);
@@ -57,22 +57,22 @@ uint32_t lull_ranked_cheapest(const struct lull_ranked *policy, uint32_t job, ui
                               uint32_t gpus, uint64_t most, int64_t now_ns)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
-    const struct lull_cluster_crowd *crowd =
-        &policy->crowds[lull_ranked_group_of(policy, job, asked->modes[like].type)];
-    uint32_t best = asked->mode_count;
+    const struct lull_queue_stats *queue =
+        &policy->queues[lull_ranked_group_of(policy, job, asked->points[like].type)];
+    uint32_t best = asked->point_count;
     double least = INFINITY;
 
     if (policy->ranking->cost == NULL)
         return like;
-    for (uint32_t mode = 0; mode < asked->mode_count; mode++) {
-        const struct lull_cluster_mode *it = &asked->modes[mode];
+    for (uint32_t point = 0; point < asked->point_count; point++) {
+        const struct lull_cluster_point *it = &asked->points[point];
         double cost;
 
-        if (it->type != asked->modes[like].type || (gpus > 0 ? it->gpus != gpus : it->gpus > most))
+        if (it->type != asked->points[like].type || (gpus > 0 ? it->gpus != gpus : it->gpus > most))
             continue;
-        cost = policy->ranking->cost(policy, job, mode, crowd, now_ns);
-        if (best == asked->mode_count || cost < least) {
-            best = mode;
+        cost = policy->ranking->cost(policy, job, point, queue, now_ns);
+        if (best == asked->point_count || cost < least) {
+            best = point;
             least = cost;
         }
     }
@@ -80,33 +80,33 @@ uint32_t lull_ranked_cheapest(const struct lull_ranked *policy, uint32_t job, ui
 }
 
 bool lull_ranked_choose(const struct lull_ranked *policy, const struct lull_cluster_state *state,
-                        uint32_t job, uint32_t entry_mode, bool is_elastic, int64_t now_ns,
-                        uint32_t *mode_out, struct lull_cluster_share *shares_out,
+                        uint32_t job, uint32_t entry_point, bool is_elastic, int64_t now_ns,
+                        uint32_t *point_out, struct lull_cluster_share *shares_out,
                         size_t *share_count_out)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
-    const struct lull_cluster_mode *entry = &asked->modes[entry_mode];
+    const struct lull_cluster_point *entry = &asked->points[entry_point];
     uint64_t most = lull_cluster_state_free_of(state, asked->pool, entry->type);
 
     while (most >= entry->gpus) {
-        const uint32_t mode = lull_ranked_cheapest(policy, job, entry_mode,
+        const uint32_t point = lull_ranked_cheapest(policy, job, entry_point,
                                                    is_elastic ? 0 : entry->gpus, most, now_ns);
         const size_t shares = lull_cluster_place_consolidated(state, asked->pool, entry->type,
-                                                              asked->modes[mode].gpus, shares_out);
+                                                              asked->points[point].gpus, shares_out);
 
         if (shares > 0) {
-            *mode_out = mode;
+            *point_out = point;
             *share_count_out = shares;
             return true;
         }
-        most = asked->modes[mode].gpus - 1;
+        most = asked->points[point].gpus - 1;
     }
     return false;
 }
 
 bool lull_ranked_has_new_level(struct lull_ranked *policy, size_t group)
 {
-    const double level = policy->ranking->level(policy, &policy->crowds[group]);
+    const double level = policy->ranking->level(policy, &policy->queues[group]);
     double *const old = &policy->groups[group].level;
 
     if (level <= *old * LEVEL_STEP && *old <= level * LEVEL_STEP)
@@ -117,22 +117,22 @@ bool lull_ranked_has_new_level(struct lull_ranked *policy, size_t group)
 }
 
 bool lull_ranked_next_clock(struct lull_ranked *policy, size_t at, int64_t now_ns,
-                            uint32_t *job_out, uint32_t *mode_out)
+                            uint32_t *job_out, uint32_t *point_out)
 {
     struct lull_ranked_group *const group = &policy->groups[at];
 
     assert(group->cursor <= group->running.count);
     while (group->cursor < group->running.count) {
         const uint32_t job = group->running.jobs[group->cursor++];
-        const uint32_t old = policy->book.pages[job].mode;
-        const uint32_t mode = lull_ranked_cheapest(
-            policy, job, old, policy->book.jobs->all[job].modes[old].gpus, 0, now_ns);
+        const uint32_t old = policy->book.pages[job].point;
+        const uint32_t point = lull_ranked_cheapest(
+            policy, job, old, policy->book.jobs->all[job].points[old].gpus, 0, now_ns);
 
         /* What was decided at this very time may not have come about (power_cap.h). */
-        if (mode == old || policy->book.pages[job].since_ns == now_ns)
+        if (point == old || policy->book.pages[job].since_ns == now_ns)
             continue;
         *job_out = job;
-        *mode_out = mode;
+        *point_out = point;
         return true;
     }
     return false;

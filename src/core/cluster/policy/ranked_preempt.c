@@ -20,7 +20,7 @@ static bool is_stale(const struct lull_ranked *policy, const struct lull_heap_en
 
 static int64_t rank_of(const struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
-    return lull_ranked_rank(policy, job, policy->book.pages[job].mode, now_ns);
+    return lull_ranked_rank(policy, job, policy->book.pages[job].point, now_ns);
 }
 
 /* The running job that ranks last, if behind `rank`, leaves its heap for `popped`. */
@@ -53,7 +53,7 @@ static void push_back(struct lull_ranked *policy, struct lull_ranked_group *grou
                       const struct lull_heap_entry *entry)
 {
     const uint32_t job = job_of(entry);
-    const uint32_t gpus = policy->book.jobs->all[job].modes[policy->book.pages[job].mode].gpus;
+    const uint32_t gpus = policy->book.jobs->all[job].points[policy->book.pages[job].point].gpus;
 
     /* There is room: it has just been there. */
     for (uint32_t i = 0; i < group->shape_count; i++)
@@ -63,12 +63,12 @@ static void push_back(struct lull_ranked *policy, struct lull_ranked_group *grou
 
 static uint32_t gpus_of(const struct lull_ranked *policy, uint32_t job)
 {
-    return policy->book.jobs->all[job].modes[policy->book.pages[job].mode].gpus;
+    return policy->book.jobs->all[job].points[policy->book.pages[job].point].gpus;
 }
 
 static void give(struct lull_ranked *policy, uint32_t job)
 {
-    lull_cluster_scratch_give(&policy->scratch, policy->book.pages[job].shares,
+    lull_trial_state_give(&policy->scratch, policy->book.pages[job].shares,
                               policy->book.pages[job].share_count);
 }
 
@@ -80,17 +80,17 @@ static bool has_just_begun(const struct lull_ranked *policy, uint32_t job, int64
 }
 
 /*
- * Pops jobs from the one that ranks last on until the job fits in its entry mode. Its shares are in
+ * Pops jobs from the one that ranks last on until the job fits in its entry operating point. Its shares are in
  * the plan then, and the scratch is as the cluster would be without those that were popped. Returns
  * how many were popped.
  */
 static uint32_t pop_enough(struct lull_ranked *policy, struct lull_ranked_group *group,
                            const struct lull_cluster_state *state, uint32_t job,
-                           uint32_t entry_mode, int64_t now_ns)
+                           uint32_t entry_point, int64_t now_ns)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
-    const struct lull_cluster_mode *entry = &asked->modes[entry_mode];
-    const int64_t rank = lull_ranked_rank(policy, job, entry_mode, now_ns);
+    const struct lull_cluster_point *entry = &asked->points[entry_point];
+    const int64_t rank = lull_ranked_rank(policy, job, entry_point, now_ns);
     uint64_t free = lull_cluster_state_free_of(state, asked->pool, entry->type);
     bool is_synced = false;
     uint32_t popped = 0;
@@ -108,7 +108,7 @@ static uint32_t pop_enough(struct lull_ranked *policy, struct lull_ranked_group 
         if (free < entry->gpus)
             continue;
         if (!is_synced) {
-            lull_cluster_scratch_sync(&policy->scratch, state, asked->pool, entry->type);
+            lull_trial_state_sync(&policy->scratch, state, asked->pool, entry->type);
             for (uint32_t i = 0; i < popped; i++)
                 if (!has_just_begun(policy, job_of(&policy->popped[i]), now_ns))
                     give(policy, job_of(&policy->popped[i]));
@@ -121,12 +121,12 @@ static uint32_t pop_enough(struct lull_ranked *policy, struct lull_ranked_group 
 }
 
 bool lull_ranked_make_room(struct lull_ranked *policy, const struct lull_cluster_state *state,
-                           uint32_t job, uint32_t entry_mode, int64_t now_ns)
+                           uint32_t job, uint32_t entry_point, int64_t now_ns)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
     struct lull_ranked_group *const group =
         &policy->groups[(size_t)asked->pool * policy->cluster->type_count +
-                        asked->modes[entry_mode].type];
+                        asked->points[entry_point].type];
     struct lull_ranked_plan *const plan = &policy->plan;
     uint32_t popped;
 
@@ -134,12 +134,12 @@ bool lull_ranked_make_room(struct lull_ranked *policy, const struct lull_cluster
        not let it start. */
     if (policy->book.pages[job].room_ns == now_ns)
         return false;
-    popped = pop_enough(policy, group, state, job, entry_mode, now_ns);
+    popped = pop_enough(policy, group, state, job, entry_point, now_ns);
     plan->stop_count = 0;
     plan->next_stop = 0;
     plan->job = job;
-    plan->mode =
-        lull_ranked_cheapest(policy, job, entry_mode, asked->modes[entry_mode].gpus, 0, now_ns);
+    plan->point =
+        lull_ranked_cheapest(policy, job, entry_point, asked->points[entry_point].gpus, 0, now_ns);
     plan->has_start = plan->share_count > 0;
     if (plan->has_start) {
         lull_cluster_state_take(policy->scratch.state, plan->shares, plan->share_count);
@@ -148,7 +148,7 @@ bool lull_ranked_make_room(struct lull_ranked *policy, const struct lull_cluster
     /* Those of the popped jobs that rank first stay where they are if there is room. */
     while (popped-- > 0) {
         const struct lull_heap_entry *entry = &policy->popped[popped];
-        const struct lull_cluster_page *page = &policy->book.pages[job_of(entry)];
+        const struct lull_job_record *page = &policy->book.pages[job_of(entry)];
 
         if (!plan->has_start ||
             lull_cluster_shares_fit(policy->scratch.state, page->shares, page->share_count)) {

@@ -42,19 +42,19 @@ static uint64_t number_of(const struct lull_ranked *policy, uint32_t job)
 void lull_ranked_offer(struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
-    const struct lull_cluster_page *page = &policy->book.pages[job];
-    const uint32_t type = asked->modes[page->mode].type;
-    const uint32_t gpus = asked->modes[page->mode].gpus;
+    const struct lull_job_record *page = &policy->book.pages[job];
+    const uint32_t type = asked->points[page->point].type;
+    const uint32_t gpus = asked->points[page->point].gpus;
     struct lull_ranked_shape *const shape =
         shape_of(&policy->groups[lull_ranked_group_of(policy, job, type)], gpus);
-    const int64_t rank = lull_ranked_rank(policy, job, page->mode, now_ns);
+    const int64_t rank = lull_ranked_rank(policy, job, page->point, now_ns);
 
     /* Jobs on equally many GPUs near their ends equally fast, so that the order of ends stays.
        Without memory the job is not preempted, and no harm is done. */
     if (asked->is_preemptible && page->shares != NULL && shape != NULL)
         lull_heap_add(&shape->running,
                       policy->ranking->is_fixed ? -rank
-                                                : -lull_cluster_book_end_ns(&policy->book, job),
+                                                : -lull_job_ledger_end_ns(&policy->book, job),
                       ~number_of(policy, job));
 }
 
@@ -84,9 +84,9 @@ void lull_ranked_forget(struct lull_ranked *policy, uint32_t job)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
     struct lull_ranked_group *const group = &policy->groups[lull_ranked_group_of(
-        policy, job, asked->modes[policy->book.pages[job].mode].type)];
+        policy, job, asked->points[policy->book.pages[job].point].type)];
 
-    lull_cluster_roster_remove(&policy->book, &group->running, job);
+    lull_running_set_remove(&policy->book, &group->running, job);
     if (group->cursor > group->running.count)
         group->cursor = group->running.count;
 }
@@ -97,22 +97,22 @@ void lull_ranked_count(struct lull_ranked *policy, uint32_t job, int waiting, do
     const uint32_t only = policy->types[job];
 
     for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
-        struct lull_cluster_crowd *crowd;
+        struct lull_queue_stats *queue;
 
         if ((only != UINT32_MAX && only != type) ||
-            lull_ranked_entry_mode(policy, job, type) == asked->mode_count)
+            lull_ranked_entry_point(policy, job, type) == asked->point_count)
             continue;
-        crowd = &policy->crowds[lull_ranked_group_of(policy, job, type)];
-        assert(waiting >= 0 || crowd->waiting > 0);
-        crowd->waiting += (uint64_t)waiting;
-        crowd->weight += weight;
+        queue = &policy->queues[lull_ranked_group_of(policy, job, type)];
+        assert(waiting >= 0 || queue->waiting > 0);
+        queue->waiting += (uint64_t)waiting;
+        queue->weight += weight;
         /* An empty queue starts from 0 again, so that roundings do not add up. */
-        crowd->weight_waiting =
-            crowd->waiting == 0 ? 0.0 : crowd->weight_waiting + waiting * asked->weight;
+        queue->weight_waiting =
+            queue->waiting == 0 ? 0.0 : queue->weight_waiting + waiting * asked->weight;
     }
 }
 
-/* Notes when a waiting job has to start in its fastest mode to meet its deadline. */
+/* Notes when a waiting job has to start in its fastest operating point to meet its deadline. */
 static int note_urgency(struct lull_ranked *policy, uint32_t job)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
@@ -121,7 +121,7 @@ static int note_urgency(struct lull_ranked *policy, uint32_t job)
         policy->book.pages[job].is_urgent)
         return 0;
     return lull_heap_add(&policy->urgent,
-                         asked->deadline_ns - (int64_t)(URGENCY * (double)lull_cluster_book_need_ns(
+                         asked->deadline_ns - (int64_t)(URGENCY * (double)lull_job_ledger_need_ns(
                                                                       &policy->book, job, 0)),
                          number_of(policy, job));
 }
@@ -134,7 +134,7 @@ void lull_ranked_hurry(struct lull_ranked *policy, int64_t now_ns)
         const uint32_t job = (uint32_t)(first.number >> 32);
 
         if (number_of(policy, job) != first.number ||
-            now_ns + lull_cluster_book_need_ns(&policy->book, job, 0) >
+            now_ns + lull_job_ledger_need_ns(&policy->book, job, 0) >
                 policy->book.jobs->all[job].deadline_ns)
             continue;
         policy->book.pages[job].is_urgent = true;
@@ -149,16 +149,16 @@ int lull_ranked_enqueue(struct lull_ranked *policy, uint32_t job, int64_t now_ns
     const uint32_t only = policy->types[job];
 
     for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
-        uint32_t mode = lull_ranked_entry_mode(policy, job, type);
+        uint32_t point = lull_ranked_entry_point(policy, job, type);
         struct lull_ranked_shape *shape;
 
-        if (mode == asked->mode_count || (only != UINT32_MAX && only != type))
+        if (point == asked->point_count || (only != UINT32_MAX && only != type))
             continue;
-        mode = lull_ranked_wanted(policy, job, mode, now_ns);
+        point = lull_ranked_wanted(policy, job, point, now_ns);
         shape = shape_of(&policy->groups[lull_ranked_group_of(policy, job, type)],
-                         asked->modes[mode].gpus);
+                         asked->points[point].gpus);
         if (shape == NULL ||
-            lull_heap_add(&shape->waiting, lull_ranked_rank(policy, job, mode, now_ns),
+            lull_heap_add(&shape->waiting, lull_ranked_rank(policy, job, point, now_ns),
                           number_of(policy, job)) < 0)
             return -ENOMEM;
         shape->tries = 0;

@@ -12,33 +12,33 @@
    not measured. */
 static const double CLEARLY = 2.0;
 
-static const struct lull_cluster_mode *mode_of(const struct lull_ranked *policy, uint32_t job)
+static const struct lull_cluster_point *point_of(const struct lull_ranked *policy, uint32_t job)
 {
-    return &policy->book.jobs->all[job].modes[policy->book.pages[job].mode];
+    return &policy->book.jobs->all[job].points[policy->book.pages[job].point];
 }
 
 /* Whether a running job may be stopped, its GPUs are known, and it did not begin just now. */
 static bool can_move(const struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
-    const struct lull_cluster_page *page = &policy->book.pages[job];
+    const struct lull_job_record *page = &policy->book.pages[job];
 
     return policy->book.jobs->all[job].is_preemptible && page->shares != NULL &&
            page->since_ns < now_ns;
 }
 
-/* What a running job gains by a mode with more GPUs, less what beginning again costs, for each
+/* What a running job gains by a operating point with more GPUs, less what beginning again costs, for each
    GPU-second that it takes. */
-static double gain_by(const struct lull_ranked *policy, uint32_t job, uint32_t mode, int64_t now_ns)
+static double gain_by(const struct lull_ranked *policy, uint32_t job, uint32_t point, int64_t now_ns)
 {
-    const struct lull_cluster_mode *old = mode_of(policy, job);
-    const struct lull_cluster_mode *wide = &policy->book.jobs->all[job].modes[mode];
-    const struct lull_cluster_crowd *crowd =
-        &policy->crowds[lull_ranked_group_of(policy, job, old->type)];
+    const struct lull_cluster_point *old = point_of(policy, job);
+    const struct lull_cluster_point *wide = &policy->book.jobs->all[job].points[point];
+    const struct lull_queue_stats *queue =
+        &policy->queues[lull_ranked_group_of(policy, job, old->type)];
     const double left_ratio =
-        (double)(lull_cluster_book_end_ns(&policy->book, job) - now_ns) / (double)old->time_ns;
-    const double wide_cost = policy->ranking->cost(policy, job, mode, crowd, now_ns);
+        (double)(lull_job_ledger_end_ns(&policy->book, job) - now_ns) / (double)old->time_ns;
+    const double wide_cost = policy->ranking->cost(policy, job, point, queue, now_ns);
     const double old_cost =
-        policy->ranking->cost(policy, job, policy->book.pages[job].mode, crowd, now_ns);
+        policy->ranking->cost(policy, job, policy->book.pages[job].point, queue, now_ns);
     const double again_ratio = (double)lull_cluster_restart_ns(old->gpus) / (double)wide->time_ns;
 
     return (left_ratio * (old_cost - wide_cost) - CLEARLY * again_ratio * wide_cost) /
@@ -49,30 +49,30 @@ static size_t place_wider(struct lull_ranked *policy, uint32_t job, uint32_t gpu
                           struct lull_cluster_share *shares_out)
 {
     struct lull_cluster_state *const scratch = policy->scratch.state;
-    const struct lull_cluster_page *page = &policy->book.pages[job];
+    const struct lull_job_record *page = &policy->book.pages[job];
     size_t count;
 
     lull_cluster_state_give(scratch, page->shares, page->share_count);
     count = lull_cluster_place_consolidated(scratch, policy->book.jobs->all[job].pool,
-                                            mode_of(policy, job)->type, gpus, shares_out);
+                                            point_of(policy, job)->type, gpus, shares_out);
     lull_cluster_state_take(scratch, page->shares, page->share_count);
     return count;
 }
 
-/* Whether a running job may be moved and has a mode with more GPUs. */
+/* Whether a running job may be moved and has a operating point with more GPUs. */
 static bool can_grow(const struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
-    const struct lull_cluster_mode *now = mode_of(policy, job);
+    const struct lull_cluster_point *now = point_of(policy, job);
 
-    for (uint32_t mode = 0; mode < asked->mode_count; mode++)
-        if (asked->modes[mode].gpus > now->gpus && asked->modes[mode].type == now->type)
+    for (uint32_t point = 0; point < asked->point_count; point++)
+        if (asked->points[point].gpus > now->gpus && asked->points[point].type == now->type)
             return can_move(policy, job, now_ns);
     return false;
 }
 
-/* Plans that a job stops, and begins again on these shares in a mode. */
-static void plan_move(struct lull_ranked_plan *plan, uint32_t job, uint32_t mode,
+/* Plans that a job stops, and begins again on these shares in a operating point. */
+static void plan_move(struct lull_ranked_plan *plan, uint32_t job, uint32_t point,
                       const struct lull_cluster_share *shares, size_t share_count)
 {
     plan->stops[0] = job;
@@ -80,7 +80,7 @@ static void plan_move(struct lull_ranked_plan *plan, uint32_t job, uint32_t mode
     plan->next_stop = 0;
     plan->has_start = true;
     plan->job = job;
-    plan->mode = mode;
+    plan->point = point;
     memcpy(plan->shares, shares, share_count * sizeof(*shares));
     plan->share_count = share_count;
 }
@@ -96,28 +96,28 @@ bool lull_ranked_grow(struct lull_ranked *policy, const struct lull_cluster_stat
 
     if (free == 0 || free == group->barren_gpus)
         return false;
-    lull_cluster_scratch_sync(&policy->scratch, state, pool, type);
+    lull_trial_state_sync(&policy->scratch, state, pool, type);
     for (uint32_t i = 0; i < group->running.count; i++) {
         const uint32_t job = group->running.jobs[i];
-        const uint32_t old = policy->book.pages[job].mode;
-        const uint32_t gpus = mode_of(policy, job)->gpus;
-        uint32_t mode;
+        const uint32_t old = policy->book.pages[job].point;
+        const uint32_t gpus = point_of(policy, job)->gpus;
+        uint32_t point;
         size_t count;
         double gain;
 
         if (!can_grow(policy, job, now_ns))
             continue;
-        mode = lull_ranked_cheapest(policy, job, old, 0, gpus + free, now_ns);
-        if (policy->book.jobs->all[job].modes[mode].gpus <= gpus)
+        point = lull_ranked_cheapest(policy, job, old, 0, gpus + free, now_ns);
+        if (policy->book.jobs->all[job].points[point].gpus <= gpus)
             continue;
-        gain = gain_by(policy, job, mode, now_ns);
+        gain = gain_by(policy, job, point, now_ns);
         if (gain <= most)
             continue;
-        count = place_wider(policy, job, policy->book.jobs->all[job].modes[mode].gpus, shares);
+        count = place_wider(policy, job, policy->book.jobs->all[job].points[point].gpus, shares);
         if (count == 0)
             continue;
         most = gain;
-        plan_move(&policy->plan, job, mode, shares, count);
+        plan_move(&policy->plan, job, point, shares, count);
     }
     group->barren_gpus = most > 0.0 ? 0 : free;
     return most > 0.0;

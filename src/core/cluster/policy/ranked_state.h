@@ -23,7 +23,7 @@ struct lull_ranked_shape {
 struct lull_ranked_group {
     struct lull_ranked_shape *shapes; /* by GPUs */
     uint32_t shape_count;
-    struct lull_cluster_roster running;
+    struct lull_running_set running;
     double level;         /* when clocks were last chosen */
     uint32_t cursor;      /* of running jobs whose clocks are being chosen; running.count: none */
     uint64_t barren_gpus; /* that were free when no running job was worth more of them */
@@ -36,7 +36,7 @@ struct lull_ranked_plan {
     uint32_t next_stop;
     bool has_start;
     uint32_t job;
-    uint32_t mode;
+    uint32_t point;
     struct lull_cluster_share *shares;
     size_t share_count;
 };
@@ -45,12 +45,12 @@ struct lull_ranked {
     const struct lull_cluster *cluster;
     const struct lull_cluster_ranking *ranking;
     void *more;
-    struct lull_cluster_book book;
+    struct lull_job_ledger book;
     uint32_t *types; /* by job: the one that it may use; UINT32_MAX: any */
     size_t type_room;
     struct lull_ranked_group *groups; /* [pool * types + type] */
-    struct lull_cluster_crowd *crowds;
-    struct lull_cluster_scratch scratch;
+    struct lull_queue_stats *queues;
+    struct lull_trial_state scratch;
     struct lull_ranked_plan plan;
     struct lull_heap urgent; /* waiting jobs, by when they have to start for their deadlines */
     bool *is_dirty;          /* by pool: something may fit */
@@ -85,7 +85,7 @@ void lull_ranked_unblock(struct lull_ranked *policy, uint32_t pool);
 /* A running job runs no longer. */
 void lull_ranked_forget(struct lull_ranked *policy, uint32_t job);
 
-/* Counts the job in or out of the crowds of the types that it may use: `waiting` (1, 0, -1) jobs
+/* Counts the job in or out of the queues of the types that it may use: `waiting` (1, 0, -1) jobs
    that wait, and `weight` of those that are not done. */
 void lull_ranked_count(struct lull_ranked *policy, uint32_t job, int waiting, double weight);
 
@@ -101,38 +101,38 @@ void lull_ranked_hurry(struct lull_ranked *policy, int64_t now_ns);
 /* Whether clocks are to be chosen anew in a group; if so, they are taken to be. */
 bool lull_ranked_has_new_level(struct lull_ranked *policy, size_t group);
 
-/* The next running job from the group's cursor on whose clock is to change, and its new mode. */
+/* The next running job from the group's cursor on whose clock is to change, and its new operating point. */
 bool lull_ranked_next_clock(struct lull_ranked *policy, size_t group, int64_t now_ns,
-                            uint32_t *job_out, uint32_t *mode_out);
+                            uint32_t *job_out, uint32_t *point_out);
 
-/* The mode that stands for a job's shape in a type; mode_count: it has none there. */
-uint32_t lull_ranked_entry_mode(const struct lull_ranked *policy, uint32_t job, uint32_t type);
+/* The operating point that stands for a job's shape in a type; point_count: it has none there. */
+uint32_t lull_ranked_entry_point(const struct lull_ranked *policy, uint32_t job, uint32_t type);
 
-/* The mode of least cost of the type, whatever is free, where running jobs are resized; else the
-   entry mode itself. */
-uint32_t lull_ranked_wanted(const struct lull_ranked *policy, uint32_t job, uint32_t entry_mode,
+/* The operating point of least cost of the type, whatever is free, where running jobs are resized; else the
+   entry operating point itself. */
+uint32_t lull_ranked_wanted(const struct lull_ranked *policy, uint32_t job, uint32_t entry_point,
                             int64_t now_ns);
 
-/* Where a job stands in one of its modes; running: in the one that it has. */
-int64_t lull_ranked_rank(const struct lull_ranked *policy, uint32_t job, uint32_t mode,
+/* Where a job stands in one of its operating points; running: in the one that it has. */
+int64_t lull_ranked_rank(const struct lull_ranked *policy, uint32_t job, uint32_t point,
                          int64_t now_ns);
 
-/* The mode of least cost, of `like`'s type, with `gpus` GPUs; 0: any number up to `most`. Without a
+/* The operating point of least cost, of `like`'s type, with `gpus` GPUs; 0: any number up to `most`. Without a
    cost `like` itself. */
 uint32_t lull_ranked_cheapest(const struct lull_ranked *policy, uint32_t job, uint32_t like,
                               uint32_t gpus, uint64_t most, int64_t now_ns);
 
-/* The mode of least cost that could be placed, and its shares: of those with as many GPUs as the
-   entry mode, or, if it is elastic, with fewer or more. False: none. */
+/* The operating point of least cost that could be placed, and its shares: of those with as many GPUs as the
+   entry operating point, or, if it is elastic, with fewer or more. False: none. */
 bool lull_ranked_choose(const struct lull_ranked *policy, const struct lull_cluster_state *state,
-                        uint32_t job, uint32_t entry_mode, bool is_elastic, int64_t now_ns,
-                        uint32_t *mode_out, struct lull_cluster_share *shares_out,
+                        uint32_t job, uint32_t entry_point, bool is_elastic, int64_t now_ns,
+                        uint32_t *point_out, struct lull_cluster_share *shares_out,
                         size_t *share_count_out);
 
 /* ranked_preempt.c: makes a plan for a job that does not fit; false: what ranks behind it has not
    enough GPUs, or it is not preemptible. */
 bool lull_ranked_make_room(struct lull_ranked *policy, const struct lull_cluster_state *state,
-                           uint32_t job, uint32_t entry_mode, int64_t now_ns);
+                           uint32_t job, uint32_t entry_point, int64_t now_ns);
 
 /* ---- ranked_resize.c ----------------------------------------------------------------------- */
 

@@ -100,20 +100,20 @@ static double near_s(const struct lull_reservation_room *room, int64_t start_ns,
 }
 
 static double price_j(const struct lull_reservation_room *room,
-                      const struct lull_cluster_mode *mode, int64_t start_ns, double near_j)
+                      const struct lull_cluster_point *point, int64_t start_ns, double near_j)
 {
-    const double near = near_s(room, start_ns, mode->time_ns);
+    const double near = near_s(room, start_ns, point->time_ns);
 
-    return mode->gpus *
-           (near_j * near + room->far_j[mode->type] * ((double)mode->time_ns * 1e-9 - near));
+    return point->gpus *
+           (near_j * near + room->far_j[point->type] * ((double)point->time_ns * 1e-9 - near));
 }
 
 static bool is_possible(const struct lull_reservation_room *room,
-                        const struct lull_cluster_job *job, uint32_t mode)
+                        const struct lull_cluster_job *job, uint32_t point)
 {
-    const uint32_t type = job->modes[mode].type;
+    const uint32_t type = job->points[point].type;
 
-    return job->modes[mode].gpus <= room->gpus[type] &&
+    return job->points[point].gpus <= room->gpus[type] &&
            (room->memory_mib[type] == 0 || job->memory_mib <= room->memory_mib[type]);
 }
 
@@ -128,8 +128,8 @@ static double density_of(const struct lull_reservation_room *room,
 {
     double best = 0.0;
 
-    for (uint32_t i = 0; i < job->mode_count; i++) {
-        const double gpu_s = job->modes[i].gpus * (double)job->modes[i].time_ns * 1e-9;
+    for (uint32_t i = 0; i < job->point_count; i++) {
+        const double gpu_s = job->points[i].gpus * (double)job->points[i].time_ns * 1e-9;
         const double worth = has_to_run(job)
                                  ? job->weight
                                  : lull_cluster_gain_j(job, i, room->now_ns, room->second_j);
@@ -163,10 +163,10 @@ static double choose(const struct lull_reserver *reserver, const struct lull_res
     double best_j = is_free ? 0.0 : -INFINITY;
     double score_j = is_free ? 0.0 : -left_out_j;
 
-    reservation->mode = LULL_RESERVATION_NONE;
+    reservation->point = LULL_RESERVATION_NONE;
     reservation->price_j = 0.0;
-    for (uint32_t i = 0; i < job->mode_count; i++) {
-        const struct lull_cluster_mode *mode = &job->modes[i];
+    for (uint32_t i = 0; i < job->point_count; i++) {
+        const struct lull_cluster_point *point = &job->points[i];
         double gain_j = lull_cluster_gain_j(job, i, room->now_ns, room->second_j);
         int64_t start_ns;
         double paid_j;
@@ -174,16 +174,16 @@ static double choose(const struct lull_reserver *reserver, const struct lull_res
         if (gain_j <= best_j || !is_possible(room, job, i))
             continue;
         start_ns = lull_timeline_first_fit_beside(
-            &room->free[mode->type], &reserver->reserved[mode->type], mode->gpus, mode->time_ns,
-            is_free ? job->deadline_ns - mode->time_ns : INT64_MAX - 1);
+            &room->free[point->type], &reserver->reserved[point->type], point->gpus, point->time_ns,
+            is_free ? job->deadline_ns - point->time_ns : INT64_MAX - 1);
         if (start_ns == INT64_MAX)
             continue;
         gain_j = lull_cluster_gain_j(job, i, start_ns, room->second_j);
-        paid_j = price_j(room, mode, start_ns, reserver->near_j);
+        paid_j = price_j(room, point, start_ns, reserver->near_j);
         if (gain_j - paid_j <= best_j)
             continue;
         best_j = gain_j - paid_j;
-        score_j = gain_j - price_j(room, mode, start_ns, 0.0);
+        score_j = gain_j - price_j(room, point, start_ns, 0.0);
         *reservation = (struct lull_reservation){reservation->job, i, start_ns, paid_j};
     }
     return score_j;
@@ -200,14 +200,14 @@ static int place(struct lull_reserver *reserver, const struct lull_reservation_r
             return -ENOMEM;
     for (size_t i = 0; i < count; i++) {
         struct lull_reservation *const reservation = &reserver->tried[i].reservation;
-        const struct lull_cluster_mode *mode;
+        const struct lull_cluster_point *point;
 
         score_j += choose(reserver, room, reservation);
-        if (reservation->mode == LULL_RESERVATION_NONE)
+        if (reservation->point == LULL_RESERVATION_NONE)
             continue;
-        mode = &room->jobs[reservation->job].modes[reservation->mode];
-        if (lull_timeline_take(&reserver->reserved[mode->type], reservation->start_ns,
-                               reservation->start_ns + mode->time_ns, mode->gpus) < 0)
+        point = &room->jobs[reservation->job].points[reservation->point];
+        if (lull_timeline_take(&reserver->reserved[point->type], reservation->start_ns,
+                               reservation->start_ns + point->time_ns, point->gpus) < 0)
             return -ENOMEM;
     }
     *score_j_out = score_j;
@@ -299,11 +299,11 @@ static int search_orders(struct lull_reserver *reserver, const struct lull_reser
 static double pass_steps(const struct lull_reserver *reserver,
                          const struct lull_reservation_room *room, size_t count)
 {
-    double modes = 0.0;
+    double points = 0.0;
 
     for (size_t i = 0; i < count; i++)
-        modes += room->jobs[reserver->first[i].reservation.job].mode_count;
-    return modes * (double)(count + 1);
+        points += room->jobs[reserver->first[i].reservation.job].point_count;
+    return points * (double)(count + 1);
 }
 
 /* Into the order of what they would pay for a GPU-second. */
@@ -316,7 +316,7 @@ static void sort(const struct lull_reserver *reserver, const struct lull_reserva
         reserver->first[i] =
             (struct reserved_entry){has_to_run(job),
                                     density_of(room, job),
-                                    {.job = plan[i].job, .mode = LULL_RESERVATION_NONE}};
+                                    {.job = plan[i].job, .point = LULL_RESERVATION_NONE}};
     }
     qsort(reserver->first, count, sizeof(*reserver->first), compare);
 }

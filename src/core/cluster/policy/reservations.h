@@ -1,5 +1,5 @@
 /*
- * Which waiting jobs should run when and in which mode: reservations in time for all of them at
+ * Which waiting jobs should run when and in which operating point: reservations in time for all of them at
  * once, made anew whenever something has changed. Nothing is promised before it begins, so that a
  * job that comes later may displace one that has not begun.
  *
@@ -9,7 +9,7 @@
  *   price(t) = near exp(-(t - now) / fade) + far (1 - exp(-(t - now) / fade))
  *
  * Jobs are placed one after the other, each in its schedule of highest gain less price, at the
- * earliest start of each mode; one whose gain no schedule's price leaves anything of stays out. The
+ * earliest start of each operating point; one whose gain no schedule's price leaves anything of stays out. The
  * order is that of gain per GPU-second; `near` is searched for, and after that orders that differ
  * a little at random. Of all plans tried, the one is kept whose gains, less what it takes at `far`
  * prices from jobs to come, are highest.
@@ -31,7 +31,7 @@
 
 struct lull_reservation {
     uint32_t job;
-    uint32_t mode; /* LULL_RESERVATION_NONE: left out */
+    uint32_t point; /* LULL_RESERVATION_NONE: left out */
     int64_t start_ns;
     double price_j; /* that the schedule would pay; left out: 0 */
 };
@@ -40,7 +40,7 @@ struct lull_reservation {
 struct lull_reservation_room {
     const struct lull_cluster_job *jobs;
     uint32_t type_count;
-    const uint64_t *gpus;       /* [type] of the pool; a mode of a type with less is skipped */
+    const uint64_t *gpus;       /* [type] of the pool; a operating point of a type with less is skipped */
     const uint32_t *memory_mib; /* [type]; 0: not known */
     const struct lull_timeline *free; /* [type], from now_ns on; never falling */
     const double *far_j;              /* [type] J per GPU and second; >= 0 */
@@ -56,7 +56,7 @@ int lull_reserver_create(uint32_t type_count, struct lull_reserver **reserver_ou
 void lull_reserver_destroy(struct lull_reserver *reserver);
 
 /*
- * Chooses mode and start of each of plan[0..count), whose jobs are set, and puts them into the
+ * Chooses operating point and start of each of plan[0..count), whose jobs are set, and puts them into the
  * order of the best plan. Jobs that have to run come before all others. most_steps: how much may be
  * tried, in looks at a reserved step (some nanoseconds each); where it does not suffice for all
  * jobs those that pay least per GPU-second are left out. -ENOMEM.

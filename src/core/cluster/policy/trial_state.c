@@ -3,23 +3,23 @@
 
 #include <errno.h>
 
-int lull_cluster_scratch_init(struct lull_cluster_scratch *scratch,
+int lull_trial_state_init(struct lull_trial_state *scratch,
                               const struct lull_cluster *cluster)
 {
-    *scratch = (struct lull_cluster_scratch){0};
-    if (lull_cluster_members_init(&scratch->members, cluster) < 0 ||
+    *scratch = (struct lull_trial_state){0};
+    if (lull_node_groups_init(&scratch->members, cluster) < 0 ||
         lull_cluster_state_create(cluster, &scratch->state) < 0)
         return -ENOMEM;
     return 0;
 }
 
-void lull_cluster_scratch_fini(struct lull_cluster_scratch *scratch)
+void lull_trial_state_fini(struct lull_trial_state *scratch)
 {
     lull_cluster_state_destroy(scratch->state);
-    lull_cluster_members_fini(&scratch->members);
+    lull_node_groups_fini(&scratch->members);
 }
 
-void lull_cluster_scratch_sync(struct lull_cluster_scratch *scratch,
+void lull_trial_state_sync(struct lull_trial_state *scratch,
                                const struct lull_cluster_state *real, uint32_t pool, uint32_t type)
 {
     const size_t group = (size_t)pool * lull_cluster_state_cluster(real)->type_count + type;
@@ -38,7 +38,7 @@ void lull_cluster_scratch_sync(struct lull_cluster_scratch *scratch,
     }
 }
 
-void lull_cluster_scratch_give(struct lull_cluster_scratch *scratch,
+void lull_trial_state_give(struct lull_trial_state *scratch,
                                const struct lull_cluster_share *shares, size_t count)
 {
     const struct lull_cluster_node *nodes = lull_cluster_state_cluster(scratch->state)->nodes;

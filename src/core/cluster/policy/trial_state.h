@@ -8,23 +8,23 @@
 #include "core/cluster/model/node_groups.h"
 #include "core/cluster/model/state.h"
 
-struct lull_cluster_scratch {
+struct lull_trial_state {
     struct lull_cluster_state *state;
-    struct lull_cluster_members members;
+    struct lull_node_groups members;
 };
 
 /* Zero-initialised can be ended, too. -ENOMEM. */
-int lull_cluster_scratch_init(struct lull_cluster_scratch *scratch,
+int lull_trial_state_init(struct lull_trial_state *scratch,
                               const struct lull_cluster *cluster);
-void lull_cluster_scratch_fini(struct lull_cluster_scratch *scratch);
+void lull_trial_state_fini(struct lull_trial_state *scratch);
 
 /* A group of the scratch is as it is in a real state of the same cluster. O(nodes of the group). */
-void lull_cluster_scratch_sync(struct lull_cluster_scratch *scratch,
+void lull_trial_state_sync(struct lull_trial_state *scratch,
                                const struct lull_cluster_state *real, uint32_t pool, uint32_t type);
 
 /* Shares come free in the scratch, as far as they were taken: somebody around the policy may have
    put the job elsewhere. */
-void lull_cluster_scratch_give(struct lull_cluster_scratch *scratch,
+void lull_trial_state_give(struct lull_trial_state *scratch,
                                const struct lull_cluster_share *shares, size_t count);
 
 /* Whether all of the shares are free. */

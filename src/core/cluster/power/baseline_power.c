@@ -13,7 +13,7 @@ static double seconds(int64_t ns)
     return (double)ns * 1e-9;
 }
 
-void lull_rest_power(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+void lull_baseline_power_power(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                      bool turns_nodes_off, double *rest_w_out)
 {
     for (uint32_t i = 0; i < cluster->type_count; i++)
@@ -25,15 +25,15 @@ void lull_rest_power(const struct lull_cluster *cluster, const struct lull_clust
             fmin(rest_w_out[node->type], cluster->types[node->type].off_w / node->gpus);
     }
     for (size_t i = 0; i < jobs->count; i++)
-        for (uint32_t m = 0; m < jobs->all[i].mode_count; m++) {
-            const struct lull_cluster_mode *mode = &jobs->all[i].modes[m];
+        for (uint32_t m = 0; m < jobs->all[i].point_count; m++) {
+            const struct lull_cluster_point *point = &jobs->all[i].points[m];
 
-            rest_w_out[mode->type] =
-                fmin(rest_w_out[mode->type], mode->energy_j / seconds(mode->time_ns) / mode->gpus);
+            rest_w_out[point->type] =
+                fmin(rest_w_out[point->type], point->energy_j / seconds(point->time_ns) / point->gpus);
         }
 }
 
-double lull_rest_total_w(const struct lull_cluster *cluster, const double *rest_w)
+double lull_baseline_power_total_w(const struct lull_cluster *cluster, const double *rest_w)
 {
     double sum_w = 0.0;
 
@@ -42,22 +42,22 @@ double lull_rest_total_w(const struct lull_cluster *cluster, const double *rest_
     return sum_w;
 }
 
-/* The job's fastest mode, and the GPU time of its most modest one. */
+/* The job's fastest operating point, and the GPU time of its most modest one. */
 static int64_t least_of(const struct lull_cluster_job *job, double *gpu_ns_out)
 {
     int64_t time_ns = INT64_MAX;
 
     *gpu_ns_out = INFINITY;
-    for (uint32_t i = 0; i < job->mode_count; i++) {
-        const struct lull_cluster_mode *mode = &job->modes[i];
+    for (uint32_t i = 0; i < job->point_count; i++) {
+        const struct lull_cluster_point *point = &job->points[i];
 
-        time_ns = mode->time_ns < time_ns ? mode->time_ns : time_ns;
-        *gpu_ns_out = fmin(*gpu_ns_out, (double)mode->gpus * (double)mode->time_ns);
+        time_ns = point->time_ns < time_ns ? point->time_ns : time_ns;
+        *gpu_ns_out = fmin(*gpu_ns_out, (double)point->gpus * (double)point->time_ns);
     }
     return time_ns;
 }
 
-int lull_rest_least_end(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+int lull_baseline_power_least_end(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                         int64_t *end_ns_out)
 {
     double *gpus = calloc(cluster->pool_count, sizeof(*gpus));
@@ -87,11 +87,11 @@ int lull_rest_least_end(const struct lull_cluster *cluster, const struct lull_cl
     return 0;
 }
 
-double lull_rest_energy_j(const struct lull_cluster *cluster, const double *rest_w,
+double lull_baseline_power_energy_j(const struct lull_cluster *cluster, const double *rest_w,
                           const struct lull_cluster_failure *failures, size_t failure_count,
                           int64_t end_ns)
 {
-    double all_j = lull_rest_total_w(cluster, rest_w) * seconds(end_ns);
+    double all_j = lull_baseline_power_total_w(cluster, rest_w) * seconds(end_ns);
 
     for (size_t i = 0; i < failure_count && failures[i].from_ns < end_ns; i++) {
         const struct lull_cluster_node *node = &cluster->nodes[failures[i].node];

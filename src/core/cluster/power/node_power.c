@@ -77,15 +77,15 @@ static uint64_t nodes_for(const struct idle_group *group, uint32_t gpus)
     return group->is_mixed ? group->node_count : (gpus + group->node_gpus - 1) / group->node_gpus;
 }
 
-/* Whether an earlier mode of the job has this one's type and could run. */
+/* Whether an earlier operating point of the job has this one's type and could run. */
 static bool is_counted(const struct lull_node_power *policy, const struct lull_cluster_job *job,
-                       uint32_t mode)
+                       uint32_t point)
 {
     const size_t pool = (size_t)job->pool * policy->cluster->type_count;
 
-    for (uint32_t i = 0; i < mode; i++)
-        if (job->modes[i].type == job->modes[mode].type &&
-            job->modes[i].gpus <= policy->groups[pool + job->modes[i].type].gpus)
+    for (uint32_t i = 0; i < point; i++)
+        if (job->points[i].type == job->points[point].type &&
+            job->points[i].gpus <= policy->groups[pool + job->points[i].type].gpus)
             return true;
     return false;
 }
@@ -98,11 +98,11 @@ static void want(struct lull_node_power *policy, uint32_t job, bool waits)
     if (policy->waits[job] == waits)
         return;
     policy->waits[job] = waits;
-    for (uint32_t mode = 0; mode < asked->mode_count; mode++) {
-        const uint32_t number = asked->pool * policy->cluster->type_count + asked->modes[mode].type;
-        const uint32_t gpus = asked->modes[mode].gpus;
+    for (uint32_t point = 0; point < asked->point_count; point++) {
+        const uint32_t number = asked->pool * policy->cluster->type_count + asked->points[point].type;
+        const uint32_t gpus = asked->points[point].gpus;
 
-        if (gpus > policy->groups[number].gpus || is_counted(policy, asked, mode))
+        if (gpus > policy->groups[number].gpus || is_counted(policy, asked, point))
             continue;
         assert(waits || policy->groups[number].wanted >= nodes_for(&policy->groups[number], gpus));
         if (waits)
@@ -129,13 +129,13 @@ static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns
     policy->inner.calls->end(policy->inner.policy, job, now_ns);
 }
 
-static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t mode, int64_t now_ns)
+static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t point, int64_t now_ns)
 {
     struct lull_node_power *const policy = (struct lull_node_power *)handle;
 
     want(policy, job, false);
     if (policy->inner.calls->begin != NULL)
-        policy->inner.calls->begin(policy->inner.policy, job, mode, now_ns);
+        policy->inner.calls->begin(policy->inner.policy, job, point, now_ns);
 }
 
 static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pace, int64_t end_ns,

@@ -10,15 +10,15 @@
 /* Sums that come and go are rounded: what is over a cap by less than this share of it is not. */
 #define ROUNDING 1e-9
 
-double lull_power_room_idle_w(const struct lull_cluster *cluster, uint32_t node)
+double lull_power_budget_idle_w(const struct lull_cluster *cluster, uint32_t node)
 {
     return cluster->types[cluster->nodes[node].type].idle_w * cluster->nodes[node].gpus;
 }
 
-double lull_power_room_turning_on_w(const struct lull_cluster *cluster, uint32_t node)
+double lull_power_budget_turning_on_w(const struct lull_cluster *cluster, uint32_t node)
 {
     const struct lull_cluster_type *type = &cluster->types[cluster->nodes[node].type];
-    const double idle_w = lull_power_room_idle_w(cluster, node);
+    const double idle_w = lull_power_budget_idle_w(cluster, node);
 
     return type->turn_on_ns == 0
                ? idle_w
@@ -26,7 +26,7 @@ double lull_power_room_turning_on_w(const struct lull_cluster *cluster, uint32_t
 }
 
 /* Whether every node can be on, and be turned on, while nothing runs: jobs then always get on. */
-static int check(const struct lull_power_room *room, struct lull_error *err)
+static int check(const struct lull_power_budget *room, struct lull_error *err)
 {
     const struct lull_power_cap *cap = &room->cap;
     double most_more_w = 0.0;
@@ -36,7 +36,7 @@ static int check(const struct lull_power_room *room, struct lull_error *err)
                               cap->peak_ratio);
     for (uint32_t i = 0; i < room->cluster->node_count; i++) {
         const double turning_on_w =
-            cap->turns_nodes_on ? lull_power_room_turning_on_w(room->cluster, i) : room->node_w[i];
+            cap->turns_nodes_on ? lull_power_budget_turning_on_w(room->cluster, i) : room->node_w[i];
 
         most_more_w = fmax(most_more_w, turning_on_w - room->node_w[i]);
         if (cap->node_w > 0.0 && turning_on_w > cap->node_w)
@@ -53,7 +53,7 @@ static int check(const struct lull_power_room *room, struct lull_error *err)
     return 0;
 }
 
-static int make_room(struct lull_power_room *room)
+static int make_room(struct lull_power_budget *room)
 {
     const uint32_t nodes = room->cluster->node_count;
     const size_t groups = (size_t)room->cluster->pool_count * room->cluster->type_count;
@@ -73,7 +73,7 @@ static int make_room(struct lull_power_room *room)
     return 0;
 }
 
-static void count_node(struct lull_power_room *room, uint32_t number)
+static void count_node(struct lull_power_budget *room, uint32_t number)
 {
     const struct lull_cluster_node *node = &room->cluster->nodes[number];
     const size_t group = (size_t)node->pool * room->cluster->type_count + node->type;
@@ -82,31 +82,31 @@ static void count_node(struct lull_power_room *room, uint32_t number)
     room->gpus_of[group] += node->gpus;
     if (node->gpus > room->node_gpus[group])
         room->node_gpus[group] = node->gpus;
-    room->idle_w += lull_power_room_idle_w(room->cluster, number);
-    lull_power_room_set_empty(room, number, lull_power_room_idle_w(room->cluster, number));
+    room->idle_w += lull_power_budget_idle_w(room->cluster, number);
+    lull_power_budget_set_empty(room, number, lull_power_budget_idle_w(room->cluster, number));
 }
 
-int lull_power_room_init(struct lull_power_room *room, const struct lull_cluster *cluster,
+int lull_power_budget_init(struct lull_power_budget *room, const struct lull_cluster *cluster,
                          const struct lull_cluster_jobs *jobs, const struct lull_power_cap *cap,
                          struct lull_error *err)
 {
     int rc;
 
-    *room = (struct lull_power_room){
+    *room = (struct lull_power_budget){
         .cluster = cluster, .jobs = jobs, .cap = *cap, .head = LULL_POWER_NONE};
     if (make_room(room) < 0) {
-        lull_power_room_fini(room);
+        lull_power_budget_fini(room);
         return lull_error_set(err, -ENOMEM, "out of memory");
     }
     for (uint32_t i = 0; i < cluster->node_count; i++)
         count_node(room, i);
     rc = check(room, err);
     if (rc < 0)
-        lull_power_room_fini(room);
+        lull_power_budget_fini(room);
     return rc;
 }
 
-void lull_power_room_fini(struct lull_power_room *room)
+void lull_power_budget_fini(struct lull_power_budget *room)
 {
     for (size_t i = 0; room->loads != NULL && i < room->jobs->count; i++)
         free(room->loads[i].shares);
@@ -120,26 +120,26 @@ void lull_power_room_fini(struct lull_power_room *room)
     lull_heap_fini(&room->ends);
 }
 
-double lull_power_room_extra_w(const struct lull_power_room *room, uint32_t job, uint32_t mode)
+double lull_power_budget_extra_w(const struct lull_power_budget *room, uint32_t job, uint32_t point)
 {
-    const struct lull_cluster_mode *asked = &room->jobs->all[job].modes[mode];
+    const struct lull_cluster_point *asked = &room->jobs->all[job].points[point];
     const double mean_w = asked->energy_j / ((double)asked->time_ns * 1e-9) / asked->gpus;
 
     return fmax(mean_w * room->cap.peak_ratio - room->cluster->types[asked->type].idle_w, 0.0);
 }
 
-double lull_power_room_total_w(const struct lull_power_room *room, uint32_t job, uint32_t mode)
+double lull_power_budget_total_w(const struct lull_power_budget *room, uint32_t job, uint32_t point)
 {
-    return lull_power_room_extra_w(room, job, mode) * room->jobs->all[job].modes[mode].gpus;
+    return lull_power_budget_extra_w(room, job, point) * room->jobs->all[job].points[point].gpus;
 }
 
-bool lull_power_room_has(const struct lull_power_room *room, double more_w)
+bool lull_power_budget_has(const struct lull_power_budget *room, double more_w)
 {
     return !(room->cap.cluster_w > 0.0) ||
            room->sum_w + more_w <= room->cap.cluster_w * (1.0 + ROUNDING);
 }
 
-bool lull_power_room_has_on(const struct lull_power_room *room, uint32_t node, double more_w)
+bool lull_power_budget_has_on(const struct lull_power_budget *room, uint32_t node, double more_w)
 {
     return !(room->cap.node_w > 0.0) ||
            room->node_w[node] + more_w <= room->cap.node_w * (1.0 + ROUNDING);
@@ -147,24 +147,24 @@ bool lull_power_room_has_on(const struct lull_power_room *room, uint32_t node, d
 
 /* ---- jobs --------------------------------------------------------------------------------- */
 
-static void draw(struct lull_power_room *room, uint32_t node, double more_w)
+static void draw(struct lull_power_budget *room, uint32_t node, double more_w)
 {
     room->node_w[node] += more_w;
     room->sum_w += more_w;
 }
 
-static void draw_all(struct lull_power_room *room, const struct lull_power_load *load, double gpu_w)
+static void draw_all(struct lull_power_budget *room, const struct lull_power_load *load, double gpu_w)
 {
     for (uint32_t i = 0; i < load->share_count; i++)
         draw(room, load->shares[i].node, gpu_w * load->shares[i].gpus);
 }
 
-int lull_power_room_add(struct lull_power_room *room, uint32_t job, uint32_t mode,
+int lull_power_budget_add(struct lull_power_budget *room, uint32_t job, uint32_t point,
                         const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
 {
     struct lull_power_load *const load = &room->loads[job];
     struct lull_cluster_share *own = malloc(count * sizeof(*own));
-    const int64_t end_ns = now_ns + room->jobs->all[job].modes[mode].time_ns;
+    const int64_t end_ns = now_ns + room->jobs->all[job].points[point].time_ns;
 
     if (own == NULL || lull_heap_add(&room->ends, end_ns, job) < 0) {
         free(own);
@@ -172,31 +172,31 @@ int lull_power_room_add(struct lull_power_room *room, uint32_t job, uint32_t mod
     }
     memcpy(own, shares, count * sizeof(*own));
     assert(load->share_count == 0 && count > 0);
-    *load = (struct lull_power_load){mode, (uint32_t)count, own, end_ns};
-    draw_all(room, load, lull_power_room_extra_w(room, job, mode));
+    *load = (struct lull_power_load){point, (uint32_t)count, own, end_ns};
+    draw_all(room, load, lull_power_budget_extra_w(room, job, point));
     room->running++;
     return 0;
 }
 
-int lull_power_room_reclock(struct lull_power_room *room, uint32_t job, uint32_t mode,
+int lull_power_budget_reclock(struct lull_power_budget *room, uint32_t job, uint32_t point,
                             int64_t now_ns)
 {
     struct lull_power_load *const load = &room->loads[job];
-    const int64_t end_ns = now_ns + room->jobs->all[job].modes[mode].time_ns;
+    const int64_t end_ns = now_ns + room->jobs->all[job].points[point].time_ns;
 
     if (lull_heap_add(&room->ends, end_ns, job) < 0)
         return -ENOMEM;
     assert(load->share_count > 0);
     draw_all(room, load,
-             lull_power_room_extra_w(room, job, mode) -
-                 lull_power_room_extra_w(room, job, load->mode));
-    load->mode = mode;
+             lull_power_budget_extra_w(room, job, point) -
+                 lull_power_budget_extra_w(room, job, load->point));
+    load->point = point;
     load->end_ns = end_ns;
     return 0;
 }
 
 /* Of ends that have been moved, when they are most of all. */
-static void drop_moved(struct lull_power_room *room)
+static void drop_moved(struct lull_power_budget *room)
 {
     size_t kept = 0;
 
@@ -217,14 +217,14 @@ static void drop_moved(struct lull_power_room *room)
     }
 }
 
-void lull_power_room_expect_end(struct lull_power_room *room, uint32_t job, int64_t end_ns)
+void lull_power_budget_expect_end(struct lull_power_budget *room, uint32_t job, int64_t end_ns)
 {
     drop_moved(room);
     if (lull_heap_add(&room->ends, end_ns, job) == 0)
         room->loads[job].end_ns = end_ns;
 }
 
-void lull_power_room_remove(struct lull_power_room *room, uint32_t job)
+void lull_power_budget_remove(struct lull_power_budget *room, uint32_t job)
 {
     struct lull_power_load *const load = &room->loads[job];
     struct lull_heap_entry first;
@@ -232,7 +232,7 @@ void lull_power_room_remove(struct lull_power_room *room, uint32_t job)
     if (load->share_count == 0)
         return;
     assert(room->running > 0 && load->shares != NULL);
-    draw_all(room, load, -lull_power_room_extra_w(room, job, load->mode));
+    draw_all(room, load, -lull_power_budget_extra_w(room, job, load->point));
     free(load->shares);
     *load = (struct lull_power_load){0};
     room->running--;
@@ -241,7 +241,7 @@ void lull_power_room_remove(struct lull_power_room *room, uint32_t job)
         lull_heap_take(&room->ends, INT64_MAX, &first);
 }
 
-void lull_power_room_set_empty(struct lull_power_room *room, uint32_t node, double w)
+void lull_power_budget_set_empty(struct lull_power_budget *room, uint32_t node, double w)
 {
     draw(room, node, w - room->empty_w[node]);
     room->nodes_w += w - room->empty_w[node];
@@ -251,7 +251,7 @@ void lull_power_room_set_empty(struct lull_power_room *room, uint32_t node, doub
 /* ---- ends --------------------------------------------------------------------------------- */
 
 /* The next end in the order of time: the heap's entries below a frontier of its places. */
-static bool next_end(const struct lull_power_room *room, struct lull_heap *frontier,
+static bool next_end(const struct lull_power_budget *room, struct lull_heap *frontier,
                      struct lull_heap_entry *end_out)
 {
     struct lull_heap_entry place;
@@ -266,7 +266,7 @@ static bool next_end(const struct lull_power_room *room, struct lull_heap *front
     return true;
 }
 
-int64_t lull_power_room_when(const struct lull_power_room *room, double more_w, int64_t now_ns,
+int64_t lull_power_budget_when(const struct lull_power_budget *room, double more_w, int64_t now_ns,
                              double *spare_w_out)
 {
     struct lull_heap frontier = {0};
@@ -280,8 +280,8 @@ int64_t lull_power_room_when(const struct lull_power_room *room, double more_w, 
 
             if (load->share_count == 0 || load->end_ns != end.key)
                 continue;
-            spare_w += lull_power_room_extra_w(room, (uint32_t)end.number, load->mode) *
-                       room->jobs->all[end.number].modes[load->mode].gpus;
+            spare_w += lull_power_budget_extra_w(room, (uint32_t)end.number, load->point) *
+                       room->jobs->all[end.number].points[load->point].gpus;
             when_ns = end.key;
         }
     lull_heap_fini(&frontier);
@@ -291,14 +291,14 @@ int64_t lull_power_room_when(const struct lull_power_room *room, double more_w, 
 
 /* ---- what could ever run ------------------------------------------------------------------- */
 
-/* Whether a mode stays under the caps where nothing else runs. */
-static bool could_stay_under(const struct lull_power_room *room, uint32_t job, uint32_t mode)
+/* Whether a operating point stays under the caps where nothing else runs. */
+static bool could_stay_under(const struct lull_power_budget *room, uint32_t job, uint32_t point)
 {
-    const struct lull_cluster_mode *asked = &room->jobs->all[job].modes[mode];
+    const struct lull_cluster_point *asked = &room->jobs->all[job].points[point];
     const struct lull_power_cap *cap = &room->cap;
     const uint32_t node_gpus =
         room->node_gpus[room->jobs->all[job].pool * room->cluster->type_count + asked->type];
-    const double extra_w = lull_power_room_extra_w(room, job, mode);
+    const double extra_w = lull_power_budget_extra_w(room, job, point);
     const double node_w = room->cluster->types[asked->type].idle_w * node_gpus +
                           extra_w * fmin(asked->gpus, node_gpus);
 
@@ -306,22 +306,22 @@ static bool could_stay_under(const struct lull_power_room *room, uint32_t job, u
            (!(cap->cluster_w > 0.0) || room->idle_w + extra_w * asked->gpus <= cap->cluster_w);
 }
 
-bool lull_power_room_could(const struct lull_power_room *room, uint32_t job, uint32_t mode)
+bool lull_power_budget_could(const struct lull_power_budget *room, uint32_t job, uint32_t point)
 {
-    return lull_cluster_mode_is_possible(&room->jobs->all[job], mode, room->cluster,
+    return lull_cluster_point_is_possible(&room->jobs->all[job], point, room->cluster,
                                          room->gpus_of) &&
-           could_stay_under(room, job, mode);
+           could_stay_under(room, job, point);
 }
 
-bool lull_power_room_expect(struct lull_power_room *room, uint32_t job)
+bool lull_power_budget_expect(struct lull_power_budget *room, uint32_t job)
 {
     bool could = false;
 
     room->least_w[job] = INFINITY;
-    for (uint32_t mode = 0; mode < room->jobs->all[job].mode_count; mode++)
-        if (lull_power_room_could(room, job, mode)) {
+    for (uint32_t point = 0; point < room->jobs->all[job].point_count; point++)
+        if (lull_power_budget_could(room, job, point)) {
             could = true;
-            room->least_w[job] = fmin(room->least_w[job], lull_power_room_total_w(room, job, mode));
+            room->least_w[job] = fmin(room->least_w[job], lull_power_budget_total_w(room, job, point));
         }
     return could;
 }

@@ -1,4 +1,4 @@
-/* Where a job goes under power caps, in which mode and at which clock.
+/* Where a job goes under power caps, in which operating point and at which clock.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/cluster/power/power_budget.h"
 
@@ -15,51 +15,51 @@
 #define SPARE_RATIO 0.2
 #define SPARE_LOSS 4.0
 
-bool lull_power_room_is_clock_of(const struct lull_power_room *room, uint32_t job, uint32_t mode,
+bool lull_power_budget_is_clock_of(const struct lull_power_budget *room, uint32_t job, uint32_t point,
                                  uint32_t of)
 {
-    const struct lull_cluster_mode *modes = room->jobs->all[job].modes;
+    const struct lull_cluster_point *points = room->jobs->all[job].points;
 
-    return modes[mode].type == modes[of].type && modes[mode].gpus == modes[of].gpus;
+    return points[point].type == points[of].type && points[point].gpus == points[of].gpus;
 }
 
 /* Whether there is a cap of the cluster that leaves watts for jobs. */
-static bool has_price(const struct lull_power_room *room)
+static bool has_price(const struct lull_power_budget *room)
 {
     return room->cap.cluster_w > room->idle_w;
 }
 
-static struct lull_power_use use_of(const struct lull_power_room *room, uint32_t job, uint32_t mode)
+static struct lull_power_use use_of(const struct lull_power_budget *room, uint32_t job, uint32_t point)
 {
-    const struct lull_cluster_mode *asked = &room->jobs->all[job].modes[mode];
+    const struct lull_cluster_point *asked = &room->jobs->all[job].points[point];
     const double time_s = (double)asked->time_ns * 1e-9;
 
     return (struct lull_power_use){time_s * asked->gpus / (double)room->gpus,
-                                   time_s * lull_power_room_total_w(room, job, mode) /
+                                   time_s * lull_power_budget_total_w(room, job, point) /
                                        (room->cap.cluster_w - room->idle_w)};
 }
 
-/* The clocks that the caps allow of the first mode that they allow; returns how many. */
-static uint32_t clocks_of(const struct lull_power_room *room, uint32_t job,
+/* The clocks that the caps allow of the first operating point that they allow; returns how many. */
+static uint32_t clocks_of(const struct lull_power_budget *room, uint32_t job,
                           struct lull_power_use *uses_out)
 {
     uint32_t first = LULL_POWER_NONE;
     uint32_t count = 0;
 
-    for (uint32_t mode = 0; mode < room->jobs->all[job].mode_count; mode++) {
-        if (!lull_power_room_could(room, job, mode) ||
-            (count > 0 && !lull_power_room_is_clock_of(room, job, mode, first)))
+    for (uint32_t point = 0; point < room->jobs->all[job].point_count; point++) {
+        if (!lull_power_budget_could(room, job, point) ||
+            (count > 0 && !lull_power_budget_is_clock_of(room, job, point, first)))
             continue;
         if (count == 0)
-            first = mode;
-        uses_out[count++] = use_of(room, job, mode);
+            first = point;
+        uses_out[count++] = use_of(room, job, point);
     }
     return count;
 }
 
-void lull_power_room_wait(struct lull_power_room *room, uint32_t job, bool waits)
+void lull_power_budget_wait(struct lull_power_budget *room, uint32_t job, bool waits)
 {
-    struct lull_power_use uses[LULL_CLUSTER_MOST_MODES];
+    struct lull_power_use uses[LULL_CLUSTER_MOST_POINTS];
 
     if (!has_price(room))
         return;
@@ -69,7 +69,7 @@ void lull_power_room_wait(struct lull_power_room *room, uint32_t job, bool waits
         lull_power_price_remove(&room->price, uses, clocks_of(room, job, uses));
 }
 
-static double watts_ratio(const struct lull_power_room *room)
+static double watts_ratio(const struct lull_power_budget *room)
 {
     const double free_ratio =
         (room->cap.cluster_w - room->sum_w) / (room->cap.cluster_w - room->nodes_w);
@@ -77,42 +77,42 @@ static double watts_ratio(const struct lull_power_room *room)
     return lull_power_price_ratio(&room->price) - SPARE_LOSS * fmax(free_ratio - SPARE_RATIO, 0.0);
 }
 
-uint32_t lull_power_room_thrifty_mode(const struct lull_power_room *room,
+uint32_t lull_power_budget_cheapest_point(const struct lull_power_budget *room,
                                       const struct lull_cluster_decision *decision, int64_t now_ns)
 {
     const struct lull_cluster_job *job = &room->jobs->all[decision->job];
     const int64_t left_ns = job->deadline_ns - now_ns;
-    const bool is_late = left_ns < job->modes[decision->mode].time_ns;
+    const bool is_late = left_ns < job->points[decision->point].time_ns;
     double least_s = INFINITY;
-    uint32_t best = decision->mode;
+    uint32_t best = decision->point;
     double ratio;
 
-    if (!has_price(room) || room->price.count < 2 || job->mode_count == 1)
+    if (!has_price(room) || room->price.count < 2 || job->point_count == 1)
         return best;
     ratio = watts_ratio(room);
-    for (uint32_t mode = 0; mode < job->mode_count && ratio > 0.0; mode++) {
-        const struct lull_power_use use = use_of(room, decision->job, mode);
+    for (uint32_t point = 0; point < job->point_count && ratio > 0.0; point++) {
+        const struct lull_power_use use = use_of(room, decision->job, point);
         const double cost_s = ratio * use.watts_s + (1.0 - ratio) * use.gpus_s;
 
-        if (!lull_power_room_is_clock_of(room, decision->job, mode, decision->mode) ||
-            cost_s >= least_s || (!is_late && left_ns < job->modes[mode].time_ns))
+        if (!lull_power_budget_is_clock_of(room, decision->job, point, decision->point) ||
+            cost_s >= least_s || (!is_late && left_ns < job->points[point].time_ns))
             continue;
         least_s = cost_s;
-        best = mode;
+        best = point;
     }
     return best;
 }
 
 /* ---- the job that waits for watts --------------------------------------------------------- */
 
-bool lull_power_room_may_pass(const struct lull_power_room *room, uint32_t job, double more_w,
+bool lull_power_budget_fits_reservation(const struct lull_power_budget *room, uint32_t job, double more_w,
                               int64_t until_ns)
 {
     return room->head == LULL_POWER_NONE || room->head == job || room->running == 0 ||
            until_ns <= room->head_ns || more_w <= room->spare_w;
 }
 
-void lull_power_room_pass(struct lull_power_room *room, uint32_t job, double more_w,
+void lull_power_budget_pass(struct lull_power_budget *room, uint32_t job, double more_w,
                           int64_t until_ns)
 {
     if (room->head == job)
@@ -121,19 +121,19 @@ void lull_power_room_pass(struct lull_power_room *room, uint32_t job, double mor
         room->spare_w = fmax(room->spare_w - more_w, 0.0);
 }
 
-void lull_power_room_promise(struct lull_power_room *room, uint32_t job, int64_t now_ns)
+void lull_power_budget_reserve(struct lull_power_budget *room, uint32_t job, int64_t now_ns)
 {
     if (room->head != LULL_POWER_NONE)
         return;
     room->head = job;
-    room->head_ns = lull_power_room_when(room, room->least_w[job], now_ns, &room->spare_w);
+    room->head_ns = lull_power_budget_when(room, room->least_w[job], now_ns, &room->spare_w);
 }
 
-/* ---- where and in which mode -------------------------------------------------------------- */
+/* ---- where and in which operating point -------------------------------------------------------------- */
 
 /* The first node from a number on that has exactly free_gpus free GPUs and may draw more_w more;
  * UINT32_MAX: there is none. */
-static uint32_t find(const struct lull_power_room *room, const struct lull_cluster_state *state,
+static uint32_t find(const struct lull_power_budget *room, const struct lull_cluster_state *state,
                      const struct lull_cluster_node *group, uint32_t free_gpus, double more_w,
                      uint32_t from)
 {
@@ -141,20 +141,20 @@ static uint32_t find(const struct lull_power_room *room, const struct lull_clust
         const uint32_t node =
             lull_cluster_state_find(state, group->pool, group->type, free_gpus, from);
 
-        if (node == UINT32_MAX || lull_power_room_has_on(room, node, more_w))
+        if (node == UINT32_MAX || lull_power_budget_has_on(room, node, more_w))
             return node;
         from = node + 1;
     }
 }
 
 /* Consolidated (placement.h), but only on nodes with room under the node's cap. */
-static size_t place(const struct lull_power_room *room, const struct lull_cluster_state *state,
-                    uint32_t job, uint32_t mode, struct lull_cluster_share *shares)
+static size_t place(const struct lull_power_budget *room, const struct lull_cluster_state *state,
+                    uint32_t job, uint32_t point, struct lull_cluster_share *shares)
 {
-    const struct lull_cluster_mode *asked = &room->jobs->all[job].modes[mode];
+    const struct lull_cluster_point *asked = &room->jobs->all[job].points[point];
     const struct lull_cluster_node group = {.pool = room->jobs->all[job].pool, .type = asked->type};
     const uint32_t most = lull_cluster_state_node_gpus(state, group.pool, group.type);
-    const double gpu_w = lull_power_room_extra_w(room, job, mode);
+    const double gpu_w = lull_power_budget_extra_w(room, job, point);
     uint32_t left = asked->gpus;
     uint32_t from = 0;
     size_t count = 0;
@@ -182,76 +182,76 @@ static size_t place(const struct lull_power_room *room, const struct lull_cluste
     return 0;
 }
 
-static bool fits(const struct lull_power_room *room, uint32_t job, uint32_t mode,
+static bool fits(const struct lull_power_budget *room, uint32_t job, uint32_t point,
                  const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
 {
-    const double gpu_w = lull_power_room_extra_w(room, job, mode);
-    const double more_w = lull_power_room_total_w(room, job, mode);
+    const double gpu_w = lull_power_budget_extra_w(room, job, point);
+    const double more_w = lull_power_budget_total_w(room, job, point);
 
     for (size_t i = 0; i < count; i++)
-        if (!lull_power_room_has_on(room, shares[i].node, gpu_w * shares[i].gpus))
+        if (!lull_power_budget_has_on(room, shares[i].node, gpu_w * shares[i].gpus))
             return false;
-    return lull_power_room_has(room, more_w) &&
-           lull_power_room_may_pass(room, job, more_w,
-                                    now_ns + room->jobs->all[job].modes[mode].time_ns);
+    return lull_power_budget_has(room, more_w) &&
+           lull_power_budget_fits_reservation(room, job, more_w,
+                                    now_ns + room->jobs->all[job].points[point].time_ns);
 }
 
-/* The untried mode that draws most; LULL_POWER_NONE: all have been tried. */
-static uint32_t next_mode(const struct lull_power_room *room, uint32_t job, uint32_t tried)
+/* The untried operating point that draws most; LULL_POWER_NONE: all have been tried. */
+static uint32_t next_point(const struct lull_power_budget *room, uint32_t job, uint32_t tried)
 {
     uint32_t best = LULL_POWER_NONE;
 
-    for (uint32_t mode = 0; mode < room->jobs->all[job].mode_count; mode++)
-        if ((tried >> mode & 1) == 0 &&
+    for (uint32_t point = 0; point < room->jobs->all[job].point_count; point++)
+        if ((tried >> point & 1) == 0 &&
             (best == LULL_POWER_NONE ||
-             lull_power_room_total_w(room, job, mode) > lull_power_room_total_w(room, job, best)))
-            best = mode;
+             lull_power_budget_total_w(room, job, point) > lull_power_budget_total_w(room, job, best)))
+            best = point;
     return best;
 }
 
-static bool try_mode(const struct lull_power_room *room, const struct lull_cluster_state *state,
-                     int64_t now_ns, uint32_t mode, struct lull_cluster_decision *decision)
+static bool try_point(const struct lull_power_budget *room, const struct lull_cluster_state *state,
+                     int64_t now_ns, uint32_t point, struct lull_cluster_decision *decision)
 {
     const uint32_t job = decision->job;
     size_t count;
 
-    if (!lull_power_room_has(room, lull_power_room_total_w(room, job, mode)) ||
-        !lull_power_room_could(room, job, mode))
+    if (!lull_power_budget_has(room, lull_power_budget_total_w(room, job, point)) ||
+        !lull_power_budget_could(room, job, point))
         return false;
-    if (lull_power_room_is_clock_of(room, job, mode, decision->mode) &&
-        fits(room, job, mode, decision->shares, decision->share_count, now_ns)) {
-        decision->mode = mode;
+    if (lull_power_budget_is_clock_of(room, job, point, decision->point) &&
+        fits(room, job, point, decision->shares, decision->share_count, now_ns)) {
+        decision->point = point;
         return true;
     }
-    count = place(room, state, job, mode, room->scratch);
-    if (count == 0 || !fits(room, job, mode, room->scratch, count, now_ns))
+    count = place(room, state, job, point, room->scratch);
+    if (count == 0 || !fits(room, job, point, room->scratch, count, now_ns))
         return false;
     memcpy(decision->shares, room->scratch, count * sizeof(*room->scratch));
     decision->share_count = count;
-    decision->mode = mode;
+    decision->point = point;
     return true;
 }
 
-bool lull_power_room_replace(const struct lull_power_room *room,
+bool lull_power_budget_replace(const struct lull_power_budget *room,
                              const struct lull_cluster_state *state, int64_t now_ns,
                              struct lull_cluster_decision *decision)
 {
     uint32_t tried = 0;
-    uint32_t mode;
+    uint32_t point;
 
-    if (!lull_power_room_has(room, room->least_w[decision->job]))
+    if (!lull_power_budget_has(room, room->least_w[decision->job]))
         return false;
-    mode = lull_power_room_thrifty_mode(room, decision, now_ns);
-    if (try_mode(room, state, now_ns, mode, decision))
+    point = lull_power_budget_cheapest_point(room, decision, now_ns);
+    if (try_point(room, state, now_ns, point, decision))
         return true;
-    tried |= UINT32_C(1) << mode;
-    if (mode != decision->mode && try_mode(room, state, now_ns, decision->mode, decision))
+    tried |= UINT32_C(1) << point;
+    if (point != decision->point && try_point(room, state, now_ns, decision->point, decision))
         return true;
-    tried |= UINT32_C(1) << decision->mode;
-    while ((mode = next_mode(room, decision->job, tried)) != LULL_POWER_NONE) {
-        if (try_mode(room, state, now_ns, mode, decision))
+    tried |= UINT32_C(1) << decision->point;
+    while ((point = next_point(room, decision->job, tried)) != LULL_POWER_NONE) {
+        if (try_point(room, state, now_ns, point, decision))
             return true;
-        tried |= UINT32_C(1) << mode;
+        tried |= UINT32_C(1) << point;
     }
     return false;
 }

@@ -37,8 +37,8 @@ static uint32_t other_device(const struct lull_pipeline_problem *problem, uint32
     return LULL_FOLLOWER_NOBODY;
 }
 
-void lull_part_follow(const struct lull_pipeline_problem *problem, const uint32_t *option,
-                      uint32_t device, struct lull_follower_op *ops_out)
+void lull_device_plan_track(const struct lull_pipeline_problem *problem, const uint32_t *point,
+                      uint32_t device, struct lull_op_tracker_op *ops_out)
 {
     const struct lull_pipeline_graph *graph = problem->graph;
 
@@ -48,12 +48,12 @@ void lull_part_follow(const struct lull_pipeline_problem *problem, const uint32_
 
         if (class->kind == LULL_PIPELINE_FIXED)
             continue;
-        *ops_out++ = (struct lull_follower_op){
+        *ops_out++ = (struct lull_op_tracker_op){
             .is_backward =
                 class->kind != LULL_PIPELINE_FORWARD && class->kind != LULL_PIPELINE_RECOMPUTE,
             .receives_from = other_device(problem, op, false),
             .sends_to = other_device(problem, op, true),
-            .length_ns = class->options[option[op]].time_ns,
+            .length_ns = class->points[point[op]].time_ns,
         };
     }
 }
@@ -68,20 +68,20 @@ static uint32_t point_of(uint32_t mhz, const uint32_t *clocks_mhz, uint32_t cloc
     return point;
 }
 
-void lull_part_conduct(const struct lull_pipeline_problem *problem, const uint32_t *option,
+void lull_device_plan_control(const struct lull_pipeline_problem *problem, const uint32_t *point,
                        const int64_t *begin_ns, uint32_t device, const uint32_t *clocks_mhz,
-                       uint32_t clock_count, struct lull_conductor_op *ops_out)
+                       uint32_t clock_count, struct lull_plan_controller_op *ops_out)
 {
     const struct lull_pipeline_graph *graph = problem->graph;
 
     for (uint32_t i = graph->first_on[device]; i < graph->first_on[device + 1]; i++) {
         const uint32_t op = graph->on_device[i];
         const struct lull_pipeline_class *class = lull_pipeline_class_of(problem, op);
-        const struct lull_pipeline_option *chosen = &class->options[option[op]];
+        const struct lull_pipeline_point *chosen = &class->points[point[op]];
 
         if (class->kind == LULL_PIPELINE_FIXED)
             continue;
-        *ops_out++ = (struct lull_conductor_op){
+        *ops_out++ = (struct lull_plan_controller_op){
             .point = point_of(chosen->sm_mhz, clocks_mhz, clock_count),
             .begin_ns = begin_ns[op],
             .end_ns = begin_ns[op] + chosen->time_ns,

@@ -1,5 +1,5 @@
 /*
- * Part: what one device does in a plan, as a follower and a conductor want it. Fixed operations
+ * Part: what one device does in a plan, as a tracker and a plan controller want it. Fixed operations
  * (collectives, the optimizer) are left out: nobody sees them, and they have no clock.
  *
  * An operation that sends to, or receives from, several devices is known by the first of them.
@@ -18,17 +18,17 @@
 /* Operations of a device that are not fixed. */
 uint32_t lull_part_count(const struct lull_pipeline_problem *problem, uint32_t device);
 
-/* What a follower is to follow: lull_part_count() operations, with their lengths in the plan. */
-void lull_part_follow(const struct lull_pipeline_problem *problem, const uint32_t *option,
-                      uint32_t device, struct lull_follower_op *ops_out);
+/* What a tracker is to follow: lull_part_count() operations, with their lengths in the plan. */
+void lull_device_plan_track(const struct lull_pipeline_problem *problem, const uint32_t *point,
+                      uint32_t device, struct lull_op_tracker_op *ops_out);
 
 /*
- * What a conductor is to conduct. clocks_mhz: the clocks of the device's GPU, the highest first,
+ * What a plan controller is to conduct. clocks_mhz: the clocks of the device's GPU, the highest first,
  * clock_count >= 1; an operation gets the lowest one that is not below what the plan says.
  * begin_ns: of every operation of the graph.
  */
-void lull_part_conduct(const struct lull_pipeline_problem *problem, const uint32_t *option,
+void lull_device_plan_control(const struct lull_pipeline_problem *problem, const uint32_t *point,
                        const int64_t *begin_ns, uint32_t device, const uint32_t *clocks_mhz,
-                       uint32_t clock_count, struct lull_conductor_op *ops_out);
+                       uint32_t clock_count, struct lull_plan_controller_op *ops_out);
 
 #endif

@@ -5,7 +5,7 @@
 
 enum { SETTLED_FROM = 10 }; /* iterations in a row with the path in the envelope */
 
-struct lull_raising {
+struct lull_envpipe_loop {
     struct lull_envpipe *envpipe;
     int64_t tie_ns;
     uint32_t inside; /* iterations in a row */
@@ -13,23 +13,23 @@ struct lull_raising {
     bool is_exhausted;
 };
 
-struct lull_raising *lull_raising_create(const struct lull_pipeline_problem *problem,
+struct lull_envpipe_loop *lull_envpipe_loop_create(const struct lull_pipeline_problem *problem,
                                          int64_t tie_ns)
 {
-    struct lull_raising *raising = calloc(1, sizeof(*raising));
+    struct lull_envpipe_loop *raising = calloc(1, sizeof(*raising));
 
     if (raising == NULL)
         return NULL;
     raising->tie_ns = tie_ns;
     raising->envpipe = lull_envpipe_create(problem, LULL_ENVPIPE_BALANCED);
     if (raising->envpipe == NULL) {
-        lull_raising_destroy(raising);
+        lull_envpipe_loop_destroy(raising);
         return NULL;
     }
     return raising;
 }
 
-void lull_raising_destroy(struct lull_raising *raising)
+void lull_envpipe_loop_destroy(struct lull_envpipe_loop *raising)
 {
     if (raising == NULL)
         return;
@@ -37,14 +37,14 @@ void lull_raising_destroy(struct lull_raising *raising)
     free(raising);
 }
 
-const uint32_t *lull_raising_options(const struct lull_raising *raising)
+const uint32_t *lull_envpipe_loop_options(const struct lull_envpipe_loop *raising)
 {
-    return lull_envpipe_options(raising->envpipe);
+    return lull_envpipe_points(raising->envpipe);
 }
 
-bool lull_raising_take(struct lull_raising *raising, const int64_t *end_ns)
+bool lull_envpipe_loop_take(struct lull_envpipe_loop *raising, const int64_t *end_ns)
 {
-    if (lull_raising_is_done(raising))
+    if (lull_envpipe_loop_is_done(raising))
         return false;
     switch (lull_envpipe_step(raising->envpipe, end_ns, raising->tie_ns)) {
     case LULL_ENVPIPE_RAISED:
@@ -60,12 +60,12 @@ bool lull_raising_take(struct lull_raising *raising, const int64_t *end_ns)
     }
 }
 
-bool lull_raising_is_done(const struct lull_raising *raising)
+bool lull_envpipe_loop_is_done(const struct lull_envpipe_loop *raising)
 {
     return raising->is_exhausted || raising->inside >= SETTLED_FROM;
 }
 
-uint32_t lull_raising_count(const struct lull_raising *raising)
+uint32_t lull_envpipe_loop_count(const struct lull_envpipe_loop *raising)
 {
     return raising->count;
 }

@@ -15,25 +15,25 @@
 
 #include "core/pipeline/frontier/envpipe_planner.h"
 
-struct lull_raising;
+struct lull_envpipe_loop;
 
 /* The problem is borrowed until destroy. tie_ns: as lull_envpipe_step() wants it. NULL: no memory.
  */
-struct lull_raising *lull_raising_create(const struct lull_pipeline_problem *problem,
+struct lull_envpipe_loop *lull_envpipe_loop_create(const struct lull_pipeline_problem *problem,
                                          int64_t tie_ns);
-void lull_raising_destroy(struct lull_raising *raising);
+void lull_envpipe_loop_destroy(struct lull_envpipe_loop *raising);
 
-/* The plan to be executed, op_count indices into the options. */
-const uint32_t *lull_raising_options(const struct lull_raising *raising);
+/* The plan to be executed, op_count indices into the operating points. */
+const uint32_t *lull_envpipe_loop_options(const struct lull_envpipe_loop *raising);
 
 /* An iteration was executed at the plan: when each operation ended, ns of a clock that all devices
  * share. True: the plan has changed. */
-bool lull_raising_take(struct lull_raising *raising, const int64_t *end_ns);
+bool lull_envpipe_loop_take(struct lull_envpipe_loop *raising, const int64_t *end_ns);
 
 /* Whether nothing will be raised any more. */
-bool lull_raising_is_done(const struct lull_raising *raising);
+bool lull_envpipe_loop_is_done(const struct lull_envpipe_loop *raising);
 
 /* Times that the plan was changed. */
-uint32_t lull_raising_count(const struct lull_raising *raising);
+uint32_t lull_envpipe_loop_count(const struct lull_envpipe_loop *raising);
 
 #endif

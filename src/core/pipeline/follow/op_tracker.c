@@ -14,7 +14,7 @@ struct peer {
     uint32_t received;
 };
 
-struct lull_follower {
+struct lull_op_tracker {
     uint32_t count;
     bool has_sections;
     bool is_known;   /* where the device is */
@@ -24,233 +24,233 @@ struct lull_follower {
     int64_t begin_ns;
     int64_t end_ns;
     int64_t latest_ns;        /* of the edge that pauses count from */
-    struct lull_cycle *kinds; /* of sections that begin */
-    struct lull_cycle *sends; /* devices sent to; NULL: the device sends nothing */
+    struct lull_sequence_locator *kinds; /* of sections that begin */
+    struct lull_sequence_locator *sends; /* devices sent to; NULL: the device sends nothing */
     uint32_t *send_ops;       /* the operations that send, in order */
     uint32_t send_count;
     int64_t *input_ns; /* of each operation of this iteration; 0: not received yet */
     uint32_t peer_count;
     struct peer peers[PEERS];
-    struct lull_follower_edge *edges; /* ring: found, not polled yet */
+    struct lull_op_tracker_edge *edges; /* ring: found, not polled yet */
     uint32_t edge_first;
     uint32_t edge_count;
     uint32_t edge_room;
-    struct lull_follower_op ops[];
+    struct lull_op_tracker_op ops[];
 };
 
 /* ---- creating ---------------------------------------------------------------------------- */
 
-static int create_cycles(struct lull_follower *follower)
+static int create_locators(struct lull_op_tracker *tracker)
 {
-    uint32_t *symbols = calloc(follower->count, sizeof(symbols[0]));
+    uint32_t *symbols = calloc(tracker->count, sizeof(symbols[0]));
 
     if (symbols == NULL)
         return -1;
-    for (uint32_t i = 0; i < follower->count; i++)
-        symbols[i] = follower->ops[i].is_backward;
-    follower->kinds = lull_cycle_create(symbols, follower->count);
-    for (uint32_t i = 0; i < follower->count; i++) {
-        if (follower->ops[i].sends_to == LULL_FOLLOWER_NOBODY)
+    for (uint32_t i = 0; i < tracker->count; i++)
+        symbols[i] = tracker->ops[i].is_backward;
+    tracker->kinds = lull_sequence_locator_create(symbols, tracker->count);
+    for (uint32_t i = 0; i < tracker->count; i++) {
+        if (tracker->ops[i].sends_to == LULL_FOLLOWER_NOBODY)
             continue;
-        symbols[follower->send_count] = follower->ops[i].sends_to;
-        follower->send_ops[follower->send_count++] = i;
+        symbols[tracker->send_count] = tracker->ops[i].sends_to;
+        tracker->send_ops[tracker->send_count++] = i;
     }
-    if (follower->send_count > 0)
-        follower->sends = lull_cycle_create(symbols, follower->send_count);
+    if (tracker->send_count > 0)
+        tracker->sends = lull_sequence_locator_create(symbols, tracker->send_count);
     free(symbols);
-    return follower->kinds == NULL || (follower->send_count > 0 && follower->sends == NULL) ? -1
+    return tracker->kinds == NULL || (tracker->send_count > 0 && tracker->sends == NULL) ? -1
                                                                                             : 0;
 }
 
-struct lull_follower *lull_follower_create(const struct lull_follower_op *ops, uint32_t count)
+struct lull_op_tracker *lull_op_tracker_create(const struct lull_op_tracker_op *ops, uint32_t count)
 {
-    struct lull_follower *follower = calloc(1, sizeof(*follower) + count * sizeof(ops[0]));
+    struct lull_op_tracker *tracker = calloc(1, sizeof(*tracker) + count * sizeof(ops[0]));
 
-    if (follower == NULL)
+    if (tracker == NULL)
         return NULL;
-    memcpy(follower->ops, ops, count * sizeof(ops[0]));
-    follower->count = count;
-    follower->edge_room = 4 * count + 8; /* more than can come of one event */
-    follower->send_ops = calloc(count, sizeof(follower->send_ops[0]));
-    follower->input_ns = calloc(count, sizeof(follower->input_ns[0]));
-    follower->edges = calloc(follower->edge_room, sizeof(follower->edges[0]));
-    if (follower->send_ops == NULL || follower->input_ns == NULL || follower->edges == NULL ||
-        create_cycles(follower) < 0) {
-        lull_follower_destroy(follower);
+    memcpy(tracker->ops, ops, count * sizeof(ops[0]));
+    tracker->count = count;
+    tracker->edge_room = 4 * count + 8; /* more than can come of one event */
+    tracker->send_ops = calloc(count, sizeof(tracker->send_ops[0]));
+    tracker->input_ns = calloc(count, sizeof(tracker->input_ns[0]));
+    tracker->edges = calloc(tracker->edge_room, sizeof(tracker->edges[0]));
+    if (tracker->send_ops == NULL || tracker->input_ns == NULL || tracker->edges == NULL ||
+        create_locators(tracker) < 0) {
+        lull_op_tracker_destroy(tracker);
         return NULL;
     }
-    return follower;
+    return tracker;
 }
 
-void lull_follower_destroy(struct lull_follower *follower)
+void lull_op_tracker_destroy(struct lull_op_tracker *tracker)
 {
-    if (follower == NULL)
+    if (tracker == NULL)
         return;
-    lull_cycle_destroy(follower->kinds);
-    lull_cycle_destroy(follower->sends);
-    free(follower->send_ops);
-    free(follower->input_ns);
-    free(follower->edges);
-    free(follower);
+    lull_sequence_locator_destroy(tracker->kinds);
+    lull_sequence_locator_destroy(tracker->sends);
+    free(tracker->send_ops);
+    free(tracker->input_ns);
+    free(tracker->edges);
+    free(tracker);
 }
 
 /* ---- what is told ------------------------------------------------------------------------ */
 
-static void push(struct lull_follower *follower, const struct lull_follower_edge *edge)
+static void push(struct lull_op_tracker *tracker, const struct lull_op_tracker_edge *edge)
 {
-    const uint32_t at = (follower->edge_first + follower->edge_count) % follower->edge_room;
+    const uint32_t at = (tracker->edge_first + tracker->edge_count) % tracker->edge_room;
 
-    if (follower->edge_count == follower->edge_room)
+    if (tracker->edge_count == tracker->edge_room)
         return; /* nobody polls */
-    follower->edges[at] = *edge;
-    follower->edge_count++;
+    tracker->edges[at] = *edge;
+    tracker->edge_count++;
 }
 
-static void lose(struct lull_follower *follower, int64_t time_ns)
+static void lose(struct lull_op_tracker *tracker, int64_t time_ns)
 {
-    if (follower->is_told)
-        push(follower, &(struct lull_follower_edge){.is_lost = true, .time_ns = time_ns});
-    follower->is_known = false;
-    follower->is_told = false;
-    follower->is_running = false;
+    if (tracker->is_told)
+        push(tracker, &(struct lull_op_tracker_edge){.is_lost = true, .time_ns = time_ns});
+    tracker->is_known = false;
+    tracker->is_told = false;
+    tracker->is_running = false;
 }
 
-static void begin(struct lull_follower *follower, uint32_t op, int64_t time_ns)
+static void begin(struct lull_op_tracker *tracker, uint32_t op, int64_t time_ns)
 {
-    follower->op = op;
-    follower->is_running = true;
-    follower->begin_ns = time_ns;
-    follower->is_told |= op == 0;
-    if (follower->is_told)
-        push(follower, &(struct lull_follower_edge){.op = op, .time_ns = time_ns});
+    tracker->op = op;
+    tracker->is_running = true;
+    tracker->begin_ns = time_ns;
+    tracker->is_told |= op == 0;
+    if (tracker->is_told)
+        push(tracker, &(struct lull_op_tracker_edge){.op = op, .time_ns = time_ns});
 }
 
-static void end(struct lull_follower *follower, int64_t time_ns)
+static void end(struct lull_op_tracker *tracker, int64_t time_ns)
 {
-    follower->is_running = false;
-    follower->end_ns = time_ns;
-    if (follower->is_told)
-        push(follower,
-             &(struct lull_follower_edge){.op = follower->op, .is_end = true, .time_ns = time_ns});
+    tracker->is_running = false;
+    tracker->end_ns = time_ns;
+    if (tracker->is_told)
+        push(tracker,
+             &(struct lull_op_tracker_edge){.op = tracker->op, .is_end = true, .time_ns = time_ns});
 }
 
 /* ---- sections ---------------------------------------------------------------------------- */
 
-void lull_follower_take_section(struct lull_follower *follower, bool is_backward, bool is_end,
+void lull_op_tracker_take_section(struct lull_op_tracker *tracker, bool is_backward, bool is_end,
                                 int64_t time_ns)
 {
     uint32_t place;
 
-    if (!follower->has_sections) {
-        lose(follower, time_ns);
-        follower->has_sections = true;
-        follower->latest_ns = time_ns;
+    if (!tracker->has_sections) {
+        lose(tracker, time_ns);
+        tracker->has_sections = true;
+        tracker->latest_ns = time_ns;
     }
     if (is_end) {
-        follower->latest_ns = time_ns;
-        if (follower->is_known && follower->is_running &&
-            follower->ops[follower->op].is_backward == is_backward)
-            end(follower, time_ns);
+        tracker->latest_ns = time_ns;
+        if (tracker->is_known && tracker->is_running &&
+            tracker->ops[tracker->op].is_backward == is_backward)
+            end(tracker, time_ns);
         return;
     }
-    place = lull_cycle_take(follower->kinds, is_backward, time_ns - follower->latest_ns);
-    if (follower->is_known &&
-        (place == LULL_CYCLE_UNKNOWN || place != (follower->op + 1) % follower->count))
-        lose(follower, time_ns);
+    place = lull_sequence_locator_take(tracker->kinds, is_backward, time_ns - tracker->latest_ns);
+    if (tracker->is_known &&
+        (place == LULL_CYCLE_UNKNOWN || place != (tracker->op + 1) % tracker->count))
+        lose(tracker, time_ns);
     if (place == LULL_CYCLE_UNKNOWN)
         return;
-    if (follower->is_known && follower->is_running)
-        end(follower, time_ns); /* it was never said */
-    follower->is_known = true;
-    begin(follower, place, time_ns);
+    if (tracker->is_known && tracker->is_running)
+        end(tracker, time_ns); /* it was never said */
+    tracker->is_known = true;
+    begin(tracker, place, time_ns);
 }
 
 /* ---- transfers --------------------------------------------------------------------------- */
 
-static void forget_inputs(struct lull_follower *follower)
+static void forget_inputs(struct lull_op_tracker *tracker)
 {
-    memset(follower->input_ns, 0, follower->count * sizeof(follower->input_ns[0]));
+    memset(tracker->input_ns, 0, tracker->count * sizeof(tracker->input_ns[0]));
 }
 
 /* Begins the next operation, at the earliest time that what is known allows. */
-static void begin_next(struct lull_follower *follower)
+static void begin_next(struct lull_op_tracker *tracker)
 {
-    const uint32_t next = (follower->op + 1) % follower->count;
-    int64_t time_ns = follower->end_ns;
+    const uint32_t next = (tracker->op + 1) % tracker->count;
+    int64_t time_ns = tracker->end_ns;
 
-    if (follower->input_ns[next] > time_ns)
-        time_ns = follower->input_ns[next];
-    begin(follower, next, time_ns);
-    if (next + 1 == follower->count)
-        forget_inputs(follower); /* all have been used */
+    if (tracker->input_ns[next] > time_ns)
+        time_ns = tracker->input_ns[next];
+    begin(tracker, next, time_ns);
+    if (next + 1 == tracker->count)
+        forget_inputs(tracker); /* all have been used */
 }
 
-static bool may_begin_next(const struct lull_follower *follower)
+static bool may_begin_next(const struct lull_op_tracker *tracker)
 {
-    const uint32_t next = (follower->op + 1) % follower->count;
+    const uint32_t next = (tracker->op + 1) % tracker->count;
 
-    return follower->ops[next].receives_from == LULL_FOLLOWER_NOBODY ||
-           follower->input_ns[next] != 0;
+    return tracker->ops[next].receives_from == LULL_FOLLOWER_NOBODY ||
+           tracker->input_ns[next] != 0;
 }
 
-static int64_t expected_end_ns(const struct lull_follower *follower)
+static int64_t expected_end_ns(const struct lull_op_tracker *tracker)
 {
-    const struct lull_follower_op *op = &follower->ops[follower->op];
+    const struct lull_op_tracker_op *op = &tracker->ops[tracker->op];
 
-    return follower->is_known && follower->is_running && !follower->has_sections &&
+    return tracker->is_known && tracker->is_running && !tracker->has_sections &&
                    op->sends_to == LULL_FOLLOWER_NOBODY
-               ? follower->begin_ns + op->length_ns
+               ? tracker->begin_ns + op->length_ns
                : INT64_MAX;
 }
 
 /* What follows from what was seen. */
-static void advance(struct lull_follower *follower, int64_t now_ns)
+static void advance(struct lull_op_tracker *tracker, int64_t now_ns)
 {
-    if (!follower->is_known || follower->has_sections)
+    if (!tracker->is_known || tracker->has_sections)
         return;
     for (;;) {
-        if (follower->is_running) {
-            if (expected_end_ns(follower) > now_ns)
+        if (tracker->is_running) {
+            if (expected_end_ns(tracker) > now_ns)
                 return;
-            end(follower, expected_end_ns(follower));
+            end(tracker, expected_end_ns(tracker));
         }
-        if (!may_begin_next(follower))
+        if (!may_begin_next(tracker))
             return;
-        begin_next(follower);
+        begin_next(tracker);
     }
 }
 
 /* The operation has certainly begun, whatever was not seen before. */
-static void catch_up(struct lull_follower *follower, uint32_t op, int64_t time_ns)
+static void catch_up(struct lull_op_tracker *tracker, uint32_t op, int64_t time_ns)
 {
-    while (follower->op != op || !follower->is_running) {
-        if (follower->is_running) {
-            const int64_t expected_ns = expected_end_ns(follower);
+    while (tracker->op != op || !tracker->is_running) {
+        if (tracker->is_running) {
+            const int64_t expected_ns = expected_end_ns(tracker);
 
-            end(follower, expected_ns < time_ns ? expected_ns : time_ns);
+            end(tracker, expected_ns < time_ns ? expected_ns : time_ns);
         }
-        begin_next(follower);
+        begin_next(tracker);
     }
 }
 
-static struct peer *peer_of(struct lull_follower *follower, uint32_t device)
+static struct peer *peer_of(struct lull_op_tracker *tracker, uint32_t device)
 {
-    for (uint32_t i = 0; i < follower->peer_count; i++)
-        if (follower->peers[i].device == device)
-            return &follower->peers[i];
-    if (follower->peer_count == PEERS)
+    for (uint32_t i = 0; i < tracker->peer_count; i++)
+        if (tracker->peers[i].device == device)
+            return &tracker->peers[i];
+    if (tracker->peer_count == PEERS)
         return NULL;
-    follower->peers[follower->peer_count] = (struct peer){.device = device};
-    return &follower->peers[follower->peer_count++];
+    tracker->peers[tracker->peer_count] = (struct peer){.device = device};
+    return &tracker->peers[tracker->peer_count++];
 }
 
 /* The first operation that waits for the device gets its input; false: none does. */
-static bool give_input(struct lull_follower *follower, uint32_t device, int64_t time_ns)
+static bool give_input(struct lull_op_tracker *tracker, uint32_t device, int64_t time_ns)
 {
-    for (uint32_t i = 0; i < follower->count; i++) {
-        if (follower->ops[i].receives_from != device || follower->input_ns[i] != 0)
+    for (uint32_t i = 0; i < tracker->count; i++) {
+        if (tracker->ops[i].receives_from != device || tracker->input_ns[i] != 0)
             continue;
-        follower->input_ns[i] = time_ns;
+        tracker->input_ns[i] = time_ns;
         return true;
     }
     return false;
@@ -260,83 +260,83 @@ static bool give_input(struct lull_follower *follower, uint32_t device, int64_t 
  * The first operation that sends has just ended. What it and those before it have received is
  * clear; behind the last operation of an iteration that has sent, all receives are of the next.
  */
-static void find_place(struct lull_follower *follower, int64_t time_ns)
+static void find_place(struct lull_op_tracker *tracker, int64_t time_ns)
 {
-    const uint32_t op = follower->send_ops[0];
+    const uint32_t op = tracker->send_ops[0];
 
-    forget_inputs(follower);
-    if (follower->send_ops[follower->send_count - 1] + 1 == follower->count) {
-        for (uint32_t i = 0; i < follower->peer_count; i++)
-            for (uint32_t n = 0; n < follower->peers[i].received; n++)
-                give_input(follower, follower->peers[i].device, time_ns);
+    forget_inputs(tracker);
+    if (tracker->send_ops[tracker->send_count - 1] + 1 == tracker->count) {
+        for (uint32_t i = 0; i < tracker->peer_count; i++)
+            for (uint32_t n = 0; n < tracker->peers[i].received; n++)
+                give_input(tracker, tracker->peers[i].device, time_ns);
     }
     for (uint32_t i = 0; i <= op; i++)
-        follower->input_ns[i] = time_ns;
-    follower->is_known = true;
-    follower->op = op;
-    end(follower, time_ns);
+        tracker->input_ns[i] = time_ns;
+    tracker->is_known = true;
+    tracker->op = op;
+    end(tracker, time_ns);
 }
 
-static void take_send(struct lull_follower *follower, uint32_t device, int64_t time_ns)
+static void take_send(struct lull_op_tracker *tracker, uint32_t device, int64_t time_ns)
 {
-    const uint32_t place = follower->sends == NULL ? LULL_CYCLE_UNKNOWN
-                                                   : lull_cycle_take(follower->sends, device,
-                                                                     time_ns - follower->latest_ns);
+    const uint32_t place = tracker->sends == NULL ? LULL_CYCLE_UNKNOWN
+                                                   : lull_sequence_locator_take(tracker->sends, device,
+                                                                     time_ns - tracker->latest_ns);
 
-    follower->latest_ns = time_ns;
+    tracker->latest_ns = time_ns;
     if (place == LULL_CYCLE_UNKNOWN) {
-        lose(follower, time_ns);
-    } else if (!follower->is_known) {
-        find_place(follower, time_ns);
+        lose(tracker, time_ns);
+    } else if (!tracker->is_known) {
+        find_place(tracker, time_ns);
     } else {
-        catch_up(follower, follower->send_ops[place], time_ns);
-        end(follower, time_ns);
+        catch_up(tracker, tracker->send_ops[place], time_ns);
+        end(tracker, time_ns);
     }
-    for (uint32_t i = 0; i < follower->peer_count; i++)
-        follower->peers[i].received = 0;
+    for (uint32_t i = 0; i < tracker->peer_count; i++)
+        tracker->peers[i].received = 0;
 }
 
-static void take_receive(struct lull_follower *follower, uint32_t device, int64_t time_ns)
+static void take_receive(struct lull_op_tracker *tracker, uint32_t device, int64_t time_ns)
 {
-    struct peer *peer = peer_of(follower, device);
+    struct peer *peer = peer_of(tracker, device);
 
     if (peer != NULL)
         peer->received++;
-    if (!follower->is_known || give_input(follower, device, time_ns))
+    if (!tracker->is_known || give_input(tracker, device, time_ns))
         return;
-    lose(follower, time_ns);
-    if (follower->sends != NULL)
-        lull_cycle_forget(follower->sends);
+    lose(tracker, time_ns);
+    if (tracker->sends != NULL)
+        lull_sequence_locator_forget(tracker->sends);
 }
 
-void lull_follower_take_transfer(struct lull_follower *follower, uint32_t device, bool is_send,
+void lull_op_tracker_take_transfer(struct lull_op_tracker *tracker, uint32_t device, bool is_send,
                                  bool is_end, int64_t time_ns)
 {
-    if (follower->has_sections || is_send == is_end)
+    if (tracker->has_sections || is_send == is_end)
         return; /* sends tell when they begin, receives when they end */
-    advance(follower, time_ns);
+    advance(tracker, time_ns);
     if (is_send)
-        take_send(follower, device, time_ns);
+        take_send(tracker, device, time_ns);
     else
-        take_receive(follower, device, time_ns);
-    advance(follower, time_ns);
+        take_receive(tracker, device, time_ns);
+    advance(tracker, time_ns);
 }
 
 /* ---- polling ----------------------------------------------------------------------------- */
 
-bool lull_follower_poll(struct lull_follower *follower, int64_t now_ns,
-                        struct lull_follower_edge *edge_out)
+bool lull_op_tracker_poll(struct lull_op_tracker *tracker, int64_t now_ns,
+                        struct lull_op_tracker_edge *edge_out)
 {
-    advance(follower, now_ns);
-    if (follower->edge_count == 0)
+    advance(tracker, now_ns);
+    if (tracker->edge_count == 0)
         return false;
-    *edge_out = follower->edges[follower->edge_first];
-    follower->edge_first = (follower->edge_first + 1) % follower->edge_room;
-    follower->edge_count--;
+    *edge_out = tracker->edges[tracker->edge_first];
+    tracker->edge_first = (tracker->edge_first + 1) % tracker->edge_room;
+    tracker->edge_count--;
     return true;
 }
 
-int64_t lull_follower_wake_ns(const struct lull_follower *follower)
+int64_t lull_op_tracker_wake_ns(const struct lull_op_tracker *tracker)
 {
-    return expected_end_ns(follower);
+    return expected_end_ns(tracker);
 }

@@ -23,7 +23,7 @@
 /* No other device. */
 #define LULL_FOLLOWER_NOBODY UINT32_MAX
 
-struct lull_follower_op {
+struct lull_op_tracker_op {
     bool is_backward;
     uint32_t receives_from; /* device, or LULL_FOLLOWER_NOBODY */
     uint32_t sends_to;
@@ -31,32 +31,32 @@ struct lull_follower_op {
 };
 
 /* What has become known. Edges of operations come in their order, begins and ends in turn. */
-struct lull_follower_edge {
+struct lull_op_tracker_edge {
     uint32_t op; /* place in the device's order, from 0 */
     bool is_end;
     bool is_lost; /* the order was left; nothing is known until operation 0 begins */
     int64_t time_ns;
 };
 
-struct lull_follower;
+struct lull_op_tracker;
 
 /* Copies the operations of one iteration in the device's order, count >= 1. NULL: no memory. */
-struct lull_follower *lull_follower_create(const struct lull_follower_op *ops, uint32_t count);
-void lull_follower_destroy(struct lull_follower *follower);
+struct lull_op_tracker *lull_op_tracker_create(const struct lull_op_tracker_op *ops, uint32_t count);
+void lull_op_tracker_destroy(struct lull_op_tracker *tracker);
 
 /* The program enters or leaves a section of computation. */
-void lull_follower_take_section(struct lull_follower *follower, bool is_backward, bool is_end,
+void lull_op_tracker_take_section(struct lull_op_tracker *tracker, bool is_backward, bool is_end,
                                 int64_t time_ns);
 
 /* A kernel that sends to, or receives from, another device begins or ends. */
-void lull_follower_take_transfer(struct lull_follower *follower, uint32_t device, bool is_send,
+void lull_op_tracker_take_transfer(struct lull_op_tracker *tracker, uint32_t device, bool is_send,
                                  bool is_end, int64_t time_ns);
 
 /* The next edge that is known at now_ns; false: there is none. */
-bool lull_follower_poll(struct lull_follower *follower, int64_t now_ns,
-                        struct lull_follower_edge *edge_out);
+bool lull_op_tracker_poll(struct lull_op_tracker *tracker, int64_t now_ns,
+                        struct lull_op_tracker_edge *edge_out);
 
 /* When an expected end is due; INT64_MAX: none is. */
-int64_t lull_follower_wake_ns(const struct lull_follower *follower);
+int64_t lull_op_tracker_wake_ns(const struct lull_op_tracker *tracker);
 
 #endif

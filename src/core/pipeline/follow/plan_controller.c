@@ -11,9 +11,9 @@ static const int64_t ms_ns = 1000000;
 /* The clock is read back every so often: a raising that is later than that is late. */
 static const int64_t late_ns = 2 * ms_ns;
 
-void lull_conductor_config_default(struct lull_conductor_config *config)
+void lull_plan_controller_config_default(struct lull_plan_controller_config *config)
 {
-    *config = (struct lull_conductor_config){
+    *config = (struct lull_plan_controller_config){
         .tolerance_ratio = 0.01,
         .confidence = 0.95,
         .window_iterations = 2,
@@ -24,57 +24,57 @@ void lull_conductor_config_default(struct lull_conductor_config *config)
 
 /* ---- creating ---------------------------------------------------------------------------- */
 
-struct lull_conductor *lull_conductor_create(const struct lull_conductor_config *config,
+struct lull_plan_controller *lull_plan_controller_create(const struct lull_plan_controller_config *config,
                                              uint32_t gpu_count, const uint32_t *op_counts)
 {
-    struct lull_conductor *conductor = calloc(1, sizeof(*conductor));
+    struct lull_plan_controller *plan_controller = calloc(1, sizeof(*plan_controller));
 
-    if (conductor == NULL)
+    if (plan_controller == NULL)
         return NULL;
-    conductor->config = *config;
-    conductor->gpu_count = gpu_count;
-    conductor->leader = -1;
-    conductor->wake_ns = INT64_MAX;
+    plan_controller->config = *config;
+    plan_controller->gpu_count = gpu_count;
+    plan_controller->leader = -1;
+    plan_controller->wake_ns = INT64_MAX;
     for (uint32_t i = 0; i < gpu_count; i++) {
-        struct conductor_gpu *gpu = &conductor->gpus[i];
+        struct plan_controller_gpu *gpu = &plan_controller->gpus[i];
 
         gpu->op_count = op_counts[i];
         gpu->is_lost = true;
         gpu->learnt_plan = CONDUCTOR_HIGHEST;
         gpu->recent = calloc(op_counts[i], sizeof(gpu->recent[0]));
         if (gpu->recent == NULL) {
-            lull_conductor_destroy(conductor);
+            lull_plan_controller_destroy(plan_controller);
             return NULL;
         }
     }
-    conductor_trial_init(conductor, CONDUCTOR_HIGHEST, 1);
-    return conductor;
+    plan_controller_trial_init(plan_controller, CONDUCTOR_HIGHEST, 1);
+    return plan_controller;
 }
 
-void conductor_destroy_plan(struct conductor_plan *plan)
+void plan_controller_destroy_plan(struct plan_controller_plan *plan)
 {
     if (plan == NULL)
         return;
-    for (uint32_t i = 0; i < LULL_CONDUCTOR_MAX_GPUS; i++)
+    for (uint32_t i = 0; i < LULL_PLAN_CONTROLLER_MAX_GPUS; i++)
         free(plan->ops[i]);
     free(plan);
 }
 
-void lull_conductor_destroy(struct lull_conductor *conductor)
+void lull_plan_controller_destroy(struct lull_plan_controller *plan_controller)
 {
-    if (conductor == NULL)
+    if (plan_controller == NULL)
         return;
     for (uint32_t i = 0; i < CONDUCTOR_PLANS + CONDUCTOR_DETOURS; i++)
-        conductor_destroy_plan(conductor->plans[i]);
-    for (uint32_t i = 0; i < conductor->gpu_count; i++)
-        free(conductor->gpus[i].recent);
-    free(conductor);
+        plan_controller_destroy_plan(plan_controller->plans[i]);
+    for (uint32_t i = 0; i < plan_controller->gpu_count; i++)
+        free(plan_controller->gpus[i].recent);
+    free(plan_controller);
 }
 
-static int copy_ops(struct lull_conductor *conductor, struct conductor_plan *plan, uint32_t gpu,
-                    const struct lull_conductor_op *ops)
+static int copy_ops(struct lull_plan_controller *plan_controller, struct plan_controller_plan *plan, uint32_t gpu,
+                    const struct lull_plan_controller_op *ops)
 {
-    const uint32_t count = conductor->gpus[gpu].op_count;
+    const uint32_t count = plan_controller->gpus[gpu].op_count;
 
     plan->ops[gpu] = malloc(count * sizeof(ops[0]));
     if (plan->ops[gpu] == NULL)
@@ -88,128 +88,128 @@ static int copy_ops(struct lull_conductor *conductor, struct conductor_plan *pla
     return 0;
 }
 
-struct conductor_plan *conductor_create_plan(struct lull_conductor *conductor,
-                                             const struct lull_conductor_op *const *ops,
+struct plan_controller_plan *plan_controller_create_plan(struct lull_plan_controller *plan_controller,
+                                             const struct lull_plan_controller_op *const *ops,
                                              double slowdown_ratio)
 {
-    struct conductor_plan *plan = calloc(1, sizeof(*plan));
+    struct plan_controller_plan *plan = calloc(1, sizeof(*plan));
     int result = plan == NULL ? -ENOMEM : 0;
 
-    for (uint32_t i = 0; i < conductor->gpu_count && result == 0; i++)
-        result = copy_ops(conductor, plan, i, ops[i]);
+    for (uint32_t i = 0; i < plan_controller->gpu_count && result == 0; i++)
+        result = copy_ops(plan_controller, plan, i, ops[i]);
     if (result < 0) {
-        conductor_destroy_plan(plan);
+        plan_controller_destroy_plan(plan);
         return NULL;
     }
     plan->slowdown_ratio = slowdown_ratio;
     return plan;
 }
 
-int lull_conductor_add_plan(struct lull_conductor *conductor,
-                            const struct lull_conductor_op *const *ops, double slowdown_ratio)
+int lull_plan_controller_add_plan(struct lull_plan_controller *plan_controller,
+                            const struct lull_plan_controller_op *const *ops, double slowdown_ratio)
 {
-    struct conductor_plan *plan = conductor->plan_count == CONDUCTOR_PLANS
+    struct plan_controller_plan *plan = plan_controller->plan_count == CONDUCTOR_PLANS
                                       ? NULL
-                                      : conductor_create_plan(conductor, ops, slowdown_ratio);
+                                      : plan_controller_create_plan(plan_controller, ops, slowdown_ratio);
 
     if (plan == NULL)
         return -ENOMEM;
-    conductor->plans[conductor->plan_count++] = plan;
-    if (conductor->plan_count == 1)
-        lull_conductor_use_plan(conductor, 0);
+    plan_controller->plans[plan_controller->plan_count++] = plan;
+    if (plan_controller->plan_count == 1)
+        lull_plan_controller_use_plan(plan_controller, 0);
     return 0;
 }
 
-void lull_conductor_use_plan(struct lull_conductor *conductor, int32_t plan)
+void lull_plan_controller_use_plan(struct lull_plan_controller *plan_controller, int32_t plan)
 {
-    conductor->is_detoured = false;
-    if (conductor->driver.is_disobedient)
+    plan_controller->is_detoured = false;
+    if (plan_controller->driver.is_disobedient)
         plan = CONDUCTOR_HIGHEST;
-    conductor_trial_init(conductor, plan, conductor->leader < 0 ? 2 : conductor->iteration + 2);
+    plan_controller_trial_init(plan_controller, plan, plan_controller->leader < 0 ? 2 : plan_controller->iteration + 2);
 }
 
-void lull_conductor_hold_plan(struct lull_conductor *conductor, int32_t plan)
+void lull_plan_controller_hold_plan(struct lull_plan_controller *plan_controller, int32_t plan)
 {
-    lull_conductor_use_plan(conductor, plan);
-    conductor->trial.is_held = true;
+    lull_plan_controller_use_plan(plan_controller, plan);
+    plan_controller->trial.is_held = true;
 }
 
-struct lull_switch_cost *lull_conductor_switch_cost(struct lull_conductor *conductor, uint32_t gpu)
+struct lull_switch_cost *lull_plan_controller_switch_cost(struct lull_plan_controller *plan_controller, uint32_t gpu)
 {
-    return &conductor->gpus[gpu].cost;
+    return &plan_controller->gpus[gpu].cost;
 }
 
 /* ---- iterations -------------------------------------------------------------------------- */
 
-static void end_iteration(struct lull_conductor *conductor, int64_t time_ns)
+static void end_iteration(struct lull_plan_controller *plan_controller, int64_t time_ns)
 {
-    const struct conductor_slot *slot = conductor_slot_of(conductor, conductor->iteration);
-    const struct conductor_slot *before = conductor_slot_of(conductor, conductor->iteration - 1);
-    const struct lull_conductor_iteration iteration = {
-        .number = conductor->iteration,
-        .begin_ns = conductor->iteration_ns,
+    const struct plan_controller_slot *slot = plan_controller_slot_of(plan_controller, plan_controller->iteration);
+    const struct plan_controller_slot *before = plan_controller_slot_of(plan_controller, plan_controller->iteration - 1);
+    const struct lull_plan_controller_iteration iteration = {
+        .number = plan_controller->iteration,
+        .begin_ns = plan_controller->iteration_ns,
         .end_ns = time_ns,
         .plan = slot->plan,
         .is_measured = slot->plan == before->plan && !slot->is_mixed,
-        .is_whole = conductor->is_whole,
+        .is_whole = plan_controller->is_whole,
     };
 
-    conductor->told[conductor->told_written++ % CONDUCTOR_TOLD] = iteration;
-    conductor_take_iteration(conductor, &iteration);
+    plan_controller->told[plan_controller->told_written++ % CONDUCTOR_TOLD] = iteration;
+    plan_controller_take_iteration(plan_controller, &iteration);
 }
 
-static void begin_iteration(struct lull_conductor *conductor, int64_t time_ns)
+static void begin_iteration(struct lull_plan_controller *plan_controller, int64_t time_ns)
 {
-    if (conductor->iteration_ns != 0)
-        end_iteration(conductor, time_ns);
-    conductor->iteration++;
-    conductor->iteration_ns = time_ns;
-    conductor->is_whole = true;
-    conductor_decide(conductor, conductor->iteration + 1);
+    if (plan_controller->iteration_ns != 0)
+        end_iteration(plan_controller, time_ns);
+    plan_controller->iteration++;
+    plan_controller->iteration_ns = time_ns;
+    plan_controller->is_whole = true;
+    plan_controller_decide(plan_controller, plan_controller->iteration + 1);
 }
 
-bool lull_conductor_next_iteration(struct lull_conductor *conductor,
-                                   struct lull_conductor_iteration *iteration_out)
+bool lull_plan_controller_next_iteration(struct lull_plan_controller *plan_controller,
+                                   struct lull_plan_controller_iteration *iteration_out)
 {
-    if (conductor->told_written - conductor->told_read > CONDUCTOR_TOLD)
-        conductor->told_read = conductor->told_written - CONDUCTOR_TOLD;
-    if (conductor->told_read == conductor->told_written)
+    if (plan_controller->told_written - plan_controller->told_read > CONDUCTOR_TOLD)
+        plan_controller->told_read = plan_controller->told_written - CONDUCTOR_TOLD;
+    if (plan_controller->told_read == plan_controller->told_written)
         return false;
-    *iteration_out = conductor->told[conductor->told_read++ % CONDUCTOR_TOLD];
+    *iteration_out = plan_controller->told[plan_controller->told_read++ % CONDUCTOR_TOLD];
     return true;
 }
 
 /* The leader counts; the others take its number, at most one ahead of it. */
-static void number_iteration(struct lull_conductor *conductor, uint32_t index, int64_t time_ns)
+static void number_iteration(struct lull_plan_controller *plan_controller, uint32_t index, int64_t time_ns)
 {
-    struct conductor_gpu *gpu = &conductor->gpus[index];
+    struct plan_controller_gpu *gpu = &plan_controller->gpus[index];
 
-    if (conductor->leader < 0 || (int32_t)index < conductor->leader) {
-        conductor->leader = (int32_t)index;
-        conductor->iteration_ns = 0; /* counted from another GPU so far */
+    if (plan_controller->leader < 0 || (int32_t)index < plan_controller->leader) {
+        plan_controller->leader = (int32_t)index;
+        plan_controller->iteration_ns = 0; /* counted from another GPU so far */
     }
-    if (conductor->leader == (int32_t)index) {
-        begin_iteration(conductor, time_ns);
-        gpu->iteration = conductor->iteration;
+    if (plan_controller->leader == (int32_t)index) {
+        begin_iteration(plan_controller, time_ns);
+        gpu->iteration = plan_controller->iteration;
         return;
     }
     gpu->iteration++;
-    if (gpu->is_lost || gpu->iteration < conductor->iteration ||
-        gpu->iteration > conductor->iteration + 1)
-        gpu->iteration = conductor->iteration;
+    if (gpu->is_lost || gpu->iteration < plan_controller->iteration ||
+        gpu->iteration > plan_controller->iteration + 1)
+        gpu->iteration = plan_controller->iteration;
 }
 
 /* ---- edges ------------------------------------------------------------------------------- */
 
-static void learn_interval(struct lull_conductor *conductor, struct conductor_gpu *gpu, uint32_t op,
+static void learn_interval(struct lull_plan_controller *plan_controller, struct plan_controller_gpu *gpu, uint32_t op,
                            int64_t begin_ns)
 {
-    struct conductor_recent *recent = &gpu->recent[op];
+    struct plan_controller_recent *recent = &gpu->recent[op];
     const int64_t end_ns = gpu->is_running ? begin_ns : gpu->end_ns;
 
-    if (gpu->learnt_plan != conductor->trial.plan) {
+    if (gpu->learnt_plan != plan_controller->trial.plan) {
         memset(gpu->recent, 0, gpu->op_count * sizeof(gpu->recent[0]));
-        gpu->learnt_plan = conductor->trial.plan;
+        gpu->learnt_plan = plan_controller->trial.plan;
     }
     recent->interval_ns[recent->next] = begin_ns - gpu->begin_ns;
     recent->length_ns[recent->next] = end_ns - gpu->begin_ns;
@@ -219,18 +219,18 @@ static void learn_interval(struct lull_conductor *conductor, struct conductor_gp
 }
 
 /* An iteration teaches if it and the one before ran at the plan that is tried. */
-static bool teaches(const struct lull_conductor *conductor, uint64_t iteration)
+static bool teaches(const struct lull_plan_controller *plan_controller, uint64_t iteration)
 {
-    const int32_t plan = conductor->trial.plan;
+    const int32_t plan = plan_controller->trial.plan;
 
-    return plan >= 0 && conductor_slot_of(conductor, iteration)->plan == plan &&
-           conductor_slot_of(conductor, iteration - 1)->plan == plan;
+    return plan >= 0 && plan_controller_slot_of(plan_controller, iteration)->plan == plan &&
+           plan_controller_slot_of(plan_controller, iteration - 1)->plan == plan;
 }
 
-static void take_begin(struct lull_conductor *conductor, uint32_t index, uint32_t op,
+static void take_begin(struct lull_plan_controller *plan_controller, uint32_t index, uint32_t op,
                        int64_t time_ns)
 {
-    struct conductor_gpu *gpu = &conductor->gpus[index];
+    struct plan_controller_gpu *gpu = &plan_controller->gpus[index];
     const bool is_next = !gpu->is_lost && op == (gpu->op + 1) % gpu->op_count;
     const uint32_t before = gpu->op;
     const bool was_taught = is_next && gpu->is_same_plan;
@@ -238,16 +238,16 @@ static void take_begin(struct lull_conductor *conductor, uint32_t index, uint32_
     if (gpu->is_lost && op != 0)
         return;
     if (!gpu->is_lost && !is_next) {
-        lull_conductor_take_lost(conductor, index);
+        lull_plan_controller_take_lost(plan_controller, index);
         return;
     }
     if (op == 0) {
-        number_iteration(conductor, index, time_ns);
-        conductor_update_costs(conductor, gpu);
+        number_iteration(plan_controller, index, time_ns);
+        plan_controller_update_costs(plan_controller, gpu);
     }
-    gpu->is_same_plan = teaches(conductor, gpu->iteration);
+    gpu->is_same_plan = teaches(plan_controller, gpu->iteration);
     if (was_taught && gpu->is_same_plan)
-        learn_interval(conductor, gpu, before, time_ns);
+        learn_interval(plan_controller, gpu, before, time_ns);
     gpu->is_lost = false;
     gpu->is_running = true;
     gpu->op = op;
@@ -256,93 +256,93 @@ static void take_begin(struct lull_conductor *conductor, uint32_t index, uint32_
         gpu->needed_ns = time_ns;
 }
 
-void lull_conductor_take_edge(struct lull_conductor *conductor, uint32_t gpu, uint32_t op,
+void lull_plan_controller_take_edge(struct lull_plan_controller *plan_controller, uint32_t gpu, uint32_t op,
                               bool is_end, int64_t time_ns)
 {
-    struct conductor_gpu *of = &conductor->gpus[gpu];
+    struct plan_controller_gpu *of = &plan_controller->gpus[gpu];
 
     if (op >= of->op_count)
         return;
-    conductor->has_news = true;
+    plan_controller->has_news = true;
     if (!is_end) {
-        take_begin(conductor, gpu, op, time_ns);
+        take_begin(plan_controller, gpu, op, time_ns);
     } else if (of->is_running && of->op == op) {
         of->is_running = false;
         of->end_ns = time_ns;
     }
 }
 
-void lull_conductor_take_lost(struct lull_conductor *conductor, uint32_t gpu)
+void lull_plan_controller_take_lost(struct lull_plan_controller *plan_controller, uint32_t gpu)
 {
-    conductor->has_news = true;
-    conductor->gpus[gpu].is_lost = true;
-    conductor->gpus[gpu].is_running = false;
-    conductor->gpus[gpu].is_same_plan = false;
-    conductor->is_whole = false;
-    if (conductor->leader == (int32_t)gpu)
-        conductor->iteration_ns = 0;
+    plan_controller->has_news = true;
+    plan_controller->gpus[gpu].is_lost = true;
+    plan_controller->gpus[gpu].is_running = false;
+    plan_controller->gpus[gpu].is_same_plan = false;
+    plan_controller->is_whole = false;
+    if (plan_controller->leader == (int32_t)gpu)
+        plan_controller->iteration_ns = 0;
 }
 
-void lull_conductor_take_switch(struct lull_conductor *conductor, uint32_t gpu,
+void lull_plan_controller_take_switch(struct lull_plan_controller *plan_controller, uint32_t gpu,
                                 const struct lull_switch_outcome *outcome)
 {
-    struct conductor_gpu *of = &conductor->gpus[gpu];
+    struct plan_controller_gpu *of = &plan_controller->gpus[gpu];
 
     if (outcome->failed)
-        conductor_withdraw_for_good(conductor);
+        plan_controller_withdraw_for_good(plan_controller);
     if (outcome->failed || outcome->was_point == outcome->point)
         return;
     if (outcome->point < outcome->was_point && of->raised_ns != 0) {
-        conductor->late += of->needed_ns != 0 && outcome->effect_ns > of->needed_ns + late_ns;
+        plan_controller->late += of->needed_ns != 0 && outcome->effect_ns > of->needed_ns + late_ns;
         of->raised_ns = 0;
     }
-    conductor_learn_call(conductor, outcome->driver_ms);
+    plan_controller_learn_call(plan_controller, outcome->driver_ms);
     /* What waited in the driver's queue is planned for by itself. */
     lull_switch_cost_add_outcome(
         &of->cost, outcome->point > outcome->was_point ? LULL_DIRECTION_DOWN : LULL_DIRECTION_UP,
         outcome->driver_ms, outcome);
-    conductor_update_costs(conductor, of);
+    plan_controller_update_costs(plan_controller, of);
 }
 
 /* ---- looking ----------------------------------------------------------------------------- */
 
 /* What goes on behind a detour. */
-static const struct conductor_trial *planned_trial(const struct lull_conductor *conductor)
+static const struct plan_controller_trial *planned_trial(const struct lull_plan_controller *plan_controller)
 {
-    return conductor->is_detoured ? &conductor->suspended : &conductor->trial;
+    return plan_controller->is_detoured ? &plan_controller->suspended : &plan_controller->trial;
 }
 
-enum lull_conductor_phase lull_conductor_phase(const struct lull_conductor *conductor)
+enum lull_plan_controller_phase lull_plan_controller_phase(const struct lull_plan_controller *plan_controller)
 {
-    if (conductor->driver.is_withheld || conductor->driver.is_disobedient)
-        return LULL_CONDUCTOR_WITHDRAWN;
-    return conductor->leader < 0 ? LULL_CONDUCTOR_WAITING : planned_trial(conductor)->phase;
+    if (plan_controller->driver.is_withheld || plan_controller->driver.is_disobedient)
+        return LULL_PLAN_CONTROLLER_WITHDRAWN;
+    return plan_controller->leader < 0 ? LULL_PLAN_CONTROLLER_WAITING : planned_trial(plan_controller)->phase;
 }
 
-int32_t lull_conductor_plan(const struct lull_conductor *conductor)
+int32_t lull_plan_controller_plan(const struct lull_plan_controller *plan_controller)
 {
-    return planned_trial(conductor)->plan;
+    return planned_trial(plan_controller)->plan;
 }
 
-uint64_t lull_conductor_iteration_of(const struct lull_conductor *conductor, uint32_t gpu)
+uint64_t lull_plan_controller_iteration_of(const struct lull_plan_controller *plan_controller, uint32_t gpu)
 {
-    return conductor->gpus[gpu].iteration;
+    return plan_controller->gpus[gpu].iteration;
 }
 
-uint32_t lull_conductor_planned(const struct lull_conductor *conductor, uint32_t gpu)
+uint32_t lull_plan_controller_planned(const struct lull_plan_controller *plan_controller, uint32_t gpu)
 {
-    const struct conductor_gpu *of = &conductor->gpus[gpu];
+    const struct plan_controller_gpu *of = &plan_controller->gpus[gpu];
 
-    return of->is_lost ? 0 : conductor_point_of(conductor, of, of->op);
+    return of->is_lost ? 0 : plan_controller_point_of(plan_controller, of, of->op);
 }
 
-void lull_conductor_slowdown(const struct lull_conductor *conductor,
+void lull_plan_controller_slowdown(const struct lull_plan_controller *plan_controller,
                              struct lull_guard_estimate *estimate_out)
 {
-    lull_guard_estimate(&planned_trial(conductor)->watch, estimate_out);
+    lull_guard_estimate(&planned_trial(plan_controller)->watch, estimate_out);
 }
 
-uint64_t lull_conductor_late(const struct lull_conductor *conductor)
+uint64_t lull_plan_controller_late(const struct lull_plan_controller *plan_controller)
 {
-    return conductor->late;
+    return plan_controller->late;
 }

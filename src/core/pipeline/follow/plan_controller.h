@@ -36,9 +36,9 @@
 #include "core/dvfs/switch_outcome.h"
 #include "core/stats/guard.h"
 
-enum { LULL_CONDUCTOR_MAX_GPUS = 64 };
+enum { LULL_PLAN_CONTROLLER_MAX_GPUS = 64 };
 
-struct lull_conductor_config {
+struct lull_plan_controller_config {
     double tolerance_ratio;     /* slowdown that is allowed beyond the plan's own, (0, 1] */
     double confidence;          /* of "not degraded", (0.5, 1) */
     uint32_t window_iterations; /* measured in each window, >= 1 */
@@ -49,36 +49,36 @@ struct lull_conductor_config {
 };
 
 /* Tolerance 1 %, confidence 95 %, windows of 2 iterations, 4 to 40 pairs. */
-void lull_conductor_config_default(struct lull_conductor_config *config);
+void lull_plan_controller_config_default(struct lull_plan_controller_config *config);
 
 /* An operation of a GPU's order in a plan. */
-struct lull_conductor_op {
+struct lull_plan_controller_op {
     uint32_t point;
     int64_t begin_ns; /* in the plan's timeline; ascending */
     int64_t end_ns;
 };
 
-enum lull_conductor_phase {
-    LULL_CONDUCTOR_WAITING,  /* no GPU is known to begin an iteration */
-    LULL_CONDUCTOR_WARMING,  /* the first iterations at a plan: switching is being learnt */
-    LULL_CONDUCTOR_TRYING,   /* reference and plan in turn */
-    LULL_CONDUCTOR_KEPT,     /* the plan holds; references now and then */
-    LULL_CONDUCTOR_GIVEN_UP, /* no plan was harmless: highest clocks */
-    LULL_CONDUCTOR_WITHDRAWN /* the driver is not to be trusted: highest clocks */
+enum lull_plan_controller_phase {
+    LULL_PLAN_CONTROLLER_WAITING,  /* no GPU is known to begin an iteration */
+    LULL_PLAN_CONTROLLER_WARMING,  /* the first iterations at a plan: switching is being learnt */
+    LULL_PLAN_CONTROLLER_TRYING,   /* reference and plan in turn */
+    LULL_PLAN_CONTROLLER_KEPT,     /* the plan holds; references now and then */
+    LULL_PLAN_CONTROLLER_GIVEN_UP, /* no plan was harmless: highest clocks */
+    LULL_PLAN_CONTROLLER_WITHDRAWN /* the driver is not to be trusted: highest clocks */
 };
 
 /* Why a plan was withdrawn, now or before. */
-enum lull_conductor_trouble {
-    LULL_CONDUCTOR_NO_TROUBLE,
-    LULL_CONDUCTOR_BLOCKS,  /* calls blocked for too long */
-    LULL_CONDUCTOR_DISOBEYS /* clocks did not follow, or calls were refused */
+enum lull_plan_controller_trouble {
+    LULL_PLAN_CONTROLLER_NO_TROUBLE,
+    LULL_PLAN_CONTROLLER_BLOCKS,  /* calls blocked for too long */
+    LULL_PLAN_CONTROLLER_DISOBEYS /* clocks did not follow, or calls were refused */
 };
 
 /* The quantile of what calls take that is planned with: eight in a row hardly ever take longer than
  * eight times as long (a thousandth of all cases where logarithms deviate by 0.45). */
-#define LULL_CONDUCTOR_PLANNED_CALL 0.9
+#define LULL_PLAN_CONTROLLER_PLANNED_CALL 0.9
 
-struct lull_conductor_command {
+struct lull_plan_controller_command {
     uint32_t gpu;
     uint32_t point;
     int64_t deadline_ns;    /* a lowering served later is worthless */
@@ -86,7 +86,7 @@ struct lull_conductor_command {
 };
 
 /* An iteration that has ended: of the GPU that leads, the first in the job. */
-struct lull_conductor_iteration {
+struct lull_plan_controller_iteration {
     uint64_t number;
     int64_t begin_ns;
     int64_t end_ns;
@@ -95,27 +95,27 @@ struct lull_conductor_iteration {
     bool is_whole;    /* no GPU left its order */
 };
 
-struct lull_conductor;
+struct lull_plan_controller;
 
 /* gpu_count 1..LULL_CONDUCTOR_MAX_GPUS; op_counts[i] operations of GPU i, >= 1. NULL: no memory. */
-struct lull_conductor *lull_conductor_create(const struct lull_conductor_config *config,
+struct lull_plan_controller *lull_plan_controller_create(const struct lull_plan_controller_config *config,
                                              uint32_t gpu_count, const uint32_t *op_counts);
-void lull_conductor_destroy(struct lull_conductor *conductor);
+void lull_plan_controller_destroy(struct lull_plan_controller *plan_controller);
 
 /*
  * Adds a plan, the one to be tried after those before it: ops[i] are the operations of GPU i.
  * slowdown_ratio: what it costs by its own account, >= 0. -ENOMEM. Before the first operation, or
  * (replanning) at any time: it then takes effect where its turn comes.
  */
-int lull_conductor_add_plan(struct lull_conductor *conductor,
-                            const struct lull_conductor_op *const *ops, double slowdown_ratio);
+int lull_plan_controller_add_plan(struct lull_plan_controller *plan_controller,
+                            const struct lull_plan_controller_op *const *ops, double slowdown_ratio);
 
 /* Goes on with this plan at once, from the next iteration on, with a new trial; -1: highest clocks,
  * for good. */
-void lull_conductor_use_plan(struct lull_conductor *conductor, int32_t plan);
+void lull_plan_controller_use_plan(struct lull_plan_controller *plan_controller, int32_t plan);
 
 /* Likewise, but the plan is not tried: it holds until another one is used (profiling). */
-void lull_conductor_hold_plan(struct lull_conductor *conductor, int32_t plan);
+void lull_plan_controller_hold_plan(struct lull_plan_controller *plan_controller, int32_t plan);
 
 /*
  * Detour: these clocks hold from the next iteration that is still open on, untried and unjudged,
@@ -124,72 +124,72 @@ void lull_conductor_hold_plan(struct lull_conductor *conductor, int32_t plan);
  * plan, from LULL_CONDUCTOR_DETOUR on. Errors: -EAGAIN no plan holds or is tried, or the detour
  * before the last one is still under way (three iterations); -ENOMEM.
  */
-enum { LULL_CONDUCTOR_DETOUR = 256 };
-int lull_conductor_detour(struct lull_conductor *conductor,
-                          const struct lull_conductor_op *const *ops);
+enum { LULL_PLAN_CONTROLLER_DETOUR = 256 };
+int lull_plan_controller_detour(struct lull_plan_controller *plan_controller,
+                          const struct lull_plan_controller_op *const *ops);
 
 /*
  * Back to the plan at once: in the middle of the iteration that runs, too. The trial goes on two
  * iterations later. Nothing without a detour.
  */
-void lull_conductor_end_detour(struct lull_conductor *conductor);
-bool lull_conductor_is_detoured(const struct lull_conductor *conductor);
+void lull_plan_controller_end_detour(struct lull_plan_controller *plan_controller);
+bool lull_plan_controller_is_detoured(const struct lull_plan_controller *plan_controller);
 
 /* What switching costs on this GPU as far as it is known beforehand; may be filled in. */
-struct lull_switch_cost *lull_conductor_switch_cost(struct lull_conductor *conductor, uint32_t gpu);
+struct lull_switch_cost *lull_plan_controller_switch_cost(struct lull_plan_controller *plan_controller, uint32_t gpu);
 
 /* An operation of the GPU's order begins or ends. */
-void lull_conductor_take_edge(struct lull_conductor *conductor, uint32_t gpu, uint32_t op,
+void lull_plan_controller_take_edge(struct lull_plan_controller *plan_controller, uint32_t gpu, uint32_t op,
                               bool is_end, int64_t time_ns);
 
 /* The GPU has left its order, or its rank the job. */
-void lull_conductor_take_lost(struct lull_conductor *conductor, uint32_t gpu);
+void lull_plan_controller_take_lost(struct lull_plan_controller *plan_controller, uint32_t gpu);
 
 /* Outcome of a command. If it failed, the plan is withdrawn for good. */
-void lull_conductor_take_switch(struct lull_conductor *conductor, uint32_t gpu,
+void lull_plan_controller_take_switch(struct lull_plan_controller *plan_controller, uint32_t gpu,
                                 const struct lull_switch_outcome *outcome);
 
 /* A driver call has returned after blocked_ms; the oldest unanswered request has waited for so long
  * (0: none is unanswered). */
-void lull_conductor_take_blocked(struct lull_conductor *conductor, int64_t now_ns,
+void lull_plan_controller_take_blocked(struct lull_plan_controller *plan_controller, int64_t now_ns,
                                  double blocked_ms);
-void lull_conductor_take_waiting(struct lull_conductor *conductor, int64_t now_ns,
+void lull_plan_controller_take_waiting(struct lull_plan_controller *plan_controller, int64_t now_ns,
                                  double waiting_ms);
 
 /* Commands due at now_ns, at most one per GPU; returns how many were written. */
-uint32_t lull_conductor_poll(struct lull_conductor *conductor, int64_t now_ns,
-                             struct lull_conductor_command *commands_out, uint32_t max);
+uint32_t lull_plan_controller_poll(struct lull_plan_controller *plan_controller, int64_t now_ns,
+                             struct lull_plan_controller_command *commands_out, uint32_t max);
 
 /* When to poll again at the latest; INT64_MAX: only after the next edge. */
-int64_t lull_conductor_wake_ns(const struct lull_conductor *conductor);
+int64_t lull_plan_controller_wake_ns(const struct lull_plan_controller *plan_controller);
 
 /* The next iteration that has ended and was not told yet; false: none. */
-bool lull_conductor_next_iteration(struct lull_conductor *conductor,
-                                   struct lull_conductor_iteration *iteration_out);
+bool lull_plan_controller_next_iteration(struct lull_plan_controller *plan_controller,
+                                   struct lull_plan_controller_iteration *iteration_out);
 
-enum lull_conductor_phase lull_conductor_phase(const struct lull_conductor *conductor);
+enum lull_plan_controller_phase lull_plan_controller_phase(const struct lull_plan_controller *plan_controller);
 
 /* The plan that is tried or kept, -1: none. */
-int32_t lull_conductor_plan(const struct lull_conductor *conductor);
+int32_t lull_plan_controller_plan(const struct lull_plan_controller *plan_controller);
 
-/* The number of the GPU's present iteration, as in lull_conductor_iteration. */
-uint64_t lull_conductor_iteration_of(const struct lull_conductor *conductor, uint32_t gpu);
+/* The number of the GPU's present iteration, as in lull plan controller_iteration. */
+uint64_t lull_plan_controller_iteration_of(const struct lull_plan_controller *plan_controller, uint32_t gpu);
 
 /* The point that the plan has for the GPU's present operation; 0 where it holds no plan. */
-uint32_t lull_conductor_planned(const struct lull_conductor *conductor, uint32_t gpu);
+uint32_t lull_plan_controller_planned(const struct lull_plan_controller *plan_controller, uint32_t gpu);
 
 /* Slowdown of that plan against the interleaved references, as far as measured. */
-void lull_conductor_slowdown(const struct lull_conductor *conductor,
+void lull_plan_controller_slowdown(const struct lull_plan_controller *plan_controller,
                              struct lull_guard_estimate *estimate_out);
 
 /* What a driver call takes, as it is planned with, ms. */
-double lull_conductor_call_ms(const struct lull_conductor *conductor);
+double lull_plan_controller_call_ms(const struct lull_plan_controller *plan_controller);
 
 /* What made it withdraw a plan, and how often. */
-enum lull_conductor_trouble lull_conductor_trouble(const struct lull_conductor *conductor,
+enum lull_plan_controller_trouble lull_plan_controller_trouble(const struct lull_plan_controller *plan_controller,
                                                    uint32_t *withdrawals_out);
 
 /* Raisings that had effect only after the operation that they were for had begun. */
-uint64_t lull_conductor_late(const struct lull_conductor *conductor);
+uint64_t lull_plan_controller_late(const struct lull_plan_controller *plan_controller);
 
 #endif

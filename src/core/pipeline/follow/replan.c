@@ -17,12 +17,12 @@ static const double least_saving = 0.002;
 
 struct lull_replan {
     const struct lull_pipeline_problem *problem;
-    const uint32_t *option;
+    const uint32_t *point;
     int64_t slack_ns; /* of the plan, over the highest clocks */
     int64_t highest_ns;
     struct lull_frontier *frontier;
     struct lull_pipeline_rounding *rounding;
-    uint32_t *highest; /* options */
+    uint32_t *highest; /* operating points */
     uint32_t *found;
     int64_t *relaxed_ns;
 };
@@ -36,7 +36,7 @@ struct scaled {
 
 /* ---- creating ---------------------------------------------------------------------------- */
 
-int lull_replan_create(const struct lull_pipeline_problem *problem, const uint32_t *option,
+int lull_replan_create(const struct lull_pipeline_problem *problem, const uint32_t *point,
                        struct lull_replan **replan_out, struct lull_error *err)
 {
     const size_t count = problem->graph->op_count;
@@ -47,7 +47,7 @@ int lull_replan_create(const struct lull_pipeline_problem *problem, const uint32
     if (replan == NULL)
         return lull_error_set(err, -ENOMEM, "no memory to replan");
     replan->problem = problem;
-    replan->option = option;
+    replan->point = point;
     replan->highest = calloc(count, sizeof(replan->highest[0]));
     replan->found = calloc(count, sizeof(replan->found[0]));
     replan->relaxed_ns = calloc(count, sizeof(replan->relaxed_ns[0]));
@@ -60,7 +60,7 @@ int lull_replan_create(const struct lull_pipeline_problem *problem, const uint32
     if (result == 0) {
         lull_pipeline_plan_highest(problem, replan->highest);
         replan->highest_ns = lull_pipeline_plan_cost(problem, replan->highest, 0).time_ns;
-        time_ns = lull_pipeline_plan_cost(problem, option, 0).time_ns;
+        time_ns = lull_pipeline_plan_cost(problem, point, 0).time_ns;
         replan->slack_ns = time_ns > replan->highest_ns ? time_ns - replan->highest_ns : 0;
         result = lull_frontier_seek(replan->frontier, replan->highest_ns + replan->slack_ns);
     }
@@ -102,14 +102,14 @@ static int copy_class(const struct lull_pipeline_class *from, double factor,
                       struct lull_pipeline_class *to)
 {
     *to = *from;
-    to->options = malloc(from->option_count * sizeof(to->options[0]));
-    if (to->options == NULL)
+    to->points = malloc(from->point_count * sizeof(to->points[0]));
+    if (to->points == NULL)
         return -ENOMEM;
-    for (size_t i = 0; i < from->option_count; i++) {
-        to->options[i] = from->options[i];
-        to->options[i].time_ns = scale(from->options[i].time_ns, factor, LULL_PIPELINE_MAX_TIME_NS);
-        to->options[i].energy_nj =
-            scale(from->options[i].energy_nj, factor, LULL_PIPELINE_MAX_ENERGY_NJ);
+    for (size_t i = 0; i < from->point_count; i++) {
+        to->points[i] = from->points[i];
+        to->points[i].time_ns = scale(from->points[i].time_ns, factor, LULL_PIPELINE_MAX_TIME_NS);
+        to->points[i].energy_nj =
+            scale(from->points[i].energy_nj, factor, LULL_PIPELINE_MAX_ENERGY_NJ);
     }
     return 0;
 }
@@ -164,14 +164,14 @@ static int scaled_init(struct scaled *scaled, const struct lull_pipeline_problem
 /* ---- planning ---------------------------------------------------------------------------- */
 
 static double energy_j(const struct lull_pipeline_problem *problem,
-                       const struct lull_pipeline_switching *switching, const uint32_t *option,
+                       const struct lull_pipeline_switching *switching, const uint32_t *point,
                        int64_t deadline_ns)
 {
-    const struct lull_pipeline_cost cost = lull_pipeline_plan_cost(problem, option, deadline_ns);
+    const struct lull_pipeline_cost cost = lull_pipeline_plan_cost(problem, point, deadline_ns);
 
     return cost.time_ns < 0 || cost.time_ns > deadline_ns
                ? NAN
-               : cost.energy_j + lull_pipeline_dwell_energy_j(problem, switching, option);
+               : cost.energy_j + lull_pipeline_switching_energy_j(problem, switching, point);
 }
 
 static int find(struct lull_replan *replan, const struct lull_pipeline_problem *problem,
@@ -180,7 +180,7 @@ static int find(struct lull_replan *replan, const struct lull_pipeline_problem *
                 struct lull_replan_outcome *outcome)
 {
     const int64_t deadline_ns = outcome->deadline_ns;
-    struct lull_pipeline_dwell_report report;
+    struct lull_pipeline_switching_report report;
     int64_t moved;
     int result = lull_frontier_seek(frontier, deadline_ns);
 
@@ -196,11 +196,11 @@ static int find(struct lull_replan *replan, const struct lull_pipeline_problem *
         return (int)moved;
     /* What cannot respect switching within the time is carried out as it is. */
     result =
-        lull_pipeline_dwell_quick(problem, switching, deadline_ns, replan->found, &report, NULL);
+        lull_pipeline_switching_quick(problem, switching, deadline_ns, replan->found, &report, NULL);
     if (result == -ENOMEM)
         return result;
     outcome->energy_j = energy_j(problem, switching, replan->found, deadline_ns);
-    outcome->kept_j = energy_j(problem, switching, replan->option, deadline_ns);
+    outcome->kept_j = energy_j(problem, switching, replan->point, deadline_ns);
     /* NAN: the old plan takes longer. */
     return !(outcome->energy_j > (1.0 - least_saving) * outcome->kept_j);
 }
@@ -235,7 +235,7 @@ static int find_scaled(struct lull_replan *replan, const double *factor, int64_t
 }
 
 int lull_replan_make(struct lull_replan *replan, const double *factor, int64_t extra_ns,
-                     const struct lull_pipeline_switching *switching, uint32_t *option_out,
+                     const struct lull_pipeline_switching *switching, uint32_t *point_out,
                      struct lull_replan_outcome *outcome_out)
 {
     bool is_scaled = false;
@@ -249,7 +249,7 @@ int lull_replan_make(struct lull_replan *replan, const double *factor, int64_t e
                        : find(replan, replan->problem, replan->frontier, replan->rounding,
                               switching, outcome_out);
     if (result == 1)
-        memcpy(option_out, replan->found, replan->problem->graph->op_count * sizeof(option_out[0]));
+        memcpy(point_out, replan->found, replan->problem->graph->op_count * sizeof(point_out[0]));
     /* It is as fast as the highest clocks by its deadline: rounding has no reason to fail. */
     return result == -ERANGE ? 0 : result;
 }

@@ -20,9 +20,9 @@
 
 struct lull_replan;
 
-/* The problem, and option (the plan that is carried out, op_count), must outlive it. Errors:
+/* The problem, and operating point (the plan that is carried out, op_count), must outlive it. Errors:
  * -EINVAL a blocking power that is negative or no number; -ENOMEM. O(frontier). */
-int lull_replan_create(const struct lull_pipeline_problem *problem, const uint32_t *option,
+int lull_replan_create(const struct lull_pipeline_problem *problem, const uint32_t *point,
                        struct lull_replan **replan_out, struct lull_error *err);
 void lull_replan_destroy(struct lull_replan *replan);
 
@@ -35,10 +35,10 @@ struct lull_replan_outcome {
 
 /*
  * factor: of every device, >= 1 (at most 100 counts). extra_ns: >= 0. Returns 1 and the plan, 0
- * where the old one is as good (option_out is left alone). Errors: -ENOMEM.
+ * where the old one is as good (point_out is left alone). Errors: -ENOMEM.
  */
 int lull_replan_make(struct lull_replan *replan, const double *factor, int64_t extra_ns,
-                     const struct lull_pipeline_switching *switching, uint32_t *option_out,
+                     const struct lull_pipeline_switching *switching, uint32_t *point_out,
                      struct lull_replan_outcome *outcome_out);
 
 #endif

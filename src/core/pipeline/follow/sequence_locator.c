@@ -13,7 +13,7 @@ struct event {
     int64_t pause_ns;
 };
 
-struct lull_cycle {
+struct lull_sequence_locator {
     uint32_t count;
     uint32_t period; /* the sequence equals itself when turned by this; count: only then */
     uint32_t place;
@@ -40,111 +40,111 @@ static uint32_t find_period(const uint32_t *symbols, uint32_t count)
     return count;
 }
 
-struct lull_cycle *lull_cycle_create(const uint32_t *symbols, uint32_t count)
+struct lull_sequence_locator *lull_sequence_locator_create(const uint32_t *symbols, uint32_t count)
 {
-    struct lull_cycle *cycle = calloc(1, sizeof(*cycle) + count * sizeof(symbols[0]));
+    struct lull_sequence_locator *locator = calloc(1, sizeof(*locator) + count * sizeof(symbols[0]));
 
-    if (cycle == NULL)
+    if (locator == NULL)
         return NULL;
-    cycle->history = calloc(2 * (size_t)count + 1, sizeof(cycle->history[0]));
-    if (cycle->history == NULL) {
-        free(cycle);
+    locator->history = calloc(2 * (size_t)count + 1, sizeof(locator->history[0]));
+    if (locator->history == NULL) {
+        free(locator);
         return NULL;
     }
-    memcpy(cycle->symbols, symbols, count * sizeof(symbols[0]));
-    cycle->count = count;
-    cycle->period = find_period(symbols, count);
-    cycle->place = LULL_CYCLE_UNKNOWN;
-    return cycle;
+    memcpy(locator->symbols, symbols, count * sizeof(symbols[0]));
+    locator->count = count;
+    locator->period = find_period(symbols, count);
+    locator->place = LULL_CYCLE_UNKNOWN;
+    return locator;
 }
 
-void lull_cycle_destroy(struct lull_cycle *cycle)
+void lull_sequence_locator_destroy(struct lull_sequence_locator *locator)
 {
-    if (cycle == NULL)
+    if (locator == NULL)
         return;
-    free(cycle->history);
-    free(cycle);
+    free(locator->history);
+    free(locator);
 }
 
-uint32_t lull_cycle_place(const struct lull_cycle *cycle)
+uint32_t lull_sequence_locator_place(const struct lull_sequence_locator *locator)
 {
-    return cycle->place;
+    return locator->place;
 }
 
-void lull_cycle_forget(struct lull_cycle *cycle)
+void lull_sequence_locator_forget(struct lull_sequence_locator *locator)
 {
-    cycle->place = LULL_CYCLE_UNKNOWN;
-    cycle->taken = 0;
-    cycle->strikes = 0;
+    locator->place = LULL_CYCLE_UNKNOWN;
+    locator->taken = 0;
+    locator->strikes = 0;
 }
 
 /* The event so many places before the present one. */
-static struct event *event_before(struct lull_cycle *cycle, uint32_t back)
+static struct event *event_before(struct lull_sequence_locator *locator, uint32_t back)
 {
-    return &cycle->history[(cycle->taken - 1 - back) % (2 * (uint64_t)cycle->count + 1)];
+    return &locator->history[(locator->taken - 1 - back) % (2 * (uint64_t)locator->count + 1)];
 }
 
 /* The present event is the first of a round, and the round before it was complete. */
-static bool is_behind_a_round(struct lull_cycle *cycle)
+static bool is_behind_a_round(struct lull_sequence_locator *locator)
 {
-    if (cycle->taken <= cycle->count || event_before(cycle, 0)->symbol != cycle->symbols[0])
+    if (locator->taken <= locator->count || event_before(locator, 0)->symbol != locator->symbols[0])
         return false;
-    for (uint32_t back = 1; back <= cycle->count; back++)
-        if (event_before(cycle, back)->symbol != cycle->symbols[cycle->count - back])
+    for (uint32_t back = 1; back <= locator->count; back++)
+        if (event_before(locator, back)->symbol != locator->symbols[locator->count - back])
             return false;
     return true;
 }
 
 /* Of all places that could be the first one, this one had the longest pause in both rounds. */
-static bool is_longest_pause(struct lull_cycle *cycle)
+static bool is_longest_pause(struct lull_sequence_locator *locator)
 {
-    const int64_t now_ns = event_before(cycle, 0)->pause_ns;
+    const int64_t now_ns = event_before(locator, 0)->pause_ns;
     int64_t before_ns;
 
-    if (cycle->taken < 2 * (uint64_t)cycle->count + 1)
+    if (locator->taken < 2 * (uint64_t)locator->count + 1)
         return false;
-    before_ns = event_before(cycle, cycle->count)->pause_ns;
-    for (uint32_t back = cycle->period; back < 2 * cycle->count; back += cycle->period) {
-        const double other_ns = clearly * (double)event_before(cycle, back)->pause_ns;
+    before_ns = event_before(locator, locator->count)->pause_ns;
+    for (uint32_t back = locator->period; back < 2 * locator->count; back += locator->period) {
+        const double other_ns = clearly * (double)event_before(locator, back)->pause_ns;
 
-        if (back != cycle->count && (other_ns >= (double)now_ns || other_ns >= (double)before_ns))
+        if (back != locator->count && (other_ns >= (double)now_ns || other_ns >= (double)before_ns))
             return false;
     }
     return true;
 }
 
-static uint32_t search(struct lull_cycle *cycle, uint32_t symbol, int64_t pause_ns)
+static uint32_t search(struct lull_sequence_locator *locator, uint32_t symbol, int64_t pause_ns)
 {
-    cycle->taken++;
-    *event_before(cycle, 0) = (struct event){symbol, pause_ns};
-    if (!is_behind_a_round(cycle) || (cycle->period < cycle->count && !is_longest_pause(cycle)))
+    locator->taken++;
+    *event_before(locator, 0) = (struct event){symbol, pause_ns};
+    if (!is_behind_a_round(locator) || (locator->period < locator->count && !is_longest_pause(locator)))
         return LULL_CYCLE_UNKNOWN;
-    cycle->place = 0;
-    cycle->longest_ns = 0;
+    locator->place = 0;
+    locator->longest_ns = 0;
     return 0;
 }
 
 /* Only where the symbols do not tell: the first place must keep the longest pause. */
-static bool is_still_first(struct lull_cycle *cycle, int64_t pause_ns)
+static bool is_still_first(struct lull_sequence_locator *locator, int64_t pause_ns)
 {
-    cycle->strikes = cycle->longest_ns > pause_ns ? cycle->strikes + 1 : 0;
-    cycle->longest_ns = 0;
-    return cycle->strikes < STRIKES;
+    locator->strikes = locator->longest_ns > pause_ns ? locator->strikes + 1 : 0;
+    locator->longest_ns = 0;
+    return locator->strikes < STRIKES;
 }
 
-uint32_t lull_cycle_take(struct lull_cycle *cycle, uint32_t symbol, int64_t pause_ns)
+uint32_t lull_sequence_locator_take(struct lull_sequence_locator *locator, uint32_t symbol, int64_t pause_ns)
 {
     uint32_t place;
 
-    if (cycle->place == LULL_CYCLE_UNKNOWN)
-        return search(cycle, symbol, pause_ns);
-    place = (cycle->place + 1) % cycle->count;
-    if (cycle->symbols[place] != symbol || (place == 0 && !is_still_first(cycle, pause_ns))) {
-        lull_cycle_forget(cycle);
-        return search(cycle, symbol, pause_ns);
+    if (locator->place == LULL_CYCLE_UNKNOWN)
+        return search(locator, symbol, pause_ns);
+    place = (locator->place + 1) % locator->count;
+    if (locator->symbols[place] != symbol || (place == 0 && !is_still_first(locator, pause_ns))) {
+        lull_sequence_locator_forget(locator);
+        return search(locator, symbol, pause_ns);
     }
-    if (place % cycle->period == 0 && place != 0 && pause_ns > cycle->longest_ns)
-        cycle->longest_ns = pause_ns;
-    cycle->place = place;
+    if (place % locator->period == 0 && place != 0 && pause_ns > locator->longest_ns)
+        locator->longest_ns = pause_ns;
+    locator->place = place;
     return place;
 }

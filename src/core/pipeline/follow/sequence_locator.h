@@ -17,22 +17,22 @@
 
 #define LULL_CYCLE_UNKNOWN UINT32_MAX
 
-struct lull_cycle;
+struct lull_sequence_locator;
 
 /* Copies the symbols of one round, count >= 1. NULL: no memory. */
-struct lull_cycle *lull_cycle_create(const uint32_t *symbols, uint32_t count);
-void lull_cycle_destroy(struct lull_cycle *cycle);
+struct lull_sequence_locator *lull_sequence_locator_create(const uint32_t *symbols, uint32_t count);
+void lull_sequence_locator_destroy(struct lull_sequence_locator *locator);
 
 /*
  * The next event, in the order of times. pause_ns: how long nothing had gone on before it. Returns
  * its place, from 0, or LULL_CYCLE_UNKNOWN. O(1) while the place is known, else O(count).
  */
-uint32_t lull_cycle_take(struct lull_cycle *cycle, uint32_t symbol, int64_t pause_ns);
+uint32_t lull_sequence_locator_take(struct lull_sequence_locator *locator, uint32_t symbol, int64_t pause_ns);
 
 /* The place of the last event, LULL_CYCLE_UNKNOWN if that is not known. */
-uint32_t lull_cycle_place(const struct lull_cycle *cycle);
+uint32_t lull_sequence_locator_place(const struct lull_sequence_locator *locator);
 
 /* Forgets the place: events were lost. */
-void lull_cycle_forget(struct lull_cycle *cycle);
+void lull_sequence_locator_forget(struct lull_sequence_locator *locator);
 
 #endif

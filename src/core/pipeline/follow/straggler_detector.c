@@ -21,8 +21,8 @@ struct straggler_device {
     double factor;            /* asked for */
 };
 
-struct lull_straggler {
-    struct lull_straggler_config config;
+struct lull_straggler_detector {
+    struct lull_straggler_detector_config config;
     uint32_t patience;
     bool is_stretched;
     struct usual gap;
@@ -45,15 +45,15 @@ struct lull_straggler {
     struct straggler_device devices[];
 };
 
-void lull_straggler_config_default(struct lull_straggler_config *config)
+void lull_straggler_detector_config_default(struct lull_straggler_detector_config *config)
 {
-    *config = (struct lull_straggler_config){.margin_ratio = 0.01, .patience = 2};
+    *config = (struct lull_straggler_detector_config){.margin_ratio = 0.01, .patience = 2};
 }
 
-struct lull_straggler *lull_straggler_create(const struct lull_straggler_config *config,
+struct lull_straggler_detector *lull_straggler_detector_create(const struct lull_straggler_detector_config *config,
                                              uint32_t device_count)
 {
-    struct lull_straggler *straggler =
+    struct lull_straggler_detector *straggler =
         calloc(1, sizeof(*straggler) + device_count * sizeof(straggler->devices[0]));
 
     if (straggler == NULL)
@@ -61,16 +61,16 @@ struct lull_straggler *lull_straggler_create(const struct lull_straggler_config 
     straggler->config = *config;
     straggler->patience = config->patience;
     straggler->device_count = device_count;
-    lull_straggler_reset(straggler);
+    lull_straggler_detector_reset(straggler);
     return straggler;
 }
 
-void lull_straggler_destroy(struct lull_straggler *straggler)
+void lull_straggler_detector_destroy(struct lull_straggler_detector *straggler)
 {
     free(straggler);
 }
 
-static void ask_for_nothing(struct lull_straggler *straggler)
+static void ask_for_nothing(struct lull_straggler_detector *straggler)
 {
     straggler->streak = 0;
     straggler->extra_ns = 0.0;
@@ -79,7 +79,7 @@ static void ask_for_nothing(struct lull_straggler *straggler)
         straggler->devices[i].factor = 1.0;
 }
 
-void lull_straggler_reset(struct lull_straggler *straggler)
+void lull_straggler_detector_reset(struct lull_straggler_detector *straggler)
 {
     straggler->is_stretched = false;
     ask_for_nothing(straggler);
@@ -127,13 +127,13 @@ static void adopt(struct usual *usual, double value)
         usual->latest[i] = value;
 }
 
-static double margin_ns(const struct lull_straggler *straggler)
+static double margin_ns(const struct lull_straggler_detector *straggler)
 {
     return straggler->config.margin_ratio * (straggler->span.value + straggler->gap.value);
 }
 
-static double factor_of(const struct lull_straggler *straggler,
-                        const struct lull_straggler_sample *sample, uint32_t device)
+static double factor_of(const struct lull_straggler_detector *straggler,
+                        const struct lull_straggler_detector_sample *sample, uint32_t device)
 {
     const struct usual *usual =
         &straggler->devices[device].slowness[sample->kind != LULL_STRAGGLER_REFERENCE];
@@ -141,8 +141,8 @@ static double factor_of(const struct lull_straggler *straggler,
     return is_known(usual) ? sample->slowness[device] / usual->value : 1.0;
 }
 
-static double largest_factor(const struct lull_straggler *straggler,
-                             const struct lull_straggler_sample *sample)
+static double largest_factor(const struct lull_straggler_detector *straggler,
+                             const struct lull_straggler_detector_sample *sample)
 {
     double largest = 1.0;
 
@@ -153,8 +153,8 @@ static double largest_factor(const struct lull_straggler *straggler,
 
 /* Waiting beyond the usual. Of a faster reference, what the plan would wait; not known while a
  * device is slow. */
-static double late_ns(const struct lull_straggler *straggler,
-                      const struct lull_straggler_sample *sample)
+static double late_ns(const struct lull_straggler_detector *straggler,
+                      const struct lull_straggler_detector_sample *sample)
 {
     const double late = (double)sample->gap_ns - straggler->gap.value;
 
@@ -165,7 +165,7 @@ static double late_ns(const struct lull_straggler *straggler,
                : late + (double)sample->span_ns - straggler->span.value;
 }
 
-static void learn_all(struct lull_straggler *straggler, const struct lull_straggler_sample *sample,
+static void learn_all(struct lull_straggler_detector *straggler, const struct lull_straggler_detector_sample *sample,
                       bool is_quiet)
 {
     learn(&straggler->gap, (double)sample->gap_ns, is_quiet);
@@ -178,8 +178,8 @@ static void learn_all(struct lull_straggler *straggler, const struct lull_stragg
 
 /* ---- iterations in a row ----------------------------------------------------------------- */
 
-static void extend_streak(struct lull_straggler *straggler,
-                          const struct lull_straggler_sample *sample)
+static void extend_streak(struct lull_straggler_detector *straggler,
+                          const struct lull_straggler_detector_sample *sample)
 {
     const double late = late_ns(straggler, sample);
     const bool is_first = straggler->streak == 0;
@@ -197,7 +197,7 @@ static void extend_streak(struct lull_straggler *straggler,
 }
 
 /* What all iterations in a row say; the margin is left over. */
-static enum lull_straggler_verdict ask(struct lull_straggler *straggler)
+static enum lull_straggler_detector_verdict ask(struct lull_straggler_detector *straggler)
 {
     const double margin = margin_ns(straggler);
     const double had_ns = straggler->extra_ns;
@@ -220,8 +220,8 @@ static enum lull_straggler_verdict ask(struct lull_straggler *straggler)
     return LULL_STRAGGLER_STRETCH;
 }
 
-static enum lull_straggler_verdict take_usual(struct lull_straggler *straggler,
-                                              const struct lull_straggler_sample *sample)
+static enum lull_straggler_detector_verdict take_usual(struct lull_straggler_detector *straggler,
+                                              const struct lull_straggler_detector_sample *sample)
 {
     const double ratio = straggler->config.margin_ratio;
     bool is_odd = false;
@@ -240,20 +240,20 @@ static enum lull_straggler_verdict take_usual(struct lull_straggler *straggler,
 
 /* ---- stretched --------------------------------------------------------------------------- */
 
-static enum lull_straggler_verdict go_back(struct lull_straggler *straggler)
+static enum lull_straggler_detector_verdict go_back(struct lull_straggler_detector *straggler)
 {
     const uint32_t doubled = 2 * straggler->patience;
 
     straggler->patience = straggler->stretched >= SHORT_LIVED ? straggler->config.patience
                           : doubled < MOST_PATIENCE           ? doubled
                                                               : MOST_PATIENCE;
-    lull_straggler_reset(straggler);
+    lull_straggler_detector_reset(straggler);
     return LULL_STRAGGLER_RETURN;
 }
 
 /* Whoever was slow is faster. */
-static bool is_over(const struct lull_straggler *straggler,
-                    const struct lull_straggler_sample *sample)
+static bool is_over(const struct lull_straggler_detector *straggler,
+                    const struct lull_straggler_detector_sample *sample)
 {
     if (straggler->extra_ns > 0.0 && late_ns(straggler, sample) < over_share * margin_ns(straggler))
         return true;
@@ -268,8 +268,8 @@ static bool is_over(const struct lull_straggler *straggler,
 
 /* The iteration takes as much longer as was asked for just now, and waits as long as before; or a
  * copy with a slow device takes longer than when it was not stretched. */
-static bool is_refuted(const struct lull_straggler *straggler,
-                       const struct lull_straggler_sample *sample)
+static bool is_refuted(const struct lull_straggler_detector *straggler,
+                       const struct lull_straggler_detector_sample *sample)
 {
     const double grown_ns =
         (double)(sample->span_ns + sample->gap_ns) - straggler->before_length_ns;
@@ -283,8 +283,8 @@ static bool is_refuted(const struct lull_straggler *straggler,
     return grown_ns > margin_ns(straggler) && unshrunk_ns < 0.5 * grown_ns;
 }
 
-static enum lull_straggler_verdict refute(struct lull_straggler *straggler,
-                                          const struct lull_straggler_sample *sample)
+static enum lull_straggler_detector_verdict refute(struct lull_straggler_detector *straggler,
+                                          const struct lull_straggler_detector_sample *sample)
 {
     straggler->refuted++;
     straggler->lost_ns +=
@@ -297,8 +297,8 @@ static enum lull_straggler_verdict refute(struct lull_straggler *straggler,
     return go_back(straggler);
 }
 
-static enum lull_straggler_verdict take_stretched(struct lull_straggler *straggler,
-                                                  const struct lull_straggler_sample *sample)
+static enum lull_straggler_detector_verdict take_stretched(struct lull_straggler_detector *straggler,
+                                                  const struct lull_straggler_detector_sample *sample)
 {
     const double usual_ns = straggler->span.value + straggler->gap.value;
     bool is_more;
@@ -325,8 +325,8 @@ static enum lull_straggler_verdict take_stretched(struct lull_straggler *straggl
 
 /* ---- all together ------------------------------------------------------------------------ */
 
-enum lull_straggler_verdict lull_straggler_take(struct lull_straggler *straggler,
-                                                const struct lull_straggler_sample *sample)
+enum lull_straggler_detector_verdict lull_straggler_detector_take(struct lull_straggler_detector *straggler,
+                                                const struct lull_straggler_detector_sample *sample)
 {
     if (sample->kind == LULL_STRAGGLER_MIXED) {
         straggler->lost_ns += fmax((double)(sample->span_ns + sample->gap_ns) -
@@ -336,18 +336,18 @@ enum lull_straggler_verdict lull_straggler_take(struct lull_straggler *straggler
     }
     if (sample->kind == LULL_STRAGGLER_STRETCHED)
         return straggler->is_stretched ? take_stretched(straggler, sample) : LULL_STRAGGLER_GO_ON;
-    /* Iterations that were begun before the wish had effect. */
+    /* Iterations that were begun before the options had effect. */
     return straggler->is_stretched ? LULL_STRAGGLER_GO_ON : take_usual(straggler, sample);
 }
 
-int64_t lull_straggler_wish(const struct lull_straggler *straggler, double *factor_out)
+int64_t lull_straggler_detector_request(const struct lull_straggler_detector *straggler, double *factor_out)
 {
     for (uint32_t i = 0; i < straggler->device_count; i++)
         factor_out[i] = straggler->devices[i].factor;
     return llround(straggler->extra_ns);
 }
 
-void lull_straggler_answer(struct lull_straggler *straggler, bool is_stretched)
+void lull_straggler_detector_answer(struct lull_straggler_detector *straggler, bool is_stretched)
 {
     if (!is_stretched || !straggler->is_stretched)
         straggler->stretched = 0;
@@ -356,22 +356,22 @@ void lull_straggler_answer(struct lull_straggler *straggler, bool is_stretched)
         go_back(straggler);
 }
 
-bool lull_straggler_is_stretched(const struct lull_straggler *straggler)
+bool lull_straggler_detector_is_stretched(const struct lull_straggler_detector *straggler)
 {
     return straggler->is_stretched;
 }
 
-bool lull_straggler_is_suspicious(const struct lull_straggler *straggler)
+bool lull_straggler_detector_is_suspicious(const struct lull_straggler_detector *straggler)
 {
     return straggler->streak > 0;
 }
 
-int64_t lull_straggler_lost_ns(const struct lull_straggler *straggler)
+int64_t lull_straggler_detector_lost_ns(const struct lull_straggler_detector *straggler)
 {
     return llround(straggler->lost_ns);
 }
 
-uint32_t lull_straggler_refuted(const struct lull_straggler *straggler)
+uint32_t lull_straggler_detector_refuted(const struct lull_straggler_detector *straggler)
 {
     return straggler->refuted;
 }

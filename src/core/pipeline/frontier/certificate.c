@@ -106,25 +106,25 @@ static void add(struct sum *sum, double term)
     sum->magnitude += fabs(term);
 }
 
-/* Adds the option that is cheapest where time costs price_w. */
+/* Adds the operating point that is cheapest where time costs price_w. */
 static void add_cheapest(struct sum *sum, const struct lull_pipeline_class *operations,
                          double price_w)
 {
-    const struct lull_pipeline_option *option = operations->options;
+    const struct lull_pipeline_point *point = operations->points;
     size_t best = 0;
     double least_nj = INFINITY;
 
-    for (size_t i = 0; i < operations->option_count; i++) {
-        const double cost_nj = (double)option[i].energy_nj + price_w * (double)option[i].time_ns;
+    for (size_t i = 0; i < operations->point_count; i++) {
+        const double cost_nj = (double)point[i].energy_nj + price_w * (double)point[i].time_ns;
 
         if (cost_nj < least_nj) {
             least_nj = cost_nj;
             best = i;
         }
     }
-    assert(operations->option_count > 0);
-    add(sum, (double)option[best].energy_nj);
-    add(sum, price_w * (double)option[best].time_ns);
+    assert(operations->point_count > 0);
+    add(sum, (double)point[best].energy_nj);
+    add(sum, price_w * (double)point[best].time_ns);
 }
 
 /* Adds up what the flow proves, nJ, and by how much roundings may have moved it. */

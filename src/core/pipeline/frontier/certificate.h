@@ -3,7 +3,7 @@
  * time T can take, whatever found it. The checker shares nothing with the solver (frontier.h): it
  * asks that the flow is conserved and not negative, and adds up
  *
- *   E(T) >= sum over ops of min over all options k of (e'_k + f_op * t_k)
+ *   E(T) >= sum over ops of min over all operating points k of (e'_k + f_op * t_k)
  *           + sum over edges of f_edge * latency - v * T + sum over devices of blocking_w * T
  *
  * with e' = energy - blocking power * time. True of every conserved flow f of value v, because it
@@ -30,7 +30,7 @@ struct lull_certificate {
     int64_t *edge_flow; /* graph->edge_count, >= 0, in the order of the finished graph's edges */
 };
 
-/* Allocates a flow for a graph, all 0, which proves that no plan is below the cheapest options.
+/* Allocates a flow for a graph, all 0, which proves that no plan is below the cheapest operating points.
  * Error: -ENOMEM. */
 int lull_certificate_init(struct lull_certificate *certificate,
                           const struct lull_pipeline_graph *graph);
@@ -43,7 +43,7 @@ int lull_certificate_check(const struct lull_certificate *certificate,
 /*
  * The energy in joules below which no plan of an iteration time of time_ns lies, from a flow that
  * has been checked; the rounding of the sum is on the safe side. The bound is tight at the time
- * that the flow was found for, and true at any other. O(n * options).
+ * that the flow was found for, and true at any other. O(n * operating points).
  */
 double lull_certificate_bound(const struct lull_certificate *certificate,
                               const struct lull_pipeline_problem *problem, int64_t time_ns);

@@ -13,9 +13,9 @@ static const double finest_w = 1e-9;
 /* All flow together may add up to this much, so that no sum overflows int64_t. */
 static const double most_flow = 4e18;
 
-/* Watts saved by the hull's segment from one option to a slower one. */
-static double slope_w(const struct lull_pipeline_option *fast,
-                      const struct lull_pipeline_option *slow, double blocking_w)
+/* Watts saved by the hull's segment from one operating point to a slower one. */
+static double slope_w(const struct lull_pipeline_point *fast,
+                      const struct lull_pipeline_point *slow, double blocking_w)
 {
     return (lull_pipeline_effective_nj(fast, blocking_w) -
             lull_pipeline_effective_nj(slow, blocking_w)) /
@@ -29,7 +29,7 @@ static double steepest_w(const struct lull_pipeline_class *operations, double bl
 
     if (lull_pipeline_pareto(operations, blocking_w, true, corner) < 2)
         return 0.0;
-    return slope_w(&operations->options[corner[0]], &operations->options[corner[1]], blocking_w);
+    return slope_w(&operations->points[corner[0]], &operations->points[corner[1]], blocking_w);
 }
 
 /*
@@ -41,13 +41,13 @@ static void fill_curve(struct curve *curve, const struct lull_pipeline_class *op
 {
     uint32_t corner[LULL_PIPELINE_MAX_OPTIONS];
     size_t count = lull_pipeline_pareto(operations, curve->blocking_w, true, corner);
-    const struct lull_pipeline_option *slow = &operations->options[corner[--count]];
+    const struct lull_pipeline_point *slow = &operations->points[corner[--count]];
 
     curve->slow_nj = lull_pipeline_effective_nj(slow, curve->blocking_w);
     curve->length_ns[0] = slow->time_ns;
     curve->steps = 0;
     while (count-- > 0) {
-        const struct lull_pipeline_option *fast = &operations->options[corner[count]];
+        const struct lull_pipeline_point *fast = &operations->points[corner[count]];
         const int64_t threshold = llround(slope_w(fast, slow, curve->blocking_w) / unit_w);
 
         if (threshold > (curve->steps > 0 ? curve->threshold[curve->steps - 1] : 0))
@@ -73,8 +73,8 @@ static int make_curve(struct curves *curves, const struct lull_pipeline_problem 
         curves->all = all;
         curves->room = room;
     }
-    curve.length_ns = malloc(operations->option_count * sizeof(*curve.length_ns));
-    curve.threshold = malloc(operations->option_count * sizeof(*curve.threshold));
+    curve.length_ns = malloc(operations->point_count * sizeof(*curve.length_ns));
+    curve.threshold = malloc(operations->point_count * sizeof(*curve.threshold));
     curves->all[curves->count++] = curve;
     return curve.length_ns == NULL || curve.threshold == NULL ? -ENOMEM : 0;
 }

@@ -11,28 +11,28 @@ enum { GREEDY_STEPS = 3 }; /* as published */
 struct lull_envpipe {
     const struct lull_pipeline_problem *problem;
     enum lull_envpipe_method method;
-    uint32_t *option;
+    uint32_t *point;
     bool *is_envelope;    /* of every operation */
-    int64_t *duration_ns; /* of every operation at its option */
+    int64_t *duration_ns; /* of every operation at its operating point */
     int64_t *end_ns;      /* when it ends by the profile */
     uint32_t *path;       /* the critical path, the last operation first */
     size_t path_length;
 };
 
-static void choose(struct lull_envpipe *planner, uint32_t op, uint32_t option)
+static void choose(struct lull_envpipe *planner, uint32_t op, uint32_t point)
 {
-    assert(option < lull_pipeline_class_of(planner->problem, op)->option_count);
-    planner->option[op] = option;
+    assert(point < lull_pipeline_class_of(planner->problem, op)->point_count);
+    planner->point[op] = point;
     planner->duration_ns[op] =
-        lull_pipeline_class_of(planner->problem, op)->options[option].time_ns;
+        lull_pipeline_class_of(planner->problem, op)->points[point].time_ns;
 }
 
 static uint32_t least_energy(const struct lull_pipeline_class *operations)
 {
     uint32_t least = 0;
 
-    for (uint32_t i = 1; i < operations->option_count; i++)
-        if (operations->options[i].energy_nj < operations->options[least].energy_nj)
+    for (uint32_t i = 1; i < operations->point_count; i++)
+        if (operations->points[i].energy_nj < operations->points[least].energy_nj)
             least = i;
     return least;
 }
@@ -133,13 +133,13 @@ static bool is_inside_envelope(const struct lull_envpipe *planner)
  * index down. */
 static bool can_rise(const struct lull_envpipe *planner, uint32_t op)
 {
-    return planner->option[op] >
+    return planner->point[op] >
            lull_pipeline_highest(lull_pipeline_class_of(planner->problem, op));
 }
 
 static uint32_t clock_of(const struct lull_envpipe *planner, uint32_t op)
 {
-    return lull_pipeline_class_of(planner->problem, op)->options[planner->option[op]].sm_mhz;
+    return lull_pipeline_class_of(planner->problem, op)->points[planner->point[op]].sm_mhz;
 }
 
 static bool raise_lowest(struct lull_envpipe *planner)
@@ -156,7 +156,7 @@ static bool raise_lowest(struct lull_envpipe *planner)
         const uint32_t op = planner->path[i];
 
         if (can_rise(planner, op) && clock_of(planner, op) == lowest_mhz)
-            choose(planner, op, planner->option[op] - 1);
+            choose(planner, op, planner->point[op] - 1);
     }
     return lowest_mhz != UINT32_MAX;
 }
@@ -169,7 +169,7 @@ static bool raise_last(struct lull_envpipe *planner)
         if (!can_rise(planner, op))
             continue;
         for (int step = 0; step < GREEDY_STEPS && can_rise(planner, op); step++)
-            choose(planner, op, planner->option[op] - 1);
+            choose(planner, op, planner->point[op] - 1);
         return true;
     }
     return false;
@@ -203,13 +203,13 @@ struct lull_envpipe *lull_envpipe_create(const struct lull_pipeline_problem *pro
     *envpipe = (struct lull_envpipe){
         .problem = problem,
         .method = method,
-        .option = calloc(count, sizeof(*envpipe->option)),
+        .point = calloc(count, sizeof(*envpipe->point)),
         .is_envelope = calloc(count, sizeof(*envpipe->is_envelope)),
         .duration_ns = calloc(count, sizeof(*envpipe->duration_ns)),
         .end_ns = calloc(count, sizeof(*envpipe->end_ns)),
         .path = calloc(count, sizeof(*envpipe->path)),
     };
-    if (envpipe->option == NULL || envpipe->is_envelope == NULL || envpipe->duration_ns == NULL ||
+    if (envpipe->point == NULL || envpipe->is_envelope == NULL || envpipe->duration_ns == NULL ||
         envpipe->end_ns == NULL || envpipe->path == NULL) {
         lull_envpipe_destroy(envpipe);
         return NULL;
@@ -223,7 +223,7 @@ void lull_envpipe_destroy(struct lull_envpipe *envpipe)
 {
     if (envpipe == NULL)
         return;
-    free(envpipe->option);
+    free(envpipe->point);
     free(envpipe->is_envelope);
     free(envpipe->duration_ns);
     free(envpipe->end_ns);
@@ -231,9 +231,9 @@ void lull_envpipe_destroy(struct lull_envpipe *envpipe)
     free(envpipe);
 }
 
-const uint32_t *lull_envpipe_options(const struct lull_envpipe *envpipe)
+const uint32_t *lull_envpipe_points(const struct lull_envpipe *envpipe)
 {
-    return envpipe->option;
+    return envpipe->point;
 }
 
 /* Finds when operations end by the profile. */
@@ -247,7 +247,7 @@ static void imagine(struct lull_envpipe *envpipe)
 }
 
 int lull_envpipe_plan(const struct lull_pipeline_problem *problem, enum lull_envpipe_method method,
-                      uint32_t most_iterations, uint32_t *option_out,
+                      uint32_t most_iterations, uint32_t *point_out,
                       struct lull_envpipe_outcome *outcome_out)
 {
     struct lull_envpipe *const envpipe = lull_envpipe_create(problem, method);
@@ -267,7 +267,7 @@ int lull_envpipe_plan(const struct lull_pipeline_problem *problem, enum lull_env
             lull_envpipe_step(envpipe, envpipe->end_ns, 0) != LULL_ENVPIPE_RAISED;
         outcome_out->iterations += !outcome_out->is_settled;
     }
-    memcpy(option_out, envpipe->option, problem->graph->op_count * sizeof(option_out[0]));
+    memcpy(point_out, envpipe->point, problem->graph->op_count * sizeof(point_out[0]));
     lull_envpipe_destroy(envpipe);
     return 0;
 }

@@ -55,8 +55,8 @@ struct lull_envpipe *lull_envpipe_create(const struct lull_pipeline_problem *pro
                                          enum lull_envpipe_method method);
 void lull_envpipe_destroy(struct lull_envpipe *envpipe);
 
-/* The current plan, op_count indices into the options; valid until the next step. */
-const uint32_t *lull_envpipe_options(const struct lull_envpipe *envpipe);
+/* The current plan, op_count indices into the operating points; valid until the next step. */
+const uint32_t *lull_envpipe_points(const struct lull_envpipe *envpipe);
 
 /*
  * Looks at an iteration and raises clocks. end_ns says when every operation ended, as measured by a
@@ -67,11 +67,11 @@ enum lull_envpipe_step lull_envpipe_step(struct lull_envpipe *envpipe, const int
                                          int64_t tie_ns);
 
 /*
- * Makes EnvPipe's plan. option_out receives op_count indices into the options; outcome_out
+ * Makes EnvPipe's plan. point_out receives op_count indices into the operating points; outcome_out
  * describes that plan, settled or not. Error: -ENOMEM. O(operations) for every iteration.
  */
 int lull_envpipe_plan(const struct lull_pipeline_problem *problem, enum lull_envpipe_method method,
-                      uint32_t most_iterations, uint32_t *option_out,
+                      uint32_t most_iterations, uint32_t *point_out,
                       struct lull_envpipe_outcome *outcome_out);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * Frontier: the least energy of a pipeline iteration for every iteration time, exactly, where an
- * operation may mix its options (the convex relaxation): a lower bound for all plans with
- * real options, and where to start looking for a good one.
+ * operation may mix its operating points (the convex relaxation): a lower bound for all plans with
+ * real operating points, and where to start looking for a good one.
  *
  * The dual of a linear time-cost trade-off (Kelley 1961; Fulkerson 1961; Phillips and Dessouky
  * 1977) is a parametric min-cost flow: watts flow along the longest paths of the task graph, and an
@@ -77,7 +77,7 @@ const struct lull_frontier_point *lull_frontier_points(const struct lull_frontie
 
 /*
  * Writes how long each operation takes in the relaxed optimum here, op_count integers in
- * nanoseconds, each between its fastest option and its cheapest. The makespan is never longer than
+ * nanoseconds, each between its fastest operating point and its cheapest. The makespan is never longer than
  * the time here.
  */
 void lull_frontier_durations(const struct lull_frontier *frontier, int64_t *duration_out);

@@ -101,34 +101,34 @@ static bool choose_recipe(const struct lull_pipeline_fit *fit, uint32_t stage,
     }
 }
 
-static const struct lull_pipeline_option *at_clock(const struct lull_pipeline_class *operations,
+static const struct lull_pipeline_point *at_clock(const struct lull_pipeline_class *operations,
                                                    uint32_t sm_mhz)
 {
-    for (size_t i = 0; i < operations->option_count; i++)
-        if (operations->options[i].sm_mhz == sm_mhz)
-            return &operations->options[i];
+    for (size_t i = 0; i < operations->point_count; i++)
+        if (operations->points[i].sm_mhz == sm_mhz)
+            return &operations->points[i];
     return NULL;
 }
 
 /* Mixes the recipe at one clock. Returns false if a share has no such clock. */
 static bool mix(const struct recipe *recipe, uint32_t parts, uint32_t sm_mhz,
-                struct lull_pipeline_option *option_out)
+                struct lull_pipeline_point *point_out)
 {
     double time_ns = 0.0;
     double energy_nj = 0.0;
 
     for (size_t i = 0; i < recipe->count; i++) {
         const struct share *share = &recipe->shares[i];
-        const struct lull_pipeline_option *option = at_clock(share->operations, sm_mhz);
+        const struct lull_pipeline_point *point = at_clock(share->operations, sm_mhz);
 
-        if (option == NULL)
+        if (point == NULL)
             return false;
-        time_ns += share->ratio * (double)option->time_ns;
-        energy_nj += share->ratio * (double)option->energy_nj;
+        time_ns += share->ratio * (double)point->time_ns;
+        energy_nj += share->ratio * (double)point->energy_nj;
     }
-    option_out->sm_mhz = sm_mhz;
-    option_out->time_ns = llround(time_ns / parts);
-    option_out->energy_nj = llround(energy_nj / parts);
+    point_out->sm_mhz = sm_mhz;
+    point_out->time_ns = llround(time_ns / parts);
+    point_out->energy_nj = llround(energy_nj / parts);
     return true;
 }
 
@@ -145,22 +145,22 @@ static int add_class(struct lull_pipeline_fit *fit, uint32_t stage, enum lull_pi
                      uint32_t partner, const struct recipe *recipe, struct lull_error *err)
 {
     const struct lull_pipeline_class *first = recipe->shares[0].operations;
-    bool has_option = false;
+    bool has_point = false;
 
     assert(recipe->count > 0);
-    for (size_t i = 0; i < first->option_count; i++) {
-        struct lull_pipeline_option option;
+    for (size_t i = 0; i < first->point_count; i++) {
+        struct lull_pipeline_point point;
         int rc;
 
-        if (!mix(recipe, fit->parts, first->options[i].sm_mhz, &option))
+        if (!mix(recipe, fit->parts, first->points[i].sm_mhz, &point))
             continue;
-        rc = lull_pipeline_profile_add_copy(fit->fitted, fit->copy, stage, kind, partner, &option,
+        rc = lull_pipeline_profile_add_copy(fit->fitted, fit->copy, stage, kind, partner, &point,
                                             err);
         if (rc < 0)
             return rc;
-        has_option = true;
+        has_point = true;
     }
-    if (!has_option)
+    if (!has_point)
         return no_class(fit, stage, kind, "has no clock in common with its partner", err);
     return lull_pipeline_profile_find_copy(fit->fitted, fit->copy, stage, kind, partner);
 }
@@ -203,7 +203,7 @@ int lull_pipeline_fit_class(struct lull_pipeline_fit *fit, uint32_t stage,
 int lull_pipeline_fit_fixed(struct lull_pipeline_fit *fit, uint32_t stage, int64_t time_ns,
                             int64_t energy_nj, struct lull_error *err)
 {
-    const struct lull_pipeline_option option = {time_ns, energy_nj, 0};
+    const struct lull_pipeline_point point = {time_ns, energy_nj, 0};
     uint32_t number = 0; /* fixed classes of a stage are told apart by it, as by partners */
     int rc;
 
@@ -212,11 +212,11 @@ int lull_pipeline_fit_fixed(struct lull_pipeline_fit *fit, uint32_t stage, int64
 
         if (known->kind != LULL_PIPELINE_FIXED || known->stage != stage)
             continue;
-        if (known->options[0].time_ns == time_ns && known->options[0].energy_nj == energy_nj)
+        if (known->points[0].time_ns == time_ns && known->points[0].energy_nj == energy_nj)
             return (int)i;
         number++;
     }
-    rc = lull_pipeline_profile_add(fit->fitted, stage, LULL_PIPELINE_FIXED, number, &option, err);
+    rc = lull_pipeline_profile_add(fit->fitted, stage, LULL_PIPELINE_FIXED, number, &point, err);
     if (rc < 0)
         return rc;
     return lull_pipeline_profile_find(fit->fitted, stage, LULL_PIPELINE_FIXED, number);

@@ -39,12 +39,12 @@ uint32_t lull_pipeline_fit_stage(const struct lull_pipeline_fit *fit, uint32_t s
 /*
  * The index, in fit->fitted, of the class of (stage, kind, partner); partner: the stage of an
  * overlap's backward, else 0. Errors: -ENOENT neither measured nor derivable, -EINVAL stage or
- * ratio out of range or a derived option out of the profile's limits; -ENOMEM.
+ * ratio out of range or a derived operating point out of the profile's limits; -ENOMEM.
  */
 int lull_pipeline_fit_class(struct lull_pipeline_fit *fit, uint32_t stage,
                             enum lull_pipeline_kind kind, uint32_t partner, struct lull_error *err);
 
-/* Adds a class of one fixed option, for collectives and the like, and returns its index; equal
+/* Adds a class of one fixed operating point, for collectives and the like, and returns its index; equal
  * classes of a stage become one. Errors: as lull_pipeline_profile_add. */
 int lull_pipeline_fit_fixed(struct lull_pipeline_fit *fit, uint32_t stage, int64_t time_ns,
                             int64_t energy_nj, struct lull_error *err);

@@ -5,24 +5,24 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The option that a plan gives an operation. */
-static const struct lull_pipeline_option *chosen(const struct lull_pipeline_problem *problem,
-                                                 const uint32_t *option, size_t op)
+/* The operating point that a plan gives an operation. */
+static const struct lull_pipeline_point *chosen(const struct lull_pipeline_problem *problem,
+                                                 const uint32_t *point, size_t op)
 {
     const struct lull_pipeline_class *class = lull_pipeline_class_of(problem, op);
 
-    assert(option[op] < class->option_count);
-    return &class->options[option[op]];
+    assert(point[op] < class->point_count);
+    return &class->points[point[op]];
 }
 
-void lull_pipeline_plan_highest(const struct lull_pipeline_problem *problem, uint32_t *option_out)
+void lull_pipeline_plan_highest(const struct lull_pipeline_problem *problem, uint32_t *point_out)
 {
     for (size_t op = 0; op < problem->graph->op_count; op++)
-        option_out[op] = lull_pipeline_highest(lull_pipeline_class_of(problem, op));
+        point_out[op] = lull_pipeline_highest(lull_pipeline_class_of(problem, op));
 }
 
 struct lull_pipeline_cost lull_pipeline_plan_cost(const struct lull_pipeline_problem *problem,
-                                                  const uint32_t *option, int64_t period_ns)
+                                                  const uint32_t *point, int64_t period_ns)
 {
     const struct lull_pipeline_graph *graph = problem->graph;
     int64_t *duration_ns = malloc(graph->op_count * sizeof(*duration_ns));
@@ -33,7 +33,7 @@ struct lull_pipeline_cost lull_pipeline_plan_cost(const struct lull_pipeline_pro
     if (duration_ns == NULL)
         return cost;
     for (size_t op = 0; op < graph->op_count; op++) {
-        const struct lull_pipeline_option *runs_at = chosen(problem, option, op);
+        const struct lull_pipeline_point *runs_at = chosen(problem, point, op);
 
         duration_ns[op] = runs_at->time_ns;
         energy_nj +=

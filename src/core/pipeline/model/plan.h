@@ -1,8 +1,8 @@
 /*
- * Plan: one real option for every operation of a task graph; how long a plan takes and what it
+ * Plan: one real operating point for every operation of a task graph; how long a plan takes and what it
  * costs.
  *
- * Energy of an iteration of time T: every operation at its option, and every device at its blocking
+ * Energy of an iteration of time T: every operation at its operating point, and every device at its blocking
  * power for the rest of T:
  *   E = sum of energies + sum over devices of blocking_w * (T - the time that the device is busy)
  *
@@ -42,9 +42,9 @@ struct lull_pipeline_cost {
     double energy_j; /* of an iteration that takes period_ns (see below) */
 };
 
-/* Makes the plan of every operation at its class's highest clock. option_out: op_count indices into
- * the options. */
-void lull_pipeline_plan_highest(const struct lull_pipeline_problem *problem, uint32_t *option_out);
+/* Makes the plan of every operation at its class's highest clock. point_out: op_count indices into
+ * the operating points. */
+void lull_pipeline_plan_highest(const struct lull_pipeline_problem *problem, uint32_t *point_out);
 
 /*
  * Evaluates a plan with the profile's own numbers. period_ns: how long the iteration takes, with
@@ -52,6 +52,6 @@ void lull_pipeline_plan_highest(const struct lull_pipeline_problem *problem, uin
  * makespan. O(n).
  */
 struct lull_pipeline_cost lull_pipeline_plan_cost(const struct lull_pipeline_problem *problem,
-                                                  const uint32_t *option, int64_t period_ns);
+                                                  const uint32_t *point, int64_t period_ns);
 
 #endif

@@ -43,7 +43,7 @@ void lull_pipeline_profile_fini(struct lull_pipeline_profile *profile)
     if (profile == NULL)
         return;
     for (size_t i = 0; i < profile->class_count; i++)
-        free(profile->classes[i].options);
+        free(profile->classes[i].points);
     free(profile->classes);
     lull_pipeline_profile_init(profile);
 }
@@ -67,51 +67,51 @@ int lull_pipeline_profile_find(const struct lull_pipeline_profile *profile, uint
     return lull_pipeline_profile_find_copy(profile, 0, stage, kind, partner);
 }
 
-/* Where an option with this clock belongs: before the first option whose clock is not higher. */
+/* Where an operating point with this clock belongs: before the first operating point whose clock is not higher. */
 static size_t place_of(const struct lull_pipeline_class *operations, uint32_t sm_mhz)
 {
     size_t place = 0;
 
-    while (place < operations->option_count && operations->options[place].sm_mhz > sm_mhz)
+    while (place < operations->point_count && operations->points[place].sm_mhz > sm_mhz)
         place++;
     return place;
 }
 
-static int check_option(const struct lull_pipeline_option *option, struct lull_error *err)
+static int check_point(const struct lull_pipeline_point *point, struct lull_error *err)
 {
-    if (option->time_ns <= 0 || option->time_ns > LULL_PIPELINE_MAX_TIME_NS)
+    if (point->time_ns <= 0 || point->time_ns > LULL_PIPELINE_MAX_TIME_NS)
         return lull_error_set(err, -EINVAL, "time of %.9g s is not above 0 and at most %.9g s",
-                              (double)option->time_ns * 1e-9,
+                              (double)point->time_ns * 1e-9,
                               (double)LULL_PIPELINE_MAX_TIME_NS * 1e-9);
-    if (option->energy_nj < 0 || option->energy_nj > LULL_PIPELINE_MAX_ENERGY_NJ)
+    if (point->energy_nj < 0 || point->energy_nj > LULL_PIPELINE_MAX_ENERGY_NJ)
         return lull_error_set(err, -EINVAL, "energy of %.9g J is not between 0 and %.9g J",
-                              (double)option->energy_nj * 1e-9,
+                              (double)point->energy_nj * 1e-9,
                               (double)LULL_PIPELINE_MAX_ENERGY_NJ * 1e-9);
     return 0;
 }
 
-static int insert_option(struct lull_pipeline_class *operations,
-                         const struct lull_pipeline_option *option, struct lull_error *err)
+static int insert_point(struct lull_pipeline_class *operations,
+                         const struct lull_pipeline_point *point, struct lull_error *err)
 {
-    const size_t count = operations->option_count;
-    const size_t place = place_of(operations, option->sm_mhz);
-    struct lull_pipeline_option *options;
+    const size_t count = operations->point_count;
+    const size_t place = place_of(operations, point->sm_mhz);
+    struct lull_pipeline_point *points;
 
-    if (place < count && operations->options[place].sm_mhz == option->sm_mhz)
+    if (place < count && operations->points[place].sm_mhz == point->sm_mhz)
         return lull_error_set(err, -EEXIST,
                               "%s of stage %" PRIu32 " has a row for %" PRIu32 " MHz already",
-                              kind_names[operations->kind], operations->stage, option->sm_mhz);
+                              kind_names[operations->kind], operations->stage, point->sm_mhz);
     if (count == LULL_PIPELINE_MAX_OPTIONS)
         return lull_error_set(err, -EINVAL, "%s of stage %" PRIu32 " has more than %d clocks",
                               kind_names[operations->kind], operations->stage,
                               (int)LULL_PIPELINE_MAX_OPTIONS);
-    options = realloc(operations->options, (count + 1) * sizeof(*options));
-    if (options == NULL)
+    points = realloc(operations->points, (count + 1) * sizeof(*points));
+    if (points == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for the profile");
-    memmove(&options[place + 1], &options[place], (count - place) * sizeof(*options));
-    options[place] = *option;
-    operations->options = options;
-    operations->option_count = count + 1;
+    memmove(&points[place + 1], &points[place], (count - place) * sizeof(*points));
+    points[place] = *point;
+    operations->points = points;
+    operations->point_count = count + 1;
     return 0;
 }
 
@@ -132,34 +132,34 @@ static int add_class(struct lull_pipeline_profile *profile, const struct lull_pi
 
 int lull_pipeline_profile_add_copy(struct lull_pipeline_profile *profile, uint32_t copy,
                                    uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner,
-                                   const struct lull_pipeline_option *option,
+                                   const struct lull_pipeline_point *point,
                                    struct lull_error *err)
 {
     const int index = lull_pipeline_profile_find_copy(profile, copy, stage, kind, partner);
     struct lull_pipeline_class operations = {
         .stage = stage, .kind = kind, .partner = partner, .copy = copy};
-    int status = check_option(option, err);
+    int status = check_point(point, err);
 
     if (status != 0)
         return status;
     if (index >= 0)
-        return insert_option(&profile->classes[index], option, err);
-    status = insert_option(&operations, option, err);
+        return insert_point(&profile->classes[index], point, err);
+    status = insert_point(&operations, point, err);
     if (status == 0)
         status = add_class(profile, &operations, err);
     if (status != 0)
-        free(operations.options);
+        free(operations.points);
     return status;
 }
 
 int lull_pipeline_profile_add(struct lull_pipeline_profile *profile, uint32_t stage,
                               enum lull_pipeline_kind kind, uint32_t partner,
-                              const struct lull_pipeline_option *option, struct lull_error *err)
+                              const struct lull_pipeline_point *point, struct lull_error *err)
 {
-    return lull_pipeline_profile_add_copy(profile, 0, stage, kind, partner, option, err);
+    return lull_pipeline_profile_add_copy(profile, 0, stage, kind, partner, point, err);
 }
 
-/* An option as a point of time and effective energy. */
+/* An operating point as a point of time and effective energy. */
 struct point {
     int64_t time_ns;
     double effective_nj;
@@ -198,16 +198,16 @@ size_t lull_pipeline_pareto(const struct lull_pipeline_class *operations, double
     struct point points[LULL_PIPELINE_MAX_OPTIONS];
     size_t kept = 0;
 
-    assert(operations->option_count > 0 && operations->option_count <= LULL_PIPELINE_MAX_OPTIONS);
-    for (size_t i = 0; i < operations->option_count; i++) {
-        const struct lull_pipeline_option *option = &operations->options[i];
+    assert(operations->point_count > 0 && operations->point_count <= LULL_PIPELINE_MAX_OPTIONS);
+    for (size_t i = 0; i < operations->point_count; i++) {
+        const struct lull_pipeline_point *point = &operations->points[i];
 
-        points[i].time_ns = option->time_ns;
-        points[i].effective_nj = lull_pipeline_effective_nj(option, blocking_w);
+        points[i].time_ns = point->time_ns;
+        points[i].effective_nj = lull_pipeline_effective_nj(point, blocking_w);
         points[i].index = (uint32_t)i;
     }
-    qsort(points, operations->option_count, sizeof(points[0]), by_time);
-    for (size_t i = 0; i < operations->option_count; i++) {
+    qsort(points, operations->point_count, sizeof(points[0]), by_time);
+    for (size_t i = 0; i < operations->point_count; i++) {
         if (kept > 0 && points[i].effective_nj >= points[kept - 1].effective_nj)
             continue;
         while (hull && kept > 1 && above_line(&points[kept - 2], &points[kept - 1], &points[i]))

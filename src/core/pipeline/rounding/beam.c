@@ -13,7 +13,7 @@
 #include "core/pipeline/rounding/beam_state.h"
 
 /* The times of the relaxed optima whose flows and ends guide the passes, as shares of the deadline.
- * A plan of real options does not quite reach the deadline on all paths, so optima of shorter times
+ * A plan of real operating points does not quite reach the deadline on all paths, so optima of shorter times
  * suit as well. Commit 1c63aea measured them. */
 static const double GUIDES[] = {1.0, 0.9995, 0.999};
 enum { GUIDE_COUNT = sizeof(GUIDES) / sizeof(GUIDES[0]) };
@@ -135,8 +135,8 @@ static double best_energy_j(const struct search *search)
 {
     struct lull_pipeline_rounding *rounding = search->rounding;
 
-    lull_round_to_options(rounding, search->best, rounding->option);
-    return lull_pipeline_plan_cost(rounding->problem, rounding->option, search->deadline_ns)
+    lull_round_to_points(rounding, search->best, rounding->point);
+    return lull_pipeline_plan_cost(rounding->problem, rounding->point, search->deadline_ns)
         .energy_j;
 }
 
@@ -157,7 +157,7 @@ static int run_guides(struct search *search)
             return result;
         lull_frontier_certify(search->frontier, &search->flow);
         if (search->flow.value == 0)
-            return 0; /* this is the slow end: every operation has its cheapest option */
+            return 0; /* this is the slow end: every operation has its cheapest operating point */
         if (i == 0)
             enough_j = NEAR_RATIO * lull_frontier_here(search->frontier).energy_j;
         if (energy_j <= enough_j)
@@ -172,7 +172,7 @@ static int run_guides(struct search *search)
 }
 
 int lull_pipeline_beam(struct lull_pipeline_rounding *rounding, struct lull_frontier *frontier,
-                       int64_t deadline_ns, uint32_t *option_inout)
+                       int64_t deadline_ns, uint32_t *point_inout)
 {
     struct search search = {.rounding = rounding, .frontier = frontier, .deadline_ns = deadline_ns};
     int result = search_create(&search);
@@ -183,7 +183,7 @@ int lull_pipeline_beam(struct lull_pipeline_rounding *rounding, struct lull_fron
     result = lull_round_prepare_moves(rounding);
     if (result < 0)
         goto destroy;
-    lull_round_from_options(rounding, option_inout, search.best);
+    lull_round_from_points(rounding, point_inout, search.best);
     if (lull_round_earliest(rounding, search.best) > deadline_ns) {
         result = -ERANGE;
         goto destroy;
@@ -193,7 +193,7 @@ int lull_pipeline_beam(struct lull_pipeline_rounding *rounding, struct lull_fron
         goto destroy;
     makespan_ns = lull_round_earliest(rounding, search.best);
     assert(makespan_ns <= deadline_ns);
-    lull_round_to_options(rounding, search.best, option_inout);
+    lull_round_to_points(rounding, search.best, point_inout);
 destroy:
     search_destroy(&search);
     return result;

@@ -3,7 +3,7 @@
  *
  * A flow through the task graph (certificate.h) bounds what any plan needs, and tells where a given
  * plan loses against that bound: on every edge it loses the flow times the slack, and in every
- * operation what its option costs more than the cheapest one at the price of its flow. No loss is
+ * operation what its operating point costs more than the cheapest one at the price of its flow. No loss is
  * negative, so the search builds plans operation by operation, as time goes on, and of the partial
  * plans that have come equally far it keeps only those with the least loss (beam search, Lowerre
  * 1976). A plan may drift from the relaxed optimum's times, but pays for it.
@@ -23,7 +23,7 @@
 struct lull_frontier;
 
 /*
- * Looks for a cheaper plan within deadline_ns. option_inout: a plan within deadline_ns, such as
+ * Looks for a cheaper plan within deadline_ns. point_inout: a plan within deadline_ns, such as
  * lull_pipeline_round_thorough's; it stays within and never becomes dearer. The frontier, of the
  * same problem, is left standing somewhere near. The work is bounded, at most half a second for 512
  * operations: a plan within 0.05 % of the relaxed optimum is left as it is, and a search along
@@ -32,6 +32,6 @@ struct lull_frontier;
  * -ENOMEM.
  */
 int lull_pipeline_beam(struct lull_pipeline_rounding *rounding, struct lull_frontier *frontier,
-                       int64_t deadline_ns, uint32_t *option_inout);
+                       int64_t deadline_ns, uint32_t *point_inout);
 
 #endif

@@ -89,14 +89,14 @@ struct choice {
 static uint32_t list_choices(const struct beam *beam, uint32_t op, struct choice *choices)
 {
     const struct ladder *ladder = ladder_at(beam->rounding, op);
-    const struct lull_pipeline_option *options =
-        beam->rounding->problem->profile->classes[ladder->class_index].options;
+    const struct lull_pipeline_point *points =
+        beam->rounding->problem->profile->classes[ladder->class_index].points;
     const double price_w = beam->op_price_w[op] - ladder->blocking_w;
     uint32_t count = 0;
 
     for (uint32_t step = 0; step < ladder->count; step++) {
-        const struct lull_pipeline_option *option = &options[ladder->steps[step].option];
-        const double cost_nj = (double)option->energy_nj + price_w * (double)option->time_ns;
+        const struct lull_pipeline_point *point = &points[ladder->steps[step].point];
+        const double cost_nj = (double)point->energy_nj + price_w * (double)point->time_ns;
         uint32_t at = count < BEAM_STEPS ? count++ : BEAM_STEPS;
 
         if (at == BEAM_STEPS && cost_nj >= choices[--at].loss_nj)

@@ -35,14 +35,14 @@ void lull_pipeline_queue_fini(struct lull_pipeline_queue *queue)
 struct timed {
     const struct lull_pipeline_problem *problem;
     const struct lull_pipeline_switching *switching;
-    const uint32_t *option;
+    const uint32_t *point;
     const int64_t *end_ns;
     int64_t period_ns;
 };
 
-static const struct lull_pipeline_option *chosen(const struct timed *timed, uint32_t op)
+static const struct lull_pipeline_point *chosen(const struct timed *timed, uint32_t op)
 {
-    return &lull_pipeline_class_of(timed->problem, op)->options[timed->option[op]];
+    return &lull_pipeline_class_of(timed->problem, op)->points[timed->point[op]];
 }
 
 static uint32_t mhz_of(const struct timed *timed, uint32_t op)
@@ -227,8 +227,8 @@ static double stray_nj(const struct timed *timed, uint32_t op, uint32_t at, int6
 {
     const struct lull_pipeline_class *class = lull_pipeline_class_of(timed->problem, op);
     const double blocking_w = timed->problem->blocking_w[timed->problem->graph->ops[op].device];
-    const struct lull_pipeline_option *stray =
-        &class->options[lull_dwell_option_below(class, mhz_of(timed, at))];
+    const struct lull_pipeline_point *stray =
+        &class->points[lull_switching_point_below(class, mhz_of(timed, at))];
 
     return fmin((double)for_ns / (double)stray->time_ns, 1.0) *
            (lull_pipeline_effective_nj(stray, blocking_w) -
@@ -261,10 +261,10 @@ static struct lull_pipeline_queue_verdict judge(struct lull_pipeline_queue *queu
 struct lull_pipeline_queue_verdict
 lull_pipeline_queue_walk(struct lull_pipeline_queue *queue,
                          const struct lull_pipeline_problem *problem,
-                         const struct lull_pipeline_switching *switching, const uint32_t *option,
+                         const struct lull_pipeline_switching *switching, const uint32_t *point,
                          const int64_t *end_ns, int64_t period_ns)
 {
-    const struct timed timed = {problem, switching, option, end_ns, period_ns};
+    const struct timed timed = {problem, switching, point, end_ns, period_ns};
     const uint32_t drivers = count_drivers(switching);
 
     queue->count = 0;
@@ -282,15 +282,15 @@ lull_pipeline_queue_walk(struct lull_pipeline_queue *queue,
 
 /* ---- delivering -------------------------------------------------------------------------- */
 
-/* The option with the lowest clock that is not below mhz; the highest clock's where there is none.
+/* The operating point with the lowest clock that is not below mhz; the highest clock's where there is none.
  */
-static uint32_t option_from(const struct lull_pipeline_class *class, uint32_t mhz)
+static uint32_t point_from(const struct lull_pipeline_class *class, uint32_t mhz)
 {
     uint32_t best = lull_pipeline_highest(class);
 
-    for (uint32_t i = 0; i < class->option_count; i++)
-        if (class->options[i].sm_mhz >= mhz &&
-            class->options[i].sm_mhz < class->options[best].sm_mhz)
+    for (uint32_t i = 0; i < class->point_count; i++)
+        if (class->points[i].sm_mhz >= mhz &&
+            class->points[i].sm_mhz < class->points[best].sm_mhz)
             best = i;
     return best;
 }
@@ -310,7 +310,7 @@ static uint32_t next_place(const struct timed *timed, uint32_t place, uint32_t f
 /* Leaves a lowering out: its operations keep the clock from before, or take the clock that follows
  * if that lies between. */
 static void leave_out(const struct timed *timed, const struct lull_pipeline_call *call,
-                      uint32_t *option)
+                      uint32_t *point)
 {
     const struct lull_pipeline_graph *graph = timed->problem->graph;
     const uint32_t device = graph->ops[call->op].device;
@@ -331,7 +331,7 @@ static void leave_out(const struct timed *timed, const struct lull_pipeline_call
         const uint32_t op = graph->on_device[place];
 
         if (mhz_of(timed, op) > 0)
-            option[op] = option_from(lull_pipeline_class_of(timed->problem, op), to_mhz);
+            point[op] = point_from(lull_pipeline_class_of(timed->problem, op), to_mhz);
     }
 }
 
@@ -354,22 +354,22 @@ static const struct lull_pipeline_call *find_late(const struct lull_pipeline_que
 
 /* Plans the calls of a plan, and tells by how much they are late. Error: -ENOMEM. */
 static int walk(struct lull_pipeline_queue *queue, const struct lull_pipeline_problem *problem,
-                const struct lull_pipeline_switching *switching, const uint32_t *option,
+                const struct lull_pipeline_switching *switching, const uint32_t *point,
                 int64_t *end_ns, struct timed *timed_out, int64_t *short_out)
 {
-    const int64_t time_ns = lull_pipeline_dwell_timeline(problem, switching, option, NULL, end_ns);
+    const int64_t time_ns = lull_pipeline_switching_timeline(problem, switching, point, NULL, end_ns);
 
     if (time_ns < 0)
         return (int)time_ns;
-    *timed_out = (struct timed){problem, switching, option, end_ns, time_ns};
+    *timed_out = (struct timed){problem, switching, point, end_ns, time_ns};
     *short_out =
-        lull_pipeline_queue_walk(queue, problem, switching, option, end_ns, time_ns).short_ns;
+        lull_pipeline_queue_walk(queue, problem, switching, point, end_ns, time_ns).short_ns;
     return 0;
 }
 
 int lull_pipeline_queue_deliver(const struct lull_pipeline_problem *problem,
                                 const struct lull_pipeline_switching *switching,
-                                uint32_t *option_inout)
+                                uint32_t *point_inout)
 {
     int64_t *end_ns = malloc(problem->graph->op_count * sizeof(*end_ns));
     struct lull_pipeline_queue queue;
@@ -381,13 +381,13 @@ int lull_pipeline_queue_deliver(const struct lull_pipeline_problem *problem,
         rc = -ENOMEM;
         goto done;
     }
-    rc = walk(&queue, problem, switching, option_inout, end_ns, &timed, &short_ns);
+    rc = walk(&queue, problem, switching, point_inout, end_ns, &timed, &short_ns);
     while (rc == 0 && short_ns > 0) {
         const struct lull_pipeline_call *late = find_late(&queue, switching->call_ns);
 
         assert(late != NULL);
-        leave_out(&timed, late, option_inout);
-        rc = walk(&queue, problem, switching, option_inout, end_ns, &timed, &short_ns);
+        leave_out(&timed, late, point_inout);
+        rc = walk(&queue, problem, switching, point_inout, end_ns, &timed, &short_ns);
     }
 done:
     lull_pipeline_queue_fini(&queue);

@@ -61,7 +61,7 @@ void lull_pipeline_queue_fini(struct lull_pipeline_queue *queue);
 struct lull_pipeline_queue_verdict
 lull_pipeline_queue_walk(struct lull_pipeline_queue *queue,
                          const struct lull_pipeline_problem *problem,
-                         const struct lull_pipeline_switching *switching, const uint32_t *option,
+                         const struct lull_pipeline_switching *switching, const uint32_t *point,
                          const int64_t *end_ns, int64_t period_ns);
 
 /*
@@ -71,6 +71,6 @@ lull_pipeline_queue_walk(struct lull_pipeline_queue *queue,
  */
 int lull_pipeline_queue_deliver(const struct lull_pipeline_problem *problem,
                                 const struct lull_pipeline_switching *switching,
-                                uint32_t *option_inout);
+                                uint32_t *point_inout);
 
 #endif

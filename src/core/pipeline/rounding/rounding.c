@@ -17,30 +17,30 @@
  */
 enum { FINE_LEVELS = 4 };
 
-void lull_round_to_options(const struct lull_pipeline_rounding *rounding, const uint32_t *step,
-                           uint32_t *option_out)
+void lull_round_to_points(const struct lull_pipeline_rounding *rounding, const uint32_t *step,
+                           uint32_t *point_out)
 {
     for (uint32_t op = 0; op < rounding->count; op++)
-        option_out[rounding->place[op]] = step_at(rounding, op, step[op])->option;
+        point_out[rounding->place[op]] = step_at(rounding, op, step[op])->point;
 }
 
-/* The step of an option. An option that is on no ladder counts as the slowest step that takes no
+/* The step of an operating point. An operating point that is on no ladder counts as the slowest step that takes no
  * longer, or as the fastest step if none is that fast. */
-static uint32_t to_step(const struct lull_pipeline_rounding *rounding, uint32_t op, uint32_t option)
+static uint32_t to_step(const struct lull_pipeline_rounding *rounding, uint32_t op, uint32_t point)
 {
     const struct ladder *ladder = ladder_at(rounding, op);
     const struct lull_pipeline_class *class =
         &rounding->problem->profile->classes[ladder->class_index];
-    uint32_t step = lull_ladder_fit(ladder, class->options[option].time_ns);
+    uint32_t step = lull_ladder_fit(ladder, class->points[point].time_ns);
 
     return step == UINT32_MAX ? 0 : step;
 }
 
-void lull_round_from_options(const struct lull_pipeline_rounding *rounding, const uint32_t *option,
+void lull_round_from_points(const struct lull_pipeline_rounding *rounding, const uint32_t *point,
                              uint32_t *step_out)
 {
     for (uint32_t op = 0; op < rounding->count; op++)
-        step_out[op] = to_step(rounding, op, option[rounding->place[op]]);
+        step_out[op] = to_step(rounding, op, point[rounding->place[op]]);
 }
 
 /* Makes the fastest plan. Returns whether it holds the deadline. */
@@ -81,7 +81,7 @@ static bool squeeze(struct lull_pipeline_rounding *rounding, int64_t deadline_ns
 }
 
 int lull_pipeline_round_quick(struct lull_pipeline_rounding *rounding, const int64_t *relaxed_ns,
-                              int64_t deadline_ns, uint32_t *option_out)
+                              int64_t deadline_ns, uint32_t *point_out)
 {
     uint32_t *step = rounding->step;
 
@@ -96,7 +96,7 @@ int lull_pipeline_round_quick(struct lull_pipeline_rounding *rounding, const int
         }
     }
     lull_round_spend(rounding, step);
-    lull_round_to_options(rounding, step, option_out);
+    lull_round_to_points(rounding, step, point_out);
     return 0;
 }
 
@@ -114,7 +114,7 @@ static double bound_at(const struct lull_pipeline_rounding *rounding,
 }
 
 int64_t lull_pipeline_round_improve(struct lull_pipeline_rounding *rounding, int64_t deadline_ns,
-                                    uint64_t moves_limit, uint32_t *option_inout)
+                                    uint64_t moves_limit, uint32_t *point_inout)
 {
     uint32_t *step = rounding->step;
     uint64_t made;
@@ -122,18 +122,18 @@ int64_t lull_pipeline_round_improve(struct lull_pipeline_rounding *rounding, int
 
     if (rc < 0)
         return rc;
-    lull_round_from_options(rounding, option_inout, step);
+    lull_round_from_points(rounding, point_inout, step);
     if (lull_round_earliest(rounding, step) > deadline_ns)
         return -ERANGE;
     made = lull_round_moves(rounding, deadline_ns, moves_limit, step);
     assert(made <= INT64_MAX);
-    lull_round_to_options(rounding, step, option_inout);
+    lull_round_to_points(rounding, step, point_inout);
     return (int64_t)made;
 }
 
 /*
  * The times of the relaxed optima that the thorough search starts from, as shares of the deadline.
- * Near a time where many operations change between options that are far apart, a plan for a later
+ * Near a time where many operations change between operating points that are far apart, a plan for a later
  * deadline that is made shorter beats one that is rounded in place.
  */
 static const double STARTS[] = {1.015, 1.01, 1.005, 1.0025, 1.0, 0.9975};
@@ -196,7 +196,7 @@ static bool from_start(struct lull_pipeline_rounding *rounding, const int64_t *r
 }
 
 static int search(struct lull_pipeline_rounding *rounding, const struct starts *starts,
-                  int64_t deadline_ns, uint32_t *option_out)
+                  int64_t deadline_ns, uint32_t *point_out)
 {
     const struct lull_pipeline_problem *problem = rounding->problem;
     double least_j = (double)INFINITY;
@@ -207,11 +207,11 @@ static int search(struct lull_pipeline_rounding *rounding, const struct starts *
         if (ORDER[i] >= starts->count || least_j <= starts->bound_j * NEAR_RATIO ||
             !from_start(rounding, starts->duration_ns[ORDER[i]], deadline_ns))
             continue;
-        lull_round_to_options(rounding, rounding->step, rounding->option);
-        energy_j = lull_pipeline_plan_cost(problem, rounding->option, deadline_ns).energy_j;
+        lull_round_to_points(rounding, rounding->step, rounding->point);
+        energy_j = lull_pipeline_plan_cost(problem, rounding->point, deadline_ns).energy_j;
         if (energy_j < least_j) {
             least_j = energy_j;
-            memcpy(option_out, rounding->option, rounding->count * sizeof(*option_out));
+            memcpy(point_out, rounding->point, rounding->count * sizeof(*point_out));
         }
     }
     return least_j < (double)INFINITY ? 0 : -ERANGE;
@@ -219,7 +219,7 @@ static int search(struct lull_pipeline_rounding *rounding, const struct starts *
 
 int lull_pipeline_round_thorough(struct lull_pipeline_rounding *rounding,
                                  struct lull_frontier *frontier, int64_t deadline_ns,
-                                 uint32_t *option_out)
+                                 uint32_t *point_out)
 {
     struct starts starts = {.count = 0};
     int64_t *durations = malloc(START_COUNT * rounding->count * sizeof(*durations));
@@ -234,7 +234,7 @@ int lull_pipeline_round_thorough(struct lull_pipeline_rounding *rounding,
     if (rc < 0)
         goto done;
     assert(starts.count > IN_PLACE);
-    rc = search(rounding, &starts, deadline_ns, option_out);
+    rc = search(rounding, &starts, deadline_ns, point_out);
 done:
     free(durations);
     return rc;

@@ -1,8 +1,8 @@
 /*
  * Rounding: from the relaxed optimum of a pipeline to a plan of real clocks.
  *
- * The relaxation (frontier.h) gives every operation a duration for a deadline. Real options are
- * few: each operation takes the slowest option that fits into its duration and hands on what is
+ * The relaxation (frontier.h) gives every operation a duration for a deadline. Real operating points are
+ * few: each operation takes the slowest operating point that fits into its duration and hands on what is
  * left to the operations after it, and moves in the neighbourhood of the plan win back most of the
  * rest. The discrete problem is NP-hard (De et al. 1997); how far a plan is from the best one is
  * bounded by the relaxation, not by this search. The plan's longest path never exceeds the
@@ -32,12 +32,12 @@ void lull_pipeline_rounding_destroy(struct lull_pipeline_rounding *rounding);
 
 /*
  * Quick: makes a plan within deadline_ns from relaxed durations, which may be those of another
- * deadline near by. option_out receives an index into the class's options for each operation, and
+ * deadline near by. point_out receives an index into the class's operating points for each operation, and
  * is left alone on failure. Error: -ERANGE no plan is that fast (all operations at their fastest
- * option take longer). O(operations).
+ * operating point take longer). O(operations).
  */
 int lull_pipeline_round_quick(struct lull_pipeline_rounding *rounding, const int64_t *relaxed_ns,
-                              int64_t deadline_ns, uint32_t *option_out);
+                              int64_t deadline_ns, uint32_t *point_out);
 
 /*
  * Makes moves in the neighbourhood of a plan that is within deadline_ns: it stays within and never
@@ -45,7 +45,7 @@ int lull_pipeline_round_quick(struct lull_pipeline_rounding *rounding, const int
  * the plan takes longer than the deadline; -ENOMEM.
  */
 int64_t lull_pipeline_round_improve(struct lull_pipeline_rounding *rounding, int64_t deadline_ns,
-                                    uint64_t moves_limit, uint32_t *option_inout);
+                                    uint64_t moves_limit, uint32_t *point_inout);
 
 /*
  * Thorough: makes the cheapest plan within deadline_ns that is found from the relaxed optima at
@@ -55,6 +55,6 @@ int64_t lull_pipeline_round_improve(struct lull_pipeline_rounding *rounding, int
  */
 int lull_pipeline_round_thorough(struct lull_pipeline_rounding *rounding,
                                  struct lull_frontier *frontier, int64_t deadline_ns,
-                                 uint32_t *option_out);
+                                 uint32_t *point_out);
 
 #endif

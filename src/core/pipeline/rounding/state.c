@@ -25,7 +25,7 @@ static uint32_t find_ladder(struct lull_pipeline_rounding *rounding, uint32_t cl
     return rounding->ladder_count++;
 }
 
-/* Makes a ladder for each class and blocking power, and allocates steps for all options of these.
+/* Makes a ladder for each class and blocking power, and allocates steps for all operating points of these.
  */
 static int make_ladders(struct lull_pipeline_rounding *rounding)
 {
@@ -43,7 +43,7 @@ static int make_ladders(struct lull_pipeline_rounding *rounding)
             find_ladder(rounding, it->class_index, problem->blocking_w[it->device]);
     }
     for (uint32_t i = 0; i < rounding->ladder_count; i++)
-        most += problem->profile->classes[rounding->ladders[i].class_index].option_count;
+        most += problem->profile->classes[rounding->ladders[i].class_index].point_count;
     rounding->steps = malloc(most * sizeof(*rounding->steps));
     return rounding->steps == NULL ? -ENOMEM : 0;
 }
@@ -52,8 +52,8 @@ static int make_ladders(struct lull_pipeline_rounding *rounding)
 static double span_nj(const struct lull_pipeline_class *class, const uint32_t *chosen, size_t count,
                       double blocking_w)
 {
-    return lull_pipeline_effective_nj(&class->options[chosen[0]], blocking_w) -
-           lull_pipeline_effective_nj(&class->options[chosen[count - 1]], blocking_w);
+    return lull_pipeline_effective_nj(&class->points[chosen[0]], blocking_w) -
+           lull_pipeline_effective_nj(&class->points[chosen[count - 1]], blocking_w);
 }
 
 /* Chooses the steps; returns the sum of all operations' spans, nJ. */
@@ -74,7 +74,7 @@ static double choose_steps(struct lull_pipeline_rounding *rounding)
         assert(ladder->count > 0);
         for (uint32_t k = 0; k < ladder->count; k++)
             ladder->steps[k] =
-                (struct ladder_step){class->options[chosen[k]].time_ns, 0, chosen[k]};
+                (struct ladder_step){class->points[chosen[k]].time_ns, 0, chosen[k]};
         rounding->step_count += ladder->count;
     }
     for (uint32_t op = 0; op < rounding->count; op++)
@@ -90,14 +90,14 @@ static void price_steps(struct lull_pipeline_rounding *rounding, double sum_nj)
 
     for (uint32_t i = 0; i < rounding->ladder_count; i++) {
         const struct ladder *ladder = &rounding->ladders[i];
-        const struct lull_pipeline_option *options =
-            rounding->problem->profile->classes[ladder->class_index].options;
-        double least = lull_pipeline_effective_nj(&options[ladder->steps[ladder->count - 1].option],
+        const struct lull_pipeline_point *points =
+            rounding->problem->profile->classes[ladder->class_index].points;
+        double least = lull_pipeline_effective_nj(&points[ladder->steps[ladder->count - 1].point],
                                                   ladder->blocking_w);
 
         for (uint32_t k = 0; k < ladder->count; k++) {
             double nj =
-                lull_pipeline_effective_nj(&options[ladder->steps[k].option], ladder->blocking_w);
+                lull_pipeline_effective_nj(&points[ladder->steps[k].point], ladder->blocking_w);
 
             ladder->steps[k].cost = llround((nj - least) * scale);
             assert(ladder->steps[k].cost >= 0 && ladder->steps[k].cost < COST_LIMIT);
@@ -154,10 +154,10 @@ static int make_room(struct lull_pipeline_rounding *rounding)
     rounding->step = calloc(count, sizeof(*rounding->step));
     rounding->trial = malloc(count * sizeof(*rounding->trial));
     rounding->shorter = malloc(count * sizeof(*rounding->shorter));
-    rounding->option = malloc(count * sizeof(*rounding->option));
+    rounding->point = malloc(count * sizeof(*rounding->point));
     if (rounding->end_ns == NULL || rounding->latest_begin_ns == NULL ||
         rounding->duration_ns == NULL || rounding->step == NULL || rounding->trial == NULL ||
-        rounding->shorter == NULL || rounding->option == NULL)
+        rounding->shorter == NULL || rounding->point == NULL)
         return -ENOMEM;
     return 0;
 }
@@ -251,6 +251,6 @@ void lull_pipeline_rounding_destroy(struct lull_pipeline_rounding *rounding)
     free(rounding->step);
     free(rounding->trial);
     free(rounding->shorter);
-    free(rounding->option);
+    free(rounding->point);
     free(rounding);
 }

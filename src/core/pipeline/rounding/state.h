@@ -3,7 +3,7 @@
  * problem as they work on it.
  *
  * Operations are numbered by their place in the topological order, so that every pass over the
- * graph walks through memory. A *ladder* holds the options that a planner may choose for an
+ * graph walks through memory. A *ladder* holds the operating points that a planner may choose for an
  * operation, fastest first, cheaper step by step; a plan is a step for every operation.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -19,7 +19,7 @@
 struct ladder_step {
     int64_t time_ns;
     int64_t cost; /* effective energy in units of the rounding (see below) */
-    uint32_t option;
+    uint32_t point;
 };
 
 struct ladder {
@@ -88,7 +88,7 @@ struct lull_pipeline_rounding {
     uint32_t *step;
     uint32_t *trial;
     uint32_t *shorter;
-    uint32_t *option; /* of the graph's operations */
+    uint32_t *point; /* of the graph's operations */
     struct cut cut;
     int64_t *gain;
     double *op_flow; /* the last cut's flow, in costs per nanosecond */
@@ -111,10 +111,10 @@ int lull_cut_create(struct cut *cut, const struct lull_pipeline_rounding *roundi
 void lull_cut_destroy(struct cut *cut);
 bool lull_cut_solve(struct cut *cut);
 
-/* rounding.c. Translate between steps and options of the graph's operations. */
-void lull_round_to_options(const struct lull_pipeline_rounding *rounding, const uint32_t *step,
-                           uint32_t *option_out);
-void lull_round_from_options(const struct lull_pipeline_rounding *rounding, const uint32_t *option,
+/* rounding.c. Translate between steps and operating points of the graph's operations. */
+void lull_round_to_points(const struct lull_pipeline_rounding *rounding, const uint32_t *step,
+                           uint32_t *point_out);
+void lull_round_from_points(const struct lull_pipeline_rounding *rounding, const uint32_t *point,
                              uint32_t *step_out);
 
 /* reclaim.c. The slowest step that takes at most time_ns, or UINT32_MAX if none does. */

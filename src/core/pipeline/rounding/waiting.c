@@ -30,9 +30,9 @@ static uint32_t clock_at(const struct walk *walk, uint32_t place)
 {
     const uint32_t op = op_at(walk, place);
 
-    if (walk->timeline->option == NULL)
+    if (walk->timeline->point == NULL)
         return 0;
-    return lull_pipeline_class_of(walk->problem, op)->options[walk->timeline->option[op]].sm_mhz;
+    return lull_pipeline_class_of(walk->problem, op)->points[walk->timeline->point[op]].sm_mhz;
 }
 
 /* When the device becomes free for the operation at a place, and is told its clock. */

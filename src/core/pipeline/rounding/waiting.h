@@ -40,7 +40,7 @@ struct lull_pipeline_wait {
 
 /* A plan and its times. */
 struct lull_pipeline_timeline {
-    const uint32_t *option; /* of each operation; may be null where dwell_ns is 0 */
+    const uint32_t *point; /* of each operation; may be null where dwell_ns is 0 */
     const int64_t *begin_ns;
     const int64_t *end_ns;
     int64_t period_ns; /* when the iteration ends, at least the last end */

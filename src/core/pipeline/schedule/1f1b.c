@@ -82,11 +82,11 @@ measured_class(const struct lull_pipeline_shape *shape,
  * first. */
 static int64_t low_time_ns(const struct lull_pipeline_class *operations)
 {
-    const struct lull_pipeline_option *best = &operations->options[0];
+    const struct lull_pipeline_point *best = &operations->points[0];
 
-    for (size_t i = 1; i < operations->option_count; i++)
-        if (operations->options[i].energy_nj < best->energy_nj)
-            best = &operations->options[i];
+    for (size_t i = 1; i < operations->point_count; i++)
+        if (operations->points[i].energy_nj < best->energy_nj)
+            best = &operations->points[i];
     return best->time_ns;
 }
 
@@ -111,7 +111,7 @@ static int64_t wanted(const struct lull_pipeline_schedule *schedule,
 
     if (forward == NULL || backward == NULL)
         return -ENOENT;
-    more = backward->options[lull_pipeline_highest(backward)].time_ns *
+    more = backward->points[lull_pipeline_highest(backward)].time_ns *
            (int64_t)(shape->devices - device - 1) / low_time_ns(forward);
     if (schedule->limits == 1)
         more = min(more, schedule->limit[0]);

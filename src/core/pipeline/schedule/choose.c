@@ -18,7 +18,7 @@ enum {
 };
 
 struct choosing {
-    const struct lull_pipeline_order_wish *wish;
+    const struct lull_pipeline_order_options *options;
     struct lull_error *err;
     int tries_left;
 };
@@ -27,9 +27,9 @@ struct choosing {
 
 static int count_in_flight(const struct choosing *it, struct lull_pipeline_choice *choice)
 {
-    const struct lull_pipeline_order_wish *wish = it->wish;
+    const struct lull_pipeline_order_options *options = it->options;
     struct lull_pipeline_order order;
-    const int rc = lull_pipeline_schedule_order(&choice->schedule, wish->shape, wish->measured,
+    const int rc = lull_pipeline_schedule_order(&choice->schedule, options->shape, options->measured,
                                                 &order, it->err);
 
     if (rc < 0)
@@ -40,7 +40,7 @@ static int count_in_flight(const struct choosing *it, struct lull_pipeline_choic
         const uint32_t count = lull_pipeline_order_in_flight(&order, d);
 
         choice->in_flight = count > choice->in_flight ? count : choice->in_flight;
-        choice->fits = choice->fits && count <= wish->in_flight[d];
+        choice->fits = choice->fits && count <= options->in_flight[d];
     }
     lull_pipeline_order_fini(&order);
     return 0;
@@ -50,7 +50,7 @@ static int count_in_flight(const struct choosing *it, struct lull_pipeline_choic
 static int find_energy(const struct choosing *it, const struct lull_pipeline_problem *problem,
                        struct lull_pipeline_choice *choice)
 {
-    const struct lull_pipeline_order_wish *wish = it->wish;
+    const struct lull_pipeline_order_options *options = it->options;
     struct lull_frontier *frontier = lull_frontier_create(problem, it->err);
     struct lull_frontier_point point;
     int rc;
@@ -59,22 +59,22 @@ static int find_energy(const struct choosing *it, const struct lull_pipeline_pro
         return -ENOMEM;
     rc = lull_frontier_seek_cheapest(frontier);
     if (rc == 0 &&
-        (wish->straggler_ns > 0 || lull_frontier_here(frontier).time_ns > wish->deadline_ns))
-        rc = lull_frontier_seek(frontier, wish->deadline_ns);
+        (options->straggler_ns > 0 || lull_frontier_here(frontier).time_ns > options->deadline_ns))
+        rc = lull_frontier_seek(frontier, options->deadline_ns);
     point = lull_frontier_here(frontier);
     lull_frontier_destroy(frontier);
     choice->is_in_time = rc == 0;
     choice->energy_j = point.energy_j;
     for (uint32_t d = 0; d < problem->graph->device_count; d++)
-        if (wish->straggler_ns > point.time_ns)
+        if (options->straggler_ns > point.time_ns)
             choice->energy_j +=
-                problem->blocking_w[d] * (double)(wish->straggler_ns - point.time_ns) * 1e-9;
+                problem->blocking_w[d] * (double)(options->straggler_ns - point.time_ns) * 1e-9;
     return rc == -ERANGE ? 0 : rc;
 }
 
 static int try_order(struct choosing *it, struct lull_pipeline_choice *choice)
 {
-    const struct lull_pipeline_order_wish *wish = it->wish;
+    const struct lull_pipeline_order_options *options = it->options;
     struct lull_pipeline_profile fitted;
     struct lull_pipeline_graph graph;
     int rc = count_in_flight(it, choice);
@@ -84,12 +84,12 @@ static int try_order(struct choosing *it, struct lull_pipeline_choice *choice)
     if (rc < 0 || !choice->fits)
         return rc;
     it->tries_left--;
-    rc = lull_pipeline_schedule_build(&choice->schedule, wish->shape, wish->measured, &fitted,
+    rc = lull_pipeline_schedule_build(&choice->schedule, options->shape, options->measured, &fitted,
                                       &graph, it->err);
     if (rc < 0)
         return rc;
     rc =
-        find_energy(it, &(struct lull_pipeline_problem){&fitted, &graph, wish->blocking_w}, choice);
+        find_energy(it, &(struct lull_pipeline_problem){&fitted, &graph, options->blocking_w}, choice);
     lull_pipeline_graph_fini(&graph);
     lull_pipeline_profile_fini(&fitted);
     return rc;
@@ -106,7 +106,7 @@ static bool is_better(const struct lull_pipeline_choice *one,
 /* Finds how many more forwards EnvPipe's formula and memory allow, one number for each device. */
 static int most_hoist(const struct choosing *it, struct lull_pipeline_schedule *schedule)
 {
-    const struct lull_pipeline_shape *shape = it->wish->shape;
+    const struct lull_pipeline_shape *shape = it->options->shape;
     uint32_t hoist[LULL_PIPELINE_MAX_LIMITS];
     int rc;
 
@@ -116,9 +116,9 @@ static int most_hoist(const struct choosing *it, struct lull_pipeline_schedule *
         const uint32_t own =
             shape->devices - d < shape->microbatches ? shape->devices - d : shape->microbatches;
 
-        schedule->limit[d] = it->wish->in_flight[d] > own ? it->wish->in_flight[d] - own : 0;
+        schedule->limit[d] = it->options->in_flight[d] > own ? it->options->in_flight[d] - own : 0;
     }
-    rc = lull_pipeline_envpipe_hoist(schedule, shape, it->wish->measured, hoist, it->err);
+    rc = lull_pipeline_envpipe_hoist(schedule, shape, it->options->measured, hoist, it->err);
     for (uint32_t d = 0; rc == 0 && d < shape->devices; d++)
         schedule->limit[d] = hoist[d];
     return rc;
@@ -146,7 +146,7 @@ static int step(struct choosing *it, const uint32_t *most, uint32_t device, int 
                 struct lull_pipeline_choice *best)
 {
     struct lull_pipeline_schedule next = best->schedule;
-    const uint32_t devices = it->wish->shape->devices;
+    const uint32_t devices = it->options->shape->devices;
 
     assert(device < devices && devices <= LULL_PIPELINE_MAX_LIMITS);
     if ((way > 0 && next.limit[device] >= most[device]) || (way < 0 && next.limit[device] == 0))
@@ -165,7 +165,7 @@ static int step(struct choosing *it, const uint32_t *most, uint32_t device, int 
  * no single step makes better. */
 static int search_hoist(struct choosing *it, struct lull_pipeline_choice *best)
 {
-    const uint32_t devices = it->wish->shape->devices;
+    const uint32_t devices = it->options->shape->devices;
     struct lull_pipeline_schedule most;
     int changed = 1;
     int rc = most_hoist(it, &most);
@@ -208,11 +208,11 @@ static int conclude(const struct choosing *it, struct lull_pipeline_choices *cho
         return lull_error_set(it->err, -ERANGE,
                               "no order fits into this memory: 1f1b has up to %u micro-batches in "
                               "flight, of %u devices",
-                              first->in_flight, it->wish->shape->devices);
+                              first->in_flight, it->options->shape->devices);
     if (!choices->choices[choices->best].is_in_time)
         return lull_error_set(it->err, -ERANGE,
                               "no order that fits into this memory holds %.6f ms; allow more time",
-                              (double)it->wish->deadline_ns * 1e-6);
+                              (double)it->options->deadline_ns * 1e-6);
     return 0;
 }
 
@@ -234,7 +234,7 @@ static int add_family(struct choosing *it, enum lull_pipeline_family family,
 /* Compares every order that the profile allows, 1F1B first. */
 static int compare_all(struct choosing *it, struct lull_pipeline_choices *choices)
 {
-    const struct lull_pipeline_order_wish *wish = it->wish;
+    const struct lull_pipeline_order_options *options = it->options;
     int rc = add_family(it, LULL_PIPELINE_1F1B, choices);
 
     if (rc < 0)
@@ -242,24 +242,24 @@ static int compare_all(struct choosing *it, struct lull_pipeline_choices *choice
     rc = add_family(it, LULL_PIPELINE_GPIPE, choices);
     if (rc < 0)
         return rc;
-    if (has(wish->measured, LULL_PIPELINE_INPUT) && has(wish->measured, LULL_PIPELINE_WEIGHT)) {
+    if (has(options->measured, LULL_PIPELINE_INPUT) && has(options->measured, LULL_PIPELINE_WEIGHT)) {
         rc = add_family(it, LULL_PIPELINE_ZB_H1, choices);
         if (rc < 0)
             return rc;
     }
-    if (wish->shape->devices > LULL_PIPELINE_MAX_LIMITS || !choices->choices[0].fits ||
-        !has(wish->measured, LULL_PIPELINE_BACKWARD))
+    if (options->shape->devices > LULL_PIPELINE_MAX_LIMITS || !choices->choices[0].fits ||
+        !has(options->measured, LULL_PIPELINE_BACKWARD))
         return 0;
     return search_hoist(it, &choices->choices[choices->count++]);
 }
 
-int lull_pipeline_choose_order(const struct lull_pipeline_order_wish *wish,
+int lull_pipeline_choose_order(const struct lull_pipeline_order_options *options,
                                struct lull_pipeline_choices *choices_out, struct lull_error *err)
 {
-    const uint64_t ops = 2 * (uint64_t)wish->shape->devices * wish->shape->microbatches *
-                         wish->shape->replicas.count;
+    const uint64_t ops = 2 * (uint64_t)options->shape->devices * options->shape->microbatches *
+                         options->shape->replicas.count;
     struct lull_pipeline_choices *const choices = calloc(1, sizeof(*choices));
-    struct choosing it = {.wish = wish, .err = err, .tries_left = LEAST_TRIED};
+    struct choosing it = {.options = options, .err = err, .tries_left = LEAST_TRIED};
     int rc;
 
     if (choices == NULL)

@@ -33,7 +33,7 @@ struct lull_pipeline_choices {
 };
 
 /* What all orders have in common. */
-struct lull_pipeline_order_wish {
+struct lull_pipeline_order_options {
     const struct lull_pipeline_shape *shape;
     const struct lull_pipeline_profile *measured;
     const double *blocking_w;  /* of every device of every copy, W */
@@ -47,7 +47,7 @@ struct lull_pipeline_order_wish {
  * would need); those of lull_pipeline_schedule_build; -ENOMEM. It solves some 60 frontiers for
  * pipelines of up to 300 operations, and fewer for longer ones, at least five.
  */
-int lull_pipeline_choose_order(const struct lull_pipeline_order_wish *wish,
+int lull_pipeline_choose_order(const struct lull_pipeline_order_options *options,
                                struct lull_pipeline_choices *choices_out, struct lull_error *err);
 
 #endif

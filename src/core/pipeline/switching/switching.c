@@ -15,58 +15,58 @@
 #include "core/pipeline/rounding/driver_calls.h"
 
 /* Reports the best plan, if there is one, beside the one that was given. */
-static int conclude(struct search *search, uint32_t *option_inout,
-                    struct lull_pipeline_dwell_report *report_out, struct lull_error *err)
+static int conclude(struct search *search, uint32_t *point_inout,
+                    struct lull_pipeline_switching_report *report_out, struct lull_error *err)
 {
     if (search->wrong_ns > 0)
         return lull_error_set(err, -ERANGE,
                               "no plan found that keeps %.3f ms with these switch latencies and "
                               "this dwell: %.3f ms are missing; allow more time",
                               (double)search->deadline_ns * 1e-6, (double)search->wrong_ns * 1e-6);
-    report_out->switches_before = lull_dwell_verdict(search, option_inout).switches;
-    report_out->switches_after = lull_dwell_verdict(search, search->best).switches;
-    report_out->time_ns = lull_dwell_verdict(search, search->best).time_ns;
+    report_out->switches_before = lull_switching_verdict(search, point_inout).switches;
+    report_out->switches_after = lull_switching_verdict(search, search->best).switches;
+    report_out->time_ns = lull_switching_verdict(search, search->best).time_ns;
     assert(report_out->time_ns <= search->deadline_ns);
     report_out->lost_j =
-        (lull_dwell_plan_nj(search, search->best) - lull_dwell_plan_nj(search, option_inout)) *
+        (lull_switching_plan_nj(search, search->best) - lull_switching_plan_nj(search, point_inout)) *
         1e-9;
-    memcpy(option_inout, search->best, search->problem->graph->op_count * sizeof(*option_inout));
+    memcpy(point_inout, search->best, search->problem->graph->op_count * sizeof(*point_inout));
     return 0;
 }
 
 static int respect(const struct lull_pipeline_problem *problem,
                    const struct lull_pipeline_switching *switching, int64_t deadline_ns, bool quick,
-                   uint32_t *option_inout, struct lull_pipeline_dwell_report *report_out,
+                   uint32_t *point_inout, struct lull_pipeline_switching_report *report_out,
                    struct lull_error *err)
 {
     struct search search = {.problem = problem, .switching = switching, .deadline_ns = deadline_ns};
-    int rc = lull_dwell_begin(&search, problem, err);
+    int rc = lull_switching_begin(&search, problem, err);
 
     if (rc == 0) {
-        memcpy(search.plan, option_inout, problem->graph->op_count * sizeof(*option_inout));
-        lull_dwell_consider(&search);
-        lull_dwell_consider_uniform(&search);
-        lull_dwell_consider_stretches(&search, option_inout, quick);
-        rc = conclude(&search, option_inout, report_out, err);
+        memcpy(search.plan, point_inout, problem->graph->op_count * sizeof(*point_inout));
+        lull_switching_consider(&search);
+        lull_switching_consider_uniform(&search);
+        lull_switching_consider_stretches(&search, point_inout, quick);
+        rc = conclude(&search, point_inout, report_out, err);
     }
-    lull_dwell_end(&search);
+    lull_switching_end(&search);
     return rc;
 }
 
-int lull_pipeline_dwell(const struct lull_pipeline_problem *problem,
+int lull_pipeline_switching(const struct lull_pipeline_problem *problem,
                         const struct lull_pipeline_switching *switching, int64_t deadline_ns,
-                        uint32_t *option_inout, struct lull_pipeline_dwell_report *report_out,
+                        uint32_t *point_inout, struct lull_pipeline_switching_report *report_out,
                         struct lull_error *err)
 {
-    return respect(problem, switching, deadline_ns, false, option_inout, report_out, err);
+    return respect(problem, switching, deadline_ns, false, point_inout, report_out, err);
 }
 
-int lull_pipeline_dwell_quick(const struct lull_pipeline_problem *problem,
+int lull_pipeline_switching_quick(const struct lull_pipeline_problem *problem,
                               const struct lull_pipeline_switching *switching, int64_t deadline_ns,
-                              uint32_t *option_inout, struct lull_pipeline_dwell_report *report_out,
+                              uint32_t *point_inout, struct lull_pipeline_switching_report *report_out,
                               struct lull_error *err)
 {
-    return respect(problem, switching, deadline_ns, true, option_inout, report_out, err);
+    return respect(problem, switching, deadline_ns, true, point_inout, report_out, err);
 }
 
 /* Shorter deadlines leave time for clocks to settle; these are shares of the deadline. Commit
@@ -95,7 +95,7 @@ static int plan_for(struct search *search, struct lull_pipeline_rounding *roundi
 /* Considers plans for shorter deadlines until two of them keep this one. Where none does, considers
  * the plan itself. */
 static int consider_shorter(struct search *search, struct lull_pipeline_rounding *rounding,
-                            struct lull_frontier *frontier, const uint32_t *option,
+                            struct lull_frontier *frontier, const uint32_t *point,
                             int64_t *duration_ns)
 {
     unsigned good = 0;
@@ -108,15 +108,15 @@ static int consider_shorter(struct search *search, struct lull_pipeline_rounding
             break;
         if (rc < 0)
             return rc;
-        lull_dwell_judge(search);
+        lull_switching_judge(search);
         if (search->excess_ns > 0)
             continue;
         good++;
-        lull_dwell_consider(search);
+        lull_switching_consider(search);
     }
     if (good == 0) {
-        memcpy(search->plan, option, search->problem->graph->op_count * sizeof(*option));
-        lull_dwell_consider(search);
+        memcpy(search->plan, point, search->problem->graph->op_count * sizeof(*point));
+        lull_switching_consider(search);
     }
     return 0;
 }
@@ -142,10 +142,10 @@ static int consider_priced(struct search *search, struct lull_pipeline_rounding 
         lull_frontier_certify(frontier, &flow);
         for (size_t op = 0; op < graph->op_count; op++)
             price_w[op] = (double)flow.op_flow[op] * flow.unit_w * PRICES[i];
-        rc = lull_dwell_price(search, price_w);
+        rc = lull_switching_price(search, price_w);
         if (rc < 0)
             break;
-        lull_dwell_consider(search);
+        lull_switching_consider(search);
     }
     lull_certificate_fini(&flow);
     return rc;
@@ -159,7 +159,7 @@ static int consider_envpipe(struct search *search)
                                      search->plan, &outcome);
 
     if (rc == 0)
-        lull_dwell_consider(search);
+        lull_switching_consider(search);
     return rc;
 }
 
@@ -181,12 +181,12 @@ static int consider_fed_forward(struct search *search, struct lull_pipeline_roun
 static int replan(const struct lull_pipeline_problem *problem,
                   struct lull_pipeline_rounding *rounding, struct lull_frontier *frontier,
                   const struct lull_pipeline_switching *switching, int64_t deadline_ns,
-                  uint32_t *option_inout, struct lull_pipeline_dwell_report *report_out,
+                  uint32_t *point_inout, struct lull_pipeline_switching_report *report_out,
                   struct lull_error *err)
 {
     struct search search = {.problem = problem, .switching = switching, .deadline_ns = deadline_ns};
     int64_t *duration_ns = malloc(problem->graph->op_count * sizeof(*duration_ns));
-    int rc = lull_dwell_begin(&search, problem, err);
+    int rc = lull_switching_begin(&search, problem, err);
 
     if (rc < 0)
         goto done;
@@ -194,19 +194,19 @@ static int replan(const struct lull_pipeline_problem *problem,
         rc = lull_error_set(err, -ENOMEM, "no memory for a plan");
         goto done;
     }
-    rc = consider_shorter(&search, rounding, frontier, option_inout, duration_ns);
+    rc = consider_shorter(&search, rounding, frontier, point_inout, duration_ns);
     if (rc == 0 && switching->is_fed_forward)
         rc = consider_fed_forward(&search, rounding, frontier, duration_ns);
     if (rc < 0) {
         lull_error_set(err, rc, "no plan of real clocks keeps %.3f ms", (double)deadline_ns * 1e-6);
         goto done;
     }
-    lull_dwell_consider_uniform(&search);
-    lull_dwell_consider_stretches(&search, option_inout, false);
-    rc = conclude(&search, option_inout, report_out, err);
+    lull_switching_consider_uniform(&search);
+    lull_switching_consider_stretches(&search, point_inout, false);
+    rc = conclude(&search, point_inout, report_out, err);
 done:
     free(duration_ns);
-    lull_dwell_end(&search);
+    lull_switching_end(&search);
     return rc;
 }
 
@@ -220,36 +220,36 @@ static const double call_price = 0.04;
 static int replan_queued(const struct lull_pipeline_problem *problem,
                          struct lull_pipeline_rounding *rounding, struct lull_frontier *frontier,
                          const struct lull_pipeline_switching *switching, int64_t deadline_ns,
-                         uint32_t *option_inout, struct lull_pipeline_dwell_report *report_out,
+                         uint32_t *point_inout, struct lull_pipeline_switching_report *report_out,
                          struct lull_error *err)
 {
     struct lull_pipeline_switching priced = *switching;
     int rc;
 
-    priced.switch_j += call_price * lull_pipeline_plan_cost(problem, option_inout, 0).energy_j /
+    priced.switch_j += call_price * lull_pipeline_plan_cost(problem, point_inout, 0).energy_j /
                        (double)problem->graph->op_count;
-    rc = replan(problem, rounding, frontier, &priced, deadline_ns, option_inout, report_out, err);
+    rc = replan(problem, rounding, frontier, &priced, deadline_ns, point_inout, report_out, err);
     if (rc < 0)
         return rc;
-    if (lull_pipeline_queue_deliver(problem, switching, option_inout) < 0)
+    if (lull_pipeline_queue_deliver(problem, switching, point_inout) < 0)
         return lull_error_set(err, -ENOMEM, "no memory for a plan");
     /* Without the lowerings that were left out the plan may be faster. */
     report_out->time_ns =
-        lull_pipeline_dwell_timeline(problem, switching, option_inout, NULL, NULL);
+        lull_pipeline_switching_timeline(problem, switching, point_inout, NULL, NULL);
     return 0;
 }
 
-int lull_pipeline_dwell_replan(const struct lull_pipeline_problem *problem,
+int lull_pipeline_switching_replan(const struct lull_pipeline_problem *problem,
                                struct lull_pipeline_rounding *rounding,
                                struct lull_frontier *frontier,
                                const struct lull_pipeline_switching *switching, int64_t deadline_ns,
-                               uint32_t *option_inout,
-                               struct lull_pipeline_dwell_report *report_out,
+                               uint32_t *point_inout,
+                               struct lull_pipeline_switching_report *report_out,
                                struct lull_error *err)
 {
     if (switching->is_fed_forward && switching->call_ns > 0)
-        return replan_queued(problem, rounding, frontier, switching, deadline_ns, option_inout,
+        return replan_queued(problem, rounding, frontier, switching, deadline_ns, point_inout,
                              report_out, err);
-    return replan(problem, rounding, frontier, switching, deadline_ns, option_inout, report_out,
+    return replan(problem, rounding, frontier, switching, deadline_ns, point_inout, report_out,
                   err);
 }

@@ -7,7 +7,7 @@
  * Before the first operation the device has the clock of its last one, in the iteration before; it
  * is told to change when the iteration begins.
  *
- * Fed forward, as a conductor does it (core/pipeline/follow/plan_controller.h), raisings are asked for
+ * Fed forward, as a plan controller does it (core/pipeline/follow/plan_controller.h), raisings are asked for
  * ahead of the operations that need them. Then no operation begins below its clock, and switching
  * costs energy instead of time: a higher clock holds a little before its operation begins, a lower
  * one only a while after, and a lowering that a raising would have to take back before it holds is
@@ -45,9 +45,9 @@ struct lull_pipeline_switching {
  * Finds when each operation begins and ends in the worst case, and returns the makespan. Both
  * outputs have op_count places, and either may be null. Error: -ENOMEM. O(n).
  */
-int64_t lull_pipeline_dwell_timeline(const struct lull_pipeline_problem *problem,
+int64_t lull_pipeline_switching_timeline(const struct lull_pipeline_problem *problem,
                                      const struct lull_pipeline_switching *switching,
-                                     const uint32_t *option, int64_t *begin_out, int64_t *end_out);
+                                     const uint32_t *point, int64_t *begin_out, int64_t *end_out);
 
 /*
  * The energy that switching costs, J: what operations need more because the clock is still, or
@@ -55,11 +55,11 @@ int64_t lull_pipeline_dwell_timeline(const struct lull_pipeline_problem *problem
  * forward. One iteration follows the other. The changes themselves (switch_j) are not counted. It
  * returns NAN where there is no memory. O(n).
  */
-double lull_pipeline_dwell_energy_j(const struct lull_pipeline_problem *problem,
+double lull_pipeline_switching_energy_j(const struct lull_pipeline_problem *problem,
                                     const struct lull_pipeline_switching *switching,
-                                    const uint32_t *option);
+                                    const uint32_t *point);
 
-struct lull_pipeline_dwell_report {
+struct lull_pipeline_switching_report {
     size_t switches_before; /* changes of clocks in an iteration, of all devices */
     size_t switches_after;
     int64_t time_ns; /* the changed plan's makespan in the worst case */
@@ -75,30 +75,30 @@ struct lull_pipeline_dwell_report {
  * in err says by how much); -ENOMEM. On failure the plan is left alone. It takes one to four
  * seconds for 192 operations, up to nine for 2048.
  */
-int lull_pipeline_dwell(const struct lull_pipeline_problem *problem,
+int lull_pipeline_switching(const struct lull_pipeline_problem *problem,
                         const struct lull_pipeline_switching *switching, int64_t deadline_ns,
-                        uint32_t *option_inout, struct lull_pipeline_dwell_report *report_out,
+                        uint32_t *point_inout, struct lull_pipeline_switching_report *report_out,
                         struct lull_error *err);
 
 /* The same in an eighth of the work, for each point of a frontier; it finds most of what there is
  * to save. */
-int lull_pipeline_dwell_quick(const struct lull_pipeline_problem *problem,
+int lull_pipeline_switching_quick(const struct lull_pipeline_problem *problem,
                               const struct lull_pipeline_switching *switching, int64_t deadline_ns,
-                              uint32_t *option_inout, struct lull_pipeline_dwell_report *report_out,
+                              uint32_t *point_inout, struct lull_pipeline_switching_report *report_out,
                               struct lull_error *err);
 
 /*
  * The same, which starts from the relaxation again: it also considers plans for somewhat shorter
- * deadlines, which leave clocks time to settle. option_inout: before, the plan to compare with. The
+ * deadlines, which leave clocks time to settle. point_inout: before, the plan to compare with. The
  * frontier is left standing somewhere near. It takes a second or two for 512 operations. Errors:
  * those of lull_pipeline_dwell and of lull_frontier_seek.
  */
-int lull_pipeline_dwell_replan(const struct lull_pipeline_problem *problem,
+int lull_pipeline_switching_replan(const struct lull_pipeline_problem *problem,
                                struct lull_pipeline_rounding *rounding,
                                struct lull_frontier *frontier,
                                const struct lull_pipeline_switching *switching, int64_t deadline_ns,
-                               uint32_t *option_inout,
-                               struct lull_pipeline_dwell_report *report_out,
+                               uint32_t *point_inout,
+                               struct lull_pipeline_switching_report *report_out,
                                struct lull_error *err);
 
 #endif

@@ -9,7 +9,7 @@
 
 static bool has_clock(const struct lull_pipeline_class *class)
 {
-    return class->options[0].sm_mhz > 0;
+    return class->points[0].sm_mhz > 0;
 }
 
 static void add_clock(struct pricing *it, uint32_t mhz)
@@ -41,7 +41,7 @@ static void find_clocks(struct pricing *it, uint32_t device)
         before[0] = class;
         count = lull_pipeline_pareto(class, problem->blocking_w[device], true, chosen);
         for (size_t i = 0; i < count; i++)
-            add_clock(it, class->options[chosen[i]].sm_mhz);
+            add_clock(it, class->points[chosen[i]].sm_mhz);
     }
 }
 
@@ -49,17 +49,17 @@ static void find_clocks(struct pricing *it, uint32_t device)
 static double priced(const struct pricing *it, uint32_t device, uint32_t op, uint32_t mhz)
 {
     const struct lull_pipeline_class *class = lull_pipeline_class_of(it->search->problem, op);
-    const struct lull_pipeline_option *option;
+    const struct lull_pipeline_point *point;
     uint32_t at;
 
     if (!has_clock(class))
         return 0.0;
-    at = lull_dwell_option_at(class, mhz);
+    at = lull_switching_point_at(class, mhz);
     if (at == UINT32_MAX)
         return (double)INFINITY;
-    option = &class->options[at];
-    return (double)option->energy_nj +
-           (it->price[op] - it->search->problem->blocking_w[device]) * (double)option->time_ns;
+    point = &class->points[at];
+    return (double)point->energy_nj +
+           (it->price[op] - it->search->problem->blocking_w[device]) * (double)point->time_ns;
 }
 
 static double stretch_nj(const struct pricing *it, uint32_t clock, uint32_t from, uint32_t to)
@@ -173,7 +173,7 @@ static void set_clock(const struct pricing *it, uint32_t from, uint32_t to, uint
 {
     for (uint32_t k = it->starts[from]; k < it->starts[to]; k++) {
         const uint32_t at =
-            lull_dwell_option_at(lull_pipeline_class_of(it->search->problem, it->ops[k]), mhz);
+            lull_switching_point_at(lull_pipeline_class_of(it->search->problem, it->ops[k]), mhz);
 
         if (at != UINT32_MAX)
             it->search->plan[it->ops[k]] = at;
@@ -209,7 +209,7 @@ static void cut_from(struct pricing *it, uint32_t from, struct cut *cut)
     }
 }
 
-void lull_dwell_cut(struct pricing *it, uint32_t device)
+void lull_switching_cut(struct pricing *it, uint32_t device)
 {
     const struct lull_pipeline_graph *graph = it->search->problem->graph;
     struct cut cut = {0};

@@ -49,6 +49,6 @@ struct pricing {
  * priced time together. None is shorter than the dwell at the times of search->end_ns, those of the
  * plan that was walked through last. O(places^3 + places^2 clocks).
  */
-void lull_dwell_cut(struct pricing *pricing, uint32_t device);
+void lull_switching_cut(struct pricing *pricing, uint32_t device);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * What switching costs when it is fed forward: which clocks a conductor asks for, and which clocks
+ * What switching costs when it is fed forward: which clocks a plan controller asks for, and which clocks
  * operations then run at. SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
@@ -13,7 +13,7 @@
 struct part {
     const struct lull_pipeline_problem *problem;
     const struct lull_pipeline_switching *switching;
-    const uint32_t *option;
+    const uint32_t *point;
     const int64_t *end_ns;
     const uint32_t *ops; /* in the device's order */
     uint32_t count;
@@ -30,7 +30,7 @@ static uint32_t mhz_at(const struct part *part, uint32_t place)
 {
     const uint32_t op = op_at(part, place);
 
-    return lull_pipeline_class_of(part->problem, op)->options[part->option[op]].sm_mhz;
+    return lull_pipeline_class_of(part->problem, op)->points[part->point[op]].sm_mhz;
 }
 
 static int64_t end_at(const struct part *part, uint32_t place)
@@ -43,7 +43,7 @@ static int64_t begin_at(const struct part *part, uint32_t place)
     const uint32_t op = op_at(part, place);
 
     return end_at(part, place) -
-           lull_pipeline_class_of(part->problem, op)->options[part->option[op]].time_ns;
+           lull_pipeline_class_of(part->problem, op)->points[part->point[op]].time_ns;
 }
 
 /* The clock that is asked for, one that still holds, and when the operation before really ended. */
@@ -86,7 +86,7 @@ static void ask(const struct part *part, uint32_t place, struct asked *asked)
 static double effective_nj(const struct part *part, uint32_t op, uint32_t mhz)
 {
     const struct lull_pipeline_class *class = lull_pipeline_class_of(part->problem, op);
-    const struct lull_pipeline_option *at = &class->options[lull_dwell_option_below(class, mhz)];
+    const struct lull_pipeline_point *at = &class->points[lull_switching_point_below(class, mhz)];
 
     return lull_pipeline_effective_nj(
         at, part->problem->blocking_w[part->problem->graph->ops[op].device]);
@@ -96,7 +96,7 @@ static double time_of(const struct part *part, uint32_t op, uint32_t mhz)
 {
     const struct lull_pipeline_class *class = lull_pipeline_class_of(part->problem, op);
 
-    return (double)class->options[lull_dwell_option_below(class, mhz)].time_ns;
+    return (double)class->points[lull_switching_point_below(class, mhz)].time_ns;
 }
 
 /*
@@ -169,9 +169,9 @@ static double device_nj(const struct part *part)
     return sum_nj;
 }
 
-double lull_dwell_switching_nj(const struct lull_pipeline_problem *problem,
+double lull_switching_switching_nj(const struct lull_pipeline_problem *problem,
                                const struct lull_pipeline_switching *switching,
-                               const uint32_t *option, const int64_t *end_ns, int64_t period_ns,
+                               const uint32_t *point, const int64_t *end_ns, int64_t period_ns,
                                double *device_nj_out)
 {
     const struct lull_pipeline_graph *graph = problem->graph;
@@ -181,7 +181,7 @@ double lull_dwell_switching_nj(const struct lull_pipeline_problem *problem,
         const struct part part = {
             .problem = problem,
             .switching = switching,
-            .option = option,
+            .point = point,
             .end_ns = end_ns,
             .ops = &graph->on_device[graph->first_on[device]],
             .count = graph->first_on[device + 1] - graph->first_on[device],
@@ -199,9 +199,9 @@ double lull_dwell_switching_nj(const struct lull_pipeline_problem *problem,
     return sum_nj;
 }
 
-double lull_pipeline_dwell_energy_j(const struct lull_pipeline_problem *problem,
+double lull_pipeline_switching_energy_j(const struct lull_pipeline_problem *problem,
                                     const struct lull_pipeline_switching *switching,
-                                    const uint32_t *option)
+                                    const uint32_t *point)
 {
     struct lull_pipeline_queue queue;
     int64_t *end_ns;
@@ -213,11 +213,11 @@ double lull_pipeline_dwell_energy_j(const struct lull_pipeline_problem *problem,
     end_ns = malloc(problem->graph->op_count * sizeof(*end_ns));
     if (lull_pipeline_queue_init(&queue, problem) < 0 || end_ns == NULL)
         goto done;
-    time_ns = lull_pipeline_dwell_timeline(problem, switching, option, NULL, end_ns);
+    time_ns = lull_pipeline_switching_timeline(problem, switching, point, NULL, end_ns);
     if (time_ns < 0)
         goto done;
-    sum_nj = lull_dwell_switching_nj(problem, switching, option, end_ns, time_ns, NULL) +
-             lull_pipeline_queue_walk(&queue, problem, switching, option, end_ns, time_ns).more_nj;
+    sum_nj = lull_switching_switching_nj(problem, switching, point, end_ns, time_ns, NULL) +
+             lull_pipeline_queue_walk(&queue, problem, switching, point, end_ns, time_ns).more_nj;
 done:
     lull_pipeline_queue_fini(&queue);
     free(end_ns);

@@ -19,45 +19,45 @@ struct lane {
     const double *price_w;
     uint32_t *ops;
     uint32_t count;
-    uint32_t width;   /* the most options that an operation has */
-    uint32_t *before; /* [place][option]: the option of the operation before */
-    double *cost_nj;  /* [option]: the cost up to here */
+    uint32_t width;   /* the most operating points that an operation has */
+    uint32_t *before; /* [place][operating point]: the operating point of the operation before */
+    double *cost_nj;  /* [operating point]: the cost up to here */
     double *next_nj;
 };
 
-static double effective_nj(const struct lane *lane, uint32_t op, uint32_t option)
+static double effective_nj(const struct lane *lane, uint32_t op, uint32_t point)
 {
     const struct lull_pipeline_problem *problem = lane->problem;
 
-    return lull_pipeline_effective_nj(&lull_pipeline_class_of(problem, op)->options[option],
+    return lull_pipeline_effective_nj(&lull_pipeline_class_of(problem, op)->points[point],
                                       problem->blocking_w[problem->graph->ops[op].device]);
 }
 
-/* What it costs if an operation runs at a higher clock than its option's for this long, nJ. */
-static double stray_nj(const struct lane *lane, uint32_t op, uint32_t option, uint32_t mhz,
+/* What it costs if an operation runs at a higher clock than its operating point's for this long, nJ. */
+static double stray_nj(const struct lane *lane, uint32_t op, uint32_t point, uint32_t mhz,
                        int64_t time_ns)
 {
     const struct lull_pipeline_class *class = lull_pipeline_class_of(lane->problem, op);
-    const uint32_t stray = lull_dwell_option_below(class, mhz);
+    const uint32_t stray = lull_switching_point_below(class, mhz);
 
     if (time_ns <= 0)
         return 0.0;
-    return fmin((double)time_ns / (double)class->options[stray].time_ns, 1.0) *
-           (effective_nj(lane, op, stray) - effective_nj(lane, op, option));
+    return fmin((double)time_ns / (double)class->points[stray].time_ns, 1.0) *
+           (effective_nj(lane, op, stray) - effective_nj(lane, op, point));
 }
 
-/* What the change from one operation's option to the next one's costs, nJ. */
+/* What the change from one operation's operating point to the next one's costs, nJ. */
 static double change_nj(const struct lane *lane, uint32_t place, uint32_t from, uint32_t to)
 {
     const struct lull_pipeline_switching *switching = lane->search->switching;
     const uint32_t before = lane->ops[place - 1];
     const uint32_t op = lane->ops[place];
-    const uint32_t from_mhz = lull_pipeline_class_of(lane->problem, before)->options[from].sm_mhz;
-    const uint32_t to_mhz = lull_pipeline_class_of(lane->problem, op)->options[to].sm_mhz;
+    const uint32_t from_mhz = lull_pipeline_class_of(lane->problem, before)->points[from].sm_mhz;
+    const uint32_t to_mhz = lull_pipeline_class_of(lane->problem, op)->points[to].sm_mhz;
     const int64_t *end_ns = lane->search->end_ns;
     const int64_t pause_ns =
         end_ns[op] -
-        lull_pipeline_class_of(lane->problem, op)->options[lane->search->plan[op]].time_ns -
+        lull_pipeline_class_of(lane->problem, op)->points[lane->search->plan[op]].time_ns -
         end_ns[before];
     const double change = switching->switch_j * 1e9;
 
@@ -74,10 +74,10 @@ static void extend(struct lane *lane, uint32_t place)
     const uint32_t op = lane->ops[place];
     const struct lull_pipeline_class *class = lull_pipeline_class_of(lane->problem, op);
     const size_t before_count =
-        place > 0 ? lull_pipeline_class_of(lane->problem, lane->ops[place - 1])->option_count : 0;
+        place > 0 ? lull_pipeline_class_of(lane->problem, lane->ops[place - 1])->point_count : 0;
     double *const swapped = lane->cost_nj;
 
-    for (uint32_t to = 0; to < class->option_count; to++) {
+    for (uint32_t to = 0; to < class->point_count; to++) {
         uint32_t best = 0;
         double best_nj = INFINITY;
 
@@ -91,50 +91,50 @@ static void extend(struct lane *lane, uint32_t place)
         }
         lane->before[(size_t)place * lane->width + to] = best;
         lane->next_nj[to] = (place > 0 ? best_nj : 0.0) + effective_nj(lane, op, to) +
-                            lane->price_w[op] * (double)class->options[to].time_ns;
+                            lane->price_w[op] * (double)class->points[to].time_ns;
     }
     lane->cost_nj = lane->next_nj;
     lane->next_nj = swapped;
 }
 
 /* Writes the cheapest sequence. */
-static void choose(const struct lane *lane, uint32_t *option_out)
+static void choose(const struct lane *lane, uint32_t *point_out)
 {
     const uint32_t last = lane->ops[lane->count - 1];
     uint32_t best = 0;
 
-    for (uint32_t i = 1; i < lull_pipeline_class_of(lane->problem, last)->option_count; i++)
+    for (uint32_t i = 1; i < lull_pipeline_class_of(lane->problem, last)->point_count; i++)
         if (lane->cost_nj[i] < lane->cost_nj[best])
             best = i;
     for (uint32_t place = lane->count; place-- > 0;) {
-        option_out[lane->ops[place]] = best;
+        point_out[lane->ops[place]] = best;
         best = lane->before[(size_t)place * lane->width + best];
     }
 }
 
-static void plan_device(struct lane *lane, uint32_t device, uint32_t *option_out)
+static void plan_device(struct lane *lane, uint32_t device, uint32_t *point_out)
 {
     const struct lull_pipeline_graph *graph = lane->problem->graph;
 
     lane->count = 0;
     for (uint32_t k = graph->first_on[device]; k < graph->first_on[device + 1]; k++)
-        if (lull_pipeline_class_of(lane->problem, graph->on_device[k])->options[0].sm_mhz > 0)
+        if (lull_pipeline_class_of(lane->problem, graph->on_device[k])->points[0].sm_mhz > 0)
             lane->ops[lane->count++] = graph->on_device[k];
     for (uint32_t place = 0; place < lane->count; place++)
         extend(lane, place);
     if (lane->count > 0)
-        choose(lane, option_out);
+        choose(lane, point_out);
 }
 
-int lull_dwell_price(struct search *search, const double *price_w)
+int lull_switching_price(struct search *search, const double *price_w)
 {
     const struct lull_pipeline_graph *graph = search->problem->graph;
     struct lane lane = {.search = search, .problem = search->problem, .price_w = price_w};
     int rc = 0;
 
     for (size_t i = 0; i < search->problem->profile->class_count; i++)
-        if (search->problem->profile->classes[i].option_count > lane.width)
-            lane.width = (uint32_t)search->problem->profile->classes[i].option_count;
+        if (search->problem->profile->classes[i].point_count > lane.width)
+            lane.width = (uint32_t)search->problem->profile->classes[i].point_count;
     lane.ops = malloc(graph->op_count * sizeof(*lane.ops));
     lane.before = malloc(graph->op_count * lane.width * sizeof(*lane.before));
     lane.cost_nj = malloc(lane.width * sizeof(*lane.cost_nj));
@@ -144,7 +144,7 @@ int lull_dwell_price(struct search *search, const double *price_w)
         goto done;
     }
     assert(lane.width > 0);
-    lull_dwell_verdict(search, search->plan); /* changes read its times */
+    lull_switching_verdict(search, search->plan); /* changes read its times */
     memcpy(search->trial, search->plan, graph->op_count * sizeof(*search->trial));
     for (uint32_t device = 0; device < graph->device_count; device++)
         plan_device(&lane, device, search->trial);

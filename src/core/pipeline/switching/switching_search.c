@@ -15,33 +15,33 @@
 #define WALKS_LIMIT 100000
 #define STEPS_LIMIT 20000000
 
-static uint32_t mhz_of(const struct search *search, const uint32_t *option, uint32_t op)
+static uint32_t mhz_of(const struct search *search, const uint32_t *point, uint32_t op)
 {
-    return lull_pipeline_class_of(search->problem, op)->options[option[op]].sm_mhz;
+    return lull_pipeline_class_of(search->problem, op)->points[point[op]].sm_mhz;
 }
 
-/* The effective energy of an operation at an option. */
-static double energy_nj(const struct search *search, uint32_t op, uint32_t option)
+/* The effective energy of an operation at an operating point. */
+static double energy_nj(const struct search *search, uint32_t op, uint32_t point)
 {
-    const struct lull_pipeline_option *it =
-        &lull_pipeline_class_of(search->problem, op)->options[option];
+    const struct lull_pipeline_point *it =
+        &lull_pipeline_class_of(search->problem, op)->points[point];
     uint32_t device = search->problem->graph->ops[op].device;
 
     return lull_pipeline_effective_nj(it, search->problem->blocking_w[device]);
 }
 
-double lull_dwell_plan_nj(const struct search *search, const uint32_t *option)
+double lull_switching_plan_nj(const struct search *search, const uint32_t *point)
 {
     double sum_nj = 0.0;
 
     for (uint32_t op = 0; op < search->problem->graph->op_count; op++)
-        sum_nj += energy_nj(search, op, option[op]);
+        sum_nj += energy_nj(search, op, point[op]);
     return sum_nj;
 }
 
-struct verdict lull_dwell_verdict(struct search *search, const uint32_t *option)
+struct verdict lull_switching_verdict(struct search *search, const uint32_t *point)
 {
-    return lull_dwell_walk(search->problem, search->switching, option, search->deadline_ns,
+    return lull_switching_walk(search->problem, search->switching, point, search->deadline_ns,
                            search->clocks, NULL, search->end_ns);
 }
 
@@ -53,21 +53,21 @@ static int64_t excess(const struct search *search, const struct verdict *verdict
 }
 
 /* What clocks on their way and changes cost in the plan that was walked through last. */
-static double switching_nj(const struct search *search, const uint32_t *option,
+static double switching_nj(const struct search *search, const uint32_t *point,
                            const struct verdict *verdict, double *device_nj_out)
 {
-    return lull_dwell_switching_nj(search->problem, search->switching, option, search->end_ns,
+    return lull_switching_switching_nj(search->problem, search->switching, point, search->end_ns,
                                    verdict->time_ns, device_nj_out) +
            search->switching->switch_j * 1e9 * (double)verdict->switches;
 }
 
-void lull_dwell_judge(struct search *search)
+void lull_switching_judge(struct search *search)
 {
-    struct verdict verdict = lull_dwell_verdict(search, search->plan);
+    struct verdict verdict = lull_switching_verdict(search, search->plan);
 
     search->excess_ns = excess(search, &verdict);
     search->switching_nj = switching_nj(search, search->plan, &verdict, search->device_nj);
-    search->cost_nj = lull_dwell_plan_nj(search, search->plan) + search->switching_nj;
+    search->cost_nj = lull_switching_plan_nj(search, search->plan) + search->switching_nj;
 }
 
 /* Writes to trial the plan with the stretch of places [from, to) on a device at one clock. Returns
@@ -80,15 +80,15 @@ static bool set_clock(struct search *search, uint32_t from, uint32_t to, uint32_
     memcpy(search->trial, search->plan, search->problem->graph->op_count * sizeof(*search->trial));
     for (uint32_t k = from; k < to; k++) {
         uint32_t op = on_device[k];
-        uint32_t option;
+        uint32_t point;
 
         if (mhz_of(search, search->plan, op) == 0)
             continue;
-        option = lull_dwell_option_at(lull_pipeline_class_of(search->problem, op), mhz);
-        if (option == UINT32_MAX)
+        point = lull_switching_point_at(lull_pipeline_class_of(search->problem, op), mhz);
+        if (point == UINT32_MAX)
             return false;
-        differs = differs || option != search->plan[op];
-        search->trial[op] = option;
+        differs = differs || point != search->plan[op];
+        search->trial[op] = point;
     }
     return differs;
 }
@@ -118,7 +118,7 @@ static bool try_clock(struct search *search, uint32_t from, uint32_t to, uint32_
             0.0)
         return false;
     search->walks_left--;
-    verdict = lull_dwell_verdict(search, search->trial);
+    verdict = lull_switching_verdict(search, search->trial);
     excess_ns = excess(search, &verdict);
     if (excess_ns > search->excess_ns)
         return false;
@@ -148,13 +148,13 @@ static uint32_t run_end(const struct search *search, uint32_t from, uint32_t las
     return to;
 }
 
-/* The clock of the option that is `way` places from the operation's; 0 if there is none. */
+/* The clock of the operating point that is `way` places from the operation's; 0 if there is none. */
 static uint32_t next_mhz(const struct search *search, uint32_t op, int way)
 {
     const struct lull_pipeline_class *class = lull_pipeline_class_of(search->problem, op);
     int64_t at = (int64_t)search->plan[op] + way;
 
-    return at < 0 || at >= (int64_t) class->option_count ? 0 : class->options[at].sm_mhz;
+    return at < 0 || at >= (int64_t) class->point_count ? 0 : class->points[at].sm_mhz;
 }
 
 /* Tries all changes of the run at [from, to) and its neighbours. Returns whether it took any. */
@@ -224,9 +224,9 @@ static bool change_all_of(struct search *search, uint32_t device)
     for (uint32_t k = graph->first_on[device]; k < graph->first_on[device + 1]; k++)
         if (class == NULL && mhz_of(search, search->plan, graph->on_device[k]) > 0)
             class = lull_pipeline_class_of(search->problem, graph->on_device[k]);
-    for (size_t i = 0; class != NULL && i < class->option_count; i++)
+    for (size_t i = 0; class != NULL && i < class->point_count; i++)
         changed = try_clock(search, graph->first_on[device], graph->first_on[device + 1],
-                            class->options[i].sm_mhz) ||
+                            class->points[i].sm_mhz) ||
                   changed;
     return changed;
 }
@@ -236,7 +236,7 @@ static void descend(struct search *search)
 {
     bool changed = true;
 
-    lull_dwell_judge(search);
+    lull_switching_judge(search);
     while (changed && search->walks_left > 0) {
         changed = false;
         for (uint32_t device = 0; device < search->problem->graph->device_count; device++) {
@@ -264,8 +264,8 @@ static double price_of_lowering(struct search *search, uint32_t device, int notc
     if (*mhz_out == 0 || search->walks_left == 0 || !set_clock(search, from, to, *mhz_out))
         return 0.0;
     search->walks_left--;
-    verdict = lull_dwell_verdict(search, search->trial);
-    saved_nj = lull_dwell_plan_nj(search, search->plan) - lull_dwell_plan_nj(search, search->trial);
+    verdict = lull_switching_verdict(search, search->trial);
+    saved_nj = lull_switching_plan_nj(search, search->plan) - lull_switching_plan_nj(search, search->trial);
     if (excess(search, &verdict) > search->excess_ns || saved_nj <= 0.0)
         return 0.0;
     return saved_nj / (double)(verdict.time_ns > time_ns ? verdict.time_ns - time_ns : 1);
@@ -280,12 +280,12 @@ static void lower_devices(struct search *search)
 
     lull_pipeline_plan_highest(search->problem, search->plan);
     do {
-        int64_t time_ns = lull_dwell_verdict(search, search->plan).time_ns;
+        int64_t time_ns = lull_switching_verdict(search, search->plan).time_ns;
         uint32_t best_device = 0;
         uint32_t best_mhz = 0;
 
         best = 0.0;
-        lull_dwell_judge(search);
+        lull_switching_judge(search);
         for (uint32_t device = 0; device < graph->device_count; device++)
             for (int notches = 1; notches <= 2; notches++) {
                 uint32_t mhz;
@@ -310,7 +310,7 @@ static void allow_walks(struct search *search)
     search->walks_left = STEPS_LIMIT / ops < WALKS_LIMIT ? STEPS_LIMIT / ops : WALKS_LIMIT;
 }
 
-void lull_dwell_consider(struct search *search)
+void lull_switching_consider(struct search *search)
 {
     allow_walks(search);
     descend(search);
@@ -323,7 +323,7 @@ void lull_dwell_consider(struct search *search)
     memcpy(search->best, search->plan, search->problem->graph->op_count * sizeof(*search->best));
 }
 
-int lull_dwell_begin(struct search *search, const struct lull_pipeline_problem *problem,
+int lull_switching_begin(struct search *search, const struct lull_pipeline_problem *problem,
                      struct lull_error *err)
 {
     size_t ops = problem->graph->op_count;
@@ -344,7 +344,7 @@ int lull_dwell_begin(struct search *search, const struct lull_pipeline_problem *
     return 0;
 }
 
-void lull_dwell_end(struct search *search)
+void lull_switching_end(struct search *search)
 {
     free(search->clocks);
     free(search->end_ns);
@@ -355,9 +355,9 @@ void lull_dwell_end(struct search *search)
     free(search->trial_nj);
 }
 
-void lull_dwell_consider_uniform(struct search *search)
+void lull_switching_consider_uniform(struct search *search)
 {
     allow_walks(search);
     lower_devices(search);
-    lull_dwell_consider(search);
+    lull_switching_consider(search);
 }

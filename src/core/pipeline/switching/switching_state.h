@@ -29,23 +29,23 @@ struct verdict {
 
 /* switching_time.c. Walks through an iteration. clocks has device_count places, begin_ns and end_ns
  * op_count; begin_ns may be null. */
-struct verdict lull_dwell_walk(const struct lull_pipeline_problem *problem,
+struct verdict lull_switching_walk(const struct lull_pipeline_problem *problem,
                                const struct lull_pipeline_switching *switching,
-                               const uint32_t *option, int64_t period_ns,
+                               const uint32_t *point, int64_t period_ns,
                                struct clock_state *clocks, int64_t *begin_ns, int64_t *end_ns);
 
-/* The option of an operation's class at a clock, UINT32_MAX if there is none. */
-uint32_t lull_dwell_option_at(const struct lull_pipeline_class *class, uint32_t mhz);
+/* The operating point of an operation's class at a clock, UINT32_MAX if there is none. */
+uint32_t lull_switching_point_at(const struct lull_pipeline_class *class, uint32_t mhz);
 
-/* The same; if the class lacks this clock, the option at the next lower one, or at the lowest. */
-uint32_t lull_dwell_option_below(const struct lull_pipeline_class *class, uint32_t mhz);
+/* The same; if the class lacks this clock, the operating point at the next lower one, or at the lowest. */
+uint32_t lull_switching_point_below(const struct lull_pipeline_class *class, uint32_t mhz);
 
 /* switching_energy.c. What operations, which end at end_ns, need more because clocks are on their way,
  * in an iteration of period_ns; 0 unless switching is fed forward. device_nj_out receives each
  * device's share and may be null. O(n). */
-double lull_dwell_switching_nj(const struct lull_pipeline_problem *problem,
+double lull_switching_switching_nj(const struct lull_pipeline_problem *problem,
                                const struct lull_pipeline_switching *switching,
-                               const uint32_t *option, const int64_t *end_ns, int64_t period_ns,
+                               const uint32_t *point, const int64_t *end_ns, int64_t period_ns,
                                double *device_nj_out);
 
 struct search {
@@ -71,30 +71,30 @@ struct search {
 };
 
 /* switching_search.c. Allocates a search; the caller calls end also after an error: -ENOMEM. */
-int lull_dwell_begin(struct search *search, const struct lull_pipeline_problem *problem,
+int lull_switching_begin(struct search *search, const struct lull_pipeline_problem *problem,
                      struct lull_error *err);
-void lull_dwell_end(struct search *search);
+void lull_switching_end(struct search *search);
 
-struct verdict lull_dwell_verdict(struct search *search, const uint32_t *option);
-double lull_dwell_plan_nj(const struct search *search, const uint32_t *option);
+struct verdict lull_switching_verdict(struct search *search, const uint32_t *point);
+double lull_switching_plan_nj(const struct search *search, const uint32_t *point);
 
 /* Finds the cost and the excess of search->plan. */
-void lull_dwell_judge(struct search *search);
+void lull_switching_judge(struct search *search);
 
 /* Searches from search->plan; a good plan that is the cheapest so far goes to best. */
-void lull_dwell_consider(struct search *search);
+void lull_switching_consider(struct search *search);
 
 /* switching_priced.c. Replaces search->plan by the one that is cheapest, changes of clocks included,
  * where time costs price_w on every operation. Pauses are those of the plan that it replaces.
  * Error: -ENOMEM. */
-int lull_dwell_price(struct search *search, const double *price_w);
+int lull_switching_price(struct search *search, const double *price_w);
 
 /* Considers one clock for each device, as low as the deadline allows. */
-void lull_dwell_consider_uniform(struct search *search);
+void lull_switching_consider_uniform(struct search *search);
 
 /* switching_stretches.c. Considers stretches of one clock, no shorter than the dwell, that prices of
- * time on the critical paths ask for. The prices begin from the plan `option`; quick does an eighth
+ * time on the critical paths ask for. The prices begin from the plan `operating point`; quick does an eighth
  * of the work. It does nothing where that would take too much memory or work. */
-void lull_dwell_consider_stretches(struct search *search, const uint32_t *option, bool quick);
+void lull_switching_consider_stretches(struct search *search, const uint32_t *point, bool quick);
 
 #endif

@@ -28,29 +28,29 @@ enum {
 
 /* ---- prices ------------------------------------------------------------------------------ */
 
-/* What the plan pays for a nanosecond of an operation: the slope of the hull at its option. */
+/* What the plan pays for a nanosecond of an operation: the slope of the hull at its operating point. */
 static double first_price(const struct pricing *it, uint32_t device, uint32_t op,
-                          const uint32_t *option)
+                          const uint32_t *point)
 {
     const struct lull_pipeline_class *class = lull_pipeline_class_of(it->search->problem, op);
     const double blocking_w = it->search->problem->blocking_w[device];
     uint32_t chosen[LULL_PIPELINE_MAX_OPTIONS];
     const size_t count = lull_pipeline_pareto(class, blocking_w, true, chosen);
-    const int64_t time_ns = class->options[option[op]].time_ns;
+    const int64_t time_ns = class->points[point[op]].time_ns;
     size_t at = 0;
 
-    while (at + 1 < count && class->options[chosen[at + 1]].time_ns <= time_ns)
+    while (at + 1 < count && class->points[chosen[at + 1]].time_ns <= time_ns)
         at++;
     if (at + 1 >= count)
         return 0.0;
-    const struct lull_pipeline_option *fast = &class->options[chosen[at]];
-    const struct lull_pipeline_option *slow = &class->options[chosen[at + 1]];
+    const struct lull_pipeline_point *fast = &class->points[chosen[at]];
+    const struct lull_pipeline_point *slow = &class->points[chosen[at + 1]];
 
     return (double)(fast->energy_nj - slow->energy_nj) / (double)(slow->time_ns - fast->time_ns) +
            blocking_w;
 }
 
-static void begin_prices(struct pricing *it, const uint32_t *option)
+static void begin_prices(struct pricing *it, const uint32_t *point)
 {
     const struct lull_pipeline_graph *graph = it->search->problem->graph;
 
@@ -62,7 +62,7 @@ static void begin_prices(struct pricing *it, const uint32_t *option)
         for (uint32_t k = graph->first_on[device]; k < graph->first_on[device + 1]; k++) {
             const uint32_t op = graph->on_device[k];
 
-            it->price[op] = first_price(it, device, op, option);
+            it->price[op] = first_price(it, device, op, point);
             sum += it->price[op];
         }
         if (count > 0)
@@ -103,7 +103,7 @@ static struct verdict walk(struct pricing *it)
 {
     struct search *search = it->search;
 
-    return lull_dwell_walk(search->problem, search->switching, search->plan, search->deadline_ns,
+    return lull_switching_walk(search->problem, search->switching, search->plan, search->deadline_ns,
                            search->clocks, it->begin_ns, search->end_ns);
 }
 
@@ -113,7 +113,7 @@ static void keep(struct pricing *it)
     struct search *search = it->search;
     const size_t size = search->problem->graph->op_count * sizeof(*it->kept);
 
-    lull_dwell_judge(search);
+    lull_switching_judge(search);
     if (search->excess_ns == 0 && search->cost_nj < it->least_nj) {
         it->least_nj = search->cost_nj;
         memcpy(it->kept, search->plan, size);
@@ -132,7 +132,7 @@ static void turn(struct pricing *it, double share, double gain)
     double late;
 
     for (uint32_t device = 0; device < graph->device_count; device++)
-        lull_dwell_cut(it, device);
+        lull_switching_cut(it, device);
     keep(it);
     verdict = walk(it);
     late = (double)(verdict.time_ns - it->search->deadline_ns) / (double)it->search->deadline_ns;
@@ -157,30 +157,30 @@ static int count_rounds(const struct lull_pipeline_graph *graph)
 
 /* Makes all rounds from a plan, and searches from the best plan of them; with often, from some
  * others too. */
-static void consider(struct pricing *it, const uint32_t *option, int rounds, double gain,
+static void consider(struct pricing *it, const uint32_t *point, int rounds, double gain,
                      bool often)
 {
     struct search *search = it->search;
-    const size_t size = search->problem->graph->op_count * sizeof(*option);
+    const size_t size = search->problem->graph->op_count * sizeof(*point);
 
     assert(rounds > 0);
     it->least_nj = (double)INFINITY;
     it->least_late_ns = INT64_MAX;
-    memcpy(search->plan, option, size);
+    memcpy(search->plan, point, size);
     walk(it);
-    begin_prices(it, option);
+    begin_prices(it, point);
     for (int i = 0; i < rounds; i++) {
         turn(it, 0.25 / (1.0 + 8.0 * i / rounds), gain);
         if (often && i % SEARCH_EVERY == 0) {
-            lull_dwell_consider(search);
+            lull_switching_consider(search);
             walk(it);
         }
     }
     memcpy(search->plan, it->kept, size);
-    lull_dwell_consider(search);
+    lull_switching_consider(search);
 }
 
-void lull_dwell_consider_stretches(struct search *search, const uint32_t *option, bool quick)
+void lull_switching_consider_stretches(struct search *search, const uint32_t *point, bool quick)
 {
     const double gains[] = {20.0, 300.0}; /* neither is better everywhere */
     const size_t ops = search->problem->graph->op_count;
@@ -197,7 +197,7 @@ void lull_dwell_consider_stretches(struct search *search, const uint32_t *option
     it->kept = malloc(ops * sizeof(*it->kept));
     for (size_t i = 0; i < (quick ? 1 : sizeof(gains) / sizeof(gains[0])); i++)
         if (it->price != NULL && it->begin_ns != NULL && it->kept != NULL)
-            consider(it, option, rounds, gains[i], !quick && ops <= MOST_SEARCHED_OPS);
+            consider(it, point, rounds, gains[i], !quick && ops <= MOST_SEARCHED_OPS);
     free(it->price);
     free(it->begin_ns);
     free(it->kept);

@@ -8,16 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first option that is not above mhz: clocks descend. */
+/* The first operating point that is not above mhz: clocks descend. */
 static size_t first_not_above(const struct lull_pipeline_class *class, uint32_t mhz)
 {
     size_t low = 0;
-    size_t high = class->option_count;
+    size_t high = class->point_count;
 
     while (low < high) {
         size_t middle = (low + high) / 2;
 
-        if (class->options[middle].sm_mhz > mhz)
+        if (class->points[middle].sm_mhz > mhz)
             low = middle + 1;
         else
             high = middle;
@@ -25,19 +25,19 @@ static size_t first_not_above(const struct lull_pipeline_class *class, uint32_t 
     return low;
 }
 
-uint32_t lull_dwell_option_at(const struct lull_pipeline_class *class, uint32_t mhz)
+uint32_t lull_switching_point_at(const struct lull_pipeline_class *class, uint32_t mhz)
 {
     size_t at = first_not_above(class, mhz);
 
-    return at < class->option_count && class->options[at].sm_mhz == mhz ? (uint32_t)at : UINT32_MAX;
+    return at < class->point_count && class->points[at].sm_mhz == mhz ? (uint32_t)at : UINT32_MAX;
 }
 
-uint32_t lull_dwell_option_below(const struct lull_pipeline_class *class, uint32_t mhz)
+uint32_t lull_switching_point_below(const struct lull_pipeline_class *class, uint32_t mhz)
 {
     size_t at = first_not_above(class, mhz);
 
-    assert(class->option_count > 0);
-    return (uint32_t)(at < class->option_count ? at : class->option_count - 1);
+    assert(class->point_count > 0);
+    return (uint32_t)(at < class->point_count ? at : class->point_count - 1);
 }
 
 /* Tells the device the clock of its next operation, as soon as the one before has ended. */
@@ -63,16 +63,16 @@ static void command(struct clock_state *clock, const struct lull_pipeline_switch
 
 /* How long an operation takes that begins at begin_ns. Until the clock has settled it runs at the
  * slower one. */
-static int64_t worst_duration(const struct lull_pipeline_class *class, uint32_t option,
+static int64_t worst_duration(const struct lull_pipeline_class *class, uint32_t point,
                               const struct clock_state *clock, int64_t begin_ns)
 {
-    int64_t settled = class->options[option].time_ns;
+    int64_t settled = class->points[point].time_ns;
     int64_t settling = clock->settled_ns - begin_ns;
     int64_t slow;
 
-    if (settling <= 0 || class->options[option].sm_mhz == 0)
+    if (settling <= 0 || class->points[point].sm_mhz == 0)
         return settled;
-    slow = class->options[lull_dwell_option_below(class, clock->low_mhz)].time_ns;
+    slow = class->points[lull_switching_point_below(class, clock->low_mhz)].time_ns;
     if (slow <= settled)
         return settled;
     if (settling >= slow)
@@ -82,7 +82,7 @@ static int64_t worst_duration(const struct lull_pipeline_class *class, uint32_t 
 }
 
 /* Sets the clocks that the iteration before leaves. */
-static void begin_clocks(const struct lull_pipeline_problem *problem, const uint32_t *option,
+static void begin_clocks(const struct lull_pipeline_problem *problem, const uint32_t *point,
                          struct clock_state *clocks)
 {
     const struct lull_pipeline_graph *graph = problem->graph;
@@ -91,7 +91,7 @@ static void begin_clocks(const struct lull_pipeline_problem *problem, const uint
     for (uint32_t device = 0; device < graph->device_count; device++)
         for (uint32_t k = graph->first_on[device]; k < graph->first_on[device + 1]; k++) {
             uint32_t op = graph->on_device[k];
-            uint32_t mhz = lull_pipeline_class_of(problem, op)->options[option[op]].sm_mhz;
+            uint32_t mhz = lull_pipeline_class_of(problem, op)->points[point[op]].sm_mhz;
 
             if (mhz > 0)
                 clocks[device].target_mhz = mhz;
@@ -107,20 +107,20 @@ static int64_t short_around(const struct clock_state *clock, int64_t dwell_ns, i
     return clock->commands > 0 && apart < dwell_ns ? dwell_ns - apart : 0;
 }
 
-struct verdict lull_dwell_walk(const struct lull_pipeline_problem *problem,
+struct verdict lull_switching_walk(const struct lull_pipeline_problem *problem,
                                const struct lull_pipeline_switching *switching,
-                               const uint32_t *option, int64_t period_ns,
+                               const uint32_t *point, int64_t period_ns,
                                struct clock_state *clocks, int64_t *begin_ns, int64_t *end_ns)
 {
     const struct lull_pipeline_graph *graph = problem->graph;
     struct verdict verdict = {0};
 
-    begin_clocks(problem, option, clocks);
+    begin_clocks(problem, point, clocks);
     for (size_t i = 0; i < graph->op_count; i++) {
         uint32_t op = graph->topological[i];
         struct clock_state *clock = &clocks[graph->ops[op].device];
         const struct lull_pipeline_class *class = lull_pipeline_class_of(problem, op);
-        uint32_t mhz = class->options[option[op]].sm_mhz;
+        uint32_t mhz = class->points[point[op]].sm_mhz;
         int64_t begin = 0;
 
         for (uint32_t k = graph->first_in[op]; k < graph->first_in[op + 1]; k++) {
@@ -131,11 +131,11 @@ struct verdict lull_dwell_walk(const struct lull_pipeline_problem *problem,
         }
         if (mhz > 0)
             command(clock, switching, mhz, &verdict.short_ns);
-        assert(option[op] < class->option_count);
+        assert(point[op] < class->point_count);
         if (switching->is_fed_forward)
-            end_ns[op] = begin + class->options[option[op]].time_ns;
+            end_ns[op] = begin + class->points[point[op]].time_ns;
         else
-            end_ns[op] = begin + worst_duration(class, option[op], clock, begin);
+            end_ns[op] = begin + worst_duration(class, point[op], clock, begin);
         clock->end_ns = end_ns[op];
         if (begin_ns != NULL)
             begin_ns[op] = begin;
@@ -149,9 +149,9 @@ struct verdict lull_dwell_walk(const struct lull_pipeline_problem *problem,
     return verdict;
 }
 
-int64_t lull_pipeline_dwell_timeline(const struct lull_pipeline_problem *problem,
+int64_t lull_pipeline_switching_timeline(const struct lull_pipeline_problem *problem,
                                      const struct lull_pipeline_switching *switching,
-                                     const uint32_t *option, int64_t *begin_out, int64_t *end_out)
+                                     const uint32_t *point, int64_t *begin_out, int64_t *end_out)
 {
     struct clock_state *clocks = malloc(problem->graph->device_count * sizeof(*clocks));
     int64_t *end_ns = malloc(problem->graph->op_count * sizeof(*end_ns));
@@ -159,7 +159,7 @@ int64_t lull_pipeline_dwell_timeline(const struct lull_pipeline_problem *problem
 
     if (clocks != NULL && end_ns != NULL) {
         makespan_ns =
-            lull_dwell_walk(problem, switching, option, 0, clocks, begin_out, end_ns).time_ns;
+            lull_switching_walk(problem, switching, point, 0, clocks, begin_out, end_ns).time_ns;
         if (end_out != NULL)
             memcpy(end_out, end_ns, problem->graph->op_count * sizeof(*end_ns));
     }

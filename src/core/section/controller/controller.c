@@ -43,7 +43,7 @@ struct lull_controller *lull_controller_create(const struct lull_controller_conf
         gpu->open_section = -1;
         gpu->expected_section = -1;
         lull_feed_forward_init(&gpu->feed);
-        lull_calibration_init(&gpu->calibration, i);
+        lull_switch_calibration_init(&gpu->calibration, i);
         controller->gpu_count++;
     }
     lull_controller_init_gaps(controller);
@@ -84,7 +84,7 @@ void lull_controller_post_feed(struct lull_controller *controller, struct lull_c
 
 void lull_controller_raise_now(struct lull_controller *controller, struct lull_controlled_gpu *gpu)
 {
-    if (lull_feed_forward_raise(&gpu->feed) || lull_calibration_stop(&gpu->calibration))
+    if (lull_feed_forward_raise(&gpu->feed) || lull_switch_calibration_stop(&gpu->calibration))
         lull_controller_post_feed(controller, gpu);
 }
 
@@ -166,7 +166,7 @@ void lull_controller_teach_cost(struct lull_controller *controller, uint32_t gpu
     controller->gpus[gpu].model_cost = *cost;
     if (cost->total_ms[LULL_DIRECTION_DOWN].count >= LULL_CALIBRATION_PULSES &&
         cost->total_ms[LULL_DIRECTION_UP].count >= LULL_CALIBRATION_PULSES)
-        lull_calibration_skip(&controller->gpus[gpu].calibration);
+        lull_switch_calibration_skip(&controller->gpus[gpu].calibration);
 }
 
 void lull_controller_set_model(struct lull_controller *controller, uint32_t gpu, uint32_t model)
@@ -180,7 +180,7 @@ static void forget_sections(struct lull_controlled_gpu *gpu)
     gpu->expected_section = -1;
     gpu->low_section = -1;
     gpu->ahead_section = -1;
-    gpu->low = (struct lull_low_span){0};
+    gpu->low = (struct lull_low_interval){0};
     gpu->has_gaps = false;
     /* An inner loop may have passed for the iteration: its times say nothing of the next one. */
     gpu->reference_iterations_ms = (struct lull_quantile){0};
@@ -203,7 +203,7 @@ void lull_controller_take_call(struct lull_controller *controller, uint32_t inde
     }
     if (note.became_known && gpu->points > 1 && !controller->config.observe_only &&
         !controller->withheld)
-        lull_calibration_start(&gpu->calibration, call->time_ns);
+        lull_switch_calibration_start(&gpu->calibration, call->time_ns);
     if (note.iteration_ended) {
         lull_allowance_earn(&controller->late, gpu->fold);
         gpu->late_now = 0;
@@ -216,7 +216,7 @@ void lull_controller_take_call(struct lull_controller *controller, uint32_t inde
             apply_steady(controller, gpu, call->time_ns);
         return;
     }
-    if (lull_calibration_runs(&gpu->calibration))
+    if (lull_switch_calibration_runs(&gpu->calibration))
         return;
     gpu->has_gaps = call->place != 0 && !controller->config.reactive;
     if (gpu->has_gaps)
@@ -300,8 +300,8 @@ void lull_controller_take_switch(struct lull_controller *controller, uint32_t in
         lull_controller_reconsider(controller);
         return;
     }
-    lull_calibration_take_call(&gpu->calibration, controller->now_ns);
-    if (!lull_calibration_runs(&gpu->calibration))
+    lull_switch_calibration_take_call(&gpu->calibration, controller->now_ns);
+    if (!lull_switch_calibration_runs(&gpu->calibration))
         lull_controller_note_clock(controller, gpu, outcome);
     /* What a breach took says nothing of the driver once it has proven itself anew. */
     if (controller->withheld)
@@ -340,9 +340,9 @@ static void advance(struct lull_controller *controller, struct lull_controlled_g
 {
     uint32_t point;
 
-    if (lull_calibration_poll(&gpu->calibration, now_ns, controller->waiting_ms > 0.0, &point))
-        post(controller, gpu, point, now_ns + lull_calibration_pulse_ns,
-             now_ns + 2 * lull_calibration_pulse_ns);
+    if (lull_switch_calibration_poll(&gpu->calibration, now_ns, controller->waiting_ms > 0.0, &point))
+        post(controller, gpu, point, now_ns + lull_switch_calibration_pulse_ns,
+             now_ns + 2 * lull_switch_calibration_pulse_ns);
     if (!gpu->has_gaps && lull_feed_forward_poll(&gpu->feed, now_ns))
         lull_controller_post_feed(controller, gpu);
 }
@@ -377,7 +377,7 @@ int64_t lull_controller_wake_ns(const struct lull_controller *controller)
     for (uint32_t i = 0; i < controller->gpu_count; i++) {
         const struct lull_controlled_gpu *gpu = &controller->gpus[i];
         int64_t feed_ns = gpu->has_gaps ? INT64_MAX : lull_feed_forward_wake_ns(&gpu->feed);
-        int64_t calibration_ns = lull_calibration_wake_ns(&gpu->calibration);
+        int64_t calibration_ns = lull_switch_calibration_wake_ns(&gpu->calibration);
 
         if (gpu->command_waits)
             return 0;

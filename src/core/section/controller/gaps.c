@@ -223,7 +223,7 @@ void lull_controller_gap_begins(struct lull_controller *controller, struct lull_
     if (point != 0) {
         gpu->low_section = (int32_t)index;
         gpu->ahead_section = -1;
-        lull_low_span_gap_begins(&gpu->low, now_ns);
+        lull_low_interval_gap_begins(&gpu->low, now_ns);
         lull_feed_forward_plan(&gpu->feed, now_ns, point, &expected);
     } else if (!is_ahead(gpu)) {
         look_ahead(controller, gpu, index,
@@ -237,7 +237,7 @@ void lull_controller_gap_ends(struct lull_controller *controller, struct lull_co
                               uint32_t index, int64_t now_ns)
 {
     if (gpu->low_section == (int32_t)index)
-        lull_low_span_gap_ends(&gpu->low, now_ns);
+        lull_low_interval_gap_ends(&gpu->low, now_ns);
     gpu->open_section = -1;
     gpu->low_section = -1;
     if (!is_ahead(gpu))
@@ -260,8 +260,8 @@ void lull_controller_note_clock(struct lull_controller *controller, struct lull_
                                 const struct lull_switch_outcome *outcome)
 {
     if (outcome->point != 0)
-        lull_low_span_lowered(&gpu->low, low_from_ns(gpu, outcome));
-    else if (lull_low_span_raised(&gpu->low, outcome->effect_ns) && gpu->switched_gaps > 0 &&
+        lull_low_interval_lowered(&gpu->low, low_from_ns(gpu, outcome));
+    else if (lull_low_interval_raised(&gpu->low, outcome->effect_ns) && gpu->switched_gaps > 0 &&
              gpu->late_now++ < gpu->fold) {
         lull_allowance_spend(&controller->late);
         lull_controller_excuse_pair(controller);

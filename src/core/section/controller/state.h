@@ -68,7 +68,7 @@ struct lull_controlled_gpu {
     uint32_t changes;
     struct lull_switch_cost cost;
     struct lull_switch_cost model_cost; /* of all GPUs of its model, as if none had ever waited */
-    struct lull_calibration calibration;
+    struct lull_switch_calibration calibration;
     struct lull_feed_forward feed;
     int32_t open_section;          /* -1 none */
     int32_t expected_section;      /* that `expected` is about, -1 none */
@@ -90,7 +90,7 @@ struct lull_controlled_gpu {
     int32_t ahead_section;  /* gap whose lowering is planned or asked for ahead, -1 none */
     bool has_gaps;          /* its sections are gaps: switched by the node's plan */
     bool raises_as_planned; /* the raising asked for last was foreseen */
-    struct lull_low_span low;
+    struct lull_low_interval low;
 };
 
 struct lull_controller {
@@ -106,7 +106,7 @@ struct lull_controller {
     struct lull_joint_guard tail_guard; /* of the 99 % quantile, where that counts */
     struct lull_guard settled_guard;    /* all settled points against the reference */
     struct lull_guard watch_guard;      /* the same since its last verdict, with other nodes */
-    struct lull_schedule schedule;
+    struct lull_window_schedule schedule;
     uint32_t settled_stretch;
     bool checking; /* settled, and a test whether the results still hold is under way */
     uint64_t check_spacing;

@@ -118,7 +118,7 @@ void lull_controller_begin_test(struct lull_controller *controller)
     const uint32_t iterations = window_iterations(controller);
 
     begin_guards(controller);
-    controller->schedule = (struct lull_schedule){iterations, iterations, false};
+    controller->schedule = (struct lull_window_schedule){iterations, iterations, false};
     if (controller->phase == LULL_PHASE_SETTLED && !controller->checking) {
         controller->schedule.candidate_first = true;
         controller->schedule.candidate_iterations = iterations * controller->settled_stretch;
@@ -142,7 +142,7 @@ void lull_controller_begin_test(struct lull_controller *controller)
 /* A GPU with a single clock has nothing to calibrate and nothing to descend. */
 static bool is_calibrated(const struct lull_controlled_gpu *gpu)
 {
-    return gpu->points < 2 || lull_calibration_done(&gpu->calibration);
+    return gpu->points < 2 || lull_switch_calibration_done(&gpu->calibration);
 }
 
 static bool all_ready(const struct lull_controller *controller)

@@ -51,9 +51,9 @@ static void prove_anew(struct lull_controller *controller)
     for (uint32_t i = 0; i < controller->gpu_count; i++) {
         struct lull_controlled_gpu *gpu = &controller->gpus[i];
 
-        lull_calibration_forget(&gpu->calibration);
+        lull_switch_calibration_forget(&gpu->calibration);
         if (gpu->points > 1 && lull_controller_is_active(gpu) && lull_controller_is_known(gpu))
-            lull_calibration_start(&gpu->calibration, controller->now_ns);
+            lull_switch_calibration_start(&gpu->calibration, controller->now_ns);
     }
 }
 
@@ -72,7 +72,7 @@ void lull_controller_take_blocked(struct lull_controller *controller, uint32_t g
 {
     const double longest_ms = longest_section_ms(controller, blocked_ms);
 
-    lull_calibration_take_call(&controller->gpus[gpu].calibration, controller->now_ns);
+    lull_switch_calibration_take_call(&controller->gpus[gpu].calibration, controller->now_ns);
     lull_call_trust_take_call(&controller->trust, controller->now_ns, blocked_ms,
                               lull_call_trust_limit_ms(longest_ms, active_count(controller)),
                               controller->went_deep ? LULL_CONTROLLER_DEEP_LOSS

@@ -14,7 +14,7 @@ struct lull_gap_map *lull_gap_map_create(bool blind)
 
     if (map == NULL)
         return NULL;
-    map->order = lull_order_create();
+    map->order = lull_kernel_order_create();
     if (map->order == NULL) {
         free(map);
         return NULL;
@@ -28,7 +28,7 @@ void lull_gap_map_destroy(struct lull_gap_map *map)
 {
     if (map == NULL)
         return;
-    lull_order_destroy(map->order);
+    lull_kernel_order_destroy(map->order);
     free(map->record.edges_ns);
     free(map->record.runs);
     free(map->kernels);
@@ -109,7 +109,7 @@ static void start_window(struct lull_gap_map *map)
     }
     memset(edges_ns, 0, edges * sizeof(*edges_ns));
     map->gap_count = 0;
-    map->record.first = lull_order_newest(map->order) + 1;
+    map->record.first = lull_kernel_order_newest(map->order) + 1;
     map->record.seen = 0;
     map->record.run_count = 0;
     map->record.is_full = false;
@@ -194,7 +194,7 @@ void lull_gap_map_take_complete(struct lull_gap_map *map, int64_t until_ns)
 static void resume(struct lull_gap_map *map, const struct lull_call *kernel)
 {
     if (map->gap_count > 0 && map->fold == 1 &&
-        lull_order_locate(map->order, kernel->order, &map->last)) {
+        lull_kernel_order_locate(map->order, kernel->order, &map->last)) {
         map->last_is_begin = true;
         take_up(map, last_edge_ns(map) - 1); /* it may announce a gap itself */
     } else {
@@ -205,9 +205,9 @@ static void resume(struct lull_gap_map *map, const struct lull_call *kernel)
 /* Follows the sequence of kernels. */
 static void follow(struct lull_gap_map *map, const struct lull_call *kernel)
 {
-    switch (lull_order_take(map->order, kernel->order, lull_call_signature(kernel))) {
+    switch (lull_kernel_order_take(map->order, kernel->order, lull_call_signature(kernel))) {
     case LULL_ORDER_FOUND:
-        map->period = lull_order_period(map->order);
+        map->period = lull_kernel_order_period(map->order);
         map->fold = 1;
         start_window(map);
         break;
@@ -283,7 +283,7 @@ static void stop_passing(struct lull_gap_map *map, int64_t time_ns)
 static bool was_inner_loop(struct lull_gap_map *map, const struct lull_call *edge)
 {
     return edge->begin && !map->is_blind &&
-           lull_order_take(map->order, edge->order, lull_call_signature(edge)) == LULL_ORDER_LEFT;
+           lull_kernel_order_take(map->order, edge->order, lull_call_signature(edge)) == LULL_ORDER_LEFT;
 }
 
 /*
@@ -326,7 +326,7 @@ void lull_gap_map_take_communication(struct lull_gap_map *map, const struct lull
     if (edge->begin)
         follow(map, edge);
     if ((map->phase != LULL_GAP_MAP_RECORDING && map->phase != LULL_GAP_MAP_KNOWN) ||
-        !lull_order_locate(map->order, edge->order, &standing))
+        !lull_kernel_order_locate(map->order, edge->order, &standing))
         return;
     map->last = standing;
     map->last_is_begin = edge->begin;

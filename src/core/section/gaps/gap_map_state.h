@@ -50,7 +50,7 @@ struct lull_gap_map {
     bool has_given_up; /* blind, and kernels are passed on as they come, whatever comes */
     uint32_t depth;    /* of kernels that were passed on and have not ended */
     struct lull_call passed; /* the last of them that began */
-    struct lull_order *order;
+    struct lull_kernel_order *order;
     uint32_t period; /* kernels per iteration */
     struct lull_standing last; /* of the edge that came last */
     bool last_is_begin;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/section/gaps/low_interval.h"
 
-void lull_low_span_gap_begins(struct lull_low_span *span, int64_t time_ns)
+void lull_low_interval_gap_begins(struct lull_low_interval *span, int64_t time_ns)
 {
     const uint32_t slot = span->gap_count++ % LULL_LOW_SPAN_GAPS;
 
@@ -9,7 +9,7 @@ void lull_low_span_gap_begins(struct lull_low_span *span, int64_t time_ns)
     span->gaps[slot].end_ns = INT64_MAX;
 }
 
-void lull_low_span_gap_ends(struct lull_low_span *span, int64_t time_ns)
+void lull_low_interval_gap_ends(struct lull_low_interval *span, int64_t time_ns)
 {
     if (span->gap_count == 0)
         return;
@@ -17,14 +17,14 @@ void lull_low_span_gap_ends(struct lull_low_span *span, int64_t time_ns)
         span->gaps[(span->gap_count - 1) % LULL_LOW_SPAN_GAPS].end_ns = time_ns;
 }
 
-void lull_low_span_lowered(struct lull_low_span *span, int64_t effect_ns)
+void lull_low_interval_lowered(struct lull_low_interval *span, int64_t effect_ns)
 {
     if (!span->is_low)
         span->from_ns = effect_ns;
     span->is_low = true;
 }
 
-bool lull_low_span_raised(struct lull_low_span *span, int64_t effect_ns)
+bool lull_low_interval_raised(struct lull_low_interval *span, int64_t effect_ns)
 {
     if (!span->is_low)
         return false;

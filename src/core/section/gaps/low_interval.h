@@ -15,7 +15,7 @@
 /* Gaps remembered: an outcome is heard of before so many more have begun. */
 enum { LULL_LOW_SPAN_GAPS = 4 };
 
-struct lull_low_span {
+struct lull_low_interval {
     struct {
         int64_t begin_ns;
         int64_t end_ns; /* INT64_MAX: still on */
@@ -26,15 +26,15 @@ struct lull_low_span {
 };
 
 /* A gap in which the clock is to be low begins; ends. An end without a begin is ignored. */
-void lull_low_span_gap_begins(struct lull_low_span *span, int64_t time_ns);
-void lull_low_span_gap_ends(struct lull_low_span *span, int64_t time_ns);
+void lull_low_interval_gap_begins(struct lull_low_interval *span, int64_t time_ns);
+void lull_low_interval_gap_ends(struct lull_low_interval *span, int64_t time_ns);
 
 /* The clock is low since effect_ns, which may lie ahead. Lowered further: low since the first time.
  */
-void lull_low_span_lowered(struct lull_low_span *span, int64_t effect_ns);
+void lull_low_interval_lowered(struct lull_low_interval *span, int64_t effect_ns);
 
 /* It is high again since effect_ns. True: it was low before, while no gap, or more than one, was
  * on. */
-bool lull_low_span_raised(struct lull_low_span *span, int64_t effect_ns);
+bool lull_low_interval_raised(struct lull_low_interval *span, int64_t effect_ns);
 
 #endif

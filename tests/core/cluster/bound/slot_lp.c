@@ -18,26 +18,26 @@ static void count(const struct lull_slot_problem *problem, size_t *columns, size
     *columns = 0;
     *elements = 0;
     for (size_t j = 0; j < problem->job_count; j++)
-        for (uint32_t m = 0; m < problem->jobs[j].mode_count; m++) {
-            const struct lull_slot_mode *mode = &problem->jobs[j].modes[m];
-            const size_t starts = mode->last - mode->first + 1;
+        for (uint32_t m = 0; m < problem->jobs[j].point_count; m++) {
+            const struct lull_slot_point *point = &problem->jobs[j].points[m];
+            const size_t starts = point->last - point->first + 1;
 
             *columns += starts;
-            *elements += starts * (mode->slots + 1);
+            *elements += starts * (point->slots + 1);
         }
 }
 
 static CoinBigIndex add_column(const struct lull_slot_problem *problem, size_t job,
-                               const struct lull_slot_mode *mode, uint32_t start,
+                               const struct lull_slot_point *point, uint32_t start,
                                struct program *program, CoinBigIndex at)
 {
     program->starts[program->columns] = at;
-    program->worth[program->columns++] = -(mode->cost_j + mode->delay_j * (start - mode->first));
+    program->worth[program->columns++] = -(point->cost_j + point->delay_j * (start - point->first));
     program->rows[at] = (int)job;
     program->values[at++] = 1.0;
-    for (uint32_t i = 0; i < mode->slots; i++) {
-        program->rows[at] = (int)(problem->job_count + mode->type * problem->slots + start + i);
-        program->values[at++] = mode->gpus;
+    for (uint32_t i = 0; i < point->slots; i++) {
+        program->rows[at] = (int)(problem->job_count + point->type * problem->slots + start + i);
+        program->values[at++] = point->gpus;
     }
     return at;
 }
@@ -47,11 +47,11 @@ static void fill(const struct lull_slot_problem *problem, struct program *progra
     CoinBigIndex at = 0;
 
     for (size_t j = 0; j < problem->job_count; j++)
-        for (uint32_t m = 0; m < problem->jobs[j].mode_count; m++) {
-            const struct lull_slot_mode *mode = &problem->jobs[j].modes[m];
+        for (uint32_t m = 0; m < problem->jobs[j].point_count; m++) {
+            const struct lull_slot_point *point = &problem->jobs[j].points[m];
 
-            for (uint32_t start = mode->first; start <= mode->last; start++)
-                at = add_column(problem, j, mode, start, program, at);
+            for (uint32_t start = point->first; start <= point->last; start++)
+                at = add_column(problem, j, point, start, program, at);
         }
     program->starts[program->columns] = at;
 }

@@ -1,32 +1,32 @@
-/* Random slotted problems, small enough to look at whole. SPDX-License-Identifier: Apache-2.0 */
+/* Random slot relaxation problems, small enough to look at whole. SPDX-License-Identifier: Apache-2.0 */
 #ifndef LULL_TESTS_CORE_CLUSTER_BOUND_SLOTS_CASE_H
 #define LULL_TESTS_CORE_CLUSTER_BOUND_SLOTS_CASE_H
 
 #include "core/cluster/model/slots.h"
 #include "core/stats/random.h"
 
-enum { CASE_TYPES = 3, CASE_JOBS = 6, CASE_MODES = 3, CASE_SLOTS = 9 };
+enum { CASE_TYPES = 3, CASE_JOBS = 6, CASE_POINTS = 3, CASE_SLOTS = 9 };
 
 struct slots_case {
     uint32_t gpus[CASE_TYPES];
-    struct lull_slot_mode modes[CASE_JOBS][CASE_MODES];
+    struct lull_slot_point points[CASE_JOBS][CASE_POINTS];
     struct lull_slot_job jobs[CASE_JOBS];
     struct lull_slot_problem problem;
 };
 
-static inline void slots_case_mode(struct lull_random *random, const struct slots_case *it,
-                                   struct lull_slot_mode *mode)
+static inline void slots_case_point(struct lull_random *random, const struct slots_case *it,
+                                   struct lull_slot_point *point)
 {
     const uint32_t slots = it->problem.slots;
 
-    mode->type = (uint32_t)lull_random_below(random, it->problem.type_count);
-    mode->gpus = 1 + (uint32_t)lull_random_below(random, it->gpus[mode->type]);
-    mode->slots = (uint32_t)lull_random_below(random, slots);
-    mode->last = (uint32_t)lull_random_below(random, slots - mode->slots + 1);
-    mode->first = (uint32_t)lull_random_below(random, mode->last + 1);
-    mode->power_w = (uint32_t)lull_random_below(random, 400);
-    mode->cost_j = 100.0 * lull_random_uniform(random);
-    mode->delay_j = lull_random_below(random, 2) == 0 ? 0.0 : 9.0 * lull_random_uniform(random);
+    point->type = (uint32_t)lull_random_below(random, it->problem.type_count);
+    point->gpus = 1 + (uint32_t)lull_random_below(random, it->gpus[point->type]);
+    point->slots = (uint32_t)lull_random_below(random, slots);
+    point->last = (uint32_t)lull_random_below(random, slots - point->slots + 1);
+    point->first = (uint32_t)lull_random_below(random, point->last + 1);
+    point->power_w = (uint32_t)lull_random_below(random, 400);
+    point->cost_j = 100.0 * lull_random_uniform(random);
+    point->delay_j = lull_random_below(random, 2) == 0 ? 0.0 : 9.0 * lull_random_uniform(random);
 }
 
 /* With a cap or not; jobs mandatory or not (some costs below 0 then). */
@@ -45,13 +45,13 @@ static inline void slots_case_draw(struct lull_random *random, struct slots_case
     for (uint32_t i = 0; i < it->problem.type_count; i++)
         it->gpus[i] = 1 + (uint32_t)lull_random_below(random, 5);
     for (size_t i = 0; i < it->problem.job_count; i++) {
-        it->jobs[i].modes = it->modes[i];
-        it->jobs[i].mode_count = 1 + (uint32_t)lull_random_below(random, CASE_MODES);
+        it->jobs[i].points = it->points[i];
+        it->jobs[i].point_count = 1 + (uint32_t)lull_random_below(random, CASE_POINTS);
         it->jobs[i].reject_j = lull_random_below(random, 2) == 0
                                    ? LULL_SLOTS_MANDATORY
                                    : 150.0 * lull_random_uniform(random) - 50.0;
-        for (uint32_t m = 0; m < it->jobs[i].mode_count; m++)
-            slots_case_mode(random, it, &it->modes[i][m]);
+        for (uint32_t m = 0; m < it->jobs[i].point_count; m++)
+            slots_case_point(random, it, &it->points[i][m]);
     }
 }
 

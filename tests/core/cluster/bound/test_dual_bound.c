@@ -28,15 +28,15 @@ static void draw_prices(struct lull_random *random, struct price_case *it, doubl
 }
 
 static long double price_of(const struct lull_slot_problem *problem, const struct price_case *price,
-                            const struct lull_slot_mode *mode, uint32_t start)
+                            const struct lull_slot_point *point, uint32_t start)
 {
     long double cost_j =
-        (long double)mode->cost_j + (long double)mode->delay_j * (start - mode->first);
+        (long double)point->cost_j + (long double)point->delay_j * (start - point->first);
 
-    for (uint32_t t = start; t < start + mode->slots; t++) {
-        cost_j += (long double)mode->gpus * price->gpu_j[mode->type * problem->slots + t];
+    for (uint32_t t = start; t < start + point->slots; t++) {
+        cost_j += (long double)point->gpus * price->gpu_j[point->type * problem->slots + t];
         if (problem->cap_w != LULL_SLOTS_UNCAPPED)
-            cost_j += (long double)mode->power_w * price->cap_j[t];
+            cost_j += (long double)point->power_w * price->cap_j[t];
     }
     return cost_j;
 }
@@ -46,9 +46,9 @@ static long double best_plainly(const struct lull_slot_problem *problem,
 {
     long double best_j = job->reject_j;
 
-    for (uint32_t m = 0; m < job->mode_count; m++)
-        for (uint32_t s = job->modes[m].first; s <= job->modes[m].last; s++)
-            best_j = fminl(best_j, price_of(problem, price, &job->modes[m], s));
+    for (uint32_t m = 0; m < job->point_count; m++)
+        for (uint32_t s = job->points[m].first; s <= job->points[m].last; s++)
+            best_j = fminl(best_j, price_of(problem, price, &job->points[m], s));
     return best_j;
 }
 
@@ -88,9 +88,9 @@ static void test_is_the_formula(void **state)
         for (size_t i = 0; i < it.problem.job_count; i++) {
             const struct lull_slot_job *job = &it.problem.jobs[i];
             const long double chosen_j =
-                choices[i].mode == LULL_SLOT_REJECTED
+                choices[i].point == LULL_SLOT_REJECTED
                     ? (long double)job->reject_j
-                    : price_of(&it.problem, &price, &job->modes[choices[i].mode], choices[i].start);
+                    : price_of(&it.problem, &price, &job->points[choices[i].point], choices[i].start);
 
             holds(fabsl(chosen_j - best_plainly(&it.problem, &price, job)) <= 1e-9L, seed);
         }
@@ -102,13 +102,13 @@ static void draw_choices(struct lull_random *random, const struct lull_slot_prob
 {
     for (size_t i = 0; i < problem->job_count; i++) {
         const struct lull_slot_job *job = &problem->jobs[i];
-        const uint32_t m = (uint32_t)lull_random_below(random, job->mode_count);
-        const struct lull_slot_mode *mode = &job->modes[m];
+        const uint32_t m = (uint32_t)lull_random_below(random, job->point_count);
+        const struct lull_slot_point *point = &job->points[m];
 
         choices[i] = (struct lull_slot_choice){
-            m, mode->first + (uint32_t)lull_random_below(random, mode->last - mode->first + 1)};
+            m, point->first + (uint32_t)lull_random_below(random, point->last - point->first + 1)};
         if (!isinf(job->reject_j) && lull_random_below(random, 2) == 0)
-            choices[i] = (struct lull_slot_choice){.mode = LULL_SLOT_REJECTED};
+            choices[i] = (struct lull_slot_choice){.point = LULL_SLOT_REJECTED};
     }
 }
 
@@ -145,8 +145,8 @@ static void test_no_schedule_costs_less(void **state)
 static void test_without_prices(void **state)
 {
     static const double none[CASE_TYPES * CASE_SLOTS];
-    const struct lull_slot_mode mode = {0, 4, 2, 0, 3, 0, 0.1, 0.0};
-    const struct lull_slot_job job = {LULL_SLOTS_MANDATORY, 1, &mode};
+    const struct lull_slot_point point = {0, 4, 2, 0, 3, 0, 0.1, 0.0};
+    const struct lull_slot_job job = {LULL_SLOTS_MANDATORY, 1, &point};
     const uint32_t gpus = 4;
     const struct lull_slot_problem problem = {5, 1, &gpus, LULL_SLOTS_UNCAPPED, 1, &job};
     const struct lull_dual_prices prices = {none, NULL};
@@ -160,8 +160,8 @@ static void test_without_prices(void **state)
 
 static void test_prices_that_are_none(void **state)
 {
-    const struct lull_slot_mode mode = {0, 4, 1, 0, 1, 0, 5.0, 0.0};
-    const struct lull_slot_job job = {LULL_SLOTS_MANDATORY, 1, &mode};
+    const struct lull_slot_point point = {0, 4, 1, 0, 1, 0, 5.0, 0.0};
+    const struct lull_slot_job job = {LULL_SLOTS_MANDATORY, 1, &point};
     const uint32_t gpus = 4;
     const struct lull_slot_problem problem = {2, 1, &gpus, LULL_SLOTS_UNCAPPED, 1, &job};
     const double odd[] = {-3.0, (double)NAN};
@@ -180,9 +180,9 @@ static void test_prices_that_are_none(void **state)
 static void test_welfare(void **state)
 {
     /* Two jobs of net value 10 and 7 want the one GPU for the one slot; a price of 7 proves 10. */
-    const struct lull_slot_mode modes[] = {{0, 1, 1, 0, 0, 0, -10.0, 0.0},
+    const struct lull_slot_point points[] = {{0, 1, 1, 0, 0, 0, -10.0, 0.0},
                                            {0, 1, 1, 0, 0, 0, -7.0, 0.0}};
-    const struct lull_slot_job jobs[] = {{0.0, 1, &modes[0]}, {0.0, 1, &modes[1]}};
+    const struct lull_slot_job jobs[] = {{0.0, 1, &points[0]}, {0.0, 1, &points[1]}};
     const uint32_t gpus = 1;
     const struct lull_slot_problem problem = {1, 1, &gpus, LULL_SLOTS_UNCAPPED, 2, jobs};
     const double price = 7.0;
@@ -196,8 +196,8 @@ static void test_welfare(void **state)
 
 static void test_bad_schedules_and_problems(void **state)
 {
-    struct lull_slot_mode mode = {0, 2, 2, 0, 1, 100, 5.0, 1.0};
-    struct lull_slot_job jobs[] = {{LULL_SLOTS_MANDATORY, 1, &mode}, {3.0, 1, &mode}};
+    struct lull_slot_point point = {0, 2, 2, 0, 1, 100, 5.0, 1.0};
+    struct lull_slot_job jobs[] = {{LULL_SLOTS_MANDATORY, 1, &point}, {3.0, 1, &point}};
     const uint32_t gpus = 3;
     struct lull_slot_problem problem = {3, 1, &gpus, LULL_SLOTS_UNCAPPED, 2, jobs};
     struct lull_slot_choice choices[] = {{0, 1}, {LULL_SLOT_REJECTED, 0}};
@@ -220,13 +220,13 @@ static void test_bad_schedules_and_problems(void **state)
     assert_int_equal(lull_slot_cost(&problem, choices, &cost_j), -ERANGE);
     assert_near(cost_j, 9.0, 0.0);
     assert_int_equal(lull_slot_problem_check(&problem, NULL), 0);
-    mode.last = 2;
+    point.last = 2;
     assert_int_equal(lull_slot_problem_check(&problem, NULL), -EINVAL);
-    mode.last = 1;
-    mode.cost_j = (double)NAN;
+    point.last = 1;
+    point.cost_j = (double)NAN;
     assert_int_equal(lull_slot_problem_check(&problem, NULL), -EINVAL);
-    mode.cost_j = 0.0;
-    jobs[0].mode_count = 0;
+    point.cost_j = 0.0;
+    jobs[0].point_count = 0;
     assert_int_equal(lull_slot_problem_check(&problem, NULL), -EINVAL);
 }
 

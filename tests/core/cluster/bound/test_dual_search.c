@@ -16,7 +16,7 @@
 #include "core/stats/random.h"
 #include "slot_lp.h"
 
-enum { JOBS = 12, MODES = 2, ROUNDS = 300, GPUS = 6 };
+enum { JOBS = 12, POINTS = 2, ROUNDS = 300, GPUS = 6 };
 
 static const int64_t slot_ns = 1000;
 
@@ -24,7 +24,7 @@ struct drawn {
     struct lull_cluster_type type;
     struct lull_cluster_node node;
     struct lull_cluster cluster;
-    struct lull_cluster_mode modes[JOBS][MODES];
+    struct lull_cluster_point points[JOBS][POINTS];
     struct lull_cluster_job all[JOBS];
     struct lull_cluster_jobs jobs;
 };
@@ -47,11 +47,11 @@ static void draw(struct lull_random *random, bool has_to_run, struct drawn *draw
             .deadline_ns = has_to_run ? LULL_CLUSTER_NEVER : arrival_ns + 500 + below(random, 9000),
             .weight = 1.0,
             .value_j = has_to_run ? 0.0 : 1.0 + 9.0 * lull_random_uniform(random),
-            .mode_count = MODES,
-            .modes = drawn->modes[j],
+            .point_count = POINTS,
+            .points = drawn->points[j],
         };
-        for (int m = 0; m < MODES; m++)
-            drawn->modes[j][m] = (struct lull_cluster_mode){
+        for (int m = 0; m < POINTS; m++)
+            drawn->points[j][m] = (struct lull_cluster_point){
                 .gpus = 1 + (uint32_t)below(random, 4),
                 .time_ns = 1 + below(random, 4000),
                 .energy_j = 4.0 * lull_random_uniform(random),
@@ -59,7 +59,7 @@ static void draw(struct lull_random *random, bool has_to_run, struct drawn *draw
     }
 }
 
-/* Any schedule: random modes, each as early as it fits after a random wait. Its gain. */
+/* Any schedule: random operating points, each as early as it fits after a random wait. Its gain. */
 static double any_schedule(struct lull_random *random, const struct drawn *drawn, double second_j)
 {
     struct lull_timeline free = {0};
@@ -68,22 +68,22 @@ static double any_schedule(struct lull_random *random, const struct drawn *drawn
     assert_int_equal(lull_timeline_reset(&free, 0, GPUS), 0);
     for (int j = 0; j < JOBS; j++) {
         const struct lull_cluster_job *job = &drawn->all[j];
-        const uint32_t m = (uint32_t)below(random, MODES);
+        const uint32_t m = (uint32_t)below(random, POINTS);
         struct lull_timeline later = {0};
         int64_t start_ns;
         double own_j;
 
         timeline_copy(&later, &free);
         lull_timeline_advance(&later, job->arrival_ns + below(random, 700));
-        start_ns = timeline_first_fit(&later, job->modes[m].gpus, job->modes[m].time_ns,
+        start_ns = timeline_first_fit(&later, job->points[m].gpus, job->points[m].time_ns,
                                            INT64_MAX - 1);
         lull_timeline_fini(&later);
         own_j = lull_cluster_gain_j(job, m, start_ns, second_j);
         if (job->value_j > 0.0 && !(own_j > 0.0))
             continue;
         gain_j += own_j;
-        assert_int_equal(lull_timeline_take(&free, start_ns, start_ns + job->modes[m].time_ns,
-                                            job->modes[m].gpus),
+        assert_int_equal(lull_timeline_take(&free, start_ns, start_ns + job->points[m].time_ns,
+                                            job->points[m].gpus),
                          0);
     }
     lull_timeline_fini(&free);
@@ -110,7 +110,7 @@ static void check(bool has_to_run, double second_j)
 
     lull_random_init(&random, has_to_run ? 31 : 32);
     for (int round = 0; round < ROUNDS; round++) {
-        struct lull_slotted made;
+        struct lull_slot_relaxation made;
         struct lull_error err;
         double best_j = -INFINITY;
         double bound_j;
@@ -118,7 +118,7 @@ static void check(bool has_to_run, double second_j)
         draw(&random, has_to_run, &drawn);
         for (int i = 0; i < 30; i++)
             best_j = fmax(best_j, any_schedule(&random, &drawn, second_j));
-        assert_int_equal(lull_slotted_create(&drawn.cluster, &drawn.jobs, &slotting, &made, &err),
+        assert_int_equal(lull_slot_relaxation_create(&drawn.cluster, &drawn.jobs, &slotting, &made, &err),
                          0);
         assert_int_equal(lull_slot_problem_check(&made.problem, &err), 0);
         bound_j = certify(&made.problem, -best_j);
@@ -130,7 +130,7 @@ static void check(bool has_to_run, double second_j)
             assert_true(optimum_j <= -bound_j + 1e-6);
             assert_true(-bound_j <= 1.05 * optimum_j + 1e-6);
         }
-        lull_slotted_fini(&made);
+        lull_slot_relaxation_fini(&made);
     }
 }
 

@@ -1,5 +1,5 @@
 /*
- * Bounds for jobs that stop and go on in other modes: no schedule costs less, whatever the prices;
+ * Bounds for jobs that stop and go on in other operating points: no schedule costs less, whatever the prices;
  * and prices that are searched for prove the optimum where it is known.
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -15,13 +15,13 @@
 #include "core/cluster/bound/preemptive_bound.h"
 #include "core/stats/random.h"
 
-enum { JOBS = 7, MODES = 4, TYPES = 2, POOLS = 2, NODES = 4, SLOTS = 25, ROUNDS = 3000 };
+enum { JOBS = 7, POINTS = 4, TYPES = 2, POOLS = 2, NODES = 4, SLOTS = 25, ROUNDS = 3000 };
 
 struct drawn {
     struct lull_cluster_type types[TYPES];
     struct lull_cluster_node nodes[NODES];
     struct lull_cluster cluster;
-    struct lull_cluster_mode modes[JOBS][MODES];
+    struct lull_cluster_point points[JOBS][POINTS];
     struct lull_cluster_job all[JOBS];
     struct lull_cluster_jobs jobs;
     struct lull_preemptive_problem problem;
@@ -53,11 +53,11 @@ static void draw(struct lull_random *random, struct drawn *drawn)
             .value_j = below(random, 3) == 0 ? 9.0 * uniform(random) : 0.0,
             .pool = below(random, POOLS),
             .is_preemptible = true,
-            .mode_count = 1 + below(random, MODES),
-            .modes = drawn->modes[j],
+            .point_count = 1 + below(random, POINTS),
+            .points = drawn->points[j],
         };
-        for (uint32_t m = 0; m < MODES; m++)
-            drawn->modes[j][m] = (struct lull_cluster_mode){
+        for (uint32_t m = 0; m < POINTS; m++)
+            drawn->points[j][m] = (struct lull_cluster_point){
                 .type = below(random, TYPES),
                 .gpus = 1 + below(random, 4),
                 .time_ns = 1 + below(random, 1000000000),
@@ -81,10 +81,10 @@ struct life {
     int64_t end_ns;
 };
 
-/* Whether the mode fits into what is free; then takes it. */
-static bool fits(const struct drawn *drawn, uint32_t job, uint32_t mode, uint32_t *free)
+/* Whether the operating point fits into what is free; then takes it. */
+static bool fits(const struct drawn *drawn, uint32_t job, uint32_t point, uint32_t *free)
 {
-    const struct lull_cluster_mode *it = &drawn->modes[job][mode];
+    const struct lull_cluster_point *it = &drawn->points[job][point];
     uint32_t *const there = &free[drawn->all[job].pool * TYPES + it->type];
 
     if (it->gpus > *there)
@@ -93,57 +93,57 @@ static bool fits(const struct drawn *drawn, uint32_t job, uint32_t mode, uint32_
     return true;
 }
 
-static bool is_possible(const struct drawn *drawn, uint32_t job, uint32_t mode)
+static bool is_possible(const struct drawn *drawn, uint32_t job, uint32_t point)
 {
     uint32_t gpus[NODES];
 
     for (uint32_t i = 0; i < NODES; i++)
         gpus[i] = drawn->nodes[i].gpus;
-    return fits(drawn, job, mode, gpus);
+    return fits(drawn, job, point, gpus);
 }
 
 static bool can_run(const struct drawn *drawn, uint32_t job)
 {
-    for (uint32_t m = 0; m < drawn->all[job].mode_count; m++)
+    for (uint32_t m = 0; m < drawn->all[job].point_count; m++)
         if (is_possible(drawn, job, m))
             return true;
     return false;
 }
 
-/* Some jobs run in some modes until one ends, one comes, or somebody thinks of something else. */
+/* Some jobs run in some operating points until one ends, one comes, or somebody thinks of something else. */
 static void go_on(struct lull_random *random, const struct drawn *drawn, struct life *lives,
                   int64_t *now_ns)
 {
     const uint32_t first = below(random, JOBS);
     int64_t step_ns = 1 + below(random, 400000000);
-    int mode_of[JOBS];
+    int point_of[JOBS];
     uint32_t gpus[NODES];
 
     for (uint32_t i = 0; i < NODES; i++)
         gpus[i] = drawn->nodes[i].gpus;
     for (uint32_t i = 0; i < JOBS; i++) {
         const uint32_t j = (first + i) % JOBS;
-        uint32_t mode;
+        uint32_t point;
 
-        mode_of[j] = -1;
+        point_of[j] = -1;
         if (j >= drawn->jobs.count || lives[j].left <= 0.0 || drawn->all[j].arrival_ns > *now_ns)
             continue;
-        mode = below(random, drawn->all[j].mode_count);
-        if (below(random, 8) == 0 || !fits(drawn, j, mode, gpus))
+        point = below(random, drawn->all[j].point_count);
+        if (below(random, 8) == 0 || !fits(drawn, j, point, gpus))
             continue;
-        mode_of[j] = (int)mode;
+        point_of[j] = (int)point;
         step_ns = (int64_t)fmin((double)step_ns,
-                                ceil(lives[j].left * (double)drawn->modes[j][mode].time_ns));
+                                ceil(lives[j].left * (double)drawn->points[j][point].time_ns));
     }
     for (uint32_t j = 0; j < drawn->jobs.count; j++) {
-        const struct lull_cluster_mode *mode;
+        const struct lull_cluster_point *point;
         double made;
 
-        if (mode_of[j] < 0)
+        if (point_of[j] < 0)
             continue;
-        mode = &drawn->modes[j][mode_of[j]];
-        made = (double)step_ns / (double)mode->time_ns;
-        lives[j].run_j += mode->energy_j * fmin(made, lives[j].left);
+        point = &drawn->points[j][point_of[j]];
+        made = (double)step_ns / (double)point->time_ns;
+        lives[j].run_j += point->energy_j * fmin(made, lives[j].left);
         lives[j].left -= made;
         lives[j].end_ns = *now_ns + step_ns;
     }
@@ -209,13 +209,13 @@ static void no_schedule_costs_less(void **unused)
 
 /* ---- one job, all its schedules ----------------------------------------------------------- */
 
-enum { FEW_SLOTS = 8, FEW_MODES = 2 };
+enum { FEW_SLOTS = 8, FEW_POINTS = 2 };
 
 struct alone {
-    struct lull_preemptive_mode modes[FEW_MODES];
+    struct lull_preemptive_point points[FEW_POINTS];
     struct lull_preemptive_job job;
     struct lull_preemptive_slots slots;
-    double gpu_w[FEW_MODES * FEW_SLOTS];
+    double gpu_w[FEW_POINTS * FEW_SLOTS];
 };
 
 static void draw_alone(struct lull_random *random, struct alone *alone)
@@ -224,24 +224,24 @@ static void draw_alone(struct lull_random *random, struct alone *alone)
         .job = {.arrival_s = 2.0 * uniform(random),
                 .second_j = 5.0 * uniform(random),
                 .value_j = INFINITY,
-                .mode_count = FEW_MODES,
-                .modes = alone->modes},
+                .point_count = FEW_POINTS,
+                .points = alone->points},
         .slots = {0.2 + uniform(random), FEW_SLOTS},
     };
-    for (size_t m = 0; m < FEW_MODES; m++) {
+    for (size_t m = 0; m < FEW_POINTS; m++) {
         const double time_s = 0.2 + 6.0 * uniform(random);
 
-        alone->modes[m] = (struct lull_preemptive_mode){.time_s = time_s,
+        alone->points[m] = (struct lull_preemptive_point){.time_s = time_s,
                                                         .rate = 1.0 / time_s,
                                                         .energy_j = 4.0 * uniform(random),
                                                         .gpu_s = time_s,
                                                         .row = m * FEW_SLOTS};
     }
-    for (size_t i = 0; i < FEW_MODES * FEW_SLOTS; i++)
+    for (size_t i = 0; i < FEW_POINTS * FEW_SLOTS; i++)
         alone->gpu_w[i] = below(random, 3) == 0 ? 0.0 : 9.0 * uniform(random);
 }
 
-/* The least cost from a slot on, of so much that is left: in each slot one of the modes, or none.
+/* The least cost from a slot on, of so much that is left: in each slot one of the operating points, or none.
  */
 static double least_of_all_j(const struct alone *alone, uint32_t slot, double left)
 {
@@ -251,23 +251,23 @@ static double least_of_all_j(const struct alone *alone, uint32_t slot, double le
     const bool is_last = slot == FEW_SLOTS;
     double least_j = is_last ? INFINITY : least_of_all_j(alone, slot + 1, left);
 
-    for (size_t m = 0; m < FEW_MODES; m++) {
-        const struct lull_preemptive_mode *mode = &alone->modes[m];
-        const double price_w = is_last ? 0.0 : alone->gpu_w[mode->row + slot];
-        const bool ends = is_last || rest_s >= left * mode->time_s;
-        const double made = ends ? left : rest_s * mode->rate;
-        const double end_s = begin_s + made * mode->time_s;
+    for (size_t m = 0; m < FEW_POINTS; m++) {
+        const struct lull_preemptive_point *point = &alone->points[m];
+        const double price_w = is_last ? 0.0 : alone->gpu_w[point->row + slot];
+        const bool ends = is_last || rest_s >= left * point->time_s;
+        const double made = ends ? left : rest_s * point->rate;
+        const double end_s = begin_s + made * point->time_s;
         const double then_j = ends ? job->second_j * (end_s - job->arrival_s)
                                    : least_of_all_j(alone, slot + 1, left - made);
 
-        least_j = fmin(least_j, then_j + made * (mode->energy_j + mode->gpu_s * price_w));
+        least_j = fmin(least_j, then_j + made * (point->energy_j + point->gpu_s * price_w));
     }
     return least_j;
 }
 
 static void alone_no_schedule_costs_less(void **unused)
 {
-    double use[FEW_MODES * FEW_SLOTS] = {0};
+    double use[FEW_POINTS * FEW_SLOTS] = {0};
     struct lull_random random;
     double ratios = 0.0;
 
@@ -290,7 +290,7 @@ static void alone_no_schedule_costs_less(void **unused)
 
 /* ---- where the optimum is known ----------------------------------------------------------- */
 
-/* Jobs of one mode on one GPU, all there at once: least cost by Smith's rule. */
+/* Jobs of one operating point on one GPU, all there at once: least cost by Smith's rule. */
 static double smith_j(struct lull_cluster_job *all, size_t count, double second_j)
 {
     double cost_j = 0.0;
@@ -301,14 +301,14 @@ static double smith_j(struct lull_cluster_job *all, size_t count, double second_
         struct lull_cluster_job job;
 
         for (size_t j = i + 1; j < count; j++)
-            if ((double)all[j].modes->time_ns * all[best].weight <
-                (double)all[best].modes->time_ns * all[j].weight)
+            if ((double)all[j].points->time_ns * all[best].weight <
+                (double)all[best].points->time_ns * all[j].weight)
                 best = j;
         job = all[best];
         all[best] = all[i];
         all[i] = job;
-        end_s += (double)job.modes->time_ns * 1e-9;
-        cost_j += job.modes->energy_j + second_j * job.weight * end_s;
+        end_s += (double)job.points->time_ns * 1e-9;
+        cost_j += job.points->energy_j + second_j * job.weight * end_s;
     }
     return cost_j;
 }
@@ -332,13 +332,13 @@ static void one_machine_is_exact(void **unused)
         for (uint32_t i = 0; i < NODES; i++)
             drawn.nodes[i].gpus = 1;
         for (uint32_t j = 0; j < JOBS; j++) {
-            drawn.modes[j][0] = (struct lull_cluster_mode){
+            drawn.points[j][0] = (struct lull_cluster_point){
                 .gpus = 1, .time_ns = 1 + below(&random, 1000000000), .energy_j = 1.0};
             drawn.all[j] = (struct lull_cluster_job){.deadline_ns = LULL_CLUSTER_NEVER,
                                                      .weight = 0.1 + uniform(&random),
-                                                     .mode_count = 1,
-                                                     .modes = drawn.modes[j]};
-            busy_ns += drawn.modes[j][0].time_ns;
+                                                     .point_count = 1,
+                                                     .points = drawn.points[j]};
+            busy_ns += drawn.points[j][0].time_ns;
             end_ns[j] = busy_ns;
         }
         drawn.problem.second_j = 3.0;
@@ -353,7 +353,7 @@ static void one_machine_is_exact(void **unused)
     }
 }
 
-/* At no prices: each job by itself, in its best mode. */
+/* At no prices: each job by itself, in its best operating point. */
 static void alone_is_exact(void **unused)
 {
     double gpu_w[NODES * SLOTS] = {0};
@@ -373,7 +373,7 @@ static void alone_is_exact(void **unused)
             double least_j = INFINITY;
 
             drawn.all[j].value_j = 0.0;
-            for (uint32_t m = 0; m < drawn.all[j].mode_count; m++)
+            for (uint32_t m = 0; m < drawn.all[j].point_count; m++)
                 if (is_possible(&drawn, j, m))
                     least_j = fmin(least_j,
                                    -lull_cluster_gain_j(&drawn.all[j], m, drawn.all[j].arrival_ns,

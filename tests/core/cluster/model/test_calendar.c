@@ -32,28 +32,28 @@ static uint32_t least_free(uint32_t node, int64_t from, int64_t until)
     return least;
 }
 
-static uint32_t most_gpus(const struct lull_calendar_wish *wish)
+static uint32_t most_gpus(const struct lull_calendar_request *request)
 {
     uint32_t most = 0;
 
     for (uint32_t i = 0; i < NODES; i++)
-        if (nodes[i].pool == wish->pool && nodes[i].type == wish->type && nodes[i].gpus > most)
+        if (nodes[i].pool == request->pool && nodes[i].type == request->type && nodes[i].gpus > most)
             most = nodes[i].gpus;
     return most;
 }
 
-static bool is_possible_at(const struct lull_calendar_wish *wish, int64_t at)
+static bool is_possible_at(const struct lull_calendar_request *request, int64_t at)
 {
-    const uint32_t most = most_gpus(wish);
-    const uint32_t whole = most > 0 && wish->gpus > most ? wish->gpus / most : 0;
-    const uint32_t rest = whole > 0 ? wish->gpus % most : wish->gpus;
+    const uint32_t most = most_gpus(request);
+    const uint32_t whole = most > 0 && request->gpus > most ? request->gpus / most : 0;
+    const uint32_t rest = whole > 0 ? request->gpus % most : request->gpus;
     uint32_t wholes = 0;
     uint32_t rests = 0;
 
     for (uint32_t i = 0; i < NODES; i++) {
-        const uint32_t free = least_free(i, at, at + wish->time_ns);
+        const uint32_t free = least_free(i, at, at + request->time_ns);
 
-        if (nodes[i].pool != wish->pool || nodes[i].type != wish->type)
+        if (nodes[i].pool != request->pool || nodes[i].type != request->type)
             continue;
         wholes += free >= most;
         rests += free >= rest;
@@ -61,31 +61,31 @@ static bool is_possible_at(const struct lull_calendar_wish *wish, int64_t at)
     return wholes >= whole && (rest == 0 || rests > whole);
 }
 
-static void check_found(const struct lull_calendar_wish *wish, int64_t now, int64_t found,
+static void check_found(const struct lull_calendar_request *request, int64_t now, int64_t found,
                         const struct reservation *got, uint64_t seed)
 {
     uint32_t gpus = 0;
 
     for (int64_t at = now; at < HORIZON; at++) {
-        if (!is_possible_at(wish, at))
+        if (!is_possible_at(request, at))
             continue;
         holds(found == at, seed);
         break;
     }
     if (found == LULL_CLUSTER_NEVER) {
-        holds(most_gpus(wish) == 0 || !is_possible_at(wish, HORIZON - 1), seed);
+        holds(most_gpus(request) == 0 || !is_possible_at(request, HORIZON - 1), seed);
         return;
     }
     for (size_t i = 0; i < got->count; i++) {
         const struct lull_cluster_share *share = &got->shares[i];
 
-        holds(nodes[share->node].pool == wish->pool && nodes[share->node].type == wish->type, seed);
-        holds(least_free(share->node, found, found + wish->time_ns) >= share->gpus, seed);
+        holds(nodes[share->node].pool == request->pool && nodes[share->node].type == request->type, seed);
+        holds(least_free(share->node, found, found + request->time_ns) >= share->gpus, seed);
         for (size_t other = 0; other < i; other++)
             holds(got->shares[other].node != share->node, seed);
         gpus += share->gpus;
     }
-    holds(gpus == wish->gpus, seed);
+    holds(gpus == request->gpus, seed);
 }
 
 static void book(const struct reservation *it, int sign)
@@ -113,7 +113,7 @@ static void run_case(uint64_t seed)
     }
     assert_int_equal(lull_calendar_create(&cluster, &calendar), 0);
     for (int step = 0; step < STEPS; step++) {
-        const struct lull_calendar_wish wish = {
+        const struct lull_calendar_request request = {
             .pool = (uint32_t)lull_random_below(&random, POOLS),
             .type = (uint32_t)lull_random_below(&random, TYPES),
             .gpus = 1 + (uint32_t)lull_random_below(&random, 11),
@@ -122,12 +122,12 @@ static void run_case(uint64_t seed)
         struct reservation *const it = &kept[count];
 
         now += (int64_t)lull_random_below(&random, 3);
-        it->from = lull_calendar_find(calendar, &wish, now, LULL_CLUSTER_NEVER, NULL, it->shares,
+        it->from = lull_calendar_find(calendar, &request, now, LULL_CLUSTER_NEVER, NULL, it->shares,
                                       &it->count);
-        check_found(&wish, now, it->from, it, seed);
-        if (it->from == LULL_CLUSTER_NEVER || it->from + wish.time_ns >= HORIZON)
+        check_found(&request, now, it->from, it, seed);
+        if (it->from == LULL_CLUSTER_NEVER || it->from + request.time_ns >= HORIZON)
             continue;
-        it->until = it->from + wish.time_ns;
+        it->until = it->from + request.time_ns;
         book(it, -1);
         assert_int_equal(lull_calendar_add(calendar, it->shares, it->count, it->from, it->until),
                          0);

@@ -1,6 +1,6 @@
 /*
  * Iterations of parallel jobs: times equal to the pipeline's own, closed forms of communication,
- * modes by clock.
+ * operating points by clock.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
@@ -71,9 +71,9 @@ static int64_t pipeline_time_ns(const struct lull_job_parallel *parallel)
     lull_pipeline_profile_init(&measured);
     for (uint32_t stage = 0; stage < stages; stage++) {
         const bool is_last = stage + 1 == stages;
-        const struct lull_pipeline_option forward = {
+        const struct lull_pipeline_point forward = {
             parallel->forward_ns + (is_last ? parallel->head_forward_ns : 0), 1, 1410};
-        const struct lull_pipeline_option backward = {
+        const struct lull_pipeline_point backward = {
             parallel->backward_ns + (is_last ? parallel->head_backward_ns : 0), 1, 1410};
 
         assert_int_equal(
@@ -89,7 +89,7 @@ static int64_t pipeline_time_ns(const struct lull_job_parallel *parallel)
     duration_ns = malloc(graph.op_count * sizeof(*duration_ns));
     assert_non_null(duration_ns);
     for (size_t i = 0; i < graph.op_count; i++)
-        duration_ns[i] = fitted.classes[graph.ops[i].class_index].options[0].time_ns;
+        duration_ns[i] = fitted.classes[graph.ops[i].class_index].points[0].time_ns;
     time_ns = lull_pipeline_earliest(&graph, duration_ns, NULL);
     free(duration_ns);
     lull_pipeline_graph_fini(&graph);
@@ -228,25 +228,25 @@ static void test_clocks(void **state)
                      (8 * (62000 * 150.0 + 10000 * 100.0) + 3 * 72000 * 70.0)) < 1e-3);
 }
 
-static void test_modes(void **state)
+static void test_points(void **state)
 {
     static const struct lull_job_tempo tempo[] = {{1410, 1.0, 400.0, 1.0, 120.0, 90.0},
                                                   {1200, 1.175, 280.0, 1.0, 105.0, 80.0},
                                                   {1050, 1.343, 230.0, 1.0, 100.0, 75.0}};
     struct lull_job_parallel parallel = make("1f1b", 4, 8);
-    struct lull_cluster_mode modes[3];
+    struct lull_cluster_point points[3];
     struct lull_job_graph graph;
 
     (void)state;
     parallel.data = 2;
     assert_int_equal(lull_job_parallel_build(&parallel, &graph, NULL), 0);
-    assert_int_equal(lull_job_parallel_modes(&parallel, &graph, tempo, 3, 1000, 1, modes), 3);
-    assert_int_equal(modes[0].time_ns, 1000 * iterate(&parallel, &tempo[0]).time_ns);
-    assert_int_equal(modes[0].gpus, 8);
-    assert_int_equal(modes[2].sm_mhz, 1050);
-    assert_true(modes[0].energy_j > modes[1].energy_j && modes[1].energy_j > modes[2].energy_j);
+    assert_int_equal(lull_job_parallel_points(&parallel, &graph, tempo, 3, 1000, 1, points), 3);
+    assert_int_equal(points[0].time_ns, 1000 * iterate(&parallel, &tempo[0]).time_ns);
+    assert_int_equal(points[0].gpus, 8);
+    assert_int_equal(points[2].sm_mhz, 1050);
+    assert_true(points[0].energy_j > points[1].energy_j && points[1].energy_j > points[2].energy_j);
     /* None takes 30 years. */
-    assert_int_equal(lull_job_parallel_modes(&parallel, &graph, tempo, 3, UINT64_MAX, 1, modes), 0);
+    assert_int_equal(lull_job_parallel_points(&parallel, &graph, tempo, 3, UINT64_MAX, 1, points), 0);
     lull_job_graph_fini(&graph);
 }
 
@@ -254,15 +254,15 @@ static void test_modes(void **state)
 
 enum { CLOCKS = 12, POINTS = 24 };
 
-/* The energy that mixing two modes needs at this time; INFINITY: none is as fast. */
-static double mixed_j(const struct lull_cluster_mode *modes, size_t count, int64_t time_ns)
+/* The energy that mixing two operating points needs at this time; INFINITY: none is as fast. */
+static double mixed_j(const struct lull_cluster_point *points, size_t count, int64_t time_ns)
 {
     double best = (double)INFINITY;
 
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < count; k++) {
-            const struct lull_cluster_mode *fast = &modes[i];
-            const struct lull_cluster_mode *slow = &modes[k];
+            const struct lull_cluster_point *fast = &points[i];
+            const struct lull_cluster_point *slow = &points[k];
 
             if (fast->time_ns > time_ns)
                 continue;
@@ -277,7 +277,7 @@ static double mixed_j(const struct lull_cluster_mode *modes, size_t count, int64
 
 /* No plan is below the relaxation's least energy for its time. */
 static void check_bound(const struct lull_job_pipeline *pipeline,
-                        const struct lull_cluster_mode *plans, int64_t count)
+                        const struct lull_cluster_point *plans, int64_t count)
 {
     struct lull_frontier *frontier = lull_frontier_create(&pipeline->problem, NULL);
 
@@ -295,8 +295,8 @@ static void check_bound(const struct lull_job_pipeline *pipeline,
 static void check_plans(const char *schedule, double least_saving)
 {
     struct lull_job_tempo tempo[CLOCKS];
-    struct lull_cluster_mode one_clock[CLOCKS];
-    struct lull_cluster_mode plans[POINTS];
+    struct lull_cluster_point one_clock[CLOCKS];
+    struct lull_cluster_point plans[POINTS];
     struct lull_job_parallel parallel = make(schedule, 4, 8);
     struct lull_job_pipeline pipeline;
     struct lull_job_graph graph;
@@ -322,11 +322,11 @@ static void check_plans(const char *schedule, double least_saving)
     parallel.call_bytes = 1e8;
     parallel.tensor_link = (struct lull_job_link){5000, 0.005};
     assert_int_equal(lull_job_parallel_build(&parallel, &graph, NULL), 0);
-    assert_int_equal(lull_job_parallel_modes(&parallel, &graph, tempo, CLOCKS, 10, 0, one_clock),
+    assert_int_equal(lull_job_parallel_points(&parallel, &graph, tempo, CLOCKS, 10, 0, one_clock),
                      CLOCKS);
     lull_job_graph_fini(&graph);
     assert_int_equal(lull_job_pipeline_init(&pipeline, &parallel, tempo, CLOCKS, NULL), 0);
-    const int64_t count = lull_job_pipeline_modes(&pipeline, POINTS, 10, 0, plans, NULL);
+    const int64_t count = lull_job_pipeline_points(&pipeline, POINTS, 10, 0, plans, NULL);
 
     assert_in_range(count, POINTS / 2, POINTS);
     for (int i = 0; i < CLOCKS; i++) {
@@ -378,7 +378,7 @@ int main(void)
         cmocka_unit_test(test_known_collectives),
         cmocka_unit_test(test_data_parallel),
         cmocka_unit_test(test_clocks),
-        cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_points),
         cmocka_unit_test(test_pipeline_plans),
         cmocka_unit_test(test_refused),
     };

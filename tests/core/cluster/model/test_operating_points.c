@@ -14,7 +14,7 @@
 #include "core/cluster/model/operating_points.h"
 #include "core/stats/random.h"
 
-enum { CLOCKS = 9, MOST = LULL_CLUSTER_MOST_MODES };
+enum { CLOCKS = 9, MOST = LULL_CLUSTER_MOST_POINTS };
 
 /* A GPU whose voltage rises above 1.1 GHz and whose memory slows down below 0.9 GHz. */
 static struct lull_job_clock clocks[CLOCKS];
@@ -173,7 +173,7 @@ static void test_measured_rates(void **state)
 
 /* ---- the choice --------------------------------------------------------------------------- */
 
-static bool beats(const struct lull_cluster_mode *a, const struct lull_cluster_mode *b)
+static bool beats(const struct lull_cluster_point *a, const struct lull_cluster_point *b)
 {
     return a->type == b->type && a->gpus <= b->gpus && a->time_ns <= b->time_ns &&
            a->energy_j <= b->energy_j &&
@@ -181,34 +181,34 @@ static bool beats(const struct lull_cluster_mode *a, const struct lull_cluster_m
 }
 
 /* Whether a mix of two others of its type and GPUs is as fast and needs no more. */
-static bool is_below_hull(const struct lull_cluster_mode *mode, const struct lull_cluster_mode *all,
+static bool is_below_hull(const struct lull_cluster_point *point, const struct lull_cluster_point *all,
                           size_t count)
 {
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < count; k++) {
-            const struct lull_cluster_mode *a = &all[i];
-            const struct lull_cluster_mode *b = &all[k];
+            const struct lull_cluster_point *a = &all[i];
+            const struct lull_cluster_point *b = &all[k];
 
-            if (a->type != mode->type || b->type != mode->type || a->gpus != mode->gpus ||
-                b->gpus != mode->gpus ||
-                !(a->time_ns < mode->time_ns && mode->time_ns < b->time_ns))
+            if (a->type != point->type || b->type != point->type || a->gpus != point->gpus ||
+                b->gpus != point->gpus ||
+                !(a->time_ns < point->time_ns && point->time_ns < b->time_ns))
                 continue;
 
             const double share =
-                (double)(mode->time_ns - a->time_ns) / (double)(b->time_ns - a->time_ns);
+                (double)(point->time_ns - a->time_ns) / (double)(b->time_ns - a->time_ns);
 
-            if (a->energy_j + share * (b->energy_j - a->energy_j) < mode->energy_j - 1e-9)
+            if (a->energy_j + share * (b->energy_j - a->energy_j) < point->energy_j - 1e-9)
                 return false;
         }
     return true;
 }
 
-static size_t draw(struct lull_random *random, struct lull_cluster_mode *all)
+static size_t draw(struct lull_random *random, struct lull_cluster_point *all)
 {
     const size_t count = 1 + lull_random_below(random, 60);
 
     for (size_t i = 0; i < count; i++)
-        all[i] = (struct lull_cluster_mode){
+        all[i] = (struct lull_cluster_point){
             .type = (uint32_t)lull_random_below(random, 2),
             .gpus = 1 + (uint32_t)lull_random_below(random, 3),
             .time_ns = 1 + (int64_t)lull_random_below(random, 40),
@@ -217,18 +217,18 @@ static size_t draw(struct lull_random *random, struct lull_cluster_mode *all)
     return count;
 }
 
-static bool contains(const struct lull_cluster_mode *all, size_t count,
-                     const struct lull_cluster_mode *mode)
+static bool contains(const struct lull_cluster_point *all, size_t count,
+                     const struct lull_cluster_point *point)
 {
     for (size_t i = 0; i < count; i++)
-        if (all[i].type == mode->type && all[i].gpus == mode->gpus &&
-            all[i].time_ns == mode->time_ns && all[i].energy_j == mode->energy_j)
+        if (all[i].type == point->type && all[i].gpus == point->gpus &&
+            all[i].time_ns == point->time_ns && all[i].energy_j == point->energy_j)
             return true;
     return false;
 }
 
-static void check_choice(const struct lull_cluster_mode *all, size_t count,
-                         const struct lull_cluster_mode *modes, size_t chosen)
+static void check_choice(const struct lull_cluster_point *all, size_t count,
+                         const struct lull_cluster_point *points, size_t chosen)
 {
     size_t wanted = 0;
 
@@ -238,68 +238,68 @@ static void check_choice(const struct lull_cluster_mode *all, size_t count,
         for (size_t k = 0; k < count; k++)
             is_best = is_best && !(beats(&all[k], &all[i]) && is_below_hull(&all[k], all, count));
         /* Points on a line of the hull may be left out. */
-        if (contains(modes, chosen, &all[i]))
+        if (contains(points, chosen, &all[i]))
             assert_true(is_best || contains(all, i, &all[i]));
         wanted += is_best;
     }
     assert_true(chosen <= wanted && chosen >= 1);
     for (size_t i = 0; i < chosen; i++) {
-        assert_true(contains(all, count, &modes[i]));
-        assert_true(i == 0 || modes[i - 1].time_ns <= modes[i].time_ns);
+        assert_true(contains(all, count, &points[i]));
+        assert_true(i == 0 || points[i - 1].time_ns <= points[i].time_ns);
     }
 }
 
 static void test_choice(void **state)
 {
-    struct lull_cluster_mode all[64];
-    struct lull_cluster_mode copy[64];
-    struct lull_cluster_mode modes[64];
+    struct lull_cluster_point all[64];
+    struct lull_cluster_point copy[64];
+    struct lull_cluster_point points[64];
     struct lull_random random;
 
     (void)state;
     lull_random_init(&random, 7);
     for (int round = 0; round < 3000; round++) {
         const size_t count = draw(&random, all);
-        struct lull_cluster_mode fewer[MOST];
+        struct lull_cluster_point fewer[MOST];
 
         memcpy(copy, all, sizeof(all));
-        const size_t chosen = lull_job_modes_choose(copy, count, 64, modes);
+        const size_t chosen = lull_operating_points_choose(copy, count, 64, points);
 
-        check_choice(all, count, modes, chosen);
+        check_choice(all, count, points, chosen);
         memcpy(copy, all, sizeof(all));
-        const size_t left = lull_job_modes_choose(copy, count, 4, fewer);
+        const size_t left = lull_operating_points_choose(copy, count, 4, fewer);
 
         assert_int_equal(left, chosen < 4 ? chosen : 4);
         for (size_t i = 0; i < left; i++)
-            assert_true(contains(modes, chosen, &fewer[i]));
+            assert_true(contains(points, chosen, &fewer[i]));
     }
 }
 
 /* What goes is what the hull misses least: against all ways to leave out one point. */
 static void test_least_area_goes(void **state)
 {
-    struct lull_cluster_mode all[] = {
+    struct lull_cluster_point all[] = {
         {.gpus = 1, .time_ns = 10, .energy_j = 100.0}, {.gpus = 1, .time_ns = 20, .energy_j = 60.0},
         {.gpus = 1, .time_ns = 30, .energy_j = 41.0}, /* hardly below the line */
         {.gpus = 1, .time_ns = 40, .energy_j = 25.0},  {.gpus = 1, .time_ns = 80, .energy_j = 5.0},
     };
-    struct lull_cluster_mode modes[4];
+    struct lull_cluster_point points[4];
 
     (void)state;
-    assert_int_equal(lull_job_modes_choose(all, 5, 4, modes), 4);
-    assert_int_equal(modes[0].time_ns, 10);
-    assert_int_equal(modes[1].time_ns, 20);
-    assert_int_equal(modes[2].time_ns, 40);
-    assert_int_equal(modes[3].time_ns, 80);
+    assert_int_equal(lull_operating_points_choose(all, 5, 4, points), 4);
+    assert_int_equal(points[0].time_ns, 10);
+    assert_int_equal(points[1].time_ns, 20);
+    assert_int_equal(points[2].time_ns, 40);
+    assert_int_equal(points[3].time_ns, 80);
 }
 
 static void test_of_surface(void **state)
 {
     const struct lull_job_work work = {
         .parts = {{40.0, 200.0, 0.1, 1.0}}, .part_count = 1, .sync_ratio = 0.1};
-    static struct lull_cluster_mode candidates[LULL_JOB_MOST_CANDIDATES];
+    static struct lull_cluster_point candidates[LULL_JOB_MOST_CANDIDATES];
     static const uint32_t gpus[] = {2, 4, 8};
-    struct lull_cluster_mode modes[MOST];
+    struct lull_cluster_point points[MOST];
     struct lull_job_tempo tempo[CLOCKS];
     const struct lull_job_offer offer = {{.tempo = tempo,
                                           .clock_count = CLOCKS,
@@ -310,22 +310,22 @@ static void test_of_surface(void **state)
 
     (void)state;
     lull_job_tempo(&gpu, &work, tempo);
-    const size_t count = lull_job_modes(&offer, 1, &gpus[1], 1, 1, candidates, modes);
+    const size_t count = lull_operating_points(&offer, 1, &gpus[1], 1, 1, candidates, points);
 
     assert_in_range(count, 2, CLOCKS);
-    assert_int_equal(modes[0].time_ns, 1000000000);
-    assert_int_equal(modes[0].sm_mhz, 1400);
+    assert_int_equal(points[0].time_ns, 1000000000);
+    assert_int_equal(points[0].sm_mhz, 1400);
     for (size_t i = 1; i < count; i++) {
-        assert_true(modes[i].energy_j < modes[i - 1].energy_j);
-        assert_true(modes[i].sm_mhz < modes[i - 1].sm_mhz);
+        assert_true(points[i].energy_j < points[i - 1].energy_j);
+        assert_true(points[i].sm_mhz < points[i - 1].sm_mhz);
     }
-    assert_true(modes[count - 1].sm_mhz >= 900); /* below the knee energy rises again */
-    const size_t elastic = lull_job_modes(&offer, 1, gpus, 3, 1, candidates, modes);
+    assert_true(points[count - 1].sm_mhz >= 900); /* below the knee energy rises again */
+    const size_t elastic = lull_operating_points(&offer, 1, gpus, 3, 1, candidates, points);
 
     assert_in_range(elastic, count, MOST);
-    assert_int_equal(modes[0].gpus, 8);
-    assert_int_equal(modes[0].type, 3);
-    assert_int_equal(lull_job_modes(&offer, 1, &gpus[1], 1, CLOCKS, candidates, modes), 1);
+    assert_int_equal(points[0].gpus, 8);
+    assert_int_equal(points[0].type, 3);
+    assert_int_equal(lull_operating_points(&offer, 1, &gpus[1], 1, CLOCKS, candidates, points), 1);
 }
 
 int main(void)

@@ -130,31 +130,31 @@ static void test_for_ever(void **state)
 static double price_of_stream(uint64_t gpus)
 {
     enum { JOBS = 1000 };
-    static struct lull_cluster_mode modes[JOBS];
+    static struct lull_cluster_point points[JOBS];
     static struct lull_cluster_job all[JOBS];
     const struct lull_cluster_jobs jobs = {all, JOBS};
     struct lull_random random;
-    struct lull_demand *demand;
+    struct lull_fluid_price *demand;
     double price;
 
     lull_random_init(&random, 22);
-    assert_int_equal(lull_demand_create(&jobs, &gpus, 1, 0.0, &demand), 0);
-    assert_true(lull_demand_prices(demand, 0)[0] == 0.0);
+    assert_int_equal(lull_fluid_price_create(&jobs, &gpus, 1, 0.0, &demand), 0);
+    assert_true(lull_fluid_price_prices(demand, 0)[0] == 0.0);
     for (uint32_t i = 0; i < JOBS; i++) {
         const int64_t second = INT64_C(1000000000);
 
-        modes[i] = (struct lull_cluster_mode){.gpus = 1, .time_ns = 100 * second};
+        points[i] = (struct lull_cluster_point){.gpus = 1, .time_ns = 100 * second};
         all[i] = (struct lull_cluster_job){.arrival_ns = i * second,
                                            .deadline_ns = (i + 1000) * second,
                                            .weight = 1.0,
                                            .value_j = 100.0 + 9900.0 * lull_random_uniform(&random),
-                                           .mode_count = 1,
-                                           .modes = &modes[i]};
-        lull_demand_add(demand, i, all[i].arrival_ns);
+                                           .point_count = 1,
+                                           .points = &points[i]};
+        lull_fluid_price_add(demand, i, all[i].arrival_ns);
     }
-    assert_true(lull_demand_mean_ns(demand) == 100e9);
-    price = lull_demand_prices(demand, all[JOBS - 1].arrival_ns)[0];
-    lull_demand_destroy(demand);
+    assert_true(lull_fluid_price_mean_ns(demand) == 100e9);
+    price = lull_fluid_price_prices(demand, all[JOBS - 1].arrival_ns)[0];
+    lull_fluid_price_destroy(demand);
     return price;
 }
 

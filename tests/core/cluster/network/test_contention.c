@@ -22,7 +22,7 @@ struct cluster {
 
 struct job {
     bool runs;
-    struct lull_cluster_mode mode;
+    struct lull_cluster_point point;
     struct lull_cluster_share shares[SHARES];
     uint32_t count;
     double told; /* its pace, as told */
@@ -54,11 +54,11 @@ static void draw_job(struct job *job, struct lull_random *random)
 
         job->shares[i] =
             (struct lull_cluster_share){node, 1 + (uint32_t)lull_random_below(random, 4)};
-        job->mode.gpus += job->shares[i].gpus;
+        job->point.gpus += job->shares[i].gpus;
     }
-    job->mode.exposed_ratio =
+    job->point.exposed_ratio =
         lull_random_below(random, 5) ? (float)(0.9 * lull_random_uniform(random)) : 0.0F;
-    job->mode.read_mb_s =
+    job->point.read_mb_s =
         lull_random_below(random, 3) ? (float)(400.0 * lull_random_uniform(random)) : 0.0F;
 }
 
@@ -85,7 +85,7 @@ static bool leaves_rack(const struct cluster *it, const struct job *job, uint32_
 
 static bool takes(const struct cluster *it, const struct job *job, uint32_t link)
 {
-    if (!job->runs || job->count < 2 || !it->rules.shares_links || job->mode.exposed_ratio == 0.0F)
+    if (!job->runs || job->count < 2 || !it->rules.shares_links || job->point.exposed_ratio == 0.0F)
         return false;
     return link < NODES ? is_on_node(job, link)
                         : it->rules.uplink_links > 0.0 && leaves_rack(it, job, link - NODES);
@@ -118,7 +118,7 @@ static void judge_links(const struct cluster *it, const struct job *jobs, double
         double next[JOBS] = {0};
 
         for (uint32_t i = 0; i < JOBS; i++) {
-            const double r = jobs[i].mode.exposed_ratio;
+            const double r = jobs[i].point.exposed_ratio;
             const double transfer = r * stretch_of(it, jobs, i, duty);
 
             pace[i] = 1.0 / (1.0 - r + transfer);
@@ -130,7 +130,7 @@ static void judge_links(const struct cluster *it, const struct job *jobs, double
 
 static double wants(const struct job *job, double pace)
 {
-    return job->runs ? job->mode.read_mb_s * pace : 0.0;
+    return job->runs ? job->point.read_mb_s * pace : 0.0;
 }
 
 /* The level of MB/s for a GPU at which the storage is just used up. */
@@ -146,12 +146,12 @@ static void judge_storage(const struct cluster *it, const struct job *jobs, doub
         double sum = 0.0;
 
         for (uint32_t i = 0; i < JOBS; i++)
-            sum += fmin(wants(&jobs[i], pace[i]), level * jobs[i].mode.gpus);
+            sum += fmin(wants(&jobs[i], pace[i]), level * jobs[i].point.gpus);
         *(sum > it->rules.storage_mb_s ? &high : &low) = level;
     }
     for (uint32_t i = 0; i < JOBS; i++)
-        if (wants(&jobs[i], pace[i]) > low * jobs[i].mode.gpus)
-            pace[i] *= low * jobs[i].mode.gpus / wants(&jobs[i], pace[i]);
+        if (wants(&jobs[i], pace[i]) > low * jobs[i].point.gpus)
+            pace[i] *= low * jobs[i].point.gpus / wants(&jobs[i], pace[i]);
 }
 
 /* ---- jobs that come and go ---------------------------------------------------------------- */
@@ -187,7 +187,7 @@ static void change(struct lull_contention *contention, struct job *job, uint32_t
         return;
     }
     draw_job(job, random);
-    assert_int_equal(lull_contention_add(contention, number, &job->mode, job->shares, job->count),
+    assert_int_equal(lull_contention_add(contention, number, &job->point, job->shares, job->count),
                      0);
 }
 
@@ -220,7 +220,7 @@ static void test_against_the_judge(void **state)
 
 static double pace_of_all(const struct cluster *it, uint32_t count, float exposed_ratio)
 {
-    const struct lull_cluster_mode mode = {.gpus = 2, .exposed_ratio = exposed_ratio};
+    const struct lull_cluster_point point = {.gpus = 2, .exposed_ratio = exposed_ratio};
     const struct lull_cluster_share shares[] = {{0, 1}, {1, 1}};
     struct lull_contention *contention;
     const uint32_t *told;
@@ -228,7 +228,7 @@ static double pace_of_all(const struct cluster *it, uint32_t count, float expose
 
     assert_int_equal(lull_contention_create(&it->is, &it->rules, &contention), 0);
     for (uint32_t i = 0; i < count; i++)
-        assert_int_equal(lull_contention_add(contention, i, &mode, shares, 2), 0);
+        assert_int_equal(lull_contention_add(contention, i, &point, shares, 2), 0);
     assert_int_equal(lull_contention_update(contention, &told), count > 1 ? count : 0);
     pace = lull_contention_pace(contention, 0);
     lull_contention_destroy(contention);
@@ -267,25 +267,25 @@ static void test_two_alike(void **state)
 static void test_a_book_that_hears_of_paces(void **state)
 {
     static const int64_t second = 1000000000;
-    const struct lull_cluster_mode modes[] = {{.gpus = 1, .time_ns = 100 * second},
+    const struct lull_cluster_point points[] = {{.gpus = 1, .time_ns = 100 * second},
                                               {.gpus = 1, .time_ns = 200 * second}};
-    const struct lull_cluster_job job = {.mode_count = 2, .modes = modes};
+    const struct lull_cluster_job job = {.point_count = 2, .points = points};
     const struct lull_cluster_jobs jobs = {&job, 1};
     const struct lull_cluster_share share = {0, 1};
-    struct lull_cluster_book book = {.jobs = &jobs};
+    struct lull_job_ledger book = {.jobs = &jobs};
 
     (void)state;
-    assert_int_equal(lull_cluster_book_arrive(&book, 0), 0);
-    lull_cluster_book_start(&book, 0, 0, &share, 1, 0);
-    assert_int_equal(lull_cluster_book_end_ns(&book, 0), 100 * second);
-    lull_cluster_book_pace(&book, 0, 0.5, 50 * second);
-    assert_int_equal(lull_cluster_book_end_ns(&book, 0), 150 * second);
-    assert_int_equal(lull_cluster_book_left_ns(&book, 0, 1, 70 * second), 160 * second);
-    lull_cluster_book_pause(&book, 0, 7 * second, 70 * second);
-    assert_int_equal(lull_cluster_book_need_ns(&book, 0, 0), 47 * second);
-    lull_cluster_book_start(&book, 0, 0, &share, 1, 80 * second);
-    assert_int_equal(lull_cluster_book_end_ns(&book, 0), 127 * second);
-    lull_cluster_book_fini(&book);
+    assert_int_equal(lull_job_ledger_arrive(&book, 0), 0);
+    lull_job_ledger_start(&book, 0, 0, &share, 1, 0);
+    assert_int_equal(lull_job_ledger_end_ns(&book, 0), 100 * second);
+    lull_job_ledger_pace(&book, 0, 0.5, 50 * second);
+    assert_int_equal(lull_job_ledger_end_ns(&book, 0), 150 * second);
+    assert_int_equal(lull_job_ledger_left_ns(&book, 0, 1, 70 * second), 160 * second);
+    lull_job_ledger_pause(&book, 0, 7 * second, 70 * second);
+    assert_int_equal(lull_job_ledger_need_ns(&book, 0, 0), 47 * second);
+    lull_job_ledger_start(&book, 0, 0, &share, 1, 80 * second);
+    assert_int_equal(lull_job_ledger_end_ns(&book, 0), 127 * second);
+    lull_job_ledger_fini(&book);
 }
 
 static void test_numbers_out_of_range(void **state)

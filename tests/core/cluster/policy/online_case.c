@@ -35,7 +35,7 @@ struct owned {
     struct lull_cluster_type types[MOST_TYPES];
     struct lull_cluster_node *nodes;
     struct lull_cluster_job jobs[MOST_JOBS];
-    struct lull_cluster_mode modes[MOST_JOBS][CLOCKS * MOST_TYPES];
+    struct lull_cluster_point points[MOST_JOBS][CLOCKS * MOST_TYPES];
 };
 
 static uint32_t between(struct lull_random *random, uint32_t least, uint32_t most)
@@ -79,13 +79,13 @@ static uint32_t draw_arrival(struct lull_random *random, const struct shape *sha
 
 /* t = t0 (1 + share (1/f - 1)), P = 0.4 + 0.6 f^3 of full: the second type at half the power takes
  * half as long again. */
-static void draw_modes(struct lull_random *random, const struct shape *shape, uint32_t gpus,
+static void draw_points(struct lull_random *random, const struct shape *shape, uint32_t gpus,
                        uint32_t slots, struct lull_cluster_job *job,
-                       struct lull_cluster_mode *modes)
+                       struct lull_cluster_point *points)
 {
     const double share = within(random, 0.3, 1.0);
 
-    job->modes = modes;
+    job->points = points;
     for (uint32_t type = 0; type < shape->types; type++)
         for (uint32_t i = 0; i < CLOCKS; i++) {
             const double clock = shape->clocks[i];
@@ -93,7 +93,7 @@ static void draw_modes(struct lull_random *random, const struct shape *shape, ui
                 (type == 0 ? 1.0 : 1.5) * slots * (1.0 + share * (1.0 / clock - 1.0));
             const double power = (type == 0 ? 1.0 : 0.5) * (0.4 + 0.6 * clock * clock * clock);
 
-            modes[job->mode_count++] = (struct lull_cluster_mode){
+            points[job->point_count++] = (struct lull_cluster_point){
                 .type = type,
                 .gpus = gpus,
                 .sm_mhz = (uint32_t)(1400.0 * clock),
@@ -106,7 +106,7 @@ static void draw_modes(struct lull_random *random, const struct shape *shape, ui
 /* Whether it can end within the slots at all. */
 static bool draw_job(struct lull_random *random, const struct shape *shape, const double *bursts,
                      uint32_t burst_count, struct lull_cluster_job *job,
-                     struct lull_cluster_mode *modes, double *work_out)
+                     struct lull_cluster_point *points, double *work_out)
 {
     uint32_t gpus;
     uint32_t slots;
@@ -123,7 +123,7 @@ static bool draw_job(struct lull_random *random, const struct shape *shape, cons
         .weight = 1.0,
         .value_j = 2.0 * slot_j * within(random, 1.5, 4.5) * *work_out,
     };
-    draw_modes(random, shape, gpus, slots, job, modes);
+    draw_points(random, shape, gpus, slots, job, points);
     return arrival + slots <= end;
 }
 
@@ -134,7 +134,7 @@ static int compare(const void *left, const void *right)
 
     if (a->arrival_ns != b->arrival_ns)
         return a->arrival_ns < b->arrival_ns ? -1 : 1;
-    return (a->modes > b->modes) - (a->modes < b->modes);
+    return (a->points > b->points) - (a->points < b->points);
 }
 
 static bool make_cluster(struct owned *owned, const struct shape *shape, uint32_t gpus)
@@ -179,7 +179,7 @@ struct online_case *online_case_draw(enum online_family family, double load_rati
     while (count < most && (load_ratio <= 0.0 || shape->gpus == 0 || work < load_ratio * room)) {
         double asked;
 
-        if (!draw_job(&random, shape, bursts, burst_count, &owned->jobs[count], owned->modes[count],
+        if (!draw_job(&random, shape, bursts, burst_count, &owned->jobs[count], owned->points[count],
                       &asked))
             continue;
         work += asked;

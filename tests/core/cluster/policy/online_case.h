@@ -47,7 +47,7 @@ struct online_result {
 /* Asks the policy in every slot. starts_out, modes_out: NULL, or [job], UINT32_MAX: never. */
 struct online_result online_case_run(const struct online_case *it,
                                      const struct lull_cluster_policy_ops *policy,
-                                     uint32_t *starts_out, uint32_t *modes_out);
+                                     uint32_t *starts_out, uint32_t *points_out);
 
 /* Each job on arrival its schedule of highest gain that fits, the earliest of equals, for good. */
 struct online_result online_case_greedy(const struct online_case *it);

@@ -11,15 +11,15 @@
 
 enum { STEPS = 100 };
 
-/* The tuned policy's schedule. A problem's modes are the job's in order, without those of no use.
+/* The tuned policy's schedule. A problem's operating points are the job's in order, without those of no use.
  */
-static struct online_result run_tuned(const struct online_case *it, const struct lull_slotted *made,
+static struct online_result run_tuned(const struct online_case *it, const struct lull_slot_relaxation *made,
                                       struct lull_slot_choice *choices)
 {
     uint32_t *starts = calloc(it->jobs.count + 1, sizeof(*starts));
-    uint32_t *modes = calloc(it->jobs.count + 1, sizeof(*modes));
+    uint32_t *points = calloc(it->jobs.count + 1, sizeof(*points));
     const struct online_result result =
-        online_case_run(it, lull_cluster_policy_find("pd-rats"), starts, modes);
+        online_case_run(it, lull_cluster_policy_find("pd-rats"), starts, points);
 
     for (size_t j = 0; j < it->jobs.count; j++) {
         const struct lull_cluster_job *job = &it->jobs.all[j];
@@ -28,19 +28,19 @@ static struct online_result run_tuned(const struct online_case *it, const struct
         choices[j] = (struct lull_slot_choice){LULL_SLOT_REJECTED, 0};
         if (starts[j] == UINT32_MAX)
             continue;
-        while (at < made->jobs[j].mode_count &&
-               (made->jobs[j].modes[at].type != job->modes[modes[j]].type ||
-                -made->jobs[j].modes[at].cost_j !=
-                    lull_cluster_gain_j(job, modes[j], job->arrival_ns, 0.0)))
+        while (at < made->jobs[j].point_count &&
+               (made->jobs[j].points[at].type != job->points[points[j]].type ||
+                -made->jobs[j].points[at].cost_j !=
+                    lull_cluster_gain_j(job, points[j], job->arrival_ns, 0.0)))
             at++;
         choices[j] = (struct lull_slot_choice){at, starts[j]};
     }
     free(starts);
-    free(modes);
+    free(points);
     return result;
 }
 
-static double proven_ratio(const struct lull_slotted *made)
+static double proven_ratio(const struct lull_slot_relaxation *made)
 {
     struct lull_price_law *laws = calloc(made->problem.type_count, sizeof(*laws));
     double ratio;
@@ -57,16 +57,16 @@ static double proven_ratio(const struct lull_slotted *made)
 /* A slot of a type with more booked has a price. */
 static const double full_ratio = 0.9;
 
-static void cover(const struct lull_slot_problem *problem, const struct lull_slot_mode *mode,
+static void cover(const struct lull_slot_problem *problem, const struct lull_slot_point *point,
                   uint32_t start, double *load, double *least_j)
 {
-    const double gain_j = -(mode->cost_j + mode->delay_j * (double)(start - mode->first));
-    const double price_j = gain_j / mode->gpus / mode->slots;
+    const double gain_j = -(point->cost_j + point->delay_j * (double)(start - point->first));
+    const double price_j = gain_j / point->gpus / point->slots;
 
-    for (uint32_t i = 0; i < mode->slots; i++) {
-        const size_t cell = (size_t)mode->type * problem->slots + start + i;
+    for (uint32_t i = 0; i < point->slots; i++) {
+        const size_t cell = (size_t)point->type * problem->slots + start + i;
 
-        load[cell] += mode->gpus;
+        load[cell] += point->gpus;
         least_j[cell] = fmin(least_j[cell], price_j);
     }
 }
@@ -84,8 +84,8 @@ static void guess(const struct lull_slot_problem *problem, const struct lull_slo
     for (size_t i = 0; i < cells; i++)
         gpu_j_out[i] = INFINITY;
     for (size_t j = 0; j < problem->job_count; j++)
-        if (choices[j].mode != LULL_SLOT_REJECTED)
-            cover(problem, &problem->jobs[j].modes[choices[j].mode], choices[j].start, load,
+        if (choices[j].point != LULL_SLOT_REJECTED)
+            cover(problem, &problem->jobs[j].points[choices[j].point], choices[j].start, load,
                   gpu_j_out);
     for (size_t i = 0; i < cells; i++)
         if (load[i] < full_ratio * problem->gpus[i / problem->slots] || isinf(gpu_j_out[i]) ||
@@ -117,11 +117,11 @@ struct online_verdict online_judge(const struct online_case *it)
     struct online_result tuned;
     struct online_verdict verdict;
     const struct lull_slotting slotting = online_case_slotting(it);
-    struct lull_slotted made;
+    struct lull_slot_relaxation made;
     struct lull_error err;
     double cost_j;
 
-    if (lull_slotted_create(&it->cluster, &it->jobs, &slotting, &made, &err) < 0)
+    if (lull_slot_relaxation_create(&it->cluster, &it->jobs, &slotting, &made, &err) < 0)
         abort();
     tuned = run_tuned(it, &made, choices);
     verdict = (struct online_verdict){
@@ -136,7 +136,7 @@ struct online_verdict online_judge(const struct online_case *it)
                     lull_slot_cost(&made.problem, choices, &cost_j) == 0 &&
                     fabs(cost_j + tuned.welfare_j) <= 1e-9 * fabs(cost_j),
     };
-    lull_slotted_fini(&made);
+    lull_slot_relaxation_fini(&made);
     free(choices);
     return verdict;
 }

@@ -17,9 +17,9 @@ struct running {
     struct online_result result;
 };
 
-static double gain_j(const struct lull_cluster_job *job, uint32_t mode)
+static double gain_j(const struct lull_cluster_job *job, uint32_t point)
 {
-    return job->value_j - job->modes[mode].energy_j;
+    return job->value_j - job->points[point].energy_j;
 }
 
 static void begin(struct running *running, const struct lull_cluster_decision *decision,
@@ -36,11 +36,11 @@ static void begin(struct running *running, const struct lull_cluster_decision *d
         running->taken[share->node] += (int)share->gpus;
         gpus += share->gpus;
         if (running->taken[share->node] > (int)node->gpus ||
-            node->type != job->modes[decision->mode].type)
+            node->type != job->points[decision->point].type)
             running->result.is_sound = false;
     }
-    running->end_ns[decision->job] = now_ns + job->modes[decision->mode].time_ns;
-    if (gpus != job->modes[decision->mode].gpus || running->is_gone[decision->job] ||
+    running->end_ns[decision->job] = now_ns + job->points[decision->point].time_ns;
+    if (gpus != job->points[decision->point].gpus || running->is_gone[decision->job] ||
         now_ns < job->arrival_ns || running->end_ns[decision->job] > job->deadline_ns)
         running->result.is_sound = false;
     running->is_gone[decision->job] = true;
@@ -49,7 +49,7 @@ static void begin(struct running *running, const struct lull_cluster_decision *d
     running->share_count[decision->job] = decision->share_count;
     lull_cluster_state_take(running->state, decision->shares, decision->share_count);
     running->result.served++;
-    running->result.welfare_j += gain_j(job, decision->mode);
+    running->result.welfare_j += gain_j(job, decision->point);
 }
 
 static void end_jobs(struct running *running, const struct lull_cluster_policy_ops *ops,
@@ -97,7 +97,7 @@ static void unmake(struct running *running)
 
 struct online_result online_case_run(const struct online_case *it,
                                      const struct lull_cluster_policy_ops *ops,
-                                     uint32_t *starts_out, uint32_t *modes_out)
+                                     uint32_t *starts_out, uint32_t *points_out)
 {
     struct lull_cluster_policy *policy;
     struct running running;
@@ -106,8 +106,8 @@ struct online_result online_case_run(const struct online_case *it,
     make(&running, it);
     if (ops->calls->create(&it->cluster, &it->jobs, ops->rule, &policy) < 0)
         abort();
-    if (ops->calls->turn != NULL)
-        ops->calls->turn(policy, 0.0); /* welfare: time counts nothing but by deadlines */
+    if (ops->calls->set_parameter != NULL)
+        ops->calls->set_parameter(policy, 0.0); /* welfare: time counts nothing but by deadlines */
     for (size_t i = 0; starts_out != NULL && i < it->jobs.count; i++)
         starts_out[i] = UINT32_MAX;
     for (uint32_t slot = 0; slot < it->slots; slot++) {
@@ -126,7 +126,7 @@ struct online_result online_case_run(const struct online_case *it,
             begin(&running, &decision, now_ns);
             if (starts_out != NULL) {
                 starts_out[decision.job] = slot;
-                modes_out[decision.job] = decision.mode;
+                points_out[decision.job] = decision.point;
             }
         }
     }
@@ -138,10 +138,10 @@ struct online_result online_case_run(const struct online_case *it,
 /* ---- plain greedy ------------------------------------------------------------------------- */
 
 static bool fits(const struct online_case *it, const uint32_t *load, uint32_t gpus,
-                 const struct lull_cluster_mode *mode, uint32_t start)
+                 const struct lull_cluster_point *point, uint32_t start)
 {
-    for (uint32_t i = 0; i < mode->time_ns / ONLINE_SLOT_NS; i++)
-        if (load[mode->type * it->slots + start + i] + mode->gpus > gpus)
+    for (uint32_t i = 0; i < point->time_ns / ONLINE_SLOT_NS; i++)
+        if (load[point->type * it->slots + start + i] + point->gpus > gpus)
             return false;
     return true;
 }
@@ -154,19 +154,19 @@ struct online_result online_case_greedy(const struct online_case *it)
 
     for (size_t j = 0; j < it->jobs.count; j++) {
         const struct lull_cluster_job *job = &it->jobs.all[j];
-        const struct lull_cluster_mode *best = NULL;
+        const struct lull_cluster_point *best = NULL;
         uint32_t best_start = 0;
         double best_j = 0.0;
 
-        for (uint32_t m = 0; m < job->mode_count; m++) {
-            const int64_t last = (job->deadline_ns - job->modes[m].time_ns) / ONLINE_SLOT_NS;
+        for (uint32_t m = 0; m < job->point_count; m++) {
+            const int64_t last = (job->deadline_ns - job->points[m].time_ns) / ONLINE_SLOT_NS;
             int64_t start = job->arrival_ns / ONLINE_SLOT_NS;
 
-            while (start <= last && !fits(it, load, gpus, &job->modes[m], (uint32_t)start))
+            while (start <= last && !fits(it, load, gpus, &job->points[m], (uint32_t)start))
                 start++;
             if (start > last || gain_j(job, m) <= best_j)
                 continue;
-            best = &job->modes[m];
+            best = &job->points[m];
             best_start = (uint32_t)start;
             best_j = gain_j(job, m);
         }

@@ -21,7 +21,7 @@ enum { CASES = 24, MOST_JOBS = 1000, MOST_TYPES = 2 };
 /* A problem under the rule, with all that the proof speaks of. */
 struct proof {
     struct online_case *it;
-    struct lull_slotted made;
+    struct lull_slot_relaxation made;
     struct lull_price_law laws[MOST_TYPES];
     struct lull_prices *prices;
     struct lull_bid_account account;
@@ -43,7 +43,7 @@ static struct proof *open_proof(uint64_t seed)
     assert_non_null(proof->it);
     slotting = online_case_slotting(proof->it);
     assert_int_equal(
-        lull_slotted_create(&proof->it->cluster, &proof->it->jobs, &slotting, &proof->made, &err),
+        lull_slot_relaxation_create(&proof->it->cluster, &proof->it->jobs, &slotting, &proof->made, &err),
         0);
     assert_int_equal(lull_slot_problem_check(&proof->made.problem, &err), 0);
     for (uint32_t i = 0; i < proof->made.problem.type_count; i++)
@@ -58,7 +58,7 @@ static struct proof *open_proof(uint64_t seed)
 static void close_proof(struct proof *proof)
 {
     lull_prices_destroy(proof->prices);
-    lull_slotted_fini(&proof->made);
+    lull_slot_relaxation_fini(&proof->made);
     online_case_destroy(proof->it);
     free(proof);
 }
@@ -91,9 +91,9 @@ static double kappa_of(const struct proof *proof)
     return kappa;
 }
 
-static double gain_at(const struct lull_slot_mode *mode, uint32_t start)
+static double gain_at(const struct lull_slot_point *point, uint32_t start)
 {
-    return -(mode->cost_j + mode->delay_j * (start - mode->first));
+    return -(point->cost_j + point->delay_j * (start - point->first));
 }
 
 /* (1) What does not fit is too dear: load > C - g makes g price >= g U >= b. */
@@ -166,15 +166,15 @@ static void test_dual_is_feasible(void **state)
 
         run(proof);
         for (size_t j = 0; j < proof->made.problem.job_count; j++)
-            for (uint32_t m = 0; m < proof->made.jobs[j].mode_count; m++) {
-                const struct lull_slot_mode *mode = &proof->made.jobs[j].modes[m];
+            for (uint32_t m = 0; m < proof->made.jobs[j].point_count; m++) {
+                const struct lull_slot_point *point = &proof->made.jobs[j].points[m];
 
-                for (uint32_t start = mode->first; start <= mode->last; start++) {
+                for (uint32_t start = point->first; start <= point->last; start++) {
                     const double price_j =
-                        mode->gpus * lull_prices_sum(proof->prices, mode->type, start, mode->slots);
+                        point->gpus * lull_prices_sum(proof->prices, point->type, start, point->slots);
 
                     assert_true(proof->surplus_j[j] + price_j >=
-                                gain_at(mode, start) * (1.0 - 1e-9));
+                                gain_at(point, start) * (1.0 - 1e-9));
                 }
             }
         close_proof(proof);
@@ -199,10 +199,10 @@ static void test_booking_raises_the_dual(void **state)
             const struct lull_bid *bid = &proof->bids[j];
 
             if (is_admitted) {
-                const struct lull_slot_mode *mode = &proof->made.jobs[j].modes[bid->choice.mode];
+                const struct lull_slot_point *point = &proof->made.jobs[j].points[bid->choice.point];
 
                 assert_true(bid->price_j <= bid->gain_j);
-                assert_true(proof->laws[mode->type].least_j * mode->gpus * mode->slots <=
+                assert_true(proof->laws[point->type].least_j * point->gpus * point->slots <=
                             bid->gain_j * (1.0 + 1e-9));
                 assert_true(rise_j <= ratio * bid->gain_j * (1.0 + 1e-9));
             } else {
@@ -253,8 +253,8 @@ static void test_policy_is_the_rule(void **state)
 /* Where kappa < 1, twice kappa is not enough: one job of the least gain on many GPUs. */
 static void test_twice_kappa_is_not_the_ratio(void **state)
 {
-    struct lull_slot_mode mode = {.gpus = 1, .slots = 1, .cost_j = -1.0};
-    const struct lull_slot_job job = {0.0, 1, &mode};
+    struct lull_slot_point point = {.gpus = 1, .slots = 1, .cost_j = -1.0};
+    const struct lull_slot_job job = {0.0, 1, &point};
     struct lull_price_law law = {.gpus = 1000};
     struct lull_bid_account account = {0};
     struct lull_prices *prices;
@@ -276,9 +276,9 @@ static void test_twice_kappa_is_not_the_ratio(void **state)
 static void test_pauses_are_not_covered(void **state)
 {
     static const uint32_t gpus = 1;
-    static const struct lull_slot_mode around = {
+    static const struct lull_slot_point around = {
         .gpus = 1, .slots = 2, .first = 0, .last = 1, .cost_j = -1.0};
-    static const struct lull_slot_mode middle = {
+    static const struct lull_slot_point middle = {
         .gpus = 1, .slots = 1, .first = 1, .last = 1, .cost_j = -1.0};
     const struct lull_slot_job jobs[] = {{0.0, 1, &around}, {0.0, 1, &middle}};
     const struct lull_slot_problem problem = {.slots = 3,

@@ -12,10 +12,10 @@
 #include "core/cluster/policy/ranked_state.h"
 
 static double weight_of(const struct lull_ranked *policy,
-                        const struct lull_cluster_crowd *crowd)
+                        const struct lull_queue_stats *queue)
 {
     (void)policy;
-    return crowd->weight;
+    return queue->weight;
 }
 
 static void small_changes_are_left_alone(void **state)
@@ -29,14 +29,14 @@ static void small_changes_are_left_alone(void **state)
         {94.0, true},  {0.0, true},    {0.0, false},
     };
     const struct lull_cluster_ranking ranking = {.level = weight_of};
-    struct lull_cluster_crowd crowds[2] = {{.weight = 1.0}, {.weight = 0.0}};
+    struct lull_queue_stats queues[2] = {{.weight = 1.0}, {.weight = 0.0}};
     struct lull_ranked_group groups[2] = {0};
-    struct lull_ranked policy = {.ranking = &ranking, .crowds = crowds, .groups = groups};
+    struct lull_ranked policy = {.ranking = &ranking, .queues = queues, .groups = groups};
 
     (void)state;
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         groups[1].barren_gpus = 3;
-        crowds[1].weight = steps[i].level;
+        queues[1].weight = steps[i].level;
         if (lull_ranked_has_new_level(&policy, 1) != steps[i].is_new)
             fail_msg("level %zu, %g", i, steps[i].level);
         /* At another level free GPUs may be worth something after all. */

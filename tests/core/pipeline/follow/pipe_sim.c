@@ -16,7 +16,7 @@ static const double memory_share = 0.1;
 
 struct request {
     bool waits;
-    struct lull_conductor_command command;
+    struct lull_plan_controller_command command;
     int64_t posted_ns;
 };
 
@@ -40,7 +40,7 @@ struct device {
     double driver_ms;
     double settle_ms;
     /* Who looks on. */
-    struct lull_follower *follower;
+    struct lull_op_tracker *tracker;
     uint32_t told; /* edges, and what they must be */
     bool is_told;
     int64_t *begins_ns; /* of this iteration and the one before: what really happened */
@@ -65,7 +65,7 @@ struct pipe_sim {
     struct sent *sent;
     struct lull_random random;
     struct device devices[PIPE_SIM_DEVICES];
-    struct lull_conductor *conductor;
+    struct lull_plan_controller *plan_controller;
     int64_t now_ns;
     int64_t begin_ns; /* of the first device's iteration */
     int64_t driver_free_ns;
@@ -132,7 +132,7 @@ static void fill_profile(struct pipe_sim *sim, struct lull_pipeline_profile *pro
                 const double ratio = stage + 1 == sim->config.devices ? sim->config.last_ratio : 1;
                 const double ms = ratio * slowness_of(point) *
                                   (backward ? sim->config.backward_ms : sim->config.forward_ms);
-                const struct lull_pipeline_option option = {
+                const struct lull_pipeline_point option = {
                     (int64_t)(ms * 1e6), (int64_t)(ms * 1e6 * power_w(point)), mhz_of(point)};
 
                 lull_pipeline_profile_add(profile, stage,
@@ -167,7 +167,7 @@ static int build(struct pipe_sim *sim)
 static void prepare_device(struct pipe_sim *sim, uint32_t index)
 {
     struct device *device = &sim->devices[index];
-    struct lull_follower_op *ops;
+    struct lull_op_tracker_op *ops;
 
     device->first = sim->graph.first_on[index];
     device->count = sim->graph.first_on[index + 1] - device->first;
@@ -176,8 +176,8 @@ static void prepare_device(struct pipe_sim *sim, uint32_t index)
     for (uint32_t i = 0; i < device->count; i++)
         sim->place[sim->graph.on_device[device->first + i]] = i;
     ops = calloc(device->count, sizeof(ops[0]));
-    lull_part_follow(&sim->problem, sim->highest, index, ops);
-    device->follower = lull_follower_create(ops, device->count);
+    lull_device_plan_track(&sim->problem, sim->highest, index, ops);
+    device->tracker = lull_op_tracker_create(ops, device->count);
     free(ops);
 }
 
@@ -207,7 +207,7 @@ struct pipe_sim *pipe_sim_create(const struct pipe_sim_config *config)
 void pipe_sim_destroy(struct pipe_sim *sim)
 {
     for (uint32_t i = 0; i < sim->devices_all; i++) {
-        lull_follower_destroy(sim->devices[i].follower);
+        lull_op_tracker_destroy(sim->devices[i].tracker);
         free(sim->devices[i].begins_ns);
         free(sim->devices[i].ends_ns);
     }
@@ -224,21 +224,21 @@ const struct lull_pipeline_problem *pipe_sim_problem(const struct pipe_sim *sim)
     return &sim->problem;
 }
 
-struct lull_conductor *pipe_sim_conductor(const struct pipe_sim *sim,
-                                          const struct lull_conductor_config *config)
+struct lull_plan_controller *pipe_sim_plan_controller(const struct pipe_sim *sim,
+                                          const struct lull_plan_controller_config *config)
 {
     uint32_t counts[PIPE_SIM_DEVICES];
 
     for (uint32_t i = 0; i < sim->devices_all; i++)
         counts[i] = sim->devices[i].count;
-    return lull_conductor_create(config, sim->devices_all, counts);
+    return lull_plan_controller_create(config, sim->devices_all, counts);
 }
 
-static int give_plan(const struct pipe_sim *sim, struct lull_conductor *conductor,
+static int give_plan(const struct pipe_sim *sim, struct lull_plan_controller *plan_controller,
                      const uint32_t *option, double slowdown_ratio, bool is_detour)
 {
-    const struct lull_conductor_op *ops[PIPE_SIM_DEVICES];
-    struct lull_conductor_op *room = calloc(sim->graph.op_count, sizeof(*room));
+    const struct lull_plan_controller_op *ops[PIPE_SIM_DEVICES];
+    struct lull_plan_controller_op *room = calloc(sim->graph.op_count, sizeof(*room));
     int64_t *duration_ns = calloc(sim->graph.op_count, sizeof(int64_t));
     int64_t *begin_ns = calloc(sim->graph.op_count, sizeof(int64_t));
     uint32_t clocks[PIPE_SIM_POINTS];
@@ -248,31 +248,31 @@ static int give_plan(const struct pipe_sim *sim, struct lull_conductor *conducto
         clocks[i] = mhz_of(i);
     for (size_t i = 0; i < sim->graph.op_count; i++)
         duration_ns[i] =
-            sim->profile.classes[sim->graph.ops[i].class_index].options[option[i]].time_ns;
+            sim->profile.classes[sim->graph.ops[i].class_index].points[option[i]].time_ns;
     lull_pipeline_earliest(&sim->graph, duration_ns, begin_ns);
     for (uint32_t i = 0; i < sim->devices_all; i++) {
-        lull_part_conduct(&sim->problem, option, begin_ns, i, clocks, PIPE_SIM_POINTS,
+        lull_device_plan_control(&sim->problem, option, begin_ns, i, clocks, PIPE_SIM_POINTS,
                           room + sim->devices[i].first);
         ops[i] = room + sim->devices[i].first;
     }
-    result = is_detour ? lull_conductor_detour(conductor, ops)
-                       : lull_conductor_add_plan(conductor, ops, slowdown_ratio);
+    result = is_detour ? lull_plan_controller_detour(plan_controller, ops)
+                       : lull_plan_controller_add_plan(plan_controller, ops, slowdown_ratio);
     free(room);
     free(duration_ns);
     free(begin_ns);
     return result;
 }
 
-int pipe_sim_add_plan(const struct pipe_sim *sim, struct lull_conductor *conductor,
+int pipe_sim_add_plan(const struct pipe_sim *sim, struct lull_plan_controller *plan_controller,
                       const uint32_t *option, double slowdown_ratio)
 {
-    return give_plan(sim, conductor, option, slowdown_ratio, false);
+    return give_plan(sim, plan_controller, option, slowdown_ratio, false);
 }
 
-int pipe_sim_detour(const struct pipe_sim *sim, struct lull_conductor *conductor,
+int pipe_sim_detour(const struct pipe_sim *sim, struct lull_plan_controller *plan_controller,
                     const uint32_t *option)
 {
-    return give_plan(sim, conductor, option, 0, true);
+    return give_plan(sim, plan_controller, option, 0, true);
 }
 
 /* ---- what is seen ---- */
@@ -280,19 +280,19 @@ int pipe_sim_detour(const struct pipe_sim *sim, struct lull_conductor *conductor
 static void see_section(struct pipe_sim *sim, struct device *device, bool is_backward, bool is_end)
 {
     if (!sim->config.sees_transfers && (double)sim->now_ns * 1e-6 >= sim->config.joins_ms)
-        lull_follower_take_section(device->follower, is_backward, is_end, sim->now_ns);
+        lull_op_tracker_take_section(device->tracker, is_backward, is_end, sim->now_ns);
 }
 
 static void see_transfer(struct pipe_sim *sim, struct device *device, uint32_t peer, bool is_send,
                          bool is_end)
 {
     if (sim->config.sees_transfers && (double)sim->now_ns * 1e-6 >= sim->config.joins_ms)
-        lull_follower_take_transfer(device->follower, peer, is_send, is_end, sim->now_ns);
+        lull_op_tracker_take_transfer(device->tracker, peer, is_send, is_end, sim->now_ns);
 }
 
-/* Holds what the follower tells against what really happened. */
+/* Holds what the tracker tells against what really happened. */
 static void check_edge(struct pipe_sim *sim, struct device *device,
-                       const struct lull_follower_edge *edge)
+                       const struct lull_op_tracker_edge *edge)
 {
     const int64_t *really = edge->is_end ? device->ends_ns : device->begins_ns;
     double least_ms = INFINITY;
@@ -318,21 +318,21 @@ static void check_edge(struct pipe_sim *sim, struct device *device,
 static void take_edges(struct pipe_sim *sim, uint32_t index)
 {
     struct device *device = &sim->devices[index];
-    struct lull_follower_edge edge;
+    struct lull_op_tracker_edge edge;
 
-    while (lull_follower_poll(device->follower, sim->now_ns, &edge)) {
+    while (lull_op_tracker_poll(device->tracker, sim->now_ns, &edge)) {
         if (edge.is_lost) {
             device->lost_since_ns = sim->now_ns;
-            if (sim->conductor != NULL)
-                lull_conductor_take_lost(sim->conductor, index);
+            if (sim->plan_controller != NULL)
+                lull_plan_controller_take_lost(sim->plan_controller, index);
             continue;
         }
         device->lost_since_ns = 0;
         if (sim->result.edges == 0)
             sim->result.first_told = device->iteration;
         check_edge(sim, device, &edge);
-        if (sim->conductor != NULL)
-            lull_conductor_take_edge(sim->conductor, index, edge.op, edge.is_end, edge.time_ns);
+        if (sim->plan_controller != NULL)
+            lull_plan_controller_take_edge(sim->plan_controller, index, edge.op, edge.is_end, edge.time_ns);
     }
 }
 
@@ -394,7 +394,7 @@ static void begin_op(struct pipe_sim *sim, struct device *device, uint32_t op)
 {
     const bool is_slow =
         is_straggling(sim, device->iteration) && device == &sim->devices[sim->config.slow_device];
-    double ms = (double)class_of(sim, op)->options[0].time_ns * 1e-6 *
+    double ms = (double)class_of(sim, op)->points[0].time_ns * 1e-6 *
                 (is_slow ? sim->config.slow_factor : 1.0) *
                 fmax(0.5, 1.0 + lull_random_normal(&sim->random, 0.0, sim->config.jitter));
 
@@ -528,7 +528,7 @@ static double draw_settle_ms(struct pipe_sim *sim)
 
 static void tell_switch(struct pipe_sim *sim, struct device *device, double settle_ms)
 {
-    lull_conductor_take_switch(sim->conductor, (uint32_t)(device - sim->devices),
+    lull_plan_controller_take_switch(sim->plan_controller, (uint32_t)(device - sim->devices),
                                &(struct lull_switch_outcome){.was_point = device->was_point,
                                                              .point = device->target,
                                                              .call_ms = device->call_ms,
@@ -569,9 +569,9 @@ static void settle(struct pipe_sim *sim, uint32_t index)
 
 static void take_commands(struct pipe_sim *sim)
 {
-    struct lull_conductor_command commands[PIPE_SIM_DEVICES];
+    struct lull_plan_controller_command commands[PIPE_SIM_DEVICES];
     const uint32_t count =
-        lull_conductor_poll(sim->conductor, sim->now_ns, commands, PIPE_SIM_DEVICES);
+        lull_plan_controller_poll(sim->plan_controller, sim->now_ns, commands, PIPE_SIM_DEVICES);
 
     for (uint32_t i = 0; i < count; i++) {
         sim->devices[commands[i].gpu].request = (struct request){true, commands[i], sim->now_ns};
@@ -582,7 +582,7 @@ static void take_commands(struct pipe_sim *sim)
 /* ---- all of it ---- */
 
 /* The iteration before the one that the first device is at: none of the others is further. */
-static void tell_times(struct pipe_sim *sim, const struct lull_conductor_iteration *iteration,
+static void tell_times(struct pipe_sim *sim, const struct lull_plan_controller_iteration *iteration,
                        double energy_j)
 {
     int64_t *begin_ns;
@@ -610,9 +610,9 @@ static void tell_times(struct pipe_sim *sim, const struct lull_conductor_iterati
 
 static void take_iterations(struct pipe_sim *sim)
 {
-    struct lull_conductor_iteration iteration;
+    struct lull_plan_controller_iteration iteration;
 
-    while (lull_conductor_next_iteration(sim->conductor, &iteration)) {
+    while (lull_plan_controller_next_iteration(sim->plan_controller, &iteration)) {
         const double ms = (double)(iteration.end_ns - iteration.begin_ns) * 1e-6;
         const double j = sim->energy_j - sim->told_energy_j;
         bool is_known;
@@ -643,7 +643,7 @@ static void check_points(struct pipe_sim *sim)
 {
     for (uint32_t i = 0; i < sim->devices_all; i++) {
         const struct device *device = &sim->devices[i];
-        const bool is_below = device->point > lull_conductor_planned(sim->conductor, i);
+        const bool is_below = device->point > lull_plan_controller_planned(sim->plan_controller, i);
 
         if (!device->is_running)
             continue;
@@ -673,10 +673,10 @@ static void watch_lost(struct pipe_sim *sim)
     }
 }
 
-void pipe_sim_run(struct pipe_sim *sim, struct lull_conductor *conductor,
+void pipe_sim_run(struct pipe_sim *sim, struct lull_plan_controller *plan_controller,
                   struct pipe_sim_result *result_out)
 {
-    sim->conductor = conductor;
+    sim->plan_controller = plan_controller;
     sim->told_number = UINT64_MAX - 1;
     while (sim->devices[0].iteration < sim->config.iterations) {
         sim->now_ns += step_ns;
@@ -687,7 +687,7 @@ void pipe_sim_run(struct pipe_sim *sim, struct lull_conductor *conductor,
         for (uint32_t i = 0; i < sim->devices_all; i++)
             take_edges(sim, i);
         use_energy(sim);
-        if (conductor == NULL)
+        if (plan_controller == NULL)
             continue;
         check_points(sim);
         take_commands(sim);

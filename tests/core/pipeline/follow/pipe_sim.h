@@ -1,6 +1,6 @@
 /*
- * A pipeline-parallel job on GPUs with a slow driver, in virtual time: the world in which followers
- * and conductors are judged. Its operations stretch with the clock of every moment. It shares no
+ * A pipeline-parallel job on GPUs with a slow driver, in virtual time: the world in which trackers
+ * and plan controllers are judged. Its operations stretch with the clock of every moment. It shares no
  * code with the emulated node. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_CORE_PIPELINE_FOLLOW_PIPE_SIM_H
@@ -46,9 +46,9 @@ struct pipe_sim_config {
     uint32_t slow_device;
     double slow_factor; /* 1: none */
     double peer_ms;     /* 0: no other copies */
-    /* After every iteration that a conductor tells, if it is not NULL; begin_ns, end_ns: of each
+    /* After every iteration that a plan controller tells, if it is not NULL; begin_ns, end_ns: of each
      * operation of it. energy_j: of all devices since the one told before. */
-    void (*on_iteration)(void *context, const struct lull_conductor_iteration *iteration,
+    void (*on_iteration)(void *context, const struct lull_plan_controller_iteration *iteration,
                          const int64_t *begin_ns, const int64_t *end_ns, double energy_j);
     void *context;
 };
@@ -63,11 +63,11 @@ struct pipe_sim_result {
     double plan_j; /* mean energy of those */
     double highest_j;
     uint64_t commands;
-    uint64_t wrong; /* edges that the follower told and that had not happened so */
+    uint64_t wrong; /* edges that the tracker told and that had not happened so */
     uint64_t edges;
     double worst_edge_ms;                        /* largest error of their times */
     uint64_t first_told;                         /* iteration of the first edge */
-    int32_t iteration_plan[PIPE_SIM_ITERATIONS]; /* as the conductor told */
+    int32_t iteration_plan[PIPE_SIM_ITERATIONS]; /* as the plan controller told */
     uint32_t iterations_told;
     double low_while_lost_ms; /* longest time that a lost GPU stayed lowered */
 };
@@ -81,19 +81,19 @@ void pipe_sim_destroy(struct pipe_sim *sim);
 
 const struct lull_pipeline_problem *pipe_sim_problem(const struct pipe_sim *sim);
 
-/* Adds a plan of one option per operation (an option is a point) to a conductor. */
-int pipe_sim_add_plan(const struct pipe_sim *sim, struct lull_conductor *conductor,
+/* Adds a plan of one option per operation (an option is a point) to a plan controller. */
+int pipe_sim_add_plan(const struct pipe_sim *sim, struct lull_plan_controller *plan_controller,
                       const uint32_t *option, double slowdown_ratio);
 
 /* The same as a detour. */
-int pipe_sim_detour(const struct pipe_sim *sim, struct lull_conductor *conductor,
+int pipe_sim_detour(const struct pipe_sim *sim, struct lull_plan_controller *plan_controller,
                     const uint32_t *option);
 
-struct lull_conductor *pipe_sim_conductor(const struct pipe_sim *sim,
-                                          const struct lull_conductor_config *config);
+struct lull_plan_controller *pipe_sim_plan_controller(const struct pipe_sim *sim,
+                                          const struct lull_plan_controller_config *config);
 
-/* Runs the job; the conductor may be NULL: only followers look on. */
-void pipe_sim_run(struct pipe_sim *sim, struct lull_conductor *conductor,
+/* Runs the job; the plan controller may be NULL: only trackers look on. */
+void pipe_sim_run(struct pipe_sim *sim, struct lull_plan_controller *plan_controller,
                   struct pipe_sim_result *result_out);
 
 #endif

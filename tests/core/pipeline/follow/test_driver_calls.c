@@ -28,21 +28,21 @@ struct world {
     uint32_t raisings;
 };
 
-static uint32_t mhz_of(const struct lull_pipeline_problem *problem, const uint32_t *option,
+static uint32_t mhz_of(const struct lull_pipeline_problem *problem, const uint32_t *point,
                        uint32_t op)
 {
-    return lull_pipeline_class_of(problem, op)->options[option[op]].sm_mhz;
+    return lull_pipeline_class_of(problem, op)->points[point[op]].sm_mhz;
 }
 
 /* What three iterations of a plan ask for; one behind the other, each as long as the plan. */
 static void ask(struct world *world, const struct lull_pipeline_problem *problem,
-                const struct lull_pipeline_switching *switching, const uint32_t *option)
+                const struct lull_pipeline_switching *switching, const uint32_t *point)
 {
     const struct lull_pipeline_graph *graph = problem->graph;
     int64_t *begin_ns = calloc(graph->op_count, sizeof(*begin_ns));
     int64_t *end_ns = calloc(graph->op_count, sizeof(*end_ns));
     const int64_t period_ns =
-        lull_pipeline_dwell_timeline(problem, switching, option, begin_ns, end_ns);
+        lull_pipeline_switching_timeline(problem, switching, point, begin_ns, end_ns);
 
     world->count = 0;
     for (uint32_t device = 0; device < graph->device_count; device++) {
@@ -52,9 +52,9 @@ static void ask(struct world *world, const struct lull_pipeline_problem *problem
         for (uint32_t i = 1; i < 3 * ops; i++) {
             const uint32_t before = graph->on_device[first + (i - 1) % ops];
             const uint32_t op = graph->on_device[first + i % ops];
-            const bool is_raising = mhz_of(problem, option, op) > mhz_of(problem, option, before);
+            const bool is_raising = mhz_of(problem, point, op) > mhz_of(problem, point, before);
 
-            if (mhz_of(problem, option, op) == mhz_of(problem, option, before))
+            if (mhz_of(problem, point, op) == mhz_of(problem, point, before))
                 continue;
             assert_true(world->count < MOST);
             world->changes[world->count++] = (struct change){
@@ -178,7 +178,7 @@ static void test_what_a_plan_asks_for_is_served(void **state)
         struct lull_pipeline_switching switching = {.is_fed_forward = true, .drivers = 1};
         const struct lull_pipeline_problem *problem;
         struct pipe_sim *sim;
-        uint32_t *option;
+        uint32_t *point;
         uint32_t *given;
 
         pipe_sim_config_default(&job);
@@ -187,23 +187,23 @@ static void test_what_a_plan_asks_for_is_served(void **state)
         job.microbatches = job.devices + (uint32_t)lull_random_below(&random, 4);
         sim = pipe_sim_create(&job);
         problem = pipe_sim_problem(sim);
-        option = calloc(problem->graph->op_count, sizeof(*option));
+        point = calloc(problem->graph->op_count, sizeof(*point));
         given = calloc(problem->graph->op_count, sizeof(*given));
         switching.call_ns = (int64_t)(1 + lull_random_below(&random, 40)) * ms_ns;
         switching.up_ns = switching.call_ns + (int64_t)lull_random_below(&random, 20) * ms_ns;
         switching.down_ns = 10 * ms_ns;
         for (size_t op = 0; op < problem->graph->op_count; op++)
-            option[op] = given[op] =
+            point[op] = given[op] =
                 lull_random_below(&random, 3) == 0 ? (uint32_t)lull_random_below(&random, 6) : 0;
-        assert_int_equal(lull_pipeline_queue_deliver(problem, &switching, option), 0);
+        assert_int_equal(lull_pipeline_queue_deliver(problem, &switching, point), 0);
         for (size_t op = 0; op < problem->graph->op_count; op++) {
-            holds(option[op] <= given[op], i);
-            left_out += option[op] < given[op];
+            holds(point[op] <= given[op], i);
+            left_out += point[op] < given[op];
         }
-        ask(&world, problem, &switching, option);
+        ask(&world, problem, &switching, point);
         serve(&world, switching.call_ns);
         holds(is_served(&world, switching.call_ns), i);
-        free(option);
+        free(point);
         free(given);
         pipe_sim_destroy(sim);
     }

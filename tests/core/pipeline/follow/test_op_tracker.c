@@ -81,35 +81,35 @@ static void test_transfers_are_enough(void **state)
 static void test_cycle_finds_its_place_and_notices_deviations(void **state)
 {
     static const uint32_t symbols[] = {0, 0, 1, 0, 1, 1};
-    struct lull_cycle *cycle = lull_cycle_create(symbols, 6);
+    struct lull_sequence_locator *cycle = lull_sequence_locator_create(symbols, 6);
     uint32_t place = LULL_CYCLE_UNKNOWN;
 
     (void)state;
     for (uint32_t i = 3; i < 40; i++) {
-        place = lull_cycle_take(cycle, symbols[i % 6], 1);
+        place = lull_sequence_locator_take(cycle, symbols[i % 6], 1);
         /* Joined in the middle: a whole round and the next first one. */
         assert_true(i < 12 ? place == LULL_CYCLE_UNKNOWN : place == i % 6);
     }
-    assert_int_equal(lull_cycle_take(cycle, 1 - symbols[40 % 6], 1), LULL_CYCLE_UNKNOWN);
-    assert_int_equal(lull_cycle_place(cycle), LULL_CYCLE_UNKNOWN);
-    lull_cycle_destroy(cycle);
+    assert_int_equal(lull_sequence_locator_take(cycle, 1 - symbols[40 % 6], 1), LULL_CYCLE_UNKNOWN);
+    assert_int_equal(lull_sequence_locator_place(cycle), LULL_CYCLE_UNKNOWN);
+    lull_sequence_locator_destroy(cycle);
 }
 
 static void test_cycle_tells_equal_rotations_apart_by_the_pause(void **state)
 {
     static const uint32_t symbols[] = {0, 1, 0, 1, 0, 1, 0, 1};
-    struct lull_cycle *cycle = lull_cycle_create(symbols, 8);
+    struct lull_sequence_locator *cycle = lull_sequence_locator_create(symbols, 8);
     uint32_t place = LULL_CYCLE_UNKNOWN;
 
     (void)state;
     for (uint32_t i = 5; i < 60; i++)
-        place = lull_cycle_take(cycle, symbols[i % 8], i % 8 == 0 ? 30 : 2 + i % 3);
+        place = lull_sequence_locator_take(cycle, symbols[i % 8], i % 8 == 0 ? 30 : 2 + i % 3);
     assert_int_equal(place, 59 % 8);
     /* Somebody was asleep for an iteration's half: the longest pause is elsewhere from now on. */
     for (uint32_t i = 60; i < 120; i++)
-        place = lull_cycle_take(cycle, symbols[i % 8], i % 8 == 4 ? 30 : 2 + i % 3);
+        place = lull_sequence_locator_take(cycle, symbols[i % 8], i % 8 == 4 ? 30 : 2 + i % 3);
     assert_int_equal(place, (119 - 4) % 8);
-    lull_cycle_destroy(cycle);
+    lull_sequence_locator_destroy(cycle);
 }
 
 static void test_nonsense_is_survived(void **state)
@@ -119,31 +119,31 @@ static void test_nonsense_is_survived(void **state)
     (void)state;
     lull_random_init(&random, 9);
     for (int round = 0; round < 200; round++) {
-        struct lull_follower_op ops[12];
+        struct lull_op_tracker_op ops[12];
         const uint32_t count = 1 + (uint32_t)lull_random_below(&random, 12);
-        struct lull_follower *follower;
-        struct lull_follower_edge edge;
+        struct lull_op_tracker *tracker;
+        struct lull_op_tracker_edge edge;
 
         for (uint32_t i = 0; i < count; i++)
-            ops[i] = (struct lull_follower_op){
+            ops[i] = (struct lull_op_tracker_op){
                 .is_backward = lull_random_below(&random, 2) != 0,
                 .receives_from = lull_random_below(&random, 3) == 0 ? 1 : LULL_FOLLOWER_NOBODY,
                 .sends_to = lull_random_below(&random, 3) == 0 ? 2 : LULL_FOLLOWER_NOBODY,
                 .length_ns = 1000,
             };
-        follower = lull_follower_create(ops, count);
+        tracker = lull_op_tracker_create(ops, count);
         for (int64_t now_ns = 1; now_ns < 400000; now_ns += 997) {
             if (round % 2 == 0)
-                lull_follower_take_transfer(follower, (uint32_t)lull_random_below(&random, 3),
+                lull_op_tracker_take_transfer(tracker, (uint32_t)lull_random_below(&random, 3),
                                             lull_random_below(&random, 2) != 0,
                                             lull_random_below(&random, 2) != 0, now_ns);
             else
-                lull_follower_take_section(follower, lull_random_below(&random, 2) != 0,
+                lull_op_tracker_take_section(tracker, lull_random_below(&random, 2) != 0,
                                            lull_random_below(&random, 2) != 0, now_ns);
-            while (lull_follower_poll(follower, now_ns, &edge))
+            while (lull_op_tracker_poll(tracker, now_ns, &edge))
                 assert_true(edge.is_lost || edge.op < count);
         }
-        lull_follower_destroy(follower);
+        lull_op_tracker_destroy(tracker);
     }
 }
 

@@ -27,40 +27,40 @@ struct outcome {
 };
 
 static void plan_frontier(const struct lull_pipeline_problem *problem, bool is_fed_forward,
-                          uint32_t *option)
+                          uint32_t *point)
 {
     struct lull_frontier *frontier = lull_frontier_create(problem, NULL);
     struct lull_pipeline_rounding *rounding;
-    struct lull_pipeline_dwell_report report;
+    struct lull_pipeline_switching_report report;
     struct lull_error err;
     int64_t deadline_ns;
 
     assert_non_null(frontier);
     assert_int_equal(lull_pipeline_rounding_create(problem, &rounding), 0);
-    lull_pipeline_plan_highest(problem, option);
-    deadline_ns = lull_pipeline_plan_cost(problem, option, 0).time_ns;
-    assert_int_equal(lull_pipeline_round_thorough(rounding, frontier, deadline_ns, option), 0);
+    lull_pipeline_plan_highest(problem, point);
+    deadline_ns = lull_pipeline_plan_cost(problem, point, 0).time_ns;
+    assert_int_equal(lull_pipeline_round_thorough(rounding, frontier, deadline_ns, point), 0);
     if (is_fed_forward)
-        assert_int_equal(lull_pipeline_dwell_replan(problem, rounding, frontier, &switching,
-                                                    deadline_ns, option, &report, &err),
+        assert_int_equal(lull_pipeline_switching_replan(problem, rounding, frontier, &switching,
+                                                    deadline_ns, point, &report, &err),
                          0);
     lull_pipeline_rounding_destroy(rounding);
     lull_frontier_destroy(frontier);
 }
 
 static void plan(const struct lull_pipeline_problem *problem, enum planner planner,
-                 uint32_t *option)
+                 uint32_t *point)
 {
     struct lull_envpipe_outcome outcome;
 
     if (planner == ENVPIPE)
-        assert_int_equal(lull_envpipe_plan(problem, LULL_ENVPIPE_BALANCED, 1000, option, &outcome),
+        assert_int_equal(lull_envpipe_plan(problem, LULL_ENVPIPE_BALANCED, 1000, point, &outcome),
                          0);
     else
-        plan_frontier(problem, planner == FED_FORWARD, option);
+        plan_frontier(problem, planner == FED_FORWARD, point);
 }
 
-static double promise(const struct lull_pipeline_problem *problem, const uint32_t *option)
+static double promise(const struct lull_pipeline_problem *problem, const uint32_t *point)
 {
     uint32_t *highest = calloc(problem->graph->op_count, sizeof(*highest));
     double highest_j;
@@ -68,8 +68,8 @@ static double promise(const struct lull_pipeline_problem *problem, const uint32_
     lull_pipeline_plan_highest(problem, highest);
     highest_j = lull_pipeline_plan_cost(problem, highest, 0).energy_j;
     free(highest);
-    return 1.0 - (lull_pipeline_plan_cost(problem, option, 0).energy_j +
-                  lull_pipeline_dwell_energy_j(problem, &switching, option)) /
+    return 1.0 - (lull_pipeline_plan_cost(problem, point, 0).energy_j +
+                  lull_pipeline_switching_energy_j(problem, &switching, point)) /
                      highest_j;
 }
 
@@ -77,28 +77,28 @@ static struct outcome try_planner(const struct pipe_sim_config *job, enum planne
 {
     struct pipe_sim *sim = pipe_sim_create(job);
     const struct lull_pipeline_problem *problem = pipe_sim_problem(sim);
-    uint32_t *option = calloc(problem->graph->op_count, sizeof(*option));
-    struct lull_conductor_config config;
-    struct lull_conductor *conductor;
+    uint32_t *point = calloc(problem->graph->op_count, sizeof(*point));
+    struct lull_plan_controller_config config;
+    struct lull_plan_controller *plan_controller;
     struct pipe_sim_result result;
     struct outcome outcome;
 
-    lull_conductor_config_default(&config);
-    conductor = pipe_sim_conductor(sim, &config);
-    assert_non_null(conductor);
-    plan(problem, planner, option);
-    assert_int_equal(pipe_sim_add_plan(sim, conductor, option, 0), 0);
-    pipe_sim_run(sim, conductor, &result);
+    lull_plan_controller_config_default(&config);
+    plan_controller = pipe_sim_plan_controller(sim, &config);
+    assert_non_null(plan_controller);
+    plan(problem, planner, point);
+    assert_int_equal(pipe_sim_add_plan(sim, plan_controller, point, 0), 0);
+    pipe_sim_run(sim, plan_controller, &result);
     outcome = (struct outcome){
-        .promised = promise(problem, option),
+        .promised = promise(problem, point),
         .saved = 1.0 - result.plan_j / result.highest_j,
         .slower = result.plan_ms / result.highest_ms - 1.0,
         .commands = (double)result.commands / result.iterations_told,
     };
-    assert_int_equal(lull_conductor_phase(conductor), LULL_CONDUCTOR_KEPT);
-    lull_conductor_destroy(conductor);
+    assert_int_equal(lull_plan_controller_phase(plan_controller), LULL_PLAN_CONTROLLER_KEPT);
+    lull_plan_controller_destroy(plan_controller);
     pipe_sim_destroy(sim);
-    free(option);
+    free(point);
     return outcome;
 }
 
@@ -130,30 +130,30 @@ static void test_promises(void **state)
 
 struct loop {
     struct pipe_sim *sim;
-    struct lull_conductor *conductor;
-    struct lull_raising *raising;
-    int32_t plans; /* given to the conductor so far */
+    struct lull_plan_controller *plan_controller;
+    struct lull_envpipe_loop *raising;
+    int32_t plans; /* given to the plan controller so far */
     uint32_t iterations;
 };
 
-static void go_on(void *context, const struct lull_conductor_iteration *iteration,
+static void go_on(void *context, const struct lull_plan_controller_iteration *iteration,
                   const int64_t *begin_ns, const int64_t *end_ns, double energy_j)
 {
     struct loop *loop = context;
 
     (void)begin_ns;
     (void)energy_j;
-    if (lull_raising_is_done(loop->raising) || !iteration->is_measured || !iteration->is_whole ||
+    if (lull_envpipe_loop_is_done(loop->raising) || !iteration->is_measured || !iteration->is_whole ||
         iteration->plan != loop->plans - 1)
         return;
     loop->iterations++;
-    if (lull_raising_take(loop->raising, end_ns)) {
+    if (lull_envpipe_loop_take(loop->raising, end_ns)) {
         assert_int_equal(
-            pipe_sim_add_plan(loop->sim, loop->conductor, lull_raising_options(loop->raising), 0),
+            pipe_sim_add_plan(loop->sim, loop->plan_controller, lull_envpipe_loop_options(loop->raising), 0),
             0);
-        lull_conductor_hold_plan(loop->conductor, loop->plans++);
-    } else if (lull_raising_is_done(loop->raising)) {
-        lull_conductor_use_plan(loop->conductor, loop->plans - 1);
+        lull_plan_controller_hold_plan(loop->plan_controller, loop->plans++);
+    } else if (lull_envpipe_loop_is_done(loop->raising)) {
+        lull_plan_controller_use_plan(loop->plan_controller, loop->plans - 1);
     }
 }
 
@@ -162,7 +162,7 @@ static void test_envpipe_in_the_job(void **state)
 {
     struct loop loop = {.plans = 1};
     struct pipe_sim_config job;
-    struct lull_conductor_config config;
+    struct lull_plan_controller_config config;
     struct pipe_sim_result result;
     uint32_t *at_once;
     double looped;
@@ -174,27 +174,27 @@ static void test_envpipe_in_the_job(void **state)
     job.on_iteration = go_on;
     job.context = &loop;
     loop.sim = pipe_sim_create(&job);
-    lull_conductor_config_default(&config);
-    loop.conductor = pipe_sim_conductor(loop.sim, &config);
-    loop.raising = lull_raising_create(pipe_sim_problem(loop.sim), 1000000);
+    lull_plan_controller_config_default(&config);
+    loop.plan_controller = pipe_sim_plan_controller(loop.sim, &config);
+    loop.raising = lull_envpipe_loop_create(pipe_sim_problem(loop.sim), 1000000);
     assert_non_null(loop.raising);
     assert_int_equal(
-        pipe_sim_add_plan(loop.sim, loop.conductor, lull_raising_options(loop.raising), 0), 0);
-    lull_conductor_hold_plan(loop.conductor, 0);
-    pipe_sim_run(loop.sim, loop.conductor, &result);
+        pipe_sim_add_plan(loop.sim, loop.plan_controller, lull_envpipe_loop_options(loop.raising), 0), 0);
+    lull_plan_controller_hold_plan(loop.plan_controller, 0);
+    pipe_sim_run(loop.sim, loop.plan_controller, &result);
     at_once = calloc(pipe_sim_problem(loop.sim)->graph->op_count, sizeof(*at_once));
     plan(pipe_sim_problem(loop.sim), ENVPIPE, at_once);
-    looped = promise(pipe_sim_problem(loop.sim), lull_raising_options(loop.raising));
+    looped = promise(pipe_sim_problem(loop.sim), lull_envpipe_loop_options(loop.raising));
     planned = promise(pipe_sim_problem(loop.sim), at_once);
     free(at_once);
     printf("%u raisings in %u iterations: promises %.2f %%, planned at once %.2f %%\n",
-           lull_raising_count(loop.raising), loop.iterations, 100.0 * looped, 100.0 * planned);
+           lull_envpipe_loop_count(loop.raising), loop.iterations, 100.0 * looped, 100.0 * planned);
     /* What jitter raises is never lowered again. */
     assert_true(looped > planned - 0.02 && looped < planned + 0.003);
-    assert_true(lull_raising_is_done(loop.raising));
-    assert_int_equal(lull_conductor_phase(loop.conductor), LULL_CONDUCTOR_KEPT);
-    lull_raising_destroy(loop.raising);
-    lull_conductor_destroy(loop.conductor);
+    assert_true(lull_envpipe_loop_is_done(loop.raising));
+    assert_int_equal(lull_plan_controller_phase(loop.plan_controller), LULL_PLAN_CONTROLLER_KEPT);
+    lull_envpipe_loop_destroy(loop.raising);
+    lull_plan_controller_destroy(loop.plan_controller);
     pipe_sim_destroy(loop.sim);
 }
 

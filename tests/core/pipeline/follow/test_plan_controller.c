@@ -1,5 +1,5 @@
 /*
- * The conductor in virtual time, on jobs whose operations stretch with the clock of every moment
+ * The plan controller in virtual time, on jobs whose operations stretch with the clock of every moment
  * and whose driver is slow. SPDX-License-Identifier: Apache-2.0
  */
 #include <stdbool.h>
@@ -11,37 +11,37 @@
 
 struct scene {
     struct pipe_sim *sim;
-    struct lull_conductor *conductor;
-    uint32_t *option;
+    struct lull_plan_controller *plan_controller;
+    uint32_t *point;
     struct pipe_sim_result result;
 };
 
 static void set_up(struct scene *scene, const struct pipe_sim_config *job,
                    enum lull_envpipe_method method)
 {
-    struct lull_conductor_config config;
+    struct lull_plan_controller_config config;
     struct lull_envpipe_outcome outcome;
 
-    lull_conductor_config_default(&config);
+    lull_plan_controller_config_default(&config);
     scene->sim = pipe_sim_create(job);
     assert_non_null(scene->sim);
-    scene->conductor = pipe_sim_conductor(scene->sim, &config);
-    assert_non_null(scene->conductor);
-    scene->option = calloc(pipe_sim_problem(scene->sim)->graph->op_count, sizeof(scene->option[0]));
+    scene->plan_controller = pipe_sim_plan_controller(scene->sim, &config);
+    assert_non_null(scene->plan_controller);
+    scene->point = calloc(pipe_sim_problem(scene->sim)->graph->op_count, sizeof(scene->point[0]));
     assert_int_equal(
-        lull_envpipe_plan(pipe_sim_problem(scene->sim), method, 1000, scene->option, &outcome), 0);
+        lull_envpipe_plan(pipe_sim_problem(scene->sim), method, 1000, scene->point, &outcome), 0);
 }
 
 static void run(struct scene *scene)
 {
-    pipe_sim_run(scene->sim, scene->conductor, &scene->result);
+    pipe_sim_run(scene->sim, scene->plan_controller, &scene->result);
 }
 
 static void tear_down(struct scene *scene)
 {
-    lull_conductor_destroy(scene->conductor);
+    lull_plan_controller_destroy(scene->plan_controller);
     pipe_sim_destroy(scene->sim);
-    free(scene->option);
+    free(scene->point);
 }
 
 static double saving(const struct pipe_sim_result *result)
@@ -59,9 +59,9 @@ static void test_a_plan_saves_and_is_kept(void **state)
         pipe_sim_config_default(&job);
         job.sees_transfers = transfers != 0;
         set_up(&scene, &job, LULL_ENVPIPE_BALANCED);
-        assert_int_equal(pipe_sim_add_plan(scene.sim, scene.conductor, scene.option, 0), 0);
+        assert_int_equal(pipe_sim_add_plan(scene.sim, scene.plan_controller, scene.point, 0), 0);
         run(&scene);
-        assert_int_equal(lull_conductor_phase(scene.conductor), LULL_CONDUCTOR_KEPT);
+        assert_int_equal(lull_plan_controller_phase(scene.plan_controller), LULL_PLAN_CONTROLLER_KEPT);
         assert_true(saving(&scene.result) > 0.10);
         assert_true(scene.result.plan_ms < 1.005 * scene.result.highest_ms);
         /* Raisings are late a little, by a tenth of the tolerance of the time at most. */
@@ -94,12 +94,12 @@ static void test_nothing_runs_below_the_plan(void **state)
         job.iterations = 60;
         job.seed = lull_random_next(&random);
         set_up(&scene, &job, LULL_ENVPIPE_BALANCED);
-        assert_int_equal(pipe_sim_add_plan(scene.sim, scene.conductor, scene.option, 0), 0);
+        assert_int_equal(pipe_sim_add_plan(scene.sim, scene.plan_controller, scene.point, 0), 0);
         run(&scene);
         holds(scene.result.below_ms <
                   0.003 * job.devices * scene.result.highest_ms * scene.result.iterations_told,
               job.seed);
-        holds(lull_conductor_phase(scene.conductor) != LULL_CONDUCTOR_KEPT ||
+        holds(lull_plan_controller_phase(scene.plan_controller) != LULL_PLAN_CONTROLLER_KEPT ||
                   scene.result.plan_ms < 1.01 * scene.result.highest_ms,
               job.seed);
         holds(scene.result.commands <
@@ -127,25 +127,25 @@ static void test_a_plan_that_degrades_gives_way(void **state)
     slow = calloc(pipe_sim_problem(scene.sim)->graph->op_count, sizeof(slow[0]));
     for (size_t i = 0; i < pipe_sim_problem(scene.sim)->graph->op_count; i++)
         slow[i] = 4;
-    assert_int_equal(pipe_sim_add_plan(scene.sim, scene.conductor, slow, 0), 0);
-    assert_int_equal(pipe_sim_add_plan(scene.sim, scene.conductor, scene.option, 0), 0);
+    assert_int_equal(pipe_sim_add_plan(scene.sim, scene.plan_controller, slow, 0), 0);
+    assert_int_equal(pipe_sim_add_plan(scene.sim, scene.plan_controller, scene.point, 0), 0);
     run(&scene);
-    assert_int_equal(lull_conductor_plan(scene.conductor), 1);
-    assert_int_equal(lull_conductor_phase(scene.conductor), LULL_CONDUCTOR_KEPT);
+    assert_int_equal(lull_plan_controller_plan(scene.plan_controller), 1);
+    assert_int_equal(lull_plan_controller_phase(scene.plan_controller), LULL_PLAN_CONTROLLER_KEPT);
     tear_down(&scene);
 
     set_up(&scene, &job, LULL_ENVPIPE_BALANCED);
-    assert_int_equal(pipe_sim_add_plan(scene.sim, scene.conductor, slow, 0), 0);
+    assert_int_equal(pipe_sim_add_plan(scene.sim, scene.plan_controller, slow, 0), 0);
     run(&scene);
-    assert_int_equal(lull_conductor_phase(scene.conductor), LULL_CONDUCTOR_GIVEN_UP);
+    assert_int_equal(lull_plan_controller_phase(scene.plan_controller), LULL_PLAN_CONTROLLER_GIVEN_UP);
     assert_int_equal((int32_t)last_plan(&scene.result), -1);
     tear_down(&scene);
 
     /* What the plan says that it costs is no degradation. */
     set_up(&scene, &job, LULL_ENVPIPE_BALANCED);
-    assert_int_equal(pipe_sim_add_plan(scene.sim, scene.conductor, slow, 0.24), 0);
+    assert_int_equal(pipe_sim_add_plan(scene.sim, scene.plan_controller, slow, 0.24), 0);
     run(&scene);
-    assert_int_equal(lull_conductor_phase(scene.conductor), LULL_CONDUCTOR_KEPT);
+    assert_int_equal(lull_plan_controller_phase(scene.plan_controller), LULL_PLAN_CONTROLLER_KEPT);
     assert_true(scene.result.plan_ms > 1.1 * scene.result.highest_ms);
     tear_down(&scene);
     free(slow);
@@ -163,11 +163,11 @@ static void test_a_deviation_raises_at_once(void **state)
     job.odd_at = 60;
     job.iterations = 90;
     set_up(&scene, &job, LULL_ENVPIPE_BALANCED);
-    assert_int_equal(pipe_sim_add_plan(scene.sim, scene.conductor, scene.option, 0), 0);
+    assert_int_equal(pipe_sim_add_plan(scene.sim, scene.plan_controller, scene.point, 0), 0);
     run(&scene);
     assert_true(scene.result.low_while_lost_ms <
                 job.call_ms * job.devices + job.settle_ms + job.settle_spread_ms + 2);
-    assert_int_equal(lull_conductor_phase(scene.conductor), LULL_CONDUCTOR_KEPT);
+    assert_int_equal(lull_plan_controller_phase(scene.plan_controller), LULL_PLAN_CONTROLLER_KEPT);
     for (uint32_t i = scene.result.iterations_told - 20; i < scene.result.iterations_told; i++)
         at_plan += scene.result.iteration_plan[i] == 0;
     assert_true(at_plan >= 15);
@@ -183,7 +183,7 @@ static void test_a_driver_that_does_nothing_does_no_harm(void **state)
     pipe_sim_config_default(&job);
     job.ignores_lowering = true;
     set_up(&scene, &job, LULL_ENVPIPE_BALANCED);
-    assert_int_equal(pipe_sim_add_plan(scene.sim, scene.conductor, scene.option, 0), 0);
+    assert_int_equal(pipe_sim_add_plan(scene.sim, scene.plan_controller, scene.point, 0), 0);
     run(&scene);
     assert_near(scene.result.plan_ms / scene.result.highest_ms, 1.0, 0.002);
     tear_down(&scene);
@@ -192,18 +192,18 @@ static void test_a_driver_that_does_nothing_does_no_harm(void **state)
 static void test_observing_commands_nothing(void **state)
 {
     struct pipe_sim_config job;
-    struct lull_conductor_config config;
+    struct lull_plan_controller_config config;
     struct scene scene;
 
     (void)state;
     pipe_sim_config_default(&job);
     job.iterations = 20;
     set_up(&scene, &job, LULL_ENVPIPE_UNIFORM);
-    lull_conductor_destroy(scene.conductor);
-    lull_conductor_config_default(&config);
+    lull_plan_controller_destroy(scene.plan_controller);
+    lull_plan_controller_config_default(&config);
     config.observe_only = true;
-    scene.conductor = pipe_sim_conductor(scene.sim, &config);
-    assert_int_equal(pipe_sim_add_plan(scene.sim, scene.conductor, scene.option, 0), 0);
+    scene.plan_controller = pipe_sim_plan_controller(scene.sim, &config);
+    assert_int_equal(pipe_sim_add_plan(scene.sim, scene.plan_controller, scene.point, 0), 0);
     run(&scene);
     assert_int_equal(scene.result.commands, 0);
     assert_true(scene.result.iterations_told > 15);
@@ -213,100 +213,100 @@ static void test_observing_commands_nothing(void **state)
 /* A rank that was killed leaves its GPU lowered for no longer than a command is valid. */
 static void test_lowered_clocks_are_renewed(void **state)
 {
-    const struct lull_conductor_op op = {.point = 3, .begin_ns = 0, .end_ns = INT64_C(20000000000)};
-    const struct lull_conductor_op *ops[1] = {&op};
+    const struct lull_plan_controller_op op = {.point = 3, .begin_ns = 0, .end_ns = INT64_C(20000000000)};
+    const struct lull_plan_controller_op *ops[1] = {&op};
     const uint32_t counts[1] = {1};
-    struct lull_conductor_config config;
-    struct lull_conductor *conductor;
-    struct lull_conductor_command command;
+    struct lull_plan_controller_config config;
+    struct lull_plan_controller *plan_controller;
+    struct lull_plan_controller_command command;
     uint32_t renewals = 0;
     int64_t now_ns = 1;
 
     (void)state;
-    lull_conductor_config_default(&config);
+    lull_plan_controller_config_default(&config);
     config.is_trusted = true;
-    conductor = lull_conductor_create(&config, 1, counts);
-    assert_int_equal(lull_conductor_add_plan(conductor, ops, 0), 0);
+    plan_controller = lull_plan_controller_create(&config, 1, counts);
+    assert_int_equal(lull_plan_controller_add_plan(plan_controller, ops, 0), 0);
     for (int i = 0; i < 3; i++, now_ns += 1000000) {
-        lull_conductor_take_edge(conductor, 0, 0, false, now_ns);
+        lull_plan_controller_take_edge(plan_controller, 0, 0, false, now_ns);
         if (i < 2)
-            lull_conductor_take_edge(conductor, 0, 0, true, now_ns + 500000);
+            lull_plan_controller_take_edge(plan_controller, 0, 0, true, now_ns + 500000);
     }
     for (; now_ns < INT64_C(20000000000); now_ns += 10000000)
-        if (lull_conductor_poll(conductor, now_ns, &command, 1) == 1) {
+        if (lull_plan_controller_poll(plan_controller, now_ns, &command, 1) == 1) {
             assert_int_equal(command.point, 3);
             assert_true(command.valid_until_ns > now_ns + INT64_C(1000000000));
             assert_true(command.valid_until_ns < now_ns + INT64_C(5000000000));
             renewals++;
         }
     assert_true(renewals >= 10 && renewals <= 15);
-    lull_conductor_take_lost(conductor, 0);
-    assert_int_equal(lull_conductor_poll(conductor, now_ns, &command, 1), 1);
+    lull_plan_controller_take_lost(plan_controller, 0);
+    assert_int_equal(lull_plan_controller_poll(plan_controller, now_ns, &command, 1), 1);
     assert_int_equal(command.point, 0);
-    lull_conductor_destroy(conductor);
+    lull_plan_controller_destroy(plan_controller);
 }
 
 /* One GPU at a plan of one operation, lowered; time in ms. */
-static struct lull_conductor *lowered(struct lull_conductor_command *command)
+static struct lull_plan_controller *lowered(struct lull_plan_controller_command *command)
 {
-    const struct lull_conductor_op op = {.point = 3, .begin_ns = 0, .end_ns = INT64_C(20000000000)};
-    const struct lull_conductor_op *ops[1] = {&op};
+    const struct lull_plan_controller_op op = {.point = 3, .begin_ns = 0, .end_ns = INT64_C(20000000000)};
+    const struct lull_plan_controller_op *ops[1] = {&op};
     const uint32_t counts[1] = {1};
-    struct lull_conductor_config config;
-    struct lull_conductor *conductor;
+    struct lull_plan_controller_config config;
+    struct lull_plan_controller *plan_controller;
 
-    lull_conductor_config_default(&config);
-    conductor = lull_conductor_create(&config, 1, counts);
-    assert_int_equal(lull_conductor_add_plan(conductor, ops, 0), 0);
+    lull_plan_controller_config_default(&config);
+    plan_controller = lull_plan_controller_create(&config, 1, counts);
+    assert_int_equal(lull_plan_controller_add_plan(plan_controller, ops, 0), 0);
     for (int i = 0; i < 3; i++) {
-        lull_conductor_take_edge(conductor, 0, 0, false, 1 + i * 1000000);
+        lull_plan_controller_take_edge(plan_controller, 0, 0, false, 1 + i * 1000000);
         if (i < 2)
-            lull_conductor_take_edge(conductor, 0, 0, true, 1 + i * 1000000 + 500000);
+            lull_plan_controller_take_edge(plan_controller, 0, 0, true, 1 + i * 1000000 + 500000);
     }
-    assert_int_equal(lull_conductor_poll(conductor, 3000000, command, 1), 1);
+    assert_int_equal(lull_plan_controller_poll(plan_controller, 3000000, command, 1), 1);
     assert_int_equal(command->point, 3);
-    return conductor;
+    return plan_controller;
 }
 
 /* Half a second for a call: raised at once, lowered again only after a while. */
 static void test_a_driver_that_blocks_is_not_trusted(void **state)
 {
-    struct lull_conductor_command command;
-    struct lull_conductor *conductor = lowered(&command);
+    struct lull_plan_controller_command command;
+    struct lull_plan_controller *plan_controller = lowered(&command);
     uint32_t withdrawals;
 
     (void)state;
-    lull_conductor_take_blocked(conductor, 503000000, 500.0);
-    assert_int_equal(lull_conductor_phase(conductor), LULL_CONDUCTOR_WITHDRAWN);
-    assert_int_equal(lull_conductor_trouble(conductor, &withdrawals), LULL_CONDUCTOR_BLOCKS);
+    lull_plan_controller_take_blocked(plan_controller, 503000000, 500.0);
+    assert_int_equal(lull_plan_controller_phase(plan_controller), LULL_PLAN_CONTROLLER_WITHDRAWN);
+    assert_int_equal(lull_plan_controller_trouble(plan_controller, &withdrawals), LULL_PLAN_CONTROLLER_BLOCKS);
     assert_int_equal(withdrawals, 1);
-    assert_int_equal(lull_conductor_poll(conductor, 503000000, &command, 1), 1);
+    assert_int_equal(lull_plan_controller_poll(plan_controller, 503000000, &command, 1), 1);
     assert_int_equal(command.point, 0);
     for (int64_t ms = 600; ms < 20000; ms += 100)
-        assert_int_equal(lull_conductor_poll(conductor, ms * 1000000, &command, 1), 0);
-    lull_conductor_poll(conductor, INT64_C(60000000000), &command, 1);
-    assert_int_equal(lull_conductor_phase(conductor), LULL_CONDUCTOR_WARMING);
-    lull_conductor_destroy(conductor);
+        assert_int_equal(lull_plan_controller_poll(plan_controller, ms * 1000000, &command, 1), 0);
+    lull_plan_controller_poll(plan_controller, INT64_C(60000000000), &command, 1);
+    assert_int_equal(lull_plan_controller_phase(plan_controller), LULL_PLAN_CONTROLLER_WARMING);
+    lull_plan_controller_destroy(plan_controller);
 }
 
 /* A GPU that does not follow: the plan goes for good, and no other one comes. */
 static void test_a_gpu_that_does_not_follow_ends_the_plan(void **state)
 {
-    struct lull_conductor_command command;
-    struct lull_conductor *conductor = lowered(&command);
+    struct lull_plan_controller_command command;
+    struct lull_plan_controller *plan_controller = lowered(&command);
     uint32_t withdrawals;
 
     (void)state;
-    lull_conductor_take_switch(
-        conductor, 0,
+    lull_plan_controller_take_switch(
+        plan_controller, 0,
         &(struct lull_switch_outcome){.point = 3, .call_ms = 5, .driver_ms = 5, .failed = true});
-    assert_int_equal(lull_conductor_phase(conductor), LULL_CONDUCTOR_WITHDRAWN);
-    assert_int_equal(lull_conductor_trouble(conductor, &withdrawals), LULL_CONDUCTOR_DISOBEYS);
-    assert_int_equal(lull_conductor_poll(conductor, 4000000, &command, 1), 1);
+    assert_int_equal(lull_plan_controller_phase(plan_controller), LULL_PLAN_CONTROLLER_WITHDRAWN);
+    assert_int_equal(lull_plan_controller_trouble(plan_controller, &withdrawals), LULL_PLAN_CONTROLLER_DISOBEYS);
+    assert_int_equal(lull_plan_controller_poll(plan_controller, 4000000, &command, 1), 1);
     assert_int_equal(command.point, 0);
-    lull_conductor_use_plan(conductor, 0);
-    assert_int_equal(lull_conductor_plan(conductor), -1);
-    lull_conductor_destroy(conductor);
+    lull_plan_controller_use_plan(plan_controller, 0);
+    assert_int_equal(lull_plan_controller_plan(plan_controller), -1);
+    lull_plan_controller_destroy(plan_controller);
 }
 
 int main(void)

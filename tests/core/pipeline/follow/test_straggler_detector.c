@@ -6,7 +6,7 @@
 enum { DEVICES = 4, SPAN = 1000000, GAP = 50000 };
 
 struct world {
-    struct lull_straggler *straggler;
+    struct lull_straggler_detector *straggler;
     struct lull_random random;
     double noise;
     double others;          /* iteration length of the slowest other copy, of SPAN; 0 none */
@@ -20,11 +20,11 @@ struct world {
 
 static void begin(struct world *world, uint64_t seed)
 {
-    struct lull_straggler_config config;
+    struct lull_straggler_detector_config config;
 
     *world = (struct world){.noise = 0.001};
-    lull_straggler_config_default(&config);
-    world->straggler = lull_straggler_create(&config, DEVICES);
+    lull_straggler_detector_config_default(&config);
+    world->straggler = lull_straggler_detector_create(&config, DEVICES);
     assert_non_null(world->straggler);
     lull_random_init(&world->random, seed);
     for (int i = 0; i < DEVICES; i++)
@@ -46,28 +46,28 @@ static double slowest(const struct world *world)
     return most;
 }
 
-static enum lull_straggler_verdict iterate(struct world *world)
+static enum lull_straggler_detector_verdict iterate(struct world *world)
 {
-    const bool is_stretched = lull_straggler_is_stretched(world->straggler);
+    const bool is_stretched = lull_straggler_detector_is_stretched(world->straggler);
     const double own = slowest(world) + (is_stretched ? world->extra : 0.0);
     const double span = noisy(world, own * SPAN);
     const double end = fmax(span, noisy(world, world->others * SPAN));
     double slowness[DEVICES];
-    const struct lull_straggler_sample sample = {
+    const struct lull_straggler_detector_sample sample = {
         .kind = is_stretched ? LULL_STRAGGLER_STRETCHED : LULL_STRAGGLER_PLANNED,
         .span_ns = (int64_t)span,
         .gap_ns = (int64_t)(end - span + noisy(world, world->serial * SPAN + GAP)),
         .slowness = slowness,
     };
-    enum lull_straggler_verdict verdict;
+    enum lull_straggler_detector_verdict verdict;
 
     for (int i = 0; i < DEVICES; i++)
         slowness[i] = noisy(world, 1.03 * world->factor[i]); /* the profile is not exact */
-    verdict = lull_straggler_take(world->straggler, &sample);
+    verdict = lull_straggler_detector_take(world->straggler, &sample);
     if (verdict == LULL_STRAGGLER_STRETCH) {
         world->asks++;
-        world->extra = (double)lull_straggler_wish(world->straggler, world->asked) / SPAN;
-        lull_straggler_answer(world->straggler, true);
+        world->extra = (double)lull_straggler_detector_request(world->straggler, world->asked) / SPAN;
+        lull_straggler_detector_answer(world->straggler, true);
     }
     world->returns += verdict == LULL_STRAGGLER_RETURN;
     return verdict;
@@ -89,7 +89,7 @@ static void test_quiet_jobs_are_left_alone(void **state)
         world.noise = 0.002;
         iterate_often(&world, 1000);
         holds(world.asks == 0, seed);
-        lull_straggler_destroy(world.straggler);
+        lull_straggler_detector_destroy(world.straggler);
     }
 }
 
@@ -109,14 +109,14 @@ static void test_other_copies_are_late(void **state)
         holds(world.extra > world.others - 1.0 - 0.03, seed);
         iterate_often(&world, 100);
         holds(world.asks == 1 && world.returns == 0, seed);
-        holds(lull_straggler_lost_ns(world.straggler) == 0, seed);
+        holds(lull_straggler_detector_lost_ns(world.straggler) == 0, seed);
         world.others = 0;
         holds(iterate(&world) == LULL_STRAGGLER_RETURN, seed);
-        holds(!lull_straggler_is_stretched(world.straggler), seed);
-        holds((double)lull_straggler_lost_ns(world.straggler) < (world.extra + 0.02) * SPAN, seed);
+        holds(!lull_straggler_detector_is_stretched(world.straggler), seed);
+        holds((double)lull_straggler_detector_lost_ns(world.straggler) < (world.extra + 0.02) * SPAN, seed);
         iterate_often(&world, 100);
         holds(world.asks == 1, seed);
-        lull_straggler_destroy(world.straggler);
+        lull_straggler_detector_destroy(world.straggler);
     }
 }
 
@@ -136,7 +136,7 @@ static void test_others_become_slower_still(void **state)
         iterate_often(&world, 10);
         holds(world.asks == 2 && world.extra > before + 0.08 && world.extra < 0.195, seed);
         holds(world.returns == 0, seed);
-        lull_straggler_destroy(world.straggler);
+        lull_straggler_detector_destroy(world.straggler);
     }
 }
 
@@ -159,7 +159,7 @@ static void test_a_device_is_slow(void **state)
         holds(world.asks == 1 && world.returns == 0, seed);
         world.factor[device] = 1.0;
         holds(iterate(&world) == LULL_STRAGGLER_RETURN, seed);
-        lull_straggler_destroy(world.straggler);
+        lull_straggler_detector_destroy(world.straggler);
     }
 }
 
@@ -175,9 +175,9 @@ static void test_what_is_no_waiting(void **state)
         world.serial = 0.05 + 0.2 * lull_random_uniform(&world.random);
         iterate_often(&world, 200);
         holds(world.asks == 1 && world.returns == 1, seed);
-        holds(lull_straggler_refuted(world.straggler) == 1, seed);
-        holds((double)lull_straggler_lost_ns(world.straggler) < (world.extra + 0.02) * SPAN, seed);
-        lull_straggler_destroy(world.straggler);
+        holds(lull_straggler_detector_refuted(world.straggler) == 1, seed);
+        holds((double)lull_straggler_detector_lost_ns(world.straggler) < (world.extra + 0.02) * SPAN, seed);
+        lull_straggler_detector_destroy(world.straggler);
     }
 }
 
@@ -196,7 +196,7 @@ static void test_a_straggler_that_comes_and_goes(void **state)
         iterate_often(&world, 4);
     }
     assert_true(world.asks >= 1 && world.asks <= 3);
-    lull_straggler_destroy(world.straggler);
+    lull_straggler_detector_destroy(world.straggler);
 }
 
 static void test_nothing_to_win_is_asked_rarely(void **state)
@@ -211,10 +211,10 @@ static void test_nothing_to_win_is_asked_rarely(void **state)
     for (int i = 0; i < 1000; i++)
         if (iterate(&world) == LULL_STRAGGLER_STRETCH) {
             asks++;
-            lull_straggler_answer(world.straggler, false);
+            lull_straggler_detector_answer(world.straggler, false);
         }
     assert_true(asks >= 1 && asks < 25);
-    lull_straggler_destroy(world.straggler);
+    lull_straggler_detector_destroy(world.straggler);
 }
 
 int main(void)

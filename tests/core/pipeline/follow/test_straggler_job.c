@@ -19,11 +19,11 @@ static const struct lull_pipeline_switching switching = {
 
 struct job {
     struct pipe_sim *sim;
-    struct lull_conductor *conductor;
-    struct lull_straggler *straggler;
+    struct lull_plan_controller *plan_controller;
+    struct lull_straggler_detector *straggler;
     struct lull_replan *replan;
     uint32_t *base;
-    uint32_t *option; /* of the latest detour */
+    uint32_t *point; /* of the latest detour */
     int32_t place;    /* what its iterations tell as their plan */
     bool is_twice;    /* each detour is replaced by another one at once */
     uint32_t detours;
@@ -43,7 +43,7 @@ static double cpu_ms(void)
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
 }
 
-static void find_slowness(const struct job *job, const uint32_t *option, const int64_t *begin_ns,
+static void find_slowness(const struct job *job, const uint32_t *point, const int64_t *begin_ns,
                           const int64_t *end_ns, double *slowness)
 {
     const struct lull_pipeline_problem *problem = pipe_sim_problem(job->sim);
@@ -55,7 +55,7 @@ static void find_slowness(const struct job *job, const uint32_t *option, const i
         const struct lull_pipeline_class *class = lull_pipeline_class_of(problem, op);
 
         took_ns[device] += (double)(end_ns[op] - begin_ns[op]);
-        planned_ns[device] += (double)class->options[option == NULL ? 0 : option[op]].time_ns;
+        planned_ns[device] += (double)class->points[point == NULL ? 0 : point[op]].time_ns;
     }
     for (uint32_t i = 0; i < problem->graph->device_count; i++)
         slowness[i] = took_ns[i] / planned_ns[i];
@@ -64,34 +64,34 @@ static void find_slowness(const struct job *job, const uint32_t *option, const i
 static void stretch(struct job *job)
 {
     double factor[PIPE_SIM_DEVICES];
-    const int64_t extra_ns = lull_straggler_wish(job->straggler, factor);
+    const int64_t extra_ns = lull_straggler_detector_request(job->straggler, factor);
     const double begin_ms = cpu_ms();
     struct lull_replan_outcome outcome;
     const int result =
-        lull_replan_make(job->replan, factor, extra_ns, &switching, job->option, &outcome);
+        lull_replan_make(job->replan, factor, extra_ns, &switching, job->point, &outcome);
 
     job->replan_ms = fmax(job->replan_ms, cpu_ms() - begin_ms);
     assert_true(result >= 0);
     if (result == 1)
-        job->place = pipe_sim_detour(job->sim, job->conductor, job->option);
+        job->place = pipe_sim_detour(job->sim, job->plan_controller, job->point);
     if (result == 1 && job->is_twice)
-        job->place = pipe_sim_detour(job->sim, job->conductor, job->option);
+        job->place = pipe_sim_detour(job->sim, job->plan_controller, job->point);
     if (result == 1 && job->place >= 0) {
         job->detours++;
-        lull_straggler_answer(job->straggler, true);
+        lull_straggler_detector_answer(job->straggler, true);
     } else {
-        lull_straggler_answer(job->straggler, false);
-        lull_conductor_end_detour(job->conductor);
+        lull_straggler_detector_answer(job->straggler, false);
+        lull_plan_controller_end_detour(job->plan_controller);
     }
 }
 
-static void look(void *context, const struct lull_conductor_iteration *iteration,
+static void look(void *context, const struct lull_plan_controller_iteration *iteration,
                  const int64_t *begin_ns, const int64_t *end_ns, double energy_j)
 {
     struct job *job = context;
     const size_t count = pipe_sim_problem(job->sim)->graph->op_count;
-    const bool is_stretched = iteration->plan >= LULL_CONDUCTOR_DETOUR;
-    struct lull_straggler_sample sample = {.kind = is_stretched          ? LULL_STRAGGLER_STRETCHED
+    const bool is_stretched = iteration->plan >= LULL_PLAN_CONTROLLER_DETOUR;
+    struct lull_straggler_detector_sample sample = {.kind = is_stretched          ? LULL_STRAGGLER_STRETCHED
                                                    : iteration->plan < 0 ? LULL_STRAGGLER_REFERENCE
                                                                          : LULL_STRAGGLER_PLANNED};
     double slowness[PIPE_SIM_DEVICES];
@@ -108,19 +108,19 @@ static void look(void *context, const struct lull_conductor_iteration *iteration
     for (size_t op = 0; op < count; op++)
         end = end_ns[op] > end ? end_ns[op] : end;
     find_slowness(job,
-                  is_stretched          ? job->option
+                  is_stretched          ? job->point
                   : iteration->plan < 0 ? NULL
                                         : job->base,
                   begin_ns, end_ns, slowness);
     sample.span_ns = end - iteration->begin_ns;
     sample.gap_ns = iteration->end_ns - end;
     sample.slowness = slowness;
-    switch (lull_straggler_take(job->straggler, &sample)) {
+    switch (lull_straggler_detector_take(job->straggler, &sample)) {
     case LULL_STRAGGLER_STRETCH:
         stretch(job);
         break;
     case LULL_STRAGGLER_RETURN:
-        lull_conductor_end_detour(job->conductor);
+        lull_plan_controller_end_detour(job->plan_controller);
         job->returns++;
         break;
     default:
@@ -130,8 +130,8 @@ static void look(void *context, const struct lull_conductor_iteration *iteration
 
 static void run(struct job *job, struct pipe_sim_config *config)
 {
-    struct lull_straggler_config straggler;
-    struct lull_conductor_config conducting;
+    struct lull_straggler_detector_config straggler;
+    struct lull_plan_controller_config conducting;
     struct lull_replan_outcome outcome;
     struct lull_replan *planner;
     struct pipe_sim_result result;
@@ -144,32 +144,32 @@ static void run(struct job *job, struct pipe_sim_config *config)
     job->sim = pipe_sim_create(config);
     count = pipe_sim_problem(job->sim)->graph->op_count;
     job->base = calloc(count, sizeof(job->base[0]));
-    job->option = calloc(count, sizeof(job->option[0]));
+    job->point = calloc(count, sizeof(job->point[0]));
     /* The base plan is as fast as the highest clocks. */
     assert_int_equal(lull_replan_create(pipe_sim_problem(job->sim), job->base, &planner, NULL), 0);
     for (uint32_t i = 0; i < PIPE_SIM_DEVICES; i++)
         factor[i] = 1.0;
-    assert_int_equal(lull_replan_make(planner, factor, 0, &switching, job->option, &outcome), 1);
-    memcpy(job->base, job->option, count * sizeof(job->base[0]));
+    assert_int_equal(lull_replan_make(planner, factor, 0, &switching, job->point, &outcome), 1);
+    memcpy(job->base, job->point, count * sizeof(job->base[0]));
     lull_replan_destroy(planner);
     assert_int_equal(lull_replan_create(pipe_sim_problem(job->sim), job->base, &job->replan, NULL),
                      0);
-    lull_straggler_config_default(&straggler);
-    job->straggler = lull_straggler_create(&straggler, config->devices);
-    lull_conductor_config_default(&conducting);
-    job->conductor = pipe_sim_conductor(job->sim, &conducting);
-    assert_int_equal(pipe_sim_add_plan(job->sim, job->conductor, job->base, 0), 0);
-    pipe_sim_run(job->sim, job->conductor, &result);
+    lull_straggler_detector_config_default(&straggler);
+    job->straggler = lull_straggler_detector_create(&straggler, config->devices);
+    lull_plan_controller_config_default(&conducting);
+    job->plan_controller = pipe_sim_plan_controller(job->sim, &conducting);
+    assert_int_equal(pipe_sim_add_plan(job->sim, job->plan_controller, job->base, 0), 0);
+    pipe_sim_run(job->sim, job->plan_controller, &result);
 }
 
 static void end(struct job *job)
 {
-    lull_straggler_destroy(job->straggler);
+    lull_straggler_detector_destroy(job->straggler);
     lull_replan_destroy(job->replan);
-    lull_conductor_destroy(job->conductor);
+    lull_plan_controller_destroy(job->plan_controller);
     pipe_sim_destroy(job->sim);
     free(job->base);
-    free(job->option);
+    free(job->point);
 }
 
 static double sum(const double *values, int from, int to)
@@ -200,7 +200,7 @@ static void compare(struct pipe_sim_config config, const char *what, double *sav
            "lasts, loses %.0f ms of %.0f s (reckons %.0f), replanned within %.1f ms\n",
            what, job->detours, job->returns, stretched, 100 * *saved_out, *lost_ms_out,
            sum(left.length_ms, 1, ITERATIONS - 1) * 1e-3,
-           (double)lull_straggler_lost_ns(job->straggler) * 1e-6, job->replan_ms);
+           (double)lull_straggler_detector_lost_ns(job->straggler) * 1e-6, job->replan_ms);
     end(&left);
 }
 
@@ -221,7 +221,7 @@ static void test_another_copy_is_late(void **state)
     assert_true(saved > 0.05);
     /* One iteration is late, as much as it was stretched. */
     assert_true(lost_ms < 0.3 * 1800);
-    assert_false(lull_conductor_is_detoured(job.conductor));
+    assert_false(lull_plan_controller_is_detoured(job.plan_controller));
     end(&job);
 }
 
@@ -240,7 +240,7 @@ static void test_a_detour_follows_another(void **state)
     config.peer_ms = 1.2 * 1800;
     run(&job, &config);
     assert_int_equal(job.detours, 1);
-    assert_int_equal(job.place, LULL_CONDUCTOR_DETOUR + 1);
+    assert_int_equal(job.place, LULL_PLAN_CONTROLLER_DETOUR + 1);
     for (int i = 0; i < ITERATIONS; i++)
         stretched += job.is_stretched[i];
     assert_true(stretched > 10);
@@ -268,13 +268,13 @@ static void test_a_device_is_slow(void **state)
         assert_true(job.detours >= 1 && job.returns >= 1);
         assert_true(saved > 0.0);
         assert_true(lost_ms < 0.3 * 1800);
-        assert_false(lull_conductor_is_detoured(job.conductor));
+        assert_false(lull_plan_controller_is_detoured(job.plan_controller));
         end(&job);
     }
 }
 
 /* The makespan of a plan on slow devices, by going through the operations again and again. */
-static int64_t slow_makespan_ns(const struct lull_pipeline_problem *problem, const uint32_t *option,
+static int64_t slow_makespan_ns(const struct lull_pipeline_problem *problem, const uint32_t *point,
                                 const double *factor)
 {
     const struct lull_pipeline_graph *graph = problem->graph;
@@ -296,7 +296,7 @@ static int64_t slow_makespan_ns(const struct lull_pipeline_problem *problem, con
                                ? end_ns[edge->from] + edge->latency_ns
                                : begin_ns;
             }
-            ends_ns = begin_ns + (int64_t)ceil((double)class->options[option[op]].time_ns *
+            ends_ns = begin_ns + (int64_t)ceil((double)class->points[point[op]].time_ns *
                                                factor[graph->ops[op].device]);
             is_settled &= ends_ns == end_ns[op];
             end_ns[op] = ends_ns;
@@ -315,14 +315,14 @@ static void test_replans_hold_their_time(void **state)
     struct lull_replan *replan;
     struct lull_random random;
     uint32_t *base;
-    uint32_t *option;
+    uint32_t *point;
     uint32_t better = 0;
 
     (void)state;
     pipe_sim_config_default(&config);
     sim = pipe_sim_create(&config);
     base = calloc(pipe_sim_problem(sim)->graph->op_count, sizeof(base[0]));
-    option = calloc(pipe_sim_problem(sim)->graph->op_count, sizeof(option[0]));
+    point = calloc(pipe_sim_problem(sim)->graph->op_count, sizeof(point[0]));
     assert_int_equal(lull_replan_create(pipe_sim_problem(sim), base, &replan, NULL), 0);
     for (uint64_t seed = 1; seed <= 40; seed++) {
         double factor[PIPE_SIM_DEVICES] = {1, 1, 1, 1};
@@ -334,7 +334,7 @@ static void test_replans_hold_their_time(void **state)
         if (seed % 2 == 0)
             factor[seed / 2 % 4] += lull_random_uniform(&random);
         extra_ns = (int64_t)(5e8 * lull_random_uniform(&random) * (double)(seed % 3));
-        result = lull_replan_make(replan, factor, extra_ns, &switching, option, &outcome);
+        result = lull_replan_make(replan, factor, extra_ns, &switching, point, &outcome);
         holds(result == 0 || result == 1, seed);
         if (result == 0)
             continue;
@@ -342,14 +342,14 @@ static void test_replans_hold_their_time(void **state)
         holds(outcome.deadline_ns >=
                   slow_makespan_ns(pipe_sim_problem(sim), base, factor) + extra_ns,
               seed);
-        holds(slow_makespan_ns(pipe_sim_problem(sim), option, factor) <= outcome.deadline_ns, seed);
+        holds(slow_makespan_ns(pipe_sim_problem(sim), point, factor) <= outcome.deadline_ns, seed);
         holds(outcome.energy_j < outcome.kept_j, seed);
     }
     assert_true(better > 30);
     lull_replan_destroy(replan);
     pipe_sim_destroy(sim);
     free(base);
-    free(option);
+    free(point);
 }
 
 static void test_nobody_is_slow(void **state)

@@ -19,7 +19,7 @@ struct pipeline {
     struct lull_pipeline_graph graph;
     struct lull_pipeline_problem problem;
     double blocking_w[STAGES];
-    uint32_t *option;
+    uint32_t *point;
 };
 
 /* ---- building ---------------------------------------------------------------------------- */
@@ -66,14 +66,14 @@ static void build(struct pipeline *pipeline, uint32_t stages, uint32_t microbatc
             connect_ops(pipeline, backward[s + 1][m], backward[s][m]);
         }
     assert_int_equal(lull_pipeline_graph_finish(&pipeline->graph, &pipeline->profile, NULL), 0);
-    pipeline->option = calloc(pipeline->graph.op_count, sizeof(*pipeline->option));
+    pipeline->point = calloc(pipeline->graph.op_count, sizeof(*pipeline->point));
     pipeline->problem =
         (struct lull_pipeline_problem){&pipeline->profile, &pipeline->graph, pipeline->blocking_w};
 }
 
 static void fini(struct pipeline *pipeline)
 {
-    free(pipeline->option);
+    free(pipeline->point);
     lull_pipeline_graph_fini(&pipeline->graph);
     lull_pipeline_profile_fini(&pipeline->profile);
 }
@@ -84,13 +84,13 @@ static struct lull_envpipe_outcome plan(struct pipeline *pipeline, enum lull_env
     struct lull_envpipe_outcome outcome;
 
     assert_int_equal(
-        lull_envpipe_plan(&pipeline->problem, method, most, pipeline->option, &outcome), 0);
+        lull_envpipe_plan(&pipeline->problem, method, most, pipeline->point, &outcome), 0);
     return outcome;
 }
 
 static struct lull_pipeline_cost cost(const struct pipeline *pipeline)
 {
-    return lull_pipeline_plan_cost(&pipeline->problem, pipeline->option, 0);
+    return lull_pipeline_plan_cost(&pipeline->problem, pipeline->point, 0);
 }
 
 /* ---- what was recorded ------------------------------------------------------------------- */
@@ -156,7 +156,7 @@ static void build_small(struct pipeline *pipeline, int64_t last_ms)
             for (int64_t clock = 0; clock < 3; clock++)
                 lull_pipeline_profile_add(
                     &pipeline->profile, stage, (enum lull_pipeline_kind)kind, 0,
-                    &(struct lull_pipeline_option){((stage == 1 ? last_ms : 10) + clock) * 1000000,
+                    &(struct lull_pipeline_point){((stage == 1 ? last_ms : 10) + clock) * 1000000,
                                                    (5 - clock) * 1000000000,
                                                    (uint32_t)(300 - 100 * clock)},
                     NULL);
@@ -166,7 +166,7 @@ static void build_small(struct pipeline *pipeline, int64_t last_ms)
 static uint32_t clock_of(const struct pipeline *pipeline, uint32_t op)
 {
     return pipeline->profile.classes[pipeline->graph.ops[op].class_index]
-        .options[pipeline->option[op]]
+        .points[pipeline->point[op]]
         .sm_mhz;
 }
 
@@ -216,7 +216,7 @@ static void a_light_last_stage_ends_at_the_highest(void **state)
         const int64_t time_ns = cost(&pipeline).time_ns;
 
         assert_true(outcome.is_settled);
-        lull_pipeline_plan_highest(&pipeline.problem, pipeline.option);
+        lull_pipeline_plan_highest(&pipeline.problem, pipeline.point);
         assert_int_equal(time_ns, cost(&pipeline).time_ns);
     }
     fini(&pipeline);

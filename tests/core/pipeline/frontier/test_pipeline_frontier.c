@@ -12,7 +12,7 @@
 
 enum { CASES = 300 };
 
-static const struct pipeline_case_random medium = {.ops = 40, .options = 12, .devices = 5};
+static const struct pipeline_case_random medium = {.ops = 40, .points = 12, .devices = 5};
 
 /* A frontier, and room for what it says of the operations. */
 struct stand {
@@ -56,10 +56,10 @@ static double relaxed_nj(const struct pipeline_case *it, uint32_t op, int64_t du
     const double blocking_w = it->blocking_w[it->graph.ops[op].device];
     double least = INFINITY;
 
-    for (size_t i = 0; i < operations->option_count; i++) {
-        for (size_t j = 0; j < operations->option_count; j++) {
-            const struct lull_pipeline_option *a = &operations->options[i];
-            const struct lull_pipeline_option *b = &operations->options[j];
+    for (size_t i = 0; i < operations->point_count; i++) {
+        for (size_t j = 0; j < operations->point_count; j++) {
+            const struct lull_pipeline_point *a = &operations->points[i];
+            const struct lull_pipeline_point *b = &operations->points[j];
             const double of_a = (double)a->energy_nj - blocking_w * (double)a->time_ns;
             const double of_b = (double)b->energy_nj - blocking_w * (double)b->time_ns;
 
@@ -136,7 +136,7 @@ static int64_t extreme(const struct pipeline_case *it, bool fastest)
         const size_t count = lull_pipeline_pareto(
             operations, it->blocking_w[it->graph.ops[op].device], true, chosen);
 
-        duration_ns[op] = operations->options[chosen[fastest ? 0 : count - 1]].time_ns;
+        duration_ns[op] = operations->points[chosen[fastest ? 0 : count - 1]].time_ns;
     }
     makespan = lull_pipeline_earliest(&it->graph, duration_ns, NULL);
     free(duration_ns);
@@ -203,21 +203,21 @@ static void test_cheapest_time_is_the_least_of_all_points(void **state)
 static double cheapest_plan(const struct pipeline_case *it, int64_t time_ns)
 {
     const size_t ops = it->graph.op_count;
-    uint32_t option[8] = {0};
+    uint32_t point[8] = {0};
     double least = INFINITY;
     size_t at = 0;
 
     assert_true(ops <= 8);
     while (at < ops) {
         const struct lull_pipeline_cost cost =
-            lull_pipeline_plan_cost(&it->problem, option, time_ns);
+            lull_pipeline_plan_cost(&it->problem, point, time_ns);
 
         if (cost.time_ns <= time_ns)
             least = fmin(least, cost.energy_j);
         for (at = 0; at < ops; at++) {
-            if (++option[at] < it->profile.classes[it->graph.ops[at].class_index].option_count)
+            if (++point[at] < it->profile.classes[it->graph.ops[at].class_index].point_count)
                 break;
-            option[at] = 0;
+            point[at] = 0;
         }
     }
     return least;
@@ -225,7 +225,7 @@ static double cheapest_plan(const struct pipeline_case *it, int64_t time_ns)
 
 static void test_bound_is_below_every_plan(void **state)
 {
-    static const struct pipeline_case_random tiny = {.ops = 6, .options = 4, .devices = 3};
+    static const struct pipeline_case_random tiny = {.ops = 6, .points = 4, .devices = 3};
     uint32_t equal = 0;
 
     (void)state;

@@ -59,10 +59,10 @@ static void allocate(struct program *program, const struct pipeline_case *it)
     size_t entries = 2 * it->graph.edge_count + it->graph.op_count;
 
     for (size_t op = 0; op < it->graph.op_count; op++) {
-        const size_t options = class_of(it, op)->option_count;
+        const size_t points = class_of(it, op)->point_count;
 
-        columns += options;
-        entries += options * (2 + it->graph.first_out[op + 1] - it->graph.first_out[op]);
+        columns += points;
+        entries += points * (2 + it->graph.first_out[op + 1] - it->graph.first_out[op]);
     }
     program->columns = (int)columns;
     program->rows = (int)rows;
@@ -104,13 +104,13 @@ static void put_begin(struct program *program, const struct pipeline_case *it, s
 }
 
 static void put_share(struct program *program, const struct pipeline_case *it, size_t op,
-                      const struct lull_pipeline_option *option, int *entries)
+                      const struct lull_pipeline_point *point, int *entries)
 {
     const struct lull_pipeline_graph *graph = &it->graph;
 
     for (uint32_t i = graph->first_out[op]; i < graph->first_out[op + 1]; i++)
-        put(program, entries, graph->out_edges[i], -ms(option->time_ns));
-    put(program, entries, graph->edge_count + op, ms(option->time_ns));
+        put(program, entries, graph->out_edges[i], -ms(point->time_ns));
+    put(program, entries, graph->edge_count + op, ms(point->time_ns));
     put(program, entries, graph->edge_count + graph->op_count + op, 1.0);
 }
 
@@ -128,13 +128,13 @@ static void build(struct program *program, const struct pipeline_case *it, int64
     for (size_t op = 0; op < graph->op_count; op++) {
         const struct lull_pipeline_class *operations = class_of(it, op);
 
-        for (size_t i = 0; i < operations->option_count; i++) {
-            const struct lull_pipeline_option *option = &operations->options[i];
+        for (size_t i = 0; i < operations->point_count; i++) {
+            const struct lull_pipeline_point *point = &operations->points[i];
 
-            put_share(program, it, op, option, &entries);
+            put_share(program, it, op, point, &entries);
             program->objective[column] =
-                ((double)option->energy_nj -
-                 it->blocking_w[graph->ops[op].device] * (double)option->time_ns) *
+                ((double)point->energy_nj -
+                 it->blocking_w[graph->ops[op].device] * (double)point->time_ns) *
                 1e-9;
             program->start[++column] = entries;
         }
@@ -259,7 +259,7 @@ static void check_deadlines(const struct pipeline_case *it, bool with_glpk, uint
 
 static void test_random_graphs(void **state)
 {
-    static const struct pipeline_case_random size = {.ops = 30, .options = 12, .devices = 5};
+    static const struct pipeline_case_random size = {.ops = 30, .points = 12, .devices = 5};
 
     (void)state;
     for (uint64_t seed = 0; seed < CASES; seed++) {
@@ -289,13 +289,13 @@ static void draw_profile(struct lull_random *random, struct lull_pipeline_profil
                                        (1.0 + 0.1 * lull_random_uniform(random));
                 const double watts =
                     (400.0 - 50.0 * clock) * (1.0 + 0.1 * lull_random_uniform(random));
-                const struct lull_pipeline_option option = {
+                const struct lull_pipeline_point point = {
                     (int64_t)(time_ms * 1e6), (int64_t)(time_ms * watts * 1e6), 1400 - 100 * clock};
 
                 assert_int_equal(lull_pipeline_profile_add(profile, stage,
                                                            kind == 0 ? LULL_PIPELINE_FORWARD
                                                                      : LULL_PIPELINE_BACKWARD,
-                                                           0, &option, NULL),
+                                                           0, &point, NULL),
                                  0);
             }
 }

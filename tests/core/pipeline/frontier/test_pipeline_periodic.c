@@ -27,11 +27,11 @@ static void vary(struct pipeline_case *it, uint64_t seed)
         for (size_t i = 0; i < it->profile.class_count; i++) {
             struct lull_pipeline_class *operations = &it->profile.classes[i];
 
-            for (size_t j = 0; j < operations->option_count && operations->stage == stage; j++) {
-                struct lull_pipeline_option *option = &operations->options[j];
+            for (size_t j = 0; j < operations->point_count && operations->stage == stage; j++) {
+                struct lull_pipeline_point *point = &operations->points[j];
 
-                option->time_ns = llround(ratio * (double)option->time_ns);
-                option->energy_nj = llround(ratio * (double)option->energy_nj);
+                point->time_ns = llround(ratio * (double)point->time_ns);
+                point->energy_nj = llround(ratio * (double)point->energy_nj);
             }
         }
     }

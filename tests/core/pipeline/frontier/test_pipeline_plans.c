@@ -30,7 +30,7 @@ struct planner {
     struct pipeline_case it;
     struct lull_frontier *frontier;
     struct lull_pipeline_rounding *rounding;
-    uint32_t *option;
+    uint32_t *point;
 };
 
 struct tally {
@@ -66,8 +66,8 @@ static bool begin(struct planner *planner, bool a40, uint32_t stages, uint32_t m
         return false;
     }
     planner->frontier = lull_frontier_create(&planner->it.problem, NULL);
-    planner->option = calloc(planner->it.graph.op_count, sizeof(*planner->option));
-    if (planner->frontier == NULL || planner->option == NULL ||
+    planner->point = calloc(planner->it.graph.op_count, sizeof(*planner->point));
+    if (planner->frontier == NULL || planner->point == NULL ||
         lull_pipeline_rounding_create(&planner->it.problem, &planner->rounding) < 0)
         abort();
     return true;
@@ -77,7 +77,7 @@ static void end(struct planner *planner)
 {
     lull_frontier_destroy(planner->frontier);
     lull_pipeline_rounding_destroy(planner->rounding);
-    free(planner->option);
+    free(planner->point);
     pipeline_case_fini(&planner->it);
 }
 
@@ -86,13 +86,13 @@ static bool plan(struct planner *planner, int64_t deadline_ns, double *energy_j,
 {
     struct lull_pipeline_cost cost;
     int rc = lull_pipeline_round_thorough(planner->rounding, planner->frontier, deadline_ns,
-                                          planner->option);
+                                          planner->point);
 
     if (rc < 0) {
         fprintf(stderr, "no plan for %.6f s: %d\n", (double)deadline_ns * 1e-9, rc);
         return false;
     }
-    cost = lull_pipeline_plan_cost(&planner->it.problem, planner->option, deadline_ns);
+    cost = lull_pipeline_plan_cost(&planner->it.problem, planner->point, deadline_ns);
     lull_frontier_seek(planner->frontier, deadline_ns);
     *energy_j = cost.energy_j;
     *bound_j = lull_frontier_here(planner->frontier).energy_j;

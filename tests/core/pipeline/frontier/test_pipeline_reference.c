@@ -21,15 +21,15 @@ static const char reference_path[] = LULL_SHARED_DATA "/lp_reference.csv";
 /* The fastest plan of all clocks: recorded times are in microseconds, so it may round up. */
 static void check_all_max(const struct pipeline_case *it, double time_s, double energy_j)
 {
-    uint32_t *option = calloc(it->graph.op_count, sizeof(*option));
+    uint32_t *point = calloc(it->graph.op_count, sizeof(*point));
     struct lull_pipeline_cost cost;
 
-    assert_non_null(option);
-    lull_pipeline_plan_highest(&it->problem, option);
-    cost = lull_pipeline_plan_cost(&it->problem, option, 0);
+    assert_non_null(point);
+    lull_pipeline_plan_highest(&it->problem, point);
+    cost = lull_pipeline_plan_cost(&it->problem, point, 0);
     assert_near((double)cost.time_ns * 1e-9, time_s, MARGIN_RATIO * time_s);
     assert_near(cost.energy_j, energy_j, MARGIN_RATIO * energy_j);
-    free(option);
+    free(point);
 }
 
 static void check_bound(const struct pipeline_case *it, double time_s, double energy_j)

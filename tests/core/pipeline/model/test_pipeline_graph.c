@@ -11,13 +11,13 @@
 
 enum { CASES = 400, MOST_OPS = 12 };
 
-static void add_option(struct lull_pipeline_profile *profile, uint32_t stage,
+static void add_point(struct lull_pipeline_profile *profile, uint32_t stage,
                        enum lull_pipeline_kind kind, uint32_t mhz, int64_t time_ns,
                        int64_t energy_nj)
 {
-    const struct lull_pipeline_option option = {time_ns, energy_nj, mhz};
+    const struct lull_pipeline_point point = {time_ns, energy_nj, mhz};
 
-    assert_int_equal(lull_pipeline_profile_add(profile, stage, kind, 0, &option, NULL), 0);
+    assert_int_equal(lull_pipeline_profile_add(profile, stage, kind, 0, &point, NULL), 0);
 }
 
 /* One class of three options; the graph's operations are all of it. */
@@ -25,9 +25,9 @@ static void init_both(struct lull_pipeline_profile *profile, struct lull_pipelin
 {
     lull_pipeline_profile_init(profile);
     lull_pipeline_graph_init(graph);
-    add_option(profile, 0, LULL_PIPELINE_FORWARD, 1000, 20, 300);
-    add_option(profile, 0, LULL_PIPELINE_FORWARD, 1400, 10, 500);
-    add_option(profile, 0, LULL_PIPELINE_FORWARD, 600, 40, 250);
+    add_point(profile, 0, LULL_PIPELINE_FORWARD, 1000, 20, 300);
+    add_point(profile, 0, LULL_PIPELINE_FORWARD, 1400, 10, 500);
+    add_point(profile, 0, LULL_PIPELINE_FORWARD, 600, 40, 250);
 }
 
 static void fini_both(struct lull_pipeline_profile *profile, struct lull_pipeline_graph *graph)
@@ -242,30 +242,30 @@ static void test_profile_keeps_clocks_descending(void **state)
 {
     struct lull_pipeline_profile profile;
     struct lull_pipeline_graph graph;
-    struct lull_pipeline_option option = {10, 500, 1400};
+    struct lull_pipeline_point point = {10, 500, 1400};
     struct lull_error err;
 
     (void)state;
     init_both(&profile, &graph);
     assert_int_equal(profile.class_count, 1);
-    assert_int_equal(profile.classes[0].options[0].sm_mhz, 1400);
-    assert_int_equal(profile.classes[0].options[1].sm_mhz, 1000);
-    assert_int_equal(profile.classes[0].options[2].sm_mhz, 600);
+    assert_int_equal(profile.classes[0].points[0].sm_mhz, 1400);
+    assert_int_equal(profile.classes[0].points[1].sm_mhz, 1000);
+    assert_int_equal(profile.classes[0].points[2].sm_mhz, 600);
     assert_int_equal(lull_pipeline_highest(&profile.classes[0]), 0);
     assert_int_equal(
-        lull_pipeline_profile_add(&profile, 0, LULL_PIPELINE_FORWARD, 0, &option, &err), -EEXIST);
+        lull_pipeline_profile_add(&profile, 0, LULL_PIPELINE_FORWARD, 0, &point, &err), -EEXIST);
     assert_non_null(strstr(err.text, "1400 MHz"));
-    option = (struct lull_pipeline_option){0, 1, 5};
+    point = (struct lull_pipeline_point){0, 1, 5};
     assert_int_equal(
-        lull_pipeline_profile_add(&profile, 1, LULL_PIPELINE_FORWARD, 0, &option, &err), -EINVAL);
-    option = (struct lull_pipeline_option){1, -1, 5};
+        lull_pipeline_profile_add(&profile, 1, LULL_PIPELINE_FORWARD, 0, &point, &err), -EINVAL);
+    point = (struct lull_pipeline_point){1, -1, 5};
     assert_int_equal(
-        lull_pipeline_profile_add(&profile, 1, LULL_PIPELINE_FORWARD, 0, &option, &err), -EINVAL);
+        lull_pipeline_profile_add(&profile, 1, LULL_PIPELINE_FORWARD, 0, &point, &err), -EINVAL);
     assert_int_equal(lull_pipeline_profile_find(&profile, 1, LULL_PIPELINE_FORWARD, 0), -ENOENT);
     for (uint32_t mhz = 1; mhz <= LULL_PIPELINE_MAX_OPTIONS; mhz++)
-        add_option(&profile, 1, LULL_PIPELINE_WEIGHT, mhz, 10, 10);
-    option = (struct lull_pipeline_option){1, 1, 9999};
-    assert_int_equal(lull_pipeline_profile_add(&profile, 1, LULL_PIPELINE_WEIGHT, 0, &option, &err),
+        add_point(&profile, 1, LULL_PIPELINE_WEIGHT, mhz, 10, 10);
+    point = (struct lull_pipeline_point){1, 1, 9999};
+    assert_int_equal(lull_pipeline_profile_add(&profile, 1, LULL_PIPELINE_WEIGHT, 0, &point, &err),
                      -EINVAL);
     fini_both(&profile, &graph);
 }
@@ -284,18 +284,18 @@ static void test_kinds_have_words(void **state)
     assert_int_equal(lull_pipeline_kind_parse("sideways", &kind), -EINVAL);
 }
 
-static double effective(const struct lull_pipeline_option *option, double blocking_w)
+static double effective(const struct lull_pipeline_point *point, double blocking_w)
 {
-    return (double)option->energy_nj - blocking_w * (double)option->time_ns;
+    return (double)point->energy_nj - blocking_w * (double)point->time_ns;
 }
 
 /* Whether another option is at least as fast and as cheap, and better in one of the two. */
 static bool dominated(const struct lull_pipeline_class *operations, size_t i, double blocking_w)
 {
-    const struct lull_pipeline_option *it = &operations->options[i];
+    const struct lull_pipeline_point *it = &operations->points[i];
 
-    for (size_t j = 0; j < operations->option_count; j++) {
-        const struct lull_pipeline_option *other = &operations->options[j];
+    for (size_t j = 0; j < operations->point_count; j++) {
+        const struct lull_pipeline_point *other = &operations->points[j];
         const double less = effective(it, blocking_w) - effective(other, blocking_w);
 
         if (other->time_ns <= it->time_ns && less >= 0.0 &&
@@ -308,12 +308,12 @@ static bool dominated(const struct lull_pipeline_class *operations, size_t i, do
 /* Whether a mix of two others takes no longer and costs less. */
 static bool above_a_mix(const struct lull_pipeline_class *operations, size_t i, double blocking_w)
 {
-    const struct lull_pipeline_option *it = &operations->options[i];
+    const struct lull_pipeline_point *it = &operations->points[i];
 
-    for (size_t j = 0; j < operations->option_count; j++) {
-        for (size_t k = 0; k < operations->option_count; k++) {
-            const struct lull_pipeline_option *a = &operations->options[j];
-            const struct lull_pipeline_option *b = &operations->options[k];
+    for (size_t j = 0; j < operations->point_count; j++) {
+        for (size_t k = 0; k < operations->point_count; k++) {
+            const struct lull_pipeline_point *a = &operations->points[j];
+            const struct lull_pipeline_point *b = &operations->points[k];
             const double share =
                 (double)(it->time_ns - a->time_ns) / (double)(b->time_ns - a->time_ns);
 
@@ -338,11 +338,11 @@ static void test_pareto_and_hull_against_all_pairs(void **state)
 
         lull_random_init(&random, seed);
         lull_pipeline_profile_init(&profile);
-        const uint32_t options = 1 + (uint32_t)lull_random_below(&random, 20);
+        const uint32_t points = 1 + (uint32_t)lull_random_below(&random, 20);
         const double blocking_w = 5.0 * (double)lull_random_below(&random, 4);
 
-        for (uint32_t i = 0; i < options; i++)
-            add_option(&profile, 0, LULL_PIPELINE_FORWARD, 100 + i,
+        for (uint32_t i = 0; i < points; i++)
+            add_point(&profile, 0, LULL_PIPELINE_FORWARD, 100 + i,
                        1 + (int64_t)lull_random_below(&random, 30),
                        (int64_t)lull_random_below(&random, 1000));
         const struct lull_pipeline_class *operations = &profile.classes[0];
@@ -351,13 +351,13 @@ static void test_pareto_and_hull_against_all_pairs(void **state)
         size_t expected = 0;
         size_t at = 0;
 
-        for (size_t i = 0; i < options; i++)
+        for (size_t i = 0; i < points; i++)
             expected += !dominated(operations, i, blocking_w);
         holds(kept == expected, seed);
         for (size_t i = 0; i < kept; i++) {
             holds(!dominated(operations, chosen[i], blocking_w), seed);
-            holds(i == 0 || operations->options[chosen[i - 1]].time_ns <
-                                operations->options[chosen[i]].time_ns,
+            holds(i == 0 || operations->points[chosen[i - 1]].time_ns <
+                                operations->points[chosen[i]].time_ns,
                   seed);
             if (at < corners && corner[at] == chosen[i]) {
                 holds(!above_a_mix(operations, corner[at], blocking_w), seed);
@@ -377,7 +377,7 @@ static void test_cost_of_a_plan(void **state)
     struct lull_pipeline_graph graph;
     const struct lull_pipeline_problem problem = {&profile, &graph, blocking_w};
     struct lull_pipeline_cost cost;
-    uint32_t option[3];
+    uint32_t point[3];
 
     (void)state;
     init_both(&profile, &graph);
@@ -385,12 +385,12 @@ static void test_cost_of_a_plan(void **state)
         add_op(&graph, i / 2, i);
     assert_int_equal(lull_pipeline_graph_connect(&graph, 0, 2, 7), 0);
     assert_int_equal(lull_pipeline_graph_finish(&graph, &profile, NULL), 0);
-    lull_pipeline_plan_highest(&problem, option);
-    cost = lull_pipeline_plan_cost(&problem, option, 0);
+    lull_pipeline_plan_highest(&problem, point);
+    cost = lull_pipeline_plan_cost(&problem, point, 0);
     assert_int_equal(cost.time_ns, 27);
     assert_near(cost.energy_j * 1e9, 3 * 500 + 3.0 * (27 - 20) + 5.0 * (27 - 10), 1e-9);
-    option[2] = 2;
-    cost = lull_pipeline_plan_cost(&problem, option, 100);
+    point[2] = 2;
+    cost = lull_pipeline_plan_cost(&problem, point, 100);
     assert_int_equal(cost.time_ns, 57);
     assert_near(cost.energy_j * 1e9, 2 * 500 + 250 + 3.0 * (100 - 20) + 5.0 * (100 - 40), 1e-9);
     fini_both(&profile, &graph);

@@ -28,9 +28,9 @@ static void find_ends(struct lull_frontier *frontier, int64_t *slowest_ns, int64
 }
 
 static void check_plan(const struct pipeline_case *it, struct lull_frontier *frontier,
-                       const uint32_t *option, int64_t deadline_ns, uint64_t seed)
+                       const uint32_t *point, int64_t deadline_ns, uint64_t seed)
 {
-    struct lull_pipeline_cost cost = lull_pipeline_plan_cost(&it->problem, option, deadline_ns);
+    struct lull_pipeline_cost cost = lull_pipeline_plan_cost(&it->problem, point, deadline_ns);
     double bound_j;
 
     assert_int_equal(lull_frontier_seek(frontier, deadline_ns), 0);
@@ -42,14 +42,14 @@ static void check_plan(const struct pipeline_case *it, struct lull_frontier *fro
 
 /* A beam never makes the plan dearer. */
 static void check_beam(const struct pipeline_case *it, struct lull_pipeline_rounding *rounding,
-                       struct lull_frontier *frontier, int64_t deadline_ns, uint32_t *option,
+                       struct lull_frontier *frontier, int64_t deadline_ns, uint32_t *point,
                        uint64_t seed)
 {
-    const double before_j = lull_pipeline_plan_cost(&it->problem, option, deadline_ns).energy_j;
+    const double before_j = lull_pipeline_plan_cost(&it->problem, point, deadline_ns).energy_j;
 
-    assert_int_equal(lull_pipeline_beam(rounding, frontier, deadline_ns, option), 0);
-    check_plan(it, frontier, option, deadline_ns, seed);
-    holds(lull_pipeline_plan_cost(&it->problem, option, deadline_ns).energy_j <=
+    assert_int_equal(lull_pipeline_beam(rounding, frontier, deadline_ns, point), 0);
+    check_plan(it, frontier, point, deadline_ns, seed);
+    holds(lull_pipeline_plan_cost(&it->problem, point, deadline_ns).energy_j <=
               before_j + 1e-9 * (1.0 + fabs(before_j)),
           seed);
 }
@@ -59,7 +59,7 @@ static void check_random(uint64_t seed)
     const struct pipeline_case_random size = {MOST_OPS, 12, 4};
     struct lull_pipeline_rounding *rounding;
     struct lull_frontier *frontier;
-    uint32_t option[MOST_OPS];
+    uint32_t point[MOST_OPS];
     int64_t duration_ns[MOST_OPS];
     struct lull_random random;
     struct pipeline_case it;
@@ -79,26 +79,26 @@ static void check_random(uint64_t seed)
 
         assert_int_equal(lull_frontier_seek(frontier, i % 2 == 0 ? deadline_ns : other_ns), 0);
         lull_frontier_durations(frontier, duration_ns);
-        assert_int_equal(lull_pipeline_round_quick(rounding, duration_ns, deadline_ns, option), 0);
-        check_plan(&it, frontier, option, deadline_ns, seed);
-        quick_j = lull_pipeline_plan_cost(&it.problem, option, deadline_ns).energy_j;
-        holds(lull_pipeline_round_improve(rounding, deadline_ns, 100, option) >= 0, seed);
-        check_plan(&it, frontier, option, deadline_ns, seed);
-        holds(lull_pipeline_plan_cost(&it.problem, option, deadline_ns).energy_j <=
+        assert_int_equal(lull_pipeline_round_quick(rounding, duration_ns, deadline_ns, point), 0);
+        check_plan(&it, frontier, point, deadline_ns, seed);
+        quick_j = lull_pipeline_plan_cost(&it.problem, point, deadline_ns).energy_j;
+        holds(lull_pipeline_round_improve(rounding, deadline_ns, 100, point) >= 0, seed);
+        check_plan(&it, frontier, point, deadline_ns, seed);
+        holds(lull_pipeline_plan_cost(&it.problem, point, deadline_ns).energy_j <=
                   quick_j + 1e-9 * (1.0 + fabs(quick_j)),
               seed);
-        assert_int_equal(lull_pipeline_round_thorough(rounding, frontier, deadline_ns, option), 0);
-        check_plan(&it, frontier, option, deadline_ns, seed);
+        assert_int_equal(lull_pipeline_round_thorough(rounding, frontier, deadline_ns, point), 0);
+        check_plan(&it, frontier, point, deadline_ns, seed);
         if (seed % BEAM_EVERY == 0)
-            check_beam(&it, rounding, frontier, deadline_ns, option, seed);
+            check_beam(&it, rounding, frontier, deadline_ns, point, seed);
     }
-    assert_int_equal(lull_pipeline_beam(rounding, frontier, fastest_ns - 1, option), -ERANGE);
-    memset(option, 0xff, sizeof(option));
-    assert_int_equal(lull_pipeline_round_quick(rounding, duration_ns, fastest_ns - 1, option),
+    assert_int_equal(lull_pipeline_beam(rounding, frontier, fastest_ns - 1, point), -ERANGE);
+    memset(point, 0xff, sizeof(point));
+    assert_int_equal(lull_pipeline_round_quick(rounding, duration_ns, fastest_ns - 1, point),
                      -ERANGE);
-    assert_int_equal(lull_pipeline_round_thorough(rounding, frontier, fastest_ns - 1, option),
+    assert_int_equal(lull_pipeline_round_thorough(rounding, frontier, fastest_ns - 1, point),
                      -ERANGE);
-    assert_int_equal(option[0], UINT32_MAX);
+    assert_int_equal(point[0], UINT32_MAX);
     lull_pipeline_rounding_destroy(rounding);
     lull_frontier_destroy(frontier);
     pipeline_case_fini(&it);
@@ -126,9 +126,9 @@ static const struct lull_pipeline_class *class_of(const struct exhaustion *all, 
     return &all->it->profile.classes[all->it->graph.ops[op].class_index];
 }
 
-static double effective_nj(const struct exhaustion *all, uint32_t op, size_t option)
+static double effective_nj(const struct exhaustion *all, uint32_t op, size_t point)
 {
-    const struct lull_pipeline_option *it = &class_of(all, op)->options[option];
+    const struct lull_pipeline_point *it = &class_of(all, op)->points[point];
 
     return (double)it->energy_nj -
            all->it->blocking_w[all->it->graph.ops[op].device] * (double)it->time_ns;
@@ -151,8 +151,8 @@ static void descend(struct exhaustion *all, size_t place, double sum_nj)
         if (graph->edges[k].to == op &&
             all->end_ns[graph->edges[k].from] + graph->edges[k].latency_ns > begin_ns)
             begin_ns = all->end_ns[graph->edges[k].from] + graph->edges[k].latency_ns;
-    for (size_t i = 0; i < class_of(all, op)->option_count; i++) {
-        all->end_ns[op] = begin_ns + class_of(all, op)->options[i].time_ns;
+    for (size_t i = 0; i < class_of(all, op)->point_count; i++) {
+        all->end_ns[op] = begin_ns + class_of(all, op)->points[i].time_ns;
         if (all->end_ns[op] + all->tail_ns[op] <= all->deadline_ns)
             descend(all, place + 1, sum_nj + effective_nj(all, op, i));
     }
@@ -169,7 +169,7 @@ static double exhaust(const struct pipeline_case *it, int64_t deadline_ns)
         uint32_t op = graph->topological[place];
         double least = INFINITY;
 
-        for (size_t i = 0; i < class_of(&all, op)->option_count; i++)
+        for (size_t i = 0; i < class_of(&all, op)->point_count; i++)
             least = fmin(least, effective_nj(&all, op, i));
         all.least_after[place] = all.least_after[place + 1] + least;
         for (size_t k = 0; k < graph->edge_count; k++) {
@@ -178,9 +178,9 @@ static double exhaust(const struct pipeline_case *it, int64_t deadline_ns)
 
             if (edge->from != op)
                 continue;
-            for (size_t i = 0; i < class_of(&all, edge->to)->option_count; i++)
-                if (class_of(&all, edge->to)->options[i].time_ns < fastest_ns)
-                    fastest_ns = class_of(&all, edge->to)->options[i].time_ns;
+            for (size_t i = 0; i < class_of(&all, edge->to)->point_count; i++)
+                if (class_of(&all, edge->to)->points[i].time_ns < fastest_ns)
+                    fastest_ns = class_of(&all, edge->to)->points[i].time_ns;
             if (edge->latency_ns + fastest_ns + all.tail_ns[edge->to] > all.tail_ns[op])
                 all.tail_ns[op] = edge->latency_ns + fastest_ns + all.tail_ns[edge->to];
         }
@@ -203,7 +203,7 @@ static void compare(const struct pipeline_case *it, bool beamed, int deadlines, 
 {
     struct lull_frontier *frontier = lull_frontier_create(&it->problem, NULL);
     struct lull_pipeline_rounding *rounding;
-    uint32_t option[MOST_OPS];
+    uint32_t point[MOST_OPS];
     int64_t slowest_ns;
     int64_t fastest_ns;
 
@@ -215,10 +215,10 @@ static void compare(const struct pipeline_case *it, bool beamed, int deadlines, 
         double best_j = exhaust(it, deadline_ns);
         double ours_j;
 
-        assert_int_equal(lull_pipeline_round_thorough(rounding, frontier, deadline_ns, option), 0);
+        assert_int_equal(lull_pipeline_round_thorough(rounding, frontier, deadline_ns, point), 0);
         if (beamed)
-            assert_int_equal(lull_pipeline_beam(rounding, frontier, deadline_ns, option), 0);
-        ours_j = lull_pipeline_plan_cost(&it->problem, option, deadline_ns).energy_j;
+            assert_int_equal(lull_pipeline_beam(rounding, frontier, deadline_ns, point), 0);
+        ours_j = lull_pipeline_plan_cost(&it->problem, point, deadline_ns).energy_j;
         holds(ours_j >= best_j - 1e-9 * (1.0 + fabs(best_j)), seed);
         tally->plans++;
         tally->optimal += ours_j <= best_j * (1.0 + 1e-9);
@@ -263,11 +263,11 @@ static void thin_out(struct pipeline_case *it, size_t kept)
 {
     for (size_t i = 0; i < it->profile.class_count; i++) {
         struct lull_pipeline_class *class = &it->profile.classes[i];
-        size_t count = class->option_count;
+        size_t count = class->point_count;
 
         for (size_t k = 0; k < kept; k++)
-            class->options[k] = class->options[k * (count - 1) / (kept - 1)];
-        class->option_count = kept;
+            class->points[k] = class->points[k * (count - 1) / (kept - 1)];
+        class->point_count = kept;
     }
 }
 

@@ -51,7 +51,7 @@ static double best_of_gap(const struct lull_pipeline_waiting_point *points, size
 
 static uint32_t clock_of(const struct pipeline_case *it, const uint32_t *option, uint32_t op)
 {
-    return it->profile.classes[it->graph.ops[op].class_index].options[option[op]].sm_mhz;
+    return it->profile.classes[it->graph.ops[op].class_index].points[option[op]].sm_mhz;
 }
 
 /* Every wait's changes against all others of its device: those of the plan, other waits', and the
@@ -71,7 +71,7 @@ static void check_dwell(const struct pipeline_case *it,
 
             for (uint32_t k = it->graph.first_on[device]; k < it->graph.first_on[device + 1]; k++) {
                 uint32_t op = it->graph.on_device[k];
-                uint32_t next = clock_of(it, timeline->option, op);
+                uint32_t next = clock_of(it, timeline->point, op);
                 bool replaced = false;
 
                 for (size_t i = 0; i < count; i++)
@@ -133,7 +133,7 @@ static void check(uint64_t seed, double *share_sum)
         end_ns[op] = begin_ns[op] + duration_ns[op];
     for (size_t op = 0; op < graph->op_count; op++)
         option[op] = (uint32_t)lull_random_below(
-            &random, it.profile.classes[graph->ops[op].class_index].option_count);
+            &random, it.profile.classes[graph->ops[op].class_index].point_count);
     timeline.period_ns = period_ns;
     if (lull_random_below(&random, 2) == 0)
         timeline.dwell_ns = (int64_t)lull_random_below(&random, 60) * TICK_NS;

@@ -11,9 +11,9 @@
 static void add(struct lull_pipeline_profile *profile, uint32_t stage, enum lull_pipeline_kind kind,
                 uint32_t sm_mhz, int64_t time_ns, int64_t energy_nj)
 {
-    const struct lull_pipeline_option option = {time_ns, energy_nj, sm_mhz};
+    const struct lull_pipeline_point point = {time_ns, energy_nj, sm_mhz};
 
-    assert_int_equal(lull_pipeline_profile_add(profile, stage, kind, 0, &option, NULL), 0);
+    assert_int_equal(lull_pipeline_profile_add(profile, stage, kind, 0, &point, NULL), 0);
 }
 
 /* Eight stages; stage s: forward 100 + s, backward 200 + s ns at 1410 MHz, 50 longer at 1080 MHz.
@@ -53,10 +53,10 @@ static void test_stages_of_other_pipelines(void **state)
     lull_pipeline_profile_fini(&measured);
 }
 
-static const struct lull_pipeline_option *fitted_option(struct lull_pipeline_fit *fit,
+static const struct lull_pipeline_point *fitted_point(struct lull_pipeline_fit *fit,
                                                         uint32_t stage,
                                                         enum lull_pipeline_kind kind,
-                                                        uint32_t partner, size_t option)
+                                                        uint32_t partner, size_t point)
 {
     struct lull_error err = {0};
     const int found = lull_pipeline_fit_class(fit, stage, kind, partner, &err);
@@ -65,8 +65,8 @@ static const struct lull_pipeline_option *fitted_option(struct lull_pipeline_fit
         fail_msg("%s", err.text);
     assert_int_equal(lull_pipeline_fit_class(fit, stage, kind, partner, NULL), found);
     assert_true(fit->fitted->classes[found].stage == stage);
-    assert_int_equal(fit->fitted->classes[found].option_count, 2);
-    return &fit->fitted->classes[found].options[option];
+    assert_int_equal(fit->fitted->classes[found].point_count, 2);
+    return &fit->fitted->classes[found].points[point];
 }
 
 static void test_what_is_derived(void **state)
@@ -78,15 +78,15 @@ static void test_what_is_derived(void **state)
     (void)state;
     measure(&measured);
     lull_pipeline_profile_init(&fitted);
-    assert_int_equal(fitted_option(&fit, 4, LULL_PIPELINE_INPUT, 0, 0)->time_ns, 51);
-    assert_int_equal(fitted_option(&fit, 4, LULL_PIPELINE_WEIGHT, 0, 0)->time_ns, 153);
-    assert_int_equal(fitted_option(&fit, 4, LULL_PIPELINE_WEIGHT, 0, 1)->energy_nj, 1350);
-    assert_int_equal(fitted_option(&fit, 4, LULL_PIPELINE_RECOMPUTE, 0, 1)->time_ns, 154);
-    assert_int_equal(fitted_option(&fit, 1, LULL_PIPELINE_OVERLAP, 6, 0)->time_ns, 101 + 206);
-    assert_int_equal(fitted_option(&fit, 6, LULL_PIPELINE_OVERLAP, 1, 1)->time_ns, 156 + 251);
+    assert_int_equal(fitted_point(&fit, 4, LULL_PIPELINE_INPUT, 0, 0)->time_ns, 51);
+    assert_int_equal(fitted_point(&fit, 4, LULL_PIPELINE_WEIGHT, 0, 0)->time_ns, 153);
+    assert_int_equal(fitted_point(&fit, 4, LULL_PIPELINE_WEIGHT, 0, 1)->energy_nj, 1350);
+    assert_int_equal(fitted_point(&fit, 4, LULL_PIPELINE_RECOMPUTE, 0, 1)->time_ns, 154);
+    assert_int_equal(fitted_point(&fit, 1, LULL_PIPELINE_OVERLAP, 6, 0)->time_ns, 101 + 206);
+    assert_int_equal(fitted_point(&fit, 6, LULL_PIPELINE_OVERLAP, 1, 1)->time_ns, 156 + 251);
     fit.parts = 2;
-    assert_int_equal(fitted_option(&fit, 2, LULL_PIPELINE_FORWARD, 0, 0)->time_ns, 51); /* 50.5 */
-    assert_int_equal(fitted_option(&fit, 2, LULL_PIPELINE_FORWARD, 0, 0)->energy_nj, 500);
+    assert_int_equal(fitted_point(&fit, 2, LULL_PIPELINE_FORWARD, 0, 0)->time_ns, 51); /* 50.5 */
+    assert_int_equal(fitted_point(&fit, 2, LULL_PIPELINE_FORWARD, 0, 0)->energy_nj, 500);
     lull_pipeline_profile_fini(&fitted);
     lull_pipeline_profile_fini(&measured);
 }

@@ -218,9 +218,9 @@ static void add_clock(struct lull_pipeline_profile *profile, uint32_t stage,
                       enum lull_pipeline_kind kind, int64_t time_ns, int64_t energy_nj,
                       uint32_t sm_mhz)
 {
-    const struct lull_pipeline_option option = {time_ns, energy_nj, sm_mhz};
+    const struct lull_pipeline_point point = {time_ns, energy_nj, sm_mhz};
 
-    assert_int_equal(lull_pipeline_profile_add(profile, stage, kind, 0, &option, NULL), 0);
+    assert_int_equal(lull_pipeline_profile_add(profile, stage, kind, 0, &point, NULL), 0);
 }
 
 static void check_hoist(const char *text, uint32_t devices, uint32_t microbatches,

@@ -3,39 +3,39 @@
 
 #include <math.h>
 
-const struct lull_pipeline_option *dwell_option_of(const struct pipeline_case *it,
-                                                   const uint32_t *option, uint32_t op)
+const struct lull_pipeline_point *dwell_point_of(const struct pipeline_case *it,
+                                                   const uint32_t *point, uint32_t op)
 {
-    return &it->profile.classes[it->graph.ops[op].class_index].options[option[op]];
+    return &it->profile.classes[it->graph.ops[op].class_index].points[point[op]];
 }
 
-uint32_t dwell_last_mhz(const struct pipeline_case *it, const uint32_t *option, uint32_t device)
+uint32_t dwell_last_mhz(const struct pipeline_case *it, const uint32_t *point, uint32_t device)
 {
     uint32_t mhz = 0;
 
     for (uint32_t k = it->graph.first_on[device]; k < it->graph.first_on[device + 1]; k++)
-        if (dwell_option_of(it, option, it->graph.on_device[k])->sm_mhz > 0)
-            mhz = dwell_option_of(it, option, it->graph.on_device[k])->sm_mhz;
+        if (dwell_point_of(it, point, it->graph.on_device[k])->sm_mhz > 0)
+            mhz = dwell_point_of(it, point, it->graph.on_device[k])->sm_mhz;
     return mhz;
 }
 
 bool dwell_is_good(const struct pipeline_case *it, const struct lull_pipeline_switching *switching,
-                   const uint32_t *option, int64_t deadline_ns, size_t *changes_out)
+                   const uint32_t *point, int64_t deadline_ns, size_t *changes_out)
 {
     int64_t end_ns[DWELL_ORACLE_MOST_OPS];
     bool good =
-        lull_pipeline_dwell_timeline(&it->problem, switching, option, NULL, end_ns) <= deadline_ns;
+        lull_pipeline_switching_timeline(&it->problem, switching, point, NULL, end_ns) <= deadline_ns;
 
     *changes_out = 0;
     for (uint32_t device = 0; device < it->graph.device_count; device++) {
-        uint32_t mhz = dwell_last_mhz(it, option, device);
+        uint32_t mhz = dwell_last_mhz(it, point, device);
         int64_t told_ns[DWELL_ORACLE_MOST_OPS];
         size_t told = 0;
         int64_t free_ns = 0;
 
         for (uint32_t k = it->graph.first_on[device]; k < it->graph.first_on[device + 1]; k++) {
             uint32_t op = it->graph.on_device[k];
-            uint32_t next = dwell_option_of(it, option, op)->sm_mhz;
+            uint32_t next = dwell_point_of(it, point, op)->sm_mhz;
 
             if (next > 0 && next != mhz) {
                 told_ns[told++] = free_ns;
@@ -53,29 +53,29 @@ bool dwell_is_good(const struct pipeline_case *it, const struct lull_pipeline_sw
 }
 
 double dwell_cost_j(const struct pipeline_case *it, const struct lull_pipeline_switching *switching,
-                    const uint32_t *option, int64_t deadline_ns, size_t changes)
+                    const uint32_t *point, int64_t deadline_ns, size_t changes)
 {
-    return lull_pipeline_plan_cost(&it->problem, option, deadline_ns).energy_j +
-           lull_pipeline_dwell_energy_j(&it->problem, switching, option) +
+    return lull_pipeline_plan_cost(&it->problem, point, deadline_ns).energy_j +
+           lull_pipeline_switching_energy_j(&it->problem, switching, point) +
            switching->switch_j * (double)changes;
 }
 
 double dwell_best_of_all(const struct pipeline_case *it,
                          const struct lull_pipeline_switching *switching, int64_t deadline_ns)
 {
-    uint32_t option[DWELL_ORACLE_MOST_OPS] = {0};
+    uint32_t point[DWELL_ORACLE_MOST_OPS] = {0};
     double best_j = INFINITY;
     size_t op;
 
     do {
         size_t changes;
 
-        if (dwell_is_good(it, switching, option, deadline_ns, &changes))
-            best_j = fmin(best_j, dwell_cost_j(it, switching, option, deadline_ns, changes));
+        if (dwell_is_good(it, switching, point, deadline_ns, &changes))
+            best_j = fmin(best_j, dwell_cost_j(it, switching, point, deadline_ns, changes));
         for (op = 0; op < it->graph.op_count; op++) {
-            if (++option[op] < it->profile.classes[it->graph.ops[op].class_index].option_count)
+            if (++point[op] < it->profile.classes[it->graph.ops[op].class_index].point_count)
                 break;
-            option[op] = 0;
+            point[op] = 0;
         }
     } while (op < it->graph.op_count);
     return best_j;

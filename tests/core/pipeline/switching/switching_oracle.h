@@ -14,19 +14,19 @@
 
 enum { DWELL_ORACLE_MOST_OPS = 64 };
 
-const struct lull_pipeline_option *dwell_option_of(const struct pipeline_case *it,
-                                                   const uint32_t *option, uint32_t op);
+const struct lull_pipeline_point *dwell_point_of(const struct pipeline_case *it,
+                                                   const uint32_t *point, uint32_t op);
 
 /* The last clock that a device is told in an iteration; 0: none. */
-uint32_t dwell_last_mhz(const struct pipeline_case *it, const uint32_t *option, uint32_t device);
+uint32_t dwell_last_mhz(const struct pipeline_case *it, const uint32_t *point, uint32_t device);
 
 /* Whether a plan keeps time and dwell; and its changes of clock. */
 bool dwell_is_good(const struct pipeline_case *it, const struct lull_pipeline_switching *switching,
-                   const uint32_t *option, int64_t deadline_ns, size_t *changes_out);
+                   const uint32_t *point, int64_t deadline_ns, size_t *changes_out);
 
 /* Energy of an iteration that takes deadline_ns, of switching and of its changes. */
 double dwell_cost_j(const struct pipeline_case *it, const struct lull_pipeline_switching *switching,
-                    const uint32_t *option, int64_t deadline_ns, size_t changes);
+                    const uint32_t *point, int64_t deadline_ns, size_t changes);
 
 /* The least cost of all good plans; infinite: there is none. */
 double dwell_best_of_all(const struct pipeline_case *it,

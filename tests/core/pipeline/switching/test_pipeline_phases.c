@@ -30,14 +30,14 @@ static void measure(struct lull_pipeline_profile *profile)
     for (uint32_t stage = 0; stage < STAGES; stage++)
         for (int kind = 0; kind < 2; kind++)
             for (int i = 0; i < CLOCKS; i++) {
-                const struct lull_pipeline_option option = {rows[i].ms[stage][kind] * 1000000,
+                const struct lull_pipeline_point point = {rows[i].ms[stage][kind] * 1000000,
                                                             rows[i].mj[stage][kind] * 1000000,
                                                             rows[i].sm_mhz};
 
                 assert_int_equal(lull_pipeline_profile_add(profile, stage,
                                                            kind == 0 ? LULL_PIPELINE_FORWARD
                                                                      : LULL_PIPELINE_BACKWARD,
-                                                           0, &option, NULL),
+                                                           0, &point, NULL),
                                  0);
             }
 }
@@ -68,23 +68,23 @@ static void fini(struct pipeline_case *it)
 
 /* The plan for a deadline from the highest clocks; what it costs. */
 static double plan(const struct pipeline_case *it, const struct lull_pipeline_switching *switching,
-                   int64_t deadline_ns, uint32_t *option, size_t *changes_out)
+                   int64_t deadline_ns, uint32_t *point, size_t *changes_out)
 {
-    struct lull_pipeline_dwell_report report;
+    struct lull_pipeline_switching_report report;
 
-    lull_pipeline_plan_highest(&it->problem, option);
+    lull_pipeline_plan_highest(&it->problem, point);
     assert_int_equal(
-        lull_pipeline_dwell(&it->problem, switching, deadline_ns, option, &report, NULL), 0);
-    assert_true(dwell_is_good(it, switching, option, deadline_ns, changes_out));
-    return dwell_cost_j(it, switching, option, deadline_ns, *changes_out);
+        lull_pipeline_switching(&it->problem, switching, deadline_ns, point, &report, NULL), 0);
+    assert_true(dwell_is_good(it, switching, point, deadline_ns, changes_out));
+    return dwell_cost_j(it, switching, point, deadline_ns, *changes_out);
 }
 
 static int64_t deadline(const struct pipeline_case *it, int64_t percent)
 {
-    uint32_t option[DWELL_ORACLE_MOST_OPS];
+    uint32_t point[DWELL_ORACLE_MOST_OPS];
 
-    lull_pipeline_plan_highest(&it->problem, option);
-    return lull_pipeline_plan_cost(&it->problem, option, 0).time_ns * percent / 100;
+    lull_pipeline_plan_highest(&it->problem, point);
+    return lull_pipeline_plan_cost(&it->problem, point, 0).time_ns * percent / 100;
 }
 
 static void test_all_plans(void **state)
@@ -101,9 +101,9 @@ static void test_all_plans(void **state)
                 .down_ns = 10000000, .up_ns = 10000000, .dwell_ns = dwell_ms * 1000000};
             const int64_t deadline_ns = deadline(&it, percent);
             const double best_j = dwell_best_of_all(&it, &switching, deadline_ns);
-            uint32_t option[DWELL_ORACLE_MOST_OPS];
+            uint32_t point[DWELL_ORACLE_MOST_OPS];
             size_t changes;
-            const double found_j = plan(&it, &switching, deadline_ns, option, &changes);
+            const double found_j = plan(&it, &switching, deadline_ns, point, &changes);
 
             printf("%lld %%, dwell %lld ms: %.3f J, the best of all %.3f J\n", (long long)percent,
                    (long long)dwell_ms, found_j, best_j);
@@ -123,7 +123,7 @@ static void test_a_phase(void **state)
     const struct lull_pipeline_switching switching = {
         .down_ns = 10000000, .up_ns = 10000000, .dwell_ns = 200000000};
     struct pipeline_case it;
-    uint32_t option[DWELL_ORACLE_MOST_OPS];
+    uint32_t point[DWELL_ORACLE_MOST_OPS];
     uint32_t highest[DWELL_ORACLE_MOST_OPS];
     size_t changes;
     double cost_j;
@@ -132,7 +132,7 @@ static void test_a_phase(void **state)
     (void)state;
     build(&it, 12);
     lull_pipeline_plan_highest(&it.problem, highest);
-    cost_j = plan(&it, &switching, deadline(&it, 100), option, &changes);
+    cost_j = plan(&it, &switching, deadline(&it, 100), point, &changes);
     high_j = dwell_cost_j(&it, &switching, highest, deadline(&it, 100), 0);
     printf("12 micro-batches: %.3f J, %.3f J at the highest, %zu changes\n", cost_j, high_j,
            changes);

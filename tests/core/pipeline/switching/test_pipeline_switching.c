@@ -20,10 +20,10 @@ static double time_at(const struct pipeline_case *it, uint32_t op, uint32_t mhz)
 {
     const struct lull_pipeline_class *class = &it->profile.classes[it->graph.ops[op].class_index];
 
-    for (size_t i = 0; i < class->option_count; i++)
-        if (class->options[i].sm_mhz <= mhz)
-            return (double)class->options[i].time_ns;
-    return (double)class->options[class->option_count - 1].time_ns;
+    for (size_t i = 0; i < class->point_count; i++)
+        if (class->points[i].sm_mhz <= mhz)
+            return (double)class->points[i].time_ns;
+    return (double)class->points[class->point_count - 1].time_ns;
 }
 
 struct simulated {
@@ -37,14 +37,14 @@ struct simulated {
 
 /* A device without work: tells the clock of its next operation. */
 static void tell(const struct pipeline_case *it, const struct lull_pipeline_switching *switching,
-                 const uint32_t *option, struct simulated *device, int64_t now_ns, uint32_t last)
+                 const uint32_t *point, struct simulated *device, int64_t now_ns, uint32_t last)
 {
     uint32_t mhz;
     uint32_t low;
 
     if (device->next == last)
         return;
-    mhz = dwell_option_of(it, option, it->graph.on_device[device->next])->sm_mhz;
+    mhz = dwell_point_of(it, point, it->graph.on_device[device->next])->sm_mhz;
     if (mhz == 0 || mhz == device->mhz)
         return;
     low = device->mhz;
@@ -69,10 +69,10 @@ static bool may_begin(const struct pipeline_case *it, uint32_t op, const int64_t
 }
 
 /* What share of an operation is done in a tick, at the clock as it is. */
-static double progress(const struct pipeline_case *it, const uint32_t *option, uint32_t op,
+static double progress(const struct pipeline_case *it, const uint32_t *point, uint32_t op,
                        const struct simulated *device, int64_t now_ns)
 {
-    const struct lull_pipeline_option *at = dwell_option_of(it, option, op);
+    const struct lull_pipeline_point *at = dwell_point_of(it, point, op);
     double time_ns = (double)at->time_ns;
 
     if (now_ns < device->settled_ns && at->sm_mhz > 0)
@@ -81,7 +81,7 @@ static double progress(const struct pipeline_case *it, const uint32_t *option, u
 }
 
 static int64_t simulate(const struct pipeline_case *it,
-                        const struct lull_pipeline_switching *switching, const uint32_t *option,
+                        const struct lull_pipeline_switching *switching, const uint32_t *point,
                         int64_t *end_ns)
 {
     const struct lull_pipeline_graph *graph = &it->graph;
@@ -93,8 +93,8 @@ static int64_t simulate(const struct pipeline_case *it,
         end_ns[op] = -1;
     for (uint32_t i = 0; i < graph->device_count; i++) {
         devices[i].next = graph->first_on[i];
-        devices[i].mhz = dwell_last_mhz(it, option, i);
-        tell(it, switching, option, &devices[i], 0, graph->first_on[i + 1]);
+        devices[i].mhz = dwell_last_mhz(it, point, i);
+        tell(it, switching, point, &devices[i], 0, graph->first_on[i + 1]);
     }
     for (; left > 0; now_ns += TICK_NS)
         for (uint32_t i = 0; i < graph->device_count; i++) {
@@ -107,13 +107,13 @@ static int64_t simulate(const struct pipeline_case *it,
             if (!device->busy && !may_begin(it, op, end_ns, now_ns))
                 continue;
             device->busy = true;
-            device->done += progress(it, option, op, device, now_ns);
+            device->done += progress(it, point, op, device, now_ns);
             if (device->done < 1.0)
                 continue;
             end_ns[op] = now_ns + TICK_NS;
             *device = (struct simulated){device->next + 1, false,       0.0,
                                          device->low_mhz,  device->mhz, device->settled_ns};
-            tell(it, switching, option, device, end_ns[op], graph->first_on[i + 1]);
+            tell(it, switching, point, device, end_ns[op], graph->first_on[i + 1]);
             left--;
         }
     return now_ns;
@@ -140,7 +140,7 @@ static void test_timeline(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= CASES; seed++) {
         struct lull_pipeline_switching switching;
-        uint32_t option[MOST_OPS];
+        uint32_t point[MOST_OPS];
         int64_t begin_ns[MOST_OPS];
         int64_t end_ns[MOST_OPS];
         int64_t simulated_ns[MOST_OPS];
@@ -152,10 +152,10 @@ static void test_timeline(void **state)
         draw(&random, &it, &switching);
         switching.is_fed_forward = false;
         for (uint32_t op = 0; op < it.graph.op_count; op++)
-            option[op] = (uint32_t)lull_random_below(
-                &random, it.profile.classes[it.graph.ops[op].class_index].option_count);
-        lull_pipeline_dwell_timeline(&it.problem, &switching, option, begin_ns, end_ns);
-        simulate(&it, &switching, option, simulated_ns);
+            point[op] = (uint32_t)lull_random_below(
+                &random, it.profile.classes[it.graph.ops[op].class_index].point_count);
+        lull_pipeline_switching_timeline(&it.problem, &switching, point, begin_ns, end_ns);
+        simulate(&it, &switching, point, simulated_ns);
         margin_ns = 3 * TICK_NS * (int64_t)it.graph.op_count;
         for (size_t op = 0; op < it.graph.op_count; op++)
             holds(llabs(end_ns[op] - simulated_ns[op]) <= margin_ns, seed);
@@ -174,7 +174,7 @@ struct turn {
     int64_t end_ns;
 };
 
-static uint32_t list_turns(const struct pipeline_case *it, const uint32_t *option,
+static uint32_t list_turns(const struct pipeline_case *it, const uint32_t *point,
                            const int64_t *end_ns, int64_t period_ns, uint32_t device,
                            struct turn *turns)
 {
@@ -185,19 +185,19 @@ static uint32_t list_turns(const struct pipeline_case *it, const uint32_t *optio
             const uint32_t op = it->graph.on_device[k];
             const int64_t end = end_ns[op] + round * period_ns;
 
-            turns[count++] = (struct turn){op, end - dwell_option_of(it, option, op)->time_ns, end};
+            turns[count++] = (struct turn){op, end - dwell_point_of(it, point, op)->time_ns, end};
         }
     return count;
 }
 
 /* Whether an operation ahead that is above this clock is so near that its raising comes first. */
 static bool is_soon_raised(const struct pipeline_case *it,
-                           const struct lull_pipeline_switching *switching, const uint32_t *option,
+                           const struct lull_pipeline_switching *switching, const uint32_t *point,
                            const struct turn *turns, uint32_t next, uint32_t count, int64_t now_ns)
 {
-    const uint32_t mhz = dwell_option_of(it, option, turns[next].op)->sm_mhz;
+    const uint32_t mhz = dwell_point_of(it, point, turns[next].op)->sm_mhz;
 
-    while (next < count && dwell_option_of(it, option, turns[next].op)->sm_mhz <= mhz)
+    while (next < count && dwell_point_of(it, point, turns[next].op)->sm_mhz <= mhz)
         next++;
     return next < count && turns[next].begin_ns - switching->up_ns - now_ns < switching->down_ns;
 }
@@ -207,10 +207,10 @@ static double effective_j(const struct pipeline_case *it, uint32_t op, uint32_t 
     const struct lull_pipeline_class *class = &it->profile.classes[it->graph.ops[op].class_index];
     size_t i = 0;
 
-    while (i + 1 < class->option_count && class->options[i].sm_mhz > mhz)
+    while (i + 1 < class->point_count && class->points[i].sm_mhz > mhz)
         i++;
-    return 1e-9 * ((double)class->options[i].energy_nj -
-                   it->blocking_w[it->graph.ops[op].device] * (double)class->options[i].time_ns);
+    return 1e-9 * ((double)class->points[i].energy_nj -
+                   it->blocking_w[it->graph.ops[op].device] * (double)class->points[i].time_ns);
 }
 
 /* An operation in small steps, at whatever clock there is; *end_out: when it really ends. */
@@ -238,7 +238,7 @@ static double run_turn(const struct pipeline_case *it, const struct turn *turn, 
 /* Of the second iteration. */
 static double more_of_device(const struct pipeline_case *it,
                              const struct lull_pipeline_switching *switching,
-                             const uint32_t *option, const struct turn *turns, uint32_t count)
+                             const uint32_t *point, const struct turn *turns, uint32_t count)
 {
     uint32_t asked = 2000;
     uint32_t held = 0;
@@ -248,8 +248,8 @@ static double more_of_device(const struct pipeline_case *it,
 
     for (uint32_t i = 1; i <= 2 * (count / ROUNDS); i++) {
         const uint32_t op = turns[i].op;
-        const uint32_t own = dwell_option_of(it, option, op)->sm_mhz;
-        const uint32_t next = dwell_option_of(it, option, turns[i + 1].op)->sm_mhz;
+        const uint32_t own = dwell_point_of(it, point, op)->sm_mhz;
+        const uint32_t next = dwell_point_of(it, point, turns[i + 1].op)->sm_mhz;
         double used_j;
 
         if (own == 0) {
@@ -258,7 +258,7 @@ static double more_of_device(const struct pipeline_case *it,
         }
         if (own > asked) {
             asked = own;
-        } else if (own < asked && !is_soon_raised(it, switching, option, turns, i, count, end_ns)) {
+        } else if (own < asked && !is_soon_raised(it, switching, point, turns, i, count, end_ns)) {
             held = asked;
             held_until_ns = end_ns + switching->down_ns;
             asked = own;
@@ -277,7 +277,7 @@ static void test_fed_forward(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= FED_CASES; seed++) {
         struct lull_pipeline_switching switching;
-        uint32_t option[MOST_OPS];
+        uint32_t point[MOST_OPS];
         int64_t end_ns[MOST_OPS];
         struct turn turns[ROUNDS * MOST_OPS + 1];
         struct lull_random random;
@@ -290,17 +290,17 @@ static void test_fed_forward(void **state)
         switching.is_fed_forward = true;
         switching.early_ns = (int64_t)lull_random_below(&random, 1000000);
         for (uint32_t op = 0; op < it.graph.op_count; op++)
-            option[op] = (uint32_t)lull_random_below(
-                &random, it.profile.classes[it.graph.ops[op].class_index].option_count);
-        time_ns = lull_pipeline_dwell_timeline(&it.problem, &switching, option, NULL, end_ns);
-        holds(time_ns == lull_pipeline_plan_cost(&it.problem, option, 0).time_ns, seed);
+            point[op] = (uint32_t)lull_random_below(
+                &random, it.profile.classes[it.graph.ops[op].class_index].point_count);
+        time_ns = lull_pipeline_switching_timeline(&it.problem, &switching, point, NULL, end_ns);
+        holds(time_ns == lull_pipeline_plan_cost(&it.problem, point, 0).time_ns, seed);
         for (uint32_t device = 0; device < it.graph.device_count; device++) {
-            const uint32_t count = list_turns(&it, option, end_ns, time_ns, device, turns);
+            const uint32_t count = list_turns(&it, point, end_ns, time_ns, device, turns);
 
             if (count > 0)
-                more_j += more_of_device(&it, &switching, option, turns, count);
+                more_j += more_of_device(&it, &switching, point, turns, count);
         }
-        holds(fabs(lull_pipeline_dwell_energy_j(&it.problem, &switching, option) - more_j) <
+        holds(fabs(lull_pipeline_switching_energy_j(&it.problem, &switching, point) - more_j) <
                   0.005 * (double)it.graph.op_count,
               seed);
         pipeline_case_fini(&it);
@@ -319,8 +319,8 @@ static void check_plan(const struct pipeline_case *it,
                        const struct lull_pipeline_switching *switching, int64_t deadline_ns,
                        struct lull_random *random, uint64_t seed, struct tally *tally)
 {
-    struct lull_pipeline_dwell_report report;
-    uint32_t option[MOST_OPS];
+    struct lull_pipeline_switching_report report;
+    uint32_t point[MOST_OPS];
     uint32_t before[MOST_OPS];
     struct lull_error err;
     double best_j = dwell_best_of_all(it, switching, deadline_ns);
@@ -328,23 +328,23 @@ static void check_plan(const struct pipeline_case *it,
     int rc;
 
     for (uint32_t op = 0; op < it->graph.op_count; op++)
-        option[op] = (uint32_t)lull_random_below(
-            random, it->profile.classes[it->graph.ops[op].class_index].option_count);
-    memcpy(before, option, sizeof(before));
-    rc = lull_pipeline_dwell(&it->problem, switching, deadline_ns, option, &report, &err);
+        point[op] = (uint32_t)lull_random_below(
+            random, it->profile.classes[it->graph.ops[op].class_index].point_count);
+    memcpy(before, point, sizeof(before));
+    rc = lull_pipeline_switching(&it->problem, switching, deadline_ns, point, &report, &err);
     if (rc == -ERANGE) {
-        holds(memcmp(before, option, it->graph.op_count * sizeof(*option)) == 0, seed);
+        holds(memcmp(before, point, it->graph.op_count * sizeof(*point)) == 0, seed);
         tally->missed += isfinite(best_j) ? 1 : 0;
         return;
     }
     holds(rc == 0, seed);
-    holds(dwell_is_good(it, switching, option, deadline_ns, &changes), seed);
+    holds(dwell_is_good(it, switching, point, deadline_ns, &changes), seed);
     holds(changes == report.switches_after, seed);
     holds(report.time_ns <= deadline_ns, seed);
-    holds(dwell_cost_j(it, switching, option, deadline_ns, changes) >= best_j - 1e-9, seed);
+    holds(dwell_cost_j(it, switching, point, deadline_ns, changes) >= best_j - 1e-9, seed);
     tally->found++;
-    tally->best += dwell_cost_j(it, switching, option, deadline_ns, changes) <= best_j + 1e-6;
-    best_j = dwell_cost_j(it, switching, option, deadline_ns, changes) / best_j - 1.0;
+    tally->best += dwell_cost_j(it, switching, point, deadline_ns, changes) <= best_j + 1e-6;
+    best_j = dwell_cost_j(it, switching, point, deadline_ns, changes) / best_j - 1.0;
     tally->sum += 100.0 * best_j;
     tally->worst = fmax(tally->worst, 100.0 * best_j);
 }
@@ -356,23 +356,23 @@ static void check_replan(const struct pipeline_case *it,
 {
     struct lull_frontier *frontier = lull_frontier_create(&it->problem, NULL);
     struct lull_pipeline_rounding *rounding;
-    struct lull_pipeline_dwell_report report;
+    struct lull_pipeline_switching_report report;
     double best_j = dwell_best_of_all(it, switching, deadline_ns);
-    uint32_t option[MOST_OPS];
+    uint32_t point[MOST_OPS];
     struct lull_error err;
     size_t changes;
     int rc;
 
     assert_non_null(frontier);
     assert_int_equal(lull_pipeline_rounding_create(&it->problem, &rounding), 0);
-    lull_pipeline_plan_highest(&it->problem, option);
-    rc = lull_pipeline_dwell_replan(&it->problem, rounding, frontier, switching, deadline_ns,
-                                    option, &report, &err);
+    lull_pipeline_plan_highest(&it->problem, point);
+    rc = lull_pipeline_switching_replan(&it->problem, rounding, frontier, switching, deadline_ns,
+                                    point, &report, &err);
     holds(rc == 0 || rc == -ERANGE, seed);
     if (rc == 0) {
-        holds(dwell_is_good(it, switching, option, deadline_ns, &changes), seed);
+        holds(dwell_is_good(it, switching, point, deadline_ns, &changes), seed);
         holds(changes == report.switches_after, seed);
-        holds(dwell_cost_j(it, switching, option, deadline_ns, changes) >= best_j - 1e-9, seed);
+        holds(dwell_cost_j(it, switching, point, deadline_ns, changes) >= best_j - 1e-9, seed);
     }
     lull_pipeline_rounding_destroy(rounding);
     lull_frontier_destroy(frontier);
