@@ -10,20 +10,20 @@
 #include "base/text.h"
 
 /* One row of any of the tables, and what the command line said of it. */
-struct slot {
+struct option_slot {
     const struct lull_option *row;
     char *into;       /* the struct of its table */
     const char *text; /* the last value given, "" for a flag; null: it was not there */
 };
 
-struct reading {
+struct option_reading {
     const struct lull_option_reader *reader;
-    struct slot slots[LULL_OPTION_MOST_ROWS];
+    struct option_slot slots[LULL_OPTION_MOST_ROWS];
     uint32_t count;
     enum lull_option_result result;
 };
 
-static void collect(struct reading *reading)
+static void collect(struct option_reading *reading)
 {
     const struct lull_option_table *table = reading->reader->tables;
 
@@ -32,7 +32,7 @@ static void collect(struct reading *reading)
             if (row->type == LULL_OPTION_GROUP)
                 continue;
             assert(reading->count < LULL_OPTION_MOST_ROWS);
-            reading->slots[reading->count++] = (struct slot){
+            reading->slots[reading->count++] = (struct option_slot){
                 .row = row, .into = (char *)reading->reader->options + table[i].offset};
         }
 }
@@ -146,7 +146,7 @@ static int take_number(const struct lull_option *row, const char *text, void *pl
 }
 
 /* The text is a value that the row allows; nothing is printed. */
-static int take_value(const struct slot *slot, const char *text, struct lull_error *err)
+static int take_value(const struct option_slot *slot, const char *text, struct lull_error *err)
 {
     const struct lull_option *const row = slot->row;
     void *const place = slot->into + row->offset;
@@ -181,7 +181,7 @@ static int take_value(const struct slot *slot, const char *text, struct lull_err
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
-static int refer_to_help(const struct reading *reading)
+static int refer_to_help(const struct option_reading *reading)
 {
     fprintf(stderr, "Try `%s --help`.\n", reading->reader->name);
     return -EINVAL;
@@ -256,7 +256,7 @@ static void print_expected(const struct lull_option *row, FILE *out)
     }
 }
 
-static int refuse_value(const struct reading *reading, const struct lull_option *row,
+static int refuse_value(const struct option_reading *reading, const struct lull_option *row,
                         const char *text, int code, const struct lull_error *err)
 {
     struct lull_nearest nearest = lull_nearest_begin(text);
@@ -280,7 +280,7 @@ static int refuse_value(const struct reading *reading, const struct lull_option 
 
 /* ---- options ------------------------------------------------------------------------------- */
 
-static int set(struct reading *reading, struct slot *slot, const char *text)
+static int set(struct option_reading *reading, struct option_slot *slot, const char *text)
 {
     struct lull_error err = {0};
     int rc = 0;
@@ -338,7 +338,7 @@ static bool has_letter(const struct lull_option *row, char letter)
     return false;
 }
 
-static int refuse_option(const struct reading *reading, const char *word, size_t length)
+static int refuse_option(const struct option_reading *reading, const char *word, size_t length)
 {
     char name[LONGEST_WORD + 1];
     struct lull_nearest nearest = lull_nearest_begin(name);
@@ -355,9 +355,9 @@ static int refuse_option(const struct reading *reading, const char *word, size_t
 }
 
 /* Null, and a message, where no row or several have the name. */
-static struct slot *find_long(struct reading *reading, const char *word, size_t length)
+static struct option_slot *find_long(struct option_reading *reading, const char *word, size_t length)
 {
-    struct slot *found = NULL;
+    struct option_slot *found = NULL;
     uint32_t prefixes = 0;
 
     for (uint32_t i = 0; i < reading->count; i++) {
@@ -386,7 +386,7 @@ static struct slot *find_long(struct reading *reading, const char *word, size_t 
     return NULL;
 }
 
-static int refuse_missing_value(const struct reading *reading, const struct lull_option *row)
+static int refuse_missing_value(const struct option_reading *reading, const struct lull_option *row)
 {
     fprintf(stderr, "%s: --%s needs a value: give ", reading->reader->name, row->name);
     if (row->type == LULL_OPTION_TEXT || (row->type == LULL_OPTION_OWN && row->expected == NULL))
@@ -398,7 +398,7 @@ static int refuse_missing_value(const struct reading *reading, const struct lull
 }
 
 /* The options that each reading knows by itself. */
-static bool take_standard(struct reading *reading, const char *word, size_t length)
+static bool take_standard(struct option_reading *reading, const char *word, size_t length)
 {
     static const struct {
         const char *name;
@@ -416,12 +416,12 @@ static bool take_standard(struct reading *reading, const char *word, size_t leng
 }
 
 /* at: the word; it is moved to the value where that is the next word. */
-static int take_long(struct reading *reading, char ***at)
+static int take_long(struct option_reading *reading, char ***at)
 {
     const char *const word = **at + 2;
     const size_t length = strcspn(word, "=");
     const char *value = word[length] == '=' ? word + length + 1 : NULL;
-    struct slot *slot;
+    struct option_slot *slot;
 
     if (take_standard(reading, word, length))
         return 0;
@@ -440,7 +440,7 @@ static int take_long(struct reading *reading, char ***at)
     return set(reading, slot, value);
 }
 
-static struct slot *find_letter(struct reading *reading, char letter)
+static struct option_slot *find_letter(struct option_reading *reading, char letter)
 {
     for (uint32_t i = 0; i < reading->count; i++)
         if (has_letter(reading->slots[i].row, letter))
@@ -448,10 +448,10 @@ static struct slot *find_letter(struct reading *reading, char letter)
     return NULL;
 }
 
-static int take_letters(struct reading *reading, char ***at)
+static int take_letters(struct option_reading *reading, char ***at)
 {
     for (const char *letter = **at + 1; *letter != '\0'; letter++) {
-        struct slot *const slot = find_letter(reading, *letter);
+        struct option_slot *const slot = find_letter(reading, *letter);
         int rc;
 
         if (slot == NULL && (*letter == 'h' || *letter == '?')) {
@@ -480,10 +480,10 @@ static int take_letters(struct reading *reading, char ***at)
     return 0;
 }
 
-static int set_defaults(struct reading *reading)
+static int set_defaults(struct option_reading *reading)
 {
     for (uint32_t i = 0; i < reading->count; i++) {
-        struct slot *const slot = &reading->slots[i];
+        struct option_slot *const slot = &reading->slots[i];
         const struct lull_option *const row = slot->row;
         const char *text = row->environment != NULL ? getenv(row->environment) : NULL;
         struct lull_error err = {0};
@@ -501,7 +501,7 @@ static int set_defaults(struct reading *reading)
 /* ---- what goes together -------------------------------------------------------------------- */
 
 /* Is one of "this|that=value" on the command line? name_out: the first that is, or null. */
-static bool find_given(const struct reading *reading, const char *list, const char **name_out)
+static bool find_given(const struct option_reading *reading, const char *list, const char **name_out)
 {
     *name_out = NULL;
     while (*list != '\0') {
@@ -509,7 +509,7 @@ static bool find_given(const struct reading *reading, const char *list, const ch
         const size_t name = strcspn(list, "=|");
 
         for (uint32_t i = 0; i < reading->count; i++) {
-            const struct slot *const slot = &reading->slots[i];
+            const struct option_slot *const slot = &reading->slots[i];
 
             if (slot->text == NULL || strlen(slot->row->name) != name ||
                 strncmp(slot->row->name, list, name) != 0)
@@ -537,7 +537,7 @@ static void print_list(const char *list, FILE *out)
     }
 }
 
-static int check_together(const struct reading *reading)
+static int check_together(const struct option_reading *reading)
 {
     const char *const command = reading->reader->name;
     const char *other;
@@ -566,7 +566,7 @@ static int check_together(const struct reading *reading)
     return 0;
 }
 
-static int check_operands(const struct reading *reading, const struct lull_operands *operands)
+static int check_operands(const struct option_reading *reading, const struct lull_operands *operands)
 {
     const struct lull_operand_rules *const rules = reading->reader->rules;
 
@@ -578,7 +578,7 @@ static int check_operands(const struct reading *reading, const struct lull_opera
 
 /* ---- the command line ---------------------------------------------------------------------- */
 
-static int refuse_word(const struct reading *reading, const char *word)
+static int refuse_word(const struct option_reading *reading, const char *word)
 {
     if (reading->reader->rules->most == 0)
         fprintf(stderr, "%s: %s: this command takes options only\n", reading->reader->name, word);
@@ -588,7 +588,7 @@ static int refuse_word(const struct reading *reading, const char *word)
 }
 
 /* Words are moved to the front of argv; those that options have taken make the room. */
-static int take_all(struct reading *reading, char **argv, struct lull_operands *operands)
+static int take_all(struct option_reading *reading, char **argv, struct lull_operands *operands)
 {
     const struct lull_operand_rules *const rules = reading->reader->rules;
     bool takes_options = true;
@@ -620,7 +620,7 @@ static int take_all(struct reading *reading, char **argv, struct lull_operands *
 int lull_options_read(const struct lull_option_reader *reader, int argc, char **argv,
                       struct lull_operands *operands_out)
 {
-    struct reading reading = {.reader = reader};
+    struct option_reading reading = {.reader = reader};
     int rc;
 
     assert(argc > 0 && argv[argc] == NULL);

@@ -225,7 +225,7 @@ static void fill(struct lull_time_indexed *program, int column, int64_t entry)
         }
 }
 
-struct walk {
+struct time_indexed_walk {
     bool is_filling;
     int64_t columns;
     int64_t entries;
@@ -233,7 +233,7 @@ struct walk {
 
 /* Columns of one operating point; *has_free: the job has one that is in nobody's way, no other is needed. */
 static void walk_point(struct lull_time_indexed *program, struct lull_time_indexed_column column,
-                      double most_j, bool *has_free, struct walk *walk)
+                      double most_j, bool *has_free, struct time_indexed_walk *walk)
 {
     const struct lull_slot_point *point = &program->problem->jobs[column.job].points[column.point];
 
@@ -260,7 +260,7 @@ static void walk_point(struct lull_time_indexed *program, struct lull_time_index
 }
 
 /* Goes through the columns; fills them in if there are arrays for them. */
-static void walk_columns(struct lull_time_indexed *program, struct walk *walk)
+static void walk_columns(struct lull_time_indexed *program, struct time_indexed_walk *walk)
 {
     const struct lull_slot_problem *problem = program->problem;
 
@@ -296,7 +296,7 @@ static void choose_scale(struct lull_time_indexed *program)
 
 static int make_columns(struct lull_time_indexed *program, struct lull_error *err)
 {
-    struct walk walk = {0};
+    struct time_indexed_walk walk = {0};
     size_t room;
 
     walk_columns(program, &walk);
@@ -316,7 +316,7 @@ static int make_columns(struct lull_time_indexed *program, struct lull_error *er
     if (program->column == NULL || program->begin == NULL || program->cost == NULL ||
         program->row == NULL || program->value == NULL)
         return -ENOMEM;
-    walk = (struct walk){.is_filling = true};
+    walk = (struct time_indexed_walk){.is_filling = true};
     walk_columns(program, &walk);
     program->begin[program->columns] = (int)walk.entries;
     return 0;

@@ -11,20 +11,20 @@
 #include "base/watch.h"
 #include "trace/kineto.h"
 
-struct arguments {
+struct analyze_arguments {
     bool is_json;
     struct lull_prediction_setup setup;
 };
 
 static const struct lull_option rows[] = {
-    LULL_CLI_MODEL_ROW(struct arguments, setup.model, "The GPU model whose power is assumed.",
+    LULL_CLI_MODEL_ROW(struct analyze_arguments, setup.model, "The GPU model whose power is assumed.",
                        .aliases = "gpu,g",
                        .otherwise = "the one that the trace names, else A100-SXM4-40GB"),
-    LULL_VALUE("switch-ms", "DOWN,UP", OWN, struct arguments, setup.down_ms,
+    LULL_VALUE("switch-ms", "DOWN,UP", OWN, struct analyze_arguments, setup.down_ms,
                "How long it takes until a lower and until a higher clock has effect.",
                .aliases = "s", .parse = lull_cli_parse_times, .expected = LULL_CLI_TIMES,
                .otherwise = "those measured on the model"),
-    LULL_JSON_ROW(struct arguments, is_json),
+    LULL_JSON_ROW(struct analyze_arguments, is_json),
     {0},
 };
 
@@ -127,7 +127,7 @@ static int print(bool is_json, const struct lull_analyzed_rank *ranks, size_t co
 
 static void prepare(void *options)
 {
-    struct arguments *const arguments = options;
+    struct analyze_arguments *const arguments = options;
 
     arguments->setup.down_ms = -1.0;
     arguments->setup.up_ms = -1.0;
@@ -135,7 +135,7 @@ static void prepare(void *options)
 
 static int run(void *options, const struct lull_operands *files)
 {
-    const struct arguments *const arguments = options;
+    const struct analyze_arguments *const arguments = options;
     struct lull_analyzed_rank *const ranks = calloc(files->count, sizeof(*ranks));
     int status = LULL_EXIT_OK;
 
@@ -169,7 +169,7 @@ const struct lull_program_command lull_analyze_command = {
                  .most = UINT32_MAX,
                  .missing = "there is no trace; give the files that the PyTorch profiler wrote, "
                             "one per rank"},
-    .size = sizeof(struct arguments),
+    .size = sizeof(struct analyze_arguments),
     .prepare = prepare,
     .run = run,
 };

@@ -15,7 +15,7 @@
 #include "cli/command.h"
 #include "governor/control/calibrate.h"
 
-struct arguments {
+struct calibrate_arguments {
     uint32_t gpus[LULL_DEVICE_MAX_GPUS];
     uint32_t gpu_count; /* 0: all */
     uint32_t rounds;
@@ -27,7 +27,7 @@ struct arguments {
 
 static int parse_gpu(const char *text, void *place, struct lull_error *err)
 {
-    struct arguments *const arguments = place;
+    struct calibrate_arguments *const arguments = place;
     int64_t gpu = 0;
 
     (void)err;
@@ -49,12 +49,12 @@ static const struct lull_option rows[] = {
      .expected = "a number as `lull gpus` shows it",
      .otherwise = "all GPUs",
      .help = "Measure this GPU, as `lull gpus` numbers it; may be given again."},
-    LULL_VALUE("rounds", "N", WHOLE, struct arguments, rounds,
+    LULL_VALUE("rounds", "N", WHOLE, struct calibrate_arguments, rounds,
                "How many times each clock is switched to and back.", .aliases = "n", .least = 1,
                .most = LULL_CALIBRATION_SWITCHES, .usual = "20"),
-    LULL_JSON_ROW(struct arguments, is_json),
-    LULL_CLI_NO_DAEMON_ROW(struct arguments, no_daemon),
-    LULL_CLI_RUNTIME_DIR_ROW(struct arguments, runtime_dir, .aliases = "r"),
+    LULL_JSON_ROW(struct calibrate_arguments, is_json),
+    LULL_CLI_NO_DAEMON_ROW(struct calibrate_arguments, no_daemon),
+    LULL_CLI_RUNTIME_DIR_ROW(struct calibrate_arguments, runtime_dir, .aliases = "r"),
     {0},
 };
 
@@ -138,7 +138,7 @@ static void print_record(uint32_t gpu, const struct lull_calibration_record *rec
     }
 }
 
-static void print_table(const struct arguments *arguments,
+static void print_table(const struct calibrate_arguments *arguments,
                         const struct lull_calibration_record *records)
 {
     for (uint32_t i = 0; i < arguments->gpu_count; i++)
@@ -150,7 +150,7 @@ static void print_table(const struct arguments *arguments,
                lull_calibration_together_ms(&records[0], 0.99));
 }
 
-static void print_json(const struct arguments *arguments,
+static void print_json(const struct calibrate_arguments *arguments,
                        const struct lull_calibration_record *records)
 {
     json_t *gpus = json_array();
@@ -219,7 +219,7 @@ static int store(const struct lull_calibration_record *records, uint32_t count,
 
 /* ---- all of it --------------------------------------------------------------------------- */
 
-static int choose_gpus(struct arguments *arguments, const struct lull_devices *devices,
+static int choose_gpus(struct calibrate_arguments *arguments, const struct lull_devices *devices,
                        struct lull_error *err)
 {
     const uint32_t count = lull_devices_count(devices);
@@ -235,7 +235,7 @@ static int choose_gpus(struct arguments *arguments, const struct lull_devices *d
     return 0;
 }
 
-static int calibrate(struct arguments *arguments, struct lull_devices *devices,
+static int calibrate(struct calibrate_arguments *arguments, struct lull_devices *devices,
                      struct lull_error *err)
 {
     struct watch watch;
@@ -271,7 +271,7 @@ static int calibrate(struct arguments *arguments, struct lull_devices *devices,
 
 static int run(void *options, const struct lull_operands *operands)
 {
-    struct arguments *const arguments = options;
+    struct calibrate_arguments *const arguments = options;
     struct lull_devices *devices;
     struct lull_error err = {0};
     int result;
@@ -300,6 +300,6 @@ const struct lull_program_command lull_calibrate_command = {
              "  lull calibrate --gpu 0 --rounds 50",
     .tables = {{rows, 0}},
     .operands = {.takes_command = true},
-    .size = sizeof(struct arguments),
+    .size = sizeof(struct calibrate_arguments),
     .run = run,
 };

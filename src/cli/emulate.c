@@ -15,7 +15,7 @@
 #include "cli/command.h"
 #include "emulator/node.h"
 
-struct arguments {
+struct emulate_arguments {
     const char *faults;
     const char *truth;
     uint64_t seed;
@@ -24,24 +24,24 @@ struct arguments {
 };
 
 static const struct lull_option rows[] = {
-    LULL_SEED_ROW(struct arguments, seed,
+    LULL_SEED_ROW(struct emulate_arguments, seed,
                   "Seed of the differences between GPUs and of the noise in their readings; "
                   "0: nominal GPUs without noise."),
-    LULL_VALUE("warm", "W", NUMBER, struct arguments, warm_w,
+    LULL_VALUE("warm", "W", NUMBER, struct emulate_arguments, warm_w,
                "Start at the temperature that a job leaves which draws this power on each GPU.",
                .otherwise = "the temperature of idle GPUs"),
-    LULL_VALUE("time-scale", "X", NUMBER, struct arguments, time_scale,
+    LULL_VALUE("time-scale", "X", NUMBER, struct emulate_arguments, time_scale,
                "How many seconds pass on the node in a second.", .least = 0.01, .most = 1000,
                .usual = "1"),
     LULL_VALUE(
-        "fault", "LIST", TEXT, struct arguments, faults,
+        "fault", "LIST", TEXT, struct emulate_arguments, faults,
         "Inject faults: [GPU:]NAME[=VALUE[xCOUNT][@AFTER]],... where NAME is set_code, "
         "hang_ms, no_effect, settle_factor, no_permission, no_energy, get_code or any_user "
         "(clocks may be set without root).",
         .more =
             "A fault happens COUNT times instead of for ever, after AFTER calls without one. "
             "Codes are the vendor's own. The faults in $LULL_EMULATED_FAULT are injected as well."),
-    LULL_VALUE("truth", "FILE", TEXT, struct arguments, truth,
+    LULL_VALUE("truth", "FILE", TEXT, struct emulate_arguments, truth,
                "Write what really happened on the GPUs into this file at the end, as JSON.",
                .aliases = "report", .hint = LULL_OPTION_FILE),
     {0},
@@ -205,7 +205,7 @@ static int set_faults(struct lull_node *node, const char *option, struct lull_er
     return result;
 }
 
-static int run_on_node(const struct arguments *arguments, char **command, struct lull_node *node,
+static int run_on_node(const struct emulate_arguments *arguments, char **command, struct lull_node *node,
                        const sigset_t *watched, const sigset_t *old_mask, struct lull_error *err)
 {
     char directory[PATH_MAX];
@@ -227,7 +227,7 @@ static int run_on_node(const struct arguments *arguments, char **command, struct
 
 static int run(void *options, const struct lull_operands *operands)
 {
-    const struct arguments *const arguments = options;
+    const struct emulate_arguments *const arguments = options;
     struct lull_node_spec spec = {
         .seed = arguments->seed, .time_scale = arguments->time_scale, .warm_w = arguments->warm_w};
     struct lull_error err = {0};
@@ -267,7 +267,7 @@ const struct lull_program_command lull_emulate_command = {
                  .takes_command = true,
                  .needs_command = true,
                  .missing = "give SPEC and COMMAND, such as 4xA100-SXM4-40GB -- nvidia-smi"},
-    .size = sizeof(struct arguments),
+    .size = sizeof(struct emulate_arguments),
     .returns_jobs_status = true,
     .run = run,
 };

@@ -154,13 +154,13 @@ static void print_gpu(struct lull_devices *devices, uint32_t gpu)
     putchar('\n');
 }
 
-struct arguments {
+struct gpus_arguments {
     bool is_json;
 };
 
 static int run(void *options, const struct lull_operands *operands)
 {
-    const struct arguments *const arguments = options;
+    const struct gpus_arguments *const arguments = options;
     struct lull_devices *devices;
     struct lull_error err = {0};
     int result;
@@ -178,7 +178,7 @@ static int run(void *options, const struct lull_operands *operands)
     return result == 0 ? LULL_EXIT_OK : LULL_EXIT_FAILED;
 }
 
-static const struct lull_option rows[] = {LULL_JSON_ROW(struct arguments, is_json), {0}};
+static const struct lull_option rows[] = {LULL_JSON_ROW(struct gpus_arguments, is_json), {0}};
 
 const struct lull_program_command lull_gpus_command = {
     .name = "gpus",
@@ -186,6 +186,6 @@ const struct lull_program_command lull_gpus_command = {
     .about = "Lists the GPUs of this node: their clocks, power and temperature, why a clock is "
              "what it is, and what can be set.",
     .tables = {{rows, 0}},
-    .size = sizeof(struct arguments),
+    .size = sizeof(struct gpus_arguments),
     .run = run,
 };

@@ -10,7 +10,7 @@
 #include "cli/command.h"
 #include "governor/report/limits_report.h"
 
-struct request {
+struct limit_request {
     struct lull_job_selector choice;
     bool has_choice;  /* else as stored */
     double eta_ratio; /* negative: as stored */
@@ -23,21 +23,21 @@ struct request {
 };
 
 static const struct lull_option rows[] = {
-    LULL_CLI_CHOOSE_ROW(struct request, choice,
+    LULL_CLI_CHOOSE_ROW(struct limit_request, choice,
                         "Choose anew from what was measured: " LULL_CLI_CHOICES ".",
-                        LULL_GIVEN(struct request, has_choice), .otherwise = "as stored",
+                        LULL_GIVEN(struct limit_request, has_choice), .otherwise = "as stored",
                         .more = "That is only shown: `lull run --power-limit auto` chooses again "
                                 "at each run, by its own options. edp is the energy-delay "
                                 "product, slowdown=5% the least energy that is at most 5 % slower "
                                 "than the highest limit."),
-    LULL_CLI_ETA_ROW(struct request, eta_ratio, .otherwise = "as stored"),
-    LULL_FLAG("forget", struct request, is_forgetting,
+    LULL_CLI_ETA_ROW(struct limit_request, eta_ratio, .otherwise = "as stored"),
+    LULL_FLAG("forget", struct limit_request, is_forgetting,
               "Remove what was measured for COMMAND, which is then measured anew."),
-    LULL_JSON_ROW(struct request, is_json),
+    LULL_JSON_ROW(struct limit_request, is_json),
     {0},
 };
 
-static int choose(const struct request *request, struct lull_limit_profile *profile)
+static int choose(const struct limit_request *request, struct lull_limit_profile *profile)
 {
     if (request->has_choice) {
         profile->selector.aim = request->choice.aim;
@@ -66,7 +66,7 @@ static void print_line(const struct lull_limit_profile *profile)
 
 static int show(void *context, const struct lull_limit_profile *stored)
 {
-    struct request *request = context;
+    struct limit_request *request = context;
     struct lull_limit_profile profile = *stored;
     int result;
 
@@ -86,14 +86,14 @@ static int show(void *context, const struct lull_limit_profile *stored)
     return 0;
 }
 
-static int refuse(const struct request *request, struct lull_error *err)
+static int refuse(const struct limit_request *request, struct lull_error *err)
 {
     return lull_error_set(err, -ENOENT,
                           "no profile of %s is stored; lull run --power-limit auto makes one",
                           request->program);
 }
 
-static int forget(struct lull_store *store, const struct request *request, struct lull_error *err)
+static int forget(struct lull_store *store, const struct limit_request *request, struct lull_error *err)
 {
     const int count = lull_limit_profiles_remove(store, request->program, err);
 
@@ -104,7 +104,7 @@ static int forget(struct lull_store *store, const struct request *request, struc
     return count < 0 ? count : 0;
 }
 
-static int serve(struct request *request, struct lull_error *err)
+static int serve(struct limit_request *request, struct lull_error *err)
 {
     struct lull_store *store = NULL;
     int result = lull_store_open(NULL, &lull_limit_profiles_schema, false, &store, err);
@@ -123,12 +123,12 @@ static int serve(struct request *request, struct lull_error *err)
 
 static void prepare(void *options)
 {
-    ((struct request *)options)->eta_ratio = -1.0;
+    ((struct limit_request *)options)->eta_ratio = -1.0;
 }
 
 static int check(void *options, const struct lull_operands *operands, struct lull_error *err)
 {
-    struct request *const request = options;
+    struct limit_request *const request = options;
 
     request->command = operands->command;
     if (request->is_forgetting && request->command == NULL)
@@ -139,7 +139,7 @@ static int check(void *options, const struct lull_operands *operands, struct lul
 
 static int run(void *options, const struct lull_operands *operands)
 {
-    struct request *const request = options;
+    struct limit_request *const request = options;
     struct lull_error err = {0};
     json_t *document;
     int result;
@@ -172,7 +172,7 @@ const struct lull_program_command lull_limit_command = {
              "  lull limit --forget -- mpirun -n 4 ./train",
     .tables = {{rows, 0}},
     .operands = {.takes_command = true},
-    .size = sizeof(struct request),
+    .size = sizeof(struct limit_request),
     .prepare = prepare,
     .check = check,
     .run = run,

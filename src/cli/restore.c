@@ -47,13 +47,13 @@ static int restore_here(const char *runtime_dir, struct lull_error *err)
     return result;
 }
 
-struct arguments {
+struct restore_arguments {
     const char *runtime_dir;
 };
 
 static int run(void *options, const struct lull_operands *operands)
 {
-    const struct arguments *const arguments = options;
+    const struct restore_arguments *const arguments = options;
     struct lull_message_welcome welcome;
     struct lull_client *client;
     struct lull_error err = {0};
@@ -71,7 +71,7 @@ static int run(void *options, const struct lull_operands *operands)
 }
 
 static const struct lull_option rows[] = {
-    LULL_CLI_RUNTIME_DIR_ROW(struct arguments, runtime_dir, .aliases = "r"),
+    LULL_CLI_RUNTIME_DIR_ROW(struct restore_arguments, runtime_dir, .aliases = "r"),
     {0},
 };
 
@@ -81,6 +81,6 @@ const struct lull_program_command lull_restore_command = {
     .about = "Takes the GPUs of this node from every client and puts back what Lull has changed: "
              "through lulld, or, where none runs, as root from its journals.",
     .tables = {{rows, 0}},
-    .size = sizeof(struct arguments),
+    .size = sizeof(struct restore_arguments),
     .run = run,
 };

@@ -14,7 +14,7 @@
 #include "governor/plan/plan_runner.h"
 #include "governor/run/run.h"
 
-struct arguments {
+struct run_arguments {
     struct lull_run_options run;
     const char *plans[LULL_PLAN_RUNNER_MAX_PLANS];
     bool has_tolerance;
@@ -33,7 +33,7 @@ static int parse_node(const char *text, void *nodes, struct lull_error *err)
 
 static int parse_plan(const char *text, void *place, struct lull_error *err)
 {
-    struct arguments *const arguments = place;
+    struct run_arguments *const arguments = place;
 
     if (arguments->run.plan_count == LULL_PLAN_RUNNER_MAX_PLANS)
         return lull_error_set(err, -EINVAL, "give %d plans at most", LULL_PLAN_RUNNER_MAX_PLANS);
@@ -85,82 +85,82 @@ static const char *const power_limits[] = {"auto", NULL};
 static const char *const profilings[] = {"search", "sweep", NULL};
 
 static const struct lull_option rows[] = {
-    LULL_CLI_TOLERANCE_ROW(struct arguments, run.control.tolerance_ratio, .is_open = true,
-                           .aliases = "max-slowdown", LULL_GIVEN(struct arguments, has_tolerance),
+    LULL_CLI_TOLERANCE_ROW(struct run_arguments, run.control.tolerance_ratio, .is_open = true,
+                           .aliases = "max-slowdown", LULL_GIVEN(struct run_arguments, has_tolerance),
                            .more = "With --power-limit auto, the limit is then the one of least "
                                    "energy that is at most this much slower."),
-    LULL_FLAG("compare", struct arguments, run.compare,
+    LULL_FLAG("compare", struct run_arguments, run.compare,
               "Run the command twice, first unmanaged, and report the difference.", .letter = 'c'),
-    LULL_VALUE("report", "DIR", TEXT, struct arguments, run.report,
+    LULL_VALUE("report", "DIR", TEXT, struct run_arguments, run.report,
                "Write report.json and trace.json into this directory.", .letter = 'o',
                .aliases = "r", .hint = LULL_OPTION_FOLDER, .usual = "lull-report",
                .more = "trace.json is a timeline for ui.perfetto.dev or chrome://tracing."),
-    LULL_FLAG("json", struct arguments, is_json,
+    LULL_FLAG("json", struct run_arguments, is_json,
               "Print report.json on standard output at the end, and nothing else there.",
               .letter = 'j',
               .more = "The standard output of the command then goes to standard error."),
-    LULL_QUIET_ROW(struct arguments, run.quiet),
-    LULL_CLI_NO_DAEMON_ROW(struct arguments, run.no_daemon),
-    LULL_CLI_RUNTIME_DIR_ROW(struct arguments, run.runtime_dir),
+    LULL_QUIET_ROW(struct run_arguments, run.quiet),
+    LULL_CLI_NO_DAEMON_ROW(struct run_arguments, run.no_daemon),
+    LULL_CLI_RUNTIME_DIR_ROW(struct run_arguments, run.runtime_dir),
 
     LULL_GROUP("How clocks are found"),
-    LULL_VALUE("confidence", "RATIO", RATIO, struct arguments, run.control.confidence,
+    LULL_VALUE("confidence", "RATIO", RATIO, struct run_arguments, run.control.confidence,
                "How sure it must be, statistically, that the job is not slower than --tolerance "
                "allows before a lower clock is kept.",
                .least = 0.5, .most = 0.999999, .is_open = true, .usual = "95%"),
-    LULL_VALUE("tail-tolerance", "RATIO", RATIO, struct arguments, run.control.tail_tolerance_ratio,
+    LULL_VALUE("tail-tolerance", "RATIO", RATIO, struct run_arguments, run.control.tail_tolerance_ratio,
                "How much longer the slowest iteration of a hundred may become, beside the average: "
                "for inference, where an iteration is a token.",
                .is_open = true, .otherwise = "only the average counts",
                .more = "Each comparison then takes at least 100 iterations."),
     LULL_VALUE(
-        "steady", "RATIO", RATIO, struct arguments, run.control.steady_tolerance_ratio,
+        "steady", "RATIO", RATIO, struct run_arguments, run.control.steady_tolerance_ratio,
         "Use one clock for the whole iteration, at most this much slower, instead of "
         "switching clocks within it.",
-        LULL_GIVEN(struct arguments, run.control.only_steady), .is_open = true,
+        LULL_GIVEN(struct run_arguments, run.control.only_steady), .is_open = true,
         .more =
             "It is for jobs whose idle time or communication comes in pieces that are too short "
             "to switch for. Without this option a steady clock is sought only where no section "
             "is worth switching, and may cost 0.25 %."),
-    LULL_FLAG("exposure", struct arguments, run.exposure,
+    LULL_FLAG("exposure", struct run_arguments, run.exposure,
               "Record compute kernels for some iterations (CUPTI), so that all gaps between them "
               "can be lowered, not only those seen in the calls of NCCL.",
               .more = "It stands aside if another profiler holds CUPTI."),
-    LULL_FLAG("markers", struct arguments, run.markers,
+    LULL_FLAG("markers", struct run_arguments, run.markers,
               "Mark begin and end of NCCL's collectives on their streams, for those that NCCL's "
               "profiler plugin does not report.",
               .more = "A preloaded library brackets them with memory writes."),
-    LULL_VALUE("descent", NULL, WORD, struct arguments, run.control.strategy,
+    LULL_VALUE("descent", NULL, WORD, struct run_arguments, run.control.strategy,
                "How the lowest clock is searched: in halves, clock by clock, or in steps that "
                "grow.",
                .words = descents, .usual = "bisect"),
 
     LULL_GROUP("A power limit instead of clocks"),
-    LULL_VALUE("power-limit", "auto|W", OWN, struct arguments, run.limits,
+    LULL_VALUE("power-limit", "auto|W", OWN, struct run_arguments, run.limits,
                "Hold this power limit on each GPU, or find the best one.",
                .parse = parse_power_limit, .words = power_limits,
                .expected = "auto, or watts above 0", .excludes = "plan|schedule|together",
                .more =
                    "Found is what is stored for this command line, else what is measured while it "
                    "runs: see POWER LIMITS."),
-    LULL_CLI_CHOOSE_ROW(struct arguments, run.limits.search.selector,
+    LULL_CLI_CHOOSE_ROW(struct run_arguments, run.limits.search.selector,
                         "What the limit is to be best at: " LULL_CLI_CHOICES ".",
-                        LULL_GIVEN(struct arguments, has_choice), .needs = "power-limit",
+                        LULL_GIVEN(struct run_arguments, has_choice), .needs = "power-limit",
                         .otherwise = "cost",
                         .more = "edp is the energy-delay product, slowdown=5% the least energy "
                                 "that is at most 5 % slower than the highest limit."),
-    LULL_CLI_ETA_ROW(struct arguments, run.limits.search.selector.price.eta_ratio,
-                     LULL_GIVEN(struct arguments, has_eta), .usual = "0.5", .needs = "power-limit"),
-    LULL_FLAG("clocks", struct arguments, run.limits.clocks,
+    LULL_CLI_ETA_ROW(struct run_arguments, run.limits.search.selector.price.eta_ratio,
+                     LULL_GIVEN(struct run_arguments, has_eta), .usual = "0.5", .needs = "power-limit"),
+    LULL_FLAG("clocks", struct run_arguments, run.limits.clocks,
               "Search SM clocks under the best limit as well.", .needs = "power-limit=auto",
               .more = "A fixed clock needs less energy than one that a limit lets oscillate."),
-    LULL_FLAG("profile-again", struct arguments, run.limits.afresh,
+    LULL_FLAG("profile-again", struct run_arguments, run.limits.afresh,
               "Measure even if measurements of this command line are stored.",
               .needs = "power-limit=auto"),
-    LULL_VALUE("limit-step-w", "W", NUMBER, struct arguments, run.limits.step_w,
+    LULL_VALUE("limit-step-w", "W", NUMBER, struct run_arguments, run.limits.step_w,
                "The distance between the power limits that are tried.", .least = 1.0, .usual = "25",
                .needs = "power-limit=auto"),
-    LULL_VALUE("slice-s", "S", NUMBER, struct arguments, run.limits.search.slice_s,
+    LULL_VALUE("slice-s", "S", NUMBER, struct run_arguments, run.limits.search.slice_s,
                "How long each limit is measured.", .is_open = true, .usual = "5",
                .needs = "power-limit=auto",
                .more =
@@ -179,48 +179,48 @@ static const struct lull_option rows[] = {
      .more = "Ranks must stand in Megatron's and DeepSpeed's order (tensor, data, pipeline) and "
              "have RANK and WORLD_SIZE in their environment, as torchrun does: see PLANS."},
     LULL_VALUE(
-        "schedule", "NAME", TEXT, struct arguments, run.online.schedule,
+        "schedule", "NAME", TEXT, struct run_arguments, run.online.schedule,
         "Profile a pipeline of this schedule, such as 1f1b, while it runs, then plan its "
         "clocks and carry the plan out.",
         .aliases = "pipeline", .needs = "microbatches",
         .more = "The program must announce sections forward and backward. For some time all GPUs "
                 "stay at one clock for whole iterations. The profile is written to profile.csv in "
                 "the report's directory, as `lull plan` reads it."),
-    LULL_VALUE("microbatches", "M", WHOLE, struct arguments, run.online.microbatches,
+    LULL_VALUE("microbatches", "M", WHOLE, struct run_arguments, run.online.microbatches,
                "The number of micro-batches in an iteration of the pipeline.", .least = 1,
                .most = 4096, .needs = "schedule"),
-    LULL_VALUE("stages", "S", WHOLE, struct arguments, run.online.stages,
+    LULL_VALUE("stages", "S", WHOLE, struct run_arguments, run.online.stages,
                "The number of stages of the pipeline.", .least = 1, .most = 4096,
                .otherwise = "as many as there are GPUs", .needs = "schedule"),
-    LULL_VALUE("planner", NULL, WORD, struct arguments, run.online.planner,
+    LULL_VALUE("planner", NULL, WORD, struct run_arguments, run.online.planner,
                "Who plans: Lull, for the least energy in the same time, or EnvPipe's loop, which "
                "begins with low clocks and raises them on the critical path.",
                .words = planners, .usual = "frontier", .needs = "schedule",
                .more = "EnvPipe's loop takes dozens of iterations, the first of them slow."),
-    LULL_VALUE("profiling", "search|sweep[:N]", OWN, struct arguments, run.online,
+    LULL_VALUE("profiling", "search|sweep[:N]", OWN, struct run_arguments, run.online,
                "Which clocks are profiled: some, then those around the least energy, or all as "
                "EnvPipe does, which takes three times as long; N: at most this many (48).",
                .parse = parse_profiling, .words = profilings,
                .expected = "search or sweep, or how many clocks as well: search:9 (2 to 48)",
                .usual = "search", .needs = "schedule",
                .more = "They are spread evenly from the highest clock to half of it."),
-    LULL_VALUE("blocking-w", "W", NUMBER, struct arguments, run.online.blocking_w,
+    LULL_VALUE("blocking-w", "W", NUMBER, struct run_arguments, run.online.blocking_w,
                "What a GPU draws while it waits for another stage.", .is_open = true, .usual = "85",
                .needs = "schedule"),
 
     LULL_GROUP("Jobs on several nodes, with a `lull run` on each"),
-    LULL_VALUE("together", "ENDPOINT", TEXT, struct arguments, run.peers.endpoint,
+    LULL_VALUE("together", "ENDPOINT", TEXT, struct run_arguments, run.peers.endpoint,
                "Agree with the other nodes on clocks: node 0 listens at ENDPOINT "
                "(tcp://HOST:PORT), the others connect to it.",
                .more = "HOST may be * at node 0. Needs --together-key: see NODES."),
     LULL_VALUE(
-        "together-key", "FILE", TEXT, struct arguments, run.peers.key_path,
+        "together-key", "FILE", TEXT, struct run_arguments, run.peers.key_path,
         "The key that all nodes of the job share; node 0 makes it if it is not there.",
         .hint = LULL_OPTION_FILE, .needs = "together",
         .more = "It has mode 0600; a key that others may read is refused. Put it on a file system "
                 "that all nodes see, or copy it beforehand."),
     LULL_VALUE(
-        "node", "I/N", OWN, struct arguments, run.peers.nodes,
+        "node", "I/N", OWN, struct run_arguments, run.peers.nodes,
         "Which node this is, from 0, and how many there are.", .parse = parse_node,
         .expected = "the node and their number, at most 64, such as 0/2",
         .otherwise = "as the launcher says", .needs = "together",
@@ -235,7 +235,7 @@ _Static_assert(LULL_AGREEMENT_MAX_NODES == 64 && LULL_ONLINE_MOST_CLOCKS == 48,
 
 static void prepare(void *options)
 {
-    struct arguments *const arguments = options;
+    struct run_arguments *const arguments = options;
 
     lull_controller_config_default(&arguments->run.control);
     lull_limits_options_default(&arguments->run.limits);
@@ -244,7 +244,7 @@ static void prepare(void *options)
 
 static int check(void *options, const struct lull_operands *operands, struct lull_error *err)
 {
-    struct arguments *const arguments = options;
+    struct run_arguments *const arguments = options;
     struct lull_job_selector *const selector = &arguments->run.limits.search.selector;
 
     arguments->run.command = operands->command;
@@ -318,7 +318,7 @@ static int run_for_json(const struct lull_run_options *options, int *status_out,
 
 static int run(void *options, const struct lull_operands *operands)
 {
-    struct arguments *const arguments = options;
+    struct run_arguments *const arguments = options;
     struct lull_error err = {0};
     int status = 0;
     int rc;
@@ -347,7 +347,7 @@ const struct lull_program_command lull_run_command = {
     .operands = {.takes_command = true,
                  .needs_command = true,
                  .missing = "there is no command; write it behind --, as in: lull run -- ./train"},
-    .size = sizeof(struct arguments),
+    .size = sizeof(struct run_arguments),
     .returns_jobs_status = true,
     .prepare = prepare,
     .check = check,

@@ -13,7 +13,7 @@
 #include "emulator/oracle_play.h"
 #include "simulator/node.h"
 
-struct arguments {
+struct simulate_arguments {
     struct lull_play_source source;
     uint32_t periods;
     const struct lull_gpu_model *listed; /* as it is known */
@@ -26,18 +26,18 @@ struct arguments {
 };
 
 static const struct lull_option rows[] = {
-    LULL_PLAY_PRESET_ROW(struct arguments, source.preset),
-    LULL_PLAY_RANKS_ROW(struct arguments, source.ranks),
-    LULL_CLI_MODEL_ROW(struct arguments, listed, "The GPU model of all ranks.", .aliases = "gpu",
+    LULL_PLAY_PRESET_ROW(struct simulate_arguments, source.preset),
+    LULL_PLAY_RANKS_ROW(struct simulate_arguments, source.ranks),
+    LULL_CLI_MODEL_ROW(struct simulate_arguments, listed, "The GPU model of all ranks.", .aliases = "gpu",
                        .usual = "A100-SXM4-40GB"),
-    LULL_CLI_TOLERANCE_ROW(struct arguments, tolerance_ratio),
-    LULL_CLI_CALL_SETTLE_ROW(struct arguments, call_ms),
-    LULL_VALUE("periods", "N", WHOLE, struct arguments, periods,
+    LULL_CLI_TOLERANCE_ROW(struct simulate_arguments, tolerance_ratio),
+    LULL_CLI_CALL_SETTLE_ROW(struct simulate_arguments, call_ms),
+    LULL_VALUE("periods", "N", WHOLE, struct simulate_arguments, periods,
                "How often the job's period is played.", .least = 20, .most = 1000000,
                .usual = "400"),
-    LULL_SEED_ROW(struct arguments, seed,
+    LULL_SEED_ROW(struct simulate_arguments, seed,
                   "Seed of the latencies that the driver draws from the model's."),
-    LULL_JSON_ROW(struct arguments, is_json),
+    LULL_JSON_ROW(struct simulate_arguments, is_json),
     {0},
 };
 
@@ -63,7 +63,7 @@ static double slowdown(const struct results *results, int policy)
 }
 
 /* The oracle keeps Lull's rule: computation begins at a low clock in at most 1 % of iterations. */
-static int ask_oracle(const struct arguments *arguments, const struct lull_play *play,
+static int ask_oracle(const struct simulate_arguments *arguments, const struct lull_play *play,
                       struct lull_oracle_play_answer *answer_out, struct lull_error *err)
 {
     const struct lull_oracle_play_question question = {
@@ -79,7 +79,7 @@ static int ask_oracle(const struct arguments *arguments, const struct lull_play 
     return lull_oracle_ask_play(&question, answer_out, err);
 }
 
-static int simulate(const struct arguments *arguments, const struct lull_play *play,
+static int simulate(const struct simulate_arguments *arguments, const struct lull_play *play,
                     struct results *results_out, struct lull_error *err)
 {
     struct lull_simulation_options simulation = {
@@ -157,7 +157,7 @@ static void print_json(const struct results *results)
 
 static void prepare(void *options)
 {
-    struct arguments *const arguments = options;
+    struct simulate_arguments *const arguments = options;
 
     arguments->source.jitter_ratio = -1.0;
     arguments->call_ms = -1.0;
@@ -165,7 +165,7 @@ static void prepare(void *options)
 
 static int check(void *options, const struct lull_operands *traces, struct lull_error *err)
 {
-    struct arguments *const arguments = options;
+    struct simulate_arguments *const arguments = options;
 
     arguments->source.traces = traces->words;
     arguments->source.trace_count = traces->count;
@@ -179,7 +179,7 @@ static int check(void *options, const struct lull_operands *traces, struct lull_
 
 static int run(void *options, const struct lull_operands *operands)
 {
-    const struct arguments *const arguments = options;
+    const struct simulate_arguments *const arguments = options;
     struct lull_play *play = NULL;
     struct lull_error err = {0};
     struct results results;
@@ -208,7 +208,7 @@ const struct lull_program_command lull_simulate_command = {
              "beforehand. `lull help simulate cluster` is about many jobs on a cluster.",
     .tables = {{rows, 0}},
     .operands = {.most = UINT32_MAX},
-    .size = sizeof(struct arguments),
+    .size = sizeof(struct simulate_arguments),
     .prepare = prepare,
     .check = check,
     .run = run,

@@ -92,14 +92,14 @@ static int show(struct lull_client *client, uint32_t gpu_count, bool is_json,
     return result;
 }
 
-struct arguments {
+struct status_arguments {
     bool is_json;
     const char *runtime_dir;
 };
 
 static int run(void *options, const struct lull_operands *operands)
 {
-    const struct arguments *const arguments = options;
+    const struct status_arguments *const arguments = options;
     struct lull_message_welcome welcome;
     struct lull_client *client;
     struct lull_error err = {0};
@@ -115,8 +115,8 @@ static int run(void *options, const struct lull_operands *operands)
 }
 
 static const struct lull_option rows[] = {
-    LULL_JSON_ROW(struct arguments, is_json),
-    LULL_CLI_RUNTIME_DIR_ROW(struct arguments, runtime_dir, .aliases = "r"),
+    LULL_JSON_ROW(struct status_arguments, is_json),
+    LULL_CLI_RUNTIME_DIR_ROW(struct status_arguments, runtime_dir, .aliases = "r"),
     {0},
 };
 
@@ -125,6 +125,6 @@ const struct lull_program_command lull_status_command = {
     .summary = "show what lulld has leased and changed",
     .about = "Shows who holds which GPU of this node, and what lulld has set on it.",
     .tables = {{rows, 0}},
-    .size = sizeof(struct arguments),
+    .size = sizeof(struct status_arguments),
     .run = run,
 };

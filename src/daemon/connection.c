@@ -15,7 +15,7 @@ enum { PACKETS_PER_TURN = 16 };
 
 static void on_handle_closed(uv_handle_t *handle)
 {
-    struct connection *connection = handle->data;
+    struct lull_connection *connection = handle->data;
 
     if (handle == (uv_handle_t *)&connection->input)
         close(connection->fd);
@@ -34,7 +34,7 @@ static void on_death(uv_poll_t *handle, int status, int events)
 
 static void on_input(uv_poll_t *handle, int status, int events)
 {
-    struct connection *connection = handle->data;
+    struct lull_connection *connection = handle->data;
     uint8_t packet[LULL_MESSAGE_MAX_BYTES];
 
     (void)events;
@@ -53,7 +53,7 @@ static void on_input(uv_poll_t *handle, int status, int events)
         lull_connection_close(connection);
 }
 
-static int watch(struct connection *connection, uv_poll_t *handle, int fd, uv_poll_cb callback)
+static int watch(struct lull_connection *connection, uv_poll_t *handle, int fd, uv_poll_cb callback)
 {
     int result = uv_poll_init(lull_server_loop(connection->server), handle, fd);
 
@@ -64,10 +64,10 @@ static int watch(struct connection *connection, uv_poll_t *handle, int fd, uv_po
     return uv_poll_start(handle, UV_READABLE | UV_DISCONNECT, callback);
 }
 
-struct connection *lull_connection_create(struct server *server, uint64_t id, int fd,
+struct lull_connection *lull_connection_create(struct server *server, uint64_t id, int fd,
                                           const struct lull_peer *peer)
 {
-    struct connection *connection = calloc(1, sizeof(*connection));
+    struct lull_connection *connection = calloc(1, sizeof(*connection));
 
     if (connection == NULL) {
         close(fd);
@@ -86,7 +86,7 @@ struct connection *lull_connection_create(struct server *server, uint64_t id, in
     return connection;
 }
 
-void lull_connection_close(struct connection *connection)
+void lull_connection_close(struct lull_connection *connection)
 {
     if (connection->is_closing)
         return;
@@ -104,7 +104,7 @@ void lull_connection_close(struct connection *connection)
         close(connection->peer.pid_fd);
 }
 
-bool lull_connection_reap(struct connection *connection)
+bool lull_connection_reap(struct lull_connection *connection)
 {
     if (!connection->is_closing || connection->open_handles > 0 ||
         (connection->is_source_added && !atomic_load(&connection->is_source_released)))
@@ -116,7 +116,7 @@ bool lull_connection_reap(struct connection *connection)
     return true;
 }
 
-void lull_connection_send(struct connection *connection, const struct lull_message *message,
+void lull_connection_send(struct lull_connection *connection, const struct lull_message *message,
                           bool is_passing_table)
 {
     uint8_t packet[LULL_MESSAGE_MAX_BYTES];
@@ -146,35 +146,35 @@ void lull_connection_send(struct connection *connection, const struct lull_messa
 
 static bool take(void *context, uint32_t gpu, struct lull_switch_request *request_out)
 {
-    struct connection *connection = context;
+    struct lull_connection *connection = context;
 
     return lull_command_take(connection->table, gpu, request_out);
 }
 
 static void publish(void *context, uint32_t gpu, const struct lull_switch_result *result)
 {
-    struct connection *connection = context;
+    struct lull_connection *connection = context;
 
     lull_command_publish(connection->table, gpu, result);
 }
 
 static bool take_limit(void *context, uint32_t gpu, struct lull_limit_request *request_out)
 {
-    struct connection *connection = context;
+    struct lull_connection *connection = context;
 
     return lull_command_take_limit(connection->table, gpu, request_out);
 }
 
 static void publish_limit(void *context, uint32_t gpu, const struct lull_limit_result *result)
 {
-    struct connection *connection = context;
+    struct lull_connection *connection = context;
 
     lull_command_publish_limit(connection->table, gpu, result);
 }
 
 static void released(void *context)
 {
-    struct connection *connection = context;
+    struct lull_connection *connection = context;
     struct server *server = connection->server;
 
     /* From the store on, the server may free the connection. */
@@ -182,7 +182,7 @@ static void released(void *context)
     lull_server_wake(server);
 }
 
-int lull_connection_open_table(struct connection *connection, struct lull_writer *writer,
+int lull_connection_open_table(struct lull_connection *connection, struct lull_writer *writer,
                                struct lull_error *err)
 {
     int result = 0;

@@ -18,9 +18,9 @@
 struct server;
 
 /* One client. It lives until its handles are closed and the device writer has let go of it. */
-struct connection {
+struct lull_connection {
     struct server *server;
-    struct connection *next;
+    struct lull_connection *next;
     uint64_t id;
     int fd;
     struct lull_peer peer;
@@ -48,24 +48,24 @@ struct connection {
  * Takes over fd and peer.pid_fd and begins to serve them. NULL: no memory or no watch; both are
  * closed then.
  */
-struct connection *lull_connection_create(struct server *server, uint64_t id, int fd,
+struct lull_connection *lull_connection_create(struct server *server, uint64_t id, int fd,
                                           const struct lull_peer *peer);
 
 /* Ends the leases and begins the end of the connection; more calls are harmless. */
-void lull_connection_close(struct connection *connection);
+void lull_connection_close(struct lull_connection *connection);
 
 /* Frees the connection if nothing needs it any more. */
-bool lull_connection_reap(struct connection *connection);
+bool lull_connection_reap(struct lull_connection *connection);
 
 /*
  * Sends without waiting, with the table's descriptors if asked; a client that does not read is
  * closed.
  */
-void lull_connection_send(struct connection *connection, const struct lull_message *message,
+void lull_connection_send(struct lull_connection *connection, const struct lull_message *message,
                           bool is_passing_table);
 
 /* Makes table, doorbell and source if there are none yet. Errors: -errno. */
-int lull_connection_open_table(struct connection *connection, struct lull_writer *writer,
+int lull_connection_open_table(struct lull_connection *connection, struct lull_writer *writer,
                                struct lull_error *err);
 
 #endif

@@ -7,11 +7,11 @@
 #include "daemon/connection.h"
 
 /* A packet came in: serves it. size is what was received. */
-void lull_server_serve(struct server *server, struct connection *connection, const uint8_t *packet,
+void lull_server_serve(struct server *server, struct lull_connection *connection, const uint8_t *packet,
                        size_t size, pid_t sender);
 
 /* Ends every lease of a connection that closes. */
-void lull_server_forget(struct server *server, struct connection *connection);
+void lull_server_forget(struct server *server, struct lull_connection *connection);
 
 /* Wakes the server's loop, from the writer's thread. */
 void lull_server_wake(struct server *server);

@@ -43,7 +43,7 @@ struct server {
     struct lull_devices *devices;
     struct lull_writer *writer;
     struct lull_lease_table *leases;
-    struct connection *connections;
+    struct lull_connection *connections;
     uint64_t last_connection_id;
     uint64_t refused_senders;
     uint64_t settling;                      /* a bit per GPU whose lease has ended */
@@ -75,7 +75,7 @@ static void on_lease_ended(void *context, uint32_t gpu, int result)
 
 /* --- answers --- */
 
-static void reply(struct connection *connection, uint32_t sequence, const struct lull_error *error)
+static void reply(struct lull_connection *connection, uint32_t sequence, const struct lull_error *error)
 {
     struct lull_message message = {.type = LULL_MESSAGE_REPLY, .sequence = sequence};
 
@@ -84,7 +84,7 @@ static void reply(struct connection *connection, uint32_t sequence, const struct
     lull_connection_send(connection, &message, false);
 }
 
-static void reply_code(struct connection *connection, uint32_t sequence, int code, const char *text)
+static void reply_code(struct lull_connection *connection, uint32_t sequence, int code, const char *text)
 {
     struct lull_error error;
 
@@ -92,7 +92,7 @@ static void reply_code(struct connection *connection, uint32_t sequence, int cod
     reply(connection, sequence, &error);
 }
 
-static void finish_waiting(struct connection *connection)
+static void finish_waiting(struct lull_connection *connection)
 {
     reply_code(connection, connection->awaited_sequence, connection->awaited_result,
                connection->awaited_result == 0
@@ -101,7 +101,7 @@ static void finish_waiting(struct connection *connection)
 }
 
 /* Answers once the GPUs in the mask are restored; at once if there are none. */
-static void reply_when_settled(struct connection *connection, uint32_t sequence, uint64_t mask)
+static void reply_when_settled(struct lull_connection *connection, uint32_t sequence, uint64_t mask)
 {
     if (connection->awaited != 0) {
         reply_code(connection, sequence, -EALREADY,
@@ -117,9 +117,9 @@ static void reply_when_settled(struct connection *connection, uint32_t sequence,
 
 /* --- leases --- */
 
-static struct connection *find_connection(struct server *server, uint64_t id)
+static struct lull_connection *find_connection(struct server *server, uint64_t id)
 {
-    for (struct connection *c = server->connections; c != NULL; c = c->next)
+    for (struct lull_connection *c = server->connections; c != NULL; c = c->next)
         if (c->id == id)
             return c;
     return NULL;
@@ -153,7 +153,7 @@ static void revoke_lease(struct server *server, uint32_t gpu, int code, const ch
 {
     const struct lull_lease *lease = lull_lease_find(server->leases, gpu);
     struct lull_message message = {.type = LULL_MESSAGE_REVOKED};
-    struct connection *connection;
+    struct lull_connection *connection;
 
     if (lease == NULL)
         return;
@@ -177,7 +177,7 @@ static void on_expiry(uv_timer_t *timer)
 }
 
 /* The leases of a connection, a bit per GPU; slot picks one of them or all. */
-static uint64_t leases_of(const struct server *server, const struct connection *connection,
+static uint64_t leases_of(const struct server *server, const struct lull_connection *connection,
                           uint32_t slot)
 {
     uint64_t mask = 0;
@@ -200,7 +200,7 @@ static void end_leases(struct server *server, uint64_t mask)
     plan_expiry(server);
 }
 
-void lull_server_forget(struct server *server, struct connection *connection)
+void lull_server_forget(struct server *server, struct lull_connection *connection)
 {
     uint64_t mask = leases_of(server, connection, LULL_MESSAGE_ALL_SLOTS);
 
@@ -212,7 +212,7 @@ void lull_server_forget(struct server *server, struct connection *connection)
 
 /* --- requests --- */
 
-static int grant(struct server *server, struct connection *connection,
+static int grant(struct server *server, struct lull_connection *connection,
                  const struct lull_message_lease *wanted, struct lull_message_grant *grant_out,
                  struct lull_error *err)
 {
@@ -245,7 +245,7 @@ static int grant(struct server *server, struct connection *connection,
     return 0;
 }
 
-static void serve_hello(struct server *server, struct connection *connection,
+static void serve_hello(struct server *server, struct lull_connection *connection,
                         const struct lull_message *message)
 {
     struct lull_message answer = {.type = LULL_MESSAGE_WELCOME, .sequence = message->sequence};
@@ -257,7 +257,7 @@ static void serve_hello(struct server *server, struct connection *connection,
     lull_connection_send(connection, &answer, false);
 }
 
-static void serve_lease(struct server *server, struct connection *connection,
+static void serve_lease(struct server *server, struct lull_connection *connection,
                         const struct lull_message *message)
 {
     struct lull_message answer = {.type = LULL_MESSAGE_GRANT, .sequence = message->sequence};
@@ -272,7 +272,7 @@ static void serve_lease(struct server *server, struct connection *connection,
     lull_connection_send(connection, &answer, is_first);
 }
 
-static void serve_renew(struct server *server, struct connection *connection,
+static void serve_renew(struct server *server, struct lull_connection *connection,
                         const struct lull_message *message)
 {
     uint32_t count = lull_lease_renew(server->leases, connection->id, lull_now_ns(),
@@ -282,7 +282,7 @@ static void serve_renew(struct server *server, struct connection *connection,
     reply_code(connection, message->sequence, (int)count, "");
 }
 
-static void serve_release(struct server *server, struct connection *connection,
+static void serve_release(struct server *server, struct lull_connection *connection,
                           const struct lull_message *message)
 {
     const uint64_t mask = leases_of(server, connection, message->body.release.slot);
@@ -294,7 +294,7 @@ static void serve_release(struct server *server, struct connection *connection,
 static void describe_lease(struct server *server, uint32_t gpu, struct lull_message_state *state)
 {
     const struct lull_lease *lease = lull_lease_find(server->leases, gpu);
-    const struct connection *owner;
+    const struct lull_connection *owner;
     int64_t left_ns;
 
     if (lease == NULL)
@@ -311,7 +311,7 @@ static void describe_lease(struct server *server, uint32_t gpu, struct lull_mess
     }
 }
 
-static void serve_status(struct server *server, struct connection *connection,
+static void serve_status(struct server *server, struct lull_connection *connection,
                          const struct lull_message *message)
 {
     const uint32_t gpu = message->body.status.gpu;
@@ -343,7 +343,7 @@ static void serve_status(struct server *server, struct connection *connection,
     lull_connection_send(connection, &answer, false);
 }
 
-static void serve_restore(struct server *server, struct connection *connection,
+static void serve_restore(struct server *server, struct lull_connection *connection,
                           const struct lull_message *message)
 {
     if (connection->peer.uid != 0) {
@@ -357,7 +357,7 @@ static void serve_restore(struct server *server, struct connection *connection,
     reply_when_settled(connection, message->sequence, server->settling);
 }
 
-typedef void serve_function(struct server *, struct connection *, const struct lull_message *);
+typedef void serve_function(struct server *, struct lull_connection *, const struct lull_message *);
 
 static serve_function *const serve_functions[LULL_MESSAGE_TYPE_COUNT] = {
     [LULL_MESSAGE_HELLO] = serve_hello,   [LULL_MESSAGE_LEASE] = serve_lease,
@@ -366,7 +366,7 @@ static serve_function *const serve_functions[LULL_MESSAGE_TYPE_COUNT] = {
 };
 
 /* A descriptor that a forked child inherited is no right to speak for its parent. */
-static void refuse_sender(struct server *server, struct connection *connection, uint32_t sequence,
+static void refuse_sender(struct server *server, struct lull_connection *connection, uint32_t sequence,
                           pid_t sender)
 {
     server->refused_senders++;
@@ -377,7 +377,7 @@ static void refuse_sender(struct server *server, struct connection *connection, 
     reply_code(connection, sequence, -EPERM, "only the process that connected may ask");
 }
 
-void lull_server_serve(struct server *server, struct connection *connection, const uint8_t *packet,
+void lull_server_serve(struct server *server, struct lull_connection *connection, const uint8_t *packet,
                        size_t size, pid_t sender)
 {
     struct lull_message message;
@@ -408,7 +408,7 @@ static void settle(struct server *server, uint32_t gpu, int result)
 
     server->settling &= ~bit;
     lull_lease_settle(server->leases, gpu);
-    for (struct connection *c = server->connections; c != NULL; c = c->next) {
+    for (struct lull_connection *c = server->connections; c != NULL; c = c->next) {
         if ((c->awaited & bit) == 0)
             continue;
         c->awaited &= ~bit;
@@ -421,10 +421,10 @@ static void settle(struct server *server, uint32_t gpu, int result)
 
 static void reap_connections(struct server *server)
 {
-    struct connection **link = &server->connections;
+    struct lull_connection **link = &server->connections;
 
     while (*link != NULL) {
-        struct connection *next = (*link)->next;
+        struct lull_connection *next = (*link)->next;
 
         if (lull_connection_reap(*link))
             *link = next;
@@ -453,7 +453,7 @@ static bool has_room(const struct server *server, uid_t uid)
     uint32_t total = 0;
     uint32_t of_user = 0;
 
-    for (const struct connection *c = server->connections; c != NULL; c = c->next) {
+    for (const struct lull_connection *c = server->connections; c != NULL; c = c->next) {
         total++;
         of_user += c->peer.uid == uid ? 1 : 0;
     }
@@ -463,7 +463,7 @@ static bool has_room(const struct server *server, uid_t uid)
 static void admit(struct server *server, int fd)
 {
     struct lull_peer peer;
-    struct connection *connection;
+    struct lull_connection *connection;
 
     if (lull_peer_identify(fd, &peer, NULL) < 0) {
         close(fd); /* ended before it was heard */
@@ -644,7 +644,7 @@ static void close_handle(uv_handle_t *handle, void *unused)
 /* After the writer has stopped nothing holds a connection but its own handles. */
 static void fini_loop(struct server *server)
 {
-    for (struct connection *c = server->connections; c != NULL; c = c->next)
+    for (struct lull_connection *c = server->connections; c != NULL; c = c->next)
         lull_connection_close(c);
     while (server->connections != NULL) {
         uv_run(&server->loop, UV_RUN_NOWAIT);
@@ -660,7 +660,7 @@ static int stop_serving(struct server *server, struct lull_error *err)
 {
     int result;
 
-    for (struct connection *c = server->connections; c != NULL; c = c->next)
+    for (struct lull_connection *c = server->connections; c != NULL; c = c->next)
         lull_connection_close(c);
     result = lull_writer_stop(server->writer, STOP_LIMIT_S * LULL_NS_PER_S);
     if (result < 0)

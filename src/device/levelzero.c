@@ -21,7 +21,7 @@ static int check(int code, uint32_t gpu, const char *what, struct lull_error *er
 
 static int levelzero_open(void **state_out, uint32_t *count_out, struct lull_error *err)
 {
-    struct levelzero *levelzero;
+    struct lull_levelzero *levelzero;
     int result = levelzero_library_open(&levelzero, err);
 
     if (result < 0)
@@ -38,7 +38,7 @@ static void levelzero_close(void *state)
 
 static const char *levelzero_driver_version(const void *state)
 {
-    return ((const struct levelzero *)state)->cards[0].properties.driver_version;
+    return ((const struct lull_levelzero *)state)->cards[0].properties.driver_version;
 }
 
 /* ---- reading ---- */
@@ -50,7 +50,7 @@ static uint32_t rounded(double number)
 }
 
 /* The sum over a card's counters, with the time of the latest. False: one cannot be read. */
-static bool read_counter(struct levelzero *levelzero, const struct zes_card *card,
+static bool read_counter(struct lull_levelzero *levelzero, const struct zes_card *card,
                          struct zes_counter *sum_out)
 {
     struct zes_counter sum = {0};
@@ -70,7 +70,7 @@ static bool read_counter(struct levelzero *levelzero, const struct zes_card *car
 }
 
 /* Growth per microsecond since the reading before; the same snapshot again has the same rate. */
-static bool take_rate(struct levelzero *levelzero, struct zes_meter *meter,
+static bool take_rate(struct lull_levelzero *levelzero, struct zes_meter *meter,
                       const struct zes_counter *now, double *rate_out)
 {
     bool has_rate;
@@ -90,7 +90,7 @@ static bool take_rate(struct levelzero *levelzero, struct zes_meter *meter,
     return has_rate;
 }
 
-static bool read_power(struct levelzero *levelzero, struct zes_card *card, uint32_t *power_mw_out)
+static bool read_power(struct lull_levelzero *levelzero, struct zes_card *card, uint32_t *power_mw_out)
 {
     struct zes_counter counter;
     double watts;
@@ -102,7 +102,7 @@ static bool read_power(struct levelzero *levelzero, struct zes_card *card, uint3
     return true;
 }
 
-static bool read_energy(struct levelzero *levelzero, const struct zes_card *card,
+static bool read_energy(struct lull_levelzero *levelzero, const struct zes_card *card,
                         uint64_t *energy_mj_out)
 {
     struct zes_counter counter;
@@ -113,7 +113,7 @@ static bool read_energy(struct levelzero *levelzero, const struct zes_card *card
     return true;
 }
 
-static bool read_activity(struct levelzero *levelzero, struct zes_card *card, uint32_t *percent_out)
+static bool read_activity(struct lull_levelzero *levelzero, struct zes_card *card, uint32_t *percent_out)
 {
     struct zes_counter counter;
     double share;
@@ -126,7 +126,7 @@ static bool read_activity(struct levelzero *levelzero, struct zes_card *card, ui
     return true;
 }
 
-static bool read_domain(struct levelzero *levelzero, void *domain,
+static bool read_domain(struct lull_levelzero *levelzero, void *domain,
                         struct zes_frequency_state *state_out)
 {
     *state_out = (struct zes_frequency_state){.head.type = ZES_TYPE_FREQUENCY_STATE};
@@ -135,7 +135,7 @@ static bool read_domain(struct levelzero *levelzero, void *domain,
 }
 
 /* The clock of the fastest stack, and why any of them is held back. */
-static bool read_stacks(struct levelzero *levelzero, const struct zes_card *card,
+static bool read_stacks(struct lull_levelzero *levelzero, const struct zes_card *card,
                         struct zes_frequency_state *all_out)
 {
     struct zes_frequency_state all = {.actual_mhz = -1.0};
@@ -173,7 +173,7 @@ static uint64_t as_reasons(const struct zes_frequency_state *state)
     return reasons;
 }
 
-static bool read_memory_clock(struct levelzero *levelzero, const struct zes_card *card,
+static bool read_memory_clock(struct lull_levelzero *levelzero, const struct zes_card *card,
                               uint32_t *mhz_out)
 {
     struct zes_frequency_state state;
@@ -184,7 +184,7 @@ static bool read_memory_clock(struct levelzero *levelzero, const struct zes_card
     return true;
 }
 
-static bool read_temperature(struct levelzero *levelzero, const struct zes_card *card,
+static bool read_temperature(struct lull_levelzero *levelzero, const struct zes_card *card,
                              uint32_t *celsius_out)
 {
     double celsius;
@@ -198,7 +198,7 @@ static bool read_temperature(struct levelzero *levelzero, const struct zes_card 
 }
 
 /* All limits of a card, and which of them holds for long. NULL: none that is told in watts. */
-static struct zes_power_limit *find_limit(struct levelzero *levelzero, const struct zes_card *card,
+static struct zes_power_limit *find_limit(struct lull_levelzero *levelzero, const struct zes_card *card,
                                           struct zes_power_limit limits[ZES_MAX_LIMITS],
                                           uint32_t *count_out)
 {
@@ -214,7 +214,7 @@ static struct zes_power_limit *find_limit(struct levelzero *levelzero, const str
     return NULL;
 }
 
-static bool read_limit(struct levelzero *levelzero, const struct zes_card *card,
+static bool read_limit(struct lull_levelzero *levelzero, const struct zes_card *card,
                        uint32_t *limit_mw_out)
 {
     struct zes_power_limit limits[ZES_MAX_LIMITS];
@@ -227,7 +227,7 @@ static bool read_limit(struct levelzero *levelzero, const struct zes_card *card,
     return true;
 }
 
-static bool read_one(struct levelzero *levelzero, uint32_t gpu, enum lull_reading_field field,
+static bool read_one(struct lull_levelzero *levelzero, uint32_t gpu, enum lull_reading_field field,
                      struct lull_device_reading *out)
 {
     struct zes_card *card = &levelzero->cards[gpu];
@@ -272,7 +272,7 @@ static void levelzero_read(void *state, uint32_t gpu, uint32_t wanted,
 
 /* ---- describing ---- */
 
-static uint32_t list_clocks(struct levelzero *levelzero, void *domain, uint32_t *clocks_mhz,
+static uint32_t list_clocks(struct lull_levelzero *levelzero, void *domain, uint32_t *clocks_mhz,
                             uint32_t capacity)
 {
     double told_mhz[LULL_DEVICE_MAX_CLOCKS];
@@ -314,7 +314,7 @@ static void describe_limits(const struct zes_card *card, struct lull_device_info
 
 static void levelzero_describe(void *state, uint32_t gpu, struct lull_device_info *info)
 {
-    struct levelzero *levelzero = state;
+    struct lull_levelzero *levelzero = state;
     struct zes_card *card = &levelzero->cards[gpu];
     struct zes_pci_properties pci = {.head.type = ZES_TYPE_PCI_PROPERTIES};
     uint32_t limit_mw;
@@ -343,7 +343,7 @@ static void levelzero_describe(void *state, uint32_t gpu, struct lull_device_inf
 
 /* ---- setting ---- */
 
-static int set_range(struct levelzero *levelzero, const struct zes_card *card,
+static int set_range(struct lull_levelzero *levelzero, const struct zes_card *card,
                      const struct zes_frequency_range *range)
 {
     int code = card->can_control && card->clock_count > 0 ? ZE_OK : ZE_UNSUPPORTED_FEATURE;
@@ -356,7 +356,7 @@ static int set_range(struct levelzero *levelzero, const struct zes_card *card,
 static int levelzero_lock_sm(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz,
                              struct lull_error *err)
 {
-    struct levelzero *levelzero = state;
+    struct lull_levelzero *levelzero = state;
     const struct zes_frequency_range range = {min_mhz, max_mhz};
 
     return check(set_range(levelzero, &levelzero->cards[gpu], &range), gpu, "limit the clock", err);
@@ -364,7 +364,7 @@ static int levelzero_lock_sm(void *state, uint32_t gpu, uint32_t min_mhz, uint32
 
 static int levelzero_reset_sm(void *state, uint32_t gpu, struct lull_error *err)
 {
-    struct levelzero *levelzero = state;
+    struct lull_levelzero *levelzero = state;
     const struct zes_frequency_range defaults = {-1.0, -1.0};
 
     return check(set_range(levelzero, &levelzero->cards[gpu], &defaults), gpu, "reset the clock",
@@ -389,7 +389,7 @@ static int levelzero_reset_memory(void *state, uint32_t gpu, struct lull_error *
 static int levelzero_set_power_limit(void *state, uint32_t gpu, uint32_t limit_mw,
                                      struct lull_error *err)
 {
-    struct levelzero *levelzero = state;
+    struct lull_levelzero *levelzero = state;
     const struct zes_card *card = &levelzero->cards[gpu];
     struct zes_power_limit limits[ZES_MAX_LIMITS];
     uint32_t count;

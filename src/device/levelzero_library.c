@@ -8,27 +8,27 @@
 #include "device/levelzero.h"
 
 static const struct lull_library_symbol symbols[] = {
-    {offsetof(struct levelzero, init), "zesInit", NULL},
-    {offsetof(struct levelzero, drivers), "zesDriverGet", NULL},
-    {offsetof(struct levelzero, devices), "zesDeviceGet", NULL},
-    {offsetof(struct levelzero, device_properties), "zesDeviceGetProperties", NULL},
-    {offsetof(struct levelzero, pci_properties), "zesDevicePciGetProperties", NULL},
-    {offsetof(struct levelzero, frequency_domains), "zesDeviceEnumFrequencyDomains", NULL},
-    {offsetof(struct levelzero, frequency_properties), "zesFrequencyGetProperties", NULL},
-    {offsetof(struct levelzero, available_clocks), "zesFrequencyGetAvailableClocks", NULL},
-    {offsetof(struct levelzero, set_range), "zesFrequencySetRange", NULL},
-    {offsetof(struct levelzero, frequency_state), "zesFrequencyGetState", NULL},
-    {offsetof(struct levelzero, power_domains), "zesDeviceEnumPowerDomains", NULL},
-    {offsetof(struct levelzero, power_properties), "zesPowerGetProperties", NULL},
-    {offsetof(struct levelzero, energy), "zesPowerGetEnergyCounter", NULL},
-    {offsetof(struct levelzero, limits), "zesPowerGetLimitsExt", NULL},
-    {offsetof(struct levelzero, set_limits), "zesPowerSetLimitsExt", NULL},
-    {offsetof(struct levelzero, temperature_sensors), "zesDeviceEnumTemperatureSensors", NULL},
-    {offsetof(struct levelzero, temperature_properties), "zesTemperatureGetProperties", NULL},
-    {offsetof(struct levelzero, temperature), "zesTemperatureGetState", NULL},
-    {offsetof(struct levelzero, engine_groups), "zesDeviceEnumEngineGroups", NULL},
-    {offsetof(struct levelzero, engine_properties), "zesEngineGetProperties", NULL},
-    {offsetof(struct levelzero, activity), "zesEngineGetActivity", NULL},
+    {offsetof(struct lull_levelzero, init), "zesInit", NULL},
+    {offsetof(struct lull_levelzero, drivers), "zesDriverGet", NULL},
+    {offsetof(struct lull_levelzero, devices), "zesDeviceGet", NULL},
+    {offsetof(struct lull_levelzero, device_properties), "zesDeviceGetProperties", NULL},
+    {offsetof(struct lull_levelzero, pci_properties), "zesDevicePciGetProperties", NULL},
+    {offsetof(struct lull_levelzero, frequency_domains), "zesDeviceEnumFrequencyDomains", NULL},
+    {offsetof(struct lull_levelzero, frequency_properties), "zesFrequencyGetProperties", NULL},
+    {offsetof(struct lull_levelzero, available_clocks), "zesFrequencyGetAvailableClocks", NULL},
+    {offsetof(struct lull_levelzero, set_range), "zesFrequencySetRange", NULL},
+    {offsetof(struct lull_levelzero, frequency_state), "zesFrequencyGetState", NULL},
+    {offsetof(struct lull_levelzero, power_domains), "zesDeviceEnumPowerDomains", NULL},
+    {offsetof(struct lull_levelzero, power_properties), "zesPowerGetProperties", NULL},
+    {offsetof(struct lull_levelzero, energy), "zesPowerGetEnergyCounter", NULL},
+    {offsetof(struct lull_levelzero, limits), "zesPowerGetLimitsExt", NULL},
+    {offsetof(struct lull_levelzero, set_limits), "zesPowerSetLimitsExt", NULL},
+    {offsetof(struct lull_levelzero, temperature_sensors), "zesDeviceEnumTemperatureSensors", NULL},
+    {offsetof(struct lull_levelzero, temperature_properties), "zesTemperatureGetProperties", NULL},
+    {offsetof(struct lull_levelzero, temperature), "zesTemperatureGetState", NULL},
+    {offsetof(struct lull_levelzero, engine_groups), "zesDeviceEnumEngineGroups", NULL},
+    {offsetof(struct lull_levelzero, engine_properties), "zesEngineGetProperties", NULL},
+    {offsetof(struct lull_levelzero, activity), "zesEngineGetActivity", NULL},
 };
 
 static const struct lull_library_meaning meanings[] = {
@@ -62,7 +62,7 @@ const struct lull_library_meaning *lull_levelzero_meaning(int code)
     return lull_library_meaning(meanings, sizeof(meanings) / sizeof(meanings[0]), code);
 }
 
-static int load_library(struct levelzero *levelzero, struct lull_error *err)
+static int load_library(struct lull_levelzero *levelzero, struct lull_error *err)
 {
     static const char *const names[] = {"libze_loader.so.1", NULL};
     int result = lull_library_open("LULL_LEVEL_ZERO", names, "Intel", &levelzero->library,
@@ -90,7 +90,7 @@ static uint32_t list(zes_call_list_of *call, void *parent, void **handles)
     return call != NULL && call(parent, &count, handles) == ZE_OK ? count : 0;
 }
 
-static void find_clocks(struct levelzero *levelzero, struct zes_card *card)
+static void find_clocks(struct lull_levelzero *levelzero, struct zes_card *card)
 {
     void *domains[ZES_MAX_DOMAINS];
     const uint32_t count = list(levelzero->frequency_domains, card->device, domains);
@@ -111,7 +111,7 @@ static void find_clocks(struct levelzero *levelzero, struct zes_card *card)
 }
 
 /* The card's own domain counts everything; only where there is none the stacks' are summed up. */
-static void find_counters(struct levelzero *levelzero, struct zes_card *card)
+static void find_counters(struct lull_levelzero *levelzero, struct zes_card *card)
 {
     void *domains[ZES_MAX_DOMAINS];
     const uint32_t count = list(levelzero->power_domains, card->device, domains);
@@ -152,7 +152,7 @@ static void *find_part(zes_call_list_of *enumerate, zes_call_info *describe, voi
     return found;
 }
 
-static void add_card(struct levelzero *levelzero, void *device)
+static void add_card(struct lull_levelzero *levelzero, void *device)
 {
     static const int32_t sensors[] = {ZES_SENSOR_GLOBAL, ZES_SENSOR_GPU};
     static const int32_t engines[] = {ZES_ENGINE_COMPUTE_ALL, ZES_ENGINE_ALL};
@@ -174,7 +174,7 @@ static void add_card(struct levelzero *levelzero, void *device)
     levelzero->card_count++;
 }
 
-static int find_cards(struct levelzero *levelzero, struct lull_error *err)
+static int find_cards(struct lull_levelzero *levelzero, struct lull_error *err)
 {
     void *drivers[ZES_MAX_DOMAINS];
     uint32_t driver_count = ZES_MAX_DOMAINS;
@@ -200,7 +200,7 @@ static int find_cards(struct levelzero *levelzero, struct lull_error *err)
     return 0;
 }
 
-void levelzero_library_close(struct levelzero *levelzero)
+void levelzero_library_close(struct lull_levelzero *levelzero)
 {
     if (levelzero->library != NULL)
         dlclose(levelzero->library); /* Sysman has no call that ends it */
@@ -208,9 +208,9 @@ void levelzero_library_close(struct levelzero *levelzero)
     free(levelzero);
 }
 
-int levelzero_library_open(struct levelzero **levelzero_out, struct lull_error *err)
+int levelzero_library_open(struct lull_levelzero **levelzero_out, struct lull_error *err)
 {
-    struct levelzero *levelzero = calloc(1, sizeof(*levelzero));
+    struct lull_levelzero *levelzero = calloc(1, sizeof(*levelzero));
     int result;
 
     if (levelzero == NULL)

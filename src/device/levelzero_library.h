@@ -180,7 +180,7 @@ struct zes_card {
     struct zes_meter engine_meter;
 };
 
-struct levelzero {
+struct lull_levelzero {
     void *library;
     zes_call_init *init;
     zes_call_list *drivers;
@@ -210,7 +210,7 @@ struct levelzero {
 };
 
 /* As lull_devices_open; -ENOENT there is no library. */
-int levelzero_library_open(struct levelzero **levelzero_out, struct lull_error *err);
-void levelzero_library_close(struct levelzero *levelzero);
+int levelzero_library_open(struct lull_levelzero **levelzero_out, struct lull_error *err);
+void levelzero_library_close(struct lull_levelzero *levelzero);
 
 #endif

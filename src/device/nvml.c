@@ -30,13 +30,13 @@ typedef int nvml_call_device_set_pair(void *device, unsigned int first, unsigned
 typedef int nvml_call_device_set(void *device, unsigned int value);
 typedef int nvml_call_device_do(void *device);
 
-struct nvml_pci_info {
+struct device_pci_info {
     char bus_id_legacy[16];
     unsigned int domain, bus, device, device_id, subsystem_id;
     char bus_id[32];
 };
 
-struct nvml_utilization {
+struct device_utilization {
     unsigned int gpu_percent;
     unsigned int memory_percent;
 };
@@ -55,11 +55,11 @@ struct nvml_field_value {
     } value;
 };
 
-typedef int nvml_call_device_pci(void *device, struct nvml_pci_info *info);
-typedef int nvml_call_device_utilization(void *device, struct nvml_utilization *utilization);
+typedef int nvml_call_device_pci(void *device, struct device_pci_info *info);
+typedef int nvml_call_device_utilization(void *device, struct device_utilization *utilization);
 typedef int nvml_call_device_fields(void *device, int count, struct nvml_field_value *values);
 
-_Static_assert(sizeof(struct nvml_pci_info) == 68, "nvmlPciInfo_t");
+_Static_assert(sizeof(struct device_pci_info) == 68, "nvmlPciInfo_t");
 _Static_assert(sizeof(struct nvml_field_value) == 40, "nvmlFieldValue_t");
 
 enum {
@@ -378,7 +378,7 @@ static void nvml_describe(void *state, uint32_t gpu, struct lull_device_info *in
 {
     struct nvml *nvml = state;
     void *device = nvml->devices[gpu];
-    struct nvml_pci_info pci = {0};
+    struct device_pci_info pci = {0};
     unsigned int architecture;
 
     if (nvml->name == NULL || nvml->name(device, info->name, sizeof(info->name)) != NVML_SUCCESS)
@@ -421,7 +421,7 @@ static bool read_long(nvml_call_device_long *call, void *device, uint64_t *value
 
 static bool read_utilization(struct nvml *nvml, void *device, uint32_t *percent_out)
 {
-    struct nvml_utilization utilization;
+    struct device_utilization utilization;
 
     if (nvml->utilization == NULL || nvml->utilization(device, &utilization) != NVML_SUCCESS)
         return false;

@@ -25,22 +25,22 @@ struct ask {
     uint32_t step;
 };
 
-struct unit {
+struct oracle_unit {
     struct lull_physics physics;
     int context;
     struct ask asks[MOST_ASKS]; /* in time order */
     uint32_t ask_count;
 };
 
-enum mode { MODE_REFERENCE, MODE_IDEAL, MODE_REAL, MODE_STEADY };
+enum oracle_mode { MODE_REFERENCE, MODE_IDEAL, MODE_REAL, MODE_STEADY };
 
 /* One run of the job in one mode at one clock. */
-struct run {
+struct oracle_run {
     const struct lull_oracle_job *job;
-    enum mode mode;
+    enum oracle_mode mode;
     uint32_t step;
     uint32_t top_step;
-    struct unit *units;
+    struct oracle_unit *units;
     uint64_t random; /* of the driver's calls */
     int64_t driver_free_ns;
     /* Forecast, for MODE_REAL: from the reference and the ideal run. */
@@ -55,7 +55,7 @@ struct run {
 
 /* ---- requests ---- */
 
-static void ask_step(struct unit *unit, uint32_t step, double settle_factor)
+static void ask_step(struct oracle_unit *unit, uint32_t step, double settle_factor)
 {
     const struct lull_clock_setting lock = {.is_locked = true, .max_step = step};
 
@@ -63,7 +63,7 @@ static void ask_step(struct unit *unit, uint32_t step, double settle_factor)
 }
 
 /* Lets a unit's time pass with the requests that fall into it. */
-static void advance(struct unit *unit, int64_t until_ns)
+static void advance(struct oracle_unit *unit, int64_t until_ns)
 {
     while (unit->ask_count > 0 && unit->asks[0].at_ns <= until_ns) {
         lull_physics_advance(&unit->physics, unit->asks[0].at_ns);
@@ -75,12 +75,12 @@ static void advance(struct unit *unit, int64_t until_ns)
 }
 
 /* One call per GPU, one after the other, as the driver has it. */
-static void schedule_asks(struct run *run, int64_t begin_ns, uint32_t step)
+static void schedule_asks(struct oracle_run *run, int64_t begin_ns, uint32_t step)
 {
     int64_t time_ns = begin_ns > run->driver_free_ns ? begin_ns : run->driver_free_ns;
 
     for (uint32_t i = 0; i < run->job->gpus; i++) {
-        struct unit *unit = &run->units[i];
+        struct oracle_unit *unit = &run->units[i];
 
         time_ns += lull_ns_from_ms(lull_physics_draw_api_ms(run->job->model, &run->random));
         if (unit->ask_count < MOST_ASKS)
@@ -89,7 +89,7 @@ static void schedule_asks(struct run *run, int64_t begin_ns, uint32_t step)
     run->driver_free_ns = time_ns;
 }
 
-static void switch_at_once(struct run *run, int64_t now_ns, uint32_t step)
+static void switch_at_once(struct oracle_run *run, int64_t now_ns, uint32_t step)
 {
     for (uint32_t i = 0; i < run->job->gpus; i++) {
         ask_step(&run->units[i], step, 0.0);
@@ -99,20 +99,20 @@ static void switch_at_once(struct run *run, int64_t now_ns, uint32_t step)
 
 /* ---- one iteration ---- */
 
-typedef int64_t (*estimate)(const struct unit *unit);
+typedef int64_t (*estimate)(const struct oracle_unit *unit);
 
-static int64_t kernel_end_ns(const struct unit *unit)
+static int64_t kernel_end_ns(const struct oracle_unit *unit)
 {
     return lull_physics_queue_end_ns(&unit->physics, unit->context);
 }
 
-static int64_t transfer_end_ns(const struct unit *unit)
+static int64_t transfer_end_ns(const struct oracle_unit *unit)
 {
     return lull_physics_transfer_share_ns(&unit->physics, unit->context, 1.0);
 }
 
 /* Advances one unit to the end that it estimates; gives that time. */
-static int64_t run_to_end(struct unit *unit, estimate end_ns)
+static int64_t run_to_end(struct oracle_unit *unit, estimate end_ns)
 {
     for (;;) {
         int64_t next_ns = end_ns(unit);
@@ -129,7 +129,7 @@ static int64_t run_to_end(struct unit *unit, estimate end_ns)
 }
 
 /* All units to the end of the last of them. */
-static int64_t run_together(struct run *run, estimate end_ns)
+static int64_t run_together(struct oracle_run *run, estimate end_ns)
 {
     int64_t last_ns = 0;
 
@@ -144,7 +144,7 @@ static int64_t run_together(struct run *run, estimate end_ns)
     return last_ns;
 }
 
-static void begin_compute(struct run *run)
+static void begin_compute(struct oracle_run *run)
 {
     const struct lull_gpu_profile *profile =
         lull_gpu_model_profile(run->job->model, run->job->profile);
@@ -154,14 +154,14 @@ static void begin_compute(struct run *run)
                             run->job->compute_ms * 1e-3, profile);
 }
 
-static void begin_transfer(struct run *run)
+static void begin_transfer(struct oracle_run *run)
 {
     for (uint32_t i = 0; i < run->job->gpus; i++)
         lull_physics_transfer_begin(&run->units[i].physics, run->units[i].context, run->job->bytes,
                                     run->job->link_gbs, run->job->channels);
 }
 
-static int64_t run_iteration(struct run *run, int64_t begin_ns)
+static int64_t run_iteration(struct oracle_run *run, int64_t begin_ns)
 {
     int64_t middle_ns;
     int64_t end_ns;
@@ -189,7 +189,7 @@ static int64_t run_iteration(struct run *run, int64_t begin_ns)
 
 /* ---- one run ---- */
 
-static double total_energy_j(const struct run *run)
+static double total_energy_j(const struct oracle_run *run)
 {
     double energy_j = 0;
 
@@ -199,7 +199,7 @@ static double total_energy_j(const struct run *run)
 }
 
 /* Sets the temperature that this mean power leads to. */
-static void settle_heat(struct run *run, double mean_w)
+static void settle_heat(struct oracle_run *run, double mean_w)
 {
     const struct lull_gpu_model *model = run->job->model;
 
@@ -207,14 +207,14 @@ static void settle_heat(struct run *run, double mean_w)
         run->units[i].physics.temperature_c = model->ambient_c + model->heat_c_per_w * mean_w;
 }
 
-static void init_units(struct run *run)
+static void init_units(struct oracle_run *run)
 {
     const uint32_t step = run->mode == MODE_STEADY ? run->step : run->top_step;
 
     run->random = 1;
     run->driver_free_ns = 0;
     for (uint32_t i = 0; i < run->job->gpus; i++) {
-        struct unit *unit = &run->units[i];
+        struct oracle_unit *unit = &run->units[i];
 
         unit->ask_count = 0;
         lull_physics_init(&unit->physics, run->job->model, 0, 0);
@@ -226,14 +226,14 @@ static void init_units(struct run *run)
 }
 
 /* An iteration, at the temperature that the job asks for if it asks for one. */
-static int64_t run_at_heat(struct run *run, int64_t now_ns)
+static int64_t run_at_heat(struct oracle_run *run, int64_t now_ns)
 {
     if (run->job->heat_w > 0.0)
         settle_heat(run, run->job->heat_w);
     return run_iteration(run, now_ns);
 }
 
-static struct lull_oracle_outcome run_job(struct run *run)
+static struct lull_oracle_outcome run_job(struct oracle_run *run)
 {
     const uint32_t iterations = run->mode == MODE_REAL ? REAL_ITERATIONS : IDEAL_ITERATIONS;
     int64_t begin_ns;
@@ -295,7 +295,7 @@ void lull_oracle_compare(struct lull_oracle_outcome *outcome,
     outcome->saving_ratio = 1.0 - outcome->energy_j / reference->energy_j;
 }
 
-static void sweep_clock(struct run *run, const struct lull_oracle_outcome *reference,
+static void sweep_clock(struct oracle_run *run, const struct lull_oracle_outcome *reference,
                         int64_t compute_ns, struct lull_oracle_point *point)
 {
     run->mode = MODE_IDEAL;
@@ -330,7 +330,7 @@ static void choose(struct lull_oracle_answer *answer, double tolerance)
     }
 }
 
-static void sweep(struct run *run, struct lull_oracle_answer *answer)
+static void sweep(struct oracle_run *run, struct lull_oracle_answer *answer)
 {
     int64_t compute_ns;
 
@@ -356,7 +356,7 @@ static void sweep(struct run *run, struct lull_oracle_answer *answer)
 int lull_oracle_ask(const struct lull_oracle_job *job, struct lull_oracle_answer *answer_out,
                     struct lull_error *err)
 {
-    struct run run = {.job = job};
+    struct oracle_run run = {.job = job};
 
     if (job->gpus < 1 || job->gpus > LULL_NODE_MAX_GPUS || !(job->compute_ms > 0) ||
         !(job->bytes >= 0) || !(job->link_gbs > 0) || job->channels < 1)

@@ -15,14 +15,14 @@ enum { ROUNDS = 3 }; /* of heat: what a limit draws depends on it a little, and 
 static const int64_t round_ns = 10 * LULL_NS_PER_S;
 static const int64_t measure_ns = 20 * LULL_NS_PER_S; /* averages the limiter's dithering */
 
-struct node {
+struct oracle_limits_node {
     const struct lull_oracle_limit_job *job;
     const struct lull_gpu_profile *profile;
     int64_t now_ns;
     struct lull_physics gpus[LULL_NODE_MAX_GPUS];
 };
 
-static void start(struct node *node, double limit_w)
+static void start(struct oracle_limits_node *node, double limit_w)
 {
     node->now_ns = 0;
     for (uint32_t i = 0; i < node->job->gpus; i++) {
@@ -49,7 +49,7 @@ static void run_kernel(struct lull_physics *gpu, double seconds,
     }
 }
 
-static void iterate(struct node *node)
+static void iterate(struct oracle_limits_node *node)
 {
     int64_t last_ns = node->now_ns;
 
@@ -64,7 +64,7 @@ static void iterate(struct node *node)
 }
 
 /* Returns how many iterations; *energies_j_out: what each GPU took. */
-static uint32_t run_for(struct node *node, int64_t length_ns, double *energies_j_out)
+static uint32_t run_for(struct oracle_limits_node *node, int64_t length_ns, double *energies_j_out)
 {
     const int64_t end_ns = node->now_ns + length_ns;
     uint32_t iterations = 0;
@@ -78,7 +78,7 @@ static uint32_t run_for(struct node *node, int64_t length_ns, double *energies_j
     return iterations;
 }
 
-static void measure(struct node *node, struct lull_oracle_limit *limit)
+static void measure(struct oracle_limits_node *node, struct lull_oracle_limit *limit)
 {
     const struct lull_gpu_model *model = node->job->model;
     double energies_j[LULL_NODE_MAX_GPUS];
@@ -105,7 +105,7 @@ static void measure(struct node *node, struct lull_oracle_limit *limit)
 int lull_oracle_ask_limits(const struct lull_oracle_limit_job *job,
                            struct lull_oracle_limit *limits, uint32_t count, struct lull_error *err)
 {
-    struct node *node;
+    struct oracle_limits_node *node;
 
     if (job->gpus < 1 || job->gpus > LULL_NODE_MAX_GPUS || !(job->compute_ms > 0.0) ||
         !(job->wait_ms >= 0.0) || !isfinite(job->compute_ms + job->wait_ms))

@@ -51,7 +51,7 @@ static const struct argp_option options[] = {
 
 enum { MOST_LIMITS = 512 };
 
-struct request {
+struct oracle_main_request {
     struct lull_oracle_job job;
     double step_w; /* 0: the collective's clocks */
     double wait_ms;
@@ -75,7 +75,7 @@ static void read_count(const char *text, uint32_t *value_out, struct argp_state 
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-    struct request *request = state->input;
+    struct oracle_main_request *request = state->input;
     struct lull_oracle_job *job = &request->job;
 
     switch (key) {
@@ -174,7 +174,7 @@ static int print_clocks(const struct lull_oracle_job *job, struct lull_error *er
 }
 
 /* From the highest limit down, the lowest one included. */
-static int print_limits(const struct request *request, struct lull_error *err)
+static int print_limits(const struct oracle_main_request *request, struct lull_error *err)
 {
     const struct lull_gpu_model *model = request->job.model;
     const struct lull_oracle_limit_job job = {
@@ -213,7 +213,7 @@ int main(int argc, char **argv)
         .doc = "Prints what lowering the clock in a collective could save at best, or what power "
                "limits make of a job.",
     };
-    struct request request = {.job = {
+    struct oracle_main_request request = {.job = {
                                   .model = lull_gpu_model_find("A100-SXM4-40GB", 14),
                                   .gpus = 1,
                                   .compute_ms = 100,

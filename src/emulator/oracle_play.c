@@ -29,7 +29,7 @@ static const double usual_sigmas = 0.674;
 
 #define SHORTEST_GAP_NS (100 * LULL_NS_PER_US)
 
-struct gap {
+struct oracle_play_gap {
     uint32_t rank;
     uint32_t after; /* the operation whose end is its begin */
     int64_t begin_ns;
@@ -44,14 +44,14 @@ struct tally {
     double time_s;
 };
 
-enum mode { MODE_STEADY, MODE_IDEAL, MODE_REAL };
+enum oracle_play_mode { MODE_STEADY, MODE_IDEAL, MODE_REAL };
 
 struct oracle {
     const struct lull_oracle_play_question *question;
     struct lull_play play;       /* without jitter, which nobody can foresee */
     struct lull_gpu_model model; /* with the latencies asked for */
     uint32_t top_step;
-    struct gap *gaps;
+    struct oracle_play_gap *gaps;
     uint32_t gap_count;
     int32_t *gap_after[LULL_PLAY_RANKS]; /* by operation */
     uint32_t *steps;                     /* of each gap, in the present run */
@@ -62,7 +62,7 @@ struct oracle {
     int64_t starts_ns[LULL_PLAY_RANKS]; /* of each rank */
 
     /* The present run. */
-    enum mode mode;
+    enum oracle_play_mode mode;
     uint32_t periods;
     struct lull_play_sim *sim;
     struct lull_oracle_queue queue;
@@ -103,7 +103,7 @@ static void add_gap(struct oracle *oracle, uint32_t rank, uint32_t after, int64_
     if (end_ns - begin_ns < SHORTEST_GAP_NS)
         return;
     oracle->gap_after[rank][after] = (int32_t)oracle->gap_count;
-    oracle->gaps[oracle->gap_count++] = (struct gap){
+    oracle->gaps[oracle->gap_count++] = (struct oracle_play_gap){
         .rank = rank, .after = after, .begin_ns = begin_ns, .length_ns = end_ns - begin_ns};
 }
 
@@ -126,7 +126,7 @@ static void find_rank_gaps(struct oracle *oracle, uint32_t rank, struct compute 
     }
     for (uint32_t i = first; i < oracle->gap_count; i++) {
         const uint32_t next = i + 1 < oracle->gap_count ? i + 1 : first;
-        struct gap *gap = &oracle->gaps[i];
+        struct oracle_play_gap *gap = &oracle->gaps[i];
 
         gap->next = (int32_t)next;
         gap->compute_ns = oracle->gaps[next].begin_ns - gap->begin_ns - gap->length_ns +
@@ -294,7 +294,7 @@ static void observe(void *context, uint32_t rank, const struct lull_play_event *
 }
 
 /* Latencies that vary have to be averaged over, and where calls meet that drifts apart. */
-static uint32_t periods_of(const struct oracle *oracle, enum mode mode)
+static uint32_t periods_of(const struct oracle *oracle, enum oracle_play_mode mode)
 {
     const bool varies = oracle->model.api_sigma > 0 ||
                         oracle->model.settle_p99_ms > oracle->model.settle_ms;
@@ -306,7 +306,7 @@ static uint32_t periods_of(const struct oracle *oracle, enum mode mode)
     return varies ? REAL_PERIODS : IDEAL_PERIODS;
 }
 
-static void reset_run(struct oracle *oracle, enum mode mode)
+static void reset_run(struct oracle *oracle, enum oracle_play_mode mode)
 {
     oracle->mode = mode;
     oracle->periods = periods_of(oracle, mode);
@@ -318,7 +318,7 @@ static void reset_run(struct oracle *oracle, enum mode mode)
 }
 
 /* Steady runs lock all GPUs at step; the others take the gaps' steps. */
-static int run(struct oracle *oracle, enum mode mode, uint32_t step,
+static int run(struct oracle *oracle, enum oracle_play_mode mode, uint32_t step,
                struct lull_oracle_outcome *outcome_out, struct lull_error *err)
 {
     const struct lull_play_observer observer = {observe, serve_calls, oracle};
@@ -351,19 +351,19 @@ static int run(struct oracle *oracle, enum mode mode, uint32_t step,
 /* ---- the best clocks ---- */
 
 /* With latencies a gap must leave time for the raising. */
-static bool may_be_lowered(const struct oracle *oracle, enum mode mode, uint32_t gap)
+static bool may_be_lowered(const struct oracle *oracle, enum oracle_play_mode mode, uint32_t gap)
 {
     return mode != MODE_REAL || oracle->gaps[gap].length_ns > oracle->raise_lead_ns;
 }
 
-static void set_all(struct oracle *oracle, enum mode mode, uint32_t step)
+static void set_all(struct oracle *oracle, enum oracle_play_mode mode, uint32_t step)
 {
     for (uint32_t i = 0; i < oracle->gap_count; i++)
         oracle->steps[i] = may_be_lowered(oracle, mode, i) ? step : oracle->top_step;
 }
 
 /* For each gap the step that costs least, among those within the tolerance. */
-static void choose(struct oracle *oracle, enum mode mode, const struct tally *table,
+static void choose(struct oracle *oracle, enum oracle_play_mode mode, const struct tally *table,
                    double tolerance)
 {
     const uint32_t stride = oracle->question->stride;
@@ -387,7 +387,7 @@ static void choose(struct oracle *oracle, enum mode mode, const struct tally *ta
 }
 
 /* Row r of the table: all gaps r strides below the highest clock. */
-static int sweep(struct oracle *oracle, enum mode mode, struct tally *table, struct lull_error *err)
+static int sweep(struct oracle *oracle, enum oracle_play_mode mode, struct tally *table, struct lull_error *err)
 {
     const uint32_t stride = oracle->question->stride;
     struct lull_oracle_outcome ignored;
@@ -414,7 +414,7 @@ static void spread_ranks(struct oracle *oracle, bool is_even)
  * tried in units of a call: those that win little stand in the way of others; and so is when ranks
  * begin.
  */
-static int try_steps(struct oracle *oracle, enum mode mode,
+static int try_steps(struct oracle *oracle, enum oracle_play_mode mode,
                      const struct lull_oracle_outcome *reference,
                      struct lull_oracle_outcome *best_out, struct lull_error *err)
 {
@@ -444,7 +444,7 @@ static int try_steps(struct oracle *oracle, enum mode mode,
  * Runs with the best clocks; with a smaller tolerance per gap until the whole is within it. Clocks
  * are swept as if each GPU had a driver of its own, and then play with the one there is.
  */
-static int find_best(struct oracle *oracle, enum mode mode,
+static int find_best(struct oracle *oracle, enum oracle_play_mode mode,
                      const struct lull_oracle_outcome *reference,
                      struct lull_oracle_outcome *best_out, uint32_t *lowered_out,
                      struct lull_error *err)

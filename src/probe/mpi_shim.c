@@ -32,9 +32,9 @@
 
 enum { COMMUNICATORS = 128 /* a power of two */, TYPES = 256 /* a power of two */ };
 
-enum mode { UNRESOLVED, OFF, ON };
+enum mpi_shim_mode { UNRESOLVED, OFF, ON };
 
-struct communicator {
+struct mpi_shim_communicator {
     _Atomic uint64_t key; /* the handle; see NO_KEY */
     uint32_t number;
     uint32_t ranks;
@@ -46,15 +46,15 @@ enum { NO_KEY = 0, WRITING = 1, REMOVED = 2 };
  * A run of calls that return at once, on one thread: posting, testing, probing. Programs that wait
  * by polling, or drown in small messages, communicate without a single blocking call.
  */
-struct run {
+struct mpi_shim_run {
     int64_t begin_ns; /* 0: none */
     int64_t end_ns;
 };
 
 static _Atomic int mode;
-static struct communicator communicators[COMMUNICATORS];
+static struct mpi_shim_communicator communicators[COMMUNICATORS];
 static _Thread_local int is_inside __attribute__((tls_model("initial-exec")));
-static _Thread_local struct run run __attribute__((tls_model("initial-exec")));
+static _Thread_local struct mpi_shim_run run __attribute__((tls_model("initial-exec")));
 
 /* ---- the functions behind ---- */
 
@@ -290,7 +290,7 @@ static size_t communicator_index(uint64_t key)
     return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 57) % COMMUNICATORS;
 }
 
-static struct communicator *find_communicator(uint64_t key)
+static struct mpi_shim_communicator *find_communicator(uint64_t key)
 {
     size_t index = communicator_index(key);
 
@@ -306,7 +306,7 @@ static struct communicator *find_communicator(uint64_t key)
     return NULL;
 }
 
-static struct communicator *claim_communicator(uint64_t key)
+static struct mpi_shim_communicator *claim_communicator(uint64_t key)
 {
     size_t index = communicator_index(key);
 
@@ -323,7 +323,7 @@ static struct communicator *claim_communicator(uint64_t key)
 /* Two threads that use a new communicator at the same time may give it two numbers. */
 static void add_communicator(MPI_Comm comm, struct lull_event *event)
 {
-    struct communicator *entry = claim_communicator(key_of(comm));
+    struct mpi_shim_communicator *entry = claim_communicator(key_of(comm));
     int ranks = 0;
 
     if (entry == NULL)
@@ -339,7 +339,7 @@ static void add_communicator(MPI_Comm comm, struct lull_event *event)
 
 static void set_communicator(struct lull_event *event, MPI_Comm comm)
 {
-    const struct communicator *entry = find_communicator(key_of(comm));
+    const struct mpi_shim_communicator *entry = find_communicator(key_of(comm));
 
     if (entry == NULL) {
         add_communicator(comm, event);
@@ -352,7 +352,7 @@ static void set_communicator(struct lull_event *event, MPI_Comm comm)
 /* Its handle may soon stand for another communicator. */
 static void forget_communicator(MPI_Comm comm)
 {
-    struct communicator *entry;
+    struct mpi_shim_communicator *entry;
 
     while ((entry = find_communicator(key_of(comm))) != NULL)
         atomic_store_explicit(&entry->key, REMOVED, memory_order_release);

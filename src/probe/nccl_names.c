@@ -7,12 +7,12 @@
 
 enum { REMEMBERED = 64 /* a power of two */ };
 
-struct word {
+struct nccl_names_word {
     const char *text;
     uint8_t value;
 };
 
-static const struct word functions[] = {
+static const struct nccl_names_word functions[] = {
     {"AllGather", LULL_OPERATION_ALLGATHER}, {"AllReduce", LULL_OPERATION_ALLREDUCE},
     {"AlltoAll", LULL_OPERATION_ALLTOALL},   {"Broadcast", LULL_OPERATION_BROADCAST},
     {"Gather", LULL_OPERATION_GATHER},       {"Recv", LULL_OPERATION_RECEIVE},
@@ -22,7 +22,7 @@ static const struct word functions[] = {
     {"Signal", LULL_OPERATION_SIGNAL},       {"WaitSignal", LULL_OPERATION_SIGNAL},
 };
 
-static const struct word datatypes[] = {
+static const struct nccl_names_word datatypes[] = {
     {"ncclInt8", 1},    {"ncclUint8", 1},    {"ncclInt32", 4},      {"ncclUint32", 4},
     {"ncclInt64", 8},   {"ncclUint64", 8},   {"ncclFloat16", 2},    {"ncclFloat32", 4},
     {"ncclFloat64", 8}, {"ncclBfloat16", 2}, {"ncclFloat8e4m3", 1}, {"ncclFloat8e5m2", 1},
@@ -31,7 +31,7 @@ static const struct word datatypes[] = {
 /* Pointer << 8 | value: user addresses have at most 56 bits. 0: free. */
 static _Atomic uint64_t remembered[2][REMEMBERED];
 
-static uint8_t look_up(_Atomic uint64_t *memory, const struct word *words, size_t count,
+static uint8_t look_up(_Atomic uint64_t *memory, const struct nccl_names_word *words, size_t count,
                        const char *text)
 {
     const uint64_t key = (uint64_t)(uintptr_t)text;

@@ -19,7 +19,7 @@ enum { SLOW_KERNEL_TIMES = 231 /* NCCL 2.31: costs up to 13 % */ };
 enum { FREE, CLAIMED, LIVE, ENDED };
 
 /* Written by init before anybody has its address. */
-struct communicator {
+struct nccl_profiler_communicator {
     _Alignas(64) _Atomic uint32_t state;
     uint32_t version;
     uint32_t client; /* generation of the client that has announced it; 0 nobody */
@@ -62,7 +62,7 @@ struct operation {
 #define NO_OFFSET INT64_MIN
 
 /* The last one is never alive: it is the context of whoever found no place. */
-static struct communicator communicators[LULL_NCCL_COMMUNICATORS + 1];
+static struct nccl_profiler_communicator communicators[LULL_NCCL_COMMUNICATORS + 1];
 static _Atomic uint32_t next_communicator;
 static struct operation operations[LULL_NCCL_OPERATIONS];
 static _Atomic uint64_t next_ticket = 1; /* 0 is never given out */
@@ -70,11 +70,11 @@ static _Atomic uint64_t next_ticket = 1; /* 0 is never given out */
 /* ---- communicators ---- */
 
 /* An entry is used again only after all others: late callbacks for it still find it ended. */
-static struct communicator *claim_communicator(void)
+static struct nccl_profiler_communicator *claim_communicator(void)
 {
     for (uint32_t i = 0; i < LULL_NCCL_COMMUNICATORS; i++) {
         const uint32_t index = atomic_fetch_add(&next_communicator, 1) % LULL_NCCL_COMMUNICATORS;
-        struct communicator *entry = &communicators[index];
+        struct nccl_profiler_communicator *entry = &communicators[index];
         uint32_t state = atomic_load(&entry->state);
 
         if ((state == FREE || state == ENDED) &&
@@ -85,10 +85,10 @@ static struct communicator *claim_communicator(void)
 }
 
 /* A context that init has given out, in this process, and that finalize has not taken back. */
-static struct communicator *find_communicator(void *context)
+static struct nccl_profiler_communicator *find_communicator(void *context)
 {
     const uintptr_t distance = (uintptr_t)context - (uintptr_t)communicators;
-    struct communicator *entry = context;
+    struct nccl_profiler_communicator *entry = context;
 
     if (distance >= sizeof(communicators) || distance % sizeof(*communicators) != 0 ||
         atomic_load_explicit(&entry->state, memory_order_acquire) != LIVE)
@@ -146,7 +146,7 @@ static bool join_job(void)
     return false;
 }
 
-static void announce(const struct communicator *communicator,
+static void announce(const struct nccl_profiler_communicator *communicator,
                      const struct lull_nccl_identity *identity)
 {
     struct lull_event event = {
@@ -165,7 +165,7 @@ static void announce(const struct communicator *communicator,
     lull_client_push(&event);
 }
 
-static int wanted_mask(const struct communicator *communicator)
+static int wanted_mask(const struct nccl_profiler_communicator *communicator)
 {
     int mask = lull_nccl_chain_mask();
 
@@ -181,7 +181,7 @@ static int wanted_mask(const struct communicator *communicator)
 }
 
 /* Written only when what we want has changed: others may have changed it too (RAS, NCCL 2.31). */
-static inline void renew_mask(struct communicator *communicator)
+static inline void renew_mask(struct nccl_profiler_communicator *communicator)
 {
     const int wanted = wanted_mask(communicator);
 
@@ -191,7 +191,7 @@ static inline void renew_mask(struct communicator *communicator)
     __atomic_store_n(communicator->mask, wanted, __ATOMIC_RELAXED);
 }
 
-static void fill_in(struct communicator *communicator, const struct lull_nccl_identity *identity,
+static void fill_in(struct nccl_profiler_communicator *communicator, const struct lull_nccl_identity *identity,
                     int *mask)
 {
     communicator->version = identity->version;
@@ -218,7 +218,7 @@ static void fill_in(struct communicator *communicator, const struct lull_nccl_id
 int lull_nccl_init(const struct lull_nccl_identity *identity, void **context, int *mask)
 {
     const int saved_errno = errno;
-    struct communicator *communicator;
+    struct nccl_profiler_communicator *communicator;
 
     if (context == NULL)
         return 0;
@@ -234,7 +234,7 @@ int lull_nccl_init(const struct lull_nccl_identity *identity, void **context, in
 }
 
 /* Silent unless the user has asked NCCL to be told. */
-static void tell_losses(const struct communicator *communicator)
+static void tell_losses(const struct nccl_profiler_communicator *communicator)
 {
     const uint32_t unmatched = atomic_load(&communicator->unmatched);
     const uint32_t implausible = atomic_load(&communicator->implausible);
@@ -249,7 +249,7 @@ static void tell_losses(const struct communicator *communicator)
 int lull_nccl_finalize(void *context)
 {
     const int saved_errno = errno;
-    struct communicator *communicator = find_communicator(context);
+    struct nccl_profiler_communicator *communicator = find_communicator(context);
     uint32_t state = LIVE;
 
     if (communicator != NULL &&
@@ -264,7 +264,7 @@ int lull_nccl_finalize(void *context)
 
 /* ---- what is pushed ---- */
 
-static void push_enqueue(const struct communicator *communicator,
+static void push_enqueue(const struct nccl_profiler_communicator *communicator,
                          const struct lull_nccl_event *event)
 {
     const struct lull_event pushed = {
@@ -311,7 +311,7 @@ static struct operation *operation_of(uint64_t ticket)
  * The words that carry the ticket come first: from then on changes of the earlier operation fail,
  * and what they had read of the rest is not used.
  */
-static void *begin_operation(struct communicator *communicator, const struct lull_nccl_event *event)
+static void *begin_operation(struct nccl_profiler_communicator *communicator, const struct lull_nccl_event *event)
 {
     const uint64_t ticket = atomic_fetch_add_explicit(&next_ticket, 1, memory_order_relaxed);
     struct operation *operation = operation_of(ticket);
@@ -387,7 +387,7 @@ static bool count_end(struct operation *operation, uint64_t ticket)
 }
 
 /* All channels of an operation use one offset, so that its length is exact. */
-static int64_t offset_of(struct operation *operation, struct communicator *communicator,
+static int64_t offset_of(struct operation *operation, struct nccl_profiler_communicator *communicator,
                          uint64_t gpu_ns, int64_t now_ns)
 {
     const int64_t offset_ns = lull_gpu_time_offset(&communicator->gpu_time, gpu_ns, now_ns);
@@ -408,7 +408,7 @@ static void raise_to(_Atomic int64_t *value, int64_t at_least)
         continue;
 }
 
-static void *begin_kernel(struct communicator *communicator, const struct lull_nccl_event *event)
+static void *begin_kernel(struct nccl_profiler_communicator *communicator, const struct lull_nccl_event *event)
 {
     const uint64_t ticket = lull_nccl_handle_ticket(event->parent);
     struct operation *operation = operation_of(ticket);
@@ -444,7 +444,7 @@ static void *begin_kernel(struct communicator *communicator, const struct lull_n
  */
 static int64_t plausible_end(const struct operation *operation, int64_t end_ns, int64_t now_ns)
 {
-    struct communicator *owner = (struct communicator *)(uintptr_t)atomic_load_explicit(
+    struct nccl_profiler_communicator *owner = (struct nccl_profiler_communicator *)(uintptr_t)atomic_load_explicit(
         &operation->owner, memory_order_relaxed);
 
     if (end_ns >= atomic_load_explicit(&operation->begin_ns, memory_order_acquire))
@@ -477,7 +477,7 @@ static void end_kernel(const void *handle, uint64_t gpu_ns)
 /* ---- callbacks ---- */
 
 /* A captured call is enqueued by each replay of its graph, not by itself. */
-static void *start_call(struct communicator *communicator, const struct lull_nccl_event *event)
+static void *start_call(struct nccl_profiler_communicator *communicator, const struct lull_nccl_event *event)
 {
     if (event->is_captured)
         return lull_nccl_handle(LULL_NCCL_KIND_CAPTURED, 0, 0);
@@ -485,7 +485,7 @@ static void *start_call(struct communicator *communicator, const struct lull_ncc
     return lull_nccl_handle(LULL_NCCL_KIND_CALL, 0, 0);
 }
 
-static void *start_task(struct communicator *communicator, const struct lull_nccl_event *event)
+static void *start_task(struct nccl_profiler_communicator *communicator, const struct lull_nccl_event *event)
 {
     if (communicator->version < 5 ||
         lull_nccl_handle_kind(event->parent) == LULL_NCCL_KIND_CAPTURED)
@@ -493,7 +493,7 @@ static void *start_task(struct communicator *communicator, const struct lull_ncc
     return begin_operation(communicator, event);
 }
 
-static void *start_own(struct communicator *communicator, const struct lull_nccl_event *event)
+static void *start_own(struct nccl_profiler_communicator *communicator, const struct lull_nccl_event *event)
 {
     if (!is_on(communicator->client))
         return NULL;
@@ -524,7 +524,7 @@ static void *own_part(void *handle)
 int lull_nccl_start(void *context, void **handle, const void *descriptor,
                     struct lull_nccl_event *event)
 {
-    struct communicator *communicator = find_communicator(context);
+    struct nccl_profiler_communicator *communicator = find_communicator(context);
 
     if (handle == NULL)
         return 0;

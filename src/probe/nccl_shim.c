@@ -60,7 +60,7 @@ typedef struct {
     char internal[128];
 } ncclUniqueId;
 
-struct config { /* ncclConfig_t */
+struct nccl_shim_config { /* ncclConfig_t */
     size_t size;
     unsigned magic;
     unsigned version;
@@ -70,7 +70,7 @@ struct config { /* ncclConfig_t */
     int numbers_2[2];
     const char *comm_name;
 };
-_Static_assert(offsetof(struct config, comm_name) == 48, "public layout");
+_Static_assert(offsetof(struct nccl_shim_config, comm_name) == 48, "public layout");
 
 /* ---- the functions behind ---- */
 
@@ -164,7 +164,7 @@ struct marker {
 };
 
 /* The outstanding markers of one stream, oldest first. Numbers count up; their slot is modulo. */
-struct queue {
+struct nccl_shim_queue {
     _Atomic uintptr_t key; /* stream plus one; 0 free */
     _Atomic uint32_t head; /* application threads reserve here */
     _Atomic uint32_t tail; /* the watcher frees here */
@@ -173,13 +173,13 @@ struct queue {
 
 enum { NOT_TRIED, TRYING, WORKING, FAILED };
 
-static struct queue queues[QUEUES];
+static struct nccl_shim_queue queues[QUEUES];
 static struct words *words; /* QUEUES times MARKERS */
 static uint64_t words_address;
 static _Atomic int markers_state;
 static _Atomic uint32_t next_order; /* of what is enqueued between markers, over all queues */
 
-static struct words *words_of(const struct queue *queue, uint32_t number)
+static struct words *words_of(const struct nccl_shim_queue *queue, uint32_t number)
 {
     return &words[(size_t)(queue - queues) * MARKERS + number % MARKERS];
 }
@@ -204,7 +204,7 @@ static void push_edge(struct marker *marker, enum lull_event_kind kind)
 }
 
 /* Tells what has happened to the oldest marker of a queue. 1: something has. */
-static int look_at(struct queue *queue)
+static int look_at(struct nccl_shim_queue *queue)
 {
     const uint32_t number = atomic_load_explicit(&queue->tail, memory_order_relaxed);
     struct marker *marker = &queue->markers[number % MARKERS];
@@ -328,7 +328,7 @@ static int are_markers_ready(void)
 }
 
 /* The stream's queue; NULL when all are taken. Queues are claimed in order and kept. */
-static struct queue *queue_of(void *stream)
+static struct nccl_shim_queue *queue_of(void *stream)
 {
     const uintptr_t key = (uintptr_t)stream + 1;
 
@@ -343,7 +343,7 @@ static struct queue *queue_of(void *stream)
     return NULL;
 }
 
-static int reserve_marker(struct queue *queue, uint32_t *number_out)
+static int reserve_marker(struct nccl_shim_queue *queue, uint32_t *number_out)
 {
     uint32_t number = atomic_load(&queue->head);
 
@@ -357,7 +357,7 @@ static int reserve_marker(struct queue *queue, uint32_t *number_out)
 
 /* A collective that is being bracketed; queue NULL: it is not. */
 struct bracket {
-    struct queue *queue;
+    struct nccl_shim_queue *queue;
     void *stream;
     uint32_t number;
 };
@@ -365,7 +365,7 @@ struct bracket {
 static struct bracket begin_bracket(void *stream, const struct lull_event *event)
 {
     struct bracket bracket = {.stream = stream};
-    struct queue *queue;
+    struct nccl_shim_queue *queue;
     struct marker *marker;
     int capture = 0;
 
@@ -404,7 +404,7 @@ static void end_bracket(const struct bracket *bracket)
 
 /* ---- communicators ---- */
 
-struct communicator {
+struct nccl_shim_communicator {
     _Atomic uintptr_t key; /* the handle; see NO_KEY */
     uint32_t number;
     uint32_t ranks;
@@ -413,14 +413,14 @@ struct communicator {
 
 enum { NO_KEY = 0, WRITING = 1, REMOVED = 2, CONFIG_MAGIC = 0xcafebeef, NAMED_SINCE = 22703 };
 
-static struct communicator communicators[COMMUNICATORS];
+static struct nccl_shim_communicator communicators[COMMUNICATORS];
 
 int ncclCommCount(const ncclComm_t comm, int *count); /* not wrapped, only called */
 int ncclCommUserRank(const ncclComm_t comm, int *rank);
 NEXT(CommCount)
 NEXT(CommUserRank)
 
-static struct communicator *find_communicator(ncclComm_t comm)
+static struct nccl_shim_communicator *find_communicator(ncclComm_t comm)
 {
     for (size_t i = 0; i < COMMUNICATORS; i++) {
         const uintptr_t key = atomic_load_explicit(&communicators[i].key, memory_order_acquire);
@@ -433,7 +433,7 @@ static struct communicator *find_communicator(ncclComm_t comm)
     return NULL;
 }
 
-static struct communicator *claim_communicator(void)
+static struct nccl_shim_communicator *claim_communicator(void)
 {
     for (size_t i = 0; i < COMMUNICATORS; i++) {
         uintptr_t key = atomic_load(&communicators[i].key);
@@ -445,7 +445,7 @@ static struct communicator *claim_communicator(void)
     return NULL;
 }
 
-static const char *name_in(const struct config *config)
+static const char *name_in(const struct nccl_shim_config *config)
 {
     if (config == NULL || config->magic != CONFIG_MAGIC || config->size < sizeof(*config) ||
         config->version < NAMED_SINCE)
@@ -453,7 +453,7 @@ static const char *name_in(const struct config *config)
     return config->comm_name;
 }
 
-static void announce(const struct communicator *entry, int rank, const char *name)
+static void announce(const struct nccl_shim_communicator *entry, int rank, const char *name)
 {
     const struct lull_event event = {
         .time_ns = lull_now_ns(),
@@ -469,9 +469,9 @@ static void announce(const struct communicator *entry, int rank, const char *nam
 }
 
 /* Two threads that use a new communicator at the same time may give it two numbers. */
-static struct communicator *add_communicator(ncclComm_t comm, const struct config *config)
+static struct nccl_shim_communicator *add_communicator(ncclComm_t comm, const struct nccl_shim_config *config)
 {
-    struct communicator *entry = comm != NULL ? claim_communicator() : NULL;
+    struct nccl_shim_communicator *entry = comm != NULL ? claim_communicator() : NULL;
     int ranks = 0;
     int rank = -1;
 
@@ -493,7 +493,7 @@ static struct communicator *add_communicator(ncclComm_t comm, const struct confi
 /* Its handle may soon stand for another communicator. */
 static void forget_communicator(ncclComm_t comm)
 {
-    struct communicator *entry;
+    struct nccl_shim_communicator *entry;
 
     while (comm != NULL && (entry = find_communicator(comm)) != NULL)
         atomic_store_explicit(&entry->key, REMOVED, memory_order_release);
@@ -547,7 +547,7 @@ static struct bracket begin_call(enum lull_operation operation, uint64_t bytes, 
                                .peer = peer,
                                .kind = LULL_EVENT_ENQUEUE,
                                .operation = (uint16_t)operation};
-    const struct communicator *entry;
+    const struct nccl_shim_communicator *entry;
 
     if (!lull_client_is_on() && !lull_client_join())
         return (struct bracket){0};

@@ -20,7 +20,7 @@
  */
 enum { MAX_WINDOWS = LULL_JOB_MAX_WINDOWS, MAX_TURNS = INT32_MAX / MAX_WINDOWS };
 
-struct window {
+struct probe_window {
     bool is_open;
     pid_t pid; /* a child does not inherit its parent's windows */
     int turn;
@@ -31,7 +31,7 @@ struct window {
     struct lull_energy_edge begin[LULL_WINDOW_MAX_GPUS];
 };
 
-static struct window windows[MAX_WINDOWS];
+static struct probe_window windows[MAX_WINDOWS];
 static pthread_mutex_t windows_lock = PTHREAD_MUTEX_INITIALIZER; /* guards windows, and readings */
 
 static void before_fork(void)
@@ -49,34 +49,34 @@ __attribute__((constructor)) static void prepare(void)
     pthread_atfork(before_fork, after_fork, after_fork);
 }
 
-static bool is_own(const struct window *window)
+static bool is_own(const struct probe_window *window)
 {
     return window->is_open && window->pid == getpid();
 }
 
-static int number_of(const struct window *window)
+static int number_of(const struct probe_window *window)
 {
     return window->turn * MAX_WINDOWS + (int)(window - windows);
 }
 
-static struct window *find_free(void)
+static struct probe_window *find_free(void)
 {
-    for (struct window *window = windows; window < windows + MAX_WINDOWS; window++)
+    for (struct probe_window *window = windows; window < windows + MAX_WINDOWS; window++)
         if (!is_own(window))
             return window;
     return NULL;
 }
 
-static struct window *find_open(int number)
+static struct probe_window *find_open(int number)
 {
-    struct window *window = number < 0 ? NULL : &windows[number % MAX_WINDOWS];
+    struct probe_window *window = number < 0 ? NULL : &windows[number % MAX_WINDOWS];
 
     return window != NULL && is_own(window) && window->turn == number / MAX_WINDOWS ? window : NULL;
 }
 
 /* ---- measuring --------------------------------------------------------------------------- */
 
-static void look_up_begin(struct window *window)
+static void look_up_begin(struct probe_window *window)
 {
     for (uint32_t i = 0; i < window->gpus.count; i++)
         if (!window->has_begun[i])
@@ -90,12 +90,12 @@ static void take_reading(void)
 {
     if (!lull_window_gpus_read())
         return;
-    for (struct window *window = windows; window < windows + MAX_WINDOWS; window++)
+    for (struct probe_window *window = windows; window < windows + MAX_WINDOWS; window++)
         if (is_own(window))
             look_up_begin(window);
 }
 
-static void measure(struct window *window, int64_t end_ns, struct lull_window *out)
+static void measure(struct probe_window *window, int64_t end_ns, struct lull_window *out)
 {
     double variance_j2 = 0.0;
 
@@ -122,7 +122,7 @@ static void measure(struct window *window, int64_t end_ns, struct lull_window *o
 
 /* ---- telling ----------------------------------------------------------------------------- */
 
-static void tell(enum lull_event_kind kind, const struct window *window, int64_t time_ns)
+static void tell(enum lull_event_kind kind, const struct probe_window *window, int64_t time_ns)
 {
     const struct lull_event event = {
         .time_ns = time_ns,
@@ -140,10 +140,10 @@ static void tell(enum lull_event_kind kind, const struct window *window, int64_t
 /* ---- the interface ----------------------------------------------------------------------- */
 
 /* The reading comes first: it may take long, and looks at the windows that are open. */
-static void begin(struct window *window, const char *name)
+static void begin(struct probe_window *window, const char *name)
 {
     take_reading();
-    *window = (struct window){.turn = (window->turn + 1) % MAX_TURNS, .pid = getpid()};
+    *window = (struct probe_window){.turn = (window->turn + 1) % MAX_TURNS, .pid = getpid()};
     if (lull_client_join())
         window->name = lull_event_segment_intern(lull_client.job, lull_client.slot, name);
     lull_window_gpus_own(&window->gpus);
@@ -155,7 +155,7 @@ static void begin(struct window *window, const char *name)
 int lull_window_begin(const char *name)
 {
     const int saved_errno = errno;
-    struct window *window;
+    struct probe_window *window;
     int number = -ENOSPC;
 
     if (name == NULL)
@@ -175,7 +175,7 @@ int lull_window_end(int number, struct lull_window *out)
 {
     const int64_t now_ns = lull_now_ns();
     const int saved_errno = errno;
-    struct window *window;
+    struct probe_window *window;
 
     pthread_mutex_lock(&windows_lock);
     window = find_open(number);

@@ -12,7 +12,7 @@ static const int64_t never_ns = INT64_MAX;
 
 enum { SETTLING = 8 };
 
-struct unit {
+struct driver_unit {
     struct lull_physics *gpu;
     bool waits;
     struct lull_command command;
@@ -25,7 +25,7 @@ struct unit {
 };
 
 struct lull_virtual_driver {
-    struct unit units[LULL_CONTROLLER_MAX_GPUS];
+    struct driver_unit units[LULL_CONTROLLER_MAX_GPUS];
     uint32_t gpu_count;
     uint64_t random;
     lull_driven_function driven;
@@ -38,9 +38,9 @@ struct lull_virtual_driver {
     uint64_t calls;
 };
 
-static void init_unit(struct unit *unit, struct lull_physics *gpu)
+static void init_unit(struct driver_unit *unit, struct lull_physics *gpu)
 {
-    *unit = (struct unit){.gpu = gpu, .valid_until_ns = never_ns};
+    *unit = (struct driver_unit){.gpu = gpu, .valid_until_ns = never_ns};
     lull_switch_budget_init(&unit->budget, lowering_gap_ns, lowering_refill_ns);
 }
 
@@ -70,7 +70,7 @@ void lull_virtual_driver_destroy(struct lull_virtual_driver *driver)
 void lull_virtual_driver_ask(struct lull_virtual_driver *driver, const struct lull_command *command,
                              int64_t now_ns)
 {
-    struct unit *unit = &driver->units[command->gpu];
+    struct driver_unit *unit = &driver->units[command->gpu];
 
     unit->waits = true;
     unit->command = *command;
@@ -79,7 +79,7 @@ void lull_virtual_driver_ask(struct lull_virtual_driver *driver, const struct lu
 
 static void settle(struct lull_virtual_driver *driver, uint32_t gpu, int64_t now_ns)
 {
-    struct unit *unit = &driver->units[gpu];
+    struct driver_unit *unit = &driver->units[gpu];
 
     while (unit->settling_count > 0 && unit->settling[0].effect_ns <= now_ns) {
         const struct lull_switch_outcome outcome = unit->settling[0];
@@ -94,7 +94,7 @@ static void settle(struct lull_virtual_driver *driver, uint32_t gpu, int64_t now
 /* The call returns: the GPU will follow. */
 static void finish_call(struct lull_virtual_driver *driver)
 {
-    struct unit *unit = &driver->units[driver->busy_with];
+    struct driver_unit *unit = &driver->units[driver->busy_with];
     const uint32_t point = driver->call.point;
     const uint32_t top = lull_gpu_model_step_count(&unit->gpu->model) - 1;
     const struct lull_clock_setting setting = {.is_locked = true, .max_step = top - point};
@@ -122,7 +122,7 @@ static void finish_call(struct lull_virtual_driver *driver)
 }
 
 /* Drops what needs no call or comes too late; undoes what nobody has renewed. */
-static void sift(struct unit *unit, uint32_t gpu, int64_t now_ns)
+static void sift(struct driver_unit *unit, uint32_t gpu, int64_t now_ns)
 {
     if (unit->waits && unit->command.point == unit->point) {
         unit->waits = false;
@@ -138,7 +138,7 @@ static void sift(struct unit *unit, uint32_t gpu, int64_t now_ns)
 }
 
 /* When this GPU's request may be served; never_ns: it has none. */
-static int64_t ready_ns(const struct unit *unit)
+static int64_t ready_ns(const struct driver_unit *unit)
 {
     if (!unit->waits)
         return never_ns;
@@ -148,7 +148,7 @@ static int64_t ready_ns(const struct unit *unit)
 }
 
 /* Raisings in the order of asking, then lowerings by deadline. */
-static bool goes_before(const struct unit *a, const struct unit *b)
+static bool goes_before(const struct driver_unit *a, const struct driver_unit *b)
 {
     const bool raises_a = a->command.point == 0;
     const bool raises_b = b->command.point == 0;
@@ -163,7 +163,7 @@ static void begin_call(struct lull_virtual_driver *driver, int64_t now_ns)
     int32_t best = -1;
 
     for (uint32_t i = 0; i < driver->gpu_count; i++) {
-        struct unit *unit = &driver->units[i];
+        struct driver_unit *unit = &driver->units[i];
 
         sift(unit, i, now_ns);
         if (ready_ns(unit) <= now_ns &&
@@ -186,7 +186,7 @@ static void begin_call(struct lull_virtual_driver *driver, int64_t now_ns)
 }
 
 /* When an idle driver has to begin a call for this GPU: asked for, or to undo what is overdue. */
-static int64_t due_ns(const struct unit *unit)
+static int64_t due_ns(const struct driver_unit *unit)
 {
     return unit->waits ? ready_ns(unit) : unit->valid_until_ns;
 }
@@ -197,7 +197,7 @@ static int64_t next_ns(const struct lull_virtual_driver *driver)
     int64_t next = driver->busy_with >= 0 ? driver->call_ends_ns : never_ns;
 
     for (uint32_t i = 0; i < driver->gpu_count; i++) {
-        const struct unit *unit = &driver->units[i];
+        const struct driver_unit *unit = &driver->units[i];
         const int64_t due = driver->busy_with >= 0 ? never_ns : due_ns(unit);
 
         next = due < next ? due : next;

@@ -8,7 +8,7 @@
 #include "emulator/player/sim.h"
 #include "simulator/driver.h"
 
-struct rank {
+struct node_rank {
     struct lull_gap_map *gaps;
     uint32_t *orders;        /* by operation: communication before it in a period */
     int64_t gaps_wake_ns;    /* when it has something to tell */
@@ -29,7 +29,7 @@ struct simulation {
     struct lull_play_sim *sim;
     struct lull_controller *controller;
     struct lull_virtual_driver *driver;
-    struct rank ranks[LULL_PLAY_RANKS];
+    struct node_rank ranks[LULL_PLAY_RANKS];
     uint64_t settled_in; /* period of rank 0, counted from 1 */
 };
 
@@ -75,7 +75,7 @@ static void take_communication(struct simulation *simulation, uint32_t index,
                                const struct lull_play_event *event)
 {
     const struct lull_play_op *op = event->op;
-    struct rank *rank = &simulation->ranks[index];
+    struct node_rank *rank = &simulation->ranks[index];
     const struct lull_call edge = {
         .time_ns = event->is_end ? event->end_ns : event->begin_ns,
         .bytes = op->bytes,
@@ -94,7 +94,7 @@ static void take_communication(struct simulation *simulation, uint32_t index,
     take_gaps(simulation, index, edge.time_ns);
 }
 
-static void take_compute(struct simulation *simulation, struct rank *rank,
+static void take_compute(struct simulation *simulation, struct node_rank *rank,
                          const struct lull_play_event *event)
 {
     if (!event->is_end) {
@@ -117,7 +117,7 @@ static void begin_period(struct simulation *simulation, uint32_t index, uint64_t
                          int64_t now_ns)
 {
     const struct lull_simulation_options *options = simulation->options;
-    struct rank *rank = &simulation->ranks[index];
+    struct node_rank *rank = &simulation->ranks[index];
     const double now_j = lull_physics_energy_j(lull_play_sim_gpu(simulation->sim, index));
 
     rank->is_measured = period >= options->periods - options->measured && period < options->periods;
@@ -138,7 +138,7 @@ static void on_event(void *context, uint32_t index, const struct lull_play_event
 {
     struct simulation *simulation = context;
     const uint32_t count = simulation->options->play->ranks[index].count;
-    struct rank *rank = &simulation->ranks[index];
+    struct node_rank *rank = &simulation->ranks[index];
 
     if (!event->is_end && event->number % count == 0)
         begin_period(simulation, index, event->number / count, event->begin_ns);
@@ -172,7 +172,7 @@ static int64_t on_timer(void *context, int64_t now_ns)
     if (simulation->controller == NULL)
         return LULL_PHYSICS_NEVER;
     for (uint32_t i = 0; i < simulation->options->play->rank_count; i++) {
-        const struct rank *rank = &simulation->ranks[i];
+        const struct node_rank *rank = &simulation->ranks[i];
 
         if (rank->gaps_wake_ns <= now_ns)
             take_gaps(simulation, i, now_ns);
@@ -272,7 +272,7 @@ static void conclude(const struct simulation *simulation,
     uint64_t low_steps = 0;
 
     for (uint32_t i = 0; i < ranks; i++) {
-        const struct rank *rank = &simulation->ranks[i];
+        const struct node_rank *rank = &simulation->ranks[i];
 
         outcome.period_ms +=
             (double)(rank->until_ns - rank->from_ns) * 1e-6 / (double)options->measured / ranks;

@@ -294,14 +294,14 @@ int lull_batch_jobs_submit(struct lull_batch_jobs *jobs, const struct lull_batch
 
 /* ---- all jobs ------------------------------------------------------------------------------ */
 
-struct walk {
+struct batch_jobs_walk {
     int (*each)(void *context, const char *name);
     void *context;
 };
 
 static int take_name(void *context, const struct lull_sql_row *row)
 {
-    const struct walk *walk = context;
+    const struct batch_jobs_walk *walk = context;
 
     return walk->each(walk->context, lull_sql_text(row, 0));
 }
@@ -309,7 +309,7 @@ static int take_name(void *context, const struct lull_sql_row *row)
 int lull_batch_jobs_walk(struct lull_batch_jobs *jobs, int (*each)(void *context, const char *name),
                          void *context, struct lull_error *err)
 {
-    struct walk walk = {each, context};
+    struct batch_jobs_walk walk = {each, context};
 
     return lull_sql_run(jobs->sql, "SELECT name FROM batch_job ORDER BY name", NULL, take_name,
                         &walk, err);

@@ -67,7 +67,7 @@ int lull_batch_job_read(struct lull_batch_jobs *jobs, const char *name,
 
 /* ---- its runs ------------------------------------------------------------------------------ */
 
-struct reading {
+struct batch_records_reading {
     struct lull_batch_jobs *jobs;
     int64_t now_s;
     struct lull_batch_entry *entries;
@@ -77,7 +77,7 @@ struct reading {
 
 static int take_entry(void *context, const struct lull_sql_row *row)
 {
-    struct reading *reading = context;
+    struct batch_records_reading *reading = context;
     struct lull_batch_entry *entry;
 
     if (reading->count == reading->capacity) {
@@ -118,7 +118,7 @@ int lull_batch_entries_read(struct lull_batch_jobs *jobs, const char *name, int6
                             struct lull_batch_entry **entries_out, size_t *count_out,
                             struct lull_error *err)
 {
-    struct reading reading = {.jobs = jobs, .now_s = now_s};
+    struct batch_records_reading reading = {.jobs = jobs, .now_s = now_s};
     struct lull_sql_values values = {0};
     int result;
 
@@ -140,14 +140,14 @@ int lull_batch_entries_read(struct lull_batch_jobs *jobs, const char *name, int6
 
 /* ---- the search's state -------------------------------------------------------------------- */
 
-struct replay {
+struct batch_records_replay {
     struct lull_batch *batch;
     struct lull_error *err;
 };
 
 static int take_record(void *context, const struct lull_sql_row *row)
 {
-    struct replay *replay = context;
+    struct batch_records_replay *replay = context;
     const struct lull_batch_record record = {
         .event = (enum lull_batch_event)lull_sql_integer(row, 1, -1),
         .run = (uint64_t)lull_sql_integer(row, 2, 0),
@@ -169,7 +169,7 @@ int lull_batch_state_read(struct lull_batch_jobs *jobs, const struct lull_batch_
 {
     struct lull_batch_config config;
     struct lull_sql_values values = {0};
-    struct replay replay = {.err = err};
+    struct batch_records_replay replay = {.err = err};
     int result;
 
     lull_batch_config_default(&config);

@@ -96,25 +96,25 @@ int lull_chakra_add(struct lull_chakra_building *building, struct lull_chakra_no
 
 /* ---- whom ids mean ------------------------------------------------------------------------ */
 
-struct place {
+struct chakra_build_place {
     uint64_t id;
     uint32_t at;
 };
 
 static int compare(const void *left, const void *right)
 {
-    const struct place *a = left;
-    const struct place *b = right;
+    const struct chakra_build_place *a = left;
+    const struct chakra_build_place *b = right;
 
     return (a->id > b->id) - (a->id < b->id);
 }
 
-static int sort_ids(const struct lull_chakra_building *building, struct place *places)
+static int sort_ids(const struct lull_chakra_building *building, struct chakra_build_place *places)
 {
     const struct lull_chakra_graph *graph = building->graph;
 
     for (size_t i = 0; i < graph->count; i++)
-        places[i] = (struct place){graph->nodes[i].id, (uint32_t)i};
+        places[i] = (struct chakra_build_place){graph->nodes[i].id, (uint32_t)i};
     qsort(places, graph->count, sizeof(*places), compare);
     for (size_t i = 1; i < graph->count; i++)
         if (places[i].id == places[i - 1].id)
@@ -124,7 +124,7 @@ static int sort_ids(const struct lull_chakra_building *building, struct place *p
     return 0;
 }
 
-static void resolve(struct lull_chakra_building *building, const struct place *places)
+static void resolve(struct lull_chakra_building *building, const struct chakra_build_place *places)
 {
     struct lull_chakra_graph *const graph = building->graph;
     size_t kept = 0;
@@ -135,8 +135,8 @@ static void resolve(struct lull_chakra_building *building, const struct place *p
 
         node->first_dependency = kept;
         for (size_t k = first; k < first + node->dependency_count; k++) {
-            const struct place wanted = {building->wanted[k], 0};
-            const struct place *found =
+            const struct chakra_build_place wanted = {building->wanted[k], 0};
+            const struct chakra_build_place *found =
                 bsearch(&wanted, places, graph->count, sizeof(*places), compare);
 
             if (found != NULL)
@@ -234,7 +234,7 @@ static int find_order(struct lull_chakra_building *building)
 int lull_chakra_finish(struct lull_chakra_building *building)
 {
     struct lull_chakra_graph *const graph = building->graph;
-    struct place *places;
+    struct chakra_build_place *places;
     int rc;
 
     if (graph->count == 0)

@@ -14,7 +14,7 @@
 
 #define MOST_MICROS UINT64_C(1000000000000000) /* 30 years */
 
-struct reading {
+struct chakra_messages_reading {
     struct lull_chakra_input *input;
     struct lull_chakra_building *building;
     uint8_t *message;
@@ -22,7 +22,7 @@ struct reading {
     int64_t at; /* byte where the message begins */
 };
 
-static int refuse(const struct reading *reading, int64_t byte, const char *what)
+static int refuse(const struct chakra_messages_reading *reading, int64_t byte, const char *what)
 {
     return lull_error_set(reading->building->err, LULL_E_FORMAT, "%s: byte %" PRId64 ": %s",
                           reading->building->name, byte, what);
@@ -83,7 +83,7 @@ static int64_t *find_place(struct lull_chakra_node *node, const struct lull_prot
     return NULL;
 }
 
-static int read_attribute(const struct reading *reading, const struct lull_protobuf_span *bytes,
+static int read_attribute(const struct chakra_messages_reading *reading, const struct lull_protobuf_span *bytes,
                           struct lull_chakra_node *node)
 {
     struct attribute attribute;
@@ -115,7 +115,7 @@ static int read_attribute(const struct reading *reading, const struct lull_proto
 
 enum { ID = 1, NAME, KIND, CONTROL, DATA, BEGIN, DURATION, ATTRIBUTE = 10 };
 
-static int read_dependencies(const struct reading *reading, const struct lull_protobuf_field *field)
+static int read_dependencies(const struct chakra_messages_reading *reading, const struct lull_protobuf_field *field)
 {
     const bool is_control = field->number == CONTROL;
     struct lull_protobuf_span rest = field->bytes;
@@ -133,7 +133,7 @@ static int read_dependencies(const struct reading *reading, const struct lull_pr
     return rc;
 }
 
-static int read_number(const struct reading *reading, const struct lull_protobuf_field *field,
+static int read_number(const struct chakra_messages_reading *reading, const struct lull_protobuf_field *field,
                        struct lull_chakra_node *node)
 {
     if (field->number == ID)
@@ -151,7 +151,7 @@ static int read_number(const struct reading *reading, const struct lull_protobuf
     return 0;
 }
 
-static int read_field(const struct reading *reading, const struct lull_protobuf_field *field,
+static int read_field(const struct chakra_messages_reading *reading, const struct lull_protobuf_field *field,
                       struct lull_chakra_node *node)
 {
     if ((field->number == CONTROL || field->number == DATA) &&
@@ -167,7 +167,7 @@ static int read_field(const struct reading *reading, const struct lull_protobuf_
     return 0;
 }
 
-static int read_node(const struct reading *reading, struct lull_protobuf_span message)
+static int read_node(const struct chakra_messages_reading *reading, struct lull_protobuf_span message)
 {
     struct lull_chakra_node node;
     int rc = 0;
@@ -184,7 +184,7 @@ static int read_node(const struct reading *reading, struct lull_protobuf_span me
 }
 
 /* Nothing in it is wanted, but it must be one. */
-static int check_metadata(const struct reading *reading, struct lull_protobuf_span message)
+static int check_metadata(const struct chakra_messages_reading *reading, struct lull_protobuf_span message)
 {
     struct lull_protobuf_field field = {0};
 
@@ -198,7 +198,7 @@ static int check_metadata(const struct reading *reading, struct lull_protobuf_sp
 /* ---- the stream --------------------------------------------------------------------------- */
 
 /* 1; 0: the stream ends here. */
-static int read_length(struct reading *reading, uint32_t *length_out)
+static int read_length(struct chakra_messages_reading *reading, uint32_t *length_out)
 {
     uint64_t length = 0;
 
@@ -224,7 +224,7 @@ static int read_length(struct reading *reading, uint32_t *length_out)
 }
 
 /* Room grows as bytes come: a length that promises more than there is costs nothing. */
-static int read_message(struct reading *reading, uint32_t length)
+static int read_message(struct chakra_messages_reading *reading, uint32_t length)
 {
     size_t have = 0;
 
@@ -257,7 +257,7 @@ static int read_message(struct reading *reading, uint32_t length)
 int lull_chakra_read_messages(struct lull_chakra_input *input,
                               struct lull_chakra_building *building)
 {
-    struct reading reading = {
+    struct chakra_messages_reading reading = {
         .input = input, .building = building, .message = malloc(1), .room = 1};
     bool is_first = true;
     uint32_t length = 0;

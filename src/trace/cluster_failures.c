@@ -8,7 +8,7 @@
 #include "trace/cluster_times.h"
 #include "trace/columns.h"
 
-enum field { NODE, FROM, TO };
+enum cluster_failures_field { NODE, FROM, TO };
 
 static const struct lull_column known[] = {
     {"node", NODE, 0}, {"from_s", FROM, 0}, {"to_s", TO, 0}, {NULL, 0, 0}};

@@ -43,7 +43,7 @@ static const struct lull_column known[] = {
     {NULL, 0, 0},
 };
 
-static int check_header(const struct reading *reading)
+static int check_header(const struct lull_reading *reading)
 {
     const bool has_both = has(reading, SCHEDULED) && has(reading, DELETED);
     int rc = lull_columns_need(&reading->columns, SUBMIT, reading->err);
@@ -64,7 +64,7 @@ static int check_header(const struct reading *reading)
 /* ---- times -------------------------------------------------------------------------------- */
 
 /* 0 where the job has none. */
-static int read_duration(const struct reading *reading, int64_t *duration_ns_out)
+static int read_duration(const struct lull_reading *reading, int64_t *duration_ns_out)
 {
     int64_t from_ns = 0;
     int64_t to_ns = 0;
@@ -89,12 +89,12 @@ static int read_duration(const struct reading *reading, int64_t *duration_ns_out
 /* ---- rows --------------------------------------------------------------------------------- */
 
 /* Where an empty cell is no name. */
-static bool is_optional(enum field field)
+static bool is_optional(enum lull_field field)
 {
     return field == GPU_MODELS || field == WORKLOAD;
 }
 
-static int read_name(const struct reading *reading, enum field field, uint32_t *name_out)
+static int read_name(const struct lull_reading *reading, enum lull_field field, uint32_t *name_out)
 {
     int64_t name;
 
@@ -109,14 +109,14 @@ static int read_name(const struct reading *reading, enum field field, uint32_t *
 }
 
 /* A name is kept so far; half of a file's name would be another file. */
-static int read_workload(const struct reading *reading, struct lull_cluster_jobs_row *row)
+static int read_workload(const struct lull_reading *reading, struct lull_cluster_jobs_row *row)
 {
     if (has(reading, WORKLOAD) && strlen(reading->columns.cells[WORKLOAD]) > LULL_STRING_SET_BYTES)
         return refuse(reading, WORKLOAD, "a name of more than 255 bytes");
     return read_name(reading, WORKLOAD, &row->workload);
 }
 
-static int read_names(const struct reading *reading, struct lull_cluster_jobs_row *row)
+static int read_names(const struct lull_reading *reading, struct lull_cluster_jobs_row *row)
 {
     int rc = read_name(reading, ID, &row->id);
 
@@ -129,7 +129,7 @@ static int read_names(const struct reading *reading, struct lull_cluster_jobs_ro
     return rc == 0 ? read_workload(reading, row) : rc;
 }
 
-static int read_gpus(const struct reading *reading, struct lull_cluster_jobs_row *row)
+static int read_gpus(const struct lull_reading *reading, struct lull_cluster_jobs_row *row)
 {
     const struct lull_columns *columns = &reading->columns;
     int64_t gpus = 0;
@@ -146,7 +146,7 @@ static int read_gpus(const struct reading *reading, struct lull_cluster_jobs_row
 }
 
 /* An empty cell leaves *value_out as it is. */
-static int read_filled(const struct reading *reading, enum field field, int64_t min, int64_t max,
+static int read_filled(const struct lull_reading *reading, enum lull_field field, int64_t min, int64_t max,
                        const char *what, int64_t *value_out)
 {
     return is_filled(reading, field) ? lull_columns_integer(&reading->columns, field, min, max,
@@ -155,7 +155,7 @@ static int read_filled(const struct reading *reading, enum field field, int64_t 
 }
 
 /* Of one that has GPUs. One end alone: the other is what it asks for. */
-static int read_range(const struct reading *reading, struct lull_cluster_jobs_row *row)
+static int read_range(const struct lull_reading *reading, struct lull_cluster_jobs_row *row)
 {
     int64_t least = row->gpus;
     int64_t most = row->gpus;
@@ -168,7 +168,7 @@ static int read_range(const struct reading *reading, struct lull_cluster_jobs_ro
     return rc;
 }
 
-static int read_needs(const struct reading *reading, struct lull_cluster_jobs_row *row)
+static int read_needs(const struct lull_reading *reading, struct lull_cluster_jobs_row *row)
 {
     int64_t memory_mib = 0;
     int64_t preemptible = -1;
@@ -186,7 +186,7 @@ static int read_needs(const struct reading *reading, struct lull_cluster_jobs_ro
     return rc == 0 && row->gpus > 0 ? read_range(reading, row) : rc;
 }
 
-static int read_row(struct reading *reading, struct lull_cluster_jobs_row *row)
+static int read_row(struct lull_reading *reading, struct lull_cluster_jobs_row *row)
 {
     int rc = read_gpus(reading, row);
 
@@ -204,7 +204,7 @@ static int read_row(struct reading *reading, struct lull_cluster_jobs_row *row)
     return rc == 0 ? lull_cluster_jobs_read_value(reading, row) : rc;
 }
 
-static int keep(struct reading *reading, const struct lull_cluster_jobs_row *row)
+static int keep(struct lull_reading *reading, const struct lull_cluster_jobs_row *row)
 {
     struct lull_cluster_jobs_table *const table = reading->table;
 
@@ -238,7 +238,7 @@ static int by_submission(const void *a, const void *b)
     return left->line < right->line ? -1 : left->line > right->line;
 }
 
-static int read_all(struct reading *reading, struct lull_lines *lines)
+static int read_all(struct lull_reading *reading, struct lull_lines *lines)
 {
     struct lull_cluster_jobs_row row;
     int rc = lull_columns_open(&reading->columns, known, lines, reading->err);
@@ -259,7 +259,7 @@ static int read_all(struct reading *reading, struct lull_lines *lines)
 int lull_cluster_jobs_read_lines(struct lull_lines *lines,
                                  struct lull_cluster_jobs_table *table_out, struct lull_error *err)
 {
-    struct reading reading = {.table = table_out, .err = err};
+    struct lull_reading reading = {.table = table_out, .err = err};
     int rc;
 
     *table_out = (struct lull_cluster_jobs_table){.names = lull_string_set_create()};

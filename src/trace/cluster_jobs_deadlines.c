@@ -6,7 +6,7 @@
 
 #include "trace/cluster_jobs_reading.h"
 
-int lull_cluster_jobs_read_time(const struct reading *reading, enum field field,
+int lull_cluster_jobs_read_time(const struct lull_reading *reading, enum lull_field field,
                                 int64_t *time_ns_out)
 {
     const char *const cell = reading->columns.cells[field];
@@ -16,7 +16,7 @@ int lull_cluster_jobs_read_time(const struct reading *reading, enum field field,
     return wrong == NULL ? 0 : refuse(reading, field, wrong);
 }
 
-static int keep_steps(struct reading *reading, const struct lull_cluster_step *steps,
+static int keep_steps(struct lull_reading *reading, const struct lull_cluster_step *steps,
                       uint32_t count, struct lull_cluster_jobs_row *row)
 {
     struct lull_cluster_jobs_table *const table = reading->table;
@@ -39,7 +39,7 @@ static int keep_steps(struct reading *reading, const struct lull_cluster_step *s
     return 0;
 }
 
-static int read_deadlines(struct reading *reading, struct lull_cluster_jobs_row *row)
+static int read_deadlines(struct lull_reading *reading, struct lull_cluster_jobs_row *row)
 {
     const struct lull_columns *const columns = &reading->columns;
     struct lull_cluster_step steps[LULL_CLUSTER_STEPS_MAX];
@@ -54,7 +54,7 @@ static int read_deadlines(struct reading *reading, struct lull_cluster_jobs_row 
     return wrong != NULL ? refuse(reading, VALUES, wrong) : keep_steps(reading, steps, count, row);
 }
 
-int lull_cluster_jobs_read_deadline(struct reading *reading, struct lull_cluster_jobs_row *row)
+int lull_cluster_jobs_read_deadline(struct lull_reading *reading, struct lull_cluster_jobs_row *row)
 {
     struct lull_cluster_step step = {.value = 1.0};
     int rc;
@@ -73,7 +73,7 @@ int lull_cluster_jobs_read_deadline(struct reading *reading, struct lull_cluster
     return keep_steps(reading, &step, 1, row);
 }
 
-int lull_cluster_jobs_read_value(const struct reading *reading, struct lull_cluster_jobs_row *row)
+int lull_cluster_jobs_read_value(const struct lull_reading *reading, struct lull_cluster_jobs_row *row)
 {
     row->value_j = 0.0;
     if (!is_filled(reading, VALUE))

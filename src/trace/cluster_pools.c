@@ -10,7 +10,7 @@
 
 enum { MOST_NODES = 1 << 20 };
 
-enum field { VC, NODES };
+enum cluster_pools_field { VC, NODES };
 
 static const struct lull_column known[] = {{"vc", VC, 0}, {"nodes", NODES, 0}, {NULL, 0, 0}};
 

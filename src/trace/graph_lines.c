@@ -34,12 +34,12 @@ struct edge_line {
 };
 
 /* Where an operation is found by its number. */
-struct entry {
+struct graph_lines_entry {
     int64_t id;
     uint32_t index;
 };
 
-struct reader {
+struct graph_lines_reader {
     struct lull_lines *lines;
     struct lull_error *err;
     struct op_line *ops;
@@ -48,18 +48,18 @@ struct reader {
     struct edge_line *edges;
     size_t edge_count;
     size_t edge_capacity;
-    struct entry *entries; /* by id */
+    struct graph_lines_entry *entries; /* by id */
     uint32_t stages;
 };
 
-static int no_memory(const struct reader *reader)
+static int no_memory(const struct graph_lines_reader *reader)
 {
     return lull_error_set(reader->err, -ENOMEM, "%s: no memory", lull_lines_name(reader->lines));
 }
 
 /* ---- members ---- */
 
-static int wrong(const struct reader *reader, const char *key, const char *what)
+static int wrong(const struct graph_lines_reader *reader, const char *key, const char *what)
 {
     return lull_error_set(reader->err, LULL_E_FORMAT, "%s: row %zu: \"%s\" must be %s",
                           lull_lines_name(reader->lines), lull_lines_number(reader->lines), key,
@@ -67,7 +67,7 @@ static int wrong(const struct reader *reader, const char *key, const char *what)
 }
 
 /* A whole number below limit; 0 where it is optional and not there. */
-static int get_integer(const struct reader *reader, const json_t *object, const char *key,
+static int get_integer(const struct graph_lines_reader *reader, const json_t *object, const char *key,
                        bool is_optional, int64_t limit, int64_t *value_out)
 {
     const json_t *member = json_object_get(object, key);
@@ -86,7 +86,7 @@ static int get_integer(const struct reader *reader, const json_t *object, const 
     return 0;
 }
 
-static int get_uint32(const struct reader *reader, const json_t *object, const char *key,
+static int get_uint32(const struct graph_lines_reader *reader, const json_t *object, const char *key,
                       bool is_optional, int64_t limit, uint32_t *value_out)
 {
     int64_t value;
@@ -98,7 +98,7 @@ static int get_uint32(const struct reader *reader, const json_t *object, const c
 }
 
 /* Seconds or joules as whole nano-units; 0 where it is not there. */
-static int get_nano(const struct reader *reader, const json_t *object, const char *key,
+static int get_nano(const struct graph_lines_reader *reader, const json_t *object, const char *key,
                     int64_t most, int64_t *value_out)
 {
     const json_t *member = json_object_get(object, key);
@@ -118,7 +118,7 @@ static int get_nano(const struct reader *reader, const json_t *object, const cha
 }
 
 /* So that a word that is spelt wrongly is not just passed over. */
-static int check_keys(const struct reader *reader, json_t *object, const char *const *known)
+static int check_keys(const struct graph_lines_reader *reader, json_t *object, const char *const *known)
 {
     const char *key;
     json_t *member;
@@ -139,7 +139,7 @@ static int check_keys(const struct reader *reader, json_t *object, const char *c
 
 /* ---- lines ---- */
 
-static int get_kind(const struct reader *reader, const json_t *object, struct op_line *line)
+static int get_kind(const struct graph_lines_reader *reader, const json_t *object, struct op_line *line)
 {
     const json_t *member = json_object_get(object, "kind");
     const bool has_time = json_object_get(object, "time_s") != NULL;
@@ -161,7 +161,7 @@ static int get_kind(const struct reader *reader, const json_t *object, struct op
     return rc;
 }
 
-static int read_op(struct reader *reader, json_t *object)
+static int read_op(struct graph_lines_reader *reader, json_t *object)
 {
     static const char *const known[] = {"op",      "device", "stage",  "kind",     "microbatch",
                                         "partner", "chunk",  "time_s", "energy_j", NULL};
@@ -197,7 +197,7 @@ static int read_op(struct reader *reader, json_t *object)
     return 0;
 }
 
-static int read_edge(struct reader *reader, json_t *object)
+static int read_edge(struct graph_lines_reader *reader, json_t *object)
 {
     static const char *const known[] = {"from", "to", "latency_s", NULL};
     struct edge_line line = {.row = lull_lines_number(reader->lines)};
@@ -222,7 +222,7 @@ static int read_edge(struct reader *reader, json_t *object)
     return 0;
 }
 
-static int read_line(struct reader *reader, const char *text)
+static int read_line(struct graph_lines_reader *reader, const char *text)
 {
     json_error_t why;
     json_t *object = json_loads(text, JSON_REJECT_DUPLICATES, &why);
@@ -249,7 +249,7 @@ static bool is_blank(const char *text)
     return text[strspn(text, " \t")] == '\0';
 }
 
-static int read_all(struct reader *reader)
+static int read_all(struct graph_lines_reader *reader)
 {
     char *text;
     int rc;
@@ -269,19 +269,19 @@ static int read_all(struct reader *reader)
 
 static int by_id(const void *a, const void *b)
 {
-    const int64_t left = ((const struct entry *)a)->id;
-    const int64_t right = ((const struct entry *)b)->id;
+    const int64_t left = ((const struct graph_lines_entry *)a)->id;
+    const int64_t right = ((const struct graph_lines_entry *)b)->id;
 
     return (left > right) - (left < right);
 }
 
-static int index_ops(struct reader *reader)
+static int index_ops(struct graph_lines_reader *reader)
 {
     reader->entries = calloc(reader->op_count, sizeof(*reader->entries));
     if (reader->entries == NULL)
         return no_memory(reader);
     for (size_t i = 0; i < reader->op_count; i++)
-        reader->entries[i] = (struct entry){reader->ops[i].id, (uint32_t)i};
+        reader->entries[i] = (struct graph_lines_entry){reader->ops[i].id, (uint32_t)i};
     qsort(reader->entries, reader->op_count, sizeof(*reader->entries), by_id);
     for (size_t i = 1; i < reader->op_count; i++) {
         const struct op_line *one = &reader->ops[reader->entries[i - 1].index];
@@ -297,7 +297,7 @@ static int index_ops(struct reader *reader)
     return 0;
 }
 
-static int add_op(const struct reader *reader, struct lull_pipeline_fit *fit,
+static int add_op(const struct graph_lines_reader *reader, struct lull_pipeline_fit *fit,
                   struct lull_pipeline_graph *graph, const struct op_line *line)
 {
     struct lull_error why = {0};
@@ -318,18 +318,18 @@ static int add_op(const struct reader *reader, struct lull_pipeline_fit *fit,
                   : 0;
 }
 
-static const struct entry *find(const struct reader *reader, int64_t id)
+static const struct graph_lines_entry *find(const struct graph_lines_reader *reader, int64_t id)
 {
-    const struct entry key = {.id = id};
+    const struct graph_lines_entry key = {.id = id};
 
     return bsearch(&key, reader->entries, reader->op_count, sizeof(*reader->entries), by_id);
 }
 
-static int add_edge(const struct reader *reader, struct lull_pipeline_graph *graph,
+static int add_edge(const struct graph_lines_reader *reader, struct lull_pipeline_graph *graph,
                     const struct edge_line *line)
 {
-    const struct entry *from = find(reader, line->from);
-    const struct entry *to = find(reader, line->to);
+    const struct graph_lines_entry *from = find(reader, line->from);
+    const struct graph_lines_entry *to = find(reader, line->to);
     int rc;
 
     if (from == NULL || to == NULL)
@@ -342,7 +342,7 @@ static int add_edge(const struct reader *reader, struct lull_pipeline_graph *gra
                   : 0;
 }
 
-static int fill_graph(struct reader *reader, struct lull_pipeline_fit *fit,
+static int fill_graph(struct graph_lines_reader *reader, struct lull_pipeline_fit *fit,
                       struct lull_pipeline_graph *graph)
 {
     struct lull_error why = {0};
@@ -364,7 +364,7 @@ static int fill_graph(struct reader *reader, struct lull_pipeline_fit *fit,
 static int read_lines(struct lull_lines *lines, struct lull_pipeline_fit *fit,
                       struct lull_pipeline_graph *graph_out, struct lull_error *err)
 {
-    struct reader reader = {.lines = lines, .err = err};
+    struct graph_lines_reader reader = {.lines = lines, .err = err};
     struct lull_pipeline_graph graph;
     int rc;
 

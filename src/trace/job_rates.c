@@ -11,7 +11,7 @@
 
 enum { FIRST_ROOM = 512, MOST_GPUS = 1 << 16 };
 
-enum field { GPU, CONSOLIDATED, JOB_TYPE, GPUS, RATE, FIELDS };
+enum job_rates_field { GPU, CONSOLIDATED, JOB_TYPE, GPUS, RATE, FIELDS };
 
 static const struct lull_column known[] = {
     {"gpu", GPU, 0},       {"consolidated", CONSOLIDATED, 0}, {"job_type", JOB_TYPE, 0},
@@ -76,7 +76,7 @@ static int read_header(struct lull_columns *columns, struct lull_lines *lines,
     return rc;
 }
 
-static int read_name(const struct lull_columns *columns, enum field field, char *name_out,
+static int read_name(const struct lull_columns *columns, enum job_rates_field field, char *name_out,
                      struct lull_error *err)
 {
     const char *const name = columns->cells[field];

@@ -23,7 +23,7 @@
 enum { MAX_DEVICES = 64 };
 
 /* One of the events, as far as it has been read. */
-struct event {
+struct kineto_event {
     int64_t ts_ns;
     int64_t dur_ns;
     int64_t device;
@@ -45,7 +45,7 @@ struct device {
     char name[64];
 };
 
-struct reader {
+struct kineto_reader {
     const char *name; /* of the text, for messages */
     struct lull_json *json;
     struct lull_error *err;
@@ -56,40 +56,40 @@ struct reader {
     struct device device; /* being read */
     struct device devices[MAX_DEVICES];
     uint32_t device_count;
-    struct event event;
+    struct kineto_event event;
 };
 
 /* ---- the tables ---- */
 
-enum kind { KIND_NUMBER, KIND_MICROSECONDS, KIND_TEXT, KIND_OBJECT, KIND_LIST };
+enum kineto_kind { KIND_NUMBER, KIND_MICROSECONDS, KIND_TEXT, KIND_OBJECT, KIND_LIST };
 
 struct shape;
 
-struct field {
+struct kineto_field {
     const char *key;
     size_t length; /* of the key */
-    enum kind kind;
-    size_t offset; /* in struct reader: an int64_t, or text with its end */
+    enum kineto_kind kind;
+    size_t offset; /* in struct kineto_reader: an int64_t, or text with its end */
     size_t size;
     const struct shape *shape; /* of an object, or of the objects in a list */
 };
 
 struct shape {
-    const struct field *fields;
+    const struct kineto_field *fields;
     size_t count;
-    void (*begin)(struct reader *reader);
-    int (*end)(struct reader *reader);
+    void (*begin)(struct kineto_reader *reader);
+    int (*end)(struct kineto_reader *reader);
 };
 
 #define FIELD(key, kind, offset, size, shape)                                                      \
     {                                                                                              \
         key, sizeof(key) - 1, kind, offset, size, shape                                            \
     }
-#define NUMBER(key, member) FIELD(key, KIND_NUMBER, offsetof(struct reader, member), 0, NULL)
+#define NUMBER(key, member) FIELD(key, KIND_NUMBER, offsetof(struct kineto_reader, member), 0, NULL)
 #define MICROSECONDS(key, member)                                                                  \
-    FIELD(key, KIND_MICROSECONDS, offsetof(struct reader, member), 0, NULL)
+    FIELD(key, KIND_MICROSECONDS, offsetof(struct kineto_reader, member), 0, NULL)
 #define TEXT(key, member)                                                                          \
-    FIELD(key, KIND_TEXT, offsetof(struct reader, member), sizeof(((struct reader *)0)->member),   \
+    FIELD(key, KIND_TEXT, offsetof(struct kineto_reader, member), sizeof(((struct kineto_reader *)0)->member),   \
           NULL)
 #define OBJECT(key, shape) FIELD(key, KIND_OBJECT, 0, 0, shape)
 #define LIST(key, shape) FIELD(key, KIND_LIST, 0, 0, shape)
@@ -98,12 +98,12 @@ struct shape {
         fields, sizeof(fields) / sizeof(fields[0]), begin, end                                     \
     }
 
-static void begin_event(struct reader *reader);
-static int end_event(struct reader *reader);
-static void begin_device(struct reader *reader);
-static int end_device(struct reader *reader);
+static void begin_event(struct kineto_reader *reader);
+static int end_event(struct kineto_reader *reader);
+static void begin_device(struct kineto_reader *reader);
+static int end_device(struct kineto_reader *reader);
 
-static const struct field argument_fields[] = {
+static const struct kineto_field argument_fields[] = {
     NUMBER("External id", event.external_id),
     NUMBER("device", event.device),
     NUMBER("stream", event.stream),
@@ -116,20 +116,20 @@ static const struct field argument_fields[] = {
 };
 static const struct shape arguments = SHAPE(argument_fields, NULL, NULL);
 
-static const struct field event_fields[] = {
+static const struct kineto_field event_fields[] = {
     TEXT("ph", event.phase),         TEXT("cat", event.category),       TEXT("name", event.name),
     MICROSECONDS("ts", event.ts_ns), MICROSECONDS("dur", event.dur_ns), OBJECT("args", &arguments),
 };
 static const struct shape events = SHAPE(event_fields, begin_event, end_event);
 
-static const struct field device_fields[] = {NUMBER("id", device.id), TEXT("name", device.name)};
+static const struct kineto_field device_fields[] = {NUMBER("id", device.id), TEXT("name", device.name)};
 static const struct shape devices = SHAPE(device_fields, begin_device, end_device);
 
-static const struct field distributed_fields[] = {NUMBER("rank", trace.rank),
+static const struct kineto_field distributed_fields[] = {NUMBER("rank", trace.rank),
                                                   NUMBER("world_size", trace.world_size)};
 static const struct shape distributed = SHAPE(distributed_fields, NULL, NULL);
 
-static const struct field root_fields[] = {
+static const struct kineto_field root_fields[] = {
     LIST("traceEvents", &events),
     LIST("deviceProperties", &devices),
     OBJECT("distributedInfo", &distributed),
@@ -139,13 +139,13 @@ static const struct shape root = SHAPE(root_fields, NULL, NULL);
 
 /* ---- reading by them ---- */
 
-static int read_object(struct reader *reader, const struct shape *shape);
-static int read_list(struct reader *reader, const struct shape *shape);
+static int read_object(struct kineto_reader *reader, const struct shape *shape);
+static int read_list(struct kineto_reader *reader, const struct shape *shape);
 
-static const struct field *find_field(const struct shape *shape, const struct lull_json_text *key)
+static const struct kineto_field *find_field(const struct shape *shape, const struct lull_json_text *key)
 {
     for (size_t i = 0; i < shape->count; i++) {
-        const struct field *const field = &shape->fields[i];
+        const struct kineto_field *const field = &shape->fields[i];
 
         if (field->length == key->length && memcmp(field->key, key->bytes, key->length) == 0)
             return field;
@@ -154,7 +154,7 @@ static const struct field *find_field(const struct shape *shape, const struct lu
 }
 
 /* A value that is not what its key promises is as good as missing. */
-static void store(struct reader *reader, const struct field *field,
+static void store(struct kineto_reader *reader, const struct kineto_field *field,
                   const struct lull_json_text *text)
 {
     void *const place = (char *)reader + field->offset;
@@ -171,7 +171,7 @@ static void store(struct reader *reader, const struct field *field,
     }
 }
 
-static int read_field(struct reader *reader, const struct field *field)
+static int read_field(struct kineto_reader *reader, const struct kineto_field *field)
 {
     struct lull_json_text text;
     const int token = lull_json_next(reader->json, &text, reader->err);
@@ -193,14 +193,14 @@ static int read_field(struct reader *reader, const struct field *field)
 }
 
 /* The rest of an object that has just begun. */
-static int read_object(struct reader *reader, const struct shape *shape)
+static int read_object(struct kineto_reader *reader, const struct shape *shape)
 {
     if (shape->begin != NULL)
         shape->begin(reader);
     for (;;) {
         struct lull_json_text key;
         const int token = lull_json_next(reader->json, &key, reader->err);
-        const struct field *field;
+        const struct kineto_field *field;
         int result;
 
         if (token < 0)
@@ -216,7 +216,7 @@ static int read_object(struct reader *reader, const struct shape *shape)
 }
 
 /* The rest of an array that has just begun; what is no object in it is passed over. */
-static int read_list(struct reader *reader, const struct shape *shape)
+static int read_list(struct kineto_reader *reader, const struct shape *shape)
 {
     for (;;) {
         struct lull_json_text text;
@@ -233,7 +233,7 @@ static int read_list(struct reader *reader, const struct shape *shape)
     }
 }
 
-static int read_text(struct reader *reader)
+static int read_text(struct kineto_reader *reader)
 {
     struct lull_json_text text;
     int result = lull_json_next(reader->json, &text, reader->err);
@@ -251,7 +251,7 @@ static int read_text(struct reader *reader)
 
 /* ---- what is kept ---- */
 
-static int no_memory(const struct reader *reader)
+static int no_memory(const struct kineto_reader *reader)
 {
     return lull_error_set(reader->err, -ENOMEM, "%s: no memory for more than %zu kernels",
                           reader->name, reader->trace.kernel_count);
@@ -273,9 +273,9 @@ static void *with_room(void *array, size_t count, size_t *capacity, size_t size)
     return moved;
 }
 
-static void begin_event(struct reader *reader)
+static void begin_event(struct kineto_reader *reader)
 {
-    struct event *const event = &reader->event;
+    struct kineto_event *const event = &reader->event;
 
     event->ts_ns = event->dur_ns = event->device = event->stream = LULL_TRACE_UNKNOWN;
     event->correlation = event->external_id = LULL_TRACE_UNKNOWN;
@@ -285,14 +285,14 @@ static void begin_event(struct reader *reader)
 }
 
 /* Times are at most INT64_MAX / 2, so their sums are times too. */
-static bool has_times(const struct event *event)
+static bool has_times(const struct kineto_event *event)
 {
     return event->ts_ns >= 0 && event->dur_ns >= 0;
 }
 
-static int add_kernel(struct reader *reader)
+static int add_kernel(struct kineto_reader *reader)
 {
-    const struct event *const event = &reader->event;
+    const struct kineto_event *const event = &reader->event;
     struct lull_trace *const trace = &reader->trace;
     struct lull_trace_kernel *kernels;
     int64_t name;
@@ -327,9 +327,9 @@ static int add_kernel(struct reader *reader)
     return 0;
 }
 
-static int add_launch(struct reader *reader)
+static int add_launch(struct kineto_reader *reader)
 {
-    const struct event *const event = &reader->event;
+    const struct kineto_event *const event = &reader->event;
     struct lull_trace *const trace = &reader->trace;
     struct lull_trace_launch *const launches = with_room(
         trace->launches, trace->launch_count, &reader->launch_capacity, sizeof(*launches));
@@ -342,9 +342,9 @@ static int add_launch(struct reader *reader)
     return 0;
 }
 
-static int add_step(struct reader *reader, int64_t number)
+static int add_step(struct kineto_reader *reader, int64_t number)
 {
-    const struct event *const event = &reader->event;
+    const struct kineto_event *const event = &reader->event;
     struct lull_trace *const trace = &reader->trace;
     struct lull_trace_step *const steps =
         with_room(trace->steps, trace->step_count, &reader->step_capacity, sizeof(*steps));
@@ -357,7 +357,7 @@ static int add_step(struct reader *reader, int64_t number)
     return 0;
 }
 
-static bool is_launch(const struct event *event)
+static bool is_launch(const struct kineto_event *event)
 {
     return event->correlation >= 0 &&
            (strncasecmp(event->category, "cuda_", strlen("cuda_")) == 0 ||
@@ -366,7 +366,7 @@ static bool is_launch(const struct event *event)
 }
 
 /* Marks of the CPU only: their shadows on the GPU's timeline are of another length. */
-static bool is_step(const struct event *event, int64_t *number_out)
+static bool is_step(const struct kineto_event *event, int64_t *number_out)
 {
     static const char prefix[] = "ProfilerStep#";
 
@@ -375,9 +375,9 @@ static bool is_step(const struct event *event, int64_t *number_out)
            lull_text_parse_int(event->name + strlen(prefix), 0, INT64_MAX, number_out) == 0;
 }
 
-static int end_event(struct reader *reader)
+static int end_event(struct kineto_reader *reader)
 {
-    const struct event *const event = &reader->event;
+    const struct kineto_event *const event = &reader->event;
     int64_t number;
 
     reader->trace.events++;
@@ -394,12 +394,12 @@ static int end_event(struct reader *reader)
     return 0;
 }
 
-static void begin_device(struct reader *reader)
+static void begin_device(struct kineto_reader *reader)
 {
     reader->device = (struct device){.id = LULL_TRACE_UNKNOWN};
 }
 
-static int end_device(struct reader *reader)
+static int end_device(struct kineto_reader *reader)
 {
     if (reader->device_count < MAX_DEVICES)
         reader->devices[reader->device_count++] = reader->device;
@@ -469,7 +469,7 @@ static void sort_steps(struct lull_trace *trace)
     sort(trace->steps, trace->step_count, sizeof(*trace->steps), compare_step_begins);
 }
 
-static void find_gpu(struct reader *reader)
+static void find_gpu(struct kineto_reader *reader)
 {
     struct lull_trace *const trace = &reader->trace;
     uint32_t found = 0;
@@ -482,7 +482,7 @@ static void find_gpu(struct reader *reader)
     memcpy(trace->gpu, reader->devices[found].name, sizeof(trace->gpu));
 }
 
-static void finish(struct reader *reader)
+static void finish(struct kineto_reader *reader)
 {
     struct lull_trace *const trace = &reader->trace;
 
@@ -498,7 +498,7 @@ static void finish(struct reader *reader)
 static int read_trace(const char *name, lull_json_fill fill, void *context,
                       struct lull_trace *trace_out, struct lull_error *err)
 {
-    struct reader *const reader = calloc(1, sizeof(*reader));
+    struct kineto_reader *const reader = calloc(1, sizeof(*reader));
     int result = -ENOMEM;
 
     if (reader == NULL)

@@ -16,7 +16,7 @@ static const char *const column_names[COLUMNS] = {"stage", "instruction", "frequ
 
 enum { ABSENT = 0, LARGEST_MHZ = 100000 };
 
-struct reader {
+struct pipeline_profile_reader {
     struct lull_lines *lines;
     struct lull_pipeline_profile *profile;
     struct lull_error *err;
@@ -25,7 +25,7 @@ struct reader {
     char *cells[COLUMNS];    /* of the row; NULL: absent */
 };
 
-static int refuse(const struct reader *reader, enum column column, const char *instead)
+static int refuse(const struct pipeline_profile_reader *reader, enum column column, const char *instead)
 {
     const char *cell = reader->cells[column] != NULL ? reader->cells[column] : "";
 
@@ -37,7 +37,7 @@ static int refuse(const struct reader *reader, enum column column, const char *i
 
 /* ---- header ---- */
 
-static void note_column(struct reader *reader, const char *name)
+static void note_column(struct pipeline_profile_reader *reader, const char *name)
 {
     reader->columns++;
     for (int i = 0; i < COLUMNS; i++)
@@ -45,7 +45,7 @@ static void note_column(struct reader *reader, const char *name)
             reader->place[i] = reader->columns;
 }
 
-static int read_header(struct reader *reader)
+static int read_header(struct pipeline_profile_reader *reader)
 {
     const char *const name = lull_lines_name(reader->lines);
     char *rest;
@@ -68,7 +68,7 @@ static int read_header(struct reader *reader)
 
 /* ---- rows ---- */
 
-static int split_row(struct reader *reader, char *rest)
+static int split_row(struct pipeline_profile_reader *reader, char *rest)
 {
     uint32_t column = 0;
 
@@ -89,7 +89,7 @@ static int split_row(struct reader *reader, char *rest)
     return 0;
 }
 
-static int parse_stage(const struct reader *reader, enum column column, uint32_t *stage_out)
+static int parse_stage(const struct pipeline_profile_reader *reader, enum column column, uint32_t *stage_out)
 {
     int64_t stage;
 
@@ -99,7 +99,7 @@ static int parse_stage(const struct reader *reader, enum column column, uint32_t
     return 0;
 }
 
-static int parse_kind(const struct reader *reader, enum lull_pipeline_kind *kind_out,
+static int parse_kind(const struct pipeline_profile_reader *reader, enum lull_pipeline_kind *kind_out,
                       uint32_t *partner_out)
 {
     enum lull_pipeline_kind kind;
@@ -117,7 +117,7 @@ static int parse_kind(const struct reader *reader, enum lull_pipeline_kind *kind
     return parse_stage(reader, PARTNER, partner_out);
 }
 
-static int parse_quantity(const struct reader *reader, enum column column, int64_t least,
+static int parse_quantity(const struct pipeline_profile_reader *reader, enum column column, int64_t least,
                           int64_t most, const char *instead, int64_t *value_out)
 {
     enum { NANO = 9 };
@@ -133,7 +133,7 @@ static int parse_quantity(const struct reader *reader, enum column column, int64
     return 0;
 }
 
-static int parse_option(const struct reader *reader, struct lull_pipeline_point *point_out)
+static int parse_option(const struct pipeline_profile_reader *reader, struct lull_pipeline_point *point_out)
 {
     int64_t sm_mhz;
     int rc;
@@ -149,7 +149,7 @@ static int parse_option(const struct reader *reader, struct lull_pipeline_point 
                           &point_out->energy_nj);
 }
 
-static int add_row(struct reader *reader, char *text)
+static int add_row(struct pipeline_profile_reader *reader, char *text)
 {
     struct lull_pipeline_point option = {0};
     struct lull_error why = {0};
@@ -193,7 +193,7 @@ static bool has_kind(const struct lull_pipeline_profile *profile, enum lull_pipe
 }
 
 /* Each kind that occurs must occur in every stage; overlaps are of pairs, and free. */
-static int check_complete(const struct reader *reader)
+static int check_complete(const struct pipeline_profile_reader *reader)
 {
     const struct lull_pipeline_profile *profile = reader->profile;
     const uint32_t stages = count_stages(profile);
@@ -214,7 +214,7 @@ static int check_complete(const struct reader *reader)
     return 0;
 }
 
-static int read_rows(struct reader *reader)
+static int read_rows(struct pipeline_profile_reader *reader)
 {
     char *text;
     int rc = read_header(reader);
@@ -235,7 +235,7 @@ static int read_lines(struct lull_lines *lines, struct lull_pipeline_profile *pr
                       struct lull_error *err)
 {
     struct lull_pipeline_profile profile;
-    struct reader reader = {.lines = lines, .profile = &profile, .err = err};
+    struct pipeline_profile_reader reader = {.lines = lines, .profile = &profile, .err = err};
     int rc;
 
     lull_pipeline_profile_init(&profile);

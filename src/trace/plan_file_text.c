@@ -26,7 +26,7 @@ struct class_fields {
 };
 
 /* The context of every reader here. */
-struct reading {
+struct plan_file_text_reading {
     struct lull_plan_text *text;
     int64_t version;
     size_t operation_room;
@@ -125,7 +125,7 @@ static int read_class(struct lull_json_reader *reader, void *object)
         {"options", 0, 0, 0, read_options},
         {0},
     };
-    struct reading *const reading = reader->context;
+    struct plan_file_text_reading *const reading = reader->context;
     struct class_fields *const entry = &reading->entry;
     int result;
 
@@ -170,7 +170,7 @@ static int read_operation(struct lull_json_reader *reader, void *object)
         {"flow", 0, LULL_DECIMAL_MAX, offsetof(struct lull_plan_text_operation, flow), NULL},
         {0},
     };
-    struct reading *const reading = reader->context;
+    struct plan_file_text_reading *const reading = reader->context;
     struct lull_plan_text_operation operation = {.kind = LULL_PIPELINE_KINDS,
                                                  .device = (uint32_t)reading->device_count};
     int result = lull_json_read_fields(reader, fields, &operation);
@@ -203,7 +203,7 @@ static int read_device(struct lull_json_reader *reader, void *object)
         {"operations", 0, 0, 0, read_operations},
         {0},
     };
-    struct reading *const reading = reader->context;
+    struct plan_file_text_reading *const reading = reader->context;
     double blocking_w = -1.0;
     int result = lull_json_read_fields(reader, fields, &blocking_w);
 
@@ -233,7 +233,7 @@ static int read_edge(struct lull_json_reader *reader, void *object)
         {"flow", 0, LULL_DECIMAL_MAX, offsetof(struct lull_plan_text_edge, flow), NULL},
         {0},
     };
-    struct reading *const reading = reader->context;
+    struct plan_file_text_reading *const reading = reader->context;
     int result = grow(reader, (void **)&reading->text->edges, reading->text->edge_count,
                       &reading->edge_room, sizeof(*reading->text->edges));
 
@@ -269,7 +269,7 @@ static int read_text(struct lull_json_reader *reader, char *text_out, size_t roo
 
 static int read_title(struct lull_json_reader *reader, void *object)
 {
-    struct reading *const reading = reader->context;
+    struct plan_file_text_reading *const reading = reader->context;
 
     (void)object;
     return read_text(reader, reading->text->plan.title, LULL_PLAN_FILE_TITLE);
@@ -277,7 +277,7 @@ static int read_title(struct lull_json_reader *reader, void *object)
 
 static int read_planner(struct lull_json_reader *reader, void *object)
 {
-    struct reading *const reading = reader->context;
+    struct plan_file_text_reading *const reading = reader->context;
 
     (void)object;
     return read_text(reader, reading->text->plan.planner, LULL_PLAN_FILE_PLANNER);
@@ -322,7 +322,7 @@ static int read_switching(struct lull_json_reader *reader, void *object)
         {"drivers", 0, 0, 0, read_drivers},
         {0},
     };
-    struct reading *const reading = reader->context;
+    struct plan_file_text_reading *const reading = reader->context;
 
     (void)object;
     return lull_json_read_object(reader, fields, &reading->text->plan.switching);
@@ -330,7 +330,7 @@ static int read_switching(struct lull_json_reader *reader, void *object)
 
 static int read_unit(struct lull_json_reader *reader, void *object)
 {
-    struct reading *const reading = reader->context;
+    struct plan_file_text_reading *const reading = reader->context;
     (void)object;
     return lull_json_read_real(reader, &reading->text->flow_unit_w);
 }
@@ -342,7 +342,7 @@ static int read_flow(struct lull_json_reader *reader, void *object)
         {"value", 0, LULL_DECIMAL_MAX, offsetof(struct lull_plan_text, flow_value), NULL},
         {0},
     };
-    struct reading *const reading = reader->context;
+    struct plan_file_text_reading *const reading = reader->context;
 
     (void)object;
     return lull_json_read_object(reader, fields, reading->text);
@@ -350,28 +350,28 @@ static int read_flow(struct lull_json_reader *reader, void *object)
 
 static int read_energy(struct lull_json_reader *reader, void *object)
 {
-    struct reading *const reading = reader->context;
+    struct plan_file_text_reading *const reading = reader->context;
     (void)object;
     return lull_json_read_real(reader, &reading->text->plan.energy_j);
 }
 
 static int read_bound(struct lull_json_reader *reader, void *object)
 {
-    struct reading *const reading = reader->context;
+    struct plan_file_text_reading *const reading = reader->context;
     (void)object;
     return lull_json_read_real(reader, &reading->text->plan.bound_j);
 }
 
 static int read_waiting(struct lull_json_reader *reader, void *object)
 {
-    struct reading *const reading = reader->context;
+    struct plan_file_text_reading *const reading = reader->context;
     (void)object;
     return lull_plan_waits_read(reader, &reading->text->plan);
 }
 
 static int read_version(struct lull_json_reader *reader, void *object)
 {
-    struct reading *const reading = reader->context;
+    struct plan_file_text_reading *const reading = reader->context;
     (void)object;
     return lull_json_read_integer(reader, 0, INT32_MAX, &reading->version);
 }
@@ -396,7 +396,7 @@ static int read_document(struct lull_json_reader *reader)
         {"edges", 0, 0, 0, read_edges},
         {0},
     };
-    struct reading *const reading = reader->context;
+    struct plan_file_text_reading *const reading = reader->context;
     struct lull_json_text text;
     int result = lull_json_read_object(reader, fields, &reading->text->plan);
 
@@ -412,7 +412,7 @@ static int read_document(struct lull_json_reader *reader)
 int lull_plan_text_read(struct lull_json *json, const char *name, struct lull_plan_text *text_out,
                         struct lull_error *err)
 {
-    struct reading *const reading = calloc(1, sizeof(*reading));
+    struct plan_file_text_reading *const reading = calloc(1, sizeof(*reading));
     struct lull_json_reader reader = {name, json, err, reading};
     int result;
 

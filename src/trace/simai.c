@@ -10,14 +10,14 @@
 
 #define MOST INT64_C(1000000000000000000) /* ns (30 years), or bytes */
 
-struct reading {
+struct simai_reading {
     struct lull_lines *lines;
     struct lull_simai_workload *workload;
     size_t room;
     struct lull_error *err;
 };
 
-static int refuse(const struct reading *reading, const char *what)
+static int refuse(const struct simai_reading *reading, const char *what)
 {
     return lull_error_set(reading->err, LULL_E_FORMAT, "%s: line %zu: %s",
                           lull_lines_name(reading->lines), lull_lines_number(reading->lines), what);
@@ -35,7 +35,7 @@ static char *take_word(char **rest)
     return word;
 }
 
-static int next_line(const struct reading *reading, char **line_out)
+static int next_line(const struct simai_reading *reading, char **line_out)
 {
     const int rc = lull_lines_next(reading->lines, line_out, reading->err);
 
@@ -67,7 +67,7 @@ static int64_t *find_place(struct lull_simai_workload *workload, const char *nam
 }
 
 /* A strategy, then names with or without a colon, a number behind each. */
-static int read_header(const struct reading *reading)
+static int read_header(const struct simai_reading *reading)
 {
     char *rest = NULL;
     const int rc = next_line(reading, &rest);
@@ -88,7 +88,7 @@ static int read_header(const struct reading *reading)
     return 0;
 }
 
-static int read_count(const struct reading *reading, size_t *count_out)
+static int read_count(const struct simai_reading *reading, size_t *count_out)
 {
     char *rest = NULL;
     int64_t count = 0;
@@ -105,7 +105,7 @@ static int read_count(const struct reading *reading, size_t *count_out)
 
 /* ---- layers ------------------------------------------------------------------------------- */
 
-static int add_name(const struct reading *reading, const char *text, uint32_t *name_out)
+static int add_name(const struct simai_reading *reading, const char *text, uint32_t *name_out)
 {
     const int64_t name = lull_string_set_add(reading->workload->names, text);
 
@@ -117,7 +117,7 @@ static int add_name(const struct reading *reading, const char *text, uint32_t *n
 }
 
 /* ALLREDUCE, or with a group behind it: ALLGATHER_DP_EP. */
-static int read_collective(const struct reading *reading, const char *word,
+static int read_collective(const struct simai_reading *reading, const char *word,
                            struct lull_simai_work *work)
 {
     static const struct {
@@ -140,7 +140,7 @@ static int read_collective(const struct reading *reading, const char *word,
     return refuse(reading, "neither NONE, ALLREDUCE, ALLGATHER, REDUCESCATTER nor ALLTOALL");
 }
 
-static int read_work(const struct reading *reading, char **rest, struct lull_simai_work *work)
+static int read_work(const struct simai_reading *reading, char **rest, struct lull_simai_work *work)
 {
     int rc;
 
@@ -152,7 +152,7 @@ static int read_work(const struct reading *reading, char **rest, struct lull_sim
     return rc;
 }
 
-static int append(struct reading *reading, const struct lull_simai_layer *layer)
+static int append(struct simai_reading *reading, const struct lull_simai_layer *layer)
 {
     struct lull_simai_workload *const workload = reading->workload;
 
@@ -170,7 +170,7 @@ static int append(struct reading *reading, const struct lull_simai_layer *layer)
     return 0;
 }
 
-static int read_layer(struct reading *reading)
+static int read_layer(struct simai_reading *reading)
 {
     struct lull_simai_layer layer = {0};
     char *rest = NULL;
@@ -191,7 +191,7 @@ static int read_layer(struct reading *reading)
     return rc == 0 ? append(reading, &layer) : rc;
 }
 
-static int read_all(struct reading *reading)
+static int read_all(struct simai_reading *reading)
 {
     size_t count = 0;
     char *line = NULL;
@@ -209,7 +209,7 @@ static int read_all(struct reading *reading)
 int lull_simai_read_lines(struct lull_lines *lines, struct lull_simai_workload *workload_out,
                           struct lull_error *err)
 {
-    struct reading reading = {.lines = lines, .workload = workload_out, .err = err};
+    struct simai_reading reading = {.lines = lines, .workload = workload_out, .err = err};
     int rc;
 
     *workload_out = (struct lull_simai_workload){.names = lull_string_set_create()};

@@ -7,14 +7,14 @@
 
 #include "base/text.h"
 
-struct entry {
+struct string_set_entry {
     uint64_t hash;
     char *text;
 };
 
 /* Open addressing: slots hold 1 + the index of an entry, 0 for none; at most half are taken. */
 struct lull_string_set {
-    struct entry *entries;
+    struct string_set_entry *entries;
     uint32_t *slots;
     size_t slot_count; /* a power of two */
     size_t count;
@@ -52,7 +52,7 @@ static uint32_t *find_slot(const struct lull_string_set *set, uint64_t hash)
 static int grow(struct lull_string_set *set)
 {
     const size_t slot_count = set->slot_count > 0 ? 2 * set->slot_count : FIRST_SLOTS;
-    struct entry *entries;
+    struct string_set_entry *entries;
     uint32_t *slots;
 
     if (2 * (set->count + 1) <= set->slot_count)
@@ -87,7 +87,7 @@ int64_t lull_string_set_add(struct lull_string_set *set, const char *text)
         kept = strndup(text, LULL_STRING_SET_BYTES);
         if (kept == NULL)
             return -ENOMEM;
-        set->entries[set->count] = (struct entry){hash, kept};
+        set->entries[set->count] = (struct string_set_entry){hash, kept};
         *slot = (uint32_t)++set->count;
     }
     return *slot - 1;

@@ -11,7 +11,7 @@
 /* Beyond what any currency or fuel asks for a kilowatt-hour. */
 #define MOST_PER_KWH 1e9
 
-enum field { TIME, VALUE };
+enum tariff_field { TIME, VALUE };
 
 static const struct lull_column known[][3] = {
     [LULL_TARIFF_PRICE] = {{"time_s", TIME, 0}, {"price_per_kwh", VALUE, 0}, {NULL, 0, 0}},

@@ -13,7 +13,7 @@ enum done {
     RECEIVED_B = 1 << 5,
 };
 
-struct check {
+struct torch_table_check {
     const struct lull_torch_table *table;
     struct lull_error *err;
     uint8_t *done;       /* per stage and micro-batch, so far */
@@ -22,7 +22,7 @@ struct check {
     bool has_transfers;
 };
 
-static int refuse(const struct check *check, const struct lull_torch_cell *cell, const char *why)
+static int refuse(const struct torch_table_check *check, const struct lull_torch_cell *cell, const char *why)
 {
     const struct lull_torch_action *action = &cell->action;
 
@@ -32,12 +32,12 @@ static int refuse(const struct check *check, const struct lull_torch_cell *cell,
         action->stage, action->microbatch, why);
 }
 
-static uint8_t *done_of(const struct check *check, uint32_t stage, uint32_t microbatch)
+static uint8_t *done_of(const struct torch_table_check *check, uint32_t stage, uint32_t microbatch)
 {
     return &check->done[(size_t)stage * check->table->microbatches + microbatch];
 }
 
-static void mark(const struct check *check, uint32_t stage, uint32_t microbatch, enum done what)
+static void mark(const struct torch_table_check *check, uint32_t stage, uint32_t microbatch, enum done what)
 {
     uint8_t *done = done_of(check, stage, microbatch);
 
@@ -45,14 +45,14 @@ static void mark(const struct check *check, uint32_t stage, uint32_t microbatch,
 }
 
 /* Do the two stages lie on two ranks, with transfers in the table? */
-static bool is_transfer(const struct check *check, uint32_t from, uint32_t to)
+static bool is_transfer(const struct torch_table_check *check, uint32_t from, uint32_t to)
 {
     return check->has_transfers && check->row_of[from] != check->row_of[to];
 }
 
 /* ---- what computes ---- */
 
-static int take_forward(struct check *check, const struct lull_torch_cell *cell)
+static int take_forward(struct torch_table_check *check, const struct lull_torch_cell *cell)
 {
     const uint32_t s = cell->action.stage;
     const uint32_t m = cell->action.microbatch;
@@ -63,7 +63,7 @@ static int take_forward(struct check *check, const struct lull_torch_cell *cell)
     return 0;
 }
 
-static int take_gradient(struct check *check, const struct lull_torch_cell *cell, uint32_t s,
+static int take_gradient(struct torch_table_check *check, const struct lull_torch_cell *cell, uint32_t s,
                          uint32_t m)
 {
     if (s + 1 < check->table->stages && is_transfer(check, s, s + 1) &&
@@ -73,7 +73,7 @@ static int take_gradient(struct check *check, const struct lull_torch_cell *cell
     return 0;
 }
 
-static int take_compute(struct check *check, const struct lull_torch_cell *cell)
+static int take_compute(struct torch_table_check *check, const struct lull_torch_cell *cell)
 {
     const struct lull_torch_action *action = &cell->action;
     int rc;
@@ -100,7 +100,7 @@ static int take_compute(struct check *check, const struct lull_torch_cell *cell)
 
 /* ---- what communicates ---- */
 
-static int take_send(struct check *check, const struct lull_torch_cell *cell, enum done needed,
+static int take_send(struct torch_table_check *check, const struct lull_torch_cell *cell, enum done needed,
                      enum done sent)
 {
     const struct lull_torch_action *action = &cell->action;
@@ -114,7 +114,7 @@ static int take_send(struct check *check, const struct lull_torch_cell *cell, en
     return 0;
 }
 
-static int take_receive(struct check *check, const struct lull_torch_cell *cell, enum done received)
+static int take_receive(struct torch_table_check *check, const struct lull_torch_cell *cell, enum done received)
 {
     const struct lull_torch_action *action = &cell->action;
 
@@ -124,7 +124,7 @@ static int take_receive(struct check *check, const struct lull_torch_cell *cell,
     return 0;
 }
 
-static int take_comm(struct check *check, const struct lull_torch_cell *cell)
+static int take_comm(struct torch_table_check *check, const struct lull_torch_cell *cell)
 {
     const struct lull_torch_action *action = &cell->action;
 
@@ -151,7 +151,7 @@ static int take_comm(struct check *check, const struct lull_torch_cell *cell)
 }
 
 /* The other end of a transfer, which may stand in any row. */
-static int check_partner(const struct check *check, const struct lull_torch_cell *cell)
+static int check_partner(const struct torch_table_check *check, const struct lull_torch_cell *cell)
 {
     const uint32_t s = cell->action.stage;
     const uint32_t m = cell->action.microbatch;
@@ -181,7 +181,7 @@ static int check_partner(const struct check *check, const struct lull_torch_cell
 
 /* ---- the whole ---- */
 
-static void survey(struct check *check)
+static void survey(struct torch_table_check *check)
 {
     for (size_t i = 0; i < check->table->count; i++) {
         const struct lull_torch_cell *cell = &check->table->cells[i];
@@ -193,7 +193,7 @@ static void survey(struct check *check)
     }
 }
 
-static int check_cells(struct check *check)
+static int check_cells(struct torch_table_check *check)
 {
     survey(check);
     for (size_t i = 0; i < check->table->count; i++) {
@@ -215,7 +215,7 @@ static int check_cells(struct check *check)
 
 int lull_torch_table_check(const struct lull_torch_table *table, struct lull_error *err)
 {
-    struct check check = {
+    struct torch_table_check check = {
         .table = table,
         .err = err,
         .done = calloc((size_t)table->stages * table->microbatches, sizeof(*check.done)),

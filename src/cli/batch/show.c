@@ -14,14 +14,14 @@
 #include "cli/command.h"
 #include "store/batch_jobs.h"
 
-struct arguments {
+struct show_arguments {
     const char *store; /* NULL: the state directory */
     bool is_json;
 };
 
 static const struct lull_option rows[] = {
-    LULL_BATCH_STORE_ROW(struct arguments, store),
-    LULL_JSON_ROW(struct arguments, is_json),
+    LULL_BATCH_STORE_ROW(struct show_arguments, store),
+    LULL_JSON_ROW(struct show_arguments, is_json),
     {0},
 };
 
@@ -182,7 +182,7 @@ static void show_text(const struct knowledge *knowledge)
 
 static int show(void *options, const struct lull_operands *names)
 {
-    const struct arguments *const arguments = options;
+    const struct show_arguments *const arguments = options;
     struct knowledge knowledge = {0};
     struct lull_batch_jobs *jobs = NULL;
     struct lull_error err = {0};
@@ -259,7 +259,7 @@ static int print_jobs(struct lull_batch_jobs *jobs, bool is_json, struct lull_er
 
 static int list(void *options, const struct lull_operands *operands)
 {
-    const struct arguments *const arguments = options;
+    const struct show_arguments *const arguments = options;
     struct lull_batch_jobs *jobs = NULL;
     struct lull_error err = {0};
     int result = lull_batch_jobs_open(arguments->store, false, &jobs, &err);
@@ -278,7 +278,7 @@ static int list(void *options, const struct lull_operands *operands)
 
 static int forget_job(void *options, const struct lull_operands *names)
 {
-    const struct arguments *const arguments = options;
+    const struct show_arguments *const arguments = options;
     struct lull_batch_jobs *jobs = NULL;
     struct lull_error err = {0};
     int result = lull_batch_jobs_open(arguments->store, false, &jobs, &err);
@@ -307,7 +307,7 @@ const struct lull_program_command lull_batch_show_command = {
     .about = "Shows the runs of a recurring job, and what is known of its batch sizes.",
     .tables = {{rows, 0}},
     .operands = ONE_NAME,
-    .size = sizeof(struct arguments),
+    .size = sizeof(struct show_arguments),
     .run = show,
 };
 
@@ -316,7 +316,7 @@ const struct lull_program_command lull_batch_list_command = {
     .summary = "list the jobs that are known",
     .about = "Lists the recurring jobs that are known.",
     .tables = {{rows, 0}},
-    .size = sizeof(struct arguments),
+    .size = sizeof(struct show_arguments),
     .run = list,
 };
 
@@ -327,6 +327,6 @@ const struct lull_program_command lull_batch_forget_command = {
     .about = "Forgets a recurring job with all its runs.",
     .tables = {{rows, 0}},
     .operands = ONE_NAME,
-    .size = sizeof(struct arguments),
+    .size = sizeof(struct show_arguments),
     .run = forget_job,
 };

@@ -25,27 +25,27 @@ void lull_picture_write_text(FILE *file, const char *text)
 
 /* ---- time --------------------------------------------------------------------------------- */
 
-struct unit {
+struct axis_unit {
     const char *name;
     double size_s;
 };
 
-static struct unit unit_of(double span_s)
+static struct axis_unit unit_of(double span_s)
 {
     if (span_s < 1.0)
-        return (struct unit){"ms", 1e-3};
+        return (struct axis_unit){"ms", 1e-3};
     if (span_s < 600.0)
-        return (struct unit){"s", 1.0};
+        return (struct axis_unit){"s", 1.0};
     if (span_s < 10800.0)
-        return (struct unit){"min", 60.0};
+        return (struct axis_unit){"min", 60.0};
     if (span_s < 432000.0)
-        return (struct unit){"h", 3600.0};
-    return (struct unit){"d", 86400.0};
+        return (struct axis_unit){"h", 3600.0};
+    return (struct axis_unit){"d", 86400.0};
 }
 
 void lull_picture_draw_time_axis(FILE *file, const struct lull_picture_time_axis *axis)
 {
-    const struct unit unit = unit_of(axis->span_s);
+    const struct axis_unit unit = unit_of(axis->span_s);
     const double span = axis->span_s / unit.size_s;
     const double tick = lull_picture_tick(span, 8.0);
     const double pixels = axis->width / span * tick;

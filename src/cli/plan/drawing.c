@@ -205,14 +205,14 @@ static void draw_path_outlined(const struct lull_plan_drawing *drawing)
 
 /* ---- in cells ---------------------------------------------------------------------------- */
 
-struct cell {
+struct drawing_cell {
     double busy_ns;
     double clock_ns; /* MHz times ns */
 };
 
 /* Adds one operation to the cells that it overlaps. */
 static void fill_cells(const struct lull_plan_drawing *drawing, size_t op, double cell_ns,
-                       size_t cell_count, struct cell *cells)
+                       size_t cell_count, struct drawing_cell *cells)
 {
     const double begin = (double)drawing->begin_ns[op];
     const double end = begin + (double)drawing->duration_ns[op];
@@ -227,7 +227,7 @@ static void fill_cells(const struct lull_plan_drawing *drawing, size_t op, doubl
 }
 
 /* The shade of a cell's mean clock; -1 where the device mostly waits. */
-static int64_t cell_shade(const struct lull_plan_drawing *drawing, const struct cell *cell,
+static int64_t cell_shade(const struct lull_plan_drawing *drawing, const struct drawing_cell *cell,
                           double cell_ns)
 {
     if (cell->busy_ns < 0.5 * cell_ns)
@@ -237,14 +237,14 @@ static int64_t cell_shade(const struct lull_plan_drawing *drawing, const struct 
 }
 
 static void draw_cell_row(const struct lull_plan_drawing *drawing, uint32_t device,
-                          size_t cell_count, struct cell *cells)
+                          size_t cell_count, struct drawing_cell *cells)
 {
     const struct lull_pipeline_graph *const graph = drawing->problem->graph;
     const double cell_ns = (double)drawing->span_ns / (double)cell_count;
     const double width = drawing->width / (double)cell_count;
 
     for (size_t i = 0; i < cell_count; i++)
-        cells[i] = (struct cell){0};
+        cells[i] = (struct drawing_cell){0};
     for (uint32_t i = graph->first_on[device]; i < graph->first_on[device + 1]; i++)
         fill_cells(drawing, graph->on_device[i], cell_ns, cell_count, cells);
     for (size_t begin = 0, end; begin < cell_count; begin = end) {
@@ -265,7 +265,7 @@ static int draw_cells(const struct lull_plan_drawing *drawing)
 {
     const uint32_t devices = drawing->problem->graph->device_count;
     size_t cell_count = MOST_CELLS / devices;
-    struct cell *cells;
+    struct drawing_cell *cells;
 
     if (cell_count < LEAST_ROW_CELLS)
         cell_count = LEAST_ROW_CELLS;

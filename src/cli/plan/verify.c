@@ -15,7 +15,7 @@
 static const double close_ratio = 1e-9; /* energies are printed with 9 decimals */
 
 /* What the replay of a plan found. */
-struct replay {
+struct verify_replay {
     int64_t time_ns;
     double energy_j;
     double bound_j;
@@ -138,7 +138,7 @@ static uint32_t clock_of(const struct lull_plan_file *plan, uint32_t op)
 /* Checks a device's dwell. It changes its clock when an operation has ended, for the first
  * operation when the iteration begins; after a change the dwell must be over. */
 static void check_dwell(const struct lull_plan_file *plan, uint32_t device, const int64_t *end_ns,
-                        struct replay *replay)
+                        struct verify_replay *replay)
 {
     const struct lull_pipeline_graph *const graph = &plan->graph;
     const uint32_t first = graph->first_on[device];
@@ -161,7 +161,7 @@ static void check_dwell(const struct lull_plan_file *plan, uint32_t device, cons
     }
 }
 
-static int replay_time(const struct lull_plan_file *plan, struct replay *replay)
+static int replay_time(const struct lull_plan_file *plan, struct verify_replay *replay)
 {
     const struct lull_pipeline_problem problem = problem_of(plan);
     int64_t *const begin_ns = calloc(plan->graph.op_count, sizeof(*begin_ns));
@@ -181,7 +181,7 @@ static int replay_time(const struct lull_plan_file *plan, struct replay *replay)
     return replay->time_ns < 0 ? (int)replay->time_ns : 0;
 }
 
-static void replay_proof(const struct lull_plan_file *plan, struct replay *replay)
+static void replay_proof(const struct lull_plan_file *plan, struct verify_replay *replay)
 {
     const struct lull_pipeline_problem problem = problem_of(plan);
     struct lull_error err = {0};
@@ -199,7 +199,7 @@ static void replay_proof(const struct lull_plan_file *plan, struct replay *repla
                            : 0.0);
 }
 
-static void judge(const struct lull_plan_file *plan, struct replay *replay)
+static void judge(const struct lull_plan_file *plan, struct verify_replay *replay)
 {
     char *const reason = replay->reason;
     const size_t size = sizeof(replay->reason);
@@ -218,7 +218,7 @@ static void judge(const struct lull_plan_file *plan, struct replay *replay)
                  plan->bound_j, replay->bound_j);
 }
 
-static int replay_plan(const struct lull_plan_file *plan, struct replay *replay)
+static int replay_plan(const struct lull_plan_file *plan, struct verify_replay *replay)
 {
     const struct lull_pipeline_problem problem = problem_of(plan);
     const int result = replay_time(plan, replay);
@@ -242,7 +242,7 @@ static int replay_plan(const struct lull_plan_file *plan, struct replay *replay)
 
 /* ---- telling ----------------------------------------------------------------------------- */
 
-static void print_json(const struct lull_plan_file *plan, const struct replay *replay)
+static void print_json(const struct lull_plan_file *plan, const struct verify_replay *replay)
 {
     const bool holds = replay->reason[0] == '\0';
 
@@ -258,7 +258,7 @@ static void print_json(const struct lull_plan_file *plan, const struct replay *r
 }
 
 static void print_text(const char *path, const struct lull_plan_file *plan,
-                       const struct replay *replay)
+                       const struct verify_replay *replay)
 {
     if (plan->title[0] != '\0')
         printf("%s\n", plan->title);
@@ -276,7 +276,7 @@ static void print_text(const char *path, const struct lull_plan_file *plan,
 int lull_plan_verify(const char *path, const char *profile, bool is_json, struct lull_error *err)
 {
     struct lull_plan_file plan;
-    struct replay replay = {0};
+    struct verify_replay replay = {0};
     int result = lull_plan_file_read(path, &plan, err);
 
     if (result < 0)

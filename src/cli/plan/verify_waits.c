@@ -8,7 +8,7 @@
 static const double close_ratio = 1e-9; /* energies are printed with 9 decimals */
 
 /* What the check knows of the device at hand, place by place. */
-struct check {
+struct verify_waits_check {
     const struct lull_plan_file *plan;
     const int64_t *begin_ns;
     const int64_t *end_ns;
@@ -21,7 +21,7 @@ struct check {
     size_t size;
 };
 
-static int refuse(const struct check *check, uint32_t device, int64_t time_ns, const char *what)
+static int refuse(const struct verify_waits_check *check, uint32_t device, int64_t time_ns, const char *what)
 {
     snprintf(check->reason, check->size, "device %u waits at %.6f s: %s", device,
              (double)time_ns * 1e-9, what);
@@ -33,7 +33,7 @@ static uint32_t clock_of(const struct lull_plan_file *plan, uint32_t op)
     return plan->profile.classes[plan->graph.ops[op].class_index].points[plan->option[op]].sm_mhz;
 }
 
-static int change_clock(struct check *check, uint32_t device, int64_t time_ns)
+static int change_clock(struct verify_waits_check *check, uint32_t device, int64_t time_ns)
 {
     if (check->has_change && time_ns - check->last_ns < check->plan->switching.dwell_ns)
         return refuse(check, device, time_ns, "its clock changes sooner than the dwell allows");
@@ -45,7 +45,7 @@ static int change_clock(struct check *check, uint32_t device, int64_t time_ns)
 }
 
 /* Checks a wait against its gap, which lasts from free_ns to gap_end_ns. */
-static int check_wait(struct check *check, const struct lull_pipeline_wait *wait, int64_t free_ns,
+static int check_wait(struct verify_waits_check *check, const struct lull_pipeline_wait *wait, int64_t free_ns,
                       int64_t gap_end_ns)
 {
     const struct lull_pipeline_waiting_point *const point =
@@ -64,7 +64,7 @@ static int check_wait(struct check *check, const struct lull_pipeline_wait *wait
     return result != 0 ? result : change_clock(check, wait->device, wait->wake_ns);
 }
 
-static int check_device(struct check *check, uint32_t device)
+static int check_device(struct verify_waits_check *check, uint32_t device)
 {
     const struct lull_plan_file *const plan = check->plan;
     const struct lull_pipeline_graph *const graph = &plan->graph;
@@ -102,7 +102,7 @@ int lull_plan_verify_waits(const struct lull_plan_file *plan, const int64_t *beg
                            const int64_t *end_ns, double *saved_out, char *reason,
                            size_t reason_size)
 {
-    struct check check = {.plan = plan,
+    struct verify_waits_check check = {.plan = plan,
                           .begin_ns = begin_ns,
                           .end_ns = end_ns,
                           .reason = reason,

@@ -19,7 +19,7 @@ static const double link_gbs = 1.0;
 
 /* ---- building ---- */
 
-struct builder {
+struct pipeline_builder {
     const struct lull_play_pipeline *pipeline;
     const struct lull_pipeline_graph *graph;
     const struct lull_pipeline_profile *profile;
@@ -37,17 +37,17 @@ struct builder {
 };
 
 /* The communicators of the replicas' pipelines come first, then one per stage for its replicas. */
-static uint32_t data_communicator(const struct builder *builder)
+static uint32_t data_communicator(const struct pipeline_builder *builder)
 {
     return (uint32_t)builder->pipeline->replicas + builder->stage;
 }
 
-static uint32_t rank_of(const struct builder *builder, uint32_t stage)
+static uint32_t rank_of(const struct pipeline_builder *builder, uint32_t stage)
 {
     return builder->replica + (uint32_t)builder->pipeline->replicas * stage;
 }
 
-static int32_t add(struct builder *builder, const struct lull_play_op *op)
+static int32_t add(struct pipeline_builder *builder, const struct lull_play_op *op)
 {
     const int index =
         builder->result < 0
@@ -59,7 +59,7 @@ static int32_t add(struct builder *builder, const struct lull_play_op *op)
     return index < 0 ? LULL_PLAY_NONE : index;
 }
 
-static uint32_t stream_of(struct builder *builder, uint32_t stage, bool is_send)
+static uint32_t stream_of(struct pipeline_builder *builder, uint32_t stage, bool is_send)
 {
     uint32_t i = 0;
 
@@ -80,7 +80,7 @@ static uint32_t stream_of(struct builder *builder, uint32_t stage, bool is_send)
     return FIRST_PEER_STREAM + i;
 }
 
-static int32_t add_transfer(struct builder *builder, uint32_t other, bool is_send, int32_t after)
+static int32_t add_transfer(struct pipeline_builder *builder, uint32_t other, bool is_send, int32_t after)
 {
     const double duration_ms = builder->pipeline->latency_ms;
     const struct lull_play_op op = {
@@ -100,7 +100,7 @@ static int32_t add_transfer(struct builder *builder, uint32_t other, bool is_sen
 }
 
 /* Finds another stage whose result the operation waits for, from edge `from` on. */
-static bool find_source(const struct builder *builder, uint32_t op, uint32_t *from,
+static bool find_source(const struct pipeline_builder *builder, uint32_t op, uint32_t *from,
                         uint32_t *stage_out)
 {
     const struct lull_pipeline_graph *graph = builder->graph;
@@ -117,7 +117,7 @@ static bool find_source(const struct builder *builder, uint32_t op, uint32_t *fr
 }
 
 /* Posts the receives of an operation when the operation posted_after has ended. */
-static void add_receives(struct builder *builder, uint32_t op, int32_t posted_after,
+static void add_receives(struct pipeline_builder *builder, uint32_t op, int32_t posted_after,
                          int32_t received[LULL_PLAY_DEPENDENCIES])
 {
     uint32_t from = builder->graph->first_in[op];
@@ -136,7 +136,7 @@ static void add_receives(struct builder *builder, uint32_t op, int32_t posted_af
     }
 }
 
-static void add_sends(struct builder *builder, uint32_t op)
+static void add_sends(struct pipeline_builder *builder, uint32_t op)
 {
     const struct lull_pipeline_graph *graph = builder->graph;
 
@@ -153,7 +153,7 @@ static bool is_forward(enum lull_pipeline_kind kind)
     return kind == LULL_PIPELINE_FORWARD || kind == LULL_PIPELINE_RECOMPUTE;
 }
 
-static void add_compute(struct builder *builder, uint32_t op,
+static void add_compute(struct pipeline_builder *builder, uint32_t op,
                         const int32_t received[LULL_PLAY_DEPENDENCIES])
 {
     const double kernel_ms = 0.2; /* about the mean of the kernels in the recorded traces */
@@ -178,13 +178,13 @@ static void add_compute(struct builder *builder, uint32_t op,
 }
 
 /* The play's operation of what stands `back` places before the i-th on this stage. */
-static int32_t ended_before(const struct builder *builder, uint32_t first, uint32_t i,
+static int32_t ended_before(const struct pipeline_builder *builder, uint32_t first, uint32_t i,
                             uint32_t back)
 {
     return i < first + back ? LULL_PLAY_NONE : builder->op_of[builder->graph->on_device[i - back]];
 }
 
-static void add_operations(struct builder *builder)
+static void add_operations(struct pipeline_builder *builder)
 {
     const struct lull_pipeline_graph *graph = builder->graph;
     const uint32_t first = graph->first_on[builder->stage];
@@ -204,7 +204,7 @@ static void add_operations(struct builder *builder)
 }
 
 /* Adds the all-reduce of gradients between the replicas of a stage. */
-static int32_t add_reduce(struct builder *builder, int32_t after)
+static int32_t add_reduce(struct pipeline_builder *builder, int32_t after)
 {
     const struct lull_play_pipeline *pipeline = builder->pipeline;
     const struct lull_play_op reduce = {
@@ -222,7 +222,7 @@ static int32_t add_reduce(struct builder *builder, int32_t after)
     return add(builder, &reduce);
 }
 
-static void add_end(struct builder *builder)
+static void add_end(struct pipeline_builder *builder)
 {
     const struct lull_play_pipeline *pipeline = builder->pipeline;
     const uint32_t last = builder->graph->first_on[builder->stage + 1] - 1;
@@ -254,7 +254,7 @@ static void tie_iterations(struct lull_play_rank *rank)
             rank->ops[i].depends[0] = last;
 }
 
-static void build_rank(struct builder *builder)
+static void build_rank(struct pipeline_builder *builder)
 {
     struct lull_play_rank *rank = &builder->play->ranks[rank_of(builder, builder->stage)];
     uint32_t first = 0;
@@ -271,7 +271,7 @@ static void build_rank(struct builder *builder)
     rank->ops[first].begins_step = true;
 }
 
-static int add_communicators(struct builder *builder)
+static int add_communicators(struct pipeline_builder *builder)
 {
     const uint32_t stages = (uint32_t)builder->pipeline->stages;
     const uint32_t replicas = (uint32_t)builder->pipeline->replicas;
@@ -292,7 +292,7 @@ static int add_communicators(struct builder *builder)
     return result < 0 ? result : 0;
 }
 
-static int build_ranks(struct builder *builder)
+static int build_ranks(struct pipeline_builder *builder)
 {
     const struct lull_play_pipeline *pipeline = builder->pipeline;
 
@@ -363,7 +363,7 @@ int lull_play_pipeline_create(const struct lull_play_pipeline *pipeline,
     const int64_t ranks = pipeline->stages * pipeline->replicas;
     struct lull_pipeline_profile fitted;
     struct lull_pipeline_graph graph;
-    struct builder builder = {
+    struct pipeline_builder builder = {
         .pipeline = pipeline, .graph = &graph, .profile = &fitted, .err = err};
     int result;
 

@@ -13,7 +13,7 @@
 #include "emulator/oracle_play.h"
 #include "emulator/player/run.h"
 
-struct arguments {
+struct play_arguments {
     struct lull_play_source source;
     struct lull_play_pipeline_options pipeline;
     uint64_t iterations;
@@ -30,20 +30,20 @@ struct arguments {
 };
 
 static const struct lull_option rows[] = {
-    LULL_PLAY_PRESET_ROW(struct arguments, source.preset),
-    LULL_PLAY_RANKS_ROW(struct arguments, source.ranks),
-    LULL_VALUE("iterations", "N", WHOLE, struct arguments, iterations,
+    LULL_PLAY_PRESET_ROW(struct play_arguments, source.preset),
+    LULL_PLAY_RANKS_ROW(struct play_arguments, source.ranks),
+    LULL_VALUE("iterations", "N", WHOLE, struct play_arguments, iterations,
                "Play at least this many iterations, in whole periods.", .least = 1,
                .most = INT32_MAX, .usual = "50", .excludes = "seconds"),
-    LULL_VALUE("seconds", "S", NUMBER, struct arguments, seconds,
+    LULL_VALUE("seconds", "S", NUMBER, struct play_arguments, seconds,
                "Play as many periods as take this long at the highest clock.", .is_open = true),
-    LULL_VALUE("jitter", "RATIO", RATIO, struct arguments, source.jitter_ratio,
+    LULL_VALUE("jitter", "RATIO", RATIO, struct play_arguments, source.jitter_ratio,
                "How much the length of a rank's computation varies between periods.",
                .otherwise = "the preset's own; traces have none"),
-    LULL_JSON_ROW(struct arguments, is_json),
+    LULL_JSON_ROW(struct play_arguments, is_json),
     LULL_GROUP("What could be saved at best, in virtual time"),
     LULL_FLAG(
-        "oracle", struct arguments, is_oracle,
+        "oracle", struct play_arguments, is_oracle,
         "Tell what perfect foresight would save, instead of playing; needs no emulated node.",
         .excludes = "measure",
         .more =
@@ -51,14 +51,14 @@ static const struct lull_option rows[] = {
             "without a compute kernel on a GPU) at its best clock, switched to at once; the same "
             "with the driver's latencies, where gaps that do not pay stay high; and at the best "
             "steady clock."),
-    LULL_CLI_MODEL_ROW(struct arguments, model, "The GPU model of all ranks.",
+    LULL_CLI_MODEL_ROW(struct play_arguments, model, "The GPU model of all ranks.",
                        .usual = "A100-SXM4-40GB", .needs = "oracle|measure"),
-    LULL_CLI_TOLERANCE_ROW(struct arguments, tolerance_ratio, .needs = "oracle"),
-    LULL_CLI_CALL_SETTLE_ROW(struct arguments, call_ms, .needs = "oracle"),
-    LULL_VALUE("heat-w", "W", NUMBER, struct arguments, heat_w,
+    LULL_CLI_TOLERANCE_ROW(struct play_arguments, tolerance_ratio, .needs = "oracle"),
+    LULL_CLI_CALL_SETTLE_ROW(struct play_arguments, call_ms, .needs = "oracle"),
+    LULL_VALUE("heat-w", "W", NUMBER, struct play_arguments, heat_w,
                "Keep the GPUs at the temperature that a job of this power leaves.", .is_open = true,
                .otherwise = "each run's own equilibrium", .needs = "oracle|measure"),
-    LULL_VALUE("stride", "N", WHOLE, struct arguments, stride, "Try every Nth clock only.",
+    LULL_VALUE("stride", "N", WHOLE, struct play_arguments, stride, "Try every Nth clock only.",
                .least = 1, .most = 512, .usual = "3", .needs = "oracle|measure"),
     {0},
 };
@@ -97,7 +97,7 @@ static void print_outcomes(const struct lull_play *play, const struct lull_play_
     }
 }
 
-static int run(const struct arguments *arguments, const struct lull_play *play,
+static int run(const struct play_arguments *arguments, const struct lull_play *play,
                struct lull_error *err)
 {
     const struct lull_play_length length = {
@@ -162,7 +162,7 @@ static void print_answer(const struct lull_oracle_play_answer *answer)
     print_outcome("steady", &answer->steady, remark);
 }
 
-static int ask(const struct arguments *arguments, const struct lull_play *play,
+static int ask(const struct play_arguments *arguments, const struct lull_play *play,
                struct lull_error *err)
 {
     const struct lull_oracle_play_question question = {
@@ -188,7 +188,7 @@ static int ask(const struct arguments *arguments, const struct lull_play *play,
 
 /* ---- all together ---- */
 
-static int measure(const struct arguments *arguments, struct lull_error *err)
+static int measure(const struct play_arguments *arguments, struct lull_error *err)
 {
     const struct lull_play_profile_question question = {
         .pipeline = &arguments->pipeline.pipeline,
@@ -207,7 +207,7 @@ static int measure(const struct arguments *arguments, struct lull_error *err)
     return result;
 }
 
-static int open_play(const struct arguments *arguments, struct lull_play **play_out,
+static int open_play(const struct play_arguments *arguments, struct lull_play **play_out,
                      struct lull_error *err)
 {
     int result;
@@ -220,7 +220,7 @@ static int open_play(const struct arguments *arguments, struct lull_play **play_
     return result;
 }
 
-static int play_or_ask(const struct arguments *arguments, struct lull_error *err)
+static int play_or_ask(const struct play_arguments *arguments, struct lull_error *err)
 {
     struct lull_play *play = NULL;
     int result = open_play(arguments, &play, err);
@@ -233,7 +233,7 @@ static int play_or_ask(const struct arguments *arguments, struct lull_error *err
 
 static void prepare(void *options)
 {
-    struct arguments *const arguments = options;
+    struct play_arguments *const arguments = options;
 
     arguments->source.jitter_ratio = -1.0;
     arguments->call_ms = -1.0;
@@ -241,7 +241,7 @@ static void prepare(void *options)
 
 static int check(void *options, const struct lull_operands *traces, struct lull_error *err)
 {
-    struct arguments *const arguments = options;
+    struct play_arguments *const arguments = options;
 
     arguments->source.traces = traces->words;
     arguments->source.trace_count = traces->count;
@@ -253,7 +253,7 @@ static int check(void *options, const struct lull_operands *traces, struct lull_
 
 static int run_command(void *options, const struct lull_operands *operands)
 {
-    const struct arguments *const arguments = options;
+    const struct play_arguments *const arguments = options;
     struct lull_error err = {0};
     int result;
 
@@ -272,9 +272,9 @@ const struct lull_program_command lull_play_command = {
     .about = "Plays a distributed job, recorded by the PyTorch profiler, a preset or a pipeline, "
              "on the emulated node: lull emulate SPEC -- lull play ...",
     .print_after = lull_play_print_presets,
-    .tables = {{rows, 0}, {lull_play_pipeline_rows, offsetof(struct arguments, pipeline)}},
+    .tables = {{rows, 0}, {lull_play_pipeline_rows, offsetof(struct play_arguments, pipeline)}},
     .operands = {.most = UINT32_MAX},
-    .size = sizeof(struct arguments),
+    .size = sizeof(struct play_arguments),
     .prepare = prepare,
     .check = check,
     .run = run_command,

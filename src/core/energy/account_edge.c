@@ -40,7 +40,7 @@ static double polled_at(const struct lull_energy_account *account, int64_t time_
 }
 
 /* The readings of energy around an edge, and what lies between. */
-struct gap {
+struct account_edge_gap {
     const struct lull_energy_point *before;
     const struct lull_energy_point *after; /* the same one: the edge lies behind the last */
     double since_s;                        /* from the energy of before to the edge */
@@ -51,7 +51,7 @@ struct gap {
     bool has_power;
 };
 
-static bool find_gap(const struct lull_energy_account *account, int64_t time_ns, struct gap *gap)
+static bool find_gap(const struct lull_energy_account *account, int64_t time_ns, struct account_edge_gap *gap)
 {
     const double age_s = lull_energy_age_s(account);
 
@@ -78,7 +78,7 @@ static bool find_gap(const struct lull_energy_account *account, int64_t time_ns,
 }
 
 /* Scatter of the powers read from a little before the gap to a little behind it. */
-static void look_at_power(const struct lull_energy_account *account, struct gap *gap)
+static void look_at_power(const struct lull_energy_account *account, struct account_edge_gap *gap)
 {
     const struct lull_energy_source *source = &account->source;
     const int64_t margin_ns = (int64_t)((source->power_refresh_s + source->power_window_s) * 1e9);
@@ -112,7 +112,7 @@ static void look_at_power(const struct lull_energy_account *account, struct gap 
 }
 
 /* Behind the last reading and without power: as before it, if there was a reading. */
-static void look_back(const struct lull_energy_account *account, struct gap *gap)
+static void look_back(const struct lull_energy_account *account, struct account_edge_gap *gap)
 {
     for (uint64_t i = account->count - 1; i-- > lull_energy_oldest(account);) {
         const struct lull_energy_point *earlier = lull_energy_point(account, i);
@@ -126,7 +126,7 @@ static void look_back(const struct lull_energy_account *account, struct gap *gap
 }
 
 /* What the counter says of the gap's mean power; where power was read, they should agree. */
-static void compare_with_counter(const struct lull_energy_account *account, struct gap *gap)
+static void compare_with_counter(const struct lull_energy_account *account, struct account_edge_gap *gap)
 {
     const double gap_s = gap->since_s + gap->until_s;
     double counted_w;
@@ -142,7 +142,7 @@ static void compare_with_counter(const struct lull_energy_account *account, stru
 }
 
 /* Energy from the reading before the edge up to the edge. */
-static double share_j(const struct lull_energy_account *account, const struct gap *gap,
+static double share_j(const struct lull_energy_account *account, const struct account_edge_gap *gap,
                       int64_t time_ns)
 {
     const double energy_j = gap->after->energy_j - gap->before->energy_j;
@@ -165,7 +165,7 @@ static double share_j(const struct lull_energy_account *account, const struct ga
 }
 
 /* Between two readings without power: anywhere that the counts and the highest power allow. */
-static double uneven_without_power(const struct lull_energy_account *account, const struct gap *gap)
+static double uneven_without_power(const struct lull_energy_account *account, const struct account_edge_gap *gap)
 {
     const double energy_j = gap->after->energy_j - gap->before->energy_j;
     const double highest_w = account->source.highest_w;
@@ -180,7 +180,7 @@ static double uneven_without_power(const struct lull_energy_account *account, co
 }
 
 /* Within which time the power readings do not tell when energy was drawn, s. */
-static double smear_s(const struct lull_energy_account *account, const struct gap *gap)
+static double smear_s(const struct lull_energy_account *account, const struct account_edge_gap *gap)
 {
     return fmax(gap->polling_s, account->source.power_refresh_s) +
            0.25 * account->source.power_window_s;
@@ -190,7 +190,7 @@ static double smear_s(const struct lull_energy_account *account, const struct ga
  * The energy between readings lies unevenly: as a random walk with the scatter's variance per step
  * of the polling, tied to both readings; without a counter the edge lies within one such step.
  */
-static double uneven_with_power(const struct lull_energy_account *account, const struct gap *gap)
+static double uneven_with_power(const struct lull_energy_account *account, const struct account_edge_gap *gap)
 {
     const double step_s = smear_s(account, gap);
     const double gap_s = gap->since_s + gap->until_s;
@@ -205,14 +205,14 @@ static double uneven_with_power(const struct lull_energy_account *account, const
 }
 
 /* A step in the power, by twice its scatter, that is smeared evenly over step_s around the edge. */
-static double edge_bias(const struct lull_energy_account *account, const struct gap *gap)
+static double edge_bias(const struct lull_energy_account *account, const struct account_edge_gap *gap)
 {
     if (!gap->has_power)
         return sqrt(uneven_without_power(account, gap));
     return smeared_ratio * sqrt(gap->scatter_w2) * smear_s(account, gap);
 }
 
-static double edge_variance(const struct lull_energy_account *account, const struct gap *gap)
+static double edge_variance(const struct lull_energy_account *account, const struct account_edge_gap *gap)
 {
     const double gap_s = gap->since_s + gap->until_s;
     const double share = gap_s <= 0.0 || gap->after == gap->before ? 0.0 : gap->since_s / gap_s;
@@ -230,7 +230,7 @@ static double edge_variance(const struct lull_energy_account *account, const str
 bool lull_energy_account_at(const struct lull_energy_account *account, int64_t time_ns,
                             struct lull_energy_edge *edge_out)
 {
-    struct gap gap;
+    struct account_edge_gap gap;
 
     if (account->count == 0 || !find_gap(account, time_ns, &gap))
         return false;

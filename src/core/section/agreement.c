@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-struct node {
+struct agreement_node {
     bool heard;
     int64_t heard_ns;
     struct lull_proposal proposal; /* the latest */
@@ -19,7 +19,7 @@ struct lull_agreement {
     uint32_t self;
     uint32_t node_count;
     int64_t silence_ns;
-    struct node nodes[LULL_AGREEMENT_MAX_NODES];
+    struct agreement_node nodes[LULL_AGREEMENT_MAX_NODES];
     uint32_t refusal_count;
     bool refusals_lost; /* there were more than can be remembered */
     struct refusal refusals[LULL_AGREEMENT_MAX_REFUSALS];
@@ -70,7 +70,7 @@ static void remember_refusal(struct lull_agreement *agreement,
         agreement->refusals[i].mhz = entry->refused_mhz;
 }
 
-static bool is_newer(const struct lull_proposal *proposal, const struct node *than)
+static bool is_newer(const struct lull_proposal *proposal, const struct agreement_node *than)
 {
     if (!than->heard)
         return true;
@@ -82,7 +82,7 @@ static bool is_newer(const struct lull_proposal *proposal, const struct node *th
 bool lull_agreement_take(struct lull_agreement *agreement, const struct lull_proposal *proposal,
                          int64_t now_ns)
 {
-    struct node *node;
+    struct agreement_node *node;
 
     if (proposal->node >= agreement->node_count ||
         proposal->entry_count > LULL_PROPOSAL_MAX_ENTRIES)
@@ -92,7 +92,7 @@ bool lull_agreement_take(struct lull_agreement *agreement, const struct lull_pro
     node = &agreement->nodes[proposal->node];
     if (!is_newer(proposal, node))
         return false;
-    *node = (struct node){.heard = true, .heard_ns = now_ns, .proposal = *proposal};
+    *node = (struct agreement_node){.heard = true, .heard_ns = now_ns, .proposal = *proposal};
     return true;
 }
 
@@ -100,7 +100,7 @@ bool lull_agreement_take(struct lull_agreement *agreement, const struct lull_pro
 
 static bool is_silent(const struct lull_agreement *agreement, uint32_t index, int64_t now_ns)
 {
-    const struct node *node = &agreement->nodes[index];
+    const struct agreement_node *node = &agreement->nodes[index];
 
     return index != agreement->self && node->proposal.leaving == 0 &&
            now_ns - node->heard_ns > agreement->silence_ns;
@@ -113,7 +113,7 @@ enum lull_agreement_state lull_agreement_state(const struct lull_agreement *agre
     enum lull_agreement_state state = LULL_AGREEMENT_AGREED;
 
     for (uint32_t i = 0; i < agreement->node_count; i++) {
-        const struct node *node = &agreement->nodes[i];
+        const struct agreement_node *node = &agreement->nodes[i];
 
         if (!node->heard || (node->proposal.structure == 0 && node->proposal.leaving == 0)) {
             state = LULL_AGREEMENT_WAITING;

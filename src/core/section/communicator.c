@@ -18,12 +18,12 @@ enum {
 
 enum { DATA = 1, TENSOR = 2, PIPELINE = 4, EXPERT = 8, SEVERAL = 16, REST = 32 };
 
-struct word {
+struct communicator_word {
     const char *text;
     uint32_t meaning;
 };
 
-static const struct word words[] = {
+static const struct communicator_word words[] = {
     {"DATA", DATA},       {"DP", DATA},       {"DDP", DATA},       {"FSDP", DATA},
     {"HSDP", DATA},       {"ZERO", DATA},     {"EDP", DATA},       {"EMBEDDING", DATA},
     {"TENSOR", TENSOR},   {"TP", TENSOR},     {"CONTEXT", TENSOR}, {"CP", TENSOR},

@@ -62,12 +62,12 @@ static double beta_fraction(double a, double b, double x)
 }
 
 /* x = 1 / (1 + s) and y = 1 - x, with logarithms that stay precise for tiny s. */
-struct share {
+struct student_share {
     double x, y, log_x, log_y;
 };
 
 /* I_x(a, b) with log(1 / B(a, b)) given; each side where its fraction converges. */
-static double beta_ratio(double a, double b, const struct share *share, double log_scale)
+static double beta_ratio(double a, double b, const struct student_share *share, double log_scale)
 {
     if (share->x <= 0.0)
         return 0.0;
@@ -98,13 +98,13 @@ static double area(double t, double degrees, int tail)
 
     const double s = t / degrees * t;
     const double half = 0.5 * degrees;
-    const struct share share = {
+    const struct student_share share = {
         .x = 1.0 / (1.0 + s),
         .y = isinf(s) ? 1.0 : s / (1.0 + s),
         .log_x = isinf(s) ? log(degrees) - 2.0 * log(t) : -log1p(s),
         .log_y = isinf(s) ? 0.0 : log(s) - log1p(s),
     };
-    const struct share swapped = {share.y, share.x, share.log_y, share.log_x};
+    const struct student_share swapped = {share.y, share.x, share.log_y, share.log_x};
     /* B(a, 1/2) = Gamma(a) Gamma(1/2) / Gamma(a + 1/2), and log Gamma(1/2) = log(pi) / 2 */
     const double log_scale = log_gamma_half_step(half) - 0.5 * log(M_PI);
 

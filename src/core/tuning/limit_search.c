@@ -19,7 +19,7 @@ static const double usual_settling = 1.5; /* in settle_s */
 
 enum { STRIKES = 2, PATIENCE = 3, MOST_ROUNDS = 8 };
 
-enum direction {
+enum limit_search_direction {
     DOWN,
     TO_BEST, /* a operating point would end the way down: once more what it is compared with... */
     TO_LAST, /* ...and it, since noise may last longer than a visit */
@@ -34,7 +34,7 @@ struct lull_limit_search {
     uint32_t measured; /* the first so many */
     uint32_t end;      /* count, or fewer: pruned */
     uint32_t now;      /* held; count: the end */
-    enum direction direction;
+    enum limit_search_direction direction;
     double settled_s;  /* in this visit of the present operating point */
     double last_s;     /* an iteration of the piece before; 0: none in this visit */
     bool is_settled;

@@ -18,14 +18,14 @@ static bool is_running(const struct lull_physics_kernel *kernel, bool is_transfe
 }
 
 /* A walk over the work of live contexts that is ready or running. */
-struct walk {
+struct kernel_queue_walk {
     uint32_t contexts; /* live ones that are done with */
     uint32_t context;
     uint32_t index;
 };
 
 /* False: that was all. */
-static bool go_on(const struct lull_physics *gpu, struct walk *walk)
+static bool go_on(const struct lull_physics *gpu, struct kernel_queue_walk *walk)
 {
     for (; walk->contexts < gpu->context_count; walk->context++) {
         const struct lull_physics_context *context = &gpu->contexts[walk->context];
@@ -43,13 +43,13 @@ static bool go_on(const struct lull_physics *gpu, struct walk *walk)
     return false;
 }
 
-static struct lull_physics_kernel *next_kernel(struct lull_physics *gpu, struct walk *walk)
+static struct lull_physics_kernel *next_kernel(struct lull_physics *gpu, struct kernel_queue_walk *walk)
 {
     return go_on(gpu, walk) ? &gpu->contexts[walk->context].kernels[walk->index++] : NULL;
 }
 
 static const struct lull_physics_kernel *next_const_kernel(const struct lull_physics *gpu,
-                                                           struct walk *walk)
+                                                           struct kernel_queue_walk *walk)
 {
     return go_on(gpu, walk) ? &gpu->contexts[walk->context].kernels[walk->index++] : NULL;
 }
@@ -57,7 +57,7 @@ static const struct lull_physics_kernel *next_const_kernel(const struct lull_phy
 static uint32_t running_count(const struct lull_physics *gpu)
 {
     const struct lull_physics_kernel *kernel;
-    struct walk walk = {0};
+    struct kernel_queue_walk walk = {0};
     uint32_t running = 0;
 
     while ((kernel = next_const_kernel(gpu, &walk)) != NULL)
@@ -74,7 +74,7 @@ bool lull_physics_has_kernel(const struct lull_physics *gpu)
 static double taken_ratio(const struct lull_physics *gpu)
 {
     const struct lull_physics_kernel *kernel;
-    struct walk walk = {0};
+    struct kernel_queue_walk walk = {0};
     uint32_t channels = 0;
 
     for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++)
@@ -89,7 +89,7 @@ static double taken_ratio(const struct lull_physics *gpu)
 bool lull_physics_is_busy(const struct lull_physics *gpu)
 {
     const struct lull_physics_kernel *kernel;
-    struct walk walk = {0};
+    struct kernel_queue_walk walk = {0};
 
     while ((kernel = next_const_kernel(gpu, &walk)) != NULL)
         if (kernel->state == LULL_WORK_RUNNING)
@@ -113,7 +113,7 @@ static double idle_w(const struct lull_physics *gpu, double mhz)
 static double transfers_w(const struct lull_physics *gpu, double mhz)
 {
     const struct lull_physics_kernel *kernel;
-    struct walk walk = {0};
+    struct kernel_queue_walk walk = {0};
     double sum_w = 0;
 
     for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++) {
@@ -139,7 +139,7 @@ static double transfers_w(const struct lull_physics *gpu, double mhz)
 double lull_physics_load_w(const struct lull_physics *gpu, double mhz)
 {
     const struct lull_physics_kernel *kernel;
-    struct walk walk = {0};
+    struct kernel_queue_walk walk = {0};
     double kernels_w = 0;
     uint32_t running = 0;
 
@@ -215,7 +215,7 @@ void lull_physics_update_work(struct lull_physics *gpu)
     const uint32_t running = running_count(gpu);
     const double share = running > 0 ? (1.0 - taken_ratio(gpu)) * efficiency / running : 0;
     struct lull_physics_kernel *kernel;
-    struct walk walk = {0};
+    struct kernel_queue_walk walk = {0};
 
     while ((kernel = next_kernel(gpu, &walk)) != NULL) {
         if (kernel->state != LULL_WORK_RUNNING)
@@ -236,7 +236,7 @@ void lull_physics_fold_work(struct lull_physics *gpu, double dt_s)
 {
     const bool is_low = gpu->mhz < lull_physics_allowed_mhz(gpu);
     struct lull_physics_kernel *kernel;
-    struct walk walk = {0};
+    struct kernel_queue_walk walk = {0};
 
     while ((kernel = next_kernel(gpu, &walk)) != NULL) {
         if (kernel->state != LULL_WORK_RUNNING)
@@ -255,7 +255,7 @@ void lull_physics_fold_work(struct lull_physics *gpu, double dt_s)
 void lull_physics_foresee_work(struct lull_physics *gpu)
 {
     const struct lull_physics_kernel *kernel;
-    struct walk walk = {0};
+    struct kernel_queue_walk walk = {0};
     int64_t next_ns = LULL_PHYSICS_NEVER;
 
     while ((kernel = next_const_kernel(gpu, &walk)) != NULL) {

@@ -12,7 +12,7 @@
 /* NCCL's public ABI as far as it is called here. */
 typedef struct ncclComm *comm_handle;
 
-struct config {
+struct nccl_config {
     size_t size;
     unsigned magic;
     unsigned version;
@@ -32,7 +32,7 @@ enum { BFLOAT16 = 9, BYTES_PER_ELEMENT = 2, SUM = 0 };
 struct functions {
     int (*get_unique_id)(struct lull_play_nccl_id *id);
     int (*comm_init_rank_config)(comm_handle *comm, int ranks, struct lull_play_nccl_id id,
-                                 int rank, struct config *config);
+                                 int rank, struct nccl_config *config);
     int (*comm_destroy)(comm_handle comm);
     int (*group_start)(void);
     int (*group_end)(void);
@@ -175,7 +175,7 @@ int lull_play_nccl_join(struct lull_play_nccl *nccl, const struct lull_play *pla
                         uint32_t rank, const struct lull_play_nccl_id *id, struct lull_error *err)
 {
     const struct lull_play_communicator *communicator = &play->communicators[index];
-    struct config config = {
+    struct nccl_config config = {
         .size = sizeof(config),
         .magic = (unsigned)CONFIG_MAGIC,
         .version = CONFIG_VERSION,

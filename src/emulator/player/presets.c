@@ -18,7 +18,7 @@ static const double ethernet_gbs = 12;   /* 100 Gb/s */
 enum { NVLINK_CHANNELS = 16, NETWORK_CHANNELS = 4 };
 
 /* Adds operations to one rank; after an error it does nothing more. */
-struct builder {
+struct presets_builder {
     struct lull_play *play;
     uint32_t rank;
     int32_t done; /* latest result of the rank's computation: what comes next builds on it */
@@ -36,7 +36,7 @@ static struct link link_over(double gbs)
     return (struct link){gbs, gbs < nvlink_gbs ? NETWORK_CHANNELS : NVLINK_CHANNELS};
 }
 
-static int32_t add(struct builder *builder, const struct lull_play_op *op)
+static int32_t add(struct presets_builder *builder, const struct lull_play_op *op)
 {
     const int index = builder->result < 0
                           ? LULL_PLAY_NONE
@@ -48,12 +48,12 @@ static int32_t add(struct builder *builder, const struct lull_play_op *op)
 }
 
 /* The latest operation of the rank. */
-static int32_t latest(const struct builder *builder)
+static int32_t latest(const struct presets_builder *builder)
 {
     return (int32_t)builder->play->ranks[builder->rank].count - 1;
 }
 
-static int32_t add_compute(struct builder *builder, double ms, const char *profile, int32_t after)
+static int32_t add_compute(struct presets_builder *builder, double ms, const char *profile, int32_t after)
 {
     const double kernel_ms = 0.2; /* of many kernels the mean [M: recorded traces, about] */
     const struct lull_play_op op = {
@@ -69,7 +69,7 @@ static int32_t add_compute(struct builder *builder, double ms, const char *profi
     return builder->done;
 }
 
-static void begin_step(struct builder *builder, int32_t op)
+static void begin_step(struct presets_builder *builder, int32_t op)
 {
     if (op != LULL_PLAY_NONE)
         builder->play->ranks[builder->rank].ops[op].begins_step = true;
@@ -104,7 +104,7 @@ struct traffic {
     double gbs;
 };
 
-static int32_t add_communication(struct builder *builder, const struct traffic *traffic,
+static int32_t add_communication(struct presets_builder *builder, const struct traffic *traffic,
                                  int32_t after, int32_t after_too)
 {
     const double latency_ms = 0.03; /* [P: NCCL's cost model, a few steps] */
@@ -157,7 +157,7 @@ static int build_ddp(struct lull_play *play, const struct ddp *job, struct lull_
 {
     const double bucket_mb = 25;
     const int world = add_world(play, "default_pg", job->world_ranks, err);
-    struct builder builder = {.play = play, .err = err, .result = world < 0 ? world : 0};
+    struct presets_builder builder = {.play = play, .err = err, .result = world < 0 ? world : 0};
 
     for (; builder.rank < play->rank_count && builder.result == 0; builder.rank++) {
         struct traffic bucket = {
@@ -197,7 +197,7 @@ static int build_bert(struct lull_play *play, struct lull_error *err)
 
 enum { FSDP_LAYERS = 24, FSDP_WORLD = 8 };
 
-static int32_t gather(struct builder *builder, uint32_t world, int32_t after)
+static int32_t gather(struct presets_builder *builder, uint32_t world, int32_t after)
 {
     const double layer_bytes = 50e6 * 2; /* 50 M parameters, bf16 */
     const struct traffic traffic = {LULL_PLAY_ALL_GATHER,     COMM_STREAM,   world, FSDP_WORLD, 0,
@@ -206,7 +206,7 @@ static int32_t gather(struct builder *builder, uint32_t world, int32_t after)
     return add_communication(builder, &traffic, after, LULL_PLAY_NONE);
 }
 
-static int32_t scatter(struct builder *builder, uint32_t world, int32_t after)
+static int32_t scatter(struct presets_builder *builder, uint32_t world, int32_t after)
 {
     const double layer_bytes = 50e6 * 2;
     const struct traffic traffic = {LULL_PLAY_REDUCE_SCATTER, COMM_STREAM,   world, FSDP_WORLD, 0,
@@ -216,7 +216,7 @@ static int32_t scatter(struct builder *builder, uint32_t world, int32_t after)
 }
 
 /* All layers once; the next layer is gathered while one computes. */
-static int32_t add_pass(struct builder *builder, uint32_t world, double layer_ms, bool is_backward)
+static int32_t add_pass(struct presets_builder *builder, uint32_t world, double layer_ms, bool is_backward)
 {
     int32_t computed = latest(builder);
     int32_t gathered = gather(builder, world, computed);
@@ -237,7 +237,7 @@ static int32_t add_pass(struct builder *builder, uint32_t world, double layer_ms
 static int build_gpt_fsdp(struct lull_play *play, struct lull_error *err)
 {
     const int world = add_world(play, "fsdp", FSDP_WORLD, err);
-    struct builder builder = {.play = play, .err = err, .result = world < 0 ? world : 0};
+    struct presets_builder builder = {.play = play, .err = err, .result = world < 0 ? world : 0};
 
     for (; builder.rank < play->rank_count && builder.result == 0; builder.rank++) {
         int32_t scattered;
@@ -320,7 +320,7 @@ static int find_groups(struct lull_play *play, struct megatron *job, uint32_t ra
 }
 
 /* Send to, or receive from, the stage that lies so far off; a bubble is a receive that spins. */
-static int32_t pass_on(struct builder *builder, const struct megatron *job,
+static int32_t pass_on(struct presets_builder *builder, const struct megatron *job,
                        enum lull_play_function function, uint32_t stream, int32_t stages)
 {
     const double activation_bytes = 50e6;
@@ -332,7 +332,7 @@ static int32_t pass_on(struct builder *builder, const struct megatron *job,
 }
 
 /* The layers of a stage, an AllReduce of the tensor-parallel ranks behind each part. */
-static void add_stage(struct builder *builder, const struct megatron *job, double ms, int32_t input)
+static void add_stage(struct presets_builder *builder, const struct megatron *job, double ms, int32_t input)
 {
     const double activation_bytes = 50e6;
     const struct traffic reduce = {
@@ -346,7 +346,7 @@ static void add_stage(struct builder *builder, const struct megatron *job, doubl
     }
 }
 
-static void add_forward(struct builder *builder, const struct megatron *job)
+static void add_forward(struct presets_builder *builder, const struct megatron *job)
 {
     const double forward_ms = 20; /* 50 ms [M: GPT-3 stage on A100] of a smaller micro-batch */
     int32_t input = builder->done;
@@ -358,7 +358,7 @@ static void add_forward(struct builder *builder, const struct megatron *job)
         pass_on(builder, job, LULL_PLAY_SEND, SEND_STREAM, 1);
 }
 
-static void add_backward(struct builder *builder, const struct megatron *job)
+static void add_backward(struct presets_builder *builder, const struct megatron *job)
 {
     const double backward_ms = 40;
     int32_t input = builder->done;
@@ -370,7 +370,7 @@ static void add_backward(struct builder *builder, const struct megatron *job)
         pass_on(builder, job, LULL_PLAY_SEND, SEND_BACK_STREAM, -1);
 }
 
-static void add_1f1b(struct builder *builder, const struct megatron *job)
+static void add_1f1b(struct presets_builder *builder, const struct megatron *job)
 {
     const uint32_t depth = job->pipeline - job->stage - 1;
     const uint32_t warm = depth < MICRO_BATCHES ? depth : MICRO_BATCHES;
@@ -389,7 +389,7 @@ static int build_megatron(struct lull_play *play, struct lull_error *err)
 {
     const uint32_t ranks = play->rank_count;
     struct megatron job = {.pipeline = ranks >= 16 ? 4 : 2, .tensor = ranks >= 4 ? 2 : 1};
-    struct builder builder = {.play = play, .err = err};
+    struct presets_builder builder = {.play = play, .err = err};
 
     job.data = ranks / job.pipeline / job.tensor;
     if (job.data * job.pipeline * job.tensor != ranks || (ranks & (ranks - 1)) != 0)
@@ -415,7 +415,7 @@ static int build_megatron(struct lull_play *play, struct lull_error *err)
 
 /* ---- mixture of experts: all-to-all before and behind the experts ---- */
 
-static void add_moe_layer(struct builder *builder, const struct traffic *exchange, double scale)
+static void add_moe_layer(struct presets_builder *builder, const struct traffic *exchange, double scale)
 {
     int32_t sent;
 
@@ -429,7 +429,7 @@ static int build_moe(struct lull_play *play, struct lull_error *err)
 {
     enum { layers = 6, world_ranks = 32 };
     const int world = add_world(play, "EXPERT_MODEL_PARALLEL_GROUP", world_ranks, err);
-    struct builder builder = {.play = play, .err = err, .result = world < 0 ? world : 0};
+    struct presets_builder builder = {.play = play, .err = err, .result = world < 0 ? world : 0};
 
     for (; builder.rank < play->rank_count && builder.result == 0; builder.rank++) {
         const struct traffic exchange = {LULL_PLAY_ALL_TO_ALL, COMM_STREAM, (uint32_t)world,
@@ -448,7 +448,7 @@ static int build_moe(struct lull_play *play, struct lull_error *err)
 
 /* ---- inference, tensor parallel: prefill, tokens one by one, then no request for a while ---- */
 
-static void add_token(struct builder *builder, const struct traffic *reduce, double ms,
+static void add_token(struct presets_builder *builder, const struct traffic *reduce, double ms,
                       const char *profile)
 {
     enum { parts = 4 }; /* of the layers, each with the reductions of its own */
@@ -466,7 +466,7 @@ static int build_inference(struct lull_play *play, struct lull_error *err)
     const double token_ms = 12;
     const double idle_ms = 800;
     const int world = add_world(play, "tp", play->rank_count, err);
-    struct builder builder = {.play = play, .err = err, .result = world < 0 ? world : 0};
+    struct presets_builder builder = {.play = play, .err = err, .result = world < 0 ? world : 0};
 
     for (; builder.rank < play->rank_count && builder.result == 0; builder.rank++) {
         struct traffic reduce = {LULL_PLAY_ALL_REDUCE,

@@ -36,7 +36,7 @@ struct call {
     } works[WORKS_PER_CALL];
 };
 
-struct rank {
+struct play_rank {
     const struct lull_play_part *part;
     const struct lull_play_rank *ops;
     struct lull_play_nccl *nccl;
@@ -89,7 +89,7 @@ static int enqueue(struct lull_stream *stream, const struct lull_stream_work *wo
     return 0;
 }
 
-static int make_call(struct rank *rank, uint64_t number, struct lull_error *err)
+static int make_call(struct play_rank *rank, uint64_t number, struct lull_error *err)
 {
     const struct lull_play_op *op = &rank->ops->ops[number % rank->ops->count];
     struct call *call = &rank->calls[number % CALLS_AHEAD];
@@ -104,7 +104,7 @@ static int make_call(struct rank *rank, uint64_t number, struct lull_error *err)
     return result;
 }
 
-static bool may_enqueue(const struct rank *rank, uint64_t number)
+static bool may_enqueue(const struct play_rank *rank, uint64_t number)
 {
     const uint64_t gate = rank->part->gates[number % rank->ops->count];
 
@@ -113,7 +113,7 @@ static bool may_enqueue(const struct rank *rank, uint64_t number)
 }
 
 /* Waits until the GPU is near enough. What has been enqueued is shown to it first. */
-static void wait_for_turn(struct rank *rank, uint64_t number)
+static void wait_for_turn(struct play_rank *rank, uint64_t number)
 {
     pthread_mutex_lock(&rank->mutex);
     if (!may_enqueue(rank, number))
@@ -125,7 +125,7 @@ static void wait_for_turn(struct rank *rank, uint64_t number)
 
 static void *run_host(void *argument)
 {
-    struct rank *rank = argument;
+    struct play_rank *rank = argument;
     const uint64_t total = lull_play_enqueue_total(rank->feed);
     struct lull_error err = {0};
 
@@ -145,12 +145,12 @@ static void *run_host(void *argument)
 
 /* ---- the GPU: what it tells ---- */
 
-static int64_t gpu_time_ns(const struct rank *rank, int64_t virtual_ns)
+static int64_t gpu_time_ns(const struct play_rank *rank, int64_t virtual_ns)
 {
     return lull_node_real_ns(rank->node, virtual_ns) + rank->realtime_offset_ns;
 }
 
-static void tell_libraries(struct rank *rank, const struct lull_play_event *event)
+static void tell_libraries(struct play_rank *rank, const struct lull_play_event *event)
 {
     const struct call *call = &rank->calls[event->number % CALLS_AHEAD];
     const int64_t now_ns = gpu_time_ns(rank, event->is_end ? event->end_ns : event->begin_ns);
@@ -168,7 +168,7 @@ static void tell_libraries(struct rank *rank, const struct lull_play_event *even
 }
 
 /* The name that CUPTI would give the kernel. */
-static void tell_profiler(struct rank *rank, const struct lull_play_event *event)
+static void tell_profiler(struct play_rank *rank, const struct lull_play_event *event)
 {
     const struct lull_play_op *op = event->op;
     char name[64];
@@ -184,7 +184,7 @@ static void tell_profiler(struct rank *rank, const struct lull_play_event *event
 }
 
 /* CUPTI may be loaded, by whoever profiles, at any time. */
-static void look_for_profiler(struct rank *rank)
+static void look_for_profiler(struct play_rank *rank)
 {
     void *library =
         rank->tell_kernel == NULL ? dlopen("libcupti.so.12", RTLD_NOW | RTLD_NOLOAD) : NULL;
@@ -196,7 +196,7 @@ static void look_for_profiler(struct rank *rank)
 }
 
 /* The last rank to come lets all of them go on, on their GPUs. */
-static void meet(struct rank *rank, const struct lull_play_event *event)
+static void meet(struct play_rank *rank, const struct lull_play_event *event)
 {
     const struct lull_play_part *part = rank->part;
     struct lull_play_release release;
@@ -215,14 +215,14 @@ static void meet(struct rank *rank, const struct lull_play_event *event)
 
 /* ---- the GPU: what it counts ---- */
 
-static void end_step(struct rank *rank, int64_t end_ns)
+static void end_step(struct play_rank *rank, int64_t end_ns)
 {
     rank->step_ms[rank->step_count++] = lull_ms_from_ns(end_ns - rank->step_ns);
     rank->outcome.iterations_low += rank->is_step_low;
     rank->is_step_low = false;
 }
 
-static void count_event(struct rank *rank, const struct lull_play_event *event)
+static void count_event(struct play_rank *rank, const struct lull_play_event *event)
 {
     if (event->is_end) {
         if (event->end_ns > rank->last_ns)
@@ -254,7 +254,7 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void sum_up(struct rank *rank, double energy_j)
+static void sum_up(struct play_rank *rank, double energy_j)
 {
     struct lull_play_outcome *outcome = &rank->outcome;
     double sum_ms = 0;
@@ -273,7 +273,7 @@ static void sum_up(struct rank *rank, double energy_j)
 
 /* ---- the GPU: its loop ---- */
 
-static void show_progress(struct rank *rank)
+static void show_progress(struct play_rank *rank)
 {
     pthread_mutex_lock(&rank->mutex);
     rank->begun = lull_play_enqueue_begun(rank->feed);
@@ -282,7 +282,7 @@ static void show_progress(struct rank *rank)
     pthread_mutex_unlock(&rank->mutex);
 }
 
-static void serve(struct rank *rank, const struct lull_play_event *events, uint32_t count)
+static void serve(struct play_rank *rank, const struct lull_play_event *events, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         if (!events[i].is_end && events[i].op->meeting != LULL_PLAY_NO_MEETING)
@@ -297,7 +297,7 @@ static void serve(struct rank *rank, const struct lull_play_event *events, uint3
 }
 
 /* Feeds the queue and gathers what has happened; *until_ns is when to look again. */
-static uint32_t look(struct rank *rank, struct lull_play_event *events, uint32_t *generation_out,
+static uint32_t look(struct play_rank *rank, struct lull_play_event *events, uint32_t *generation_out,
                      int64_t *until_ns)
 {
     const uint32_t gpu = rank->part->rank;
@@ -317,7 +317,7 @@ static uint32_t look(struct rank *rank, struct lull_play_event *events, uint32_t
     return count;
 }
 
-static int host_result(struct rank *rank, struct lull_error *err)
+static int host_result(struct play_rank *rank, struct lull_error *err)
 {
     int code;
 
@@ -329,7 +329,7 @@ static int host_result(struct rank *rank, struct lull_error *err)
     return code;
 }
 
-static int run_gpu(struct rank *rank, struct lull_error *err)
+static int run_gpu(struct play_rank *rank, struct lull_error *err)
 {
     static struct lull_play_event events[EVENTS_AT_ONCE];
 
@@ -349,7 +349,7 @@ static int run_gpu(struct rank *rank, struct lull_error *err)
     return 0;
 }
 
-static double energy_j(struct rank *rank)
+static double energy_j(struct play_rank *rank)
 {
     const double j = lull_physics_energy_j(lull_node_begin(rank->node, rank->part->rank));
 
@@ -360,7 +360,7 @@ static double energy_j(struct rank *rank)
 /* ---- setting up ---- */
 
 /* The id comes from the communicator's first member. */
-static int join(struct rank *rank, uint32_t index, struct lull_error *err)
+static int join(struct play_rank *rank, uint32_t index, struct lull_error *err)
 {
     const struct lull_play_part *part = rank->part;
     const uint32_t members = part->play->communicators[index].members;
@@ -390,7 +390,7 @@ static bool has_sections(const struct lull_play_rank *ops)
     return false;
 }
 
-static int open_libraries(struct rank *rank, struct lull_error *err)
+static int open_libraries(struct play_rank *rank, struct lull_error *err)
 {
     int result = lull_play_nccl_open(&rank->nccl, err);
 
@@ -402,7 +402,7 @@ static int open_libraries(struct rank *rank, struct lull_error *err)
     return result;
 }
 
-static int open_gpu(struct rank *rank, struct lull_error *err)
+static int open_gpu(struct play_rank *rank, struct lull_error *err)
 {
     const int result = lull_emulated_gpu_open(rank->part->rank, &rank->handle, err);
 
@@ -432,7 +432,7 @@ static int64_t realtime_offset_ns(void)
     return (int64_t)now.tv_sec * LULL_NS_PER_S + now.tv_nsec - lull_now_ns();
 }
 
-static int play(struct rank *rank, struct lull_error *err)
+static int play(struct play_rank *rank, struct lull_error *err)
 {
     pthread_t host;
     double begin_j;
@@ -462,7 +462,7 @@ static int play(struct rank *rank, struct lull_error *err)
 int lull_play_rank(const struct lull_play_part *part, struct lull_error *err)
 {
     const struct lull_play_rank *ops = &part->play->ranks[part->rank];
-    struct rank *rank = calloc(1, sizeof(*rank));
+    struct play_rank *rank = calloc(1, sizeof(*rank));
     int result;
 
     if (rank == NULL)

@@ -7,7 +7,7 @@
 #include "emulator/noise.h"
 #include "emulator/player/rendezvous.h"
 
-struct unit {
+struct sim_unit {
     struct lull_physics gpu;
     int context;
     struct lull_play_enqueue *feed;
@@ -17,7 +17,7 @@ struct lull_play_sim {
     const struct lull_play *play;
     void *meetings;
     const struct lull_play_observer *observer;
-    struct unit units[LULL_PLAY_RANKS];
+    struct sim_unit units[LULL_PLAY_RANKS];
 };
 
 static void lock_highest(struct lull_physics *gpu)
@@ -53,7 +53,7 @@ int lull_play_sim_create_at(const struct lull_play *play, const struct lull_gpu_
     if (sim->meetings == NULL)
         result = lull_error_set(err, -ENOMEM, "play: no memory");
     for (uint32_t rank = 0; rank < play->rank_count && result == 0; rank++) {
-        struct unit *unit = &sim->units[rank];
+        struct sim_unit *unit = &sim->units[rank];
 
         lull_physics_init(&unit->gpu, model, 0, 0);
         unit->gpu.random = lull_noise_mix(rank + 1);
@@ -91,7 +91,7 @@ static void meet(struct lull_play_sim *sim, uint32_t rank, const struct lull_pla
     if (!lull_play_meet(sim->meetings, sim->play, rank, event->number, event->begin_ns, &release))
         return;
     for (uint32_t i = 0; i < release.count; i++) {
-        struct unit *unit = &sim->units[release.members[i].rank];
+        struct sim_unit *unit = &sim->units[release.members[i].rank];
 
         lull_physics_release(&unit->gpu, unit->context, release.members[i].number, release.at_ns);
     }
@@ -108,7 +108,7 @@ static void tell(struct lull_play_sim *sim, uint32_t rank, const struct lull_pla
 /* Tells what has become of a rank's work and feeds it; true: something has happened. */
 static bool serve(struct lull_play_sim *sim, uint32_t rank)
 {
-    struct unit *unit = &sim->units[rank];
+    struct sim_unit *unit = &sim->units[rank];
     struct lull_play_event event;
     bool is_news = false;
 

@@ -8,14 +8,14 @@
 #include "base/clock.h"
 
 /* What will be one operation: a run of compute kernels or one of communication. */
-struct run {
+struct trace_run {
     struct lull_play_kernel first; /* end_ns is the run's; stream the play's */
     uint32_t kernels;
 };
 
 static int compare_begins(const void *a, const void *b)
 {
-    const struct lull_play_kernel *x = a; /* also the first member of struct run */
+    const struct lull_play_kernel *x = a; /* also the first member of struct trace_run */
     const struct lull_play_kernel *y = b;
 
     if (x->begin_ns != y->begin_ns)
@@ -24,7 +24,7 @@ static int compare_begins(const void *a, const void *b)
 }
 
 /* Communication keeps its stream's order; compute is stream 0. */
-static int choose_stream(struct run *run, uint32_t *recorded, int64_t *free_ns, uint32_t *used)
+static int choose_stream(struct trace_run *run, uint32_t *recorded, int64_t *free_ns, uint32_t *used)
 {
     for (uint32_t i = 1; i <= *used; i++)
         if (recorded[i] == run->first.stream && free_ns[i] <= run->first.begin_ns) {
@@ -45,9 +45,9 @@ static int choose_stream(struct run *run, uint32_t *recorded, int64_t *free_ns, 
 }
 
 /* Kernels in the order of their begins become runs, in the order of theirs. */
-static size_t merge(const struct lull_play_kernel *kernels, size_t count, struct run *runs)
+static size_t merge(const struct lull_play_kernel *kernels, size_t count, struct trace_run *runs)
 {
-    struct run *compute = NULL;
+    struct trace_run *compute = NULL;
     size_t run_count = 0;
 
     for (size_t i = 0; i < count; i++) {
@@ -62,7 +62,7 @@ static size_t merge(const struct lull_play_kernel *kernels, size_t count, struct
             compute->kernels++;
             continue;
         }
-        runs[run_count] = (struct run){*kernel, 1};
+        runs[run_count] = (struct trace_run){*kernel, 1};
         if (!kernel->is_communication) {
             compute = &runs[run_count];
             compute->first.stream = 0;
@@ -72,7 +72,7 @@ static size_t merge(const struct lull_play_kernel *kernels, size_t count, struct
     return run_count;
 }
 
-static int assign_streams(struct run *runs, size_t count, uint32_t rank, struct lull_error *err)
+static int assign_streams(struct trace_run *runs, size_t count, uint32_t rank, struct lull_error *err)
 {
     uint32_t recorded[LULL_PLAY_STREAMS] = {0};
     int64_t free_ns[LULL_PLAY_STREAMS] = {0};
@@ -91,7 +91,7 @@ static double ms_between(int64_t begin_ns, int64_t end_ns)
     return lull_ms_from_ns(end_ns - begin_ns);
 }
 
-static struct lull_play_op op_of(const struct run *run,
+static struct lull_play_op op_of(const struct trace_run *run,
                                  const struct lull_play_trace_options *options)
 {
     const struct lull_play_kernel *first = &run->first;
@@ -132,7 +132,7 @@ static int compare_ends(const void *a, const void *b)
 }
 
 /* Adds the operations, each behind the one that ended last before it began. */
-static int add_runs(struct lull_play *play, uint32_t rank, const struct run *runs, size_t count,
+static int add_runs(struct lull_play *play, uint32_t rank, const struct trace_run *runs, size_t count,
                     struct end *ends, const struct lull_play_trace_options *options,
                     struct lull_error *err)
 {
@@ -186,7 +186,7 @@ int lull_play_add_trace(struct lull_play *play, uint32_t rank,
                         const struct lull_play_trace_options *options, struct lull_error *err)
 {
     struct lull_play_kernel *sorted;
-    struct run *runs;
+    struct trace_run *runs;
     struct end *ends;
     size_t run_count;
     int result = check_kernels(play, rank, kernels, count, err);

@@ -18,8 +18,8 @@ struct span {
     struct lull_energy_figure figure; /* once both are known */
 };
 
-struct window {
-    struct window *next; /* the next one of those that wait */
+struct energy_windows_window {
+    struct energy_windows_window *next; /* the next one of those that wait */
     uint64_t number;
     struct lull_accounting_row *row;
     int64_t begin_ns;
@@ -31,9 +31,9 @@ struct window {
 };
 
 struct process {
-    struct window *open[LULL_JOB_MAX_WINDOWS]; /* by the remainder of their numbers */
-    struct window *waiting;                    /* the oldest */
-    struct window **last;                      /* where the next one is put */
+    struct energy_windows_window *open[LULL_JOB_MAX_WINDOWS]; /* by the remainder of their numbers */
+    struct energy_windows_window *waiting;                    /* the oldest */
+    struct energy_windows_window **last;                      /* where the next one is put */
     uint32_t waiting_count;
 };
 
@@ -65,7 +65,7 @@ static void free_process(struct process *process)
     for (uint32_t i = 0; i < LULL_JOB_MAX_WINDOWS; i++)
         free(process->open[i]);
     while (process->waiting != NULL) {
-        struct window *next = process->waiting->next;
+        struct energy_windows_window *next = process->waiting->next;
 
         free(process->waiting);
         process->waiting = next;
@@ -123,9 +123,9 @@ void lull_energy_windows_open(struct lull_energy_windows *windows,
 {
     struct process *process = find_process(windows, entry->slot);
     struct lull_accounting_row *row = find_row(windows, entry->name);
-    struct window *window =
+    struct energy_windows_window *window =
         calloc(1, sizeof(*window) + entry->gpu_count * sizeof(window->spans[0]));
-    struct window **place;
+    struct energy_windows_window **place;
 
     if (process == NULL || row == NULL || window == NULL) {
         free(window);
@@ -144,7 +144,7 @@ void lull_energy_windows_open(struct lull_energy_windows *windows,
 }
 
 /* Adds a window to its row once its energy is known on all GPUs, or never will be. */
-static void enter(struct window *window)
+static void enter(struct energy_windows_window *window)
 {
     struct lull_accounting_row *row = window->row;
 
@@ -164,7 +164,7 @@ static void enter(struct window *window)
 
 static void enter_oldest(struct process *process)
 {
-    struct window *oldest = process->waiting;
+    struct energy_windows_window *oldest = process->waiting;
 
     process->waiting = oldest->next;
     if (process->waiting == NULL)
@@ -178,8 +178,8 @@ void lull_energy_windows_close(struct lull_energy_windows *windows, uint32_t slo
                                int64_t end_ns)
 {
     struct process *process = windows->processes[slot % LULL_JOB_MAX_PROCESSES];
-    struct window **place = process == NULL ? NULL : &process->open[number % LULL_JOB_MAX_WINDOWS];
-    struct window *window = place == NULL ? NULL : *place;
+    struct energy_windows_window **place = process == NULL ? NULL : &process->open[number % LULL_JOB_MAX_WINDOWS];
+    struct energy_windows_window *window = place == NULL ? NULL : *place;
 
     if (window == NULL || window->number != number) {
         windows->lost++;
@@ -197,7 +197,7 @@ void lull_energy_windows_close(struct lull_energy_windows *windows, uint32_t slo
 
 /* ---- settling ---------------------------------------------------------------------------- */
 
-static void settle_window(struct window *window, uint32_t gpu,
+static void settle_window(struct energy_windows_window *window, uint32_t gpu,
                           const struct lull_energy_account *account, bool is_final)
 {
     const int64_t settled_ns = is_final ? INT64_MAX : lull_energy_account_settled_ns(account);
@@ -215,7 +215,7 @@ static void settle_window(struct window *window, uint32_t gpu,
         span->figure = lull_energy_between(account, &span->begin, &span->end);
 }
 
-static bool is_settled(const struct window *window)
+static bool is_settled(const struct energy_windows_window *window)
 {
     for (uint32_t i = 0; i < window->gpu_count; i++)
         if (!window->spans[i].has_end)
@@ -229,7 +229,7 @@ static void settle_process(struct process *process, uint32_t gpu,
     for (uint32_t i = 0; i < LULL_JOB_MAX_WINDOWS; i++)
         if (process->open[i] != NULL)
             settle_window(process->open[i], gpu, account, false);
-    for (struct window *window = process->waiting; window != NULL; window = window->next)
+    for (struct energy_windows_window *window = process->waiting; window != NULL; window = window->next)
         settle_window(window, gpu, account, is_final);
     while (process->waiting != NULL && is_settled(process->waiting))
         enter_oldest(process);

@@ -25,13 +25,13 @@ enum { IDENTITY_MAX = 64, CURVE_KEY_BYTES = 32, FRAME_MAX = 256, ZAP_FRAMES = 8 
 static const char zap_endpoint[] = "inproc://zeromq.zap.01";
 
 /* A queue with one writer and one reader, without locks. */
-struct queue {
+struct peer_network_queue {
     atomic_uint_fast64_t written;
     atomic_uint_fast64_t read;
     struct lull_proposal items[QUEUE_LENGTH];
 };
 
-struct peer {
+struct peer_network_peer {
     uint8_t identity[IDENTITY_MAX];
     size_t identity_size; /* 0: not heard yet */
 };
@@ -46,9 +46,9 @@ struct lull_peer_network {
     pthread_t thread;
     bool running;
     atomic_bool stopping;
-    struct queue outgoing;
-    struct queue incoming;
-    struct peer peers[LULL_AGREEMENT_MAX_NODES];
+    struct peer_network_queue outgoing;
+    struct peer_network_queue incoming;
+    struct peer_network_peer peers[LULL_AGREEMENT_MAX_NODES];
     atomic_uint_fast64_t received;
     atomic_uint_fast64_t malformed;
     atomic_uint_fast64_t refused;
@@ -57,7 +57,7 @@ struct lull_peer_network {
 
 /* ---- queues ------------------------------------------------------------------------------ */
 
-static bool push(struct queue *queue, const struct lull_proposal *proposal)
+static bool push(struct peer_network_queue *queue, const struct lull_proposal *proposal)
 {
     const uint64_t written = atomic_load_explicit(&queue->written, memory_order_relaxed);
 
@@ -68,7 +68,7 @@ static bool push(struct queue *queue, const struct lull_proposal *proposal)
     return true;
 }
 
-static bool pop(struct queue *queue, struct lull_proposal *proposal_out)
+static bool pop(struct peer_network_queue *queue, struct lull_proposal *proposal_out)
 {
     const uint64_t read = atomic_load_explicit(&queue->read, memory_order_relaxed);
 
@@ -155,7 +155,7 @@ static bool is_router(const struct lull_peer_network *network)
     return network->nodes.self == 0;
 }
 
-static void send_to_peer(struct lull_peer_network *network, const struct peer *peer,
+static void send_to_peer(struct lull_peer_network *network, const struct peer_network_peer *peer,
                          const uint8_t *message, size_t size)
 {
     if (peer->identity_size == 0 ||
@@ -191,7 +191,7 @@ static void send_queued(struct lull_peer_network *network)
 }
 
 /* A message in one frame, behind the sender's identity where this is the router. */
-static bool receive_message(struct lull_peer_network *network, struct peer *sender,
+static bool receive_message(struct lull_peer_network *network, struct peer_network_peer *sender,
                             uint8_t *message, size_t capacity, int *size_out)
 {
     bool is_whole = true;
@@ -219,7 +219,7 @@ static bool receive_message(struct lull_peer_network *network, struct peer *send
     return true;
 }
 
-static void take_message(struct lull_peer_network *network, const struct peer *sender,
+static void take_message(struct lull_peer_network *network, const struct peer_network_peer *sender,
                          const uint8_t *message, size_t size)
 {
     struct lull_proposal proposal;
@@ -241,7 +241,7 @@ static void take_message(struct lull_peer_network *network, const struct peer *s
 static void receive_all(struct lull_peer_network *network)
 {
     uint8_t message[LULL_PROPOSAL_MAX_BYTES];
-    struct peer sender = {.identity_size = 0};
+    struct peer_network_peer sender = {.identity_size = 0};
     int size;
 
     for (uint32_t i = 0; i < QUEUE_LENGTH; i++) {

@@ -16,11 +16,11 @@ static bool follows_plan(const struct lull_plan_runner *runner, uint32_t gpu)
 
 /* ---- operations -------------------------------------------------------------------------- */
 
-static void learn_length(const struct lull_plan_runner *runner, struct runner_gpu *gpu,
+static void learn_length(const struct lull_plan_runner *runner, struct lull_runner_gpu *gpu,
                          uint32_t index, const struct lull_op_tracker_edge *edge)
 {
     const uint64_t iteration = lull_plan_controller_iteration_of(runner->plan_controller, index);
-    struct runner_lengths *lengths = &gpu->lengths[iteration % LENGTHS];
+    struct lull_runner_lengths *lengths = &gpu->lengths[iteration % LENGTHS];
     const bool is_backward = gpu->ops[edge->op].is_backward;
 
     if (!edge->is_end) {
@@ -28,12 +28,12 @@ static void learn_length(const struct lull_plan_runner *runner, struct runner_gp
         return;
     }
     if (lengths->iteration != iteration)
-        *lengths = (struct runner_lengths){.iteration = iteration};
+        *lengths = (struct lull_runner_lengths){.iteration = iteration};
     lengths->count[is_backward]++;
     lengths->sum_ms[is_backward] += (double)(edge->time_ns - gpu->begin_ns) * 1e-6;
 }
 
-static void keep_end(const struct lull_plan_runner *runner, struct runner_gpu *gpu, uint32_t index,
+static void keep_end(const struct lull_plan_runner *runner, struct lull_runner_gpu *gpu, uint32_t index,
                      const struct lull_op_tracker_edge *edge)
 {
     const uint64_t iteration = lull_plan_controller_iteration_of(runner->plan_controller, index);
@@ -89,10 +89,10 @@ static void take_section(struct lull_plan_runner *runner, uint32_t gpu,
 
 /* The device that a peer in a communicator is: in one of all stages it has its stage's number, in
  * one of two ranks (DeepSpeed's) it is a neighbour. False: no communicator between stages. */
-static bool find_peer(const struct lull_plan_runner *runner, const struct runner_gpu *gpu,
+static bool find_peer(const struct lull_plan_runner *runner, const struct lull_runner_gpu *gpu,
                       const struct lull_event *event, uint32_t *device_out)
 {
-    const struct runner_communicator *communicator = &gpu->communicators[event->communicator];
+    const struct lull_runner_communicator *communicator = &gpu->communicators[event->communicator];
     const uint32_t stage = (uint32_t)gpu->device % runner->stages;
     const uint32_t first = (uint32_t)gpu->device - stage;
     uint32_t peer;
@@ -112,14 +112,14 @@ static bool find_peer(const struct lull_plan_runner *runner, const struct runner
 static void take_device_event(struct lull_plan_runner *runner, uint32_t gpu,
                               const struct lull_event *event)
 {
-    struct runner_gpu *of = &runner->gpus[gpu];
+    struct lull_runner_gpu *of = &runner->gpus[gpu];
     uint32_t device;
 
     if (!follows_plan(runner, gpu) || event->communicator >= COMMUNICATORS)
         return;
     if (event->kind == LULL_EVENT_COMMUNICATOR)
         of->communicators[event->communicator] =
-            (struct runner_communicator){.ranks = event->ranks, .own = event->peer};
+            (struct lull_runner_communicator){.ranks = event->ranks, .own = event->peer};
     if ((event->kind != LULL_EVENT_KERNEL_BEGIN && event->kind != LULL_EVENT_KERNEL_END) ||
         (event->operation != LULL_OPERATION_SEND && event->operation != LULL_OPERATION_RECEIVE) ||
         !find_peer(runner, of, event, &device))

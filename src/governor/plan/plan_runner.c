@@ -131,7 +131,7 @@ void lull_plan_runner_destroy(struct lull_plan_runner *runner)
 
 /* ---- binding ----------------------------------------------------------------------------- */
 
-static int create_tracker(struct lull_plan_runner *runner, struct runner_gpu *gpu)
+static int create_tracker(struct lull_plan_runner *runner, struct lull_runner_gpu *gpu)
 {
     const struct lull_plan_file *plan = &runner->plans[0];
     const struct lull_pipeline_problem problem = runner_problem(plan);

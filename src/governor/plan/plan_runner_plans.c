@@ -10,10 +10,10 @@
 
 /* ---- plans ------------------------------------------------------------------------------- */
 
-int runner_parts_init(struct runner_parts *parts, const struct lull_plan_runner *runner,
+int runner_parts_init(struct lull_runner_parts *parts, const struct lull_plan_runner *runner,
                       size_t op_count)
 {
-    *parts = (struct runner_parts){
+    *parts = (struct lull_runner_parts){
         .begin_ns = calloc(op_count, sizeof(int64_t)),
         .duration_ns = calloc(op_count, sizeof(int64_t)),
         .room = calloc(op_count * (runner->gpu_count + 1), sizeof(struct lull_plan_controller_op)),
@@ -22,7 +22,7 @@ int runner_parts_init(struct runner_parts *parts, const struct lull_plan_runner 
                                                                                         : 0;
 }
 
-void runner_parts_fini(struct runner_parts *parts)
+void runner_parts_fini(struct lull_runner_parts *parts)
 {
     free(parts->begin_ns);
     free(parts->duration_ns);
@@ -30,7 +30,7 @@ void runner_parts_fini(struct runner_parts *parts)
 }
 
 static void fill_part(const struct lull_plan_runner *runner, const struct lull_plan_file *plan,
-                      const uint32_t *option, uint32_t gpu, struct runner_parts *parts,
+                      const uint32_t *option, uint32_t gpu, struct lull_runner_parts *parts,
                       struct lull_plan_controller_op *room)
 {
     const struct lull_pipeline_problem problem = runner_problem(plan);
@@ -42,7 +42,7 @@ static void fill_part(const struct lull_plan_runner *runner, const struct lull_p
 }
 
 void runner_fill_parts(const struct lull_plan_runner *runner, const struct lull_plan_file *plan,
-                       const uint32_t *const *option_of_gpu, struct runner_parts *parts)
+                       const uint32_t *const *option_of_gpu, struct lull_runner_parts *parts)
 {
     const struct lull_pipeline_problem problem = runner_problem(plan);
     struct lull_plan_controller_op *next = parts->room;
@@ -62,7 +62,7 @@ void runner_fill_parts(const struct lull_plan_runner *runner, const struct lull_
     }
 }
 
-static double slowdown_of(const struct lull_plan_file *plan, struct runner_parts *parts)
+static double slowdown_of(const struct lull_plan_file *plan, struct lull_runner_parts *parts)
 {
     int64_t highest_ns;
 
@@ -79,7 +79,7 @@ static double slowdown_of(const struct lull_plan_file *plan, struct runner_parts
 int runner_add_plan(struct lull_plan_runner *runner, const struct lull_plan_file *plan)
 {
     const uint32_t *option_of_gpu[LULL_PLAN_CONTROLLER_MAX_GPUS];
-    struct runner_parts parts;
+    struct lull_runner_parts parts;
     int result = runner_parts_init(&parts, runner, plan->graph.op_count);
 
     if (result < 0)
@@ -91,7 +91,7 @@ int runner_add_plan(struct lull_plan_runner *runner, const struct lull_plan_file
     if (result < 0)
         goto fini;
     runner->conducted[runner->conducted_count++] =
-        (struct runner_conducted){(int32_t)(plan - runner->plans), NOBODYS};
+        (struct lull_runner_conducted){(int32_t)(plan - runner->plans), NOBODYS};
 fini:
     runner_parts_fini(&parts);
     return result;
@@ -134,7 +134,7 @@ static int add_uniform(struct lull_plan_runner *runner, uint32_t point)
     if (result < 0)
         return result;
     runner->conducted[runner->conducted_count++] =
-        (struct runner_conducted){NOBODYS, (int32_t)point};
+        (struct lull_runner_conducted){NOBODYS, (int32_t)point};
     return 0;
 }
 
@@ -238,7 +238,7 @@ bool lull_plan_runner_ends(const struct lull_plan_runner *runner, uint64_t itera
     if (runner->gpu_count != graph->device_count)
         return false;
     for (uint32_t i = 0; i < runner->gpu_count; i++) {
-        const struct runner_gpu *gpu = &runner->gpus[i];
+        const struct lull_runner_gpu *gpu = &runner->gpus[i];
         const uint32_t first = graph->first_on[gpu->device];
 
         if (gpu->op_count != graph->first_on[gpu->device + 1] - first ||
@@ -253,7 +253,7 @@ bool lull_plan_runner_ends(const struct lull_plan_runner *runner, uint64_t itera
 bool lull_plan_runner_lengths(const struct lull_plan_runner *runner, uint32_t gpu,
                               uint64_t iteration, double *forward_out, double *backward_out)
 {
-    const struct runner_lengths *lengths = &runner->gpus[gpu].lengths[iteration % LENGTHS];
+    const struct lull_runner_lengths *lengths = &runner->gpus[gpu].lengths[iteration % LENGTHS];
 
     if (!runner->gpus[gpu].has_sections || lengths->iteration != iteration ||
         lengths->count[0] == 0 || lengths->count[1] == 0)
@@ -271,11 +271,11 @@ uint32_t lull_plan_runner_copy(const struct lull_plan_runner *runner, uint32_t g
 }
 
 /* False: the iteration is not known of this GPU. */
-static bool add_gpu(const struct runner_gpu *gpu, uint64_t iteration,
+static bool add_gpu(const struct lull_runner_gpu *gpu, uint64_t iteration,
                     struct lull_plan_runner_times *times)
 {
     const uint32_t slot = (uint32_t)(iteration % ENDS);
-    const struct runner_lengths *lengths = &gpu->lengths[iteration % LENGTHS];
+    const struct lull_runner_lengths *lengths = &gpu->lengths[iteration % LENGTHS];
     int64_t end_ns;
 
     if (!gpu->has_sections || gpu->begins_of[slot] != iteration ||
@@ -291,7 +291,7 @@ static bool add_gpu(const struct runner_gpu *gpu, uint64_t iteration,
     return true;
 }
 
-static void find_next(const struct runner_gpu *gpu, uint64_t iteration,
+static void find_next(const struct lull_runner_gpu *gpu, uint64_t iteration,
                       struct lull_plan_runner_times *times)
 {
     const uint32_t slot = (uint32_t)((iteration + 1) % ENDS);
@@ -322,7 +322,7 @@ bool lull_plan_runner_times(const struct lull_plan_runner *runner, uint32_t copy
 int lull_plan_runner_detour(struct lull_plan_runner *runner, const uint32_t *const *option_of_gpu)
 {
     const struct lull_plan_file *plan = NULL;
-    struct runner_parts parts;
+    struct lull_runner_parts parts;
     int result;
 
     if (runner->plan_controller != NULL && lull_plan_controller_plan(runner->plan_controller) >= 0)

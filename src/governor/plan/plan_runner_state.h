@@ -11,35 +11,35 @@
 enum { COMMUNICATORS = 64, LENGTHS = 64, ENDS = 8, NOBODYS = -1 };
 
 /* A communicator of one process. */
-struct runner_communicator {
+struct lull_runner_communicator {
     uint32_t ranks; /* 0: not announced */
     int32_t own;    /* the process' own rank in it */
 };
 
 /* The operations of a GPU that ended in one iteration. */
-struct runner_lengths {
+struct lull_runner_lengths {
     uint64_t iteration;
     uint32_t count[2]; /* forward, backward */
     double sum_ms[2];
 };
 
 /* What a plan of the plan controller is. */
-struct runner_conducted {
+struct lull_runner_conducted {
     int32_t file;  /* index in the runner's plans, NOBODYS */
     int32_t point; /* point that all operations are held at, NOBODYS */
 };
 
-struct runner_gpu {
+struct lull_runner_gpu {
     const struct lull_device_info *info;
     int32_t device; /* of the plan, -1 none */
     uint32_t copy;  /* the copy of all that is planned that it belongs to */
     bool has_sections;
     struct lull_op_tracker *tracker;
     struct lull_switch_cost known;
-    struct runner_communicator communicators[COMMUNICATORS];
+    struct lull_runner_communicator communicators[COMMUNICATORS];
     int64_t begin_ns; /* when the operation that runs began */
     struct lull_op_tracker_op *ops;
-    struct runner_lengths lengths[LENGTHS]; /* by iteration */
+    struct lull_runner_lengths lengths[LENGTHS]; /* by iteration */
     uint32_t op_count;
     uint64_t begins_of[ENDS];    /* which iteration */
     int64_t begins_ns[ENDS];     /* when its first operation began */
@@ -62,12 +62,12 @@ struct lull_plan_runner {
     bool is_refused;
     struct lull_plan_controller *plan_controller;
     uint32_t conducted_count;
-    struct runner_conducted
+    struct lull_runner_conducted
         conducted[LULL_PLAN_RUNNER_MAX_CONDUCTED]; /* by the plan controller's number */
     struct lull_plan_controller_iteration *recorded;
     size_t recorded_count;
     size_t recorded_room;
-    struct runner_gpu gpus[LULL_PLAN_CONTROLLER_MAX_GPUS];
+    struct lull_runner_gpu gpus[LULL_PLAN_CONTROLLER_MAX_GPUS];
 };
 
 static inline struct lull_pipeline_problem runner_problem(const struct lull_plan_file *plan)
@@ -84,7 +84,7 @@ int runner_bind(struct lull_plan_runner *runner, uint32_t gpu, const struct lull
                 struct lull_error *err);
 
 /* Room for what a plan, or one for each copy, says to all GPUs. */
-struct runner_parts {
+struct lull_runner_parts {
     int64_t *begin_ns;
     int64_t *duration_ns;
     struct lull_plan_controller_op *room;
@@ -92,13 +92,13 @@ struct runner_parts {
 };
 
 /* -ENOMEM; fini is safe after it. */
-int runner_parts_init(struct runner_parts *parts, const struct lull_plan_runner *runner,
+int runner_parts_init(struct lull_runner_parts *parts, const struct lull_plan_runner *runner,
                       size_t op_count);
-void runner_parts_fini(struct runner_parts *parts);
+void runner_parts_fini(struct lull_runner_parts *parts);
 
 /* Fills in what every GPU does, by the plan's graph and these options. */
 void runner_fill_parts(const struct lull_plan_runner *runner, const struct lull_plan_file *plan,
-                       const uint32_t *const *option_of_gpu, struct runner_parts *parts);
+                       const uint32_t *const *option_of_gpu, struct lull_runner_parts *parts);
 
 /* Gives the plan controller one of the runner's plans. -ENOMEM. */
 int runner_add_plan(struct lull_plan_runner *runner, const struct lull_plan_file *plan);

@@ -393,13 +393,13 @@ void lull_straggler_response_tick(struct lull_straggler_response *response,
 /* ---- what came of it --------------------------------------------------------------------- */
 
 /* Iterations and their energy. */
-struct part {
+struct straggler_response_part {
     uint64_t iterations;
     double energy_j;
 };
 
 static void add_iteration(const struct lull_control *control,
-                          const struct lull_plan_controller_iteration *iteration, struct part *part)
+                          const struct lull_plan_controller_iteration *iteration, struct straggler_response_part *part)
 {
     double energy_j;
 
@@ -412,8 +412,8 @@ static void add_iteration(const struct lull_control *control,
 
 /* Adds up the iterations of an episode: those at the plan, and those that were stretched. */
 static void measure(const struct lull_control *control, const struct lull_plan_runner *runner,
-                    const struct response_episode *episode, struct part *plan,
-                    struct part *stretched)
+                    const struct response_episode *episode, struct straggler_response_part *plan,
+                    struct straggler_response_part *stretched)
 {
     size_t count;
     const struct lull_plan_controller_iteration *iterations = lull_plan_runner_recorded(runner, &count);
@@ -451,8 +451,8 @@ void lull_straggler_response_summary(const struct lull_straggler_response *respo
     for (uint32_t i = 0; i < response->copy_count; i++)
         summary_out->refuted += lull_straggler_detector_refuted(response->copies[i].straggler);
     for (uint32_t i = 0; i < response->episode_count; i++) {
-        struct part plan = {0};
-        struct part stretched = {0};
+        struct straggler_response_part plan = {0};
+        struct straggler_response_part stretched = {0};
 
         measure(control, runner, &response->episodes[i], &plan, &stretched);
         summary_out->iterations += stretched.iterations;

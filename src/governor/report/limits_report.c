@@ -8,7 +8,7 @@
 #include "governor/report/report_parts.h"
 
 /* An operating point's iteration, and how it compares with the reference's. */
-struct row {
+struct limits_report_row {
     double time_s;
     double energy_j;
     double slowdown_ratio;
@@ -16,11 +16,11 @@ struct row {
     double cost_j;
 };
 
-static struct row row_of(const struct lull_limit_profile *profile, uint32_t index)
+static struct limits_report_row row_of(const struct lull_limit_profile *profile, uint32_t index)
 {
     const struct lull_limit_measure *reference = &profile->measures[0];
     const struct lull_limit_measure *measure = &profile->measures[index];
-    struct row row = {
+    struct limits_report_row row = {
         .time_s = measure->seconds / (double)measure->iterations,
         .energy_j = measure->joules / (double)measure->iterations,
     };
@@ -39,7 +39,7 @@ static void set_clock(json_t *object, const char *key, uint32_t sm_mhz)
 static json_t *row_json(const struct lull_limit_profile *profile, uint32_t index)
 {
     const struct lull_limit_measure *measure = &profile->measures[index];
-    const struct row row = row_of(profile, index);
+    const struct limits_report_row row = row_of(profile, index);
     json_t *object = json_object();
 
     lull_field_number(object, "limit_w", measure->point.limit_w);
@@ -117,7 +117,7 @@ void lull_limit_table_print(const struct lull_limit_profile *profile, FILE *out)
             "ms/iteration", "J/iteration", "slower", "saves", "cost J");
     for (uint32_t i = 0; i < profile->count; i++) {
         const struct lull_limit_measure *measure = &profile->measures[i];
-        const struct row row = row_of(profile, i);
+        const struct limits_report_row row = row_of(profile, i);
         char clock[16] = "-";
 
         if (measure->point.sm_mhz != 0)

@@ -34,7 +34,7 @@ enum { TICK_MS = 50, SAMPLE_TICKS = 2, PEER_TICKS = 2, PROGRESS_TICKS = 10, ENER
 enum { MAX_NOTES = 8 };
 enum { PATH_SIZE = 512 };
 
-struct run {
+struct managed_run {
     const struct lull_run_options *options;
     struct lull_devices *devices;
     struct lull_actuator *actuator;
@@ -50,7 +50,7 @@ struct run {
 };
 
 struct pass {
-    struct run *run;
+    struct managed_run *run;
     const char *name;
     struct lull_event_segment *job;
     struct lull_control *control;
@@ -75,7 +75,7 @@ struct pass {
 };
 
 /* Says something to the user once, and keeps it for the report. */
-static void note(struct run *run, const char *text)
+static void note(struct managed_run *run, const char *text)
 {
     lull_log(LULL_LOG_WARNING, "run", "%s", text);
     if (run->note_count < MAX_NOTES)
@@ -84,7 +84,7 @@ static void note(struct run *run, const char *text)
 
 /* ---- devices ----------------------------------------------------------------------------- */
 
-static void open_devices(struct run *run)
+static void open_devices(struct managed_run *run)
 {
     const struct lull_run_options *options = run->options;
     struct lull_error err = {0};
@@ -110,7 +110,7 @@ static void open_devices(struct run *run)
 }
 
 /* Chooses what the job is to load; what cannot be loaded is not observed, and a note says so. */
-static void choose_probes(struct run *run)
+static void choose_probes(struct managed_run *run)
 {
     const struct lull_probes_request request = {
         .command = run->options->command,
@@ -186,7 +186,7 @@ static void sample(struct pass *pass, bool energy)
         sample_gpu(pass, i, energy);
 }
 
-static void heartbeat(struct run *run, struct lull_control *control)
+static void heartbeat(struct managed_run *run, struct lull_control *control)
 {
     struct lull_error err = {0};
 
@@ -275,7 +275,7 @@ static void watch(struct pass *pass)
 /* Joins the job's other nodes, if there are any and they can be reached. */
 static void join_nodes(struct pass *pass)
 {
-    struct run *run = pass->run;
+    struct managed_run *run = pass->run;
     struct lull_error err = {0};
     char text[sizeof(err.text) + 64];
 
@@ -301,7 +301,7 @@ static void leave_nodes(struct pass *pass)
 static int prepare_plan_runner(struct pass *pass, const struct lull_controller_config *config,
                                struct lull_error *err)
 {
-    struct run *run = pass->run;
+    struct managed_run *run = pass->run;
     const struct lull_plan_file *plans = run->plans.files;
     uint32_t plan_count = run->plans.count;
 
@@ -336,7 +336,7 @@ static int start(struct pass *pass, struct lull_error *err)
 /* Makes the job's segment and the control loop; without them the command still runs. */
 static void prepare(struct pass *pass, bool observe_only)
 {
-    struct run *run = pass->run;
+    struct managed_run *run = pass->run;
     struct lull_controller_config config = run->options->control;
     struct lull_error err = {0};
 
@@ -375,7 +375,7 @@ static void prepare(struct pass *pass, bool observe_only)
 
 static int make_pass(struct pass *pass, bool observe_only, struct lull_error *err)
 {
-    struct run *run = pass->run;
+    struct managed_run *run = pass->run;
     const char *const *environment = NULL;
     int64_t begin_ns;
     int64_t end_ns;
@@ -429,7 +429,7 @@ static void end_pass(struct pass *pass)
 }
 
 /* Loads the plans. If that fails, sections are managed as without --plan. */
-static void load_plans(struct run *run)
+static void load_plans(struct managed_run *run)
 {
     struct lull_error err = {0};
 
@@ -441,7 +441,7 @@ static void load_plans(struct run *run)
 
 /* ---- all of it --------------------------------------------------------------------------- */
 
-static void write_report(struct run *run, const struct pass *unmanaged, const struct pass *managed)
+static void write_report(struct managed_run *run, const struct pass *unmanaged, const struct pass *managed)
 {
     struct lull_report report = {
         .command = run->options->command,
@@ -473,7 +473,7 @@ static void write_report(struct run *run, const struct pass *unmanaged, const st
 
 int lull_run(const struct lull_run_options *options, int *status_out, struct lull_error *err)
 {
-    struct run run = {.options = options};
+    struct managed_run run = {.options = options};
     struct pass unmanaged = {.run = &run, .name = "unmanaged"};
     struct pass managed = {.run = &run, .name = "managed"};
     int result = 0;

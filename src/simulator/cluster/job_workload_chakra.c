@@ -10,13 +10,13 @@
 enum { GPU, HOST, COPIES, MARKS, LINKS };
 
 /* Sends and receives pass each other. */
-enum direction { TOGETHER, OUT, IN };
+enum job_workload_chakra_direction { TOGETHER, OUT, IN };
 
 enum { MOST_LINKS = 4096 };
 
 struct chakra_link {
     uint32_t group;
-    enum direction direction;
+    enum job_workload_chakra_direction direction;
     int64_t last; /* what was launched on it; -1: nothing */
 };
 
@@ -56,7 +56,7 @@ static int add_resource(struct chakra_builder *builder, uint32_t units)
     return index < 0 ? refuse(builder, (int)index) : 0;
 }
 
-static enum direction direction_of(const struct lull_chakra_node *node)
+static enum job_workload_chakra_direction direction_of(const struct lull_chakra_node *node)
 {
     if (node->kind == LULL_CHAKRA_SEND)
         return OUT;
@@ -66,7 +66,7 @@ static enum direction direction_of(const struct lull_chakra_node *node)
 /* Process groups are few. */
 static size_t find_link(const struct chakra_builder *builder, const struct lull_chakra_node *node)
 {
-    const enum direction direction = direction_of(node);
+    const enum job_workload_chakra_direction direction = direction_of(node);
     size_t i = 0;
 
     while (i < builder->link_count &&

@@ -6,7 +6,7 @@
 
 #include "core/cluster/model/placement.h"
 
-struct replay {
+struct waiting_replay {
     const struct lull_cluster *cluster;
     const struct lull_cluster_jobs *jobs;
     const struct lull_cluster_stretches *stretches;
@@ -23,12 +23,12 @@ struct replay {
     struct lull_cluster_wait *wait;
 };
 
-static const struct lull_cluster_job *job_of(const struct replay *replay, uint32_t job)
+static const struct lull_cluster_job *job_of(const struct waiting_replay *replay, uint32_t job)
 {
     return &replay->jobs->all[job];
 }
 
-static uint32_t gpus_of(const struct replay *replay, const struct lull_cluster_stretch *stretch)
+static uint32_t gpus_of(const struct waiting_replay *replay, const struct lull_cluster_stretch *stretch)
 {
     return job_of(replay, stretch->job)->points[stretch->point].gpus;
 }
@@ -43,7 +43,7 @@ static void add_name(struct lull_cluster_names *names, uint32_t job, uint32_t gp
 
 /* ---- events ------------------------------------------------------------------------------- */
 
-static int collect(struct replay *replay)
+static int collect(struct waiting_replay *replay)
 {
     const struct lull_cluster_stretches *stretches = replay->stretches;
     const uint32_t pool = job_of(replay, replay->job)->pool;
@@ -64,7 +64,7 @@ static int collect(struct replay *replay)
 }
 
 /* Nodes up to an instant, and in it up to a stretch. */
-static void play_nodes(struct replay *replay, int64_t time_ns, size_t before_stretch)
+static void play_nodes(struct waiting_replay *replay, int64_t time_ns, size_t before_stretch)
 {
     const struct lull_cluster_stretches *stretches = replay->stretches;
 
@@ -78,7 +78,7 @@ static void play_nodes(struct replay *replay, int64_t time_ns, size_t before_str
     }
 }
 
-static void play(struct replay *replay, const struct lull_cluster_event *event)
+static void play(struct waiting_replay *replay, const struct lull_cluster_event *event)
 {
     const struct lull_cluster_stretch *stretch = &replay->stretches->all[event->stretch];
 
@@ -90,7 +90,7 @@ static void play(struct replay *replay, const struct lull_cluster_event *event)
 }
 
 /* Up to what has happened at an instant before the policy starts a stretch. */
-static void play_until(struct replay *replay, int64_t time_ns, size_t before_stretch)
+static void play_until(struct waiting_replay *replay, int64_t time_ns, size_t before_stretch)
 {
     for (; replay->next < replay->event_count; replay->next++) {
         const struct lull_cluster_event *event = &replay->events[replay->next];
@@ -107,7 +107,7 @@ static void play_until(struct replay *replay, int64_t time_ns, size_t before_str
 /* ---- what was free ------------------------------------------------------------------------ */
 
 /* of_first: as many GPUs as the job put on the first of its nodes. */
-static void look(const struct replay *replay, uint32_t of_first, struct lull_cluster_room *room)
+static void look(const struct waiting_replay *replay, uint32_t of_first, struct lull_cluster_room *room)
 {
     const struct lull_cluster_job *job = job_of(replay, replay->job);
     const uint32_t type = job->points[replay->wait->point].type;
@@ -132,7 +132,7 @@ static void look(const struct replay *replay, uint32_t of_first, struct lull_clu
 }
 
 /* The job that the policy let in next of those that waited now. UINT32_MAX: none of them. */
-static uint32_t next_in(const struct replay *replay, int64_t now_ns)
+static uint32_t next_in(const struct waiting_replay *replay, int64_t now_ns)
 {
     for (size_t i = replay->next; i < replay->event_count; i++) {
         const uint32_t job = replay->stretches->all[replay->events[i].stretch].job;
@@ -144,7 +144,7 @@ static uint32_t next_in(const struct replay *replay, int64_t now_ns)
     return UINT32_MAX;
 }
 
-static enum lull_cluster_cause cause_now(const struct replay *replay, int64_t now_ns,
+static enum lull_cluster_cause cause_now(const struct waiting_replay *replay, int64_t now_ns,
                                          uint32_t *behind_out)
 {
     const struct lull_cluster_job *job = job_of(replay, replay->job);
@@ -169,7 +169,7 @@ static enum lull_cluster_cause cause_now(const struct replay *replay, int64_t no
 
 /* ---- the wait ----------------------------------------------------------------------------- */
 
-static void count_running(struct replay *replay)
+static void count_running(struct waiting_replay *replay)
 {
     for (size_t i = 0; i < replay->next; i++) {
         const struct lull_cluster_stretch *stretch =
@@ -181,7 +181,7 @@ static void count_running(struct replay *replay)
 }
 
 /* Everybody whom the policy started from its arrival on, before it. */
-static void count_others(struct replay *replay, size_t from_event)
+static void count_others(struct waiting_replay *replay, size_t from_event)
 {
     for (size_t i = from_event; i < replay->event_count; i++) {
         const size_t at = replay->events[i].stretch;
@@ -198,7 +198,7 @@ static void count_others(struct replay *replay, size_t from_event)
 }
 
 /* Adds up how long each cause lasted; behind_ns: [job], zero. */
-static void measure(struct replay *replay, int64_t *behind_ns)
+static void measure(struct waiting_replay *replay, int64_t *behind_ns)
 {
     struct lull_cluster_wait *const wait = replay->wait;
     int64_t now_ns = job_of(replay, replay->job)->arrival_ns;
@@ -228,7 +228,7 @@ static void measure(struct replay *replay, int64_t *behind_ns)
 }
 
 /* Its place, and who made room for it. */
-static void look_at_start(struct replay *replay)
+static void look_at_start(struct waiting_replay *replay)
 {
     const struct lull_cluster_stretch *own = &replay->stretches->all[replay->own];
     const struct lull_cluster_job *job = job_of(replay, replay->job);
@@ -270,7 +270,7 @@ static size_t first_from(const struct lull_cluster_stretches *stretches, int64_t
     return first;
 }
 
-static int explain(struct replay *replay, const struct lull_cluster_outcome *outcome)
+static int explain(struct waiting_replay *replay, const struct lull_cluster_outcome *outcome)
 {
     const struct lull_cluster_job *job = job_of(replay, replay->job);
     struct lull_cluster_wait *const wait = replay->wait;
@@ -307,7 +307,7 @@ int lull_cluster_wait_explain(const struct lull_cluster *cluster,
                               struct lull_cluster_wait *wait_out)
 {
     struct lull_cluster_wait wait = {.behind = UINT32_MAX};
-    struct replay replay = {
+    struct waiting_replay replay = {
         .cluster = cluster,
         .jobs = jobs,
         .stretches = lull_cluster_run_stretches(run),

@@ -24,7 +24,7 @@ struct alone_search {
 };
 
 /* What is asked for at a worth. */
-struct asked {
+struct preemptive_alone_asked {
     double loss_j;
     double progress;
     double time_s;
@@ -65,7 +65,7 @@ static double price_units(const struct alone_search *search, uint32_t slot, doub
 
 /* Half of what the best operating point does in a time, where a unit is worth so much. */
 static void ask(struct alone_search *search, uint32_t slot, const double *unit_j, double worth_j,
-                double time_s, struct asked *asked)
+                double time_s, struct preemptive_alone_asked *asked)
 {
     const struct lull_preemptive_point *best = NULL;
     double most_w = -INFINITY;
@@ -86,12 +86,12 @@ static void ask(struct alone_search *search, uint32_t slot, const double *unit_j
         search->use[best->row + slot] += 0.5 * time_s * best->gpu_s * best->rate;
 }
 
-static struct asked ask_all(struct alone_search *search, double worth_j)
+static struct preemptive_alone_asked ask_all(struct alone_search *search, double worth_j)
 {
     const struct lull_preemptive_job *job = search->job;
     const struct lull_preemptive_slots *slots = search->slots;
     double unit_j[LULL_CLUSTER_MOST_POINTS];
-    struct asked asked = {0};
+    struct preemptive_alone_asked asked = {0};
     double at_s = job->arrival_s;
 
     for (uint32_t slot = (uint32_t)fmin(at_s / slots->slot_s, slots->slots); slot < slots->slots;
@@ -116,9 +116,9 @@ static struct asked ask_all(struct alone_search *search, double worth_j)
 
 /* ---- the best worth ----------------------------------------------------------------------- */
 
-static struct asked look(struct alone_search *search, double worth_j)
+static struct preemptive_alone_asked look(struct alone_search *search, double worth_j)
 {
-    const struct asked asked = ask_all(search, worth_j);
+    const struct preemptive_alone_asked asked = ask_all(search, worth_j);
     const double bound_j =
         worth_j - asked.loss_j - 0.5 * search->job->second_j * search->job->tau_s;
 
@@ -182,7 +182,7 @@ double lull_preemptive_alone_j(struct lull_preemptive_job *job,
     struct alone_search search = {.job = job, .slots = slots, .gpu_w = gpu_w, .bound_j = -INFINITY};
     double alone_j;
     const struct lull_preemptive_point *best = lull_preemptive_best_mode(job, &alone_j);
-    struct asked asked;
+    struct preemptive_alone_asked asked;
 
     if (job->tau_s <= 0.0) {
         job->tau_s = best->time_s;

@@ -50,7 +50,7 @@ struct ready_queue {
     bool is_asked; /* stands in the list of those to look at */
 };
 
-struct run {
+struct job_graph_schedule_run {
     const struct lull_job_graph *graph;
     const int64_t *duration_ns;
     int64_t *begin_ns;
@@ -78,7 +78,7 @@ static int by_rank(const void *left, const void *right)
     return (a->task > b->task) - (a->task < b->task);
 }
 
-static int sort_by_rank(struct run *run)
+static int sort_by_rank(struct job_graph_schedule_run *run)
 {
     const size_t count = run->graph->task_count;
     struct ranked *ranked = malloc(count * sizeof(*ranked));
@@ -102,7 +102,7 @@ static int sort_by_rank(struct run *run)
     return 0;
 }
 
-static void ask(struct run *run, uint32_t resource)
+static void ask(struct job_graph_schedule_run *run, uint32_t resource)
 {
     struct ready_queue *queue = &run->queues[resource];
 
@@ -111,7 +111,7 @@ static void ask(struct run *run, uint32_t resource)
     queue->is_asked = true;
 }
 
-static int make_ready(struct run *run, uint32_t task)
+static int make_ready(struct job_graph_schedule_run *run, uint32_t task)
 {
     const uint32_t resource = run->graph->tasks[task].resource;
     const bool is_short_first = run->graph->resources[resource].order == LULL_JOB_SHORTEST_FIRST;
@@ -121,7 +121,7 @@ static int make_ready(struct run *run, uint32_t task)
                          run->place[task]);
 }
 
-static int start_tasks(struct run *run, int64_t now_ns)
+static int start_tasks(struct job_graph_schedule_run *run, int64_t now_ns)
 {
     while (run->asked_count > 0) {
         const uint32_t resource = run->asked[--run->asked_count];
@@ -141,7 +141,7 @@ static int start_tasks(struct run *run, int64_t now_ns)
     return 0;
 }
 
-static int end_task(struct run *run, uint32_t task)
+static int end_task(struct job_graph_schedule_run *run, uint32_t task)
 {
     const struct lull_job_graph *graph = run->graph;
     const uint32_t resource = graph->tasks[task].resource;
@@ -158,7 +158,7 @@ static int end_task(struct run *run, uint32_t task)
 }
 
 /* All that ends at one time has ended before anything begins. */
-static int64_t go(struct run *run)
+static int64_t go(struct job_graph_schedule_run *run)
 {
     const struct lull_job_graph *graph = run->graph;
     int64_t now_ns = 0;
@@ -181,7 +181,7 @@ static int64_t go(struct run *run)
     return now_ns;
 }
 
-static void run_fini(struct run *run)
+static void run_fini(struct job_graph_schedule_run *run)
 {
     for (size_t i = 0; run->queues != NULL && i < run->graph->resource_count; i++)
         lull_heap_fini(&run->queues[i].ready);
@@ -194,7 +194,7 @@ static void run_fini(struct run *run)
     free(run->begin_ns);
 }
 
-static int run_init(struct run *run)
+static int run_init(struct job_graph_schedule_run *run)
 {
     const struct lull_job_graph *graph = run->graph;
 
@@ -216,7 +216,7 @@ static int run_init(struct run *run)
 int64_t lull_job_graph_schedule(const struct lull_job_graph *graph, const int64_t *duration_ns,
                                 int64_t *begin_out)
 {
-    struct run run = {.graph = graph, .duration_ns = duration_ns};
+    struct job_graph_schedule_run run = {.graph = graph, .duration_ns = duration_ns};
     int64_t makespan_ns = run_init(&run);
 
     if (makespan_ns == 0)

@@ -6,15 +6,15 @@
 #include <math.h>
 #include <stdlib.h>
 
-struct slot {
+struct posted_prices_slot {
     double price_j;
     double before_j; /* the sum of the prices ahead of it, where that is known */
     uint32_t load;
 };
 
-struct row {
+struct posted_prices_row {
     struct lull_price_law law;
-    struct slot *slots; /* one more than are known */
+    struct posted_prices_slot *slots; /* one more than are known */
     uint32_t summed;    /* before_j holds up to here */
 };
 
@@ -22,7 +22,7 @@ struct lull_prices {
     uint32_t type_count;
     uint32_t slots;
     uint32_t room;
-    struct row *rows;
+    struct posted_prices_row *rows;
 };
 
 double lull_price_of(const struct lull_price_law *law, uint32_t load)
@@ -85,7 +85,7 @@ uint32_t lull_prices_slots(const struct lull_prices *prices)
 static int grow(struct lull_prices *prices, uint32_t room)
 {
     for (uint32_t i = 0; i < prices->type_count; i++) {
-        struct slot *slots = realloc(prices->rows[i].slots, ((size_t)room + 1) * sizeof(*slots));
+        struct posted_prices_slot *slots = realloc(prices->rows[i].slots, ((size_t)room + 1) * sizeof(*slots));
 
         if (slots == NULL)
             return -ENOMEM;
@@ -105,7 +105,7 @@ int lull_prices_reach(struct lull_prices *prices, uint32_t slots)
         return -ENOMEM;
     for (uint32_t i = 0; i < prices->type_count; i++)
         for (uint32_t slot = from; slot <= slots; slot++)
-            prices->rows[i].slots[slot] = (struct slot){0};
+            prices->rows[i].slots[slot] = (struct posted_prices_slot){0};
     prices->slots = slots;
     return 0;
 }
@@ -117,7 +117,7 @@ uint32_t lull_prices_load(const struct lull_prices *prices, uint32_t type, uint3
 
 double lull_prices_sum(struct lull_prices *prices, uint32_t type, uint32_t first, uint32_t slots)
 {
-    struct row *const row = &prices->rows[type];
+    struct posted_prices_row *const row = &prices->rows[type];
 
     assert(first + slots <= prices->slots);
     for (; row->summed < prices->slots; row->summed++)
@@ -129,7 +129,7 @@ double lull_prices_sum(struct lull_prices *prices, uint32_t type, uint32_t first
 void lull_prices_book(struct lull_prices *prices, uint32_t type, uint32_t first, uint32_t slots,
                       uint32_t gpus)
 {
-    struct row *const row = &prices->rows[type];
+    struct posted_prices_row *const row = &prices->rows[type];
 
     for (uint32_t slot = first; slot < first + slots; slot++) {
         assert(row->slots[slot].load + gpus <= row->law.gpus);

@@ -10,7 +10,7 @@
 #define J_PER_KWH 3.6e6
 
 /* A sum that does not lose what is small (Neumaier 1974): millions of stretches are added up. */
-struct sum {
+struct power_meter_sum {
     double high;
     double low;
 };
@@ -19,13 +19,13 @@ struct sum {
 struct bill {
     const struct lull_tariff *tariff; /* NULL: none */
     size_t at;                        /* the step that holds now */
-    struct sum sum;
+    struct power_meter_sum sum;
     double marked;
 };
 
 struct dial {
     double w[LULL_POWER_PARTS];
-    struct sum j[LULL_POWER_PARTS];
+    struct power_meter_sum j[LULL_POWER_PARTS];
     double marked_j[LULL_POWER_PARTS];
     int64_t since_ns[LULL_POWER_PARTS]; /* j holds until here */
     size_t last;                        /* its last point; SIZE_MAX: none */
@@ -44,7 +44,7 @@ struct lull_power_meter {
     size_t marked_count;
 };
 
-static void add(struct sum *sum, double value)
+static void add(struct power_meter_sum *sum, double value)
 {
     const double total = sum->high + value;
 
@@ -53,7 +53,7 @@ static void add(struct sum *sum, double value)
     sum->high = total;
 }
 
-static double value_of(const struct sum *sum)
+static double value_of(const struct power_meter_sum *sum)
 {
     return sum->high + sum->low;
 }

@@ -9,7 +9,7 @@
 enum { PEERS = 8 };
 
 /* Receives from one device since the latest send. */
-struct peer {
+struct op_tracker_peer {
     uint32_t device;
     uint32_t received;
 };
@@ -30,7 +30,7 @@ struct lull_op_tracker {
     uint32_t send_count;
     int64_t *input_ns; /* of each operation of this iteration; 0: not received yet */
     uint32_t peer_count;
-    struct peer peers[PEERS];
+    struct op_tracker_peer peers[PEERS];
     struct lull_op_tracker_edge *edges; /* ring: found, not polled yet */
     uint32_t edge_first;
     uint32_t edge_count;
@@ -233,14 +233,14 @@ static void catch_up(struct lull_op_tracker *tracker, uint32_t op, int64_t time_
     }
 }
 
-static struct peer *peer_of(struct lull_op_tracker *tracker, uint32_t device)
+static struct op_tracker_peer *peer_of(struct lull_op_tracker *tracker, uint32_t device)
 {
     for (uint32_t i = 0; i < tracker->peer_count; i++)
         if (tracker->peers[i].device == device)
             return &tracker->peers[i];
     if (tracker->peer_count == PEERS)
         return NULL;
-    tracker->peers[tracker->peer_count] = (struct peer){.device = device};
+    tracker->peers[tracker->peer_count] = (struct op_tracker_peer){.device = device};
     return &tracker->peers[tracker->peer_count++];
 }
 
@@ -298,7 +298,7 @@ static void take_send(struct lull_op_tracker *tracker, uint32_t device, int64_t 
 
 static void take_receive(struct lull_op_tracker *tracker, uint32_t device, int64_t time_ns)
 {
-    struct peer *peer = peer_of(tracker, device);
+    struct op_tracker_peer *peer = peer_of(tracker, device);
 
     if (peer != NULL)
         peer->received++;

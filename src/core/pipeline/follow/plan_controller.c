@@ -36,7 +36,7 @@ struct lull_plan_controller *lull_plan_controller_create(const struct lull_plan_
     plan_controller->leader = -1;
     plan_controller->wake_ns = INT64_MAX;
     for (uint32_t i = 0; i < gpu_count; i++) {
-        struct plan_controller_gpu *gpu = &plan_controller->gpus[i];
+        struct lull_plan_controller_gpu *gpu = &plan_controller->gpus[i];
 
         gpu->op_count = op_counts[i];
         gpu->is_lost = true;
@@ -51,7 +51,7 @@ struct lull_plan_controller *lull_plan_controller_create(const struct lull_plan_
     return plan_controller;
 }
 
-void plan_controller_destroy_plan(struct plan_controller_plan *plan)
+void plan_controller_destroy_plan(struct lull_plan_controller_plan *plan)
 {
     if (plan == NULL)
         return;
@@ -71,7 +71,7 @@ void lull_plan_controller_destroy(struct lull_plan_controller *plan_controller)
     free(plan_controller);
 }
 
-static int copy_ops(struct lull_plan_controller *plan_controller, struct plan_controller_plan *plan, uint32_t gpu,
+static int copy_ops(struct lull_plan_controller *plan_controller, struct lull_plan_controller_plan *plan, uint32_t gpu,
                     const struct lull_plan_controller_op *ops)
 {
     const uint32_t count = plan_controller->gpus[gpu].op_count;
@@ -88,11 +88,11 @@ static int copy_ops(struct lull_plan_controller *plan_controller, struct plan_co
     return 0;
 }
 
-struct plan_controller_plan *plan_controller_create_plan(struct lull_plan_controller *plan_controller,
+struct lull_plan_controller_plan *plan_controller_create_plan(struct lull_plan_controller *plan_controller,
                                              const struct lull_plan_controller_op *const *ops,
                                              double slowdown_ratio)
 {
-    struct plan_controller_plan *plan = calloc(1, sizeof(*plan));
+    struct lull_plan_controller_plan *plan = calloc(1, sizeof(*plan));
     int result = plan == NULL ? -ENOMEM : 0;
 
     for (uint32_t i = 0; i < plan_controller->gpu_count && result == 0; i++)
@@ -108,7 +108,7 @@ struct plan_controller_plan *plan_controller_create_plan(struct lull_plan_contro
 int lull_plan_controller_add_plan(struct lull_plan_controller *plan_controller,
                             const struct lull_plan_controller_op *const *ops, double slowdown_ratio)
 {
-    struct plan_controller_plan *plan = plan_controller->plan_count == CONDUCTOR_PLANS
+    struct lull_plan_controller_plan *plan = plan_controller->plan_count == CONDUCTOR_PLANS
                                       ? NULL
                                       : plan_controller_create_plan(plan_controller, ops, slowdown_ratio);
 
@@ -143,8 +143,8 @@ struct lull_switch_cost *lull_plan_controller_switch_cost(struct lull_plan_contr
 
 static void end_iteration(struct lull_plan_controller *plan_controller, int64_t time_ns)
 {
-    const struct plan_controller_slot *slot = plan_controller_slot_of(plan_controller, plan_controller->iteration);
-    const struct plan_controller_slot *before = plan_controller_slot_of(plan_controller, plan_controller->iteration - 1);
+    const struct lull_plan_controller_slot *slot = plan_controller_slot_of(plan_controller, plan_controller->iteration);
+    const struct lull_plan_controller_slot *before = plan_controller_slot_of(plan_controller, plan_controller->iteration - 1);
     const struct lull_plan_controller_iteration iteration = {
         .number = plan_controller->iteration,
         .begin_ns = plan_controller->iteration_ns,
@@ -182,7 +182,7 @@ bool lull_plan_controller_next_iteration(struct lull_plan_controller *plan_contr
 /* The leader counts; the others take its number, at most one ahead of it. */
 static void number_iteration(struct lull_plan_controller *plan_controller, uint32_t index, int64_t time_ns)
 {
-    struct plan_controller_gpu *gpu = &plan_controller->gpus[index];
+    struct lull_plan_controller_gpu *gpu = &plan_controller->gpus[index];
 
     if (plan_controller->leader < 0 || (int32_t)index < plan_controller->leader) {
         plan_controller->leader = (int32_t)index;
@@ -201,10 +201,10 @@ static void number_iteration(struct lull_plan_controller *plan_controller, uint3
 
 /* ---- edges ------------------------------------------------------------------------------- */
 
-static void learn_interval(struct lull_plan_controller *plan_controller, struct plan_controller_gpu *gpu, uint32_t op,
+static void learn_interval(struct lull_plan_controller *plan_controller, struct lull_plan_controller_gpu *gpu, uint32_t op,
                            int64_t begin_ns)
 {
-    struct plan_controller_recent *recent = &gpu->recent[op];
+    struct lull_plan_controller_recent *recent = &gpu->recent[op];
     const int64_t end_ns = gpu->is_running ? begin_ns : gpu->end_ns;
 
     if (gpu->learnt_plan != plan_controller->trial.plan) {
@@ -230,7 +230,7 @@ static bool teaches(const struct lull_plan_controller *plan_controller, uint64_t
 static void take_begin(struct lull_plan_controller *plan_controller, uint32_t index, uint32_t op,
                        int64_t time_ns)
 {
-    struct plan_controller_gpu *gpu = &plan_controller->gpus[index];
+    struct lull_plan_controller_gpu *gpu = &plan_controller->gpus[index];
     const bool is_next = !gpu->is_lost && op == (gpu->op + 1) % gpu->op_count;
     const uint32_t before = gpu->op;
     const bool was_taught = is_next && gpu->is_same_plan;
@@ -259,7 +259,7 @@ static void take_begin(struct lull_plan_controller *plan_controller, uint32_t in
 void lull_plan_controller_take_edge(struct lull_plan_controller *plan_controller, uint32_t gpu, uint32_t op,
                               bool is_end, int64_t time_ns)
 {
-    struct plan_controller_gpu *of = &plan_controller->gpus[gpu];
+    struct lull_plan_controller_gpu *of = &plan_controller->gpus[gpu];
 
     if (op >= of->op_count)
         return;
@@ -286,7 +286,7 @@ void lull_plan_controller_take_lost(struct lull_plan_controller *plan_controller
 void lull_plan_controller_take_switch(struct lull_plan_controller *plan_controller, uint32_t gpu,
                                 const struct lull_switch_outcome *outcome)
 {
-    struct plan_controller_gpu *of = &plan_controller->gpus[gpu];
+    struct lull_plan_controller_gpu *of = &plan_controller->gpus[gpu];
 
     if (outcome->failed)
         plan_controller_withdraw_for_good(plan_controller);
@@ -307,7 +307,7 @@ void lull_plan_controller_take_switch(struct lull_plan_controller *plan_controll
 /* ---- looking ----------------------------------------------------------------------------- */
 
 /* What goes on behind a detour. */
-static const struct plan_controller_trial *planned_trial(const struct lull_plan_controller *plan_controller)
+static const struct lull_plan_controller_trial *planned_trial(const struct lull_plan_controller *plan_controller)
 {
     return plan_controller->is_detoured ? &plan_controller->suspended : &plan_controller->trial;
 }
@@ -331,7 +331,7 @@ uint64_t lull_plan_controller_iteration_of(const struct lull_plan_controller *pl
 
 uint32_t lull_plan_controller_planned(const struct lull_plan_controller *plan_controller, uint32_t gpu)
 {
-    const struct plan_controller_gpu *of = &plan_controller->gpus[gpu];
+    const struct lull_plan_controller_gpu *of = &plan_controller->gpus[gpu];
 
     return of->is_lost ? 0 : plan_controller_point_of(plan_controller, of, of->op);
 }

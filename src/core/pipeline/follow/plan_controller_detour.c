@@ -39,7 +39,7 @@ int lull_plan_controller_detour(struct lull_plan_controller *plan_controller,
 {
     const int32_t place = CONDUCTOR_PLANS + (int32_t)(plan_controller->detours % CONDUCTOR_DETOURS);
     const uint64_t test = plan_controller->trial.test;
-    struct plan_controller_plan *plan;
+    struct lull_plan_controller_plan *plan;
 
     if (plan_controller->leader < 0 || plan_controller->config.observe_only || plan_controller->driver.is_withheld ||
         plan_controller->driver.is_disobedient || lull_plan_controller_plan(plan_controller) < 0 || is_in_use(plan_controller, place))
@@ -55,7 +55,7 @@ int lull_plan_controller_detour(struct lull_plan_controller *plan_controller,
         suspend(plan_controller);
     plan_controller->is_detoured = true;
     /* Phase and guard are of no use here: nothing is judged while it is held. */
-    plan_controller->trial = (struct plan_controller_trial){.plan = place, .test = test, .is_held = true};
+    plan_controller->trial = (struct lull_plan_controller_trial){.plan = place, .test = test, .is_held = true};
     plan_controller_begin_test(plan_controller, LULL_PLAN_CONTROLLER_KEPT, plan_controller->iteration + 2);
     return place;
 }
@@ -64,11 +64,11 @@ int lull_plan_controller_detour(struct lull_plan_controller *plan_controller,
 static void rewrite_slots(struct lull_plan_controller *plan_controller)
 {
     for (uint32_t i = 0; i < CONDUCTOR_SLOTS; i++) {
-        struct plan_controller_slot *slot = &plan_controller->slots[i];
+        struct lull_plan_controller_slot *slot = &plan_controller->slots[i];
 
         if (slot->number < plan_controller->iteration || slot->plan < CONDUCTOR_PLANS)
             continue;
-        *slot = (struct plan_controller_slot){
+        *slot = (struct lull_plan_controller_slot){
             .number = slot->number, .plan = plan_controller->trial.plan, .is_mixed = true};
     }
 }

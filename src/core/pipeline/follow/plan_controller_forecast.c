@@ -16,7 +16,7 @@ static const int64_t sight_ns = INT64_C(1500000000);
 /* ---- what the plan says ------------------------------------------------------------------ */
 
 static const struct lull_plan_controller_op *ops_of(const struct lull_plan_controller *plan_controller,
-                                              const struct plan_controller_gpu *gpu, uint64_t iteration)
+                                              const struct lull_plan_controller_gpu *gpu, uint64_t iteration)
 {
     const int32_t plan = plan_controller_slot_of(plan_controller, iteration)->plan;
 
@@ -24,7 +24,7 @@ static const struct lull_plan_controller_op *ops_of(const struct lull_plan_contr
 }
 
 /* An operation, counted from the first one of the GPU's iteration; may reach into the next one. */
-uint32_t plan_controller_point_of(const struct lull_plan_controller *plan_controller, const struct plan_controller_gpu *gpu,
+uint32_t plan_controller_point_of(const struct lull_plan_controller *plan_controller, const struct lull_plan_controller_gpu *gpu,
                             uint32_t op)
 {
     const struct lull_plan_controller_op *ops =
@@ -33,7 +33,7 @@ uint32_t plan_controller_point_of(const struct lull_plan_controller *plan_contro
     return ops == NULL ? 0 : ops[op % gpu->op_count].point;
 }
 
-static int64_t planned_interval_ns(const struct plan_controller_plan *plan, uint32_t gpu, uint32_t op,
+static int64_t planned_interval_ns(const struct lull_plan_controller_plan *plan, uint32_t gpu, uint32_t op,
                                    uint32_t op_count)
 {
     const struct lull_plan_controller_op *ops = plan->ops[gpu];
@@ -44,10 +44,10 @@ static int64_t planned_interval_ns(const struct plan_controller_plan *plan, uint
 
 /* How soon after the begin of an operation the next one may begin. */
 static int64_t least_interval_ns(const struct lull_plan_controller *plan_controller,
-                                 const struct plan_controller_gpu *gpu, uint32_t op)
+                                 const struct lull_plan_controller_gpu *gpu, uint32_t op)
 {
     const int32_t plan = plan_controller->trial.plan;
-    const struct plan_controller_recent *recent = &gpu->recent[op % gpu->op_count];
+    const struct lull_plan_controller_recent *recent = &gpu->recent[op % gpu->op_count];
     int64_t least_ns = INT64_MAX;
 
     if (plan < 0)
@@ -61,10 +61,10 @@ static int64_t least_interval_ns(const struct lull_plan_controller *plan_control
     return least_ns;
 }
 
-static int64_t longest_ns(const struct lull_plan_controller *plan_controller, const struct plan_controller_gpu *gpu,
+static int64_t longest_ns(const struct lull_plan_controller *plan_controller, const struct lull_plan_controller_gpu *gpu,
                           uint32_t op)
 {
-    const struct plan_controller_recent *recent = &gpu->recent[op];
+    const struct lull_plan_controller_recent *recent = &gpu->recent[op];
     int64_t most_ns = 0;
 
     if (ops_of(plan_controller, gpu, gpu->iteration) == NULL ||
@@ -85,7 +85,7 @@ static int64_t ns_from_ms(double ms)
 
 /* How late a raising may be on average. */
 static double allowed_late_ms(const struct lull_plan_controller *plan_controller,
-                              const struct plan_controller_gpu *gpu)
+                              const struct lull_plan_controller_gpu *gpu)
 {
     const int32_t plan = plan_controller->trial.plan;
     uint32_t raises;
@@ -98,7 +98,7 @@ static double allowed_late_ms(const struct lull_plan_controller *plan_controller
 }
 
 /* Quantiles cost too much to be asked for at every poll. */
-void plan_controller_update_costs(const struct lull_plan_controller *plan_controller, struct plan_controller_gpu *gpu)
+void plan_controller_update_costs(const struct lull_plan_controller *plan_controller, struct lull_plan_controller_gpu *gpu)
 {
     gpu->lead_ns =
         ns_from_ms(lull_switch_cost_lead_ms(&gpu->cost, allowed_late_ms(plan_controller, gpu)));
@@ -110,12 +110,12 @@ void plan_controller_update_costs(const struct lull_plan_controller *plan_contro
 /* ---- deciding ---------------------------------------------------------------------------- */
 
 /* What the operation that runs, or the pause behind it, wants. */
-static struct plan_controller_decision decide_present(const struct lull_plan_controller *plan_controller,
-                                                const struct plan_controller_gpu *gpu, int64_t now_ns)
+static struct lull_plan_controller_decision decide_present(const struct lull_plan_controller *plan_controller,
+                                                const struct lull_plan_controller_gpu *gpu, int64_t now_ns)
 {
     const uint32_t here = plan_controller_point_of(plan_controller, gpu, gpu->op);
     const uint32_t next = plan_controller_point_of(plan_controller, gpu, gpu->op + 1);
-    struct plan_controller_decision decision = {
+    struct lull_plan_controller_decision decision = {
         .point = here, .raise_ns = INT64_MAX, .wake_ns = INT64_MAX};
     int64_t lower_ns;
 
@@ -134,8 +134,8 @@ static struct plan_controller_decision decide_present(const struct lull_plan_con
 }
 
 /* Raises for what must be asked for until until_ns; finds when the next raising is due. */
-static void look_ahead(const struct lull_plan_controller *plan_controller, const struct plan_controller_gpu *gpu,
-                       int64_t now_ns, int64_t until_ns, struct plan_controller_decision *decision)
+static void look_ahead(const struct lull_plan_controller *plan_controller, const struct lull_plan_controller_gpu *gpu,
+                       int64_t now_ns, int64_t until_ns, struct lull_plan_controller_decision *decision)
 {
     const int64_t horizon_ns = until_ns + gpu->lead_ns + sight_ns;
     int64_t begin_ns = gpu->begin_ns;
@@ -157,11 +157,11 @@ static void look_ahead(const struct lull_plan_controller *plan_controller, const
     }
 }
 
-struct plan_controller_decision plan_controller_decide_clock(const struct lull_plan_controller *plan_controller,
-                                                 const struct plan_controller_gpu *gpu, int64_t now_ns,
+struct lull_plan_controller_decision plan_controller_decide_clock(const struct lull_plan_controller *plan_controller,
+                                                 const struct lull_plan_controller_gpu *gpu, int64_t now_ns,
                                                  int64_t until_ns, uint32_t lowest_point)
 {
-    struct plan_controller_decision decision = {.raise_ns = INT64_MAX, .wake_ns = INT64_MAX};
+    struct lull_plan_controller_decision decision = {.raise_ns = INT64_MAX, .wake_ns = INT64_MAX};
 
     if (gpu->is_lost || plan_controller->driver.is_withheld || plan_controller->driver.is_disobedient ||
         plan_controller->config.observe_only)

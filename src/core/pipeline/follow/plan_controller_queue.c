@@ -21,7 +21,7 @@ static const double low_loss_ratio = 0.5;
 
 void plan_controller_learn_call(struct lull_plan_controller *plan_controller, double driver_ms)
 {
-    struct plan_controller_driver *driver = &plan_controller->driver;
+    struct lull_plan_controller_driver *driver = &plan_controller->driver;
 
     lull_quantile_add(&driver->call_ms, driver_ms);
     driver->call_ns =
@@ -39,7 +39,7 @@ static int64_t call_ns(const struct lull_plan_controller *plan_controller)
 
 static void keep_busy(struct lull_plan_controller *plan_controller, int64_t now_ns)
 {
-    struct plan_controller_driver *driver = &plan_controller->driver;
+    struct lull_plan_controller_driver *driver = &plan_controller->driver;
 
     if (driver->free_ns < now_ns)
         driver->free_ns = now_ns;
@@ -48,7 +48,7 @@ static void keep_busy(struct lull_plan_controller *plan_controller, int64_t now_
 
 static void heed_trust(struct lull_plan_controller *plan_controller, int64_t now_ns)
 {
-    struct plan_controller_driver *driver = &plan_controller->driver;
+    struct lull_plan_controller_driver *driver = &plan_controller->driver;
     const bool is_trusted = lull_call_trust_poll(&driver->trust, now_ns);
 
     if (is_trusted == !driver->is_withheld || plan_controller->config.observe_only)
@@ -93,7 +93,7 @@ void plan_controller_withdraw_for_good(struct lull_plan_controller *plan_control
 struct round {
     struct lull_plan_controller *plan_controller;
     int64_t now_ns;
-    struct plan_controller_decision wanted[LULL_PLAN_CONTROLLER_MAX_GPUS]; /* lowerings included */
+    struct lull_plan_controller_decision wanted[LULL_PLAN_CONTROLLER_MAX_GPUS]; /* lowerings included */
     struct lull_driver_plan plan; /* of raisings, as the clocks are now */
     int64_t begins_ns[LULL_DRIVER_PLAN_GPUS];
     struct lull_plan_controller_command *commands;
@@ -108,9 +108,9 @@ static void look_around(struct round *round)
     round->plan.count = plan_controller->gpu_count;
     round->plan.call_ns = call_ns(plan_controller);
     for (uint32_t i = 0; i < plan_controller->gpu_count; i++) {
-        const struct plan_controller_gpu *gpu = &plan_controller->gpus[i];
+        const struct lull_plan_controller_gpu *gpu = &plan_controller->gpus[i];
         const int64_t now_ns = round->now_ns;
-        struct plan_controller_decision kept;
+        struct lull_plan_controller_decision kept;
 
         round->wanted[i] = plan_controller_decide_clock(plan_controller, gpu, now_ns, now_ns, UINT32_MAX);
         kept = round->wanted[i].point <= gpu->requested
@@ -125,7 +125,7 @@ static void look_around(struct round *round)
 static void post(struct round *round, uint32_t index, uint32_t point, int64_t deadline_ns,
                  int64_t raise_ns)
 {
-    struct plan_controller_gpu *gpu = &round->plan_controller->gpus[index];
+    struct lull_plan_controller_gpu *gpu = &round->plan_controller->gpus[index];
     const bool is_bounded = raise_ns < round->now_ns + validity_ns - overdue_ns;
 
     round->commands[round->count++] = (struct lull_plan_controller_command){
@@ -150,8 +150,8 @@ static void post_raisings(struct round *round)
     struct lull_plan_controller *plan_controller = round->plan_controller;
 
     for (uint32_t i = 0; i < plan_controller->gpu_count && round->count < round->max; i++) {
-        struct plan_controller_gpu *gpu = &plan_controller->gpus[i];
-        struct plan_controller_decision *wanted = &round->wanted[i];
+        struct lull_plan_controller_gpu *gpu = &plan_controller->gpus[i];
+        struct lull_plan_controller_decision *wanted = &round->wanted[i];
 
         if (round->begins_ns[i] <= round->now_ns)
             *wanted = plan_controller_decide_clock(plan_controller, gpu, round->now_ns,
@@ -244,7 +244,7 @@ static void renew(struct round *round)
     struct lull_plan_controller *plan_controller = round->plan_controller;
 
     for (uint32_t i = 0; i < plan_controller->gpu_count && round->count < round->max; i++) {
-        struct plan_controller_gpu *gpu = &plan_controller->gpus[i];
+        struct lull_plan_controller_gpu *gpu = &plan_controller->gpus[i];
 
         if (gpu->requested != 0 && round->now_ns >= gpu->requested_ns + renewal_ns)
             post(round, i, gpu->requested, round->now_ns + renewal_ns, round->plan.raise_by_ns[i]);
@@ -257,7 +257,7 @@ static int64_t wake_ns(const struct round *round)
     int64_t due_ns = sooner_ns(lowering_wake_ns(round), next_begin_ns(round));
 
     for (uint32_t i = 0; i < plan_controller->gpu_count; i++) {
-        const struct plan_controller_gpu *gpu = &plan_controller->gpus[i];
+        const struct lull_plan_controller_gpu *gpu = &plan_controller->gpus[i];
 
         due_ns = sooner_ns(due_ns, round->wanted[i].wake_ns);
         if (gpu->requested != 0)

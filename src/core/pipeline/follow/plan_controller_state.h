@@ -19,14 +19,14 @@ enum { CONDUCTOR_DETOURS = 2 };
 #define CONDUCTOR_HIGHEST (-1)
 
 /* The latest intervals of an operation: from its begin to the next one's, and its length. */
-struct plan_controller_recent {
+struct lull_plan_controller_recent {
     uint32_t count;
     uint32_t next;
     int64_t interval_ns[CONDUCTOR_RECENT];
     int64_t length_ns[CONDUCTOR_RECENT];
 };
 
-struct plan_controller_gpu {
+struct lull_plan_controller_gpu {
     uint32_t op_count;
     bool is_lost;
     bool is_running;
@@ -40,7 +40,7 @@ struct plan_controller_gpu {
     int64_t raised_ns; /* latest raising, while its outcome is open; 0 none */
     int64_t needed_ns; /* begin of the first operation behind it; 0 not yet */
     int32_t learnt_plan;
-    struct plan_controller_recent *recent; /* per operation, at the plan learnt_plan */
+    struct lull_plan_controller_recent *recent; /* per operation, at the plan learnt_plan */
     struct lull_switch_cost cost;
     int64_t lead_ns;  /* a raising is asked for so long before its operation begins */
     int64_t down_ns;  /* a lowering that lasts for less has no effect */
@@ -48,7 +48,7 @@ struct plan_controller_gpu {
 };
 
 /* The node's driver, which serves one call after the other. */
-struct plan_controller_driver {
+struct lull_plan_controller_driver {
     struct lull_quantile call_ms; /* that a call takes, its waiting for others left out */
     int64_t call_ns;              /* planned with */
     int64_t free_ns;              /* when it will have served what it was asked for, about */
@@ -58,7 +58,7 @@ struct plan_controller_driver {
     uint32_t withdrawals;
 };
 
-struct plan_controller_plan {
+struct lull_plan_controller_plan {
     double slowdown_ratio;
     int64_t makespan_ns;
     struct lull_plan_controller_op *ops[LULL_PLAN_CONTROLLER_MAX_GPUS];
@@ -66,7 +66,7 @@ struct plan_controller_plan {
 };
 
 /* What was decided for an iteration. */
-struct plan_controller_slot {
+struct lull_plan_controller_slot {
     uint64_t number;
     uint64_t test;
     int32_t plan;
@@ -77,7 +77,7 @@ struct plan_controller_slot {
     bool ends_pair;
 };
 
-struct plan_controller_trial {
+struct lull_plan_controller_trial {
     enum lull_plan_controller_phase phase;
     int32_t plan;
     uint64_t test;  /* number of the present one: evidence of others does not count */
@@ -98,12 +98,12 @@ struct lull_plan_controller {
     struct lull_plan_controller_config config;
     uint32_t gpu_count;
     uint32_t plan_count;
-    struct plan_controller_plan *plans[CONDUCTOR_PLANS + CONDUCTOR_DETOURS];
-    struct plan_controller_trial trial;
-    struct plan_controller_trial suspended; /* by a detour */
+    struct lull_plan_controller_plan *plans[CONDUCTOR_PLANS + CONDUCTOR_DETOURS];
+    struct lull_plan_controller_trial trial;
+    struct lull_plan_controller_trial suspended; /* by a detour */
     bool is_detoured;
     uint32_t detours;                             /* so far */
-    struct plan_controller_slot slots[CONDUCTOR_SLOTS]; /* by number */
+    struct lull_plan_controller_slot slots[CONDUCTOR_SLOTS]; /* by number */
     int32_t leader;                               /* GPU whose iterations count, -1 none yet */
     uint64_t iteration;                           /* of the leader */
     int64_t iteration_ns;                         /* when it began; 0 not known */
@@ -112,15 +112,15 @@ struct lull_plan_controller {
     uint64_t told_written;
     uint64_t told_read;
     uint64_t late;
-    struct plan_controller_driver driver;
+    struct lull_plan_controller_driver driver;
     bool has_news; /* since the last poll */
     int64_t wake_ns;
-    struct plan_controller_gpu gpus[LULL_PLAN_CONTROLLER_MAX_GPUS];
+    struct lull_plan_controller_gpu gpus[LULL_PLAN_CONTROLLER_MAX_GPUS];
 };
 
 /* ---- plan_controller_forecast.c ---- */
 
-struct plan_controller_decision {
+struct lull_plan_controller_decision {
     uint32_t point;
     int64_t raise_ns; /* when a higher clock must be asked for; INT64_MAX: not in sight */
     int64_t wake_ns;  /* when a lower one may be wanted though nothing has been told */
@@ -130,25 +130,25 @@ struct plan_controller_decision {
  * The clock that the GPU is to have, raisings that must be asked for until until_ns (>= now_ns)
  * included; no lower than lowest_point until then.
  */
-struct plan_controller_decision plan_controller_decide_clock(const struct lull_plan_controller *plan_controller,
-                                                 const struct plan_controller_gpu *gpu, int64_t now_ns,
+struct lull_plan_controller_decision plan_controller_decide_clock(const struct lull_plan_controller *plan_controller,
+                                                 const struct lull_plan_controller_gpu *gpu, int64_t now_ns,
                                                  int64_t until_ns, uint32_t lowest_point);
 
 /* What the plan has for an operation, counted from the first one of the GPU's iteration; it may
  * reach into the next one. */
-uint32_t plan_controller_point_of(const struct lull_plan_controller *plan_controller, const struct plan_controller_gpu *gpu,
+uint32_t plan_controller_point_of(const struct lull_plan_controller *plan_controller, const struct lull_plan_controller_gpu *gpu,
                             uint32_t op);
 
 /* Lead and the like, anew from what switching costs: quantiles are too dear for every poll. */
-void plan_controller_update_costs(const struct lull_plan_controller *plan_controller, struct plan_controller_gpu *gpu);
+void plan_controller_update_costs(const struct lull_plan_controller *plan_controller, struct lull_plan_controller_gpu *gpu);
 
 /* ---- plan_controller.c ---- */
 
 /* A plan with its own copies of ops; NULL: no memory. */
-struct plan_controller_plan *plan_controller_create_plan(struct lull_plan_controller *plan_controller,
+struct lull_plan_controller_plan *plan_controller_create_plan(struct lull_plan_controller *plan_controller,
                                              const struct lull_plan_controller_op *const *ops,
                                              double slowdown_ratio);
-void plan_controller_destroy_plan(struct plan_controller_plan *plan);
+void plan_controller_destroy_plan(struct lull_plan_controller_plan *plan);
 
 /* ---- plan_controller_queue.c ---- */
 
@@ -169,7 +169,7 @@ void plan_controller_trial_init(struct lull_plan_controller *plan_controller, in
 /* Decides how an iteration runs: the one behind the latest that was decided. */
 void plan_controller_decide(struct lull_plan_controller *plan_controller, uint64_t number);
 
-const struct plan_controller_slot *plan_controller_slot_of(const struct lull_plan_controller *plan_controller,
+const struct lull_plan_controller_slot *plan_controller_slot_of(const struct lull_plan_controller *plan_controller,
                                                uint64_t number);
 
 /* From the present iteration on the highest clocks hold; the trial begins anew once it resumes. */

@@ -22,7 +22,7 @@ static double allowed_ratio(const struct lull_plan_controller *plan_controller, 
     return (1.0 + own) * (1.0 + plan_controller->config.tolerance_ratio) - 1.0;
 }
 
-static void clear_pair(struct plan_controller_trial *trial)
+static void clear_pair(struct lull_plan_controller_trial *trial)
 {
     memset(trial->sum_ms, 0, sizeof(trial->sum_ms));
     memset(trial->measured, 0, sizeof(trial->measured));
@@ -32,7 +32,7 @@ static void clear_pair(struct plan_controller_trial *trial)
 void plan_controller_begin_test(struct lull_plan_controller *plan_controller, enum lull_plan_controller_phase phase,
                           uint64_t since)
 {
-    struct plan_controller_trial *trial = &plan_controller->trial;
+    struct lull_plan_controller_trial *trial = &plan_controller->trial;
     const uint32_t window = plan_controller->config.window_iterations;
     const bool is_kept = phase == LULL_PLAN_CONTROLLER_KEPT;
 
@@ -49,7 +49,7 @@ void plan_controller_begin_test(struct lull_plan_controller *plan_controller, en
 
 void plan_controller_trial_init(struct lull_plan_controller *plan_controller, int32_t plan, uint64_t since)
 {
-    struct plan_controller_trial *trial = &plan_controller->trial;
+    struct lull_plan_controller_trial *trial = &plan_controller->trial;
     const double tolerance = allowed_ratio(plan_controller, plan);
     struct lull_guard_config config = {
         .tolerance_ratio = tolerance,
@@ -78,7 +78,7 @@ void plan_controller_trial_interrupt(struct lull_plan_controller *plan_controlle
 
     for (uint64_t number = plan_controller->iteration; number <= plan_controller->iteration + 1; number++)
         plan_controller->slots[number % CONDUCTOR_SLOTS] =
-            (struct plan_controller_slot){.number = number, .plan = CONDUCTOR_HIGHEST};
+            (struct lull_plan_controller_slot){.number = number, .plan = CONDUCTOR_HIGHEST};
     plan_controller->is_whole = false;
     plan_controller_trial_init(plan_controller, plan_controller->trial.plan, plan_controller->iteration + 2);
     plan_controller->trial.is_held = is_held;
@@ -86,19 +86,19 @@ void plan_controller_trial_interrupt(struct lull_plan_controller *plan_controlle
 
 /* ---- deciding ---------------------------------------------------------------------------- */
 
-const struct plan_controller_slot *plan_controller_slot_of(const struct lull_plan_controller *plan_controller,
+const struct lull_plan_controller_slot *plan_controller_slot_of(const struct lull_plan_controller *plan_controller,
                                                uint64_t number)
 {
-    static const struct plan_controller_slot highest = {.plan = CONDUCTOR_HIGHEST};
-    const struct plan_controller_slot *slot = &plan_controller->slots[number % CONDUCTOR_SLOTS];
+    static const struct lull_plan_controller_slot highest = {.plan = CONDUCTOR_HIGHEST};
+    const struct lull_plan_controller_slot *slot = &plan_controller->slots[number % CONDUCTOR_SLOTS];
 
     return slot->number == number && number != 0 ? slot : &highest;
 }
 
 /* Where the iteration stands in the windows of the present test. */
-static void fill_slot(const struct lull_plan_controller *plan_controller, struct plan_controller_slot *slot)
+static void fill_slot(const struct lull_plan_controller *plan_controller, struct lull_plan_controller_slot *slot)
 {
-    const struct plan_controller_trial *trial = &plan_controller->trial;
+    const struct lull_plan_controller_trial *trial = &plan_controller->trial;
     const struct lull_window_schedule_slot place =
         lull_window_schedule_slot(&trial->schedule, slot->number - trial->since);
 
@@ -111,10 +111,10 @@ static void fill_slot(const struct lull_plan_controller *plan_controller, struct
 
 void plan_controller_decide(struct lull_plan_controller *plan_controller, uint64_t number)
 {
-    struct plan_controller_trial *trial = &plan_controller->trial;
-    struct plan_controller_slot *slot = &plan_controller->slots[number % CONDUCTOR_SLOTS];
+    struct lull_plan_controller_trial *trial = &plan_controller->trial;
+    struct lull_plan_controller_slot *slot = &plan_controller->slots[number % CONDUCTOR_SLOTS];
 
-    *slot = (struct plan_controller_slot){.number = number, .test = trial->test, .plan = trial->plan};
+    *slot = (struct lull_plan_controller_slot){.number = number, .test = trial->test, .plan = trial->plan};
     if (plan_controller->config.observe_only || plan_controller->driver.is_withheld)
         slot->plan = CONDUCTOR_HIGHEST;
     else if (trial->phase == LULL_PLAN_CONTROLLER_WARMING && trial->warming > 0)
@@ -157,7 +157,7 @@ static void judge_trial(struct lull_plan_controller *plan_controller, uint64_t s
 /* A kept plan goes only when it is proven to be slower than it may be. */
 static void judge_kept(struct lull_plan_controller *plan_controller, uint64_t since)
 {
-    struct plan_controller_trial *trial = &plan_controller->trial;
+    struct lull_plan_controller_trial *trial = &plan_controller->trial;
     struct lull_guard_estimate estimate;
 
     lull_guard_estimate(&trial->watch, &estimate);
@@ -173,7 +173,7 @@ static void judge_kept(struct lull_plan_controller *plan_controller, uint64_t si
 
 static void end_pair(struct lull_plan_controller *plan_controller, uint64_t since)
 {
-    struct plan_controller_trial *trial = &plan_controller->trial;
+    struct lull_plan_controller_trial *trial = &plan_controller->trial;
     const bool is_usable = !trial->is_broken && trial->measured[0] > 0 && trial->measured[1] > 0;
 
     if (is_usable) {
@@ -195,8 +195,8 @@ static void end_pair(struct lull_plan_controller *plan_controller, uint64_t sinc
 void plan_controller_take_iteration(struct lull_plan_controller *plan_controller,
                               const struct lull_plan_controller_iteration *iteration)
 {
-    const struct plan_controller_slot *slot = plan_controller_slot_of(plan_controller, iteration->number);
-    struct plan_controller_trial *trial = &plan_controller->trial;
+    const struct lull_plan_controller_slot *slot = plan_controller_slot_of(plan_controller, iteration->number);
+    struct lull_plan_controller_trial *trial = &plan_controller->trial;
 
     if (slot->number != iteration->number || slot->test != trial->test ||
         (trial->phase != LULL_PLAN_CONTROLLER_TRYING && trial->phase != LULL_PLAN_CONTROLLER_KEPT) ||

@@ -8,7 +8,7 @@
 static const double clearly = 1.05;
 enum { STRIKES = 2 };
 
-struct event {
+struct sequence_locator_event {
     uint32_t symbol;
     int64_t pause_ns;
 };
@@ -20,7 +20,7 @@ struct lull_sequence_locator {
     uint32_t strikes;   /* rounds in which the longest pause was elsewhere */
     int64_t longest_ns; /* pause of this round at a place that could be the first one, but is not */
     uint64_t taken;     /* events since the place became unknown */
-    struct event *history; /* the last two rounds and the present event: ring */
+    struct sequence_locator_event *history; /* the last two rounds and the present event: ring */
     uint32_t symbols[];
 };
 
@@ -79,7 +79,7 @@ void lull_sequence_locator_forget(struct lull_sequence_locator *locator)
 }
 
 /* The event so many places before the present one. */
-static struct event *event_before(struct lull_sequence_locator *locator, uint32_t back)
+static struct sequence_locator_event *event_before(struct lull_sequence_locator *locator, uint32_t back)
 {
     return &locator->history[(locator->taken - 1 - back) % (2 * (uint64_t)locator->count + 1)];
 }
@@ -116,7 +116,7 @@ static bool is_longest_pause(struct lull_sequence_locator *locator)
 static uint32_t search(struct lull_sequence_locator *locator, uint32_t symbol, int64_t pause_ns)
 {
     locator->taken++;
-    *event_before(locator, 0) = (struct event){symbol, pause_ns};
+    *event_before(locator, 0) = (struct sequence_locator_event){symbol, pause_ns};
     if (!is_behind_a_round(locator) || (locator->period < locator->count && !is_longest_pause(locator)))
         return LULL_CYCLE_UNKNOWN;
     locator->place = 0;

@@ -95,19 +95,19 @@ int lull_certificate_check(const struct lull_certificate *certificate,
 }
 
 /* A sum and the sum of its terms' magnitudes, which bounds what rounding did to it. */
-struct sum {
+struct certificate_sum {
     double value;
     double magnitude;
 };
 
-static void add(struct sum *sum, double term)
+static void add(struct certificate_sum *sum, double term)
 {
     sum->value += term;
     sum->magnitude += fabs(term);
 }
 
 /* Adds the operating point that is cheapest where time costs price_w. */
-static void add_cheapest(struct sum *sum, const struct lull_pipeline_class *operations,
+static void add_cheapest(struct certificate_sum *sum, const struct lull_pipeline_class *operations,
                          double price_w)
 {
     const struct lull_pipeline_point *point = operations->points;
@@ -132,7 +132,7 @@ static double add_up(const struct lull_certificate *certificate,
                      const struct lull_pipeline_problem *problem, int64_t time_ns, double *slip_out)
 {
     const struct lull_pipeline_graph *graph = problem->graph;
-    struct sum sum = {0.0, 0.0};
+    struct certificate_sum sum = {0.0, 0.0};
     double terms = (double)graph->device_count + 2.0 * (double)graph->op_count +
                    (double)graph->edge_count + 4.0;
 

@@ -36,7 +36,7 @@ static double steepest_w(const struct lull_pipeline_class *operations, double bl
  * Fills the curve, slowest corner first. Corners whose threshold would not rise, after rounding to
  * units of flow, are left out: they lie on the line between their neighbours.
  */
-static void fill_curve(struct curve *curve, const struct lull_pipeline_class *operations,
+static void fill_curve(struct lull_frontier_curve *curve, const struct lull_pipeline_class *operations,
                        double unit_w)
 {
     uint32_t corner[LULL_PIPELINE_MAX_OPTIONS];
@@ -58,15 +58,15 @@ static void fill_curve(struct curve *curve, const struct lull_pipeline_class *op
     }
 }
 
-static int make_curve(struct curves *curves, const struct lull_pipeline_problem *problem,
+static int make_curve(struct lull_frontier_curves *curves, const struct lull_pipeline_problem *problem,
                       uint32_t class_index, double blocking_w)
 {
     const struct lull_pipeline_class *operations = &problem->profile->classes[class_index];
-    struct curve curve = {.class_index = class_index, .blocking_w = blocking_w};
+    struct lull_frontier_curve curve = {.class_index = class_index, .blocking_w = blocking_w};
 
     if (curves->count == curves->room) {
         const size_t room = curves->room == 0 ? 16 : 2 * curves->room;
-        struct curve *all = realloc(curves->all, room * sizeof(*all));
+        struct lull_frontier_curve *all = realloc(curves->all, room * sizeof(*all));
 
         if (all == NULL)
             return -ENOMEM;
@@ -80,11 +80,11 @@ static int make_curve(struct curves *curves, const struct lull_pipeline_problem 
 }
 
 /* The curve of a class at a blocking power; -1 if there is none yet. */
-static int64_t find_curve(const struct curves *curves, const uint32_t *first_of_class,
+static int64_t find_curve(const struct lull_frontier_curves *curves, const uint32_t *first_of_class,
                           uint32_t class_index, double blocking_w)
 {
     for (size_t i = first_of_class[class_index]; i < curves->count; i++) {
-        const struct curve *curve = &curves->all[i];
+        const struct lull_frontier_curve *curve = &curves->all[i];
 
         if (curve->class_index == class_index && curve->blocking_w >= blocking_w &&
             curve->blocking_w <= blocking_w)
@@ -95,7 +95,7 @@ static int64_t find_curve(const struct curves *curves, const uint32_t *first_of_
 
 /* Gives every operation its curve, still without corners. *most_w_out: what all flow together can
  * be. */
-static int assign(struct curves *curves, const struct lull_pipeline_problem *problem,
+static int assign(struct lull_frontier_curves *curves, const struct lull_pipeline_problem *problem,
                   uint32_t *first_of_class, double *most_w_out)
 {
     const struct lull_pipeline_graph *graph = problem->graph;
@@ -134,14 +134,14 @@ static int check_blocking(const struct lull_pipeline_problem *problem, struct lu
     return 0;
 }
 
-int lull_curves_init(struct curves *curves, const struct lull_pipeline_problem *problem,
+int lull_curves_init(struct lull_frontier_curves *curves, const struct lull_pipeline_problem *problem,
                      struct lull_error *err)
 {
     uint32_t *first_of_class;
     double most_w;
     int status = check_blocking(problem, err);
 
-    *curves = (struct curves){.unit_w = finest_w};
+    *curves = (struct lull_frontier_curves){.unit_w = finest_w};
     if (status != 0)
         return status;
     curves->of_op = malloc(problem->graph->op_count * sizeof(*curves->of_op));
@@ -160,7 +160,7 @@ int lull_curves_init(struct curves *curves, const struct lull_pipeline_problem *
     return 0;
 }
 
-void lull_curves_fini(struct curves *curves)
+void lull_curves_fini(struct lull_frontier_curves *curves)
 {
     for (size_t i = 0; i < curves->count; i++) {
         free(curves->all[i].length_ns);
@@ -168,10 +168,10 @@ void lull_curves_fini(struct curves *curves)
     }
     free(curves->all);
     free(curves->of_op);
-    *curves = (struct curves){.count = 0};
+    *curves = (struct lull_frontier_curves){.count = 0};
 }
 
-double lull_curve_energy_nj(const struct curve *curve, double unit_w, int64_t length_ns)
+double lull_curve_energy_nj(const struct lull_frontier_curve *curve, double unit_w, int64_t length_ns)
 {
     double energy_nj = curve->slow_nj;
 

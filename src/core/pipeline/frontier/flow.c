@@ -7,7 +7,7 @@
 
 enum { BEGIN, END };
 
-void lull_network_update(const struct curve *curve, struct flow_op *op)
+void lull_network_update(const struct lull_frontier_curve *curve, struct lull_frontier_flow_op *op)
 {
     while (op->level < curve->steps && op->flow >= curve->threshold[op->level])
         op->level++;
@@ -19,20 +19,20 @@ void lull_network_update(const struct curve *curve, struct flow_op *op)
         op->less_ns = curve->length_ns[op->level - 1];
 }
 
-static void list_carriers(struct network *network, struct flow_op *op)
+static void list_carriers(struct lull_frontier_network *network, struct lull_frontier_flow_op *op)
 {
     op->carriers = 0;
     for (uint32_t i = op->first_in; i < op[1].first_in; i++) {
-        const struct flow_edge *edge = &network->edges[network->in_edges[i]];
+        const struct lull_frontier_flow_edge *edge = &network->edges[network->in_edges[i]];
 
         if (edge->flow > 0)
             network->carried_from[op->first_in + op->carriers++] = edge->from;
     }
 }
 
-void lull_network_carry(struct network *network, uint32_t edge, int64_t change)
+void lull_network_carry(struct lull_frontier_network *network, uint32_t edge, int64_t change)
 {
-    struct flow_edge *changed = &network->edges[edge];
+    struct lull_frontier_flow_edge *changed = &network->edges[edge];
     const bool carried = changed->flow > 0;
 
     changed->flow += change;
@@ -41,7 +41,7 @@ void lull_network_carry(struct network *network, uint32_t edge, int64_t change)
         list_carriers(network, &network->ops[changed->to]);
 }
 
-static int allocate(struct network *network)
+static int allocate(struct lull_frontier_network *network)
 {
     const struct lull_pipeline_graph *graph = network->graph;
     const size_t nodes = 2 * graph->op_count;
@@ -67,7 +67,7 @@ static int allocate(struct network *network)
 }
 
 /* Copies the graph and names the ends of its edges by place. place: that of every operation. */
-static void copy_graph(struct network *network, const uint32_t *place)
+static void copy_graph(struct lull_frontier_network *network, const uint32_t *place)
 {
     const struct lull_pipeline_graph *graph = network->graph;
     uint32_t in = 0;
@@ -96,14 +96,14 @@ static void copy_graph(struct network *network, const uint32_t *place)
     }
 }
 
-int lull_network_init(struct network *network, const struct lull_pipeline_problem *problem,
+int lull_network_init(struct lull_frontier_network *network, const struct lull_pipeline_problem *problem,
                       struct lull_error *err)
 {
     const struct lull_pipeline_graph *graph = problem->graph;
     uint32_t *place;
     int status;
 
-    *network = (struct network){.graph = graph, .op_count = (uint32_t)graph->op_count};
+    *network = (struct lull_frontier_network){.graph = graph, .op_count = (uint32_t)graph->op_count};
     status = lull_curves_init(&network->curves, problem, err);
     if (status != 0)
         return status;
@@ -120,7 +120,7 @@ int lull_network_init(struct network *network, const struct lull_pipeline_proble
     return 0;
 }
 
-void lull_network_fini(struct network *network)
+void lull_network_fini(struct lull_frontier_network *network)
 {
     lull_curves_fini(&network->curves);
     free(network->ops);
@@ -138,18 +138,18 @@ void lull_network_fini(struct network *network)
     free(network->settled);
 }
 
-void lull_network_reset(struct network *network)
+void lull_network_reset(struct lull_frontier_network *network)
 {
     network->value = 0;
     network->time_ns = 0;
     for (size_t i = 0; i < network->graph->edge_count; i++)
         network->edges[i].flow = 0;
     for (uint32_t i = 0; i < network->op_count; i++) {
-        struct flow_op *op = &network->ops[i];
+        struct lull_frontier_flow_op *op = &network->ops[i];
         int64_t begin = 0;
 
         for (uint32_t j = op->first_in; j < op[1].first_in; j++) {
-            const struct flow_edge *edge = &network->edges[network->in_edges[j]];
+            const struct lull_frontier_flow_edge *edge = &network->edges[network->in_edges[j]];
             const int64_t ready = network->potential[2 * edge->from + END] + edge->latency_ns;
 
             begin = ready > begin ? ready : begin;
@@ -167,7 +167,7 @@ void lull_network_reset(struct network *network)
         network->potential[node] -= network->time_ns;
 }
 
-int lull_network_keep(const struct network *network, struct kept *kept)
+int lull_network_keep(const struct lull_frontier_network *network, struct lull_frontier_kept *kept)
 {
     int64_t *next =
         malloc((3 * (size_t)network->op_count + network->graph->edge_count) * sizeof(*next));
@@ -187,14 +187,14 @@ int lull_network_keep(const struct network *network, struct kept *kept)
     return 0;
 }
 
-void lull_network_return(struct network *network, const struct kept *kept)
+void lull_network_return(struct lull_frontier_network *network, const struct lull_frontier_kept *kept)
 {
     const int64_t *next = kept->numbers;
 
     network->time_ns = kept->time_ns;
     network->value = kept->value;
     for (uint32_t i = 0; i < network->op_count; i++) {
-        struct flow_op *op = &network->ops[i];
+        struct lull_frontier_flow_op *op = &network->ops[i];
 
         network->potential[2 * i + BEGIN] = *next++;
         network->potential[2 * i + END] = *next++;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct lull_frontier {
-    struct network network;
+    struct lull_frontier_network network;
     double blocking_w;   /* of all devices */
     double slow_nj;      /* effective energy at the slow end */
     double effective_nj; /* here */
@@ -17,12 +17,12 @@ struct lull_frontier {
     struct lull_frontier_point *points;
     size_t point_count;
     size_t point_room;
-    struct kept kept[LULL_FRONTIER_KEPT]; /* longer times first */
+    struct lull_frontier_kept kept[LULL_FRONTIER_KEPT]; /* longer times first */
     size_t kept_count;
     size_t kept_every; /* kept places are this many points apart */
 };
 
-const struct network *lull_frontier_network(const struct lull_frontier *frontier)
+const struct lull_frontier_network *lull_frontier_network(const struct lull_frontier *frontier)
 {
     return &frontier->network;
 }
@@ -64,7 +64,7 @@ static void thin_out(struct lull_frontier *frontier)
 /* Remembers the place here if it is far enough from the last one. Without memory it does not. */
 static void keep(struct lull_frontier *frontier)
 {
-    struct kept *kept;
+    struct lull_frontier_kept *kept;
 
     if (frontier->point_count % frontier->kept_every != 0)
         return;
@@ -181,7 +181,7 @@ void lull_frontier_destroy(struct lull_frontier *frontier)
  */
 static int64_t open_segment(struct lull_frontier *frontier)
 {
-    struct network *network = &frontier->network;
+    struct lull_frontier_network *network = &frontier->network;
     int status;
 
     do {
@@ -199,7 +199,7 @@ static int64_t open_segment(struct lull_frontier *frontier)
 /* Shortens the iteration within the segment that has been opened. */
 static int move(struct lull_frontier *frontier, int64_t by_ns)
 {
-    struct network *network = &frontier->network;
+    struct lull_frontier_network *network = &frontier->network;
 
     assert(by_ns >= 0 && by_ns <= network->shift_ns);
     lull_network_shift(network, by_ns);
@@ -263,10 +263,10 @@ int lull_frontier_seek_cheapest(struct lull_frontier *frontier)
 
 void lull_frontier_durations(const struct lull_frontier *frontier, int64_t *duration_out)
 {
-    const struct network *network = &frontier->network;
+    const struct lull_frontier_network *network = &frontier->network;
 
     for (uint32_t i = 0; i < network->op_count; i++) {
-        const struct flow_op *op = &network->ops[i];
+        const struct lull_frontier_flow_op *op = &network->ops[i];
         const int64_t slowest_ns = network->curves.all[op->curve].length_ns[0];
         const int64_t window_ns = network->potential[2 * i + 1] - network->potential[2 * i];
 
@@ -278,7 +278,7 @@ void lull_frontier_durations(const struct lull_frontier *frontier, int64_t *dura
 void lull_frontier_certify(const struct lull_frontier *frontier,
                            struct lull_certificate *certificate)
 {
-    const struct network *network = &frontier->network;
+    const struct lull_frontier_network *network = &frontier->network;
 
     certificate->unit_w = network->curves.unit_w;
     certificate->value = network->value;

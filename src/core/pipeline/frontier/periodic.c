@@ -13,9 +13,9 @@
 
 struct lull_periodic {
     struct lull_periodic_problem problem;
-    struct expansion expansion;
+    struct lull_periodic_expansion expansion;
     struct lull_frontier *small;
-    struct curves curves; /* of the full graph */
+    struct lull_frontier_curves curves; /* of the full graph */
     struct lull_frontier_point *points;
     int64_t *small_ns; /* the time of the small frontier at every point */
     size_t point_count;
@@ -45,7 +45,7 @@ static int make_room(struct lull_periodic *periodic)
 
 /* Adds the point that extends the one where the small frontier stands. Where stages differ much,
  * times may not fall; such points are left out. */
-static int extend_point(struct lull_periodic *periodic, const struct growth *growth)
+static int extend_point(struct lull_periodic *periodic, const struct lull_periodic_growth *growth)
 {
     const size_t count = periodic->point_count;
     const struct lull_frontier_point point =
@@ -66,7 +66,7 @@ static int extend_point(struct lull_periodic *periodic, const struct growth *gro
 static int solve(struct lull_periodic *periodic, struct lull_error *err)
 {
     struct lull_frontier_point point;
-    struct growth growth;
+    struct lull_periodic_growth growth;
     int status = growth_init(&growth, &periodic->expansion, err);
     int moved;
 
@@ -179,7 +179,7 @@ static double relaxed_j(const struct lull_periodic *periodic, const int64_t *dur
     double energy_nj = 0.0;
 
     for (size_t place = 0; place < full->graph->op_count; place++) {
-        const struct curve *curve = &periodic->curves.all[periodic->curves.of_op[place]];
+        const struct lull_frontier_curve *curve = &periodic->curves.all[periodic->curves.of_op[place]];
 
         energy_nj += lull_curve_energy_nj(curve, periodic->curves.unit_w,
                                           duration_ns[full->graph->topological[place]]);
@@ -205,7 +205,7 @@ static int clip(struct lull_periodic *periodic, int64_t time_ns, int64_t *durati
     if (begin_ns == NULL)
         return -ENOMEM;
     for (size_t place = 0; place < full->op_count; place++) {
-        const struct curve *curve = &periodic->curves.all[periodic->curves.of_op[place]];
+        const struct lull_frontier_curve *curve = &periodic->curves.all[periodic->curves.of_op[place]];
 
         fastest_ns[full->topological[place]] = curve->length_ns[curve->steps];
     }

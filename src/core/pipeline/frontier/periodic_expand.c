@@ -13,7 +13,7 @@ static int compare(uint32_t left, uint32_t right)
 }
 
 /* Compares all of a key but its repeat. */
-static int by_name(const struct op_key *left, const struct op_key *right)
+static int by_name(const struct lull_periodic_op_key *left, const struct lull_periodic_op_key *right)
 {
     int order = compare(left->op.device, right->op.device);
 
@@ -28,8 +28,8 @@ static int by_name(const struct op_key *left, const struct op_key *right)
 
 static int by_index(const void *a, const void *b)
 {
-    const struct op_key *left = a;
-    const struct op_key *right = b;
+    const struct lull_periodic_op_key *left = a;
+    const struct lull_periodic_op_key *right = b;
     const int order = by_name(left, right);
 
     return order != 0 ? order : compare(left->index, right->index);
@@ -37,22 +37,22 @@ static int by_index(const void *a, const void *b)
 
 static int by_repeat(const void *a, const void *b)
 {
-    const struct op_key *left = a;
-    const struct op_key *right = b;
+    const struct lull_periodic_op_key *left = a;
+    const struct lull_periodic_op_key *right = b;
     const int order = by_name(left, right);
 
     return order != 0 ? order : compare(left->repeat, right->repeat);
 }
 
 /* Lists the keys of all operations, sorted. Returns null where there is no memory. */
-static struct op_key *list_keys(const struct lull_pipeline_graph *graph)
+static struct lull_periodic_op_key *list_keys(const struct lull_pipeline_graph *graph)
 {
-    struct op_key *keys = malloc(graph->op_count * sizeof(*keys));
+    struct lull_periodic_op_key *keys = malloc(graph->op_count * sizeof(*keys));
 
     if (keys == NULL)
         return NULL;
     for (uint32_t i = 0; i < graph->op_count; i++)
-        keys[i] = (struct op_key){graph->ops[i], 0, i};
+        keys[i] = (struct lull_periodic_op_key){graph->ops[i], 0, i};
     qsort(keys, graph->op_count, sizeof(*keys), by_index);
     for (size_t i = 1; i < graph->op_count; i++)
         keys[i].repeat = by_name(&keys[i - 1], &keys[i]) == 0 ? keys[i - 1].repeat + 1 : 0;
@@ -60,10 +60,10 @@ static struct op_key *list_keys(const struct lull_pipeline_graph *graph)
 }
 
 /* Lists the same keys in the order of the operations. */
-static struct op_key *list_keys_by_op(const struct lull_pipeline_graph *graph)
+static struct lull_periodic_op_key *list_keys_by_op(const struct lull_pipeline_graph *graph)
 {
-    struct op_key *sorted = list_keys(graph);
-    struct op_key *keys = malloc(graph->op_count * sizeof(*keys));
+    struct lull_periodic_op_key *sorted = list_keys(graph);
+    struct lull_periodic_op_key *keys = malloc(graph->op_count * sizeof(*keys));
 
     if (sorted != NULL && keys != NULL) {
         for (size_t i = 0; i < graph->op_count; i++)
@@ -86,7 +86,7 @@ static uint32_t microbatches_of(const struct lull_pipeline_graph *graph)
 }
 
 /* The micro-batch of the small pipeline that stands for one of the full pipeline. */
-static uint32_t small_microbatch(const struct expansion *expansion, uint32_t microbatch)
+static uint32_t small_microbatch(const struct lull_periodic_expansion *expansion, uint32_t microbatch)
 {
     const int64_t added = expansion->periods * expansion->period;
 
@@ -97,19 +97,19 @@ static uint32_t small_microbatch(const struct expansion *expansion, uint32_t mic
     return expansion->column + (microbatch - expansion->column) % expansion->period;
 }
 
-const struct op_key *expansion_find(const struct expansion *expansion, const struct op_key *key)
+const struct lull_periodic_op_key *expansion_find(const struct lull_periodic_expansion *expansion, const struct lull_periodic_op_key *key)
 {
     return bsearch(key, expansion->small, expansion->problem->small.graph->op_count, sizeof(*key),
                    by_repeat);
 }
 
-static int find_representatives(struct expansion *expansion, struct lull_error *err)
+static int find_representatives(struct lull_periodic_expansion *expansion, struct lull_error *err)
 {
     const struct lull_pipeline_graph *full = expansion->problem->full.graph;
 
     for (size_t op = 0; op < full->op_count; op++) {
-        struct op_key key = expansion->full[op];
-        const struct op_key *found;
+        struct lull_periodic_op_key key = expansion->full[op];
+        const struct lull_periodic_op_key *found;
 
         key.op.microbatch = small_microbatch(expansion, key.op.microbatch);
         found = expansion_find(expansion, &key);
@@ -123,7 +123,7 @@ static int find_representatives(struct expansion *expansion, struct lull_error *
     return 0;
 }
 
-static int compare_sizes(struct expansion *expansion, struct lull_error *err)
+static int compare_sizes(struct lull_periodic_expansion *expansion, struct lull_error *err)
 {
     const struct lull_periodic_problem *problem = expansion->problem;
     const uint32_t small = microbatches_of(problem->small.graph);
@@ -149,7 +149,7 @@ static int compare_sizes(struct expansion *expansion, struct lull_error *err)
     return 0;
 }
 
-int expansion_init(struct expansion *expansion, const struct lull_periodic_problem *problem,
+int expansion_init(struct lull_periodic_expansion *expansion, const struct lull_periodic_problem *problem,
                    struct lull_error *err)
 {
     const struct lull_pipeline_graph *small = problem->small.graph;
@@ -173,7 +173,7 @@ int expansion_init(struct expansion *expansion, const struct lull_periodic_probl
     return find_representatives(expansion, err);
 }
 
-void expansion_fini(struct expansion *expansion)
+void expansion_fini(struct lull_periodic_expansion *expansion)
 {
     free(expansion->small);
     free(expansion->small_by_op);
@@ -184,7 +184,7 @@ void expansion_fini(struct expansion *expansion)
     lull_certificate_fini(&expansion->small_flow);
 }
 
-bool expansion_choose(struct expansion *expansion, uint32_t number)
+bool expansion_choose(struct lull_periodic_expansion *expansion, uint32_t number)
 {
     const uint32_t columns = expansion->small_microbatches - expansion->period;
     const uint32_t away = (number + 1) / 2;
@@ -196,7 +196,7 @@ bool expansion_choose(struct expansion *expansion, uint32_t number)
     return find_representatives(expansion, NULL) == 0;
 }
 
-void expansion_durations(const struct expansion *expansion, const struct lull_frontier *small,
+void expansion_durations(const struct lull_periodic_expansion *expansion, const struct lull_frontier *small,
                          int64_t *duration_out)
 {
     lull_frontier_durations(small, expansion->small_duration_ns);
@@ -206,8 +206,8 @@ void expansion_durations(const struct expansion *expansion, const struct lull_fr
 
 /* How alike two edges are at their begin: 2 the begins are alike and as many micro-batches back, 1
  * they are alike, 0 they are not. */
-static int likeness(const struct op_key *from, const struct op_key *to,
-                    const struct op_key *small_from, const struct op_key *small_to)
+static int likeness(const struct lull_periodic_op_key *from, const struct lull_periodic_op_key *to,
+                    const struct lull_periodic_op_key *small_from, const struct lull_periodic_op_key *small_to)
 {
     if (from->op.device != small_from->op.device || from->op.chunk != small_from->op.chunk ||
         from->op.class_index != small_from->op.class_index || from->repeat != small_from->repeat)
@@ -220,7 +220,7 @@ static int likeness(const struct op_key *from, const struct op_key *to,
 
 /* The flow of the small graph's edge that stands for one of the full graph: of those into the
  * operation at its end, the one most alike. */
-static int64_t edge_flow(const struct expansion *expansion, const struct lull_pipeline_edge *edge)
+static int64_t edge_flow(const struct lull_periodic_expansion *expansion, const struct lull_pipeline_edge *edge)
 {
     const struct lull_pipeline_graph *small = expansion->problem->small.graph;
     const uint32_t to = expansion->stands_for[edge->to];
@@ -325,7 +325,7 @@ static void conserve(const struct fan *fan, struct lull_certificate *certificate
     }
 }
 
-int expansion_certify(struct expansion *expansion, const struct lull_frontier *small,
+int expansion_certify(struct lull_periodic_expansion *expansion, const struct lull_frontier *small,
                       const int64_t *duration_ns, struct lull_certificate *certificate,
                       struct lull_error *err)
 {

@@ -13,17 +13,17 @@
 
 #include "core/pipeline/frontier/periodic.h"
 
-struct op_key {
+struct lull_periodic_op_key {
     struct lull_pipeline_op op;
     uint32_t repeat;
     uint32_t index; /* of the operation */
 };
 
-struct expansion {
+struct lull_periodic_expansion {
     const struct lull_periodic_problem *problem;
-    struct op_key *small; /* of the small graph, sorted */
-    struct op_key *small_by_op;
-    struct op_key *full;  /* of the full graph, by operation */
+    struct lull_periodic_op_key *small; /* of the small graph, sorted */
+    struct lull_periodic_op_key *small_by_op;
+    struct lull_periodic_op_key *full;  /* of the full graph, by operation */
     uint32_t *stands_for; /* by operation of the full graph: the operation of the small one */
     struct lull_certificate small_flow;
     int64_t *small_duration_ns;
@@ -36,19 +36,19 @@ struct expansion {
 
 /* Errors: -EINVAL the graphs do not continue each other, -ENOMEM; the caller calls fini also then.
  */
-int expansion_init(struct expansion *expansion, const struct lull_periodic_problem *problem,
+int expansion_init(struct lull_periodic_expansion *expansion, const struct lull_periodic_problem *problem,
                    struct lull_error *err);
-void expansion_fini(struct expansion *expansion);
+void expansion_fini(struct lull_periodic_expansion *expansion);
 
 /* Chooses a column: number 0 is the middle one, larger ones are further from it. Returns false if
  * there are no more. */
-bool expansion_choose(struct expansion *expansion, uint32_t number);
+bool expansion_choose(struct lull_periodic_expansion *expansion, uint32_t number);
 
 /* The small pipeline's operation with this key, its index aside; null if there is none. */
-const struct op_key *expansion_find(const struct expansion *expansion, const struct op_key *key);
+const struct lull_periodic_op_key *expansion_find(const struct lull_periodic_expansion *expansion, const struct lull_periodic_op_key *key);
 
 /* Writes durations of the full graph's operations from where the small frontier stands. */
-void expansion_durations(const struct expansion *expansion, const struct lull_frontier *small,
+void expansion_durations(const struct lull_periodic_expansion *expansion, const struct lull_frontier *small,
                          int64_t *duration_out);
 
 /*
@@ -56,7 +56,7 @@ void expansion_durations(const struct expansion *expansion, const struct lull_fr
  * one does not repeat itself exactly around the column, the rest flows where the durations leave
  * least slack, so that the flow is conserved. Error: -EINVAL, as lull_certificate_check.
  */
-int expansion_certify(struct expansion *expansion, const struct lull_frontier *small,
+int expansion_certify(struct lull_periodic_expansion *expansion, const struct lull_frontier *small,
                       const int64_t *duration_ns, struct lull_certificate *certificate,
                       struct lull_error *err);
 

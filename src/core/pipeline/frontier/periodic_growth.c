@@ -8,14 +8,14 @@
 enum { BEGIN, END };
 
 /* Lists the column's operations. place: that of every operation of the small graph. */
-static int fill(struct growth *growth, const struct expansion *expansion, const uint32_t *place,
+static int fill(struct lull_periodic_growth *growth, const struct lull_periodic_expansion *expansion, const uint32_t *place,
                 struct lull_error *err)
 {
     const size_t count = expansion->problem->small.graph->op_count;
 
     for (size_t i = 0; i < count; i++) {
-        struct op_key key = expansion->small[i];
-        const struct op_key *later;
+        struct lull_periodic_op_key key = expansion->small[i];
+        const struct lull_periodic_op_key *later;
 
         if (key.op.microbatch < expansion->column ||
             key.op.microbatch >= expansion->column + expansion->period)
@@ -25,19 +25,19 @@ static int fill(struct growth *growth, const struct expansion *expansion, const 
         if (later == NULL)
             return lull_error_set(err, -EINVAL,
                                   "the pipeline does not repeat itself in the middle");
-        growth->ops[growth->op_count++] = (struct column_op){place[key.index], place[later->index]};
+        growth->ops[growth->op_count++] = (struct lull_periodic_column_op){place[key.index], place[later->index]};
     }
     return 0;
 }
 
-int growth_init(struct growth *growth, const struct expansion *expansion, struct lull_error *err)
+int growth_init(struct lull_periodic_growth *growth, const struct lull_periodic_expansion *expansion, struct lull_error *err)
 {
     const struct lull_pipeline_problem *small = &expansion->problem->small;
     const size_t count = small->graph->op_count;
     uint32_t *place = malloc(count * sizeof(*place));
     int status;
 
-    *growth = (struct growth){.ops = malloc(count * sizeof(*growth->ops))};
+    *growth = (struct lull_periodic_growth){.ops = malloc(count * sizeof(*growth->ops))};
     for (uint32_t device = 0; device < small->graph->device_count; device++)
         growth->blocking_w += small->blocking_w[device];
     if (place == NULL || growth->ops == NULL) {
@@ -51,14 +51,14 @@ int growth_init(struct growth *growth, const struct expansion *expansion, struct
     return status;
 }
 
-void growth_fini(struct growth *growth)
+void growth_fini(struct lull_periodic_growth *growth)
 {
     free(growth->ops);
-    *growth = (struct growth){.ops = NULL};
+    *growth = (struct lull_periodic_growth){.ops = NULL};
 }
 
 /* How much flows at least through both an operation and the same one a period later. */
-static int64_t flow_through(const struct network *network, const struct column_op *op)
+static int64_t flow_through(const struct lull_frontier_network *network, const struct lull_periodic_column_op *op)
 {
     const int64_t here = network->ops[op->here].flow;
     const int64_t later = network->ops[op->later].flow;
@@ -68,9 +68,9 @@ static int64_t flow_through(const struct network *network, const struct column_o
 
 /* A period's time: the distance of an operation from the same one a period later. It takes the
  * operation through which most flows, since there is no slack there. */
-static int64_t period_ns(const struct growth *growth, const struct network *network)
+static int64_t period_ns(const struct lull_periodic_growth *growth, const struct lull_frontier_network *network)
 {
-    const struct column_op *best = &growth->ops[0];
+    const struct lull_periodic_column_op *best = &growth->ops[0];
 
     assert(growth->op_count > 0);
     for (size_t i = 1; i < growth->op_count; i++) {
@@ -80,13 +80,13 @@ static int64_t period_ns(const struct growth *growth, const struct network *netw
     return network->potential[2 * best->later + BEGIN] - network->potential[2 * best->here + BEGIN];
 }
 
-static double column_nj(const struct growth *growth, const struct network *network)
+static double column_nj(const struct lull_periodic_growth *growth, const struct lull_frontier_network *network)
 {
     double energy_nj = 0.0;
 
     for (size_t i = 0; i < growth->op_count; i++) {
         const uint32_t here = growth->ops[i].here;
-        const struct flow_op *op = &network->ops[here];
+        const struct lull_frontier_flow_op *op = &network->ops[here];
 
         /* A window longer than the slowest corner's length costs what that does. */
         energy_nj += lull_curve_energy_nj(&network->curves.all[op->curve], network->curves.unit_w,
@@ -96,10 +96,10 @@ static double column_nj(const struct growth *growth, const struct network *netwo
     return energy_nj;
 }
 
-struct lull_frontier_point growth_extend(const struct growth *growth,
+struct lull_frontier_point growth_extend(const struct lull_periodic_growth *growth,
                                          const struct lull_frontier *small, int64_t periods)
 {
-    const struct network *network = lull_frontier_network(small);
+    const struct lull_frontier_network *network = lull_frontier_network(small);
     const int64_t more_ns = period_ns(growth, network);
     struct lull_frontier_point point = lull_frontier_here(small);
 

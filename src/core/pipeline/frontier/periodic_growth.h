@@ -16,25 +16,25 @@
 #include "core/pipeline/frontier/state.h"
 
 /* An operation of the column and the same one a period later, by place. */
-struct column_op {
+struct lull_periodic_column_op {
     uint32_t here;
     uint32_t later;
 };
 
-struct growth {
-    struct column_op *ops;
+struct lull_periodic_growth {
+    struct lull_periodic_column_op *ops;
     size_t op_count;
     double blocking_w; /* of all devices */
 };
 
 /* Finds the column. The caller calls fini also after an error: -EINVAL the column does not repeat
  * itself, -ENOMEM. */
-int growth_init(struct growth *growth, const struct expansion *expansion, struct lull_error *err);
-void growth_fini(struct growth *growth);
+int growth_init(struct lull_periodic_growth *growth, const struct lull_periodic_expansion *expansion, struct lull_error *err);
+void growth_fini(struct lull_periodic_growth *growth);
 
 /* The point of a pipeline that is `periods` periods longer, at the slope where the small frontier
  * stands. */
-struct lull_frontier_point growth_extend(const struct growth *growth,
+struct lull_frontier_point growth_extend(const struct lull_periodic_growth *growth,
                                          const struct lull_frontier *small, int64_t periods);
 
 #endif

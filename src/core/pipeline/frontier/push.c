@@ -13,12 +13,12 @@ enum { BEGIN, END };
 static const int64_t unbounded = INT64_MAX;
 
 /* How much more flows through an operation at length more_ns, and how much less at less_ns. */
-static int64_t room_for_more(const struct curve *curve, const struct flow_op *op)
+static int64_t room_for_more(const struct lull_frontier_curve *curve, const struct lull_frontier_flow_op *op)
 {
     return op->level < curve->steps ? curve->threshold[op->level] - op->flow : unbounded;
 }
 
-static int64_t room_for_less(const struct curve *curve, const struct flow_op *op)
+static int64_t room_for_less(const struct lull_frontier_curve *curve, const struct lull_frontier_flow_op *op)
 {
     uint32_t level = op->level;
 
@@ -31,14 +31,14 @@ static int64_t room_for_less(const struct curve *curve, const struct flow_op *op
  * Whether flow can come over an arc from a node that was settled before. Arcs into the begin: the
  * edges, forwards, then the operation, backwards.
  */
-static inline bool comes_into_begin(const struct network *network, uint32_t node, uint32_t number,
+static inline bool comes_into_begin(const struct lull_frontier_network *network, uint32_t node, uint32_t number,
                                     uint32_t *from_out)
 {
-    const struct flow_op *op = &network->ops[node / 2];
+    const struct lull_frontier_flow_op *op = &network->ops[node / 2];
     const uint32_t index = op->first_in + number;
 
     if (index < op[1].first_in) {
-        const struct flow_edge *edge = &network->edges[network->in_edges[index]];
+        const struct lull_frontier_flow_edge *edge = &network->edges[network->in_edges[index]];
 
         *from_out = 2 * edge->from + END;
         return network->rank[*from_out] < network->rank[node] &&
@@ -51,13 +51,13 @@ static inline bool comes_into_begin(const struct network *network, uint32_t node
 
 /* Arcs into the end: the operation, forwards, then the edges, backwards: flow that is taken back.
  */
-static inline bool comes_into_end(const struct network *network, uint32_t node, uint32_t number,
+static inline bool comes_into_end(const struct lull_frontier_network *network, uint32_t node, uint32_t number,
                                   uint32_t *from_out)
 {
-    const struct flow_op *op = &network->ops[node / 2];
+    const struct lull_frontier_flow_op *op = &network->ops[node / 2];
 
     if (number > 0) {
-        const struct flow_edge *edge = &network->edges[op->first_out + number - 1];
+        const struct lull_frontier_flow_edge *edge = &network->edges[op->first_out + number - 1];
 
         *from_out = 2 * edge->to + BEGIN;
         return edge->flow > 0 && network->rank[*from_out] < network->rank[node];
@@ -68,9 +68,9 @@ static inline bool comes_into_end(const struct network *network, uint32_t node, 
 }
 
 /* Goes back by one arc, from the node on top of the way; false if there is none left. */
-static bool step_back(struct network *network, uint32_t node, uint32_t *from_out)
+static bool step_back(struct lull_frontier_network *network, uint32_t node, uint32_t *from_out)
 {
-    const struct flow_op *op = &network->ops[node / 2];
+    const struct lull_frontier_flow_op *op = &network->ops[node / 2];
     uint32_t number = network->cursor[node];
     bool comes = false;
 
@@ -91,9 +91,9 @@ static bool step_back(struct network *network, uint32_t node, uint32_t *from_out
 }
 
 /* Whether the arc that the way takes into a node is its operation, and if not, which edge. */
-static inline bool is_op(const struct network *network, uint32_t node, uint32_t *edge_out)
+static inline bool is_op(const struct lull_frontier_network *network, uint32_t node, uint32_t *edge_out)
 {
-    const struct flow_op *op = &network->ops[node / 2];
+    const struct lull_frontier_flow_op *op = &network->ops[node / 2];
     const uint32_t number = network->cursor[node];
 
     if (node % 2 == END) {
@@ -107,10 +107,10 @@ static inline bool is_op(const struct network *network, uint32_t node, uint32_t 
 }
 
 /* What fits through the arc that the way takes into a node. */
-static inline int64_t room_into(const struct network *network, uint32_t node)
+static inline int64_t room_into(const struct lull_frontier_network *network, uint32_t node)
 {
-    const struct flow_op *op = &network->ops[node / 2];
-    const struct curve *curve = &network->curves.all[op->curve];
+    const struct lull_frontier_flow_op *op = &network->ops[node / 2];
+    const struct lull_frontier_curve *curve = &network->curves.all[op->curve];
     uint32_t edge;
 
     if (is_op(network, node, &edge))
@@ -118,9 +118,9 @@ static inline int64_t room_into(const struct network *network, uint32_t node)
     return node % 2 == BEGIN ? unbounded : network->edges[edge].flow;
 }
 
-static inline void push_into(struct network *network, uint32_t node, int64_t amount)
+static inline void push_into(struct lull_frontier_network *network, uint32_t node, int64_t amount)
 {
-    struct flow_op *op = &network->ops[node / 2];
+    struct lull_frontier_flow_op *op = &network->ops[node / 2];
     uint32_t edge;
 
     if (is_op(network, node, &edge)) {
@@ -136,7 +136,7 @@ static inline void push_into(struct network *network, uint32_t node, int64_t amo
  * source, and says in *amount how much that is; unbounded: nothing limits it, and nothing is
  * pushed. Returns how many nodes of the way can still be used.
  */
-static uint32_t push_over_way(struct network *network, const uint32_t *way, uint32_t length,
+static uint32_t push_over_way(struct lull_frontier_network *network, const uint32_t *way, uint32_t length,
                               int64_t *amount)
 {
     uint32_t usable = length;
@@ -155,16 +155,16 @@ static uint32_t push_over_way(struct network *network, const uint32_t *way, uint
     return usable;
 }
 
-static bool at_source(const struct network *network, uint32_t node)
+static bool at_source(const struct lull_frontier_network *network, uint32_t node)
 {
-    const struct flow_op *op = &network->ops[node / 2];
+    const struct lull_frontier_flow_op *op = &network->ops[node / 2];
 
     return node % 2 == BEGIN && op->first_in == op[1].first_in &&
            network->potential[node] == -network->time_ns;
 }
 
 /* Pushes all that goes from the source to the sink through one last operation. */
-static bool push_to(struct network *network, uint32_t sink)
+static bool push_to(struct lull_frontier_network *network, uint32_t sink)
 {
     uint32_t *way = network->way;
     uint32_t length = 1;
@@ -189,7 +189,7 @@ static bool push_to(struct network *network, uint32_t sink)
     return true;
 }
 
-bool lull_network_push(struct network *network)
+bool lull_network_push(struct lull_frontier_network *network)
 {
     memset(network->cursor, 0, 2 * (size_t)network->op_count * sizeof(*network->cursor));
     for (uint32_t i = 0; i < network->sink_count; i++) {

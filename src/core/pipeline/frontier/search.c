@@ -11,13 +11,13 @@
 
 enum { BEGIN, END };
 
-static int heap_push(struct network *network, int64_t distance, uint32_t node)
+static int heap_push(struct lull_frontier_network *network, int64_t distance, uint32_t node)
 {
     size_t i = network->heap_count;
 
     if (i == network->heap_room) {
         const size_t room = i == 0 ? 1024 : 2 * i;
-        struct flow_key *heap = realloc(network->heap, room * sizeof(*heap));
+        struct lull_frontier_flow_key *heap = realloc(network->heap, room * sizeof(*heap));
 
         if (heap == NULL)
             return -ENOMEM;
@@ -29,15 +29,15 @@ static int heap_push(struct network *network, int64_t distance, uint32_t node)
         network->heap[i] = network->heap[(i - 1) / 2];
         i = (i - 1) / 2;
     }
-    network->heap[i] = (struct flow_key){distance, node};
+    network->heap[i] = (struct lull_frontier_flow_key){distance, node};
     return 0;
 }
 
-static struct flow_key heap_pop(struct network *network)
+static struct lull_frontier_flow_key heap_pop(struct lull_frontier_network *network)
 {
-    struct flow_key *heap = network->heap;
-    const struct flow_key top = heap[0];
-    const struct flow_key last = heap[--network->heap_count];
+    struct lull_frontier_flow_key *heap = network->heap;
+    const struct lull_frontier_flow_key top = heap[0];
+    const struct lull_frontier_flow_key last = heap[--network->heap_count];
     const size_t count = network->heap_count;
     size_t i = 0;
 
@@ -59,10 +59,10 @@ static struct flow_key heap_pop(struct network *network)
 
 /* What the search carries from node to node; no pointer to it leaves this file's inline functions,
  * so that its members live in registers. */
-struct search {
-    struct network *network;
-    const struct flow_op *ops;
-    const struct flow_edge *edges;
+struct curve_search {
+    struct lull_frontier_network *network;
+    const struct lull_frontier_flow_op *ops;
+    const struct lull_frontier_flow_edge *edges;
     const int64_t *potential;
     int64_t *distance_to;
     uint32_t *rank;
@@ -74,14 +74,14 @@ struct search {
     int status;
 };
 
-static inline void settle(struct search *search, uint32_t node)
+static inline void settle(struct curve_search *search, uint32_t node)
 {
     search->rank[node] = search->settled_count;
     search->settled[search->settled_count++] = node;
 }
 
 /* A node that is farther away than what is looked at can be reached over an arc of this slack. */
-static inline void reach(struct search *search, uint32_t node, int64_t slack)
+static inline void reach(struct curve_search *search, uint32_t node, int64_t slack)
 {
     const int64_t distance = search->distance + slack;
 
@@ -95,14 +95,14 @@ static inline void reach(struct search *search, uint32_t node, int64_t slack)
         search->status = heap_push(search->network, distance, node);
 }
 
-static inline bool is_farther(const struct search *search, uint32_t node)
+static inline bool is_farther(const struct curve_search *search, uint32_t node)
 {
     return search->distance_to[node] > search->distance;
 }
 
-static inline void look_from_begin(struct search *search, uint32_t node)
+static inline void look_from_begin(struct curve_search *search, uint32_t node)
 {
-    const struct flow_op *op = &search->ops[node / 2];
+    const struct lull_frontier_flow_op *op = &search->ops[node / 2];
 
     if (is_farther(search, node + 1))
         reach(search, node + 1,
@@ -116,13 +116,13 @@ static inline void look_from_begin(struct search *search, uint32_t node)
     }
 }
 
-static inline void look_from_end(struct search *search, uint32_t node)
+static inline void look_from_end(struct curve_search *search, uint32_t node)
 {
-    const struct flow_op *op = &search->ops[node / 2];
+    const struct lull_frontier_flow_op *op = &search->ops[node / 2];
     const int64_t potential = search->potential[node];
 
     for (uint32_t i = op->first_out; i < op[1].first_out; i++) {
-        const struct flow_edge *edge = &search->edges[i];
+        const struct lull_frontier_flow_edge *edge = &search->edges[i];
         const uint32_t to = 2 * edge->to + BEGIN;
 
         if (is_farther(search, to))
@@ -135,7 +135,7 @@ static inline void look_from_end(struct search *search, uint32_t node)
 }
 
 /* Looks from what has been settled at the search's distance, in that order, until the sink is. */
-static inline void look_around(struct search *search)
+static inline void look_around(struct curve_search *search)
 {
     while (search->looked_at < search->settled_count && search->shift_ns > search->distance) {
         const uint32_t next = search->settled[search->looked_at++];
@@ -147,7 +147,7 @@ static inline void look_around(struct search *search)
     }
 }
 
-static void forget_search(struct network *network)
+static void forget_search(struct lull_frontier_network *network)
 {
     const size_t nodes = 2 * (size_t)network->op_count;
 
@@ -157,9 +157,9 @@ static void forget_search(struct network *network)
     network->heap_count = 0;
 }
 
-static struct search begin_search(struct network *network)
+static struct curve_search begin_search(struct lull_frontier_network *network)
 {
-    return (struct search){
+    return (struct curve_search){
         .network = network,
         .ops = network->ops,
         .edges = network->edges,
@@ -173,10 +173,10 @@ static struct search begin_search(struct network *network)
 
 /* Settles the nearest of the nodes that have been reached and not settled; false: none is nearer
  * than the sink. */
-static inline bool settle_nearest(struct search *search)
+static inline bool settle_nearest(struct curve_search *search)
 {
     while (search->status == 0 && search->network->heap_count > 0) {
-        const struct flow_key next = heap_pop(search->network);
+        const struct lull_frontier_flow_key next = heap_pop(search->network);
 
         if (next.distance >= search->shift_ns)
             return false;
@@ -189,9 +189,9 @@ static inline bool settle_nearest(struct search *search)
     return false;
 }
 
-int lull_network_search(struct network *network)
+int lull_network_search(struct lull_frontier_network *network)
 {
-    struct search search = begin_search(network);
+    struct curve_search search = begin_search(network);
 
     forget_search(network);
     for (uint32_t i = 0; i < network->source_count; i++) {
@@ -207,7 +207,7 @@ int lull_network_search(struct network *network)
     return search.status;
 }
 
-void lull_network_shift(struct network *network, int64_t by_ns)
+void lull_network_shift(struct lull_frontier_network *network, int64_t by_ns)
 {
     if (by_ns == 0)
         return;

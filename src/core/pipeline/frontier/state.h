@@ -18,7 +18,7 @@
 #include "core/pipeline/frontier/frontier.h"
 
 /* Corners of the convex hull of a class at a blocking power, the slowest first. */
-struct curve {
+struct lull_frontier_curve {
     uint32_t class_index;
     uint32_t steps; /* corners - 1 */
     double blocking_w;
@@ -28,8 +28,8 @@ struct curve {
     int64_t *threshold; /* steps, rising: with this much flow the next corner is worth it */
 };
 
-struct curves {
-    struct curve *all;
+struct lull_frontier_curves {
+    struct lull_frontier_curve *all;
     size_t count;
     size_t room;
     uint32_t *of_op; /* by place */
@@ -38,7 +38,7 @@ struct curves {
 
 /* An operation, with the length at which more can flow through it, and the one at which less can.
  */
-struct flow_op {
+struct lull_frontier_flow_op {
     int64_t more_ns;
     int64_t less_ns; /* only valid while flow > 0 */
     int64_t flow;
@@ -53,23 +53,23 @@ struct flow_op {
  * operations', close together, since the search looks at little else. */
 enum { FLOW_UNSETTLED = UINT32_MAX };
 
-struct flow_edge {
+struct lull_frontier_flow_edge {
     int64_t flow;
     int64_t latency_ns;
     uint32_t from; /* places */
     uint32_t to;
 };
 
-struct flow_key {
+struct lull_frontier_flow_key {
     int64_t distance;
     uint32_t node;
 };
 
-struct network {
+struct lull_frontier_network {
     const struct lull_pipeline_graph *graph;
-    struct curves curves;
-    struct flow_op *ops; /* op_count + 1: the last closes first_out and first_in */
-    struct flow_edge *edges;
+    struct lull_frontier_curves curves;
+    struct lull_frontier_flow_op *ops; /* op_count + 1: the last closes first_out and first_in */
+    struct lull_frontier_flow_edge *edges;
     uint32_t *in_edges;
     uint32_t
         *carried_from; /* from first_in on: the places that an operation's carriers come from */
@@ -87,7 +87,7 @@ struct network {
     int64_t *distance;
     uint32_t *rank;   /* the order in which the search settled the nodes */
     uint32_t *cursor; /* the first of the arcs into the node that has not been tried in vain */
-    struct flow_key *heap;
+    struct lull_frontier_flow_key *heap;
     size_t heap_count;
     size_t heap_room;
     uint32_t *way; /* for the blocking flow */
@@ -97,7 +97,7 @@ struct network {
 };
 
 /* A state of the network that can be returned to. */
-struct kept {
+struct lull_frontier_kept {
     int64_t time_ns;
     int64_t value;
     double effective_nj;
@@ -105,47 +105,47 @@ struct kept {
 };
 
 /* frontier.c: the network where a frontier stands. */
-const struct network *lull_frontier_network(const struct lull_frontier *frontier);
+const struct lull_frontier_network *lull_frontier_network(const struct lull_frontier *frontier);
 
 /* curve.c. Errors: -ENOMEM; -EINVAL a blocking power is negative or no number. */
-int lull_curves_init(struct curves *curves, const struct lull_pipeline_problem *problem,
+int lull_curves_init(struct lull_frontier_curves *curves, const struct lull_pipeline_problem *problem,
                      struct lull_error *err);
-void lull_curves_fini(struct curves *curves);
+void lull_curves_fini(struct lull_frontier_curves *curves);
 
 /* The effective energy of the relaxed optimum for a length, which counts as no shorter than the
  * fastest corner's and no longer than the slowest one's. */
-double lull_curve_energy_nj(const struct curve *curve, double unit_w, int64_t length_ns);
+double lull_curve_energy_nj(const struct lull_frontier_curve *curve, double unit_w, int64_t length_ns);
 
 /* flow.c. The network starts without flow, every operation at its slowest corner. Errors: those of
  * lull_curves_init. */
-int lull_network_init(struct network *network, const struct lull_pipeline_problem *problem,
+int lull_network_init(struct lull_frontier_network *network, const struct lull_pipeline_problem *problem,
                       struct lull_error *err);
-void lull_network_fini(struct network *network);
-void lull_network_reset(struct network *network);
+void lull_network_fini(struct lull_frontier_network *network);
+void lull_network_reset(struct lull_frontier_network *network);
 
 /* keep copies the state; return goes back to it. The caller sets kept->effective_nj. Error:
  * -ENOMEM. */
-int lull_network_keep(const struct network *network, struct kept *kept);
-void lull_network_return(struct network *network, const struct kept *kept);
+int lull_network_keep(const struct lull_frontier_network *network, struct lull_frontier_kept *kept);
+void lull_network_return(struct lull_frontier_network *network, const struct lull_frontier_kept *kept);
 
 /* Updates an operation's level and lengths after its flow has changed. */
-void lull_network_update(const struct curve *curve, struct flow_op *op);
+void lull_network_update(const struct lull_frontier_curve *curve, struct lull_frontier_flow_op *op);
 
 /* Changes an edge's flow. */
-void lull_network_carry(struct network *network, uint32_t edge, int64_t change);
+void lull_network_carry(struct lull_frontier_network *network, uint32_t edge, int64_t change);
 
 /* search.c. Finds the shortest way to the sink over slacks: shift_ns, and the nodes that it settles
  * on the way. Error: -ENOMEM. */
-int lull_network_search(struct network *network);
+int lull_network_search(struct lull_frontier_network *network);
 
 /* Shortens the iteration by `by_ns`, at most by what the search found. */
-void lull_network_shift(struct network *network, int64_t by_ns);
+void lull_network_shift(struct lull_frontier_network *network, int64_t by_ns);
 
 /*
  * push.c. Pushes as much flow as goes over the ways without slack that the search found, after a
  * shift by all of shift_ns. Returns false if any amount would flow: the iteration cannot become
  * shorter.
  */
-bool lull_network_push(struct network *network);
+bool lull_network_push(struct lull_frontier_network *network);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 /* A derived class is a sum of shares of measured ones. */
-struct share {
+struct fit_share {
     const struct lull_pipeline_class *operations;
     double ratio;
 };
@@ -15,7 +15,7 @@ struct share {
 enum { MOST_SHARES = 3 };
 
 struct recipe {
-    struct share shares[MOST_SHARES];
+    struct fit_share shares[MOST_SHARES];
     size_t count;
 };
 
@@ -60,7 +60,7 @@ static bool take(const struct lull_pipeline_fit *fit, uint32_t stage, enum lull_
     if (operations == NULL)
         return false;
     assert(recipe->count < MOST_SHARES);
-    recipe->shares[recipe->count++] = (struct share){operations, ratio};
+    recipe->shares[recipe->count++] = (struct fit_share){operations, ratio};
     return true;
 }
 
@@ -81,7 +81,7 @@ static bool choose_recipe(const struct lull_pipeline_fit *fit, uint32_t stage,
     const struct lull_pipeline_class *measured = find(fit, stage, kind, partner);
 
     if (measured != NULL) {
-        recipe->shares[recipe->count++] = (struct share){measured, 1.0};
+        recipe->shares[recipe->count++] = (struct fit_share){measured, 1.0};
         return true;
     }
     switch (kind) {
@@ -118,7 +118,7 @@ static bool mix(const struct recipe *recipe, uint32_t parts, uint32_t sm_mhz,
     double energy_nj = 0.0;
 
     for (size_t i = 0; i < recipe->count; i++) {
-        const struct share *share = &recipe->shares[i];
+        const struct fit_share *share = &recipe->shares[i];
         const struct lull_pipeline_point *point = at_clock(share->operations, sm_mhz);
 
         if (point == NULL)

@@ -28,11 +28,11 @@ static const double WORTH_RATIO = 0.0002;
  * its earliest ends, and half-way between those and the latest. */
 enum guide { RELAXED, EARLIEST, BETWEEN, PASSES };
 
-struct search {
+struct beam_search {
     struct lull_pipeline_rounding *rounding;
     struct lull_frontier *frontier;
     int64_t deadline_ns;
-    struct beam beam;
+    struct lull_beam beam;
     struct lull_certificate flow;
     int64_t *duration_ns;
     uint32_t *found; /* the best plan of the flow at hand, in steps */
@@ -40,7 +40,7 @@ struct search {
     int64_t found_cost;
 };
 
-static int search_create(struct search *search)
+static int search_create(struct beam_search *search)
 {
     const struct lull_pipeline_rounding *rounding = search->rounding;
     const size_t count = rounding->count;
@@ -56,7 +56,7 @@ static int search_create(struct search *search)
     return result;
 }
 
-static void search_destroy(struct search *search)
+static void search_destroy(struct beam_search *search)
 {
     lull_beam_destroy(&search->beam);
     lull_certificate_fini(&search->flow);
@@ -66,7 +66,7 @@ static void search_destroy(struct search *search)
 }
 
 /* Guides along the relaxed optimum's ends, stretched to the deadline. */
-static void guide_relaxed(struct search *search, const struct lull_frontier *frontier)
+static void guide_relaxed(struct beam_search *search, const struct lull_frontier *frontier)
 {
     struct lull_pipeline_rounding *rounding = search->rounding;
     double stretch;
@@ -81,7 +81,7 @@ static void guide_relaxed(struct search *search, const struct lull_frontier *fro
 }
 
 /* Guides along the ends of the best plan of this flow. */
-static void guide_found(struct search *search, enum guide guide)
+static void guide_found(struct beam_search *search, enum guide guide)
 {
     struct lull_pipeline_rounding *rounding = search->rounding;
 
@@ -97,7 +97,7 @@ static void guide_found(struct search *search, enum guide guide)
     }
 }
 
-static void keep_better(struct search *search, const uint32_t *step)
+static void keep_better(struct beam_search *search, const uint32_t *step)
 {
     const struct lull_pipeline_rounding *rounding = search->rounding;
     const int64_t cost = lull_round_cost(rounding, step);
@@ -111,7 +111,7 @@ static void keep_better(struct search *search, const uint32_t *step)
 }
 
 /* Makes all passes of one flow, each followed by moves from the plan that it finds. */
-static void run_passes(struct search *search)
+static void run_passes(struct beam_search *search)
 {
     struct lull_pipeline_rounding *rounding = search->rounding;
 
@@ -131,7 +131,7 @@ static void run_passes(struct search *search)
 }
 
 /* The best plan's energy in an iteration that takes as long as the deadline. */
-static double best_energy_j(const struct search *search)
+static double best_energy_j(const struct beam_search *search)
 {
     struct lull_pipeline_rounding *rounding = search->rounding;
 
@@ -141,7 +141,7 @@ static double best_energy_j(const struct search *search)
 }
 
 /* Makes passes along one relaxed optimum after the other, while that is worth it. */
-static int run_guides(struct search *search)
+static int run_guides(struct beam_search *search)
 {
     double energy_j = best_energy_j(search);
     double enough_j = 0.0;
@@ -174,7 +174,7 @@ static int run_guides(struct search *search)
 int lull_pipeline_beam(struct lull_pipeline_rounding *rounding, struct lull_frontier *frontier,
                        int64_t deadline_ns, uint32_t *point_inout)
 {
-    struct search search = {.rounding = rounding, .frontier = frontier, .deadline_ns = deadline_ns};
+    struct beam_search search = {.rounding = rounding, .frontier = frontier, .deadline_ns = deadline_ns};
     int result = search_create(&search);
     int64_t makespan_ns;
 

@@ -22,8 +22,8 @@ enum { ALIKE = 2 };
 
 static int by_begin(const void *left, const void *right)
 {
-    const struct turn *a = left;
-    const struct turn *b = right;
+    const struct lull_beam_turn *a = left;
+    const struct lull_beam_turn *b = right;
 
     if (a->begin_ns != b->begin_ns)
         return a->begin_ns < b->begin_ns ? -1 : 1;
@@ -32,13 +32,13 @@ static int by_begin(const void *left, const void *right)
 
 /* Operations take their turns in the order in which the guide begins them, but always after the
  * operations that they wait for. */
-static void take_turns(struct beam *beam)
+static void take_turns(struct lull_beam *beam)
 {
     const struct lull_pipeline_rounding *rounding = beam->rounding;
-    struct turn *turns = beam->turns;
+    struct lull_beam_turn *turns = beam->turns;
 
     for (uint32_t op = 0; op < rounding->count; op++) {
-        turns[op] = (struct turn){0, op};
+        turns[op] = (struct lull_beam_turn){0, op};
         for (uint32_t k = rounding->first_in[op]; k < rounding->first_in[op + 1]; k++) {
             const uint32_t before = rounding->in[k].op;
             const int64_t arrival_ns = beam->guide_ns[before] + rounding->in[k].latency_ns;
@@ -55,7 +55,7 @@ static void take_turns(struct beam *beam)
 }
 
 /* Ends are kept in as few slots as there are ends that later turns need. */
-static void assign_slots(struct beam *beam)
+static void assign_slots(struct lull_beam *beam)
 {
     const struct lull_pipeline_rounding *rounding = beam->rounding;
     uint32_t free_count = 0;
@@ -86,9 +86,9 @@ struct choice {
 
 /* Lists the steps of least loss at the price of the operation's flow, the least first. Returns how
  * many there are. */
-static uint32_t list_choices(const struct beam *beam, uint32_t op, struct choice *choices)
+static uint32_t list_choices(const struct lull_beam *beam, uint32_t op, struct choice *choices)
 {
-    const struct ladder *ladder = ladder_at(beam->rounding, op);
+    const struct lull_rounding_ladder *ladder = ladder_at(beam->rounding, op);
     const struct lull_pipeline_point *points =
         beam->rounding->problem->profile->classes[ladder->class_index].points;
     const double price_w = beam->op_price_w[op] - ladder->blocking_w;
@@ -110,29 +110,29 @@ static uint32_t list_choices(const struct beam *beam, uint32_t op, struct choice
     return count;
 }
 
-static double astray_nj(const struct beam *beam, uint32_t op, int64_t end_ns)
+static double astray_nj(const struct lull_beam *beam, uint32_t op, int64_t end_ns)
 {
     return ASTRAY_SHARE * beam->op_price_w[op] * fabs((double)(end_ns - beam->guide_ns[op]));
 }
 
 /* Updates a partial plan when the operation begins: slack on its edges is lost, and an end that no
  * later turn needs is no longer astray. Returns when the operation begins. */
-static int64_t begin_turn(const struct beam *beam, uint32_t turn, const int64_t *end_ns,
-                          struct partial *partial)
+static int64_t begin_turn(const struct lull_beam *beam, uint32_t turn, const int64_t *end_ns,
+                          struct lull_beam_partial *partial)
 {
     const struct lull_pipeline_rounding *rounding = beam->rounding;
     const uint32_t op = beam->turns[turn].op;
     int64_t begin_ns = 0;
 
     for (uint32_t k = rounding->first_in[op]; k < rounding->first_in[op + 1]; k++) {
-        const struct link *link = &rounding->in[k];
+        const struct lull_rounding_link *link = &rounding->in[k];
         const int64_t arrival_ns = end_ns[beam->slot[link->op]] + link->latency_ns;
 
         if (arrival_ns > begin_ns)
             begin_ns = arrival_ns;
     }
     for (uint32_t k = rounding->first_in[op]; k < rounding->first_in[op + 1]; k++) {
-        const struct link *link = &rounding->in[k];
+        const struct lull_rounding_link *link = &rounding->in[k];
         const int64_t arrival_ns = end_ns[beam->slot[link->op]] + link->latency_ns;
 
         partial->lost_nj += beam->in_price_w[k] * (double)(begin_ns - arrival_ns);
@@ -142,22 +142,22 @@ static int64_t begin_turn(const struct beam *beam, uint32_t turn, const int64_t 
     return begin_ns;
 }
 
-static uint32_t list_candidates(struct beam *beam, uint32_t turn, uint32_t partials)
+static uint32_t list_candidates(struct lull_beam *beam, uint32_t turn, uint32_t partials)
 {
     const uint32_t op = beam->turns[turn].op;
-    const struct ladder *ladder = ladder_at(beam->rounding, op);
+    const struct lull_rounding_ladder *ladder = ladder_at(beam->rounding, op);
     struct choice choices[BEAM_STEPS];
     const uint32_t choice_count = list_choices(beam, op, choices);
     uint32_t count = 0;
 
     for (uint32_t from = 0; from < partials; from++) {
         const int64_t *ends_ns = beam->now_end_ns + (size_t)from * beam->slot_count;
-        struct partial begun = beam->now[from];
+        struct lull_beam_partial begun = beam->now[from];
         const int64_t begin_ns = begin_turn(beam, turn, ends_ns, &begun);
 
         for (uint32_t i = 0; i < choice_count; i++) {
             const int64_t end_ns = begin_ns + ladder->steps[choices[i].step].time_ns;
-            struct partial then = begun;
+            struct lull_beam_partial then = begun;
 
             if (end_ns + beam->tail_ns[op] > beam->deadline_ns)
                 continue;
@@ -166,7 +166,7 @@ static uint32_t list_candidates(struct beam *beam, uint32_t turn, uint32_t parti
                 then.lost_nj += beam->op_price_w[op] * (double)(beam->deadline_ns - end_ns);
             if (beam->slot[op] != NO_SLOT)
                 then.astray_nj += astray_nj(beam, op, end_ns);
-            beam->candidates[count++] = (struct candidate){then, then.lost_nj + then.astray_nj,
+            beam->candidates[count++] = (struct lull_beam_candidate){then, then.lost_nj + then.astray_nj,
                                                            from, choices[i].step, end_ns};
         }
     }
@@ -177,8 +177,8 @@ static uint32_t list_candidates(struct beam *beam, uint32_t turn, uint32_t parti
 
 static int by_key(const void *left, const void *right)
 {
-    const struct candidate *a = left;
-    const struct candidate *b = right;
+    const struct lull_beam_candidate *a = left;
+    const struct lull_beam_candidate *b = right;
 
     if (a->key < b->key || a->key > b->key)
         return a->key < b->key ? -1 : 1;
@@ -189,7 +189,7 @@ static int by_key(const void *left, const void *right)
 
 /* Brings the candidates with the `wanted` least keys to the front, in any order (quickselect, Hoare
  * 1961). */
-static void select_least(struct candidate *candidates, uint32_t count, uint32_t wanted)
+static void select_least(struct lull_beam_candidate *candidates, uint32_t count, uint32_t wanted)
 {
     uint32_t low = 0;
     uint32_t high = count;
@@ -207,7 +207,7 @@ static void select_least(struct candidate *candidates, uint32_t count, uint32_t 
             } else if (left + 1 == right) {
                 break; /* only the pivot is left, which begins the upper side */
             } else {
-                const struct candidate swapped = candidates[left];
+                const struct lull_beam_candidate swapped = candidates[left];
 
                 candidates[left++] = candidates[right - 1];
                 candidates[--right] = swapped;
@@ -221,7 +221,7 @@ static void select_least(struct candidate *candidates, uint32_t count, uint32_t 
 }
 
 /* Hashes the ends that later turns need; never 0, which marks a free place of the hash table. */
-static uint64_t describe(const struct beam *beam, const int64_t *end_ns)
+static uint64_t describe(const struct lull_beam *beam, const int64_t *end_ns)
 {
     uint64_t hash = UINT64_C(1469598103934665603);
 
@@ -233,7 +233,7 @@ static uint64_t describe(const struct beam *beam, const int64_t *end_ns)
 }
 
 /* Whether no partial plan with this description has been kept yet; remembers it. */
-static bool is_new(struct beam *beam, uint64_t description)
+static bool is_new(struct lull_beam *beam, uint64_t description)
 {
     const uint32_t mask = beam->seen_size - 1;
     uint32_t at = (uint32_t)(description >> 20) & mask;
@@ -246,7 +246,7 @@ static bool is_new(struct beam *beam, uint64_t description)
 }
 
 /* Writes the ends of the partial plan that a candidate makes. */
-static void extend(const struct beam *beam, uint32_t turn, const struct candidate *candidate,
+static void extend(const struct lull_beam *beam, uint32_t turn, const struct lull_beam_candidate *candidate,
                    int64_t *end_ns)
 {
     const struct lull_pipeline_rounding *rounding = beam->rounding;
@@ -262,7 +262,7 @@ static void extend(const struct beam *beam, uint32_t turn, const struct candidat
 }
 
 /* Keeps the best candidates, only one of those alike. Returns how many are kept. */
-static uint32_t keep(struct beam *beam, uint32_t turn, uint32_t count)
+static uint32_t keep(struct lull_beam *beam, uint32_t turn, uint32_t count)
 {
     uint32_t kept = 0;
 
@@ -273,7 +273,7 @@ static uint32_t keep(struct beam *beam, uint32_t turn, uint32_t count)
     qsort(beam->candidates, count, sizeof(*beam->candidates), by_key);
     memset(beam->seen, 0, beam->seen_size * sizeof(*beam->seen));
     for (uint32_t i = 0; i < count && kept < beam->width; i++) {
-        const struct candidate *candidate = &beam->candidates[i];
+        const struct lull_beam_candidate *candidate = &beam->candidates[i];
         int64_t *end_ns = beam->next_end_ns + (size_t)kept * beam->slot_count;
 
         extend(beam, turn, candidate, end_ns);
@@ -281,15 +281,15 @@ static uint32_t keep(struct beam *beam, uint32_t turn, uint32_t count)
             continue;
         beam->next[kept] = candidate->partial;
         beam->origins[(size_t)turn * beam->width + kept] =
-            (struct origin){candidate->from, candidate->step};
+            (struct lull_beam_origin){candidate->from, candidate->step};
         kept++;
     }
     return kept;
 }
 
-static void swap_sides(struct beam *beam)
+static void swap_sides(struct lull_beam *beam)
 {
-    struct partial *const partials = beam->now;
+    struct lull_beam_partial *const partials = beam->now;
     int64_t *const end_ns = beam->now_end_ns;
 
     beam->now = beam->next;
@@ -298,7 +298,7 @@ static void swap_sides(struct beam *beam)
     beam->next_end_ns = end_ns;
 }
 
-bool lull_beam_pass(struct beam *beam, uint32_t *step_out)
+bool lull_beam_pass(struct lull_beam *beam, uint32_t *step_out)
 {
     const uint32_t count = beam->rounding->count;
     uint32_t partials = 1;
@@ -307,7 +307,7 @@ bool lull_beam_pass(struct beam *beam, uint32_t *step_out)
     take_turns(beam);
     assign_slots(beam);
     assert(beam->slot_count <= count);
-    beam->now[0] = (struct partial){0.0, 0.0};
+    beam->now[0] = (struct lull_beam_partial){0.0, 0.0};
     memset(beam->now_end_ns, 0, beam->slot_count * sizeof(*beam->now_end_ns));
     for (uint32_t turn = 0; turn < count; turn++) {
         partials = keep(beam, turn, list_candidates(beam, turn, partials));
@@ -316,7 +316,7 @@ bool lull_beam_pass(struct beam *beam, uint32_t *step_out)
         swap_sides(beam);
     }
     for (uint32_t turn = count; turn-- > 0;) {
-        const struct origin *origin = &beam->origins[(size_t)turn * beam->width + at];
+        const struct lull_beam_origin *origin = &beam->origins[(size_t)turn * beam->width + at];
 
         assert(at < beam->width);
         step_out[beam->turns[turn].op] = origin->step;

@@ -30,14 +30,14 @@ static uint32_t width_for(uint32_t count)
 
 /* The shortest time from each operation's end to the end of all: every operation after it runs at
  * its fastest step. */
-static void find_tails(struct beam *beam)
+static void find_tails(struct lull_beam *beam)
 {
     const struct lull_pipeline_rounding *rounding = beam->rounding;
 
     for (uint32_t op = rounding->count; op-- > 0;) {
         beam->tail_ns[op] = 0;
         for (uint32_t k = rounding->first_out[op]; k < rounding->first_out[op + 1]; k++) {
-            const struct link *link = &rounding->out[k];
+            const struct lull_rounding_link *link = &rounding->out[k];
             const int64_t tail_ns = link->latency_ns + step_at(rounding, link->op, 0)->time_ns +
                                     beam->tail_ns[link->op];
 
@@ -47,7 +47,7 @@ static void find_tails(struct beam *beam)
     }
 }
 
-static int make_tables(struct beam *beam)
+static int make_tables(struct lull_beam *beam)
 {
     const size_t count = beam->rounding->count;
     const size_t edges = beam->rounding->first_in[count];
@@ -68,7 +68,7 @@ static int make_tables(struct beam *beam)
     return 0;
 }
 
-static int make_partials(struct beam *beam)
+static int make_partials(struct lull_beam *beam)
 {
     const size_t width = beam->width;
     const size_t cells = width * beam->rounding->count;
@@ -90,12 +90,12 @@ static int make_partials(struct beam *beam)
     return 0;
 }
 
-int lull_beam_create(struct beam *beam, const struct lull_pipeline_rounding *rounding,
+int lull_beam_create(struct lull_beam *beam, const struct lull_pipeline_rounding *rounding,
                      int64_t deadline_ns)
 {
     int result;
 
-    *beam = (struct beam){.rounding = rounding,
+    *beam = (struct lull_beam){.rounding = rounding,
                           .deadline_ns = deadline_ns,
                           .grain_ns = deadline_ns / GRAINS + 1,
                           .width = width_for(rounding->count)};
@@ -110,7 +110,7 @@ int lull_beam_create(struct beam *beam, const struct lull_pipeline_rounding *rou
     return 0;
 }
 
-void lull_beam_destroy(struct beam *beam)
+void lull_beam_destroy(struct lull_beam *beam)
 {
     free(beam->op_price_w);
     free(beam->in_price_w);
@@ -130,7 +130,7 @@ void lull_beam_destroy(struct beam *beam)
     free(beam->origins);
 }
 
-void lull_beam_set_flow(struct beam *beam, const struct lull_certificate *flow)
+void lull_beam_set_flow(struct lull_beam *beam, const struct lull_certificate *flow)
 {
     const struct lull_pipeline_rounding *rounding = beam->rounding;
     const struct lull_pipeline_graph *graph = rounding->problem->graph;

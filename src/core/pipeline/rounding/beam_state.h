@@ -21,13 +21,13 @@ enum { BEAM_STEPS = 6 };
 
 /* A plan as far as it has come: what it has lost against the bound, and what it pays for ends that
  * are off the guide. */
-struct partial {
+struct lull_beam_partial {
     double lost_nj;
     double astray_nj;
 };
 
-struct candidate {
-    struct partial partial;
+struct lull_beam_candidate {
+    struct lull_beam_partial partial;
     double key;     /* both together: candidates are compared by it */
     uint32_t from;  /* the partial plan that it extends */
     uint32_t step;  /* of the operation whose turn it is */
@@ -35,17 +35,17 @@ struct candidate {
 };
 
 /* Which partial plan of the turn before a partial plan extends, and by which step. */
-struct origin {
+struct lull_beam_origin {
     uint32_t from;
     uint32_t step;
 };
 
-struct turn {
+struct lull_beam_turn {
     int64_t begin_ns;
     uint32_t op;
 };
 
-struct beam {
+struct lull_beam {
     const struct lull_pipeline_rounding *rounding;
     int64_t deadline_ns;
     int64_t grain_ns; /* partial plans whose ends differ by less count as alike */
@@ -56,7 +56,7 @@ struct beam {
     int64_t *tail_ns;   /* the shortest time from an operation's end to the end of all */
     int64_t *guide_ns;  /* when each operation should end */
 
-    struct turn *turns;
+    struct lull_beam_turn *turns;
     uint32_t *turn_of;
     uint32_t *last_use; /* the last turn that needs an operation's end */
     uint32_t *slot;     /* where its end is kept until then */
@@ -65,25 +65,25 @@ struct beam {
 
     /* The partial plans before and after the turn. Each has a row of slot_count ends, 0 where a
      * slot is unused. */
-    struct partial *now;
-    struct partial *next;
+    struct lull_beam_partial *now;
+    struct lull_beam_partial *next;
     int64_t *now_end_ns;
     int64_t *next_end_ns;
-    struct candidate *candidates;
+    struct lull_beam_candidate *candidates;
     uint64_t *seen; /* a hash table of the ends of the partial plans that are kept */
     uint32_t seen_size;
-    struct origin *origins; /* a row of width for each turn */
+    struct lull_beam_origin *origins; /* a row of width for each turn */
 };
 
 /* Allocates a beam for a deadline; the caller destroys it also after an error. Error: -ENOMEM. */
-int lull_beam_create(struct beam *beam, const struct lull_pipeline_rounding *rounding,
+int lull_beam_create(struct lull_beam *beam, const struct lull_pipeline_rounding *rounding,
                      int64_t deadline_ns);
-void lull_beam_destroy(struct beam *beam);
+void lull_beam_destroy(struct lull_beam *beam);
 
 /* Takes the prices of time from a flow. */
-void lull_beam_set_flow(struct beam *beam, const struct lull_certificate *flow);
+void lull_beam_set_flow(struct lull_beam *beam, const struct lull_certificate *flow);
 
 /* One pass along beam->guide_ns. Returns whether it found a plan within the deadline. */
-bool lull_beam_pass(struct beam *beam, uint32_t *step_out);
+bool lull_beam_pass(struct lull_beam *beam, uint32_t *step_out);
 
 #endif

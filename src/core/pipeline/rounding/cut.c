@@ -21,7 +21,7 @@ enum { UNREACHED = UINT32_MAX };
 #define WORTH (COST_LIMIT >> 18)
 
 /* Adds an arc and its reverse. */
-static void connect(struct cut *cut, uint32_t *fill, uint32_t from, uint32_t to)
+static void connect(struct lull_rounding_cut *cut, uint32_t *fill, uint32_t from, uint32_t to)
 {
     uint32_t arc = (uint32_t)cut->arc_count;
 
@@ -34,7 +34,7 @@ static void connect(struct cut *cut, uint32_t *fill, uint32_t from, uint32_t to)
 
 /* Arc 2 i goes from the begin of operation i to its end; the arcs of the edges follow in the order
  * of `out`, from the end of one operation to the begin of the other. */
-static void lay_out(struct cut *cut, const struct lull_pipeline_rounding *rounding)
+static void lay_out(struct lull_rounding_cut *cut, const struct lull_pipeline_rounding *rounding)
 {
     uint32_t *fill = cut->level; /* not in use yet */
 
@@ -57,7 +57,7 @@ static void lay_out(struct cut *cut, const struct lull_pipeline_rounding *roundi
     assert(cut->first_arc[cut->node_count] == cut->arc_count);
 }
 
-int lull_cut_create(struct cut *cut, const struct lull_pipeline_rounding *rounding)
+int lull_cut_create(struct lull_rounding_cut *cut, const struct lull_pipeline_rounding *rounding)
 {
     size_t nodes = (size_t)rounding->count * 2;
     size_t arcs = ((size_t)rounding->count + rounding->first_out[rounding->count]) * 2;
@@ -80,7 +80,7 @@ int lull_cut_create(struct cut *cut, const struct lull_pipeline_rounding *roundi
     return 0;
 }
 
-void lull_cut_destroy(struct cut *cut)
+void lull_cut_destroy(struct lull_rounding_cut *cut)
 {
     free(cut->first_arc);
     free(cut->arcs);
@@ -91,12 +91,12 @@ void lull_cut_destroy(struct cut *cut)
     free(cut->current);
     free(cut->queue);
     free(cut->path);
-    *cut = (struct cut){0};
+    *cut = (struct lull_rounding_cut){0};
 }
 
 /* Finds levels from all nodes with excess along arcs with room. Returns whether they reach a node
  * that lacks flow and the excess left is worth going on: no cut gains more than all of it. */
-static bool find_levels(struct cut *cut)
+static bool find_levels(struct lull_rounding_cut *cut)
 {
     uint32_t reached = UNREACHED;
     uint32_t tail = 0;
@@ -133,7 +133,7 @@ static bool find_levels(struct cut *cut)
 
 /* Sends as much as the path of `length` arcs from `source` to `sink` takes. Returns how many arcs
  * of the path lie before the first that is full. */
-static uint32_t send(struct cut *cut, uint32_t source, uint32_t sink, uint32_t length)
+static uint32_t send(struct lull_rounding_cut *cut, uint32_t source, uint32_t sink, uint32_t length)
 {
     int64_t most = cut->excess[source];
     uint32_t good = length;
@@ -156,7 +156,7 @@ static uint32_t send(struct cut *cut, uint32_t source, uint32_t sink, uint32_t l
 }
 
 /* Sends a blocking flow out of one node along the levels. */
-static void drain(struct cut *cut, uint32_t source)
+static void drain(struct lull_rounding_cut *cut, uint32_t source)
 {
     uint32_t length = 0;
     uint32_t node = source;
@@ -189,7 +189,7 @@ static void drain(struct cut *cut, uint32_t source)
     }
 }
 
-bool lull_cut_solve(struct cut *cut)
+bool lull_cut_solve(struct lull_rounding_cut *cut)
 {
     while (find_levels(cut)) {
         memcpy(cut->current, cut->first_arc, cut->node_count * sizeof(*cut->current));

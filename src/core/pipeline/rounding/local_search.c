@@ -18,16 +18,16 @@
  * 2e0c524. */
 enum { WIDTHS_TRIED = 20, TRIAL_LEVELS = 4 };
 
-enum direction { PUT_OFF, BRING_FORWARD };
+enum local_search_direction { PUT_OFF, BRING_FORWARD };
 
 /* Sets what may flow through an operation: at least what it gains by one width more, at most what
  * it costs by one width less. */
-static void weigh(struct lull_pipeline_rounding *rounding, enum direction direction, int64_t width,
+static void weigh(struct lull_pipeline_rounding *rounding, enum local_search_direction direction, int64_t width,
                   const uint32_t *step, uint32_t op)
 {
-    struct cut *cut = &rounding->cut;
-    const struct ladder *ladder = ladder_at(rounding, op);
-    const struct ladder_step *now = &ladder->steps[step[op]];
+    struct lull_rounding_cut *cut = &rounding->cut;
+    const struct lull_rounding_ladder *ladder = ladder_at(rounding, op);
+    const struct lull_rounding_ladder_step *now = &ladder->steps[step[op]];
     uint32_t shorter = lull_ladder_fit(ladder, now->time_ns - width);
     int64_t gain = now->cost - ladder->steps[lull_ladder_fit(ladder, now->time_ns + width)].cost;
     int64_t loss = shorter == UINT32_MAX ? UNLIMITED : ladder->steps[shorter].cost - now->cost;
@@ -56,15 +56,15 @@ static void weigh(struct lull_pipeline_rounding *rounding, enum direction direct
 }
 
 /* Ties the ends of edges with too little slack together: what moves takes the other end along. */
-static void tie(struct lull_pipeline_rounding *rounding, enum direction direction, int64_t width,
+static void tie(struct lull_pipeline_rounding *rounding, enum local_search_direction direction, int64_t width,
                 const int64_t *begin_ns, const int64_t *end_ns)
 {
-    struct cut *cut = &rounding->cut;
+    struct lull_rounding_cut *cut = &rounding->cut;
     int64_t *room = cut->room + 2 * rounding->count;
 
     for (uint32_t op = 0; op < rounding->count; op++)
         for (uint32_t k = rounding->first_out[op]; k < rounding->first_out[op + 1]; k++) {
-            const struct link *link = &rounding->out[k];
+            const struct lull_rounding_link *link = &rounding->out[k];
             int64_t flow = (int64_t)(rounding->edge_flow[k] * (double)width);
 
             room[2 * k] = 0;
@@ -86,7 +86,7 @@ static void tie(struct lull_pipeline_rounding *rounding, enum direction directio
 }
 
 /* Keeps the flow of a cut, per nanosecond of width: the next cut begins from it. */
-static void keep_flow(struct lull_pipeline_rounding *rounding, enum direction direction,
+static void keep_flow(struct lull_pipeline_rounding *rounding, enum local_search_direction direction,
                       int64_t width)
 {
     const int64_t *room = rounding->cut.room + (direction == PUT_OFF ? 1 : 0);
@@ -106,10 +106,10 @@ static void keep_flow(struct lull_pipeline_rounding *rounding, enum direction di
  * ends after must_end_ns is in the set. Returns whether the set gains anything by the cut's
  * account.
  */
-static bool find_set(struct lull_pipeline_rounding *rounding, enum direction direction,
+static bool find_set(struct lull_pipeline_rounding *rounding, enum local_search_direction direction,
                      int64_t width, int64_t deadline_ns, int64_t must_end_ns, const uint32_t *step)
 {
-    struct cut *cut = &rounding->cut;
+    struct lull_rounding_cut *cut = &rounding->cut;
     int64_t *begin_ns = rounding->duration_ns; /* room for the times that are not there yet */
     int64_t *end_ns = rounding->duration_ns;
     bool gains;
@@ -143,7 +143,7 @@ static bool find_set(struct lull_pipeline_rounding *rounding, enum direction dir
 }
 
 /* Writes the plan after the move: every operation takes the slowest step of its new length. */
-static void apply(const struct lull_pipeline_rounding *rounding, enum direction direction,
+static void apply(const struct lull_pipeline_rounding *rounding, enum local_search_direction direction,
                   int64_t width, const uint32_t *step, uint32_t *moved_out)
 {
     const uint32_t *level = rounding->cut.level;
@@ -166,16 +166,16 @@ static void apply(const struct lull_pipeline_rounding *rounding, enum direction 
 
 static int by_ns(const void *left, const void *right)
 {
-    const struct width *a = left;
-    const struct width *b = right;
+    const struct lull_rounding_width *a = left;
+    const struct lull_rounding_width *b = right;
 
     return (a->ns > b->ns) - (a->ns < b->ns);
 }
 
 static int by_users(const void *left, const void *right)
 {
-    const struct width *a = left;
-    const struct width *b = right;
+    const struct lull_rounding_width *a = left;
+    const struct lull_rounding_width *b = right;
 
     if (a->users != b->users)
         return a->users > b->users ? -1 : 1;
@@ -186,7 +186,7 @@ static int by_users(const void *left, const void *right)
  * Returns how many are to be tried. */
 static uint32_t list_widths(struct lull_pipeline_rounding *rounding, const uint32_t *step)
 {
-    struct width *widths = rounding->widths;
+    struct lull_rounding_width *widths = rounding->widths;
     uint32_t listed = 0;
     uint32_t kept = 0;
 
@@ -194,14 +194,14 @@ static uint32_t list_widths(struct lull_pipeline_rounding *rounding, const uint3
     for (uint32_t op = 0; op < rounding->count; op++)
         rounding->users[ladder_at(rounding, op)->first + step[op]]++;
     for (uint32_t i = 0; i < rounding->ladder_count; i++) {
-        const struct ladder *ladder = &rounding->ladders[i];
+        const struct lull_rounding_ladder *ladder = &rounding->ladders[i];
 
         for (uint32_t at = 0; at < ladder->count; at++)
             for (uint32_t to = at > REACH ? at - REACH : 0; to <= at + REACH && to < ladder->count;
                  to++)
                 if (to != at && rounding->users[ladder->first + at] > 0)
                     widths[listed++] =
-                        (struct width){llabs(ladder->steps[at].time_ns - ladder->steps[to].time_ns),
+                        (struct lull_rounding_width){llabs(ladder->steps[at].time_ns - ladder->steps[to].time_ns),
                                        rounding->users[ladder->first + at]};
     }
     qsort(widths, listed, sizeof(*widths), by_ns);
@@ -216,7 +216,7 @@ static uint32_t list_widths(struct lull_pipeline_rounding *rounding, const uint3
 }
 
 /* Tries one move. Returns whether the plan became cheaper, and then keeps it. */
-static bool try_move(struct lull_pipeline_rounding *rounding, enum direction direction,
+static bool try_move(struct lull_pipeline_rounding *rounding, enum local_search_direction direction,
                      int64_t width, int64_t deadline_ns, uint32_t *step)
 {
     uint32_t *trial = rounding->trial;
@@ -244,7 +244,7 @@ uint64_t lull_round_moves(struct lull_pipeline_rounding *rounding, int64_t deadl
     uint64_t moves = 0;
 
     for (uint32_t i = 0; i < widths && cuts_limit > 1; i++, cuts_limit -= 2)
-        for (enum direction to = PUT_OFF; to <= BRING_FORWARD; to++)
+        for (enum local_search_direction to = PUT_OFF; to <= BRING_FORWARD; to++)
             moves += try_move(rounding, to, rounding->widths[i].ns, deadline_ns, step);
     return moves;
 }

@@ -10,7 +10,7 @@
  * measured it. */
 #define LEVEL_RATIO 0.7
 
-uint32_t lull_ladder_fit(const struct ladder *ladder, int64_t time_ns)
+uint32_t lull_ladder_fit(const struct lull_rounding_ladder *ladder, int64_t time_ns)
 {
     uint32_t low = 0;
     uint32_t high = ladder->count;
@@ -27,9 +27,9 @@ uint32_t lull_ladder_fit(const struct ladder *ladder, int64_t time_ns)
 }
 
 /* The same as lull_ladder_fit; it first looks at `guess`, any step. */
-static inline uint32_t fit_near(const struct ladder *ladder, int64_t time_ns, uint32_t guess)
+static inline uint32_t fit_near(const struct lull_rounding_ladder *ladder, int64_t time_ns, uint32_t guess)
 {
-    const struct ladder_step *step = &ladder->steps[guess];
+    const struct lull_rounding_ladder_step *step = &ladder->steps[guess];
 
     if (step->time_ns <= time_ns && (guess + 1 == ladder->count || step[1].time_ns > time_ns))
         return guess;
@@ -126,7 +126,7 @@ bool lull_round_down(struct lull_pipeline_rounding *rounding, const int64_t *rel
     for (uint32_t op = rounding->count; op-- > 0;) {
         int64_t end = due(rounding, rounding->latest_begin_ns, deadline_ns, op);
         int64_t begin = rounding->end_ns[op] - relaxed_ns[op];
-        const struct ladder *ladder = ladder_at(rounding, op);
+        const struct lull_rounding_ladder *ladder = ladder_at(rounding, op);
         uint32_t step = fit_near(ladder, end - begin, step_inout[op]);
 
         step_inout[op] = step == UINT32_MAX ? 0 : step;
@@ -137,7 +137,7 @@ bool lull_round_down(struct lull_pipeline_rounding *rounding, const int64_t *rel
 }
 
 /* What each nanosecond saves between two steps. */
-static double rate(const struct ladder *ladder, uint32_t from, uint32_t to)
+static double rate(const struct lull_rounding_ladder *ladder, uint32_t from, uint32_t to)
 {
     assert(from < to && to < ladder->count);
     return (double)(ladder->steps[from].cost - ladder->steps[to].cost) /
@@ -145,7 +145,7 @@ static double rate(const struct ladder *ladder, uint32_t from, uint32_t to)
 }
 
 /* The slowest step within window_ns that saves at least `least` per nanosecond. */
-static uint32_t slow_down(const struct ladder *ladder, uint32_t from, int64_t window_ns,
+static uint32_t slow_down(const struct lull_rounding_ladder *ladder, uint32_t from, int64_t window_ns,
                           double least)
 {
     uint32_t to = from;
@@ -166,7 +166,7 @@ static double best_rate(struct lull_pipeline_rounding *rounding, const uint32_t 
 
     lull_round_earliest(rounding, step);
     for (uint32_t op = 0; op < rounding->count; op++) {
-        const struct ladder *ladder = ladder_at(rounding, op);
+        const struct lull_rounding_ladder *ladder = ladder_at(rounding, op);
         int64_t slack = rounding->latest_begin_ns[op] -
                         (rounding->end_ns[op] - ladder->steps[step[op]].time_ns);
 
@@ -185,7 +185,7 @@ static double best_rate(struct lull_pipeline_rounding *rounding, const uint32_t 
 static void sweep(struct lull_pipeline_rounding *rounding, double least, uint32_t *step)
 {
     for (uint32_t op = 0; op < rounding->count; op++) {
-        const struct ladder *ladder = ladder_at(rounding, op);
+        const struct lull_rounding_ladder *ladder = ladder_at(rounding, op);
         int64_t begin = ready(rounding, rounding->end_ns, op);
         int64_t end = rounding->latest_begin_ns[op] + ladder->steps[step[op]].time_ns;
 

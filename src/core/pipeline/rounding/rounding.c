@@ -28,7 +28,7 @@ void lull_round_to_points(const struct lull_pipeline_rounding *rounding, const u
  * longer, or as the fastest step if none is that fast. */
 static uint32_t to_step(const struct lull_pipeline_rounding *rounding, uint32_t op, uint32_t point)
 {
-    const struct ladder *ladder = ladder_at(rounding, op);
+    const struct lull_rounding_ladder *ladder = ladder_at(rounding, op);
     const struct lull_pipeline_class *class =
         &rounding->problem->profile->classes[ladder->class_index];
     uint32_t step = lull_ladder_fit(ladder, class->points[point].time_ns);

@@ -14,7 +14,7 @@
 static uint32_t find_ladder(struct lull_pipeline_rounding *rounding, uint32_t class_index,
                             double blocking_w)
 {
-    struct ladder *ladders = rounding->ladders;
+    struct lull_rounding_ladder *ladders = rounding->ladders;
 
     for (uint32_t i = rounding->ladder_count; i-- > 0;)
         if (ladders[i].class_index == class_index && !(ladders[i].blocking_w < blocking_w) &&
@@ -62,7 +62,7 @@ static double choose_steps(struct lull_pipeline_rounding *rounding)
     double sum_nj = 0.0;
 
     for (uint32_t i = 0; i < rounding->ladder_count; i++) {
-        struct ladder *ladder = &rounding->ladders[i];
+        struct lull_rounding_ladder *ladder = &rounding->ladders[i];
         const struct lull_pipeline_class *class =
             &rounding->problem->profile->classes[ladder->class_index];
         uint32_t chosen[LULL_PIPELINE_MAX_OPTIONS];
@@ -74,7 +74,7 @@ static double choose_steps(struct lull_pipeline_rounding *rounding)
         assert(ladder->count > 0);
         for (uint32_t k = 0; k < ladder->count; k++)
             ladder->steps[k] =
-                (struct ladder_step){class->points[chosen[k]].time_ns, 0, chosen[k]};
+                (struct lull_rounding_ladder_step){class->points[chosen[k]].time_ns, 0, chosen[k]};
         rounding->step_count += ladder->count;
     }
     for (uint32_t op = 0; op < rounding->count; op++)
@@ -89,7 +89,7 @@ static void price_steps(struct lull_pipeline_rounding *rounding, double sum_nj)
     double scale = sum_nj > 0.0 ? (double)COST_LIMIT / 2.0 / sum_nj : 1.0;
 
     for (uint32_t i = 0; i < rounding->ladder_count; i++) {
-        const struct ladder *ladder = &rounding->ladders[i];
+        const struct lull_rounding_ladder *ladder = &rounding->ladders[i];
         const struct lull_pipeline_point *points =
             rounding->problem->profile->classes[ladder->class_index].points;
         double least = lull_pipeline_effective_nj(&points[ladder->steps[ladder->count - 1].point],
@@ -129,13 +129,13 @@ static int number_edges(struct lull_pipeline_rounding *rounding)
         for (uint32_t k = graph->first_in[id]; k < graph->first_in[id + 1]; k++) {
             const struct lull_pipeline_edge *edge = &graph->edges[graph->in_edges[k]];
 
-            rounding->in[ins++] = (struct link){where[edge->from], edge->latency_ns};
+            rounding->in[ins++] = (struct lull_rounding_link){where[edge->from], edge->latency_ns};
         }
         rounding->first_out[op] = outs;
         for (uint32_t k = graph->first_out[id]; k < graph->first_out[id + 1]; k++) {
             const struct lull_pipeline_edge *edge = &graph->edges[graph->out_edges[k]];
 
-            rounding->out[outs++] = (struct link){where[edge->to], edge->latency_ns};
+            rounding->out[outs++] = (struct lull_rounding_link){where[edge->to], edge->latency_ns};
         }
     }
     assert(ins == graph->edge_count && outs == graph->edge_count);
@@ -166,7 +166,7 @@ static int make_move_room(struct lull_pipeline_rounding *rounding)
 {
     size_t edges = rounding->problem->graph->edge_count;
 
-    rounding->widths = malloc(rounding->step_count * WIDTHS_OF_A_STEP * sizeof(struct width));
+    rounding->widths = malloc(rounding->step_count * WIDTHS_OF_A_STEP * sizeof(struct lull_rounding_width));
     rounding->users = malloc(rounding->step_count * sizeof(*rounding->users));
     rounding->gain = malloc(rounding->count * sizeof(*rounding->gain));
     rounding->op_flow = malloc(rounding->count * sizeof(*rounding->op_flow));

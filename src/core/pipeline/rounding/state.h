@@ -16,14 +16,14 @@
 
 #include "core/pipeline/rounding/rounding.h"
 
-struct ladder_step {
+struct lull_rounding_ladder_step {
     int64_t time_ns;
     int64_t cost; /* effective energy in units of the rounding (see below) */
     uint32_t point;
 };
 
-struct ladder {
-    struct ladder_step *steps;
+struct lull_rounding_ladder {
+    struct lull_rounding_ladder_step *steps;
     uint32_t count;
     uint32_t first; /* the place of its first step among the steps of all ladders */
     uint32_t class_index;
@@ -35,12 +35,12 @@ struct ladder {
  * Commit 2e0c524 measured it. */
 enum { REACH = 2, WIDTHS_OF_A_STEP = 2 * REACH };
 
-struct width {
+struct lull_rounding_width {
     int64_t ns;
     uint32_t users; /* how many operations would exactly reach another step by it */
 };
 
-struct link {
+struct lull_rounding_link {
     uint32_t op; /* the other end */
     int64_t latency_ns;
 };
@@ -50,7 +50,7 @@ struct link {
  * begin to end of operation i, then one for each edge in the order of `out`, from the end of one
  * operation to the begin of the other; arc a and a ^ 1 are the two directions of one.
  */
-struct cut {
+struct lull_rounding_cut {
     uint32_t node_count;
     uint32_t arc_count;
     uint32_t source_count;
@@ -70,16 +70,16 @@ struct lull_pipeline_rounding {
     uint32_t count;        /* operations */
     const uint32_t *place; /* operation of the graph at each place */
 
-    struct ladder *ladders;
+    struct lull_rounding_ladder *ladders;
     uint32_t ladder_count;
-    struct ladder_step *steps; /* of all ladders */
+    struct lull_rounding_ladder_step *steps; /* of all ladders */
     uint32_t step_count;
     uint32_t *ladder_of; /* of each operation */
 
     uint32_t *first_in; /* count + 1 */
-    struct link *in;
+    struct lull_rounding_link *in;
     uint32_t *first_out;
-    struct link *out;
+    struct lull_rounding_link *out;
 
     /* Memory to work in, one of each per operation. */
     int64_t *end_ns;          /* earliest */
@@ -89,11 +89,11 @@ struct lull_pipeline_rounding {
     uint32_t *trial;
     uint32_t *shorter;
     uint32_t *point; /* of the graph's operations */
-    struct cut cut;
+    struct lull_rounding_cut cut;
     int64_t *gain;
     double *op_flow; /* the last cut's flow, in costs per nanosecond */
     double *edge_flow;
-    struct width *widths; /* the widths of moves (local_search.c) */
+    struct lull_rounding_width *widths; /* the widths of moves (local_search.c) */
     uint32_t *users;      /* how many operations are at each step of all ladders */
 };
 
@@ -107,9 +107,9 @@ int lull_round_prepare_moves(struct lull_pipeline_rounding *rounding);
 
 /* cut.c. The caller of create destroys the cut also after an error: -ENOMEM. Before it calls solve,
  * it sets room and excess; solve returns whether anything is worth moving. */
-int lull_cut_create(struct cut *cut, const struct lull_pipeline_rounding *rounding);
-void lull_cut_destroy(struct cut *cut);
-bool lull_cut_solve(struct cut *cut);
+int lull_cut_create(struct lull_rounding_cut *cut, const struct lull_pipeline_rounding *rounding);
+void lull_cut_destroy(struct lull_rounding_cut *cut);
+bool lull_cut_solve(struct lull_rounding_cut *cut);
 
 /* rounding.c. Translate between steps and operating points of the graph's operations. */
 void lull_round_to_points(const struct lull_pipeline_rounding *rounding, const uint32_t *step,
@@ -118,7 +118,7 @@ void lull_round_from_points(const struct lull_pipeline_rounding *rounding, const
                              uint32_t *step_out);
 
 /* reclaim.c. The slowest step that takes at most time_ns, or UINT32_MAX if none does. */
-uint32_t lull_ladder_fit(const struct ladder *ladder, int64_t time_ns);
+uint32_t lull_ladder_fit(const struct lull_rounding_ladder *ladder, int64_t time_ns);
 
 /* longest and earliest find the earliest ends, of durations or of a plan, in end_ns, and return the
  * makespan. latest finds the latest begins in latest_begin_ns, and returns whether none is below 0.
@@ -152,13 +152,13 @@ bool lull_round_shorten(struct lull_pipeline_rounding *rounding, int64_t deadlin
 uint64_t lull_round_moves(struct lull_pipeline_rounding *rounding, int64_t deadline_ns,
                           uint64_t cuts_limit, uint32_t *step);
 
-static inline const struct ladder *ladder_at(const struct lull_pipeline_rounding *rounding,
+static inline const struct lull_rounding_ladder *ladder_at(const struct lull_pipeline_rounding *rounding,
                                              uint32_t op)
 {
     return &rounding->ladders[rounding->ladder_of[op]];
 }
 
-static inline const struct ladder_step *step_at(const struct lull_pipeline_rounding *rounding,
+static inline const struct lull_rounding_ladder_step *step_at(const struct lull_pipeline_rounding *rounding,
                                                 uint32_t op, uint32_t step)
 {
     return &ladder_at(rounding, op)->steps[step];

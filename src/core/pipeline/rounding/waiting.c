@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 /* A device on its way through the timeline. */
-struct walk {
+struct waiting_walk {
     const struct lull_pipeline_problem *problem;
     const struct lull_pipeline_timeline *timeline;
     uint32_t first; /* its operations' places in on_device are [first, end) */
@@ -20,13 +20,13 @@ struct walk {
 
 static const int64_t far_ns = INT64_MAX / 4;
 
-static uint32_t op_at(const struct walk *walk, uint32_t place)
+static uint32_t op_at(const struct waiting_walk *walk, uint32_t place)
 {
     return walk->problem->graph->on_device[place];
 }
 
 /* The clock of the operation at a place, 0 if it has none. */
-static uint32_t clock_at(const struct walk *walk, uint32_t place)
+static uint32_t clock_at(const struct waiting_walk *walk, uint32_t place)
 {
     const uint32_t op = op_at(walk, place);
 
@@ -36,20 +36,20 @@ static uint32_t clock_at(const struct walk *walk, uint32_t place)
 }
 
 /* When the device becomes free for the operation at a place, and is told its clock. */
-static int64_t free_ns(const struct walk *walk, uint32_t place)
+static int64_t free_ns(const struct waiting_walk *walk, uint32_t place)
 {
     return place == walk->first ? 0 : walk->timeline->end_ns[op_at(walk, place - 1)];
 }
 
 /* The next place, from this one on, whose operation has another clock than mhz. */
-static uint32_t next_change(const struct walk *walk, uint32_t place, uint32_t mhz)
+static uint32_t next_change(const struct waiting_walk *walk, uint32_t place, uint32_t mhz)
 {
     while (place < walk->end && (clock_at(walk, place) == 0 || clock_at(walk, place) == mhz))
         place++;
     return place;
 }
 
-static void begin(struct walk *walk)
+static void begin(struct waiting_walk *walk)
 {
     walk->last_ns = -far_ns;
     walk->change_ns = -1;
@@ -63,7 +63,7 @@ static void begin(struct walk *walk)
 }
 
 /* Whether a device may go down at a gap's begin and come up at wake_ns. */
-static bool keeps_dwell(const struct walk *walk, int64_t begin_ns, int64_t wake_ns, uint32_t ahead)
+static bool keeps_dwell(const struct waiting_walk *walk, int64_t begin_ns, int64_t wake_ns, uint32_t ahead)
 {
     const int64_t dwell_ns = walk->timeline->dwell_ns;
     int64_t next_ns;
@@ -90,7 +90,7 @@ static double saving_j(const struct lull_pipeline_waiting_point *point, double b
 }
 
 /* Chooses the best point for the gap ahead of a place. Returns false if none pays. */
-static bool choose(struct walk *walk, uint32_t place,
+static bool choose(struct waiting_walk *walk, uint32_t place,
                    const struct lull_pipeline_waiting_point *points, size_t point_count,
                    struct lull_pipeline_wait *wait)
 {
@@ -130,7 +130,7 @@ size_t lull_pipeline_waiting(const struct lull_pipeline_problem *problem,
     size_t count = 0;
 
     for (uint32_t device = 0; device < graph->device_count; device++) {
-        struct walk walk = {.problem = problem,
+        struct waiting_walk walk = {.problem = problem,
                             .timeline = timeline,
                             .first = graph->first_on[device],
                             .end = graph->first_on[device + 1]};

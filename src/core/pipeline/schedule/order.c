@@ -78,7 +78,7 @@ enum seen {
     SEEN_ALL = SEEN_FORWARD | SEEN_GRADIENT | SEEN_WEIGHT,
 };
 
-struct check {
+struct order_check {
     const struct lull_pipeline_order *order;
     uint8_t *seen;                    /* per stage and micro-batch */
     uint32_t *device_of;              /* per stage; the number of devices: none yet */
@@ -101,7 +101,7 @@ static const char *name_of(enum seen what)
 }
 
 /* Notes one part of an action. */
-static int note(struct check *check, uint32_t device, uint32_t stage, uint32_t microbatch,
+static int note(struct order_check *check, uint32_t device, uint32_t stage, uint32_t microbatch,
                 enum seen what)
 {
     const struct lull_pipeline_order *order = check->order;
@@ -126,7 +126,7 @@ static int note(struct check *check, uint32_t device, uint32_t stage, uint32_t m
     return 0;
 }
 
-static int note_action(struct check *check, uint32_t device,
+static int note_action(struct order_check *check, uint32_t device,
                        const struct lull_pipeline_action *action)
 {
     const uint32_t s = action->stage;
@@ -158,7 +158,7 @@ static int note_action(struct check *check, uint32_t device,
     }
 }
 
-static int find_missing(struct check *check)
+static int find_missing(struct order_check *check)
 {
     const struct lull_pipeline_order *order = check->order;
     const size_t cells = (size_t)order->stages * order->microbatches;
@@ -179,7 +179,7 @@ static int find_missing(struct check *check)
     return 0;
 }
 
-static int check_all(struct check *check)
+static int check_all(struct order_check *check)
 {
     const struct lull_pipeline_order *order = check->order;
 
@@ -231,7 +231,7 @@ static int check_size(const struct lull_pipeline_order *order, struct lull_error
 int lull_pipeline_order_check(const struct lull_pipeline_order *order,
                               struct lull_pipeline_place *place_out, struct lull_error *err)
 {
-    struct check check = {.order = order, .place = {order->devices, 0}, .err = err};
+    struct order_check check = {.order = order, .place = {order->devices, 0}, .err = err};
     int rc = check_size(order, err);
 
     if (rc < 0)

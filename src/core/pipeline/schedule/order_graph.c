@@ -9,7 +9,7 @@
 #define NOBODY UINT32_MAX
 
 /* The operations of one stage and micro-batch, by their numbers within a copy. */
-struct cell {
+struct order_graph_cell {
     uint32_t forward;
     uint32_t gradient; /* what computes the input's: backward, input or overlap */
     uint32_t weight;   /* a weight gradient of its own */
@@ -23,7 +23,7 @@ struct build {
     struct lull_pipeline_fit *fit;
     struct lull_pipeline_graph *graph;
     struct lull_error *err;
-    struct cell *cells;
+    struct order_graph_cell *cells;
     uint32_t *device_of; /* per stage */
     uint32_t *chunk_of;  /* per stage: which of its device's chunks it is */
     uint32_t *classes;   /* per action of a copy */
@@ -32,7 +32,7 @@ struct build {
     uint32_t per_copy;   /* the operations of a copy of the pipeline without syncs */
 };
 
-static struct cell *cell_of(const struct build *build, uint32_t stage, uint32_t microbatch)
+static struct order_graph_cell *cell_of(const struct build *build, uint32_t stage, uint32_t microbatch)
 {
     assert(stage < build->order->stages && microbatch < build->order->microbatches);
     return &build->cells[(size_t)stage * build->order->microbatches + microbatch];
@@ -130,7 +130,7 @@ static int fill_tables(struct build *build)
     uint32_t op = 0;
 
     for (size_t i = 0; i < (size_t)order->stages * order->microbatches; i++)
-        build->cells[i] = (struct cell){NOBODY, NOBODY, NOBODY, NOBODY};
+        build->cells[i] = (struct order_graph_cell){NOBODY, NOBODY, NOBODY, NOBODY};
     for (uint32_t d = 0; d < order->devices; d++)
         for (size_t i = 0; i < order->rows[d].count; i++)
             build->device_of[order->rows[d].actions[i].stage] = d;
@@ -203,8 +203,8 @@ static int64_t latency_after(const struct build *build, uint32_t stage)
 /* Connects what a stage and the next one do for one micro-batch. */
 static int connect_stages(struct build *build, uint32_t copy, uint32_t stage, uint32_t microbatch)
 {
-    const struct cell *here = cell_of(build, stage, microbatch);
-    const struct cell *next = cell_of(build, stage + 1, microbatch);
+    const struct order_graph_cell *here = cell_of(build, stage, microbatch);
+    const struct order_graph_cell *next = cell_of(build, stage + 1, microbatch);
     const bool is_same = build->device_of[stage] == build->device_of[stage + 1];
     const int64_t latency_ns = latency_after(build, stage);
     const int rc = depend(build, copy, here->forward, next->forward, latency_ns, is_same);
@@ -214,7 +214,7 @@ static int connect_stages(struct build *build, uint32_t copy, uint32_t stage, ui
 
 static int connect_cell(struct build *build, uint32_t copy, uint32_t stage, uint32_t microbatch)
 {
-    const struct cell *cell = cell_of(build, stage, microbatch);
+    const struct order_graph_cell *cell = cell_of(build, stage, microbatch);
     const uint32_t pairs[][2] = {{cell->forward, cell->gradient},
                                  {cell->gradient, cell->weight},
                                  {cell->forward, cell->recompute},

@@ -8,24 +8,24 @@
 
 enum { DONE_FORWARD = 1, DONE_GRADIENT = 2, DONE_RECOMPUTE = 4, HAS_RECOMPUTE = 8 };
 
-struct replay {
+struct order_replay {
     const struct lull_pipeline_order *order;
     uint8_t *cells; /* per stage and micro-batch */
     size_t *next;   /* per device: its first action that has not run yet */
 };
 
-static uint8_t *cell_of(const struct replay *replay, uint32_t stage, uint32_t microbatch)
+static uint8_t *cell_of(const struct order_replay *replay, uint32_t stage, uint32_t microbatch)
 {
     assert(stage < replay->order->stages && microbatch < replay->order->microbatches);
     return &replay->cells[(size_t)stage * replay->order->microbatches + microbatch];
 }
 
-static bool can_forward(const struct replay *replay, uint32_t stage, uint32_t microbatch)
+static bool can_forward(const struct order_replay *replay, uint32_t stage, uint32_t microbatch)
 {
     return stage == 0 || (*cell_of(replay, stage - 1, microbatch) & DONE_FORWARD) != 0;
 }
 
-static bool can_backward(const struct replay *replay, uint32_t stage, uint32_t microbatch)
+static bool can_backward(const struct order_replay *replay, uint32_t stage, uint32_t microbatch)
 {
     const uint8_t here = *cell_of(replay, stage, microbatch);
 
@@ -35,7 +35,7 @@ static bool can_backward(const struct replay *replay, uint32_t stage, uint32_t m
             (*cell_of(replay, stage + 1, microbatch) & DONE_GRADIENT) != 0);
 }
 
-static bool is_ready(const struct replay *replay, const struct lull_pipeline_action *action)
+static bool is_ready(const struct order_replay *replay, const struct lull_pipeline_action *action)
 {
     uint32_t stage;
     uint32_t microbatch;
@@ -53,14 +53,14 @@ static bool is_ready(const struct replay *replay, const struct lull_pipeline_act
     return true;
 }
 
-static void mark(const struct replay *replay, uint32_t stage, uint32_t microbatch, uint8_t what)
+static void mark(const struct order_replay *replay, uint32_t stage, uint32_t microbatch, uint8_t what)
 {
     uint8_t *cell = cell_of(replay, stage, microbatch);
 
     *cell = (uint8_t)(*cell | what);
 }
 
-static void take(const struct replay *replay, const struct lull_pipeline_action *action)
+static void take(const struct order_replay *replay, const struct lull_pipeline_action *action)
 {
     uint32_t stage;
     uint32_t microbatch;
@@ -74,7 +74,7 @@ static void take(const struct replay *replay, const struct lull_pipeline_action 
 }
 
 /* Lets every device go on as far as it can. Returns false if none could. */
-static bool advance(struct replay *replay)
+static bool advance(struct order_replay *replay)
 {
     bool has_moved = false;
 
@@ -90,7 +90,7 @@ static bool advance(struct replay *replay)
     return has_moved;
 }
 
-static void note_recomputations(const struct replay *replay)
+static void note_recomputations(const struct order_replay *replay)
 {
     const struct lull_pipeline_order *order = replay->order;
 
@@ -104,7 +104,7 @@ static void note_recomputations(const struct replay *replay)
     }
 }
 
-static int find_stuck(const struct replay *replay, struct lull_pipeline_place *place_out)
+static int find_stuck(const struct order_replay *replay, struct lull_pipeline_place *place_out)
 {
     for (uint32_t d = 0; d < replay->order->devices; d++) {
         if (replay->next[d] == replay->order->rows[d].count)
@@ -118,7 +118,7 @@ static int find_stuck(const struct replay *replay, struct lull_pipeline_place *p
 int lull_pipeline_order_stuck(const struct lull_pipeline_order *order,
                               struct lull_pipeline_place *place_out)
 {
-    struct replay replay = {
+    struct order_replay replay = {
         .order = order,
         .cells = calloc((size_t)order->stages * order->microbatches, sizeof(*replay.cells)),
         .next = calloc(order->devices, sizeof(*replay.next)),

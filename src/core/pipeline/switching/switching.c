@@ -15,7 +15,7 @@
 #include "core/pipeline/rounding/driver_calls.h"
 
 /* Reports the best plan, if there is one, beside the one that was given. */
-static int conclude(struct search *search, uint32_t *point_inout,
+static int conclude(struct lull_switching_search *search, uint32_t *point_inout,
                     struct lull_pipeline_switching_report *report_out, struct lull_error *err)
 {
     if (search->wrong_ns > 0)
@@ -39,7 +39,7 @@ static int respect(const struct lull_pipeline_problem *problem,
                    uint32_t *point_inout, struct lull_pipeline_switching_report *report_out,
                    struct lull_error *err)
 {
-    struct search search = {.problem = problem, .switching = switching, .deadline_ns = deadline_ns};
+    struct lull_switching_search search = {.problem = problem, .switching = switching, .deadline_ns = deadline_ns};
     int rc = lull_switching_begin(&search, problem, err);
 
     if (rc == 0) {
@@ -76,7 +76,7 @@ enum { ENVPIPE_ITERATIONS = 1000 };
 enum { SHARE_COUNT = sizeof(SHARES) / sizeof(SHARES[0]), GOOD_ENOUGH = 2, MOVES_TRIED = 200 };
 
 /* Makes the plan for a shorter deadline, which knows nothing of switching, in search->plan. */
-static int plan_for(struct search *search, struct lull_pipeline_rounding *rounding,
+static int plan_for(struct lull_switching_search *search, struct lull_pipeline_rounding *rounding,
                     struct lull_frontier *frontier, int64_t time_ns, int64_t *duration_ns)
 {
     int rc = lull_frontier_seek(frontier, time_ns);
@@ -94,7 +94,7 @@ static int plan_for(struct search *search, struct lull_pipeline_rounding *roundi
 
 /* Considers plans for shorter deadlines until two of them keep this one. Where none does, considers
  * the plan itself. */
-static int consider_shorter(struct search *search, struct lull_pipeline_rounding *rounding,
+static int consider_shorter(struct lull_switching_search *search, struct lull_pipeline_rounding *rounding,
                             struct lull_frontier *frontier, const uint32_t *point,
                             int64_t *duration_ns)
 {
@@ -128,7 +128,7 @@ enum { PRICE_COUNT = sizeof(PRICES) / sizeof(PRICES[0]) };
 
 /* Considers plans that pay for time and for changes, at the prices of the flow that proves the
  * frontier's bound. */
-static int consider_priced(struct search *search, struct lull_pipeline_rounding *rounding,
+static int consider_priced(struct lull_switching_search *search, struct lull_pipeline_rounding *rounding,
                            struct lull_frontier *frontier, int64_t *duration_ns, double *price_w)
 {
     const struct lull_pipeline_graph *graph = search->problem->graph;
@@ -152,7 +152,7 @@ static int consider_priced(struct search *search, struct lull_pipeline_rounding 
 }
 
 /* Considers EnvPipe's plan, which seldom changes clocks. */
-static int consider_envpipe(struct search *search)
+static int consider_envpipe(struct lull_switching_search *search)
 {
     struct lull_envpipe_outcome outcome;
     const int rc = lull_envpipe_plan(search->problem, LULL_ENVPIPE_BALANCED, ENVPIPE_ITERATIONS,
@@ -163,7 +163,7 @@ static int consider_envpipe(struct search *search)
     return rc;
 }
 
-static int consider_fed_forward(struct search *search, struct lull_pipeline_rounding *rounding,
+static int consider_fed_forward(struct lull_switching_search *search, struct lull_pipeline_rounding *rounding,
                                 struct lull_frontier *frontier, int64_t *duration_ns)
 {
     double *price_w = malloc(search->problem->graph->op_count * sizeof(*price_w));
@@ -184,7 +184,7 @@ static int replan(const struct lull_pipeline_problem *problem,
                   uint32_t *point_inout, struct lull_pipeline_switching_report *report_out,
                   struct lull_error *err)
 {
-    struct search search = {.problem = problem, .switching = switching, .deadline_ns = deadline_ns};
+    struct lull_switching_search search = {.problem = problem, .switching = switching, .deadline_ns = deadline_ns};
     int64_t *duration_ns = malloc(problem->graph->op_count * sizeof(*duration_ns));
     int rc = lull_switching_begin(&search, problem, err);
 

@@ -12,7 +12,7 @@ static bool has_clock(const struct lull_pipeline_class *class)
     return class->points[0].sm_mhz > 0;
 }
 
-static void add_clock(struct pricing *it, uint32_t mhz)
+static void add_clock(struct lull_switching_pricing *it, uint32_t mhz)
 {
     for (uint32_t i = 0; i < it->clock_count; i++)
         if (it->clocks[i] == mhz)
@@ -22,7 +22,7 @@ static void add_clock(struct pricing *it, uint32_t mhz)
 }
 
 /* Lists the clocks worth having: the corners of its classes' hulls. */
-static void find_clocks(struct pricing *it, uint32_t device)
+static void find_clocks(struct lull_switching_pricing *it, uint32_t device)
 {
     const struct lull_pipeline_problem *problem = it->search->problem;
     const struct lull_pipeline_graph *graph = problem->graph;
@@ -46,7 +46,7 @@ static void find_clocks(struct pricing *it, uint32_t device)
 }
 
 /* The energy and priced time of an operation at a clock; infinite if it lacks the clock. */
-static double priced(const struct pricing *it, uint32_t device, uint32_t op, uint32_t mhz)
+static double priced(const struct lull_switching_pricing *it, uint32_t device, uint32_t op, uint32_t mhz)
 {
     const struct lull_pipeline_class *class = lull_pipeline_class_of(it->search->problem, op);
     const struct lull_pipeline_point *point;
@@ -62,14 +62,14 @@ static double priced(const struct pricing *it, uint32_t device, uint32_t op, uin
            (it->price[op] - it->search->problem->blocking_w[device]) * (double)point->time_ns;
 }
 
-static double stretch_nj(const struct pricing *it, uint32_t clock, uint32_t from, uint32_t to)
+static double stretch_nj(const struct lull_switching_pricing *it, uint32_t clock, uint32_t from, uint32_t to)
 {
     return it->sums[clock][to] - it->sums[clock][from];
 }
 
 /* Chooses the places: all of a short device; of a long one those near its ends, and some between.
  */
-static void find_places(struct pricing *it, uint32_t count)
+static void find_places(struct lull_switching_pricing *it, uint32_t count)
 {
     uint32_t at = 0;
 
@@ -91,9 +91,9 @@ static void find_places(struct pricing *it, uint32_t count)
 
 /* Adds up costs by clock, with a large number for infinities, which would not cancel out; and finds
  * when the device is told its clocks. */
-static void prepare(struct pricing *it, uint32_t device)
+static void prepare(struct lull_switching_pricing *it, uint32_t device)
 {
-    const struct search *search = it->search;
+    const struct lull_switching_search *search = it->search;
     const struct lull_pipeline_graph *graph = search->problem->graph;
     const uint32_t count = graph->first_on[device + 1] - graph->first_on[device];
     const double lacking_nj = 1e18;
@@ -121,9 +121,9 @@ static void prepare(struct pricing *it, uint32_t device)
 }
 
 /* The cheapest clock for the places [from, to), or, if outer, for all others. */
-static struct stretch best_clock(const struct pricing *it, uint32_t from, uint32_t to, bool outer)
+static struct lull_switching_stretch best_clock(const struct lull_switching_pricing *it, uint32_t from, uint32_t to, bool outer)
 {
-    struct stretch best = {(double)INFINITY, 0};
+    struct lull_switching_stretch best = {(double)INFINITY, 0};
 
     for (uint32_t clock = 0; clock < it->clock_count; clock++) {
         const double cost_nj =
@@ -131,14 +131,14 @@ static struct stretch best_clock(const struct pricing *it, uint32_t from, uint32
                   : stretch_nj(it, clock, from, to);
 
         if (cost_nj < best.cost_nj)
-            best = (struct stretch){cost_nj, it->clocks[clock]};
+            best = (struct lull_switching_stretch){cost_nj, it->clocks[clock]};
     }
     return best;
 }
 
 /* What a change at a place costs, about: itself, and the time until a raised clock has settled, in
  * which the operation is taken to be a quarter slower. Half of all changes raise the clock. */
-static double change_nj(const struct pricing *it, uint32_t place)
+static double change_nj(const struct lull_switching_pricing *it, uint32_t place)
 {
     const struct lull_pipeline_switching *switching = it->search->switching;
     const uint32_t op = it->ops[it->starts[place]];
@@ -150,7 +150,7 @@ static double change_nj(const struct pricing *it, uint32_t place)
 
 /* For every `to`, finds the cheapest stretches that fill [from, to): what they cost in inner[to],
  * and where the last of them begins in parent[to]. */
-static void fill_inner(struct pricing *it, uint32_t from)
+static void fill_inner(struct lull_switching_pricing *it, uint32_t from)
 {
     const int64_t dwell_ns = it->search->switching->dwell_ns;
 
@@ -169,7 +169,7 @@ static void fill_inner(struct pricing *it, uint32_t from)
     }
 }
 
-static void set_clock(const struct pricing *it, uint32_t from, uint32_t to, uint32_t mhz)
+static void set_clock(const struct lull_switching_pricing *it, uint32_t from, uint32_t to, uint32_t mhz)
 {
     for (uint32_t k = it->starts[from]; k < it->starts[to]; k++) {
         const uint32_t at =
@@ -185,18 +185,18 @@ static void set_clock(const struct pricing *it, uint32_t from, uint32_t to, uint
 struct cut {
     uint32_t from;
     uint32_t to;
-    struct stretch around;
+    struct lull_switching_stretch around;
     double cost_nj;
 };
 
 /* Takes the cheapest cut whose inner stretches begin at `from` if it is cheaper than *cut. */
-static void cut_from(struct pricing *it, uint32_t from, struct cut *cut)
+static void cut_from(struct lull_switching_pricing *it, uint32_t from, struct cut *cut)
 {
     fill_inner(it, from);
     for (uint32_t to = from + 1; to <= it->last; to++) {
         const bool is_whole = from == 0 && to == it->last;
         const int64_t rest_ns = it->time_ns[it->last] - it->time_ns[to] + it->time_ns[from];
-        struct stretch around = {0.0, 0};
+        struct lull_switching_stretch around = {0.0, 0};
         double cost_nj = it->inner[to];
 
         if (isinf(cost_nj) || (!is_whole && rest_ns < it->search->switching->dwell_ns))
@@ -209,7 +209,7 @@ static void cut_from(struct pricing *it, uint32_t from, struct cut *cut)
     }
 }
 
-void lull_switching_cut(struct pricing *it, uint32_t device)
+void lull_switching_cut(struct lull_switching_pricing *it, uint32_t device)
 {
     const struct lull_pipeline_graph *graph = it->search->problem->graph;
     struct cut cut = {0};

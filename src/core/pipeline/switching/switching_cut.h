@@ -14,14 +14,14 @@ enum {
     LULL_CUT_PLACES = 64, /* a stretch may end at this many places of a device in all */
 };
 
-struct stretch {
+struct lull_switching_stretch {
     double cost_nj;
     uint32_t mhz;
 };
 
 /* Prices, and the device at hand. */
-struct pricing {
-    struct search *search;
+struct lull_switching_pricing {
+    struct lull_switching_search *search;
     double *price; /* of every operation's time, nJ per ns */
     int64_t *begin_ns;
     double level;    /* about what the prices of a path add up to */
@@ -39,7 +39,7 @@ struct pricing {
     uint32_t clocks[LULL_CUT_CLOCKS];
     double sums[LULL_CUT_CLOCKS]
                [LULL_CUT_PLACES + 1]; /* what the operations ahead of a place cost */
-    struct stretch best[LULL_CUT_PLACES][LULL_CUT_PLACES + 1];
+    struct lull_switching_stretch best[LULL_CUT_PLACES][LULL_CUT_PLACES + 1];
     double inner[LULL_CUT_PLACES + 1];
     uint32_t parent[LULL_CUT_PLACES + 1];
 };
@@ -49,6 +49,6 @@ struct pricing {
  * priced time together. None is shorter than the dwell at the times of search->end_ns, those of the
  * plan that was walked through last. O(places^3 + places^2 clocks).
  */
-void lull_switching_cut(struct pricing *pricing, uint32_t device);
+void lull_switching_cut(struct lull_switching_pricing *pricing, uint32_t device);
 
 #endif

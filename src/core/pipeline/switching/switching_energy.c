@@ -10,7 +10,7 @@
 #include "core/pipeline/rounding/driver_calls.h"
 
 /* The operations of a device, one iteration after the other. */
-struct part {
+struct switching_energy_part {
     const struct lull_pipeline_problem *problem;
     const struct lull_pipeline_switching *switching;
     const uint32_t *point;
@@ -21,24 +21,24 @@ struct part {
 };
 
 /* Places count on through the iterations: place `count` is the first operation of the next one. */
-static uint32_t op_at(const struct part *part, uint32_t place)
+static uint32_t op_at(const struct switching_energy_part *part, uint32_t place)
 {
     return part->ops[place % part->count];
 }
 
-static uint32_t mhz_at(const struct part *part, uint32_t place)
+static uint32_t mhz_at(const struct switching_energy_part *part, uint32_t place)
 {
     const uint32_t op = op_at(part, place);
 
     return lull_pipeline_class_of(part->problem, op)->points[part->point[op]].sm_mhz;
 }
 
-static int64_t end_at(const struct part *part, uint32_t place)
+static int64_t end_at(const struct switching_energy_part *part, uint32_t place)
 {
     return part->end_ns[op_at(part, place)] + place / part->count * part->period_ns;
 }
 
-static int64_t begin_at(const struct part *part, uint32_t place)
+static int64_t begin_at(const struct switching_energy_part *part, uint32_t place)
 {
     const uint32_t op = op_at(part, place);
 
@@ -47,7 +47,7 @@ static int64_t begin_at(const struct part *part, uint32_t place)
 }
 
 /* The clock that is asked for, one that still holds, and when the operation before really ended. */
-struct asked {
+struct switching_energy_asked {
     uint32_t mhz;
     uint32_t held_mhz;
     int64_t held_until_ns;
@@ -55,7 +55,7 @@ struct asked {
 };
 
 /* Whether an operation's lower clock can take effect before the next raising is asked for. */
-static bool is_worth_lowering(const struct part *part, uint32_t place, const struct asked *asked)
+static bool is_worth_lowering(const struct switching_energy_part *part, uint32_t place, const struct switching_energy_asked *asked)
 {
     const int64_t needed_ns = asked->ended_ns + part->switching->down_ns + part->switching->up_ns;
 
@@ -69,7 +69,7 @@ static bool is_worth_lowering(const struct part *part, uint32_t place, const str
 }
 
 /* Asks for the clock of an operation, unless it is a lowering that is not worth it. */
-static void ask(const struct part *part, uint32_t place, struct asked *asked)
+static void ask(const struct switching_energy_part *part, uint32_t place, struct switching_energy_asked *asked)
 {
     const uint32_t wanted = mhz_at(part, place);
 
@@ -83,7 +83,7 @@ static void ask(const struct part *part, uint32_t place, struct asked *asked)
 }
 
 /* The effective energy of an operation at a clock. */
-static double effective_nj(const struct part *part, uint32_t op, uint32_t mhz)
+static double effective_nj(const struct switching_energy_part *part, uint32_t op, uint32_t mhz)
 {
     const struct lull_pipeline_class *class = lull_pipeline_class_of(part->problem, op);
     const struct lull_pipeline_point *at = &class->points[lull_switching_point_below(class, mhz)];
@@ -92,7 +92,7 @@ static double effective_nj(const struct part *part, uint32_t op, uint32_t mhz)
         at, part->problem->blocking_w[part->problem->graph->ops[op].device]);
 }
 
-static double time_of(const struct part *part, uint32_t op, uint32_t mhz)
+static double time_of(const struct switching_energy_part *part, uint32_t op, uint32_t mhz)
 {
     const struct lull_pipeline_class *class = lull_pipeline_class_of(part->problem, op);
 
@@ -104,7 +104,7 @@ static double time_of(const struct part *part, uint32_t op, uint32_t mhz)
  * and ends at the clock that the next operation wants. It ends before its time by that; the next
  * operation begins at its time nevertheless.
  */
-static double more_nj(const struct part *part, uint32_t place, struct asked *asked)
+static double more_nj(const struct switching_energy_part *part, uint32_t place, struct switching_energy_asked *asked)
 {
     const uint32_t op = op_at(part, place);
     const uint32_t next_mhz = mhz_at(part, place + 1);
@@ -132,7 +132,7 @@ static double more_nj(const struct part *part, uint32_t place, struct asked *ask
 }
 
 /* Whether an operation runs at its own clock from its begin to its end. */
-static bool is_undisturbed(const struct part *part, uint32_t place, const struct asked *asked)
+static bool is_undisturbed(const struct switching_energy_part *part, uint32_t place, const struct switching_energy_asked *asked)
 {
     const uint32_t own = mhz_at(part, place);
 
@@ -142,9 +142,9 @@ static bool is_undisturbed(const struct part *part, uint32_t place, const struct
 
 /* Adds up one iteration, from an operation at the highest clock on: there it is certain which clock
  * is asked for. */
-static double device_nj(const struct part *part)
+static double device_nj(const struct switching_energy_part *part)
 {
-    struct asked asked = {0};
+    struct switching_energy_asked asked = {0};
     uint32_t first = 0;
     double sum_nj = 0.0;
 
@@ -178,7 +178,7 @@ double lull_switching_switching_nj(const struct lull_pipeline_problem *problem,
     double sum_nj = 0.0;
 
     for (uint32_t device = 0; device < graph->device_count; device++) {
-        const struct part part = {
+        const struct switching_energy_part part = {
             .problem = problem,
             .switching = switching,
             .point = point,

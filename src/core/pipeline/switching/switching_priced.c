@@ -14,7 +14,7 @@
 
 /* The operations of a device that have a clock, and the cheapest sequences that lead up to them. */
 struct lane {
-    const struct search *search;
+    const struct lull_switching_search *search;
     const struct lull_pipeline_problem *problem; /* the search's */
     const double *price_w;
     uint32_t *ops;
@@ -126,7 +126,7 @@ static void plan_device(struct lane *lane, uint32_t device, uint32_t *point_out)
         choose(lane, point_out);
 }
 
-int lull_switching_price(struct search *search, const double *price_w)
+int lull_switching_price(struct lull_switching_search *search, const double *price_w)
 {
     const struct lull_pipeline_graph *graph = search->problem->graph;
     struct lane lane = {.search = search, .problem = search->problem, .price_w = price_w};

@@ -15,13 +15,13 @@
 #define WALKS_LIMIT 100000
 #define STEPS_LIMIT 20000000
 
-static uint32_t mhz_of(const struct search *search, const uint32_t *point, uint32_t op)
+static uint32_t mhz_of(const struct lull_switching_search *search, const uint32_t *point, uint32_t op)
 {
     return lull_pipeline_class_of(search->problem, op)->points[point[op]].sm_mhz;
 }
 
 /* The effective energy of an operation at an operating point. */
-static double energy_nj(const struct search *search, uint32_t op, uint32_t point)
+static double energy_nj(const struct lull_switching_search *search, uint32_t op, uint32_t point)
 {
     const struct lull_pipeline_point *it =
         &lull_pipeline_class_of(search->problem, op)->points[point];
@@ -30,7 +30,7 @@ static double energy_nj(const struct search *search, uint32_t op, uint32_t point
     return lull_pipeline_effective_nj(it, search->problem->blocking_w[device]);
 }
 
-double lull_switching_plan_nj(const struct search *search, const uint32_t *point)
+double lull_switching_plan_nj(const struct lull_switching_search *search, const uint32_t *point)
 {
     double sum_nj = 0.0;
 
@@ -39,13 +39,13 @@ double lull_switching_plan_nj(const struct search *search, const uint32_t *point
     return sum_nj;
 }
 
-struct verdict lull_switching_verdict(struct search *search, const uint32_t *point)
+struct lull_switching_verdict lull_switching_verdict(struct lull_switching_search *search, const uint32_t *point)
 {
     return lull_switching_walk(search->problem, search->switching, point, search->deadline_ns,
                            search->clocks, NULL, search->end_ns);
 }
 
-static int64_t excess(const struct search *search, const struct verdict *verdict)
+static int64_t excess(const struct lull_switching_search *search, const struct lull_switching_verdict *verdict)
 {
     int64_t late_ns = verdict->time_ns - search->deadline_ns;
 
@@ -53,17 +53,17 @@ static int64_t excess(const struct search *search, const struct verdict *verdict
 }
 
 /* What clocks on their way and changes cost in the plan that was walked through last. */
-static double switching_nj(const struct search *search, const uint32_t *point,
-                           const struct verdict *verdict, double *device_nj_out)
+static double switching_nj(const struct lull_switching_search *search, const uint32_t *point,
+                           const struct lull_switching_verdict *verdict, double *device_nj_out)
 {
     return lull_switching_switching_nj(search->problem, search->switching, point, search->end_ns,
                                    verdict->time_ns, device_nj_out) +
            search->switching->switch_j * 1e9 * (double)verdict->switches;
 }
 
-void lull_switching_judge(struct search *search)
+void lull_switching_judge(struct lull_switching_search *search)
 {
-    struct verdict verdict = lull_switching_verdict(search, search->plan);
+    struct lull_switching_verdict verdict = lull_switching_verdict(search, search->plan);
 
     search->excess_ns = excess(search, &verdict);
     search->switching_nj = switching_nj(search, search->plan, &verdict, search->device_nj);
@@ -72,7 +72,7 @@ void lull_switching_judge(struct search *search)
 
 /* Writes to trial the plan with the stretch of places [from, to) on a device at one clock. Returns
  * false if the plan has that clock there already, or an operation cannot have it. */
-static bool set_clock(struct search *search, uint32_t from, uint32_t to, uint32_t mhz)
+static bool set_clock(struct lull_switching_search *search, uint32_t from, uint32_t to, uint32_t mhz)
 {
     const uint32_t *on_device = search->problem->graph->on_device;
     bool differs = false;
@@ -94,13 +94,13 @@ static bool set_clock(struct search *search, uint32_t from, uint32_t to, uint32_
 }
 
 /* Takes a stretch's new clock if that makes the plan less wrong, or no more wrong and cheaper. */
-static bool try_clock(struct search *search, uint32_t from, uint32_t to, uint32_t mhz)
+static bool try_clock(struct lull_switching_search *search, uint32_t from, uint32_t to, uint32_t mhz)
 {
     const struct lull_pipeline_graph *graph = search->problem->graph;
     double saved_nj = 0.0;
     double trial_nj;
     double *swapped;
-    struct verdict verdict;
+    struct lull_switching_verdict verdict;
     int64_t excess_ns;
 
     if (mhz == 0 || search->walks_left == 0 || !set_clock(search, from, to, mhz))
@@ -137,7 +137,7 @@ static bool try_clock(struct search *search, uint32_t from, uint32_t to, uint32_
 }
 
 /* The end of the run of one clock that begins at place `from`. */
-static uint32_t run_end(const struct search *search, uint32_t from, uint32_t last)
+static uint32_t run_end(const struct lull_switching_search *search, uint32_t from, uint32_t last)
 {
     const uint32_t *on_device = search->problem->graph->on_device;
     uint32_t mhz = mhz_of(search, search->plan, on_device[from]);
@@ -149,7 +149,7 @@ static uint32_t run_end(const struct search *search, uint32_t from, uint32_t las
 }
 
 /* The clock of the operating point that is `way` places from the operation's; 0 if there is none. */
-static uint32_t next_mhz(const struct search *search, uint32_t op, int way)
+static uint32_t next_mhz(const struct lull_switching_search *search, uint32_t op, int way)
 {
     const struct lull_pipeline_class *class = lull_pipeline_class_of(search->problem, op);
     int64_t at = (int64_t)search->plan[op] + way;
@@ -158,7 +158,7 @@ static uint32_t next_mhz(const struct search *search, uint32_t op, int way)
 }
 
 /* Tries all changes of the run at [from, to) and its neighbours. Returns whether it took any. */
-static bool change_run(struct search *search, uint32_t first, uint32_t from, uint32_t to,
+static bool change_run(struct lull_switching_search *search, uint32_t first, uint32_t from, uint32_t to,
                        uint32_t last)
 {
     const uint32_t *on_device = search->problem->graph->on_device;
@@ -181,7 +181,7 @@ static bool change_run(struct search *search, uint32_t first, uint32_t from, uin
 
 /* Tries one operation alone: a step up or down, or the clock of the operation before or after it.
  */
-static bool change_op(struct search *search, uint32_t first, uint32_t at, uint32_t last)
+static bool change_op(struct lull_switching_search *search, uint32_t first, uint32_t at, uint32_t last)
 {
     const uint32_t *on_device = search->problem->graph->on_device;
     uint32_t op = on_device[at];
@@ -196,7 +196,7 @@ static bool change_op(struct search *search, uint32_t first, uint32_t at, uint32
     return changed;
 }
 
-static bool change_device(struct search *search, uint32_t device)
+static bool change_device(struct lull_switching_search *search, uint32_t device)
 {
     const struct lull_pipeline_graph *graph = search->problem->graph;
     uint32_t first = graph->first_on[device];
@@ -215,7 +215,7 @@ static bool change_device(struct search *search, uint32_t device)
 }
 
 /* Tries, for all of the device, every clock that its first operation with a clock has. */
-static bool change_all_of(struct search *search, uint32_t device)
+static bool change_all_of(struct lull_switching_search *search, uint32_t device)
 {
     const struct lull_pipeline_graph *graph = search->problem->graph;
     const struct lull_pipeline_class *class = NULL;
@@ -232,7 +232,7 @@ static bool change_all_of(struct search *search, uint32_t device)
 }
 
 /* Changes search->plan until no change helps or no walks are left. */
-static void descend(struct search *search)
+static void descend(struct lull_switching_search *search)
 {
     bool changed = true;
 
@@ -249,13 +249,13 @@ static void descend(struct search *search)
 /* What it saves, for each nanosecond that the iteration becomes longer, if all of the device runs
  * at the clock `notches` steps below that of its first operation; 0 if that makes the plan more
  * wrong. */
-static double price_of_lowering(struct search *search, uint32_t device, int notches,
+static double price_of_lowering(struct lull_switching_search *search, uint32_t device, int notches,
                                 int64_t time_ns, uint32_t *mhz_out)
 {
     const struct lull_pipeline_graph *graph = search->problem->graph;
     uint32_t from = graph->first_on[device];
     uint32_t to = graph->first_on[device + 1];
-    struct verdict verdict;
+    struct lull_switching_verdict verdict;
     double saved_nj;
 
     while (from < to && mhz_of(search, search->plan, graph->on_device[from]) == 0)
@@ -273,7 +273,7 @@ static double price_of_lowering(struct search *search, uint32_t device, int notc
 
 /* Starts from the highest clocks everywhere, and lowers one device after the other as a whole,
  * always the one that saves most for the time it takes. */
-static void lower_devices(struct search *search)
+static void lower_devices(struct lull_switching_search *search)
 {
     const struct lull_pipeline_graph *graph = search->problem->graph;
     double best;
@@ -303,14 +303,14 @@ static void lower_devices(struct search *search)
     } while (best > 0.0);
 }
 
-static void allow_walks(struct search *search)
+static void allow_walks(struct lull_switching_search *search)
 {
     size_t ops = search->problem->graph->op_count;
 
     search->walks_left = STEPS_LIMIT / ops < WALKS_LIMIT ? STEPS_LIMIT / ops : WALKS_LIMIT;
 }
 
-void lull_switching_consider(struct search *search)
+void lull_switching_consider(struct lull_switching_search *search)
 {
     allow_walks(search);
     descend(search);
@@ -323,7 +323,7 @@ void lull_switching_consider(struct search *search)
     memcpy(search->best, search->plan, search->problem->graph->op_count * sizeof(*search->best));
 }
 
-int lull_switching_begin(struct search *search, const struct lull_pipeline_problem *problem,
+int lull_switching_begin(struct lull_switching_search *search, const struct lull_pipeline_problem *problem,
                      struct lull_error *err)
 {
     size_t ops = problem->graph->op_count;
@@ -344,7 +344,7 @@ int lull_switching_begin(struct search *search, const struct lull_pipeline_probl
     return 0;
 }
 
-void lull_switching_end(struct search *search)
+void lull_switching_end(struct lull_switching_search *search)
 {
     free(search->clocks);
     free(search->end_ns);
@@ -355,7 +355,7 @@ void lull_switching_end(struct search *search)
     free(search->trial_nj);
 }
 
-void lull_switching_consider_uniform(struct search *search)
+void lull_switching_consider_uniform(struct lull_switching_search *search)
 {
     allow_walks(search);
     lower_devices(search);

@@ -11,7 +11,7 @@
 #include "core/pipeline/switching/switching.h"
 
 /* A device's clock on its way through an iteration. */
-struct clock_state {
+struct lull_switching_clock_state {
     uint32_t low_mhz;    /* the lowest clock that it may have until settled_ns */
     uint32_t target_mhz; /* 0: the device has no operation with a clock */
     int64_t settled_ns;
@@ -21,7 +21,7 @@ struct clock_state {
     size_t commands;
 };
 
-struct verdict {
+struct lull_switching_verdict {
     int64_t time_ns;
     int64_t short_ns; /* by how much changes come before the dwell is over, all together */
     size_t switches;
@@ -29,10 +29,10 @@ struct verdict {
 
 /* switching_time.c. Walks through an iteration. clocks has device_count places, begin_ns and end_ns
  * op_count; begin_ns may be null. */
-struct verdict lull_switching_walk(const struct lull_pipeline_problem *problem,
+struct lull_switching_verdict lull_switching_walk(const struct lull_pipeline_problem *problem,
                                const struct lull_pipeline_switching *switching,
                                const uint32_t *point, int64_t period_ns,
-                               struct clock_state *clocks, int64_t *begin_ns, int64_t *end_ns);
+                               struct lull_switching_clock_state *clocks, int64_t *begin_ns, int64_t *end_ns);
 
 /* The operating point of an operation's class at a clock, UINT32_MAX if there is none. */
 uint32_t lull_switching_point_at(const struct lull_pipeline_class *class, uint32_t mhz);
@@ -48,11 +48,11 @@ double lull_switching_switching_nj(const struct lull_pipeline_problem *problem,
                                const uint32_t *point, const int64_t *end_ns, int64_t period_ns,
                                double *device_nj_out);
 
-struct search {
+struct lull_switching_search {
     const struct lull_pipeline_problem *problem;
     const struct lull_pipeline_switching *switching;
     int64_t deadline_ns;
-    struct clock_state *clocks;
+    struct lull_switching_clock_state *clocks;
     int64_t *end_ns;
     uint32_t *plan;
     uint32_t *trial;
@@ -71,30 +71,30 @@ struct search {
 };
 
 /* switching_search.c. Allocates a search; the caller calls end also after an error: -ENOMEM. */
-int lull_switching_begin(struct search *search, const struct lull_pipeline_problem *problem,
+int lull_switching_begin(struct lull_switching_search *search, const struct lull_pipeline_problem *problem,
                      struct lull_error *err);
-void lull_switching_end(struct search *search);
+void lull_switching_end(struct lull_switching_search *search);
 
-struct verdict lull_switching_verdict(struct search *search, const uint32_t *point);
-double lull_switching_plan_nj(const struct search *search, const uint32_t *point);
+struct lull_switching_verdict lull_switching_verdict(struct lull_switching_search *search, const uint32_t *point);
+double lull_switching_plan_nj(const struct lull_switching_search *search, const uint32_t *point);
 
 /* Finds the cost and the excess of search->plan. */
-void lull_switching_judge(struct search *search);
+void lull_switching_judge(struct lull_switching_search *search);
 
 /* Searches from search->plan; a good plan that is the cheapest so far goes to best. */
-void lull_switching_consider(struct search *search);
+void lull_switching_consider(struct lull_switching_search *search);
 
 /* switching_priced.c. Replaces search->plan by the one that is cheapest, changes of clocks included,
  * where time costs price_w on every operation. Pauses are those of the plan that it replaces.
  * Error: -ENOMEM. */
-int lull_switching_price(struct search *search, const double *price_w);
+int lull_switching_price(struct lull_switching_search *search, const double *price_w);
 
 /* Considers one clock for each device, as low as the deadline allows. */
-void lull_switching_consider_uniform(struct search *search);
+void lull_switching_consider_uniform(struct lull_switching_search *search);
 
 /* switching_stretches.c. Considers stretches of one clock, no shorter than the dwell, that prices of
  * time on the critical paths ask for. The prices begin from the plan `operating point`; quick does an eighth
  * of the work. It does nothing where that would take too much memory or work. */
-void lull_switching_consider_stretches(struct search *search, const uint32_t *point, bool quick);
+void lull_switching_consider_stretches(struct lull_switching_search *search, const uint32_t *point, bool quick);
 
 #endif

@@ -29,7 +29,7 @@ enum {
 /* ---- prices ------------------------------------------------------------------------------ */
 
 /* What the plan pays for a nanosecond of an operation: the slope of the hull at its operating point. */
-static double first_price(const struct pricing *it, uint32_t device, uint32_t op,
+static double first_price(const struct lull_switching_pricing *it, uint32_t device, uint32_t op,
                           const uint32_t *point)
 {
     const struct lull_pipeline_class *class = lull_pipeline_class_of(it->search->problem, op);
@@ -50,7 +50,7 @@ static double first_price(const struct pricing *it, uint32_t device, uint32_t op
            blocking_w;
 }
 
-static void begin_prices(struct pricing *it, const uint32_t *point)
+static void begin_prices(struct lull_switching_pricing *it, const uint32_t *point)
 {
     const struct lull_pipeline_graph *graph = it->search->problem->graph;
 
@@ -71,7 +71,7 @@ static void begin_prices(struct pricing *it, const uint32_t *point)
 }
 
 /* Moves a share of all prices to the operations of the critical path. */
-static void move_prices(struct pricing *it, int64_t time_ns, double share)
+static void move_prices(struct lull_switching_pricing *it, int64_t time_ns, double share)
 {
     const struct lull_pipeline_graph *graph = it->search->problem->graph;
     const int64_t *end_ns = it->search->end_ns;
@@ -99,18 +99,18 @@ static void move_prices(struct pricing *it, int64_t time_ns, double share)
 
 /* ---- rounds ------------------------------------------------------------------------------ */
 
-static struct verdict walk(struct pricing *it)
+static struct lull_switching_verdict walk(struct lull_switching_pricing *it)
 {
-    struct search *search = it->search;
+    struct lull_switching_search *search = it->search;
 
     return lull_switching_walk(search->problem, search->switching, search->plan, search->deadline_ns,
                            search->clocks, it->begin_ns, search->end_ns);
 }
 
 /* Keeps the plan if it is the cheapest in time, or, while none is in time, the least late. */
-static void keep(struct pricing *it)
+static void keep(struct lull_switching_pricing *it)
 {
-    struct search *search = it->search;
+    struct lull_switching_search *search = it->search;
     const size_t size = search->problem->graph->op_count * sizeof(*it->kept);
 
     lull_switching_judge(search);
@@ -125,10 +125,10 @@ static void keep(struct pricing *it)
 
 /* Makes one round. share: how far prices move towards the critical path; gain: how far all of them
  * rise for a plan that is late. */
-static void turn(struct pricing *it, double share, double gain)
+static void turn(struct lull_switching_pricing *it, double share, double gain)
 {
     const struct lull_pipeline_graph *graph = it->search->problem->graph;
-    struct verdict verdict;
+    struct lull_switching_verdict verdict;
     double late;
 
     for (uint32_t device = 0; device < graph->device_count; device++)
@@ -157,10 +157,10 @@ static int count_rounds(const struct lull_pipeline_graph *graph)
 
 /* Makes all rounds from a plan, and searches from the best plan of them; with often, from some
  * others too. */
-static void consider(struct pricing *it, const uint32_t *point, int rounds, double gain,
+static void consider(struct lull_switching_pricing *it, const uint32_t *point, int rounds, double gain,
                      bool often)
 {
-    struct search *search = it->search;
+    struct lull_switching_search *search = it->search;
     const size_t size = search->problem->graph->op_count * sizeof(*point);
 
     assert(rounds > 0);
@@ -180,14 +180,14 @@ static void consider(struct pricing *it, const uint32_t *point, int rounds, doub
     lull_switching_consider(search);
 }
 
-void lull_switching_consider_stretches(struct search *search, const uint32_t *point, bool quick)
+void lull_switching_consider_stretches(struct lull_switching_search *search, const uint32_t *point, bool quick)
 {
     const double gains[] = {20.0, 300.0}; /* neither is better everywhere */
     const size_t ops = search->problem->graph->op_count;
     const int most = quick ? QUICK_ROUNDS : ROUNDS;
     const int allowed = count_rounds(search->problem->graph);
     const int rounds = allowed < most ? allowed : most;
-    struct pricing *it = rounds < LEAST_ROUNDS ? NULL : malloc(sizeof(*it));
+    struct lull_switching_pricing *it = rounds < LEAST_ROUNDS ? NULL : malloc(sizeof(*it));
 
     if (it == NULL)
         return;

@@ -41,7 +41,7 @@ uint32_t lull_switching_point_below(const struct lull_pipeline_class *class, uin
 }
 
 /* Tells the device the clock of its next operation, as soon as the one before has ended. */
-static void command(struct clock_state *clock, const struct lull_pipeline_switching *switching,
+static void command(struct lull_switching_clock_state *clock, const struct lull_pipeline_switching *switching,
                     uint32_t mhz, int64_t *short_ns)
 {
     uint32_t low = clock->target_mhz;
@@ -64,7 +64,7 @@ static void command(struct clock_state *clock, const struct lull_pipeline_switch
 /* How long an operation takes that begins at begin_ns. Until the clock has settled it runs at the
  * slower one. */
 static int64_t worst_duration(const struct lull_pipeline_class *class, uint32_t point,
-                              const struct clock_state *clock, int64_t begin_ns)
+                              const struct lull_switching_clock_state *clock, int64_t begin_ns)
 {
     int64_t settled = class->points[point].time_ns;
     int64_t settling = clock->settled_ns - begin_ns;
@@ -83,7 +83,7 @@ static int64_t worst_duration(const struct lull_pipeline_class *class, uint32_t 
 
 /* Sets the clocks that the iteration before leaves. */
 static void begin_clocks(const struct lull_pipeline_problem *problem, const uint32_t *point,
-                         struct clock_state *clocks)
+                         struct lull_switching_clock_state *clocks)
 {
     const struct lull_pipeline_graph *graph = problem->graph;
 
@@ -100,25 +100,25 @@ static void begin_clocks(const struct lull_pipeline_problem *problem, const uint
 
 /* By how much the next iteration's first change comes too soon after the last one of this
  * iteration. */
-static int64_t short_around(const struct clock_state *clock, int64_t dwell_ns, int64_t period_ns)
+static int64_t short_around(const struct lull_switching_clock_state *clock, int64_t dwell_ns, int64_t period_ns)
 {
     int64_t apart = period_ns + clock->first_command_ns - clock->last_command_ns;
 
     return clock->commands > 0 && apart < dwell_ns ? dwell_ns - apart : 0;
 }
 
-struct verdict lull_switching_walk(const struct lull_pipeline_problem *problem,
+struct lull_switching_verdict lull_switching_walk(const struct lull_pipeline_problem *problem,
                                const struct lull_pipeline_switching *switching,
                                const uint32_t *point, int64_t period_ns,
-                               struct clock_state *clocks, int64_t *begin_ns, int64_t *end_ns)
+                               struct lull_switching_clock_state *clocks, int64_t *begin_ns, int64_t *end_ns)
 {
     const struct lull_pipeline_graph *graph = problem->graph;
-    struct verdict verdict = {0};
+    struct lull_switching_verdict verdict = {0};
 
     begin_clocks(problem, point, clocks);
     for (size_t i = 0; i < graph->op_count; i++) {
         uint32_t op = graph->topological[i];
-        struct clock_state *clock = &clocks[graph->ops[op].device];
+        struct lull_switching_clock_state *clock = &clocks[graph->ops[op].device];
         const struct lull_pipeline_class *class = lull_pipeline_class_of(problem, op);
         uint32_t mhz = class->points[point[op]].sm_mhz;
         int64_t begin = 0;
@@ -153,7 +153,7 @@ int64_t lull_pipeline_switching_timeline(const struct lull_pipeline_problem *pro
                                      const struct lull_pipeline_switching *switching,
                                      const uint32_t *point, int64_t *begin_out, int64_t *end_out)
 {
-    struct clock_state *clocks = malloc(problem->graph->device_count * sizeof(*clocks));
+    struct lull_switching_clock_state *clocks = malloc(problem->graph->device_count * sizeof(*clocks));
     int64_t *end_ns = malloc(problem->graph->op_count * sizeof(*end_ns));
     int64_t makespan_ns = -ENOMEM;
 

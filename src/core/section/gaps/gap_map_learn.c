@@ -19,7 +19,7 @@ enum { ANCHORS = 3, MAX_FOLD = 2 };
 enum { MOST_BESIDE = 128 };
 
 /* A window that is being learnt from, as so many passes of `fold` iterations. */
-struct window {
+struct gap_map_learn_window {
     const struct lull_gap_map *map;
     uint32_t fold;
     uint32_t passes;
@@ -40,7 +40,7 @@ struct distance {
  * Time of an edge, counted from the first of a pass: negative ones are of the pass before, those
  * behind the last of the next one. 0: not recorded.
  */
-static int64_t edge_ns(const struct window *window, uint32_t pass, int32_t edge)
+static int64_t edge_ns(const struct gap_map_learn_window *window, uint32_t pass, int32_t edge)
 {
     const int64_t per_period = 2 * (int64_t)window->map->period;
     const int64_t absolute = (int64_t)pass * window->edges + edge;
@@ -52,14 +52,14 @@ static int64_t edge_ns(const struct window *window, uint32_t pass, int32_t edge)
 }
 
 /* Runs before and after a gap; the gap is number i if it follows run i. */
-static struct lull_run gap_at(const struct window *window, uint32_t index)
+static struct lull_run gap_at(const struct gap_map_learn_window *window, uint32_t index)
 {
     const struct lull_run *runs = window->map->record.runs;
 
     return (struct lull_run){runs[index].end_ns, runs[index + 1].begin_ns};
 }
 
-static uint32_t gap_total(const struct window *window)
+static uint32_t gap_total(const struct gap_map_learn_window *window)
 {
     return window->map->record.run_count == 0 ? 0 : window->map->record.run_count - 1;
 }
@@ -73,7 +73,7 @@ static int64_t overlap_ns(const struct lull_run *a, const struct lull_run *b)
 }
 
 /* The gap that has most in common with the expected one; false: none has anything. */
-static bool find_gap(const struct window *window, const struct lull_run *expected,
+static bool find_gap(const struct gap_map_learn_window *window, const struct lull_run *expected,
                      struct lull_run *found_out)
 {
     int64_t best_ns = 0;
@@ -93,7 +93,7 @@ static bool find_gap(const struct window *window, const struct lull_run *expecte
 /* ---- which edge announces what ----------------------------------------------------------- */
 
 /* Whether the record tells of that time, from its first run's end to its last one's begin. */
-static bool is_recorded(const struct window *window, const struct lull_run *gap)
+static bool is_recorded(const struct gap_map_learn_window *window, const struct lull_run *gap)
 {
     const struct lull_gap_record *record = &window->map->record;
 
@@ -105,7 +105,7 @@ static bool is_recorded(const struct window *window, const struct lull_run *gap)
  * Distance from an edge of each pass to that pass' counterpart of a gap of the reference pass: to
  * its begin or its end. Unknown if a pass has no counterpart.
  */
-static struct distance measure(const struct window *window, uint32_t reference,
+static struct distance measure(const struct gap_map_learn_window *window, uint32_t reference,
                                const struct lull_run *gap, int32_t edge, bool to_begin)
 {
     struct distance distance = {true, edge, INT64_MAX, INT64_MIN};
@@ -132,7 +132,7 @@ static struct distance measure(const struct window *window, uint32_t reference,
 
 /* The edges that come last at or before a time, the latest first; as many as there are, at most
  * ANCHORS. */
-static uint32_t edges_before(const struct window *window, uint32_t reference, int64_t time_ns,
+static uint32_t edges_before(const struct gap_map_learn_window *window, uint32_t reference, int64_t time_ns,
                              int32_t edges_out[ANCHORS])
 {
     const int32_t passes = (int32_t)window->edges;
@@ -157,7 +157,7 @@ static uint32_t edges_before(const struct window *window, uint32_t reference, in
 }
 
 /* The edge that comes first after a time; false: none was recorded. */
-static bool edge_after(const struct window *window, uint32_t reference, int64_t time_ns,
+static bool edge_after(const struct gap_map_learn_window *window, uint32_t reference, int64_t time_ns,
                        int32_t *edge_out)
 {
     int64_t soonest_ns = INT64_MAX;
@@ -179,7 +179,7 @@ static int64_t spread_ns(const struct distance *distance)
 }
 
 /* Whether an edge never comes before another one. */
-static bool never_before(const struct window *window, int32_t edge, int32_t other)
+static bool never_before(const struct gap_map_learn_window *window, int32_t edge, int32_t other)
 {
     for (uint32_t pass = 0; pass < window->passes; pass++) {
         const int64_t ns = edge_ns(window, pass, edge);
@@ -192,7 +192,7 @@ static bool never_before(const struct window *window, int32_t edge, int32_t othe
 }
 
 /* Of the edges at or before the gap's begin or end, not before `from`. NULL: any. */
-static struct distance steadiest(const struct window *window, uint32_t reference,
+static struct distance steadiest(const struct gap_map_learn_window *window, uint32_t reference,
                                  const struct lull_run *gap, bool to_begin, const int32_t *from)
 {
     struct distance best = {false};
@@ -214,7 +214,7 @@ static struct distance steadiest(const struct window *window, uint32_t reference
 }
 
 /* A kernel that begins with the gap announces it better than one that ended long before. */
-static struct distance begin_of(const struct window *window, uint32_t reference,
+static struct distance begin_of(const struct gap_map_learn_window *window, uint32_t reference,
                                 const struct lull_run *gap)
 {
     struct distance before = steadiest(window, reference, gap, true, NULL);
@@ -234,7 +234,7 @@ static struct distance begin_of(const struct window *window, uint32_t reference,
 /* ---- gaps -------------------------------------------------------------------------------- */
 
 /* The kernel that most of a gap is spent beside; how much beside any. */
-static int64_t exposed_ns(const struct window *window, uint32_t reference,
+static int64_t exposed_ns(const struct gap_map_learn_window *window, uint32_t reference,
                           const struct lull_run *gap, uint32_t *position_out)
 {
     struct lull_interval beside[MOST_BESIDE];
@@ -258,7 +258,7 @@ static int64_t exposed_ns(const struct window *window, uint32_t reference,
     return lull_union_covered(together, (struct lull_interval){gap->begin_ns, gap->end_ns});
 }
 
-static struct lull_call describe(const struct window *window, const struct lull_run *gap,
+static struct lull_call describe(const struct gap_map_learn_window *window, const struct lull_run *gap,
                                  int64_t exposed, uint32_t position)
 {
     struct lull_call call = {.peer = -1};
@@ -270,14 +270,14 @@ static struct lull_call describe(const struct window *window, const struct lull_
     return call;
 }
 
-static uint32_t within_pass(const struct window *window, int32_t edge)
+static uint32_t within_pass(const struct gap_map_learn_window *window, int32_t edge)
 {
     return (uint32_t)(edge + (int32_t)window->edges) % window->edges;
 }
 
 /* Plans the reference pass' gap; false if it is not in every pass, or too short, or too unsteady.
  */
-static bool plan_gap(const struct window *window, uint32_t reference, const struct lull_run *gap,
+static bool plan_gap(const struct gap_map_learn_window *window, uint32_t reference, const struct lull_run *gap,
                      struct lull_mapped_gap *gap_out, struct lull_gap_plan *plan_out)
 {
     const struct distance begin = begin_of(window, reference, gap);
@@ -353,7 +353,7 @@ static void order_gaps(struct lull_gap_map *map)
  * that begins now before that edge and now after it is the pass' in which it began after it first,
  * so that none counts twice or not at all.
  */
-static bool is_of_pass(const struct window *window, uint32_t reference, const struct lull_run *gap)
+static bool is_of_pass(const struct gap_map_learn_window *window, uint32_t reference, const struct lull_run *gap)
 {
     const int64_t begin_ns = edge_ns(window, reference, 0);
     const int64_t shift_ns = begin_ns - edge_ns(window, reference, -(int32_t)window->edges);
@@ -367,7 +367,7 @@ static bool is_of_pass(const struct window *window, uint32_t reference, const st
                : gap->begin_ns < edge_ns(window, reference, (int32_t)window->edges);
 }
 
-static void plan_all(struct lull_gap_map *map, const struct window *window)
+static void plan_all(struct lull_gap_map *map, const struct gap_map_learn_window *window)
 {
     const uint32_t reference = window->passes - 2; /* passes before and after it are recorded */
 
@@ -389,7 +389,7 @@ static void plan_all(struct lull_gap_map *map, const struct window *window)
 /* ---- one iteration or two ---------------------------------------------------------------- */
 
 /* How much the edges of the passes differ, counted from the beginning of each, summed over them. */
-static int64_t variation_of(const struct window *window)
+static int64_t variation_of(const struct gap_map_learn_window *window)
 {
     int64_t sum_ns = 0;
 
@@ -408,15 +408,15 @@ static int64_t variation_of(const struct window *window)
     return sum_ns;
 }
 
-static struct window window_of(const struct lull_gap_map *map, uint32_t fold)
+static struct gap_map_learn_window window_of(const struct lull_gap_map *map, uint32_t fold)
 {
-    return (struct window){map, fold, LULL_GAP_MAP_PERIODS / fold, 2 * map->period * fold};
+    return (struct gap_map_learn_window){map, fold, LULL_GAP_MAP_PERIODS / fold, 2 * map->period * fold};
 }
 
 static uint32_t find_fold(const struct lull_gap_map *map)
 {
-    const struct window single = window_of(map, 1);
-    const struct window twofold = window_of(map, MAX_FOLD);
+    const struct gap_map_learn_window single = window_of(map, 1);
+    const struct gap_map_learn_window twofold = window_of(map, MAX_FOLD);
     const int64_t alone_ns = variation_of(&single);
     const int64_t paired_ns = variation_of(&twofold) / MAX_FOLD; /* has twice the edges */
     const bool is_explained = (double)paired_ns <= (1.0 - explained_min) * (double)alone_ns;
@@ -427,7 +427,7 @@ static uint32_t find_fold(const struct lull_gap_map *map)
 /* ---- nothing but kernels ----------------------------------------------------------------- */
 
 /* Whether a kernel ever begins before the one that was enqueued before it has ended. */
-static bool has_races(const struct window *window)
+static bool has_races(const struct gap_map_learn_window *window)
 {
     const int32_t edges = (int32_t)(LULL_GAP_MAP_PERIODS * 2 * window->map->period);
 
@@ -439,7 +439,7 @@ static bool has_races(const struct window *window)
 
 /* The longest kernel stands for a gap: something that comes once per iteration, and nothing more is
  * known of it than of kernels that are passed on. */
-static void plan_longest_kernel(struct lull_gap_map *map, const struct window *window)
+static void plan_longest_kernel(struct lull_gap_map *map, const struct gap_map_learn_window *window)
 {
     const uint32_t reference = window->passes - 2;
     int64_t longest_ns = -1;
@@ -471,7 +471,7 @@ static void plan_longest_kernel(struct lull_gap_map *map, const struct window *w
 
 void lull_gap_map_plan_gaps(struct lull_gap_map *map)
 {
-    struct window window;
+    struct gap_map_learn_window window;
 
     if (map->is_blind)
         lull_gap_map_guess_compute(map);
