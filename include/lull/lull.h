@@ -71,16 +71,16 @@ struct lull_window {
 };
 
 /*
- * Opens a window and returns its number, from 0 up. Windows may be nested, overlap, and have the same
- * name; at most 47 bytes of a name count, and names count together with those of sections.
+ * Opens a window and returns its number, from 0 up. Windows may be nested, overlap, and have the
+ * same name; at most 47 bytes of a name count, and names count together with those of sections.
  *
  * With Lull, the report of `lull run` has a row for each name: how often, how long, how much energy
  * on which GPU. That is the better figure, since Lull also sees how power goes between readings.
  * With and without Lull, lull_window_end tells what this process measures by itself: it reads the
  * energy counters of its GPUs through NVIDIA's driver library, if there is one, at the edges of
- * windows but once a second at most. Its GPUs are those on which the driver lists this process, else
- * those in CUDA_VISIBLE_DEVICES, else the node's only GPU. The first call loads that library, and one
- * call per second may take milliseconds; the others take about a microsecond.
+ * windows but once a second at most. Its GPUs are those on which the driver lists this process,
+ * else those in CUDA_VISIBLE_DEVICES, else the node's only GPU. The first call loads that library,
+ * and one call per second may take milliseconds; the others take about a microsecond.
  *
  * Errors: -EINVAL for NULL; -ENOSPC with 64 windows open in this process.
  */
@@ -95,7 +95,8 @@ LULL_API int lull_window_begin(const char *name);
  * GPU can draw in it for one that lies between two readings. The gain of the board's sensor, up to
  * 5 %, is not in it: it is the same in all figures of one GPU.
  *
- * A window that is never closed is in no report. Errors: -ENOENT no such window is open in this process.
+ * A window that is never closed is in no report. Errors: -ENOENT no such window is open in this
+ * process.
  */
 LULL_API int lull_window_end(int window, struct lull_window *out);
 

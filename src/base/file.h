@@ -41,8 +41,8 @@ int lull_file_find_own(const char *build_path, const char *installed_name, char 
 
 /*
  * Where this user's calibrations, profiles and the like are kept: $LULL_STATE_DIR; else, for root,
- * /var/lib/lull; else $XDG_STATE_HOME/lull or ~/.local/state/lull. Errors: -ENAMETOOLONG; -ENOENT no
- * such variable.
+ * /var/lib/lull; else $XDG_STATE_HOME/lull or ~/.local/state/lull. Errors: -ENAMETOOLONG; -ENOENT
+ * no such variable.
  */
 int lull_file_state_directory(char *path_out, size_t size, struct lull_error *err);
 

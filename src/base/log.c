@@ -35,9 +35,9 @@ void lull_log(enum lull_log_level level, const char *object, const char *format,
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    length = snprintf(line, sizeof(line), "%s%s: %s: %s\n",
-                      strncmp(object, "lull", 4) == 0 ? "" : "lull ", object, level_names[level],
-                      text);
+    length =
+        snprintf(line, sizeof(line), "%s%s: %s: %s\n",
+                 strncmp(object, "lull", 4) == 0 ? "" : "lull ", object, level_names[level], text);
     if (length > (int)sizeof(line) - 1)
         length = (int)sizeof(line) - 1;
     /* One write, so that lines of several processes do not mix. */

@@ -355,7 +355,8 @@ static int refuse_option(const struct option_reading *reading, const char *word,
 }
 
 /* Null, and a message, where no row or several have the name. */
-static struct option_slot *find_long(struct option_reading *reading, const char *word, size_t length)
+static struct option_slot *find_long(struct option_reading *reading, const char *word,
+                                     size_t length)
 {
     struct option_slot *found = NULL;
     uint32_t prefixes = 0;
@@ -501,7 +502,8 @@ static int set_defaults(struct option_reading *reading)
 /* ---- what goes together -------------------------------------------------------------------- */
 
 /* Is one of "this|that=value" on the command line? name_out: the first that is, or null. */
-static bool find_given(const struct option_reading *reading, const char *list, const char **name_out)
+static bool find_given(const struct option_reading *reading, const char *list,
+                       const char **name_out)
 {
     *name_out = NULL;
     while (*list != '\0') {
@@ -566,7 +568,8 @@ static int check_together(const struct option_reading *reading)
     return 0;
 }
 
-static int check_operands(const struct option_reading *reading, const struct lull_operands *operands)
+static int check_operands(const struct option_reading *reading,
+                          const struct lull_operands *operands)
 {
     const struct lull_operand_rules *const rules = reading->reader->rules;
 

@@ -1,5 +1,6 @@
 /*
- * One switch of a GPU's SM clock or of its power limit: what is asked, within which bounds, and what came of it.
+ * One switch of a GPU's SM clock or of its power limit: what is asked, within which bounds, and
+ * what came of it.
  *
  * Plain values that pass unchanged from who decides (governor) over the command table (wire) to
  * the device writer (device) and back. SPDX-License-Identifier: Apache-2.0

@@ -30,8 +30,8 @@ void lull_switch_budget_lower(struct lull_switch_budget *budget, int64_t now_ns)
 {
     save_up(budget, now_ns);
     if (budget->raised_ns != 0 && now_ns < budget->raised_ns + budget->gap_ns)
-        budget->saved_ns -= budget->saved_ns < budget->refill_ns ? budget->saved_ns
-                                                                  : budget->refill_ns;
+        budget->saved_ns -=
+            budget->saved_ns < budget->refill_ns ? budget->saved_ns : budget->refill_ns;
 }
 
 int64_t lull_switch_budget_from_ns(const struct lull_switch_budget *budget)

@@ -171,8 +171,8 @@ static void write_schedule(const struct lull_bound_run *run, FILE *out)
             continue;
         point = &problem->jobs[i].points[choice.point];
         fprintf(out, "%s,%s,%u,%u,%u,%u\n", lull_slot_file_job(&run->file, i),
-                lull_slot_file_type(&run->file, point->type), point->gpus, choice.start, point->slots,
-                choice.point);
+                lull_slot_file_type(&run->file, point->type), point->gpus, choice.start,
+                point->slots, choice.point);
     }
 }
 

@@ -33,7 +33,8 @@ static bool is_needed(const struct lull_slot_job *job, uint32_t point)
 
 /* ---- rows --------------------------------------------------------------------------------- */
 
-/* The most that a job can take of a type, and when; once for each type, at its first operating point. */
+/* The most that a job can take of a type, and when; once for each type, at its first operating
+ * point. */
 static void add_most_of_type(const struct lull_slot_job *job, uint32_t point, int64_t *change)
 {
     const uint32_t type = job->points[point].type;
@@ -231,9 +232,10 @@ struct time_indexed_walk {
     int64_t entries;
 };
 
-/* Columns of one operating point; *has_free: the job has one that is in nobody's way, no other is needed. */
+/* Columns of one operating point; *has_free: the job has one that is in nobody's way, no other is
+ * needed. */
 static void walk_point(struct lull_time_indexed *program, struct lull_time_indexed_column column,
-                      double most_j, bool *has_free, struct time_indexed_walk *walk)
+                       double most_j, bool *has_free, struct time_indexed_walk *walk)
 {
     const struct lull_slot_point *point = &program->problem->jobs[column.job].points[column.point];
 
@@ -272,11 +274,12 @@ static void walk_columns(struct lull_time_indexed *program, struct time_indexed_
         for (uint32_t m = 0; m < job->point_count; m++)
             if (is_needed(job, m))
                 walk_point(program, (struct lull_time_indexed_column){i, m, 0}, most_j, &has_free,
-                          walk);
+                           walk);
     }
 }
 
-/* Costs of about 1 suit the solver's tolerances: the mean of the jobs' dearest operating points is 1. */
+/* Costs of about 1 suit the solver's tolerances: the mean of the jobs' dearest operating points
+ * is 1. */
 static void choose_scale(struct lull_time_indexed *program)
 {
     const struct lull_slot_problem *problem = program->problem;

@@ -1,15 +1,15 @@
 /*
- * The time-indexed program of a slotted problem: a column for each (job, operating point, start) that may be
- * part of an optimum, a row for each job, then for each slot of a type, and of the power cap, that
- * could be too full. SPDX-License-Identifier: Apache-2.0
+ * The time-indexed program of a slotted problem: a column for each (job, operating point, start)
+ * that may be part of an optimum, a row for each job, then for each slot of a type, and of the
+ * power cap, that could be too full. SPDX-License-Identifier: Apache-2.0
  *
  *   least sum of cost x        with, for each job, sum x = 1 (mandatory), or <= 1 and its cost less
  *                              what leaving it out costs, and for each slot what runs in it <= room
  *
- * Left out, since no optimum needs them: operating points that another operating point of the job is never worse than
- * (same type, no more GPUs, slots and watts, no dearer at any start, at least the same starts);
- * columns no cheaper than leaving the job out, or than one of its columns that no row limits; of
- * those all but the cheapest; rows that all jobs together cannot fill.
+ * Left out, since no optimum needs them: operating points that another operating point of the job
+ * is never worse than (same type, no more GPUs, slots and watts, no dearer at any start, at least
+ * the same starts); columns no cheaper than leaving the job out, or than one of its columns that no
+ * row limits; of those all but the cheapest; rows that all jobs together cannot fill.
  */
 #ifndef LULL_BOUND_TIME_INDEXED_H
 #define LULL_BOUND_TIME_INDEXED_H
@@ -21,7 +21,8 @@
 /* What is still solved in minutes. */
 enum { LULL_TIME_INDEXED_MOST_COLUMNS = 1500000, LULL_TIME_INDEXED_MOST_ENTRIES = 40000000 };
 
-/* Columns by job, operating point and start, compressed: entries begin[c] to begin[c + 1] of row and value. */
+/* Columns by job, operating point and start, compressed: entries begin[c] to begin[c + 1] of row
+ * and value. */
 struct lull_time_indexed {
     const struct lull_slot_problem *problem;
     int rows; /* jobs first */

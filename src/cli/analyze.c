@@ -17,8 +17,8 @@ struct analyze_arguments {
 };
 
 static const struct lull_option rows[] = {
-    LULL_CLI_MODEL_ROW(struct analyze_arguments, setup.model, "The GPU model whose power is assumed.",
-                       .aliases = "gpu,g",
+    LULL_CLI_MODEL_ROW(struct analyze_arguments, setup.model,
+                       "The GPU model whose power is assumed.", .aliases = "gpu,g",
                        .otherwise = "the one that the trace names, else A100-SXM4-40GB"),
     LULL_VALUE("switch-ms", "DOWN,UP", OWN, struct analyze_arguments, setup.down_ms,
                "How long it takes until a lower and until a higher clock has effect.",

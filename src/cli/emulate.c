@@ -205,8 +205,9 @@ static int set_faults(struct lull_node *node, const char *option, struct lull_er
     return result;
 }
 
-static int run_on_node(const struct emulate_arguments *arguments, char **command, struct lull_node *node,
-                       const sigset_t *watched, const sigset_t *old_mask, struct lull_error *err)
+static int run_on_node(const struct emulate_arguments *arguments, char **command,
+                       struct lull_node *node, const sigset_t *watched, const sigset_t *old_mask,
+                       struct lull_error *err)
 {
     char directory[PATH_MAX];
     int status;

@@ -93,7 +93,8 @@ static int refuse(const struct limit_request *request, struct lull_error *err)
                           request->program);
 }
 
-static int forget(struct lull_store *store, const struct limit_request *request, struct lull_error *err)
+static int forget(struct lull_store *store, const struct limit_request *request,
+                  struct lull_error *err)
 {
     const int count = lull_limit_profiles_remove(store, request->program, err);
 

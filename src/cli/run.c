@@ -86,7 +86,8 @@ static const char *const profilings[] = {"search", "sweep", NULL};
 
 static const struct lull_option rows[] = {
     LULL_CLI_TOLERANCE_ROW(struct run_arguments, run.control.tolerance_ratio, .is_open = true,
-                           .aliases = "max-slowdown", LULL_GIVEN(struct run_arguments, has_tolerance),
+                           .aliases = "max-slowdown",
+                           LULL_GIVEN(struct run_arguments, has_tolerance),
                            .more = "With --power-limit auto, the limit is then the one of least "
                                    "energy that is at most this much slower."),
     LULL_FLAG("compare", struct run_arguments, run.compare,
@@ -108,7 +109,8 @@ static const struct lull_option rows[] = {
                "How sure it must be, statistically, that the job is not slower than --tolerance "
                "allows before a lower clock is kept.",
                .least = 0.5, .most = 0.999999, .is_open = true, .usual = "95%"),
-    LULL_VALUE("tail-tolerance", "RATIO", RATIO, struct run_arguments, run.control.tail_tolerance_ratio,
+    LULL_VALUE("tail-tolerance", "RATIO", RATIO, struct run_arguments,
+               run.control.tail_tolerance_ratio,
                "How much longer the slowest iteration of a hundred may become, beside the average: "
                "for inference, where an iteration is a token.",
                .is_open = true, .otherwise = "only the average counts",
@@ -150,7 +152,8 @@ static const struct lull_option rows[] = {
                         .more = "edp is the energy-delay product, slowdown=5% the least energy "
                                 "that is at most 5 % slower than the highest limit."),
     LULL_CLI_ETA_ROW(struct run_arguments, run.limits.search.selector.price.eta_ratio,
-                     LULL_GIVEN(struct run_arguments, has_eta), .usual = "0.5", .needs = "power-limit"),
+                     LULL_GIVEN(struct run_arguments, has_eta), .usual = "0.5",
+                     .needs = "power-limit"),
     LULL_FLAG("clocks", struct run_arguments, run.limits.clocks,
               "Search SM clocks under the best limit as well.", .needs = "power-limit=auto",
               .more = "A fixed clock needs less energy than one that a limit lets oscillate."),

@@ -28,8 +28,8 @@ struct simulate_arguments {
 static const struct lull_option rows[] = {
     LULL_PLAY_PRESET_ROW(struct simulate_arguments, source.preset),
     LULL_PLAY_RANKS_ROW(struct simulate_arguments, source.ranks),
-    LULL_CLI_MODEL_ROW(struct simulate_arguments, listed, "The GPU model of all ranks.", .aliases = "gpu",
-                       .usual = "A100-SXM4-40GB"),
+    LULL_CLI_MODEL_ROW(struct simulate_arguments, listed, "The GPU model of all ranks.",
+                       .aliases = "gpu", .usual = "A100-SXM4-40GB"),
     LULL_CLI_TOLERANCE_ROW(struct simulate_arguments, tolerance_ratio),
     LULL_CLI_CALL_SETTLE_ROW(struct simulate_arguments, call_ms),
     LULL_VALUE("periods", "N", WHOLE, struct simulate_arguments, periods,

@@ -65,7 +65,7 @@ static int watch(struct lull_connection *connection, uv_poll_t *handle, int fd, 
 }
 
 struct lull_connection *lull_connection_create(struct server *server, uint64_t id, int fd,
-                                          const struct lull_peer *peer)
+                                               const struct lull_peer *peer)
 {
     struct lull_connection *connection = calloc(1, sizeof(*connection));
 

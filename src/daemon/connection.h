@@ -49,7 +49,7 @@ struct lull_connection {
  * closed then.
  */
 struct lull_connection *lull_connection_create(struct server *server, uint64_t id, int fd,
-                                          const struct lull_peer *peer);
+                                               const struct lull_peer *peer);
 
 /* Ends the leases and begins the end of the connection; more calls are harmless. */
 void lull_connection_close(struct lull_connection *connection);

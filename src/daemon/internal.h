@@ -7,8 +7,8 @@
 #include "daemon/connection.h"
 
 /* A packet came in: serves it. size is what was received. */
-void lull_server_serve(struct server *server, struct lull_connection *connection, const uint8_t *packet,
-                       size_t size, pid_t sender);
+void lull_server_serve(struct server *server, struct lull_connection *connection,
+                       const uint8_t *packet, size_t size, pid_t sender);
 
 /* Ends every lease of a connection that closes. */
 void lull_server_forget(struct server *server, struct lull_connection *connection);

@@ -39,8 +39,8 @@ void lull_lease_table_destroy(struct lull_lease_table *table);
  * restored after a lease.
  */
 int lull_lease_grant(struct lull_lease_table *table, uint32_t gpu, uint64_t client,
-                     const struct lull_band *band, int64_t now_ns, int64_t ttl_ns,
-                     uint64_t *id_out, struct lull_error *err);
+                     const struct lull_band *band, int64_t now_ns, int64_t ttl_ns, uint64_t *id_out,
+                     struct lull_error *err);
 
 /* Prolongs all leases of a client that have not expired by now_ns; returns how many. */
 uint32_t lull_lease_renew(struct lull_lease_table *table, uint64_t client, int64_t now_ns,

@@ -75,7 +75,8 @@ static void on_lease_ended(void *context, uint32_t gpu, int result)
 
 /* --- answers --- */
 
-static void reply(struct lull_connection *connection, uint32_t sequence, const struct lull_error *error)
+static void reply(struct lull_connection *connection, uint32_t sequence,
+                  const struct lull_error *error)
 {
     struct lull_message message = {.type = LULL_MESSAGE_REPLY, .sequence = sequence};
 
@@ -84,7 +85,8 @@ static void reply(struct lull_connection *connection, uint32_t sequence, const s
     lull_connection_send(connection, &message, false);
 }
 
-static void reply_code(struct lull_connection *connection, uint32_t sequence, int code, const char *text)
+static void reply_code(struct lull_connection *connection, uint32_t sequence, int code,
+                       const char *text)
 {
     struct lull_error error;
 
@@ -366,8 +368,8 @@ static serve_function *const serve_functions[LULL_MESSAGE_TYPE_COUNT] = {
 };
 
 /* A descriptor that a forked child inherited is no right to speak for its parent. */
-static void refuse_sender(struct server *server, struct lull_connection *connection, uint32_t sequence,
-                          pid_t sender)
+static void refuse_sender(struct server *server, struct lull_connection *connection,
+                          uint32_t sequence, pid_t sender)
 {
     server->refused_senders++;
     if (server->refused_senders == 1)
@@ -377,8 +379,8 @@ static void refuse_sender(struct server *server, struct lull_connection *connect
     reply_code(connection, sequence, -EPERM, "only the process that connected may ask");
 }
 
-void lull_server_serve(struct server *server, struct lull_connection *connection, const uint8_t *packet,
-                       size_t size, pid_t sender)
+void lull_server_serve(struct server *server, struct lull_connection *connection,
+                       const uint8_t *packet, size_t size, pid_t sender)
 {
     struct lull_message message;
 

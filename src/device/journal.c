@@ -166,8 +166,8 @@ int lull_journal_open(const char *runtime_dir, struct lull_journal **journal_out
         return lull_error_set(err, -ENOMEM, "journal: no memory");
     journal->directory_fd = -1;
     journal->lock_fd = -1;
-    if ((size_t)snprintf(journal->directory, sizeof(journal->directory), "%s/saved",
-                         runtime_dir) >= sizeof(journal->directory))
+    if ((size_t)snprintf(journal->directory, sizeof(journal->directory), "%s/saved", runtime_dir) >=
+        sizeof(journal->directory))
         result = lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", runtime_dir);
     else
         result = open_all(journal, runtime_dir, err);
@@ -245,8 +245,7 @@ int lull_journal_load(struct lull_journal *journal, const char *uuid,
         result = read_stored(journal->directory_fd, name, &stored, err);
     if (result < 0)
         return result;
-    if (!is_intact(&stored) ||
-        strncmp(stored.record.uuid, uuid, sizeof(stored.record.uuid)) != 0)
+    if (!is_intact(&stored) || strncmp(stored.record.uuid, uuid, sizeof(stored.record.uuid)) != 0)
         return lull_error_set(err, LULL_E_FORMAT, "journal %s: damaged or of another version",
                               name);
     if (memcmp(stored.boot_id, journal->boot_id, sizeof(stored.boot_id)) != 0)

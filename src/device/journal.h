@@ -25,8 +25,8 @@ struct lull_journal_record {
     char uuid[96];
     char driver_version[96];
     uint32_t controls; /* enum lull_capability: what Lull may change; restore touches only it */
-    uint32_t reference_sm_mhz; /* 0: the driver's own choice, restored by a reset */
-    uint32_t power_limit_mw;   /* requested limit before; 0 unknown */
+    uint32_t reference_sm_mhz;       /* 0: the driver's own choice, restored by a reset */
+    uint32_t power_limit_mw;         /* requested limit before; 0 unknown */
     uint32_t power_limit_default_mw; /* 0 unknown */
 };
 

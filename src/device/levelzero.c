@@ -90,7 +90,8 @@ static bool take_rate(struct lull_levelzero *levelzero, struct zes_meter *meter,
     return has_rate;
 }
 
-static bool read_power(struct lull_levelzero *levelzero, struct zes_card *card, uint32_t *power_mw_out)
+static bool read_power(struct lull_levelzero *levelzero, struct zes_card *card,
+                       uint32_t *power_mw_out)
 {
     struct zes_counter counter;
     double watts;
@@ -113,7 +114,8 @@ static bool read_energy(struct lull_levelzero *levelzero, const struct zes_card 
     return true;
 }
 
-static bool read_activity(struct lull_levelzero *levelzero, struct zes_card *card, uint32_t *percent_out)
+static bool read_activity(struct lull_levelzero *levelzero, struct zes_card *card,
+                          uint32_t *percent_out)
 {
     struct zes_counter counter;
     double share;
@@ -198,7 +200,8 @@ static bool read_temperature(struct lull_levelzero *levelzero, const struct zes_
 }
 
 /* All limits of a card, and which of them holds for long. NULL: none that is told in watts. */
-static struct zes_power_limit *find_limit(struct lull_levelzero *levelzero, const struct zes_card *card,
+static struct zes_power_limit *find_limit(struct lull_levelzero *levelzero,
+                                          const struct zes_card *card,
                                           struct zes_power_limit limits[ZES_MAX_LIMITS],
                                           uint32_t *count_out)
 {

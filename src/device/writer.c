@@ -725,7 +725,8 @@ static void finish_all(struct lull_writer *writer)
         const struct gpu *gpu = &writer->gpus[i];
 
         if (gpu->stage != LEASED && gpu->raise_ns == NEVER_NS && !gpu->observation.is_running &&
-            lull_limit_control_is_restored(&gpu->limit) && (gpu->stage == ENDING || gpu->is_recorded))
+            lull_limit_control_is_restored(&gpu->limit) &&
+            (gpu->stage == ENDING || gpu->is_recorded))
             finish(writer, i);
     }
 }
@@ -748,9 +749,10 @@ static int64_t next_due(const struct lull_writer *writer)
             gpu->raise_ns == NEVER_NS)
             due_ns = earlier(due_ns, gpu->valid_until_ns);
         if (gpu->has_pending)
-            due_ns = earlier(due_ns, earlier(lull_switch_budget_from_ns(&gpu->budget),
-                                             earlier(gpu->pending.deadline_ns,
-                                                     gpu->pending.valid_until_ns) + 1));
+            due_ns = earlier(
+                due_ns,
+                earlier(lull_switch_budget_from_ns(&gpu->budget),
+                        earlier(gpu->pending.deadline_ns, gpu->pending.valid_until_ns) + 1));
     }
     return due_ns;
 }

@@ -5,11 +5,11 @@
  * go first, in the order of their arrival, and are never delayed or dropped; lowerings follow by
  * deadline, as often as the budget of the GPU's lowerings allows (base/switch_budget.h), and are
  * dropped when late. A point that is already set is not written. Every request is clamped to the
- * band of the lease and to the clocks of the device, here, in the privileged process. The journal is
- * written before a GPU is changed; a GPU whose journal fails is left alone. After a write the clock
- * is read back until it obeys, without delaying other writes. At valid_until_ns, at the end of a
- * lease and at stop the GPU is raised. Power limits (limit_control.h) come last: a call takes some
- * 10 ms, and no clock shall wait for it.
+ * band of the lease and to the clocks of the device, here, in the privileged process. The journal
+ * is written before a GPU is changed; a GPU whose journal fails is left alone. After a write the
+ * clock is read back until it obeys, without delaying other writes. At valid_until_ns, at the end
+ * of a lease and at stop the GPU is raised. Power limits (limit_control.h) come last: a call takes
+ * some 10 ms, and no clock shall wait for it.
  *
  * Threads: one owner calls these functions, none of which waits for the driver (but stop does).
  * No lock is held across a driver call. SPDX-License-Identifier: Apache-2.0
@@ -45,9 +45,9 @@ struct lull_writer_source {
 };
 
 struct lull_writer_options {
-    int64_t lowering_gap_ns; /* least time from a raising to the next lowering of a GPU... */
+    int64_t lowering_gap_ns;    /* least time from a raising to the next lowering of a GPU... */
     int64_t lowering_refill_ns; /* ...but for one saved up in each such time; INT64_MAX: none */
-    int64_t validity_cap_ns; /* no lowering stays longer than this without being renewed */
+    int64_t validity_cap_ns;    /* no lowering stays longer than this without being renewed */
     void *context;
     /*
      * The GPU of an ended lease was raised, read back and its record removed; or result says why
@@ -66,11 +66,11 @@ struct lull_writer_state {
     uint32_t observed_mhz; /* last clock read back; 0 none */
     int32_t status;        /* of the last write */
     uint64_t writes;
-    uint64_t dropped;    /* lowerings that came too late */
-    uint64_t expired;    /* lowerings that nobody renewed */
-    uint64_t failed;     /* writes that the driver refused */
-    uint64_t disobeyed;  /* writes that the clock did not follow */
-    uint32_t limit_mw;   /* power limit set; 0: as before the lease */
+    uint64_t dropped;   /* lowerings that came too late */
+    uint64_t expired;   /* lowerings that nobody renewed */
+    uint64_t failed;    /* writes that the driver refused */
+    uint64_t disobeyed; /* writes that the clock did not follow */
+    uint32_t limit_mw;  /* power limit set; 0: as before the lease */
 };
 
 /* Starts the thread; borrows devices and journal until stop. Errors: -errno. */

@@ -12,9 +12,9 @@
 #include "base/error.h"
 
 enum lull_fault_kind {
-    LULL_FAULT_SET_CODE,      /* set_code: set calls return this code of the vendor's and do nothing */
-    LULL_FAULT_HANG_MS,       /* hang_ms: set calls take so much longer */
-    LULL_FAULT_NO_EFFECT,     /* no_effect: set calls succeed and do nothing */
+    LULL_FAULT_SET_CODE,  /* set_code: set calls return this code of the vendor's and do nothing */
+    LULL_FAULT_HANG_MS,   /* hang_ms: set calls take so much longer */
+    LULL_FAULT_NO_EFFECT, /* no_effect: set calls succeed and do nothing */
     LULL_FAULT_SETTLE_FACTOR, /* settle_factor: clocks settle so many times later */
     LULL_FAULT_NO_PERMISSION, /* no_permission: set calls are refused, even to root */
     LULL_FAULT_NO_ENERGY,     /* no_energy: the energy counter is not supported */

@@ -214,14 +214,14 @@ int main(int argc, char **argv)
                "limits make of a job.",
     };
     struct oracle_main_request request = {.job = {
-                                  .model = lull_gpu_model_find("A100-SXM4-40GB", 14),
-                                  .gpus = 1,
-                                  .compute_ms = 100,
-                                  .bytes = 2.3e9,
-                                  .link_gbs = 23,
-                                  .channels = 4,
-                                  .tolerance_ratio = 0.01,
-                              }};
+                                              .model = lull_gpu_model_find("A100-SXM4-40GB", 14),
+                                              .gpus = 1,
+                                              .compute_ms = 100,
+                                              .bytes = 2.3e9,
+                                              .link_gbs = 23,
+                                              .channels = 4,
+                                              .tolerance_ratio = 0.01,
+                                          }};
     struct lull_error err = {0};
     int result;
 

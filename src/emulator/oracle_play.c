@@ -69,7 +69,7 @@ struct oracle {
     struct tally *tallies;
     struct {
         uint32_t computing;
-        int32_t gap; /* that the present segment began with */
+        int32_t gap;     /* that the present segment began with */
         int32_t awaited; /* gap whose lowering has been planned */
         int64_t since_ns;
         double since_j;
@@ -296,8 +296,8 @@ static void observe(void *context, uint32_t rank, const struct lull_play_event *
 /* Latencies that vary have to be averaged over, and where calls meet that drifts apart. */
 static uint32_t periods_of(const struct oracle *oracle, enum oracle_play_mode mode)
 {
-    const bool varies = oracle->model.api_sigma > 0 ||
-                        oracle->model.settle_p99_ms > oracle->model.settle_ms;
+    const bool varies =
+        oracle->model.api_sigma > 0 || oracle->model.settle_p99_ms > oracle->model.settle_ms;
 
     if (mode != MODE_REAL)
         return IDEAL_PERIODS;
@@ -387,7 +387,8 @@ static void choose(struct oracle *oracle, enum oracle_play_mode mode, const stru
 }
 
 /* Row r of the table: all gaps r strides below the highest clock. */
-static int sweep(struct oracle *oracle, enum oracle_play_mode mode, struct tally *table, struct lull_error *err)
+static int sweep(struct oracle *oracle, enum oracle_play_mode mode, struct tally *table,
+                 struct lull_error *err)
 {
     const uint32_t stride = oracle->question->stride;
     struct lull_oracle_outcome ignored;
@@ -526,8 +527,7 @@ static int find_real_in_time(struct oracle *oracle, struct lull_oracle_play_answ
     if (oracle->question->late_iterations_ratio <= 0 || answer->real_lowered == 0 ||
         iterations == 0.0)
         return 0;
-    set_leads(oracle,
-              oracle->question->late_iterations_ratio * iterations / answer->real_lowered);
+    set_leads(oracle, oracle->question->late_iterations_ratio * iterations / answer->real_lowered);
     if (oracle->raise_lead_ns == raise_lead_ns && oracle->lower_lead_ns == lower_lead_ns)
         return 0;
     return find_real(oracle, answer, err);

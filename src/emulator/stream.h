@@ -15,20 +15,21 @@
 
 #define LULL_STREAM_MAGIC UINT64_C(0x4c554c4c53545231)
 
-struct lull_stream_work {          /* one communication kernel */
-    const char *function;          /* NCCL's name, e.g. "AllReduce" */
+struct lull_stream_work { /* one communication kernel */
+    const char *function; /* NCCL's name, e.g. "AllReduce" */
     uint64_t bytes;
-    int32_t peer;                  /* or root, -1 */
-    void (*began)(void *context, int64_t gpu_ns);  /* on the GPU thread, in order; gpu_ns =
-                                                    * %globaltimer ns of the GPU */
+    int32_t peer;                                 /* or root, -1 */
+    void (*began)(void *context, int64_t gpu_ns); /* on the GPU thread, in order; gpu_ns =
+                                                   * %globaltimer ns of the GPU */
     void (*ended)(void *context, int64_t gpu_ns);
     void *context;
 };
 
 struct lull_stream {
     uint64_t magic;
-    int (*enqueue)(struct lull_stream *stream, const struct lull_stream_work *work); /* application
-                                                     * thread; 0 or -errno; copies */
+    int (*enqueue)(struct lull_stream *stream,
+                   const struct lull_stream_work *work); /* application
+                                                          * thread; 0 or -errno; copies */
     void *owner;
 };
 

@@ -22,16 +22,16 @@ struct lull_emulated_gpu; /* one rank's connection to its GPU: a live context */
 
 /* One compute kernel, or a run of them that behaves as one. */
 struct lull_kernel {
-    double duration_ms; /* at the highest SM clock, > 0 */
+    double duration_ms;  /* at the highest SM clock, > 0 */
     const char *profile; /* power and time profile of the model, e.g. "llm_bwd", "dgemm", "stream";
                           * NULL: "llm_fwd" or, where the model lacks it, its first profile */
 };
 
 /* One collective or transfer of this GPU. */
 struct lull_transfer {
-    double bytes;       /* moved by this GPU over the link, >= 0 */
-    double link_gbs;    /* bandwidth of the slowest link on the way, GB/s, > 0 */
-    uint32_t channels;  /* SMs that drive it, e.g. 16 in a node, 4 over InfiniBand */
+    double bytes;      /* moved by this GPU over the link, >= 0 */
+    double link_gbs;   /* bandwidth of the slowest link on the way, GB/s, > 0 */
+    uint32_t channels; /* SMs that drive it, e.g. 16 in a node, 4 over InfiniBand */
 };
 
 /*

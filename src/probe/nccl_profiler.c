@@ -191,8 +191,8 @@ static inline void renew_mask(struct nccl_profiler_communicator *communicator)
     __atomic_store_n(communicator->mask, wanted, __ATOMIC_RELAXED);
 }
 
-static void fill_in(struct nccl_profiler_communicator *communicator, const struct lull_nccl_identity *identity,
-                    int *mask)
+static void fill_in(struct nccl_profiler_communicator *communicator,
+                    const struct lull_nccl_identity *identity, int *mask)
 {
     communicator->version = identity->version;
     communicator->ranks = identity->ranks > 0 ? (uint32_t)identity->ranks : 0;
@@ -311,7 +311,8 @@ static struct operation *operation_of(uint64_t ticket)
  * The words that carry the ticket come first: from then on changes of the earlier operation fail,
  * and what they had read of the rest is not used.
  */
-static void *begin_operation(struct nccl_profiler_communicator *communicator, const struct lull_nccl_event *event)
+static void *begin_operation(struct nccl_profiler_communicator *communicator,
+                             const struct lull_nccl_event *event)
 {
     const uint64_t ticket = atomic_fetch_add_explicit(&next_ticket, 1, memory_order_relaxed);
     struct operation *operation = operation_of(ticket);
@@ -387,8 +388,9 @@ static bool count_end(struct operation *operation, uint64_t ticket)
 }
 
 /* All channels of an operation use one offset, so that its length is exact. */
-static int64_t offset_of(struct operation *operation, struct nccl_profiler_communicator *communicator,
-                         uint64_t gpu_ns, int64_t now_ns)
+static int64_t offset_of(struct operation *operation,
+                         struct nccl_profiler_communicator *communicator, uint64_t gpu_ns,
+                         int64_t now_ns)
 {
     const int64_t offset_ns = lull_gpu_time_offset(&communicator->gpu_time, gpu_ns, now_ns);
     int64_t present = NO_OFFSET;
@@ -408,7 +410,8 @@ static void raise_to(_Atomic int64_t *value, int64_t at_least)
         continue;
 }
 
-static void *begin_kernel(struct nccl_profiler_communicator *communicator, const struct lull_nccl_event *event)
+static void *begin_kernel(struct nccl_profiler_communicator *communicator,
+                          const struct lull_nccl_event *event)
 {
     const uint64_t ticket = lull_nccl_handle_ticket(event->parent);
     struct operation *operation = operation_of(ticket);
@@ -444,8 +447,9 @@ static void *begin_kernel(struct nccl_profiler_communicator *communicator, const
  */
 static int64_t plausible_end(const struct operation *operation, int64_t end_ns, int64_t now_ns)
 {
-    struct nccl_profiler_communicator *owner = (struct nccl_profiler_communicator *)(uintptr_t)atomic_load_explicit(
-        &operation->owner, memory_order_relaxed);
+    struct nccl_profiler_communicator *owner =
+        (struct nccl_profiler_communicator *)(uintptr_t)atomic_load_explicit(&operation->owner,
+                                                                             memory_order_relaxed);
 
     if (end_ns >= atomic_load_explicit(&operation->begin_ns, memory_order_acquire))
         return end_ns < now_ns ? end_ns : now_ns;
@@ -477,7 +481,8 @@ static void end_kernel(const void *handle, uint64_t gpu_ns)
 /* ---- callbacks ---- */
 
 /* A captured call is enqueued by each replay of its graph, not by itself. */
-static void *start_call(struct nccl_profiler_communicator *communicator, const struct lull_nccl_event *event)
+static void *start_call(struct nccl_profiler_communicator *communicator,
+                        const struct lull_nccl_event *event)
 {
     if (event->is_captured)
         return lull_nccl_handle(LULL_NCCL_KIND_CAPTURED, 0, 0);
@@ -485,7 +490,8 @@ static void *start_call(struct nccl_profiler_communicator *communicator, const s
     return lull_nccl_handle(LULL_NCCL_KIND_CALL, 0, 0);
 }
 
-static void *start_task(struct nccl_profiler_communicator *communicator, const struct lull_nccl_event *event)
+static void *start_task(struct nccl_profiler_communicator *communicator,
+                        const struct lull_nccl_event *event)
 {
     if (communicator->version < 5 ||
         lull_nccl_handle_kind(event->parent) == LULL_NCCL_KIND_CAPTURED)
@@ -493,7 +499,8 @@ static void *start_task(struct nccl_profiler_communicator *communicator, const s
     return begin_operation(communicator, event);
 }
 
-static void *start_own(struct nccl_profiler_communicator *communicator, const struct lull_nccl_event *event)
+static void *start_own(struct nccl_profiler_communicator *communicator,
+                       const struct lull_nccl_event *event)
 {
     if (!is_on(communicator->client))
         return NULL;

@@ -469,7 +469,8 @@ static void announce(const struct nccl_shim_communicator *entry, int rank, const
 }
 
 /* Two threads that use a new communicator at the same time may give it two numbers. */
-static struct nccl_shim_communicator *add_communicator(ncclComm_t comm, const struct nccl_shim_config *config)
+static struct nccl_shim_communicator *add_communicator(ncclComm_t comm,
+                                                       const struct nccl_shim_config *config)
 {
     struct nccl_shim_communicator *entry = comm != NULL ? claim_communicator() : NULL;
     int ranks = 0;

@@ -166,8 +166,7 @@ static void begin_call(struct lull_virtual_driver *driver, int64_t now_ns)
         struct driver_unit *unit = &driver->units[i];
 
         sift(unit, i, now_ns);
-        if (ready_ns(unit) <= now_ns &&
-            (best < 0 || goes_before(unit, &driver->units[best])))
+        if (ready_ns(unit) <= now_ns && (best < 0 || goes_before(unit, &driver->units[best])))
             best = (int32_t)i;
     }
     if (best < 0)
@@ -180,8 +179,8 @@ static void begin_call(struct lull_virtual_driver *driver, int64_t now_ns)
     if (driver->call.point != 0)
         lull_switch_budget_lower(&driver->units[best].budget, now_ns);
     driver->call_ends_ns =
-        now_ns + (int64_t)(1e6 * lull_physics_draw_api_ms(&driver->units[best].gpu->model,
-                                                          &driver->random));
+        now_ns +
+        (int64_t)(1e6 * lull_physics_draw_api_ms(&driver->units[best].gpu->model, &driver->random));
     driver->calls++;
 }
 

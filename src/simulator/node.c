@@ -179,8 +179,8 @@ static int64_t on_timer(void *context, int64_t now_ns)
         if (rank->gaps_wake_ns < wake_ns)
             wake_ns = rank->gaps_wake_ns;
     }
-    count = lull_controller_poll(simulation->controller, now_ns, commands,
-                                 LULL_CONTROLLER_MAX_GPUS);
+    count =
+        lull_controller_poll(simulation->controller, now_ns, commands, LULL_CONTROLLER_MAX_GPUS);
     for (uint32_t i = 0; i < count; i++)
         lull_virtual_driver_ask(simulation->driver, &commands[i], now_ns);
     driver_ns = lull_virtual_driver_advance(simulation->driver, now_ns);
@@ -214,8 +214,8 @@ static int make_managed(struct simulation *simulation, struct lull_error *err)
         points[i] = lull_gpu_model_step_count(options->model);
         simulation->ranks[i].gaps = lull_gap_map_create(!options->exposure);
         simulation->ranks[i].orders = number_communication(&options->play->ranks[i]);
-        is_made = is_made && simulation->ranks[i].gaps != NULL &&
-                  simulation->ranks[i].orders != NULL;
+        is_made =
+            is_made && simulation->ranks[i].gaps != NULL && simulation->ranks[i].orders != NULL;
     }
     simulation->controller = lull_controller_create(&options->control, count, points);
     simulation->driver =

@@ -21,10 +21,10 @@
 struct lull_simulation_options {
     const struct lull_play *play; /* finished */
     const struct lull_gpu_model *model;
-    uint64_t periods;   /* of the play, > 0 */
-    uint64_t measured;  /* of each rank the last so many of them count, 1..periods */
-    bool managed;       /* false: the highest clock throughout */
-    bool exposure;      /* compute kernels are recorded in a window */
+    uint64_t periods;  /* of the play, > 0 */
+    uint64_t measured; /* of each rank the last so many of them count, 1..periods */
+    bool managed;      /* false: the highest clock throughout */
+    bool exposure;     /* compute kernels are recorded in a window */
     struct lull_controller_config control;
     uint64_t seed; /* of the driver's latencies */
 };

@@ -1,7 +1,8 @@
 /*
- * Recurring jobs and their runs (core/tuning/batch.h), shared by all who run them: on one machine in a
- * sqlite file, on many in PostgreSQL. The store keeps records, nothing else; the search's state is
- * made of them anew each time, so whoever asks next continues exactly where the last one stopped.
+ * Recurring jobs and their runs (core/tuning/batch.h), shared by all who run them: on one machine
+ * in a sqlite file, on many in PostgreSQL. The store keeps records, nothing else; the search's
+ * state is made of them anew each time, so whoever asks next continues exactly where the last one
+ * stopped.
  *
  * A run whose process died is found by the next one that asks, and becomes a lost run with the
  * energy and time that it had told last: it counts neither as success nor as failure.

@@ -169,7 +169,7 @@ static void take_measure(sqlite3_stmt *statement, struct lull_limit_measure *mea
 
     *measure = (struct lull_limit_measure){
         .point = {sqlite3_column_double(statement, 0),
-                    (uint32_t)sqlite3_column_int64(statement, 1)},
+                  (uint32_t)sqlite3_column_int64(statement, 1)},
         .iterations = (uint64_t)sqlite3_column_int64(statement, 2),
         .seconds = sqlite3_column_double(statement, 3),
         .joules = sqlite3_column_double(statement, 4),

@@ -32,8 +32,8 @@ struct lull_limit_profile {
 extern const struct lull_store_schema lull_limit_profiles_schema;
 
 /*
- * What a program is known by: all words of its command line, a launcher's included, the first without
- * its directory; shortened, with a hash, if they do not fit.
+ * What a program is known by: all words of its command line, a launcher's included, the first
+ * without its directory; shortened, with a hash, if they do not fit.
  */
 void lull_limit_program(char *const *command, char program_out[LULL_LIMIT_PROGRAM_BYTES]);
 

@@ -85,7 +85,8 @@ static void split(struct analysis_work *work)
         (struct lull_union){work->busy, lull_intervals_unite(work->busy, work->count)};
 }
 
-static int prepare(const struct lull_trace *trace, struct analysis_work *work, struct lull_error *err)
+static int prepare(const struct lull_trace *trace, struct analysis_work *work,
+                   struct lull_error *err)
 {
     const size_t count = trace->kernel_count;
 

@@ -83,8 +83,8 @@ static int64_t *find_place(struct lull_chakra_node *node, const struct lull_prot
     return NULL;
 }
 
-static int read_attribute(const struct chakra_messages_reading *reading, const struct lull_protobuf_span *bytes,
-                          struct lull_chakra_node *node)
+static int read_attribute(const struct chakra_messages_reading *reading,
+                          const struct lull_protobuf_span *bytes, struct lull_chakra_node *node)
 {
     struct attribute attribute;
     int64_t value = 0;
@@ -115,7 +115,8 @@ static int read_attribute(const struct chakra_messages_reading *reading, const s
 
 enum { ID = 1, NAME, KIND, CONTROL, DATA, BEGIN, DURATION, ATTRIBUTE = 10 };
 
-static int read_dependencies(const struct chakra_messages_reading *reading, const struct lull_protobuf_field *field)
+static int read_dependencies(const struct chakra_messages_reading *reading,
+                             const struct lull_protobuf_field *field)
 {
     const bool is_control = field->number == CONTROL;
     struct lull_protobuf_span rest = field->bytes;
@@ -133,8 +134,8 @@ static int read_dependencies(const struct chakra_messages_reading *reading, cons
     return rc;
 }
 
-static int read_number(const struct chakra_messages_reading *reading, const struct lull_protobuf_field *field,
-                       struct lull_chakra_node *node)
+static int read_number(const struct chakra_messages_reading *reading,
+                       const struct lull_protobuf_field *field, struct lull_chakra_node *node)
 {
     if (field->number == ID)
         node->id = field->value;
@@ -151,8 +152,8 @@ static int read_number(const struct chakra_messages_reading *reading, const stru
     return 0;
 }
 
-static int read_field(const struct chakra_messages_reading *reading, const struct lull_protobuf_field *field,
-                      struct lull_chakra_node *node)
+static int read_field(const struct chakra_messages_reading *reading,
+                      const struct lull_protobuf_field *field, struct lull_chakra_node *node)
 {
     if ((field->number == CONTROL || field->number == DATA) &&
         (field->type == LULL_PROTOBUF_VARINT || field->type == LULL_PROTOBUF_BYTES))
@@ -167,7 +168,8 @@ static int read_field(const struct chakra_messages_reading *reading, const struc
     return 0;
 }
 
-static int read_node(const struct chakra_messages_reading *reading, struct lull_protobuf_span message)
+static int read_node(const struct chakra_messages_reading *reading,
+                     struct lull_protobuf_span message)
 {
     struct lull_chakra_node node;
     int rc = 0;
@@ -184,7 +186,8 @@ static int read_node(const struct chakra_messages_reading *reading, struct lull_
 }
 
 /* Nothing in it is wanted, but it must be one. */
-static int check_metadata(const struct chakra_messages_reading *reading, struct lull_protobuf_span message)
+static int check_metadata(const struct chakra_messages_reading *reading,
+                          struct lull_protobuf_span message)
 {
     struct lull_protobuf_field field = {0};
 

@@ -146,8 +146,8 @@ static int read_gpus(const struct lull_reading *reading, struct lull_cluster_job
 }
 
 /* An empty cell leaves *value_out as it is. */
-static int read_filled(const struct lull_reading *reading, enum lull_field field, int64_t min, int64_t max,
-                       const char *what, int64_t *value_out)
+static int read_filled(const struct lull_reading *reading, enum lull_field field, int64_t min,
+                       int64_t max, const char *what, int64_t *value_out)
 {
     return is_filled(reading, field) ? lull_columns_integer(&reading->columns, field, min, max,
                                                             what, value_out, reading->err)

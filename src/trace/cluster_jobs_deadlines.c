@@ -73,7 +73,8 @@ int lull_cluster_jobs_read_deadline(struct lull_reading *reading, struct lull_cl
     return keep_steps(reading, &step, 1, row);
 }
 
-int lull_cluster_jobs_read_value(const struct lull_reading *reading, struct lull_cluster_jobs_row *row)
+int lull_cluster_jobs_read_value(const struct lull_reading *reading,
+                                 struct lull_cluster_jobs_row *row)
 {
     row->value_j = 0.0;
     if (!is_filled(reading, VALUE))

@@ -41,7 +41,8 @@ struct lull_reading {
     struct lull_error *err;
 };
 
-static inline int refuse(const struct lull_reading *reading, enum lull_field field, const char *what)
+static inline int refuse(const struct lull_reading *reading, enum lull_field field,
+                         const char *what)
 {
     return lull_columns_refuse(&reading->columns, field, what, reading->err);
 }
@@ -67,7 +68,9 @@ int lull_cluster_jobs_read_time(const struct lull_reading *reading, enum lull_fi
                                 int64_t *time_ns_out);
 
 /* By when the job at hand is to end, and what that is worth. */
-int lull_cluster_jobs_read_deadline(struct lull_reading *reading, struct lull_cluster_jobs_row *row);
-int lull_cluster_jobs_read_value(const struct lull_reading *reading, struct lull_cluster_jobs_row *row);
+int lull_cluster_jobs_read_deadline(struct lull_reading *reading,
+                                    struct lull_cluster_jobs_row *row);
+int lull_cluster_jobs_read_value(const struct lull_reading *reading,
+                                 struct lull_cluster_jobs_row *row);
 
 #endif

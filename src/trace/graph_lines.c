@@ -67,8 +67,8 @@ static int wrong(const struct graph_lines_reader *reader, const char *key, const
 }
 
 /* A whole number below limit; 0 where it is optional and not there. */
-static int get_integer(const struct graph_lines_reader *reader, const json_t *object, const char *key,
-                       bool is_optional, int64_t limit, int64_t *value_out)
+static int get_integer(const struct graph_lines_reader *reader, const json_t *object,
+                       const char *key, bool is_optional, int64_t limit, int64_t *value_out)
 {
     const json_t *member = json_object_get(object, key);
     int64_t value = 0;
@@ -86,8 +86,8 @@ static int get_integer(const struct graph_lines_reader *reader, const json_t *ob
     return 0;
 }
 
-static int get_uint32(const struct graph_lines_reader *reader, const json_t *object, const char *key,
-                      bool is_optional, int64_t limit, uint32_t *value_out)
+static int get_uint32(const struct graph_lines_reader *reader, const json_t *object,
+                      const char *key, bool is_optional, int64_t limit, uint32_t *value_out)
 {
     int64_t value;
     const int rc = get_integer(reader, object, key, is_optional, limit, &value);
@@ -118,7 +118,8 @@ static int get_nano(const struct graph_lines_reader *reader, const json_t *objec
 }
 
 /* So that a word that is spelt wrongly is not just passed over. */
-static int check_keys(const struct graph_lines_reader *reader, json_t *object, const char *const *known)
+static int check_keys(const struct graph_lines_reader *reader, json_t *object,
+                      const char *const *known)
 {
     const char *key;
     json_t *member;
@@ -139,7 +140,8 @@ static int check_keys(const struct graph_lines_reader *reader, json_t *object, c
 
 /* ---- lines ---- */
 
-static int get_kind(const struct graph_lines_reader *reader, const json_t *object, struct op_line *line)
+static int get_kind(const struct graph_lines_reader *reader, const json_t *object,
+                    struct op_line *line)
 {
     const json_t *member = json_object_get(object, "kind");
     const bool has_time = json_object_get(object, "time_s") != NULL;

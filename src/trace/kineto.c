@@ -89,8 +89,8 @@ struct shape {
 #define MICROSECONDS(key, member)                                                                  \
     FIELD(key, KIND_MICROSECONDS, offsetof(struct kineto_reader, member), 0, NULL)
 #define TEXT(key, member)                                                                          \
-    FIELD(key, KIND_TEXT, offsetof(struct kineto_reader, member), sizeof(((struct kineto_reader *)0)->member),   \
-          NULL)
+    FIELD(key, KIND_TEXT, offsetof(struct kineto_reader, member),                                  \
+          sizeof(((struct kineto_reader *)0)->member), NULL)
 #define OBJECT(key, shape) FIELD(key, KIND_OBJECT, 0, 0, shape)
 #define LIST(key, shape) FIELD(key, KIND_LIST, 0, 0, shape)
 #define SHAPE(fields, begin, end)                                                                  \
@@ -122,11 +122,12 @@ static const struct kineto_field event_fields[] = {
 };
 static const struct shape events = SHAPE(event_fields, begin_event, end_event);
 
-static const struct kineto_field device_fields[] = {NUMBER("id", device.id), TEXT("name", device.name)};
+static const struct kineto_field device_fields[] = {NUMBER("id", device.id),
+                                                    TEXT("name", device.name)};
 static const struct shape devices = SHAPE(device_fields, begin_device, end_device);
 
 static const struct kineto_field distributed_fields[] = {NUMBER("rank", trace.rank),
-                                                  NUMBER("world_size", trace.world_size)};
+                                                         NUMBER("world_size", trace.world_size)};
 static const struct shape distributed = SHAPE(distributed_fields, NULL, NULL);
 
 static const struct kineto_field root_fields[] = {
@@ -142,7 +143,8 @@ static const struct shape root = SHAPE(root_fields, NULL, NULL);
 static int read_object(struct kineto_reader *reader, const struct shape *shape);
 static int read_list(struct kineto_reader *reader, const struct shape *shape);
 
-static const struct kineto_field *find_field(const struct shape *shape, const struct lull_json_text *key)
+static const struct kineto_field *find_field(const struct shape *shape,
+                                             const struct lull_json_text *key)
 {
     for (size_t i = 0; i < shape->count; i++) {
         const struct kineto_field *const field = &shape->fields[i];

@@ -25,7 +25,8 @@ struct pipeline_profile_reader {
     char *cells[COLUMNS];    /* of the row; NULL: absent */
 };
 
-static int refuse(const struct pipeline_profile_reader *reader, enum column column, const char *instead)
+static int refuse(const struct pipeline_profile_reader *reader, enum column column,
+                  const char *instead)
 {
     const char *cell = reader->cells[column] != NULL ? reader->cells[column] : "";
 
@@ -89,7 +90,8 @@ static int split_row(struct pipeline_profile_reader *reader, char *rest)
     return 0;
 }
 
-static int parse_stage(const struct pipeline_profile_reader *reader, enum column column, uint32_t *stage_out)
+static int parse_stage(const struct pipeline_profile_reader *reader, enum column column,
+                       uint32_t *stage_out)
 {
     int64_t stage;
 
@@ -99,8 +101,8 @@ static int parse_stage(const struct pipeline_profile_reader *reader, enum column
     return 0;
 }
 
-static int parse_kind(const struct pipeline_profile_reader *reader, enum lull_pipeline_kind *kind_out,
-                      uint32_t *partner_out)
+static int parse_kind(const struct pipeline_profile_reader *reader,
+                      enum lull_pipeline_kind *kind_out, uint32_t *partner_out)
 {
     enum lull_pipeline_kind kind;
 
@@ -117,8 +119,8 @@ static int parse_kind(const struct pipeline_profile_reader *reader, enum lull_pi
     return parse_stage(reader, PARTNER, partner_out);
 }
 
-static int parse_quantity(const struct pipeline_profile_reader *reader, enum column column, int64_t least,
-                          int64_t most, const char *instead, int64_t *value_out)
+static int parse_quantity(const struct pipeline_profile_reader *reader, enum column column,
+                          int64_t least, int64_t most, const char *instead, int64_t *value_out)
 {
     enum { NANO = 9 };
     const char *cell = reader->cells[column];
@@ -133,7 +135,8 @@ static int parse_quantity(const struct pipeline_profile_reader *reader, enum col
     return 0;
 }
 
-static int parse_option(const struct pipeline_profile_reader *reader, struct lull_pipeline_point *point_out)
+static int parse_option(const struct pipeline_profile_reader *reader,
+                        struct lull_pipeline_point *point_out)
 {
     int64_t sm_mhz;
     int rc;

@@ -27,7 +27,8 @@ enum { LULL_PLAN_FILE_TITLE = 128, LULL_PLAN_FILE_PLANNER = 32 };
 struct lull_plan_file {
     char title[LULL_PLAN_FILE_TITLE];
     char planner[LULL_PLAN_FILE_PLANNER]; /* that made it; empty: not said */
-    int64_t parts; /* stages of the pipeline that share a measured one (core/pipeline/model/fit.h) */
+    int64_t
+        parts; /* stages of the pipeline that share a measured one (core/pipeline/model/fit.h) */
     int64_t deadline_ns; /* what the plan was asked to hold */
     int64_t period_ns;   /* how long the iteration takes, waiting for others included */
 

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-
 enum { MOST_POINTS = 1024 };
 
 static const int64_t most_time_ns = INT64_C(1000000000000000); /* 11 days */

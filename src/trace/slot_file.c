@@ -120,12 +120,12 @@ static int get_costs(const struct lull_slot_reader *reader, const json_t *object
     }
     if (result == 0)
         point->cost_j = energy_j + line->weight_j * ((double)point->first + (double)point->slots -
-                                                    (double)line->arrival);
+                                                     (double)line->arrival);
     return result;
 }
 
 static int read_point(struct lull_slot_reader *reader, const json_t *object,
-                     const struct job_line *line)
+                      const struct job_line *line)
 {
     static const char *const known[] = {"type", "gpus",    "slots",   "energy_j", "first",
                                         "last", "delay_j", "power_w", NULL};

@@ -1,6 +1,6 @@
 /*
- * Offline scheduling problems in time slots (core/cluster/model/slots.h) as JSON lines, plain or gzip.
- * The first line is the cluster, each other one a job; empty lines are passed over:
+ * Offline scheduling problems in time slots (core/cluster/model/slots.h) as JSON lines, plain or
+ * gzip. The first line is the cluster, each other one a job; empty lines are passed over:
  *
  *   {"slots": 288, "types": [{"name": "V100", "gpus": 64}, ...], "slot_s": 300, "cap_w": 90000}
  *   {"job": "a", "arrival": 0, "deadline": 40, "weight_j": 0, "value_j": 9e6, "operating points": [
@@ -10,11 +10,11 @@
  * not including `deadline` (default: all). `weight_j` is what each slot from its arrival to its end
  * costs (0). With `value_j` it may be left out, at that cost; without it has to run. `cap_w` limits
  * the sum of `power_w` (whole watts, default 0) in every slot; without it there is no limit.
- * `slot_s` is for readers of results only. A operating point may give its window itself: `first` and `last`
- * start, and instead of `weight_j` its own `delay_j` for each slot later than `first`.
+ * `slot_s` is for readers of results only. A operating point may give its window itself: `first`
+ * and `last` start, and instead of `weight_j` its own `delay_j` for each slot later than `first`.
  *
- * Modes that do not fit (more GPUs than the type has, more watts than the cap, more slots than there
- * are between arrival and deadline) are dropped and counted.
+ * Modes that do not fit (more GPUs than the type has, more watts than the cap, more slots than
+ * there are between arrival and deadline) are dropped and counted.
  *
  * Threads: a file belongs to its caller. SPDX-License-Identifier: Apache-2.0
  */

@@ -22,7 +22,8 @@ struct torch_table_check {
     bool has_transfers;
 };
 
-static int refuse(const struct torch_table_check *check, const struct lull_torch_cell *cell, const char *why)
+static int refuse(const struct torch_table_check *check, const struct lull_torch_cell *cell,
+                  const char *why)
 {
     const struct lull_torch_action *action = &cell->action;
 
@@ -37,7 +38,8 @@ static uint8_t *done_of(const struct torch_table_check *check, uint32_t stage, u
     return &check->done[(size_t)stage * check->table->microbatches + microbatch];
 }
 
-static void mark(const struct torch_table_check *check, uint32_t stage, uint32_t microbatch, enum done what)
+static void mark(const struct torch_table_check *check, uint32_t stage, uint32_t microbatch,
+                 enum done what)
 {
     uint8_t *done = done_of(check, stage, microbatch);
 
@@ -63,8 +65,8 @@ static int take_forward(struct torch_table_check *check, const struct lull_torch
     return 0;
 }
 
-static int take_gradient(struct torch_table_check *check, const struct lull_torch_cell *cell, uint32_t s,
-                         uint32_t m)
+static int take_gradient(struct torch_table_check *check, const struct lull_torch_cell *cell,
+                         uint32_t s, uint32_t m)
 {
     if (s + 1 < check->table->stages && is_transfer(check, s, s + 1) &&
         (*done_of(check, s, m) & RECEIVED_B) == 0)
@@ -100,8 +102,8 @@ static int take_compute(struct torch_table_check *check, const struct lull_torch
 
 /* ---- what communicates ---- */
 
-static int take_send(struct torch_table_check *check, const struct lull_torch_cell *cell, enum done needed,
-                     enum done sent)
+static int take_send(struct torch_table_check *check, const struct lull_torch_cell *cell,
+                     enum done needed, enum done sent)
 {
     const struct lull_torch_action *action = &cell->action;
     const uint8_t done = *done_of(check, action->stage, action->microbatch);
@@ -114,7 +116,8 @@ static int take_send(struct torch_table_check *check, const struct lull_torch_ce
     return 0;
 }
 
-static int take_receive(struct torch_table_check *check, const struct lull_torch_cell *cell, enum done received)
+static int take_receive(struct torch_table_check *check, const struct lull_torch_cell *cell,
+                        enum done received)
 {
     const struct lull_torch_action *action = &cell->action;
 

@@ -169,8 +169,8 @@ int lull_client_call(struct lull_client *client, struct lull_message *message,
     while (result == 0) {
         int64_t left_ms = (until_ns - lull_now_ns()) / LULL_NS_PER_MS;
 
-        result = lull_client_receive(client, left_ms > 0 ? (int)left_ms : 0, answer_out, fds_out,
-                                     err);
+        result =
+            lull_client_receive(client, left_ms > 0 ? (int)left_ms : 0, answer_out, fds_out, err);
         if (result < 0 || answer_out->sequence == message->sequence)
             break;
     }

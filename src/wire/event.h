@@ -58,8 +58,8 @@ enum lull_event_kind {
     LULL_EVENT_COMMUNICATOR, /* announces a communicator: ranks; bytes: its nodes; peer: own rank
                               * in it; name: its name, LULL_JOB_MAX_NAMES without one */
 
-    /* Of energy windows, from any thread; bytes: the window's number in the process. Its remainder by
-     * LULL_JOB_MAX_WINDOWS is the number of no other window that is open. */
+    /* Of energy windows, from any thread; bytes: the window's number in the process. Its remainder
+     * by LULL_JOB_MAX_WINDOWS is the number of no other window that is open. */
     LULL_EVENT_WINDOW_BEGIN, /* name: its name */
     LULL_EVENT_WINDOW_END,
 };
@@ -90,7 +90,7 @@ enum lull_operation {
     LULL_OPERATION_SENDRECV,
     LULL_OPERATION_WAIT, /* completion of non-blocking operations */
     LULL_OPERATION_PROBE,
-    LULL_OPERATION_POLL, /* a run of calls that return at once (Test, Iprobe); pushed when over */
+    LULL_OPERATION_POLL,   /* a run of calls that return at once (Test, Iprobe); pushed when over */
     LULL_OPERATION_SIGNAL, /* one-sided: put with signal, signal, wait for one */
     LULL_OPERATION_COUNT
 };

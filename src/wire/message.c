@@ -35,12 +35,8 @@ static const struct message_field welcome_fields[] = {
     {END, 0, 0},
 };
 static const struct message_field lease_fields[] = {
-    FIELD(TEXT, lease, uuid),
-    FIELD(U32, lease, min_mhz),
-    FIELD(U32, lease, max_mhz),
-    FIELD(U32, lease, min_limit_mw),
-    FIELD(U32, lease, max_limit_mw),
-    {END, 0, 0},
+    FIELD(TEXT, lease, uuid),        FIELD(U32, lease, min_mhz),      FIELD(U32, lease, max_mhz),
+    FIELD(U32, lease, min_limit_mw), FIELD(U32, lease, max_limit_mw), {END, 0, 0},
 };
 static const struct message_field grant_fields[] = {
     FIELD(U64, grant, lease_id),
@@ -52,26 +48,16 @@ static const struct message_field grant_fields[] = {
 static const struct message_field release_fields[] = {FIELD(U32, release, slot), {END, 0, 0}};
 static const struct message_field status_fields[] = {FIELD(U32, status, gpu), {END, 0, 0}};
 static const struct message_field state_fields[] = {
-    FIELD(U32, state, gpu),
-    FIELD(U32, state, gpu_count),
-    FIELD(TEXT, state, uuid),
-    FIELD(TEXT, state, name),
-    FIELD(U32, state, is_leased),
-    FIELD(U32, state, owner_uid),
-    FIELD(U32, state, owner_pid),
-    FIELD(U32, state, min_mhz),
-    FIELD(U32, state, max_mhz),
-    FIELD(U32, state, applied_mhz),
-    FIELD(U32, state, observed_mhz),
-    FIELD(U32, state, status),
-    FIELD(U32, state, lease_left_ms),
-    FIELD(U64, state, writes),
-    FIELD(U64, state, dropped),
-    FIELD(U64, state, expired),
-    FIELD(U64, state, failed),
-    FIELD(U64, state, disobeyed),
-    FIELD(U32, state, limit_mw),
-    {END, 0, 0},
+    FIELD(U32, state, gpu),           FIELD(U32, state, gpu_count),
+    FIELD(TEXT, state, uuid),         FIELD(TEXT, state, name),
+    FIELD(U32, state, is_leased),     FIELD(U32, state, owner_uid),
+    FIELD(U32, state, owner_pid),     FIELD(U32, state, min_mhz),
+    FIELD(U32, state, max_mhz),       FIELD(U32, state, applied_mhz),
+    FIELD(U32, state, observed_mhz),  FIELD(U32, state, status),
+    FIELD(U32, state, lease_left_ms), FIELD(U64, state, writes),
+    FIELD(U64, state, dropped),       FIELD(U64, state, expired),
+    FIELD(U64, state, failed),        FIELD(U64, state, disobeyed),
+    FIELD(U32, state, limit_mw),      {END, 0, 0},
 };
 static const struct message_field reply_fields[] = {
     FIELD(U32, reply, code),
@@ -130,7 +116,8 @@ static void put_text(uint8_t *bytes, const char *text, size_t size)
     memcpy(bytes, text, length);
 }
 
-static void put_field(uint8_t *bytes, const struct message_field *field, const struct lull_message *message)
+static void put_field(uint8_t *bytes, const struct message_field *field,
+                      const struct lull_message *message)
 {
     const char *member = (const char *)message + field->offset;
     uint64_t u64;
@@ -166,7 +153,8 @@ static int get_text(const uint8_t *bytes, char *text, size_t size)
     return 0;
 }
 
-static int get_field(const uint8_t *bytes, const struct message_field *field, struct lull_message *message)
+static int get_field(const uint8_t *bytes, const struct message_field *field,
+                     struct lull_message *message)
 {
     char *member = (char *)message + field->offset;
     uint64_t u64;

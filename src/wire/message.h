@@ -20,19 +20,19 @@ enum {
 };
 
 enum lull_message_type {
-    LULL_MESSAGE_HELLO = 1,        /* client: first message; answered by WELCOME */
-    LULL_MESSAGE_WELCOME = 2,      /* daemon: what it manages */
-    LULL_MESSAGE_LEASE = 3,        /* client: answered by GRANT or REPLY */
-    LULL_MESSAGE_GRANT = 4,        /* daemon; the first of a connection carries the descriptors of
-                                    * the command table and of its doorbell */
-    LULL_MESSAGE_RENEW = 5,        /* client: heartbeat for all its leases; the REPLY's code
-                                    * is how many there still are */
-    LULL_MESSAGE_RELEASE = 6,      /* client: answered by REPLY when the GPUs are restored */
-    LULL_MESSAGE_STATUS = 7,       /* anyone: state of one GPU; answered by STATE or REPLY */
-    LULL_MESSAGE_STATE = 8,        /* daemon */
-    LULL_MESSAGE_RESTORE = 9,      /* administrator: revoke and undo everything; REPLY when done */
-    LULL_MESSAGE_REPLY = 10,       /* daemon: outcome of a request */
-    LULL_MESSAGE_REVOKED = 11,     /* daemon, unasked: a lease is over, and why */
+    LULL_MESSAGE_HELLO = 1,    /* client: first message; answered by WELCOME */
+    LULL_MESSAGE_WELCOME = 2,  /* daemon: what it manages */
+    LULL_MESSAGE_LEASE = 3,    /* client: answered by GRANT or REPLY */
+    LULL_MESSAGE_GRANT = 4,    /* daemon; the first of a connection carries the descriptors of
+                                * the command table and of its doorbell */
+    LULL_MESSAGE_RENEW = 5,    /* client: heartbeat for all its leases; the REPLY's code
+                                * is how many there still are */
+    LULL_MESSAGE_RELEASE = 6,  /* client: answered by REPLY when the GPUs are restored */
+    LULL_MESSAGE_STATUS = 7,   /* anyone: state of one GPU; answered by STATE or REPLY */
+    LULL_MESSAGE_STATE = 8,    /* daemon */
+    LULL_MESSAGE_RESTORE = 9,  /* administrator: revoke and undo everything; REPLY when done */
+    LULL_MESSAGE_REPLY = 10,   /* daemon: outcome of a request */
+    LULL_MESSAGE_REVOKED = 11, /* daemon, unasked: a lease is over, and why */
     LULL_MESSAGE_TYPE_COUNT = 12,
 };
 
@@ -56,7 +56,7 @@ struct lull_message_lease {
 
 struct lull_message_grant {
     uint64_t lease_id;
-    uint32_t slot; /* of the command table */
+    uint32_t slot;    /* of the command table */
     uint32_t min_mhz; /* the band within the device's clocks */
     uint32_t max_mhz;
 };

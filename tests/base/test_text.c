@@ -22,7 +22,8 @@ static void test_ratio_accepts_percent_and_fraction(void **state)
 
 static void test_bad_numbers_are_refused_and_leave_the_output(void **state)
 {
-    static const char *const bad[] = {"", " 1", "1x", "%", "-1%", "101%", "nan", "inf", "1%%", "1e999"};
+    static const char *const bad[] = {"",     " 1",  "1x",  "%",   "-1%",
+                                      "101%", "nan", "inf", "1%%", "1e999"};
     double value = 7.0;
     int64_t integer = 7;
 

@@ -171,9 +171,9 @@ static int admin(const char *uuid, const char *limit_w)
     if (lull_devices_open(&devices, &error) < 0)
         return fail(&error);
     gpu = lull_device_find(devices, uuid);
-    if (gpu < 0 || lull_device_set_power_limit(devices, (uint32_t)gpu,
-                                               (uint32_t)strtoul(limit_w, NULL, 10) * 1000,
-                                               &error) < 0)
+    if (gpu < 0 ||
+        lull_device_set_power_limit(devices, (uint32_t)gpu,
+                                    (uint32_t)strtoul(limit_w, NULL, 10) * 1000, &error) < 0)
         return fail(&error);
     return 0;
 }
@@ -196,14 +196,14 @@ static int rules(char **argv)
     print_result("stale", &result);
 
     now_ns = lull_now_ns();
-    sequence = lull_actuator_set(actuator, slot, 1, now_ns + LULL_NS_PER_S,
-                                 now_ns + 2 * LULL_NS_PER_S);
+    sequence =
+        lull_actuator_set(actuator, slot, 1, now_ns + LULL_NS_PER_S, now_ns + 2 * LULL_NS_PER_S);
     await(actuator, slot, sequence, &result);
     print_result("clamped", &result);
 
     now_ns = lull_now_ns();
-    sequence = lull_actuator_set(actuator, slot, 1, now_ns + LULL_NS_PER_S,
-                                 now_ns + 2 * LULL_NS_PER_S);
+    sequence =
+        lull_actuator_set(actuator, slot, 1, now_ns + LULL_NS_PER_S, now_ns + 2 * LULL_NS_PER_S);
     await(actuator, slot, sequence, &result);
     print_result("same", &result);
 
@@ -215,8 +215,8 @@ static int rules(char **argv)
     for (uint32_t i = 0; i < 100; i++)
         sequence = lull_actuator_set(actuator, slot, 700 + i, now_ns + LULL_NS_PER_S,
                                      now_ns + LULL_NS_PER_S);
-    sequence = lull_actuator_set(actuator, slot, 1050, now_ns + LULL_NS_PER_S,
-                                 now_ns + LULL_NS_PER_S);
+    sequence =
+        lull_actuator_set(actuator, slot, 1050, now_ns + LULL_NS_PER_S, now_ns + LULL_NS_PER_S);
     await(actuator, slot, sequence, &result);
     print_result("latest", &result);
 

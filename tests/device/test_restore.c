@@ -23,12 +23,13 @@ static bool is_free(uint32_t sm_mhz, uint64_t reasons, uint32_t before_mhz)
 static void test_what_counts_as_free(void **state)
 {
     (void)state;
-    assert_true(is_free(1410, 0, 1410));  /* the highest clock */
-    assert_true(is_free(1200, 0, 900));   /* it has moved */
-    assert_true(is_free(900, LULL_CLOCK_REASON_POWER_CAP, 900));  /* the power cap holds it */
-    assert_true(is_free(210, LULL_CLOCK_REASON_IDLE, 210));  /* idle */
-    assert_false(is_free(900, 0, 900));   /* nothing says why it is low */
-    assert_false(is_free(900, LULL_CLOCK_REASON_SETTING, 900)); /* application clocks are somebody's doing */
+    assert_true(is_free(1410, 0, 1410));                         /* the highest clock */
+    assert_true(is_free(1200, 0, 900));                          /* it has moved */
+    assert_true(is_free(900, LULL_CLOCK_REASON_POWER_CAP, 900)); /* the power cap holds it */
+    assert_true(is_free(210, LULL_CLOCK_REASON_IDLE, 210));      /* idle */
+    assert_false(is_free(900, 0, 900));                          /* nothing says why it is low */
+    assert_false(
+        is_free(900, LULL_CLOCK_REASON_SETTING, 900)); /* application clocks are somebody's doing */
     assert_false(is_free(900, 0, 0));
 }
 

@@ -1,7 +1,6 @@
 /*
- * Plan files: whatever comes is either refused with a message, or is a plan that can be replayed and
- * written again, and then reads as the same plan.
- * SPDX-License-Identifier: Apache-2.0
+ * Plan files: whatever comes is either refused with a message, or is a plan that can be replayed
+ * and written again, and then reads as the same plan. SPDX-License-Identifier: Apache-2.0
  */
 #include "fuzz.h"
 

@@ -48,8 +48,8 @@ struct model {
 };
 
 /* Slot 0 is on all GPUs, the others on one each. */
-static void open_one(struct lull_energy_windows *windows, struct model *model, struct lull_random *random,
-                     uint32_t slot, int64_t time_ms)
+static void open_one(struct lull_energy_windows *windows, struct model *model,
+                     struct lull_random *random, uint32_t slot, int64_t time_ms)
 {
     const uint64_t place = lull_random_below(random, LULL_JOB_MAX_WINDOWS);
     const uint64_t number = place + LULL_JOB_MAX_WINDOWS * lull_random_below(random, 1 << 20);
@@ -57,7 +57,8 @@ static void open_one(struct lull_energy_windows *windows, struct model *model, s
     char text[16];
 
     snprintf(text, sizeof(text), "name %u", name);
-    lull_energy_windows_open(windows, &(struct lull_energy_window){.slot = slot,
+    lull_energy_windows_open(windows,
+                             &(struct lull_energy_window){.slot = slot,
                                                           .number = number,
                                                           .name = text,
                                                           .begin_ns = time_ms * ms,
@@ -79,7 +80,7 @@ static void close_one(struct lull_energy_windows *windows, struct model *model,
 
     if (lull_random_below(random, 10) == 0 || !model->is_open[slot][place]) {
         lull_energy_windows_close(windows, slot, model->numbers[slot][place] + LULL_JOB_MAX_WINDOWS,
-                               time_ms * ms);
+                                  time_ms * ms);
         model->lost++;
         return;
     }
@@ -158,7 +159,8 @@ static void names_and_waiting_windows_are_bounded(void **state)
         char name[16];
 
         snprintf(name, sizeof(name), "%u", (unsigned)(i % 200));
-        lull_energy_windows_open(windows, &(struct lull_energy_window){.slot = 1000, /* any number */
+        lull_energy_windows_open(windows,
+                                 &(struct lull_energy_window){.slot = 1000, /* any number */
                                                               .number = i,
                                                               .name = name,
                                                               .begin_ns = INT64_MIN,

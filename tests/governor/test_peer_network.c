@@ -85,8 +85,13 @@ static int tear_down(void **state)
 static struct lull_proposal proposal_of(uint32_t node, uint64_t sequence)
 {
     return (struct lull_proposal){
-        .node = node, .nodes = NODES, .incarnation = 5, .sequence = sequence, .structure = 9,
-        .entry_count = 1, .entries = {{.signature = 3, .kept_mhz = 700, .settled = 1}},
+        .node = node,
+        .nodes = NODES,
+        .incarnation = 5,
+        .sequence = sequence,
+        .structure = 9,
+        .entry_count = 1,
+        .entries = {{.signature = 3, .kept_mhz = 700, .settled = 1}},
     };
 }
 
@@ -284,9 +289,15 @@ static void test_a_key_that_others_can_read_is_refused(void **state)
 
 static void test_nodes_are_found(void **state)
 {
-    static const char *const variables[] = {"SLURM_NODEID", "SLURM_NNODES", "SLURM_STEP_NUM_NODES",
-                                            "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-                                            "PMI_RANK", "PMI_SIZE", "PMIX_RANK", "PMIX_SIZE"};
+    static const char *const variables[] = {"SLURM_NODEID",
+                                            "SLURM_NNODES",
+                                            "SLURM_STEP_NUM_NODES",
+                                            "OMPI_COMM_WORLD_RANK",
+                                            "OMPI_COMM_WORLD_SIZE",
+                                            "PMI_RANK",
+                                            "PMI_SIZE",
+                                            "PMIX_RANK",
+                                            "PMIX_SIZE"};
     static const char *const bad[] = {"", "/", "1", "2/2", "-1/2", "0/0", "0/65", "0/2/3", "a/2"};
     struct lull_nodes nodes;
     struct lull_error err = {0};

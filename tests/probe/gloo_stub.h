@@ -7,19 +7,42 @@
 
 #include <chrono>
 
-namespace gloo {
+namespace gloo
+{
 
-struct AllgatherOptions { bool fails; };
-struct AllgathervOptions { bool fails; };
-struct AllreduceOptions { bool fails; };
-struct AlltoallOptions { bool fails; };
-struct AlltoallvOptions { bool fails; };
-struct BarrierOptions { bool fails; };
-struct BroadcastOptions { bool fails; };
-struct GatherOptions { bool fails; };
-struct GathervOptions { bool fails; };
-struct ReduceOptions { bool fails; };
-struct ScatterOptions { bool fails; };
+struct AllgatherOptions {
+    bool fails;
+};
+struct AllgathervOptions {
+    bool fails;
+};
+struct AllreduceOptions {
+    bool fails;
+};
+struct AlltoallOptions {
+    bool fails;
+};
+struct AlltoallvOptions {
+    bool fails;
+};
+struct BarrierOptions {
+    bool fails;
+};
+struct BroadcastOptions {
+    bool fails;
+};
+struct GatherOptions {
+    bool fails;
+};
+struct GathervOptions {
+    bool fails;
+};
+struct ReduceOptions {
+    bool fails;
+};
+struct ScatterOptions {
+    bool fails;
+};
 
 void allgather(AllgatherOptions &options);
 void allgatherv(AllgathervOptions &options);
@@ -35,16 +58,19 @@ void scatter(ScatterOptions &options);
 
 } // namespace gloo
 
-namespace c10d {
+namespace c10d
+{
 
-class Work {
-public:
+class Work
+{
+  public:
     virtual ~Work();
     virtual bool wait(std::chrono::milliseconds timeout);
 };
 
-class Reducer {
-public:
+class Reducer
+{
+  public:
     void finalize_backward();
 };
 

@@ -411,7 +411,8 @@ static void windows_with_gpus(void **state)
 {
     (void)state;
     if (getenv(LULL_NODE_VARIABLE) == NULL) {
-        print_message("skipped: not on an emulated node (lull emulate --seed 0 1xA100,1xV100 -- test_lull)\n");
+        print_message("skipped: not on an emulated node (lull emulate --seed 0 1xA100,1xV100 -- "
+                      "test_lull)\n");
         skip();
     }
     assert_int_equal(in_child(NULL, all_visible), 0);

@@ -1,7 +1,6 @@
 /*
- * Random clusters, jobs with operating points and conditions for tests of the cluster engine; and what a run
- * drew, counted anew from what ran when and where.
- * SPDX-License-Identifier: Apache-2.0
+ * Random clusters, jobs with operating points and conditions for tests of the cluster engine; and
+ * what a run drew, counted anew from what ran when and where. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_SIMULATOR_CLUSTER_CASE_H
 #define LULL_TESTS_SIMULATOR_CLUSTER_CASE_H
@@ -97,7 +96,7 @@ static inline void case_job(struct cluster_case *it, uint32_t number, struct lul
             .time_ns = (int64_t)((double)time_ns * slower),
         };
         points[i].energy_j = (300.0 - 70.0 * i + 20.0 * lull_random_uniform(random)) *
-                            points[i].gpus * (double)points[i].time_ns * 1e-9;
+                             points[i].gpus * (double)points[i].time_ns * 1e-9;
     }
 }
 

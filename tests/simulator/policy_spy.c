@@ -14,7 +14,7 @@ static uint32_t below(struct lull_random *random, uint32_t bound)
 
 /* Modes by time, the fastest first, as real ones come: t = t_m + c/f, P = B + A f^3. */
 static uint32_t make_points(struct spy_case *it, const struct spy_options *options, uint32_t job,
-                           struct lull_random *random)
+                            struct lull_random *random)
 {
     const int64_t fastest_s = 1 + (int64_t)lull_random_below(random, (uint64_t)options->most_s);
     const uint32_t gpus = 1 + below(random, options->most_gpus);
@@ -56,8 +56,9 @@ void spy_make(struct spy_case *it, const struct spy_options *options, uint64_t s
     for (uint32_t i = 0; i < options->jobs; i++) {
         struct lull_cluster_job *const job = &it->all[i];
 
-        now_ns += (int64_t)lull_random_below(&random, 2 * (uint64_t)options->span_s / options->jobs + 1) *
-                  SPY_S;
+        now_ns +=
+            (int64_t)lull_random_below(&random, 2 * (uint64_t)options->span_s / options->jobs + 1) *
+            SPY_S;
         job->arrival_ns = now_ns;
         job->point_count = make_points(it, options, i, &random);
         job->points = it->points[i];
@@ -119,8 +120,8 @@ static bool decide(struct lull_cluster_policy *policy, const struct lull_cluster
                    int64_t now_ns, struct lull_cluster_decision *decision)
 {
     static const enum spy_kind kinds[] = {[LULL_CLUSTER_START] = SPY_START,
-                                [LULL_CLUSTER_PREEMPT] = SPY_STOP,
-                                [LULL_CLUSTER_RECLOCK] = SPY_RECLOCK};
+                                          [LULL_CLUSTER_PREEMPT] = SPY_STOP,
+                                          [LULL_CLUSTER_RECLOCK] = SPY_RECLOCK};
     struct spy_event *event;
 
     if (!spied.ops->calls->decide(policy, state, now_ns, decision)) {
@@ -143,7 +144,8 @@ static bool decide(struct lull_cluster_policy *policy, const struct lull_cluster
 
 static int64_t wake_ns(const struct lull_cluster_policy *policy, int64_t now_ns)
 {
-    return spied.ops->calls->wake_ns != NULL ? spied.ops->calls->wake_ns(policy, now_ns) : LULL_CLUSTER_NEVER;
+    return spied.ops->calls->wake_ns != NULL ? spied.ops->calls->wake_ns(policy, now_ns)
+                                             : LULL_CLUSTER_NEVER;
 }
 
 struct lull_cluster_run *spy_run(const struct spy_case *it,

@@ -67,9 +67,9 @@ struct lull_cluster_run *spy_run(const struct spy_case *it,
                                  struct spy_log *log);
 
 /*
- * No GPU has two jobs; every job that could run did, wholly, in its operating points, after it arrived, and
- * stopped in between only if it may; it has no more than its operating point's GPUs; RECLOCK changes clocks
- * only.
+ * No GPU has two jobs; every job that could run did, wholly, in its operating points, after it
+ * arrived, and stopped in between only if it may; it has no more than its operating point's GPUs;
+ * RECLOCK changes clocks only.
  */
 void spy_check(const struct spy_case *it, const struct lull_cluster_run *run,
                const struct spy_log *log);

@@ -74,7 +74,8 @@ static void check_places(const struct cluster_case *it, const struct lull_cluste
 /* Of running jobs, which then take the time of no one operating point. */
 static bool changes_clocks(const struct lull_cluster_policy_ops *policy)
 {
-    return policy == lull_cluster_policy_find("hdf") || policy == lull_cluster_policy_find("powerflow");
+    return policy == lull_cluster_policy_find("hdf") ||
+           policy == lull_cluster_policy_find("powerflow");
 }
 
 /* Each job has run for all of its work, or was rejected. */

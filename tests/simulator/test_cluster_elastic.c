@@ -1,6 +1,6 @@
 /*
- * PD-RATS on jobs that may be preempted: whatever random jobs have for operating points, nothing is lost where
- * they get other numbers of GPUs; and small cases whose ends are worked out by hand.
+ * PD-RATS on jobs that may be preempted: whatever random jobs have for operating points, nothing is
+ * lost where they get other numbers of GPUs; and small cases whose ends are worked out by hand.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdlib.h>
@@ -17,8 +17,8 @@ static struct lull_cluster_policy_ops at_parameter(double second_j)
 {
     struct lull_cluster_policy_ops set;
 
-    assert_int_equal(lull_cluster_policy_set(lull_cluster_policy_find("pd-rats"), second_j, &set, NULL),
-                     0);
+    assert_int_equal(
+        lull_cluster_policy_set(lull_cluster_policy_find("pd-rats"), second_j, &set, NULL), 0);
     return set;
 }
 
@@ -228,7 +228,8 @@ static void test_urgent_jobs_go_first(void **state)
     assert_int_equal(end_s(1, 500.0), 290);
 }
 
-/* Where only time counts, one without other operating points goes in the order of srsf, restarts and all. */
+/* Where only time counts, one without other operating points goes in the order of srsf, restarts
+ * and all. */
 static void test_is_srsf_where_only_time_counts(void **state)
 {
     struct spy_options options = options_of(3);

@@ -161,8 +161,9 @@ static void test_at_most_twice_foresight(void **state)
                                                 .points = &full};
             now_ns += full.time_ns;
         }
-        assert_int_equal(lull_cluster_simulate_under(&cluster, &all, lull_cluster_policy_find("fifo"),
-                                                     &conditions, &run, NULL),
+        assert_int_equal(lull_cluster_simulate_under(&cluster, &all,
+                                                     lull_cluster_policy_find("fifo"), &conditions,
+                                                     &run, NULL),
                          0);
         lull_cluster_run_energy(run, &run_j, &idle_j);
         idle_j += lull_cluster_run_turn_on_j(run);

@@ -1,6 +1,6 @@
 /*
- * What holds for every policy, on random clusters, gangs, operating points and deadlines; and what some of
- * them promise. SPDX-License-Identifier: Apache-2.0
+ * What holds for every policy, on random clusters, gangs, operating points and deadlines; and what
+ * some of them promise. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -75,8 +75,10 @@ static void test_parameters(void **state)
             assert_int_equal(lull_cluster_policy_set(ops, 1.0, &set, &err), -EINVAL);
             continue;
         }
-        assert_int_equal(lull_cluster_policy_set(ops, ops->parameter->most * 1.01, &set, &err), -EINVAL);
-        assert_int_equal(lull_cluster_policy_set(ops, ops->parameter->least - 1.0, &set, &err), -EINVAL);
+        assert_int_equal(lull_cluster_policy_set(ops, ops->parameter->most * 1.01, &set, &err),
+                         -EINVAL);
+        assert_int_equal(lull_cluster_policy_set(ops, ops->parameter->least - 1.0, &set, &err),
+                         -EINVAL);
         for (uint64_t seed = 1; seed <= SEEDS / 4; seed++) {
             const struct spy_options options = options_of(seed);
 
@@ -84,9 +86,10 @@ static void test_parameters(void **state)
             for (int most = 0; most < 2; most++) {
                 struct lull_cluster_run *run;
 
-                assert_int_equal(lull_cluster_policy_set(
-                                     ops, most ? ops->parameter->most : ops->parameter->least, &set, NULL),
-                                 0);
+                assert_int_equal(
+                    lull_cluster_policy_set(
+                        ops, most ? ops->parameter->most : ops->parameter->least, &set, NULL),
+                    0);
                 run = spy_run(&it, &set, NULL, &spied);
                 spy_check(&it, run, &spied);
                 lull_cluster_run_destroy(run);
@@ -114,8 +117,8 @@ static bool fits(const struct lull_cluster_state *state, uint32_t job)
         const uint32_t point = lull_cluster_first_mode(&it.all[job], type, &it.cluster, gpus_of);
 
         if (point < it.all[job].point_count &&
-            lull_cluster_place_consolidated(state, it.all[job].pool, type, it.points[job][point].gpus,
-                                            shares) > 0)
+            lull_cluster_place_consolidated(state, it.all[job].pool, type,
+                                            it.points[job][point].gpus, shares) > 0)
             return true;
     }
     return false;
@@ -135,8 +138,8 @@ static void nobody_fits(const struct spy_case *unused, const struct spy_log *log
 static void test_work_conservation(void **state)
 {
     const struct lull_cluster_policy_ops *const ranked[] = {
-        lull_cluster_policy_find("srtf"), lull_cluster_policy_find("srsf"), lull_cluster_policy_find("hdf"),
-        lull_cluster_policy_find("powerflow")};
+        lull_cluster_policy_find("srtf"), lull_cluster_policy_find("srsf"),
+        lull_cluster_policy_find("hdf"), lull_cluster_policy_find("powerflow")};
 
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {

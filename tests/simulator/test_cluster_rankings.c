@@ -97,15 +97,15 @@ static void test_srtf_second_by_second(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         const struct spy_options options = {.types = 1,
-                                      .pools = 1,
-                                      .nodes = 1,
-                                      .node_gpus = 12,
-                                      .jobs = 30,
-                                      .most_gpus = seed % 2 ? 12 : 4,
-                                      .clocks = 1,
-                                      .elastic = 1,
-                                      .most_s = 300,
-                                      .span_s = 200 + 100 * (int64_t)(seed % 20)};
+                                            .pools = 1,
+                                            .nodes = 1,
+                                            .node_gpus = 12,
+                                            .jobs = 30,
+                                            .most_gpus = seed % 2 ? 12 : 4,
+                                            .clocks = 1,
+                                            .elastic = 1,
+                                            .most_s = 300,
+                                            .span_s = 200 + 100 * (int64_t)(seed % 20)};
         struct ticker jobs[SPY_JOBS] = {0};
         struct lull_cluster_run *run;
 
@@ -275,15 +275,15 @@ static void test_powerflow_keeps_its_budget(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         const struct spy_options options = {.types = 1,
-                                      .pools = 1,
-                                      .nodes = 4,
-                                      .node_gpus = 8,
-                                      .jobs = SPY_JOBS,
-                                      .most_gpus = 4,
-                                      .clocks = 3,
-                                      .elastic = seed % 2 ? 1 : 2,
-                                      .most_s = 4000,
-                                      .span_s = 1000 + 500 * (int64_t)(seed % 50)};
+                                            .pools = 1,
+                                            .nodes = 4,
+                                            .node_gpus = 8,
+                                            .jobs = SPY_JOBS,
+                                            .most_gpus = 4,
+                                            .clocks = 3,
+                                            .elastic = seed % 2 ? 1 : 2,
+                                            .most_s = 4000,
+                                            .span_s = 1000 + 500 * (int64_t)(seed % 50)};
         double before_s = INFINITY;
 
         spy_make(&it, &options, seed);
@@ -297,7 +297,8 @@ static void test_powerflow_keeps_its_budget(void **state)
             double sum_s = 0.0;
 
             assert_int_equal(
-                lull_cluster_policy_set(lull_cluster_policy_find("powerflow"), budget, &set, NULL), 0);
+                lull_cluster_policy_set(lull_cluster_policy_find("powerflow"), budget, &set, NULL),
+                0);
             run = spy_run(&it, &set, NULL, &spied);
             spy_check(&it, run, &spied);
             for (uint32_t i = 0; i < it.jobs.count; i++) {

@@ -267,10 +267,10 @@ static void test_chronus(void **state)
                                                     .point_count = 1,
                                                     .points = &points[jobs.count]};
     }
-    compare_with_chronus(
-        &jobs, &(struct expected){lull_cluster_policy_find("fifo"), 2467.8103, 2204.2982, 29021, 7664});
-    compare_with_chronus(
-        &jobs, &(struct expected){lull_cluster_policy_find("edf"), 1165.4374, 901.9253, 28740, 21736});
+    compare_with_chronus(&jobs, &(struct expected){lull_cluster_policy_find("fifo"), 2467.8103,
+                                                   2204.2982, 29021, 7664});
+    compare_with_chronus(&jobs, &(struct expected){lull_cluster_policy_find("edf"), 1165.4374,
+                                                   901.9253, 28740, 21736});
     lull_cluster_jobs_fini(&table);
 }
 

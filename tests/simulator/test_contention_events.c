@@ -1,8 +1,7 @@
 /*
- * Paces of jobs that share links (core/cluster/network/contention.h) against their iterations run one by
- * one: each computes for a while, a little longer or shorter each time, then sends, and transfers
- * share links max-min fairly or by AdaDUAL's rule (transfers.h, whose oracle is
- * SimGrid).
+ * Paces of jobs that share links (core/cluster/network/contention.h) against their iterations run
+ * one by one: each computes for a while, a little longer or shorter each time, then sends, and
+ * transfers share links max-min fairly or by AdaDUAL's rule (transfers.h, whose oracle is SimGrid).
  *
  * Usage: test_contention_events [table]. SPDX-License-Identifier: Apache-2.0
  */

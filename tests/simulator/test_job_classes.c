@@ -58,7 +58,8 @@ static void test_emulated_physics(void **state)
             check_kernel(&lull_gpu_models[i], &lull_gpu_models[i].profiles[k]);
 }
 
-/* How much more than a point of the surface a mix of operating points needs that takes as long, at most. */
+/* How much more than a point of the surface a mix of operating points needs that takes as long, at
+ * most. */
 static double find_excess(const struct lull_job_surface *surface, uint32_t gpus,
                           const struct lull_cluster_point *points, size_t count)
 {
@@ -82,7 +83,8 @@ static double find_excess(const struct lull_job_surface *surface, uint32_t gpus,
     return worst;
 }
 
-/* Every class has operating points on every model, within the board's limit, and a lower clock saves. */
+/* Every class has operating points on every model, within the board's limit, and a lower clock
+ * saves. */
 static void check_class(const struct lull_gpu_model *model, uint32_t job_class,
                         enum lull_job_network network)
 {
@@ -199,7 +201,7 @@ static void test_of_a_pipeline(void **state)
     lull_job_transformer_fill(&model, &lull_job_matrix_a100, &parallel);
     assert_int_equal(lull_job_parallel_build(&parallel, &graph, NULL), 0);
     count = lull_job_parallel_points(&parallel, &graph, tempo, job_model.gpu.clock_count, 1000, 0,
-                                    candidates);
+                                     candidates);
     assert_int_equal(count, job_model.gpu.clock_count);
     lull_job_graph_fini(&graph);
     /* The planner gets the clocks down to 900 MHz, below which nothing is won. */
@@ -207,8 +209,8 @@ static void test_of_a_pipeline(void **state)
     plans = lull_job_pipeline_points(&pipeline, 12, 1000, 0, &candidates[count], NULL);
     assert_in_range(plans, 6, 12);
     lull_job_pipeline_fini(&pipeline);
-    chosen =
-        lull_operating_points_choose(candidates, (size_t)(count + plans), LULL_CLUSTER_MOST_POINTS, points);
+    chosen = lull_operating_points_choose(candidates, (size_t)(count + plans),
+                                          LULL_CLUSTER_MOST_POINTS, points);
     assert_in_range(chosen, 4, LULL_CLUSTER_MOST_POINTS);
     for (size_t i = 0; i < chosen; i++) {
         assert_int_equal(points[i].gpus, 64);

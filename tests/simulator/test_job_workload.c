@@ -1,7 +1,7 @@
 /*
- * Recorded iterations as operating points: schedules that are known by hand, random graphs against the longest
- * path and a count microsecond by microsecond, SimAI's texts against closed forms, what is refused.
- * SPDX-License-Identifier: Apache-2.0
+ * Recorded iterations as operating points: schedules that are known by hand, random graphs against
+ * the longest path and a count microsecond by microsecond, SimAI's texts against closed forms, what
+ * is refused. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <math.h>
@@ -353,7 +353,8 @@ static void test_longest_paths(void **state)
     }
 }
 
-/* ---- operating points -------------------------------------------------------------------------------- */
+/* ---- operating points
+ * -------------------------------------------------------------------------------- */
 
 /* A kernel alone is what its class is at that clock; the host alone costs no time at any. */
 static void test_ends(void **state)

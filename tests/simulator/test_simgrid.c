@@ -177,9 +177,9 @@ static void send(struct walk *walk, uint32_t host, struct lull_transfers *transf
     const uint32_t to = it.hosts[host].steps[walk->step].to;
     const struct lull_share_use uses[] = {{host, 1.0 + model->reverse}, {to, 1.0 + model->reverse}};
     const double latency_s = 2.0 * it.latency_s;
-    const struct lull_network_transfer transfer = {uses, 2, it.hosts[host].steps[walk->step].bytes * 1e-6,
-                                           latency_s * model->latency_ratio,
-                                           window_mb / (2.0 * latency_s) * model->bandwidth_ratio};
+    const struct lull_network_transfer transfer = {
+        uses, 2, it.hosts[host].steps[walk->step].bytes * 1e-6, latency_s * model->latency_ratio,
+        window_mb / (2.0 * latency_s) * model->bandwidth_ratio};
 
     assert_int_equal(lull_transfers_start(transfers, &transfer, &walk->transfer), 0);
     walk->sends = true;
@@ -290,8 +290,8 @@ static void simulate_queue(const struct lull_cluster_job *all, size_t count, dou
 
     for (uint32_t i = 0; i < it.count; i++)
         nodes[i] = (struct lull_cluster_node){.gpus = 1};
-    assert_int_equal(lull_cluster_simulate(&cluster, &jobs, lull_cluster_policy_find("fifo"), &run, NULL),
-                     0);
+    assert_int_equal(
+        lull_cluster_simulate(&cluster, &jobs, lull_cluster_policy_find("fifo"), &run, NULL), 0);
     answer[0] = 0.0;
     for (size_t i = 0; i < count; i++)
         answer[0] = fmax(answer[0], (double)lull_cluster_run_outcomes(run)[i].end_ns * 1e-9);

@@ -164,7 +164,7 @@ static void draw(struct options *options, struct lull_random *random)
     options->link_count = 1 + (uint32_t)lull_random_below(random, WAY);
     for (uint32_t i = 0; i < options->link_count; i++) /* neighbours: all different */
         options->links[i] = (i == 0 ? (uint32_t)lull_random_below(random, LINKS)
-                                 : (options->links[i - 1] + 1) % LINKS);
+                                    : (options->links[i - 1] + 1) % LINKS);
 }
 
 static void test_random_networks(void **state)
@@ -239,7 +239,8 @@ static double exchange_s(struct lull_transfers *transfers, const struct recorded
     for (uint32_t host = 0; host < HOSTS; host++) {
         const struct lull_share_use uses[] = {{host, 1.0 + row->reverse},
                                               {(host + 1) % HOSTS, 1.0 + row->reverse}};
-        const struct lull_network_transfer transfer = {uses, 2, 100.0, row->latency_ratio * 9e-6, INFINITY};
+        const struct lull_network_transfer transfer = {uses, 2, 100.0, row->latency_ratio * 9e-6,
+                                                       INFINITY};
         uint32_t number;
 
         assert_int_equal(lull_transfers_start(transfers, &transfer, &number), 0);
@@ -348,7 +349,7 @@ static double simulate_rows(const struct measured *rows, size_t count, const dou
     for (size_t i = 0; i < count; i++) {
         struct lull_transfers *transfers = lull_transfers_create(&link, 1, LULL_SHARE_MAX_MIN);
         const struct lull_network_transfer transfer = {&use, 1, rows[i].size_mib, found[0] * 1e-3,
-                                               INFINITY};
+                                                       INFINITY};
         double end_s[16];
         uint32_t number;
 

@@ -13,7 +13,7 @@ enum state { FREE, LATENT, MOVING, ENDED };
 struct moving {
     enum state state;
     struct lull_network_transfer is; /* uses are its own */
-    uint32_t flow;           /* while it moves */
+    uint32_t flow;                   /* while it moves */
     double left_mb;
     double rate_mb_s;
     double since_s;   /* of what is left */
@@ -206,8 +206,8 @@ static bool is_in_range(const struct lull_network_transfer *transfer)
            isfinite(transfer->latency_s);
 }
 
-int lull_transfers_start(struct lull_transfers *transfers, const struct lull_network_transfer *transfer,
-                         uint32_t *number_out)
+int lull_transfers_start(struct lull_transfers *transfers,
+                         const struct lull_network_transfer *transfer, uint32_t *number_out)
 {
     int rc = is_in_range(transfer) ? lull_share_check(transfers->share, transfer->uses,
                                                       transfer->use_count, transfer->most_mb_s)

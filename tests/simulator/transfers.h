@@ -1,7 +1,7 @@
 /*
- * Transfers over shared links in virtual time (core/cluster/network/fair_share.h): each waits its latency,
- * then moves as fast as the links let it beside the others, whose speeds change whenever one begins
- * or ends. Event by event: only transfers whose speed changes are touched.
+ * Transfers over shared links in virtual time (core/cluster/network/fair_share.h): each waits its
+ * latency, then moves as fast as the links let it beside the others, whose speeds change whenever
+ * one begins or ends. Event by event: only transfers whose speed changes are touched.
  *
  * One thread. SPDX-License-Identifier: Apache-2.0
  */
@@ -30,8 +30,8 @@ void lull_transfers_destroy(struct lull_transfers *transfers);
 
 /* Begins now; its number may be one of a transfer that has been taken. Errors: -EINVAL a number out
  * of its range, and as lull_share_add; -ENOMEM. */
-int lull_transfers_start(struct lull_transfers *transfers, const struct lull_network_transfer *transfer,
-                         uint32_t *number_out);
+int lull_transfers_start(struct lull_transfers *transfers,
+                         const struct lull_network_transfer *transfer, uint32_t *number_out);
 
 /* When something happens next (a transfer ends, or its latency does); INFINITY: never. O(log n). */
 double lull_transfers_next_s(struct lull_transfers *transfers);

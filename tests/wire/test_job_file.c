@@ -142,9 +142,15 @@ static void another_users_segment_stays(void **state)
 static void other_files_stay(void **state)
 {
     static const char *const others[] = {
-        "lull-job-", "lull-job-x-managed", "lull-job--5-managed", "lull-job-0-managed",
-        "lull-job-99999999999999999999-managed", "lull-job-4000000000-managed", "lull-node-AbCdEf",
-        "lull-job-12345", "other-job-12345-managed",
+        "lull-job-",
+        "lull-job-x-managed",
+        "lull-job--5-managed",
+        "lull-job-0-managed",
+        "lull-job-99999999999999999999-managed",
+        "lull-job-4000000000-managed",
+        "lull-node-AbCdEf",
+        "lull-job-12345",
+        "other-job-12345-managed",
     };
     char name[64];
 

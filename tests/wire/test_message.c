@@ -37,9 +37,8 @@ static void test_every_type_round_trips(void **state)
 static void test_layout_is_fixed(void **state)
 {
     struct lull_message message = {.type = LULL_MESSAGE_GRANT, .sequence = 0x01020304};
-    const uint8_t expected[36] = {'L', 'U', 'L', 'L', 2, 0, 4, 0, 20, 0, 0, 0, 4, 3, 2, 1,
-                                  1,   0,   0,   0,   0, 0, 0, 0, 2,  0, 0, 0, 3, 0, 0, 0,
-                                  4,   0,   0,   0};
+    const uint8_t expected[36] = {'L', 'U', 'L', 'L', 2, 0, 4, 0, 20, 0, 0, 0, 4, 3, 2, 1, 1, 0,
+                                  0,   0,   0,   0,   0, 0, 2, 0, 0,  0, 3, 0, 0, 0, 4, 0, 0, 0};
     uint8_t buffer[LULL_MESSAGE_MAX_BYTES];
 
     (void)state;
@@ -78,8 +77,7 @@ static void test_malformed_is_refused(void **state)
     untouched = message;
     for (int length = 0; length <= (int)sizeof(buffer); length++)
         if (length != size)
-            assert_int_equal(lull_message_decode(buffer, (size_t)length, &message),
-                             LULL_E_FORMAT);
+            assert_int_equal(lull_message_decode(buffer, (size_t)length, &message), LULL_E_FORMAT);
     buffer[4]++;
     assert_int_equal(lull_message_decode(buffer, (size_t)size, &message), -EPROTONOSUPPORT);
     buffer[4]--;

@@ -100,8 +100,8 @@ static int prepare(struct bounding *bounding, const struct lull_cluster_jobs *jo
     if (bounding->all == NULL || bounding->rest_w == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for %zu jobs", jobs->count);
     last_end_ns = take_done(bounding, jobs, run);
-    lull_baseline_power_power(bounding->cluster, &bounding->done, bounding->conditions->turns_nodes_off,
-                    bounding->rest_w);
+    lull_baseline_power_power(bounding->cluster, &bounding->done,
+                              bounding->conditions->turns_nodes_off, bounding->rest_w);
     bounding->slotting = (struct lull_slotting){
         .slot_ns = choose_slot_ns(slot_s, last_end_ns),
         .horizon_ns = last_end_ns,
@@ -221,7 +221,8 @@ static int ask_program(const struct lull_slot_problem *problem, double slot_s, d
 
 /* ---- one bound ---------------------------------------------------------------------------- */
 
-/* What the jobs need if none stands in the way of another: each runs in its cheapest operating point. */
+/* What the jobs need if none stands in the way of another: each runs in its cheapest operating
+ * point. */
 static int bound_alone(const struct lull_slot_problem *problem, double *bound_j_out)
 {
     double *none = calloc((size_t)problem->type_count * problem->slots, sizeof(*none));
@@ -269,7 +270,7 @@ static int bound_all(const struct bounding *bounding, double total_j, double *bo
     if (rc < 0)
         return lull_error_set(err, rc, "no memory for %zu jobs", bounding->done.count);
     rest_j = lull_baseline_power_energy_j(bounding->cluster, bounding->rest_w, conditions->failures,
-                                conditions->failure_count, end_ns);
+                                          conditions->failure_count, end_ns);
     if (rest_j <= 0.0)
         return 0;
     rc = bound_jobs(bounding, true, total_j - rest_j, bound_j_out, err);

@@ -122,8 +122,8 @@ static int parse_range(const char *text, const struct lull_policy_parameter *par
                        struct sweep_range *range_out)
 {
     const double middle = parameter->usual != 0.0 ? fabs(parameter->usual) : 1.0;
-    struct sweep_range range = {fmax(parameter->least, middle / 100.0), fmin(parameter->most, middle * 100.0),
-                                0};
+    struct sweep_range range = {fmax(parameter->least, middle / 100.0),
+                                fmin(parameter->most, middle * 100.0), 0};
     char from[64];
     char to[64];
     char count[64];

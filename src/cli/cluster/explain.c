@@ -421,12 +421,12 @@ static json_t *points_json(const struct lull_explained *explained)
     for (uint32_t i = 0; i < explained->job->point_count; i++) {
         const struct lull_cluster_point *point = &explained->job->points[i];
 
-        json_array_append_new(points,
-                              json_pack("{s:s, s:I, s:I, s:f, s:f, s:b}", "type",
-                                        explained->model->cluster.types[point->type].name, "gpus",
-                                        (json_int_t)point->gpus, "sm_mhz", (json_int_t)point->sm_mhz,
-                                        "time_s", seconds(point->time_ns), "energy_j",
-                                        point->energy_j, "is_chosen", (int)is_chosen(explained, i)));
+        json_array_append_new(
+            points, json_pack("{s:s, s:I, s:I, s:f, s:f, s:b}", "type",
+                              explained->model->cluster.types[point->type].name, "gpus",
+                              (json_int_t)point->gpus, "sm_mhz", (json_int_t)point->sm_mhz,
+                              "time_s", seconds(point->time_ns), "energy_j", point->energy_j,
+                              "is_chosen", (int)is_chosen(explained, i)));
     }
     return points;
 }

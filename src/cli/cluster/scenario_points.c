@@ -242,7 +242,7 @@ static int make_recorded(struct lull_scenario_points *points,
         return rc;
     job->point_count =
         lull_job_recorded_points(&lull_scenario_workloads_of(&points->workloads, row)->made,
-                                table->rows[row].duration_ns, 0, setting.gpus, next_of(points));
+                                 table->rows[row].duration_ns, 0, setting.gpus, next_of(points));
     return 0;
 }
 

@@ -69,11 +69,11 @@ static int choose(const struct lull_plan_task *task, const struct lull_plan_orde
     if (result == 0)
         result = lull_pipeline_choose_order(
             &(struct lull_pipeline_order_options){.shape = &shape.shape,
-                                               .measured = &task->profiles->measured,
-                                               .blocking_w = task->blocking_w,
-                                               .in_flight = in_flight,
-                                               .deadline_ns = orders->deadline_ns,
-                                               .straggler_ns = options->straggler_ns},
+                                                  .measured = &task->profiles->measured,
+                                                  .blocking_w = task->blocking_w,
+                                                  .in_flight = in_flight,
+                                                  .deadline_ns = orders->deadline_ns,
+                                                  .straggler_ns = options->straggler_ns},
             &orders->choices, err);
     lull_plan_shape_fini(&shape);
     return result;

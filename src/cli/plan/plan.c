@@ -45,7 +45,7 @@ static void set_options(const struct lull_plan_task *task, struct lull_plan_argu
     options->deadline_ns = lull_ns_from_ms(arguments->deadline_ms);
     if (arguments->slowdown_ratio >= 0.0)
         options->deadline_ns = task->all_max.time_ns +
-                            (int64_t)((double)task->all_max.time_ns * arguments->slowdown_ratio);
+                               (int64_t)((double)task->all_max.time_ns * arguments->slowdown_ratio);
     if (options->straggler_ns > 0)
         options->deadline_ns = options->straggler_ns;
 }

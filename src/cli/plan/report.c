@@ -221,7 +221,8 @@ static void print_devices(const struct lull_plan_task *task, const struct lull_p
         printf("... and %u more\n", count - MOST_ROWS);
 }
 
-void lull_plan_print_text(const struct lull_plan_task *task, const struct lull_plan_options *options,
+void lull_plan_print_text(const struct lull_plan_task *task,
+                          const struct lull_plan_options *options,
                           const struct lull_plan_result *result,
                           const struct lull_plan_point *envpipe)
 {

@@ -118,8 +118,8 @@ static int plan_envpipe(const struct lull_plan_solver *solver)
 {
     const int64_t deadline_ns = solver->options->deadline_ns;
     struct lull_envpipe_outcome outcome;
-    const int result = lull_envpipe_plan(&solver->task->problem, solver->options->method, UINT32_MAX,
-                                         solver->option, &outcome);
+    const int result = lull_envpipe_plan(&solver->task->problem, solver->options->method,
+                                         UINT32_MAX, solver->option, &outcome);
     int64_t time_ns;
 
     if (result < 0)
@@ -317,8 +317,8 @@ int lull_plan_compare(const struct lull_plan_task *task, const struct lull_plan_
         goto done;
     }
     point.time_ns = cost.time_ns;
-    point.energy_j =
-        cost.energy_j + lull_pipeline_switching_energy_j(&task->problem, &options->switching, option);
+    point.energy_j = cost.energy_j +
+                     lull_pipeline_switching_energy_j(&task->problem, &options->switching, option);
     result = bound_at(task, cost.time_ns, &point.bound_j);
     if (result == 0)
         *envpipe_out = point;

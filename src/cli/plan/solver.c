@@ -62,14 +62,14 @@ static int respect_switching(struct lull_plan_solver *solver, int64_t deadline_n
     const struct lull_pipeline_problem *const problem = &solver->task->problem;
 
     if (options->deadline_ns == 0 && options->planner == LULL_PLAN_FRONTIER)
-        return lull_pipeline_switching_quick(problem, &options->switching, deadline_ns, solver->option,
-                                         report, solver->err);
+        return lull_pipeline_switching_quick(problem, &options->switching, deadline_ns,
+                                             solver->option, report, solver->err);
     if (options->switching.is_fed_forward && solver->frontier != NULL)
         return lull_pipeline_switching_replan(problem, solver->rounding, solver->frontier,
-                                          &options->switching, deadline_ns, solver->option, report,
-                                          solver->err);
-    return lull_pipeline_switching(problem, &options->switching, deadline_ns, solver->option, report,
-                               solver->err);
+                                              &options->switching, deadline_ns, solver->option,
+                                              report, solver->err);
+    return lull_pipeline_switching(problem, &options->switching, deadline_ns, solver->option,
+                                   report, solver->err);
 }
 
 int lull_plan_evaluate(struct lull_plan_solver *solver, int64_t deadline_ns,
@@ -94,7 +94,8 @@ int lull_plan_evaluate(struct lull_plan_solver *solver, int64_t deadline_ns,
     if (cost.time_ns < 0)
         return (int)cost.time_ns;
     if (has_switching(options))
-        cost.energy_j += lull_pipeline_switching_energy_j(problem, &options->switching, solver->option);
+        cost.energy_j +=
+            lull_pipeline_switching_energy_j(problem, &options->switching, solver->option);
     point_out->time_ns = is_changed ? report.time_ns : cost.time_ns;
     point_out->energy_j = cost.energy_j;
     return 0;

@@ -170,7 +170,7 @@ static int replay_time(const struct lull_plan_file *plan, struct verify_replay *
     replay->time_ns = -ENOMEM;
     if (begin_ns != NULL && end_ns != NULL)
         replay->time_ns = lull_pipeline_switching_timeline(&problem, &plan->switching, plan->option,
-                                                       begin_ns, end_ns);
+                                                           begin_ns, end_ns);
     for (uint32_t device = 0; device < plan->graph.device_count && replay->time_ns >= 0; device++)
         check_dwell(plan, device, end_ns, replay);
     if (replay->time_ns >= 0 && replay->reason[0] == '\0')

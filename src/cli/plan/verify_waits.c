@@ -21,7 +21,8 @@ struct verify_waits_check {
     size_t size;
 };
 
-static int refuse(const struct verify_waits_check *check, uint32_t device, int64_t time_ns, const char *what)
+static int refuse(const struct verify_waits_check *check, uint32_t device, int64_t time_ns,
+                  const char *what)
 {
     snprintf(check->reason, check->size, "device %u waits at %.6f s: %s", device,
              (double)time_ns * 1e-9, what);
@@ -45,8 +46,8 @@ static int change_clock(struct verify_waits_check *check, uint32_t device, int64
 }
 
 /* Checks a wait against its gap, which lasts from free_ns to gap_end_ns. */
-static int check_wait(struct verify_waits_check *check, const struct lull_pipeline_wait *wait, int64_t free_ns,
-                      int64_t gap_end_ns)
+static int check_wait(struct verify_waits_check *check, const struct lull_pipeline_wait *wait,
+                      int64_t free_ns, int64_t gap_end_ns)
 {
     const struct lull_pipeline_waiting_point *const point =
         &check->plan->waiting_points[wait->point];
@@ -103,10 +104,10 @@ int lull_plan_verify_waits(const struct lull_plan_file *plan, const int64_t *beg
                            size_t reason_size)
 {
     struct verify_waits_check check = {.plan = plan,
-                          .begin_ns = begin_ns,
-                          .end_ns = end_ns,
-                          .reason = reason,
-                          .size = reason_size};
+                                       .begin_ns = begin_ns,
+                                       .end_ns = end_ns,
+                                       .reason = reason,
+                                       .size = reason_size};
     int result = 0;
 
     if (plan->wait_count == 0 && plan->waiting_saved_j <= 0.0)

@@ -148,7 +148,8 @@ int lull_plan_waiting_choose(const struct lull_pipeline_problem *problem,
     int64_t makespan_ns = -ENOMEM;
 
     if (begin_ns != NULL && end_ns != NULL && waits.waits != NULL)
-        makespan_ns = lull_pipeline_switching_timeline(problem, switching, option, begin_ns, end_ns);
+        makespan_ns =
+            lull_pipeline_switching_timeline(problem, switching, option, begin_ns, end_ns);
     if (makespan_ns >= 0) {
         const struct lull_pipeline_timeline timeline = {option, begin_ns, end_ns, period_ns,
                                                         switching->dwell_ns};

@@ -80,7 +80,8 @@ static uint32_t stream_of(struct pipeline_builder *builder, uint32_t stage, bool
     return FIRST_PEER_STREAM + i;
 }
 
-static int32_t add_transfer(struct pipeline_builder *builder, uint32_t other, bool is_send, int32_t after)
+static int32_t add_transfer(struct pipeline_builder *builder, uint32_t other, bool is_send,
+                            int32_t after)
 {
     const double duration_ms = builder->pipeline->latency_ms;
     const struct lull_play_op op = {

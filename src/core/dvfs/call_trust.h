@@ -6,8 +6,8 @@
  * A call that has blocked for longer than a limit is a breach, a request that waits for longer is
  * one about to be seen: from then on no GPU of the node is to be lowered. After a breach not for a
  * while, in which what it cost becomes at most half a percent of the time; then calls that can cost
- * nothing (core/switching/switch_calibration.h) prove the driver anew. A breach soon after doubles the
- * while.
+ * nothing (core/switching/switch_calibration.h) prove the driver anew. A breach soon after doubles
+ * the while.
  *
  * Pure; caller's storage; zero-initialised trusts. Times are ns of one monotonic clock.
  * SPDX-License-Identifier: Apache-2.0

@@ -51,7 +51,8 @@ struct account_edge_gap {
     bool has_power;
 };
 
-static bool find_gap(const struct lull_energy_account *account, int64_t time_ns, struct account_edge_gap *gap)
+static bool find_gap(const struct lull_energy_account *account, int64_t time_ns,
+                     struct account_edge_gap *gap)
 {
     const double age_s = lull_energy_age_s(account);
 
@@ -126,7 +127,8 @@ static void look_back(const struct lull_energy_account *account, struct account_
 }
 
 /* What the counter says of the gap's mean power; where power was read, they should agree. */
-static void compare_with_counter(const struct lull_energy_account *account, struct account_edge_gap *gap)
+static void compare_with_counter(const struct lull_energy_account *account,
+                                 struct account_edge_gap *gap)
 {
     const double gap_s = gap->since_s + gap->until_s;
     double counted_w;
@@ -165,7 +167,8 @@ static double share_j(const struct lull_energy_account *account, const struct ac
 }
 
 /* Between two readings without power: anywhere that the counts and the highest power allow. */
-static double uneven_without_power(const struct lull_energy_account *account, const struct account_edge_gap *gap)
+static double uneven_without_power(const struct lull_energy_account *account,
+                                   const struct account_edge_gap *gap)
 {
     const double energy_j = gap->after->energy_j - gap->before->energy_j;
     const double highest_w = account->source.highest_w;
@@ -190,7 +193,8 @@ static double smear_s(const struct lull_energy_account *account, const struct ac
  * The energy between readings lies unevenly: as a random walk with the scatter's variance per step
  * of the polling, tied to both readings; without a counter the edge lies within one such step.
  */
-static double uneven_with_power(const struct lull_energy_account *account, const struct account_edge_gap *gap)
+static double uneven_with_power(const struct lull_energy_account *account,
+                                const struct account_edge_gap *gap)
 {
     const double step_s = smear_s(account, gap);
     const double gap_s = gap->since_s + gap->until_s;
@@ -205,14 +209,16 @@ static double uneven_with_power(const struct lull_energy_account *account, const
 }
 
 /* A step in the power, by twice its scatter, that is smeared evenly over step_s around the edge. */
-static double edge_bias(const struct lull_energy_account *account, const struct account_edge_gap *gap)
+static double edge_bias(const struct lull_energy_account *account,
+                        const struct account_edge_gap *gap)
 {
     if (!gap->has_power)
         return sqrt(uneven_without_power(account, gap));
     return smeared_ratio * sqrt(gap->scatter_w2) * smear_s(account, gap);
 }
 
-static double edge_variance(const struct lull_energy_account *account, const struct account_edge_gap *gap)
+static double edge_variance(const struct lull_energy_account *account,
+                            const struct account_edge_gap *gap)
 {
     const double gap_s = gap->since_s + gap->until_s;
     const double share = gap_s <= 0.0 || gap->after == gap->before ? 0.0 : gap->since_s / gap_s;

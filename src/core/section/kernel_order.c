@@ -63,7 +63,8 @@ static int32_t distance(uint32_t a, uint32_t b)
 
 /* ---- standing ---------------------------------------------------------------------------- */
 
-static bool find_offset(const struct lull_kernel_order *order, uint32_t offset, uint32_t *position_out)
+static bool find_offset(const struct lull_kernel_order *order, uint32_t offset,
+                        uint32_t *position_out)
 {
     uint32_t first = 0;
     uint32_t last = order->period - 1;
@@ -93,7 +94,7 @@ static int64_t divide(const struct lull_kernel_order *order, uint32_t number, ui
 }
 
 bool lull_kernel_order_locate(const struct lull_kernel_order *order, uint32_t number,
-                       struct lull_standing *standing_out)
+                              struct lull_standing *standing_out)
 {
     uint32_t offset;
     uint32_t position;
@@ -195,7 +196,8 @@ static bool is_regular(const struct lull_kernel_order *order, uint32_t period, u
 }
 
 /* Whether the last kernels are one iteration of the one that is known. */
-static bool is_known(const struct lull_kernel_order *order, const struct lull_iteration_state *state)
+static bool is_known(const struct lull_kernel_order *order,
+                     const struct lull_iteration_state *state)
 {
     const uint32_t base = symbol(order, 0)->number - order->offsets[state->position];
 
@@ -241,7 +243,7 @@ static void start_following(struct lull_kernel_order *order, uint32_t position)
 
 /* The finder has a period, with the last symbol at state's position. */
 static enum lull_kernel_order_event enter(struct lull_kernel_order *order,
-                                   const struct lull_iteration_state *state)
+                                          const struct lull_iteration_state *state)
 {
     uint32_t stride;
 
@@ -298,8 +300,8 @@ static bool go_on(struct lull_kernel_order *order, uint32_t number, uint64_t sig
     return false;
 }
 
-enum lull_kernel_order_event lull_kernel_order_take(struct lull_kernel_order *order, uint32_t number,
-                                      uint64_t signature)
+enum lull_kernel_order_event lull_kernel_order_take(struct lull_kernel_order *order,
+                                                    uint32_t number, uint64_t signature)
 {
     const bool was_following = order->is_following;
     const bool goes_on = go_on(order, number, signature);

@@ -53,12 +53,12 @@ struct lull_kernel_order *lull_kernel_order_create(void);
 void lull_kernel_order_destroy(struct lull_kernel_order *order);
 
 /* The kernel of that number begins. */
-enum lull_kernel_order_event lull_kernel_order_take(struct lull_kernel_order *order, uint32_t number,
-                                      uint64_t signature);
+enum lull_kernel_order_event lull_kernel_order_take(struct lull_kernel_order *order,
+                                                    uint32_t number, uint64_t signature);
 
 /* Where the kernel of that number stands; false: nowhere, or no iteration is followed. */
 bool lull_kernel_order_locate(const struct lull_kernel_order *order, uint32_t number,
-                       struct lull_standing *standing_out);
+                              struct lull_standing *standing_out);
 
 /* Kernels per iteration of the one that is followed, or was last; 0: none yet. */
 uint32_t lull_kernel_order_period(const struct lull_kernel_order *order);

@@ -183,7 +183,7 @@ double lull_exposure_energy_j(const struct lull_exposure *exposure,
 }
 
 double lull_savings_estimate_j(const struct lull_switchable *switchable,
-                                const struct lull_power_levels *levels)
+                               const struct lull_power_levels *levels)
 {
     const struct lull_power_level *const high = &levels->high;
     const struct lull_power_level *const low = &levels->low;

@@ -73,6 +73,6 @@ double lull_exposure_energy_j(const struct lull_exposure *exposure,
 
 /* What of that is not used when this much runs low, J; the switches themselves cost nothing. */
 double lull_savings_estimate_j(const struct lull_switchable *switchable,
-                                const struct lull_power_levels *levels);
+                               const struct lull_power_levels *levels);
 
 #endif

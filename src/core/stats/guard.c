@@ -115,8 +115,7 @@ enum lull_verdict lull_guard_verdict(const struct lull_guard *guard)
     if (guard->log_ratios.mean + bound_distance(guard, pairs) < limit &&
         pays(guard, pairs, is_last_look))
         return LULL_VERDICT_NOT_DEGRADED;
-    const double distance =
-        distance_at(guard, pairs, look_error(guard, pairs) / together(guard));
+    const double distance = distance_at(guard, pairs, look_error(guard, pairs) / together(guard));
     if (guard->log_ratios.mean - distance > log1p(worth(&guard->config)) || is_last_look ||
         chance_to_pass(guard) < LULL_GUARD_HOPELESS / together(guard))
         return LULL_VERDICT_DEGRADED;

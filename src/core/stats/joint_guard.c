@@ -63,8 +63,8 @@ static bool agree(const struct lull_joint_guard *joint, bool candidate)
         sum += mean;
         count++;
     }
-    return count < 2 || (lowest >= sum / count * (1.0 - margin) &&
-                         highest <= sum / count * (1.0 + margin));
+    return count < 2 ||
+           (lowest >= sum / count * (1.0 - margin) && highest <= sum / count * (1.0 + margin));
 }
 
 void lull_joint_guard_leave(struct lull_joint_guard *joint, uint32_t rank)

@@ -4,8 +4,8 @@
  * Ranks that wait for each other in every iteration are coupled: they have the same iteration times
  * at the reference and at the candidate, whatever each computes. A verdict on their mean is then a
  * verdict on each, with the least noise. Coupled are ranks whose mean times over the pairs so far
- * all lie within a quarter of the tolerance of the mean over ranks, on both sides, and none of which
- * has been seen to run ahead of the others.
+ * all lie within a quarter of the tolerance of the mean over ranks, on both sides, and none of
+ * which has been seen to run ahead of the others.
  *
  * Among ranks that are not coupled a mean hides that one is slowed more. There each rank has a test
  * of its own, and the worst decides:
@@ -38,7 +38,7 @@ struct lull_rank_guard {
 
 struct lull_joint_guard {
     struct lull_guard mean; /* of the ranks' mean times */
-    bool has_parted; /* a rank has run ahead */
+    bool has_parted;        /* a rank has run ahead */
     uint32_t rank_count;
     struct lull_rank_guard ranks[LULL_JOINT_GUARD_MAX_RANKS];
 };

@@ -41,8 +41,8 @@ void lull_switch_calibration_take_call(struct lull_switch_calibration *calibrati
     calibration->waits = false;
 }
 
-bool lull_switch_calibration_poll(struct lull_switch_calibration *calibration, int64_t now_ns, bool is_busy,
-                           uint32_t *point_out)
+bool lull_switch_calibration_poll(struct lull_switch_calibration *calibration, int64_t now_ns,
+                                  bool is_busy, uint32_t *point_out)
 {
     if (!lull_switch_calibration_runs(calibration) || now_ns < calibration->next_ns)
         return false;
@@ -85,5 +85,5 @@ bool lull_switch_calibration_done(const struct lull_switch_calibration *calibrat
 int64_t lull_switch_calibration_wake_ns(const struct lull_switch_calibration *calibration)
 {
     return lull_switch_calibration_runs(calibration) && !calibration->waits ? calibration->next_ns
-                                                                     : INT64_MAX;
+                                                                            : INT64_MAX;
 }

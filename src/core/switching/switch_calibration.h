@@ -42,8 +42,8 @@ void lull_switch_calibration_forget(struct lull_switch_calibration *calibration)
  * True when an edge is due; *point_out is 1 (one step down) or 0. is_busy: the driver has yet to
  * answer a request. If it is not and has told nothing of an edge for a while, it never will.
  */
-bool lull_switch_calibration_poll(struct lull_switch_calibration *calibration, int64_t now_ns, bool is_busy,
-                           uint32_t *point_out);
+bool lull_switch_calibration_poll(struct lull_switch_calibration *calibration, int64_t now_ns,
+                                  bool is_busy, uint32_t *point_out);
 
 /* The driver has returned from a call for this GPU. */
 void lull_switch_calibration_take_call(struct lull_switch_calibration *calibration, int64_t now_ns);

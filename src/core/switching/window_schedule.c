@@ -4,8 +4,8 @@
 enum { WINDOWS_PER_ROUND = 4 };
 
 /* A round is four windows: twice the second side, twice the first, after one leading first. */
-static struct lull_window_schedule_slot slot_in_window(uint32_t window, bool candidate, bool changed,
-                                                uint64_t offset, uint64_t length)
+static struct lull_window_schedule_slot
+slot_in_window(uint32_t window, bool candidate, bool changed, uint64_t offset, uint64_t length)
 {
     return (struct lull_window_schedule_slot){
         .window = window,
@@ -20,8 +20,8 @@ uint64_t lull_window_schedule_round(const struct lull_window_schedule *schedule)
     return 2 * ((uint64_t)schedule->reference_iterations + schedule->candidate_iterations + 1);
 }
 
-struct lull_window_schedule_slot lull_window_schedule_slot(const struct lull_window_schedule *schedule,
-                                             uint64_t iteration)
+struct lull_window_schedule_slot
+lull_window_schedule_slot(const struct lull_window_schedule *schedule, uint64_t iteration)
 {
     const bool swapped = schedule->candidate_first;
     const uint64_t first =

@@ -28,8 +28,8 @@ struct lull_window_schedule_slot {
 };
 
 /* Where iteration number iteration (from 0) of a test stands. O(1). */
-struct lull_window_schedule_slot lull_window_schedule_slot(const struct lull_window_schedule *schedule,
-                                             uint64_t iteration);
+struct lull_window_schedule_slot
+lull_window_schedule_slot(const struct lull_window_schedule *schedule, uint64_t iteration);
 
 /* Iterations after which the schedule repeats; from the second window on it is the same. O(1). */
 uint64_t lull_window_schedule_round(const struct lull_window_schedule *schedule);

@@ -35,8 +35,8 @@ struct lull_limit_search {
     uint32_t end;      /* count, or fewer: pruned */
     uint32_t now;      /* held; count: the end */
     enum limit_search_direction direction;
-    double settled_s;  /* in this visit of the present operating point */
-    double last_s;     /* an iteration of the piece before; 0: none in this visit */
+    double settled_s; /* in this visit of the present operating point */
+    double last_s;    /* an iteration of the piece before; 0: none in this visit */
     bool is_settled;
     double visit_s; /* measured in it */
     double spent_s;
@@ -230,7 +230,8 @@ static double margin_between(const struct lull_limit_measure *a, const struct lu
     return fmin(fmax(fmax(time, energy), least), widest_margin);
 }
 
-/* ---- one operating point ------------------------------------------------------------------------- */
+/* ---- one operating point
+ * ------------------------------------------------------------------------- */
 
 /* Even at the near ends of what is known, far worse than the best. */
 static bool is_hopeless(const struct lull_limit_search *search,
@@ -322,7 +323,8 @@ static bool is_measured(const struct lull_limit_search *search,
            is_hopeless(search, measure);
 }
 
-/* ---- the order of operating points --------------------------------------------------------------- */
+/* ---- the order of operating points
+ * --------------------------------------------------------------- */
 
 /* Whether it passes the bound so far that lower limits need not be tried. */
 static bool is_too_slow(struct lull_limit_search *search, const struct lull_limit_measure *measure)
@@ -456,7 +458,8 @@ static void go_on_down(struct lull_limit_search *search)
     search->direction = search->measured == search->end ? UP : DOWN;
 }
 
-/* The present operating point is known; on to the next one, unless it tells that none can be better. */
+/* The present operating point is known; on to the next one, unless it tells that none can be
+ * better. */
 static void conclude(struct lull_limit_search *search)
 {
     const struct lull_limit_measure *measure = &search->measures[search->now];

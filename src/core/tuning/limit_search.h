@@ -6,13 +6,13 @@
  * Settings are tried from the highest limit down, and those that come near the best, the best of
  * them for which there is time, once more on the way up: what makes a GPU draw more for some
  * seconds does not last for both visits, and both together tell what a GPU that is warmer or colder
- * than its operating point will leave it makes of energy and time (limit_visits.h). As long as there is
- * time and more than one may be the best, they are visited again: near the best that costs next to
- * nothing.
+ * than its operating point will leave it makes of energy and time (limit_visits.h). As long as
+ * there is time and more than one may be the best, they are visited again: near the best that costs
+ * next to nothing.
  *
- * The job's iterations at a operating point come in pieces of whole iterations; what a piece says stays
- * said, whatever interrupts the job, so short epochs only lose the piece that they break. A visit
- * ends when
+ * The job's iterations at a operating point come in pieces of whole iterations; what a piece says
+ * stays said, whatever interrupts the job, so short epochs only lose the piece that they break. A
+ * visit ends when
  * - half of slice_s has been measured, or its share of what is left of budget_s (never less than
  * one piece), or
  * - the iteration's time and energy are both known to precision_ratio (Student's 95 % interval over
@@ -25,14 +25,14 @@
  *   worse than the one before it, and the last one by 8 %: where a limit begins to bind, the
  *   limiter's own loss makes a hump of some percent that lower limits may come down from again, or
  * - with a bound on slowdown: one that passes it by 10 percentage points, or two in a row by 2.
- * None of them counts where the GPUs still draw within 5 % of what they drew at the first operating point:
- * a limit above the draw changes nothing, so that whatever grew there is noise. Whatever ends the
- * way down is seen twice: it and what it is compared with are visited once more, and only if it
- * still is 8 % over the best, or over the bound, it was the last. What makes some seconds dear,
- * other programs on the machine for one, has often passed by then. 5 % is above the noise of single
- * slices of 5 s: on the twelve power-limit logs published with Zeus no choice of seven selectors
- * changes. The job must be as warm as it gets (warmth.h): a GPU that warms up on the way down looks
- * ever dearer, as if no lower limit could pay.
+ * None of them counts where the GPUs still draw within 5 % of what they drew at the first operating
+ * point: a limit above the draw changes nothing, so that whatever grew there is noise. Whatever
+ * ends the way down is seen twice: it and what it is compared with are visited once more, and only
+ * if it still is 8 % over the best, or over the bound, it was the last. What makes some seconds
+ * dear, other programs on the machine for one, has often passed by then. 5 % is above the noise of
+ * single slices of 5 s: on the twelve power-limit logs published with Zeus no choice of seven
+ * selectors changes. The job must be as warm as it gets (warmth.h): a GPU that warms up on the way
+ * down looks ever dearer, as if no lower limit could pay.
  *
  * Pure; create/destroy; one thread. SPDX-License-Identifier: Apache-2.0
  */
@@ -75,7 +75,8 @@ extern const struct lull_limit_search_config lull_limit_search_defaults;
 struct lull_limit_measure {
     struct lull_limit_point point;
     uint64_t iterations;
-    double seconds; /* of these iterations, once the GPUs are as warm as this operating point leaves them */
+    double seconds; /* of these iterations, once the GPUs are as warm as this operating point leaves
+                       them */
     double joules;  /* of these iterations, likewise, all GPUs of the job */
     struct lull_moments iteration_s; /* means of the pieces, as they were */
     struct lull_moments iteration_j;
@@ -85,8 +86,8 @@ struct lull_limit_measure {
 struct lull_limit_search;
 
 /*
- * operating points[] from the highest limit down, none twice; copied. Errors: -EINVAL none, too many, not
- * in order, or a selector out of its range; -ENOMEM.
+ * operating points[] from the highest limit down, none twice; copied. Errors: -EINVAL none, too
+ * many, not in order, or a selector out of its range; -ENOMEM.
  */
 int lull_limit_search_create(const struct lull_limit_search_config *config,
                              const struct lull_limit_point *points, uint32_t count,
@@ -99,14 +100,15 @@ void lull_limit_search_destroy(struct lull_limit_search *search);
 uint32_t lull_limit_search_ladder(double highest_w, double lowest_w, double step_w,
                                   struct lull_limit_point *points_out);
 
-/* The operating point to be held now; NULL: the search is over. Borrowed until the next take or refine. */
+/* The operating point to be held now; NULL: the search is over. Borrowed until the next take or
+ * refine. */
 const struct lull_limit_point *lull_limit_search_now(const struct lull_limit_search *search);
 
 /*
- * A piece: whole iterations that ran at the present operating point from end to end. Those of each visit
- * that fall into settling are left out. temperature_c: mean over the job's GPUs at its end; NAN
- * unknown. Ignored unless iterations > 0, seconds > 0 and joules >= 0. True: the operating point to be held
- * has changed, or the search is over.
+ * A piece: whole iterations that ran at the present operating point from end to end. Those of each
+ * visit that fall into settling are left out. temperature_c: mean over the job's GPUs at its end;
+ * NAN unknown. Ignored unless iterations > 0, seconds > 0 and joules >= 0. True: the operating
+ * point to be held has changed, or the search is over.
  */
 bool lull_limit_search_take(struct lull_limit_search *search, uint64_t iterations, double seconds,
                             double joules, double temperature_c);
@@ -119,8 +121,8 @@ bool lull_limit_search_take(struct lull_limit_search *search, uint64_t iteration
 int lull_limit_search_refine(struct lull_limit_search *search, const uint32_t *clocks_mhz,
                              uint32_t count, struct lull_error *err);
 
-/* Measured operating points, and of how many all in all; the latter less the former were pruned in the end.
- * measures[0] is the reference. Borrowed until destroy. */
+/* Measured operating points, and of how many all in all; the latter less the former were pruned in
+ * the end. measures[0] is the reference. Borrowed until destroy. */
 const struct lull_limit_measure *lull_limit_search_measures(const struct lull_limit_search *search,
                                                             uint32_t *measured_out,
                                                             uint32_t *count_out);

@@ -1,11 +1,11 @@
 /*
- * What was measured at each operating point of a search, visit by visit, and what that comes to once the
- * GPUs are as warm as the operating point leaves them.
+ * What was measured at each operating point of a search, visit by visit, and what that comes to
+ * once the GPUs are as warm as the operating point leaves them.
  *
- * Chips leak more where they are warmer. On the way down a GPU is still warm from the operating point
- * before and everything looks some percent too dear, on a way up too cheap. So each visit is told
- * with its temperature; operating points that were visited at several temperatures tell how energy and
- * time go with it, all operating points of one kind alike:
+ * Chips leak more where they are warmer. On the way down a GPU is still warm from the operating
+ * point before and everything looks some percent too dear, on a way up too cheap. So each visit is
+ * told with its temperature; operating points that were visited at several temperatures tell how
+ * energy and time go with it, all operating points of one kind alike:
  *
  *     log(energy of an iteration) = own + slope T,    log(its time) alike,
  *
@@ -48,8 +48,8 @@ struct lull_limit_visits {
     struct lull_thermal thermal;
 };
 
-/* What follows belongs to a visit of its own, at this operating point < LULL_LIMIT_VISITS_SETTINGS. With
- * LULL_LIMIT_VISITS_MOST of them the last one gives way. */
+/* What follows belongs to a visit of its own, at this operating point < LULL_LIMIT_VISITS_SETTINGS.
+ * With LULL_LIMIT_VISITS_MOST of them the last one gives way. */
 void lull_limit_visits_begin(struct lull_limit_visits *visits, uint32_t point);
 
 /* The GPUs' temperature at the end of `seconds` at this mean power; NAN unknown. Settling
@@ -62,9 +62,9 @@ void lull_limit_visits_take(struct lull_limit_visits *visits, uint64_t iteration
                             double joules, double temperature_c);
 
 /*
- * Seconds and joules of all visits of each of count operating points, count <= LULL_LIMIT_VISITS_SETTINGS,
- * at the temperature at which each settles; kinds[count]; seconds_out[count] and joules_out[count]:
- * 0 where there is no visit.
+ * Seconds and joules of all visits of each of count operating points, count <=
+ * LULL_LIMIT_VISITS_SETTINGS, at the temperature at which each settles; kinds[count];
+ * seconds_out[count] and joules_out[count]: 0 where there is no visit.
  */
 void lull_limit_visits_settle(const struct lull_limit_visits *visits,
                               const enum lull_limit_kind *kinds, uint32_t count,

@@ -43,7 +43,8 @@ static bool go_on(const struct lull_physics *gpu, struct kernel_queue_walk *walk
     return false;
 }
 
-static struct lull_physics_kernel *next_kernel(struct lull_physics *gpu, struct kernel_queue_walk *walk)
+static struct lull_physics_kernel *next_kernel(struct lull_physics *gpu,
+                                               struct kernel_queue_walk *walk)
 {
     return go_on(gpu, walk) ? &gpu->contexts[walk->context].kernels[walk->index++] : NULL;
 }

@@ -52,17 +52,17 @@ struct lull_clock_setting {
 
 /* A kernel of compute or of communication, as lull_physics_enqueue() is told of it. */
 struct lull_physics_work {
-    uint32_t stream;    /* work of one stream of a context runs one after the other */
-    uint64_t after[2];  /* numbers of earlier work that must have ended; LULL_PHYSICS_NO_WORK */
-    int64_t delay_ns;   /* begins at least so long after those two have ended, >= 0 */
+    uint32_t stream;     /* work of one stream of a context runs one after the other */
+    uint64_t after[2];   /* numbers of earlier work that must have ended; LULL_PHYSICS_NO_WORK */
+    int64_t delay_ns;    /* begins at least so long after those two have ended, >= 0 */
     int64_t earliest_ns; /* and not before; of those that have ended the caller puts it here */
-    double duration_s;  /* at fmax; of communication: once it is no longer held */
-    bool is_transfer;   /* communication: link_gbs to is_held; else compute: profile */
+    double duration_s;   /* at fmax; of communication: once it is no longer held */
+    bool is_transfer;    /* communication: link_gbs to is_held; else compute: profile */
     struct lull_gpu_profile profile;
     double link_gbs;
-    uint32_t channels;  /* SMs that drive it */
-    bool takes_sms;     /* and that compute kernels beside it lack */
-    bool is_held;       /* spins from its begin until lull_physics_release() */
+    uint32_t channels; /* SMs that drive it */
+    bool takes_sms;    /* and that compute kernels beside it lack */
+    bool is_held;      /* spins from its begin until lull_physics_release() */
 };
 
 enum lull_physics_state {
@@ -88,7 +88,7 @@ struct lull_physics_kernel {
     bool is_transfer;
     bool takes_sms;
     bool is_held;
-    bool is_low;       /* compute: the clock was lowered while it ran */
+    bool is_low; /* compute: the clock was lowered while it ran */
     bool has_begun_low;
 };
 
@@ -106,9 +106,9 @@ struct lull_physics_context {
     bool is_live;
     int64_t owner; /* for the caller: who opened it */
     uint64_t owner_mark;
-    uint64_t next;  /* number of the next work */
-    uint32_t count; /* work that has not ended */
-    uint32_t used;  /* all of it is below; an ended one keeps its times until its place is taken */
+    uint64_t next;   /* number of the next work */
+    uint32_t count;  /* work that has not ended */
+    uint32_t used;   /* all of it is below; an ended one keeps its times until its place is taken */
     uint32_t active; /* bits of those that are ready or running */
     uint8_t places[LULL_PHYSICS_KERNELS]; /* of the latest work with that remainder of its number */
     struct lull_physics_kernel kernels[LULL_PHYSICS_KERNELS];

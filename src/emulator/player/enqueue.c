@@ -21,7 +21,7 @@ struct lull_play_enqueue {
     uint32_t rank;
     uint64_t total;
     int64_t start_ns;
-    uint64_t next; /* to be put on the queue */
+    uint64_t next;        /* to be put on the queue */
     uint64_t told_events; /* of the GPU's; where they are as many as it counts, there is no news */
     uint32_t pending_count;
     struct pending pending[LULL_PHYSICS_KERNELS]; /* by number */
@@ -29,11 +29,12 @@ struct lull_play_enqueue {
 };
 
 int lull_play_enqueue_create(const struct lull_play *play, uint32_t rank, uint64_t periods,
-                          int64_t start_ns, struct lull_play_enqueue **feed_out,
-                          struct lull_error *err)
+                             int64_t start_ns, struct lull_play_enqueue **feed_out,
+                             struct lull_error *err)
 {
     const struct lull_play_rank *ops = &play->ranks[rank];
-    struct lull_play_enqueue *feed = calloc(1, sizeof(*feed) + ops->count * sizeof(feed->ends_ns[0]));
+    struct lull_play_enqueue *feed =
+        calloc(1, sizeof(*feed) + ops->count * sizeof(feed->ends_ns[0]));
 
     if (feed == NULL)
         return lull_error_set(err, -ENOMEM, "play: no memory");
@@ -178,8 +179,8 @@ static struct lull_physics_work work_of(const struct lull_play_enqueue *feed,
     return work;
 }
 
-bool lull_play_enqueue_enqueue(struct lull_play_enqueue *feed, struct lull_physics *gpu, int context,
-                            uint64_t limit)
+bool lull_play_enqueue_enqueue(struct lull_play_enqueue *feed, struct lull_physics *gpu,
+                               int context, uint64_t limit)
 {
     const uint64_t first = feed->next;
 
@@ -206,7 +207,8 @@ static int64_t news_ns(const struct lull_physics_kernel *kernel, const struct pe
                                                                                   : INT64_MAX;
 }
 
-static void mark(struct lull_play_enqueue *feed, uint32_t index, const struct lull_play_event *event)
+static void mark(struct lull_play_enqueue *feed, uint32_t index,
+                 const struct lull_play_event *event)
 {
     if (!event->is_end) {
         feed->pending[index].has_begun = true;
@@ -218,8 +220,8 @@ static void mark(struct lull_play_enqueue *feed, uint32_t index, const struct lu
             (feed->pending_count - index) * sizeof(feed->pending[0]));
 }
 
-bool lull_play_enqueue_next(struct lull_play_enqueue *feed, const struct lull_physics *gpu, int context,
-                         struct lull_play_event *event_out)
+bool lull_play_enqueue_next(struct lull_play_enqueue *feed, const struct lull_physics *gpu,
+                            int context, struct lull_play_event *event_out)
 {
     int64_t earliest_ns = INT64_MAX;
     uint32_t index = 0;

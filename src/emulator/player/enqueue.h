@@ -30,20 +30,20 @@ struct lull_play_event {
 /* Borrows the finished play until destroy. It starts at the virtual time start_ns. Errors: -ENOMEM.
  */
 int lull_play_enqueue_create(const struct lull_play *play, uint32_t rank, uint64_t periods,
-                          int64_t start_ns, struct lull_play_enqueue **feed_out,
-                          struct lull_error *err);
+                             int64_t start_ns, struct lull_play_enqueue **feed_out,
+                             struct lull_error *err);
 void lull_play_enqueue_destroy(struct lull_play_enqueue *feed);
 
 /* The earliest event not told yet, up to the GPU's now. False: there is none. */
-bool lull_play_enqueue_next(struct lull_play_enqueue *feed, const struct lull_physics *gpu, int context,
-                         struct lull_play_event *event_out);
+bool lull_play_enqueue_next(struct lull_play_enqueue *feed, const struct lull_physics *gpu,
+                            int context, struct lull_play_event *event_out);
 
 /*
  * Puts on the queue what fits of the numbers below limit; true: something. All events up to the
  * GPU's now must have been told, for what has ended gives up its place on the queue.
  */
-bool lull_play_enqueue_enqueue(struct lull_play_enqueue *feed, struct lull_physics *gpu, int context,
-                            uint64_t limit);
+bool lull_play_enqueue_enqueue(struct lull_play_enqueue *feed, struct lull_physics *gpu,
+                               int context, uint64_t limit);
 
 /* How many operations there are in all; whether the end of each has been told. */
 uint64_t lull_play_enqueue_total(const struct lull_play_enqueue *feed);

@@ -53,7 +53,8 @@ static int32_t latest(const struct presets_builder *builder)
     return (int32_t)builder->play->ranks[builder->rank].count - 1;
 }
 
-static int32_t add_compute(struct presets_builder *builder, double ms, const char *profile, int32_t after)
+static int32_t add_compute(struct presets_builder *builder, double ms, const char *profile,
+                           int32_t after)
 {
     const double kernel_ms = 0.2; /* of many kernels the mean [M: recorded traces, about] */
     const struct lull_play_op op = {
@@ -216,7 +217,8 @@ static int32_t scatter(struct presets_builder *builder, uint32_t world, int32_t 
 }
 
 /* All layers once; the next layer is gathered while one computes. */
-static int32_t add_pass(struct presets_builder *builder, uint32_t world, double layer_ms, bool is_backward)
+static int32_t add_pass(struct presets_builder *builder, uint32_t world, double layer_ms,
+                        bool is_backward)
 {
     int32_t computed = latest(builder);
     int32_t gathered = gather(builder, world, computed);
@@ -332,7 +334,8 @@ static int32_t pass_on(struct presets_builder *builder, const struct megatron *j
 }
 
 /* The layers of a stage, an AllReduce of the tensor-parallel ranks behind each part. */
-static void add_stage(struct presets_builder *builder, const struct megatron *job, double ms, int32_t input)
+static void add_stage(struct presets_builder *builder, const struct megatron *job, double ms,
+                      int32_t input)
 {
     const double activation_bytes = 50e6;
     const struct traffic reduce = {
@@ -415,7 +418,8 @@ static int build_megatron(struct lull_play *play, struct lull_error *err)
 
 /* ---- mixture of experts: all-to-all before and behind the experts ---- */
 
-static void add_moe_layer(struct presets_builder *builder, const struct traffic *exchange, double scale)
+static void add_moe_layer(struct presets_builder *builder, const struct traffic *exchange,
+                          double scale)
 {
     int32_t sent;
 

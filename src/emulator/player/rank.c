@@ -297,8 +297,8 @@ static void serve(struct play_rank *rank, const struct lull_play_event *events, 
 }
 
 /* Feeds the queue and gathers what has happened; *until_ns is when to look again. */
-static uint32_t look(struct play_rank *rank, struct lull_play_event *events, uint32_t *generation_out,
-                     int64_t *until_ns)
+static uint32_t look(struct play_rank *rank, struct lull_play_event *events,
+                     uint32_t *generation_out, int64_t *until_ns)
 {
     const uint32_t gpu = rank->part->rank;
     struct lull_physics *physics = lull_node_begin(rank->node, gpu);
@@ -440,7 +440,7 @@ static int play(struct play_rank *rank, struct lull_error *err)
 
     wait_for_all(rank->part);
     result = lull_play_enqueue_create(rank->part->play, rank->part->rank, rank->part->periods,
-                                   lull_node_now_ns(rank->node), &rank->feed, err);
+                                      lull_node_now_ns(rank->node), &rank->feed, err);
     if (result < 0)
         return result;
     begin_j = energy_j(rank);

@@ -69,8 +69,8 @@ static uint32_t *find_gates(const struct lull_play *play, uint32_t rank,
     if (latest_ns != NULL && gates != NULL) {
         find_latest_begins(spans, ops->count, period_ns, latest_ns);
         for (uint32_t i = 0; i < ops->count; i++) {
-            const double lead_ms = fmax(
-                ops->ops[i].lead_ms > 0 ? ops->ops[i].lead_ms : play->lead_ms, least_lead_ms);
+            const double lead_ms =
+                fmax(ops->ops[i].lead_ms > 0 ? ops->ops[i].lead_ms : play->lead_ms, least_lead_ms);
 
             gates[i] = find_gate(latest_ns, ops->count, period_ns, i,
                                  spans[i].begin_ns - lull_ns_from_ms(lead_ms));

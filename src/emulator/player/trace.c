@@ -24,7 +24,8 @@ static int compare_begins(const void *a, const void *b)
 }
 
 /* Communication keeps its stream's order; compute is stream 0. */
-static int choose_stream(struct trace_run *run, uint32_t *recorded, int64_t *free_ns, uint32_t *used)
+static int choose_stream(struct trace_run *run, uint32_t *recorded, int64_t *free_ns,
+                         uint32_t *used)
 {
     for (uint32_t i = 1; i <= *used; i++)
         if (recorded[i] == run->first.stream && free_ns[i] <= run->first.begin_ns) {
@@ -72,7 +73,8 @@ static size_t merge(const struct lull_play_kernel *kernels, size_t count, struct
     return run_count;
 }
 
-static int assign_streams(struct trace_run *runs, size_t count, uint32_t rank, struct lull_error *err)
+static int assign_streams(struct trace_run *runs, size_t count, uint32_t rank,
+                          struct lull_error *err)
 {
     uint32_t recorded[LULL_PLAY_STREAMS] = {0};
     int64_t free_ns[LULL_PLAY_STREAMS] = {0};
@@ -132,8 +134,8 @@ static int compare_ends(const void *a, const void *b)
 }
 
 /* Adds the operations, each behind the one that ended last before it began. */
-static int add_runs(struct lull_play *play, uint32_t rank, const struct trace_run *runs, size_t count,
-                    struct end *ends, const struct lull_play_trace_options *options,
+static int add_runs(struct lull_play *play, uint32_t rank, const struct trace_run *runs,
+                    size_t count, struct end *ends, const struct lull_play_trace_options *options,
                     struct lull_error *err)
 {
     size_t ended = 0;

@@ -31,9 +31,10 @@ struct energy_windows_window {
 };
 
 struct process {
-    struct energy_windows_window *open[LULL_JOB_MAX_WINDOWS]; /* by the remainder of their numbers */
-    struct energy_windows_window *waiting;                    /* the oldest */
-    struct energy_windows_window **last;                      /* where the next one is put */
+    struct energy_windows_window
+        *open[LULL_JOB_MAX_WINDOWS];       /* by the remainder of their numbers */
+    struct energy_windows_window *waiting; /* the oldest */
+    struct energy_windows_window **last;   /* where the next one is put */
     uint32_t waiting_count;
 };
 
@@ -178,7 +179,8 @@ void lull_energy_windows_close(struct lull_energy_windows *windows, uint32_t slo
                                int64_t end_ns)
 {
     struct process *process = windows->processes[slot % LULL_JOB_MAX_PROCESSES];
-    struct energy_windows_window **place = process == NULL ? NULL : &process->open[number % LULL_JOB_MAX_WINDOWS];
+    struct energy_windows_window **place =
+        process == NULL ? NULL : &process->open[number % LULL_JOB_MAX_WINDOWS];
     struct energy_windows_window *window = place == NULL ? NULL : *place;
 
     if (window == NULL || window->number != number) {
@@ -229,7 +231,8 @@ static void settle_process(struct process *process, uint32_t gpu,
     for (uint32_t i = 0; i < LULL_JOB_MAX_WINDOWS; i++)
         if (process->open[i] != NULL)
             settle_window(process->open[i], gpu, account, false);
-    for (struct energy_windows_window *window = process->waiting; window != NULL; window = window->next)
+    for (struct energy_windows_window *window = process->waiting; window != NULL;
+         window = window->next)
         settle_window(window, gpu, account, is_final);
     while (process->waiting != NULL && is_settled(process->waiting))
         enter_oldest(process);

@@ -54,8 +54,8 @@ struct lull_limits {
     uint32_t gpu_count;
     struct lull_limited_gpu gpus[LULL_CONTROLLER_MAX_GPUS];
     struct lull_limit_point asked; /* limit_w 0: nothing yet */
-    bool is_set;                     /* all GPUs have confirmed it */
-    int64_t clock_ns;                /* when the clock was asked for last */
+    bool is_set;                   /* all GPUs have confirmed it */
+    int64_t clock_ns;              /* when the clock was asked for last */
     double spent_s;
     struct lull_moments clock_mhz[LULL_LIMIT_SEARCH_SETTINGS];
     /* The piece under way; edges are boundaries of the first GPU's iterations. */

@@ -197,7 +197,8 @@ static void take_iterations(struct lull_online *online, const struct lull_contro
                             struct lull_plan_runner *runner)
 {
     size_t count;
-    const struct lull_plan_controller_iteration *iterations = lull_plan_runner_recorded(runner, &count);
+    const struct lull_plan_controller_iteration *iterations =
+        lull_plan_runner_recorded(runner, &count);
 
     while (online->seen < count) {
         const struct lull_plan_controller_iteration *iteration = &iterations[online->seen];
@@ -233,7 +234,8 @@ static bool go_on(struct lull_online *online, struct lull_plan_runner *runner,
     if (online->raising == NULL && (int32_t)clock != online->held &&
         lull_plan_runner_hold_point(runner, online->points[clock]) == 0)
         online->held = (int32_t)clock;
-    if (online->raising != NULL && (online->is_raised || lull_envpipe_loop_is_done(online->raising))) {
+    if (online->raising != NULL &&
+        (online->is_raised || lull_envpipe_loop_is_done(online->raising))) {
         online->is_done = true;
         if (lull_plan_runner_try_next(runner) < 0)
             give_up(online, runner, "no memory", note_out);

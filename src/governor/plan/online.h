@@ -4,9 +4,10 @@
  * core/pipeline/follow/profiling.h; then a planner makes a plan of what was measured, which the
  * plan runner carries out like any other.
  *
- * The frontier's plan is made for switching as the plan controller has come to know it. EnvPipe's begins
- * with the low clocks and is executed untried while its loop (core/pipeline/follow/envpipe_loop.h) finds
- * the critical path of each iteration and raises clocks; what that ends with is tried.
+ * The frontier's plan is made for switching as the plan controller has come to know it. EnvPipe's
+ * begins with the low clocks and is executed untried while its loop
+ * (core/pipeline/follow/envpipe_loop.h) finds the critical path of each iteration and raises
+ * clocks; what that ends with is tried.
  *
  * Energies are of whole iterations, for counters are coarse: what a stage draws while it computes
  * is its iteration's energy less the blocking power while it waits, over the time that it computes;

@@ -122,7 +122,7 @@ static int plan_frontier(const struct lull_pipeline_problem *problem,
         result = lull_pipeline_round_thorough(rounding, frontier, deadline_ns, option);
     if (result == 0)
         result = lull_pipeline_switching_replan(problem, rounding, frontier, switching, deadline_ns,
-                                            option, &report, err);
+                                                option, &report, err);
     if (rounding != NULL)
         lull_pipeline_rounding_destroy(rounding);
     lull_frontier_destroy(frontier);
@@ -136,8 +136,8 @@ void online_judge_plan(struct lull_online *online)
         lull_pipeline_plan_cost(&online->problem, plan->option, 0);
 
     plan->time_ns = plan->period_ns = plan->deadline_ns = cost.time_ns;
-    plan->energy_j = cost.energy_j +
-                     lull_pipeline_switching_energy_j(&online->problem, &plan->switching, plan->option);
+    plan->energy_j = cost.energy_j + lull_pipeline_switching_energy_j(
+                                         &online->problem, &plan->switching, plan->option);
     plan->bound_j = NAN;
 }
 

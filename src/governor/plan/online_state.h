@@ -24,10 +24,10 @@ struct lull_online {
     bool is_done;
     struct lull_plan_file plans[PLANS];
     struct lull_pipeline_problem
-        problem;                  /* the problem that the plan solves, once there is a profile */
+        problem; /* the problem that the plan solves, once there is a profile */
     struct lull_envpipe_loop *raising; /* EnvPipe's loop, once it has begun */
-    bool is_raised;               /* there is no room for more of its plans */
-    int64_t *end_ns;              /* when every operation ended, for raising */
+    bool is_raised;                    /* there is no room for more of its plans */
+    int64_t *end_ns;                   /* when every operation ended, for raising */
 };
 
 /* Allocates the options and blocking powers of a plan whose graph is built. -ENOMEM. */

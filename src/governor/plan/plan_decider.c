@@ -33,8 +33,8 @@ static void learn_length(const struct lull_plan_runner *runner, struct lull_runn
     lengths->sum_ms[is_backward] += (double)(edge->time_ns - gpu->begin_ns) * 1e-6;
 }
 
-static void keep_end(const struct lull_plan_runner *runner, struct lull_runner_gpu *gpu, uint32_t index,
-                     const struct lull_op_tracker_edge *edge)
+static void keep_end(const struct lull_plan_runner *runner, struct lull_runner_gpu *gpu,
+                     uint32_t index, const struct lull_op_tracker_edge *edge)
 {
     const uint64_t iteration = lull_plan_controller_iteration_of(runner->plan_controller, index);
     const uint32_t slot = (uint32_t)(iteration % ENDS);
@@ -61,7 +61,8 @@ static void take_edges(struct lull_plan_runner *runner, uint32_t gpu, int64_t no
             lull_plan_controller_take_lost(runner->plan_controller, gpu);
             continue;
         }
-        lull_plan_controller_take_edge(runner->plan_controller, gpu, edge.op, edge.is_end, edge.time_ns);
+        lull_plan_controller_take_edge(runner->plan_controller, gpu, edge.op, edge.is_end,
+                                       edge.time_ns);
         learn_length(runner, &runner->gpus[gpu], gpu, &edge);
         keep_end(runner, &runner->gpus[gpu], gpu, &edge);
     }
@@ -83,7 +84,7 @@ static void take_section(struct lull_plan_runner *runner, uint32_t gpu,
         return;
     runner->gpus[gpu].has_sections = true;
     lull_op_tracker_take_section(runner->gpus[gpu].tracker, is_backward,
-                               event->kind == LULL_EVENT_END, event->time_ns);
+                                 event->kind == LULL_EVENT_END, event->time_ns);
     take_edges(runner, gpu, event->time_ns);
 }
 
@@ -125,7 +126,7 @@ static void take_device_event(struct lull_plan_runner *runner, uint32_t gpu,
         !find_peer(runner, of, event, &device))
         return;
     lull_op_tracker_take_transfer(of->tracker, device, event->operation == LULL_OPERATION_SEND,
-                                event->kind == LULL_EVENT_KERNEL_END, event->time_ns);
+                                  event->kind == LULL_EVENT_KERNEL_END, event->time_ns);
     take_edges(runner, gpu, event->time_ns);
 }
 

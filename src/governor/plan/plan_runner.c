@@ -156,7 +156,8 @@ static int create_plan_controller(struct lull_plan_runner *runner)
 
     for (uint32_t i = 0; i < runner->gpu_count; i++)
         counts[i] = lull_part_count(&problem, (uint32_t)runner->gpus[i].device);
-    runner->plan_controller = lull_plan_controller_create(&runner->config, runner->gpu_count, counts);
+    runner->plan_controller =
+        lull_plan_controller_create(&runner->config, runner->gpu_count, counts);
     if (runner->plan_controller == NULL)
         return -ENOMEM;
     for (uint32_t i = 0; i < runner->gpu_count; i++)
@@ -216,7 +217,8 @@ int runner_bind(struct lull_plan_runner *runner, uint32_t gpu, const struct lull
 
 /* ---- looking ----------------------------------------------------------------------------- */
 
-const struct lull_plan_controller *lull_plan_runner_plan_controller(const struct lull_plan_runner *runner)
+const struct lull_plan_controller *
+lull_plan_runner_plan_controller(const struct lull_plan_runner *runner)
 {
     return runner->plan_controller;
 }

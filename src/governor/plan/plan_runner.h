@@ -92,8 +92,8 @@ int32_t lull_plan_runner_held_point(const struct lull_plan_runner *runner,
 bool lull_plan_runner_lengths(const struct lull_plan_runner *runner, uint32_t gpu,
                               uint64_t iteration, double *forward_out, double *backward_out);
 
-/* How the plan controller switches by what it has seen so far, all GPUs alike, as a planner wants it: fed
- * forward. False: no rank has begun yet. */
+/* How the plan controller switches by what it has seen so far, all GPUs alike, as a planner wants
+ * it: fed forward. False: no rank has begun yet. */
 bool lull_plan_runner_switching(const struct lull_plan_runner *runner,
                                 struct lull_pipeline_switching *switching_out);
 
@@ -107,9 +107,9 @@ bool lull_plan_runner_ends(const struct lull_plan_runner *runner, uint64_t itera
 
 /* An iteration of one copy of all that is planned. */
 struct lull_plan_runner_times {
-    int64_t begin_ns;                            /* of its first operation */
-    int64_t end_ns;                              /* of its last one */
-    int64_t next_ns;                             /* begin of the next iteration's first operation */
+    int64_t begin_ns; /* of its first operation */
+    int64_t end_ns;   /* of its last one */
+    int64_t next_ns;  /* begin of the next iteration's first operation */
     double computed_ms[LULL_PLAN_CONTROLLER_MAX_GPUS]; /* length of all operations of each device */
 };
 
@@ -123,8 +123,8 @@ bool lull_plan_runner_times(const struct lull_plan_runner *runner, uint32_t copy
                             uint64_t iteration, struct lull_plan_runner_times *times_out);
 
 /*
- * A detour (lull plan controller_detour()): every GPU follows these options, one array for each GPU, for
- * the operations of the plan that holds. Returns the detour's number. Errors: those of the
+ * A detour (lull plan controller_detour()): every GPU follows these options, one array for each
+ * GPU, for the operations of the plan that holds. Returns the detour's number. Errors: those of the
  * plan controller; -EAGAIN no plan that was given holds.
  */
 int lull_plan_runner_detour(struct lull_plan_runner *runner, const uint32_t *const *option_of_gpu);
@@ -133,7 +133,8 @@ void lull_plan_runner_end_detour(struct lull_plan_runner *runner);
 /* ---- looking ---- */
 
 /* NULL before the first rank has begun. */
-const struct lull_plan_controller *lull_plan_runner_plan_controller(const struct lull_plan_runner *runner);
+const struct lull_plan_controller *
+lull_plan_runner_plan_controller(const struct lull_plan_runner *runner);
 
 /* The file of one of the plan controller's plans; NULL: it is none that was given. */
 const struct lull_plan_file *lull_plan_runner_plan(const struct lull_plan_runner *runner,

@@ -1,6 +1,6 @@
 /*
- * What the plan controller is given (plans, and detours from them), and what is known of iterations: for
- * profiling, and to see stragglers. SPDX-License-Identifier: Apache-2.0
+ * What the plan controller is given (plans, and detours from them), and what is known of
+ * iterations: for profiling, and to see stragglers. SPDX-License-Identifier: Apache-2.0
  */
 #include "governor/plan/plan_runner_state.h"
 
@@ -37,7 +37,7 @@ static void fill_part(const struct lull_plan_runner *runner, const struct lull_p
     const struct lull_device_info *info = runner->gpus[gpu].info;
 
     lull_device_plan_control(&problem, option, parts->begin_ns, (uint32_t)runner->gpus[gpu].device,
-                      info->sm_clocks_mhz, info->sm_clock_count, room);
+                             info->sm_clocks_mhz, info->sm_clock_count, room);
     parts->ops[gpu] = room;
 }
 
@@ -87,7 +87,8 @@ int runner_add_plan(struct lull_plan_runner *runner, const struct lull_plan_file
     for (uint32_t i = 0; i < runner->gpu_count; i++)
         option_of_gpu[i] = plan->option;
     runner_fill_parts(runner, plan, option_of_gpu, &parts);
-    result = lull_plan_controller_add_plan(runner->plan_controller, parts.ops, slowdown_of(plan, &parts));
+    result = lull_plan_controller_add_plan(runner->plan_controller, parts.ops,
+                                           slowdown_of(plan, &parts));
     if (result < 0)
         goto fini;
     runner->conducted[runner->conducted_count++] =
@@ -210,7 +211,8 @@ bool lull_plan_runner_switching(const struct lull_plan_runner *runner,
     if (runner->plan_controller == NULL)
         return false;
     for (uint32_t i = 0; i < runner->gpu_count; i++) {
-        const struct lull_switch_cost *cost = lull_plan_controller_switch_cost(runner->plan_controller, i);
+        const struct lull_switch_cost *cost =
+            lull_plan_controller_switch_cost(runner->plan_controller, i);
         const double lead = lull_switch_cost_lead_ms(cost, usual_late_ms);
 
         lead_ms += lead;
@@ -326,7 +328,8 @@ int lull_plan_runner_detour(struct lull_plan_runner *runner, const uint32_t *con
     int result;
 
     if (runner->plan_controller != NULL && lull_plan_controller_plan(runner->plan_controller) >= 0)
-        plan = lull_plan_runner_plan(runner, (uint32_t)lull_plan_controller_plan(runner->plan_controller));
+        plan = lull_plan_runner_plan(runner,
+                                     (uint32_t)lull_plan_controller_plan(runner->plan_controller));
     if (plan == NULL)
         return -EAGAIN;
     result = runner_parts_init(&parts, runner, plan->graph.op_count);

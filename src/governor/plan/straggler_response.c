@@ -62,8 +62,8 @@ static double lost_ms_of(const struct lull_straggler_response *response)
 
     for (uint32_t i = 0; i < response->copy_count; i++)
         if (response->copies[i].straggler != NULL)
-            lost_ms = fmax(lost_ms,
-                           lull_ms_from_ns(lull_straggler_detector_lost_ns(response->copies[i].straggler)));
+            lost_ms = fmax(lost_ms, lull_ms_from_ns(lull_straggler_detector_lost_ns(
+                                        response->copies[i].straggler)));
     return lost_ms;
 }
 
@@ -264,10 +264,9 @@ static void find_slowness(const struct lull_straggler_response *response, const 
         slowness[i] = times->computed_ms[i] / slowness[i];
 }
 
-static enum lull_straggler_detector_verdict take_times(const struct lull_straggler_response *response,
-                                              const struct response_copy *copy,
-                                              enum lull_straggler_detector_kind kind,
-                                              const struct lull_plan_runner_times *times)
+static enum lull_straggler_detector_verdict
+take_times(const struct lull_straggler_response *response, const struct response_copy *copy,
+           enum lull_straggler_detector_kind kind, const struct lull_plan_runner_times *times)
 {
     double slowness[LULL_PLAN_CONTROLLER_MAX_GPUS];
     const bool is_stretched = lull_straggler_detector_is_stretched(copy->straggler);
@@ -399,7 +398,8 @@ struct straggler_response_part {
 };
 
 static void add_iteration(const struct lull_control *control,
-                          const struct lull_plan_controller_iteration *iteration, struct straggler_response_part *part)
+                          const struct lull_plan_controller_iteration *iteration,
+                          struct straggler_response_part *part)
 {
     double energy_j;
 
@@ -416,7 +416,8 @@ static void measure(const struct lull_control *control, const struct lull_plan_r
                     struct straggler_response_part *stretched)
 {
     size_t count;
-    const struct lull_plan_controller_iteration *iterations = lull_plan_runner_recorded(runner, &count);
+    const struct lull_plan_controller_iteration *iterations =
+        lull_plan_runner_recorded(runner, &count);
     bool has_begun = false;
 
     for (size_t i = 0; i < count; i++) {

@@ -1,8 +1,8 @@
 /*
  * Straggler response: while a device, or another copy of the pipeline, is slow, the others take
- * their time: feeds each copy's iterations to core/pipeline/follow/straggler_detector.h, has a plan made for
- * what it asks (core/pipeline/follow/replan.h), and has the plan runner carry it out as a detour.
- * When it is over all clocks go back to the plan at once.
+ * their time: feeds each copy's iterations to core/pipeline/follow/straggler_detector.h, has a plan
+ * made for what it asks (core/pipeline/follow/replan.h), and has the plan runner carry it out as a
+ * detour. When it is over all clocks go back to the plan at once.
  *
  * Only copies whose GPUs are all on this node, and whose ranks say sections, are looked at: what a
  * stage on another node does is not seen.

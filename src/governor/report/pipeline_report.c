@@ -47,7 +47,8 @@ static struct outcome measure(const struct lull_control *control,
     const int32_t plan = lull_plan_controller_plan(lull_plan_runner_plan_controller(runner));
     struct outcome outcome = {.slowdown = {.slowdown_ratio = NAN, .upper_ratio = NAN}};
     size_t count;
-    const struct lull_plan_controller_iteration *iterations = lull_plan_runner_recorded(runner, &count);
+    const struct lull_plan_controller_iteration *iterations =
+        lull_plan_runner_recorded(runner, &count);
 
     for (size_t i = 0; i < count;) {
         const size_t first = i;
@@ -80,7 +81,8 @@ static double saving(const struct outcome *outcome)
 /* ---- what was planned -------------------------------------------------------------------- */
 
 /* Why the plan was withdrawn, now or before; empty: it never was. */
-static const char *trouble_text(const struct lull_plan_controller *plan_controller, uint32_t *withdrawals_out)
+static const char *trouble_text(const struct lull_plan_controller *plan_controller,
+                                uint32_t *withdrawals_out)
 {
     static const char *const texts[] = {
         [LULL_PLAN_CONTROLLER_NO_TROUBLE] = "",
@@ -284,7 +286,8 @@ static const struct lull_plan_file *find_plan(const struct lull_plan_runner *run
 
 static json_t *carried_out_json(const struct lull_report *report, const struct lull_plan_file *plan)
 {
-    const struct lull_plan_controller *plan_controller = lull_plan_runner_plan_controller(report->runner);
+    const struct lull_plan_controller *plan_controller =
+        lull_plan_runner_plan_controller(report->runner);
     const struct outcome outcome = measure(report->managed, report->runner);
     uint32_t withdrawals;
     const char *const trouble = trouble_text(plan_controller, &withdrawals);
@@ -300,7 +303,8 @@ static json_t *carried_out_json(const struct lull_report *report, const struct l
     lull_field_json(object, "reference", side_json(&outcome.sides[REFERENCE]));
     lull_field_json(object, "planned", side_json(&outcome.sides[PLANNED]));
     lull_field_json(object, "slowdown", slowdown_json(&outcome.slowdown, report->confidence));
-    lull_field_integer(object, "late_raisings", (json_int_t)lull_plan_controller_late(plan_controller));
+    lull_field_integer(object, "late_raisings",
+                       (json_int_t)lull_plan_controller_late(plan_controller));
     lull_field_integer(object, "withdrawals", withdrawals);
     lull_field_text(object, "trouble", trouble);
     return object;

@@ -441,7 +441,8 @@ static void load_plans(struct managed_run *run)
 
 /* ---- all of it --------------------------------------------------------------------------- */
 
-static void write_report(struct managed_run *run, const struct pass *unmanaged, const struct pass *managed)
+static void write_report(struct managed_run *run, const struct pass *unmanaged,
+                         const struct pass *managed)
 {
     struct lull_report report = {
         .command = run->options->command,

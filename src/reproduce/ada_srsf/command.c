@@ -71,8 +71,8 @@ static json_t *details_json(const struct shared_run *run)
                      "variant", run->options->variant, "errors", errors_json(setup), "busy_ratio",
                      run->result.busy_ratio, "nodes", (json_int_t)setup->nodes, "gpus_per_node",
                      (json_int_t)setup->gpus_per_node, "memory_mb", setup->memory_mb, "beta_ms",
-                     setup->beta_ms, "eta_ms", setup->eta_ms, "run_w", run->options->run_w, "idle_w",
-                     run->options->idle_w);
+                     setup->beta_ms, "eta_ms", setup->eta_ms, "run_w", run->options->run_w,
+                     "idle_w", run->options->idle_w);
 }
 
 /* Prints the summary for people, or as one JSON document. Errors: -ENOMEM. */

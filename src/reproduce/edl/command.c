@@ -63,8 +63,8 @@ static json_t *details_json(const struct edl_run *run)
         "is_online", run->options->is_online, "has_dvfs", run->options->config.has_dvfs, "range",
         run->options->range, "theta_ratio", run->options->config.theta_ratio, "is_frugal",
         run->options->is_frugal, "gpus", (json_int_t)run->options->gpus, "gpus_per_node",
-        (json_int_t)run->options->config.gpus_per_node, "idle_w", run->options->idle_w, "node_turn_on_j",
-        run->options->turn_on_j, "idle_gpu_s", run->outcome.idle_s, "turn_ons",
+        (json_int_t)run->options->config.gpus_per_node, "idle_w", run->options->idle_w,
+        "node_turn_on_j", run->options->turn_on_j, "idle_gpu_s", run->outcome.idle_s, "turn_ons",
         (json_int_t)run->outcome.turn_ons, "most_nodes_on", (json_int_t)run->outcome.most_nodes);
 }
 

@@ -1,9 +1,9 @@
 /*
- * A cluster in virtual time under a scheduling policy (core/cluster/policy/policy.h). Event-driven and
- * deterministic: at each instant jobs that end give their GPUs back, nodes work again, have turned
- * on, and fail, jobs arrive, in the order of their numbers, then the policy is asked until it has
- * nothing left to do. A job that ends as its node fails is done. Then those that share links or a
- * storage with jobs that came or left get faster or slower.
+ * A cluster in virtual time under a scheduling policy (core/cluster/policy/policy.h). Event-driven
+ * and deterministic: at each instant jobs that end give their GPUs back, nodes work again, have
+ * turned on, and fail, jobs arrive, in the order of their numbers, then the policy is asked until
+ * it has nothing left to do. A job that ends as its node fails is done. Then those that share links
+ * or a storage with jobs that came or left get faster or slower.
  *
  * One thread. SPDX-License-Identifier: Apache-2.0
  */
@@ -45,7 +45,7 @@ struct lull_cluster_outcome {
 struct lull_cluster_conditions {
     const struct lull_cluster_failure *failures; /* in order: lull_cluster_failures_order */
     size_t failure_count;
-    bool turns_nodes_off;      /* idle nodes, by core/cluster/power/node_power.h; the policy may too */
+    bool turns_nodes_off; /* idle nodes, by core/cluster/power/node_power.h; the policy may too */
     struct lull_power_cap cap; /* core/cluster/power/power_cap.h; under it nothing is preempted */
     struct lull_contention_rules contention; /* checked */
     const struct lull_tariff *price;         /* checked; NULL: none */
@@ -71,11 +71,11 @@ struct lull_cluster_run; /* opaque */
 
 /*
  * Runs all jobs, which are checked and come in the order of their arrival. Jobs that the empty
- * cluster could not hold in any operating point are rejected on arrival, with the reason. A job whose node
- * fails waits again, with the progress of its last checkpoint. Borrows all that it is given until
- * destroyed; conditions: NULL: none. Errors: -EINVAL jobs out of order, a cap that cannot be kept,
- * a decision of the policy that cannot be carried out, or one that only ever asks to be asked
- * again; -ENOMEM.
+ * cluster could not hold in any operating point are rejected on arrival, with the reason. A job
+ * whose node fails waits again, with the progress of its last checkpoint. Borrows all that it is
+ * given until destroyed; conditions: NULL: none. Errors: -EINVAL jobs out of order, a cap that
+ * cannot be kept, a decision of the policy that cannot be carried out, or one that only ever asks
+ * to be asked again; -ENOMEM.
  */
 int lull_cluster_simulate_under(const struct lull_cluster *cluster,
                                 const struct lull_cluster_jobs *jobs,
@@ -98,8 +98,8 @@ const struct lull_cluster_stretches *lull_cluster_run_stretches(const struct lul
 struct lull_cluster_node_counts lull_cluster_run_nodes(const struct lull_cluster_run *run);
 
 /*
- * What all jobs drew in their operating points, J, summed job by job; and what GPUs of nodes that were on drew
- * without a job, and nodes that were off, until the last job left its GPUs.
+ * What all jobs drew in their operating points, J, summed job by job; and what GPUs of nodes that
+ * were on drew without a job, and nodes that were off, until the last job left its GPUs.
  */
 void lull_cluster_run_energy(const struct lull_cluster_run *run, double *run_j_out,
                              double *idle_j_out);

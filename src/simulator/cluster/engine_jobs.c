@@ -16,7 +16,8 @@ static double power_w(const struct lull_cluster_run *run, uint32_t job)
     const struct lull_cluster_point *point = point_of(run, job);
     const double pace = run->lives[job].pace;
 
-    return point->energy_j / ((double)point->time_ns * 1e-9) * pace + point->waiting_w * (1.0 - pace);
+    return point->energy_j / ((double)point->time_ns * 1e-9) * pace +
+           point->waiting_w * (1.0 - pace);
 }
 
 /* The time that a job needs from here on. At least a nanosecond, so that it ends after it began. */
@@ -132,7 +133,8 @@ static void leave_gpus(struct lull_cluster_run *run, uint32_t job)
     use->jobs_w = use->busy_gpus > 0 ? use->jobs_w - power_w(run, job) : 0.0;
 }
 
-/* Beside the others, in the operating point that it has now. Until its pace is found it is alone. */
+/* Beside the others, in the operating point that it has now. Until its pace is found it is alone.
+ */
 static int share(struct lull_cluster_run *run, uint32_t job)
 {
     const struct lull_cluster_outcome *outcome = &run->outcomes[job];

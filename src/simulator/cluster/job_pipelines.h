@@ -44,6 +44,6 @@ int lull_job_pipelined_make(const struct lull_job_type *type, enum lull_job_netw
  * LULL_CLUSTER_MOST_MODES. Returns how many.
  */
 uint32_t lull_job_pipelined_points(const struct lull_job_pipelined *pipelined, int64_t time_ns,
-                                  uint32_t type, struct lull_cluster_point *points_out);
+                                   uint32_t type, struct lull_cluster_point *points_out);
 
 #endif

@@ -22,7 +22,7 @@ void lull_job_points_choose(struct lull_cluster_point *candidates, size_t count,
 }
 
 uint32_t lull_job_points_make(const struct lull_job_points *points, int64_t time_ns, uint32_t type,
-                               uint32_t gpus, struct lull_cluster_point *points_out)
+                              uint32_t gpus, struct lull_cluster_point *points_out)
 {
     uint32_t count = 0;
 

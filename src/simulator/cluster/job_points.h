@@ -27,10 +27,11 @@ void lull_job_points_choose(struct lull_cluster_point *candidates, size_t count,
                             struct lull_job_points *points_out);
 
 /*
- * The operating points of a job on so many GPUs of a type that runs for time_ns in the fastest of them;
- * modes_out: room for LULL_CLUSTER_MOST_MODES. Returns how many: those whose time is in range.
+ * The operating points of a job on so many GPUs of a type that runs for time_ns in the fastest of
+ * them; modes_out: room for LULL_CLUSTER_MOST_MODES. Returns how many: those whose time is in
+ * range.
  */
 uint32_t lull_job_points_make(const struct lull_job_points *points, int64_t time_ns, uint32_t type,
-                               uint32_t gpus, struct lull_cluster_point *points_out);
+                              uint32_t gpus, struct lull_cluster_point *points_out);
 
 #endif

@@ -245,7 +245,8 @@ int lull_job_workload_make(const struct lull_job_workload *workload,
 }
 
 uint32_t lull_job_recorded_points(const struct lull_job_recorded *recorded, int64_t time_ns,
-                                 uint32_t type, uint32_t gpus, struct lull_cluster_point *points_out)
+                                  uint32_t type, uint32_t gpus,
+                                  struct lull_cluster_point *points_out)
 {
     const uint32_t count = lull_job_points_make(&recorded->points, time_ns, type, gpus, points_out);
 

@@ -1,7 +1,7 @@
 /*
  * Jobs whose iteration was recorded: the file of one rank becomes a task graph (job_graph.h), that
- * is scheduled at every clock of a type of GPU, and operating points of any job that runs it again and again.
- * Two forms are read, told apart by how the file begins:
+ * is scheduled at every clock of a type of GPU, and operating points of any job that runs it again
+ * and again. Two forms are read, told apart by how the file begins:
  *
  * A Chakra execution trace (chakra.h). Computation on the GPU follows the clock, one kernel at a
  * time. Communication, of each process group on a link of its own, which sends and receives in both
@@ -86,6 +86,7 @@ int lull_job_workload_make(const struct lull_job_workload *workload,
  * LULL_CLUSTER_MOST_MODES. Returns how many.
  */
 uint32_t lull_job_recorded_points(const struct lull_job_recorded *recorded, int64_t time_ns,
-                                 uint32_t type, uint32_t gpus, struct lull_cluster_point *points_out);
+                                  uint32_t type, uint32_t gpus,
+                                  struct lull_cluster_point *points_out);
 
 #endif

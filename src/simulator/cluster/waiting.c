@@ -28,7 +28,8 @@ static const struct lull_cluster_job *job_of(const struct waiting_replay *replay
     return &replay->jobs->all[job];
 }
 
-static uint32_t gpus_of(const struct waiting_replay *replay, const struct lull_cluster_stretch *stretch)
+static uint32_t gpus_of(const struct waiting_replay *replay,
+                        const struct lull_cluster_stretch *stretch)
 {
     return job_of(replay, stretch->job)->points[stretch->point].gpus;
 }
@@ -107,7 +108,8 @@ static void play_until(struct waiting_replay *replay, int64_t time_ns, size_t be
 /* ---- what was free ------------------------------------------------------------------------ */
 
 /* of_first: as many GPUs as the job put on the first of its nodes. */
-static void look(const struct waiting_replay *replay, uint32_t of_first, struct lull_cluster_room *room)
+static void look(const struct waiting_replay *replay, uint32_t of_first,
+                 struct lull_cluster_room *room)
 {
     const struct lull_cluster_job *job = job_of(replay, replay->job);
     const uint32_t type = job->points[replay->wait->point].type;
@@ -154,9 +156,10 @@ static enum lull_cluster_cause cause_now(const struct waiting_replay *replay, in
     for (uint32_t i = 0; i < job->point_count && !does_fit; i++) {
         const struct lull_cluster_point *point = &job->points[i];
 
-        is_enough |= lull_cluster_state_free_of(replay->state, job->pool, point->type) >= point->gpus;
-        does_fit = lull_cluster_place_consolidated(replay->state, job->pool, point->type, point->gpus,
-                                                   replay->scratch) > 0;
+        is_enough |=
+            lull_cluster_state_free_of(replay->state, job->pool, point->type) >= point->gpus;
+        does_fit = lull_cluster_place_consolidated(replay->state, job->pool, point->type,
+                                                   point->gpus, replay->scratch) > 0;
     }
     if (!is_enough)
         return LULL_CLUSTER_SHORT;

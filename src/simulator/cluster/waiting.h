@@ -14,7 +14,8 @@
 
 /* Of every instant of a wait the first that is true. */
 enum lull_cluster_cause {
-    LULL_CLUSTER_SHORT,     /* fewer GPUs were free, on nodes that are on, than any operating point needs */
+    LULL_CLUSTER_SHORT,     /* fewer GPUs were free, on nodes that are on, than any operating point
+                               needs */
     LULL_CLUSTER_SCATTERED, /* enough, but on too many nodes for a gang (placement.h) */
     LULL_CLUSTER_BEHIND,    /* it would have fitted; of those who waited another was to go first */
     LULL_CLUSTER_HELD,      /* it would have fitted and was the next: the policy let it wait */
@@ -42,7 +43,7 @@ struct lull_cluster_room {
 };
 
 struct lull_cluster_wait {
-    uint32_t point;  /* the one that it ran in, else its first */
+    uint32_t point; /* the one that it ran in, else its first */
     int64_t end_ns; /* when it first started; else when the last job ended */
     int64_t lasted_ns[LULL_CLUSTER_CAUSES]; /* their sum is the wait */
     struct lull_cluster_room on_arrival;    /* before anything was started at that instant */

@@ -156,7 +156,7 @@ static void draw_class(struct pipeline_case *it, struct lull_random *random, uin
         const double energy_j = fast_ms * (0.1 * slower + 0.3 / (slower * slower)) *
                                 (1.0 + 0.2 * noise * lull_random_uniform(random));
         const struct lull_pipeline_point point = {llround(time_ms * 1e6), llround(energy_j * 1e9),
-                                                    fixed ? 0 : 2000 - 15 * i};
+                                                  fixed ? 0 : 2000 - 15 * i};
 
         must(lull_pipeline_profile_add(&it->profile, stage,
                                        fixed ? LULL_PIPELINE_FIXED : LULL_PIPELINE_FORWARD, 0,

@@ -23,8 +23,8 @@ struct pipeline_case {
 
 void pipeline_case_fini(struct pipeline_case *it);
 
-/* Adds the rows of a profile in Perseus's format for every stage of the pipeline that they stand for
- * (stages 0 to 6 alike, 7 the last one's). False: the file cannot be read, errno says why. */
+/* Adds the rows of a profile in Perseus's format for every stage of the pipeline that they stand
+ * for (stages 0 to 6 alike, 7 the last one's). False: the file cannot be read, errno says why. */
 bool pipeline_case_profile(struct lull_pipeline_profile *profile, const char *path,
                            uint32_t stages);
 
@@ -37,7 +37,7 @@ bool pipeline_case_1f1b(struct pipeline_case *it, const char *profile_path, uint
 
 struct pipeline_case_random {
     uint32_t ops;     /* at most */
-    uint32_t points; /* of a class, at most */
+    uint32_t points;  /* of a class, at most */
     uint32_t devices; /* at most */
 };
 

@@ -422,8 +422,8 @@ static void settle_clocks(struct world *world)
 static void take_commands(struct world *world, uint32_t node)
 {
     struct lull_command commands[MAX_GPUS];
-    uint32_t count = lull_controller_poll(world->nodes->controllers[node], world->now_ns, commands,
-                                          MAX_GPUS);
+    uint32_t count =
+        lull_controller_poll(world->nodes->controllers[node], world->now_ns, commands, MAX_GPUS);
 
     for (uint32_t i = 0; i < count; i++) {
         struct gpu *gpu = &world->gpus[node * world->gpus_per_node + commands[i].gpu];

@@ -37,8 +37,8 @@ struct job_sim_config {
     uint32_t knee_moves_at; /* iteration at which knee_point becomes knee_after; 0 never */
     uint32_t knee_after;
     uint32_t bound_every; /* an iteration whose collective follows the clock; 0 never */
-    uint32_t change_at; /* iteration at which the job gets another shape; 0 never */
-    bool uneven; /* ranks differ in what they compute and in what they transfer: */
+    uint32_t change_at;   /* iteration at which the job gets another shape; 0 never */
+    bool uneven;          /* ranks differ in what they compute and in what they transfer: */
     double compute_scale[JOB_SIM_MAX_GPUS]; /* of compute_ms */
     uint32_t own_knee[JOB_SIM_MAX_GPUS];    /* instead of knee_point */
     bool uncoupled; /* ranks do not wait for each other: each transfers for itself */

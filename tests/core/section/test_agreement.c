@@ -41,7 +41,7 @@ struct world {
     uint32_t letter_count;
     struct letter letters[MAX_LOG];
     uint32_t taken_count;
-    struct letter taken[MAX_LOG]; /* arrived at node 0; own ones included */
+    struct letter taken[MAX_LOG];                    /* arrived at node 0; own ones included */
     int64_t refused_at[MAX_NODES][SECTIONS][CLOCKS]; /* 0 never */
 };
 
@@ -231,8 +231,9 @@ static void test_any_order_gives_the_same_answer(void **state)
 
         lull_random_init(&random, seed);
         for (uint32_t i = 0; i < 24; i++) {
-            proposals[i] = proposal_of(i % 2, i, 400 + 100 * (uint32_t)lull_random_below(&random, 9),
-                                       100 * (uint32_t)lull_random_below(&random, 5));
+            proposals[i] =
+                proposal_of(i % 2, i, 400 + 100 * (uint32_t)lull_random_below(&random, 9),
+                            100 * (uint32_t)lull_random_below(&random, 5));
             lull_agreement_take(ordered, &proposals[i], 0);
         }
         for (uint32_t i = 24; i > 0; i--) {

@@ -121,8 +121,7 @@ static void test_a_job_is_spared_pulses_where_their_result_is_known(void **state
     assert_true(begun_low_at_first(c, &known) > 0);
     for (uint32_t i = 0; i < 80; i++)
         for (int k = 0; k < LULL_DIRECTION_COUNT; k++)
-            lull_switch_cost_add(&known, (enum lull_direction)k,
-                                 c->config.call_ms * c->config.gpus,
+            lull_switch_cost_add(&known, (enum lull_direction)k, c->config.call_ms * c->config.gpus,
                                  c->config.settle_ms + c->config.settle_spread_ms * i / 80.0);
     assert_int_equal(begun_low_at_first(c, &known), 0);
 }

@@ -147,7 +147,8 @@ static void play(struct lull_gap_map *map, struct seen *seen)
 
         seen->windows += records && !recorded;
         recorded = records;
-        for (; run < history.run_count && history.runs[run].end_ns < edge->time_ns - 100 * ms; run++)
+        for (; run < history.run_count && history.runs[run].end_ns < edge->time_ns - 100 * ms;
+             run++)
             if (records)
                 lull_gap_map_take_compute(map, history.runs[run].begin_ns,
                                           history.runs[run].end_ns);
@@ -250,9 +251,10 @@ static struct job random_job(struct lull_random *random, uint32_t phases, double
             job.steps[phase][k] = (struct step){
                 .compute = 5.0 + 40.0 * lull_random_uniform(random),
                 .kernel = kernel,
-                .overlap = lull_random_below(random, 3) == 0
-                               ? kernel * lull_random_uniform(random) : 0.0,
-                .idle = lull_random_below(random, 2) == 0 ? 30.0 * lull_random_uniform(random) : 0.0,
+                .overlap =
+                    lull_random_below(random, 3) == 0 ? kernel * lull_random_uniform(random) : 0.0,
+                .idle =
+                    lull_random_below(random, 2) == 0 ? 30.0 * lull_random_uniform(random) : 0.0,
             };
         }
     return job;

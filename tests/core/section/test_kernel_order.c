@@ -61,9 +61,9 @@ static void lay_out(const struct pattern *pattern, uint32_t iterations, double o
     for (uint32_t i = 0; i < iterations; i++)
         for (uint32_t p = 0; p < pattern->length; p++) {
             number += pattern->skips[p];
-            kernels[kernel_count] = (struct kernel){
-                number++, pattern->signatures[p], i, p,
-                kernel_count + overtake * lull_random_uniform(random)};
+            kernels[kernel_count] =
+                (struct kernel){number++, pattern->signatures[p], i, p,
+                                kernel_count + overtake * lull_random_uniform(random)};
             kernel_count++;
         }
     kernels[0].time = -1.0; /* the first one is not overtaken */
@@ -140,7 +140,8 @@ static void test_operations_without_a_kernel(void **state)
     }
 }
 
-static enum lull_kernel_order_event take_all(struct lull_kernel_order *order, uint32_t from, uint32_t to)
+static enum lull_kernel_order_event take_all(struct lull_kernel_order *order, uint32_t from,
+                                             uint32_t to)
 {
     enum lull_kernel_order_event event = LULL_ORDER_SEARCHING;
 

@@ -107,8 +107,7 @@ static void apply(struct network *network, uint32_t node, int64_t now_ns)
             lull_agreement_clock(agreement, targets[i].signature, now_ns);
 
         lull_controller_agree(
-            controller, i,
-            clock.mhz == LULL_AGREEMENT_REFERENCE ? 0 : (2000 - clock.mhz) / 10,
+            controller, i, clock.mhz == LULL_AGREEMENT_REFERENCE ? 0 : (2000 - clock.mhz) / 10,
             clock.from_iteration,
             clock.refused_mhz == 0 ? targets[i].descent.count : (2000 - clock.refused_mhz) / 10);
     }
@@ -185,15 +184,14 @@ static void test_nodes_descend_together_over_a_bad_network(void **state)
 
         connect(&config, &network, seed);
         job_sim_run_nodes(&config, &network.nodes, &managed);
-        print_message("two nodes, seed %llu: slowdown %.2f %%, whole run %.2f %%, saving %.2f %%, "
-                      "last at point %u, settled after %llu and %llu\n",
-                      (unsigned long long)seed, job_sim_slowdown(&unmanaged, &managed) * 100.0,
-                      (managed.total_ms / unmanaged.total_ms - 1.0) * 100.0,
-                      job_sim_saving(&unmanaged, &managed) * 100.0, managed.last_ran_at,
-                      (unsigned long long)lull_controller_settled_after(
-                          network.nodes.controllers[0]),
-                      (unsigned long long)lull_controller_settled_after(
-                          network.nodes.controllers[1]));
+        print_message(
+            "two nodes, seed %llu: slowdown %.2f %%, whole run %.2f %%, saving %.2f %%, "
+            "last at point %u, settled after %llu and %llu\n",
+            (unsigned long long)seed, job_sim_slowdown(&unmanaged, &managed) * 100.0,
+            (managed.total_ms / unmanaged.total_ms - 1.0) * 100.0,
+            job_sim_saving(&unmanaged, &managed) * 100.0, managed.last_ran_at,
+            (unsigned long long)lull_controller_settled_after(network.nodes.controllers[0]),
+            (unsigned long long)lull_controller_settled_after(network.nodes.controllers[1]));
         for (uint32_t i = 0; i < NODES; i++)
             assert_true(lull_controller_has_settled(network.nodes.controllers[i]));
         assert_in_range(managed.last_ran_at, 18, 27);
@@ -218,8 +216,7 @@ static void test_a_cut_network_brings_both_nodes_up(void **state)
     assert_int_equal(managed.last_ran_at, 0);
     for (uint32_t i = 1; i < config.points; i++)
         lowered += managed.ran_at[i];
-    print_message("lowered in %u iterations, at the reference in %u\n", lowered,
-                  managed.ran_at[0]);
+    print_message("lowered in %u iterations, at the reference in %u\n", lowered, managed.ran_at[0]);
     assert_true(lowered > 100);
     /* From the cut, at iteration 600, and two seconds, of half a second each. */
     assert_true(managed.ran_at[0] >= config.iterations - 620);

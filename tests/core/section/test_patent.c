@@ -1,8 +1,8 @@
 /*
  * The steps of US 2025/0264922 A1, one test each, on the real control path: controller, tracks,
  * schedule, guard and feed-forward, against a simulated job. The descent is the patent's own: one
- * operating point lower at a time. (tests/core/section/test_descent.c has the same steps for the search
- * alone; tests/run for the whole program on the emulated node.)
+ * operating point lower at a time. (tests/core/section/test_descent.c has the same steps for the
+ * search alone; tests/run for the whole program on the emulated node.)
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -59,8 +59,7 @@ static void compare(const struct job_sim_config *config, struct outcome *joint,
                   savings[1] * 100.0, job_sim_slowdown(&unmanaged, &refined->result) * 100.0,
                   (unsigned long long)lull_controller_settled_after(refined->controller));
     for (uint32_t i = 0; i < config->gpus; i++)
-        print_message(" %u",
-                      lull_controller_kept_point(refined->controller, i, refined->target));
+        print_message(" %u", lull_controller_kept_point(refined->controller, i, refined->target));
     print_message("\n");
     assert_true(lull_controller_has_settled(refined->controller));
     assert_true(job_sim_slowdown(&unmanaged, &joint->result) < control.tolerance_ratio);

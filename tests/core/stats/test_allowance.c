@@ -17,7 +17,7 @@ static void test_events_stay_within_the_allowance(void **state)
         struct lull_random random;
         double rate;
         double most;
-        double events = 0.0;   /* so far */
+        double events = 0.0;      /* so far */
         double slack_least = 0.0; /* least of events - rate * trials before a trial */
         double misjudged;
 

@@ -35,8 +35,8 @@ static enum lull_verdict try_job(const struct job *job, struct lull_random *rand
         double sum[2] = {0};
 
         for (uint32_t i = 0; i < job->ranks; i++) {
-            const double reference = job->iteration_ms[i] * common[0] *
-                                     lull_random_normal(random, 1.0, job->own_noise);
+            const double reference =
+                job->iteration_ms[i] * common[0] * lull_random_normal(random, 1.0, job->own_noise);
             const double candidate = job->iteration_ms[i] * common[1] * (1.0 + job->slowdown[i]) *
                                      lull_random_normal(random, 1.0, job->own_noise);
 
@@ -45,8 +45,8 @@ static enum lull_verdict try_job(const struct job *job, struct lull_random *rand
             sum[1] += candidate;
         }
         lull_joint_guard_add_mean(&joint, sum[0] / job->ranks, sum[1] / job->ranks);
-        verdict = job->is_mean_only ? lull_guard_verdict(&joint.mean)
-                                    : lull_joint_guard_verdict(&joint);
+        verdict =
+            job->is_mean_only ? lull_guard_verdict(&joint.mean) : lull_joint_guard_verdict(&joint);
     }
     return verdict;
 }

@@ -16,7 +16,8 @@
 enum { MAX_POINTS = 16, EXPECTED_COLUMNS = 12 };
 
 static const struct lull_cost_point *select_point(const struct lull_job_selector *selector,
-                                                 const struct lull_cost_point *points, size_t count)
+                                                  const struct lull_cost_point *points,
+                                                  size_t count)
 {
     struct lull_error err = {0};
     size_t index = count;

@@ -342,7 +342,8 @@ static void test_what_is_refused(void **state)
     (void)state;
     lull_edl_config_default(&config);
     assert_int_equal(lull_edl_schedule(&config, &late, 1, &job, &outcome, &err), -EINVAL);
-    assert_string_equal(err.text, "task 7 arrives at 3 s, not at 0; schedule the tasks with --online");
+    assert_string_equal(err.text,
+                        "task 7 arrives at 3 s, not at 0; schedule the tasks with --online");
     assert_int_equal(lull_edl_simulate(&config, &late, 0, &job, &outcome, &err), 0);
     assert_int_equal(outcome.turn_ons, 0);
     assert_int_equal(lull_edl_find_variant("mended", &errors), -EINVAL);

@@ -23,8 +23,9 @@
  * only lowers the value; all that follows is exact in integers, and the result is rounded down. So
  * a solver's duals may be off by any tolerance; negative or infinite prices count as 0.
  *
- * Cost: prefix sums of prices, then one look at each start of each operating point; a operating point is left as soon as
- * no later start can be better (prices are not negative). O(types * slots + sum of starts).
+ * Cost: prefix sums of prices, then one look at each start of each operating point; a operating
+ * point is left as soon as no later start can be better (prices are not negative). O(types * slots
+ * + sum of starts).
  *
  * Pure. Threads: any for const objects. SPDX-License-Identifier: Apache-2.0
  */
@@ -41,8 +42,8 @@ struct lull_dual_prices {
 
 /*
  * The bound, J. The problem is checked (lull_slot_problem_check). choices_out, unless NULL, has
- * room for job_count: the schedule that is best for each job at these prices, the first operating point and
- * earliest start of equals, rejected where that is no dearer. -ENOMEM.
+ * room for job_count: the schedule that is best for each job at these prices, the first operating
+ * point and earliest start of equals, rejected where that is no dearer. -ENOMEM.
  */
 int lull_dual_bound(const struct lull_slot_problem *problem, const struct lull_dual_prices *prices,
                     double *bound_j_out, struct lull_slot_choice *choices_out);

@@ -16,11 +16,11 @@ struct alone_search {
     const struct lull_preemptive_job *job;
     const struct lull_preemptive_slots *slots;
     const double *gpu_w;
-    double *use;                           /* NULL: only look */
+    double *use;                            /* NULL: only look */
     double own_j[LULL_CLUSTER_MOST_POINTS]; /* of a unit in each operating point, with no prices */
-    double least_j;                        /* nothing is asked for at that worth or less */
-    double bound_j;                        /* the best */
-    double worth_j;                        /* where it was */
+    double least_j;                         /* nothing is asked for at that worth or less */
+    double bound_j;                         /* the best */
+    double worth_j;                         /* where it was */
 };
 
 /* What is asked for at a worth. */
@@ -31,7 +31,7 @@ struct preemptive_alone_asked {
 };
 
 const struct lull_preemptive_point *lull_preemptive_best_mode(const struct lull_preemptive_job *job,
-                                                             double *cost_j_out)
+                                                              double *cost_j_out)
 {
     const struct lull_preemptive_point *best = NULL;
 
@@ -49,7 +49,8 @@ const struct lull_preemptive_point *lull_preemptive_best_mode(const struct lull_
 
 /* ---- one worth ---------------------------------------------------------------------------- */
 
-/* What a unit of progress costs in each operating point, but for the wait until then. Returns the least. */
+/* What a unit of progress costs in each operating point, but for the wait until then. Returns the
+ * least. */
 static double price_units(const struct alone_search *search, uint32_t slot, double *unit_j_out)
 {
     double least_j = INFINITY;
@@ -155,7 +156,8 @@ static void climb(struct alone_search *search, double most_j)
     }
 }
 
-/* The dearest operating point is no reason to wait: what one pays for the wait until after the slots. */
+/* The dearest operating point is no reason to wait: what one pays for the wait until after the
+ * slots. */
 static double most_worth_j(const struct alone_search *search)
 {
     const double end_s = search->slots->slot_s * search->slots->slots;

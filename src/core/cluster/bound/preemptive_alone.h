@@ -1,22 +1,23 @@
 /*
- * What a job that may stop and go on, and change its operating point as it runs, costs at least where it is
- * alone and pays for its GPUs: one term of the bound of preemptive_bound.h.
+ * What a job that may stop and go on, and change its operating point as it runs, costs at least
+ * where it is alone and pays for its GPUs: one term of the bound of preemptive_bound.h.
  *
- * Progress phi from 0 to 1 in operating points of time p, energy E and g GPUs costs E + g p pi(t) for each
- * unit of it that is made at t. And completion counts: with any tau >= 0
+ * Progress phi from 0 to 1 in operating points of time p, energy E and g GPUs costs E + g p pi(t)
+ * for each unit of it that is made at t. And completion counts: with any tau >= 0
  *
  *   C - arrival >= integral of (t - arrival + min(p, tau)) d phi - tau / 2,
  *
- * which for one operating point of time tau is Goemans's mean busy time (1996). It holds because the progress
- * made in a time of x before C is never more than if all of it were made without a pause, the
- * slowest operating point first: so the integral of (C - t) d phi is at least 1/2 sum of phi phi' min(p, p')
- * over pairs of operating points, phi and phi' their shares; that form is convex (min is a kernel), and no
- * less than its tangent where all the progress takes tau.
+ * which for one operating point of time tau is Goemans's mean busy time (1996). It holds because
+ * the progress made in a time of x before C is never more than if all of it were made without a
+ * pause, the slowest operating point first: so the integral of (C - t) d phi is at least 1/2 sum of
+ * phi phi' min(p, p') over pairs of operating points, phi and phi' their shares; that form is
+ * convex (min is a kernel), and no less than its tangent where all the progress takes tau.
  *
  * All of this is linear in what runs when, so that the least is a continuous knapsack over time;
  * any worth lambda of a unit of progress bounds that from below:
  *
- *   lambda - tau / 2 + integral of min(0, min over operating points of (cost of a unit - lambda) / p) dt.
+ *   lambda - tau / 2 + integral of min(0, min over operating points of (cost of a unit - lambda) /
+ * p) dt.
  *
  * Within a slot of time the integrand is concave, so that the trapezoid over where it is below 0 is
  * no more than the integral: arrivals need not be at the begin of slots. Besides, the job costs no
@@ -42,8 +43,8 @@ struct lull_preemptive_point {
 
 struct lull_preemptive_job {
     double arrival_s;
-    double second_j;     /* what a second of its completion time counts; >= 0 */
-    double value_j;      /* by which it may be left out; INFINITY: it has to run */
+    double second_j;      /* what a second of its completion time counts; >= 0 */
+    double value_j;       /* by which it may be left out; INFINITY: it has to run */
     uint32_t point_count; /* to LULL_CLUSTER_MOST_MODES */
     const struct lull_preemptive_point *points;
     double worth_j; /* lambda of the last search, where the next begins; 0 at first */
@@ -56,10 +57,10 @@ struct lull_preemptive_slots {
     uint32_t slots;
 };
 
-/* The operating point that costs least while nobody else is there, in energy and completion time; and what it
- * costs, J, without the value. */
+/* The operating point that costs least while nobody else is there, in energy and completion time;
+ * and what it costs, J, without the value. */
 const struct lull_preemptive_point *lull_preemptive_best_mode(const struct lull_preemptive_job *job,
-                                                             double *cost_j_out);
+                                                              double *cost_j_out);
 
 /*
  * A bound on the least cost, J, at prices gpu_w >= 0, J for a second of a GPU; never above that of

@@ -1,6 +1,6 @@
 /*
- * A proven bound on schedules that may stop jobs and go on, and change their operating points as they run:
- * what slots.h, where each job runs whole, cannot bound.
+ * A proven bound on schedules that may stop jobs and go on, and change their operating points as
+ * they run: what slots.h, where each job runs whole, cannot bound.
  *
  * What is bounded is cost, J: the energy of jobs, and second_j for each second of theirs from
  * arrival to end, times their weight, less the values of jobs that end in time; a job that has a
@@ -11,8 +11,8 @@
  *           - sum of pi over all GPUs and all time
  *
  * (weak duality, as in dual_bound.h); the first is preemptive_alone.h's. Stopping and changing
- * operating points cost nothing here, and deadlines of jobs that have to run, nodes, networks, failures and
- * caps are not known: all of that can only lower the bound.
+ * operating points cost nothing here, and deadlines of jobs that have to run, nodes, networks,
+ * failures and caps are not known: all of that can only lower the bound.
  *
  * Pure. Threads: one per object; the problem is only read.
  * SPDX-License-Identifier: Apache-2.0

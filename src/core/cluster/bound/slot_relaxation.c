@@ -181,9 +181,10 @@ static int make_room(struct slotter *slotter, const struct lull_cluster_jobs *jo
     return 0;
 }
 
-int lull_slot_relaxation_create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                        const struct lull_slotting *slotting, struct lull_slot_relaxation *slotted_out,
-                        struct lull_error *err)
+int lull_slot_relaxation_create(const struct lull_cluster *cluster,
+                                const struct lull_cluster_jobs *jobs,
+                                const struct lull_slotting *slotting,
+                                struct lull_slot_relaxation *slotted_out, struct lull_error *err)
 {
     struct slotter slotter = {.cluster = cluster, .slotting = slotting, .relaxation = slotted_out};
     int result = check_sizes(cluster, jobs, slotting, err);

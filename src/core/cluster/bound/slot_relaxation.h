@@ -1,29 +1,31 @@
 /*
  * Jobs on a cluster (job.h, cluster.h), in nanoseconds, as a problem in slots (slots.h) that no
- * schedule of theirs can beat: what bounds the slot relaxation problem from below bounds the real one.
+ * schedule of theirs can beat: what bounds the slot relaxation problem from below bounds the real
+ * one.
  *
- * A slot is L long. A operating point that takes p becomes one of floor(p / L) slots, none if it is shorter
- * than a slot; it may start in the slots floor(arrival / L) to floor((deadline - p) / L), and costs
- * its energy and what its completion counts if it starts as early as that slot allows. A job that
- * has a value need not run (leaving it out costs nothing), and costs its value less if it does.
+ * A slot is L long. A operating point that takes p becomes one of floor(p / L) slots, none if it is
+ * shorter than a slot; it may start in the slots floor(arrival / L) to floor((deadline - p) / L),
+ * and costs its energy and what its completion counts if it starts as early as that slot allows. A
+ * job that has a value need not run (leaving it out costs nothing), and costs its value less if it
+ * does.
  *
  * Why it is a bound. Take any real schedule, and let each job of it that starts at s start in slot
  * floor(s / L) instead. A job that is then in slot t has floor(s / L) <= t, so s < (t + 1) L, and
  * floor(s / L) + floor(p / L) >= t + 1, so s + p >= (t + 1) L: really it runs in the last instant
  * before (t + 1) L. All jobs of slot t so run together in that instant, in which they had room:
  * they have it in the slot. Starts are within their windows since floor is monotone, and no job
- * costs more. Jobs keep their operating points, so that mapped schedules are whole ones: the integer program
- * bounds as well as the linear one.
+ * costs more. Jobs keep their operating points, so that mapped schedules are whole ones: the
+ * integer program bounds as well as the linear one.
  *
  * What it does not know can only make it lower: which nodes GPUs are on, networks, failures, idle
- * GPUs. A preemptible job may run in pieces, which such windows do not cover: its operating points take no
- * room, so that it counts with the least energy alone (a program over whole runs would not bound
- * it: on one GPU a job of 2 slots may run around another that holds slots 1 to 4, in slots 0 and
- * 5).
+ * GPUs. A preemptible job may run in pieces, which such windows do not cover: its operating points
+ * take no room, so that it counts with the least energy alone (a program over whole runs would not
+ * bound it: on one GPU a job of 2 slots may run around another that holds slots 1 to 4, in slots 0
+ * and 5).
  *
  * Under a power cap what jobs draw adds up in that instant as well: peaks, if the cap counts those,
- * each above what its GPUs draw at rest (baseline_power.h) and rounded down to watts. The cap is what is left
- * above that of all GPUs.
+ * each above what its GPUs draw at rest (baseline_power.h) and rounded down to watts. The cap is
+ * what is left above that of all GPUs.
  *
  * If schedules may end whenever they like (is_open), a job that begins after the horizon takes no
  * room, and costs what it would if it began there: less than it does.
@@ -37,15 +39,16 @@
 #include "core/cluster/model/slots.h"
 
 struct lull_slotting {
-    int64_t slot_ns;      /* L > 0 */
-    int64_t horizon_ns;   /* > 0: every job ends by then, and by its deadline */
-    double completion_w;  /* >= 0: J for each second of weighted completion (end - arrival); 0:
-                             energy alone */
-    int64_t cap_w;        /* of what jobs draw above rest_w; LULL_SLOTS_UNCAPPED */
-    double peak_ratio;    /* for cap_w: a job draws this many times its mean power; 0: 1 */
-    const double *rest_w; /* [type] of a GPU, no more than any operating point draws of it; NULL: 0 */
-    bool is_above_rest;   /* operating points cost only what they draw above rest_w */
-    bool is_open;         /* jobs may end after the horizon, if their deadlines allow */
+    int64_t slot_ns;     /* L > 0 */
+    int64_t horizon_ns;  /* > 0: every job ends by then, and by its deadline */
+    double completion_w; /* >= 0: J for each second of weighted completion (end - arrival); 0:
+                            energy alone */
+    int64_t cap_w;       /* of what jobs draw above rest_w; LULL_SLOTS_UNCAPPED */
+    double peak_ratio;   /* for cap_w: a job draws this many times its mean power; 0: 1 */
+    const double
+        *rest_w;        /* [type] of a GPU, no more than any operating point draws of it; NULL: 0 */
+    bool is_above_rest; /* operating points cost only what they draw above rest_w */
+    bool is_open;       /* jobs may end after the horizon, if their deadlines allow */
 };
 
 struct lull_slot_relaxation {
@@ -62,9 +65,10 @@ struct lull_slot_relaxation {
  * operating point, with its number; -ERANGE more slots
  * than LULL_SLOTS_MOST, or more types than there may be; -ENOMEM. The output is empty then.
  */
-int lull_slot_relaxation_create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                        const struct lull_slotting *slotting, struct lull_slot_relaxation *slotted_out,
-                        struct lull_error *err);
+int lull_slot_relaxation_create(const struct lull_cluster *cluster,
+                                const struct lull_cluster_jobs *jobs,
+                                const struct lull_slotting *slotting,
+                                struct lull_slot_relaxation *slotted_out, struct lull_error *err);
 void lull_slot_relaxation_fini(struct lull_slot_relaxation *relaxation);
 
 #endif

@@ -68,8 +68,9 @@ static bool begin_search(struct lull_calendar *calendar, uint32_t node, uint32_t
     return *from_ns != LULL_CLUSTER_NEVER;
 }
 
-static int64_t find_on_one(struct lull_calendar *calendar, const struct lull_calendar_request *request,
-                           int64_t now_ns, int64_t before_ns, const struct lull_cluster_state *real,
+static int64_t find_on_one(struct lull_calendar *calendar,
+                           const struct lull_calendar_request *request, int64_t now_ns,
+                           int64_t before_ns, const struct lull_cluster_state *real,
                            struct lull_cluster_share *shares_out)
 {
     const size_t group = (size_t)request->pool * calendar->cluster->type_count + request->type;
@@ -172,8 +173,8 @@ static int64_t first_time(const struct lull_calendar *calendar, int32_t whole, b
 /* Chooses whole nodes in the order of their numbers, and of the others the one with the fewest free
  * GPUs for the rest. */
 static size_t choose_nodes(const struct lull_calendar *calendar,
-                           const struct lull_calendar_request *request, int64_t start_ns, int64_t now_ns,
-                           const struct lull_cluster_state *real,
+                           const struct lull_calendar_request *request, int64_t start_ns,
+                           int64_t now_ns, const struct lull_cluster_state *real,
                            struct lull_cluster_share *shares_out)
 {
     const size_t group = (size_t)request->pool * calendar->cluster->type_count + request->type;
@@ -202,8 +203,9 @@ static size_t choose_nodes(const struct lull_calendar *calendar,
     return whole + (rest > 0);
 }
 
-static int64_t find_on_many(struct lull_calendar *calendar, const struct lull_calendar_request *request,
-                            int64_t now_ns, const struct lull_cluster_state *real,
+static int64_t find_on_many(struct lull_calendar *calendar,
+                            const struct lull_calendar_request *request, int64_t now_ns,
+                            const struct lull_cluster_state *real,
                             struct lull_cluster_share *shares_out, size_t *share_count_out)
 {
     const size_t group = (size_t)request->pool * calendar->cluster->type_count + request->type;
@@ -216,7 +218,7 @@ static int64_t find_on_many(struct lull_calendar *calendar, const struct lull_ca
 
         if (add_windows(calendar, number, most, true, request->time_ns, now_ns, real) < 0 ||
             (request->gpus % most > 0 && add_windows(calendar, number, request->gpus % most, false,
-                                                  request->time_ns, now_ns, real) < 0))
+                                                     request->time_ns, now_ns, real) < 0))
             return LULL_CLUSTER_NEVER;
     }
     if (calendar->change_count > 0)
@@ -227,8 +229,9 @@ static int64_t find_on_many(struct lull_calendar *calendar, const struct lull_ca
     return start_ns;
 }
 
-int64_t lull_calendar_find(struct lull_calendar *calendar, const struct lull_calendar_request *request,
-                           int64_t now_ns, int64_t before_ns, const struct lull_cluster_state *real,
+int64_t lull_calendar_find(struct lull_calendar *calendar,
+                           const struct lull_calendar_request *request, int64_t now_ns,
+                           int64_t before_ns, const struct lull_cluster_state *real,
                            struct lull_cluster_share *shares_out, size_t *share_count_out)
 {
     const size_t group = (size_t)request->pool * calendar->cluster->type_count + request->type;

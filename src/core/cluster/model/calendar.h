@@ -29,16 +29,17 @@ struct lull_calendar_request {
 };
 
 /*
- * The earliest time from now_ns on, but before before_ns, at which the request is free from begin to
- * end: on one node if one has as many GPUs, on the one with the fewest free at that time; else on
- * free nodes and one for the rest. Of equals the lowest number. At now_ns the GPUs must be free in
- * `real`, too (NULL: that is taken for granted). Writes the shares (room for node_count).
+ * The earliest time from now_ns on, but before before_ns, at which the request is free from begin
+ * to end: on one node if one has as many GPUs, on the one with the fewest free at that time; else
+ * on free nodes and one for the rest. Of equals the lowest number. At now_ns the GPUs must be free
+ * in `real`, too (NULL: that is taken for granted). Writes the shares (room for node_count).
  * LULL_CLUSTER_NEVER: there is none. What lies before now_ns is forgotten.
  * O(nodes and reservations of the group); log of those more for gangs over several nodes.
  * -ENOMEM comes out as LULL_CLUSTER_NEVER.
  */
-int64_t lull_calendar_find(struct lull_calendar *calendar, const struct lull_calendar_request *request,
-                           int64_t now_ns, int64_t before_ns, const struct lull_cluster_state *real,
+int64_t lull_calendar_find(struct lull_calendar *calendar,
+                           const struct lull_calendar_request *request, int64_t now_ns,
+                           int64_t before_ns, const struct lull_cluster_state *real,
                            struct lull_cluster_share *shares_out, size_t *share_count_out);
 
 /* The shares, which are free (add) or reserved (remove) all the time. -ENOMEM: nothing changed. */

@@ -16,7 +16,7 @@ double lull_cluster_gain_j(const struct lull_cluster_job *job, uint32_t point, i
 }
 
 bool lull_cluster_point_is_possible(const struct lull_cluster_job *job, uint32_t point,
-                                   const struct lull_cluster *cluster, const uint64_t *gpus_of)
+                                    const struct lull_cluster *cluster, const uint64_t *gpus_of)
 {
     const struct lull_cluster_point *asked = &job->points[point];
     const uint32_t memory_mib = cluster->types[asked->type].memory_mib;
@@ -30,8 +30,9 @@ uint32_t lull_cluster_first_mode(const struct lull_cluster_job *job, uint32_t ty
 {
     uint32_t point = 0;
 
-    while (point < job->point_count && (job->points[point].type != type ||
-                                      !lull_cluster_point_is_possible(job, point, cluster, gpus_of)))
+    while (point < job->point_count &&
+           (job->points[point].type != type ||
+            !lull_cluster_point_is_possible(job, point, cluster, gpus_of)))
         point++;
     return point;
 }

@@ -362,7 +362,8 @@ int lull_job_parallel_build(const struct lull_job_parallel *parallel,
     return rc;
 }
 
-/* ---- as operating points ------------------------------------------------------------------------------ */
+/* ---- as operating points
+ * ------------------------------------------------------------------------------ */
 
 int lull_job_parallel_iterate(const struct lull_job_parallel *parallel,
                               const struct lull_job_graph *graph,
@@ -374,10 +375,10 @@ int lull_job_parallel_iterate(const struct lull_job_parallel *parallel,
 }
 
 int64_t lull_job_parallel_points(const struct lull_job_parallel *parallel,
-                                const struct lull_job_graph *graph,
-                                const struct lull_job_tempo *tempo, uint32_t clock_count,
-                                uint64_t iterations, uint32_t type,
-                                struct lull_cluster_point *points_out)
+                                 const struct lull_job_graph *graph,
+                                 const struct lull_job_tempo *tempo, uint32_t clock_count,
+                                 uint64_t iterations, uint32_t type,
+                                 struct lull_cluster_point *points_out)
 {
     int64_t count = 0;
 

@@ -1,6 +1,7 @@
 /*
  * An iteration of a data, tensor and pipeline parallel job as a task graph (job_graph.h), and what
- * it becomes as operating points of the job: one clock for all its GPUs, or the pipeline planner's plans.
+ * it becomes as operating points of the job: one clock for all its GPUs, or the pipeline planner's
+ * plans.
  *
  * A device is a stage's GPUs of one data parallel copy, which are alike; so are the copies, of
  * which the graph has one. Every micro-batch runs a stage's layers, forward or backward, and then
@@ -94,14 +95,14 @@ int lull_job_parallel_iterate(const struct lull_job_parallel *parallel,
 uint64_t lull_job_parallel_gpus(const struct lull_job_parallel *parallel);
 
 /*
- * Candidates for operating_points.h: `iterations` (> 0) at every clock of the tempo (0: the highest).
- * modes_out: clock_count places. Returns how many were written, those whose time is in range, or
- * -ENOMEM.
+ * Candidates for operating_points.h: `iterations` (> 0) at every clock of the tempo (0: the
+ * highest). modes_out: clock_count places. Returns how many were written, those whose time is in
+ * range, or -ENOMEM.
  */
 int64_t lull_job_parallel_points(const struct lull_job_parallel *parallel,
-                                const struct lull_job_graph *graph,
-                                const struct lull_job_tempo *tempo, uint32_t clock_count,
-                                uint64_t iterations, uint32_t type,
-                                struct lull_cluster_point *points_out);
+                                 const struct lull_job_graph *graph,
+                                 const struct lull_job_tempo *tempo, uint32_t clock_count,
+                                 uint64_t iterations, uint32_t type,
+                                 struct lull_cluster_point *points_out);
 
 #endif

@@ -14,8 +14,8 @@ enum { MOST_MOVES = 2000 }; /* per plan: a operating point is not what a job run
 /* ---- the problem -------------------------------------------------------------------------- */
 
 static struct lull_pipeline_point make_option(const struct lull_job_parallel *parallel,
-                                               const struct lull_job_tempo *tempo,
-                                               enum lull_pipeline_kind kind, bool is_last)
+                                              const struct lull_job_tempo *tempo,
+                                              enum lull_pipeline_kind kind, bool is_last)
 {
     const double gpus = (double)parallel->data * parallel->tensor;
     const double compute_ns =
@@ -290,8 +290,8 @@ static int64_t plan_all(struct planner *planner, const struct lull_job_pipeline 
 }
 
 int64_t lull_job_pipeline_points(const struct lull_job_pipeline *pipeline, uint32_t points,
-                                uint64_t iterations, uint32_t type,
-                                struct lull_cluster_point *points_out, struct lull_error *err)
+                                 uint64_t iterations, uint32_t type,
+                                 struct lull_cluster_point *points_out, struct lull_error *err)
 {
     struct planner planner = {0};
     int64_t result = planner_init(&planner, pipeline, err);

@@ -1,7 +1,7 @@
 /*
  * The time and energy of a job over how many GPUs it has and the clock that they run at: what
- * policies that choose both look at (PowerFlow, arXiv 2304.06381, section 4), and what operating points are
- * made of (operating_points.h).
+ * policies that choose both look at (PowerFlow, arXiv 2304.06381, section 4), and what operating
+ * points are made of (operating_points.h).
  *
  * A GPU at one clock f makes of a kernel t = t_m / bandwidth(f) + c / f and draws P = B + A
  * (f/fmax) v(f)^2 (the curves of the GPU's model, sampled at its clocks). A job's work is a mix of

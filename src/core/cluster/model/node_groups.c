@@ -10,8 +10,7 @@ static size_t group_of(const struct lull_cluster *cluster, uint32_t node)
     return (size_t)cluster->nodes[node].pool * cluster->type_count + cluster->nodes[node].type;
 }
 
-int lull_node_groups_init(struct lull_node_groups *members,
-                              const struct lull_cluster *cluster)
+int lull_node_groups_init(struct lull_node_groups *members, const struct lull_cluster *cluster)
 {
     const size_t groups = (size_t)cluster->pool_count * cluster->type_count;
 

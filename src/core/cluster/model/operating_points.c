@@ -62,7 +62,8 @@ static bool is_same_hull(const struct lull_cluster_point *a, const struct lull_c
 }
 
 /* Twice the area of the triangle; > 0 where the middle lies below the line from left to right. */
-static double triangle(const struct lull_cluster_point *left, const struct lull_cluster_point *middle,
+static double triangle(const struct lull_cluster_point *left,
+                       const struct lull_cluster_point *middle,
                        const struct lull_cluster_point *right)
 {
     return (double)(right->time_ns - left->time_ns) * (left->energy_j - middle->energy_j) -
@@ -111,7 +112,8 @@ static size_t drop_beaten(struct lull_cluster_point *all, size_t count)
 
 /* ---- as many as a job may have ------------------------------------------------------------ */
 
-/* The area that goes with a operating point, relative to its hull's fastest; < 0: it is the fastest. */
+/* The area that goes with a operating point, relative to its hull's fastest; < 0: it is the
+ * fastest. */
 static double loss(const struct lull_cluster_point *all, size_t count, size_t at, size_t fastest)
 {
     const struct lull_cluster_point *point = &all[at];
@@ -123,7 +125,8 @@ static double loss(const struct lull_cluster_point *all, size_t count, size_t at
     if (at + 1 < count && is_same_hull(point, &all[at + 1]))
         area = triangle(point - 1, point, point + 1) / 2.0;
     else
-        area = (double)(point->time_ns - point[-1].time_ns) * (point[-1].energy_j - point->energy_j);
+        area =
+            (double)(point->time_ns - point[-1].time_ns) * (point[-1].energy_j - point->energy_j);
     return unit > 0.0 ? area / unit : 0.0;
 }
 
@@ -148,8 +151,8 @@ static size_t find_least(const struct lull_cluster_point *all, size_t count)
     return least;
 }
 
-size_t lull_operating_points_choose(struct lull_cluster_point *candidates, size_t count, size_t most,
-                             struct lull_cluster_point *points_out)
+size_t lull_operating_points_choose(struct lull_cluster_point *candidates, size_t count,
+                                    size_t most, struct lull_cluster_point *points_out)
 {
     sort_by_hull(candidates, count);
     count = keep_hulls(candidates, count);
@@ -195,9 +198,10 @@ static size_t add_clocks(const struct lull_job_offer *offer, uint32_t gpus, uint
     return count;
 }
 
-size_t lull_operating_points(const struct lull_job_offer *offers, size_t offer_count, const uint32_t *gpus,
-                      size_t gpus_count, uint32_t step, struct lull_cluster_point *candidates,
-                      struct lull_cluster_point points_out[LULL_CLUSTER_MOST_POINTS])
+size_t lull_operating_points(const struct lull_job_offer *offers, size_t offer_count,
+                             const uint32_t *gpus, size_t gpus_count, uint32_t step,
+                             struct lull_cluster_point *candidates,
+                             struct lull_cluster_point points_out[LULL_CLUSTER_MOST_POINTS])
 {
     size_t count = 0;
 

@@ -1,7 +1,7 @@
 /*
- * The operating points of a job (job.h) from many candidates: those that no other beats in time, energy and
- * GPUs, on the lower convex hull of time and energy for each type and number of GPUs, at most
- * LULL_CLUSTER_MOST_MODES of them.
+ * The operating points of a job (job.h) from many candidates: those that no other beats in time,
+ * energy and GPUs, on the lower convex hull of time and energy for each type and number of GPUs, at
+ * most LULL_CLUSTER_MOST_MODES of them.
  *
  * Pure. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -19,13 +19,13 @@
  * stay; of these one goes where that of another hull of its type needs no more of GPUs, time and
  * energy. Where more than most (> 0) are left, that one goes, again and again, with which the least
  * area below its neighbours' line is lost, relative to the time and energy of its hull's fastest
- * operating point, which itself never goes. Modes come out by time, the fastest first; of equals the one of
- * less energy, then fewer GPUs, then the lower type. Returns how many; modes_out has room for most.
- * More hulls (types and numbers of GPUs) than most: those whose fastest operating points are fastest.
- * O(n log n + hull points * (hull points + removed)).
+ * operating point, which itself never goes. Modes come out by time, the fastest first; of equals
+ * the one of less energy, then fewer GPUs, then the lower type. Returns how many; modes_out has
+ * room for most. More hulls (types and numbers of GPUs) than most: those whose fastest operating
+ * points are fastest. O(n log n + hull points * (hull points + removed)).
  */
-size_t lull_operating_points_choose(struct lull_cluster_point *candidates, size_t count, size_t most,
-                             struct lull_cluster_point *points_out);
+size_t lull_operating_points_choose(struct lull_cluster_point *candidates, size_t count,
+                                    size_t most, struct lull_cluster_point *points_out);
 
 /* One type of GPU that a job could run on. */
 struct lull_job_offer {
@@ -36,13 +36,14 @@ struct lull_job_offer {
 enum { LULL_JOB_MOST_CANDIDATES = 4096 };
 
 /*
- * The operating points of all offers, numbers of GPUs (each > 0) and clocks; numbers that an offer's table of
- * rates lacks are left out. step: every step-th clock is looked at (1: all), and always the
- * highest. The same clock for all GPUs; candidates: room for LULL_JOB_MOST_CANDIDATES, and clocks
- * beyond are left out. Returns how many operating points; 0: none is possible.
+ * The operating points of all offers, numbers of GPUs (each > 0) and clocks; numbers that an
+ * offer's table of rates lacks are left out. step: every step-th clock is looked at (1: all), and
+ * always the highest. The same clock for all GPUs; candidates: room for LULL_JOB_MOST_CANDIDATES,
+ * and clocks beyond are left out. Returns how many operating points; 0: none is possible.
  */
-size_t lull_operating_points(const struct lull_job_offer *offers, size_t offer_count, const uint32_t *gpus,
-                      size_t gpus_count, uint32_t step, struct lull_cluster_point *candidates,
-                      struct lull_cluster_point points_out[LULL_CLUSTER_MOST_POINTS]);
+size_t lull_operating_points(const struct lull_job_offer *offers, size_t offer_count,
+                             const uint32_t *gpus, size_t gpus_count, uint32_t step,
+                             struct lull_cluster_point *candidates,
+                             struct lull_cluster_point points_out[LULL_CLUSTER_MOST_POINTS]);
 
 #endif

@@ -39,7 +39,7 @@ static bool convert(const struct lull_cluster *cluster, const struct lull_cluste
 }
 
 void lull_schedule_set_make(const struct lull_cluster *cluster, const struct lull_cluster_job *job,
-                    uint32_t known, struct lull_schedule_set *menu_out)
+                            uint32_t known, struct lull_schedule_set *menu_out)
 {
     uint32_t count = 0;
 
@@ -49,8 +49,8 @@ void lull_schedule_set_make(const struct lull_cluster *cluster, const struct lul
     menu_out->job = (struct lull_slot_job){.point_count = count, .points = menu_out->points};
 }
 
-void lull_schedule_set_laws(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                    struct lull_price_law *laws_out)
+void lull_schedule_set_laws(const struct lull_cluster *cluster,
+                            const struct lull_cluster_jobs *jobs, struct lull_price_law *laws_out)
 {
     memset(laws_out, 0, (size_t)cluster->pool_count * cluster->type_count * sizeof(*laws_out));
     for (uint32_t i = 0; i < cluster->node_count; i++) {
@@ -75,8 +75,9 @@ static bool takes_all(const struct lull_slot_job *job, const struct lull_price_l
     return false;
 }
 
-int lull_schedule_set_theorem(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                      struct lull_schedule_set_theorem *theorem_out)
+int lull_schedule_set_theorem(const struct lull_cluster *cluster,
+                              const struct lull_cluster_jobs *jobs,
+                              struct lull_schedule_set_theorem *theorem_out)
 {
     const uint32_t types = cluster->pool_count * cluster->type_count;
     struct lull_price_law *laws = calloc(types, sizeof(*laws));

@@ -3,8 +3,8 @@
  * in slots, and the numbers of its theorem (docs/competitive.md).
  *
  * Times are rounded up to whole slots, and so is an arrival: what a schedule holds in slots it
- * holds in time. A job gains its value less the energy of its operating point; without a value its menu is
- * empty. Types of the problem are [pool * type_count + type].
+ * holds in time. A job gains its value less the energy of its operating point; without a value its
+ * menu is empty. Types of the problem are [pool * type_count + type].
  *
  * Pure. Threads: any for const objects. SPDX-License-Identifier: Apache-2.0
  */
@@ -21,7 +21,8 @@
 struct lull_schedule_set {
     struct lull_slot_job job; /* of the operating points below; it may be left out at no cost */
     struct lull_slot_point points[LULL_CLUSTER_MOST_POINTS];
-    uint32_t numbers[LULL_CLUSTER_MOST_POINTS]; /* of the cluster's job, for each of these operating points */
+    uint32_t numbers[LULL_CLUSTER_MOST_POINTS]; /* of the cluster's job, for each of these operating
+                                                   points */
 };
 
 /*
@@ -29,12 +30,12 @@ struct lull_schedule_set {
  * slot `known` if that is later. The menu refers to itself: not to be copied. O(operating points).
  */
 void lull_schedule_set_make(const struct lull_cluster *cluster, const struct lull_cluster_job *job,
-                    uint32_t known, struct lull_schedule_set *menu_out);
+                            uint32_t known, struct lull_schedule_set *menu_out);
 
 /* laws_out [pool * type_count + type]: the ranges of gangs and gains that all of the jobs' menus
  * lie in (lull_bid_widen). O(nodes + jobs * operating points). */
-void lull_schedule_set_laws(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                    struct lull_price_law *laws_out);
+void lull_schedule_set_laws(const struct lull_cluster *cluster,
+                            const struct lull_cluster_jobs *jobs, struct lull_price_law *laws_out);
 
 /* What the theorem says of these jobs, and of how many it does not speak. */
 struct lull_schedule_set_theorem {
@@ -42,11 +43,13 @@ struct lull_schedule_set_theorem {
     size_t without_value;
     size_t without_deadline; /* of those with a value: later starts than the rule's are not covered
                               */
-    size_t of_all_gpus; /* of those: a operating point would take all GPUs of its type, and is passed over */
+    size_t of_all_gpus;      /* of those: a operating point would take all GPUs of its type, and is
+                                passed over */
 };
 
 /* -ENOMEM. */
-int lull_schedule_set_theorem(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                      struct lull_schedule_set_theorem *theorem_out);
+int lull_schedule_set_theorem(const struct lull_cluster *cluster,
+                              const struct lull_cluster_jobs *jobs,
+                              struct lull_schedule_set_theorem *theorem_out);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 static int check_point(const struct lull_slot_problem *problem, const struct lull_slot_point *point,
-                      struct lull_error *err)
+                       struct lull_error *err)
 {
     if (point->type >= problem->type_count)
         return lull_error_set(err, -EINVAL, "there is no such type of GPU");

@@ -1,16 +1,16 @@
 /*
- * Scheduling in time slots with complete information: which operating point and which first slot for each job,
- * at the least cost. What offline bounds are computed on (dual_bound.h, src/bound).
+ * Scheduling in time slots with complete information: which operating point and which first slot
+ * for each job, at the least cost. What offline bounds are computed on (dual_bound.h, src/bound).
  *
- * A schedule (operating point, start) of a job takes `gpus` GPUs of one type and `power_w` watts in each of
- * the slots [start, start + slots), and costs cost_j + delay_j * (start - first). Each job has one
- * schedule or is rejected; what the schedules take of a type, and of the power cap, is never more
- * than there is. The sum of costs is to be least.
+ * A schedule (operating point, start) of a job takes `gpus` GPUs of one type and `power_w` watts in
+ * each of the slots [start, start + slots), and costs cost_j + delay_j * (start - first). Each job
+ * has one schedule or is rejected; what the schedules take of a type, and of the power cap, is
+ * never more than there is. The sum of costs is to be least.
  *
- * Energy: cost_j is a operating point's energy. Weighted completion: delay_j is what a slot later costs.
- * Welfare (value less energy, nobody has to run): cost_j = energy - value, reject_j = 0, and the
- * welfare is what is saved, -cost. A value that drops at some deadlines: a operating point for each, with its
- * own window and cost.
+ * Energy: cost_j is a operating point's energy. Weighted completion: delay_j is what a slot later
+ * costs. Welfare (value less energy, nobody has to run): cost_j = energy - value, reject_j = 0, and
+ * the welfare is what is saved, -cost. A value that drops at some deadlines: a operating point for
+ * each, with its own window and cost.
  *
  * Pure. Threads: any for const objects. SPDX-License-Identifier: Apache-2.0
  */
@@ -66,8 +66,8 @@ struct lull_slot_problem {
     const struct lull_slot_job *jobs;
 };
 
-/* Whether all numbers are within their ranges, and no mandatory job is without operating points. -EINVAL, with
- * the job's number. */
+/* Whether all numbers are within their ranges, and no mandatory job is without operating points.
+ * -EINVAL, with the job's number. */
 int lull_slot_problem_check(const struct lull_slot_problem *problem, struct lull_error *err);
 
 /* What a job was given. */

@@ -48,8 +48,7 @@ static void leave(struct lull_backfill *policy, uint32_t job)
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
     const uint32_t type = asked->points[policy->book.pages[job].point].type;
 
-    lull_running_set_remove(&policy->book, lull_backfill_roster_of(policy, asked->pool, type),
-                               job);
+    lull_running_set_remove(&policy->book, lull_backfill_roster_of(policy, asked->pool, type), job);
 }
 
 static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
@@ -100,8 +99,9 @@ static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t poi
         return;
     leave(policy, job);
     lull_job_ledger_begin(&policy->book, job, point, now_ns);
-    lull_running_set_add(
-        &policy->book, lull_backfill_roster_of(policy, asked->pool, asked->points[point].type), job);
+    lull_running_set_add(&policy->book,
+                         lull_backfill_roster_of(policy, asked->pool, asked->points[point].type),
+                         job);
 }
 
 /* A reservation that was made counted on another end of this job. */
@@ -144,8 +144,9 @@ static bool start(struct lull_backfill *policy, uint32_t job, uint32_t point, si
             lull_waiting_remove(&shape_of(pool, type, asked->points[its].gpus)->waiting, job);
     }
     lull_job_ledger_start(&policy->book, job, point, decision->shares, share_count, now_ns);
-    lull_running_set_add(
-        &policy->book, lull_backfill_roster_of(policy, asked->pool, asked->points[point].type), job);
+    lull_running_set_add(&policy->book,
+                         lull_backfill_roster_of(policy, asked->pool, asked->points[point].type),
+                         job);
     decision->act = LULL_CLUSTER_START;
     decision->job = job;
     decision->point = point;

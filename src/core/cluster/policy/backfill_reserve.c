@@ -31,9 +31,9 @@ static bool has_room_for_ends(struct lull_backfill *policy, uint32_t count)
 }
 
 /*
- * When a operating point would fit if nothing more were started, at most before_ns; its shares are in
- * policy->shares then, and the scratch is as the cluster will be. LULL_CLUSTER_NEVER: not before,
- * or there is no memory.
+ * When a operating point would fit if nothing more were started, at most before_ns; its shares are
+ * in policy->shares then, and the scratch is as the cluster will be. LULL_CLUSTER_NEVER: not
+ * before, or there is no memory.
  */
 static int64_t find_start(struct lull_backfill *policy, const struct lull_cluster_state *state,
                           uint32_t pool, const struct lull_cluster_point *point, int64_t before_ns,
@@ -55,7 +55,7 @@ static int64_t find_start(struct lull_backfill *policy, const struct lull_cluste
         if (end_ns >= before_ns)
             break;
         lull_trial_state_give(&policy->scratch, policy->book.pages[job].shares,
-                                  policy->book.pages[job].share_count);
+                              policy->book.pages[job].share_count);
         if (i + 1 < running->count &&
             lull_job_ledger_end_ns(&policy->book, policy->ends[i + 1]) == end_ns)
             continue;

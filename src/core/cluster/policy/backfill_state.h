@@ -40,14 +40,14 @@ struct lull_backfill {
 
 /* The operating point that a job has on a type; point_count: none. */
 static inline uint32_t lull_backfill_point_of(const struct lull_backfill *policy, uint32_t job,
-                                             uint32_t type)
+                                              uint32_t type)
 {
     return lull_cluster_first_mode(&policy->book.jobs->all[job], type, policy->cluster,
                                    policy->scratch.members.gpus);
 }
 
-static inline struct lull_running_set *
-lull_backfill_roster_of(const struct lull_backfill *policy, uint32_t pool, uint32_t type)
+static inline struct lull_running_set *lull_backfill_roster_of(const struct lull_backfill *policy,
+                                                               uint32_t pool, uint32_t type)
 {
     return &policy->running[(size_t)pool * policy->cluster->type_count + type];
 }

@@ -34,7 +34,8 @@ struct lull_fluid_price {
 };
 
 int lull_fluid_price_create(const struct lull_cluster_jobs *jobs, const uint64_t *gpus,
-                       uint32_t type_count, double second_j, struct lull_fluid_price **demand_out)
+                            uint32_t type_count, double second_j,
+                            struct lull_fluid_price **demand_out)
 {
     struct lull_fluid_price *demand = calloc(1, sizeof(*demand));
 
@@ -96,7 +97,8 @@ double lull_fluid_price_mean_ns(const struct lull_fluid_price *demand)
     return demand->count > 0 ? demand->sum_ns / (double)kept(demand) : 0.0;
 }
 
-/* The operating point that a job would choose at these prices if it could start at once; point_count: none. */
+/* The operating point that a job would choose at these prices if it could start at once;
+ * point_count: none. */
 static uint32_t choose(const struct lull_fluid_price *demand, const struct lull_cluster_job *job)
 {
     double best_j = job->value_j > 0.0 ? 0.0 : -INFINITY;
@@ -104,8 +106,9 @@ static uint32_t choose(const struct lull_fluid_price *demand, const struct lull_
 
     for (uint32_t i = 0; i < job->point_count; i++) {
         const struct lull_cluster_point *point = &job->points[i];
-        const double net_j = lull_cluster_gain_j(job, i, job->arrival_ns, demand->second_j) -
-                             demand->prices[point->type] * point->gpus * (double)point->time_ns * 1e-9;
+        const double net_j =
+            lull_cluster_gain_j(job, i, job->arrival_ns, demand->second_j) -
+            demand->prices[point->type] * point->gpus * (double)point->time_ns * 1e-9;
 
         if (point->gpus > demand->gpus[point->type] || net_j <= best_j)
             continue;
@@ -116,7 +119,8 @@ static uint32_t choose(const struct lull_fluid_price *demand, const struct lull_
 }
 
 /* How much the job at place `at` still counts. */
-static double share(const struct lull_fluid_price *demand, size_t at, int64_t now_ns, double window_ns)
+static double share(const struct lull_fluid_price *demand, size_t at, int64_t now_ns,
+                    double window_ns)
 {
     return exp(-(double)(now_ns - demand->seen_ns[at]) / window_ns);
 }
@@ -160,7 +164,8 @@ static double most_price(const struct lull_fluid_price *demand)
 
 /* Steps along the dual's subgradient, what there is less what is asked for, from the last prices
  * on. Steps are in parts of the highest price and shrink. */
-static void descend(struct lull_fluid_price *demand, const double *shares, double span_s, double most)
+static void descend(struct lull_fluid_price *demand, const double *shares, double span_s,
+                    double most)
 {
     double step = first_step * most;
 

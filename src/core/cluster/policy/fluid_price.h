@@ -21,7 +21,8 @@ struct lull_fluid_price; /* opaque */
 /* Borrows the jobs and gpus, [type]: how many there are. second_j as in lull_cluster_gain_j().
  * -ENOMEM. */
 int lull_fluid_price_create(const struct lull_cluster_jobs *jobs, const uint64_t *gpus,
-                       uint32_t type_count, double second_j, struct lull_fluid_price **demand_out);
+                            uint32_t type_count, double second_j,
+                            struct lull_fluid_price **demand_out);
 void lull_fluid_price_destroy(struct lull_fluid_price *demand);
 
 /* Another second_j, before the first job. */

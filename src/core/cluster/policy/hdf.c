@@ -145,7 +145,7 @@ static void ended(struct lull_ranked *policy, uint32_t job, uint32_t type)
 
     enter(hdf, asked,
           &asked->points[lull_cluster_first_mode(asked, type, hdf->cluster,
-                                                lull_cluster_ranked_gpus(policy))],
+                                                 lull_cluster_ranked_gpus(policy))],
           -1.0);
 }
 

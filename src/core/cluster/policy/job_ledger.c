@@ -56,8 +56,8 @@ int lull_job_ledger_arrive(struct lull_job_ledger *book, uint32_t job)
 }
 
 void lull_job_ledger_start(struct lull_job_ledger *book, uint32_t job, uint32_t point,
-                             const struct lull_cluster_share *shares, size_t share_count,
-                             int64_t now_ns)
+                           const struct lull_cluster_share *shares, size_t share_count,
+                           int64_t now_ns)
 {
     struct lull_job_record *const page = &book->pages[job];
 
@@ -73,16 +73,15 @@ void lull_job_ledger_start(struct lull_job_ledger *book, uint32_t job, uint32_t 
     page->share_count = share_count;
 }
 
-static void settle(struct lull_job_record *page, const struct lull_cluster_job *job,
-                   int64_t now_ns)
+static void settle(struct lull_job_record *page, const struct lull_cluster_job *job, int64_t now_ns)
 {
     const int64_t stretch_ns = now_ns - page->since_ns;
     const int64_t again_ns = stretch_ns < page->restart_ns ? stretch_ns : page->restart_ns;
 
     assert(stretch_ns >= 0 && page->restart_ns >= 0);
-    page->left_ratio -=
-        fmin((double)(stretch_ns - again_ns) * page->pace / (double)job->points[page->point].time_ns,
-             page->left_ratio);
+    page->left_ratio -= fmin((double)(stretch_ns - again_ns) * page->pace /
+                                 (double)job->points[page->point].time_ns,
+                             page->left_ratio);
     assert(page->left_ratio >= 0.0 && page->left_ratio <= 1.0);
     page->restart_ns -= again_ns;
     page->since_ns = now_ns;
@@ -94,14 +93,13 @@ void lull_job_ledger_settle(struct lull_job_ledger *book, uint32_t job, int64_t 
 }
 
 void lull_job_ledger_reclock(struct lull_job_ledger *book, uint32_t job, uint32_t point,
-                               int64_t now_ns)
+                             int64_t now_ns)
 {
     lull_job_ledger_settle(book, job, now_ns);
     book->pages[job].point = point;
 }
 
-void lull_job_ledger_pace(struct lull_job_ledger *book, uint32_t job, double pace,
-                            int64_t now_ns)
+void lull_job_ledger_pace(struct lull_job_ledger *book, uint32_t job, double pace, int64_t now_ns)
 {
     assert(pace > 0.0 && pace <= 1.0);
     lull_job_ledger_settle(book, job, now_ns);
@@ -109,7 +107,7 @@ void lull_job_ledger_pace(struct lull_job_ledger *book, uint32_t job, double pac
 }
 
 void lull_job_ledger_begin(struct lull_job_ledger *book, uint32_t job, uint32_t point,
-                             int64_t now_ns)
+                           int64_t now_ns)
 {
     const struct lull_cluster_point *points = book->jobs->all[job].points;
     struct lull_job_record *const page = &book->pages[job];
@@ -117,7 +115,8 @@ void lull_job_ledger_begin(struct lull_job_ledger *book, uint32_t job, uint32_t 
     if (point == page->point)
         return;
     /* Not on the GPUs that were meant for it. */
-    if (points[point].gpus != points[page->point].gpus || points[point].type != points[page->point].type) {
+    if (points[point].gpus != points[page->point].gpus ||
+        points[point].type != points[page->point].type) {
         free(page->shares);
         page->shares = NULL;
         page->share_count = 0;
@@ -126,7 +125,7 @@ void lull_job_ledger_begin(struct lull_job_ledger *book, uint32_t job, uint32_t 
 }
 
 void lull_job_ledger_pause(struct lull_job_ledger *book, uint32_t job, int64_t restart_ns,
-                             int64_t now_ns)
+                           int64_t now_ns)
 {
     lull_job_ledger_settle(book, job, now_ns);
     if (restart_ns > book->pages[job].restart_ns)
@@ -154,7 +153,7 @@ int64_t lull_job_ledger_need_ns(const struct lull_job_ledger *book, uint32_t job
 }
 
 int64_t lull_job_ledger_left_ns(const struct lull_job_ledger *book, uint32_t job, uint32_t point,
-                                  int64_t now_ns)
+                                int64_t now_ns)
 {
     struct lull_job_record page = book->pages[job];
 
@@ -169,7 +168,7 @@ int64_t lull_job_ledger_end_ns(const struct lull_job_ledger *book, uint32_t job)
 }
 
 void lull_running_set_add(struct lull_job_ledger *book, struct lull_running_set *running,
-                             uint32_t job)
+                          uint32_t job)
 {
     if (running->count == running->room) {
         const uint32_t room = running->room > 0 ? 2 * running->room : 16;
@@ -186,7 +185,7 @@ void lull_running_set_add(struct lull_job_ledger *book, struct lull_running_set 
 }
 
 void lull_running_set_remove(struct lull_job_ledger *book, struct lull_running_set *running,
-                                uint32_t job)
+                             uint32_t job)
 {
     const uint32_t at = book->pages[job].position;
 

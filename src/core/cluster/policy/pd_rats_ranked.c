@@ -3,8 +3,8 @@
  *
  *   energy + second_j (weighted completion times).
  *
- * Least GPU time for its weight goes first (Smith's rule, of what is left). A job's operating point, clock and
- * number of GPUs alike, is the one of least
+ * Least GPU time for its weight goes first (Smith's rule, of what is left). A job's operating
+ * point, clock and number of GPUs alike, is the one of least
  *
  *   energy + (second_j weight + price GPUs) time,
  *   price = second_j (weight that waits) / (GPUs in all):
@@ -80,7 +80,7 @@ static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t poin
     const double sum_j = it->energy_j + second_j * (double)it->time_ns * 1e-9;
 
     return is_late(policy, job, point, now_ns) && !is_late(policy, job, 0, now_ns) ? sum_j + LATE_J
-                                                                                  : sum_j;
+                                                                                   : sum_j;
 }
 
 static double urgency(const struct lull_ranked *policy)

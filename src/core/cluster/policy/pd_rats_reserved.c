@@ -62,7 +62,7 @@ static int create_pool(struct lull_pd_rats_reserved *policy, struct pool *pool)
     return pool->gpus == NULL || pool->free == NULL
                ? -ENOMEM
                : lull_fluid_price_create(policy->jobs, pool->gpus, types, policy->second_j,
-                                    &pool->demand);
+                                         &pool->demand);
 }
 
 static void destroy(struct lull_cluster_policy *handle)
@@ -155,7 +155,8 @@ static int run(struct pool *pool, uint32_t job, const struct lull_cluster_point 
         pool->running = running;
         pool->running_room = room;
     }
-    if (lull_timeline_take(&pool->free[point->type], now_ns, now_ns + point->time_ns, point->gpus) < 0)
+    if (lull_timeline_take(&pool->free[point->type], now_ns, now_ns + point->time_ns, point->gpus) <
+        0)
         return -ENOMEM;
     pool->running[pool->running_count++] =
         (struct running){job, point->type, point->gpus, now_ns + point->time_ns};
@@ -321,8 +322,8 @@ static bool start(struct lull_pd_rats_reserved *policy, struct pool *pool,
     const struct lull_cluster_job *job = &policy->jobs->all[chosen->job];
     const struct lull_cluster_point *point = &job->points[chosen->point];
 
-    decision->share_count =
-        lull_cluster_place_consolidated(state, job->pool, point->type, point->gpus, decision->shares);
+    decision->share_count = lull_cluster_place_consolidated(state, job->pool, point->type,
+                                                            point->gpus, decision->shares);
     if (decision->share_count == 0 || run(pool, chosen->job, point, now_ns) < 0)
         return false;
     decision->act = LULL_CLUSTER_START;

@@ -72,8 +72,8 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
     struct lull_schedule_set menu;
     struct lull_bid bid;
 
-    lull_schedule_set_make(policy->cluster, &policy->jobs->all[job], lull_prices_slots(policy->prices),
-                   &menu);
+    lull_schedule_set_make(policy->cluster, &policy->jobs->all[job],
+                           lull_prices_slots(policy->prices), &menu);
     /* One that was taken off its GPUs has had its slots. */
     if (now_ns > policy->jobs->all[job].arrival_ns ||
         !lull_bid_choose(policy->prices, &menu.job, &bid))

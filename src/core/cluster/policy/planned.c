@@ -131,8 +131,7 @@ static bool start(struct lull_planned *policy, uint32_t job, int64_t now_ns,
     decision->share_count = plan->share_count;
     decision->reason = lull_planned_is_late(policy, job) ? LATE : policy->planning->reason;
     memcpy(decision->shares, plan->shares, plan->share_count * sizeof(*plan->shares));
-    lull_job_ledger_start(&policy->book, job, plan->point, plan->shares, plan->share_count,
-                            now_ns);
+    lull_job_ledger_start(&policy->book, job, plan->point, plan->shares, plan->share_count, now_ns);
     return true;
 }
 

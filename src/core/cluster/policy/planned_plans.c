@@ -69,7 +69,8 @@ static bool is_choice(const struct lull_planned *policy, const struct lull_clust
     const uint64_t *gpus = policy->members.gpus;
 
     return policy->planning->is_first_mode_only
-               ? point == lull_cluster_first_mode(job, job->points[point].type, policy->cluster, gpus)
+               ? point ==
+                     lull_cluster_first_mode(job, job->points[point].type, policy->cluster, gpus)
                : lull_cluster_point_is_possible(job, point, policy->cluster, gpus);
 }
 

@@ -44,8 +44,8 @@ static double completion_s(const struct lull_cluster_choice *choice, double sett
     return choice->wait_s + choice->run_s;
 }
 
-/* The idle power that its GPUs would have drawn meanwhile is not added. The parameter prices completion
- * times, so that jobs without deadlines need not wait for the last joule. */
+/* The idle power that its GPUs would have drawn meanwhile is not added. The parameter prices
+ * completion times, so that jobs without deadlines need not wait for the last joule. */
 static double added_energy_j(const struct lull_cluster_choice *choice, double setting)
 {
     return choice->energy_j - choice->type->idle_w * choice->point->gpus * choice->run_s +
@@ -75,8 +75,8 @@ static double service_left(const struct lull_cluster_job *job, uint32_t gpus, in
 
 #define ROW(...) (&(const struct lull_cluster_policy_ops){__VA_ARGS__})
 
-/* The usual settings of parameters are chosen from the sweeps of bench/bench_cluster_policies.py, whose
- * tables are in docs/cluster.md. */
+/* The usual settings of parameters are chosen from the sweeps of bench/bench_cluster_policies.py,
+ * whose tables are in docs/cluster.md. */
 static const struct lull_cluster_policy_ops *const table[] = {
     ROW(.name = "fifo",
         .summary = "first come, first served; the first that does not fit holds up its pool",
@@ -192,7 +192,8 @@ int lull_cluster_policy_set(const struct lull_cluster_policy_ops *ops, double se
         return lull_error_set(err, -EINVAL, "policy %s has no knob", ops->name);
     if (!(setting >= ops->parameter->least && setting <= ops->parameter->most))
         return lull_error_set(err, -EINVAL, "policy %s: its knob, %s, goes from %g to %g",
-                              ops->name, ops->parameter->what, ops->parameter->least, ops->parameter->most);
+                              ops->name, ops->parameter->what, ops->parameter->least,
+                              ops->parameter->most);
     *set_out = *ops;
     set_out->setting = setting;
     set_out->is_set = true;

@@ -21,7 +21,8 @@ enum lull_cluster_act {
     LULL_CLUSTER_START,    /* a waiting job starts now in this operating point on these shares */
     LULL_CLUSTER_PREEMPT,  /* a running job stops and waits again */
     LULL_CLUSTER_REJECT,   /* a waiting job will never run */
-    LULL_CLUSTER_RECLOCK,  /* a running job goes on in a operating point that differs only in its clock */
+    LULL_CLUSTER_RECLOCK,  /* a running job goes on in a operating point that differs only in its
+                              clock */
     LULL_CLUSTER_NODE_ON,  /* a node that is off turns on */
     LULL_CLUSTER_NODE_OFF, /* a node that is on and has no job turns off */
 };
@@ -30,7 +31,7 @@ struct lull_cluster_decision {
     enum lull_cluster_act act;
     uint32_t job;                      /* of acts on jobs */
     uint32_t node;                     /* of acts on nodes */
-    uint32_t point;                     /* of start and reclock */
+    uint32_t point;                    /* of start and reclock */
     struct lull_cluster_share *shares; /* of start; the driver gives room for node_count */
     size_t share_count;
     const char *reason; /* static, in the user's words; NULL: the policy gives none */
@@ -71,16 +72,17 @@ struct lull_cluster_policy_calls {
 
     /* The pointers that follow may be NULL. */
 
-    /* Sets the parameter, once and before any other call but create; NULL where there is no parameter. */
+    /* Sets the parameter, once and before any other call but create; NULL where there is no
+     * parameter. */
     void (*set_parameter)(struct lull_cluster_policy *policy, double setting);
 
     /* A job runs now as was decided, or, where a rule around the policy changed the decision, in
      * another operating point. */
     void (*begin)(struct lull_cluster_policy *policy, uint32_t job, uint32_t point, int64_t now_ns);
 
-    /* A running job goes on at this part (above 0, to 1) of its operating point's pace, because it shares
-     * links or a storage with others (contention.h), and so would end at end_ns. Jobs start at a
-     * pace of 1. */
+    /* A running job goes on at this part (above 0, to 1) of its operating point's pace, because it
+     * shares links or a storage with others (contention.h), and so would end at end_ns. Jobs start
+     * at a pace of 1. */
     void (*pace)(struct lull_cluster_policy *policy, uint32_t job, double pace, int64_t end_ns,
                  int64_t now_ns);
 
@@ -101,10 +103,10 @@ struct lull_cluster_policy_ops {
     const char *name;
     const char *summary; /* one line */
     const struct lull_cluster_policy_calls *calls;
-    const void *rule;                     /* what calls->create reads; NULL: it reads none */
+    const void *rule; /* what calls->create reads; NULL: it reads none */
     const struct lull_policy_parameter *parameter; /* NULL: the policy has none */
-    bool needs_value;                     /* the policy rejects jobs without a value */
-    double setting;                       /* of the parameter, in a copy of lull_cluster_policy_set() */
+    bool needs_value;                              /* the policy rejects jobs without a value */
+    double setting; /* of the parameter, in a copy of lull_cluster_policy_set() */
     bool is_set;
 };
 

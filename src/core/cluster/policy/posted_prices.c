@@ -15,7 +15,7 @@ struct posted_prices_slot {
 struct posted_prices_row {
     struct lull_price_law law;
     struct posted_prices_slot *slots; /* one more than are known */
-    uint32_t summed;    /* before_j holds up to here */
+    uint32_t summed;                  /* before_j holds up to here */
 };
 
 struct lull_prices {
@@ -85,7 +85,8 @@ uint32_t lull_prices_slots(const struct lull_prices *prices)
 static int grow(struct lull_prices *prices, uint32_t room)
 {
     for (uint32_t i = 0; i < prices->type_count; i++) {
-        struct posted_prices_slot *slots = realloc(prices->rows[i].slots, ((size_t)room + 1) * sizeof(*slots));
+        struct posted_prices_slot *slots =
+            realloc(prices->rows[i].slots, ((size_t)room + 1) * sizeof(*slots));
 
         if (slots == NULL)
             return -ENOMEM;

@@ -7,10 +7,11 @@
  *
  * for q jobs that wait for the C GPUs of the type, since a job holds up those behind it. lambda, in
  * J per second of completion time, follows what is left of the budget: the budget is a share of the
- * energy that all jobs so far would take in their first operating point, and a job that would overdraw it gets
- * its operating point of least energy. Gangs take numbers of GPUs that are powers of two where they have such
- * operating points, so that nodes stay whole (buddy allocation). Energy of beginning again after a preemption
- * and of lost work is not in the budget. SPDX-License-Identifier: Apache-2.0
+ * energy that all jobs so far would take in their first operating point, and a job that would
+ * overdraw it gets its operating point of least energy. Gangs take numbers of GPUs that are powers
+ * of two where they have such operating points, so that nodes stay whole (buddy allocation). Energy
+ * of beginning again after a preemption and of lost work is not in the budget.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <math.h>

@@ -20,8 +20,8 @@ static bool is_on_menu(const struct lull_price_law *law, const struct lull_slot_
 }
 
 /* The best start of a operating point, if it is better than the bid. */
-static void bid_point(struct lull_prices *prices, const struct lull_slot_point *point, uint32_t number,
-                     struct lull_bid *bid)
+static void bid_point(struct lull_prices *prices, const struct lull_slot_point *point,
+                      uint32_t number, struct lull_bid *bid)
 {
     const struct lull_price_law *law = lull_prices_law(prices, point->type);
 

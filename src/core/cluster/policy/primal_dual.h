@@ -6,8 +6,8 @@
  *
  * A job is one of slots.h with reject_j 0: a schedule gains -(cost_j + delay_j (start - first)).
  * The menu: schedules that gain at least L per GPU and slot, at most U per GPU, and take no more
- * than a gang (posted_prices.h) of their type. All others are passed over, and the theorem says nothing of
- * them.
+ * than a gang (posted_prices.h) of their type. All others are passed over, and the theorem says
+ * nothing of them.
  *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -33,9 +33,10 @@ struct lull_bid_account {
 };
 
 /*
- * Looks at all schedules of the menu: the highest gain less price, the first operating point and earliest
- * start of equals. Makes slots known up to the job's last. True: gain is above price, which means
- * that there is room. -ENOMEM is false with an empty menu. O(types * slots + starts * operating points).
+ * Looks at all schedules of the menu: the highest gain less price, the first operating point and
+ * earliest start of equals. Makes slots known up to the job's last. True: gain is above price,
+ * which means that there is room. -ENOMEM is false with an empty menu. O(types * slots + starts *
+ * operating points).
  */
 bool lull_bid_choose(struct lull_prices *prices, const struct lull_slot_job *job,
                      struct lull_bid *bid_out);
@@ -52,8 +53,8 @@ double lull_bid_ratio(const struct lull_price_law *laws, uint32_t type_count);
 
 /*
  * Widens the laws [type] of the types that a job's schedules take, so that they are on the menu at
- * their first starts: gang, least_j and most_j, which are 0 where there was no job yet. A operating point that
- * could take all GPUs of its type, or gains nothing, stays off the menu.
+ * their first starts: gang, least_j and most_j, which are 0 where there was no job yet. A operating
+ * point that could take all GPUs of its type, or gains nothing, stays off the menu.
  */
 void lull_bid_widen(const struct lull_slot_job *job, struct lull_price_law *laws);
 

@@ -45,8 +45,8 @@ struct lull_cluster_ranking {
                    int64_t need_ns);
     bool is_fixed; /* need_ns does not count: a job's rank never changes */
 
-    /* A job may be given any of its operating points of a type; otherwise only as many GPUs as the first of
-       the type has. */
+    /* A job may be given any of its operating points of a type; otherwise only as many GPUs as the
+       first of the type has. */
     bool is_elastic;
 
     /* The number of GPUs changes while a job runs, where that is worth beginning again: cost() is
@@ -57,8 +57,8 @@ struct lull_cluster_ranking {
        1, and always the same. NULL: deadlines do not count. */
     double (*urgency)(const struct lull_ranked *ranked);
 
-    /* Of the operating points that a job may be given now the one that costs least, of equals the first; NULL:
-       the first of the type. */
+    /* Of the operating points that a job may be given now the one that costs least, of equals the
+       first; NULL: the first of the type. */
     double (*cost)(const struct lull_ranked *ranked, uint32_t job, uint32_t point,
                    const struct lull_queue_stats *queue, int64_t now_ns);
 
@@ -66,14 +66,14 @@ struct lull_cluster_ranking {
        twentieth in their queue; NULL: never. */
     double (*level)(const struct lull_ranked *ranked, const struct lull_queue_stats *queue);
 
-    /* The one type that a new job may use, of those that its operating points name; NULL: any. `queues`: of
-       the job's pool, by type. */
+    /* The one type that a new job may use, of those that its operating points name; NULL: any.
+       `queues`: of the job's pool, by type. */
     uint32_t (*dispatch)(const struct lull_ranked *ranked, uint32_t job,
                          const struct lull_queue_stats *queues);
 
     /*
-     * This part of a job is to run in a operating point (is_on), or after all does not: it stops, or goes on
-     * in another one. NULL: the rule does not need to know.
+     * This part of a job is to run in a operating point (is_on), or after all does not: it stops,
+     * or goes on in another one. NULL: the rule does not need to know.
      */
     void (*book)(struct lull_ranked *ranked, uint32_t job, uint32_t point, double left_ratio,
                  bool is_on);

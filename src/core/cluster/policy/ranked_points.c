@@ -18,7 +18,8 @@ uint32_t lull_ranked_entry_point(const struct lull_ranked *policy, uint32_t job,
         lull_cluster_first_mode(asked, type, policy->cluster, policy->scratch.members.gpus);
 
     for (uint32_t point = best; policy->ranking->is_elastic && point < asked->point_count; point++)
-        if (asked->points[point].type == type && asked->points[point].gpus < asked->points[best].gpus)
+        if (asked->points[point].type == type &&
+            asked->points[point].gpus < asked->points[best].gpus)
             best = point;
     return best;
 }
@@ -47,7 +48,8 @@ int64_t lull_ranked_rank(const struct lull_ranked *policy, uint32_t job, uint32_
     const int64_t need_ns = is_running ? lull_job_ledger_end_ns(&policy->book, job) - now_ns
                                        : lull_job_ledger_need_ns(&policy->book, job, its);
 
-    rank = policy->ranking->rank(asked, asked->points[its].gpus, asked->points[its].time_ns, need_ns);
+    rank =
+        policy->ranking->rank(asked, asked->points[its].gpus, asked->points[its].time_ns, need_ns);
     if (policy->book.pages[job].is_urgent)
         rank /= policy->ranking->urgency(policy);
     return (int64_t)fmin(rank, 4e18);
@@ -90,9 +92,9 @@ bool lull_ranked_choose(const struct lull_ranked *policy, const struct lull_clus
 
     while (most >= entry->gpus) {
         const uint32_t point = lull_ranked_cheapest(policy, job, entry_point,
-                                                   is_elastic ? 0 : entry->gpus, most, now_ns);
-        const size_t shares = lull_cluster_place_consolidated(state, asked->pool, entry->type,
-                                                              asked->points[point].gpus, shares_out);
+                                                    is_elastic ? 0 : entry->gpus, most, now_ns);
+        const size_t shares = lull_cluster_place_consolidated(
+            state, asked->pool, entry->type, asked->points[point].gpus, shares_out);
 
         if (shares > 0) {
             *point_out = point;

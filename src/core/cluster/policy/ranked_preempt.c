@@ -69,7 +69,7 @@ static uint32_t gpus_of(const struct lull_ranked *policy, uint32_t job)
 static void give(struct lull_ranked *policy, uint32_t job)
 {
     lull_trial_state_give(&policy->scratch, policy->book.pages[job].shares,
-                              policy->book.pages[job].share_count);
+                          policy->book.pages[job].share_count);
 }
 
 /* A job that has just begun ranks before whatever comes later at the same time; and its start may
@@ -80,9 +80,9 @@ static bool has_just_begun(const struct lull_ranked *policy, uint32_t job, int64
 }
 
 /*
- * Pops jobs from the one that ranks last on until the job fits in its entry operating point. Its shares are in
- * the plan then, and the scratch is as the cluster would be without those that were popped. Returns
- * how many were popped.
+ * Pops jobs from the one that ranks last on until the job fits in its entry operating point. Its
+ * shares are in the plan then, and the scratch is as the cluster would be without those that were
+ * popped. Returns how many were popped.
  */
 static uint32_t pop_enough(struct lull_ranked *policy, struct lull_ranked_group *group,
                            const struct lull_cluster_state *state, uint32_t job,

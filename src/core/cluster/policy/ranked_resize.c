@@ -26,9 +26,10 @@ static bool can_move(const struct lull_ranked *policy, uint32_t job, int64_t now
            page->since_ns < now_ns;
 }
 
-/* What a running job gains by a operating point with more GPUs, less what beginning again costs, for each
-   GPU-second that it takes. */
-static double gain_by(const struct lull_ranked *policy, uint32_t job, uint32_t point, int64_t now_ns)
+/* What a running job gains by a operating point with more GPUs, less what beginning again costs,
+   for each GPU-second that it takes. */
+static double gain_by(const struct lull_ranked *policy, uint32_t job, uint32_t point,
+                      int64_t now_ns)
 {
     const struct lull_cluster_point *old = point_of(policy, job);
     const struct lull_cluster_point *wide = &policy->book.jobs->all[job].points[point];

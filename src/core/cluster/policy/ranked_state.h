@@ -101,15 +101,16 @@ void lull_ranked_hurry(struct lull_ranked *policy, int64_t now_ns);
 /* Whether clocks are to be chosen anew in a group; if so, they are taken to be. */
 bool lull_ranked_has_new_level(struct lull_ranked *policy, size_t group);
 
-/* The next running job from the group's cursor on whose clock is to change, and its new operating point. */
+/* The next running job from the group's cursor on whose clock is to change, and its new operating
+ * point. */
 bool lull_ranked_next_clock(struct lull_ranked *policy, size_t group, int64_t now_ns,
                             uint32_t *job_out, uint32_t *point_out);
 
 /* The operating point that stands for a job's shape in a type; point_count: it has none there. */
 uint32_t lull_ranked_entry_point(const struct lull_ranked *policy, uint32_t job, uint32_t type);
 
-/* The operating point of least cost of the type, whatever is free, where running jobs are resized; else the
-   entry operating point itself. */
+/* The operating point of least cost of the type, whatever is free, where running jobs are resized;
+   else the entry operating point itself. */
 uint32_t lull_ranked_wanted(const struct lull_ranked *policy, uint32_t job, uint32_t entry_point,
                             int64_t now_ns);
 
@@ -117,13 +118,13 @@ uint32_t lull_ranked_wanted(const struct lull_ranked *policy, uint32_t job, uint
 int64_t lull_ranked_rank(const struct lull_ranked *policy, uint32_t job, uint32_t point,
                          int64_t now_ns);
 
-/* The operating point of least cost, of `like`'s type, with `gpus` GPUs; 0: any number up to `most`. Without a
-   cost `like` itself. */
+/* The operating point of least cost, of `like`'s type, with `gpus` GPUs; 0: any number up to
+   `most`. Without a cost `like` itself. */
 uint32_t lull_ranked_cheapest(const struct lull_ranked *policy, uint32_t job, uint32_t like,
                               uint32_t gpus, uint64_t most, int64_t now_ns);
 
-/* The operating point of least cost that could be placed, and its shares: of those with as many GPUs as the
-   entry operating point, or, if it is elastic, with fewer or more. False: none. */
+/* The operating point of least cost that could be placed, and its shares: of those with as many
+   GPUs as the entry operating point, or, if it is elastic, with fewer or more. False: none. */
 bool lull_ranked_choose(const struct lull_ranked *policy, const struct lull_cluster_state *state,
                         uint32_t job, uint32_t entry_point, bool is_elastic, int64_t now_ns,
                         uint32_t *point_out, struct lull_cluster_share *shares_out,

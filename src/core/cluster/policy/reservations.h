@@ -1,7 +1,7 @@
 /*
- * Which waiting jobs should run when and in which operating point: reservations in time for all of them at
- * once, made anew whenever something has changed. Nothing is promised before it begins, so that a
- * job that comes later may displace one that has not begun.
+ * Which waiting jobs should run when and in which operating point: reservations in time for all of
+ * them at once, made anew whenever something has changed. Nothing is promised before it begins, so
+ * that a job that comes later may displace one that has not begun.
  *
  * A GPU-second at time t has a posted price that fades from what the jobs that wait are worth to
  * what jobs that are still to come probably will be (fluid_price.h):
@@ -9,10 +9,10 @@
  *   price(t) = near exp(-(t - now) / fade) + far (1 - exp(-(t - now) / fade))
  *
  * Jobs are placed one after the other, each in its schedule of highest gain less price, at the
- * earliest start of each operating point; one whose gain no schedule's price leaves anything of stays out. The
- * order is that of gain per GPU-second; `near` is searched for, and after that orders that differ
- * a little at random. Of all plans tried, the one is kept whose gains, less what it takes at `far`
- * prices from jobs to come, are highest.
+ * earliest start of each operating point; one whose gain no schedule's price leaves anything of
+ * stays out. The order is that of gain per GPU-second; `near` is searched for, and after that
+ * orders that differ a little at random. Of all plans tried, the one is kept whose gains, less what
+ * it takes at `far` prices from jobs to come, are highest.
  *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -40,8 +40,8 @@ struct lull_reservation {
 struct lull_reservation_room {
     const struct lull_cluster_job *jobs;
     uint32_t type_count;
-    const uint64_t *gpus;       /* [type] of the pool; a operating point of a type with less is skipped */
-    const uint32_t *memory_mib; /* [type]; 0: not known */
+    const uint64_t *gpus; /* [type] of the pool; a operating point of a type with less is skipped */
+    const uint32_t *memory_mib;       /* [type]; 0: not known */
     const struct lull_timeline *free; /* [type], from now_ns on; never falling */
     const double *far_j;              /* [type] J per GPU and second; >= 0 */
     double fade_ns;                   /* > 0 */
@@ -56,10 +56,10 @@ int lull_reserver_create(uint32_t type_count, struct lull_reserver **reserver_ou
 void lull_reserver_destroy(struct lull_reserver *reserver);
 
 /*
- * Chooses operating point and start of each of plan[0..count), whose jobs are set, and puts them into the
- * order of the best plan. Jobs that have to run come before all others. most_steps: how much may be
- * tried, in looks at a reserved step (some nanoseconds each); where it does not suffice for all
- * jobs those that pay least per GPU-second are left out. -ENOMEM.
+ * Chooses operating point and start of each of plan[0..count), whose jobs are set, and puts them
+ * into the order of the best plan. Jobs that have to run come before all others. most_steps: how
+ * much may be tried, in looks at a reserved step (some nanoseconds each); where it does not suffice
+ * for all jobs those that pay least per GPU-second are left out. -ENOMEM.
  */
 int lull_reserver_plan(struct lull_reserver *reserver, const struct lull_reservation_room *room,
                        struct lull_random *random, double most_steps, struct lull_reservation *plan,

@@ -3,8 +3,7 @@
 
 #include <errno.h>
 
-int lull_trial_state_init(struct lull_trial_state *scratch,
-                              const struct lull_cluster *cluster)
+int lull_trial_state_init(struct lull_trial_state *scratch, const struct lull_cluster *cluster)
 {
     *scratch = (struct lull_trial_state){0};
     if (lull_node_groups_init(&scratch->members, cluster) < 0 ||
@@ -19,8 +18,8 @@ void lull_trial_state_fini(struct lull_trial_state *scratch)
     lull_node_groups_fini(&scratch->members);
 }
 
-void lull_trial_state_sync(struct lull_trial_state *scratch,
-                               const struct lull_cluster_state *real, uint32_t pool, uint32_t type)
+void lull_trial_state_sync(struct lull_trial_state *scratch, const struct lull_cluster_state *real,
+                           uint32_t pool, uint32_t type)
 {
     const size_t group = (size_t)pool * lull_cluster_state_cluster(real)->type_count + type;
 
@@ -39,7 +38,7 @@ void lull_trial_state_sync(struct lull_trial_state *scratch,
 }
 
 void lull_trial_state_give(struct lull_trial_state *scratch,
-                               const struct lull_cluster_share *shares, size_t count)
+                           const struct lull_cluster_share *shares, size_t count)
 {
     const struct lull_cluster_node *nodes = lull_cluster_state_cluster(scratch->state)->nodes;
 

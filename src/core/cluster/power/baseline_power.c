@@ -13,8 +13,9 @@ static double seconds(int64_t ns)
     return (double)ns * 1e-9;
 }
 
-void lull_baseline_power_power(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                     bool turns_nodes_off, double *rest_w_out)
+void lull_baseline_power_power(const struct lull_cluster *cluster,
+                               const struct lull_cluster_jobs *jobs, bool turns_nodes_off,
+                               double *rest_w_out)
 {
     for (uint32_t i = 0; i < cluster->type_count; i++)
         rest_w_out[i] = cluster->types[i].idle_w;
@@ -28,8 +29,8 @@ void lull_baseline_power_power(const struct lull_cluster *cluster, const struct 
         for (uint32_t m = 0; m < jobs->all[i].point_count; m++) {
             const struct lull_cluster_point *point = &jobs->all[i].points[m];
 
-            rest_w_out[point->type] =
-                fmin(rest_w_out[point->type], point->energy_j / seconds(point->time_ns) / point->gpus);
+            rest_w_out[point->type] = fmin(rest_w_out[point->type],
+                                           point->energy_j / seconds(point->time_ns) / point->gpus);
         }
 }
 
@@ -57,8 +58,8 @@ static int64_t least_of(const struct lull_cluster_job *job, double *gpu_ns_out)
     return time_ns;
 }
 
-int lull_baseline_power_least_end(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                        int64_t *end_ns_out)
+int lull_baseline_power_least_end(const struct lull_cluster *cluster,
+                                  const struct lull_cluster_jobs *jobs, int64_t *end_ns_out)
 {
     double *gpus = calloc(cluster->pool_count, sizeof(*gpus));
     double *work_ns = calloc(cluster->pool_count, sizeof(*work_ns)); /* of those that come later */
@@ -88,8 +89,8 @@ int lull_baseline_power_least_end(const struct lull_cluster *cluster, const stru
 }
 
 double lull_baseline_power_energy_j(const struct lull_cluster *cluster, const double *rest_w,
-                          const struct lull_cluster_failure *failures, size_t failure_count,
-                          int64_t end_ns)
+                                    const struct lull_cluster_failure *failures,
+                                    size_t failure_count, int64_t end_ns)
 {
     double all_j = lull_baseline_power_total_w(cluster, rest_w) * seconds(end_ns);
 

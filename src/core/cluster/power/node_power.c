@@ -99,7 +99,8 @@ static void want(struct lull_node_power *policy, uint32_t job, bool waits)
         return;
     policy->waits[job] = waits;
     for (uint32_t point = 0; point < asked->point_count; point++) {
-        const uint32_t number = asked->pool * policy->cluster->type_count + asked->points[point].type;
+        const uint32_t number =
+            asked->pool * policy->cluster->type_count + asked->points[point].type;
         const uint32_t gpus = asked->points[point].gpus;
 
         if (gpus > policy->groups[number].gpus || is_counted(policy, asked, point))

@@ -35,8 +35,9 @@ static int check(const struct lull_power_budget *room, struct lull_error *err)
         return lull_error_set(err, -EINVAL, "a peak is at least the mean, not %g times it",
                               cap->peak_ratio);
     for (uint32_t i = 0; i < room->cluster->node_count; i++) {
-        const double turning_on_w =
-            cap->turns_nodes_on ? lull_power_budget_turning_on_w(room->cluster, i) : room->node_w[i];
+        const double turning_on_w = cap->turns_nodes_on
+                                        ? lull_power_budget_turning_on_w(room->cluster, i)
+                                        : room->node_w[i];
 
         most_more_w = fmax(most_more_w, turning_on_w - room->node_w[i]);
         if (cap->node_w > 0.0 && turning_on_w > cap->node_w)
@@ -87,8 +88,8 @@ static void count_node(struct lull_power_budget *room, uint32_t number)
 }
 
 int lull_power_budget_init(struct lull_power_budget *room, const struct lull_cluster *cluster,
-                         const struct lull_cluster_jobs *jobs, const struct lull_power_cap *cap,
-                         struct lull_error *err)
+                           const struct lull_cluster_jobs *jobs, const struct lull_power_cap *cap,
+                           struct lull_error *err)
 {
     int rc;
 
@@ -153,14 +154,15 @@ static void draw(struct lull_power_budget *room, uint32_t node, double more_w)
     room->sum_w += more_w;
 }
 
-static void draw_all(struct lull_power_budget *room, const struct lull_power_load *load, double gpu_w)
+static void draw_all(struct lull_power_budget *room, const struct lull_power_load *load,
+                     double gpu_w)
 {
     for (uint32_t i = 0; i < load->share_count; i++)
         draw(room, load->shares[i].node, gpu_w * load->shares[i].gpus);
 }
 
 int lull_power_budget_add(struct lull_power_budget *room, uint32_t job, uint32_t point,
-                        const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
+                          const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
 {
     struct lull_power_load *const load = &room->loads[job];
     struct lull_cluster_share *own = malloc(count * sizeof(*own));
@@ -179,7 +181,7 @@ int lull_power_budget_add(struct lull_power_budget *room, uint32_t job, uint32_t
 }
 
 int lull_power_budget_reclock(struct lull_power_budget *room, uint32_t job, uint32_t point,
-                            int64_t now_ns)
+                              int64_t now_ns)
 {
     struct lull_power_load *const load = &room->loads[job];
     const int64_t end_ns = now_ns + room->jobs->all[job].points[point].time_ns;
@@ -267,7 +269,7 @@ static bool next_end(const struct lull_power_budget *room, struct lull_heap *fro
 }
 
 int64_t lull_power_budget_when(const struct lull_power_budget *room, double more_w, int64_t now_ns,
-                             double *spare_w_out)
+                               double *spare_w_out)
 {
     struct lull_heap frontier = {0};
     struct lull_heap_entry end;
@@ -309,7 +311,7 @@ static bool could_stay_under(const struct lull_power_budget *room, uint32_t job,
 bool lull_power_budget_could(const struct lull_power_budget *room, uint32_t job, uint32_t point)
 {
     return lull_cluster_point_is_possible(&room->jobs->all[job], point, room->cluster,
-                                         room->gpus_of) &&
+                                          room->gpus_of) &&
            could_stay_under(room, job, point);
 }
 
@@ -321,7 +323,8 @@ bool lull_power_budget_expect(struct lull_power_budget *room, uint32_t job)
     for (uint32_t point = 0; point < room->jobs->all[job].point_count; point++)
         if (lull_power_budget_could(room, job, point)) {
             could = true;
-            room->least_w[job] = fmin(room->least_w[job], lull_power_budget_total_w(room, job, point));
+            room->least_w[job] =
+                fmin(room->least_w[job], lull_power_budget_total_w(room, job, point));
         }
     return could;
 }

@@ -49,15 +49,17 @@ struct lull_power_budget {
 
 /* Starts with all nodes on and idle. Errors: as lull_power_cap_wrap. */
 int lull_power_budget_init(struct lull_power_budget *room, const struct lull_cluster *cluster,
-                         const struct lull_cluster_jobs *jobs, const struct lull_power_cap *cap,
-                         struct lull_error *err);
+                           const struct lull_cluster_jobs *jobs, const struct lull_power_cap *cap,
+                           struct lull_error *err);
 void lull_power_budget_fini(struct lull_power_budget *room);
 
 /* What a GPU of a job in a operating point draws more than an idle one, W; >= 0. */
-double lull_power_budget_extra_w(const struct lull_power_budget *room, uint32_t job, uint32_t point);
+double lull_power_budget_extra_w(const struct lull_power_budget *room, uint32_t job,
+                                 uint32_t point);
 
 /* What all GPUs of a job in a operating point draw more than idle ones, W; >= 0. */
-double lull_power_budget_total_w(const struct lull_power_budget *room, uint32_t job, uint32_t point);
+double lull_power_budget_total_w(const struct lull_power_budget *room, uint32_t job,
+                                 uint32_t point);
 
 /* What a node draws without jobs, W: on and idle; while it turns on. */
 double lull_power_budget_idle_w(const struct lull_cluster *cluster, uint32_t node);
@@ -69,11 +71,12 @@ bool lull_power_budget_has_on(const struct lull_power_budget *room, uint32_t nod
 
 /* A job runs from now on. -ENOMEM: nothing has changed. */
 int lull_power_budget_add(struct lull_power_budget *room, uint32_t job, uint32_t point,
-                        const struct lull_cluster_share *shares, size_t count, int64_t now_ns);
+                          const struct lull_cluster_share *shares, size_t count, int64_t now_ns);
 
-/* A job that runs goes on in another operating point of as many GPUs. -ENOMEM: nothing has changed. */
+/* A job that runs goes on in another operating point of as many GPUs. -ENOMEM: nothing has changed.
+ */
 int lull_power_budget_reclock(struct lull_power_budget *room, uint32_t job, uint32_t point,
-                            int64_t now_ns);
+                              int64_t now_ns);
 
 /* A running job ends at another time; without memory for that the old one stands. */
 void lull_power_budget_expect_end(struct lull_power_budget *room, uint32_t job, int64_t end_ns);
@@ -90,20 +93,20 @@ void lull_power_budget_set_empty(struct lull_power_budget *room, uint32_t node, 
  * then.
  */
 int64_t lull_power_budget_when(const struct lull_power_budget *room, double more_w, int64_t now_ns,
-                             double *spare_w_out);
+                               double *spare_w_out);
 
 /* Whether the empty cluster could hold a job in a operating point under the caps. */
 bool lull_power_budget_could(const struct lull_power_budget *room, uint32_t job, uint32_t point);
 
-/* A job came: notes what it needs at least; false: the empty cluster could not hold any operating point of it
- * under the caps. */
+/* A job came: notes what it needs at least; false: the empty cluster could not hold any operating
+ * point of it under the caps. */
 bool lull_power_budget_expect(struct lull_power_budget *room, uint32_t job);
 
 /* ---- power_place.c ------------------------------------------------------------------------- */
 
 /* Whether two operating points of a job differ in nothing but their clock. */
-bool lull_power_budget_is_clock_of(const struct lull_power_budget *room, uint32_t job, uint32_t point,
-                                 uint32_t of);
+bool lull_power_budget_is_clock_of(const struct lull_power_budget *room, uint32_t job,
+                                   uint32_t point, uint32_t of);
 
 /* A job for which lull_power_room_expect() was true waits for its start; it does so no longer. */
 void lull_power_budget_wait(struct lull_power_budget *room, uint32_t job, bool waits);
@@ -114,22 +117,24 @@ void lull_power_budget_wait(struct lull_power_budget *room, uint32_t job, bool w
  * nobody else waits: its clock costs nobody.
  */
 uint32_t lull_power_budget_cheapest_point(const struct lull_power_budget *room,
-                                      const struct lull_cluster_decision *decision, int64_t now_ns);
+                                          const struct lull_cluster_decision *decision,
+                                          int64_t now_ns);
 
-/* The job waits for watts from now on, unless another does: those of its most modest operating point. */
+/* The job waits for watts from now on, unless another does: those of its most modest operating
+ * point. */
 void lull_power_budget_reserve(struct lull_power_budget *room, uint32_t job, int64_t now_ns);
 
 /* Whether the job that waits for watts is no worse off if another draws more_w more until until_ns;
  * and notes that it does. */
-bool lull_power_budget_fits_reservation(const struct lull_power_budget *room, uint32_t job, double more_w,
-                              int64_t until_ns);
+bool lull_power_budget_fits_reservation(const struct lull_power_budget *room, uint32_t job,
+                                        double more_w, int64_t until_ns);
 void lull_power_budget_pass(struct lull_power_budget *room, uint32_t job, double more_w,
-                          int64_t until_ns);
+                            int64_t until_ns);
 
-/* Puts a start elsewhere, or into another operating point, where it does not fit as it is; false: nothing
- * fits. */
+/* Puts a start elsewhere, or into another operating point, where it does not fit as it is; false:
+ * nothing fits. */
 bool lull_power_budget_replace(const struct lull_power_budget *room,
-                             const struct lull_cluster_state *state, int64_t now_ns,
-                             struct lull_cluster_decision *decision);
+                               const struct lull_cluster_state *state, int64_t now_ns,
+                               struct lull_cluster_decision *decision);
 
 #endif

@@ -82,10 +82,11 @@ static void node_changed(struct lull_cluster_policy *handle, const struct lull_c
     if (power == LULL_CLUSTER_ON)
         lull_power_budget_set_empty(&policy->room, node, lull_power_budget_idle_w(cluster, node));
     else if (power == LULL_CLUSTER_TURNING_ON)
-        lull_power_budget_set_empty(&policy->room, node, lull_power_budget_turning_on_w(cluster, node));
+        lull_power_budget_set_empty(&policy->room, node,
+                                    lull_power_budget_turning_on_w(cluster, node));
     else if (power == LULL_CLUSTER_OFF)
         lull_power_budget_set_empty(&policy->room, node,
-                                  cluster->types[cluster->nodes[node].type].off_w);
+                                    cluster->types[cluster->nodes[node].type].off_w);
     if (policy->inner.calls->node != NULL)
         policy->inner.calls->node(policy->inner.policy, state, node, now_ns);
 }
@@ -118,16 +119,16 @@ static bool admit(struct lull_power_capped *policy, const struct lull_cluster_st
 
     if (!lull_power_budget_replace(&policy->room, state, now_ns, decision)) {
         if (!lull_power_budget_has(&policy->room,
-                                 lull_power_budget_total_w(&policy->room, job, wanted)))
+                                   lull_power_budget_total_w(&policy->room, job, wanted)))
             lull_power_budget_reserve(&policy->room, job, now_ns);
         return false;
     }
     more_w = lull_power_budget_total_w(&policy->room, job, decision->point);
     if (lull_power_budget_add(&policy->room, job, decision->point, decision->shares,
-                            decision->share_count, now_ns) < 0)
+                              decision->share_count, now_ns) < 0)
         return false;
     lull_power_budget_pass(&policy->room, job, more_w,
-                         now_ns + policy->jobs->all[job].points[decision->point].time_ns);
+                           now_ns + policy->jobs->all[job].points[decision->point].time_ns);
     if (decision->point != wanted)
         decision->reason = "in a mode that stays under the power cap";
     return true;
@@ -135,7 +136,8 @@ static bool admit(struct lull_power_capped *policy, const struct lull_cluster_st
 
 /* ---- other decisions ---------------------------------------------------------------------- */
 
-/* The clock of a running job: no operating point that would be too much, but one as near as can be. */
+/* The clock of a running job: no operating point that would be too much, but one as near as can be.
+ */
 static bool reclock(struct lull_power_capped *policy, int64_t now_ns,
                     struct lull_cluster_decision *decision)
 {
@@ -148,7 +150,7 @@ static bool reclock(struct lull_power_capped *policy, int64_t now_ns,
 
     for (uint32_t i = 0; i < load->share_count; i++)
         has = has && lull_power_budget_has_on(&policy->room, load->shares[i].node,
-                                            more_w * load->shares[i].gpus);
+                                              more_w * load->shares[i].gpus);
     return (more_w <= 0.0 || (has && lull_power_budget_fits_reservation(
                                          &policy->room, job, more_w * points[decision->point].gpus,
                                          now_ns + points[decision->point].time_ns))) &&

@@ -1,19 +1,19 @@
 /*
  * A power cap around any policy: of the whole cluster, of each node, or both. What counts is the
- * sum of peaks, as a job's GPUs rise and fall together: a job in a operating point draws its mean power,
- * energy over time, times a peak factor on each GPU (never less than an idle one); GPUs without a
- * job draw idle power; nodes turning on the more of idle and turn-on power; a node that is down by
- * a failure counts as idle, since nobody asks before it is back; nodes that are off their off
- * power.
+ * sum of peaks, as a job's GPUs rise and fall together: a job in a operating point draws its mean
+ * power, energy over time, times a peak factor on each GPU (never less than an idle one); GPUs
+ * without a job draw idle power; nodes turning on the more of idle and turn-on power; a node that
+ * is down by a failure counts as idle, since nobody asks before it is back; nodes that are off
+ * their off power.
  *
- * A start that would exceed a cap is tried in the policy's operating point on other nodes, then in the other
- * operating points, those that draw most first; else the job goes back to the policy to wait. While the
- * first such job waits for the cluster's cap, later ones may pass only where they will not delay
- * it: they end before the watts that it needs are free, or leave enough of them (EASY backfill in
- * watts). While others wait, a job starts at the clock that costs least at the prices of watts and
- * GPUs that those who wait make (power_price.h), if its deadline allows: more gets done under the
- * cap. A job that no operating point could ever keep under the cap is rejected. Turning a node on waits
- * likewise.
+ * A start that would exceed a cap is tried in the policy's operating point on other nodes, then in
+ * the other operating points, those that draw most first; else the job goes back to the policy to
+ * wait. While the first such job waits for the cluster's cap, later ones may pass only where they
+ * will not delay it: they end before the watts that it needs are free, or leave enough of them
+ * (EASY backfill in watts). While others wait, a job starts at the clock that costs least at the
+ * prices of watts and GPUs that those who wait make (power_price.h), if its deadline allows: more
+ * gets done under the cap. A job that no operating point could ever keep under the cap is rejected.
+ * Turning a node on waits likewise.
  *
  * A policy that preempts may go back and forth around a cap, as what it starts instead is refused
  * or gets another operating point: tell it of no job that it may be preempted.

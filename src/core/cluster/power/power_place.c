@@ -15,8 +15,8 @@
 #define SPARE_RATIO 0.2
 #define SPARE_LOSS 4.0
 
-bool lull_power_budget_is_clock_of(const struct lull_power_budget *room, uint32_t job, uint32_t point,
-                                 uint32_t of)
+bool lull_power_budget_is_clock_of(const struct lull_power_budget *room, uint32_t job,
+                                   uint32_t point, uint32_t of)
 {
     const struct lull_cluster_point *points = room->jobs->all[job].points;
 
@@ -29,7 +29,8 @@ static bool has_price(const struct lull_power_budget *room)
     return room->cap.cluster_w > room->idle_w;
 }
 
-static struct lull_power_use use_of(const struct lull_power_budget *room, uint32_t job, uint32_t point)
+static struct lull_power_use use_of(const struct lull_power_budget *room, uint32_t job,
+                                    uint32_t point)
 {
     const struct lull_cluster_point *asked = &room->jobs->all[job].points[point];
     const double time_s = (double)asked->time_ns * 1e-9;
@@ -78,7 +79,8 @@ static double watts_ratio(const struct lull_power_budget *room)
 }
 
 uint32_t lull_power_budget_cheapest_point(const struct lull_power_budget *room,
-                                      const struct lull_cluster_decision *decision, int64_t now_ns)
+                                          const struct lull_cluster_decision *decision,
+                                          int64_t now_ns)
 {
     const struct lull_cluster_job *job = &room->jobs->all[decision->job];
     const int64_t left_ns = job->deadline_ns - now_ns;
@@ -105,15 +107,15 @@ uint32_t lull_power_budget_cheapest_point(const struct lull_power_budget *room,
 
 /* ---- the job that waits for watts --------------------------------------------------------- */
 
-bool lull_power_budget_fits_reservation(const struct lull_power_budget *room, uint32_t job, double more_w,
-                              int64_t until_ns)
+bool lull_power_budget_fits_reservation(const struct lull_power_budget *room, uint32_t job,
+                                        double more_w, int64_t until_ns)
 {
     return room->head == LULL_POWER_NONE || room->head == job || room->running == 0 ||
            until_ns <= room->head_ns || more_w <= room->spare_w;
 }
 
 void lull_power_budget_pass(struct lull_power_budget *room, uint32_t job, double more_w,
-                          int64_t until_ns)
+                            int64_t until_ns)
 {
     if (room->head == job)
         room->head = LULL_POWER_NONE;
@@ -129,7 +131,8 @@ void lull_power_budget_reserve(struct lull_power_budget *room, uint32_t job, int
     room->head_ns = lull_power_budget_when(room, room->least_w[job], now_ns, &room->spare_w);
 }
 
-/* ---- where and in which operating point -------------------------------------------------------------- */
+/* ---- where and in which operating point
+ * -------------------------------------------------------------- */
 
 /* The first node from a number on that has exactly free_gpus free GPUs and may draw more_w more;
  * UINT32_MAX: there is none. */
@@ -193,7 +196,7 @@ static bool fits(const struct lull_power_budget *room, uint32_t job, uint32_t po
             return false;
     return lull_power_budget_has(room, more_w) &&
            lull_power_budget_fits_reservation(room, job, more_w,
-                                    now_ns + room->jobs->all[job].points[point].time_ns);
+                                              now_ns + room->jobs->all[job].points[point].time_ns);
 }
 
 /* The untried operating point that draws most; LULL_POWER_NONE: all have been tried. */
@@ -203,14 +206,14 @@ static uint32_t next_point(const struct lull_power_budget *room, uint32_t job, u
 
     for (uint32_t point = 0; point < room->jobs->all[job].point_count; point++)
         if ((tried >> point & 1) == 0 &&
-            (best == LULL_POWER_NONE ||
-             lull_power_budget_total_w(room, job, point) > lull_power_budget_total_w(room, job, best)))
+            (best == LULL_POWER_NONE || lull_power_budget_total_w(room, job, point) >
+                                            lull_power_budget_total_w(room, job, best)))
             best = point;
     return best;
 }
 
 static bool try_point(const struct lull_power_budget *room, const struct lull_cluster_state *state,
-                     int64_t now_ns, uint32_t point, struct lull_cluster_decision *decision)
+                      int64_t now_ns, uint32_t point, struct lull_cluster_decision *decision)
 {
     const uint32_t job = decision->job;
     size_t count;
@@ -233,8 +236,8 @@ static bool try_point(const struct lull_power_budget *room, const struct lull_cl
 }
 
 bool lull_power_budget_replace(const struct lull_power_budget *room,
-                             const struct lull_cluster_state *state, int64_t now_ns,
-                             struct lull_cluster_decision *decision)
+                               const struct lull_cluster_state *state, int64_t now_ns,
+                               struct lull_cluster_decision *decision)
 {
     uint32_t tried = 0;
     uint32_t point;

@@ -38,7 +38,7 @@ static uint32_t other_device(const struct lull_pipeline_problem *problem, uint32
 }
 
 void lull_device_plan_track(const struct lull_pipeline_problem *problem, const uint32_t *point,
-                      uint32_t device, struct lull_op_tracker_op *ops_out)
+                            uint32_t device, struct lull_op_tracker_op *ops_out)
 {
     const struct lull_pipeline_graph *graph = problem->graph;
 
@@ -69,8 +69,8 @@ static uint32_t point_of(uint32_t mhz, const uint32_t *clocks_mhz, uint32_t cloc
 }
 
 void lull_device_plan_control(const struct lull_pipeline_problem *problem, const uint32_t *point,
-                       const int64_t *begin_ns, uint32_t device, const uint32_t *clocks_mhz,
-                       uint32_t clock_count, struct lull_plan_controller_op *ops_out)
+                              const int64_t *begin_ns, uint32_t device, const uint32_t *clocks_mhz,
+                              uint32_t clock_count, struct lull_plan_controller_op *ops_out)
 {
     const struct lull_pipeline_graph *graph = problem->graph;
 

@@ -1,6 +1,6 @@
 /*
- * Part: what one device does in a plan, as a tracker and a plan controller want it. Fixed operations
- * (collectives, the optimizer) are left out: nobody sees them, and they have no clock.
+ * Part: what one device does in a plan, as a tracker and a plan controller want it. Fixed
+ * operations (collectives, the optimizer) are left out: nobody sees them, and they have no clock.
  *
  * An operation that sends to, or receives from, several devices is known by the first of them.
  *
@@ -20,15 +20,15 @@ uint32_t lull_part_count(const struct lull_pipeline_problem *problem, uint32_t d
 
 /* What a tracker is to follow: lull_part_count() operations, with their lengths in the plan. */
 void lull_device_plan_track(const struct lull_pipeline_problem *problem, const uint32_t *point,
-                      uint32_t device, struct lull_op_tracker_op *ops_out);
+                            uint32_t device, struct lull_op_tracker_op *ops_out);
 
 /*
- * What a plan controller is to conduct. clocks_mhz: the clocks of the device's GPU, the highest first,
- * clock_count >= 1; an operation gets the lowest one that is not below what the plan says.
+ * What a plan controller is to conduct. clocks_mhz: the clocks of the device's GPU, the highest
+ * first, clock_count >= 1; an operation gets the lowest one that is not below what the plan says.
  * begin_ns: of every operation of the graph.
  */
 void lull_device_plan_control(const struct lull_pipeline_problem *problem, const uint32_t *point,
-                       const int64_t *begin_ns, uint32_t device, const uint32_t *clocks_mhz,
-                       uint32_t clock_count, struct lull_plan_controller_op *ops_out);
+                              const int64_t *begin_ns, uint32_t device, const uint32_t *clocks_mhz,
+                              uint32_t clock_count, struct lull_plan_controller_op *ops_out);
 
 #endif

@@ -14,7 +14,7 @@ struct lull_envpipe_loop {
 };
 
 struct lull_envpipe_loop *lull_envpipe_loop_create(const struct lull_pipeline_problem *problem,
-                                         int64_t tie_ns)
+                                                   int64_t tie_ns)
 {
     struct lull_envpipe_loop *raising = calloc(1, sizeof(*raising));
 

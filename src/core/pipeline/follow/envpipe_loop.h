@@ -2,8 +2,8 @@
  * Raising: EnvPipe's loop in the running job (Choi et al., USENIX ATC'23): execute the plan, find
  * the critical path of what happened, raise clocks on it, until the path has stayed in the outer
  * envelope for ten iterations in a row. What differs from the publication: see
- * core/pipeline/frontier/envpipe_planner.h; the path is found from when operations really ended, not from receive
- * times.
+ * core/pipeline/frontier/envpipe_planner.h; the path is found from when operations really ended,
+ * not from receive times.
  *
  * Pure; create/destroy; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -20,7 +20,7 @@ struct lull_envpipe_loop;
 /* The problem is borrowed until destroy. tie_ns: as lull_envpipe_step() wants it. NULL: no memory.
  */
 struct lull_envpipe_loop *lull_envpipe_loop_create(const struct lull_pipeline_problem *problem,
-                                         int64_t tie_ns);
+                                                   int64_t tie_ns);
 void lull_envpipe_loop_destroy(struct lull_envpipe_loop *raising);
 
 /* The plan to be executed, op_count indices into the operating points. */

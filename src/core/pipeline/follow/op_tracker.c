@@ -23,10 +23,10 @@ struct lull_op_tracker {
     uint32_t op;
     int64_t begin_ns;
     int64_t end_ns;
-    int64_t latest_ns;        /* of the edge that pauses count from */
+    int64_t latest_ns;                   /* of the edge that pauses count from */
     struct lull_sequence_locator *kinds; /* of sections that begin */
     struct lull_sequence_locator *sends; /* devices sent to; NULL: the device sends nothing */
-    uint32_t *send_ops;       /* the operations that send, in order */
+    uint32_t *send_ops;                  /* the operations that send, in order */
     uint32_t send_count;
     int64_t *input_ns; /* of each operation of this iteration; 0: not received yet */
     uint32_t peer_count;
@@ -58,8 +58,7 @@ static int create_locators(struct lull_op_tracker *tracker)
     if (tracker->send_count > 0)
         tracker->sends = lull_sequence_locator_create(symbols, tracker->send_count);
     free(symbols);
-    return tracker->kinds == NULL || (tracker->send_count > 0 && tracker->sends == NULL) ? -1
-                                                                                            : 0;
+    return tracker->kinds == NULL || (tracker->send_count > 0 && tracker->sends == NULL) ? -1 : 0;
 }
 
 struct lull_op_tracker *lull_op_tracker_create(const struct lull_op_tracker_op *ops, uint32_t count)
@@ -137,7 +136,7 @@ static void end(struct lull_op_tracker *tracker, int64_t time_ns)
 /* ---- sections ---------------------------------------------------------------------------- */
 
 void lull_op_tracker_take_section(struct lull_op_tracker *tracker, bool is_backward, bool is_end,
-                                int64_t time_ns)
+                                  int64_t time_ns)
 {
     uint32_t place;
 
@@ -189,8 +188,7 @@ static bool may_begin_next(const struct lull_op_tracker *tracker)
 {
     const uint32_t next = (tracker->op + 1) % tracker->count;
 
-    return tracker->ops[next].receives_from == LULL_FOLLOWER_NOBODY ||
-           tracker->input_ns[next] != 0;
+    return tracker->ops[next].receives_from == LULL_FOLLOWER_NOBODY || tracker->input_ns[next] != 0;
 }
 
 static int64_t expected_end_ns(const struct lull_op_tracker *tracker)
@@ -279,9 +277,10 @@ static void find_place(struct lull_op_tracker *tracker, int64_t time_ns)
 
 static void take_send(struct lull_op_tracker *tracker, uint32_t device, int64_t time_ns)
 {
-    const uint32_t place = tracker->sends == NULL ? LULL_CYCLE_UNKNOWN
-                                                   : lull_sequence_locator_take(tracker->sends, device,
-                                                                     time_ns - tracker->latest_ns);
+    const uint32_t place =
+        tracker->sends == NULL
+            ? LULL_CYCLE_UNKNOWN
+            : lull_sequence_locator_take(tracker->sends, device, time_ns - tracker->latest_ns);
 
     tracker->latest_ns = time_ns;
     if (place == LULL_CYCLE_UNKNOWN) {
@@ -310,7 +309,7 @@ static void take_receive(struct lull_op_tracker *tracker, uint32_t device, int64
 }
 
 void lull_op_tracker_take_transfer(struct lull_op_tracker *tracker, uint32_t device, bool is_send,
-                                 bool is_end, int64_t time_ns)
+                                   bool is_end, int64_t time_ns)
 {
     if (tracker->has_sections || is_send == is_end)
         return; /* sends tell when they begin, receives when they end */
@@ -325,7 +324,7 @@ void lull_op_tracker_take_transfer(struct lull_op_tracker *tracker, uint32_t dev
 /* ---- polling ----------------------------------------------------------------------------- */
 
 bool lull_op_tracker_poll(struct lull_op_tracker *tracker, int64_t now_ns,
-                        struct lull_op_tracker_edge *edge_out)
+                          struct lull_op_tracker_edge *edge_out)
 {
     advance(tracker, now_ns);
     if (tracker->edge_count == 0)

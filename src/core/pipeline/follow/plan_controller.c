@@ -24,8 +24,9 @@ void lull_plan_controller_config_default(struct lull_plan_controller_config *con
 
 /* ---- creating ---------------------------------------------------------------------------- */
 
-struct lull_plan_controller *lull_plan_controller_create(const struct lull_plan_controller_config *config,
-                                             uint32_t gpu_count, const uint32_t *op_counts)
+struct lull_plan_controller *
+lull_plan_controller_create(const struct lull_plan_controller_config *config, uint32_t gpu_count,
+                            const uint32_t *op_counts)
 {
     struct lull_plan_controller *plan_controller = calloc(1, sizeof(*plan_controller));
 
@@ -71,7 +72,8 @@ void lull_plan_controller_destroy(struct lull_plan_controller *plan_controller)
     free(plan_controller);
 }
 
-static int copy_ops(struct lull_plan_controller *plan_controller, struct lull_plan_controller_plan *plan, uint32_t gpu,
+static int copy_ops(struct lull_plan_controller *plan_controller,
+                    struct lull_plan_controller_plan *plan, uint32_t gpu,
                     const struct lull_plan_controller_op *ops)
 {
     const uint32_t count = plan_controller->gpus[gpu].op_count;
@@ -88,9 +90,9 @@ static int copy_ops(struct lull_plan_controller *plan_controller, struct lull_pl
     return 0;
 }
 
-struct lull_plan_controller_plan *plan_controller_create_plan(struct lull_plan_controller *plan_controller,
-                                             const struct lull_plan_controller_op *const *ops,
-                                             double slowdown_ratio)
+struct lull_plan_controller_plan *
+plan_controller_create_plan(struct lull_plan_controller *plan_controller,
+                            const struct lull_plan_controller_op *const *ops, double slowdown_ratio)
 {
     struct lull_plan_controller_plan *plan = calloc(1, sizeof(*plan));
     int result = plan == NULL ? -ENOMEM : 0;
@@ -106,11 +108,13 @@ struct lull_plan_controller_plan *plan_controller_create_plan(struct lull_plan_c
 }
 
 int lull_plan_controller_add_plan(struct lull_plan_controller *plan_controller,
-                            const struct lull_plan_controller_op *const *ops, double slowdown_ratio)
+                                  const struct lull_plan_controller_op *const *ops,
+                                  double slowdown_ratio)
 {
-    struct lull_plan_controller_plan *plan = plan_controller->plan_count == CONDUCTOR_PLANS
-                                      ? NULL
-                                      : plan_controller_create_plan(plan_controller, ops, slowdown_ratio);
+    struct lull_plan_controller_plan *plan =
+        plan_controller->plan_count == CONDUCTOR_PLANS
+            ? NULL
+            : plan_controller_create_plan(plan_controller, ops, slowdown_ratio);
 
     if (plan == NULL)
         return -ENOMEM;
@@ -125,7 +129,8 @@ void lull_plan_controller_use_plan(struct lull_plan_controller *plan_controller,
     plan_controller->is_detoured = false;
     if (plan_controller->driver.is_disobedient)
         plan = CONDUCTOR_HIGHEST;
-    plan_controller_trial_init(plan_controller, plan, plan_controller->leader < 0 ? 2 : plan_controller->iteration + 2);
+    plan_controller_trial_init(plan_controller, plan,
+                               plan_controller->leader < 0 ? 2 : plan_controller->iteration + 2);
 }
 
 void lull_plan_controller_hold_plan(struct lull_plan_controller *plan_controller, int32_t plan)
@@ -134,7 +139,8 @@ void lull_plan_controller_hold_plan(struct lull_plan_controller *plan_controller
     plan_controller->trial.is_held = true;
 }
 
-struct lull_switch_cost *lull_plan_controller_switch_cost(struct lull_plan_controller *plan_controller, uint32_t gpu)
+struct lull_switch_cost *
+lull_plan_controller_switch_cost(struct lull_plan_controller *plan_controller, uint32_t gpu)
 {
     return &plan_controller->gpus[gpu].cost;
 }
@@ -143,8 +149,10 @@ struct lull_switch_cost *lull_plan_controller_switch_cost(struct lull_plan_contr
 
 static void end_iteration(struct lull_plan_controller *plan_controller, int64_t time_ns)
 {
-    const struct lull_plan_controller_slot *slot = plan_controller_slot_of(plan_controller, plan_controller->iteration);
-    const struct lull_plan_controller_slot *before = plan_controller_slot_of(plan_controller, plan_controller->iteration - 1);
+    const struct lull_plan_controller_slot *slot =
+        plan_controller_slot_of(plan_controller, plan_controller->iteration);
+    const struct lull_plan_controller_slot *before =
+        plan_controller_slot_of(plan_controller, plan_controller->iteration - 1);
     const struct lull_plan_controller_iteration iteration = {
         .number = plan_controller->iteration,
         .begin_ns = plan_controller->iteration_ns,
@@ -169,7 +177,7 @@ static void begin_iteration(struct lull_plan_controller *plan_controller, int64_
 }
 
 bool lull_plan_controller_next_iteration(struct lull_plan_controller *plan_controller,
-                                   struct lull_plan_controller_iteration *iteration_out)
+                                         struct lull_plan_controller_iteration *iteration_out)
 {
     if (plan_controller->told_written - plan_controller->told_read > CONDUCTOR_TOLD)
         plan_controller->told_read = plan_controller->told_written - CONDUCTOR_TOLD;
@@ -180,7 +188,8 @@ bool lull_plan_controller_next_iteration(struct lull_plan_controller *plan_contr
 }
 
 /* The leader counts; the others take its number, at most one ahead of it. */
-static void number_iteration(struct lull_plan_controller *plan_controller, uint32_t index, int64_t time_ns)
+static void number_iteration(struct lull_plan_controller *plan_controller, uint32_t index,
+                             int64_t time_ns)
 {
     struct lull_plan_controller_gpu *gpu = &plan_controller->gpus[index];
 
@@ -201,8 +210,8 @@ static void number_iteration(struct lull_plan_controller *plan_controller, uint3
 
 /* ---- edges ------------------------------------------------------------------------------- */
 
-static void learn_interval(struct lull_plan_controller *plan_controller, struct lull_plan_controller_gpu *gpu, uint32_t op,
-                           int64_t begin_ns)
+static void learn_interval(struct lull_plan_controller *plan_controller,
+                           struct lull_plan_controller_gpu *gpu, uint32_t op, int64_t begin_ns)
 {
     struct lull_plan_controller_recent *recent = &gpu->recent[op];
     const int64_t end_ns = gpu->is_running ? begin_ns : gpu->end_ns;
@@ -256,8 +265,8 @@ static void take_begin(struct lull_plan_controller *plan_controller, uint32_t in
         gpu->needed_ns = time_ns;
 }
 
-void lull_plan_controller_take_edge(struct lull_plan_controller *plan_controller, uint32_t gpu, uint32_t op,
-                              bool is_end, int64_t time_ns)
+void lull_plan_controller_take_edge(struct lull_plan_controller *plan_controller, uint32_t gpu,
+                                    uint32_t op, bool is_end, int64_t time_ns)
 {
     struct lull_plan_controller_gpu *of = &plan_controller->gpus[gpu];
 
@@ -284,7 +293,7 @@ void lull_plan_controller_take_lost(struct lull_plan_controller *plan_controller
 }
 
 void lull_plan_controller_take_switch(struct lull_plan_controller *plan_controller, uint32_t gpu,
-                                const struct lull_switch_outcome *outcome)
+                                      const struct lull_switch_outcome *outcome)
 {
     struct lull_plan_controller_gpu *of = &plan_controller->gpus[gpu];
 
@@ -307,16 +316,19 @@ void lull_plan_controller_take_switch(struct lull_plan_controller *plan_controll
 /* ---- looking ----------------------------------------------------------------------------- */
 
 /* What goes on behind a detour. */
-static const struct lull_plan_controller_trial *planned_trial(const struct lull_plan_controller *plan_controller)
+static const struct lull_plan_controller_trial *
+planned_trial(const struct lull_plan_controller *plan_controller)
 {
     return plan_controller->is_detoured ? &plan_controller->suspended : &plan_controller->trial;
 }
 
-enum lull_plan_controller_phase lull_plan_controller_phase(const struct lull_plan_controller *plan_controller)
+enum lull_plan_controller_phase
+lull_plan_controller_phase(const struct lull_plan_controller *plan_controller)
 {
     if (plan_controller->driver.is_withheld || plan_controller->driver.is_disobedient)
         return LULL_PLAN_CONTROLLER_WITHDRAWN;
-    return plan_controller->leader < 0 ? LULL_PLAN_CONTROLLER_WAITING : planned_trial(plan_controller)->phase;
+    return plan_controller->leader < 0 ? LULL_PLAN_CONTROLLER_WAITING
+                                       : planned_trial(plan_controller)->phase;
 }
 
 int32_t lull_plan_controller_plan(const struct lull_plan_controller *plan_controller)
@@ -324,12 +336,14 @@ int32_t lull_plan_controller_plan(const struct lull_plan_controller *plan_contro
     return planned_trial(plan_controller)->plan;
 }
 
-uint64_t lull_plan_controller_iteration_of(const struct lull_plan_controller *plan_controller, uint32_t gpu)
+uint64_t lull_plan_controller_iteration_of(const struct lull_plan_controller *plan_controller,
+                                           uint32_t gpu)
 {
     return plan_controller->gpus[gpu].iteration;
 }
 
-uint32_t lull_plan_controller_planned(const struct lull_plan_controller *plan_controller, uint32_t gpu)
+uint32_t lull_plan_controller_planned(const struct lull_plan_controller *plan_controller,
+                                      uint32_t gpu)
 {
     const struct lull_plan_controller_gpu *of = &plan_controller->gpus[gpu];
 
@@ -337,7 +351,7 @@ uint32_t lull_plan_controller_planned(const struct lull_plan_controller *plan_co
 }
 
 void lull_plan_controller_slowdown(const struct lull_plan_controller *plan_controller,
-                             struct lull_guard_estimate *estimate_out)
+                                   struct lull_guard_estimate *estimate_out)
 {
     lull_guard_estimate(&planned_trial(plan_controller)->watch, estimate_out);
 }

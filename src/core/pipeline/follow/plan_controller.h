@@ -15,10 +15,10 @@
  * operations is left, the GPU is raised at once, until its operation 0 begins again.
  *
  * Evidence: whole iterations at the highest clocks are interleaved with iterations at the plan
- * (core/switching/window_schedule.h), all GPUs alike, by the number of the iteration; the guard compares
- * their lengths. "Not degraded" allows what the plan itself costs, and the tolerance on top. A
- * plan that is not proven harmless gives way to the next one given, the last one to the highest
- * clocks. A plan that was kept is watched: reference windows go on, ever more rarely.
+ * (core/switching/window_schedule.h), all GPUs alike, by the number of the iteration; the guard
+ * compares their lengths. "Not degraded" allows what the plan itself costs, and the tolerance on
+ * top. A plan that is not proven harmless gives way to the next one given, the last one to the
+ * highest clocks. A plan that was kept is watched: reference windows go on, ever more rarely.
  *
  * Trust: while the driver blocks for too long (core/dvfs/call_trust.h) the plan is withdrawn, all
  * clocks are raised, and later the trial begins anew; for good where a GPU does not follow.
@@ -98,8 +98,9 @@ struct lull_plan_controller_iteration {
 struct lull_plan_controller;
 
 /* gpu_count 1..LULL_CONDUCTOR_MAX_GPUS; op_counts[i] operations of GPU i, >= 1. NULL: no memory. */
-struct lull_plan_controller *lull_plan_controller_create(const struct lull_plan_controller_config *config,
-                                             uint32_t gpu_count, const uint32_t *op_counts);
+struct lull_plan_controller *
+lull_plan_controller_create(const struct lull_plan_controller_config *config, uint32_t gpu_count,
+                            const uint32_t *op_counts);
 void lull_plan_controller_destroy(struct lull_plan_controller *plan_controller);
 
 /*
@@ -108,7 +109,8 @@ void lull_plan_controller_destroy(struct lull_plan_controller *plan_controller);
  * (replanning) at any time: it then takes effect where its turn comes.
  */
 int lull_plan_controller_add_plan(struct lull_plan_controller *plan_controller,
-                            const struct lull_plan_controller_op *const *ops, double slowdown_ratio);
+                                  const struct lull_plan_controller_op *const *ops,
+                                  double slowdown_ratio);
 
 /* Goes on with this plan at once, from the next iteration on, with a new trial; -1: highest clocks,
  * for good. */
@@ -126,7 +128,7 @@ void lull_plan_controller_hold_plan(struct lull_plan_controller *plan_controller
  */
 enum { LULL_PLAN_CONTROLLER_DETOUR = 256 };
 int lull_plan_controller_detour(struct lull_plan_controller *plan_controller,
-                          const struct lull_plan_controller_op *const *ops);
+                                const struct lull_plan_controller_op *const *ops);
 
 /*
  * Back to the plan at once: in the middle of the iteration that runs, too. The trial goes on two
@@ -136,58 +138,63 @@ void lull_plan_controller_end_detour(struct lull_plan_controller *plan_controlle
 bool lull_plan_controller_is_detoured(const struct lull_plan_controller *plan_controller);
 
 /* What switching costs on this GPU as far as it is known beforehand; may be filled in. */
-struct lull_switch_cost *lull_plan_controller_switch_cost(struct lull_plan_controller *plan_controller, uint32_t gpu);
+struct lull_switch_cost *
+lull_plan_controller_switch_cost(struct lull_plan_controller *plan_controller, uint32_t gpu);
 
 /* An operation of the GPU's order begins or ends. */
-void lull_plan_controller_take_edge(struct lull_plan_controller *plan_controller, uint32_t gpu, uint32_t op,
-                              bool is_end, int64_t time_ns);
+void lull_plan_controller_take_edge(struct lull_plan_controller *plan_controller, uint32_t gpu,
+                                    uint32_t op, bool is_end, int64_t time_ns);
 
 /* The GPU has left its order, or its rank the job. */
 void lull_plan_controller_take_lost(struct lull_plan_controller *plan_controller, uint32_t gpu);
 
 /* Outcome of a command. If it failed, the plan is withdrawn for good. */
 void lull_plan_controller_take_switch(struct lull_plan_controller *plan_controller, uint32_t gpu,
-                                const struct lull_switch_outcome *outcome);
+                                      const struct lull_switch_outcome *outcome);
 
 /* A driver call has returned after blocked_ms; the oldest unanswered request has waited for so long
  * (0: none is unanswered). */
 void lull_plan_controller_take_blocked(struct lull_plan_controller *plan_controller, int64_t now_ns,
-                                 double blocked_ms);
+                                       double blocked_ms);
 void lull_plan_controller_take_waiting(struct lull_plan_controller *plan_controller, int64_t now_ns,
-                                 double waiting_ms);
+                                       double waiting_ms);
 
 /* Commands due at now_ns, at most one per GPU; returns how many were written. */
 uint32_t lull_plan_controller_poll(struct lull_plan_controller *plan_controller, int64_t now_ns,
-                             struct lull_plan_controller_command *commands_out, uint32_t max);
+                                   struct lull_plan_controller_command *commands_out, uint32_t max);
 
 /* When to poll again at the latest; INT64_MAX: only after the next edge. */
 int64_t lull_plan_controller_wake_ns(const struct lull_plan_controller *plan_controller);
 
 /* The next iteration that has ended and was not told yet; false: none. */
 bool lull_plan_controller_next_iteration(struct lull_plan_controller *plan_controller,
-                                   struct lull_plan_controller_iteration *iteration_out);
+                                         struct lull_plan_controller_iteration *iteration_out);
 
-enum lull_plan_controller_phase lull_plan_controller_phase(const struct lull_plan_controller *plan_controller);
+enum lull_plan_controller_phase
+lull_plan_controller_phase(const struct lull_plan_controller *plan_controller);
 
 /* The plan that is tried or kept, -1: none. */
 int32_t lull_plan_controller_plan(const struct lull_plan_controller *plan_controller);
 
 /* The number of the GPU's present iteration, as in lull plan controller_iteration. */
-uint64_t lull_plan_controller_iteration_of(const struct lull_plan_controller *plan_controller, uint32_t gpu);
+uint64_t lull_plan_controller_iteration_of(const struct lull_plan_controller *plan_controller,
+                                           uint32_t gpu);
 
 /* The point that the plan has for the GPU's present operation; 0 where it holds no plan. */
-uint32_t lull_plan_controller_planned(const struct lull_plan_controller *plan_controller, uint32_t gpu);
+uint32_t lull_plan_controller_planned(const struct lull_plan_controller *plan_controller,
+                                      uint32_t gpu);
 
 /* Slowdown of that plan against the interleaved references, as far as measured. */
 void lull_plan_controller_slowdown(const struct lull_plan_controller *plan_controller,
-                             struct lull_guard_estimate *estimate_out);
+                                   struct lull_guard_estimate *estimate_out);
 
 /* What a driver call takes, as it is planned with, ms. */
 double lull_plan_controller_call_ms(const struct lull_plan_controller *plan_controller);
 
 /* What made it withdraw a plan, and how often. */
-enum lull_plan_controller_trouble lull_plan_controller_trouble(const struct lull_plan_controller *plan_controller,
-                                                   uint32_t *withdrawals_out);
+enum lull_plan_controller_trouble
+lull_plan_controller_trouble(const struct lull_plan_controller *plan_controller,
+                             uint32_t *withdrawals_out);
 
 /* Raisings that had effect only after the operation that they were for had begun. */
 uint64_t lull_plan_controller_late(const struct lull_plan_controller *plan_controller);

@@ -6,7 +6,8 @@
 
 #include "core/pipeline/follow/plan_controller_state.h"
 
-_Static_assert((int)LULL_PLAN_CONTROLLER_DETOUR == (int)CONDUCTOR_PLANS, "detours stand behind plans");
+_Static_assert((int)LULL_PLAN_CONTROLLER_DETOUR == (int)CONDUCTOR_PLANS,
+               "detours stand behind plans");
 
 /* Whether an iteration that runs, or the one before it, has this plan. */
 static bool is_in_use(const struct lull_plan_controller *plan_controller, int32_t plan)
@@ -35,14 +36,15 @@ static void suspend(struct lull_plan_controller *plan_controller)
 }
 
 int lull_plan_controller_detour(struct lull_plan_controller *plan_controller,
-                          const struct lull_plan_controller_op *const *ops)
+                                const struct lull_plan_controller_op *const *ops)
 {
     const int32_t place = CONDUCTOR_PLANS + (int32_t)(plan_controller->detours % CONDUCTOR_DETOURS);
     const uint64_t test = plan_controller->trial.test;
     struct lull_plan_controller_plan *plan;
 
-    if (plan_controller->leader < 0 || plan_controller->config.observe_only || plan_controller->driver.is_withheld ||
-        plan_controller->driver.is_disobedient || lull_plan_controller_plan(plan_controller) < 0 || is_in_use(plan_controller, place))
+    if (plan_controller->leader < 0 || plan_controller->config.observe_only ||
+        plan_controller->driver.is_withheld || plan_controller->driver.is_disobedient ||
+        lull_plan_controller_plan(plan_controller) < 0 || is_in_use(plan_controller, place))
         return -EAGAIN;
     plan = plan_controller_create_plan(plan_controller, ops, 0.0);
     if (plan == NULL)
@@ -55,8 +57,10 @@ int lull_plan_controller_detour(struct lull_plan_controller *plan_controller,
         suspend(plan_controller);
     plan_controller->is_detoured = true;
     /* Phase and guard are of no use here: nothing is judged while it is held. */
-    plan_controller->trial = (struct lull_plan_controller_trial){.plan = place, .test = test, .is_held = true};
-    plan_controller_begin_test(plan_controller, LULL_PLAN_CONTROLLER_KEPT, plan_controller->iteration + 2);
+    plan_controller->trial =
+        (struct lull_plan_controller_trial){.plan = place, .test = test, .is_held = true};
+    plan_controller_begin_test(plan_controller, LULL_PLAN_CONTROLLER_KEPT,
+                               plan_controller->iteration + 2);
     return place;
 }
 
@@ -82,7 +86,8 @@ void lull_plan_controller_end_detour(struct lull_plan_controller *plan_controlle
     plan_controller->is_detoured = false;
     plan_controller->trial = plan_controller->suspended;
     plan_controller->trial.test = test;
-    plan_controller_begin_test(plan_controller, plan_controller->trial.phase, plan_controller->iteration + 2);
+    plan_controller_begin_test(plan_controller, plan_controller->trial.phase,
+                               plan_controller->iteration + 2);
     rewrite_slots(plan_controller);
     plan_controller->has_news = true;
 }

@@ -15,8 +15,9 @@ static const int64_t sight_ns = INT64_C(1500000000);
 
 /* ---- what the plan says ------------------------------------------------------------------ */
 
-static const struct lull_plan_controller_op *ops_of(const struct lull_plan_controller *plan_controller,
-                                              const struct lull_plan_controller_gpu *gpu, uint64_t iteration)
+static const struct lull_plan_controller_op *
+ops_of(const struct lull_plan_controller *plan_controller,
+       const struct lull_plan_controller_gpu *gpu, uint64_t iteration)
 {
     const int32_t plan = plan_controller_slot_of(plan_controller, iteration)->plan;
 
@@ -24,8 +25,8 @@ static const struct lull_plan_controller_op *ops_of(const struct lull_plan_contr
 }
 
 /* An operation, counted from the first one of the GPU's iteration; may reach into the next one. */
-uint32_t plan_controller_point_of(const struct lull_plan_controller *plan_controller, const struct lull_plan_controller_gpu *gpu,
-                            uint32_t op)
+uint32_t plan_controller_point_of(const struct lull_plan_controller *plan_controller,
+                                  const struct lull_plan_controller_gpu *gpu, uint32_t op)
 {
     const struct lull_plan_controller_op *ops =
         ops_of(plan_controller, gpu, gpu->iteration + op / gpu->op_count);
@@ -33,8 +34,8 @@ uint32_t plan_controller_point_of(const struct lull_plan_controller *plan_contro
     return ops == NULL ? 0 : ops[op % gpu->op_count].point;
 }
 
-static int64_t planned_interval_ns(const struct lull_plan_controller_plan *plan, uint32_t gpu, uint32_t op,
-                                   uint32_t op_count)
+static int64_t planned_interval_ns(const struct lull_plan_controller_plan *plan, uint32_t gpu,
+                                   uint32_t op, uint32_t op_count)
 {
     const struct lull_plan_controller_op *ops = plan->ops[gpu];
 
@@ -53,16 +54,17 @@ static int64_t least_interval_ns(const struct lull_plan_controller *plan_control
     if (plan < 0)
         return 0;
     if (gpu->learnt_plan != plan || recent->count == 0)
-        return planned_interval_ns(plan_controller->plans[plan], (uint32_t)(gpu - plan_controller->gpus),
-                                   op % gpu->op_count, gpu->op_count);
+        return planned_interval_ns(plan_controller->plans[plan],
+                                   (uint32_t)(gpu - plan_controller->gpus), op % gpu->op_count,
+                                   gpu->op_count);
     for (uint32_t i = 0; i < recent->count; i++)
         if (recent->interval_ns[i] < least_ns)
             least_ns = recent->interval_ns[i];
     return least_ns;
 }
 
-static int64_t longest_ns(const struct lull_plan_controller *plan_controller, const struct lull_plan_controller_gpu *gpu,
-                          uint32_t op)
+static int64_t longest_ns(const struct lull_plan_controller *plan_controller,
+                          const struct lull_plan_controller_gpu *gpu, uint32_t op)
 {
     const struct lull_plan_controller_recent *recent = &gpu->recent[op];
     int64_t most_ns = 0;
@@ -93,12 +95,13 @@ static double allowed_late_ms(const struct lull_plan_controller *plan_controller
     if (plan < 0)
         return usual_late_ms;
     raises = plan_controller->plans[plan]->raises[gpu - plan_controller->gpus];
-    return (double)plan_controller->plans[plan]->makespan_ns * 1e-6 * plan_controller->config.tolerance_ratio *
-           late_share / (raises > 0 ? raises : 1);
+    return (double)plan_controller->plans[plan]->makespan_ns * 1e-6 *
+           plan_controller->config.tolerance_ratio * late_share / (raises > 0 ? raises : 1);
 }
 
 /* Quantiles cost too much to be asked for at every poll. */
-void plan_controller_update_costs(const struct lull_plan_controller *plan_controller, struct lull_plan_controller_gpu *gpu)
+void plan_controller_update_costs(const struct lull_plan_controller *plan_controller,
+                                  struct lull_plan_controller_gpu *gpu)
 {
     gpu->lead_ns =
         ns_from_ms(lull_switch_cost_lead_ms(&gpu->cost, allowed_late_ms(plan_controller, gpu)));
@@ -110,8 +113,9 @@ void plan_controller_update_costs(const struct lull_plan_controller *plan_contro
 /* ---- deciding ---------------------------------------------------------------------------- */
 
 /* What the operation that runs, or the pause behind it, wants. */
-static struct lull_plan_controller_decision decide_present(const struct lull_plan_controller *plan_controller,
-                                                const struct lull_plan_controller_gpu *gpu, int64_t now_ns)
+static struct lull_plan_controller_decision
+decide_present(const struct lull_plan_controller *plan_controller,
+               const struct lull_plan_controller_gpu *gpu, int64_t now_ns)
 {
     const uint32_t here = plan_controller_point_of(plan_controller, gpu, gpu->op);
     const uint32_t next = plan_controller_point_of(plan_controller, gpu, gpu->op + 1);
@@ -134,8 +138,9 @@ static struct lull_plan_controller_decision decide_present(const struct lull_pla
 }
 
 /* Raises for what must be asked for until until_ns; finds when the next raising is due. */
-static void look_ahead(const struct lull_plan_controller *plan_controller, const struct lull_plan_controller_gpu *gpu,
-                       int64_t now_ns, int64_t until_ns, struct lull_plan_controller_decision *decision)
+static void look_ahead(const struct lull_plan_controller *plan_controller,
+                       const struct lull_plan_controller_gpu *gpu, int64_t now_ns, int64_t until_ns,
+                       struct lull_plan_controller_decision *decision)
 {
     const int64_t horizon_ns = until_ns + gpu->lead_ns + sight_ns;
     int64_t begin_ns = gpu->begin_ns;
@@ -157,14 +162,15 @@ static void look_ahead(const struct lull_plan_controller *plan_controller, const
     }
 }
 
-struct lull_plan_controller_decision plan_controller_decide_clock(const struct lull_plan_controller *plan_controller,
-                                                 const struct lull_plan_controller_gpu *gpu, int64_t now_ns,
-                                                 int64_t until_ns, uint32_t lowest_point)
+struct lull_plan_controller_decision
+plan_controller_decide_clock(const struct lull_plan_controller *plan_controller,
+                             const struct lull_plan_controller_gpu *gpu, int64_t now_ns,
+                             int64_t until_ns, uint32_t lowest_point)
 {
     struct lull_plan_controller_decision decision = {.raise_ns = INT64_MAX, .wake_ns = INT64_MAX};
 
-    if (gpu->is_lost || plan_controller->driver.is_withheld || plan_controller->driver.is_disobedient ||
-        plan_controller->config.observe_only)
+    if (gpu->is_lost || plan_controller->driver.is_withheld ||
+        plan_controller->driver.is_disobedient || plan_controller->config.observe_only)
         return decision;
     decision = decide_present(plan_controller, gpu, now_ns);
     if (decision.point > lowest_point)

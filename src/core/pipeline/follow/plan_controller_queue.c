@@ -61,15 +61,16 @@ static void heed_trust(struct lull_plan_controller *plan_controller, int64_t now
 }
 
 void lull_plan_controller_take_blocked(struct lull_plan_controller *plan_controller, int64_t now_ns,
-                                 double blocked_ms)
+                                       double blocked_ms)
 {
     lull_call_trust_take_call(&plan_controller->driver.trust, now_ns, blocked_ms,
-                              lull_call_trust_limit_ms(0.0, plan_controller->gpu_count), low_loss_ratio);
+                              lull_call_trust_limit_ms(0.0, plan_controller->gpu_count),
+                              low_loss_ratio);
     heed_trust(plan_controller, now_ns);
 }
 
 void lull_plan_controller_take_waiting(struct lull_plan_controller *plan_controller, int64_t now_ns,
-                                 double waiting_ms)
+                                       double waiting_ms)
 {
     lull_call_trust_take_waiting(&plan_controller->driver.trust, waiting_ms,
                                  lull_call_trust_waiting_limit_ms(0.0, plan_controller->gpu_count));
@@ -93,8 +94,9 @@ void plan_controller_withdraw_for_good(struct lull_plan_controller *plan_control
 struct round {
     struct lull_plan_controller *plan_controller;
     int64_t now_ns;
-    struct lull_plan_controller_decision wanted[LULL_PLAN_CONTROLLER_MAX_GPUS]; /* lowerings included */
-    struct lull_driver_plan plan; /* of raisings, as the clocks are now */
+    struct lull_plan_controller_decision
+        wanted[LULL_PLAN_CONTROLLER_MAX_GPUS]; /* lowerings included */
+    struct lull_driver_plan plan;              /* of raisings, as the clocks are now */
     int64_t begins_ns[LULL_DRIVER_PLAN_GPUS];
     struct lull_plan_controller_command *commands;
     uint32_t count;
@@ -112,10 +114,12 @@ static void look_around(struct round *round)
         const int64_t now_ns = round->now_ns;
         struct lull_plan_controller_decision kept;
 
-        round->wanted[i] = plan_controller_decide_clock(plan_controller, gpu, now_ns, now_ns, UINT32_MAX);
+        round->wanted[i] =
+            plan_controller_decide_clock(plan_controller, gpu, now_ns, now_ns, UINT32_MAX);
         kept = round->wanted[i].point <= gpu->requested
                    ? round->wanted[i]
-                   : plan_controller_decide_clock(plan_controller, gpu, now_ns, now_ns, gpu->requested);
+                   : plan_controller_decide_clock(plan_controller, gpu, now_ns, now_ns,
+                                                  gpu->requested);
         round->plan.raise_by_ns[i] = kept.raise_ns;
     }
     lull_driver_plan_begins(&round->plan, round->begins_ns);
@@ -155,7 +159,7 @@ static void post_raisings(struct round *round)
 
         if (round->begins_ns[i] <= round->now_ns)
             *wanted = plan_controller_decide_clock(plan_controller, gpu, round->now_ns,
-                                             round->plan.raise_by_ns[i], gpu->requested);
+                                                   round->plan.raise_by_ns[i], gpu->requested);
         if (wanted->point >= gpu->requested)
             continue;
         post(round, i, wanted->point, INT64_MAX, wanted->raise_ns);
@@ -267,7 +271,7 @@ static int64_t wake_ns(const struct round *round)
 }
 
 uint32_t lull_plan_controller_poll(struct lull_plan_controller *plan_controller, int64_t now_ns,
-                             struct lull_plan_controller_command *commands_out, uint32_t max)
+                                   struct lull_plan_controller_command *commands_out, uint32_t max)
 {
     struct round round = {
         .plan_controller = plan_controller, .now_ns = now_ns, .commands = commands_out, .max = max};
@@ -286,7 +290,8 @@ uint32_t lull_plan_controller_poll(struct lull_plan_controller *plan_controller,
 
 int64_t lull_plan_controller_wake_ns(const struct lull_plan_controller *plan_controller)
 {
-    return sooner_ns(plan_controller->wake_ns, lull_call_trust_wake_ns(&plan_controller->driver.trust));
+    return sooner_ns(plan_controller->wake_ns,
+                     lull_call_trust_wake_ns(&plan_controller->driver.trust));
 }
 
 /* ---- looking ----------------------------------------------------------------------------- */
@@ -296,11 +301,13 @@ double lull_plan_controller_call_ms(const struct lull_plan_controller *plan_cont
     return (double)call_ns(plan_controller) * 1e-6;
 }
 
-enum lull_plan_controller_trouble lull_plan_controller_trouble(const struct lull_plan_controller *plan_controller,
-                                                   uint32_t *withdrawals_out)
+enum lull_plan_controller_trouble
+lull_plan_controller_trouble(const struct lull_plan_controller *plan_controller,
+                             uint32_t *withdrawals_out)
 {
     *withdrawals_out = plan_controller->driver.withdrawals;
     if (plan_controller->driver.is_disobedient)
         return LULL_PLAN_CONTROLLER_DISOBEYS;
-    return plan_controller->driver.withdrawals > 0 ? LULL_PLAN_CONTROLLER_BLOCKS : LULL_PLAN_CONTROLLER_NO_TROUBLE;
+    return plan_controller->driver.withdrawals > 0 ? LULL_PLAN_CONTROLLER_BLOCKS
+                                                   : LULL_PLAN_CONTROLLER_NO_TROUBLE;
 }

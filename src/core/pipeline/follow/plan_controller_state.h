@@ -1,8 +1,8 @@
 /*
- * Inside the plan controller; shared by plan_controller.c (events), plan_controller_queue.c (commands: what the one
- * driver is asked for, and when), plan_controller_forecast.c (which clock a moment wants) and
- * plan_controller_trial.c (which iterations run at which plan). Nobody else includes this.
- * SPDX-License-Identifier: Apache-2.0
+ * Inside the plan controller; shared by plan_controller.c (events), plan_controller_queue.c
+ * (commands: what the one driver is asked for, and when), plan_controller_forecast.c (which clock a
+ * moment wants) and plan_controller_trial.c (which iterations run at which plan). Nobody else
+ * includes this. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_PIPELINE_FOLLOW_PLAN_CONTROLLER_STATE_H
 #define LULL_CORE_PIPELINE_FOLLOW_PLAN_CONTROLLER_STATE_H
@@ -30,7 +30,7 @@ struct lull_plan_controller_gpu {
     uint32_t op_count;
     bool is_lost;
     bool is_running;
-    uint32_t op;     /* that runs or has ended last */
+    uint32_t op; /* that runs or has ended last */
     int64_t begin_ns;
     int64_t end_ns;
     uint64_t iteration;
@@ -83,13 +83,13 @@ struct lull_plan_controller_trial {
     uint64_t test;  /* number of the present one: evidence of others does not count */
     uint64_t since; /* iteration with which it begins */
     uint32_t warming;
-    bool is_held; /* the plan is not tried */
+    bool is_held;     /* the plan is not tried */
     uint32_t stretch; /* of a kept plan between references, iterations */
     struct lull_window_schedule schedule;
     struct lull_guard guard;
-    struct lull_guard watch; /* all pairs of the plan */
+    struct lull_guard watch;     /* all pairs of the plan */
     struct lull_guard before[2]; /* guard and watch without the latest pair */
-    double sum_ms[2];        /* reference, candidate: of the present pair */
+    double sum_ms[2];            /* reference, candidate: of the present pair */
     uint32_t measured[2];
     bool is_broken; /* the present pair holds an iteration that was not whole */
 };
@@ -102,12 +102,12 @@ struct lull_plan_controller {
     struct lull_plan_controller_trial trial;
     struct lull_plan_controller_trial suspended; /* by a detour */
     bool is_detoured;
-    uint32_t detours;                             /* so far */
+    uint32_t detours;                                        /* so far */
     struct lull_plan_controller_slot slots[CONDUCTOR_SLOTS]; /* by number */
-    int32_t leader;                               /* GPU whose iterations count, -1 none yet */
-    uint64_t iteration;                           /* of the leader */
-    int64_t iteration_ns;                         /* when it began; 0 not known */
-    bool is_whole;                                /* so far */
+    int32_t leader;       /* GPU whose iterations count, -1 none yet */
+    uint64_t iteration;   /* of the leader */
+    int64_t iteration_ns; /* when it began; 0 not known */
+    bool is_whole;        /* so far */
     struct lull_plan_controller_iteration told[CONDUCTOR_TOLD];
     uint64_t told_written;
     uint64_t told_read;
@@ -130,24 +130,27 @@ struct lull_plan_controller_decision {
  * The clock that the GPU is to have, raisings that must be asked for until until_ns (>= now_ns)
  * included; no lower than lowest_point until then.
  */
-struct lull_plan_controller_decision plan_controller_decide_clock(const struct lull_plan_controller *plan_controller,
-                                                 const struct lull_plan_controller_gpu *gpu, int64_t now_ns,
-                                                 int64_t until_ns, uint32_t lowest_point);
+struct lull_plan_controller_decision
+plan_controller_decide_clock(const struct lull_plan_controller *plan_controller,
+                             const struct lull_plan_controller_gpu *gpu, int64_t now_ns,
+                             int64_t until_ns, uint32_t lowest_point);
 
 /* What the plan has for an operation, counted from the first one of the GPU's iteration; it may
  * reach into the next one. */
-uint32_t plan_controller_point_of(const struct lull_plan_controller *plan_controller, const struct lull_plan_controller_gpu *gpu,
-                            uint32_t op);
+uint32_t plan_controller_point_of(const struct lull_plan_controller *plan_controller,
+                                  const struct lull_plan_controller_gpu *gpu, uint32_t op);
 
 /* Lead and the like, anew from what switching costs: quantiles are too dear for every poll. */
-void plan_controller_update_costs(const struct lull_plan_controller *plan_controller, struct lull_plan_controller_gpu *gpu);
+void plan_controller_update_costs(const struct lull_plan_controller *plan_controller,
+                                  struct lull_plan_controller_gpu *gpu);
 
 /* ---- plan_controller.c ---- */
 
 /* A plan with its own copies of ops; NULL: no memory. */
-struct lull_plan_controller_plan *plan_controller_create_plan(struct lull_plan_controller *plan_controller,
-                                             const struct lull_plan_controller_op *const *ops,
-                                             double slowdown_ratio);
+struct lull_plan_controller_plan *
+plan_controller_create_plan(struct lull_plan_controller *plan_controller,
+                            const struct lull_plan_controller_op *const *ops,
+                            double slowdown_ratio);
 void plan_controller_destroy_plan(struct lull_plan_controller_plan *plan);
 
 /* ---- plan_controller_queue.c ---- */
@@ -161,22 +164,23 @@ void plan_controller_withdraw_for_good(struct lull_plan_controller *plan_control
 /* ---- plan_controller_trial.c ---- */
 
 /* A new test of the trial's plan, from iteration since on. */
-void plan_controller_begin_test(struct lull_plan_controller *plan_controller, enum lull_plan_controller_phase phase,
-                          uint64_t since);
+void plan_controller_begin_test(struct lull_plan_controller *plan_controller,
+                                enum lull_plan_controller_phase phase, uint64_t since);
 
-void plan_controller_trial_init(struct lull_plan_controller *plan_controller, int32_t plan, uint64_t since);
+void plan_controller_trial_init(struct lull_plan_controller *plan_controller, int32_t plan,
+                                uint64_t since);
 
 /* Decides how an iteration runs: the one behind the latest that was decided. */
 void plan_controller_decide(struct lull_plan_controller *plan_controller, uint64_t number);
 
-const struct lull_plan_controller_slot *plan_controller_slot_of(const struct lull_plan_controller *plan_controller,
-                                               uint64_t number);
+const struct lull_plan_controller_slot *
+plan_controller_slot_of(const struct lull_plan_controller *plan_controller, uint64_t number);
 
 /* From the present iteration on the highest clocks hold; the trial begins anew once it resumes. */
 void plan_controller_trial_interrupt(struct lull_plan_controller *plan_controller);
 
 /* An iteration of the leader has ended. */
 void plan_controller_take_iteration(struct lull_plan_controller *plan_controller,
-                              const struct lull_plan_controller_iteration *iteration);
+                                    const struct lull_plan_controller_iteration *iteration);
 
 #endif

@@ -29,8 +29,8 @@ static void clear_pair(struct lull_plan_controller_trial *trial)
     trial->is_broken = false;
 }
 
-void plan_controller_begin_test(struct lull_plan_controller *plan_controller, enum lull_plan_controller_phase phase,
-                          uint64_t since)
+void plan_controller_begin_test(struct lull_plan_controller *plan_controller,
+                                enum lull_plan_controller_phase phase, uint64_t since)
 {
     struct lull_plan_controller_trial *trial = &plan_controller->trial;
     const uint32_t window = plan_controller->config.window_iterations;
@@ -47,7 +47,8 @@ void plan_controller_begin_test(struct lull_plan_controller *plan_controller, en
     clear_pair(trial);
 }
 
-void plan_controller_trial_init(struct lull_plan_controller *plan_controller, int32_t plan, uint64_t since)
+void plan_controller_trial_init(struct lull_plan_controller *plan_controller, int32_t plan,
+                                uint64_t since)
 {
     struct lull_plan_controller_trial *trial = &plan_controller->trial;
     const double tolerance = allowed_ratio(plan_controller, plan);
@@ -68,35 +69,40 @@ void plan_controller_trial_init(struct lull_plan_controller *plan_controller, in
     lull_guard_init(&trial->watch, &config);
     trial->before[0] = trial->guard;
     trial->before[1] = trial->watch;
-    plan_controller_begin_test(plan_controller, plan < 0 ? LULL_PLAN_CONTROLLER_GIVEN_UP : LULL_PLAN_CONTROLLER_WARMING,
-                         since);
+    plan_controller_begin_test(
+        plan_controller, plan < 0 ? LULL_PLAN_CONTROLLER_GIVEN_UP : LULL_PLAN_CONTROLLER_WARMING,
+        since);
 }
 
 void plan_controller_trial_interrupt(struct lull_plan_controller *plan_controller)
 {
     const bool is_held = plan_controller->trial.is_held;
 
-    for (uint64_t number = plan_controller->iteration; number <= plan_controller->iteration + 1; number++)
+    for (uint64_t number = plan_controller->iteration; number <= plan_controller->iteration + 1;
+         number++)
         plan_controller->slots[number % CONDUCTOR_SLOTS] =
             (struct lull_plan_controller_slot){.number = number, .plan = CONDUCTOR_HIGHEST};
     plan_controller->is_whole = false;
-    plan_controller_trial_init(plan_controller, plan_controller->trial.plan, plan_controller->iteration + 2);
+    plan_controller_trial_init(plan_controller, plan_controller->trial.plan,
+                               plan_controller->iteration + 2);
     plan_controller->trial.is_held = is_held;
 }
 
 /* ---- deciding ---------------------------------------------------------------------------- */
 
-const struct lull_plan_controller_slot *plan_controller_slot_of(const struct lull_plan_controller *plan_controller,
-                                               uint64_t number)
+const struct lull_plan_controller_slot *
+plan_controller_slot_of(const struct lull_plan_controller *plan_controller, uint64_t number)
 {
     static const struct lull_plan_controller_slot highest = {.plan = CONDUCTOR_HIGHEST};
-    const struct lull_plan_controller_slot *slot = &plan_controller->slots[number % CONDUCTOR_SLOTS];
+    const struct lull_plan_controller_slot *slot =
+        &plan_controller->slots[number % CONDUCTOR_SLOTS];
 
     return slot->number == number && number != 0 ? slot : &highest;
 }
 
 /* Where the iteration stands in the windows of the present test. */
-static void fill_slot(const struct lull_plan_controller *plan_controller, struct lull_plan_controller_slot *slot)
+static void fill_slot(const struct lull_plan_controller *plan_controller,
+                      struct lull_plan_controller_slot *slot)
 {
     const struct lull_plan_controller_trial *trial = &plan_controller->trial;
     const struct lull_window_schedule_slot place =
@@ -114,7 +120,8 @@ void plan_controller_decide(struct lull_plan_controller *plan_controller, uint64
     struct lull_plan_controller_trial *trial = &plan_controller->trial;
     struct lull_plan_controller_slot *slot = &plan_controller->slots[number % CONDUCTOR_SLOTS];
 
-    *slot = (struct lull_plan_controller_slot){.number = number, .test = trial->test, .plan = trial->plan};
+    *slot = (struct lull_plan_controller_slot){
+        .number = number, .test = trial->test, .plan = trial->plan};
     if (plan_controller->config.observe_only || plan_controller->driver.is_withheld)
         slot->plan = CONDUCTOR_HIGHEST;
     else if (trial->phase == LULL_PLAN_CONTROLLER_WARMING && trial->warming > 0)
@@ -125,7 +132,8 @@ void plan_controller_decide(struct lull_plan_controller *plan_controller, uint64
     } else if (trial->phase == LULL_PLAN_CONTROLLER_WARMING && plan_controller->config.is_trusted) {
         trial->phase = LULL_PLAN_CONTROLLER_KEPT;
     }
-    if (!plan_controller->config.observe_only && !plan_controller->driver.is_withheld && !trial->is_held &&
+    if (!plan_controller->config.observe_only && !plan_controller->driver.is_withheld &&
+        !trial->is_held &&
         (trial->phase == LULL_PLAN_CONTROLLER_TRYING || trial->phase == LULL_PLAN_CONTROLLER_KEPT))
         fill_slot(plan_controller, slot);
 }
@@ -136,8 +144,9 @@ static void give_way(struct lull_plan_controller *plan_controller, uint64_t sinc
 {
     const int32_t next = plan_controller->trial.plan + 1;
 
-    plan_controller_trial_init(plan_controller,
-                         (uint32_t)next < plan_controller->plan_count ? next : CONDUCTOR_HIGHEST, since);
+    plan_controller_trial_init(
+        plan_controller, (uint32_t)next < plan_controller->plan_count ? next : CONDUCTOR_HIGHEST,
+        since);
 }
 
 static void judge_trial(struct lull_plan_controller *plan_controller, uint64_t since)
@@ -193,13 +202,15 @@ static void end_pair(struct lull_plan_controller *plan_controller, uint64_t sinc
 }
 
 void plan_controller_take_iteration(struct lull_plan_controller *plan_controller,
-                              const struct lull_plan_controller_iteration *iteration)
+                                    const struct lull_plan_controller_iteration *iteration)
 {
-    const struct lull_plan_controller_slot *slot = plan_controller_slot_of(plan_controller, iteration->number);
+    const struct lull_plan_controller_slot *slot =
+        plan_controller_slot_of(plan_controller, iteration->number);
     struct lull_plan_controller_trial *trial = &plan_controller->trial;
 
     if (slot->number != iteration->number || slot->test != trial->test ||
-        (trial->phase != LULL_PLAN_CONTROLLER_TRYING && trial->phase != LULL_PLAN_CONTROLLER_KEPT) ||
+        (trial->phase != LULL_PLAN_CONTROLLER_TRYING &&
+         trial->phase != LULL_PLAN_CONTROLLER_KEPT) ||
         trial->is_held)
         return;
     trial->is_broken |= !iteration->is_whole;

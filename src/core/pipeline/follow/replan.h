@@ -20,8 +20,8 @@
 
 struct lull_replan;
 
-/* The problem, and operating point (the plan that is carried out, op_count), must outlive it. Errors:
- * -EINVAL a blocking power that is negative or no number; -ENOMEM. O(frontier). */
+/* The problem, and operating point (the plan that is carried out, op_count), must outlive it.
+ * Errors: -EINVAL a blocking power that is negative or no number; -ENOMEM. O(frontier). */
 int lull_replan_create(const struct lull_pipeline_problem *problem, const uint32_t *point,
                        struct lull_replan **replan_out, struct lull_error *err);
 void lull_replan_destroy(struct lull_replan *replan);

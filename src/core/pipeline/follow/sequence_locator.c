@@ -42,7 +42,8 @@ static uint32_t find_period(const uint32_t *symbols, uint32_t count)
 
 struct lull_sequence_locator *lull_sequence_locator_create(const uint32_t *symbols, uint32_t count)
 {
-    struct lull_sequence_locator *locator = calloc(1, sizeof(*locator) + count * sizeof(symbols[0]));
+    struct lull_sequence_locator *locator =
+        calloc(1, sizeof(*locator) + count * sizeof(symbols[0]));
 
     if (locator == NULL)
         return NULL;
@@ -79,7 +80,8 @@ void lull_sequence_locator_forget(struct lull_sequence_locator *locator)
 }
 
 /* The event so many places before the present one. */
-static struct sequence_locator_event *event_before(struct lull_sequence_locator *locator, uint32_t back)
+static struct sequence_locator_event *event_before(struct lull_sequence_locator *locator,
+                                                   uint32_t back)
 {
     return &locator->history[(locator->taken - 1 - back) % (2 * (uint64_t)locator->count + 1)];
 }
@@ -117,7 +119,8 @@ static uint32_t search(struct lull_sequence_locator *locator, uint32_t symbol, i
 {
     locator->taken++;
     *event_before(locator, 0) = (struct sequence_locator_event){symbol, pause_ns};
-    if (!is_behind_a_round(locator) || (locator->period < locator->count && !is_longest_pause(locator)))
+    if (!is_behind_a_round(locator) ||
+        (locator->period < locator->count && !is_longest_pause(locator)))
         return LULL_CYCLE_UNKNOWN;
     locator->place = 0;
     locator->longest_ns = 0;
@@ -132,7 +135,8 @@ static bool is_still_first(struct lull_sequence_locator *locator, int64_t pause_
     return locator->strikes < STRIKES;
 }
 
-uint32_t lull_sequence_locator_take(struct lull_sequence_locator *locator, uint32_t symbol, int64_t pause_ns)
+uint32_t lull_sequence_locator_take(struct lull_sequence_locator *locator, uint32_t symbol,
+                                    int64_t pause_ns)
 {
     uint32_t place;
 

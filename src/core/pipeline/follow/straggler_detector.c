@@ -50,8 +50,9 @@ void lull_straggler_detector_config_default(struct lull_straggler_detector_confi
     *config = (struct lull_straggler_detector_config){.margin_ratio = 0.01, .patience = 2};
 }
 
-struct lull_straggler_detector *lull_straggler_detector_create(const struct lull_straggler_detector_config *config,
-                                             uint32_t device_count)
+struct lull_straggler_detector *
+lull_straggler_detector_create(const struct lull_straggler_detector_config *config,
+                               uint32_t device_count)
 {
     struct lull_straggler_detector *straggler =
         calloc(1, sizeof(*straggler) + device_count * sizeof(straggler->devices[0]));
@@ -165,8 +166,8 @@ static double late_ns(const struct lull_straggler_detector *straggler,
                : late + (double)sample->span_ns - straggler->span.value;
 }
 
-static void learn_all(struct lull_straggler_detector *straggler, const struct lull_straggler_detector_sample *sample,
-                      bool is_quiet)
+static void learn_all(struct lull_straggler_detector *straggler,
+                      const struct lull_straggler_detector_sample *sample, bool is_quiet)
 {
     learn(&straggler->gap, (double)sample->gap_ns, is_quiet);
     if (sample->kind == LULL_STRAGGLER_PLANNED)
@@ -220,8 +221,9 @@ static enum lull_straggler_detector_verdict ask(struct lull_straggler_detector *
     return LULL_STRAGGLER_STRETCH;
 }
 
-static enum lull_straggler_detector_verdict take_usual(struct lull_straggler_detector *straggler,
-                                              const struct lull_straggler_detector_sample *sample)
+static enum lull_straggler_detector_verdict
+take_usual(struct lull_straggler_detector *straggler,
+           const struct lull_straggler_detector_sample *sample)
 {
     const double ratio = straggler->config.margin_ratio;
     bool is_odd = false;
@@ -283,8 +285,9 @@ static bool is_refuted(const struct lull_straggler_detector *straggler,
     return grown_ns > margin_ns(straggler) && unshrunk_ns < 0.5 * grown_ns;
 }
 
-static enum lull_straggler_detector_verdict refute(struct lull_straggler_detector *straggler,
-                                          const struct lull_straggler_detector_sample *sample)
+static enum lull_straggler_detector_verdict
+refute(struct lull_straggler_detector *straggler,
+       const struct lull_straggler_detector_sample *sample)
 {
     straggler->refuted++;
     straggler->lost_ns +=
@@ -297,8 +300,9 @@ static enum lull_straggler_detector_verdict refute(struct lull_straggler_detecto
     return go_back(straggler);
 }
 
-static enum lull_straggler_detector_verdict take_stretched(struct lull_straggler_detector *straggler,
-                                                  const struct lull_straggler_detector_sample *sample)
+static enum lull_straggler_detector_verdict
+take_stretched(struct lull_straggler_detector *straggler,
+               const struct lull_straggler_detector_sample *sample)
 {
     const double usual_ns = straggler->span.value + straggler->gap.value;
     bool is_more;
@@ -325,8 +329,9 @@ static enum lull_straggler_detector_verdict take_stretched(struct lull_straggler
 
 /* ---- all together ------------------------------------------------------------------------ */
 
-enum lull_straggler_detector_verdict lull_straggler_detector_take(struct lull_straggler_detector *straggler,
-                                                const struct lull_straggler_detector_sample *sample)
+enum lull_straggler_detector_verdict
+lull_straggler_detector_take(struct lull_straggler_detector *straggler,
+                             const struct lull_straggler_detector_sample *sample)
 {
     if (sample->kind == LULL_STRAGGLER_MIXED) {
         straggler->lost_ns += fmax((double)(sample->span_ns + sample->gap_ns) -
@@ -340,7 +345,8 @@ enum lull_straggler_detector_verdict lull_straggler_detector_take(struct lull_st
     return straggler->is_stretched ? LULL_STRAGGLER_GO_ON : take_usual(straggler, sample);
 }
 
-int64_t lull_straggler_detector_request(const struct lull_straggler_detector *straggler, double *factor_out)
+int64_t lull_straggler_detector_request(const struct lull_straggler_detector *straggler,
+                                        double *factor_out)
 {
     for (uint32_t i = 0; i < straggler->device_count; i++)
         factor_out[i] = straggler->devices[i].factor;

@@ -52,24 +52,28 @@ struct lull_straggler_detector_sample {
 
 enum lull_straggler_detector_verdict {
     LULL_STRAGGLER_GO_ON,
-    LULL_STRAGGLER_STRETCH, /* see lull_straggler_detector_request(), then lull_straggler_answer() */
+    LULL_STRAGGLER_STRETCH, /* see lull_straggler_detector_request(), then lull_straggler_answer()
+                             */
     LULL_STRAGGLER_RETURN   /* to the plan, at once */
 };
 
 struct lull_straggler_detector;
 
 /* device_count >= 1. NULL: no memory. */
-struct lull_straggler_detector *lull_straggler_detector_create(const struct lull_straggler_detector_config *config,
-                                             uint32_t device_count);
+struct lull_straggler_detector *
+lull_straggler_detector_create(const struct lull_straggler_detector_config *config,
+                               uint32_t device_count);
 void lull_straggler_detector_destroy(struct lull_straggler_detector *straggler);
 
 /* Samples in the order of iterations; some may be missing. O(devices). */
-enum lull_straggler_detector_verdict lull_straggler_detector_take(struct lull_straggler_detector *straggler,
-                                                const struct lull_straggler_detector_sample *sample);
+enum lull_straggler_detector_verdict
+lull_straggler_detector_take(struct lull_straggler_detector *straggler,
+                             const struct lull_straggler_detector_sample *sample);
 
 /* What was asked for last. factor_out: of every device, how much slower it is, >= 1. Returns how
  * long, ns, beyond what the plan takes with such devices, >= 0. */
-int64_t lull_straggler_detector_request(const struct lull_straggler_detector *straggler, double *factor_out);
+int64_t lull_straggler_detector_request(const struct lull_straggler_detector *straggler,
+                                        double *factor_out);
 
 /* Whether the options is being fulfilled. No: there is nothing to win; asked again later. */
 void lull_straggler_detector_answer(struct lull_straggler_detector *straggler, bool is_stretched);

@@ -30,8 +30,8 @@ struct lull_certificate {
     int64_t *edge_flow; /* graph->edge_count, >= 0, in the order of the finished graph's edges */
 };
 
-/* Allocates a flow for a graph, all 0, which proves that no plan is below the cheapest operating points.
- * Error: -ENOMEM. */
+/* Allocates a flow for a graph, all 0, which proves that no plan is below the cheapest operating
+ * points. Error: -ENOMEM. */
 int lull_certificate_init(struct lull_certificate *certificate,
                           const struct lull_pipeline_graph *graph);
 void lull_certificate_fini(struct lull_certificate *certificate);

@@ -36,8 +36,8 @@ static double steepest_w(const struct lull_pipeline_class *operations, double bl
  * Fills the curve, slowest corner first. Corners whose threshold would not rise, after rounding to
  * units of flow, are left out: they lie on the line between their neighbours.
  */
-static void fill_curve(struct lull_frontier_curve *curve, const struct lull_pipeline_class *operations,
-                       double unit_w)
+static void fill_curve(struct lull_frontier_curve *curve,
+                       const struct lull_pipeline_class *operations, double unit_w)
 {
     uint32_t corner[LULL_PIPELINE_MAX_OPTIONS];
     size_t count = lull_pipeline_pareto(operations, curve->blocking_w, true, corner);
@@ -58,8 +58,9 @@ static void fill_curve(struct lull_frontier_curve *curve, const struct lull_pipe
     }
 }
 
-static int make_curve(struct lull_frontier_curves *curves, const struct lull_pipeline_problem *problem,
-                      uint32_t class_index, double blocking_w)
+static int make_curve(struct lull_frontier_curves *curves,
+                      const struct lull_pipeline_problem *problem, uint32_t class_index,
+                      double blocking_w)
 {
     const struct lull_pipeline_class *operations = &problem->profile->classes[class_index];
     struct lull_frontier_curve curve = {.class_index = class_index, .blocking_w = blocking_w};
@@ -134,8 +135,8 @@ static int check_blocking(const struct lull_pipeline_problem *problem, struct lu
     return 0;
 }
 
-int lull_curves_init(struct lull_frontier_curves *curves, const struct lull_pipeline_problem *problem,
-                     struct lull_error *err)
+int lull_curves_init(struct lull_frontier_curves *curves,
+                     const struct lull_pipeline_problem *problem, struct lull_error *err)
 {
     uint32_t *first_of_class;
     double most_w;
@@ -171,7 +172,8 @@ void lull_curves_fini(struct lull_frontier_curves *curves)
     *curves = (struct lull_frontier_curves){.count = 0};
 }
 
-double lull_curve_energy_nj(const struct lull_frontier_curve *curve, double unit_w, int64_t length_ns)
+double lull_curve_energy_nj(const struct lull_frontier_curve *curve, double unit_w,
+                            int64_t length_ns)
 {
     double energy_nj = curve->slow_nj;
 

@@ -23,8 +23,7 @@ static void choose(struct lull_envpipe *planner, uint32_t op, uint32_t point)
 {
     assert(point < lull_pipeline_class_of(planner->problem, op)->point_count);
     planner->point[op] = point;
-    planner->duration_ns[op] =
-        lull_pipeline_class_of(planner->problem, op)->points[point].time_ns;
+    planner->duration_ns[op] = lull_pipeline_class_of(planner->problem, op)->points[point].time_ns;
 }
 
 static uint32_t least_energy(const struct lull_pipeline_class *operations)
@@ -133,8 +132,7 @@ static bool is_inside_envelope(const struct lull_envpipe *planner)
  * index down. */
 static bool can_rise(const struct lull_envpipe *planner, uint32_t op)
 {
-    return planner->point[op] >
-           lull_pipeline_highest(lull_pipeline_class_of(planner->problem, op));
+    return planner->point[op] > lull_pipeline_highest(lull_pipeline_class_of(planner->problem, op));
 }
 
 static uint32_t clock_of(const struct lull_envpipe *planner, uint32_t op)

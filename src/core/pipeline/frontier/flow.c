@@ -96,14 +96,15 @@ static void copy_graph(struct lull_frontier_network *network, const uint32_t *pl
     }
 }
 
-int lull_network_init(struct lull_frontier_network *network, const struct lull_pipeline_problem *problem,
-                      struct lull_error *err)
+int lull_network_init(struct lull_frontier_network *network,
+                      const struct lull_pipeline_problem *problem, struct lull_error *err)
 {
     const struct lull_pipeline_graph *graph = problem->graph;
     uint32_t *place;
     int status;
 
-    *network = (struct lull_frontier_network){.graph = graph, .op_count = (uint32_t)graph->op_count};
+    *network =
+        (struct lull_frontier_network){.graph = graph, .op_count = (uint32_t)graph->op_count};
     status = lull_curves_init(&network->curves, problem, err);
     if (status != 0)
         return status;
@@ -187,7 +188,8 @@ int lull_network_keep(const struct lull_frontier_network *network, struct lull_f
     return 0;
 }
 
-void lull_network_return(struct lull_frontier_network *network, const struct lull_frontier_kept *kept)
+void lull_network_return(struct lull_frontier_network *network,
+                         const struct lull_frontier_kept *kept)
 {
     const int64_t *next = kept->numbers;
 

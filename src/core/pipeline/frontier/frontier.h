@@ -77,8 +77,8 @@ const struct lull_frontier_point *lull_frontier_points(const struct lull_frontie
 
 /*
  * Writes how long each operation takes in the relaxed optimum here, op_count integers in
- * nanoseconds, each between its fastest operating point and its cheapest. The makespan is never longer than
- * the time here.
+ * nanoseconds, each between its fastest operating point and its cheapest. The makespan is never
+ * longer than the time here.
  */
 void lull_frontier_durations(const struct lull_frontier *frontier, int64_t *duration_out);
 

@@ -179,7 +179,8 @@ static double relaxed_j(const struct lull_periodic *periodic, const int64_t *dur
     double energy_nj = 0.0;
 
     for (size_t place = 0; place < full->graph->op_count; place++) {
-        const struct lull_frontier_curve *curve = &periodic->curves.all[periodic->curves.of_op[place]];
+        const struct lull_frontier_curve *curve =
+            &periodic->curves.all[periodic->curves.of_op[place]];
 
         energy_nj += lull_curve_energy_nj(curve, periodic->curves.unit_w,
                                           duration_ns[full->graph->topological[place]]);
@@ -205,7 +206,8 @@ static int clip(struct lull_periodic *periodic, int64_t time_ns, int64_t *durati
     if (begin_ns == NULL)
         return -ENOMEM;
     for (size_t place = 0; place < full->op_count; place++) {
-        const struct lull_frontier_curve *curve = &periodic->curves.all[periodic->curves.of_op[place]];
+        const struct lull_frontier_curve *curve =
+            &periodic->curves.all[periodic->curves.of_op[place]];
 
         fastest_ns[full->topological[place]] = curve->length_ns[curve->steps];
     }

@@ -46,7 +46,8 @@ const struct lull_frontier_point *lull_periodic_points(const struct lull_periodi
 
 struct lull_periodic_plan {
     int64_t time_ns;  /* the makespan of the durations, at most the time asked for */
-    double relaxed_j; /* what they cost, operating points mixed, in an iteration of the time asked for */
+    double relaxed_j; /* what they cost, operating points mixed, in an iteration of the time asked
+                         for */
     double bound_j;   /* what the certificate proves for that time */
 };
 

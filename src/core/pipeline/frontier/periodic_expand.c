@@ -13,7 +13,8 @@ static int compare(uint32_t left, uint32_t right)
 }
 
 /* Compares all of a key but its repeat. */
-static int by_name(const struct lull_periodic_op_key *left, const struct lull_periodic_op_key *right)
+static int by_name(const struct lull_periodic_op_key *left,
+                   const struct lull_periodic_op_key *right)
 {
     int order = compare(left->op.device, right->op.device);
 
@@ -86,7 +87,8 @@ static uint32_t microbatches_of(const struct lull_pipeline_graph *graph)
 }
 
 /* The micro-batch of the small pipeline that stands for one of the full pipeline. */
-static uint32_t small_microbatch(const struct lull_periodic_expansion *expansion, uint32_t microbatch)
+static uint32_t small_microbatch(const struct lull_periodic_expansion *expansion,
+                                 uint32_t microbatch)
 {
     const int64_t added = expansion->periods * expansion->period;
 
@@ -97,7 +99,8 @@ static uint32_t small_microbatch(const struct lull_periodic_expansion *expansion
     return expansion->column + (microbatch - expansion->column) % expansion->period;
 }
 
-const struct lull_periodic_op_key *expansion_find(const struct lull_periodic_expansion *expansion, const struct lull_periodic_op_key *key)
+const struct lull_periodic_op_key *expansion_find(const struct lull_periodic_expansion *expansion,
+                                                  const struct lull_periodic_op_key *key)
 {
     return bsearch(key, expansion->small, expansion->problem->small.graph->op_count, sizeof(*key),
                    by_repeat);
@@ -149,8 +152,8 @@ static int compare_sizes(struct lull_periodic_expansion *expansion, struct lull_
     return 0;
 }
 
-int expansion_init(struct lull_periodic_expansion *expansion, const struct lull_periodic_problem *problem,
-                   struct lull_error *err)
+int expansion_init(struct lull_periodic_expansion *expansion,
+                   const struct lull_periodic_problem *problem, struct lull_error *err)
 {
     const struct lull_pipeline_graph *small = problem->small.graph;
     const struct lull_pipeline_graph *full = problem->full.graph;
@@ -196,8 +199,8 @@ bool expansion_choose(struct lull_periodic_expansion *expansion, uint32_t number
     return find_representatives(expansion, NULL) == 0;
 }
 
-void expansion_durations(const struct lull_periodic_expansion *expansion, const struct lull_frontier *small,
-                         int64_t *duration_out)
+void expansion_durations(const struct lull_periodic_expansion *expansion,
+                         const struct lull_frontier *small, int64_t *duration_out)
 {
     lull_frontier_durations(small, expansion->small_duration_ns);
     for (size_t op = 0; op < expansion->problem->full.graph->op_count; op++)
@@ -207,7 +210,8 @@ void expansion_durations(const struct lull_periodic_expansion *expansion, const 
 /* How alike two edges are at their begin: 2 the begins are alike and as many micro-batches back, 1
  * they are alike, 0 they are not. */
 static int likeness(const struct lull_periodic_op_key *from, const struct lull_periodic_op_key *to,
-                    const struct lull_periodic_op_key *small_from, const struct lull_periodic_op_key *small_to)
+                    const struct lull_periodic_op_key *small_from,
+                    const struct lull_periodic_op_key *small_to)
 {
     if (from->op.device != small_from->op.device || from->op.chunk != small_from->op.chunk ||
         from->op.class_index != small_from->op.class_index || from->repeat != small_from->repeat)
@@ -220,7 +224,8 @@ static int likeness(const struct lull_periodic_op_key *from, const struct lull_p
 
 /* The flow of the small graph's edge that stands for one of the full graph: of those into the
  * operation at its end, the one most alike. */
-static int64_t edge_flow(const struct lull_periodic_expansion *expansion, const struct lull_pipeline_edge *edge)
+static int64_t edge_flow(const struct lull_periodic_expansion *expansion,
+                         const struct lull_pipeline_edge *edge)
 {
     const struct lull_pipeline_graph *small = expansion->problem->small.graph;
     const uint32_t to = expansion->stands_for[edge->to];

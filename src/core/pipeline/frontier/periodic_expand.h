@@ -23,7 +23,7 @@ struct lull_periodic_expansion {
     const struct lull_periodic_problem *problem;
     struct lull_periodic_op_key *small; /* of the small graph, sorted */
     struct lull_periodic_op_key *small_by_op;
-    struct lull_periodic_op_key *full;  /* of the full graph, by operation */
+    struct lull_periodic_op_key *full; /* of the full graph, by operation */
     uint32_t *stands_for; /* by operation of the full graph: the operation of the small one */
     struct lull_certificate small_flow;
     int64_t *small_duration_ns;
@@ -36,8 +36,8 @@ struct lull_periodic_expansion {
 
 /* Errors: -EINVAL the graphs do not continue each other, -ENOMEM; the caller calls fini also then.
  */
-int expansion_init(struct lull_periodic_expansion *expansion, const struct lull_periodic_problem *problem,
-                   struct lull_error *err);
+int expansion_init(struct lull_periodic_expansion *expansion,
+                   const struct lull_periodic_problem *problem, struct lull_error *err);
 void expansion_fini(struct lull_periodic_expansion *expansion);
 
 /* Chooses a column: number 0 is the middle one, larger ones are further from it. Returns false if
@@ -45,11 +45,12 @@ void expansion_fini(struct lull_periodic_expansion *expansion);
 bool expansion_choose(struct lull_periodic_expansion *expansion, uint32_t number);
 
 /* The small pipeline's operation with this key, its index aside; null if there is none. */
-const struct lull_periodic_op_key *expansion_find(const struct lull_periodic_expansion *expansion, const struct lull_periodic_op_key *key);
+const struct lull_periodic_op_key *expansion_find(const struct lull_periodic_expansion *expansion,
+                                                  const struct lull_periodic_op_key *key);
 
 /* Writes durations of the full graph's operations from where the small frontier stands. */
-void expansion_durations(const struct lull_periodic_expansion *expansion, const struct lull_frontier *small,
-                         int64_t *duration_out);
+void expansion_durations(const struct lull_periodic_expansion *expansion,
+                         const struct lull_frontier *small, int64_t *duration_out);
 
 /*
  * Makes a flow of the full graph from that of the small frontier, and checks it. Where the small

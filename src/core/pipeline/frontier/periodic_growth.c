@@ -8,7 +8,8 @@
 enum { BEGIN, END };
 
 /* Lists the column's operations. place: that of every operation of the small graph. */
-static int fill(struct lull_periodic_growth *growth, const struct lull_periodic_expansion *expansion, const uint32_t *place,
+static int fill(struct lull_periodic_growth *growth,
+                const struct lull_periodic_expansion *expansion, const uint32_t *place,
                 struct lull_error *err)
 {
     const size_t count = expansion->problem->small.graph->op_count;
@@ -25,12 +26,14 @@ static int fill(struct lull_periodic_growth *growth, const struct lull_periodic_
         if (later == NULL)
             return lull_error_set(err, -EINVAL,
                                   "the pipeline does not repeat itself in the middle");
-        growth->ops[growth->op_count++] = (struct lull_periodic_column_op){place[key.index], place[later->index]};
+        growth->ops[growth->op_count++] =
+            (struct lull_periodic_column_op){place[key.index], place[later->index]};
     }
     return 0;
 }
 
-int growth_init(struct lull_periodic_growth *growth, const struct lull_periodic_expansion *expansion, struct lull_error *err)
+int growth_init(struct lull_periodic_growth *growth,
+                const struct lull_periodic_expansion *expansion, struct lull_error *err)
 {
     const struct lull_pipeline_problem *small = &expansion->problem->small;
     const size_t count = small->graph->op_count;
@@ -58,7 +61,8 @@ void growth_fini(struct lull_periodic_growth *growth)
 }
 
 /* How much flows at least through both an operation and the same one a period later. */
-static int64_t flow_through(const struct lull_frontier_network *network, const struct lull_periodic_column_op *op)
+static int64_t flow_through(const struct lull_frontier_network *network,
+                            const struct lull_periodic_column_op *op)
 {
     const int64_t here = network->ops[op->here].flow;
     const int64_t later = network->ops[op->later].flow;
@@ -68,7 +72,8 @@ static int64_t flow_through(const struct lull_frontier_network *network, const s
 
 /* A period's time: the distance of an operation from the same one a period later. It takes the
  * operation through which most flows, since there is no slack there. */
-static int64_t period_ns(const struct lull_periodic_growth *growth, const struct lull_frontier_network *network)
+static int64_t period_ns(const struct lull_periodic_growth *growth,
+                         const struct lull_frontier_network *network)
 {
     const struct lull_periodic_column_op *best = &growth->ops[0];
 
@@ -80,7 +85,8 @@ static int64_t period_ns(const struct lull_periodic_growth *growth, const struct
     return network->potential[2 * best->later + BEGIN] - network->potential[2 * best->here + BEGIN];
 }
 
-static double column_nj(const struct lull_periodic_growth *growth, const struct lull_frontier_network *network)
+static double column_nj(const struct lull_periodic_growth *growth,
+                        const struct lull_frontier_network *network)
 {
     double energy_nj = 0.0;
 

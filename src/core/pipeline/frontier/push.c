@@ -13,12 +13,14 @@ enum { BEGIN, END };
 static const int64_t unbounded = INT64_MAX;
 
 /* How much more flows through an operation at length more_ns, and how much less at less_ns. */
-static int64_t room_for_more(const struct lull_frontier_curve *curve, const struct lull_frontier_flow_op *op)
+static int64_t room_for_more(const struct lull_frontier_curve *curve,
+                             const struct lull_frontier_flow_op *op)
 {
     return op->level < curve->steps ? curve->threshold[op->level] - op->flow : unbounded;
 }
 
-static int64_t room_for_less(const struct lull_frontier_curve *curve, const struct lull_frontier_flow_op *op)
+static int64_t room_for_less(const struct lull_frontier_curve *curve,
+                             const struct lull_frontier_flow_op *op)
 {
     uint32_t level = op->level;
 
@@ -31,8 +33,8 @@ static int64_t room_for_less(const struct lull_frontier_curve *curve, const stru
  * Whether flow can come over an arc from a node that was settled before. Arcs into the begin: the
  * edges, forwards, then the operation, backwards.
  */
-static inline bool comes_into_begin(const struct lull_frontier_network *network, uint32_t node, uint32_t number,
-                                    uint32_t *from_out)
+static inline bool comes_into_begin(const struct lull_frontier_network *network, uint32_t node,
+                                    uint32_t number, uint32_t *from_out)
 {
     const struct lull_frontier_flow_op *op = &network->ops[node / 2];
     const uint32_t index = op->first_in + number;
@@ -51,8 +53,8 @@ static inline bool comes_into_begin(const struct lull_frontier_network *network,
 
 /* Arcs into the end: the operation, forwards, then the edges, backwards: flow that is taken back.
  */
-static inline bool comes_into_end(const struct lull_frontier_network *network, uint32_t node, uint32_t number,
-                                  uint32_t *from_out)
+static inline bool comes_into_end(const struct lull_frontier_network *network, uint32_t node,
+                                  uint32_t number, uint32_t *from_out)
 {
     const struct lull_frontier_flow_op *op = &network->ops[node / 2];
 
@@ -91,7 +93,8 @@ static bool step_back(struct lull_frontier_network *network, uint32_t node, uint
 }
 
 /* Whether the arc that the way takes into a node is its operation, and if not, which edge. */
-static inline bool is_op(const struct lull_frontier_network *network, uint32_t node, uint32_t *edge_out)
+static inline bool is_op(const struct lull_frontier_network *network, uint32_t node,
+                         uint32_t *edge_out)
 {
     const struct lull_frontier_flow_op *op = &network->ops[node / 2];
     const uint32_t number = network->cursor[node];
@@ -136,8 +139,8 @@ static inline void push_into(struct lull_frontier_network *network, uint32_t nod
  * source, and says in *amount how much that is; unbounded: nothing limits it, and nothing is
  * pushed. Returns how many nodes of the way can still be used.
  */
-static uint32_t push_over_way(struct lull_frontier_network *network, const uint32_t *way, uint32_t length,
-                              int64_t *amount)
+static uint32_t push_over_way(struct lull_frontier_network *network, const uint32_t *way,
+                              uint32_t length, int64_t *amount)
 {
     uint32_t usable = length;
 

@@ -108,25 +108,27 @@ struct lull_frontier_kept {
 const struct lull_frontier_network *lull_frontier_network(const struct lull_frontier *frontier);
 
 /* curve.c. Errors: -ENOMEM; -EINVAL a blocking power is negative or no number. */
-int lull_curves_init(struct lull_frontier_curves *curves, const struct lull_pipeline_problem *problem,
-                     struct lull_error *err);
+int lull_curves_init(struct lull_frontier_curves *curves,
+                     const struct lull_pipeline_problem *problem, struct lull_error *err);
 void lull_curves_fini(struct lull_frontier_curves *curves);
 
 /* The effective energy of the relaxed optimum for a length, which counts as no shorter than the
  * fastest corner's and no longer than the slowest one's. */
-double lull_curve_energy_nj(const struct lull_frontier_curve *curve, double unit_w, int64_t length_ns);
+double lull_curve_energy_nj(const struct lull_frontier_curve *curve, double unit_w,
+                            int64_t length_ns);
 
 /* flow.c. The network starts without flow, every operation at its slowest corner. Errors: those of
  * lull_curves_init. */
-int lull_network_init(struct lull_frontier_network *network, const struct lull_pipeline_problem *problem,
-                      struct lull_error *err);
+int lull_network_init(struct lull_frontier_network *network,
+                      const struct lull_pipeline_problem *problem, struct lull_error *err);
 void lull_network_fini(struct lull_frontier_network *network);
 void lull_network_reset(struct lull_frontier_network *network);
 
 /* keep copies the state; return goes back to it. The caller sets kept->effective_nj. Error:
  * -ENOMEM. */
 int lull_network_keep(const struct lull_frontier_network *network, struct lull_frontier_kept *kept);
-void lull_network_return(struct lull_frontier_network *network, const struct lull_frontier_kept *kept);
+void lull_network_return(struct lull_frontier_network *network,
+                         const struct lull_frontier_kept *kept);
 
 /* Updates an operation's level and lengths after its flow has changed. */
 void lull_network_update(const struct lull_frontier_curve *curve, struct lull_frontier_flow_op *op);

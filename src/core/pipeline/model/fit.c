@@ -102,7 +102,7 @@ static bool choose_recipe(const struct lull_pipeline_fit *fit, uint32_t stage,
 }
 
 static const struct lull_pipeline_point *at_clock(const struct lull_pipeline_class *operations,
-                                                   uint32_t sm_mhz)
+                                                  uint32_t sm_mhz)
 {
     for (size_t i = 0; i < operations->point_count; i++)
         if (operations->points[i].sm_mhz == sm_mhz)

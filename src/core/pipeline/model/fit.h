@@ -44,8 +44,8 @@ uint32_t lull_pipeline_fit_stage(const struct lull_pipeline_fit *fit, uint32_t s
 int lull_pipeline_fit_class(struct lull_pipeline_fit *fit, uint32_t stage,
                             enum lull_pipeline_kind kind, uint32_t partner, struct lull_error *err);
 
-/* Adds a class of one fixed operating point, for collectives and the like, and returns its index; equal
- * classes of a stage become one. Errors: as lull_pipeline_profile_add. */
+/* Adds a class of one fixed operating point, for collectives and the like, and returns its index;
+ * equal classes of a stage become one. Errors: as lull_pipeline_profile_add. */
 int lull_pipeline_fit_fixed(struct lull_pipeline_fit *fit, uint32_t stage, int64_t time_ns,
                             int64_t energy_nj, struct lull_error *err);
 

@@ -7,7 +7,7 @@
 
 /* The operating point that a plan gives an operation. */
 static const struct lull_pipeline_point *chosen(const struct lull_pipeline_problem *problem,
-                                                 const uint32_t *point, size_t op)
+                                                const uint32_t *point, size_t op)
 {
     const struct lull_pipeline_class *class = lull_pipeline_class_of(problem, op);
 

@@ -1,10 +1,10 @@
 /*
- * Plan: one real operating point for every operation of a task graph; how long a plan takes and what it
- * costs.
+ * Plan: one real operating point for every operation of a task graph; how long a plan takes and
+ * what it costs.
  *
- * Energy of an iteration of time T: every operation at its operating point, and every device at its blocking
- * power for the rest of T:
- *   E = sum of energies + sum over devices of blocking_w * (T - the time that the device is busy)
+ * Energy of an iteration of time T: every operation at its operating point, and every device at its
+ * blocking power for the rest of T: E = sum of energies + sum over devices of blocking_w * (T - the
+ * time that the device is busy)
  *
  * Never trust what a planner says of its plan: evaluate it. Pure. Threads: any.
  * SPDX-License-Identifier: Apache-2.0

@@ -67,7 +67,8 @@ int lull_pipeline_profile_find(const struct lull_pipeline_profile *profile, uint
     return lull_pipeline_profile_find_copy(profile, 0, stage, kind, partner);
 }
 
-/* Where an operating point with this clock belongs: before the first operating point whose clock is not higher. */
+/* Where an operating point with this clock belongs: before the first operating point whose clock is
+ * not higher. */
 static size_t place_of(const struct lull_pipeline_class *operations, uint32_t sm_mhz)
 {
     size_t place = 0;
@@ -91,7 +92,7 @@ static int check_point(const struct lull_pipeline_point *point, struct lull_erro
 }
 
 static int insert_point(struct lull_pipeline_class *operations,
-                         const struct lull_pipeline_point *point, struct lull_error *err)
+                        const struct lull_pipeline_point *point, struct lull_error *err)
 {
     const size_t count = operations->point_count;
     const size_t place = place_of(operations, point->sm_mhz);
@@ -132,8 +133,7 @@ static int add_class(struct lull_pipeline_profile *profile, const struct lull_pi
 
 int lull_pipeline_profile_add_copy(struct lull_pipeline_profile *profile, uint32_t copy,
                                    uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner,
-                                   const struct lull_pipeline_point *point,
-                                   struct lull_error *err)
+                                   const struct lull_pipeline_point *point, struct lull_error *err)
 {
     const int index = lull_pipeline_profile_find_copy(profile, copy, stage, kind, partner);
     struct lull_pipeline_class operations = {

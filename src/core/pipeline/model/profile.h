@@ -4,8 +4,9 @@
  * fixed length (a collective, the optimizer) is a class with a single operating point.
  *
  * Times are integer nanoseconds and energies integer nanojoules, as measured: no curve is fitted. A
- * device that waits inside the iteration draws its *blocking* power; what an operating point costs beyond
- * waiting is its *effective* energy, energy - blocking power * time (reference: Perseus, SOSP'24).
+ * device that waits inside the iteration draws its *blocking* power; what an operating point costs
+ * beyond waiting is its *effective* energy, energy - blocking power * time (reference: Perseus,
+ * SOSP'24).
  *
  * Pure. Threads: any for const objects. SPDX-License-Identifier: Apache-2.0
  */
@@ -20,8 +21,8 @@
 
 enum { LULL_PIPELINE_MAX_OPTIONS = 512 };
 /*
- * The limits of one operating point are 100 s and 10 MJ. So the longest path of LULL_PIPELINE_MAX_OPS
- * operations (graph.h) stays within int64_t; energies are summed as double.
+ * The limits of one operating point are 100 s and 10 MJ. So the longest path of
+ * LULL_PIPELINE_MAX_OPS operations (graph.h) stays within int64_t; energies are summed as double.
  */
 #define LULL_PIPELINE_MAX_TIME_NS INT64_C(100000000000)
 #define LULL_PIPELINE_MAX_ENERGY_NJ INT64_C(10000000000000000)
@@ -50,7 +51,7 @@ struct lull_pipeline_class {
     uint32_t
         copy; /* the data parallel copy that it was measured on; 0: all copies without their own */
     struct lull_pipeline_point *points; /* clocks descending, each once */
-    size_t point_count;                  /* >= 1 */
+    size_t point_count;                 /* >= 1 */
 };
 
 struct lull_pipeline_profile {
@@ -69,9 +70,10 @@ void lull_pipeline_profile_init(struct lull_pipeline_profile *profile);
 void lull_pipeline_profile_fini(struct lull_pipeline_profile *profile);
 
 /*
- * Adds a measured operating point, in any order; the class comes into being with its first one. Errors, with
- * the values in the text: -EINVAL a time that is not positive, a negative energy, either beyond its
- * limit, or more than LULL_PIPELINE_MAX_OPTIONS; -EEXIST the class has this clock already; -ENOMEM.
+ * Adds a measured operating point, in any order; the class comes into being with its first one.
+ * Errors, with the values in the text: -EINVAL a time that is not positive, a negative energy,
+ * either beyond its limit, or more than LULL_PIPELINE_MAX_OPTIONS; -EEXIST the class has this clock
+ * already; -ENOMEM.
  */
 int lull_pipeline_profile_add(struct lull_pipeline_profile *profile, uint32_t stage,
                               enum lull_pipeline_kind kind, uint32_t partner,
@@ -84,24 +86,24 @@ int lull_pipeline_profile_find(const struct lull_pipeline_profile *profile, uint
 /* The same two for a class of one data parallel copy; with copy 0 they are the ones above. */
 int lull_pipeline_profile_add_copy(struct lull_pipeline_profile *profile, uint32_t copy,
                                    uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner,
-                                   const struct lull_pipeline_point *point,
-                                   struct lull_error *err);
+                                   const struct lull_pipeline_point *point, struct lull_error *err);
 int lull_pipeline_profile_find_copy(const struct lull_pipeline_profile *profile, uint32_t copy,
                                     uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner);
 
 /*
- * Lists the operating points that a planner may choose, the fastest first: effective energy falls strictly
- * as time grows. Of two operating points of equal time and effective energy it takes the one with the higher
- * clock. With hull, it lists only the corners of their lower convex hull (the relaxation's).
- * blocking_w >= 0 is that of the whole stage. chosen_out receives indices into the class's operating points,
- * and has room for point_count. Returns their number, at least 1. O(n log n).
+ * Lists the operating points that a planner may choose, the fastest first: effective energy falls
+ * strictly as time grows. Of two operating points of equal time and effective energy it takes the
+ * one with the higher clock. With hull, it lists only the corners of their lower convex hull (the
+ * relaxation's). blocking_w >= 0 is that of the whole stage. chosen_out receives indices into the
+ * class's operating points, and has room for point_count. Returns their number, at least 1. O(n log
+ * n).
  */
 size_t lull_pipeline_pareto(const struct lull_pipeline_class *operations, double blocking_w,
                             bool hull, uint32_t *chosen_out);
 
 /*
- * What an operating point costs beyond waiting for the same time, nJ; it may be negative. blocking_w >= 0.
- * Watts times nanoseconds are nanojoules.
+ * What an operating point costs beyond waiting for the same time, nJ; it may be negative.
+ * blocking_w >= 0. Watts times nanoseconds are nanojoules.
  */
 static inline double lull_pipeline_effective_nj(const struct lull_pipeline_point *point,
                                                 double blocking_w)

@@ -13,8 +13,8 @@
 #include "core/pipeline/rounding/beam_state.h"
 
 /* The times of the relaxed optima whose flows and ends guide the passes, as shares of the deadline.
- * A plan of real operating points does not quite reach the deadline on all paths, so optima of shorter times
- * suit as well. Commit 1c63aea measured them. */
+ * A plan of real operating points does not quite reach the deadline on all paths, so optima of
+ * shorter times suit as well. Commit 1c63aea measured them. */
 static const double GUIDES[] = {1.0, 0.9995, 0.999};
 enum { GUIDE_COUNT = sizeof(GUIDES) / sizeof(GUIDES[0]) };
 
@@ -174,7 +174,8 @@ static int run_guides(struct beam_search *search)
 int lull_pipeline_beam(struct lull_pipeline_rounding *rounding, struct lull_frontier *frontier,
                        int64_t deadline_ns, uint32_t *point_inout)
 {
-    struct beam_search search = {.rounding = rounding, .frontier = frontier, .deadline_ns = deadline_ns};
+    struct beam_search search = {
+        .rounding = rounding, .frontier = frontier, .deadline_ns = deadline_ns};
     int result = search_create(&search);
     int64_t makespan_ns;
 

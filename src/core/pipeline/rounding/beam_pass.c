@@ -166,8 +166,8 @@ static uint32_t list_candidates(struct lull_beam *beam, uint32_t turn, uint32_t 
                 then.lost_nj += beam->op_price_w[op] * (double)(beam->deadline_ns - end_ns);
             if (beam->slot[op] != NO_SLOT)
                 then.astray_nj += astray_nj(beam, op, end_ns);
-            beam->candidates[count++] = (struct lull_beam_candidate){then, then.lost_nj + then.astray_nj,
-                                                           from, choices[i].step, end_ns};
+            beam->candidates[count++] = (struct lull_beam_candidate){
+                then, then.lost_nj + then.astray_nj, from, choices[i].step, end_ns};
         }
     }
     return count;
@@ -246,8 +246,8 @@ static bool is_new(struct lull_beam *beam, uint64_t description)
 }
 
 /* Writes the ends of the partial plan that a candidate makes. */
-static void extend(const struct lull_beam *beam, uint32_t turn, const struct lull_beam_candidate *candidate,
-                   int64_t *end_ns)
+static void extend(const struct lull_beam *beam, uint32_t turn,
+                   const struct lull_beam_candidate *candidate, int64_t *end_ns)
 {
     const struct lull_pipeline_rounding *rounding = beam->rounding;
     const uint32_t op = beam->turns[turn].op;

@@ -96,9 +96,9 @@ int lull_beam_create(struct lull_beam *beam, const struct lull_pipeline_rounding
     int result;
 
     *beam = (struct lull_beam){.rounding = rounding,
-                          .deadline_ns = deadline_ns,
-                          .grain_ns = deadline_ns / GRAINS + 1,
-                          .width = width_for(rounding->count)};
+                               .deadline_ns = deadline_ns,
+                               .grain_ns = deadline_ns / GRAINS + 1,
+                               .width = width_for(rounding->count)};
     assert(rounding->count > 0 && deadline_ns > 0);
     result = make_tables(beam);
     if (result < 0)

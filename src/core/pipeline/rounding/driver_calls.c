@@ -282,15 +282,15 @@ lull_pipeline_queue_walk(struct lull_pipeline_queue *queue,
 
 /* ---- delivering -------------------------------------------------------------------------- */
 
-/* The operating point with the lowest clock that is not below mhz; the highest clock's where there is none.
+/* The operating point with the lowest clock that is not below mhz; the highest clock's where there
+ * is none.
  */
 static uint32_t point_from(const struct lull_pipeline_class *class, uint32_t mhz)
 {
     uint32_t best = lull_pipeline_highest(class);
 
     for (uint32_t i = 0; i < class->point_count; i++)
-        if (class->points[i].sm_mhz >= mhz &&
-            class->points[i].sm_mhz < class->points[best].sm_mhz)
+        if (class->points[i].sm_mhz >= mhz && class->points[i].sm_mhz < class->points[best].sm_mhz)
             best = i;
     return best;
 }
@@ -357,7 +357,8 @@ static int walk(struct lull_pipeline_queue *queue, const struct lull_pipeline_pr
                 const struct lull_pipeline_switching *switching, const uint32_t *point,
                 int64_t *end_ns, struct timed *timed_out, int64_t *short_out)
 {
-    const int64_t time_ns = lull_pipeline_switching_timeline(problem, switching, point, NULL, end_ns);
+    const int64_t time_ns =
+        lull_pipeline_switching_timeline(problem, switching, point, NULL, end_ns);
 
     if (time_ns < 0)
         return (int)time_ns;

@@ -22,8 +22,8 @@ enum local_search_direction { PUT_OFF, BRING_FORWARD };
 
 /* Sets what may flow through an operation: at least what it gains by one width more, at most what
  * it costs by one width less. */
-static void weigh(struct lull_pipeline_rounding *rounding, enum local_search_direction direction, int64_t width,
-                  const uint32_t *step, uint32_t op)
+static void weigh(struct lull_pipeline_rounding *rounding, enum local_search_direction direction,
+                  int64_t width, const uint32_t *step, uint32_t op)
 {
     struct lull_rounding_cut *cut = &rounding->cut;
     const struct lull_rounding_ladder *ladder = ladder_at(rounding, op);
@@ -56,8 +56,8 @@ static void weigh(struct lull_pipeline_rounding *rounding, enum local_search_dir
 }
 
 /* Ties the ends of edges with too little slack together: what moves takes the other end along. */
-static void tie(struct lull_pipeline_rounding *rounding, enum local_search_direction direction, int64_t width,
-                const int64_t *begin_ns, const int64_t *end_ns)
+static void tie(struct lull_pipeline_rounding *rounding, enum local_search_direction direction,
+                int64_t width, const int64_t *begin_ns, const int64_t *end_ns)
 {
     struct lull_rounding_cut *cut = &rounding->cut;
     int64_t *room = cut->room + 2 * rounding->count;
@@ -86,8 +86,8 @@ static void tie(struct lull_pipeline_rounding *rounding, enum local_search_direc
 }
 
 /* Keeps the flow of a cut, per nanosecond of width: the next cut begins from it. */
-static void keep_flow(struct lull_pipeline_rounding *rounding, enum local_search_direction direction,
-                      int64_t width)
+static void keep_flow(struct lull_pipeline_rounding *rounding,
+                      enum local_search_direction direction, int64_t width)
 {
     const int64_t *room = rounding->cut.room + (direction == PUT_OFF ? 1 : 0);
     double per_ns = 1.0 / (double)width;
@@ -143,8 +143,9 @@ static bool find_set(struct lull_pipeline_rounding *rounding, enum local_search_
 }
 
 /* Writes the plan after the move: every operation takes the slowest step of its new length. */
-static void apply(const struct lull_pipeline_rounding *rounding, enum local_search_direction direction,
-                  int64_t width, const uint32_t *step, uint32_t *moved_out)
+static void apply(const struct lull_pipeline_rounding *rounding,
+                  enum local_search_direction direction, int64_t width, const uint32_t *step,
+                  uint32_t *moved_out)
 {
     const uint32_t *level = rounding->cut.level;
 
@@ -200,9 +201,9 @@ static uint32_t list_widths(struct lull_pipeline_rounding *rounding, const uint3
             for (uint32_t to = at > REACH ? at - REACH : 0; to <= at + REACH && to < ladder->count;
                  to++)
                 if (to != at && rounding->users[ladder->first + at] > 0)
-                    widths[listed++] =
-                        (struct lull_rounding_width){llabs(ladder->steps[at].time_ns - ladder->steps[to].time_ns),
-                                       rounding->users[ladder->first + at]};
+                    widths[listed++] = (struct lull_rounding_width){
+                        llabs(ladder->steps[at].time_ns - ladder->steps[to].time_ns),
+                        rounding->users[ladder->first + at]};
     }
     qsort(widths, listed, sizeof(*widths), by_ns);
     for (uint32_t i = 0; i < listed; i++) {

@@ -27,7 +27,8 @@ uint32_t lull_ladder_fit(const struct lull_rounding_ladder *ladder, int64_t time
 }
 
 /* The same as lull_ladder_fit; it first looks at `guess`, any step. */
-static inline uint32_t fit_near(const struct lull_rounding_ladder *ladder, int64_t time_ns, uint32_t guess)
+static inline uint32_t fit_near(const struct lull_rounding_ladder *ladder, int64_t time_ns,
+                                uint32_t guess)
 {
     const struct lull_rounding_ladder_step *step = &ladder->steps[guess];
 
@@ -145,8 +146,8 @@ static double rate(const struct lull_rounding_ladder *ladder, uint32_t from, uin
 }
 
 /* The slowest step within window_ns that saves at least `least` per nanosecond. */
-static uint32_t slow_down(const struct lull_rounding_ladder *ladder, uint32_t from, int64_t window_ns,
-                          double least)
+static uint32_t slow_down(const struct lull_rounding_ladder *ladder, uint32_t from,
+                          int64_t window_ns, double least)
 {
     uint32_t to = from;
 

@@ -18,14 +18,14 @@
 enum { FINE_LEVELS = 4 };
 
 void lull_round_to_points(const struct lull_pipeline_rounding *rounding, const uint32_t *step,
-                           uint32_t *point_out)
+                          uint32_t *point_out)
 {
     for (uint32_t op = 0; op < rounding->count; op++)
         point_out[rounding->place[op]] = step_at(rounding, op, step[op])->point;
 }
 
-/* The step of an operating point. An operating point that is on no ladder counts as the slowest step that takes no
- * longer, or as the fastest step if none is that fast. */
+/* The step of an operating point. An operating point that is on no ladder counts as the slowest
+ * step that takes no longer, or as the fastest step if none is that fast. */
 static uint32_t to_step(const struct lull_pipeline_rounding *rounding, uint32_t op, uint32_t point)
 {
     const struct lull_rounding_ladder *ladder = ladder_at(rounding, op);
@@ -37,7 +37,7 @@ static uint32_t to_step(const struct lull_pipeline_rounding *rounding, uint32_t 
 }
 
 void lull_round_from_points(const struct lull_pipeline_rounding *rounding, const uint32_t *point,
-                             uint32_t *step_out)
+                            uint32_t *step_out)
 {
     for (uint32_t op = 0; op < rounding->count; op++)
         step_out[op] = to_step(rounding, op, point[rounding->place[op]]);
@@ -133,8 +133,8 @@ int64_t lull_pipeline_round_improve(struct lull_pipeline_rounding *rounding, int
 
 /*
  * The times of the relaxed optima that the thorough search starts from, as shares of the deadline.
- * Near a time where many operations change between operating points that are far apart, a plan for a later
- * deadline that is made shorter beats one that is rounded in place.
+ * Near a time where many operations change between operating points that are far apart, a plan for
+ * a later deadline that is made shorter beats one that is rounded in place.
  */
 static const double STARTS[] = {1.015, 1.01, 1.005, 1.0025, 1.0, 0.9975};
 enum { START_COUNT = sizeof(STARTS) / sizeof(STARTS[0]), IN_PLACE = 4 };

@@ -1,12 +1,12 @@
 /*
  * Rounding: from the relaxed optimum of a pipeline to a plan of real clocks.
  *
- * The relaxation (frontier.h) gives every operation a duration for a deadline. Real operating points are
- * few: each operation takes the slowest operating point that fits into its duration and hands on what is
- * left to the operations after it, and moves in the neighbourhood of the plan win back most of the
- * rest. The discrete problem is NP-hard (De et al. 1997); how far a plan is from the best one is
- * bounded by the relaxation, not by this search. The plan's longest path never exceeds the
- * deadline, the same input always gives the same plan, and the work is bounded.
+ * The relaxation (frontier.h) gives every operation a duration for a deadline. Real operating
+ * points are few: each operation takes the slowest operating point that fits into its duration and
+ * hands on what is left to the operations after it, and moves in the neighbourhood of the plan win
+ * back most of the rest. The discrete problem is NP-hard (De et al. 1997); how far a plan is from
+ * the best one is bounded by the relaxation, not by this search. The plan's longest path never
+ * exceeds the deadline, the same input always gives the same plan, and the work is bounded.
  *
  * Two efforts: *quick*, a few microseconds for every hundred operations, for each point of a
  * frontier; *thorough*, for the one deadline that a job will run with.
@@ -32,9 +32,9 @@ void lull_pipeline_rounding_destroy(struct lull_pipeline_rounding *rounding);
 
 /*
  * Quick: makes a plan within deadline_ns from relaxed durations, which may be those of another
- * deadline near by. point_out receives an index into the class's operating points for each operation, and
- * is left alone on failure. Error: -ERANGE no plan is that fast (all operations at their fastest
- * operating point take longer). O(operations).
+ * deadline near by. point_out receives an index into the class's operating points for each
+ * operation, and is left alone on failure. Error: -ERANGE no plan is that fast (all operations at
+ * their fastest operating point take longer). O(operations).
  */
 int lull_pipeline_round_quick(struct lull_pipeline_rounding *rounding, const int64_t *relaxed_ns,
                               int64_t deadline_ns, uint32_t *point_out);

@@ -25,7 +25,8 @@ static uint32_t find_ladder(struct lull_pipeline_rounding *rounding, uint32_t cl
     return rounding->ladder_count++;
 }
 
-/* Makes a ladder for each class and blocking power, and allocates steps for all operating points of these.
+/* Makes a ladder for each class and blocking power, and allocates steps for all operating points of
+ * these.
  */
 static int make_ladders(struct lull_pipeline_rounding *rounding)
 {
@@ -166,7 +167,8 @@ static int make_move_room(struct lull_pipeline_rounding *rounding)
 {
     size_t edges = rounding->problem->graph->edge_count;
 
-    rounding->widths = malloc(rounding->step_count * WIDTHS_OF_A_STEP * sizeof(struct lull_rounding_width));
+    rounding->widths =
+        malloc(rounding->step_count * WIDTHS_OF_A_STEP * sizeof(struct lull_rounding_width));
     rounding->users = malloc(rounding->step_count * sizeof(*rounding->users));
     rounding->gain = malloc(rounding->count * sizeof(*rounding->gain));
     rounding->op_flow = malloc(rounding->count * sizeof(*rounding->op_flow));

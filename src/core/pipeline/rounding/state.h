@@ -1,10 +1,10 @@
 /*
- * What the files of rounding share (rounding.c, state.c, reclaim.c, local_search.c, cut.c, beam*.c): the
- * problem as they work on it.
+ * What the files of rounding share (rounding.c, state.c, reclaim.c, local_search.c, cut.c,
+ * beam*.c): the problem as they work on it.
  *
  * Operations are numbered by their place in the topological order, so that every pass over the
- * graph walks through memory. A *ladder* holds the operating points that a planner may choose for an
- * operation, fastest first, cheaper step by step; a plan is a step for every operation.
+ * graph walks through memory. A *ladder* holds the operating points that a planner may choose for
+ * an operation, fastest first, cheaper step by step; a plan is a step for every operation.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -94,7 +94,7 @@ struct lull_pipeline_rounding {
     double *op_flow; /* the last cut's flow, in costs per nanosecond */
     double *edge_flow;
     struct lull_rounding_width *widths; /* the widths of moves (local_search.c) */
-    uint32_t *users;      /* how many operations are at each step of all ladders */
+    uint32_t *users;                    /* how many operations are at each step of all ladders */
 };
 
 /* Costs are scaled so that all operations' ladders together span less than this; a move that must
@@ -113,9 +113,9 @@ bool lull_cut_solve(struct lull_rounding_cut *cut);
 
 /* rounding.c. Translate between steps and operating points of the graph's operations. */
 void lull_round_to_points(const struct lull_pipeline_rounding *rounding, const uint32_t *step,
-                           uint32_t *point_out);
+                          uint32_t *point_out);
 void lull_round_from_points(const struct lull_pipeline_rounding *rounding, const uint32_t *point,
-                             uint32_t *step_out);
+                            uint32_t *step_out);
 
 /* reclaim.c. The slowest step that takes at most time_ns, or UINT32_MAX if none does. */
 uint32_t lull_ladder_fit(const struct lull_rounding_ladder *ladder, int64_t time_ns);
@@ -144,22 +144,22 @@ void lull_round_spend(struct lull_pipeline_rounding *rounding, uint32_t *step);
 void lull_round_reclaim(struct lull_pipeline_rounding *rounding, int64_t deadline_ns,
                         unsigned levels, uint32_t *step);
 
-/* local_search.c. shorten makes a plan hold the deadline, at little cost; it returns false if it finds no
- * way. moves makes cheaper plans by moves until none helps or cuts_limit cuts are made; it returns
- * how many moves it made. */
+/* local_search.c. shorten makes a plan hold the deadline, at little cost; it returns false if it
+ * finds no way. moves makes cheaper plans by moves until none helps or cuts_limit cuts are made; it
+ * returns how many moves it made. */
 bool lull_round_shorten(struct lull_pipeline_rounding *rounding, int64_t deadline_ns,
                         uint32_t *step);
 uint64_t lull_round_moves(struct lull_pipeline_rounding *rounding, int64_t deadline_ns,
                           uint64_t cuts_limit, uint32_t *step);
 
-static inline const struct lull_rounding_ladder *ladder_at(const struct lull_pipeline_rounding *rounding,
-                                             uint32_t op)
+static inline const struct lull_rounding_ladder *
+ladder_at(const struct lull_pipeline_rounding *rounding, uint32_t op)
 {
     return &rounding->ladders[rounding->ladder_of[op]];
 }
 
-static inline const struct lull_rounding_ladder_step *step_at(const struct lull_pipeline_rounding *rounding,
-                                                uint32_t op, uint32_t step)
+static inline const struct lull_rounding_ladder_step *
+step_at(const struct lull_pipeline_rounding *rounding, uint32_t op, uint32_t step)
 {
     return &ladder_at(rounding, op)->steps[step];
 }

@@ -63,7 +63,8 @@ static void begin(struct waiting_walk *walk)
 }
 
 /* Whether a device may go down at a gap's begin and come up at wake_ns. */
-static bool keeps_dwell(const struct waiting_walk *walk, int64_t begin_ns, int64_t wake_ns, uint32_t ahead)
+static bool keeps_dwell(const struct waiting_walk *walk, int64_t begin_ns, int64_t wake_ns,
+                        uint32_t ahead)
 {
     const int64_t dwell_ns = walk->timeline->dwell_ns;
     int64_t next_ns;
@@ -131,9 +132,9 @@ size_t lull_pipeline_waiting(const struct lull_pipeline_problem *problem,
 
     for (uint32_t device = 0; device < graph->device_count; device++) {
         struct waiting_walk walk = {.problem = problem,
-                            .timeline = timeline,
-                            .first = graph->first_on[device],
-                            .end = graph->first_on[device + 1]};
+                                    .timeline = timeline,
+                                    .first = graph->first_on[device],
+                                    .end = graph->first_on[device + 1]};
 
         begin(&walk);
         for (uint32_t place = walk.first; place <= walk.end; place++) {

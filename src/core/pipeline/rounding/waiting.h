@@ -44,7 +44,8 @@ struct lull_pipeline_timeline {
     const int64_t *begin_ns;
     const int64_t *end_ns;
     int64_t period_ns; /* when the iteration ends, at least the last end */
-    int64_t dwell_ns;  /* >= 0, the least time between two changes of a device's clock (switching.h) */
+    int64_t
+        dwell_ns; /* >= 0, the least time between two changes of a device's clock (switching.h) */
 };
 
 /*

@@ -29,8 +29,8 @@ static int count_in_flight(const struct choosing *it, struct lull_pipeline_choic
 {
     const struct lull_pipeline_order_options *options = it->options;
     struct lull_pipeline_order order;
-    const int rc = lull_pipeline_schedule_order(&choice->schedule, options->shape, options->measured,
-                                                &order, it->err);
+    const int rc = lull_pipeline_schedule_order(&choice->schedule, options->shape,
+                                                options->measured, &order, it->err);
 
     if (rc < 0)
         return rc;
@@ -88,8 +88,8 @@ static int try_order(struct choosing *it, struct lull_pipeline_choice *choice)
                                       &graph, it->err);
     if (rc < 0)
         return rc;
-    rc =
-        find_energy(it, &(struct lull_pipeline_problem){&fitted, &graph, options->blocking_w}, choice);
+    rc = find_energy(it, &(struct lull_pipeline_problem){&fitted, &graph, options->blocking_w},
+                     choice);
     lull_pipeline_graph_fini(&graph);
     lull_pipeline_profile_fini(&fitted);
     return rc;
@@ -242,7 +242,8 @@ static int compare_all(struct choosing *it, struct lull_pipeline_choices *choice
     rc = add_family(it, LULL_PIPELINE_GPIPE, choices);
     if (rc < 0)
         return rc;
-    if (has(options->measured, LULL_PIPELINE_INPUT) && has(options->measured, LULL_PIPELINE_WEIGHT)) {
+    if (has(options->measured, LULL_PIPELINE_INPUT) &&
+        has(options->measured, LULL_PIPELINE_WEIGHT)) {
         rc = add_family(it, LULL_PIPELINE_ZB_H1, choices);
         if (rc < 0)
             return rc;

@@ -32,7 +32,8 @@ struct build {
     uint32_t per_copy;   /* the operations of a copy of the pipeline without syncs */
 };
 
-static struct order_graph_cell *cell_of(const struct build *build, uint32_t stage, uint32_t microbatch)
+static struct order_graph_cell *cell_of(const struct build *build, uint32_t stage,
+                                        uint32_t microbatch)
 {
     assert(stage < build->order->stages && microbatch < build->order->microbatches);
     return &build->cells[(size_t)stage * build->order->microbatches + microbatch];

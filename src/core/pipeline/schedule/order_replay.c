@@ -53,7 +53,8 @@ static bool is_ready(const struct order_replay *replay, const struct lull_pipeli
     return true;
 }
 
-static void mark(const struct order_replay *replay, uint32_t stage, uint32_t microbatch, uint8_t what)
+static void mark(const struct order_replay *replay, uint32_t stage, uint32_t microbatch,
+                 uint8_t what)
 {
     uint8_t *cell = cell_of(replay, stage, microbatch);
 

@@ -27,9 +27,9 @@ static int conclude(struct lull_switching_search *search, uint32_t *point_inout,
     report_out->switches_after = lull_switching_verdict(search, search->best).switches;
     report_out->time_ns = lull_switching_verdict(search, search->best).time_ns;
     assert(report_out->time_ns <= search->deadline_ns);
-    report_out->lost_j =
-        (lull_switching_plan_nj(search, search->best) - lull_switching_plan_nj(search, point_inout)) *
-        1e-9;
+    report_out->lost_j = (lull_switching_plan_nj(search, search->best) -
+                          lull_switching_plan_nj(search, point_inout)) *
+                         1e-9;
     memcpy(point_inout, search->best, search->problem->graph->op_count * sizeof(*point_inout));
     return 0;
 }
@@ -39,7 +39,8 @@ static int respect(const struct lull_pipeline_problem *problem,
                    uint32_t *point_inout, struct lull_pipeline_switching_report *report_out,
                    struct lull_error *err)
 {
-    struct lull_switching_search search = {.problem = problem, .switching = switching, .deadline_ns = deadline_ns};
+    struct lull_switching_search search = {
+        .problem = problem, .switching = switching, .deadline_ns = deadline_ns};
     int rc = lull_switching_begin(&search, problem, err);
 
     if (rc == 0) {
@@ -54,17 +55,19 @@ static int respect(const struct lull_pipeline_problem *problem,
 }
 
 int lull_pipeline_switching(const struct lull_pipeline_problem *problem,
-                        const struct lull_pipeline_switching *switching, int64_t deadline_ns,
-                        uint32_t *point_inout, struct lull_pipeline_switching_report *report_out,
-                        struct lull_error *err)
+                            const struct lull_pipeline_switching *switching, int64_t deadline_ns,
+                            uint32_t *point_inout,
+                            struct lull_pipeline_switching_report *report_out,
+                            struct lull_error *err)
 {
     return respect(problem, switching, deadline_ns, false, point_inout, report_out, err);
 }
 
 int lull_pipeline_switching_quick(const struct lull_pipeline_problem *problem,
-                              const struct lull_pipeline_switching *switching, int64_t deadline_ns,
-                              uint32_t *point_inout, struct lull_pipeline_switching_report *report_out,
-                              struct lull_error *err)
+                                  const struct lull_pipeline_switching *switching,
+                                  int64_t deadline_ns, uint32_t *point_inout,
+                                  struct lull_pipeline_switching_report *report_out,
+                                  struct lull_error *err)
 {
     return respect(problem, switching, deadline_ns, true, point_inout, report_out, err);
 }
@@ -94,9 +97,9 @@ static int plan_for(struct lull_switching_search *search, struct lull_pipeline_r
 
 /* Considers plans for shorter deadlines until two of them keep this one. Where none does, considers
  * the plan itself. */
-static int consider_shorter(struct lull_switching_search *search, struct lull_pipeline_rounding *rounding,
-                            struct lull_frontier *frontier, const uint32_t *point,
-                            int64_t *duration_ns)
+static int consider_shorter(struct lull_switching_search *search,
+                            struct lull_pipeline_rounding *rounding, struct lull_frontier *frontier,
+                            const uint32_t *point, int64_t *duration_ns)
 {
     unsigned good = 0;
 
@@ -128,8 +131,9 @@ enum { PRICE_COUNT = sizeof(PRICES) / sizeof(PRICES[0]) };
 
 /* Considers plans that pay for time and for changes, at the prices of the flow that proves the
  * frontier's bound. */
-static int consider_priced(struct lull_switching_search *search, struct lull_pipeline_rounding *rounding,
-                           struct lull_frontier *frontier, int64_t *duration_ns, double *price_w)
+static int consider_priced(struct lull_switching_search *search,
+                           struct lull_pipeline_rounding *rounding, struct lull_frontier *frontier,
+                           int64_t *duration_ns, double *price_w)
 {
     const struct lull_pipeline_graph *graph = search->problem->graph;
     struct lull_certificate flow;
@@ -163,7 +167,8 @@ static int consider_envpipe(struct lull_switching_search *search)
     return rc;
 }
 
-static int consider_fed_forward(struct lull_switching_search *search, struct lull_pipeline_rounding *rounding,
+static int consider_fed_forward(struct lull_switching_search *search,
+                                struct lull_pipeline_rounding *rounding,
                                 struct lull_frontier *frontier, int64_t *duration_ns)
 {
     double *price_w = malloc(search->problem->graph->op_count * sizeof(*price_w));
@@ -184,7 +189,8 @@ static int replan(const struct lull_pipeline_problem *problem,
                   uint32_t *point_inout, struct lull_pipeline_switching_report *report_out,
                   struct lull_error *err)
 {
-    struct lull_switching_search search = {.problem = problem, .switching = switching, .deadline_ns = deadline_ns};
+    struct lull_switching_search search = {
+        .problem = problem, .switching = switching, .deadline_ns = deadline_ns};
     int64_t *duration_ns = malloc(problem->graph->op_count * sizeof(*duration_ns));
     int rc = lull_switching_begin(&search, problem, err);
 
@@ -240,12 +246,12 @@ static int replan_queued(const struct lull_pipeline_problem *problem,
 }
 
 int lull_pipeline_switching_replan(const struct lull_pipeline_problem *problem,
-                               struct lull_pipeline_rounding *rounding,
-                               struct lull_frontier *frontier,
-                               const struct lull_pipeline_switching *switching, int64_t deadline_ns,
-                               uint32_t *point_inout,
-                               struct lull_pipeline_switching_report *report_out,
-                               struct lull_error *err)
+                                   struct lull_pipeline_rounding *rounding,
+                                   struct lull_frontier *frontier,
+                                   const struct lull_pipeline_switching *switching,
+                                   int64_t deadline_ns, uint32_t *point_inout,
+                                   struct lull_pipeline_switching_report *report_out,
+                                   struct lull_error *err)
 {
     if (switching->is_fed_forward && switching->call_ns > 0)
         return replan_queued(problem, rounding, frontier, switching, deadline_ns, point_inout,

@@ -7,13 +7,13 @@
  * Before the first operation the device has the clock of its last one, in the iteration before; it
  * is told to change when the iteration begins.
  *
- * Fed forward, as a plan controller does it (core/pipeline/follow/plan_controller.h), raisings are asked for
- * ahead of the operations that need them. Then no operation begins below its clock, and switching
- * costs energy instead of time: a higher clock holds a little before its operation begins, a lower
- * one only a while after, and a lowering that a raising would have to take back before it holds is
- * left out. Operations that run at a higher clock end sooner, but no plan counts on it. Where
- * devices share a driver (call_ns), a plan asks for no more than the driver can serve, and pays for
- * what waits in its queue (driver_calls.h).
+ * Fed forward, as a plan controller does it (core/pipeline/follow/plan_controller.h), raisings are
+ * asked for ahead of the operations that need them. Then no operation begins below its clock, and
+ * switching costs energy instead of time: a higher clock holds a little before its operation
+ * begins, a lower one only a while after, and a lowering that a raising would have to take back
+ * before it holds is left out. Operations that run at a higher clock end sooner, but no plan counts
+ * on it. Where devices share a driver (call_ns), a plan asks for no more than the driver can serve,
+ * and pays for what waits in its queue (driver_calls.h).
  *
  * Pure. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -46,8 +46,9 @@ struct lull_pipeline_switching {
  * outputs have op_count places, and either may be null. Error: -ENOMEM. O(n).
  */
 int64_t lull_pipeline_switching_timeline(const struct lull_pipeline_problem *problem,
-                                     const struct lull_pipeline_switching *switching,
-                                     const uint32_t *point, int64_t *begin_out, int64_t *end_out);
+                                         const struct lull_pipeline_switching *switching,
+                                         const uint32_t *point, int64_t *begin_out,
+                                         int64_t *end_out);
 
 /*
  * The energy that switching costs, J: what operations need more because the clock is still, or
@@ -56,8 +57,8 @@ int64_t lull_pipeline_switching_timeline(const struct lull_pipeline_problem *pro
  * returns NAN where there is no memory. O(n).
  */
 double lull_pipeline_switching_energy_j(const struct lull_pipeline_problem *problem,
-                                    const struct lull_pipeline_switching *switching,
-                                    const uint32_t *point);
+                                        const struct lull_pipeline_switching *switching,
+                                        const uint32_t *point);
 
 struct lull_pipeline_switching_report {
     size_t switches_before; /* changes of clocks in an iteration, of all devices */
@@ -71,21 +72,23 @@ struct lull_pipeline_switching_report {
  * clock where that costs less than the changes it saves, or where the dwell demands it; clocks are
  * raised where settling would break the deadline. It also considers other plans: one clock for each
  * device, and stretches of one clock, such as a device's warm-up, its steady phase and its
- * cool-down (switching_stretches.c). Errors: -ERANGE no plan that it finds keeps the deadline (the text
- * in err says by how much); -ENOMEM. On failure the plan is left alone. It takes one to four
+ * cool-down (switching_stretches.c). Errors: -ERANGE no plan that it finds keeps the deadline (the
+ * text in err says by how much); -ENOMEM. On failure the plan is left alone. It takes one to four
  * seconds for 192 operations, up to nine for 2048.
  */
 int lull_pipeline_switching(const struct lull_pipeline_problem *problem,
-                        const struct lull_pipeline_switching *switching, int64_t deadline_ns,
-                        uint32_t *point_inout, struct lull_pipeline_switching_report *report_out,
-                        struct lull_error *err);
+                            const struct lull_pipeline_switching *switching, int64_t deadline_ns,
+                            uint32_t *point_inout,
+                            struct lull_pipeline_switching_report *report_out,
+                            struct lull_error *err);
 
 /* The same in an eighth of the work, for each point of a frontier; it finds most of what there is
  * to save. */
 int lull_pipeline_switching_quick(const struct lull_pipeline_problem *problem,
-                              const struct lull_pipeline_switching *switching, int64_t deadline_ns,
-                              uint32_t *point_inout, struct lull_pipeline_switching_report *report_out,
-                              struct lull_error *err);
+                                  const struct lull_pipeline_switching *switching,
+                                  int64_t deadline_ns, uint32_t *point_inout,
+                                  struct lull_pipeline_switching_report *report_out,
+                                  struct lull_error *err);
 
 /*
  * The same, which starts from the relaxation again: it also considers plans for somewhat shorter
@@ -94,11 +97,11 @@ int lull_pipeline_switching_quick(const struct lull_pipeline_problem *problem,
  * those of lull_pipeline_dwell and of lull_frontier_seek.
  */
 int lull_pipeline_switching_replan(const struct lull_pipeline_problem *problem,
-                               struct lull_pipeline_rounding *rounding,
-                               struct lull_frontier *frontier,
-                               const struct lull_pipeline_switching *switching, int64_t deadline_ns,
-                               uint32_t *point_inout,
-                               struct lull_pipeline_switching_report *report_out,
-                               struct lull_error *err);
+                                   struct lull_pipeline_rounding *rounding,
+                                   struct lull_frontier *frontier,
+                                   const struct lull_pipeline_switching *switching,
+                                   int64_t deadline_ns, uint32_t *point_inout,
+                                   struct lull_pipeline_switching_report *report_out,
+                                   struct lull_error *err);
 
 #endif

@@ -46,7 +46,8 @@ static void find_clocks(struct lull_switching_pricing *it, uint32_t device)
 }
 
 /* The energy and priced time of an operation at a clock; infinite if it lacks the clock. */
-static double priced(const struct lull_switching_pricing *it, uint32_t device, uint32_t op, uint32_t mhz)
+static double priced(const struct lull_switching_pricing *it, uint32_t device, uint32_t op,
+                     uint32_t mhz)
 {
     const struct lull_pipeline_class *class = lull_pipeline_class_of(it->search->problem, op);
     const struct lull_pipeline_point *point;
@@ -62,7 +63,8 @@ static double priced(const struct lull_switching_pricing *it, uint32_t device, u
            (it->price[op] - it->search->problem->blocking_w[device]) * (double)point->time_ns;
 }
 
-static double stretch_nj(const struct lull_switching_pricing *it, uint32_t clock, uint32_t from, uint32_t to)
+static double stretch_nj(const struct lull_switching_pricing *it, uint32_t clock, uint32_t from,
+                         uint32_t to)
 {
     return it->sums[clock][to] - it->sums[clock][from];
 }
@@ -121,7 +123,8 @@ static void prepare(struct lull_switching_pricing *it, uint32_t device)
 }
 
 /* The cheapest clock for the places [from, to), or, if outer, for all others. */
-static struct lull_switching_stretch best_clock(const struct lull_switching_pricing *it, uint32_t from, uint32_t to, bool outer)
+static struct lull_switching_stretch best_clock(const struct lull_switching_pricing *it,
+                                                uint32_t from, uint32_t to, bool outer)
 {
     struct lull_switching_stretch best = {(double)INFINITY, 0};
 
@@ -169,7 +172,8 @@ static void fill_inner(struct lull_switching_pricing *it, uint32_t from)
     }
 }
 
-static void set_clock(const struct lull_switching_pricing *it, uint32_t from, uint32_t to, uint32_t mhz)
+static void set_clock(const struct lull_switching_pricing *it, uint32_t from, uint32_t to,
+                      uint32_t mhz)
 {
     for (uint32_t k = it->starts[from]; k < it->starts[to]; k++) {
         const uint32_t at =

@@ -1,6 +1,6 @@
 /*
- * What switching_stretches.c and switching_cut.c share: one device, cut into stretches of one clock.
- * SPDX-License-Identifier: Apache-2.0
+ * What switching_stretches.c and switching_cut.c share: one device, cut into stretches of one
+ * clock. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_PIPELINE_SWITCHING_SWITCHING_CUT_H
 #define LULL_CORE_PIPELINE_SWITCHING_SWITCHING_CUT_H

@@ -1,6 +1,6 @@
 /*
- * What switching costs when it is fed forward: which clocks a plan controller asks for, and which clocks
- * operations then run at. SPDX-License-Identifier: Apache-2.0
+ * What switching costs when it is fed forward: which clocks a plan controller asks for, and which
+ * clocks operations then run at. SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
 #include <math.h>
@@ -55,7 +55,8 @@ struct switching_energy_asked {
 };
 
 /* Whether an operation's lower clock can take effect before the next raising is asked for. */
-static bool is_worth_lowering(const struct switching_energy_part *part, uint32_t place, const struct switching_energy_asked *asked)
+static bool is_worth_lowering(const struct switching_energy_part *part, uint32_t place,
+                              const struct switching_energy_asked *asked)
 {
     const int64_t needed_ns = asked->ended_ns + part->switching->down_ns + part->switching->up_ns;
 
@@ -69,7 +70,8 @@ static bool is_worth_lowering(const struct switching_energy_part *part, uint32_t
 }
 
 /* Asks for the clock of an operation, unless it is a lowering that is not worth it. */
-static void ask(const struct switching_energy_part *part, uint32_t place, struct switching_energy_asked *asked)
+static void ask(const struct switching_energy_part *part, uint32_t place,
+                struct switching_energy_asked *asked)
 {
     const uint32_t wanted = mhz_at(part, place);
 
@@ -104,7 +106,8 @@ static double time_of(const struct switching_energy_part *part, uint32_t op, uin
  * and ends at the clock that the next operation wants. It ends before its time by that; the next
  * operation begins at its time nevertheless.
  */
-static double more_nj(const struct switching_energy_part *part, uint32_t place, struct switching_energy_asked *asked)
+static double more_nj(const struct switching_energy_part *part, uint32_t place,
+                      struct switching_energy_asked *asked)
 {
     const uint32_t op = op_at(part, place);
     const uint32_t next_mhz = mhz_at(part, place + 1);
@@ -132,7 +135,8 @@ static double more_nj(const struct switching_energy_part *part, uint32_t place, 
 }
 
 /* Whether an operation runs at its own clock from its begin to its end. */
-static bool is_undisturbed(const struct switching_energy_part *part, uint32_t place, const struct switching_energy_asked *asked)
+static bool is_undisturbed(const struct switching_energy_part *part, uint32_t place,
+                           const struct switching_energy_asked *asked)
 {
     const uint32_t own = mhz_at(part, place);
 
@@ -170,9 +174,9 @@ static double device_nj(const struct switching_energy_part *part)
 }
 
 double lull_switching_switching_nj(const struct lull_pipeline_problem *problem,
-                               const struct lull_pipeline_switching *switching,
-                               const uint32_t *point, const int64_t *end_ns, int64_t period_ns,
-                               double *device_nj_out)
+                                   const struct lull_pipeline_switching *switching,
+                                   const uint32_t *point, const int64_t *end_ns, int64_t period_ns,
+                                   double *device_nj_out)
 {
     const struct lull_pipeline_graph *graph = problem->graph;
     double sum_nj = 0.0;
@@ -200,8 +204,8 @@ double lull_switching_switching_nj(const struct lull_pipeline_problem *problem,
 }
 
 double lull_pipeline_switching_energy_j(const struct lull_pipeline_problem *problem,
-                                    const struct lull_pipeline_switching *switching,
-                                    const uint32_t *point)
+                                        const struct lull_pipeline_switching *switching,
+                                        const uint32_t *point)
 {
     struct lull_pipeline_queue queue;
     int64_t *end_ns;

@@ -33,7 +33,8 @@ static double effective_nj(const struct lane *lane, uint32_t op, uint32_t point)
                                       problem->blocking_w[problem->graph->ops[op].device]);
 }
 
-/* What it costs if an operation runs at a higher clock than its operating point's for this long, nJ. */
+/* What it costs if an operation runs at a higher clock than its operating point's for this long,
+ * nJ. */
 static double stray_nj(const struct lane *lane, uint32_t op, uint32_t point, uint32_t mhz,
                        int64_t time_ns)
 {

@@ -15,7 +15,8 @@
 #define WALKS_LIMIT 100000
 #define STEPS_LIMIT 20000000
 
-static uint32_t mhz_of(const struct lull_switching_search *search, const uint32_t *point, uint32_t op)
+static uint32_t mhz_of(const struct lull_switching_search *search, const uint32_t *point,
+                       uint32_t op)
 {
     return lull_pipeline_class_of(search->problem, op)->points[point[op]].sm_mhz;
 }
@@ -39,13 +40,15 @@ double lull_switching_plan_nj(const struct lull_switching_search *search, const 
     return sum_nj;
 }
 
-struct lull_switching_verdict lull_switching_verdict(struct lull_switching_search *search, const uint32_t *point)
+struct lull_switching_verdict lull_switching_verdict(struct lull_switching_search *search,
+                                                     const uint32_t *point)
 {
     return lull_switching_walk(search->problem, search->switching, point, search->deadline_ns,
-                           search->clocks, NULL, search->end_ns);
+                               search->clocks, NULL, search->end_ns);
 }
 
-static int64_t excess(const struct lull_switching_search *search, const struct lull_switching_verdict *verdict)
+static int64_t excess(const struct lull_switching_search *search,
+                      const struct lull_switching_verdict *verdict)
 {
     int64_t late_ns = verdict->time_ns - search->deadline_ns;
 
@@ -57,7 +60,7 @@ static double switching_nj(const struct lull_switching_search *search, const uin
                            const struct lull_switching_verdict *verdict, double *device_nj_out)
 {
     return lull_switching_switching_nj(search->problem, search->switching, point, search->end_ns,
-                                   verdict->time_ns, device_nj_out) +
+                                       verdict->time_ns, device_nj_out) +
            search->switching->switch_j * 1e9 * (double)verdict->switches;
 }
 
@@ -72,7 +75,8 @@ void lull_switching_judge(struct lull_switching_search *search)
 
 /* Writes to trial the plan with the stretch of places [from, to) on a device at one clock. Returns
  * false if the plan has that clock there already, or an operation cannot have it. */
-static bool set_clock(struct lull_switching_search *search, uint32_t from, uint32_t to, uint32_t mhz)
+static bool set_clock(struct lull_switching_search *search, uint32_t from, uint32_t to,
+                      uint32_t mhz)
 {
     const uint32_t *on_device = search->problem->graph->on_device;
     bool differs = false;
@@ -94,7 +98,8 @@ static bool set_clock(struct lull_switching_search *search, uint32_t from, uint3
 }
 
 /* Takes a stretch's new clock if that makes the plan less wrong, or no more wrong and cheaper. */
-static bool try_clock(struct lull_switching_search *search, uint32_t from, uint32_t to, uint32_t mhz)
+static bool try_clock(struct lull_switching_search *search, uint32_t from, uint32_t to,
+                      uint32_t mhz)
 {
     const struct lull_pipeline_graph *graph = search->problem->graph;
     double saved_nj = 0.0;
@@ -148,7 +153,8 @@ static uint32_t run_end(const struct lull_switching_search *search, uint32_t fro
     return to;
 }
 
-/* The clock of the operating point that is `way` places from the operation's; 0 if there is none. */
+/* The clock of the operating point that is `way` places from the operation's; 0 if there is none.
+ */
 static uint32_t next_mhz(const struct lull_switching_search *search, uint32_t op, int way)
 {
     const struct lull_pipeline_class *class = lull_pipeline_class_of(search->problem, op);
@@ -158,8 +164,8 @@ static uint32_t next_mhz(const struct lull_switching_search *search, uint32_t op
 }
 
 /* Tries all changes of the run at [from, to) and its neighbours. Returns whether it took any. */
-static bool change_run(struct lull_switching_search *search, uint32_t first, uint32_t from, uint32_t to,
-                       uint32_t last)
+static bool change_run(struct lull_switching_search *search, uint32_t first, uint32_t from,
+                       uint32_t to, uint32_t last)
 {
     const uint32_t *on_device = search->problem->graph->on_device;
     uint32_t own = mhz_of(search, search->plan, on_device[from]);
@@ -181,7 +187,8 @@ static bool change_run(struct lull_switching_search *search, uint32_t first, uin
 
 /* Tries one operation alone: a step up or down, or the clock of the operation before or after it.
  */
-static bool change_op(struct lull_switching_search *search, uint32_t first, uint32_t at, uint32_t last)
+static bool change_op(struct lull_switching_search *search, uint32_t first, uint32_t at,
+                      uint32_t last)
 {
     const uint32_t *on_device = search->problem->graph->on_device;
     uint32_t op = on_device[at];
@@ -265,7 +272,8 @@ static double price_of_lowering(struct lull_switching_search *search, uint32_t d
         return 0.0;
     search->walks_left--;
     verdict = lull_switching_verdict(search, search->trial);
-    saved_nj = lull_switching_plan_nj(search, search->plan) - lull_switching_plan_nj(search, search->trial);
+    saved_nj = lull_switching_plan_nj(search, search->plan) -
+               lull_switching_plan_nj(search, search->trial);
     if (excess(search, &verdict) > search->excess_ns || saved_nj <= 0.0)
         return 0.0;
     return saved_nj / (double)(verdict.time_ns > time_ns ? verdict.time_ns - time_ns : 1);
@@ -323,8 +331,8 @@ void lull_switching_consider(struct lull_switching_search *search)
     memcpy(search->best, search->plan, search->problem->graph->op_count * sizeof(*search->best));
 }
 
-int lull_switching_begin(struct lull_switching_search *search, const struct lull_pipeline_problem *problem,
-                     struct lull_error *err)
+int lull_switching_begin(struct lull_switching_search *search,
+                         const struct lull_pipeline_problem *problem, struct lull_error *err)
 {
     size_t ops = problem->graph->op_count;
 

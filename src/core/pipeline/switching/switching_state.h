@@ -1,5 +1,6 @@
 /*
- * What the files of switching.h share: a plan judged under switching, and the search for better ones.
+ * What the files of switching.h share: a plan judged under switching, and the search for better
+ * ones.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -30,23 +31,25 @@ struct lull_switching_verdict {
 /* switching_time.c. Walks through an iteration. clocks has device_count places, begin_ns and end_ns
  * op_count; begin_ns may be null. */
 struct lull_switching_verdict lull_switching_walk(const struct lull_pipeline_problem *problem,
-                               const struct lull_pipeline_switching *switching,
-                               const uint32_t *point, int64_t period_ns,
-                               struct lull_switching_clock_state *clocks, int64_t *begin_ns, int64_t *end_ns);
+                                                  const struct lull_pipeline_switching *switching,
+                                                  const uint32_t *point, int64_t period_ns,
+                                                  struct lull_switching_clock_state *clocks,
+                                                  int64_t *begin_ns, int64_t *end_ns);
 
 /* The operating point of an operation's class at a clock, UINT32_MAX if there is none. */
 uint32_t lull_switching_point_at(const struct lull_pipeline_class *class, uint32_t mhz);
 
-/* The same; if the class lacks this clock, the operating point at the next lower one, or at the lowest. */
+/* The same; if the class lacks this clock, the operating point at the next lower one, or at the
+ * lowest. */
 uint32_t lull_switching_point_below(const struct lull_pipeline_class *class, uint32_t mhz);
 
-/* switching_energy.c. What operations, which end at end_ns, need more because clocks are on their way,
- * in an iteration of period_ns; 0 unless switching is fed forward. device_nj_out receives each
+/* switching_energy.c. What operations, which end at end_ns, need more because clocks are on their
+ * way, in an iteration of period_ns; 0 unless switching is fed forward. device_nj_out receives each
  * device's share and may be null. O(n). */
 double lull_switching_switching_nj(const struct lull_pipeline_problem *problem,
-                               const struct lull_pipeline_switching *switching,
-                               const uint32_t *point, const int64_t *end_ns, int64_t period_ns,
-                               double *device_nj_out);
+                                   const struct lull_pipeline_switching *switching,
+                                   const uint32_t *point, const int64_t *end_ns, int64_t period_ns,
+                                   double *device_nj_out);
 
 struct lull_switching_search {
     const struct lull_pipeline_problem *problem;
@@ -71,11 +74,12 @@ struct lull_switching_search {
 };
 
 /* switching_search.c. Allocates a search; the caller calls end also after an error: -ENOMEM. */
-int lull_switching_begin(struct lull_switching_search *search, const struct lull_pipeline_problem *problem,
-                     struct lull_error *err);
+int lull_switching_begin(struct lull_switching_search *search,
+                         const struct lull_pipeline_problem *problem, struct lull_error *err);
 void lull_switching_end(struct lull_switching_search *search);
 
-struct lull_switching_verdict lull_switching_verdict(struct lull_switching_search *search, const uint32_t *point);
+struct lull_switching_verdict lull_switching_verdict(struct lull_switching_search *search,
+                                                     const uint32_t *point);
 double lull_switching_plan_nj(const struct lull_switching_search *search, const uint32_t *point);
 
 /* Finds the cost and the excess of search->plan. */
@@ -84,17 +88,18 @@ void lull_switching_judge(struct lull_switching_search *search);
 /* Searches from search->plan; a good plan that is the cheapest so far goes to best. */
 void lull_switching_consider(struct lull_switching_search *search);
 
-/* switching_priced.c. Replaces search->plan by the one that is cheapest, changes of clocks included,
- * where time costs price_w on every operation. Pauses are those of the plan that it replaces.
- * Error: -ENOMEM. */
+/* switching_priced.c. Replaces search->plan by the one that is cheapest, changes of clocks
+ * included, where time costs price_w on every operation. Pauses are those of the plan that it
+ * replaces. Error: -ENOMEM. */
 int lull_switching_price(struct lull_switching_search *search, const double *price_w);
 
 /* Considers one clock for each device, as low as the deadline allows. */
 void lull_switching_consider_uniform(struct lull_switching_search *search);
 
-/* switching_stretches.c. Considers stretches of one clock, no shorter than the dwell, that prices of
- * time on the critical paths ask for. The prices begin from the plan `operating point`; quick does an eighth
- * of the work. It does nothing where that would take too much memory or work. */
-void lull_switching_consider_stretches(struct lull_switching_search *search, const uint32_t *point, bool quick);
+/* switching_stretches.c. Considers stretches of one clock, no shorter than the dwell, that prices
+ * of time on the critical paths ask for. The prices begin from the plan `operating point`; quick
+ * does an eighth of the work. It does nothing where that would take too much memory or work. */
+void lull_switching_consider_stretches(struct lull_switching_search *search, const uint32_t *point,
+                                       bool quick);
 
 #endif

@@ -2,8 +2,8 @@
  * Plans of few changes from prices of time: what a nanosecond of each operation is worth.
  *
  * At given prices devices are independent of each other: each is cut into stretches of one clock,
- * no shorter than the dwell, so that energy and priced time together are least (switching_cut.c). The
- * plan that results is walked through; then the prices on its critical path rise and the others
+ * no shorter than the dwell, so that energy and priced time together are least (switching_cut.c).
+ * The plan that results is walked through; then the prices on its critical path rise and the others
  * fall, and all of them rise the more the later the plan is (a subgradient method on the deadline's
  * dual; Held and Karp 1971). So a device finds one clock for its warm-up, one for its steady phase
  * and one for its cool-down where that saves most. SPDX-License-Identifier: Apache-2.0
@@ -28,7 +28,8 @@ enum {
 
 /* ---- prices ------------------------------------------------------------------------------ */
 
-/* What the plan pays for a nanosecond of an operation: the slope of the hull at its operating point. */
+/* What the plan pays for a nanosecond of an operation: the slope of the hull at its operating
+ * point. */
 static double first_price(const struct lull_switching_pricing *it, uint32_t device, uint32_t op,
                           const uint32_t *point)
 {
@@ -103,8 +104,8 @@ static struct lull_switching_verdict walk(struct lull_switching_pricing *it)
 {
     struct lull_switching_search *search = it->search;
 
-    return lull_switching_walk(search->problem, search->switching, search->plan, search->deadline_ns,
-                           search->clocks, it->begin_ns, search->end_ns);
+    return lull_switching_walk(search->problem, search->switching, search->plan,
+                               search->deadline_ns, search->clocks, it->begin_ns, search->end_ns);
 }
 
 /* Keeps the plan if it is the cheapest in time, or, while none is in time, the least late. */
@@ -157,8 +158,8 @@ static int count_rounds(const struct lull_pipeline_graph *graph)
 
 /* Makes all rounds from a plan, and searches from the best plan of them; with often, from some
  * others too. */
-static void consider(struct lull_switching_pricing *it, const uint32_t *point, int rounds, double gain,
-                     bool often)
+static void consider(struct lull_switching_pricing *it, const uint32_t *point, int rounds,
+                     double gain, bool often)
 {
     struct lull_switching_search *search = it->search;
     const size_t size = search->problem->graph->op_count * sizeof(*point);
@@ -180,7 +181,8 @@ static void consider(struct lull_switching_pricing *it, const uint32_t *point, i
     lull_switching_consider(search);
 }
 
-void lull_switching_consider_stretches(struct lull_switching_search *search, const uint32_t *point, bool quick)
+void lull_switching_consider_stretches(struct lull_switching_search *search, const uint32_t *point,
+                                       bool quick)
 {
     const double gains[] = {20.0, 300.0}; /* neither is better everywhere */
     const size_t ops = search->problem->graph->op_count;

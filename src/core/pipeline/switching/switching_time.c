@@ -41,8 +41,9 @@ uint32_t lull_switching_point_below(const struct lull_pipeline_class *class, uin
 }
 
 /* Tells the device the clock of its next operation, as soon as the one before has ended. */
-static void command(struct lull_switching_clock_state *clock, const struct lull_pipeline_switching *switching,
-                    uint32_t mhz, int64_t *short_ns)
+static void command(struct lull_switching_clock_state *clock,
+                    const struct lull_pipeline_switching *switching, uint32_t mhz,
+                    int64_t *short_ns)
 {
     uint32_t low = clock->target_mhz;
 
@@ -100,7 +101,8 @@ static void begin_clocks(const struct lull_pipeline_problem *problem, const uint
 
 /* By how much the next iteration's first change comes too soon after the last one of this
  * iteration. */
-static int64_t short_around(const struct lull_switching_clock_state *clock, int64_t dwell_ns, int64_t period_ns)
+static int64_t short_around(const struct lull_switching_clock_state *clock, int64_t dwell_ns,
+                            int64_t period_ns)
 {
     int64_t apart = period_ns + clock->first_command_ns - clock->last_command_ns;
 
@@ -108,9 +110,10 @@ static int64_t short_around(const struct lull_switching_clock_state *clock, int6
 }
 
 struct lull_switching_verdict lull_switching_walk(const struct lull_pipeline_problem *problem,
-                               const struct lull_pipeline_switching *switching,
-                               const uint32_t *point, int64_t period_ns,
-                               struct lull_switching_clock_state *clocks, int64_t *begin_ns, int64_t *end_ns)
+                                                  const struct lull_pipeline_switching *switching,
+                                                  const uint32_t *point, int64_t period_ns,
+                                                  struct lull_switching_clock_state *clocks,
+                                                  int64_t *begin_ns, int64_t *end_ns)
 {
     const struct lull_pipeline_graph *graph = problem->graph;
     struct lull_switching_verdict verdict = {0};
@@ -150,10 +153,12 @@ struct lull_switching_verdict lull_switching_walk(const struct lull_pipeline_pro
 }
 
 int64_t lull_pipeline_switching_timeline(const struct lull_pipeline_problem *problem,
-                                     const struct lull_pipeline_switching *switching,
-                                     const uint32_t *point, int64_t *begin_out, int64_t *end_out)
+                                         const struct lull_pipeline_switching *switching,
+                                         const uint32_t *point, int64_t *begin_out,
+                                         int64_t *end_out)
 {
-    struct lull_switching_clock_state *clocks = malloc(problem->graph->device_count * sizeof(*clocks));
+    struct lull_switching_clock_state *clocks =
+        malloc(problem->graph->device_count * sizeof(*clocks));
     int64_t *end_ns = malloc(problem->graph->op_count * sizeof(*end_ns));
     int64_t makespan_ns = -ENOMEM;
 

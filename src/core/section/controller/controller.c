@@ -340,7 +340,8 @@ static void advance(struct lull_controller *controller, struct lull_controlled_g
 {
     uint32_t point;
 
-    if (lull_switch_calibration_poll(&gpu->calibration, now_ns, controller->waiting_ms > 0.0, &point))
+    if (lull_switch_calibration_poll(&gpu->calibration, now_ns, controller->waiting_ms > 0.0,
+                                     &point))
         post(controller, gpu, point, now_ns + lull_switch_calibration_pulse_ns,
              now_ns + 2 * lull_switch_calibration_pulse_ns);
     if (!gpu->has_gaps && lull_feed_forward_poll(&gpu->feed, now_ns))

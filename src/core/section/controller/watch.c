@@ -270,8 +270,7 @@ static void end_pair(struct lull_controller *controller, struct lull_controlled_
 {
     const struct lull_window_sum *first = &gpu->windows[0];
     const struct lull_window_sum *second = &gpu->windows[1];
-    const bool reference_first =
-        (first->window % 4 == 0) != controller->schedule.candidate_first;
+    const bool reference_first = (first->window % 4 == 0) != controller->schedule.candidate_first;
     struct lull_window_pair pair = {.is_complete = true, .pair = second_window / 2};
 
     if (first->window + 1 != second_window || !first->complete ||
@@ -302,8 +301,8 @@ static bool is_hopeless(const struct lull_controller *controller)
     return any;
 }
 
-static void add_to_window(struct lull_window_sum *window, const struct lull_window_schedule_slot *slot,
-                          double iteration_ms)
+static void add_to_window(struct lull_window_sum *window,
+                          const struct lull_window_schedule_slot *slot, double iteration_ms)
 {
     if (window->window != slot->window || window->complete)
         *window = (struct lull_window_sum){.window = slot->window};

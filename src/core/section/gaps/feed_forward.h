@@ -23,7 +23,7 @@ struct lull_feed_forward {
     int64_t lower_at_ns;
     int64_t raise_at_ns;
     int64_t raise_by_ns; /* when the section under way or ahead is to be raised; not low: never */
-    int64_t deadline_ns;    /* of the lowering asked for: served later it is worthless */
+    int64_t deadline_ns; /* of the lowering asked for: served later it is worthless */
     int64_t valid_until_ns; /* and its validity, should nobody raise it */
 };
 

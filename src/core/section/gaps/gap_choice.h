@@ -17,8 +17,8 @@
 
 /* What switching a gap needs where a share of the switches may be late; ms. */
 struct lull_gap_need {
-    double ahead_ms; /* a lowering asked for so long before its begin is not early */
-    double lead_ms;  /* a raising asked for so long before its end is not late */
+    double ahead_ms;       /* a lowering asked for so long before its begin is not early */
+    double lead_ms;        /* a raising asked for so long before its end is not late */
     double ahead_scale_ms; /* so much less ahead: early in a share smaller by e */
     double lead_scale_ms;  /* so much more lead: late in a share smaller by e */
     double call_ms;  /* the driver's call of a raising, mostly: it waits for that of the lowering */

@@ -130,8 +130,8 @@ static uint32_t edge_of(const struct lull_gap_map *map, const struct lull_standi
 {
     const int64_t turn = (standing->iteration - map->record.first) % map->fold;
 
-    return 2 * ((uint32_t)(turn < 0 ? turn + map->fold : turn) * map->period +
-                standing->position) + !begin;
+    return 2 * ((uint32_t)(turn < 0 ? turn + map->fold : turn) * map->period + standing->position) +
+           !begin;
 }
 
 int64_t lull_gap_map_in_pass_ns(const struct lull_gap_map *map, int64_t recorded_ns)
@@ -158,8 +158,8 @@ static void take_up(struct lull_gap_map *map, int64_t recorded_ns)
 
     for (uint32_t i = 0; i < map->gap_count; i++) {
         struct lull_gap_plan *plan = &map->plans[i];
-        const int64_t to_ns = plan->announced_ns - now_ns +
-                              (plan->announced_ns <= now_ns ? map->pass_ns : 0);
+        const int64_t to_ns =
+            plan->announced_ns - now_ns + (plan->announced_ns <= now_ns ? map->pass_ns : 0);
 
         plan->begin_due_ns = LULL_GAP_MAP_NEVER;
         plan->end_due_ns = LULL_GAP_MAP_NEVER;
@@ -283,7 +283,8 @@ static void stop_passing(struct lull_gap_map *map, int64_t time_ns)
 static bool was_inner_loop(struct lull_gap_map *map, const struct lull_call *edge)
 {
     return edge->begin && !map->is_blind &&
-           lull_kernel_order_take(map->order, edge->order, lull_call_signature(edge)) == LULL_ORDER_LEFT;
+           lull_kernel_order_take(map->order, edge->order, lull_call_signature(edge)) ==
+               LULL_ORDER_LEFT;
 }
 
 /*

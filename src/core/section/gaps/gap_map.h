@@ -5,10 +5,10 @@
  * whether computation runs beside them; and where the host is late the GPU idles with no kernel at
  * all. Recording every compute kernel costs too much to be done always. So the map asks for a
  * window in which it is told both, finds the iteration from the repeating sequence of communication
- * kernels (kernel_order.h: in the order in which the host enqueued them, however they race on the GPU),
- * and learns for each gap in the computation at what distance from which edge of a communication
- * kernel it begins and ends. From then on it needs the communication kernels only, and emits each
- * gap as a call: a section without computation, exposed from end to end.
+ * kernels (kernel_order.h: in the order in which the host enqueued them, however they race on the
+ * GPU), and learns for each gap in the computation at what distance from which edge of a
+ * communication kernel it begins and ends. From then on it needs the communication kernels only,
+ * and emits each gap as a call: a section without computation, exposed from end to end.
  *
  * A gap is emitted from where it began in the latest to where it ended in the earliest recorded
  * iteration, so that what is called a gap was one every time. If every other iteration differs
@@ -48,8 +48,8 @@ enum lull_gap_map_phase {
 
 /* One gap, as learnt. */
 struct lull_mapped_gap {
-    double length_ms;   /* as emitted, mean over the window */
-    double exposed_ms;  /* of it beside a communication kernel; the rest is idle */
+    double length_ms;      /* as emitted, mean over the window */
+    double exposed_ms;     /* of it beside a communication kernel; the rest is idle */
     struct lull_call call; /* what is emitted at its begin, but for the time */
 };
 
@@ -85,7 +85,8 @@ int64_t lull_gap_map_wake_ns(const struct lull_gap_map *map);
 enum lull_gap_map_phase lull_gap_map_phase(const struct lull_gap_map *map);
 
 /* Gaps in the order of the iteration; none unless known. Borrowed until the next take. */
-const struct lull_mapped_gap *lull_gap_map_gaps(const struct lull_gap_map *map, uint32_t *count_out);
+const struct lull_mapped_gap *lull_gap_map_gaps(const struct lull_gap_map *map,
+                                                uint32_t *count_out);
 
 /* Whether computation is to be told now. */
 bool lull_gap_map_wants_compute(const struct lull_gap_map *map);

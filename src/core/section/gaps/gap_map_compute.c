@@ -19,9 +19,8 @@ static bool append_run(struct lull_gap_record *record, int64_t begin_ns, int64_t
 {
     if (record->run_count == record->run_capacity) {
         const uint32_t capacity = record->run_capacity == 0 ? 256 : 2 * record->run_capacity;
-        struct lull_run *runs = capacity > MAX_RUNS
-                                    ? NULL
-                                    : realloc(record->runs, capacity * sizeof(*record->runs));
+        struct lull_run *runs =
+            capacity > MAX_RUNS ? NULL : realloc(record->runs, capacity * sizeof(*record->runs));
 
         if (runs == NULL)
             return false;
@@ -35,8 +34,7 @@ static bool append_run(struct lull_gap_record *record, int64_t begin_ns, int64_t
 void lull_gap_map_take_compute(struct lull_gap_map *map, int64_t begin_ns, int64_t end_ns)
 {
     struct lull_gap_record *record = &map->record;
-    struct lull_run *last =
-        record->run_count == 0 ? NULL : &record->runs[record->run_count - 1];
+    struct lull_run *last = record->run_count == 0 ? NULL : &record->runs[record->run_count - 1];
 
     if (!lull_gap_map_wants_compute(map))
         return;
@@ -70,8 +68,8 @@ static struct lull_interval *unite_kernels(const struct lull_gap_map *map, size_
     if (united == NULL)
         return NULL;
     for (size_t i = 0; i < kernels; i++)
-        united[i] = (struct lull_interval){map->record.edges_ns[2 * i],
-                                           map->record.edges_ns[2 * i + 1]};
+        united[i] =
+            (struct lull_interval){map->record.edges_ns[2 * i], map->record.edges_ns[2 * i + 1]};
     count = lull_intervals_unite(united, kernels);
     for (size_t i = 1; i < count; i++) {
         if (is_brief(&united[kept], &united[i]))

@@ -132,8 +132,8 @@ static struct distance measure(const struct gap_map_learn_window *window, uint32
 
 /* The edges that come last at or before a time, the latest first; as many as there are, at most
  * ANCHORS. */
-static uint32_t edges_before(const struct gap_map_learn_window *window, uint32_t reference, int64_t time_ns,
-                             int32_t edges_out[ANCHORS])
+static uint32_t edges_before(const struct gap_map_learn_window *window, uint32_t reference,
+                             int64_t time_ns, int32_t edges_out[ANCHORS])
 {
     const int32_t passes = (int32_t)window->edges;
     uint32_t count = 0;
@@ -157,8 +157,8 @@ static uint32_t edges_before(const struct gap_map_learn_window *window, uint32_t
 }
 
 /* The edge that comes first after a time; false: none was recorded. */
-static bool edge_after(const struct gap_map_learn_window *window, uint32_t reference, int64_t time_ns,
-                       int32_t *edge_out)
+static bool edge_after(const struct gap_map_learn_window *window, uint32_t reference,
+                       int64_t time_ns, int32_t *edge_out)
 {
     int64_t soonest_ns = INT64_MAX;
 
@@ -258,8 +258,8 @@ static int64_t exposed_ns(const struct gap_map_learn_window *window, uint32_t re
     return lull_union_covered(together, (struct lull_interval){gap->begin_ns, gap->end_ns});
 }
 
-static struct lull_call describe(const struct gap_map_learn_window *window, const struct lull_run *gap,
-                                 int64_t exposed, uint32_t position)
+static struct lull_call describe(const struct gap_map_learn_window *window,
+                                 const struct lull_run *gap, int64_t exposed, uint32_t position)
 {
     struct lull_call call = {.peer = -1};
 
@@ -277,8 +277,9 @@ static uint32_t within_pass(const struct gap_map_learn_window *window, int32_t e
 
 /* Plans the reference pass' gap; false if it is not in every pass, or too short, or too unsteady.
  */
-static bool plan_gap(const struct gap_map_learn_window *window, uint32_t reference, const struct lull_run *gap,
-                     struct lull_mapped_gap *gap_out, struct lull_gap_plan *plan_out)
+static bool plan_gap(const struct gap_map_learn_window *window, uint32_t reference,
+                     const struct lull_run *gap, struct lull_mapped_gap *gap_out,
+                     struct lull_gap_plan *plan_out)
 {
     const struct distance begin = begin_of(window, reference, gap);
     struct distance end;
@@ -353,7 +354,8 @@ static void order_gaps(struct lull_gap_map *map)
  * that begins now before that edge and now after it is the pass' in which it began after it first,
  * so that none counts twice or not at all.
  */
-static bool is_of_pass(const struct gap_map_learn_window *window, uint32_t reference, const struct lull_run *gap)
+static bool is_of_pass(const struct gap_map_learn_window *window, uint32_t reference,
+                       const struct lull_run *gap)
 {
     const int64_t begin_ns = edge_ns(window, reference, 0);
     const int64_t shift_ns = begin_ns - edge_ns(window, reference, -(int32_t)window->edges);
@@ -410,7 +412,8 @@ static int64_t variation_of(const struct gap_map_learn_window *window)
 
 static struct gap_map_learn_window window_of(const struct lull_gap_map *map, uint32_t fold)
 {
-    return (struct gap_map_learn_window){map, fold, LULL_GAP_MAP_PERIODS / fold, 2 * map->period * fold};
+    return (struct gap_map_learn_window){map, fold, LULL_GAP_MAP_PERIODS / fold,
+                                         2 * map->period * fold};
 }
 
 static uint32_t find_fold(const struct lull_gap_map *map)
@@ -446,8 +449,7 @@ static void plan_longest_kernel(struct lull_gap_map *map, const struct gap_map_l
     int32_t longest = 0;
 
     for (int32_t edge = 0; edge < (int32_t)window->edges; edge += 2) {
-        const int64_t ns =
-            edge_ns(window, reference, edge + 1) - edge_ns(window, reference, edge);
+        const int64_t ns = edge_ns(window, reference, edge + 1) - edge_ns(window, reference, edge);
 
         if (ns > longest_ns) {
             longest_ns = ns;

@@ -23,11 +23,11 @@ struct lull_run {
 
 /* The window. Edge 2 i is the begin, 2 i + 1 the end of the kernel at position i. */
 struct lull_gap_record {
-    int64_t first;     /* iteration of its first period */
-    uint32_t seen;     /* edges; all of its periods and the first after them make it full */
+    int64_t first; /* iteration of its first period */
+    uint32_t seen; /* edges; all of its periods and the first after them make it full */
     bool is_full;
-    int64_t full_ns;   /* the latest of these */
-    int64_t *edges_ns; /* [LULL_GAP_MAP_PERIODS + 1][2 * period]; 0: not seen */
+    int64_t full_ns;       /* the latest of these */
+    int64_t *edges_ns;     /* [LULL_GAP_MAP_PERIODS + 1][2 * period]; 0: not seen */
     struct lull_run *runs; /* of computation, in time order, with gaps worth mentioning between */
     uint32_t run_count;
     uint32_t run_capacity;
@@ -46,12 +46,12 @@ struct lull_gap_plan {
 
 struct lull_gap_map {
     enum lull_gap_map_phase phase;
-    bool is_blind;     /* computation is not told: what communicates is taken for a gap */
-    bool has_given_up; /* blind, and kernels are passed on as they come, whatever comes */
-    uint32_t depth;    /* of kernels that were passed on and have not ended */
+    bool is_blind;           /* computation is not told: what communicates is taken for a gap */
+    bool has_given_up;       /* blind, and kernels are passed on as they come, whatever comes */
+    uint32_t depth;          /* of kernels that were passed on and have not ended */
     struct lull_call passed; /* the last of them that began */
     struct lull_kernel_order *order;
-    uint32_t period; /* kernels per iteration */
+    uint32_t period;           /* kernels per iteration */
     struct lull_standing last; /* of the edge that came last */
     bool last_is_begin;
     uint32_t attempts;
@@ -76,8 +76,9 @@ static inline int64_t *lull_gap_map_edge(const struct lull_gap_map *map, uint32_
     return &map->record.edges_ns[(size_t)period * 2 * map->period + edge];
 }
 
-/* The window is full and, unless blind, all computation in it told: finds fold, pass, gaps and plans
- * in it. There may be none, unless kernels race: then the longest of them stands for a gap. */
+/* The window is full and, unless blind, all computation in it told: finds fold, pass, gaps and
+ * plans in it. There may be none, unless kernels race: then the longest of them stands for a gap.
+ */
 void lull_gap_map_plan_gaps(struct lull_gap_map *map);
 
 /* Of a full window: takes for computation whatever lies between communication. */

@@ -1,4 +1,5 @@
-/* Random slot relaxation problems, small enough to look at whole. SPDX-License-Identifier: Apache-2.0 */
+/* Random slot relaxation problems, small enough to look at whole. SPDX-License-Identifier:
+ * Apache-2.0 */
 #ifndef LULL_TESTS_CORE_CLUSTER_BOUND_SLOTS_CASE_H
 #define LULL_TESTS_CORE_CLUSTER_BOUND_SLOTS_CASE_H
 
@@ -15,7 +16,7 @@ struct slots_case {
 };
 
 static inline void slots_case_point(struct lull_random *random, const struct slots_case *it,
-                                   struct lull_slot_point *point)
+                                    struct lull_slot_point *point)
 {
     const uint32_t slots = it->problem.slots;
 

@@ -90,7 +90,8 @@ static void test_is_the_formula(void **state)
             const long double chosen_j =
                 choices[i].point == LULL_SLOT_REJECTED
                     ? (long double)job->reject_j
-                    : price_of(&it.problem, &price, &job->points[choices[i].point], choices[i].start);
+                    : price_of(&it.problem, &price, &job->points[choices[i].point],
+                               choices[i].start);
 
             holds(fabsl(chosen_j - best_plainly(&it.problem, &price, job)) <= 1e-9L, seed);
         }
@@ -181,7 +182,7 @@ static void test_welfare(void **state)
 {
     /* Two jobs of net value 10 and 7 want the one GPU for the one slot; a price of 7 proves 10. */
     const struct lull_slot_point points[] = {{0, 1, 1, 0, 0, 0, -10.0, 0.0},
-                                           {0, 1, 1, 0, 0, 0, -7.0, 0.0}};
+                                             {0, 1, 1, 0, 0, 0, -7.0, 0.0}};
     const struct lull_slot_job jobs[] = {{0.0, 1, &points[0]}, {0.0, 1, &points[1]}};
     const uint32_t gpus = 1;
     const struct lull_slot_problem problem = {1, 1, &gpus, LULL_SLOTS_UNCAPPED, 2, jobs};

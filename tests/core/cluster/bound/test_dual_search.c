@@ -75,8 +75,8 @@ static double any_schedule(struct lull_random *random, const struct drawn *drawn
 
         timeline_copy(&later, &free);
         lull_timeline_advance(&later, job->arrival_ns + below(random, 700));
-        start_ns = timeline_first_fit(&later, job->points[m].gpus, job->points[m].time_ns,
-                                           INT64_MAX - 1);
+        start_ns =
+            timeline_first_fit(&later, job->points[m].gpus, job->points[m].time_ns, INT64_MAX - 1);
         lull_timeline_fini(&later);
         own_j = lull_cluster_gain_j(job, m, start_ns, second_j);
         if (job->value_j > 0.0 && !(own_j > 0.0))
@@ -118,8 +118,8 @@ static void check(bool has_to_run, double second_j)
         draw(&random, has_to_run, &drawn);
         for (int i = 0; i < 30; i++)
             best_j = fmax(best_j, any_schedule(&random, &drawn, second_j));
-        assert_int_equal(lull_slot_relaxation_create(&drawn.cluster, &drawn.jobs, &slotting, &made, &err),
-                         0);
+        assert_int_equal(
+            lull_slot_relaxation_create(&drawn.cluster, &drawn.jobs, &slotting, &made, &err), 0);
         assert_int_equal(lull_slot_problem_check(&made.problem, &err), 0);
         bound_j = certify(&made.problem, -best_j);
         assert_true(bound_j <= -best_j + 1e-9);

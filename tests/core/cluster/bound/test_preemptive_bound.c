@@ -1,6 +1,6 @@
 /*
- * Bounds for jobs that stop and go on in other operating points: no schedule costs less, whatever the prices;
- * and prices that are searched for prove the optimum where it is known.
+ * Bounds for jobs that stop and go on in other operating points: no schedule costs less, whatever
+ * the prices; and prices that are searched for prove the optimum where it is known.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
@@ -110,7 +110,8 @@ static bool can_run(const struct drawn *drawn, uint32_t job)
     return false;
 }
 
-/* Some jobs run in some operating points until one ends, one comes, or somebody thinks of something else. */
+/* Some jobs run in some operating points until one ends, one comes, or somebody thinks of something
+ * else. */
 static void go_on(struct lull_random *random, const struct drawn *drawn, struct life *lives,
                   int64_t *now_ns)
 {
@@ -232,16 +233,17 @@ static void draw_alone(struct lull_random *random, struct alone *alone)
         const double time_s = 0.2 + 6.0 * uniform(random);
 
         alone->points[m] = (struct lull_preemptive_point){.time_s = time_s,
-                                                        .rate = 1.0 / time_s,
-                                                        .energy_j = 4.0 * uniform(random),
-                                                        .gpu_s = time_s,
-                                                        .row = m * FEW_SLOTS};
+                                                          .rate = 1.0 / time_s,
+                                                          .energy_j = 4.0 * uniform(random),
+                                                          .gpu_s = time_s,
+                                                          .row = m * FEW_SLOTS};
     }
     for (size_t i = 0; i < FEW_POINTS * FEW_SLOTS; i++)
         alone->gpu_w[i] = below(random, 3) == 0 ? 0.0 : 9.0 * uniform(random);
 }
 
-/* The least cost from a slot on, of so much that is left: in each slot one of the operating points, or none.
+/* The least cost from a slot on, of so much that is left: in each slot one of the operating points,
+ * or none.
  */
 static double least_of_all_j(const struct alone *alone, uint32_t slot, double left)
 {

@@ -1,6 +1,6 @@
 /*
- * Slots bound what they stand for: any schedule in continuous time, moved to slots as slot relaxation.h
- * says, fits there and costs no more. SPDX-License-Identifier: Apache-2.0
+ * Slots bound what they stand for: any schedule in continuous time, moved to slots as slot
+ * relaxation.h says, fits there and costs no more. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <string.h>
@@ -125,9 +125,10 @@ static void schedule(struct lull_random *random, struct real *it, double complet
     it->jobs = (struct lull_cluster_jobs){it->all, kept};
 }
 
-/* The operating point of a job's real operating point in slots: the windows of operating points before it may be empty. */
+/* The operating point of a job's real operating point in slots: the windows of operating points
+ * before it may be empty. */
 static uint32_t slotted_point(const struct real *it, const struct lull_slotting *slotting,
-                             size_t job)
+                              size_t job)
 {
     const int64_t deadline_ns = it->all[job].deadline_ns;
     const int64_t until_ns =
@@ -165,7 +166,8 @@ static void test_schedules_fit_and_cost_no_more(void **state)
         };
         draw(&random, &it);
         schedule(&random, &it, slotting.completion_w);
-        holds(lull_slot_relaxation_create(&it.cluster, &it.jobs, &slotting, &relaxation, NULL) == 0, seed);
+        holds(lull_slot_relaxation_create(&it.cluster, &it.jobs, &slotting, &relaxation, NULL) == 0,
+              seed);
         for (size_t i = 0; i < it.jobs.count; i++)
             choices[i] = (struct lull_slot_choice){slotted_point(&it, &slotting, i),
                                                    (uint32_t)(it.start_ns[i] / slotting.slot_ns)};
@@ -196,7 +198,8 @@ static void test_numbers(void **state)
     struct lull_slot_relaxation relaxation;
 
     (void)state;
-    assert_int_equal(lull_slot_relaxation_create(&one_cluster, &jobs, &slotting, &relaxation, NULL), 0);
+    assert_int_equal(lull_slot_relaxation_create(&one_cluster, &jobs, &slotting, &relaxation, NULL),
+                     0);
     assert_int_equal(relaxation.problem.slots, 50);
     assert_int_equal(relaxation.problem.gpus[0], 4);
     assert_int_equal(relaxation.problem.cap_w, 700);
@@ -210,7 +213,8 @@ static void test_numbers(void **state)
     lull_slot_relaxation_fini(&relaxation);
 
     job.is_preemptible = true;
-    assert_int_equal(lull_slot_relaxation_create(&one_cluster, &jobs, &slotting, &relaxation, NULL), 0);
+    assert_int_equal(lull_slot_relaxation_create(&one_cluster, &jobs, &slotting, &relaxation, NULL),
+                     0);
     assert_int_equal(relaxation.points[0].slots, 0);
     assert_int_equal(relaxation.points[0].last, 1);
     lull_slot_relaxation_fini(&relaxation);
@@ -227,12 +231,14 @@ static void test_what_does_not_fit(void **state)
     struct lull_error err = {0};
 
     (void)state;
-    assert_int_equal(lull_slot_relaxation_create(&one_cluster, &jobs, &slotting, &relaxation, &err), -EINVAL);
+    assert_int_equal(lull_slot_relaxation_create(&one_cluster, &jobs, &slotting, &relaxation, &err),
+                     -EINVAL);
     assert_non_null(strstr(err.text, "job 0"));
     assert_null(relaxation.points);
     slotting.slot_ns = 1;
     slotting.horizon_ns = INT64_MAX;
-    assert_int_equal(lull_slot_relaxation_create(&one_cluster, &jobs, &slotting, &relaxation, &err), -ERANGE);
+    assert_int_equal(lull_slot_relaxation_create(&one_cluster, &jobs, &slotting, &relaxation, &err),
+                     -ERANGE);
 }
 
 int main(void)

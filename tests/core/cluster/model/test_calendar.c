@@ -37,7 +37,8 @@ static uint32_t most_gpus(const struct lull_calendar_request *request)
     uint32_t most = 0;
 
     for (uint32_t i = 0; i < NODES; i++)
-        if (nodes[i].pool == request->pool && nodes[i].type == request->type && nodes[i].gpus > most)
+        if (nodes[i].pool == request->pool && nodes[i].type == request->type &&
+            nodes[i].gpus > most)
             most = nodes[i].gpus;
     return most;
 }
@@ -79,7 +80,8 @@ static void check_found(const struct lull_calendar_request *request, int64_t now
     for (size_t i = 0; i < got->count; i++) {
         const struct lull_cluster_share *share = &got->shares[i];
 
-        holds(nodes[share->node].pool == request->pool && nodes[share->node].type == request->type, seed);
+        holds(nodes[share->node].pool == request->pool && nodes[share->node].type == request->type,
+              seed);
         holds(least_free(share->node, found, found + request->time_ns) >= share->gpus, seed);
         for (size_t other = 0; other < i; other++)
             holds(got->shares[other].node != share->node, seed);

@@ -246,7 +246,8 @@ static void test_points(void **state)
     assert_int_equal(points[2].sm_mhz, 1050);
     assert_true(points[0].energy_j > points[1].energy_j && points[1].energy_j > points[2].energy_j);
     /* None takes 30 years. */
-    assert_int_equal(lull_job_parallel_points(&parallel, &graph, tempo, 3, UINT64_MAX, 1, points), 0);
+    assert_int_equal(lull_job_parallel_points(&parallel, &graph, tempo, 3, UINT64_MAX, 1, points),
+                     0);
     lull_job_graph_fini(&graph);
 }
 

@@ -181,8 +181,8 @@ static bool beats(const struct lull_cluster_point *a, const struct lull_cluster_
 }
 
 /* Whether a mix of two others of its type and GPUs is as fast and needs no more. */
-static bool is_below_hull(const struct lull_cluster_point *point, const struct lull_cluster_point *all,
-                          size_t count)
+static bool is_below_hull(const struct lull_cluster_point *point,
+                          const struct lull_cluster_point *all, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < count; k++) {

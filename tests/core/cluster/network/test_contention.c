@@ -268,7 +268,7 @@ static void test_a_book_that_hears_of_paces(void **state)
 {
     static const int64_t second = 1000000000;
     const struct lull_cluster_point points[] = {{.gpus = 1, .time_ns = 100 * second},
-                                              {.gpus = 1, .time_ns = 200 * second}};
+                                                {.gpus = 1, .time_ns = 200 * second}};
     const struct lull_cluster_job job = {.point_count = 2, .points = points};
     const struct lull_cluster_jobs jobs = {&job, 1};
     const struct lull_cluster_share share = {0, 1};

@@ -80,8 +80,8 @@ static uint32_t draw_arrival(struct lull_random *random, const struct shape *sha
 /* t = t0 (1 + share (1/f - 1)), P = 0.4 + 0.6 f^3 of full: the second type at half the power takes
  * half as long again. */
 static void draw_points(struct lull_random *random, const struct shape *shape, uint32_t gpus,
-                       uint32_t slots, struct lull_cluster_job *job,
-                       struct lull_cluster_point *points)
+                        uint32_t slots, struct lull_cluster_job *job,
+                        struct lull_cluster_point *points)
 {
     const double share = within(random, 0.3, 1.0);
 
@@ -179,8 +179,8 @@ struct online_case *online_case_draw(enum online_family family, double load_rati
     while (count < most && (load_ratio <= 0.0 || shape->gpus == 0 || work < load_ratio * room)) {
         double asked;
 
-        if (!draw_job(&random, shape, bursts, burst_count, &owned->jobs[count], owned->points[count],
-                      &asked))
+        if (!draw_job(&random, shape, bursts, burst_count, &owned->jobs[count],
+                      owned->points[count], &asked))
             continue;
         work += asked;
         count++;

@@ -11,9 +11,11 @@
 
 enum { STEPS = 100 };
 
-/* The tuned policy's schedule. A problem's operating points are the job's in order, without those of no use.
+/* The tuned policy's schedule. A problem's operating points are the job's in order, without those
+ * of no use.
  */
-static struct online_result run_tuned(const struct online_case *it, const struct lull_slot_relaxation *made,
+static struct online_result run_tuned(const struct online_case *it,
+                                      const struct lull_slot_relaxation *made,
                                       struct lull_slot_choice *choices)
 {
     uint32_t *starts = calloc(it->jobs.count + 1, sizeof(*starts));

@@ -42,9 +42,9 @@ static struct proof *open_proof(uint64_t seed)
     proof->it = online_case_draw(families[seed % 4], loads[seed / 4 % 3], 900 + seed);
     assert_non_null(proof->it);
     slotting = online_case_slotting(proof->it);
-    assert_int_equal(
-        lull_slot_relaxation_create(&proof->it->cluster, &proof->it->jobs, &slotting, &proof->made, &err),
-        0);
+    assert_int_equal(lull_slot_relaxation_create(&proof->it->cluster, &proof->it->jobs, &slotting,
+                                                 &proof->made, &err),
+                     0);
     assert_int_equal(lull_slot_problem_check(&proof->made.problem, &err), 0);
     for (uint32_t i = 0; i < proof->made.problem.type_count; i++)
         proof->laws[i].gpus = proof->made.problem.gpus[i];
@@ -170,8 +170,8 @@ static void test_dual_is_feasible(void **state)
                 const struct lull_slot_point *point = &proof->made.jobs[j].points[m];
 
                 for (uint32_t start = point->first; start <= point->last; start++) {
-                    const double price_j =
-                        point->gpus * lull_prices_sum(proof->prices, point->type, start, point->slots);
+                    const double price_j = point->gpus * lull_prices_sum(proof->prices, point->type,
+                                                                         start, point->slots);
 
                     assert_true(proof->surplus_j[j] + price_j >=
                                 gain_at(point, start) * (1.0 - 1e-9));
@@ -199,7 +199,8 @@ static void test_booking_raises_the_dual(void **state)
             const struct lull_bid *bid = &proof->bids[j];
 
             if (is_admitted) {
-                const struct lull_slot_point *point = &proof->made.jobs[j].points[bid->choice.point];
+                const struct lull_slot_point *point =
+                    &proof->made.jobs[j].points[bid->choice.point];
 
                 assert_true(bid->price_j <= bid->gain_j);
                 assert_true(proof->laws[point->type].least_j * point->gpus * point->slots <=

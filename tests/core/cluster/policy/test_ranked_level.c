@@ -11,8 +11,7 @@
 
 #include "core/cluster/policy/ranked_state.h"
 
-static double weight_of(const struct lull_ranked *policy,
-                        const struct lull_queue_stats *queue)
+static double weight_of(const struct lull_ranked *policy, const struct lull_queue_stats *queue)
 {
     (void)policy;
     return queue->weight;

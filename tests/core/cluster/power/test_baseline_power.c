@@ -23,7 +23,8 @@ static const struct lull_cluster_node nodes[NODES] = {{0, 0, 4, 0}, {0, 0, 2, 0}
                                                       {1, 1, 8, 0}, {1, 0, 4, 0}, {1, 1, 8, 0}};
 static const struct lull_cluster cluster = {types, 2, nodes, NODES, POOLS};
 
-/* A job's modest operating point may draw less than an idle GPU, and a node that is off less than either. */
+/* A job's modest operating point may draw less than an idle GPU, and a node that is off less than
+ * either. */
 static void test_power(void **state)
 {
     const struct lull_cluster_point points[] = {
@@ -121,8 +122,8 @@ static void test_least_end_is_below_schedules(void **state)
         for (size_t i = 0; i < it.jobs.count; i++) {
             const uint32_t pool = it.all[i].pool;
             const int64_t end_ns =
-                place(free_ns[pool], gpus_of(pool), &it.points[i][lull_random_below(&random, POINTS)],
-                      it.all[i].arrival_ns);
+                place(free_ns[pool], gpus_of(pool),
+                      &it.points[i][lull_random_below(&random, POINTS)], it.all[i].arrival_ns);
 
             last_ns = end_ns > last_ns ? end_ns : last_ns;
         }

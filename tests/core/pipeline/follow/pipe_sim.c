@@ -224,8 +224,9 @@ const struct lull_pipeline_problem *pipe_sim_problem(const struct pipe_sim *sim)
     return &sim->problem;
 }
 
-struct lull_plan_controller *pipe_sim_plan_controller(const struct pipe_sim *sim,
-                                          const struct lull_plan_controller_config *config)
+struct lull_plan_controller *
+pipe_sim_plan_controller(const struct pipe_sim *sim,
+                         const struct lull_plan_controller_config *config)
 {
     uint32_t counts[PIPE_SIM_DEVICES];
 
@@ -252,7 +253,7 @@ static int give_plan(const struct pipe_sim *sim, struct lull_plan_controller *pl
     lull_pipeline_earliest(&sim->graph, duration_ns, begin_ns);
     for (uint32_t i = 0; i < sim->devices_all; i++) {
         lull_device_plan_control(&sim->problem, option, begin_ns, i, clocks, PIPE_SIM_POINTS,
-                          room + sim->devices[i].first);
+                                 room + sim->devices[i].first);
         ops[i] = room + sim->devices[i].first;
     }
     result = is_detour ? lull_plan_controller_detour(plan_controller, ops)
@@ -332,7 +333,8 @@ static void take_edges(struct pipe_sim *sim, uint32_t index)
             sim->result.first_told = device->iteration;
         check_edge(sim, device, &edge);
         if (sim->plan_controller != NULL)
-            lull_plan_controller_take_edge(sim->plan_controller, index, edge.op, edge.is_end, edge.time_ns);
+            lull_plan_controller_take_edge(sim->plan_controller, index, edge.op, edge.is_end,
+                                           edge.time_ns);
     }
 }
 
@@ -529,12 +531,12 @@ static double draw_settle_ms(struct pipe_sim *sim)
 static void tell_switch(struct pipe_sim *sim, struct device *device, double settle_ms)
 {
     lull_plan_controller_take_switch(sim->plan_controller, (uint32_t)(device - sim->devices),
-                               &(struct lull_switch_outcome){.was_point = device->was_point,
-                                                             .point = device->target,
-                                                             .call_ms = device->call_ms,
-                                                             .driver_ms = device->driver_ms,
-                                                             .settle_ms = settle_ms,
-                                                             .effect_ns = sim->now_ns});
+                                     &(struct lull_switch_outcome){.was_point = device->was_point,
+                                                                   .point = device->target,
+                                                                   .call_ms = device->call_ms,
+                                                                   .driver_ms = device->driver_ms,
+                                                                   .settle_ms = settle_ms,
+                                                                   .effect_ns = sim->now_ns});
     device->effect_ns = 0;
 }
 

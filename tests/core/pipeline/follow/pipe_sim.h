@@ -1,7 +1,7 @@
 /*
  * A pipeline-parallel job on GPUs with a slow driver, in virtual time: the world in which trackers
- * and plan controllers are judged. Its operations stretch with the clock of every moment. It shares no
- * code with the emulated node. SPDX-License-Identifier: Apache-2.0
+ * and plan controllers are judged. Its operations stretch with the clock of every moment. It shares
+ * no code with the emulated node. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_CORE_PIPELINE_FOLLOW_PIPE_SIM_H
 #define LULL_TESTS_CORE_PIPELINE_FOLLOW_PIPE_SIM_H
@@ -24,7 +24,7 @@ struct pipe_sim_config {
     double last_ratio; /* of the last stage */
     double latency_ms;
     double optimizer_ms;
-    double jitter;  /* relative standard deviation of each operation */
+    double jitter;      /* relative standard deviation of each operation */
     double stall_share; /* of the operations: they take longer, ... */
     double stall_ms;    /* ... by up to so much */
     double call_ms;     /* of the driver, median; serialised over GPUs */
@@ -46,8 +46,8 @@ struct pipe_sim_config {
     uint32_t slow_device;
     double slow_factor; /* 1: none */
     double peer_ms;     /* 0: no other copies */
-    /* After every iteration that a plan controller tells, if it is not NULL; begin_ns, end_ns: of each
-     * operation of it. energy_j: of all devices since the one told before. */
+    /* After every iteration that a plan controller tells, if it is not NULL; begin_ns, end_ns: of
+     * each operation of it. energy_j: of all devices since the one told before. */
     void (*on_iteration)(void *context, const struct lull_plan_controller_iteration *iteration,
                          const int64_t *begin_ns, const int64_t *end_ns, double energy_j);
     void *context;
@@ -60,7 +60,7 @@ struct pipe_sim_result {
     double plan_ms;  /* mean iteration at the plan, at the highest clocks */
     double highest_ms;
     double longest_plan_ms; /* of all at the plan */
-    double plan_j; /* mean energy of those */
+    double plan_j;          /* mean energy of those */
     double highest_j;
     uint64_t commands;
     uint64_t wrong; /* edges that the tracker told and that had not happened so */
@@ -89,8 +89,9 @@ int pipe_sim_add_plan(const struct pipe_sim *sim, struct lull_plan_controller *p
 int pipe_sim_detour(const struct pipe_sim *sim, struct lull_plan_controller *plan_controller,
                     const uint32_t *option);
 
-struct lull_plan_controller *pipe_sim_plan_controller(const struct pipe_sim *sim,
-                                          const struct lull_plan_controller_config *config);
+struct lull_plan_controller *
+pipe_sim_plan_controller(const struct pipe_sim *sim,
+                         const struct lull_plan_controller_config *config);
 
 /* Runs the job; the plan controller may be NULL: only trackers look on. */
 void pipe_sim_run(struct pipe_sim *sim, struct lull_plan_controller *plan_controller,

@@ -135,11 +135,11 @@ static void test_nonsense_is_survived(void **state)
         for (int64_t now_ns = 1; now_ns < 400000; now_ns += 997) {
             if (round % 2 == 0)
                 lull_op_tracker_take_transfer(tracker, (uint32_t)lull_random_below(&random, 3),
-                                            lull_random_below(&random, 2) != 0,
-                                            lull_random_below(&random, 2) != 0, now_ns);
+                                              lull_random_below(&random, 2) != 0,
+                                              lull_random_below(&random, 2) != 0, now_ns);
             else
                 lull_op_tracker_take_section(tracker, lull_random_below(&random, 2) != 0,
-                                           lull_random_below(&random, 2) != 0, now_ns);
+                                             lull_random_below(&random, 2) != 0, now_ns);
             while (lull_op_tracker_poll(tracker, now_ns, &edge))
                 assert_true(edge.is_lost || edge.op < count);
         }

@@ -42,14 +42,13 @@ static void plan_frontier(const struct lull_pipeline_problem *problem, bool is_f
     assert_int_equal(lull_pipeline_round_thorough(rounding, frontier, deadline_ns, point), 0);
     if (is_fed_forward)
         assert_int_equal(lull_pipeline_switching_replan(problem, rounding, frontier, &switching,
-                                                    deadline_ns, point, &report, &err),
+                                                        deadline_ns, point, &report, &err),
                          0);
     lull_pipeline_rounding_destroy(rounding);
     lull_frontier_destroy(frontier);
 }
 
-static void plan(const struct lull_pipeline_problem *problem, enum planner planner,
-                 uint32_t *point)
+static void plan(const struct lull_pipeline_problem *problem, enum planner planner, uint32_t *point)
 {
     struct lull_envpipe_outcome outcome;
 
@@ -143,14 +142,14 @@ static void go_on(void *context, const struct lull_plan_controller_iteration *it
 
     (void)begin_ns;
     (void)energy_j;
-    if (lull_envpipe_loop_is_done(loop->raising) || !iteration->is_measured || !iteration->is_whole ||
-        iteration->plan != loop->plans - 1)
+    if (lull_envpipe_loop_is_done(loop->raising) || !iteration->is_measured ||
+        !iteration->is_whole || iteration->plan != loop->plans - 1)
         return;
     loop->iterations++;
     if (lull_envpipe_loop_take(loop->raising, end_ns)) {
-        assert_int_equal(
-            pipe_sim_add_plan(loop->sim, loop->plan_controller, lull_envpipe_loop_options(loop->raising), 0),
-            0);
+        assert_int_equal(pipe_sim_add_plan(loop->sim, loop->plan_controller,
+                                           lull_envpipe_loop_options(loop->raising), 0),
+                         0);
         lull_plan_controller_hold_plan(loop->plan_controller, loop->plans++);
     } else if (lull_envpipe_loop_is_done(loop->raising)) {
         lull_plan_controller_use_plan(loop->plan_controller, loop->plans - 1);
@@ -178,8 +177,9 @@ static void test_envpipe_in_the_job(void **state)
     loop.plan_controller = pipe_sim_plan_controller(loop.sim, &config);
     loop.raising = lull_envpipe_loop_create(pipe_sim_problem(loop.sim), 1000000);
     assert_non_null(loop.raising);
-    assert_int_equal(
-        pipe_sim_add_plan(loop.sim, loop.plan_controller, lull_envpipe_loop_options(loop.raising), 0), 0);
+    assert_int_equal(pipe_sim_add_plan(loop.sim, loop.plan_controller,
+                                       lull_envpipe_loop_options(loop.raising), 0),
+                     0);
     lull_plan_controller_hold_plan(loop.plan_controller, 0);
     pipe_sim_run(loop.sim, loop.plan_controller, &result);
     at_once = calloc(pipe_sim_problem(loop.sim)->graph->op_count, sizeof(*at_once));

@@ -1,6 +1,6 @@
 /*
- * The plan controller in virtual time, on jobs whose operations stretch with the clock of every moment
- * and whose driver is slow. SPDX-License-Identifier: Apache-2.0
+ * The plan controller in virtual time, on jobs whose operations stretch with the clock of every
+ * moment and whose driver is slow. SPDX-License-Identifier: Apache-2.0
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -61,7 +61,8 @@ static void test_a_plan_saves_and_is_kept(void **state)
         set_up(&scene, &job, LULL_ENVPIPE_BALANCED);
         assert_int_equal(pipe_sim_add_plan(scene.sim, scene.plan_controller, scene.point, 0), 0);
         run(&scene);
-        assert_int_equal(lull_plan_controller_phase(scene.plan_controller), LULL_PLAN_CONTROLLER_KEPT);
+        assert_int_equal(lull_plan_controller_phase(scene.plan_controller),
+                         LULL_PLAN_CONTROLLER_KEPT);
         assert_true(saving(&scene.result) > 0.10);
         assert_true(scene.result.plan_ms < 1.005 * scene.result.highest_ms);
         /* Raisings are late a little, by a tenth of the tolerance of the time at most. */
@@ -137,7 +138,8 @@ static void test_a_plan_that_degrades_gives_way(void **state)
     set_up(&scene, &job, LULL_ENVPIPE_BALANCED);
     assert_int_equal(pipe_sim_add_plan(scene.sim, scene.plan_controller, slow, 0), 0);
     run(&scene);
-    assert_int_equal(lull_plan_controller_phase(scene.plan_controller), LULL_PLAN_CONTROLLER_GIVEN_UP);
+    assert_int_equal(lull_plan_controller_phase(scene.plan_controller),
+                     LULL_PLAN_CONTROLLER_GIVEN_UP);
     assert_int_equal((int32_t)last_plan(&scene.result), -1);
     tear_down(&scene);
 
@@ -213,7 +215,8 @@ static void test_observing_commands_nothing(void **state)
 /* A rank that was killed leaves its GPU lowered for no longer than a command is valid. */
 static void test_lowered_clocks_are_renewed(void **state)
 {
-    const struct lull_plan_controller_op op = {.point = 3, .begin_ns = 0, .end_ns = INT64_C(20000000000)};
+    const struct lull_plan_controller_op op = {
+        .point = 3, .begin_ns = 0, .end_ns = INT64_C(20000000000)};
     const struct lull_plan_controller_op *ops[1] = {&op};
     const uint32_t counts[1] = {1};
     struct lull_plan_controller_config config;
@@ -249,7 +252,8 @@ static void test_lowered_clocks_are_renewed(void **state)
 /* One GPU at a plan of one operation, lowered; time in ms. */
 static struct lull_plan_controller *lowered(struct lull_plan_controller_command *command)
 {
-    const struct lull_plan_controller_op op = {.point = 3, .begin_ns = 0, .end_ns = INT64_C(20000000000)};
+    const struct lull_plan_controller_op op = {
+        .point = 3, .begin_ns = 0, .end_ns = INT64_C(20000000000)};
     const struct lull_plan_controller_op *ops[1] = {&op};
     const uint32_t counts[1] = {1};
     struct lull_plan_controller_config config;
@@ -278,7 +282,8 @@ static void test_a_driver_that_blocks_is_not_trusted(void **state)
     (void)state;
     lull_plan_controller_take_blocked(plan_controller, 503000000, 500.0);
     assert_int_equal(lull_plan_controller_phase(plan_controller), LULL_PLAN_CONTROLLER_WITHDRAWN);
-    assert_int_equal(lull_plan_controller_trouble(plan_controller, &withdrawals), LULL_PLAN_CONTROLLER_BLOCKS);
+    assert_int_equal(lull_plan_controller_trouble(plan_controller, &withdrawals),
+                     LULL_PLAN_CONTROLLER_BLOCKS);
     assert_int_equal(withdrawals, 1);
     assert_int_equal(lull_plan_controller_poll(plan_controller, 503000000, &command, 1), 1);
     assert_int_equal(command.point, 0);
@@ -301,7 +306,8 @@ static void test_a_gpu_that_does_not_follow_ends_the_plan(void **state)
         plan_controller, 0,
         &(struct lull_switch_outcome){.point = 3, .call_ms = 5, .driver_ms = 5, .failed = true});
     assert_int_equal(lull_plan_controller_phase(plan_controller), LULL_PLAN_CONTROLLER_WITHDRAWN);
-    assert_int_equal(lull_plan_controller_trouble(plan_controller, &withdrawals), LULL_PLAN_CONTROLLER_DISOBEYS);
+    assert_int_equal(lull_plan_controller_trouble(plan_controller, &withdrawals),
+                     LULL_PLAN_CONTROLLER_DISOBEYS);
     assert_int_equal(lull_plan_controller_poll(plan_controller, 4000000, &command, 1), 1);
     assert_int_equal(command.point, 0);
     lull_plan_controller_use_plan(plan_controller, 0);

@@ -66,7 +66,8 @@ static enum lull_straggler_detector_verdict iterate(struct world *world)
     verdict = lull_straggler_detector_take(world->straggler, &sample);
     if (verdict == LULL_STRAGGLER_STRETCH) {
         world->asks++;
-        world->extra = (double)lull_straggler_detector_request(world->straggler, world->asked) / SPAN;
+        world->extra =
+            (double)lull_straggler_detector_request(world->straggler, world->asked) / SPAN;
         lull_straggler_detector_answer(world->straggler, true);
     }
     world->returns += verdict == LULL_STRAGGLER_RETURN;
@@ -113,7 +114,9 @@ static void test_other_copies_are_late(void **state)
         world.others = 0;
         holds(iterate(&world) == LULL_STRAGGLER_RETURN, seed);
         holds(!lull_straggler_detector_is_stretched(world.straggler), seed);
-        holds((double)lull_straggler_detector_lost_ns(world.straggler) < (world.extra + 0.02) * SPAN, seed);
+        holds((double)lull_straggler_detector_lost_ns(world.straggler) <
+                  (world.extra + 0.02) * SPAN,
+              seed);
         iterate_often(&world, 100);
         holds(world.asks == 1, seed);
         lull_straggler_detector_destroy(world.straggler);
@@ -176,7 +179,9 @@ static void test_what_is_no_waiting(void **state)
         iterate_often(&world, 200);
         holds(world.asks == 1 && world.returns == 1, seed);
         holds(lull_straggler_detector_refuted(world.straggler) == 1, seed);
-        holds((double)lull_straggler_detector_lost_ns(world.straggler) < (world.extra + 0.02) * SPAN, seed);
+        holds((double)lull_straggler_detector_lost_ns(world.straggler) <
+                  (world.extra + 0.02) * SPAN,
+              seed);
         lull_straggler_detector_destroy(world.straggler);
     }
 }

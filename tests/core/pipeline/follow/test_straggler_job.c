@@ -24,8 +24,8 @@ struct job {
     struct lull_replan *replan;
     uint32_t *base;
     uint32_t *point; /* of the latest detour */
-    int32_t place;    /* what its iterations tell as their plan */
-    bool is_twice;    /* each detour is replaced by another one at once */
+    int32_t place;   /* what its iterations tell as their plan */
+    bool is_twice;   /* each detour is replaced by another one at once */
     uint32_t detours;
     uint32_t returns;
     double replan_ms; /* the slowest, CPU time */
@@ -91,9 +91,10 @@ static void look(void *context, const struct lull_plan_controller_iteration *ite
     struct job *job = context;
     const size_t count = pipe_sim_problem(job->sim)->graph->op_count;
     const bool is_stretched = iteration->plan >= LULL_PLAN_CONTROLLER_DETOUR;
-    struct lull_straggler_detector_sample sample = {.kind = is_stretched          ? LULL_STRAGGLER_STRETCHED
-                                                   : iteration->plan < 0 ? LULL_STRAGGLER_REFERENCE
-                                                                         : LULL_STRAGGLER_PLANNED};
+    struct lull_straggler_detector_sample sample = {.kind = is_stretched ? LULL_STRAGGLER_STRETCHED
+                                                            : iteration->plan < 0
+                                                                ? LULL_STRAGGLER_REFERENCE
+                                                                : LULL_STRAGGLER_PLANNED};
     double slowness[PIPE_SIM_DEVICES];
     int64_t end = 0;
 

@@ -83,8 +83,8 @@ static struct lull_envpipe_outcome plan(struct pipeline *pipeline, enum lull_env
 {
     struct lull_envpipe_outcome outcome;
 
-    assert_int_equal(
-        lull_envpipe_plan(&pipeline->problem, method, most, pipeline->point, &outcome), 0);
+    assert_int_equal(lull_envpipe_plan(&pipeline->problem, method, most, pipeline->point, &outcome),
+                     0);
     return outcome;
 }
 
@@ -157,8 +157,8 @@ static void build_small(struct pipeline *pipeline, int64_t last_ms)
                 lull_pipeline_profile_add(
                     &pipeline->profile, stage, (enum lull_pipeline_kind)kind, 0,
                     &(struct lull_pipeline_point){((stage == 1 ? last_ms : 10) + clock) * 1000000,
-                                                   (5 - clock) * 1000000000,
-                                                   (uint32_t)(300 - 100 * clock)},
+                                                  (5 - clock) * 1000000000,
+                                                  (uint32_t)(300 - 100 * clock)},
                     NULL);
     build(pipeline, 2, 3, 10.0);
 }

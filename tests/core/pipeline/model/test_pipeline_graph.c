@@ -12,8 +12,8 @@
 enum { CASES = 400, MOST_OPS = 12 };
 
 static void add_point(struct lull_pipeline_profile *profile, uint32_t stage,
-                       enum lull_pipeline_kind kind, uint32_t mhz, int64_t time_ns,
-                       int64_t energy_nj)
+                      enum lull_pipeline_kind kind, uint32_t mhz, int64_t time_ns,
+                      int64_t energy_nj)
 {
     const struct lull_pipeline_point point = {time_ns, energy_nj, mhz};
 
@@ -252,15 +252,15 @@ static void test_profile_keeps_clocks_descending(void **state)
     assert_int_equal(profile.classes[0].points[1].sm_mhz, 1000);
     assert_int_equal(profile.classes[0].points[2].sm_mhz, 600);
     assert_int_equal(lull_pipeline_highest(&profile.classes[0]), 0);
-    assert_int_equal(
-        lull_pipeline_profile_add(&profile, 0, LULL_PIPELINE_FORWARD, 0, &point, &err), -EEXIST);
+    assert_int_equal(lull_pipeline_profile_add(&profile, 0, LULL_PIPELINE_FORWARD, 0, &point, &err),
+                     -EEXIST);
     assert_non_null(strstr(err.text, "1400 MHz"));
     point = (struct lull_pipeline_point){0, 1, 5};
-    assert_int_equal(
-        lull_pipeline_profile_add(&profile, 1, LULL_PIPELINE_FORWARD, 0, &point, &err), -EINVAL);
+    assert_int_equal(lull_pipeline_profile_add(&profile, 1, LULL_PIPELINE_FORWARD, 0, &point, &err),
+                     -EINVAL);
     point = (struct lull_pipeline_point){1, -1, 5};
-    assert_int_equal(
-        lull_pipeline_profile_add(&profile, 1, LULL_PIPELINE_FORWARD, 0, &point, &err), -EINVAL);
+    assert_int_equal(lull_pipeline_profile_add(&profile, 1, LULL_PIPELINE_FORWARD, 0, &point, &err),
+                     -EINVAL);
     assert_int_equal(lull_pipeline_profile_find(&profile, 1, LULL_PIPELINE_FORWARD, 0), -ENOENT);
     for (uint32_t mhz = 1; mhz <= LULL_PIPELINE_MAX_OPTIONS; mhz++)
         add_point(&profile, 1, LULL_PIPELINE_WEIGHT, mhz, 10, 10);
@@ -343,8 +343,8 @@ static void test_pareto_and_hull_against_all_pairs(void **state)
 
         for (uint32_t i = 0; i < points; i++)
             add_point(&profile, 0, LULL_PIPELINE_FORWARD, 100 + i,
-                       1 + (int64_t)lull_random_below(&random, 30),
-                       (int64_t)lull_random_below(&random, 1000));
+                      1 + (int64_t)lull_random_below(&random, 30),
+                      (int64_t)lull_random_below(&random, 1000));
         const struct lull_pipeline_class *operations = &profile.classes[0];
         const size_t kept = lull_pipeline_pareto(operations, blocking_w, false, chosen);
         const size_t corners = lull_pipeline_pareto(operations, blocking_w, true, corner);

@@ -53,10 +53,9 @@ static void test_stages_of_other_pipelines(void **state)
     lull_pipeline_profile_fini(&measured);
 }
 
-static const struct lull_pipeline_point *fitted_point(struct lull_pipeline_fit *fit,
-                                                        uint32_t stage,
-                                                        enum lull_pipeline_kind kind,
-                                                        uint32_t partner, size_t point)
+static const struct lull_pipeline_point *fitted_point(struct lull_pipeline_fit *fit, uint32_t stage,
+                                                      enum lull_pipeline_kind kind,
+                                                      uint32_t partner, size_t point)
 {
     struct lull_error err = {0};
     const int found = lull_pipeline_fit_class(fit, stage, kind, partner, &err);
@@ -277,7 +276,8 @@ static void test_copies_wait_for_each_other(void **state)
     (void)state;
     expect_makespan("0F00B0|1F01B0", 2, 2, &no_links, &alone, 4000, 12);
     expect_makespan("0F00B0|1F01B0", 2, 2, &no_links, &synced, 4250, 18);
-    /* A sync of one device alone: the first ends last; the second has a backward's time to spare. */
+    /* A sync of one device alone: the first ends last; the second has a backward's time to spare.
+     */
     expect_makespan("0F00B0|1F01B0", 2, 2, &no_links, &first, 4250, 15);
     expect_makespan("0F00B0|1F01B0", 2, 2, &no_links, &second, 4500, 15);
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 
 const struct lull_pipeline_point *dwell_point_of(const struct pipeline_case *it,
-                                                   const uint32_t *point, uint32_t op)
+                                                 const uint32_t *point, uint32_t op)
 {
     return &it->profile.classes[it->graph.ops[op].class_index].points[point[op]];
 }
@@ -23,8 +23,8 @@ bool dwell_is_good(const struct pipeline_case *it, const struct lull_pipeline_sw
                    const uint32_t *point, int64_t deadline_ns, size_t *changes_out)
 {
     int64_t end_ns[DWELL_ORACLE_MOST_OPS];
-    bool good =
-        lull_pipeline_switching_timeline(&it->problem, switching, point, NULL, end_ns) <= deadline_ns;
+    bool good = lull_pipeline_switching_timeline(&it->problem, switching, point, NULL, end_ns) <=
+                deadline_ns;
 
     *changes_out = 0;
     for (uint32_t device = 0; device < it->graph.device_count; device++) {

@@ -31,8 +31,8 @@ static void measure(struct lull_pipeline_profile *profile)
         for (int kind = 0; kind < 2; kind++)
             for (int i = 0; i < CLOCKS; i++) {
                 const struct lull_pipeline_point point = {rows[i].ms[stage][kind] * 1000000,
-                                                            rows[i].mj[stage][kind] * 1000000,
-                                                            rows[i].sm_mhz};
+                                                          rows[i].mj[stage][kind] * 1000000,
+                                                          rows[i].sm_mhz};
 
                 assert_int_equal(lull_pipeline_profile_add(profile, stage,
                                                            kind == 0 ? LULL_PIPELINE_FORWARD

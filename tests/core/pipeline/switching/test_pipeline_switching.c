@@ -237,8 +237,8 @@ static double run_turn(const struct pipeline_case *it, const struct turn *turn, 
 
 /* Of the second iteration. */
 static double more_of_device(const struct pipeline_case *it,
-                             const struct lull_pipeline_switching *switching,
-                             const uint32_t *point, const struct turn *turns, uint32_t count)
+                             const struct lull_pipeline_switching *switching, const uint32_t *point,
+                             const struct turn *turns, uint32_t count)
 {
     uint32_t asked = 2000;
     uint32_t held = 0;
@@ -367,7 +367,7 @@ static void check_replan(const struct pipeline_case *it,
     assert_int_equal(lull_pipeline_rounding_create(&it->problem, &rounding), 0);
     lull_pipeline_plan_highest(&it->problem, point);
     rc = lull_pipeline_switching_replan(&it->problem, rounding, frontier, switching, deadline_ns,
-                                    point, &report, &err);
+                                        point, &report, &err);
     holds(rc == 0 || rc == -ERANGE, seed);
     if (rc == 0) {
         holds(dwell_is_good(it, switching, point, deadline_ns, &changes), seed);
