@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/section/gaps/feed_forward.h"
+#include "core/switching/feed_forward.h"
 #include "job_sim.h"
 
 /* One job, unmanaged and managed. */

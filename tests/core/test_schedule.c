@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "property.h"
 
-#include "core/section/schedule.h"
+#include "core/switching/window_schedule.h"
 
 /* The definition, written down window by window. */
-static void check(const struct lull_schedule *schedule, uint64_t seed)
+static void check(const struct lull_window_schedule *schedule, uint64_t seed)
 {
     uint64_t iteration = 0;
     bool candidate = schedule->candidate_first;
@@ -19,7 +19,7 @@ static void check(const struct lull_schedule *schedule, uint64_t seed)
         length = (candidate ? schedule->candidate_iterations : schedule->reference_iterations) +
                  (changed ? 1 : 0);
         for (uint64_t i = 0; i < length; i++, iteration++) {
-            struct lull_schedule_slot slot = lull_schedule_slot(schedule, iteration);
+            struct lull_window_slot slot = lull_window_slot(schedule, iteration);
 
             holds(slot.window == window, seed);
             holds(slot.candidate == candidate, seed);
@@ -34,7 +34,7 @@ static void test_the_slots_follow_the_definition(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         struct lull_random random;
-        struct lull_schedule schedule;
+        struct lull_window_schedule schedule;
 
         lull_random_init(&random, seed);
         schedule.reference_iterations = 1 + (uint32_t)lull_random_below(&random, 20);
@@ -46,13 +46,13 @@ static void test_the_slots_follow_the_definition(void **state)
 
 static void test_every_pair_has_both_sides_and_drift_cancels(void **state)
 {
-    const struct lull_schedule schedule = {5, 5, false};
+    const struct lull_window_schedule schedule = {5, 5, false};
     double order = 0.0;
 
     (void)state;
     /* Over two pairs the mean times of both sides differ by less than an iteration. */
-    for (uint64_t i = 0; lull_schedule_slot(&schedule, i).window < 4; i++) {
-        struct lull_schedule_slot slot = lull_schedule_slot(&schedule, i);
+    for (uint64_t i = 0; lull_window_slot(&schedule, i).window < 4; i++) {
+        struct lull_window_slot slot = lull_window_slot(&schedule, i);
 
         if (slot.measured)
             order += slot.candidate ? (double)i : -(double)i;

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "core/section/gaps/feed_forward.h"
+#include "core/switching/feed_forward.h"
 
 static const double ms_per_ns = 1e-6;
 

@@ -8,19 +8,19 @@
  * says. Between two operations the clock stays where it is, or goes down already. A lowering that
  * would have to be taken back before it has effect is left out. All GPUs share one driver, which
  * serves one call after the other: raisings that fall together are asked for the earlier
- * (core/section/gaps/driver_plan.h), each call taken to last as long as all but one in ten do; and
+ * (core/switching/driver_plan.h), each call taken to last as long as all but one in ten do; and
  * a lowering goes only where the driver is free, no raising is late for it, and its GPU is low for
  * longer than it takes and than the others lose. Forecasts are the intervals of the
  * latest iterations at the same plan, before there are any the plan's own. Where the order of
  * operations is left, the GPU is raised at once, until its operation 0 begins again.
  *
  * Evidence: whole iterations at the highest clocks are interleaved with iterations at the plan
- * (core/section/schedule.h), all GPUs alike, by the number of the iteration; the guard compares
+ * (core/switching/window_schedule.h), all GPUs alike, by the number of the iteration; the guard compares
  * their lengths. "Not degraded" allows what the plan itself costs, and the tolerance on top. A
  * plan that is not proven harmless gives way to the next one given, the last one to the highest
  * clocks. A plan that was kept is watched: reference windows go on, ever more rarely.
  *
- * Trust: while the driver blocks for too long (core/dvfs/call_trust.h) the plan is withdrawn, all
+ * Trust: while the driver blocks for too long (core/switching/call_trust.h) the plan is withdrawn, all
  * clocks are raised, and later the trial begins anew; for good where a GPU does not follow.
  *
  * Points are indices into a GPU's clock list: 0 the highest, which stands for no lock at all. Pure;
@@ -32,8 +32,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/dvfs/switch_cost.h"
-#include "core/dvfs/switch_outcome.h"
+#include "core/switching/switch_cost.h"
+#include "core/switching/switch_outcome.h"
 #include "core/stats/guard.h"
 
 enum { LULL_CONDUCTOR_MAX_GPUS = 64 };

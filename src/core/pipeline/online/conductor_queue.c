@@ -5,7 +5,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "core/pipeline/online/conductor_state.h"
-#include "core/section/gaps/driver_plan.h"
+#include "core/switching/driver_plan.h"
 
 static const int64_t ms_ns = 1000000;
 /* A lowered clock is asked for again in time, and undone soon if nobody does. */

@@ -7,9 +7,9 @@
 #ifndef LULL_CORE_PIPELINE_ONLINE_CONDUCTOR_STATE_H
 #define LULL_CORE_PIPELINE_ONLINE_CONDUCTOR_STATE_H
 
-#include "core/dvfs/call_trust.h"
+#include "core/switching/call_trust.h"
 #include "core/pipeline/online/conductor.h"
-#include "core/section/schedule.h"
+#include "core/switching/window_schedule.h"
 #include "core/stats/quantile.h"
 
 enum { CONDUCTOR_RECENT = 4, CONDUCTOR_SLOTS = 8, CONDUCTOR_TOLD = 64, CONDUCTOR_PLANS = 256 };
@@ -85,7 +85,7 @@ struct conductor_trial {
     uint32_t warming;
     bool is_held; /* the plan is not tried */
     uint32_t stretch; /* of a kept plan between references, iterations */
-    struct lull_schedule schedule;
+    struct lull_window_schedule schedule;
     struct lull_guard guard;
     struct lull_guard watch; /* all pairs of the plan */
     struct lull_guard before[2]; /* guard and watch without the latest pair */

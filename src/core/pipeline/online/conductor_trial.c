@@ -39,7 +39,7 @@ void conductor_begin_test(struct lull_conductor *conductor, enum lull_conductor_
     trial->phase = phase;
     trial->test++;
     trial->since = since;
-    trial->schedule = (struct lull_schedule){
+    trial->schedule = (struct lull_window_schedule){
         .reference_iterations = window,
         .candidate_iterations = is_kept ? trial->stretch : window,
         .candidate_first = is_kept,
@@ -99,8 +99,8 @@ const struct conductor_slot *conductor_slot_of(const struct lull_conductor *cond
 static void fill_slot(const struct lull_conductor *conductor, struct conductor_slot *slot)
 {
     const struct conductor_trial *trial = &conductor->trial;
-    const struct lull_schedule_slot place =
-        lull_schedule_slot(&trial->schedule, slot->number - trial->since);
+    const struct lull_window_slot place =
+        lull_window_slot(&trial->schedule, slot->number - trial->since);
 
     slot->is_candidate = place.candidate;
     slot->plan = place.candidate ? trial->plan : CONDUCTOR_HIGHEST;

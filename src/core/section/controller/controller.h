@@ -32,7 +32,7 @@
  * 0.75 of all GPUs' iterations in a hundred are late at most, and two more.
  *
  * GPUs of one node share a driver that serves one call at a time. Each call for a gap is asked for
- * when the node's plan says so (gaps/driver_plan.h): raisings that fall together one after the
+ * when the node's plan says so (core/switching/driver_plan.h): raisings that fall together one after the
  * other, the first of them the earlier for it, and a lowering only where it holds up none of them.
  *
  * A job on several nodes has a controller on each. They search alike, in the same iterations, and
@@ -52,8 +52,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/dvfs/switch_cost.h"
-#include "core/dvfs/switch_outcome.h"
+#include "core/switching/switch_cost.h"
+#include "core/switching/switch_outcome.h"
 #include "core/section/call.h"
 #include "core/section/descent.h"
 #include "core/section/track.h"

@@ -47,7 +47,7 @@ uint32_t lull_controller_planned_point(const struct lull_controller *controller,
     if (target_index == LULL_CONTROLLER_NO_TARGET || controller->phase == LULL_PHASE_LEARNING)
         return 0;
     if (iteration < gpu->base ||
-        !lull_schedule_slot(&controller->schedule, iteration - gpu->base).candidate)
+        !lull_window_slot(&controller->schedule, iteration - gpu->base).candidate)
         return 0;
     target = &controller->targets[target_index];
     point = lull_controller_point_for((uint32_t)(gpu - controller->gpus), target,

@@ -6,7 +6,7 @@
  */
 #include "core/section/controller/state.h"
 
-#include "core/section/gaps/driver_plan.h"
+#include "core/switching/driver_plan.h"
 
 /* What a call takes, for the plan of the node's driver: a quantile of those seen. */
 static const double usual_call = 0.75;

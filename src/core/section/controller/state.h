@@ -15,12 +15,12 @@
 #ifndef LULL_CORE_SECTION_CONTROLLER_STATE_H
 #define LULL_CORE_SECTION_CONTROLLER_STATE_H
 
-#include "core/dvfs/call_trust.h"
+#include "core/switching/call_trust.h"
 #include "core/section/calibration.h"
 #include "core/section/controller/controller.h"
-#include "core/section/gaps/feed_forward.h"
+#include "core/switching/feed_forward.h"
 #include "core/section/gaps/low_span.h"
-#include "core/section/schedule.h"
+#include "core/switching/window_schedule.h"
 #include "core/stats/allowance.h"
 #include "core/stats/joint_guard.h"
 #include "core/stats/upper_tail.h"
@@ -106,7 +106,7 @@ struct lull_controller {
     struct lull_joint_guard tail_guard; /* of the 99 % quantile, where that counts */
     struct lull_guard settled_guard;    /* all settled points against the reference */
     struct lull_guard watch_guard;      /* the same since its last verdict, with other nodes */
-    struct lull_schedule schedule;
+    struct lull_window_schedule schedule;
     uint32_t settled_stretch;
     bool checking; /* settled, and a test whether the results still hold is under way */
     uint64_t check_spacing;

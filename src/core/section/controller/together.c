@@ -83,7 +83,7 @@ static bool count_alike(const struct lull_controller *controller, uint64_t *next
  */
 void lull_controller_place_test(struct lull_controller *controller)
 {
-    const uint64_t round = lull_schedule_round(&controller->schedule);
+    const uint64_t round = lull_window_schedule_round(&controller->schedule);
     uint64_t next;
     const bool is_aligned = count_alike(controller, &next) && controller->config.together;
     const uint64_t base = next - next % round;
@@ -94,5 +94,5 @@ void lull_controller_place_test(struct lull_controller *controller)
             is_aligned ? base : lull_track_iteration(controller->gpus[i].track) + 1;
     if (is_aligned && next > base)
         controller->next_pair =
-            lull_schedule_slot(&controller->schedule, next - base).window / 2 + 1;
+            lull_window_slot(&controller->schedule, next - base).window / 2 + 1;
 }

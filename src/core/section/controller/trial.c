@@ -118,7 +118,7 @@ void lull_controller_begin_test(struct lull_controller *controller)
     const uint32_t iterations = window_iterations(controller);
 
     begin_guards(controller);
-    controller->schedule = (struct lull_schedule){iterations, iterations, false};
+    controller->schedule = (struct lull_window_schedule){iterations, iterations, false};
     if (controller->phase == LULL_PHASE_SETTLED && !controller->checking) {
         controller->schedule.candidate_first = true;
         controller->schedule.candidate_iterations = iterations * controller->settled_stretch;

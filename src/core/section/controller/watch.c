@@ -302,7 +302,7 @@ static bool is_hopeless(const struct lull_controller *controller)
     return any;
 }
 
-static void add_to_window(struct lull_window_sum *window, const struct lull_schedule_slot *slot,
+static void add_to_window(struct lull_window_sum *window, const struct lull_window_slot *slot,
                           double iteration_ms)
 {
     if (window->window != slot->window || window->complete)
@@ -318,7 +318,7 @@ void lull_controller_note_iteration(struct lull_controller *controller,
                                     struct lull_controlled_gpu *gpu, double iteration_ms)
 {
     uint64_t ended = lull_track_iteration(gpu->track) - 1;
-    struct lull_schedule_slot slot;
+    struct lull_window_slot slot;
     struct lull_window_sum *window;
     double reference_ms;
 
@@ -328,7 +328,7 @@ void lull_controller_note_iteration(struct lull_controller *controller,
         lull_quantile_add(&gpu->reference_iterations_ms, iteration_ms);
     if (controller->phase == LULL_PHASE_LEARNING || ended < gpu->base)
         return;
-    slot = lull_schedule_slot(&controller->schedule, ended - gpu->base);
+    slot = lull_window_slot(&controller->schedule, ended - gpu->base);
     if (slot.measured && !slot.candidate)
         lull_quantile_add(&gpu->reference_iterations_ms, iteration_ms);
     window = &gpu->windows[slot.window % LULL_CONTROLLER_WINDOWS_KEPT];

@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#include "core/dvfs/switch_cost.h"
+#include "core/switching/switch_cost.h"
 
 /* What switching a gap needs where a share of the switches may be late; ms. */
 struct lull_gap_need {

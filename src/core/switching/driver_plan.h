@@ -11,8 +11,8 @@
  *
  * Pure; caller's storage. Times are ns of one clock. SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LULL_CORE_SECTION_GAPS_DRIVER_PLAN_H
-#define LULL_CORE_SECTION_GAPS_DRIVER_PLAN_H
+#ifndef LULL_CORE_SWITCHING_DRIVER_PLAN_H
+#define LULL_CORE_SWITCHING_DRIVER_PLAN_H
 
 #include <stdbool.h>
 #include <stdint.h>

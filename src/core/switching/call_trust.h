@@ -12,8 +12,8 @@
  * Pure; caller's storage; zero-initialised trusts. Times are ns of one monotonic clock.
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LULL_CORE_DVFS_CALL_TRUST_H
-#define LULL_CORE_DVFS_CALL_TRUST_H
+#ifndef LULL_CORE_SWITCHING_CALL_TRUST_H
+#define LULL_CORE_SWITCHING_CALL_TRUST_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/section/gaps/driver_plan.h"
+#include "core/switching/driver_plan.h"
 
 static int64_t earlier_ns(int64_t a, int64_t b)
 {

@@ -4,8 +4,8 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LULL_CORE_DVFS_SWITCH_OUTCOME_H
-#define LULL_CORE_DVFS_SWITCH_OUTCOME_H
+#ifndef LULL_CORE_SWITCHING_SWITCH_OUTCOME_H
+#define LULL_CORE_SWITCHING_SWITCH_OUTCOME_H
 
 #include <stdbool.h>
 #include <stdint.h>

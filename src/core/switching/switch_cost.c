@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/dvfs/switch_cost.h"
+#include "core/switching/switch_cost.h"
 
 #include <math.h>
 

@@ -9,10 +9,10 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LULL_CORE_DVFS_SWITCH_COST_H
-#define LULL_CORE_DVFS_SWITCH_COST_H
+#ifndef LULL_CORE_SWITCHING_SWITCH_COST_H
+#define LULL_CORE_SWITCHING_SWITCH_COST_H
 
-#include "core/dvfs/switch_outcome.h"
+#include "core/switching/switch_outcome.h"
 #include "core/stats/quantile.h"
 #include "core/stats/upper_tail.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/section/schedule.h"
+#include "core/switching/window_schedule.h"
 
 enum { WINDOWS_PER_ROUND = 4 };
 
 /* A round is four windows: twice the second side, twice the first, after one leading first. */
-static struct lull_schedule_slot slot_in_window(uint32_t window, bool candidate, bool changed,
+static struct lull_window_slot slot_in_window(uint32_t window, bool candidate, bool changed,
                                                 uint64_t offset, uint64_t length)
 {
-    return (struct lull_schedule_slot){
+    return (struct lull_window_slot){
         .window = window,
         .candidate = candidate,
         .measured = !(changed && offset == 0),
@@ -15,12 +15,12 @@ static struct lull_schedule_slot slot_in_window(uint32_t window, bool candidate,
     };
 }
 
-uint64_t lull_schedule_round(const struct lull_schedule *schedule)
+uint64_t lull_window_schedule_round(const struct lull_window_schedule *schedule)
 {
     return 2 * ((uint64_t)schedule->reference_iterations + schedule->candidate_iterations + 1);
 }
 
-struct lull_schedule_slot lull_schedule_slot(const struct lull_schedule *schedule,
+struct lull_window_slot lull_window_slot(const struct lull_window_schedule *schedule,
                                              uint64_t iteration)
 {
     const bool swapped = schedule->candidate_first;
@@ -29,7 +29,7 @@ struct lull_schedule_slot lull_schedule_slot(const struct lull_schedule *schedul
     const uint64_t second =
         swapped ? schedule->reference_iterations : schedule->candidate_iterations;
     const uint64_t lengths[WINDOWS_PER_ROUND] = {second + 1, second, first + 1, first};
-    const uint64_t round_length = lull_schedule_round(schedule);
+    const uint64_t round_length = lull_window_schedule_round(schedule);
     uint64_t offset;
     uint64_t round;
 

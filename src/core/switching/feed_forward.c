@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/section/gaps/feed_forward.h"
+#include "core/switching/feed_forward.h"
 
 /* A lowered clock is undone by the writer this long after its raising was due. */
 static const double overdue_ms = 250.0;

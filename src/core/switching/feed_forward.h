@@ -11,8 +11,8 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LULL_CORE_SECTION_GAPS_FEED_FORWARD_H
-#define LULL_CORE_SECTION_GAPS_FEED_FORWARD_H
+#ifndef LULL_CORE_SWITCHING_FEED_FORWARD_H
+#define LULL_CORE_SWITCHING_FEED_FORWARD_H
 
 #include <stdbool.h>
 #include <stdint.h>
