@@ -37,6 +37,9 @@
 
 #define LULL_GUARD_HOPELESS 0.05
 
+/* The confidence of a verdict where the user does not choose another one. */
+#define LULL_GUARD_CONFIDENCE 0.95
+
 enum lull_verdict {
     LULL_VERDICT_UNDECIDED,    /* more pairs, please */
     LULL_VERDICT_NOT_DEGRADED, /* upper bound < tolerance */

@@ -41,6 +41,16 @@ void lull_driver_plan_begins(const struct lull_driver_plan *plan,
     }
 }
 
+int64_t lull_driver_plan_next_ns(const int64_t *begins_ns, uint32_t count, int64_t after_ns)
+{
+    int64_t next_ns = INT64_MAX;
+
+    for (uint32_t i = 0; i < count; i++)
+        if (begins_ns[i] > after_ns)
+            next_ns = earlier_ns(next_ns, begins_ns[i]);
+    return next_ns;
+}
+
 int64_t lull_driver_plan_gain_ns(const struct lull_driver_plan *plan, uint32_t gpu, int64_t now_ns,
                                  int64_t raise_by_ns)
 {

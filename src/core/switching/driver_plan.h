@@ -30,6 +30,9 @@ struct lull_driver_plan {
 void lull_driver_plan_begins(const struct lull_driver_plan *plan,
                              int64_t begins_out[LULL_DRIVER_PLAN_GPUS]);
 
+/* The first of such begins that comes later than after_ns; INT64_MAX: none does. */
+int64_t lull_driver_plan_next_ns(const int64_t *begins_ns, uint32_t count, int64_t after_ns);
+
 /*
  * What lowering a GPU from now_ns on, to be raised by raise_by_ns, wins for the node: time low that
  * it gains less what others lose, ns. 0 or less: not worth it, or a raising would be late for it.

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/online/conductor.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "core/pipeline/online/conductor_state.h"
 
-static const int64_t ms_ns = 1000000;
-/* The clock is read back every so often: a raising that is later than that is late. */
-static const int64_t late_ns = 2 * ms_ns;
+/* The clock is read back this often: a raising is late only if it is later than that. */
+static const int64_t late_ns = INT64_C(2000000);
+/* How much slower computation runs at the low clocks of a plan, about: half the highest clock. */
+static const double low_loss_ratio = 0.5;
 
 void lull_conductor_config_default(struct lull_conductor_config *config)
 {
     *config = (struct lull_conductor_config){
         .tolerance_ratio = 0.01,
-        .confidence = 0.95,
+        .confidence = LULL_GUARD_CONFIDENCE,
         .window_iterations = 2,
         .min_pairs = 4,
         .max_pairs = 40,
@@ -29,8 +32,16 @@ struct lull_conductor *lull_conductor_create(const struct lull_conductor_config 
 {
     struct lull_conductor *conductor = calloc(1, sizeof(*conductor));
 
+    assert(gpu_count >= 1 && gpu_count <= LULL_CONDUCTOR_MAX_GPUS);
     if (conductor == NULL)
         return NULL;
+    lull_driver_queue_init(&conductor->queue, &(struct lull_driver_queue_config){
+                                                  .gpu_count = gpu_count,
+                                                  .planned_quantile = LULL_CONDUCTOR_PLANNED_CALL,
+                                                  .prior_quantile = LULL_CONDUCTOR_PLANNED_CALL,
+                                                  .prior = &conductor->gpus[0].cost,
+                                                  .never_suspends = config->observe_only,
+                                              });
     conductor->config = *config;
     conductor->gpu_count = gpu_count;
     conductor->leader = -1;
@@ -51,15 +62,6 @@ struct lull_conductor *lull_conductor_create(const struct lull_conductor_config 
     return conductor;
 }
 
-void conductor_destroy_plan(struct conductor_plan *plan)
-{
-    if (plan == NULL)
-        return;
-    for (uint32_t i = 0; i < LULL_CONDUCTOR_MAX_GPUS; i++)
-        free(plan->ops[i]);
-    free(plan);
-}
-
 void lull_conductor_destroy(struct lull_conductor *conductor)
 {
     if (conductor == NULL)
@@ -71,47 +73,14 @@ void lull_conductor_destroy(struct lull_conductor *conductor)
     free(conductor);
 }
 
-static int copy_ops(struct lull_conductor *conductor, struct conductor_plan *plan, uint32_t gpu,
-                    const struct lull_conductor_op *ops)
-{
-    const uint32_t count = conductor->gpus[gpu].op_count;
-
-    plan->ops[gpu] = malloc(count * sizeof(ops[0]));
-    if (plan->ops[gpu] == NULL)
-        return -ENOMEM;
-    memcpy(plan->ops[gpu], ops, count * sizeof(ops[0]));
-    for (uint32_t i = 0; i < count; i++) {
-        plan->raises[gpu] += ops[(i + 1) % count].point < ops[i].point;
-        if (ops[i].end_ns > plan->makespan_ns)
-            plan->makespan_ns = ops[i].end_ns;
-    }
-    return 0;
-}
-
-struct conductor_plan *conductor_create_plan(struct lull_conductor *conductor,
-                                             const struct lull_conductor_op *const *ops,
-                                             double slowdown_ratio)
-{
-    struct conductor_plan *plan = calloc(1, sizeof(*plan));
-    int result = plan == NULL ? -ENOMEM : 0;
-
-    for (uint32_t i = 0; i < conductor->gpu_count && result == 0; i++)
-        result = copy_ops(conductor, plan, i, ops[i]);
-    if (result < 0) {
-        conductor_destroy_plan(plan);
-        return NULL;
-    }
-    plan->slowdown_ratio = slowdown_ratio;
-    return plan;
-}
-
 int lull_conductor_add_plan(struct lull_conductor *conductor,
                             const struct lull_conductor_op *const *ops, double slowdown_ratio)
 {
-    struct conductor_plan *plan = conductor->plan_count == CONDUCTOR_PLANS
-                                      ? NULL
-                                      : conductor_create_plan(conductor, ops, slowdown_ratio);
+    struct conductor_plan *plan;
 
+    if (conductor->plan_count == CONDUCTOR_PLANS)
+        return -ENOMEM;
+    plan = conductor_create_plan(conductor, ops, slowdown_ratio);
     if (plan == NULL)
         return -ENOMEM;
     conductor->plans[conductor->plan_count++] = plan;
@@ -123,7 +92,7 @@ int lull_conductor_add_plan(struct lull_conductor *conductor,
 void lull_conductor_use_plan(struct lull_conductor *conductor, int32_t plan)
 {
     conductor->is_detoured = false;
-    if (conductor->driver.is_disobedient)
+    if (conductor->is_disobedient)
         plan = CONDUCTOR_HIGHEST;
     conductor_trial_init(conductor, plan, conductor->leader < 0 ? 2 : conductor->iteration + 2);
 }
@@ -283,45 +252,98 @@ void lull_conductor_take_lost(struct lull_conductor *conductor, uint32_t gpu)
         conductor->iteration_ns = 0;
 }
 
+/* ---- the driver -------------------------------------------------------------------------- */
+
+/* A GPU does not do as it is told: the plan goes, for good. */
+static void withdraw_for_good(struct lull_conductor *conductor)
+{
+    if (conductor->is_disobedient)
+        return;
+    conductor->is_disobedient = true;
+    conductor->has_news = true;
+    conductor_trial_interrupt(conductor);
+    lull_conductor_use_plan(conductor, CONDUCTOR_HIGHEST);
+}
+
+/* Whether trust is lost or has come back: the trial begins anew once the plan holds again. */
+static void act_on_driver(struct lull_conductor *conductor, enum lull_driver_change change)
+{
+    if (change == LULL_DRIVER_UNCHANGED)
+        return;
+    conductor->has_news = true;
+    lull_conductor_end_detour(conductor);
+    conductor_trial_interrupt(conductor);
+}
+
+void lull_conductor_take_blocked(struct lull_conductor *conductor, int64_t now_ns,
+                                 double blocked_ms)
+{
+    act_on_driver(conductor,
+                  lull_driver_queue_take_blocked(&conductor->queue, now_ns, blocked_ms, 0.0,
+                                                 conductor->gpu_count, low_loss_ratio));
+}
+
+void lull_conductor_take_waiting(struct lull_conductor *conductor, int64_t now_ns,
+                                 double waiting_ms)
+{
+    act_on_driver(conductor,
+                  lull_driver_queue_take_waiting(&conductor->queue, now_ns, waiting_ms, 0.0));
+}
+
 void lull_conductor_take_switch(struct lull_conductor *conductor, uint32_t gpu,
                                 const struct lull_switch_outcome *outcome)
 {
     struct conductor_gpu *of = &conductor->gpus[gpu];
 
     if (outcome->failed)
-        conductor_withdraw_for_good(conductor);
+        withdraw_for_good(conductor);
     if (outcome->failed || outcome->was_point == outcome->point)
         return;
     if (outcome->point < outcome->was_point && of->raised_ns != 0) {
         conductor->late += of->needed_ns != 0 && outcome->effect_ns > of->needed_ns + late_ns;
         of->raised_ns = 0;
     }
-    conductor_learn_call(conductor, outcome->driver_ms);
-    /* What waited in the driver's queue is planned for by itself. */
+    lull_driver_queue_learn_call(&conductor->queue, outcome->driver_ms);
+    /* Waiting in the driver's queue is no part of the cost: the queue plans for it. */
     lull_switch_cost_add_outcome(
         &of->cost, outcome->point > outcome->was_point ? LULL_DIRECTION_DOWN : LULL_DIRECTION_UP,
         outcome->driver_ms, outcome);
     conductor_update_costs(conductor, of);
 }
 
-/* ---- looking ----------------------------------------------------------------------------- */
+/* ---- time -------------------------------------------------------------------------------- */
 
-/* What goes on behind a detour. */
-static const struct conductor_trial *planned_trial(const struct lull_conductor *conductor)
+uint32_t lull_conductor_poll(struct lull_conductor *conductor, int64_t now_ns,
+                             struct lull_conductor_command *commands_out, uint32_t max)
 {
-    return conductor->is_detoured ? &conductor->suspended : &conductor->trial;
+    act_on_driver(conductor, lull_driver_queue_update_trust(&conductor->queue, now_ns));
+    if (!conductor->has_news && now_ns < conductor->wake_ns)
+        return 0;
+    conductor->has_news = false;
+    return conductor_ask_driver(conductor, now_ns, commands_out, max);
 }
+
+int64_t lull_conductor_wake_ns(const struct lull_conductor *conductor)
+{
+    const int64_t trust_ns = lull_driver_queue_wake_ns(&conductor->queue);
+
+    return conductor->wake_ns < trust_ns ? conductor->wake_ns : trust_ns;
+}
+
+/* ---- looking ----------------------------------------------------------------------------- */
 
 enum lull_conductor_phase lull_conductor_phase(const struct lull_conductor *conductor)
 {
-    if (conductor->driver.is_withheld || conductor->driver.is_disobedient)
+    if (conductor->queue.suspended || conductor->is_disobedient)
         return LULL_CONDUCTOR_WITHDRAWN;
-    return conductor->leader < 0 ? LULL_CONDUCTOR_WAITING : planned_trial(conductor)->phase;
+    if (conductor->leader < 0)
+        return LULL_CONDUCTOR_WAITING;
+    return conductor_trial_of_plan(conductor)->phase;
 }
 
 int32_t lull_conductor_plan(const struct lull_conductor *conductor)
 {
-    return planned_trial(conductor)->plan;
+    return conductor_trial_of_plan(conductor)->plan;
 }
 
 uint64_t lull_conductor_iteration_of(const struct lull_conductor *conductor, uint32_t gpu)
@@ -339,10 +361,24 @@ uint32_t lull_conductor_planned(const struct lull_conductor *conductor, uint32_t
 void lull_conductor_slowdown(const struct lull_conductor *conductor,
                              struct lull_guard_estimate *estimate_out)
 {
-    lull_guard_estimate(&planned_trial(conductor)->watch, estimate_out);
+    lull_trial_estimate(&conductor_trial_of_plan(conductor)->evidence, estimate_out);
 }
 
 uint64_t lull_conductor_late(const struct lull_conductor *conductor)
 {
     return conductor->late;
+}
+
+double lull_conductor_call_ms(const struct lull_conductor *conductor)
+{
+    return lull_ms_from_ns(lull_driver_queue_call_ns(&conductor->queue));
+}
+
+enum lull_conductor_trouble lull_conductor_trouble(const struct lull_conductor *conductor,
+                                                   uint32_t *withdrawals_out)
+{
+    *withdrawals_out = conductor->queue.suspensions + conductor->is_disobedient;
+    if (conductor->is_disobedient)
+        return LULL_CONDUCTOR_DISOBEYS;
+    return conductor->queue.suspensions > 0 ? LULL_CONDUCTOR_BLOCKS : LULL_CONDUCTOR_NO_TROUBLE;
 }

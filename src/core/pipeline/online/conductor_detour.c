@@ -1,7 +1,9 @@
 /*
- * Detours: clocks for a while that no trial asks for, as for a straggler elsewhere.
+ * Detours: clocks that hold for a while although no trial asks for them, as while a straggler
+ * elsewhere holds the job up.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <assert.h>
 #include <errno.h>
 
 #include "core/pipeline/online/conductor_state.h"
@@ -18,7 +20,7 @@ static bool is_in_use(const struct lull_conductor *conductor, int32_t plan)
     return false;
 }
 
-/* The place held another plan before: what was learnt of it is void. */
+/* The place held another plan before, so the intervals that were learnt of it no longer hold. */
 static void forget_intervals(struct lull_conductor *conductor, int32_t plan)
 {
     for (uint32_t i = 0; i < conductor->gpu_count; i++)
@@ -27,11 +29,20 @@ static void forget_intervals(struct lull_conductor *conductor, int32_t plan)
 }
 
 /* What asks for the detour was seen in the latest pair of windows as well, on one side of it. */
-static void suspend(struct lull_conductor *conductor)
+static void rest_trial(struct lull_conductor *conductor)
 {
-    conductor->suspended = conductor->trial;
-    conductor->suspended.guard = conductor->suspended.before[0];
-    conductor->suspended.watch = conductor->suspended.before[1];
+    assert(!conductor->is_detoured);
+    conductor->resting = conductor->trial;
+    lull_trial_forget_last_pair(&conductor->resting.evidence);
+}
+
+/* Nothing but a plan that holds or is tried, on a driver that does as it is told, may be left. */
+static bool may_detour(const struct lull_conductor *conductor, int32_t place)
+{
+    if (conductor->leader < 0 || conductor->config.observe_only || conductor->queue.suspended ||
+        conductor->is_disobedient)
+        return false;
+    return conductor_trial_of_plan(conductor)->plan >= 0 && !is_in_use(conductor, place);
 }
 
 int lull_conductor_detour(struct lull_conductor *conductor,
@@ -41,8 +52,7 @@ int lull_conductor_detour(struct lull_conductor *conductor,
     const uint64_t test = conductor->trial.test;
     struct conductor_plan *plan;
 
-    if (conductor->leader < 0 || conductor->config.observe_only || conductor->driver.is_withheld ||
-        conductor->driver.is_disobedient || lull_conductor_plan(conductor) < 0 || is_in_use(conductor, place))
+    if (!may_detour(conductor, place))
         return -EAGAIN;
     plan = conductor_create_plan(conductor, ops, 0.0);
     if (plan == NULL)
@@ -52,9 +62,9 @@ int lull_conductor_detour(struct lull_conductor *conductor,
     conductor->detours++;
     forget_intervals(conductor, place);
     if (!conductor->is_detoured)
-        suspend(conductor);
+        rest_trial(conductor);
     conductor->is_detoured = true;
-    /* Phase and guard are of no use here: nothing is judged while it is held. */
+    /* The trial has no evidence: nothing is judged while its plan is held. */
     conductor->trial = (struct conductor_trial){.plan = place, .test = test, .is_held = true};
     conductor_begin_test(conductor, LULL_CONDUCTOR_KEPT, conductor->iteration + 2);
     return place;
@@ -80,7 +90,7 @@ void lull_conductor_end_detour(struct lull_conductor *conductor)
     if (!conductor->is_detoured)
         return;
     conductor->is_detoured = false;
-    conductor->trial = conductor->suspended;
+    conductor->trial = conductor->resting;
     conductor->trial.test = test;
     conductor_begin_test(conductor, conductor->trial.phase, conductor->iteration + 2);
     rewrite_slots(conductor);

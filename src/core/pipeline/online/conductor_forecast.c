@@ -1,19 +1,81 @@
 /*
- * What a GPU's clock should be at a moment: what its operations want, forecast as far as a raising
- * must be asked for ahead. SPDX-License-Identifier: Apache-2.0
+ * Plans, and what a GPU's clock should be at a moment: what its operations want, forecast as far as
+ * a raising must be asked for ahead. SPDX-License-Identifier: Apache-2.0
  */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
 #include "core/pipeline/online/conductor_state.h"
 
-/* All raisings of an iteration together may be late by so much of what the tolerance allows. */
+/* All raisings of an iteration together may be late by this share of what the tolerance allows.
+ * Chosen, not measured. */
 static const double late_share = 0.1;
-/* Without better knowledge of an iteration's length, a raising may be late so much. */
+/* A raising may be late by this much where the length of an iteration is not known. Chosen, not
+ * measured. */
 static const double usual_late_ms = 0.1;
-/* Each switch counts a quarter more than it takes. */
+/* Each switch counts a quarter more than it takes, as in the break-even of a section
+ * (feed_forward.c). */
 static const double margin = 1.25;
-/* Raisings are looked for so far ahead of the lead. */
+/* Raisings are looked for this far ahead of the lead: further than a renewal (conductor_queue.c). */
 static const int64_t sight_ns = INT64_C(1500000000);
 
-/* ---- what the plan says ------------------------------------------------------------------ */
+/* ---- plans ------------------------------------------------------------------------------- */
+
+void conductor_destroy_plan(struct conductor_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    for (uint32_t i = 0; i < LULL_CONDUCTOR_MAX_GPUS; i++)
+        free(plan->ops[i]);
+    free(plan);
+}
+
+static bool copy_ops(const struct lull_conductor *conductor, struct conductor_plan *plan,
+                     uint32_t gpu, const struct lull_conductor_op *ops)
+{
+    const uint32_t count = conductor->gpus[gpu].op_count;
+
+    plan->ops[gpu] = malloc(count * sizeof(ops[0]));
+    if (plan->ops[gpu] == NULL)
+        return false;
+    memcpy(plan->ops[gpu], ops, count * sizeof(ops[0]));
+    for (uint32_t i = 0; i < count; i++) {
+        plan->raises[gpu] += ops[(i + 1) % count].point < ops[i].point;
+        if (ops[i].end_ns > plan->makespan_ns)
+            plan->makespan_ns = ops[i].end_ns;
+    }
+    return true;
+}
+
+struct conductor_plan *conductor_create_plan(const struct lull_conductor *conductor,
+                                             const struct lull_conductor_op *const *ops,
+                                             double slowdown_ratio)
+{
+    struct conductor_plan *plan = calloc(1, sizeof(*plan));
+
+    if (plan == NULL)
+        return NULL;
+    plan->slowdown_ratio = slowdown_ratio;
+    for (uint32_t i = 0; i < conductor->gpu_count; i++)
+        if (!copy_ops(conductor, plan, i, ops[i])) {
+            conductor_destroy_plan(plan);
+            return NULL;
+        }
+    return plan;
+}
+
+/* ---- what a plan says -------------------------------------------------------------------- */
+
+const struct conductor_slot *conductor_slot_of(const struct lull_conductor *conductor,
+                                               uint64_t number)
+{
+    static const struct conductor_slot highest = {.plan = CONDUCTOR_HIGHEST};
+    const struct conductor_slot *slot = &conductor->slots[number % CONDUCTOR_SLOTS];
+
+    return slot->number == number && number != 0 ? slot : &highest;
+}
 
 static const struct lull_conductor_op *ops_of(const struct lull_conductor *conductor,
                                               const struct conductor_gpu *gpu, uint64_t iteration)
@@ -78,11 +140,6 @@ static int64_t longest_ns(const struct lull_conductor *conductor, const struct c
 
 /* ---- what switching takes ---------------------------------------------------------------- */
 
-static int64_t ns_from_ms(double ms)
-{
-    return (int64_t)(ms * 1e6);
-}
-
 /* How late a raising may be on average. */
 static double allowed_late_ms(const struct lull_conductor *conductor,
                               const struct conductor_gpu *gpu)
@@ -101,10 +158,10 @@ static double allowed_late_ms(const struct lull_conductor *conductor,
 void conductor_update_costs(const struct lull_conductor *conductor, struct conductor_gpu *gpu)
 {
     gpu->lead_ns =
-        ns_from_ms(lull_switch_cost_lead_ms(&gpu->cost, allowed_late_ms(conductor, gpu)));
+        lull_ns_from_ms(lull_switch_cost_lead_ms(&gpu->cost, allowed_late_ms(conductor, gpu)));
     gpu->down_ns =
-        ns_from_ms(margin * lull_switch_cost_total_ms(&gpu->cost, LULL_DIRECTION_DOWN, 0.5));
-    gpu->ahead_ns = ns_from_ms(lull_switch_cost_call_ms(&gpu->cost, LULL_DIRECTION_DOWN, 0.0));
+        lull_ns_from_ms(margin * lull_switch_cost_total_ms(&gpu->cost, LULL_DIRECTION_DOWN, 0.5));
+    gpu->ahead_ns = lull_ns_from_ms(lull_switch_cost_call_ms(&gpu->cost, LULL_DIRECTION_DOWN, 0.0));
 }
 
 /* ---- deciding ---------------------------------------------------------------------------- */
@@ -163,7 +220,7 @@ struct conductor_decision conductor_decide_clock(const struct lull_conductor *co
 {
     struct conductor_decision decision = {.raise_ns = INT64_MAX, .wake_ns = INT64_MAX};
 
-    if (gpu->is_lost || conductor->driver.is_withheld || conductor->driver.is_disobedient ||
+    if (gpu->is_lost || conductor->queue.suspended || conductor->is_disobedient ||
         conductor->config.observe_only)
         return decision;
     decision = decide_present(conductor, gpu, now_ns);

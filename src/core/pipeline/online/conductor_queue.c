@@ -1,91 +1,23 @@
 /*
  * What GPUs want of the node's one driver, and when it is asked for: raisings one after the other,
- * each early enough for those behind it (driver_plan.h), a lowering where there is room for it, and
- * nothing of a driver that is not to be trusted (call_trust.h).
+ * each early enough for those after it (driver_plan.h), and a lowering where there is room for it
+ * (driver_queue.h).
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <assert.h>
+
 #include "core/pipeline/online/conductor_state.h"
-#include "core/switching/driver_plan.h"
 
 static const int64_t ms_ns = 1000000;
-/* A lowered clock is asked for again in time, and undone soon if nobody does. */
+/* A lowered clock is asked for again after renewal_ns; the device's writer undoes it after
+ * validity_ns if nobody does, and overdue_ns after the raising that was not asked for in time. All
+ * three are chosen, not measured: twice the renewal fits into the validity. */
 static const int64_t renewal_ns = 1500 * ms_ns;
 static const int64_t validity_ns = 4000 * ms_ns;
 static const int64_t overdue_ns = 250 * ms_ns;
-/* A lowering that the driver has not begun so soon is left out, unless there is more time. */
+/* A lowering that the driver has not begun after this is left out, unless there is more time.
+ * Chosen, not measured. */
 static const int64_t least_patience_ns = 2 * ms_ns;
-/* How much slower computation runs at a plan's low clocks, about. */
-static const double low_loss_ratio = 0.5;
-
-/* ---- the driver -------------------------------------------------------------------------- */
-
-void conductor_learn_call(struct lull_conductor *conductor, double driver_ms)
-{
-    struct conductor_driver *driver = &conductor->driver;
-
-    lull_quantile_add(&driver->call_ms, driver_ms);
-    driver->call_ns =
-        (int64_t)(lull_quantile_get(&driver->call_ms, LULL_CONDUCTOR_PLANNED_CALL) * 1e6);
-}
-
-static int64_t call_ns(const struct lull_conductor *conductor)
-{
-    if (conductor->driver.call_ms.count > 0)
-        return conductor->driver.call_ns;
-    return (int64_t)(lull_switch_cost_call_ms(&conductor->gpus[0].cost, LULL_DIRECTION_UP,
-                                              LULL_CONDUCTOR_PLANNED_CALL) *
-                     1e6);
-}
-
-static void keep_busy(struct lull_conductor *conductor, int64_t now_ns)
-{
-    struct conductor_driver *driver = &conductor->driver;
-
-    if (driver->free_ns < now_ns)
-        driver->free_ns = now_ns;
-    driver->free_ns += call_ns(conductor);
-}
-
-static void heed_trust(struct lull_conductor *conductor, int64_t now_ns)
-{
-    struct conductor_driver *driver = &conductor->driver;
-    const bool is_trusted = lull_call_trust_poll(&driver->trust, now_ns);
-
-    if (is_trusted == !driver->is_withheld || conductor->config.observe_only)
-        return;
-    driver->is_withheld = !is_trusted;
-    driver->withdrawals += !is_trusted;
-    conductor->has_news = true;
-    lull_conductor_end_detour(conductor);
-    conductor_trial_interrupt(conductor);
-}
-
-void lull_conductor_take_blocked(struct lull_conductor *conductor, int64_t now_ns,
-                                 double blocked_ms)
-{
-    lull_call_trust_take_call(&conductor->driver.trust, now_ns, blocked_ms,
-                              lull_call_trust_limit_ms(0.0, conductor->gpu_count), low_loss_ratio);
-    heed_trust(conductor, now_ns);
-}
-
-void lull_conductor_take_waiting(struct lull_conductor *conductor, int64_t now_ns,
-                                 double waiting_ms)
-{
-    lull_call_trust_take_waiting(&conductor->driver.trust, waiting_ms,
-                                 lull_call_trust_waiting_limit_ms(0.0, conductor->gpu_count));
-    heed_trust(conductor, now_ns);
-}
-
-void conductor_withdraw_for_good(struct lull_conductor *conductor)
-{
-    if (conductor->driver.is_disobedient)
-        return;
-    conductor->driver.is_disobedient = true;
-    conductor->driver.withdrawals++;
-    conductor->has_news = true;
-    conductor_trial_interrupt(conductor);
-    lull_conductor_use_plan(conductor, CONDUCTOR_HIGHEST);
-}
 
 /* ---- what is asked for ------------------------------------------------------------------- */
 
@@ -105,8 +37,7 @@ static void look_around(struct round *round)
 {
     struct lull_conductor *conductor = round->conductor;
 
-    round->plan.count = conductor->gpu_count;
-    round->plan.call_ns = call_ns(conductor);
+    lull_driver_queue_init_plan(&conductor->queue, &round->plan);
     for (uint32_t i = 0; i < conductor->gpu_count; i++) {
         const struct conductor_gpu *gpu = &conductor->gpus[i];
         const int64_t now_ns = round->now_ns;
@@ -128,6 +59,7 @@ static void post(struct round *round, uint32_t index, uint32_t point, int64_t de
     struct conductor_gpu *gpu = &round->conductor->gpus[index];
     const bool is_bounded = raise_ns < round->now_ns + validity_ns - overdue_ns;
 
+    assert(round->count < round->max);
     round->commands[round->count++] = (struct lull_conductor_command){
         .gpu = index,
         .point = point,
@@ -139,7 +71,7 @@ static void post(struct round *round, uint32_t index, uint32_t point, int64_t de
         gpu->needed_ns = 0;
     }
     if (point != gpu->requested)
-        keep_busy(round->conductor, round->now_ns);
+        lull_driver_queue_keep_busy(&round->conductor->queue, round->now_ns);
     gpu->requested = point;
     gpu->requested_ns = round->now_ns;
 }
@@ -171,35 +103,26 @@ static int64_t sooner_ns(int64_t a, int64_t b)
 
 static int64_t next_begin_ns(const struct round *round)
 {
-    int64_t next_ns = INT64_MAX;
-
-    for (uint32_t i = 0; i < round->plan.count; i++)
-        next_ns = sooner_ns(next_ns, round->begins_ns[i]);
-    return next_ns;
+    return lull_driver_plan_next_ns(round->begins_ns, round->plan.count, INT64_MIN);
 }
 
-/* The lowering that wins most: time low, less what it takes to have effect, less what others lose.
- * -1: none wins anything. */
-static int32_t find_lowering(const struct round *round)
+/* The lowering that wins most; false: none wins anything. */
+static bool find_lowering(const struct round *round, struct lull_lowering *lowering_out)
 {
     const struct lull_conductor *conductor = round->conductor;
-    int64_t best_ns = 0;
-    int32_t best = -1;
+    struct lull_lowering wanted[LULL_CONDUCTOR_MAX_GPUS];
+    const struct lull_lowering *best;
+    uint32_t count = 0;
 
-    for (uint32_t i = 0; i < conductor->gpu_count; i++) {
-        int64_t gain_ns;
-
-        if (round->wanted[i].point <= conductor->gpus[i].requested)
-            continue;
-        gain_ns =
-            lull_driver_plan_gain_ns(&round->plan, i, round->now_ns, round->wanted[i].raise_ns) -
-            conductor->gpus[i].down_ns;
-        if (gain_ns <= best_ns)
-            continue;
-        best_ns = gain_ns;
-        best = (int32_t)i;
-    }
-    return best;
+    for (uint32_t i = 0; i < conductor->gpu_count; i++)
+        if (round->wanted[i].point > conductor->gpus[i].requested)
+            wanted[count++] = (struct lull_lowering){.gpu = i,
+                                                     .raise_by_ns = round->wanted[i].raise_ns,
+                                                     .cost_ns = conductor->gpus[i].down_ns};
+    best = lull_driver_queue_choose(&conductor->queue, &round->plan, round->now_ns, wanted, count);
+    if (best != NULL)
+        *lowering_out = *best;
+    return best != NULL;
 }
 
 /* When lowerings that have to wait may be looked at again. */
@@ -213,30 +136,35 @@ static int64_t lowering_wake_ns(const struct round *round)
         is_waiting |= round->wanted[i].point > conductor->gpus[i].requested;
     if (!is_waiting)
         return INT64_MAX;
-    if (conductor->driver.free_ns > round->now_ns)
-        return conductor->driver.free_ns;
+    if (conductor->queue.free_ns > round->now_ns)
+        return conductor->queue.free_ns;
     return next_ns == INT64_MAX ? INT64_MAX : next_ns + round->plan.call_ns;
+}
+
+/* Until when a lowering is worth beginning: the next raising must not wait for it. */
+static int64_t lowering_deadline_ns(const struct round *round)
+{
+    const int64_t next_ns = next_begin_ns(round);
+    const int64_t least_ns = round->now_ns + least_patience_ns;
+    int64_t deadline_ns = round->now_ns + renewal_ns;
+
+    if (next_ns != INT64_MAX)
+        deadline_ns = next_ns - round->plan.call_ns;
+    return deadline_ns < least_ns ? least_ns : deadline_ns;
 }
 
 static void post_lowering(struct round *round)
 {
-    struct lull_conductor *conductor = round->conductor;
-    int32_t index = -1;
-    int64_t begun_by_ns;
+    struct lull_lowering lowering;
 
-    if (conductor->driver.free_ns <= round->now_ns && round->count < round->max)
-        index = find_lowering(round);
-    if (index < 0)
+    if (round->count == round->max ||
+        !lull_driver_queue_may_lower(&round->conductor->queue, round->now_ns) ||
+        !find_lowering(round, &lowering))
         return;
-    round->plan.raise_by_ns[index] = round->wanted[index].raise_ns;
+    round->plan.raise_by_ns[lowering.gpu] = lowering.raise_by_ns;
     lull_driver_plan_begins(&round->plan, round->begins_ns);
-    begun_by_ns = next_begin_ns(round);
-    begun_by_ns =
-        begun_by_ns == INT64_MAX ? round->now_ns + renewal_ns : begun_by_ns - round->plan.call_ns;
-    if (begun_by_ns < round->now_ns + least_patience_ns)
-        begun_by_ns = round->now_ns + least_patience_ns;
-    post(round, (uint32_t)index, round->wanted[index].point, begun_by_ns,
-         round->wanted[index].raise_ns);
+    post(round, lowering.gpu, round->wanted[lowering.gpu].point, lowering_deadline_ns(round),
+         lowering.raise_by_ns);
 }
 
 static void renew(struct round *round)
@@ -266,41 +194,16 @@ static int64_t wake_ns(const struct round *round)
     return due_ns;
 }
 
-uint32_t lull_conductor_poll(struct lull_conductor *conductor, int64_t now_ns,
-                             struct lull_conductor_command *commands_out, uint32_t max)
+uint32_t conductor_ask_driver(struct lull_conductor *conductor, int64_t now_ns,
+                              struct lull_conductor_command *commands_out, uint32_t max)
 {
     struct round round = {
         .conductor = conductor, .now_ns = now_ns, .commands = commands_out, .max = max};
 
-    heed_trust(conductor, now_ns);
-    if (!conductor->has_news && now_ns < conductor->wake_ns)
-        return 0;
-    conductor->has_news = false;
     look_around(&round);
     post_raisings(&round);
     post_lowering(&round);
     renew(&round);
     conductor->wake_ns = wake_ns(&round);
     return round.count;
-}
-
-int64_t lull_conductor_wake_ns(const struct lull_conductor *conductor)
-{
-    return sooner_ns(conductor->wake_ns, lull_call_trust_wake_ns(&conductor->driver.trust));
-}
-
-/* ---- looking ----------------------------------------------------------------------------- */
-
-double lull_conductor_call_ms(const struct lull_conductor *conductor)
-{
-    return (double)call_ns(conductor) * 1e-6;
-}
-
-enum lull_conductor_trouble lull_conductor_trouble(const struct lull_conductor *conductor,
-                                                   uint32_t *withdrawals_out)
-{
-    *withdrawals_out = conductor->driver.withdrawals;
-    if (conductor->driver.is_disobedient)
-        return LULL_CONDUCTOR_DISOBEYS;
-    return conductor->driver.withdrawals > 0 ? LULL_CONDUCTOR_BLOCKS : LULL_CONDUCTOR_NO_TROUBLE;
 }

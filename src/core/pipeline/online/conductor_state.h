@@ -1,16 +1,18 @@
 /*
- * Inside the conductor; shared by conductor.c (events), conductor_queue.c (commands: what the one
- * driver is asked for, and when), conductor_forecast.c (which clock a moment wants) and
- * conductor_trial.c (which iterations run at which plan). Nobody else includes this.
+ * The conductor's state, shared by its files and nobody else. Calls go down this list only:
+ *   conductor.c           what comes in and goes out: operations, results, time, commands
+ *   conductor_detour.c    clocks for a while that no trial asks for
+ *   conductor_queue.c     what the one driver is asked for, and when
+ *   conductor_trial.c     which iterations run at which plan, and what their lengths say
+ *   conductor_forecast.c  what a plan says, and which clock a moment wants
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_PIPELINE_ONLINE_CONDUCTOR_STATE_H
 #define LULL_CORE_PIPELINE_ONLINE_CONDUCTOR_STATE_H
 
-#include "core/switching/call_trust.h"
 #include "core/pipeline/online/conductor.h"
-#include "core/switching/window_schedule.h"
-#include "core/stats/quantile.h"
+#include "core/switching/driver_queue.h"
+#include "core/switching/trial.h"
 
 enum { CONDUCTOR_RECENT = 4, CONDUCTOR_SLOTS = 8, CONDUCTOR_TOLD = 64, CONDUCTOR_PLANS = 256 };
 /* Detours take turns in two places behind the plans. */
@@ -30,32 +32,21 @@ struct conductor_gpu {
     uint32_t op_count;
     bool is_lost;
     bool is_running;
-    uint32_t op;     /* that runs or has ended last */
+    uint32_t op; /* that runs or has ended last */
     int64_t begin_ns;
     int64_t end_ns;
     uint64_t iteration;
     bool is_same_plan; /* this iteration and the one before ran at the plan: it teaches */
     uint32_t requested;
     int64_t requested_ns;
-    int64_t raised_ns; /* latest raising, while its outcome is open; 0 none */
-    int64_t needed_ns; /* begin of the first operation behind it; 0 not yet */
+    int64_t raised_ns; /* latest raising, while its outcome is open; 0: none is */
+    int64_t needed_ns; /* begin of the first operation after it; 0: none has begun yet */
     int32_t learnt_plan;
     struct conductor_recent *recent; /* per operation, at the plan learnt_plan */
     struct lull_switch_cost cost;
-    int64_t lead_ns;  /* a raising is asked for so long before its operation begins */
+    int64_t lead_ns;  /* a raising is asked for this long before its operation begins */
     int64_t down_ns;  /* a lowering that lasts for less has no effect */
-    int64_t ahead_ns; /* one asked for so long ahead cannot have effect before its time */
-};
-
-/* The node's driver, which serves one call after the other. */
-struct conductor_driver {
-    struct lull_quantile call_ms; /* that a call takes, its waiting for others left out */
-    int64_t call_ns;              /* planned with */
-    int64_t free_ns;              /* when it will have served what it was asked for, about */
-    struct lull_call_trust trust;
-    bool is_withheld;    /* no trust: nothing is lowered */
-    bool is_disobedient; /* a GPU does not follow: nothing is lowered any more */
-    uint32_t withdrawals;
+    int64_t ahead_ns; /* a lowering asked for this long ahead cannot have effect before its time */
 };
 
 struct conductor_plan {
@@ -70,28 +61,17 @@ struct conductor_slot {
     uint64_t number;
     uint64_t test;
     int32_t plan;
-    bool is_candidate;
-    bool is_measured;
     bool is_mixed; /* other clocks than these held for some of it */
-    bool ends_window;
-    bool ends_pair;
+    struct lull_window_slot place; /* in the windows of the test, while one runs */
 };
 
 struct conductor_trial {
     enum lull_conductor_phase phase;
     int32_t plan;
-    uint64_t test;  /* number of the present one: evidence of others does not count */
-    uint64_t since; /* iteration with which it begins */
+    uint64_t test; /* number of the present one: iterations of other tests are no evidence */
     uint32_t warming;
     bool is_held; /* the plan is not tried */
-    uint32_t stretch; /* of a kept plan between references, iterations */
-    struct lull_window_schedule schedule;
-    struct lull_guard guard;
-    struct lull_guard watch; /* all pairs of the plan */
-    struct lull_guard before[2]; /* guard and watch without the latest pair */
-    double sum_ms[2];        /* reference, candidate: of the present pair */
-    uint32_t measured[2];
-    bool is_broken; /* the present pair holds an iteration that was not whole */
+    struct lull_trial evidence;
 };
 
 struct lull_conductor {
@@ -100,25 +80,33 @@ struct lull_conductor {
     uint32_t plan_count;
     struct conductor_plan *plans[CONDUCTOR_PLANS + CONDUCTOR_DETOURS];
     struct conductor_trial trial;
-    struct conductor_trial suspended; /* by a detour */
+    struct conductor_trial resting; /* the trial of the plan while a detour is under way */
+    struct lull_trial_rank rank;    /* the leader's windows, for whichever of the two runs */
     bool is_detoured;
     uint32_t detours;                             /* so far */
     struct conductor_slot slots[CONDUCTOR_SLOTS]; /* by number */
-    int32_t leader;                               /* GPU whose iterations count, -1 none yet */
+    int32_t leader;                               /* GPU whose iterations count, -1: none yet */
     uint64_t iteration;                           /* of the leader */
-    int64_t iteration_ns;                         /* when it began; 0 not known */
+    int64_t iteration_ns;                         /* when it began; 0: not known */
     bool is_whole;                                /* so far */
     struct lull_conductor_iteration told[CONDUCTOR_TOLD];
     uint64_t told_written;
     uint64_t told_read;
     uint64_t late;
-    struct conductor_driver driver;
-    bool has_news; /* since the last poll */
+    struct lull_driver_queue queue;
+    bool is_disobedient; /* a GPU does not follow: nothing is lowered any more */
+    bool has_news;       /* since the last poll */
     int64_t wake_ns;
     struct conductor_gpu gpus[LULL_CONDUCTOR_MAX_GPUS];
 };
 
 /* ---- conductor_forecast.c ---- */
+
+/* A plan with its own copies of ops; NULL: no memory. */
+struct conductor_plan *conductor_create_plan(const struct lull_conductor *conductor,
+                                             const struct lull_conductor_op *const *ops,
+                                             double slowdown_ratio);
+void conductor_destroy_plan(struct conductor_plan *plan);
 
 struct conductor_decision {
     uint32_t point;
@@ -139,24 +127,13 @@ struct conductor_decision conductor_decide_clock(const struct lull_conductor *co
 uint32_t conductor_point_of(const struct lull_conductor *conductor, const struct conductor_gpu *gpu,
                             uint32_t op);
 
-/* Lead and the like, anew from what switching costs: quantiles are too dear for every poll. */
+/* What was decided for an iteration; the highest clocks where nothing was. */
+const struct conductor_slot *conductor_slot_of(const struct lull_conductor *conductor,
+                                               uint64_t number);
+
+/* Finds lead_ns, down_ns and ahead_ns anew from what switching costs: the quantiles they come from
+ * cost too much to be computed at every poll. */
 void conductor_update_costs(const struct lull_conductor *conductor, struct conductor_gpu *gpu);
-
-/* ---- conductor.c ---- */
-
-/* A plan with its own copies of ops; NULL: no memory. */
-struct conductor_plan *conductor_create_plan(struct lull_conductor *conductor,
-                                             const struct lull_conductor_op *const *ops,
-                                             double slowdown_ratio);
-void conductor_destroy_plan(struct conductor_plan *plan);
-
-/* ---- conductor_queue.c ---- */
-
-/* A call for this GPU has taken driver_ms, its waiting left out. */
-void conductor_learn_call(struct lull_conductor *conductor, double driver_ms);
-
-/* A GPU does not do as it is told: the plan goes, for good. */
-void conductor_withdraw_for_good(struct lull_conductor *conductor);
 
 /* ---- conductor_trial.c ---- */
 
@@ -164,13 +141,14 @@ void conductor_withdraw_for_good(struct lull_conductor *conductor);
 void conductor_begin_test(struct lull_conductor *conductor, enum lull_conductor_phase phase,
                           uint64_t since);
 
+/* A new trial of this plan, from iteration since on. */
 void conductor_trial_init(struct lull_conductor *conductor, int32_t plan, uint64_t since);
 
-/* Decides how an iteration runs: the one behind the latest that was decided. */
-void conductor_decide(struct lull_conductor *conductor, uint64_t number);
+/* The trial of the plan, whether a detour is under way or not. */
+const struct conductor_trial *conductor_trial_of_plan(const struct lull_conductor *conductor);
 
-const struct conductor_slot *conductor_slot_of(const struct lull_conductor *conductor,
-                                               uint64_t number);
+/* Decides how an iteration runs: the one after the latest that was decided. */
+void conductor_decide(struct lull_conductor *conductor, uint64_t number);
 
 /* From the present iteration on the highest clocks hold; the trial begins anew once it resumes. */
 void conductor_trial_interrupt(struct lull_conductor *conductor);
@@ -178,5 +156,12 @@ void conductor_trial_interrupt(struct lull_conductor *conductor);
 /* An iteration of the leader has ended. */
 void conductor_take_iteration(struct lull_conductor *conductor,
                               const struct lull_conductor_iteration *iteration);
+
+/* ---- conductor_queue.c ---- */
+
+/* Asks the driver for what is due at now_ns; returns how many commands were written, at most max.
+ * Sets when to do so again. */
+uint32_t conductor_ask_driver(struct lull_conductor *conductor, int64_t now_ns,
+                              struct lull_conductor_command *commands_out, uint32_t max);
 
 #endif

@@ -1,19 +1,25 @@
 /*
  * Which iterations run at the plan and which at the highest clocks, and what their lengths say.
- * Decided one iteration ahead, so that the raising for an iteration's first operation can be asked
- * for in the iteration before. SPDX-License-Identifier: Apache-2.0
+ * Each iteration is decided while the one before it runs, so that the raising for its first
+ * operation can be asked for in time. SPDX-License-Identifier: Apache-2.0
  */
-#include <string.h>
+#include <assert.h>
 
 #include "core/pipeline/online/conductor_state.h"
 
-/* Iterations at a plan before it is judged. */
+/* Iterations at a plan before it is judged. Chosen, not measured. */
 enum { WARMING = 3 };
-/* A kept plan runs so many windows between two references, and twice as many after each. */
+/* Windows that a kept plan runs between two references, and at most. Chosen, not measured. */
 enum { FIRST_STRETCH = 16, LONGEST_STRETCH = 512 };
+/* Pairs over which the slowdown of a plan is estimated at most. Chosen, not measured. */
 enum { WATCHED_PAIRS = 1000 };
-/* A single pair of windows this much slower than the plan may cost ends a trial. */
+/* A single pair of windows this much slower than the plan may cost ends a trial. Chosen, not
+ * measured. */
 static const double abort_ratio = 0.2;
+
+/* Only the leader's iterations are evidence. */
+enum { LEADER_RANK = 0 };
+static const uint64_t leader_present = 1;
 
 static double allowed_ratio(const struct lull_conductor *conductor, int32_t plan)
 {
@@ -22,54 +28,62 @@ static double allowed_ratio(const struct lull_conductor *conductor, int32_t plan
     return (1.0 + own) * (1.0 + conductor->config.tolerance_ratio) - 1.0;
 }
 
-static void clear_pair(struct conductor_trial *trial)
+/* While a plan is held nothing is evidence, so there are no windows. */
+static bool has_windows(const struct conductor_trial *trial)
 {
-    memset(trial->sum_ms, 0, sizeof(trial->sum_ms));
-    memset(trial->measured, 0, sizeof(trial->measured));
-    trial->is_broken = false;
+    return !trial->is_held &&
+           (trial->phase == LULL_CONDUCTOR_TRYING || trial->phase == LULL_CONDUCTOR_KEPT);
 }
 
 void conductor_begin_test(struct lull_conductor *conductor, enum lull_conductor_phase phase,
                           uint64_t since)
 {
     struct conductor_trial *trial = &conductor->trial;
-    const uint32_t window = conductor->config.window_iterations;
-    const bool is_kept = phase == LULL_CONDUCTOR_KEPT;
 
     trial->phase = phase;
     trial->test++;
-    trial->since = since;
-    trial->schedule = (struct lull_window_schedule){
-        .reference_iterations = window,
-        .candidate_iterations = is_kept ? trial->stretch : window,
-        .candidate_first = is_kept,
-    };
-    clear_pair(trial);
+    if (!has_windows(trial))
+        return;
+    lull_trial_begin(&trial->evidence,
+                     phase == LULL_CONDUCTOR_KEPT ? LULL_TRIAL_WATCH : LULL_TRIAL_TEST,
+                     conductor->config.window_iterations);
+    lull_trial_place(&trial->evidence, LEADER_RANK, since);
 }
 
 void conductor_trial_init(struct lull_conductor *conductor, int32_t plan, uint64_t since)
 {
     struct conductor_trial *trial = &conductor->trial;
     const double tolerance = allowed_ratio(conductor, plan);
-    struct lull_guard_config config = {
-        .tolerance_ratio = tolerance,
+    const struct lull_trial_config config = {
+        .rank_count = 1,
         .confidence = conductor->config.confidence,
         .min_pairs = conductor->config.min_pairs,
         .max_pairs = conductor->config.max_pairs,
-        .abort_ratio = tolerance + abort_ratio,
+        .kept_pairs = WATCHED_PAIRS,
+        .most_set_aside = UINT32_MAX,
+        .first_stretch = FIRST_STRETCH,
+        .most_stretch = LONGEST_STRETCH,
+        .uses_plain_mean = true,
+        .spans_lost_iterations = true,
+        .estimates_tests = true,
+        .watch_rule = LULL_WATCH_BOUND,
     };
+    const struct lull_trial_terms terms = {.tolerance_ratio = tolerance,
+                                           .abort_ratio = tolerance + abort_ratio};
 
+    assert(plan < 0 || conductor->plans[plan] != NULL);
     trial->plan = plan;
     trial->is_held = conductor->config.is_trusted;
-    trial->stretch = FIRST_STRETCH * conductor->config.window_iterations;
     trial->warming = WARMING;
-    lull_guard_init(&trial->guard, &config);
-    config.max_pairs = WATCHED_PAIRS;
-    lull_guard_init(&trial->watch, &config);
-    trial->before[0] = trial->guard;
-    trial->before[1] = trial->watch;
+    lull_trial_init(&trial->evidence, &config, &conductor->rank);
+    lull_trial_set_terms(&trial->evidence, &terms, leader_present);
     conductor_begin_test(conductor, plan < 0 ? LULL_CONDUCTOR_GIVEN_UP : LULL_CONDUCTOR_WARMING,
                          since);
+}
+
+const struct conductor_trial *conductor_trial_of_plan(const struct lull_conductor *conductor)
+{
+    return conductor->is_detoured ? &conductor->resting : &conductor->trial;
 }
 
 void conductor_trial_interrupt(struct lull_conductor *conductor)
@@ -86,27 +100,17 @@ void conductor_trial_interrupt(struct lull_conductor *conductor)
 
 /* ---- deciding ---------------------------------------------------------------------------- */
 
-const struct conductor_slot *conductor_slot_of(const struct lull_conductor *conductor,
-                                               uint64_t number)
+/* Another iteration at the plan before it is judged; after enough of them it is. */
+static void warm_up(struct lull_conductor *conductor, uint64_t number)
 {
-    static const struct conductor_slot highest = {.plan = CONDUCTOR_HIGHEST};
-    const struct conductor_slot *slot = &conductor->slots[number % CONDUCTOR_SLOTS];
+    struct conductor_trial *trial = &conductor->trial;
 
-    return slot->number == number && number != 0 ? slot : &highest;
-}
-
-/* Where the iteration stands in the windows of the present test. */
-static void fill_slot(const struct lull_conductor *conductor, struct conductor_slot *slot)
-{
-    const struct conductor_trial *trial = &conductor->trial;
-    const struct lull_window_slot place =
-        lull_window_slot(&trial->schedule, slot->number - trial->since);
-
-    slot->is_candidate = place.candidate;
-    slot->plan = place.candidate ? trial->plan : CONDUCTOR_HIGHEST;
-    slot->is_measured = place.measured;
-    slot->ends_window = place.window_ends;
-    slot->ends_pair = place.window_ends && place.window % 2 == 1;
+    if (trial->warming > 0)
+        trial->warming--;
+    else if (!trial->is_held)
+        conductor_begin_test(conductor, LULL_CONDUCTOR_TRYING, number);
+    else if (conductor->config.is_trusted)
+        trial->phase = LULL_CONDUCTOR_KEPT;
 }
 
 void conductor_decide(struct lull_conductor *conductor, uint64_t number)
@@ -115,19 +119,18 @@ void conductor_decide(struct lull_conductor *conductor, uint64_t number)
     struct conductor_slot *slot = &conductor->slots[number % CONDUCTOR_SLOTS];
 
     *slot = (struct conductor_slot){.number = number, .test = trial->test, .plan = trial->plan};
-    if (conductor->config.observe_only || conductor->driver.is_withheld)
+    if (conductor->config.observe_only || conductor->queue.suspended) {
         slot->plan = CONDUCTOR_HIGHEST;
-    else if (trial->phase == LULL_CONDUCTOR_WARMING && trial->warming > 0)
-        trial->warming--;
-    else if (trial->phase == LULL_CONDUCTOR_WARMING && !trial->is_held) {
-        conductor_begin_test(conductor, LULL_CONDUCTOR_TRYING, number);
-        slot->test = trial->test;
-    } else if (trial->phase == LULL_CONDUCTOR_WARMING && conductor->config.is_trusted) {
-        trial->phase = LULL_CONDUCTOR_KEPT;
+        return;
     }
-    if (!conductor->config.observe_only && !conductor->driver.is_withheld && !trial->is_held &&
-        (trial->phase == LULL_CONDUCTOR_TRYING || trial->phase == LULL_CONDUCTOR_KEPT))
-        fill_slot(conductor, slot);
+    if (trial->phase == LULL_CONDUCTOR_WARMING)
+        warm_up(conductor, number);
+    slot->test = trial->test;
+    if (!has_windows(trial) ||
+        !lull_trial_slot(&trial->evidence, LEADER_RANK, number, &slot->place))
+        return;
+    if (!slot->place.candidate)
+        slot->plan = CONDUCTOR_HIGHEST;
 }
 
 /* ---- judging ----------------------------------------------------------------------------- */
@@ -140,56 +143,35 @@ static void give_way(struct lull_conductor *conductor, uint64_t since)
                          (uint32_t)next < conductor->plan_count ? next : CONDUCTOR_HIGHEST, since);
 }
 
-static void judge_trial(struct lull_conductor *conductor, uint64_t since)
+/* A pair of a kept plan has ended, counted or not. */
+static void go_on_watching(struct lull_conductor *conductor, uint64_t since)
 {
-    switch (lull_guard_verdict(&conductor->trial.guard)) {
-    case LULL_VERDICT_NOT_DEGRADED:
-        conductor_begin_test(conductor, LULL_CONDUCTOR_KEPT, since);
-        break;
-    case LULL_VERDICT_DEGRADED:
-        give_way(conductor, since);
-        break;
-    default:
-        break;
-    }
-}
-
-/* A kept plan goes only when it is proven to be slower than it may be. */
-static void judge_kept(struct lull_conductor *conductor, uint64_t since)
-{
-    struct conductor_trial *trial = &conductor->trial;
-    struct lull_guard_estimate estimate;
-
-    lull_guard_estimate(&trial->watch, &estimate);
-    if (estimate.pairs >= conductor->config.min_pairs &&
-        estimate.lower_ratio > allowed_ratio(conductor, trial->plan)) {
-        give_way(conductor, since);
+    if (conductor->trial.phase != LULL_CONDUCTOR_KEPT)
         return;
-    }
-    if (trial->stretch < LONGEST_STRETCH * conductor->config.window_iterations)
-        trial->stretch *= 2;
+    lull_trial_lengthen(&conductor->trial.evidence);
     conductor_begin_test(conductor, LULL_CONDUCTOR_KEPT, since);
 }
 
-static void end_pair(struct lull_conductor *conductor, uint64_t since)
+static void act_on(struct lull_conductor *conductor, enum lull_trial_result result, uint64_t since)
 {
-    struct conductor_trial *trial = &conductor->trial;
-    const bool is_usable = !trial->is_broken && trial->measured[0] > 0 && trial->measured[1] > 0;
-
-    if (is_usable) {
-        const double reference_ms = trial->sum_ms[0] / trial->measured[0];
-        const double candidate_ms = trial->sum_ms[1] / trial->measured[1];
-
-        trial->before[0] = trial->guard;
-        trial->before[1] = trial->watch;
-        lull_guard_add(&trial->guard, reference_ms, candidate_ms);
-        lull_guard_add(&trial->watch, reference_ms, candidate_ms);
+    switch (result) {
+    case LULL_TRIAL_NOT_DEGRADED:
+        lull_trial_keep(&conductor->trial.evidence);
+        conductor_begin_test(conductor, LULL_CONDUCTOR_KEPT, since);
+        break;
+    case LULL_TRIAL_DEGRADED:
+    case LULL_TRIAL_HURTS:
+        give_way(conductor, since);
+        break;
+    case LULL_TRIAL_SET_ASIDE:
+    case LULL_TRIAL_HOLDS:
+    case LULL_TRIAL_SLOW_PAIR:
+        go_on_watching(conductor, since);
+        break;
+    case LULL_TRIAL_GOES_ON:
+    case LULL_TRIAL_SLOW_BLOCK:
+        break;
     }
-    clear_pair(trial);
-    if (trial->phase == LULL_CONDUCTOR_KEPT)
-        judge_kept(conductor, since);
-    else if (is_usable)
-        judge_trial(conductor, since);
 }
 
 void conductor_take_iteration(struct lull_conductor *conductor,
@@ -197,18 +179,14 @@ void conductor_take_iteration(struct lull_conductor *conductor,
 {
     const struct conductor_slot *slot = conductor_slot_of(conductor, iteration->number);
     struct conductor_trial *trial = &conductor->trial;
+    const double length_ms = (double)(iteration->end_ns - iteration->begin_ns) * 1e-6;
 
-    if (slot->number != iteration->number || slot->test != trial->test ||
-        (trial->phase != LULL_CONDUCTOR_TRYING && trial->phase != LULL_CONDUCTOR_KEPT) ||
-        trial->is_held)
+    if (slot->number != iteration->number || slot->test != trial->test || !has_windows(trial))
         return;
-    trial->is_broken |= !iteration->is_whole;
-    if (slot->is_measured) {
-        trial->sum_ms[slot->is_candidate] +=
-            (double)(iteration->end_ns - iteration->begin_ns) * 1e-6;
-        trial->measured[slot->is_candidate]++;
-    }
-    /* The one that begins now was decided before. */
-    if (slot->ends_pair)
-        end_pair(conductor, iteration->number + 2);
+    if (!iteration->is_whole)
+        lull_trial_disturb(&trial->evidence);
+    /* The iteration that begins now was decided before. */
+    act_on(conductor,
+           lull_trial_add(&trial->evidence, LEADER_RANK, &slot->place, length_ms, leader_present),
+           iteration->number + 2);
 }
