@@ -149,7 +149,7 @@ static void take_device_event(struct lull_control *control, uint32_t index,
         break;
     case LULL_EVENT_COMPLETE:
         if (event->peer < -1)
-            lull_gap_map_take_blindness(gpu->gaps);
+            lull_gap_map_compute_unavailable(gpu->gaps);
         else
             lull_gap_map_take_complete(gpu->gaps, event->time_ns);
         break;

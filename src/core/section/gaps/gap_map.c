@@ -3,6 +3,7 @@
  * gap_map_compute.c.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,6 +61,7 @@ static void close_gap(struct lull_gap_map *map, int64_t time_ns)
 {
     struct lull_gap_plan *plan = &map->plans[map->next];
 
+    assert(map->is_open && map->next < map->gap_count);
     put_edge(map, &map->gaps[map->next].call, false, time_ns);
     plan->begin_due_ns = LULL_GAP_MAP_NEVER;
     plan->end_due_ns = LULL_GAP_MAP_NEVER;
@@ -69,6 +71,7 @@ static void close_gap(struct lull_gap_map *map, int64_t time_ns)
 
 static void open_gap(struct lull_gap_map *map, int64_t time_ns)
 {
+    assert(!map->is_open && map->next < map->gap_count);
     put_edge(map, &map->gaps[map->next].call, true, time_ns);
     map->is_open = true;
 }
@@ -132,15 +135,6 @@ static uint32_t edge_of(const struct lull_gap_map *map, const struct lull_standi
 
     return 2 * ((uint32_t)(turn < 0 ? turn + map->fold : turn) * map->period +
                 standing->position) + !begin;
-}
-
-int64_t lull_gap_map_in_pass_ns(const struct lull_gap_map *map, int64_t recorded_ns)
-{
-    const uint32_t reference = (LULL_GAP_MAP_PERIODS / map->fold - 2) * map->fold;
-    const int64_t from_first_ns =
-        (recorded_ns - *lull_gap_map_edge(map, reference, 0)) % map->pass_ns;
-
-    return from_first_ns < 0 ? from_first_ns + map->pass_ns : from_first_ns;
 }
 
 /* When the edge that came last came in the recorded pass. */
@@ -336,7 +330,9 @@ void lull_gap_map_take_communication(struct lull_gap_map *map, const struct lull
         announce(map, edge_of(map, &standing, edge->begin), edge->time_ns);
 }
 
-void lull_gap_map_take_blindness(struct lull_gap_map *map)
+/* ---- computation ------------------------------------------------------------------------- */
+
+void lull_gap_map_compute_unavailable(struct lull_gap_map *map)
 {
     if (map->phase == LULL_GAP_MAP_KNOWN || map->is_blind)
         return;
@@ -347,6 +343,13 @@ void lull_gap_map_take_blindness(struct lull_gap_map *map)
 bool lull_gap_map_wants_compute(const struct lull_gap_map *map)
 {
     return map->phase == LULL_GAP_MAP_RECORDING && !map->is_blind;
+}
+
+/* A window that cannot hold all runs would show gaps where there are none. */
+void lull_gap_map_take_compute(struct lull_gap_map *map, int64_t begin_ns, int64_t end_ns)
+{
+    if (lull_gap_map_wants_compute(map) && !lull_gap_map_add_run(map, begin_ns, end_ns))
+        lull_gap_map_compute_unavailable(map);
 }
 
 /* ---- time -------------------------------------------------------------------------------- */

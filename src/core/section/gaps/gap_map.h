@@ -70,7 +70,7 @@ void lull_gap_map_take_compute(struct lull_gap_map *map, int64_t begin_ns, int64
 void lull_gap_map_take_complete(struct lull_gap_map *map, int64_t until_ns);
 
 /* Computation cannot be recorded (any more): blind from now on, unless the map is known. */
-void lull_gap_map_take_blindness(struct lull_gap_map *map);
+void lull_gap_map_compute_unavailable(struct lull_gap_map *map);
 
 /*
  * The next call due at now_ns, if there is one: the begins and ends of gaps alternate, in the order

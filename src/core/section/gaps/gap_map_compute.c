@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "core/section/exposure.h"
@@ -11,41 +12,40 @@ static const int64_t least_gap_ns = INT64_C(1000000);
 static const int64_t brief_ns = INT64_C(1000000);
 static const double brief_ratio = 0.02;
 
-enum { MAX_RUNS = 1 << 16 };
+enum { FIRST_RUNS = 256, MAX_RUNS = 1 << 16 };
 
 /* ---- as it is told ----------------------------------------------------------------------- */
 
 static bool append_run(struct lull_gap_record *record, int64_t begin_ns, int64_t end_ns)
 {
     if (record->run_count == record->run_capacity) {
-        const uint32_t capacity = record->run_capacity == 0 ? 256 : 2 * record->run_capacity;
-        struct lull_run *runs = capacity > MAX_RUNS
-                                    ? NULL
-                                    : realloc(record->runs, capacity * sizeof(*record->runs));
+        const uint32_t capacity = record->run_capacity == 0 ? FIRST_RUNS : 2 * record->run_capacity;
+        struct lull_run *runs;
 
+        if (capacity > MAX_RUNS)
+            return false;
+        runs = realloc(record->runs, capacity * sizeof(*record->runs));
         if (runs == NULL)
             return false;
         record->runs = runs;
         record->run_capacity = capacity;
     }
+    assert(record->run_count < record->run_capacity);
     record->runs[record->run_count++] = (struct lull_run){begin_ns, end_ns};
     return true;
 }
 
-void lull_gap_map_take_compute(struct lull_gap_map *map, int64_t begin_ns, int64_t end_ns)
+bool lull_gap_map_add_run(struct lull_gap_map *map, int64_t begin_ns, int64_t end_ns)
 {
     struct lull_gap_record *record = &map->record;
     struct lull_run *last =
         record->run_count == 0 ? NULL : &record->runs[record->run_count - 1];
 
-    if (!lull_gap_map_wants_compute(map))
-        return;
-    if (last != NULL && begin_ns < last->end_ns + least_gap_ns) {
-        if (end_ns > last->end_ns)
-            last->end_ns = end_ns;
-    } else if (!append_run(record, begin_ns, end_ns)) {
-        lull_gap_map_take_blindness(map);
-    }
+    if (last == NULL || begin_ns >= last->end_ns + least_gap_ns)
+        return append_run(record, begin_ns, end_ns);
+    if (end_ns > last->end_ns)
+        last->end_ns = end_ns;
+    return true;
 }
 
 /* ---- without computation to go by -------------------------------------------------------- */

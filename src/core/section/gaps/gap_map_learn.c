@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <string.h>
 
 #include "core/section/exposure.h"
@@ -49,6 +50,17 @@ static int64_t edge_ns(const struct window *window, uint32_t pass, int32_t edge)
         return 0;
     return *lull_gap_map_edge(window->map, (uint32_t)(absolute / per_period),
                               (uint32_t)(absolute % per_period));
+}
+
+int64_t lull_gap_map_in_pass_ns(const struct lull_gap_map *map, int64_t recorded_ns)
+{
+    const uint32_t reference = (LULL_GAP_MAP_PERIODS / map->fold - 2) * map->fold;
+
+    assert(map->pass_ns > 0);
+    const int64_t from_first_ns =
+        (recorded_ns - *lull_gap_map_edge(map, reference, 0)) % map->pass_ns;
+
+    return from_first_ns < 0 ? from_first_ns + map->pass_ns : from_first_ns;
 }
 
 /* Runs before and after a gap; the gap is number i if it follows run i. */
@@ -337,6 +349,7 @@ static void keep_gap(struct lull_gap_map *map, const struct lull_mapped_gap *gap
         memmove(&map->plans[out], &map->plans[out + 1], behind * sizeof(map->plans[0]));
         map->gap_count--;
     }
+    assert(map->gap_count < LULL_GAP_MAP_MAX_GAPS);
     map->gaps[map->gap_count] = *gap;
     map->plans[map->gap_count++] = *plan;
 }

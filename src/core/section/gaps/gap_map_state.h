@@ -1,8 +1,8 @@
 /*
- * The gap map's state, shared by its files and nobody else:
+ * The gap map's state, shared by its files and nobody else. Calls go down this list only:
  *   gap_map.c          following: communication kernels in, calls out
- *   gap_map_compute.c  the computation of a window, told or guessed
  *   gap_map_learn.c    a recorded window becomes gaps and the edges that announce them
+ *   gap_map_compute.c  the computation of a window, told or guessed
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -80,7 +80,10 @@ static inline int64_t *lull_gap_map_edge(const struct lull_gap_map *map, uint32_
  * in it. There may be none, unless kernels race: then the longest of them stands for a gap. */
 void lull_gap_map_plan_gaps(struct lull_gap_map *map);
 
-/* Of a full window: takes for computation whatever lies between communication. */
+/* Adds a run of computation to the window; false: no memory, or more runs than a window holds. */
+bool lull_gap_map_add_run(struct lull_gap_map *map, int64_t begin_ns, int64_t end_ns);
+
+/* In a full window: takes for computation whatever lies between communication. */
 void lull_gap_map_guess_compute(struct lull_gap_map *map);
 
 /* A recorded time, from the first edge of the pass that the gaps were taken from; modulo a pass. */
