@@ -17,7 +17,7 @@ int lull_thread_start(pthread_t *thread_out, void *(*run)(void *), void *argumen
     return -result;
 }
 
-void lull_thread_be_prompt(void)
+void lull_thread_set_realtime(void)
 {
     const struct sched_param lowest = {.sched_priority = sched_get_priority_min(SCHED_RR)};
 

@@ -17,6 +17,6 @@ int lull_thread_start(pthread_t *thread_out, void *(*run)(void *), void *argumen
  * and processes that it starts are ordinary. Where that is not permitted (root, CAP_SYS_NICE,
  * RLIMIT_RTPRIO) nothing changes.
  */
-void lull_thread_be_prompt(void);
+void lull_thread_set_realtime(void);
 
 #endif

@@ -794,7 +794,7 @@ static void *run(void *argument)
 
     pthread_setname_np(pthread_self(), "lull-writer");
     prctl(PR_SET_TIMERSLACK, 1UL); /* the default of 50 us would be most of a switch's latency */
-    lull_thread_be_prompt();
+    lull_thread_set_realtime();
     for (;;) {
         int64_t now_ns = lull_now_ns();
 

@@ -63,7 +63,7 @@ static void take_outcome(struct lull_control *control, uint32_t index,
     if (result->status != 0)
         gpu->journey.refused++;
     lull_driver_watch_take_result(&gpu->state.driver, result);
-    is_useless = lull_driver_watch_is_fruitless(&gpu->state.driver) || result->status == -EPERM ||
+    is_useless = lull_driver_watch_has_no_effect(&gpu->state.driver) || result->status == -EPERM ||
                  result->status == LULL_E_UNSUPPORTED || result->status == LULL_E_NO_DEVICE;
     /* Nothing had to be written: nothing was learnt about what writing costs. */
     if (request->sequence == result->sequence && (is_made || is_useless))

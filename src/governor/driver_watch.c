@@ -13,7 +13,7 @@ static const double slow_call_ms = 100.0;
 static const int64_t grace_ns = 300 * LULL_NS_PER_MS;
 static const uint32_t margin_mhz = 20;
 
-enum { FRUITLESS_MAX = 5, STRANGE_MIN = 3 };
+enum { WITHOUT_EFFECT_MAX = 5, STRANGE_MIN = 3 };
 
 void lull_driver_watch_take_result(struct lull_driver_watch *watch,
                                    const struct lull_switch_result *result)
@@ -24,9 +24,9 @@ void lull_driver_watch_take_result(struct lull_driver_watch *watch,
     watch->changes++;
     if (result->settle_ns == LULL_SETTLE_NOT_OBEYED) {
         watch->without_effect++;
-        watch->fruitless++;
+        watch->row_without_effect++;
     } else if (result->sm_mhz != 0) { /* the highest clock may have been there all the time */
-        watch->fruitless = 0;
+        watch->row_without_effect = 0;
     }
 }
 
@@ -54,9 +54,9 @@ void lull_driver_watch_take_clock(struct lull_driver_watch *watch, int64_t now_n
         watch->foreign++;
 }
 
-bool lull_driver_watch_is_fruitless(const struct lull_driver_watch *watch)
+bool lull_driver_watch_has_no_effect(const struct lull_driver_watch *watch)
 {
-    return watch->fruitless >= FRUITLESS_MAX;
+    return watch->row_without_effect >= WITHOUT_EFFECT_MAX;
 }
 
 __attribute__((format(printf, 3, 4))) static void append(char *text, size_t size,

@@ -22,7 +22,7 @@ struct lull_driver_watch {
     uint64_t slow_calls;     /* of these, blocked for over 100 ms */
     double slowest_call_ms;
     uint64_t foreign; /* stretches in which the clock was not what had been set */
-    uint32_t fruitless; /* changes without effect in a row */
+    uint32_t row_without_effect; /* changes without effect in a row */
     uint32_t strange;   /* readings in a row that do not fit */
 };
 
@@ -47,7 +47,7 @@ void lull_driver_watch_take_clock(struct lull_driver_watch *watch, int64_t now_n
                                   const struct lull_clock_expectation *expected);
 
 /* The clock has not followed so many times in a row that the GPU is better left alone. */
-bool lull_driver_watch_is_fruitless(const struct lull_driver_watch *watch);
+bool lull_driver_watch_has_no_effect(const struct lull_driver_watch *watch);
 
 /* What is wrong, for people; false, and an empty text: nothing is. */
 bool lull_driver_watch_describe(const struct lull_driver_watch *watch, char *text, size_t size);

@@ -18,12 +18,12 @@ static void *find_policy(void *argument)
 }
 
 /* What a prompt thread runs as, and what a thread that it starts runs as. */
-static void *be_prompt(void *argument)
+static void *set_realtime(void *argument)
 {
     int *policies = argument;
     pthread_t child;
 
-    lull_thread_be_prompt();
+    lull_thread_set_realtime();
     policies[0] = sched_getscheduler(0);
     if (lull_thread_start(&child, find_policy, &policies[1]) == 0)
         pthread_join(child, NULL);
@@ -48,7 +48,7 @@ static void test_only_the_thread_itself_is_prompt(void **state)
     pthread_t thread;
 
     (void)state;
-    assert_int_equal(lull_thread_start(&thread, be_prompt, policies), 0);
+    assert_int_equal(lull_thread_start(&thread, set_realtime, policies), 0);
     pthread_join(thread, NULL);
     assert_int_equal(policies[0], permitted ? SCHED_RR | SCHED_RESET_ON_FORK : SCHED_OTHER);
     assert_int_equal(policies[1], SCHED_OTHER);

@@ -91,7 +91,7 @@ int lull_ranked_enqueue(struct lull_cluster_policy *policy, uint32_t job, int64_
 
 /* Waiting jobs that have to start now for their deadlines, and can meet them yet, are urgent from
    now on. */
-void lull_ranked_hurry(struct lull_cluster_policy *policy, int64_t now_ns);
+void lull_ranked_mark_urgent(struct lull_cluster_policy *policy, int64_t now_ns);
 
 /* ---- ranked_modes.c ------------------------------------------------------------------------ */
 
