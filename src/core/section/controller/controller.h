@@ -95,7 +95,7 @@ enum lull_controller_phase {
 };
 
 /* Why a section has the point it has. */
-enum lull_reason {
+enum lull_settle_reason {
     LULL_REASON_NONE,           /* still under way */
     LULL_REASON_LOWEST,         /* the device's minimum does not degrade */
     LULL_REASON_DEGRADES_BELOW, /* one point lower degrades, or is not proven harmless */
@@ -117,7 +117,7 @@ struct lull_target {
     uint64_t signature;          /* its sections' class */
     bool of_gaps;                /* its sections are gaps in a GPU's computation */
     struct lull_descent descent; /* of all together */
-    enum lull_reason reason;
+    enum lull_settle_reason reason;
     bool settled;
     uint64_t held_up; /* bits: GPUs that stay at the reference, because they hold up the others */
     bool has_own;     /* GPUs have points of their own: */
@@ -126,7 +126,7 @@ struct lull_target {
     int32_t turn;            /* GPU that searches below the others; -1 none */
     struct lull_descent own; /* its search */
     uint64_t turns_left;     /* bits: GPUs that wait for theirs */
-    uint32_t fruitless;      /* turns in a row that came to nothing */
+    uint32_t without_effect; /* turns in a row that came to nothing */
     uint32_t agreed_point;   /* several nodes: the lowest that may be applied... */
     uint64_t agreed_from;    /* ...from this iteration on */
     uint32_t refused_point;  /* the highest that another node has refused; count: none */
@@ -154,8 +154,8 @@ void lull_controller_destroy(struct lull_controller *controller);
 
 /* What switching costs on this GPU is known beforehand: with as much as a calibration measures, the
  * job is spared one. Before the first call. */
-void lull_controller_teach_cost(struct lull_controller *controller, uint32_t gpu,
-                                const struct lull_switch_cost *cost);
+void lull_controller_set_switch_cost(struct lull_controller *controller, uint32_t gpu,
+                                     const struct lull_switch_cost *cost);
 
 /*
  * GPUs of one model (a number of the caller's) behind one driver switch alike: until a GPU has been
@@ -239,7 +239,7 @@ const struct lull_target *lull_controller_target_of(const struct lull_controller
                                                     uint32_t gpu, uint32_t section);
 
 /* True while nothing is lowered because driver calls block for too long. */
-bool lull_controller_is_withheld(const struct lull_controller *controller);
+bool lull_controller_is_suspended(const struct lull_controller *controller);
 
 /* True where no section is worth switching and one steady point was sought; it is target 0 then. */
 bool lull_controller_is_steady(const struct lull_controller *controller);
