@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/section/exposure.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static int compare_begins(const void *left, const void *right)
@@ -108,6 +109,7 @@ void lull_exposure_measure(struct lull_union compute, struct lull_union communic
         .overlap_ns = common(compute, communication),
     };
 
+    assert(exposure.overlap_ns <= exposure.communication_ns);
     exposure.exposed_ns = exposure.communication_ns - exposure.overlap_ns;
     exposure.idle_ns = exposure.span_ns - exposure.compute_ns - exposure.exposed_ns;
     *exposure_out = exposure;

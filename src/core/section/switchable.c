@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/section/switchable.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
@@ -28,6 +29,7 @@ static void add_low(struct lull_switchable *sum, const struct lull_gap *gap, int
     if (end_ns <= begin_ns)
         return;
 
+    assert(gap->end_ns > gap->begin_ns);
     const double low_ms = (double)(end_ns - begin_ns) * ms_per_ns;
     sum->gap_ms += low_ms;
     sum->communication_ms +=
@@ -69,7 +71,7 @@ void lull_switchable_alone(const struct lull_gap *gaps, size_t count,
 
     for (size_t i = 0; i < count; i++)
         add_section(&sum, gaps, i, i, latency);
-    sum.slowed_ms = 0.0; /* but for rounding */
+    sum.slowed_ms = 0.0; /* rounding left a trace of it */
     *switchable_out = sum;
 }
 
@@ -136,6 +138,8 @@ int lull_switchable_merged(const struct lull_gap *gaps, size_t count,
     lull_switchable_alone(gaps, count, latency, switchable_out);
     for (int i = 0; i < HALVINGS; i++) {
         const double price = sqrt(too_low * enough);
+
+        assert(too_low <= enough);
         const struct lull_switchable sum = merge(gaps, count, latency, price, from);
 
         if (sum.slowed_ms > allowed_slowed_ms) {

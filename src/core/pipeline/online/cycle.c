@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/online/cycle.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Pauses that are nearly as long as the longest decide nothing. */
+/* Pauses that are nearly as long as the longest decide nothing: it must exceed them by this factor.
+ * Chosen, not measured. */
 static const double clearly = 1.05;
+/* Rounds in a row with the longest pause elsewhere after which the place is given up. Chosen, not
+ * measured. */
 enum { STRIKES = 2 };
 
 struct event {
@@ -15,12 +19,13 @@ struct event {
 
 struct lull_cycle {
     uint32_t count;
-    uint32_t period; /* the sequence equals itself when turned by this; count: only then */
+    uint32_t period; /* the sequence equals itself when rotated by this many places; count if it
+                      * does so for no other number */
     uint32_t place;
-    uint32_t strikes;   /* rounds in which the longest pause was elsewhere */
-    int64_t longest_ns; /* pause of this round at a place that could be the first one, but is not */
+    uint32_t strikes;   /* rounds in a row in which the longest pause was elsewhere */
+    int64_t longest_ns; /* longest pause of this round at a place that could be the first one too */
     uint64_t taken;     /* events since the place became unknown */
-    struct event *history; /* the last two rounds and the present event: ring */
+    struct event *history; /* ring of the last two rounds and the present event */
     uint32_t symbols[];
 };
 
@@ -78,14 +83,15 @@ void lull_cycle_forget(struct lull_cycle *cycle)
     cycle->strikes = 0;
 }
 
-/* The event so many places before the present one. */
+/* The event that came `back` places before the present one. */
 static struct event *event_before(struct lull_cycle *cycle, uint32_t back)
 {
+    assert(back < cycle->taken && back <= 2 * (uint64_t)cycle->count);
     return &cycle->history[(cycle->taken - 1 - back) % (2 * (uint64_t)cycle->count + 1)];
 }
 
 /* The present event is the first of a round, and the round before it was complete. */
-static bool is_behind_a_round(struct lull_cycle *cycle)
+static bool follows_a_round(struct lull_cycle *cycle)
 {
     if (cycle->taken <= cycle->count || event_before(cycle, 0)->symbol != cycle->symbols[0])
         return false;
@@ -117,14 +123,14 @@ static uint32_t search(struct lull_cycle *cycle, uint32_t symbol, int64_t pause_
 {
     cycle->taken++;
     *event_before(cycle, 0) = (struct event){symbol, pause_ns};
-    if (!is_behind_a_round(cycle) || (cycle->period < cycle->count && !is_longest_pause(cycle)))
+    if (!follows_a_round(cycle) || (cycle->period < cycle->count && !is_longest_pause(cycle)))
         return LULL_CYCLE_UNKNOWN;
     cycle->place = 0;
     cycle->longest_ns = 0;
     return 0;
 }
 
-/* Only where the symbols do not tell: the first place must keep the longest pause. */
+/* Where the symbols do not tell the first place, it must keep the longest pause. */
 static bool is_still_first(struct lull_cycle *cycle, int64_t pause_ns)
 {
     cycle->strikes = cycle->longest_ns > pause_ns ? cycle->strikes + 1 : 0;
@@ -138,6 +144,7 @@ uint32_t lull_cycle_take(struct lull_cycle *cycle, uint32_t symbol, int64_t paus
 
     if (cycle->place == LULL_CYCLE_UNKNOWN)
         return search(cycle, symbol, pause_ns);
+    assert(cycle->place < cycle->count && cycle->count % cycle->period == 0);
     place = (cycle->place + 1) % cycle->count;
     if (cycle->symbols[place] != symbol || (place == 0 && !is_still_first(cycle, pause_ns))) {
         lull_cycle_forget(cycle);

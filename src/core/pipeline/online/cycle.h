@@ -24,15 +24,15 @@ struct lull_cycle *lull_cycle_create(const uint32_t *symbols, uint32_t count);
 void lull_cycle_destroy(struct lull_cycle *cycle);
 
 /*
- * The next event, in the order of times. pause_ns: how long nothing had gone on before it. Returns
- * its place, from 0, or LULL_CYCLE_UNKNOWN. O(1) while the place is known, else O(count).
+ * Takes the next event, in the order of times. pause_ns: how long nothing had gone on before it.
+ * Returns its place, from 0, or LULL_CYCLE_UNKNOWN. O(1) while the place is known, else O(count).
  */
 uint32_t lull_cycle_take(struct lull_cycle *cycle, uint32_t symbol, int64_t pause_ns);
 
-/* The place of the last event, LULL_CYCLE_UNKNOWN if that is not known. */
+/* The place of the last event; LULL_CYCLE_UNKNOWN if that is not known. */
 uint32_t lull_cycle_place(const struct lull_cycle *cycle);
 
-/* Forgets the place: events were lost. */
+/* Forgets the place, because events were lost. */
 void lull_cycle_forget(struct lull_cycle *cycle);
 
 #endif

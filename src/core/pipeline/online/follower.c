@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/online/follower.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/pipeline/online/cycle.h"
 
+/* Devices that one device receives from, at most: two in every known schedule, and some to spare. */
 enum { PEERS = 8 };
 
 /* Receives from one device since the latest send. */
@@ -18,7 +20,7 @@ struct lull_follower {
     uint32_t count;
     bool has_sections;
     bool is_known;   /* where the device is */
-    bool is_told;    /* and edges are told: since an operation 0 began */
+    bool is_told;    /* an operation 0 has begun since then, from which on edges are told */
     bool is_running; /* operation `op`; else it has ended */
     uint32_t op;
     int64_t begin_ns;
@@ -31,7 +33,7 @@ struct lull_follower {
     int64_t *input_ns; /* of each operation of this iteration; 0: not received yet */
     uint32_t peer_count;
     struct peer peers[PEERS];
-    struct lull_follower_edge *edges; /* ring: found, not polled yet */
+    struct lull_follower_edge *edges; /* ring of those found and not polled yet */
     uint32_t edge_first;
     uint32_t edge_count;
     uint32_t edge_room;
@@ -40,12 +42,13 @@ struct lull_follower {
 
 /* ---- creating ---------------------------------------------------------------------------- */
 
-static int create_cycles(struct lull_follower *follower)
+/* False: no memory. */
+static bool create_cycles(struct lull_follower *follower)
 {
     uint32_t *symbols = calloc(follower->count, sizeof(symbols[0]));
 
     if (symbols == NULL)
-        return -1;
+        return false;
     for (uint32_t i = 0; i < follower->count; i++)
         symbols[i] = follower->ops[i].is_backward;
     follower->kinds = lull_cycle_create(symbols, follower->count);
@@ -58,8 +61,7 @@ static int create_cycles(struct lull_follower *follower)
     if (follower->send_count > 0)
         follower->sends = lull_cycle_create(symbols, follower->send_count);
     free(symbols);
-    return follower->kinds == NULL || (follower->send_count > 0 && follower->sends == NULL) ? -1
-                                                                                            : 0;
+    return follower->kinds != NULL && (follower->send_count == 0 || follower->sends != NULL);
 }
 
 struct lull_follower *lull_follower_create(const struct lull_follower_op *ops, uint32_t count)
@@ -75,7 +77,7 @@ struct lull_follower *lull_follower_create(const struct lull_follower_op *ops, u
     follower->input_ns = calloc(count, sizeof(follower->input_ns[0]));
     follower->edges = calloc(follower->edge_room, sizeof(follower->edges[0]));
     if (follower->send_ops == NULL || follower->input_ns == NULL || follower->edges == NULL ||
-        create_cycles(follower) < 0) {
+        !create_cycles(follower)) {
         lull_follower_destroy(follower);
         return NULL;
     }
@@ -101,7 +103,7 @@ static void push(struct lull_follower *follower, const struct lull_follower_edge
     const uint32_t at = (follower->edge_first + follower->edge_count) % follower->edge_room;
 
     if (follower->edge_count == follower->edge_room)
-        return; /* nobody polls */
+        return; /* nobody has polled for more than an iteration, so the edge is of no use */
     follower->edges[at] = *edge;
     follower->edge_count++;
 }
@@ -117,6 +119,7 @@ static void lose(struct lull_follower *follower, int64_t time_ns)
 
 static void begin(struct lull_follower *follower, uint32_t op, int64_t time_ns)
 {
+    assert(op < follower->count);
     follower->op = op;
     follower->is_running = true;
     follower->begin_ns = time_ns;
@@ -127,6 +130,7 @@ static void begin(struct lull_follower *follower, uint32_t op, int64_t time_ns)
 
 static void end(struct lull_follower *follower, int64_t time_ns)
 {
+    assert(follower->is_known);
     follower->is_running = false;
     follower->end_ns = time_ns;
     if (follower->is_told)
@@ -160,7 +164,7 @@ void lull_follower_take_section(struct lull_follower *follower, bool is_backward
     if (place == LULL_CYCLE_UNKNOWN)
         return;
     if (follower->is_known && follower->is_running)
-        end(follower, time_ns); /* it was never said */
+        end(follower, time_ns); /* the program never said that it ended */
     follower->is_known = true;
     begin(follower, place, time_ns);
 }
@@ -182,7 +186,7 @@ static void begin_next(struct lull_follower *follower)
         time_ns = follower->input_ns[next];
     begin(follower, next, time_ns);
     if (next + 1 == follower->count)
-        forget_inputs(follower); /* all have been used */
+        forget_inputs(follower); /* all operations of the iteration have had theirs */
 }
 
 static bool may_begin_next(const struct lull_follower *follower)
@@ -193,17 +197,18 @@ static bool may_begin_next(const struct lull_follower *follower)
            follower->input_ns[next] != 0;
 }
 
+/* INT64_MAX: nothing runs, or its end will be seen. */
 static int64_t expected_end_ns(const struct lull_follower *follower)
 {
     const struct lull_follower_op *op = &follower->ops[follower->op];
 
-    return follower->is_known && follower->is_running && !follower->has_sections &&
-                   op->sends_to == LULL_FOLLOWER_NOBODY
-               ? follower->begin_ns + op->length_ns
-               : INT64_MAX;
+    if (!follower->is_known || !follower->is_running || follower->has_sections ||
+        op->sends_to != LULL_FOLLOWER_NOBODY)
+        return INT64_MAX;
+    return follower->begin_ns + op->length_ns;
 }
 
-/* What follows from what was seen. */
+/* Tells the ends that were expected by now, and the begins that follow from what was received. */
 static void advance(struct lull_follower *follower, int64_t now_ns)
 {
     if (!follower->is_known || follower->has_sections)
@@ -220,9 +225,10 @@ static void advance(struct lull_follower *follower, int64_t now_ns)
     }
 }
 
-/* The operation has certainly begun, whatever was not seen before. */
+/* The operation has certainly begun: those before it, of which nothing was seen, are over. */
 static void catch_up(struct lull_follower *follower, uint32_t op, int64_t time_ns)
 {
+    assert(op < follower->count);
     while (follower->op != op || !follower->is_running) {
         if (follower->is_running) {
             const int64_t expected_ns = expected_end_ns(follower);
@@ -257,8 +263,9 @@ static bool give_input(struct lull_follower *follower, uint32_t device, int64_t 
 }
 
 /*
- * The first operation that sends has just ended. What it and those before it have received is
- * clear; behind the last operation of an iteration that has sent, all receives are of the next.
+ * The first operation that sends has just ended, so it and those before it have received what they
+ * wait for. Where the last operation of an iteration sends, all that was received after that is for
+ * the next iteration.
  */
 static void find_place(struct lull_follower *follower, int64_t time_ns)
 {
@@ -279,10 +286,10 @@ static void find_place(struct lull_follower *follower, int64_t time_ns)
 
 static void take_send(struct lull_follower *follower, uint32_t device, int64_t time_ns)
 {
-    const uint32_t place = follower->sends == NULL ? LULL_CYCLE_UNKNOWN
-                                                   : lull_cycle_take(follower->sends, device,
-                                                                     time_ns - follower->latest_ns);
+    uint32_t place = LULL_CYCLE_UNKNOWN;
 
+    if (follower->sends != NULL)
+        place = lull_cycle_take(follower->sends, device, time_ns - follower->latest_ns);
     follower->latest_ns = time_ns;
     if (place == LULL_CYCLE_UNKNOWN) {
         lose(follower, time_ns);

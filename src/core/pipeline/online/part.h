@@ -1,8 +1,8 @@
 /*
- * Part: what one device does in a plan, as a follower and a conductor want it. Fixed operations
- * (collectives, the optimizer) are left out: nobody sees them, and they have no clock.
+ * Part: what one device does in a plan, in the form that a follower and a conductor need. Fixed
+ * operations (collectives, the optimizer) are left out: nobody sees them, and they have no clock.
  *
- * An operation that sends to, or receives from, several devices is known by the first of them.
+ * Of several devices that an operation sends to, or receives from, only the first one is named.
  *
  * Pure. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -15,15 +15,16 @@
 #include "core/pipeline/online/follower.h"
 #include "core/pipeline/plan.h"
 
-/* Operations of a device that are not fixed. */
+/* The number of operations of a device that are not fixed. */
 uint32_t lull_part_count(const struct lull_pipeline_problem *problem, uint32_t device);
 
-/* What a follower is to follow: lull_part_count() operations, with their lengths in the plan. */
+/* Fills in the operations that a follower is to follow, lull_part_count() of them, with their
+ * lengths in the plan. */
 void lull_part_follow(const struct lull_pipeline_problem *problem, const uint32_t *option,
                       uint32_t device, struct lull_follower_op *ops_out);
 
 /*
- * What a conductor is to conduct. clocks_mhz: the clocks of the device's GPU, the highest first,
+ * Fills in the operations that a conductor is to set clocks for. clocks_mhz: the clocks of the device's GPU, the highest first,
  * clock_count >= 1; an operation gets the lowest one that is not below what the plan says.
  * begin_ns: of every operation of the graph.
  */

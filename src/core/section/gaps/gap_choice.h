@@ -15,14 +15,14 @@
 
 #include "core/switching/switch_cost.h"
 
-/* What switching a gap needs where a share of the switches may be late; ms. */
+/* What switching a gap needs where a given share of the switches may be late; all in ms. */
 struct lull_gap_need {
-    double ahead_ms; /* a lowering asked for so long before its begin is not early */
-    double lead_ms;  /* a raising asked for so long before its end is not late */
-    double ahead_scale_ms; /* so much less ahead: early in a share smaller by e */
-    double lead_scale_ms;  /* so much more lead: late in a share smaller by e */
-    double call_ms;  /* the driver's call of a raising, mostly: it waits for that of the lowering */
-    double least_ms; /* length from which there is something to win */
+    double ahead_ms;       /* a lowering asked for this long before the gap's begin is not early */
+    double lead_ms;        /* a raising asked for this long before its end is not late */
+    double ahead_scale_ms; /* asked for later by this much, e times fewer lowerings are early */
+    double lead_scale_ms;  /* asked for sooner by this much, e times fewer raisings are late */
+    double call_ms;        /* most raising calls take no longer; each waits for its lowering's */
+    double least_ms;       /* length from which there is something to win */
 };
 
 void lull_gap_need_find(const struct lull_switch_cost *cost, double late_share,
