@@ -130,6 +130,8 @@ static void test_a_trial_is_joined(void **state)
     assert_int_equal(count, length_of(1) - 1);
     assert_int_equal(run(&world, &count), LULL_TRIAL_NOT_DEGRADED);
     assert_int_equal(count, length_of(5) - length_of(1));
+    lull_trial_join(&world.trial, length_of(1) + 1); /* in the second pair */
+    assert_int_equal(world.trial.next_pair, 2);
 }
 
 static double slowdown_with_a_hiccup(bool uses_plain_mean)
@@ -202,6 +204,9 @@ static void test_disturbed_pairs_are_set_aside_not_for_ever(void **state)
         run_one(&world, 0);
     lull_trial_estimate_test(&world.trial, &estimate);
     assert_int_equal(estimate.pairs, 1);
+    begin(&world, LULL_TRIAL_TEST);
+    lull_trial_discard_pair(&world.trial);
+    assert_int_equal(run(&world, &count), LULL_TRIAL_SET_ASIDE);
     /* A watched pair is never discarded, only disturbed. */
     begin(&world, LULL_TRIAL_WATCH);
     lull_trial_discard_pair(&world.trial);
@@ -220,13 +225,13 @@ static void test_a_pair_counts_if_enough_changes_were_made(void **state)
     (void)state;
     make_world(&world, &config);
     begin(&world, LULL_TRIAL_TEST);
-    for (int made = 0; made < 2; made++) {
-        for (int i = 0; i < 4; i++)
+    /* A quarter of those wanted are enough. */
+    for (int wanted = 5; wanted >= 4; wanted--) {
+        for (int i = 0; i < wanted; i++)
             lull_trial_want_change(&world.trial);
-        for (int i = 0; i < made; i++)
-            lull_trial_make_change(&world.trial);
+        lull_trial_make_change(&world.trial);
         assert_int_equal(run(&world, &count),
-                         made ? LULL_TRIAL_NOT_DEGRADED : LULL_TRIAL_SET_ASIDE);
+                         wanted == 4 ? LULL_TRIAL_NOT_DEGRADED : LULL_TRIAL_SET_ASIDE);
     }
     /* After fourteen pairs without one counts all the same. */
     begin(&world, LULL_TRIAL_TEST);
@@ -253,11 +258,13 @@ static void test_clearly_slow_iterations_on_all_ranks_end_a_test(void **state)
     assert_int_equal(run(&world, &count), LULL_TRIAL_DEGRADED);
     assert_int_equal(count, 1 + WINDOW + 3);
     /* One rank that is not slow is enough to go on; a check always goes on. */
-    make_world(&world, &config);
-    world.candidate_ms[1] = 131.0;
-    begin(&world, LULL_TRIAL_TEST);
-    run(&world, &count);
-    assert_true(count >= length_of(1));
+    for (int slow = 0; slow < RANKS; slow++) {
+        make_world(&world, &config);
+        world.candidate_ms[slow] = 131.0;
+        begin(&world, LULL_TRIAL_TEST);
+        run(&world, &count);
+        assert_true(count >= length_of(1));
+    }
     make_world(&world, &config);
     world.candidate_ms[0] = world.candidate_ms[1] = 131.0;
     begin(&world, LULL_TRIAL_CHECK);

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/switching/driver_plan.h"
 
+#include <assert.h>
+
 static int64_t earlier_ns(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-/* GPUs that are to be raised, the latest first; their number. */
+/* Orders the GPUs that are to be raised, the latest first; returns their number. */
 static uint32_t order_raisings(const struct lull_driver_plan *plan,
                                uint32_t order_out[LULL_DRIVER_PLAN_GPUS])
 {
     uint32_t count = 0;
 
+    assert(plan->count <= LULL_DRIVER_PLAN_GPUS);
     for (uint32_t i = 0; i < plan->count; i++) {
         uint32_t place = count;
 
@@ -65,7 +68,7 @@ int64_t lull_driver_plan_gain_ns(const struct lull_driver_plan *plan, uint32_t g
     lull_driver_plan_begins(&with, after_ns);
     gain_ns = after_ns[gpu] - now_ns;
     for (uint32_t i = 0; i < plan->count; i++) {
-        if (after_ns[i] < lowered_ns) /* the lowering, or one raising more, would make it late */
+        if (after_ns[i] < lowered_ns) /* the lowering, or its own raising, would make this one late */
             return 0;
         if (i != gpu && after_ns[i] != INT64_MAX)
             gain_ns -= before_ns[i] - after_ns[i];

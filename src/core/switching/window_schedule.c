@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/switching/window_schedule.h"
 
+#include <assert.h>
+
 enum { WINDOWS_PER_ROUND = 4 };
 
-/* A round is four windows: twice the second side, twice the first, after one leading first. */
+/* After one leading window of the first side the schedule repeats a round of four windows: two of the
+ * second side, two of the first. */
 static struct lull_window_slot slot_in_window(uint32_t window, bool candidate, bool changed,
                                                 uint64_t offset, uint64_t length)
 {
@@ -33,6 +36,7 @@ struct lull_window_slot lull_window_slot(const struct lull_window_schedule *sche
     uint64_t offset;
     uint64_t round;
 
+    assert(first >= 1 && second >= 1);
     if (iteration < first + 1)
         return slot_in_window(0, swapped, true, iteration, first + 1);
     iteration -= first + 1;

@@ -17,7 +17,7 @@
 struct lull_window_schedule {
     uint32_t reference_iterations; /* measured per reference window, >= 1 */
     uint32_t candidate_iterations; /* measured per candidate window, >= 1 */
-    bool candidate_first;          /* begin with the candidate, roles swapped throughout */
+    bool candidate_first;          /* the candidate comes first, and all roles are swapped */
 };
 
 struct lull_window_slot {
@@ -31,7 +31,7 @@ struct lull_window_slot {
 struct lull_window_slot lull_window_slot(const struct lull_window_schedule *schedule,
                                              uint64_t iteration);
 
-/* Iterations after which the schedule repeats; from the second window on it is the same. O(1). */
+/* The number of iterations after which the schedule repeats, from the second window on. O(1). */
 uint64_t lull_window_schedule_round(const struct lull_window_schedule *schedule);
 
 #endif

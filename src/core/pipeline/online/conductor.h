@@ -74,8 +74,8 @@ enum lull_conductor_trouble {
     LULL_CONDUCTOR_DISOBEYS /* clocks did not follow, or calls were refused */
 };
 
-/* The quantile of what calls take that is planned with: eight in a row hardly ever take longer than
- * eight times as long (a thousandth of all cases where logarithms deviate by 0.45). */
+/* The quantile of call times that is planned with. Eight calls in a row hardly ever take longer than
+ * eight times as long: in a thousandth of all cases if their logarithms deviate by 0.45. */
 #define LULL_CONDUCTOR_PLANNED_CALL 0.9
 
 struct lull_conductor_command {

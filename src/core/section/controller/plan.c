@@ -12,26 +12,30 @@
 
 /* Share of the tolerance that late raising may cost on average. Chosen, not measured. */
 static const double lateness_share = 0.2;
-/* A descent of gaps tells apart this many clocks: see make_gap_target(). */
+/* A descent of gaps tells apart this many clocks: see make_gap_target(). Chosen, not measured. */
 enum { GAP_CLOCKS = 8 };
 /*
- * Of all GPUs' iterations, those in which a kernel may begin on a lowered clock: what is earned is
- * less than the one in a hundred that is promised. What is aimed at with a full allowance is a
- * third more, so that a tail that looks longer than it is gets corrected: it settles where both are
- * equal. With much more it swings, and saves less on average.
+ * The share of all GPUs' iterations in which a kernel may begin on a lowered clock. Less is earned
+ * than the one in a hundred that is promised. With a full allowance a third more is aimed at, so that
+ * a tail that looks longer than it is gets corrected: it settles where both are equal. With much more
+ * it swings, and saves less on average. Measured on a recorded job in virtual time, six seeds: 0.67 %
+ * of the iterations begin low, and 91 to 99 % of what is possible is saved (test_gap_node has the
+ * bounds).
  */
 static const double late_earned = 0.0075;
 static const double late_wanted = 0.01;
-/* For each GPU; at first, about what is left where as much is earned as is spent. */
+/* What each GPU can save up, and what it starts with: about what is left where as much is earned as is
+ * spent. */
 static const double late_saved = 3.0;
 static const double late_saved_at_first = 2.0;
-/* With an empty allowance nothing is switched; just above it one is no more careful than this. */
+/* With an empty allowance nothing is switched; with one just above that the controller is as careful
+ * as with this fullness, and no more. Chosen, not measured. */
 static const double least_fullness = 0.05;
-/* Gaps switched per second, on average: very frequent calls delay NCCL (its issue 1551). As many as
- * the writer's budget lets through without a gap between them. */
+/* Gaps switched per second, on average: very frequent calls delay NCCL (its issue 1551). This many are
+ * what the budget of the device's writer lets through without a pause. */
 static const double gaps_per_s = 20.0;
-/* With fewer changes of its own a GPU goes by what all of its model have seen: a tail that is known
- * from some dozens is off by a third. */
+/* With fewer changes of its own a GPU goes by what all GPUs of its model have seen: a tail that is
+ * known from some dozens of changes is off by a third. */
 static const uint32_t own_changes = 1024;
 
 /* ---- points ------------------------------------------------------------------------------ */
@@ -80,13 +84,14 @@ void lull_controller_init_allowance(struct lull_controller *controller)
                         late_saved_at_first * controller->gpu_count);
 }
 
-/* Of the track's iterations, those in which something may be late, at this fullness. */
+/* The share of the track's iterations in which something may be late, at this fullness. */
 static double late_share(const struct lull_controlled_gpu *gpu, double fullness)
 {
     return late_wanted * fmax(fullness, least_fullness) * gpu->fold;
 }
 
-/* A few slow changes of its own, and a GPU would never be switched and never know better. */
+/* A GPU that had seen a few slow changes of its own would otherwise never be switched again, and never
+ * learn that they were an exception. */
 static const struct lull_switch_cost *cost_of(const struct lull_controlled_gpu *gpu)
 {
     return gpu->changes < own_changes ? &gpu->model_cost : &gpu->cost;
@@ -109,7 +114,7 @@ static void expect_gap(const struct lull_controller *controller,
 {
     const struct lull_gap_need need = lull_controller_gap_need(controller, gpu);
 
-    /* Ends as early and begins as late as is as rare as a slow driver: both add up. */
+    /* A gap that ends so early, or begins so late, is as rare as a driver so slow: both add up. */
     out->length_ms = lull_quantile_soft_least(&section->recent_length, need.lead_scale_ms);
     out->gap_high_ms = lull_quantile_soft_most(&section->recent_gap, need.ahead_scale_ms);
     out->gap_low_ms = out->gap_high_ms;
@@ -168,7 +173,7 @@ static void expect_calls(const struct lull_controller *controller,
     out->least_ms = lull_forecast_break_even_ms(out->down_ms, out->lead_ms);
 }
 
-/* What the design calls reactive: the clock follows the section, late on both sides. */
+/* Reactive switching, for comparison: the clock follows the section, late on both sides. */
 static void expect_no_forecast(const struct lull_controlled_gpu *gpu, struct lull_forecast *out)
 {
     const double up_ms = lull_switch_cost_total_ms(&gpu->cost, LULL_DIRECTION_UP, 0.5);
@@ -182,6 +187,7 @@ void lull_controller_forecast(const struct lull_controller *controller,
 {
     const uint32_t index = (uint32_t)(gpu - controller->gpus);
 
+    assert(index < controller->gpu_count);
     *out = (struct lull_forecast){
         .length_ms = lull_quantile_get(&section->recent_length, 0.1),
         .gap_low_ms = lull_quantile_get(&section->recent_gap, 0.05),
@@ -214,8 +220,8 @@ static void make_gap_target(struct lull_target *target)
 }
 
 /*
- * A section's target. Those of one class share it; but of gaps, which come in all lengths, only
- * those that pay take part.
+ * Finds the target of a section. Sections of one class share it; but of gaps, which come in all
+ * lengths, only those that pay take part.
  */
 static void map_section(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
                         const struct lull_section *section, double least_gap_ms, int32_t *target)
