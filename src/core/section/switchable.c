@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "core/switching/feed_forward.h"
 
 static const double ms_per_ns = 1e-6;
@@ -23,8 +24,8 @@ static double break_even_ns(const struct lull_switch_latency *latency)
 static void add_low(struct lull_switchable *sum, const struct lull_gap *gap, int64_t from_ns,
                     int64_t until_ns)
 {
-    const int64_t begin_ns = from_ns > gap->begin_ns ? from_ns : gap->begin_ns;
-    const int64_t end_ns = until_ns < gap->end_ns ? until_ns : gap->end_ns;
+    const int64_t begin_ns = lull_later_ns(from_ns, gap->begin_ns);
+    const int64_t end_ns = lull_earlier_ns(until_ns, gap->end_ns);
 
     if (end_ns <= begin_ns)
         return;

@@ -3,10 +3,7 @@
 
 #include <assert.h>
 
-static int64_t earlier_ns(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
+#include "base/clock.h"
 
 /* Orders the GPUs that are to be raised, the latest first; returns their number. */
 static uint32_t order_raisings(const struct lull_driver_plan *plan,
@@ -39,8 +36,10 @@ void lull_driver_plan_begins(const struct lull_driver_plan *plan,
     for (uint32_t i = 0; i < count; i++) {
         const int64_t alone_ns = plan->raise_by_ns[order[i]];
 
-        begins_out[order[i]] =
-            i == 0 ? alone_ns : earlier_ns(alone_ns, begins_out[order[i - 1]] - plan->call_ns);
+        begins_out[order[i]] = alone_ns;
+        if (i > 0)
+            begins_out[order[i]] =
+                lull_earlier_ns(alone_ns, begins_out[order[i - 1]] - plan->call_ns);
     }
 }
 
@@ -50,7 +49,7 @@ int64_t lull_driver_plan_next_ns(const int64_t *begins_ns, uint32_t count, int64
 
     for (uint32_t i = 0; i < count; i++)
         if (begins_ns[i] > after_ns)
-            next_ns = earlier_ns(next_ns, begins_ns[i]);
+            next_ns = lull_earlier_ns(next_ns, begins_ns[i]);
     return next_ns;
 }
 

@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+#include "base/clock.h"
+
 /* A lowered clock is undone by the device's writer this long after its raising was due. Chosen, not
  * measured. */
 static const double overdue_ms = 250.0;
@@ -14,7 +16,7 @@ static const double break_even_margin = 1.25;
 
 static int64_t after_ms(int64_t from_ns, double ms)
 {
-    return from_ns + (int64_t)(ms * 1e6);
+    return from_ns + lull_ns_from_ms(ms);
 }
 
 void lull_feed_forward_init(struct lull_feed_forward *feed)
@@ -121,5 +123,5 @@ bool lull_feed_forward_poll(struct lull_feed_forward *feed, int64_t now_ns)
 
 int64_t lull_feed_forward_wake_ns(const struct lull_feed_forward *feed)
 {
-    return feed->lower_at_ns < feed->raise_at_ns ? feed->lower_at_ns : feed->raise_at_ns;
+    return lull_earlier_ns(feed->lower_at_ns, feed->raise_at_ns);
 }

@@ -325,9 +325,7 @@ uint32_t lull_conductor_poll(struct lull_conductor *conductor, int64_t now_ns,
 
 int64_t lull_conductor_wake_ns(const struct lull_conductor *conductor)
 {
-    const int64_t trust_ns = lull_driver_queue_wake_ns(&conductor->queue);
-
-    return conductor->wake_ns < trust_ns ? conductor->wake_ns : trust_ns;
+    return lull_earlier_ns(conductor->wake_ns, lull_driver_queue_wake_ns(&conductor->queue));
 }
 
 /* ---- looking ----------------------------------------------------------------------------- */

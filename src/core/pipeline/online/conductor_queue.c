@@ -6,6 +6,7 @@
  */
 #include <assert.h>
 
+#include "base/clock.h"
 #include "core/pipeline/online/conductor_state.h"
 
 static const int64_t ms_ns = 1000000;
@@ -96,11 +97,6 @@ static void post_raisings(struct round *round)
     lull_driver_plan_begins(&round->plan, round->begins_ns);
 }
 
-static int64_t sooner_ns(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int64_t next_begin_ns(const struct round *round)
 {
     return lull_driver_plan_next_ns(round->begins_ns, round->plan.count, INT64_MIN);
@@ -150,7 +146,7 @@ static int64_t lowering_deadline_ns(const struct round *round)
 
     if (next_ns != INT64_MAX)
         deadline_ns = next_ns - round->plan.call_ns;
-    return deadline_ns < least_ns ? least_ns : deadline_ns;
+    return lull_later_ns(deadline_ns, least_ns);
 }
 
 static void post_lowering(struct round *round)
@@ -182,14 +178,14 @@ static void renew(struct round *round)
 static int64_t wake_ns(const struct round *round)
 {
     const struct lull_conductor *conductor = round->conductor;
-    int64_t due_ns = sooner_ns(lowering_wake_ns(round), next_begin_ns(round));
+    int64_t due_ns = lull_earlier_ns(lowering_wake_ns(round), next_begin_ns(round));
 
     for (uint32_t i = 0; i < conductor->gpu_count; i++) {
         const struct conductor_gpu *gpu = &conductor->gpus[i];
 
-        due_ns = sooner_ns(due_ns, round->wanted[i].wake_ns);
+        due_ns = lull_earlier_ns(due_ns, round->wanted[i].wake_ns);
         if (gpu->requested != 0)
-            due_ns = sooner_ns(due_ns, gpu->requested_ns + renewal_ns);
+            due_ns = lull_earlier_ns(due_ns, gpu->requested_ns + renewal_ns);
     }
     return due_ns;
 }

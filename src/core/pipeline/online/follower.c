@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "core/pipeline/online/cycle.h"
 
 /* Devices that one device receives from, at most: two in every known schedule, and some to spare. */
@@ -233,7 +234,7 @@ static void catch_up(struct lull_follower *follower, uint32_t op, int64_t time_n
         if (follower->is_running) {
             const int64_t expected_ns = expected_end_ns(follower);
 
-            end(follower, expected_ns < time_ns ? expected_ns : time_ns);
+            end(follower, lull_earlier_ns(expected_ns, time_ns));
         }
         begin_next(follower);
     }

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "core/section/controller/state.h"
 
 /* Validity of a steady point; it is renewed four times as often. Chosen, not measured. */
@@ -752,7 +753,7 @@ int64_t lull_controller_wake_ns(const struct lull_controller *controller)
 {
     const int64_t gaps_ns = lull_controller_gaps_wake_ns(controller);
     const int64_t trust_ns = lull_driver_queue_wake_ns(&controller->queue);
-    int64_t wake_ns = gaps_ns < trust_ns ? gaps_ns : trust_ns;
+    int64_t wake_ns = lull_earlier_ns(gaps_ns, trust_ns);
 
     for (uint32_t i = 0; i < controller->gpu_count; i++) {
         const struct lull_controlled_gpu *gpu = &controller->gpus[i];
@@ -761,8 +762,8 @@ int64_t lull_controller_wake_ns(const struct lull_controller *controller)
 
         if (gpu->command_waits)
             return 0;
-        wake_ns = feed_ns < wake_ns ? feed_ns : wake_ns;
-        wake_ns = calibration_ns < wake_ns ? calibration_ns : wake_ns;
+        wake_ns = lull_earlier_ns(feed_ns, wake_ns);
+        wake_ns = lull_earlier_ns(calibration_ns, wake_ns);
     }
     return wake_ns;
 }

@@ -171,11 +171,6 @@ static bool has_gaps(const struct lull_controller *controller)
     return false;
 }
 
-static int64_t sooner_ns(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Only the first `count` places of the plan are set: this runs at every poll. */
 static void make_plan(const struct lull_controller *controller, struct lull_driver_plan *plan_out)
 {
@@ -197,7 +192,7 @@ static void raise_due(struct lull_controller *controller, struct lull_driver_pla
     for (uint32_t i = 0; i < controller->gpu_count; i++) {
         struct lull_controlled_gpu *gpu = &controller->gpus[i];
 
-        if (!gpu->has_gaps || sooner_ns(begins_ns[i], gpu->feed.raise_at_ns) > now_ns)
+        if (!gpu->has_gaps || lull_earlier_ns(begins_ns[i], gpu->feed.raise_at_ns) > now_ns)
             continue;
         plan->raise_by_ns[i] = INT64_MAX;
         if (!lull_feed_forward_raise(&gpu->feed))
@@ -290,11 +285,11 @@ int64_t lull_controller_gaps_wake_ns(const struct lull_controller *controller)
 
         if (!gpu->has_gaps)
             continue;
-        wake_ns = sooner_ns(wake_ns, sooner_ns(begins_ns[i], gpu->feed.raise_at_ns));
+        wake_ns = lull_earlier_ns(wake_ns, lull_earlier_ns(begins_ns[i], gpu->feed.raise_at_ns));
         if (gpu->feed.lower_at_ns > controller->queue.free_ns)
-            wake_ns = sooner_ns(wake_ns, gpu->feed.lower_at_ns);
+            wake_ns = lull_earlier_ns(wake_ns, gpu->feed.lower_at_ns);
         else if (controller->queue.free_ns > 0)
-            wake_ns = sooner_ns(wake_ns, controller->queue.free_ns);
+            wake_ns = lull_earlier_ns(wake_ns, controller->queue.free_ns);
     }
     return wake_ns;
 }

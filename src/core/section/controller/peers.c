@@ -72,8 +72,10 @@ static bool count_alike(const struct lull_controller *controller, uint64_t *next
 
         if (!lull_controller_takes_part(gpu))
             continue;
-        lowest = iteration < lowest ? iteration : lowest;
-        highest = iteration > highest ? iteration : highest;
+        if (iteration < lowest)
+            lowest = iteration;
+        if (iteration > highest)
+            highest = iteration;
     }
     *next_out = highest + 1;
     return lowest != UINT64_MAX && highest - lowest <= 1;
